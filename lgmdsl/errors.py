@@ -213,6 +213,10 @@ class LgmError(Exception):
         """Pickled as its diagnostics, not as its text."""
         return type(self), (self.diagnostics,), {"left_out": self.left_out, "args": self.args}
 
+    def placed(self, span: Span) -> tuple[Diagnostic, ...]:
+        """The diagnostics; those that know no position at `span`."""
+        return tuple(d if d.span.known else replace(d, span=span) for d in self.diagnostics)
+
     def render(self) -> str:
         text = "\n\n".join(d.render() for d in self.diagnostics)
         if self.left_out:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from lgmdsl.canonical.grounding.tables.place import placed
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.compile import compile_model
-from lgmdsl.dataset import Dataset, read
+from lgmdsl.dataset import Dataset, Keys, read
 from lgmdsl.errors import DataError, Diagnostic, listed
 from lgmdsl.sites import catalogue as sites
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def with_responses(
-    fit: Fit, data: object, mapping: Mapping[str, str] | None, caller: str, how: str
+    fit: Fit, data: object, mapping: Keys | None, caller: str, how: str
 ) -> CanonicalModel:
     """The canonical model with its responses: the fit's own, or made again from the data.
 
@@ -32,6 +32,7 @@ def with_responses(
             raise DataError(Diagnostic("E305", message, help=f"give the data of the fit: {how}"))
         return canonical
     dataset = data if isinstance(data, Dataset) else read(data, mapping)
+    dataset = placed(fit.model.checked, dataset, canonical.grounded)
     again = compile_model(fit.model.checked, dataset, sites.find_site)
     hashes = {k.removeprefix("sha256_"): v for k, v in fit.provenance.items()}
     other = [n for n, h in again.grounded.hashes.items() if hashes.get(n, h) != h]

@@ -8,7 +8,7 @@ from typing import Any
 from lgmdsl.api.fit.fit import Fit
 
 
-def criteria(fit: Fit, data: str | None, mapping: Mapping[str, str]) -> tuple[str, dict[str, Any]]:
+def criteria(fit: Fit, data: object, mapping: Mapping[str, str]) -> tuple[str, dict[str, Any]]:
     """The three pages as one text, and their numbers."""
     dic, waic = fit.dic(data, mapping), fit.waic(data, mapping)
     loo = fit.loo(data=data, mapping=mapping)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from lgmdsl.cli.output import diagnose, note, show, show_json
@@ -14,7 +14,7 @@ PICTURES = (".png", ".svg", ".pdf")
 STDIN = 0
 
 
-def writable(path: str, suffixes: tuple[str, ...], inputs: Mapping[str, str | None]) -> Path:
+def writable(path: str, suffixes: tuple[str, ...], inputs: Mapping[str, object]) -> Path:
     """The path, once it is known that a result can go there. Raises DataError E306.
 
     `inputs` are the files that the command reads, by what they are (`the data`), and its other
@@ -24,7 +24,7 @@ def writable(path: str, suffixes: tuple[str, ...], inputs: Mapping[str, str | No
     """
     place, target = Path(path), Path(os.path.realpath(path))
     folder, irregularity = target.parent, irregular(target)  # the empty path is this folder
-    taken = next((n for n, p in inputs.items() if p is not None and same_file(target, p)), None)
+    taken = next((n for n, p in inputs.items() if _is_one(target, p)), None)
     if taken is not None:
         reason, help = f"it is {taken}", "name another file"
     elif irregularity == "a folder":
@@ -50,15 +50,30 @@ def writable(path: str, suffixes: tuple[str, ...], inputs: Mapping[str, str | No
     raise DataError(unwritable(path, reason, help))
 
 
-def spared(folder: str, suffix: str, inputs: Mapping[str, str | None]) -> None:
+def spared(folder: str, suffix: str, inputs: Mapping[str, object]) -> None:
     """Refuse a folder in which a file with the ending of the results is one that the command
     reads. Raises DataError E306."""
     for place in sorted(Path(folder).glob(f"*{suffix}")):
         target = Path(os.path.realpath(place))
         for name, path in inputs.items():
-            if path is not None and same_file(target, path):
+            if _is_one(target, path):
                 help = "name another folder"
                 raise DataError(unwritable(place, f"it is {name}", help))
+
+
+def paths_of(source: object) -> Iterator[str]:
+    """The paths of a source of data: of a path itself, of lists and dicts of them."""
+    if isinstance(source, Mapping):
+        source = list(source.values())
+    if isinstance(source, (list, tuple)):
+        for part in source:
+            yield from paths_of(part)
+    elif isinstance(source, (str, os.PathLike)):
+        yield os.fsdecode(source)
+
+
+def _is_one(target: Path, source: object) -> bool:
+    return any(same_file(target, path) for path in paths_of(source))
 
 
 def same_file(target: Path, other: str) -> bool:

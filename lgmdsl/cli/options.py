@@ -23,11 +23,6 @@ def model_argument(function: F) -> F:
     return click.argument("model", metavar="MODEL")(function)
 
 
-def data_argument(required: bool) -> Callable[[F], F]:
-    """DATA: a path to npz, csv, parquet or nc."""
-    return click.argument("data", metavar="DATA" if required else "[DATA]", required=required)
-
-
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON (schema 1).")
 
 
@@ -39,7 +34,7 @@ def map_option(function: F) -> F:
         metavar="NAME=KEY",
         multiple=True,
         callback=_pairs,
-        help="Read NAME of the model from KEY of the data.",
+        help="Read NAME of the model from KEY of the data; X=a,b makes a matrix of columns.",
     )(function)
 
 

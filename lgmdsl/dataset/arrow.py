@@ -59,6 +59,10 @@ def _load(path: Path, name: str, rows: int) -> Loaded:
 
 def from_table(source: str, table: Any) -> Mapping[str, Entry]:
     """The columns of an Arrow table in memory."""
+    names = [str(name) for name in table.column_names]
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated:
+        raise refused(source, f"the table has two columns `{repeated[0]}`")
     return {
         str(name): Entry(
             str(name),

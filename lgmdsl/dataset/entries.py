@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 from lgmdsl.arrays import AnyArray, BoolArray
+from lgmdsl.dataset.codings import Coding
 from lgmdsl.errors import nearest
+
+# What `--map NAME=...` gives: a key of the source, or the columns of a matrix.
+Selection = str | tuple[str, ...]
+# A mapping as users write it: columns also as lists.
+Keys = Mapping[str, str | Sequence[str]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +41,8 @@ class Entry:
 
     `dims` are axis names where the source knows them (netCDF, xarray), else empty. `labels` holds
     for each axis its labels, or None; `weak` says that they are only a frame's default 0..n-1.
-    `table` marks columns, which share one row axis.
+    `table` marks columns, which share one row axis. `columns` are those of an entry that is a table
+    of its own (a frame in a dict, a file that has a name).
     """
 
     name: str
@@ -46,6 +53,7 @@ class Entry:
     labels: tuple[Loaded | None, ...] = ()
     weak: bool = False
     table: bool = False
+    columns: Mapping[str, Entry] | None = field(default=None, repr=False)
 
     @cached_property
     def loaded(self) -> Loaded:
@@ -57,18 +65,26 @@ class Entry:
 class Dataset:
     """Named raw entries of a source, and `--map`'s new names for them.
 
-    `entries` go by their keys in the source. `mapping` leads from a name of the model to a key.
-    `ask` finds the entry for a name of the model. Raises nothing by itself.
+    `entries` go by their keys in the source, `tables` (files and frames that have a name) by their
+    names, which may be keys too. `mapping` leads from a name of the model to a key, or
+    to the columns of a matrix. `ask` finds the entry for a name of the model. `placements` are
+    entries found by those who know the model: columns of tables over an index, matrices of columns
+    (`canonical.grounding.tables`); None before that. `codings`: the columns of these matrices.
+    Raises nothing by itself.
     """
 
     name: str
     entries: Mapping[str, Entry]
-    mapping: Mapping[str, str] = field(default_factory=dict)
+    mapping: Mapping[str, Selection] = field(default_factory=dict)
     assemblies: Callable[[Dataset, str, bool], Entry | None] | None = None
+    placements: Mapping[str, Entry] | None = None
+    codings: Mapping[str, tuple[Coding, ...]] = field(default_factory=dict)
+    tables: Mapping[str, Entry] = field(default_factory=dict)
 
     def key(self, name: str) -> str:
-        """The key under which the source holds a name of the model."""
-        return self.mapping.get(name, name)
+        """The key under which the source holds a name of the model; of a matrix its columns."""
+        selection = self.mapping.get(name, name)
+        return selection if isinstance(selection, str) else ", ".join(selection)
 
     def ask(self, name: str) -> Entry | None:
         """The entry for a name of the model, or None.
@@ -77,20 +93,30 @@ class Dataset:
         `X.indices`, `X.indptr`, `X.shape`; `--map X=t_` finds `t_data` ...; `--map X=.` (or
         `X=`) finds plain `data` ... .
         """
+        if self.placements is not None and name in self.placements:
+            return self.placements[name]
         key = self.key(name)
         if key in self.entries:
             return self.entries[key]
+        if name in self.tables:
+            return self.tables[name]
         if self.assemblies is not None:
             return self.assemblies(self, key, name in self.mapping)
         return None
 
+    def labels(self, index: str) -> Entry | None:
+        """The entry with the labels of an index set, or None."""
+        placed = (self.placements or {}).get(index)
+        return self.entries.get(self.key(index)) if placed is None else placed
+
     @property
     def keys(self) -> tuple[str, ...]:
-        """What the source has, in its own order."""
-        return tuple(self.entries)
+        """What the source has, in its own order; columns of its tables as `people.age`."""
+        columns = (f"{n}.{c}" for n, table in self.tables.items() for c in table.columns or ())
+        return (*self.entries, *columns)
 
     def suggestion(self, name: str) -> str | None:
         """The key that was most likely meant for a name that is not there."""
         wanted = self.key(name)
-        same = [key for key in self.entries if key.lower() == wanted.lower()]
-        return same[0] if same else nearest(wanted, self.entries)
+        same = [key for key in self.keys if key.lower() == wanted.lower()]
+        return same[0] if same else nearest(wanted, self.keys)

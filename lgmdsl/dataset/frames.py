@@ -19,26 +19,47 @@ def library(value: Any) -> str:
     return type(value).__module__.split(".", 1)[0]
 
 
+def is_pandas(value: Any) -> bool:
+    """Whether the value is a pandas frame, also one of geopandas."""
+    return any(
+        c.__module__.split(".", 1)[0] == "pandas" and c.__name__ == "DataFrame"
+        for c in type(value).__mro__
+    )
+
+
 def is_frame(value: Any) -> bool:
-    """Whether the value is a table of columns (pandas, polars, or anything narwhals takes)."""
-    known = library(value) in ("pandas", "polars") and type(value).__name__ == "DataFrame"
-    return known or hasattr(value, "__narwhals_dataframe__") or _is_arrow(value)
+    """Whether the value is a table of columns: of pandas or polars, an Arrow table, a DuckDB
+    relation, and anything that narwhals takes or that says it is a table (`__arrow_c_stream__`,
+    `__dataframe__`)."""
+    if is_pandas(value) or (library(value) == "polars" and _named(value, "DataFrame", "LazyFrame")):
+        return True
+    if library(value) == "duckdb":
+        return _named(value, "DuckDBPyRelation")
+    if hasattr(value, "__narwhals_dataframe__") or hasattr(value, "__narwhals_lazyframe__"):
+        return True
+    table = hasattr(value, "__arrow_c_stream__") or hasattr(value, "__dataframe__")
+    columns = library(value) in ("pandas", "polars", "pyarrow") and not _is_arrow(value)
+    return _is_arrow(value) or (table and not columns and not hasattr(value, "__array__"))
+
+
+def _named(value: Any, *names: str) -> bool:
+    return type(value).__name__ in names
 
 
 def _is_arrow(value: Any) -> bool:
-    return library(value) == "pyarrow" and type(value).__name__ == "Table"
+    return library(value) == "pyarrow" and _named(value, "Table", "RecordBatch")
 
 
 def from_frame(source: str, frame: Any) -> Mapping[str, Entry]:
     """The columns of a frame, and a pandas index that has a name."""
+    if is_pandas(frame):
+        return _from_pandas(source, frame)
+    if not (library(frame) == "polars" and _named(frame, "DataFrame")):
+        frame = frame if _is_arrow(frame) else _native(source, frame)
     if _is_arrow(frame):
         from lgmdsl.dataset.arrow import from_table
 
         return from_table(source, frame)
-    if library(frame) == "pandas":
-        return _from_pandas(source, frame)
-    if library(frame) != "polars":
-        frame = _native(source, frame)
     names = [str(name) for name in frame.columns]
     with refusing(source, "the frame cannot be read"):
         return {
@@ -54,17 +75,30 @@ def from_frame(source: str, frame: Any) -> Mapping[str, Entry]:
 
 
 def _native(source: str, frame: Any) -> Any:
-    """A frame of another library, through narwhals."""
-    if find_spec("narwhals") is None:
-        raise refused(
-            source,
-            f"a frame of {library(frame)} needs narwhals",
-            help="pip install 'lgmdsl[data]'",
-        )
+    """A frame of another library: through narwhals, collected where it is lazy; else as an Arrow
+    table by one of the two protocols of tables."""
+    for needed in ("narwhals", "pyarrow"):
+        if find_spec(needed) is None:
+            raise refused(
+                source,
+                f"a frame of {library(frame)} needs {needed}, which is not installed",
+                help="pip install 'lgmdsl[data]'",
+            )
     import narwhals as nw
+    import pyarrow as pa
 
     with refusing(source, "the frame cannot be read"):
-        return nw.from_native(frame, eager_only=True)
+        known = nw.from_native(frame, pass_through=True)
+        if isinstance(known, nw.LazyFrame):
+            known = known.collect()
+        if isinstance(known, nw.DataFrame):
+            native = nw.to_native(known)
+            return native if _is_arrow(native) else known
+        if hasattr(frame, "__arrow_c_stream__"):
+            return pa.table(frame)
+        from pyarrow.interchange import from_dataframe
+
+        return from_dataframe(frame)
 
 
 def _from_pandas(source: str, frame: Any) -> Mapping[str, Entry]:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from lgmdsl.errors import DataError, Diagnostic, LgmError
 from lgmdsl.memory import budget, size_text
-
-# What sources that are no files are called in messages.
-IN_MEMORY = frozenset({"dict", "frame", "dataset"})
 
 
 def refused(source: str, reason: str, help: str = "", details: tuple[str, ...] = ()) -> DataError:
@@ -39,7 +37,7 @@ def refusing(source: str, doing: str) -> Iterator[None]:
     except Exception as error:
         text = " ".join(str(error).split())[:160]
         reason = f"{doing}: {type(error).__name__}" + (f": {text}" if text else "")
-        help = "" if source in IN_MEMORY else "the file is damaged, or not what its name says"
+        help = "the file is damaged, or not what its name says" if Path(source).suffix else ""
         raise refused(source, reason, help=help) from error
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,37 +12,55 @@ from typing import Any
 import numpy as np
 
 from lgmdsl.dataset.convert import from_nested, from_numpy
-from lgmdsl.dataset.entries import Dataset, Entry, Loaded
-from lgmdsl.dataset.frames import from_frame, from_series, index_labels, is_frame, library
+from lgmdsl.dataset.entries import Dataset, Entry, Loaded, Selection
+from lgmdsl.dataset.frames import (
+    from_frame,
+    from_series,
+    index_labels,
+    is_frame,
+    is_pandas,
+    library,
+)
+from lgmdsl.dataset.graphs import adjacency_of
 from lgmdsl.dataset.refusals import refused, refusing
 from lgmdsl.dataset.sparse_parts import assemble
+from lgmdsl.dataset.tables import table_entry
 from lgmdsl.errors import DataError, listed
 from lgmdsl.files import irregular
+from lgmdsl.remedies import either
 
 SUFFIXES = (".npz", ".csv", ".parquet", ".nc")
+# A file of neighbours, which holds one graph and needs a name.
+GRAPHS = (".graph", ".adj")
 
 
-def read(source: Any, mapping: Mapping[str, str] | None = None) -> Dataset:
+def read(source: Any, mapping: Mapping[str, str | Sequence[str]] | None = None) -> Dataset:
     """Named raw entries of a source; arrays of files are expanded only when asked for.
 
     `source`: a path to .npz, .csv, .parquet or .nc; a dict of arrays, scipy sparse matrices,
-    lists, masked arrays, series or DataArrays; a pandas or polars frame; an xarray Dataset; a
-    Dataset; or a list of these, merged. `mapping` leads from a name of the model to a key of the
-    source (`--map X=key`). A sparse matrix in .npz is `X.data`, `X.indices`, `X.indptr`,
-    `X.shape`; a mapped key that ends in `_` or `.` is the prefix of the four (`--map X=t_` reads
-    `t_data` ...), and `.` or the empty key means no prefix (`--map X=.` reads `data` ...).
+    lists, masked arrays, series, DataArrays, graphs, frames or paths; a frame (pandas, polars,
+    Arrow, DuckDB, and what narwhals, `__arrow_c_stream__` or `__dataframe__` make one); an xarray
+    Dataset; a Dataset; or a list of these, merged. Frames and files in a dict are tables of their
+    own, by their keys. `mapping` leads from a name of the model to a key of the source
+    (`--map X=key`), or to the columns of a matrix (`--map X=a,b`, a list in Python). A sparse
+    matrix in .npz is `X.data`, `X.indices`, `X.indptr`, `X.shape`; a mapped key that ends in `_` or
+    `.` is the prefix of the four (`--map X=t_` reads `t_data` ...), and `.` or the empty key means
+    no prefix (`--map X=.` reads `data` ...).
     Raises DataError E306 for what cannot be read or would not fit into memory.
     """
-    names = {str(k): str(v) for k, v in (mapping or {}).items()}
+    names = {str(k): _selection(v) for k, v in (mapping or {}).items()}
     if isinstance(source, Dataset):
-        return Dataset(source.name, source.entries, {**source.mapping, **names}, assemble)
+        return replace(source, mapping={**source.mapping, **names})
     if isinstance(source, (list, tuple)):
         return _merged([read(part) for part in source], names)
     if isinstance(source, (str, os.PathLike)):
         path = Path(os.fsdecode(source))
         return Dataset(path.name, _read_path(path), names, assemble)
     if isinstance(source, Mapping) and library(source) != "xarray":
-        return Dataset("dict", _from_dict("dict", source), names, assemble)
+        entries = _from_dict("dict", source)
+        tables = {key: entry for key, entry in entries.items() if entry.columns is not None}
+        plain = {key: entry for key, entry in entries.items() if key not in tables}
+        return Dataset(_named(source), plain, names, assemble, tables=tables)
     if is_frame(source):
         return Dataset("frame", from_frame("frame", source), names, assemble)
     if library(source) == "xarray" and type(source).__name__ in ("Dataset", "DataArray"):
@@ -57,15 +76,29 @@ def read(source: Any, mapping: Mapping[str, str] | None = None) -> Dataset:
     )
 
 
-def _merged(parts: list[Dataset], names: Mapping[str, str]) -> Dataset:
+def _selection(value: object) -> Selection:
+    """A key, or the names of columns."""
+    return tuple(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
+
+
+def _named(source: Mapping[Any, Any]) -> str:
+    """The names of the files where a dict holds nothing else."""
+    paths = [_path(value) for value in source.values()]
+    known = [path.name for path in paths if path is not None]
+    return ", ".join(known) if known and len(known) == len(paths) else "dict"
+
+
+def _merged(parts: list[Dataset], names: Mapping[str, Selection]) -> Dataset:
     entries: dict[str, Entry] = {}
+    tables: dict[str, Entry] = {}
     for part in parts:
-        for key, entry in part.entries.items():
-            if key in entries:
-                raise refused(part.name, f"`{key}` is in {entries[key].source} too")
-            entries[key] = entry
+        for known, added in ((entries, part.entries), (tables, part.tables)):
+            for key, entry in added.items():
+                if key in known:
+                    raise refused(part.name, f"`{key}` is in {known[key].source} too")
+                known[key] = entry
     name = ", ".join(part.name for part in parts) or "no data"
-    return Dataset(name, entries, names, assemble)
+    return Dataset(name, entries, names, assemble, tables=tables)
 
 
 def _read_path(path: Path) -> Mapping[str, Entry]:
@@ -94,6 +127,10 @@ def _read_path(path: Path) -> Mapping[str, Entry]:
             from lgmdsl.dataset.labelled import read_netcdf
 
             return read_netcdf(path)
+        if suffix in GRAPHS:
+            help = "give the graph by its name in the model: "
+            help += either(f"--data NAME={path.name}", f'{{"NAME": "{path.name}"}}')
+            raise refused(path.name, "it holds a graph alone", help=help)
     shown = f"files that end in {suffix} are not read" if suffix else "its name has no ending"
     raise refused(path.name, shown, help=f"save the data as one of {' '.join(SUFFIXES)}")
 
@@ -106,12 +143,39 @@ def _from_dict(source: str, data: Mapping[Any, Any]) -> Mapping[str, Entry]:
         name = str(key)
         if name in entries:
             raise refused(source, f"it has two keys `{name}`")
+        path = _path(value)
+        if path is not None:
+            entries |= _from_file(path, name)
+            continue
         try:
             entries[name] = entry_of(source, name, value)
         except DataError as error:
             # What no model asks for may be anything.
             entries[name] = Entry(name, source, (), partial(_raise, error))
     return entries
+
+
+def _path(value: Any) -> Path | None:
+    """A value of a dict that is a path to a file."""
+    if isinstance(value, os.PathLike):
+        return Path(os.fsdecode(value))
+    known = isinstance(value, str) and value.lower().endswith((*SUFFIXES, *GRAPHS))
+    return Path(value) if known else None
+
+
+def _from_file(path: Path, name: str) -> Mapping[str, Entry]:
+    """A file that has a name: a graph, a table, or arrays as `name.key`; a single one as `name`."""
+    if path.suffix.lower() in GRAPHS:
+        from lgmdsl.dataset.graphs import read_graph
+
+        return {name: read_graph(path, name)}
+    entries = _read_path(path)
+    if entries and all(entry.table for entry in entries.values()):
+        return {name: table_entry(name, path.name, entries)}
+    if len(entries) == 1:
+        (entry,) = entries.values()
+        return {name: replace(entry, name=name)}
+    return {f"{name}.{key}": entry for key, entry in entries.items()}
 
 
 def _raise(error: DataError) -> Loaded:
@@ -128,8 +192,15 @@ def entry_of(source: str, name: str, value: Any) -> Entry:
         if kind == "scipy" and hasattr(value, "tocsr"):
             shape = tuple(int(n) for n in value.shape)
             return Entry(name, source, shape, partial(_from_scipy, source, name, value))
-        if kind == "pandas" and is_frame(value):
-            return _from_pandas_matrix(source, name, value)
+        graph = adjacency_of(source, name, value)
+        if graph is not None:
+            return graph.entry(source, name)
+        if is_frame(value):
+            columns = from_frame(name, value)
+            if not is_pandas(value):
+                return table_entry(name, name, columns)
+            matrix = _from_pandas_matrix(source, name, value)
+            return replace(matrix, source=name, columns=columns)
         if kind == "pandas" and hasattr(value, "isna"):
             rows = getattr(value, "index", None)
             labels, weak = (None, True) if rows is None else index_labels(source, rows)
@@ -140,14 +211,6 @@ def entry_of(source: str, name: str, value: Any) -> Entry:
                 partial(from_series, source, name, value),
                 labels=(labels,),
                 weak=weak,
-            )
-        if kind == "polars" and is_frame(value):
-            return Entry(
-                name,
-                source,
-                tuple(value.shape),
-                partial(from_numpy, source, name, np.asarray(value.to_numpy())),
-                labels=(None, from_nested(source, "columns", list(value.columns))),
             )
         if kind == "polars":
             return Entry(name, source, (len(value),), partial(from_series, source, name, value))

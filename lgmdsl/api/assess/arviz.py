@@ -12,6 +12,7 @@ from lgmdsl.api.assess.components import Assessed, assessed, every_value
 from lgmdsl.api.assess.predictive import like_data
 from lgmdsl.arrays import Array
 from lgmdsl.assess.predictive import log_densities, responses
+from lgmdsl.dataset import Keys
 from lgmdsl.posterior.frame import fitted_frame
 from lgmdsl.posterior.labelled import dataset, labelled
 from lgmdsl.posterior.marginals import Marginals, all_names, check_draws, named_tree
@@ -29,7 +30,7 @@ def to_arviz(
     size: int,
     seed: int,
     data: object = None,
-    mapping: Mapping[str, str] | None = None,
+    mapping: Keys | None = None,
 ) -> xr.DataTree:
     """Draws and densities in ArviZ's groups. See `Fit.to_arviz`."""
     import xarray as xr

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, cast
 
+from lgmdsl.dataset import Keys
 from lgmdsl.memory import during
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ class Assessable:
     with their Monte Carlo errors."""
 
     @during("computing the DIC")
-    def dic(self, data: object = None, mapping: Mapping[str, str] | None = None) -> Dic:
+    def dic(self, data: object = None, mapping: Keys | None = None) -> Dic:
         """Deviance information criterion, with the plug-in deviance at the posterior mean of the
         predictors, as in R-INLA."""
         from lgmdsl.api.assess.criteria import dic
@@ -33,7 +33,7 @@ class Assessable:
         return dic(self._fit, data, mapping)
 
     @during("computing the WAIC")
-    def waic(self, data: object = None, mapping: Mapping[str, str] | None = None) -> Waic:
+    def waic(self, data: object = None, mapping: Keys | None = None) -> Waic:
         """Widely applicable information criterion, by quadrature over q's marginals, or over the
         exact draws that are reported."""
         from lgmdsl.api.assess.criteria import waic
@@ -48,7 +48,7 @@ class Assessable:
         n: int = 4096,
         seed: int = 0,
         data: object = None,
-        mapping: Mapping[str, str] | None = None,
+        mapping: Keys | None = None,
     ) -> Loo:
         """Leave-one-out predictive densities ``log p(y_i | y_-i)``, from q without the site of y_i.
 
@@ -70,9 +70,7 @@ class Assessable:
         return loo(self._fit, groups, exact, n, seed, data, mapping)
 
     @during("computing transforms")
-    def pit(
-        self, exact: bool = False, data: object = None, mapping: Mapping[str, str] | None = None
-    ) -> Pit:
+    def pit(self, exact: bool = False, data: object = None, mapping: Keys | None = None) -> Pit:
         """Leave-one-out probability integral transforms ``P(Y_i <= y_i | y_-i)``; `exact` as in
         `loo`."""
         from lgmdsl.api.assess.pit import pit
@@ -80,9 +78,7 @@ class Assessable:
         return pit(self._fit, exact, data, mapping)
 
     @during("examining convergence")
-    def convergence(
-        self, data: object = None, mapping: Mapping[str, str] | None = None
-    ) -> Convergence:
+    def convergence(self, data: object = None, mapping: Keys | None = None) -> Convergence:
         """How fast the fit converged: the rate of its run, and for methods that are a map
         (px-vb) the spectral radius of a round at the limit, with and without the expansion, by
         finite differences on up to 500 sites.
@@ -99,7 +95,7 @@ class Assessable:
         size: int,
         seed: int | None = None,
         data: object = None,
-        mapping: Mapping[str, str] | None = None,
+        mapping: Keys | None = None,
     ) -> xr.Dataset:
         """Replicated responses: posterior predictive draws of each observed datum, with a leading
         axis `sample`; NaN where an entry is missing. The same seed gives the same digits.
@@ -116,7 +112,7 @@ class Assessable:
         size: int = 1000,
         seed: int | None = None,
         data: object = None,
-        mapping: Mapping[str, str] | None = None,
+        mapping: Keys | None = None,
     ) -> xr.DataTree:
         """The fit as ArviZ reads it: an xarray.DataTree with `size` joint draws in one chain.
 

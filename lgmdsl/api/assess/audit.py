@@ -29,6 +29,7 @@ from lgmdsl.canonical.layout import Layout
 from lgmdsl.canonical.lowering.lower import distinct
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.engine import Conditioned
+from lgmdsl.dataset import Keys
 from lgmdsl.errors import Diagnostic, MethodError, ModelError, suggestion
 from lgmdsl.posterior.labelled import labelled
 from lgmdsl.remedies import either
@@ -158,7 +159,7 @@ def audit(
     n: int = DRAWS,
     seed: int = 0,
     data: object = None,
-    mapping: Mapping[str, str] | None = None,
+    mapping: Keys | None = None,
     sampler: bool = False,
 ) -> Audit:
     """Audit a fit with n draws. A fit read from a file needs its `data` again. Where

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
@@ -24,6 +24,7 @@ from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.engine import Conditioned, Rows
 from lgmdsl.contract.linear import Predictor
 from lgmdsl.contract.site import Site
+from lgmdsl.dataset import Keys
 from lgmdsl.errors import Diagnostic, MethodError
 from lgmdsl.posterior.event_moments import moments
 from lgmdsl.posterior.hyper_points import HyperPoint
@@ -97,7 +98,7 @@ class Assessed:
 
 
 def assessed(
-    fit: Fit, data: object, mapping: Mapping[str, str] | None, call: str, together: bool = False
+    fit: Fit, data: object, mapping: Keys | None, call: str, together: bool = False
 ) -> Assessed:
     """Everything behind `fit.CALL`; `together`: responses are not taken one by one.
 

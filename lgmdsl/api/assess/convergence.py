@@ -12,6 +12,7 @@ from lgmdsl.api.page import counted
 from lgmdsl.api.response_data import with_responses
 from lgmdsl.assess.convergence import observed_rate, spectral_radius
 from lgmdsl.contract.objectives.iterated import Iterated
+from lgmdsl.dataset import Keys
 from lgmdsl.errors import Diagnostic, MethodError
 from lgmdsl.inference.plan import plan
 
@@ -48,7 +49,7 @@ class Convergence:
         return "\n".join(lines)
 
 
-def convergence(fit: Fit, data: object, mapping: Mapping[str, str] | None) -> Convergence:
+def convergence(fit: Fit, data: object, mapping: Keys | None) -> Convergence:
     """See `Fit.convergence`."""
     rate = observed_rate([e.residual for e in fit.trace if e.stage != "hyperparameters"])
     settings = json.loads(fit.provenance.get("settings", "{}"))

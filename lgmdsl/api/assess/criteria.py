@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,6 +14,7 @@ from lgmdsl.assess.criteria import deviances, standard_error, waic_terms
 from lgmdsl.assess.drawn import criteria as drawn
 from lgmdsl.contract import rows
 from lgmdsl.contract.engine import Rows
+from lgmdsl.dataset import Keys
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -122,7 +122,7 @@ class Waic:
         return "\n".join(lines)
 
 
-def dic(fit: Fit, data: object = None, mapping: Mapping[str, str] | None = None) -> Dic:
+def dic(fit: Fit, data: object = None, mapping: Keys | None = None) -> Dic:
     """The DIC of a fit. Raises MethodError and DataError as `assessed`."""
     asked = assessed(fit, data, mapping, "dic")
     if asked.drawn is None:
@@ -140,7 +140,7 @@ def dic(fit: Fit, data: object = None, mapping: Mapping[str, str] | None = None)
     )
 
 
-def waic(fit: Fit, data: object = None, mapping: Mapping[str, str] | None = None) -> Waic:
+def waic(fit: Fit, data: object = None, mapping: Keys | None = None) -> Waic:
     """The WAIC of a fit. Raises MethodError and DataError as `assessed`."""
     asked = assessed(fit, data, mapping, "waic")
     if asked.drawn is None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -25,6 +24,7 @@ from lgmdsl.assess.mixture import log_mean, weights_of
 from lgmdsl.assess.refit import RefitWithout
 from lgmdsl.contract import rows
 from lgmdsl.contract.engine import Rows
+from lgmdsl.dataset import Keys
 from lgmdsl.errors import Diagnostic, MethodError
 from lgmdsl.inference.driver import Tolerances
 from lgmdsl.inference.plan import plan
@@ -123,7 +123,7 @@ def loo(
     n: int = POINTS,
     seed: int = 0,
     data: object = None,
-    mapping: Mapping[str, str] | None = None,
+    mapping: Keys | None = None,
 ) -> Loo:
     """Leave out each response, or each group. See `Fit.loo`."""
     if exact not in (False, True, "all"):

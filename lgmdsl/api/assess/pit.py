@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -19,6 +18,7 @@ from lgmdsl.assess.loo import loo
 from lgmdsl.assess.pit import PitBlock, histogram
 from lgmdsl.assess.pit import pit as transforms
 from lgmdsl.contract.site import Site
+from lgmdsl.dataset import Keys
 from lgmdsl.errors import Diagnostic, MethodError, ModelError
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def pit(
     fit: Fit,
     exact: bool = False,
     data: object = None,
-    mapping: Mapping[str, str] | None = None,
+    mapping: Keys | None = None,
 ) -> Pit:
     """Leave-one-out transforms. See `Fit.pit`."""
     asked = assessed(fit, data, mapping, "pit")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,6 +14,7 @@ from lgmdsl.assess.predictive import responses
 from lgmdsl.canonical.blocks.sites import SiteBlock
 from lgmdsl.canonical.lowering.derived import Leaf
 from lgmdsl.contract.site import Site
+from lgmdsl.dataset import Keys
 from lgmdsl.errors import DataError, Diagnostic
 from lgmdsl.posterior.labelled import dataset
 from lgmdsl.posterior.marginals import check_draws
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def sample_predictive(
-    fit: Fit, size: int, seed: int, data: object = None, mapping: Mapping[str, str] | None = None
+    fit: Fit, size: int, seed: int, data: object = None, mapping: Keys | None = None
 ) -> xr.Dataset:
     """Draws of every observed datum. See `Fit.sample_predictive`."""
     check_draws(size, seed)

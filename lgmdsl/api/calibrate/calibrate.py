@@ -26,6 +26,7 @@ from lgmdsl.api.page import counted
 from lgmdsl.api.settings import check_fixed, check_numbers, check_options
 from lgmdsl.arrays import Array
 from lgmdsl.assess.uniformity import Uniformity, band, ecdf, uniformity
+from lgmdsl.dataset import Keys
 from lgmdsl.errors import Diagnostic, MethodError
 from lgmdsl.inference.registry import load_entry_points
 from lgmdsl.inference.settings import FitSettings
@@ -216,7 +217,7 @@ def calibrate(
     tol: float | None = None,
     max_steps: int | None = None,
     *,
-    mapping: Mapping[str, str] | None = None,
+    mapping: Keys | None = None,
     jobs: int | None = None,
     record: str | os.PathLike[str] | None = None,
     on_run: Callable[[int, int], None] | None = None,

@@ -13,6 +13,7 @@ from lgmdsl.api.calibrate.claims import NO_CLAIM, Claim
 from lgmdsl.api.calibrate.placed import Truth, placed
 from lgmdsl.api.fit.fitting import fit_data
 from lgmdsl.api.simulate.simulate import simulate
+from lgmdsl.dataset import Keys
 from lgmdsl.errors import LgmError
 from lgmdsl.inference.settings import FitSettings
 from lgmdsl.language.builder import Model
@@ -25,7 +26,7 @@ class CalibrationTask:
     text: str
     name: str
     data: Any = None
-    mapping: Mapping[str, str] | None = None
+    mapping: Keys | None = None
     sizes: Mapping[str, int] = field(default_factory=dict)
     settings: FitSettings = field(default_factory=FitSettings)
 

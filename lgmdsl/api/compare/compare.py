@@ -21,7 +21,7 @@ from lgmdsl.assess.importance.pareto import check_arviz
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.compile import compile_model
 from lgmdsl.contract.status import Guarantee, Status
-from lgmdsl.dataset import Dataset, read
+from lgmdsl.dataset import Dataset, Keys, read
 from lgmdsl.errors import DataError, Diagnostic, LgmError, MethodError, ModelError, NumericalError
 from lgmdsl.inference.accuracy import rank
 from lgmdsl.inference.driver import TraceEntry
@@ -55,7 +55,7 @@ def compare(
     tol: float | None = None,
     max_steps: int | None = None,
     *,
-    mapping: Mapping[str, str] | None = None,
+    mapping: Keys | None = None,
     audit: int | bool = False,
     audit_sampler: bool = False,
     on_step: Callable[[str, TraceEntry], None] | None = None,

@@ -23,7 +23,7 @@ from lgmdsl.api.page import counted
 from lgmdsl.api.settings import check_numbers
 from lgmdsl.arrays import AnyArray
 from lgmdsl.compile import compile_model
-from lgmdsl.dataset import read
+from lgmdsl.dataset import Keys, read
 from lgmdsl.errors import Diagnostic, MethodError, suggestion
 from lgmdsl.inference.registry import load_entry_points
 from lgmdsl.inference.settings import FitSettings
@@ -87,7 +87,7 @@ def design(
     seed: int = 0,
     *,
     outer: int = 1,
-    mapping: Mapping[str, str] | None = None,
+    mapping: Keys | None = None,
     record: str | os.PathLike[str] | None = None,
     on_query: Callable[[int, int], None] | None = None,
 ) -> Design:

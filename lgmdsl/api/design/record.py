@@ -13,6 +13,7 @@ import numpy as np
 from lgmdsl.acquisition.sequence import BlockEnd, Query
 from lgmdsl.api.record import Lines
 from lgmdsl.contract.engine import Rows
+from lgmdsl.dataset import Keys
 from lgmdsl.errors import DataError
 
 SOURCES = ("data", "candidates", "oracle", "test")
@@ -28,7 +29,7 @@ class DesignTask:
     candidates: Any
     oracle: Any
     test: Any
-    mapping: Mapping[str, str] | None
+    mapping: Keys | None
     fixed: Mapping[str, object] | None
     score: str
     steps: int

@@ -23,6 +23,7 @@ from lgmdsl.canonical.lowering.bym2 import owner
 from lgmdsl.canonical.lowering.hypers import HyperBlock
 from lgmdsl.canonical.queries.plates import plates
 from lgmdsl.contract.linear import LinearGaussian
+from lgmdsl.dataset import Keys
 from lgmdsl.engines.choose import Option, preferred, reason, table
 from lgmdsl.errors import LgmError
 from lgmdsl.graph.model_graph import SITES, ModelGraph
@@ -40,7 +41,7 @@ def explain(
     data: object = None,
     fixed: Mapping[str, object] | None = None,
     *,
-    mapping: Mapping[str, str] | None = None,
+    mapping: Keys | None = None,
 ) -> Explanation:
     """Compile a model as far as possible and describe the result.
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from lgmdsl.api.page import columns, wrapped
+from lgmdsl.dataset import Keys
 from lgmdsl.language.tree import ast
 from lgmdsl.language.tree.print_expr import flat
 from lgmdsl.language.tree.statements import STATEMENTS, described
@@ -66,7 +66,7 @@ class Info:
         return "\n".join(parts)
 
 
-def info(model: Model, data: object = None, *, mapping: Mapping[str, str] | None = None) -> Info:
+def info(model: Model, data: object = None, *, mapping: Keys | None = None) -> Info:
     """List a model's declarations; with data also sizes, labels and ranges.
 
     Raises ModelError, and DataError for wrong data.

@@ -23,7 +23,7 @@ from lgmdsl.canonical.lowering.hypers import HyperBlock, HyperSpace, hyper_space
 from lgmdsl.canonical.lowering.lower import Lowered, Lowering, as_affine
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.compile import canonicalise, mapped
-from lgmdsl.dataset import Dataset, read
+from lgmdsl.dataset import Dataset, Keys, read
 from lgmdsl.errors import Diagnostic, LgmError, MethodError
 from lgmdsl.graph.build import model_graph
 from lgmdsl.graph.model_graph import SITES
@@ -52,9 +52,7 @@ class Outline:
     refused: tuple[Diagnostic, ...]
 
 
-def outline_of(
-    model: Model, data: object = None, mapping: Mapping[str, str] | None = None
-) -> Outline:
+def outline_of(model: Model, data: object = None, mapping: Keys | None = None) -> Outline:
     """Lower every part of a model. Raises ModelError, and DataError where data are given."""
     plugins.load()
     graph = model_graph(model.checked)

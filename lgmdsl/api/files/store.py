@@ -71,6 +71,7 @@ def packed(fit: Fit) -> io.BytesIO:
             steps=fit.steps,
             seconds=fit.seconds,
             seed=fit.seed,
+            reading=_reading(grounded),
         )
         labels = {name: i.labels for name, i in grounded.indices.items()}
         index = file.create_group("index")
@@ -119,6 +120,15 @@ def packed(fit: Fit) -> io.BytesIO:
         file.create_group("provenance").set(**provenance)
         file.set(**{ATTRIBUTE: digest(Group(file.h5))})
     return content
+
+
+def _reading(grounded: GroundedModel) -> str:
+    """The mapping of the data, and the columns of matrices with their levels, as JSON."""
+    codings = {
+        name: [dataclasses.asdict(coding) for coding in parts]
+        for name, parts in grounded.codings.items()
+    }
+    return json.dumps({"mapping": dict(grounded.mapping), "codings": codings})
 
 
 def _kept_inputs(grounded: GroundedModel) -> frozenset[str]:

@@ -18,6 +18,7 @@ from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.engine import Conditioned, Rows
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.status import Guarantee, Status
+from lgmdsl.dataset import Keys
 from lgmdsl.errors import Diagnostic
 from lgmdsl.inference.driver import TraceEntry
 from lgmdsl.inference.other_starts import Started
@@ -232,7 +233,7 @@ class Fit(Assessable):
         return dataset(arrays)
 
     @during("predicting")
-    def predict(self, data: object, mapping: Mapping[str, str] | None = None) -> Prediction:
+    def predict(self, data: object, mapping: Keys | None = None) -> Prediction:
         """Predictions at new rows, new levels and new inputs, without refitting: the rows of
         `data`, in their order, labels as often as they are given.
 
@@ -260,7 +261,7 @@ class Fit(Assessable):
         return prediction
 
     @during("imputing")
-    def impute(self, data: object = None, mapping: Mapping[str, str] | None = None) -> Imputation:
+    def impute(self, data: object = None, mapping: Keys | None = None) -> Imputation:
         """Every observed datum completed, by name: given entries as they are, missing ones their
         predictive mean (binary: the probability of 1; of classes that of each, over one more axis);
         `.sd(name)` is its uncertainty, and `.probability(name)` gives P(y = value).
@@ -278,7 +279,7 @@ class Fit(Assessable):
         n: int = 4000,
         seed: int = 0,
         data: object = None,
-        mapping: Mapping[str, str] | None = None,
+        mapping: Keys | None = None,
         sampler: bool = False,
     ) -> Audit:
         """How far this posterior is from the truth, by importance sampling with n draws: k-hat,
@@ -307,7 +308,7 @@ class Fit(Assessable):
         format: str = "png",
         names: Sequence[str] | None = None,
         data: object = None,
-        mapping: Mapping[str, str] | None = None,
+        mapping: Keys | None = None,
     ) -> tuple[Path, ...]:
         """Draw everything that is not fixed (or `names`) into a folder, which is made if need be;
         the files written. `format`: png, svg or pdf.

@@ -36,7 +36,7 @@ from lgmdsl.api.third_parties import record, used_parts
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.compile import compile_model
 from lgmdsl.contract.questions import Expected
-from lgmdsl.dataset import Dataset, read
+from lgmdsl.dataset import Dataset, Keys, read
 from lgmdsl.engines.choose import AUTO as ANY_ENGINE
 from lgmdsl.graph.warnings import warnings_of
 from lgmdsl.inference.driver import TraceEntry
@@ -71,7 +71,7 @@ def fit(
     tol: float | None = None,
     max_steps: int | None = None,
     *,
-    mapping: Mapping[str, str] | None = None,
+    mapping: Keys | None = None,
     start: Mapping[str, object] | None = None,
     on_step: Callable[[TraceEntry], None] | None = None,
 ) -> Fit:
@@ -141,7 +141,7 @@ def fit_data(
     model: Model,
     data: object,
     settings: FitSettings,
-    mapping: Mapping[str, str] | None = None,
+    mapping: Keys | None = None,
     start_from: Fit | str | os.PathLike[str] | None = None,
     on_step: Callable[[TraceEntry], None] | None = None,
 ) -> Fit:

@@ -236,11 +236,13 @@ FIT_OPTIONS: tuple[FitOption, ...] = (
     ),
     FitOption(
         "mapping",
-        "reads a name of the model from another key of the data; mapping= in Python",
+        "reads a name of the model from another key, or from columns; mapping= in Python",
         Notes(
-            formula="--map y=counts, mapping={\"y\": \"counts\"}",
+            formula="--map y=counts, mapping={\"y\": \"counts\"}; "
+            "--map \"X=age,contrasts(region)\", mapping={\"X\": [\"age\", \"contrasts(region)\"]}",
             support="data, and labels of indices",
-            advice="for columns that are called otherwise",
+            advice="for columns that are called otherwise, and for matrices made of columns: as "
+            "they are, or by treatment or sum contrasts (kind=sum) against a base level (base=north)",
             example="lgm fit model.lgm renamed.npz --map y=outcome",
             see_also=("data", "E305"),
         ),

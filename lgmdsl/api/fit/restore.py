@@ -28,6 +28,7 @@ from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.compile import canonicalise
 from lgmdsl.contract.engine import Rows
 from lgmdsl.contract.status import Guarantee, Status
+from lgmdsl.dataset.codings import Coding
 from lgmdsl.errors import DataError, Diagnostic, LgmError, ModelError
 from lgmdsl.files import irregular
 from lgmdsl.graph.build import model_graph
@@ -124,6 +125,7 @@ def _read(file: Group, place: Path) -> Fit:
         indices,
         values,
         source=provenance.get("data_source", "a result file"),
+        **_reading(file),
     )
     site = file["site"].variables
     count = sum(1 for name in site if name.startswith("weight_"))
@@ -174,6 +176,23 @@ def _read(file: Group, place: Path) -> Fit:
         log_evidence_corrected=float(file.attrs.get("log_evidence_corrected", math.nan)),
     )
     return read_learning(file, fit, array, partial(point_of, fit))
+
+
+def _reading(file: Group) -> dict[str, Any]:
+    """How the data were read; files of earlier versions do not say."""
+    kept = json.loads(str(file.attrs.get("reading", "{}")))
+    mapping = {
+        name: key if isinstance(key, str) else tuple(key)
+        for name, key in kept.get("mapping", {}).items()
+    }
+    codings = {
+        name: tuple(
+            Coding(c["column"], c["kind"], c["base"], tuple(c["levels"]), tuple(c["unused"]))
+            for c in parts
+        )
+        for name, parts in kept.get("codings", {}).items()
+    }
+    return {"mapping": mapping, "codings": codings}
 
 
 def _accuracy(file: Group) -> Accuracy:

@@ -129,13 +129,15 @@ def _data() -> Page:
         "data bind by name: a file or a table, whose keys are the names of the model",
         text=f"""\
     .npz              an array for each datum; a sparse X as X.data, X.indices, X.indptr, X.shape
-    .csv, .parquet    one table: a column for each datum over the same index
+    .csv, .parquet    one table: a column for each datum over the same index; more of them by
+                      --data NAME=FILE, each over the index that its key column names
     .nc               by dimension names
-    in Python         a dict of arrays, lists or sparse matrices; a pandas or polars frame; an
-                      xarray Dataset
+    in Python         a dict of arrays, lists, sparse matrices, frames or paths; a frame (pandas,
+                      polars, Arrow, DuckDB ...); an xarray Dataset; a list of these
 
 A key with the name of an index gives its labels. Without them the labels are the sorted
-values of the maps into the index, else 0 to n - 1. Keys of another name: --map y=counts.
+values of the maps into the index, else 0 to n - 1. Keys of another name: --map y=counts. A
+matrix of columns: --map "X=age,contrasts(region)".
 
 Types: {" ".join(DATA_TYPES)}, and the name of an index, whose labels the entries then are.
 A `?` after the type allows missing entries (NaN, NA, masked, an empty string, -1 in a map);

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -18,6 +18,7 @@ from lgmdsl.api.summary import learned_names
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.lowering.lower import distinct
 from lgmdsl.canonical.model import CanonicalModel
+from lgmdsl.dataset import Keys
 from lgmdsl.errors import DataError, Diagnostic, LgmError, MethodError, ModelError, suggestion
 from lgmdsl.files import write
 from lgmdsl.plot.canvas import FORMATS
@@ -59,7 +60,7 @@ def plot(
     format: str = "png",
     names: Sequence[str] | None = None,
     data: object = None,
-    mapping: Mapping[str, str] | None = None,
+    mapping: Keys | None = None,
 ) -> Drawn:
     """Draw, and write. See `Fit.plot`."""
     check_matplotlib()
@@ -114,7 +115,7 @@ def _pictures(
     wanted: Sequence[str],
     left_out: list[str],
     data: object,
-    mapping: Mapping[str, str] | None,
+    mapping: Keys | None,
 ) -> Iterator[tuple[str, Draw]]:
     """File names without endings, and what draws them."""
     canonical = fit.canonical

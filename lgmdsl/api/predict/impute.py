@@ -14,6 +14,7 @@ from lgmdsl.api.response_data import with_responses
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.blocks.sites import SiteBlock
 from lgmdsl.canonical.layout import Layout
+from lgmdsl.dataset import Keys
 from lgmdsl.errors import Diagnostic, ModelError, listed, suggestion
 from lgmdsl.posterior.labelled import labelled
 
@@ -120,7 +121,7 @@ class Imputation(Mapping[str, "xr.DataArray"]):
         )
 
 
-def impute(fit: Fit, data: object = None, mapping: Mapping[str, str] | None = None) -> Imputation:
+def impute(fit: Fit, data: object = None, mapping: Keys | None = None) -> Imputation:
     """Complete every observed datum of a fit. See `Fit.impute`."""
     canonical = with_responses(fit, data, mapping, "impute", "fit.impute(data=...)")
     prediction = Prediction(canonical, fit.marginals)

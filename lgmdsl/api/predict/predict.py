@@ -16,10 +16,11 @@ from lgmdsl.api.predict.unchanged_priors import check_members, check_prior_data
 from lgmdsl.arrays import AnyArray, Array
 from lgmdsl.canonical.blocks.sites import SiteBlock
 from lgmdsl.canonical.grounding.ground import GroundedModel, ground_new
+from lgmdsl.canonical.grounding.tables.place import placed
 from lgmdsl.canonical.grounding.usage import usage_of
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.compile import canonicalise
-from lgmdsl.dataset import Dataset, read
+from lgmdsl.dataset import Dataset, Keys, read
 from lgmdsl.errors import Diagnostic, ModelError, suggestion
 from lgmdsl.memory import during
 from lgmdsl.posterior.class_response import class_moments
@@ -285,14 +286,14 @@ class Prediction:
         return values
 
 
-def predict(fit: Fit, data: object, mapping: Mapping[str, str] | None = None) -> Prediction:
+def predict(fit: Fit, data: object, mapping: Keys | None = None) -> Prediction:
     """The posterior of a fit at new data.
 
     Raises DataError for data that do not fit the model, that name nothing of it (E305), or that
     would change the prior of what was fitted: E303 by their values, E302 by new members of an axis
     whose structure does not extend to them.
     """
-    dataset = data if isinstance(data, Dataset) else read(data, mapping)
+    dataset = as_read_before(fit, data if isinstance(data, Dataset) else read(data, mapping))
     model = fit.canonical.grounded.model
     check_asked(model, usage_of(fit.canonical.grounded.graph), dataset)
     return predicted(fit, dataset)
@@ -359,6 +360,19 @@ def _covariates(fit: Fit, dataset: Dataset, responses: frozenset[str]) -> Datase
     symbols = model.of_kind("data")
     loaded = [s for s in symbols if s.name not in responses and dataset.ask(s.name) is not None]
     sized = {dim for s in loaded for dim in s.dims}
-    sized |= {s.name for s in model.of_kind("index") if dataset.key(s.name) in dataset.entries}
-    idle = {dataset.key(s.name) for s in symbols if s.name in responses and sized >= set(s.dims)}
-    return replace(dataset, entries={k: e for k, e in dataset.entries.items() if k not in idle})
+    sized |= {s.name for s in model.of_kind("index") if dataset.labels(s.name) is not None}
+    idle = {s.name for s in symbols if s.name in responses and sized >= set(s.dims)}
+    keys = {dataset.key(name) for name in idle}
+    placements = dataset.placements
+    return replace(
+        dataset,
+        entries={k: e for k, e in dataset.entries.items() if k not in keys},
+        placements=placements and {k: e for k, e in placements.items() if k not in idle},
+    )
+
+
+def as_read_before(fit: Fit, dataset: Dataset) -> Dataset:
+    """The data with every name placed, by the mapping of the fit where they have none of their
+    own, and with the levels of the fit in its matrices of columns."""
+    grounded = fit.canonical.grounded
+    return placed(grounded.model, dataset, grounded)

@@ -35,12 +35,12 @@ def check_asked(model: CheckedModel, usage: Usage, dataset: Dataset) -> None:
     covariates = [s for s in model.of_kind("data") if s.name not in usage.responses]
     rows = [s for s in model.of_kind("data") if s.name in usage.observed and usage.rows & {*s.dims}]
     named = sorted(usage.steps | (usage.growing & _targets(model)))
-    if not (covariates or named) and not dataset.entries:
+    if not (covariates or named) and not (dataset.entries or dataset.tables):
         return
     indices = [s.name for s in model.of_kind("index")]
     if any(dataset.ask(s.name) is not None for s in (*covariates, *rows)):
         return
-    if any(dataset.key(name) in dataset.entries for name in indices):
+    if any(dataset.labels(name) is not None for name in indices):
         return
     wanted = [signature(s.name, s.dims) for s in covariates]
     wanted += [f"members of `{name}` (a column or key of that name)" for name in named]

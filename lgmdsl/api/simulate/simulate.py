@@ -21,7 +21,7 @@ from lgmdsl.compile import canonicalise
 from lgmdsl.contract.engine import Failed
 from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.contract.structure import Shape
-from lgmdsl.dataset import Dataset, read
+from lgmdsl.dataset import Dataset, Keys, read
 from lgmdsl.engines.choose import choose
 from lgmdsl.errors import DataError, Diagnostic, ModelError, NumericalError
 from lgmdsl.graph.build import model_graph
@@ -46,7 +46,7 @@ def simulate(
     fixed: Mapping[str, object] | None = None,
     seed: int = 0,
     *,
-    mapping: Mapping[str, str] | None = None,
+    mapping: Keys | None = None,
 ) -> dict[str, Any]:
     """A complete data set of the model, drawn from it.
 
@@ -121,7 +121,7 @@ def _where(canonical: CanonicalModel) -> dict[str, slice]:
     return {b.name: canonical.layout.latent(b.name) for b in canonical.latents}
 
 
-def _read(data: object, mapping: Mapping[str, str] | None) -> Dataset:
+def _read(data: object, mapping: Keys | None) -> Dataset:
     return Dataset("no data", {}) if data is None else read(data, mapping)
 
 

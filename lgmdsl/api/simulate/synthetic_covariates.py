@@ -108,7 +108,7 @@ def _unsized(model: CheckedModel, dataset: Dataset, sizes: Mapping[str, int]) ->
     """Open index sets that neither data, labels nor `sizes` say the size of."""
     sized = {d for s in model.of_kind("data") for d in (*s.dims, s.target or "")}
     for name in _open_indices(model):
-        if name not in sized and name not in sizes and dataset.key(name) not in dataset.entries:
+        if name not in sized and name not in sizes and dataset.labels(name) is None:
             yield model.symbols[name]
 
 
@@ -117,7 +117,7 @@ def _with_labels(model: CheckedModel, dataset: Dataset, sizes: Mapping[str, int]
     extra: dict[str, Any] = {}
     sized = {d for s in model.of_kind("data") if dataset.ask(s.name) for d in (*s.dims, s.target)}
     for name, used in labels_in_use(model).items():
-        if name in sized or name not in sizes or dataset.key(name) in dataset.entries:
+        if name in sized or name not in sizes or dataset.labels(name) is not None:
             continue
         if name in _open_indices(model):
             extra[name] = _filled(used, sizes[name])

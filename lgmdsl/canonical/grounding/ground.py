@@ -22,9 +22,10 @@ from lgmdsl.canonical.grounding.keys import unknown_names
 from lgmdsl.canonical.grounding.limits import check_sizes
 from lgmdsl.canonical.grounding.model import GroundedModel, IndexSet
 from lgmdsl.canonical.grounding.reuse import completed, named_part, reused
+from lgmdsl.canonical.grounding.tables.place import placed
 from lgmdsl.canonical.grounding.usage import Usage, usage_of
 from lgmdsl.canonical.grounding.values import RULES, numbers_of, positions_of, sparse_numbers
-from lgmdsl.canonical.grounding.warnings import expanded, guessed_order, unused_keys
+from lgmdsl.canonical.grounding.warnings import expanded, guessed_order, unused_keys, without_rows
 from lgmdsl.dataset import Dataset
 from lgmdsl.dataset.refusals import check_memory
 from lgmdsl.errors import DataError, Diagnostic
@@ -81,6 +82,7 @@ class _Grounding:
 
     def run(self) -> GroundedModel:
         usage = usage_of(self.graph)
+        self.dataset = placed(self.graph.model, self.dataset, self.fitted)
         self.problems += unknown_names(self.graph.model, self.dataset, self.sizes)
         bound = self._bind(usage)
         resolver = Resolver(
@@ -110,6 +112,8 @@ class _Grounding:
             raise DataError(self.problems)
         from_fit = {*self.fitted.values} - usage.responses if self.fitted else set()
         self.warnings += unused_keys(self.graph.model, self.dataset, indices, from_fit)
+        if self.fitted is None:
+            self.warnings += without_rows(self.graph, self.dataset, indices, self.values)
         return GroundedModel(
             self.graph,
             indices,
@@ -122,6 +126,8 @@ class _Grounding:
             usage.steps & set(replaced),
             resolver.asked,
             self.fitted is not None,
+            self.dataset.mapping,
+            self.dataset.codings,
         )
 
     def _bind(self, usage: Usage) -> list[BoundDatum]:
@@ -134,7 +140,7 @@ class _Grounding:
                     continue
                 result = bind(symbol, entry, self.dataset)
             except DataError as error:
-                self._refused(symbol, error)
+                self.problems += error.placed(symbol.statement.span)
                 self.troubled.add(symbol.name)
                 continue
             if isinstance(result, Diagnostic):
@@ -201,7 +207,7 @@ class _Grounding:
         try:
             self._type(aligned, indices, usage)
         except DataError as error:
-            self._refused(symbol, error)
+            self.problems += error.placed(symbol.statement.span)
         if part is not None and symbol.name in self.values:
             self._complete(symbol, *part, resolver.indices)
 
@@ -231,11 +237,6 @@ class _Grounding:
         """The data that would have given the members of an ordered axis in new data."""
         dims = [d for d in symbol.dims if d in usage.steps] if self.fitted is not None else []
         return f"name the labels of its entries under `{dims[0]}`" if dims else ""
-
-    def _refused(self, symbol: Symbol, error: DataError) -> None:
-        """A reader knows the file only; the declaration that wanted it is added here."""
-        span = symbol.statement.span
-        self.problems += [d if d.span.known else replace(d, span=span) for d in error.diagnostics]
 
     def _type(self, bound: BoundDatum, indices: Mapping[str, IndexSet], usage: Usage) -> None:
         symbol, name = bound.symbol, bound.symbol.name

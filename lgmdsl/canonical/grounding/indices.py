@@ -111,7 +111,9 @@ class Resolver:
     def _read_labels(self, symbol: Symbol, taken: set[str]) -> None:
         """Labels under the index's own name, unless a datum is mapped to that key."""
         key = self.dataset.key(symbol.name)
-        entry = self.dataset.entries.get(key)
+        entry = self.dataset.labels(symbol.name)
+        if symbol.name in (self.dataset.placements or {}):
+            taken = set()
         if entry is None or key in taken:
             if key != symbol.name and key not in taken:
                 self.problems.append(
@@ -127,7 +129,7 @@ class Resolver:
         except DataError as error:
             self.problems.extend(error.diagnostics)
             return
-        origin = f"{entry.source}:{key}"
+        origin = f"{entry.source}:{entry.name}"
         if not isinstance(loaded.values, np.ndarray) or loaded.values.ndim != 1:
             self.problems.append(
                 index_conflict(
@@ -186,6 +188,10 @@ class Resolver:
         )
 
     def _origin(self, name: str) -> str:
+        if name in (self.dataset.placements or {}):
+            entry = self.dataset.labels(name)
+            assert entry is not None, "it is placed"
+            return f"from {entry.source}:{entry.name}"
         return f"from {self.dataset.name}:{self.dataset.key(name)}"
 
     def _from_data(self, name: str) -> IndexSet | Diagnostic | None:

@@ -12,6 +12,8 @@ import numpy as np
 
 from lgmdsl.arrays import AnyArray, Array, BoolArray, IntArray
 from lgmdsl.canonical.grounding.label_line import Line, line_of
+from lgmdsl.dataset.codings import Coding
+from lgmdsl.dataset.entries import Selection
 from lgmdsl.errors import Diagnostic
 from lgmdsl.graph.model_graph import ModelGraph, NodeKind
 from lgmdsl.language.checked import CheckedModel, Symbol
@@ -107,7 +109,8 @@ class GroundedModel:
     are those of the replaced ones whose labels are the fit's, or take their places among them.
     `asked`: the labels that were named of a kept index set, in their order. `untied`: members at
     one position have entries of their own, as which of them are one is said where they are joined
-    to the fit's.
+    to the fit's. `mapping` is what the data were read by, `codings` the columns of matrices that
+    were made of them, with their levels.
     """
 
     graph: ModelGraph
@@ -121,6 +124,8 @@ class GroundedModel:
     steps: frozenset[str] = frozenset()
     asked: Mapping[str, AnyArray] = field(default_factory=dict)
     untied: bool = False
+    mapping: Mapping[str, Selection] = field(default_factory=dict)
+    codings: Mapping[str, tuple[Coding, ...]] = field(default_factory=dict)
 
     @property
     def model(self) -> CheckedModel:

@@ -1,16 +1,24 @@
 """Accepted with a warning: W302 an order that was guessed, W303 loops, W304 an expansion, W308 a
-key that is not used, next to a name that has no key."""
+key that is not used, next to a name that has no key, W309 levels and members without rows."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
 
+import numpy as np
+
+from lgmdsl.canonical.grounding.errors import SHOWN, about, count_of, show
 from lgmdsl.canonical.grounding.model import IndexSet
+from lgmdsl.canonical.grounding.usage import latent_axes
+from lgmdsl.contract.structure import Members
 from lgmdsl.dataset import Dataset
 from lgmdsl.errors import Diagnostic, nearest
+from lgmdsl.graph.model_graph import ModelGraph
 from lgmdsl.language.checked import CheckedModel, Symbol
 from lgmdsl.language.tree import ast
 from lgmdsl.remedies import key
+from lgmdsl.structures.catalogue import members_of
 
 
 def _warning(code: str, symbol: Symbol, message: str, detail: str, help: str = "") -> Diagnostic:
@@ -57,6 +65,64 @@ def expanded(symbol: Symbol, shape: tuple[int, ...], stored: int) -> Diagnostic:
         f"`{symbol.name}` is sparse but is used outside `@`; it is expanded",
         f"{shape[0]} x {shape[1]}, {filled:.1%} of the entries stored",
     )
+
+
+def without_rows(
+    graph: ModelGraph,
+    dataset: Dataset,
+    indices: Mapping[str, IndexSet],
+    values: Mapping[str, Any],
+) -> Iterator[Diagnostic]:
+    """W309: levels of contrasts that no row has; and members that a table names and no row of a
+    map, where they are independent of the others (those of a walk or a graph are not)."""
+    model = graph.model
+    for name, codings in dataset.codings.items():
+        for coding in codings:
+            if coding.unused:
+                yield _warning(
+                    "W309",
+                    model.symbols[name],
+                    f"no row has {_several(coding.unused, 'level')} of `{coding.column}`",
+                    f"{coding.column} has {', '.join(map(show, coding.levels[:SHOWN]))}",
+                    f"the column of such a level in `{name}` is zero, and its coefficient keeps "
+                    "its prior: drop the level, unless this is intended",
+                )
+    for name in (dataset.placements or {}).keys() & indices.keys():
+        maps = [s for s in model.of_kind("data") if s.target == name and s.name in values]
+        over = {d for n in graph.observed if n in model.symbols for d in model.symbols[n].dims}
+        if not maps or name in over or not _independent(model, name):
+            continue
+        used = np.concatenate([np.asarray(values[s.name]).reshape(-1) for s in maps])
+        idle = np.setdiff1d(np.arange(indices[name].size), used)
+        if idle.size:
+            labels = [str(v) for v in indices[name].labels[idle].tolist()]
+            yield _warning(
+                "W309",
+                model.symbols[name],
+                f"no row has {_several(labels, 'member')} of `{name}`",
+                f"{about(indices[name])}; rows name them by "
+                + ", ".join(f"`{s.name}`" for s in maps),
+                "their effects keep their prior: nothing to do if this is intended, else drop them "
+                f"from the table, or correct `{maps[0].name}`",
+            )
+
+
+def _independent(model: CheckedModel, index: str) -> bool:
+    """Whether all latents over an index set have independent members."""
+    factors = [
+        factor
+        for statement in model.tree.statements
+        if isinstance(statement, ast.Latent)
+        for dim, factor in latent_axes(statement)
+        if dim == index
+    ]
+    return bool(factors) and all(members_of(f.name.id) is Members.JOINED for f in factors)
+
+
+def _several(labels: Sequence[str], word: str) -> str:
+    shown = ", ".join(show(label) for label in labels[:SHOWN])
+    more = f" and {len(labels) - SHOWN} more" if len(labels) > SHOWN else ""
+    return f"{count_of(len(labels), word)} ({shown}{more})"
 
 
 def unused_keys(

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from lgmdsl import files
+from lgmdsl.cli.data_options import data_argument
 from lgmdsl.cli.exit_status import INTERRUPTED, OK, REFUSED, UNFINISHED
 from lgmdsl.cli.options import (
     bound_option,
-    data_argument,
     json_option,
     map_option,
     max_steps_option,
@@ -60,7 +62,7 @@ from lgmdsl.cli.output import note
 @json_option
 def command(
     model: str,
-    data: str | None,
+    data: Any,
     sizes: dict[str, int],
     runs: int,
     method: str,

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from lgmdsl.cli.data_options import data_argument
 from lgmdsl.cli.exit_status import OK, REFUSED
-from lgmdsl.cli.options import data_argument, json_option, map_option, model_argument, read_model
+from lgmdsl.cli.files import paths_of
+from lgmdsl.cli.options import json_option, map_option, model_argument, read_model
 from lgmdsl.cli.output import diagnose, show, show_json
 from lgmdsl.errors import Diagnostic, LgmError
 from lgmdsl.language.tree.statements import STATEMENTS
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 @data_argument(required=False)
 @map_option
 @json_option
-def command(model: str, data: str | None, mapping: dict[str, str], as_json: bool) -> int:
+def command(model: str, data: Any, mapping: dict[str, str], as_json: bool) -> int:
     """Check MODEL, and DATA against it where they are given.
 
     \b
@@ -59,7 +61,7 @@ def command(model: str, data: str | None, mapping: dict[str, str], as_json: bool
     return OK
 
 
-def _with_data(model: Model, data: str, mapping: dict[str, str]) -> tuple[list[Diagnostic], str]:
+def _with_data(model: Model, data: Any, mapping: dict[str, str]) -> tuple[list[Diagnostic], str]:
     """Ground the data, lower the model, build its priors; warnings, and the sizes found."""
     from lgmdsl.api.explain.outline import check_priors, outline_of
 
@@ -85,12 +87,12 @@ def _parted(
 
 
 def _report(
-    model: str, data: str | None, errors: Sequence[Diagnostic], warnings: Sequence[Diagnostic]
+    model: str, data: Any, errors: Sequence[Diagnostic], warnings: Sequence[Diagnostic]
 ) -> None:
     show_json(
         {
             "file": model,
-            "data": data,
+            "data": " ".join(paths_of(data)) or None,
             "ok": not errors,
             "errors": [d.as_json() for d in errors],
             "warnings": [d.as_json() for d in warnings],

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from lgmdsl.cli.data_options import data_argument
 from lgmdsl.cli.exit_status import INTERRUPTED, OK, REFUSED, UNFINISHED
 from lgmdsl.cli.options import (
     audit_options,
     bound_option,
-    data_argument,
     hyper_option,
     json_option,
     map_option,
@@ -77,7 +77,7 @@ def _options(
 @json_option
 def command(
     model: str,
-    data: str,
+    data: Any,
     methods: tuple[str, ...],
     picture: str | None,
     hyper: str,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from lgmdsl import files
+from lgmdsl.cli.data_options import data_argument
 from lgmdsl.cli.exit_status import INTERRUPTED, OK, REFUSED
 from lgmdsl.cli.options import (
-    data_argument,
     json_option,
     map_option,
     model_argument,
@@ -78,7 +80,7 @@ from lgmdsl.cli.options import (
 def command(
     context: click.Context,
     model: str,
-    data: str,
+    data: Any,
     candidates: str,
     score: str,
     steps: int,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
+from lgmdsl.cli.data_options import data_argument
 from lgmdsl.cli.options import (
-    data_argument,
     json_option,
     map_option,
     model_argument,
@@ -22,7 +24,7 @@ from lgmdsl.cli.output import diagnose, show, show_json
 @map_option
 @json_option
 def command(
-    model: str, data: str | None, fixed: dict[str, object], mapping: dict[str, str], as_json: bool
+    model: str, data: Any, fixed: dict[str, object], mapping: dict[str, str], as_json: bool
 ) -> None:
     """Show what the compiler makes of MODEL, and which methods can run it.
 

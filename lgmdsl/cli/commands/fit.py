@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from lgmdsl.cli.data_options import data_argument
 from lgmdsl.cli.exit_status import INTERRUPTED, OK, REFUSED, UNFINISHED
 from lgmdsl.cli.options import (
     audit_options,
     bound_option,
-    data_argument,
     hyper_option,
     json_option,
     map_option,
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 @click.option("--full", is_flag=True, help="Print every entry of every latent.")
 def command(
     model: str,
-    data: str,
+    data: Any,
     output: str | None,
     method: str,
     hyper: str,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
+from lgmdsl.cli.data_options import data_argument
 from lgmdsl.cli.exit_status import INTERRUPTED, OK, REFUSED, UNFINISHED
 from lgmdsl.cli.options import (
     bound_option,
-    data_argument,
     hyper_option,
     json_option,
     map_option,
@@ -40,7 +42,7 @@ from lgmdsl.cli.tables import SUFFIXES, fields, outside_table, table, write
 @json_option
 def command(
     model: str,
-    data: str,
+    data: Any,
     output: str | None,
     method: str,
     hyper: str,

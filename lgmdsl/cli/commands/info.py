@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
-from lgmdsl.cli.options import data_argument, json_option, map_option, model_argument, read_model
+from lgmdsl.cli.data_options import data_argument
+from lgmdsl.cli.options import json_option, map_option, model_argument, read_model
 from lgmdsl.cli.output import show, show_json
 
 
@@ -13,7 +16,7 @@ from lgmdsl.cli.output import show, show_json
 @data_argument(required=False)
 @map_option
 @json_option
-def command(model: str, data: str | None, mapping: dict[str, str], as_json: bool) -> None:
+def command(model: str, data: Any, mapping: dict[str, str], as_json: bool) -> None:
     """List what MODEL declares, with descriptions; with DATA also sizes, labels and ranges.
 
     \b

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
+from lgmdsl.cli.data_options import earlier_data_option
 from lgmdsl.cli.options import json_option, map_option
 from lgmdsl.cli.output import note, show, show_json
 
@@ -31,7 +34,7 @@ from lgmdsl.cli.output import note, show, show_json
     multiple=True,
     help="Draw only these (pit: the histogram of transforms).",
 )
-@click.option("--data", metavar="DATA", help="The data of the fit, which pit.png needs.")
+@earlier_data_option("The data of the fit, which pit.png needs.")
 @map_option
 @json_option
 def command(
@@ -39,7 +42,7 @@ def command(
     directory: str,
     format_: str,
     names: tuple[str, ...],
-    data: str | None,
+    data: Any,
     mapping: dict[str, str],
     as_json: bool,
 ) -> None:

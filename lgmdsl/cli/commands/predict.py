@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import click
 
+from lgmdsl.cli.data_options import earlier_data_option
 from lgmdsl.cli.exit_status import OK, REFUSED
 from lgmdsl.cli.options import json_option, map_option
 from lgmdsl.cli.tables import SUFFIXES, fields, outside_table, table, write
@@ -15,11 +18,11 @@ from lgmdsl.cli.tables import SUFFIXES, fields, outside_table, table, write
 @click.argument("fit", metavar="FIT.nc")
 @click.argument("new", metavar="NEW")
 @click.option("-o", "--output", metavar="FILE", help="Write to a .nc, .csv or .npz file.")
-@click.option("--data", metavar="OLD", help="The data of the fit, if its file lacks some.")
+@earlier_data_option("The data of the fit, if its file lacks some.")
 @map_option
 @json_option
 def command(
-    fit: str, new: str, output: str | None, data: str | None, mapping: dict[str, str], as_json: bool
+    fit: str, new: str, output: str | None, data: Any, mapping: dict[str, str], as_json: bool
 ) -> int:
     """Predict at the rows, levels, inputs and labels in NEW from the result in FIT.nc.
 
@@ -33,7 +36,7 @@ def command(
     seasonal ou) take labels before, between and beyond those of the fit: a column with the index's
     name. Responses, and censoring information, need not be there.
     """
-    from lgmdsl.cli.files import deliver, report, writable
+    from lgmdsl.cli.files import deliver, paths_of, report, writable
 
     place = None
     if output is not None:
@@ -44,15 +47,18 @@ def command(
     from lgmdsl.cli.output import diagnose, note
     from lgmdsl.dataset import read
 
-    sources = [new] if data is None else [new, data]
-    wanted = read(new, mapping) if data is None else _merged(new, data, mapping)
+    old, tables = _parted(data)
+    wanted = read([new, tables] if tables else new, mapping)
+    if old is not None:
+        before = read(old)
+        wanted = replace(wanted, entries={**before.entries, **wanted.entries})
     prediction = predict(load_fit(fit), wanted)
     if prediction.warnings:
         diagnose(prediction.warnings)
     predicted = prediction.to_dataset()
     lost = deliver(
         table(predicted) if place is None and not as_json else None,
-        {"data": sources, **fields(predicted)} if as_json else None,
+        {"data": [*paths_of([new, data])], **fields(predicted)} if as_json else None,
         None if place is None else lambda: write(place, predicted),
     )
     csv = not as_json if place is None else place.suffix == ".csv"
@@ -65,11 +71,8 @@ def command(
     return OK if lost is None else REFUSED
 
 
-def _merged(new: str, old: str, mapping: dict[str, str]) -> Any:
-    """The new data, completed from those of the fit."""
-    from dataclasses import replace
-
-    from lgmdsl.dataset import read
-
-    first, second = read(new, mapping), read(old)
-    return replace(first, entries={**second.entries, **first.entries})
+def _parted(data: Any) -> tuple[str | None, dict[str, Path] | None]:
+    """The file of the fit's data, and the tables of the new ones."""
+    if not isinstance(data, list):
+        return data, None
+    return (data[0] if len(data) > 1 else None), data[-1]

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lgmdsl import files
+from lgmdsl.cli.data_options import data_argument
 from lgmdsl.cli.exit_status import OK, REFUSED
 from lgmdsl.cli.options import (
-    data_argument,
     json_option,
     map_option,
     model_argument,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 @json_option
 def command(
     model: str,
-    data: str | None,
+    data: Any,
     sizes: dict[str, int],
     fixed: dict[str, object],
     seed: int,

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
-from lgmdsl.cli.options import audit_options, json_option, map_option, seed_option
+from lgmdsl.cli.data_options import earlier_data_option
+from lgmdsl.cli.options import (
+    audit_options,
+    json_option,
+    map_option,
+    seed_option,
+)
 from lgmdsl.cli.output import note, show, show_json
 
 
 @click.command("summary")
 @click.argument("fit", metavar="FIT.nc")
 @audit_options
-@click.option("--data", metavar="DATA", help="The data of the fit, for --audit or --criteria.")
+@earlier_data_option("The data of the fit, for --audit or --criteria.")
 @click.option("--criteria", is_flag=True, help="Print DIC, WAIC and leave-one-out.")
 @map_option
 @seed_option
@@ -22,7 +30,7 @@ def command(
     audit: bool,
     audit_sampler: bool,
     draws: int,
-    data: str | None,
+    data: Any,
     criteria: bool,
     mapping: dict[str, str],
     seed: int,

@@ -137,6 +137,15 @@ DATA_AND_METHODS: tuple[CodeEntry, ...] = (
         'fit.predict({"x": [0], "dose": 20})',
     ),
     CodeEntry(
+        "W309",
+        "levels without rows",
+        "A table names members of an index, or an ordered categorical names levels, that no row "
+        "has. Nothing is learned of them: a member keeps the prior of its latents, and the column "
+        "of a level that is coded by contrasts is zero.",
+        "people.csv has p13, and no row of main.csv is of p13",
+        "drop p13 from people.csv, or nothing: its effect has its prior",
+    ),
+    CodeEntry(
         "E401",
         "disconnected",
         "A graph has no edge, or a latent is not joined to the data, so that a structure over it "

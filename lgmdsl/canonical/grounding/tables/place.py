@@ -1,0 +1,233 @@
+"""Tables of their own and matrices of columns: where each datum stands, by what the model declares.
+
+A table that has a name is over the index set of that name, over the one that the map of that name
+leads to, or over the one that its key column is called by. Its rows are matched by the labels of
+the key column, never by position.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from lgmdsl.canonical.grounding.model import GroundedModel
+from lgmdsl.canonical.grounding.tables.graph_tables import graph_table, pairs
+from lgmdsl.canonical.grounding.tables.named_tables import Table, table_of, words_for
+from lgmdsl.canonical.grounding.tables.selections import matrix_of, selected
+from lgmdsl.canonical.grounding.values import RULES
+from lgmdsl.dataset import Dataset, Entry, Loaded
+from lgmdsl.dataset.codings import Coding
+from lgmdsl.errors import NOWHERE, DataError, Diagnostic, listed, nearest
+from lgmdsl.language.checked import CheckedModel, Symbol
+from lgmdsl.remedies import either, key
+
+
+def placed(model: CheckedModel, dataset: Dataset, fitted: GroundedModel | None = None) -> Dataset:
+    """Find the entry of every datum that is a column of a named table, or a matrix of columns.
+
+    The selections of what is `fitted` hold for names that these data have neither under their own
+    name nor under a mapping of their own, and its levels for all matrices.
+    Raises DataError: E305 for a table without a key column and for columns that are not there, E306
+    for a datum that stands in two places, and what `matrix_of` raises.
+    """
+    if dataset.placements is not None:
+        return dataset
+    earlier = {
+        name: selection
+        for name, selection in ({} if fitted is None else fitted.mapping).items()
+        if name not in dataset.mapping and name not in {**dataset.entries, **dataset.tables}
+    }
+    dataset = replace(dataset, mapping={**earlier, **dataset.mapping})
+    return _Placing(model, dataset, {} if fitted is None else fitted.codings).run()
+
+
+@dataclass
+class _Placing:
+    model: CheckedModel
+    dataset: Dataset
+    known: Mapping[str, tuple[Coding, ...]]
+    tables: list[Table] = field(default_factory=list)
+    placements: dict[str, Entry] = field(default_factory=dict)
+    codings: dict[str, tuple[Coding, ...]] = field(default_factory=dict)
+    problems: list[Diagnostic] = field(default_factory=list)
+
+    def run(self) -> Dataset:
+        for step in (self._tables, self._labels, self._data):
+            step()
+            if self.problems:
+                raise DataError(self.problems)
+        return replace(self.dataset, placements=self.placements, codings=self.codings)
+
+    def _tables(self) -> None:
+        for name, entry in self.dataset.tables.items():
+            assert entry.columns is not None, "tables have columns"
+            symbol = self.model.symbols.get(name)
+            try:
+                if symbol is not None and symbol.kind == "data" and len(symbol.dims) == 2:
+                    self._matrix(symbol, entry)
+                else:
+                    self.tables.append(table_of(self.model, self.dataset, name, entry))
+            except DataError as error:
+                span = NOWHERE if symbol is None else symbol.statement.span
+                self.problems += error.placed(span)
+
+    def _labels(self) -> None:
+        """The labels of index sets that have a table."""
+        for table in self.tables:
+            if table.index is None or table.key is None or table.index in self.placements:
+                continue
+            keyed = replace(table.columns[table.key], table=False)
+            self.placements[table.index] = keyed
+
+    def _matrix(self, symbol: Symbol, entry: Entry) -> None:
+        """A table that is a matrix itself: a graph as pairs, or all columns but that of labels."""
+        assert entry.columns is not None, "tables have columns"
+        columns, name = dict(entry.columns), symbol.name
+        if symbol.type == "graph":
+            selection = self.dataset.mapping.get(name)
+            chosen = None if selection is None else selected(name, selection, columns)
+            if chosen is not None:
+                ends = [c.column for c in chosen]
+                self.placements[name] = pairs(symbol, entry.source, columns, ends)
+            elif entry.labels[0] is None:
+                self.placements[name] = graph_table(symbol, entry.source, columns)
+            return
+        words = words_for(self.model, self.dataset, symbol.dims[0])
+        first = next((w for w in words if w in columns), None)
+        if first is None and name not in self.dataset.mapping:
+            return  # the matrix as it is
+        labels = None if first is None else columns[first].loaded
+        table = Table(name, entry.source, columns, symbol.dims[0], first)
+        chosen = self._chosen(symbol, columns) or tuple(Coding(c) for c in columns if c != first)
+        self._select(symbol, table, chosen, labels)
+
+    def _chosen(self, symbol: Symbol, columns: Collection[str]) -> tuple[Coding, ...] | None:
+        selection = self.dataset.mapping.get(symbol.name)
+        return None if selection is None else selected(symbol.name, selection, columns)
+
+    def _data(self) -> None:
+        for symbol in self.model.of_kind("data"):
+            if symbol.name in self.placements:
+                continue
+            try:
+                self._place(symbol)
+            except DataError as error:
+                self.problems += error.placed(symbol.statement.span)
+
+    def _place(self, symbol: Symbol) -> None:
+        tables = [*self._over(symbol), *(t for t in self.tables if t.index is None)]
+        loose = self.dataset.entries
+        everything = {*loose, *(c for t in tables for c in t.columns)}
+        chosen = self._chosen(symbol, everything)
+        name, wanted = symbol.name, self.dataset.key(symbol.name)
+        sources = {entry.source for entry in loose.values()}
+        source = sources.pop() if len(sources) == 1 else self.dataset.name
+        main = Table("", source, loose)
+        if chosen is None and name in self.dataset.mapping and len(symbol.dims) == 2:
+            column = next((t.columns[wanted] for t in (*tables, main) if wanted in t.columns), None)
+            if column is not None and column.table and len(column.shape) == 1:
+                chosen = (Coding(wanted),)
+        if chosen is not None:
+            columns = [c.column for c in chosen]
+            holders = [t for t in (*tables, main) if {*columns} <= {*t.columns}]
+            if not holders:
+                self.problems.append(self._lacking(symbol, columns, (*tables, main)))
+                return
+            table = self._only(symbol, wanted, holders)
+            if symbol.type == "graph":
+                self.placements[name] = pairs(symbol, table.source, table.columns, columns)
+                return
+            self._select(symbol, table, chosen, self._row_labels(table, columns))
+            return
+        qualified = [
+            (t, wanted.removeprefix(f"{t.name}."))
+            for t in self.tables
+            if wanted.startswith(f"{t.name}.") and wanted.removeprefix(f"{t.name}.") in t.columns
+        ]
+        if qualified and wanted not in loose:
+            self.placements[name] = qualified[0][0].column(qualified[0][1])
+            return
+        holders = [t for t in tables if wanted in t.columns]
+        if not holders:
+            return
+        if wanted in loose:
+            if not self._clash(holders[0], loose[wanted]):
+                self.placements[name] = self._only(symbol, wanted, holders).column(wanted)
+                return
+            holders = [main, *holders]
+        self.placements[name] = self._only(symbol, wanted, holders).column(wanted)
+
+    def _over(self, symbol: Symbol) -> list[Table]:
+        return [t for t in self.tables if t.index is not None and t.index in symbol.dims[:1]]
+
+    @staticmethod
+    def _clash(table: Table, entry: Entry) -> bool:
+        """Whether an entry outside the tables may as well be the one that is meant."""
+        rows = next(iter(table.columns.values())).shape
+        return table.index is None or entry.shape[:1] == rows
+
+    def _only(self, symbol: Symbol, wanted: str, holders: Sequence[Table]) -> Table:
+        if len(holders) == 1:
+            return holders[0]
+        named = next((t for t in holders if t.name), holders[0])
+        raise DataError(
+            Diagnostic(
+                "E306",
+                f"`{wanted}` is in {listed([f'`{t.source}`' for t in holders])}",
+                symbol.statement.span,
+                help=f"say which: {key(symbol.name, f'{named.name}.{wanted}')}, or rename one",
+                layout="plain",
+            )
+        )
+
+    def _row_labels(self, table: Table, columns: Sequence[str]) -> Loaded | None:
+        if table.key is not None:
+            return table.labels
+        first = table.columns[columns[0]]
+        labels = first.labels[0] if first.labels else None
+        return None if first.weak else labels
+
+    def _select(
+        self, symbol: Symbol, table: Table, chosen: tuple[Coding, ...], rows: Loaded | None
+    ) -> None:
+        if len(symbol.dims) != 2:
+            columns = ", ".join(f"`{c.column}`" for c in chosen)
+            raise DataError(
+                Diagnostic(
+                    "E301",
+                    f"columns {columns} make a matrix, and `{symbol.name}` is none",
+                    symbol.statement.span,
+                    help=f"declare it over two indices: data {symbol.name}[{symbol.dims[0]}, feat]"
+                    if symbol.dims
+                    else "give one column",
+                    layout="plain",
+                )
+            )
+        known = {c.column: c for c in self.known.get(symbol.name, ())}
+        same = [
+            known[c.column] if c.column in known and known[c.column].kind == c.kind else c
+            for c in chosen
+        ]
+        entry, codings = matrix_of(
+            symbol.name, table.source, same, table.columns, symbol.type in RULES, rows
+        )
+        self.placements[symbol.name] = entry
+        self.codings[symbol.name] = codings
+
+    def _lacking(
+        self, symbol: Symbol, columns: Sequence[str], tables: Sequence[Table]
+    ) -> Diagnostic:
+        most = max(tables, key=lambda t: len({*columns} & {*t.columns}))
+        lacking = [c for c in columns if c not in most.columns]
+        close = nearest(lacking[0], most.columns)
+        source = most.source if most.columns else self.dataset.name
+        return Diagnostic(
+            "E305",
+            f"`{symbol.name}` wants the column `{lacking[0]}`, which {source} does not have",
+            symbol.statement.span,
+            details=(f"{source} has: {', '.join([*most.columns][:20])}",),
+            help=f"did you mean `{close}`?"
+            if close
+            else either("correct --map", "correct mapping"),
+            layout="plain",
+        )
