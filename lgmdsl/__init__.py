@@ -31,6 +31,7 @@ _HOMES = {
     "explain": "lgmdsl.api.explain.explain",
     "methods": "lgmdsl.api.explain.methods",
     "register": "lgmdsl.api.register",
+    "contiguity": "lgmdsl.dataset.polygons",
     "mesh_matrices": "lgmdsl.structures.spatial.mesh",
     "grid_matrices": "lgmdsl.structures.spatial.mesh",
     "LgmError": "lgmdsl.errors",

@@ -242,7 +242,7 @@ FIT_OPTIONS: tuple[FitOption, ...] = (
             "--map \"X=age,contrasts(region)\", mapping={\"X\": [\"age\", \"contrasts(region)\"]}",
             support="data, and labels of indices",
             advice="for columns that are called otherwise, and for matrices made of columns: as "
-            "they are, or by treatment or sum contrasts (kind=sum) against a base level (base=north)",
+            "they are, or by treatment or sum contrasts (kind=sum) against a base (base=north)",
             example="lgm fit model.lgm renamed.npz --map y=outcome",
             see_also=("data", "E305"),
         ),

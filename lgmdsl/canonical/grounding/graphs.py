@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -85,11 +86,18 @@ def _from_matrix(bound: BoundDatum, index: IndexSet) -> tuple[Any | None, list[D
                 bound.symbol,
                 f"{int(lone.sum())} of {lone.size} edges in one direction only",
                 f"the first from {ends[0]} to {ends[1]}",
-                f"np.maximum({name}, {name}.T)",
+                _in_both_directions(bound),
                 f"the graph `{name}` is not symmetric",
             )
         ]
     return _assembled(bound, rows, columns, index)
+
+
+def _in_both_directions(bound: BoundDatum) -> str:
+    name = bound.symbol.name
+    if Path(bound.entry.source).suffix:
+        return f"give each neighbour under both members in {bound.entry.source}"
+    return f"{name}.maximum({name}.T)" if bound.sparse else f"np.maximum({name}, {name}.T)"
 
 
 def _assembled(

@@ -1,7 +1,8 @@
 """Labels as points of a line: numbers and dates have an order and distances, other text has none.
 
 Dates are ISO 8601 text of one form throughout: `2001-02` (months), `2001Q1` (quarters),
-`2001-02-03` (days), `2001-02-03T04:05` and finer. Days and times of day count in days.
+`2001-W05` (weeks), `2001-02-03` (days), `2001-02-03T04:05` and finer. Weeks, days and times of day
+count in days.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from datetime import date
 
 import numpy as np
 
@@ -22,8 +24,11 @@ ROUNDING = 1e-9
 _WHOLE = re.compile(r"[+-]?\d{1,18}")
 _MONTH = re.compile(r"\d{4}-\d{2}")
 _QUARTER = re.compile(r"\d{4}-?Q[1-4]")
+_WEEK = re.compile(r"\d{4}-W\d{2}")
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 _TIME = re.compile(r"\d{4}-\d{2}-\d{2}([T ])\d{2}:\d{2}(?::\d{2}(?:\.(\d{1,9}))?)?(Z?)")
+_MONDAY = date(1970, 1, 5).toordinal()
+_FIRST_MONDAY = _MONDAY - date(1970, 1, 1).toordinal()
 _PER_DAY = {"m": 1440, "s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400 * 10**9}
 
 
@@ -135,6 +140,8 @@ def _dates(labels: AnyArray) -> Line | None:
             return _counted(labels, "month", Steps(months, lambda t: _text(t, "M")))
         if _all(_QUARTER, texts):
             return _quarters(labels, texts)
+        if _all(_WEEK, texts):
+            return _weeks(labels, texts)
         if _all(_DAY, texts):
             days = np.array(texts, dtype="datetime64[D]")
             return _counted(labels, "day", _monthly(days) or _daily(days), days.astype(np.int64))
@@ -197,6 +204,18 @@ def _quarters(labels: AnyArray, texts: list[str]) -> Line:
         )
 
     return _counted(labels, "quarter", Steps(ticks - 4 * 1970, lambda t: write(t + 4 * 1970)))
+
+
+def _weeks(labels: AnyArray, texts: list[str]) -> Line:
+    """Weeks of ISO 8601, by the days of their Mondays."""
+    mondays = [date.fromisocalendar(int(t[:4]), int(t[-2:]), 1).toordinal() for t in texts]
+    days = np.array(mondays, dtype=np.int64) - date(1970, 1, 1).toordinal()
+
+    def write(ticks: IntArray) -> AnyArray:
+        weeks = [date.fromordinal(int(7 * t) + _MONDAY).isocalendar() for t in ticks]
+        return np.array([f"{w.year:04d}-W{w.week:02d}" for w in weeks], dtype=np.str_)
+
+    return Line(labels, "day", days.astype(np.float64), Steps((days - _FIRST_MONDAY) // 7, write))
 
 
 def _times(labels: AnyArray, texts: list[str]) -> Line:
