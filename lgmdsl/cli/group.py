@@ -8,6 +8,7 @@ import click
 
 COMMANDS = {
     "check": "Check a model, and data against it.",
+    "new": "Write a model for a table to begin with.",
     "fmt": "Rewrite model files in the canonical format.",
     "info": "List what a model declares.",
     "explain": "Show what the compiler makes of a model, and what can run it.",

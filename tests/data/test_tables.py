@@ -328,6 +328,15 @@ def test_a_new_level_is_refused_in_predictions(known: Any) -> None:
         known.predict(pd.DataFrame({"who": ["a"], "x": [0.1], "arm": ["nwe"]}))
 
 
+@pytest.mark.parametrize("other", ["arm", "contrasts(arm, kind=sum)", "contrasts(arm, base=old)"])
+def test_another_coding_than_the_fits_is_refused(known: Any, other: str) -> None:
+    new = pd.DataFrame({"who": ["a"], "x": [0.1], "arm": ["new"]})
+    with pytest.raises(DataError, match=r"E303.*`arm`.* is coded otherwise than in the fit"):
+        known.predict(new, mapping={"X": ["x", other]})
+    same = known.predict(new, mapping={"X": ["contrasts(arm, base=new)", "x"]})
+    assert np.allclose(same.mean("eta"), known.predict(new).mean("eta"))
+
+
 def test_new_members_come_with_a_table_of_theirs(known: Any) -> None:
     new = pd.DataFrame({"who": ["d"], "x": [0.0], "arm": ["new"]})
     with pytest.warns(UserWarning, match="W307"):

@@ -11,11 +11,14 @@ import numpy as np
 from lgmdsl.arrays import AnyArray, BoolArray, IntArray
 from lgmdsl.canonical.grounding.errors import absent_labels, repeated_labels, wrong_labels
 from lgmdsl.canonical.grounding.labels import LabelArray, labels_of
-from lgmdsl.canonical.grounding.model import IndexSet
+from lgmdsl.canonical.grounding.model import IndexSet, Reading
 from lgmdsl.dataset import Dataset, Entry
 from lgmdsl.errors import Diagnostic
 from lgmdsl.language.checked import Symbol
 from lgmdsl.remedies import key
+
+# What arrays hold, in words, by the kind of their type.
+KINDS = {"b": "truth values", "i": "whole numbers", "u": "whole numbers", "f": "numbers"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +50,13 @@ class BoundDatum:
     def fits(self) -> bool:
         """Whether the array has as many axes as are declared."""
         return not self.pairs and len(self.shape) == len(self.symbol.dims)
+
+    @property
+    def reading(self) -> Reading:
+        """What it was read from and as."""
+        matched = bool(self.labels) and self.labels[0] is not None and not self.weak
+        kind = "sparse matrix" if self.sparse else KINDS.get(self.values.dtype.kind, "text")
+        return Reading(self.entry.source, self.entry.name, kind, matched or self.pairs)
 
     @property
     def two_by_two(self) -> bool:

@@ -112,8 +112,7 @@ class _Grounding:
             raise DataError(self.problems)
         from_fit = {*self.fitted.values} - usage.responses if self.fitted else set()
         self.warnings += unused_keys(self.graph.model, self.dataset, indices, from_fit)
-        if self.fitted is None:
-            self.warnings += without_rows(self.graph, self.dataset, indices, self.values)
+        self.warnings += without_rows(self.graph, self.dataset, indices, self.values, self.fitted)
         return GroundedModel(
             self.graph,
             indices,
@@ -128,6 +127,7 @@ class _Grounding:
             self.fitted is not None,
             self.dataset.mapping,
             self.dataset.codings,
+            {b.symbol.name: b.reading for b in bound},
         )
 
     def _bind(self, usage: Usage) -> list[BoundDatum]:

@@ -95,6 +95,17 @@ class IndexSet:
         )
 
 
+@dataclass(frozen=True)
+class Reading:
+    """What a datum was read from: a file or frame and its key, what the values were (`text`, `whole
+    numbers` ...), and whether its entries were matched by labels or taken in their order."""
+
+    source: str
+    key: str
+    kind: str
+    matched: bool
+
+
 @dataclass(frozen=True, eq=False)
 class GroundedModel:
     """The model, by its graph, and its data.
@@ -110,7 +121,7 @@ class GroundedModel:
     `asked`: the labels that were named of a kept index set, in their order. `untied`: members at
     one position have entries of their own, as which of them are one is said where they are joined
     to the fit's. `mapping` is what the data were read by, `codings` the columns of matrices that
-    were made of them, with their levels.
+    were made of them, with their levels; `readings` what each datum was, where it was read now.
     """
 
     graph: ModelGraph
@@ -126,6 +137,7 @@ class GroundedModel:
     untied: bool = False
     mapping: Mapping[str, Selection] = field(default_factory=dict)
     codings: Mapping[str, tuple[Coding, ...]] = field(default_factory=dict)
+    readings: Mapping[str, Reading] = field(default_factory=dict)
 
     @property
     def model(self) -> CheckedModel:

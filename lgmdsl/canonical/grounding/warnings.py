@@ -72,10 +72,14 @@ def without_rows(
     dataset: Dataset,
     indices: Mapping[str, IndexSet],
     values: Mapping[str, Any],
+    fitted: object,
 ) -> Iterator[Diagnostic]:
     """W309: levels of contrasts that no row has; and members that a table names and no row of a
-    map, where they are independent of the others (those of a walk or a graph are not)."""
+    map, where they are independent of the others (those of a walk or a graph are not). Data for
+    predictions, where something is `fitted`, need no rows."""
     model = graph.model
+    if fitted is not None:
+        return
     for name, codings in dataset.codings.items():
         for coding in codings:
             if coding.unused:

@@ -17,6 +17,7 @@ from lgmdsl.errors import Diagnostic, LgmError
 from lgmdsl.language.tree.statements import STATEMENTS
 
 if TYPE_CHECKING:
+    from lgmdsl.api.explain.readings import Readings
     from lgmdsl.language.builder import Model
 
 
@@ -32,7 +33,8 @@ def command(model: str, data: Any, mapping: dict[str, str], as_json: bool) -> in
     lgm check model.lgm
     lgm check model.lgm data.npz --map X=features
 
-    Prints every error (20 at most) with its place and a remedy. With DATA, what this version
+    Prints every error (20 at most) with its place and a remedy. With DATA, prints what each datum
+    was read as, in which order, and how many of its entries are missing; what this version
     parses but cannot fit yet is a warning. Exit status 1 if there is an error.
     """
     from lgmdsl.graph.build import model_graph
@@ -41,8 +43,9 @@ def command(model: str, data: Any, mapping: dict[str, str], as_json: bool) -> in
     try:
         checked = read_model(model)
         diagnostics, counts = [*warnings_of(model_graph(checked.checked))], _counts(checked)
+        known = None
         if data is not None:
-            more, sizes = _with_data(checked, data, mapping)
+            more, sizes, known = _with_data(checked, data, mapping)
             diagnostics += more
             counts = f"{counts}; {sizes}"
     except LgmError as error:
@@ -53,24 +56,30 @@ def command(model: str, data: Any, mapping: dict[str, str], as_json: bool) -> in
             diagnose(error.diagnostics, error.left_out)
         return REFUSED
     if as_json:
-        _report(model, data, (), diagnostics)
+        _report(model, data, (), diagnostics, known)
         return OK
     if diagnostics:
         diagnose(diagnostics)
     show(f"{model}: ok ({counts})")
+    if known is not None:
+        show(str(known))
     return OK
 
 
-def _with_data(model: Model, data: Any, mapping: dict[str, str]) -> tuple[list[Diagnostic], str]:
-    """Ground the data, lower the model, build its priors; warnings, and the sizes found."""
+def _with_data(
+    model: Model, data: Any, mapping: dict[str, str]
+) -> tuple[list[Diagnostic], str, Readings]:
+    """Ground the data, lower the model, build its priors; warnings, the sizes found, and what the
+    data were read as."""
     from lgmdsl.api.explain.outline import check_priors, outline_of
+    from lgmdsl.api.explain.readings import readings
 
     outline = outline_of(model, data, mapping)
     check_priors(outline)
     warnings = [*outline.grounded.warnings]
     warnings += [replace(d, severity="warning") for d in outline.refused]
     sizes = ", ".join(f"{name} {index.size}" for name, index in outline.grounded.indices.items())
-    return warnings, f"{outline.grounded.source}: {sizes}"
+    return warnings, f"{outline.grounded.source}: {sizes}", readings(outline.grounded)
 
 
 def _counts(model: Model) -> str:
@@ -87,7 +96,11 @@ def _parted(
 
 
 def _report(
-    model: str, data: Any, errors: Sequence[Diagnostic], warnings: Sequence[Diagnostic]
+    model: str,
+    data: Any,
+    errors: Sequence[Diagnostic],
+    warnings: Sequence[Diagnostic],
+    known: Readings | None = None,
 ) -> None:
     show_json(
         {
@@ -96,5 +109,6 @@ def _report(
             "ok": not errors,
             "errors": [d.as_json() for d in errors],
             "warnings": [d.as_json() for d in warnings],
+            **({} if known is None else known.as_json()),
         }
     )

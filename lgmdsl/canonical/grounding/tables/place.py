@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from lgmdsl.canonical.grounding.model import GroundedModel
 from lgmdsl.canonical.grounding.tables.graph_tables import graph_table, pairs
 from lgmdsl.canonical.grounding.tables.named_tables import Table, table_of, words_for
-from lgmdsl.canonical.grounding.tables.selections import matrix_of, selected
+from lgmdsl.canonical.grounding.tables.selections import as_before, matrix_of, selected
 from lgmdsl.canonical.grounding.values import RULES
 from lgmdsl.dataset import Dataset, Entry, Loaded
 from lgmdsl.dataset.codings import Coding
@@ -203,11 +203,7 @@ class _Placing:
                     layout="plain",
                 )
             )
-        known = {c.column: c for c in self.known.get(symbol.name, ())}
-        same = [
-            known[c.column] if c.column in known and known[c.column].kind == c.kind else c
-            for c in chosen
-        ]
+        same = as_before(symbol.name, chosen, self.known.get(symbol.name, ()))
         entry, codings = matrix_of(
             symbol.name, table.source, same, table.columns, symbol.type in RULES, rows
         )

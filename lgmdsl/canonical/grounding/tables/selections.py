@@ -96,6 +96,27 @@ def _wrong(name: str, problem: str, help: str) -> Diagnostic:
     return Diagnostic("E305", f"{option} of `{name}` {problem}", help=help, layout="plain")
 
 
+def as_before(name: str, chosen: Sequence[Coding], known: Sequence[Coding]) -> tuple[Coding, ...]:
+    """The columns with the levels of a fit. Raises DataError E303 for those coded otherwise
+    than there: their coefficients mean something else, though they may have the same labels."""
+    before = {coding.column: coding for coding in known}
+    out = []
+    for coding in chosen:
+        fitted = before.get(coding.column, coding)
+        if fitted.kind != coding.kind or (coding.base and coding.base != fitted.base):
+            raise DataError(
+                Diagnostic(
+                    "E303",
+                    f"`{coding.column}`, a column of `{name}`, is coded otherwise than in the fit",
+                    details=(f"in the fit: {fitted}",),
+                    help=either(f"leave out --map {name}", f"leave out mapping of {name}"),
+                    layout="plain",
+                )
+            )
+        out.append(fitted)
+    return tuple(out)
+
+
 def matrix_of(
     name: str,
     source: str,
