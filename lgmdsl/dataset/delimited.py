@@ -14,6 +14,7 @@ from lgmdsl.memory import budget, size_text
 
 # What a field of text costs in memory over its bytes in the file, measured on CPython 3.11.
 GROWTH = 20
+HEADER = "write the table there: a line with the names of the columns, and a line for each row"
 
 
 def read_csv(path: Path) -> Mapping[str, Entry]:
@@ -63,7 +64,7 @@ def _rows(source: str, text: str) -> list[list[str]]:
     """The header and the rows, all of one length; blank lines are skipped."""
     first = text.split("\n", 1)[0]
     if not text.strip():
-        raise refused(source, "it is empty")
+        raise refused(source, "it is empty", help=HEADER)
     if first.startswith("sep="):
         raise refused(
             source, f"its first line, `{first.strip()}`, names no columns", help="delete that line"
@@ -93,7 +94,7 @@ def _rows(source: str, text: str) -> list[list[str]]:
             help=_remedy(rows, wanted),
         )
     if not rows:
-        raise refused(source, "it is empty")
+        raise refused(source, "it is empty", help=HEADER)
     if lone:
         _check_lone(source, rows)
     return rows

@@ -36,7 +36,7 @@ class Column:
 
 
 def columns_of(source: str, entries: dict[str, Entry]) -> list[Column]:
-    """The columns, each with a name that the language takes; raises E306 where there are no rows."""
+    """The columns, with names that the language takes; raises E306 where there are no rows."""
     taken: set[str] = set(RESERVED)
     out = []
     for key, entry in entries.items():

@@ -265,7 +265,8 @@ def absent(
     span = symbol.statement.span
     wanted = f", wanted by line {span.line}" if span.known else ""
     mapped = f" (as `{key}`)" if key != symbol.name else ""
-    has = f"{source} has: {listed}.  " if names else f"{source} has no arrays.  "
+    verb = "have" if ", " in source else "has"
+    has = f"{source} {verb}: {listed}.  " if names else f"{source} {verb} no arrays.  "
     remedy = help or meant(close, f"give it, or name its key: {source_key(symbol.name, 'KEY')}")
     return Diagnostic(
         "E305",

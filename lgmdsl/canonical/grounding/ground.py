@@ -23,6 +23,7 @@ from lgmdsl.canonical.grounding.limits import check_sizes
 from lgmdsl.canonical.grounding.model import GroundedModel, IndexSet
 from lgmdsl.canonical.grounding.reuse import completed, named_part, reused
 from lgmdsl.canonical.grounding.tables.place import placed
+from lgmdsl.canonical.grounding.tables.remedies import remedy_for
 from lgmdsl.canonical.grounding.usage import Usage, usage_of
 from lgmdsl.canonical.grounding.values import RULES, numbers_of, positions_of, sparse_numbers
 from lgmdsl.canonical.grounding.warnings import expanded, guessed_order, unused_keys, without_rows
@@ -31,7 +32,6 @@ from lgmdsl.dataset.refusals import check_memory
 from lgmdsl.errors import DataError, Diagnostic
 from lgmdsl.graph.model_graph import ModelGraph
 from lgmdsl.language.checked import Symbol
-from lgmdsl.remedies import key
 
 __all__ = ["GroundedModel", "IndexSet", "ground", "ground_new"]
 
@@ -158,21 +158,14 @@ class _Grounding:
         if (self.partial and response) or outcome or (reuse and name not in self.dataset.mapping):
             return
         self.troubled.add(name)
-        keys = self.dataset.keys
-        help = ""
-        parts = {"data", "indices", "indptr", "shape"}
-        if parts <= set(keys) and len(symbol.dims) == 2 and name not in self.dataset.mapping:
-            help = f"the file holds a sparse matrix without a name: {key(name, '.')}"
-        elif symbol.target is not None and self.dataset.key(symbol.target) in keys:
-            help = f"if `{symbol.target}` is it: {key(name, symbol.target)}"
         self.problems.append(
             absent(
                 symbol,
                 self.dataset.name,
-                keys,
+                self.dataset.keys,
                 self.dataset.suggestion(name),
                 self.dataset.key(name),
-                help,
+                remedy_for(symbol, self.dataset),
             )
         )
 

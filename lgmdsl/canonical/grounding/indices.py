@@ -56,6 +56,7 @@ class Resolver:
     asked: dict[str, AnyArray] = field(default_factory=dict)
     needs: Mapping[str, tuple[Need, ...]] = field(default_factory=dict)
     guessed: set[str] = field(default_factory=set)
+    faulty: set[str] = field(default_factory=set)
 
     @property
     def model(self) -> CheckedModel:
@@ -68,6 +69,8 @@ class Resolver:
         for symbol in self.model.of_kind("index"):
             self._read_labels(symbol, taken)
         for symbol in self.model.of_kind("index"):
+            if symbol.name in self.faulty:
+                continue
             index = self._find(symbol)
             if index is None:
                 if not self._blamed(symbol.name):
@@ -146,7 +149,9 @@ class Resolver:
         maps = None if into and not idle else idle
         known = self.fitted.get(symbol.name)
         labels = checked(self.problems, symbol, loaded, origin, maps, known, again)
-        if labels is not None:
+        if labels is None:
+            self.faulty.add(symbol.name)
+        else:
             table = entry.source if entry.table else ""
             self.from_keys[symbol.name] = replace(labels, table=table)
 
@@ -228,6 +233,7 @@ class Resolver:
                 name,
                 union([v for _, v in seen]),
                 f"from the values of {seen[0][0].symbol.name}",
+                united=True,
             )
         votes = Counter(b.shape[axis] for b, axis in axes)
         size = max(votes, key=lambda n: votes[n])

@@ -26,6 +26,12 @@ _MONTH = re.compile(r"\d{4}-\d{2}")
 _QUARTER = re.compile(r"\d{4}-?Q[1-4]")
 _WEEK = re.compile(r"\d{4}-W\d{2}")
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
+_MONTHS = "jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec"
+_OTHER_DATE = re.compile(
+    rf"\d{{1,4}}[./-]\d{{1,2}}[./-]\d{{1,4}}(\s+\d.*)?|\d{{1,2}}/\d{{4}}"
+    rf"|(\d{{1,2}}[\s.-]+)?({_MONTHS})[a-z]*\.?[\s-]*(\d{{1,2}},?\s+)?\d{{2,4}}",
+    re.IGNORECASE,
+)
 _TIME = re.compile(r"\d{4}-\d{2}-\d{2}([T ])\d{2}:\d{2}(?::\d{2}(?:\.(\d{1,9}))?)?(Z?)")
 _MONDAY = date(1970, 1, 5).toordinal()
 _FIRST_MONDAY = _MONDAY - date(1970, 1, 1).toordinal()
@@ -78,6 +84,12 @@ def sorted_labels(labels: AnyArray) -> AnyArray:
     """Distinct labels in their natural order: text that holds numbers by value, else as it is."""
     line = _decimals(labels) if labels.dtype.kind == "U" and labels.size else None
     return labels if line is None else labels[np.argsort(line.places, kind="stable")]
+
+
+def looks_like_dates(labels: AnyArray) -> bool:
+    """Whether text holds dates that are not written by ISO 8601: 31.1.2024, 1/31/24, Jan 2024."""
+    texts = labels.tolist()
+    return bool(texts) and labels.dtype.kind == "U" and _all(_OTHER_DATE, texts)
 
 
 def equal_steps(line: Line) -> AnyArray:

@@ -29,7 +29,8 @@ class IndexSet:
     `given`: the user gave this order. `spaced`: labels that are numbers or dates are positions (not
     so in fits of versions that took all steps as equal). `added` marks members that are
     steps between the labels of the data. `placed` overrides the positions by labels. `sized`: the
-    model gives their number, and nothing names them.
+    model gives their number, and nothing names them. `united`: they are those that maps and graphs
+    name.
     """
 
     name: str
@@ -40,6 +41,7 @@ class IndexSet:
     added: BoolArray | None = None
     placed: Array | None = None
     sized: bool = False
+    united: bool = False
 
     @property
     def size(self) -> int:

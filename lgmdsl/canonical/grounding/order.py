@@ -14,7 +14,7 @@ import numpy as np
 from lgmdsl.arrays import AnyArray
 from lgmdsl.canonical.grounding.axes import BoundDatum
 from lgmdsl.canonical.grounding.errors import SHOWN, count_of, show
-from lgmdsl.canonical.grounding.label_line import Line, Uneven, equal_steps
+from lgmdsl.canonical.grounding.label_line import Line, Uneven, equal_steps, looks_like_dates
 from lgmdsl.canonical.grounding.labels import LabelArray, labels_of, plain
 from lgmdsl.canonical.grounding.model import IndexSet
 from lgmdsl.canonical.grounding.order_needs import Need
@@ -99,6 +99,14 @@ def unordered(index: IndexSet, needs: Sequence[Need], maps: Sequence[BoundDatum]
     name, few = index.name, ", ".join(shown[:2]) + (", ..." if index.size > 2 else "")
     verb = "need" if len({n.user for n in needs}) > 1 else "needs"
     remedies = [f"in the model: index {name} = {{{listing}}}"]
+    lead = "name the labels in their order (here it is that of the alphabet), "
+    if looks_like_dates(index.labels):
+        lead = either(
+            "if these are dates, write them as 2024-01-31 (ISO 8601); else name the labels in "
+            "their order, ",
+            "if these are dates: pandas.to_datetime(..., dayfirst=...), or text as 2024-01-31; "
+            "else name the labels in their order, ",
+        )
     if not any(b.entry.table for b in maps):
         remedies.append(either(f"a key `{name}` of the data", f'data["{name}"] = [{few}]'))
     if maps:
@@ -114,8 +122,7 @@ def unordered(index: IndexSet, needs: Sequence[Need], maps: Sequence[BoundDatum]
         f"the order of index `{name}`, which {users} {verb}, is not given",
         needs[0].span,
         f"{name} has {count_of(index.size, 'label')}, {index.origin}: {listing}",
-        help="name the labels in their order (here it is that of the alphabet), "
-        f"{'; or '.join(remedies)}",
+        help=f"{lead}{'; or '.join(remedies)}",
     )
 
 

@@ -13,7 +13,7 @@ from lgmdsl.canonical.grounding.model import IndexSet
 from lgmdsl.canonical.grounding.usage import latent_axes
 from lgmdsl.contract.structure import Members
 from lgmdsl.dataset import Dataset
-from lgmdsl.errors import Diagnostic, nearest
+from lgmdsl.errors import Diagnostic, meant, nearest
 from lgmdsl.graph.model_graph import ModelGraph
 from lgmdsl.language.checked import CheckedModel, Symbol
 from lgmdsl.language.tree import ast
@@ -91,6 +91,7 @@ def without_rows(
                     f"the column of such a level in `{name}` is zero, and its coefficient keeps "
                     "its prior: drop the level, unless this is intended",
                 )
+    yield from _of_graphs_alone(graph, indices, values)
     for name in (dataset.placements or {}).keys() & indices.keys():
         maps = [s for s in model.of_kind("data") if s.target == name and s.name in values]
         over = {d for n in graph.observed if n in model.symbols for d in model.symbols[n].dims}
@@ -109,6 +110,38 @@ def without_rows(
                 "their effects keep their prior: nothing to do if this is intended, else drop them "
                 f"from the table, or correct `{maps[0].name}`",
             )
+
+
+def _of_graphs_alone(
+    graph: ModelGraph, indices: Mapping[str, IndexSet], values: Mapping[str, Any]
+) -> Iterator[Diagnostic]:
+    """Members whose labels a graph alone gives, in pairs: they may be mistyped."""
+    for symbol in graph.model.of_kind("data"):
+        if symbol.type != "graph" or symbol.name not in values:
+            continue
+        index = indices[symbol.dims[0]]
+        maps = [s for s in graph.model.of_kind("data") if s.target == index.name]
+        maps = [s for s in maps if s.name in values]
+        if not maps or not index.united:
+            continue
+        used = np.concatenate([np.asarray(values[s.name]).reshape(-1) for s in maps])
+        idle = np.setdiff1d(np.arange(index.size), used)
+        if not idle.size:
+            continue
+        labels = [str(v) for v in index.labels[idle].tolist()]
+        known = [str(v) for v in index.labels[np.unique(used[used >= 0])].tolist()]
+        close = nearest(labels[0], known)
+        yield _warning(
+            "W309",
+            symbol,
+            f"no row has {_several(labels, 'member')} of `{index.name}`, named by `{symbol.name}`",
+            f"rows name their {index.name} by {', '.join(f'`{s.name}`' for s in maps)}",
+            meant(
+                show(close) if close else None,
+                then="nothing to do if it has no rows: it is inferred from its neighbours",
+                quote="",
+            ),
+        )
 
 
 def _independent(model: CheckedModel, index: str) -> bool:

@@ -86,7 +86,8 @@ def _key_column(
 def _keyless(
     source: str, columns: Mapping[str, Entry], index: Symbol, words: list[str]
 ) -> Diagnostic:
-    close = nearest(index.name, columns) or "COLUMN"
+    words_of = [c for c, entry in columns.items() if _distinct(entry) and _is_text(entry)]
+    close = nearest(index.name, columns) or next(iter(words_of), "COLUMN")
     return Diagnostic(
         "E305",
         f"no column of `{source}` says which `{index.name}` its rows are",
@@ -98,6 +99,10 @@ def _keyless(
         help=f"add such a column, or name it: {key(index.name, close)}",
         layout="plain",
     )
+
+
+def _is_text(entry: Entry) -> bool:
+    return bool(entry.loaded.values.dtype.kind == "U")
 
 
 def _distinct(entry: Entry) -> bool:

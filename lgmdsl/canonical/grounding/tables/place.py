@@ -149,6 +149,7 @@ class _Placing:
             return
         holders = [t for t in tables if wanted in t.columns]
         if not holders:
+            self._elsewhere(symbol, wanted)
             return
         if wanted in loose:
             if not self._clash(holders[0], loose[wanted]):
@@ -156,6 +157,25 @@ class _Placing:
                 return
             holders = [main, *holders]
         self.placements[name] = self._only(symbol, wanted, holders).column(wanted)
+
+    def _elsewhere(self, symbol: Symbol, wanted: str) -> None:
+        """A column of a table over another index set than the datum's."""
+        other = next((t for t in self.tables if wanted in t.columns), None)
+        if other is None or wanted in self.dataset.entries or not symbol.dims:
+            return
+        maps = [s for s in self.model.of_kind("data") if s.target == other.index]
+        map_ = next((s.name for s in maps if s.dims == symbol.dims), None)
+        use = f", and use {symbol.name}[{map_}]" if map_ is not None else ""
+        raise DataError(
+            Diagnostic(
+                "E305",
+                f"`{wanted}` is in {other.source}, whose rows are those of `{other.index}`, not of "
+                f"`{symbol.dims[0]}`",
+                symbol.statement.span,
+                help=f"declare data {symbol.name}[{other.index}]{use}",
+                layout="plain",
+            )
+        )
 
     def _over(self, symbol: Symbol) -> list[Table]:
         return [t for t in self.tables if t.index is not None and t.index in symbol.dims[:1]]

@@ -132,6 +132,9 @@ def matrix_of(
     number and numbers with fractions that are to be levels, E302 for levels that a fit does not
     know, E306 for columns of several lengths.
     """
+    words = {c.column for c in codings if numeric and not c.kind and _is_text(columns[c.column])}
+    if words:
+        raise DataError(_text(name, codings, columns, words))
     parts = tuple(_coded(name, coding, columns[coding.column], numeric) for coding in codings)
     labels = tuple(label for coding, _ in parts for label in coding.labels)
     if not labels:
@@ -176,17 +179,6 @@ def _coded(name: str, coding: Coding, entry: Entry, numeric: bool) -> tuple[Codi
     if not coding.kind:
         if not numeric:
             return coding, np.zeros((values.shape[0], 1))
-        if values.dtype.kind == "U" and not _numbers(values, loaded.missing):
-            present = values if loaded.missing is None else values[~loaded.missing]
-            raise DataError(
-                Diagnostic(
-                    "E303",
-                    f"`{coding.column}`, a column of `{name}`, holds text",
-                    details=(f"found {tally(present)}",),
-                    help=f"its levels as columns: {_contrasts(name, coding.column)}",
-                    layout="plain",
-                )
-            )
         return coding, _floats(values, loaded.missing)[:, None]
     labels = labels_of(loaded)
     if values.dtype.kind == "f" and labels.values.dtype.kind == "U":
@@ -209,18 +201,32 @@ def _coded(name: str, coding: Coding, entry: Entry, numeric: bool) -> tuple[Codi
     return whole, _contrast(whole, places, labels.missing)
 
 
-def _contrasts(name: str, column: str) -> str:
-    return either(
-        f'--map "{name}=contrasts({column})"', f'mapping={{"{name}": ["contrasts({column})"]}}'
+def _text(
+    name: str, codings: Sequence[Coding], columns: Mapping[str, Entry], words: Collection[str]
+) -> Diagnostic:
+    """Columns of text among those of numbers."""
+    first = next(c.column for c in codings if c.column in words)
+    terms = [f"contrasts({c.column})" if c.kind or c.column in words else c.column for c in codings]
+    loaded = columns[first].loaded
+    present = loaded.values if loaded.missing is None else loaded.values[~loaded.missing]
+    return Diagnostic(
+        "E303",
+        f"`{first}`, a column of `{name}`, holds text",
+        details=(f"found {tally(present)}",),
+        help=f"its levels as columns: {example(name, terms)}",
+        layout="plain",
     )
 
 
-def _numbers(values: AnyArray, missing: AnyArray | None) -> bool:
+def _is_text(entry: Entry) -> bool:
+    values, missing = entry.loaded.values, entry.loaded.missing
+    if not isinstance(values, np.ndarray) or values.dtype.kind != "U":
+        return False
     try:
         _floats(values, missing)
     except ValueError:
-        return False
-    return True
+        return True
+    return False
 
 
 def _floats(values: AnyArray, missing: AnyArray | None) -> Array:

@@ -1,0 +1,34 @@
+"""Where a datum that is not there may be meant to come from."""
+
+from __future__ import annotations
+
+import re
+
+from lgmdsl.canonical.grounding.tables.selections import example
+from lgmdsl.dataset import Dataset
+from lgmdsl.language.checked import Symbol
+from lgmdsl.remedies import key
+
+
+def remedy_for(symbol: Symbol, dataset: Dataset) -> str:
+    """The remedy for a datum that the data lack; empty where a near name is the best there is.
+
+    A sparse matrix without a name, a map whose column is called by its index, the columns of a wide
+    table (`height1`, `height2`), and a column of nearly that name.
+    """
+    name, keys, mapped = symbol.name, dataset.keys, symbol.name in dataset.mapping
+    parts = {"data", "indices", "indptr", "shape"}
+    if parts <= set(keys) and len(symbol.dims) == 2 and not mapped:
+        return f"the file holds a sparse matrix without a name: {key(name, '.')}"
+    if symbol.target is not None and dataset.key(symbol.target) in keys:
+        return f"if `{symbol.target}` is it: {key(name, symbol.target)}"
+    if len(symbol.dims) == 2 and not mapped:
+        wide = [k for k in dataset.entries if re.fullmatch(rf"{re.escape(name)}[\W_]*\d+", k)]
+        if len(wide) > 1 and all(dataset.entries[k].table for k in wide):
+            shown = wide if len(wide) <= 12 else [*wide[:3], "..."]
+            return f"if its columns are {wide[0]} to {wide[-1]}: {example(name, shown)}"
+    close = dataset.suggestion(name)
+    entry = None if close is None else dataset.entries.get(close)
+    if close is not None and entry is not None and entry.table and not mapped:
+        return f"did you mean `{close}`? {key(name, close)}"
+    return ""
