@@ -110,6 +110,11 @@ def described(task: DataclassInstance, hashed: tuple[str, ...]) -> dict[str, Any
 
 
 def _bytes(data: Any) -> bytes:
+    if isinstance(data, list | tuple):
+        return b"".join(hashlib.sha256(_bytes(part)).digest() for part in data)
+    if isinstance(data, Mapping):
+        parts = ((str(key), _bytes(part)) for key, part in data.items())
+        return b"".join(hashlib.sha256(k.encode() + b"=" + v).digest() for k, v in parts)
     if isinstance(data, str | os.PathLike) and not irregular(data):
         try:
             return Path(data).read_bytes()

@@ -61,7 +61,8 @@ def sources(main: str | None, tables: dict[str, str]) -> Any:
 
 
 def _tables(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> dict[str, str]:
-    return split(texts, "--data", "NAME=FILE")
+    form = "NAME=FILE (NAME is an index, a map or a graph of the model)"
+    return split(texts, "--data", form)
 
 
 def _earlier(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> Any:

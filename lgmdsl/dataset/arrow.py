@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from lgmdsl.dataset.convert import from_numpy, from_sequence, leveled
-from lgmdsl.dataset.entries import Entry, Loaded
+from lgmdsl.dataset.entries import Entry, Loaded, a_table
 from lgmdsl.dataset.refusals import check_memory, refused, refusing
 
 
@@ -39,7 +39,7 @@ def read_parquet(path: Path) -> Mapping[str, Entry]:
     if rows < 0:
         raise refused(source, f"it claims {rows} rows")
     return {
-        name: Entry(name, source, (rows,), partial(_load, path, name, rows), table=True)
+        name: Entry(name, source, (rows,), partial(_load, path, name, rows), table=str(path))
         for name in names
     }
 
@@ -59,7 +59,7 @@ def _load(path: Path, name: str, rows: int) -> Loaded:
 
 def from_table(source: str, table: Any) -> Mapping[str, Entry]:
     """The columns of an Arrow table in memory."""
-    names = [str(name) for name in table.column_names]
+    names, identity = [str(name) for name in table.column_names], a_table()
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:
         raise refused(source, f"the table has two columns `{repeated[0]}`")
@@ -69,7 +69,7 @@ def from_table(source: str, table: Any) -> Mapping[str, Entry]:
             source,
             (int(table.num_rows),),
             partial(from_arrow, source, str(name), table.column(name)),
-            table=True,
+            table=identity,
         )
         for name in table.column_names
     }

@@ -37,7 +37,9 @@ def read_csv(path: Path) -> Mapping[str, Entry]:
     body = rows[1:]
     columns = list(zip(*body, strict=True)) if body else [()] * len(header)
     return {
-        name: Entry(name, source, (len(body),), partial(_typed, source, name, column), table=True)
+        name: Entry(
+            name, source, (len(body),), partial(_typed, source, name, column), table=str(path)
+        )
         for name, column in zip(header, columns, strict=True)
         if name
     }

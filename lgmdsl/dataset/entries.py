@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -10,6 +11,8 @@ from typing import Any
 from lgmdsl.arrays import AnyArray, BoolArray
 from lgmdsl.dataset.codings import Coding
 from lgmdsl.errors import nearest
+
+_tables = itertools.count()
 
 # What `--map NAME=...` gives: a key of the source, or the columns of a matrix.
 Selection = str | tuple[str, ...]
@@ -41,7 +44,8 @@ class Entry:
 
     `dims` are axis names where the source knows them (netCDF, xarray), else empty. `labels` holds
     for each axis its labels, or None; `weak` says that they are only a frame's default 0..n-1.
-    `table` marks columns, which share one row axis. `columns` are those of an entry that is a table
+    `table` marks columns, which share the row axis of one table, by what identifies that table;
+    it is empty for anything else. `columns` are those of an entry that is a table
     of its own (a frame in a dict, a file that has a name).
     """
 
@@ -52,13 +56,18 @@ class Entry:
     dims: tuple[str, ...] = ()
     labels: tuple[Loaded | None, ...] = ()
     weak: bool = False
-    table: bool = False
+    table: str = ""
     columns: Mapping[str, Entry] | None = field(default=None, repr=False)
 
     @cached_property
     def loaded(self) -> Loaded:
         """The array itself; raises E306 where it cannot be had."""
         return self.loader()
+
+
+def a_table() -> str:
+    """What identifies one more table in memory."""
+    return f"table {next(_tables)}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +78,8 @@ class Dataset:
     names, which may be keys too. `mapping` leads from a name of the model to a key, or
     to the columns of a matrix. `ask` finds the entry for a name of the model. `placements` are
     entries found by those who know the model: columns of tables over an index, matrices of columns
-    (`canonical.grounding.tables`); None before that. `codings`: the columns of these matrices.
+    (`canonical.grounding.tables`); None before that. `codings`: the columns of these matrices;
+    `idle`: the tables of which nothing was placed.
     Raises nothing by itself.
     """
 
@@ -80,6 +90,7 @@ class Dataset:
     placements: Mapping[str, Entry] | None = None
     codings: Mapping[str, tuple[Coding, ...]] = field(default_factory=dict)
     tables: Mapping[str, Entry] = field(default_factory=dict)
+    idle: tuple[str, ...] = ()
 
     def key(self, name: str) -> str:
         """The key under which the source holds a name of the model; of a matrix its columns."""

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from lgmdsl.dataset.convert import from_numpy, from_sequence, leveled
-from lgmdsl.dataset.entries import Entry, Loaded
+from lgmdsl.dataset.entries import Entry, Loaded, a_table
 from lgmdsl.dataset.refusals import refused, refusing
 
 
@@ -60,7 +60,7 @@ def from_frame(source: str, frame: Any) -> Mapping[str, Entry]:
         from lgmdsl.dataset.arrow import from_table
 
         return from_table(source, frame)
-    names = [str(name) for name in frame.columns]
+    names, table = [str(name) for name in frame.columns], a_table()
     with refusing(source, "the frame cannot be read"):
         return {
             name: Entry(
@@ -68,7 +68,7 @@ def from_frame(source: str, frame: Any) -> Mapping[str, Entry]:
                 source,
                 (len(frame),),
                 partial(from_series, source, name, frame[name]),
-                table=True,
+                table=table,
             )
             for name in names
         }
@@ -108,6 +108,7 @@ def _from_pandas(source: str, frame: Any) -> Mapping[str, Entry]:
             twice = next(name for name in columns if columns.count(name) > 1)
             raise refused(source, f"the frame has two columns `{twice}`")
         labels, weak = index_labels(source, frame.index)
+        table = a_table()
         entries = {
             name: Entry(
                 name,
@@ -116,13 +117,13 @@ def _from_pandas(source: str, frame: Any) -> Mapping[str, Entry]:
                 partial(from_series, source, name, frame.iloc[:, column]),
                 labels=(labels,),
                 weak=weak,
-                table=True,
+                table=table,
             )
             for column, name in enumerate(columns)
         }
         name = frame.index.name
         if isinstance(name, str) and name not in entries and labels is not None:
-            entries[name] = Entry(name, source, (len(frame),), lambda: labels, table=True)
+            entries[name] = Entry(name, source, (len(frame),), lambda: labels, table=table)
         return entries
 
 

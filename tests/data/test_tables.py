@@ -191,6 +191,61 @@ observe y ~ normal(mean = f[station_of], sd = 1)
     assert np.asarray(whole.values["place"]).tolist() == [[1.0, 3.0], [2.0, 4.0]]
 
 
+def test_a_table_of_which_nothing_is_used_is_reported() -> None:
+    (warning,) = grounded(MAIN, {"who": PEOPLE, "spare": pd.DataFrame({"q": [1, 2]})}).warnings
+    assert warning.code == "W308" and "the table `spare` is not used" in warning.message
+
+
+# ---- rows of two tables over one index ---------------------------------------------------------
+
+WEATHER = """lgm 1
+index day
+index feat
+data y[day] : real?
+data X[day, feat] : real
+data temp[day] : real
+latent f[day] ~ rw1(sd = 1)
+latent b[feat] ~ normal(sd = 1)
+observe y ~ normal(mean = f + X @ b + 0 * temp, sd = 1)
+"""
+DAYS = pd.DataFrame(
+    {"day": ["2024-01-01", "2024-01-02", "2024-01-04"], "y": [1.0, 2.0, 3.0], "z": [5.0, 6.0, 7.0]}
+)
+TEMPERATURES = pd.DataFrame(
+    {"day": ["2024-01-04", "2024-01-01", "2024-01-02"], "temp": [40.0, 10.0, 20.0]}
+)
+
+
+def by_day(*sources: Any) -> dict[str, list[float]]:
+    whole = grounded(*sources, mapping={"X": ["z"]}, model=WEATHER)
+    order = np.argsort(whole.indices["day"].labels)
+    return {n: np.asarray(whole.values[n]).reshape(-1)[order].tolist() for n in ("y", "X", "temp")}
+
+
+def test_both_go_by_their_own_key_columns(tmp_path: Path) -> None:
+    """The key of one table is not that of the other, though they are of one length."""
+    wanted = {"y": [1.0, 2.0, 3.0], "X": [5.0, 6.0, 7.0], "temp": [10.0, 20.0, 40.0]}
+    assert by_day(DAYS, {"weather": TEMPERATURES}) == wanted
+    assert by_day({"days": DAYS, "weather": TEMPERATURES}) == wanted
+    assert by_day({"weather": TEMPERATURES, "days": DAYS}) == wanted
+    DAYS.to_csv(tmp_path / "d.csv", index=False)
+    TEMPERATURES.to_csv(tmp_path / "t.csv", index=False)
+    assert by_day(tmp_path / "d.csv", {"weather": tmp_path / "t.csv"}) == wanted
+
+
+@pytest.mark.parametrize("lacking", ["first", "second", "files"])
+def test_rows_that_nothing_names_are_refused(lacking: str, tmp_path: Path) -> None:
+    days = DAYS.drop(columns="day") if lacking == "first" else DAYS
+    weather = TEMPERATURES if lacking == "first" else TEMPERATURES.drop(columns="day")
+    sources: list[Any] = [days, {"weather": weather}]
+    if lacking == "files":
+        days.to_csv(tmp_path / "d.csv", index=False)
+        weather.to_csv(tmp_path / "t.csv", index=False)
+        sources = [tmp_path / "d.csv", tmp_path / "t.csv"]
+    with pytest.raises(DataError, match=r"E302.*nothing says which `day` the rows of"):
+        by_day(*sources)
+
+
 # ---- a matrix of columns -----------------------------------------------------------------------
 
 

@@ -77,7 +77,9 @@ def fit(
 ) -> Fit:
     """Fit a model to data.
 
-    `data` is a path, a dict, a frame or an xarray Dataset; `mapping` renames keys. `fixed` pins
+    `data` is a path, a dict, a frame or an xarray Dataset, or a list of these; frames and paths in
+    a dict are tables of their own, each over the index that its key column names. `mapping` renames
+    keys and makes matrices of columns: `{"X": ["age", "contrasts(region)"]}`. `fixed` pins
     hyperparameters by name (a scalar fills an indexed one). `hyper` says how to treat those
     that have a prior and are not pinned: `map` maximises evidence + log prior on their natural
     scale, `em` does so by EM steps for what enters the predictors linearly (loadings, offsets)

@@ -9,7 +9,12 @@ from typing import Any
 import numpy as np
 
 from lgmdsl.arrays import AnyArray, BoolArray, IntArray
-from lgmdsl.canonical.grounding.errors import absent_labels, repeated_labels, wrong_labels
+from lgmdsl.canonical.grounding.errors import (
+    about,
+    absent_labels,
+    repeated_labels,
+    wrong_labels,
+)
 from lgmdsl.canonical.grounding.labels import LabelArray, labels_of
 from lgmdsl.canonical.grounding.model import IndexSet, Reading
 from lgmdsl.dataset import Dataset, Entry
@@ -154,16 +159,20 @@ def align(
     """Reorder every axis to the order of its index set's labels.
 
     `from_keys` are the labels that the source gives under the index's own name; an axis that
-    carries none itself, or that is the rows of the table they are a column of, has these. An axis
-    without any labels is taken in its own order. What is `observed` is missing at members that are
-    steps without data.
+    carries none itself, or that is the rows of the table they are a column of, has these. Rows of
+    another table, of which nothing says which members they are, are refused (E302). An axis without
+    any labels is taken in its own order. What is `observed` is missing at members that are steps
+    without data.
     """
     values, missing, added = bound.values, bound.missing, bound.added
     for axis, dim in enumerate(bound.symbol.dims):
         index, labels = indices[dim], bound.labels[axis]
         size = bound.shape[axis]
-        if bound.entry.table and dim in from_keys and from_keys[dim].table == bound.entry.source:
+        if bound.entry.table and dim in from_keys and from_keys[dim].table == bound.entry.table:
             labels = None
+        elsewhere = dim in from_keys and from_keys[dim].table not in ("", bound.entry.table)
+        if (labels is None or bound.weak) and bound.entry.table and elsewhere and axis == 0:
+            return _unlabelled_rows(bound.symbol, index, bound.entry.source)
         if labels is not None and bound.weak:
             same = size == index.size and bool((index.positions(labels.values) >= 0).all())
             labels = labels if same else None
@@ -214,6 +223,18 @@ def _order(
     if (lacking & ~steps).any() or (lacking.any() and not observed):
         return absent_labels(symbol, index, index.labels[lacking], bool(steps[lacking].all()))
     return order
+
+
+def _unlabelled_rows(symbol: Symbol, index: IndexSet, source: str) -> Diagnostic:
+    """E302: rows of a table that names no member, of an index set that another table names."""
+    return Diagnostic(
+        "E302",
+        f"nothing says which `{index.name}` the rows of {source} are",
+        symbol.statement.span,
+        details=(f"`{symbol.name}` is a column of it; {about(index)}",),
+        help=f"give {source} a column `{index.name}` with the labels of its rows",
+        layout="plain",
+    )
 
 
 def _missing_labels(symbol: Symbol, name: str, labels: LabelArray) -> Diagnostic:

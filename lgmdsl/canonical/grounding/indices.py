@@ -152,8 +152,7 @@ class Resolver:
         if labels is None:
             self.faulty.add(symbol.name)
         else:
-            table = entry.source if entry.table else ""
-            self.from_keys[symbol.name] = replace(labels, table=table)
+            self.from_keys[symbol.name] = replace(labels, table=entry.table)
 
     def _find(self, symbol: Symbol) -> IndexSet | Diagnostic | None:
         statement = symbol.statement

@@ -168,8 +168,19 @@ def unused_keys(
     """W308: where the source has no key for a name that can do without, as an index without labels
     and a datum whose values are `reused` from the fit, an idle key of its shape that is almost it.
 
-    The columns of a table are many and all of one shape: only another case is near to them.
+    The columns of a table are many and all of one shape: only another case is near to them. W308
+    too for a table that was given by name, and of which nothing is used.
     """
+    for name in dataset.idle:
+        table = dataset.tables[name]
+        yield Diagnostic(
+            "W308",
+            f"the table `{name}` is not used: no name of the model is a column of it",
+            details=(f"{table.source} has: {', '.join([*(table.columns or ())][:20])}",),
+            help="leave it out, or name a column: " + key("NAME", f"{name}.COLUMN"),
+            severity="warning",
+            layout="plain",
+        )
     taken = {dataset.key(name) for name in model.symbols}
     idle = {k: e for k, e in dataset.entries.items() if k not in taken}
     for symbol in model.symbols.values():

@@ -37,7 +37,7 @@ class Table:
     def column(self, key: str) -> Entry:
         """A column with the labels of its rows."""
         entry = self.columns[key]
-        return entry if self.key is None else replace(entry, labels=(self.labels,), table=False)
+        return entry if self.key is None else replace(entry, labels=(self.labels,), weak=False)
 
 
 def table_of(model: CheckedModel, dataset: Dataset, name: str, entry: Entry) -> Table:

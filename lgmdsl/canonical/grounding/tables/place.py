@@ -56,7 +56,11 @@ class _Placing:
             step()
             if self.problems:
                 raise DataError(self.problems)
-        return replace(self.dataset, placements=self.placements, codings=self.codings)
+        used = {entry.table for entry in self.placements.values()}
+        idle = [t.name for t in self.tables if not used & {c.table for c in t.columns.values()}]
+        return replace(
+            self.dataset, placements=self.placements, codings=self.codings, idle=tuple(idle)
+        )
 
     def _tables(self) -> None:
         for name, entry in self.dataset.tables.items():
@@ -76,8 +80,7 @@ class _Placing:
         for table in self.tables:
             if table.index is None or table.key is None or table.index in self.placements:
                 continue
-            keyed = replace(table.columns[table.key], table=False)
-            self.placements[table.index] = keyed
+            self.placements[table.index] = table.columns[table.key]
 
     def _matrix(self, symbol: Symbol, entry: Entry) -> None:
         """A table that is a matrix itself: a graph as pairs, or all columns but that of labels."""
@@ -137,7 +140,7 @@ class _Placing:
             if symbol.type == "graph":
                 self.placements[name] = pairs(symbol, table.source, table.columns, columns)
                 return
-            self._select(symbol, table, chosen, self._row_labels(table, columns))
+            self._select(symbol, table, chosen, self._row_labels(symbol, table, columns))
             return
         qualified = [
             (t, wanted.removeprefix(f"{t.name}."))
@@ -150,6 +153,9 @@ class _Placing:
         holders = [t for t in tables if wanted in t.columns]
         if not holders:
             self._elsewhere(symbol, wanted)
+            labels = self._labels_of_rows(symbol, loose.get(wanted))
+            if labels is not None:
+                self.placements[name] = replace(loose[wanted], labels=(labels,), weak=False)
             return
         if wanted in loose:
             if not self._clash(holders[0], loose[wanted]):
@@ -157,6 +163,19 @@ class _Placing:
                 return
             holders = [main, *holders]
         self.placements[name] = self._only(symbol, wanted, holders).column(wanted)
+
+    def _labels_of_rows(self, symbol: Symbol, entry: Entry | None) -> Loaded | None:
+        """The labels of a column's rows where its own table names the members of an index set that
+        another table names too."""
+        first = symbol.dims[0] if symbol.dims else ""
+        if entry is None or not entry.table or first not in self.placements:
+            return None
+        words = words_for(self.model, self.dataset, first)
+        taken = {self.dataset.key(s.name) for s in self.model.of_kind("data")}
+        columns = self.dataset.entries
+        word = next((w for w in words if w in columns and w not in taken), None)
+        same = word is not None and columns[word].table == entry.table
+        return columns[word].loaded if word is not None and same else None
 
     def _elsewhere(self, symbol: Symbol, wanted: str) -> None:
         """A column of a table over another index set than the datum's."""
@@ -193,17 +212,21 @@ class _Placing:
         raise DataError(
             Diagnostic(
                 "E306",
-                f"`{wanted}` is in {listed([f'`{t.source}`' for t in holders])}",
+                f"`{wanted}` is in {listed([f'`{t.name or t.source}`' for t in holders])}",
                 symbol.statement.span,
                 help=f"say which: {key(symbol.name, f'{named.name}.{wanted}')}, or rename one",
                 layout="plain",
             )
         )
 
-    def _row_labels(self, table: Table, columns: Sequence[str]) -> Loaded | None:
+    def _row_labels(self, symbol: Symbol, table: Table, columns: Sequence[str]) -> Loaded | None:
+        """The labels of the rows of a matrix of columns."""
         if table.key is not None:
             return table.labels
         first = table.columns[columns[0]]
+        known = self._labels_of_rows(symbol, first)
+        if known is not None:
+            return known
         labels = first.labels[0] if first.labels else None
         return None if first.weak else labels
 

@@ -160,7 +160,8 @@ def matrix_of(
         whole = Loaded(np.concatenate([block for _, block in parts], axis=1))
     named = Loaded(np.array(labels, dtype=np.str_))
     shape = (int(whole.values.shape[0]), len(labels))
-    entry = Entry(name, source, shape, lambda: whole, labels=(rows, named))
+    table = columns[codings[0].column].table
+    entry = Entry(name, source, shape, lambda: whole, labels=(rows, named), table=table)
     return entry, tuple(coding for coding, _ in parts)
 
 
