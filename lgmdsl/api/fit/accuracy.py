@@ -26,7 +26,6 @@ from lgmdsl.inference.plan import Plan
 
 VALUES = 20_000_000  # of a let's rows under all draws or latents: beyond, some of the rows
 BY_WEIGHTS = "importance sampling"
-NOTHING = 0.05  # nats: a gap of the evidence that moves no hyperparameter
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +75,7 @@ def estimated(planned: Plan, solved: Solved, seed: int, whole: Weighed | None = 
     else:
         given = _at(planned, solved.theta, q.conditioned, q.log_evidence, seed)
     gap = given.log_evidence - q.log_evidence
-    if solved.learned is None or not abs(gap) > NOTHING:
+    if solved.learned is None or gap == 0.0:
         return given
     hyper = hyper_errors(planned, solved, gap, seed, second_order_gap(planned, seed))
     return given if hyper is None else joined(planned.canonical, given, hyper)
