@@ -36,8 +36,8 @@ MARGINALS = ("corrected", "gaussian")
 TOLERATED = {"normal": 1.0, "low": 2.0, "high": 0.5}
 ALLOWANCE = {"normal": 1.0, "low": 0.0, "high": 10.0}
 EFFORTS = tuple(TOLERATED)
-# The allowance in floating-point operations: some three seconds of one core, or as often what the fit
-# itself took.
+# The allowance in floating-point operations: some three seconds of one core, or as often what the
+# fit itself took.
 OPERATIONS, FITS = 5e9, 1.0
 # Operations for a site at a draw (logs, exponentials and passes through memory, measured at 50 to
 # 150 ns), and for each latent.

@@ -166,7 +166,7 @@ def _tilted(
 ) -> Tilted:
     """With more fits than the mixture's where these leave the curve open and rows are few."""
     finite = np.flatnonzero(np.isfinite(gaps))
-    known, values = [thetas[k] for k in finite], [float(gaps[k]) for k in finite]
+    known, values = [thetas[int(k)] for k in finite], [float(gaps[k]) for k in finite]
     for left in reversed(range(ROUNDS + 1)):
         out = tilted(hypers, thetas, shares, known, np.array(values), BEYOND)
         if not left or rows > SMALL or out.rough <= LOOSE:
@@ -220,12 +220,35 @@ def _gap_of(planned: Plan, fitted: Fitted, seed: int, gap_of: Gap) -> float:
     """Corrected less reported log evidence of a fit that was made."""
     try:
         problem = planned.at(fitted.theta, seed=seed)
+        q = conditioned(problem, fitted)
+    except LgmError:
+        return math.nan
+    return math.nan if q is None else gap_of(problem, fitted.theta, q, fitted.log_evidence)
+
+
+def conditioned(problem: Problem, fitted: Fitted) -> Conditioned | None:
+    """The posterior of a fit that was made, once more; None where it is not to be had."""
+    try:
         q = problem.engine.condition(fitted.weight, fitted.shift)
     except (LgmError, np.linalg.LinAlgError):
-        return math.nan
-    if isinstance(q, Failed):
-        return math.nan
-    return gap_of(problem, fitted.theta, q, fitted.log_evidence)
+        return None
+    return None if isinstance(q, Failed) else q
+
+
+def outermost(solved: Solved) -> list[tuple[Fitted, float]]:
+    """The heaviest fit of a mixture and those farthest out, each with the share of all points that
+    is nearest to it; none where hyperparameters were not integrated over."""
+    learned = solved.learned
+    hypers = None if learned is None else learned.marginals()
+    if learned is None or not isinstance(hypers, HyperPosterior):
+        return []
+    fits = [f for f, _ in learned.points]
+    shares = np.array([share for _, share in learned.points])
+    places = hypers.places([f.theta for f in fits])
+    ends = _ends(places, shares)
+    away = np.array([np.square(places - places[k]).sum(axis=1) for k in ends])
+    nearest = np.bincount(away.argmin(axis=0), shares, minlength=len(ends))
+    return [(fits[k], float(share)) for k, share in zip(ends, nearest, strict=True)]
 
 
 def _about_mode(

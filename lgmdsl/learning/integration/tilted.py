@@ -84,7 +84,8 @@ def farthest(posterior: HyperPosterior, known: Sequence[Theta], count: int) -> l
 def _masses(posterior: HyperPosterior, fits: Array) -> Array:
     """(k,) the share of the posterior that is nearest to each fit."""
     squares = np.array([np.square(posterior.z - f).sum(axis=1) for f in fits])
-    return np.bincount(squares.argmin(axis=0), posterior.weights, minlength=len(fits))
+    masses = np.bincount(squares.argmin(axis=0), posterior.weights, minlength=len(fits))
+    return np.asarray(masses, dtype=np.float64)
 
 
 def _left_out(
