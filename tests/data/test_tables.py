@@ -405,6 +405,29 @@ def test_the_name_of_the_model_goes_before_the_mapping_of_the_fit(known: Any, fi
     assert np.allclose(known.predict({"X": X, "who": ["a"]}).mean("eta"), fit.mean("eta")[0])
 
 
+def test_the_mapping_of_the_fit_goes_before_a_column_of_the_name() -> None:
+    """A table with the columns of the fit's is read as that was, whatever else it holds."""
+    model = """lgm 1
+index obs
+data y[obs] : real
+data x[obs] : real
+latent b ~ normal(sd = 2)
+let eta[obs] = b * x
+observe y ~ normal(mean = eta, sd = 1)
+"""
+    table = pd.DataFrame({"y": [1.0, 2.0], "x": [9.0, -9.0], "dose": [1.0, 2.0]})
+    fit = lgm.fit(lgm.loads(model), table, mapping={"x": "dose"})
+    assert np.allclose(fit.predict(table).mean("eta"), fit.mean("eta"))
+    assert np.allclose(fit.predict({"x": [1.0]}).mean("eta"), fit.mean("eta")[0])
+    own = fit.predict(table, mapping={"x": "x"}).mean("eta")
+    assert np.allclose(own, float(fit.mean("b")) * table.x)
+
+
+def test_the_index_of_a_frame_is_a_key() -> None:
+    people = PEOPLE.set_index("subject").rename_axis(None)
+    assert age_of(grounded(MAIN, {"who": people})) == {"a": 10.0, "b": 20.0, "c": 30.0}
+
+
 def test_the_data_again(fit: Any, tmp_path: Any) -> None:
     fit.save(tmp_path / "f.nc")
     stored = lgm.load_fit(tmp_path / "f.nc")

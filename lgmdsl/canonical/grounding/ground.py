@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from lgmdsl.arrays import BoolArray
+from lgmdsl.arrays import AnyArray, BoolArray
 from lgmdsl.canonical.grounding.axes import BoundDatum, align, bind
 from lgmdsl.canonical.grounding.errors import absent, absent_labels, wrong_shape
 from lgmdsl.canonical.grounding.graphs import graph_of
@@ -123,7 +123,7 @@ class _Grounding:
             replaced,
             resolver.appended,
             usage.steps & set(replaced),
-            resolver.asked,
+            self._asked(resolver.asked, bound),
             self.fitted is not None,
             self.dataset.mapping,
             self.dataset.codings,
@@ -281,6 +281,13 @@ class _Grounding:
         for axis, dim in enumerate(bound.symbol.dims):
             if dim in resolver.guessed and bound.labels[axis] is None:
                 self.warnings.append(guessed_order(bound.symbol, resolver.indices[dim]))
+
+    def _asked(
+        self, named: Mapping[str, AnyArray], bound: list[BoundDatum]
+    ) -> dict[str, AnyArray]:
+        """The members that new data name; not those of a table that goes with rows of a map."""
+        rows = {b.symbol.target for b in bound} & (self.dataset.placements or {}).keys()
+        return {name: labels for name, labels in named.items() if name not in rows}
 
     def _replaced(self, indices: Mapping[str, IndexSet]) -> tuple[str, ...]:
         if self.fitted is None:

@@ -51,7 +51,9 @@ def table_of(model: CheckedModel, dataset: Dataset, name: str, entry: Entry) -> 
         return Table(name, entry.source, columns, *_key_column(model, dataset, columns))
     words = dict.fromkeys([name, *words_for(model, dataset, index.name, maps=True)])
     keyed = next((w for w in words if w in columns), None)
-    if keyed is None and any(s.target == index.name for s in model.of_kind("data")):
+    labelled = any(entry.labels and not entry.weak for entry in columns.values())
+    targets = {s.target for s in model.of_kind("data")}
+    if keyed is None and not labelled and index.name in targets:
         raise DataError(_keyless(entry.source, columns, index, [*words]))
     return Table(name, entry.source, columns, index.name, keyed)
 

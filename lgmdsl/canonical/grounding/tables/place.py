@@ -17,6 +17,7 @@ from lgmdsl.canonical.grounding.tables.selections import as_before, matrix_of, s
 from lgmdsl.canonical.grounding.values import RULES
 from lgmdsl.dataset import Dataset, Entry, Loaded
 from lgmdsl.dataset.codings import Coding
+from lgmdsl.dataset.entries import Selection
 from lgmdsl.errors import NOWHERE, DataError, Diagnostic, listed, nearest
 from lgmdsl.language.checked import CheckedModel, Symbol
 from lgmdsl.remedies import either, key
@@ -25,20 +26,31 @@ from lgmdsl.remedies import either, key
 def placed(model: CheckedModel, dataset: Dataset, fitted: GroundedModel | None = None) -> Dataset:
     """Find the entry of every datum that is a column of a named table, or a matrix of columns.
 
-    The selections of what is `fitted` hold for names that these data have neither under their own
-    name nor under a mapping of their own, and its levels for all matrices.
+    The selections of what is `fitted` hold for names that have none of their own here, where these
+    data have the columns or do not have the name itself; and its levels hold for all matrices.
     Raises DataError: E305 for a table without a key column and for columns that are not there, E306
     for a datum that stands in two places, and what `matrix_of` raises.
     """
     if dataset.placements is not None:
         return dataset
-    earlier = {
-        name: selection
-        for name, selection in ({} if fitted is None else fitted.mapping).items()
-        if name not in dataset.mapping and name not in {**dataset.entries, **dataset.tables}
-    }
-    dataset = replace(dataset, mapping={**earlier, **dataset.mapping})
+    if fitted is not None:
+        known = {n: s for n, s in fitted.mapping.items() if n not in dataset.mapping}
+        earlier = {n: s for n, s in known.items() if _as_fitted(n, s, dataset)}
+        dataset = replace(dataset, mapping={**earlier, **dataset.mapping})
     return _Placing(model, dataset, {} if fitted is None else fitted.codings).run()
+
+
+def _as_fitted(name: str, selection: Selection, dataset: Dataset) -> bool:
+    """Whether a fit's selection of a name holds for new data: they have its columns, or lack the
+    name."""
+    if name not in dataset.entries and name not in dataset.tables:
+        return True
+    columns = {c for table in dataset.tables.values() for c in table.columns or ()}
+    known = {*dataset.keys, *columns}
+    chosen = selected(name, selection, known)
+    if chosen is None:
+        return isinstance(selection, str) and selection in known
+    return {coding.column for coding in chosen} <= known
 
 
 @dataclass
