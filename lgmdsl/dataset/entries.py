@@ -43,9 +43,9 @@ class Entry:
     """A named array of a source.
 
     `dims` are axis names where the source knows them (netCDF, xarray), else empty. `labels` holds
-    for each axis its labels, or None; `weak` says that they are only a frame's default 0..n-1.
-    `table` marks columns, which share the row axis of one table, by what identifies that table;
-    it is empty for anything else. `columns` are those of an entry that is a table
+    for each axis its labels, or None; `weak` says that those of the rows are only a frame's default
+    0..n-1. `table` marks columns, which share the row axis of one table, by what identifies that
+    table; it is empty for anything else. `columns` are those of an entry that is a table
     of its own (a frame in a dict, a file that has a name).
     """
 

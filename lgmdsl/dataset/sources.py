@@ -145,7 +145,11 @@ def _from_dict(source: str, data: Mapping[Any, Any]) -> Mapping[str, Entry]:
             raise refused(source, f"it has two keys `{name}`")
         path = _path(value)
         if path is not None:
-            entries |= _from_file(path, name)
+            added = _from_file(path, name)
+            twice = next((k for k in added if k in entries), None)
+            if twice is not None:
+                raise refused(path.name, f"`{twice}` is in {entries[twice].source} too")
+            entries |= added
             continue
         try:
             entries[name] = entry_of(source, name, value)
@@ -164,7 +168,8 @@ def _path(value: Any) -> Path | None:
 
 
 def _from_file(path: Path, name: str) -> Mapping[str, Entry]:
-    """A file that has a name: a graph, a table, or arrays as `name.key`; a single one as `name`."""
+    """A file that has a name: a graph, a table, one array or one sparse matrix; the arrays of any
+    other by their own keys."""
     if path.suffix.lower() in GRAPHS:
         from lgmdsl.dataset.graphs import read_graph
 
@@ -175,7 +180,9 @@ def _from_file(path: Path, name: str) -> Mapping[str, Entry]:
     if len(entries) == 1:
         (entry,) = entries.values()
         return {name: replace(entry, name=name)}
-    return {f"{name}.{key}": entry for key, entry in entries.items()}
+    if "data" in entries and "shape" in entries:
+        return {f"{name}.{key}": entry for key, entry in entries.items()}
+    return entries
 
 
 def _raise(error: DataError) -> Loaded:
@@ -200,7 +207,8 @@ def entry_of(source: str, name: str, value: Any) -> Entry:
             if not is_pandas(value):
                 return table_entry(name, name, columns)
             matrix = _from_pandas_matrix(source, name, value)
-            return replace(matrix, source=name, columns=columns)
+            table = next((entry.table for entry in columns.values()), "")
+            return replace(matrix, source=name, columns=columns, table=table)
         if kind == "pandas" and hasattr(value, "isna"):
             rows = getattr(value, "index", None)
             labels, weak = (None, True) if rows is None else index_labels(source, rows)

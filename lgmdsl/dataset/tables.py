@@ -23,6 +23,7 @@ def table_entry(name: str, source: str, columns: Mapping[str, Entry]) -> Entry:
         (rows, len(columns)),
         partial(side_by_side, source, name, tuple(columns.values())),
         labels=(None, labels),
+        table=next((entry.table for entry in columns.values()), ""),
         columns=columns,
     )
 

@@ -246,6 +246,45 @@ def test_rows_that_nothing_names_are_refused(lacking: str, tmp_path: Path) -> No
         by_day(*sources)
 
 
+def test_arrays_of_a_file_with_a_name_keep_their_keys(tmp_path: Path) -> None:
+    np.savez(tmp_path / "more.npz", subject=["c", "a", "b"], age=[30.0, 10.0, 20.0])
+    assert age_of(grounded(MAIN, {"more": tmp_path / "more.npz"}))["a"] == 10.0
+    np.savez(tmp_path / "one.npz", values=np.ones((6, 1)))
+    whole = grounded(MAIN, {"who": PEOPLE, "X": tmp_path / "one.npz"}, mapping={})
+    assert np.asarray(whole.values["X"]).shape == (6, 1)
+    with pytest.raises(DataError, match=r"E306.*`subject` is in more.npz too"):
+        grounded(MAIN, {"more": tmp_path / "more.npz", "again": tmp_path / "more.npz"})
+
+
+def test_rows_of_two_tables_without_labels_are_not_joined(tmp_path: Path) -> None:
+    """Nothing says that they are in one order, though they are of one length."""
+    x, y = MAIN[["x", "arm"]], MAIN[["who", "y"]]
+    with pytest.raises(DataError, match=r"E302.*nothing joins the rows of frame and frame"):
+        grounded(y, pl.from_pandas(x), {"who": PEOPLE})
+    assert grounded(y, x, {"who": PEOPLE}).indices["obs"].size == 6  # by the index of pandas
+    x.to_csv(tmp_path / "x.csv", index=False)
+    y.to_csv(tmp_path / "y.csv", index=False)
+    with pytest.raises(DataError, match=r"E302.*nothing joins the rows of"):
+        grounded(tmp_path / "y.csv", tmp_path / "x.csv", {"who": PEOPLE})
+    with pytest.raises(DataError, match=r"E302.*the columns of `X` are in x.csv and z.csv"):
+        x[["x"]].to_csv(tmp_path / "x.csv", index=False)
+        x[["arm"]].to_csv(tmp_path / "z.csv", index=False)
+        grounded(y, tmp_path / "x.csv", tmp_path / "z.csv", {"who": PEOPLE})
+    whole = grounded(pd.concat([y, x], axis=1), {"who": PEOPLE})
+    assert whole.indices["obs"].size == 6
+
+
+def test_a_matrix_goes_by_the_labels_of_the_rows(tmp_path: Path) -> None:
+    rows = MAIN[["who", "y"]].assign(obs=[*"rstuvw"])
+    X = pd.DataFrame({"obs": [*"wvutsr"], "x": MAIN.x[::-1]})
+    X.to_csv(tmp_path / "X.csv", index=False)
+    whole = grounded(rows, {"who": PEOPLE, "X": tmp_path / "X.csv"}, mapping={})
+    assert np.asarray(whole.values["X"])[:, 0].tolist() == [*MAIN.x]
+    X.drop(columns="obs").to_csv(tmp_path / "X.csv", index=False)
+    with pytest.raises(DataError, match=r"E302.*nothing says which `obs` the rows of X.csv are"):
+        grounded(rows, {"who": PEOPLE, "X": tmp_path / "X.csv"}, mapping={})
+
+
 # ---- a matrix of columns -----------------------------------------------------------------------
 
 

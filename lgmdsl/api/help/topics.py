@@ -18,7 +18,7 @@ from lgmdsl.vocabulary.types import DATA_TYPES, HYPER_TYPES
 
 def topics() -> Iterator[Page]:
     """All topics."""
-    for page in (_language(), _indices(), _data(), _hyperparameters(), _choosing()):
+    for page in (_language(), _indices(), _data(), _tables(), _hyperparameters(), _choosing()):
         yield replace(page, text=_filled(page.text))
 
 
@@ -158,7 +158,46 @@ of a model.
             "latent u[subject] ~ normal(sd = s)",
             "observe y ~ poisson(log_rate = b * x + u[who])",
         ),
-        see_also=("index", "observe", "graph", "mapping", "E301", "E303", "E305"),
+        see_also=("tables", "index", "observe", "graph", "mapping", "E301", "E303", "E305"),
+    )
+
+
+def _tables() -> Page:
+    return Page(
+        "topic",
+        "tables",
+        "a table for each index, matrices of columns and their contrasts, graphs from files",
+        text="""\
+    --data who=people.csv         a table over an index: named by it, by a map into it, or by
+                                  its key column, whose labels say which row is whose
+    --data adj=edges.csv          a graph: two columns, the ends of each edge; also .graph
+                                  files of R-INLA, and scipy's .npz
+    --map "X=age,income"          X[obs, feat] of these columns, with these labels
+    --map "X=contrasts(region)"   one column for each level but the first, which is the base
+    --map "X=contrasts(region, base=south)"
+    --map "X=contrasts(region, kind=sum)"
+
+In Python: lgm.fit(model, [rows, {"who": people, "adj": edges}], mapping={"X": ["age",
+"contrasts(region)"]}), of frames, paths and graphs (networkx, libpysal, lgm.contiguity).
+
+Rows go by labels, never by position: a label that the table lacks, a key twice and rows that
+nothing names are E302, a column in two tables E306. The fit keeps mapping and levels, so that
+predictions read new tables alike. lgm check model.lgm data.csv shows what each datum was read
+as; lgm new data.csv writes a model for a table.
+""",
+        example=model(
+            "index obs",
+            "index subject",
+            "index feat",
+            "data y[obs] : count",
+            "data X[obs, feat] : real",
+            "data who[obs] : subject",
+            "data age[subject] : real",
+            "latent b[feat] ~ normal(sd = 2)",
+            "latent c ~ normal(sd = 1)",
+            "observe y ~ poisson(log_rate = X @ b + c * age[who])",
+        ),
+        see_also=("data", "graph", "mapping", "E302", "E305", "W309"),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -173,7 +173,7 @@ def align(
         elsewhere = dim in from_keys and from_keys[dim].table not in ("", bound.entry.table)
         if (labels is None or bound.weak) and bound.entry.table and elsewhere and axis == 0:
             return _unlabelled_rows(bound.symbol, index, bound.entry.source)
-        if labels is not None and bound.weak:
+        if labels is not None and bound.weak and axis == 0:
             same = size == index.size and bool((index.positions(labels.values) >= 0).all())
             labels = labels if same else None
         if labels is None and dim in from_keys and from_keys[dim].values.size == size:
@@ -223,6 +223,37 @@ def _order(
     if (lacking & ~steps).any() or (lacking.any() and not observed):
         return absent_labels(symbol, index, index.labels[lacking], bool(steps[lacking].all()))
     return order
+
+
+def unjoined(
+    bound: Sequence[BoundDatum], indices: Mapping[str, IndexSet], keyed: Collection[str]
+) -> list[Diagnostic]:
+    """E302: rows of two tables over one index set, which nothing names; `keyed` are those with
+    labels of their own."""
+    out = []
+    first: dict[str, BoundDatum] = {}
+    for b in bound:
+        if not b.symbol.dims or not b.fits or not b.entry.table:
+            continue
+        dim, labelled = b.symbol.dims[0], b.labels[0] is not None
+        if (labelled and not b.weak) or dim in keyed or dim not in indices:
+            continue
+        other = first.setdefault(dim, b)
+        both = labelled and other.labels[0] is not None  # pandas' default index joins them
+        if other.entry.table != b.entry.table and not both:
+            two = f"{other.entry.source} and {b.entry.source}"
+            out.append(
+                Diagnostic(
+                    "E302",
+                    f"nothing joins the rows of {two}, which are both `{dim}`",
+                    b.symbol.statement.span,
+                    details=(f"`{other.symbol.name}` is in one, `{b.symbol.name}` in the other",),
+                    help=f"give both a column `{dim}` with the labels of their rows, or put their "
+                    "columns into one table",
+                    layout="plain",
+                )
+            )
+    return out[:1]
 
 
 def _unlabelled_rows(symbol: Symbol, index: IndexSet, source: str) -> Diagnostic:

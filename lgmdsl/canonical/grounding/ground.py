@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from lgmdsl.arrays import AnyArray, BoolArray
-from lgmdsl.canonical.grounding.axes import BoundDatum, align, bind
+from lgmdsl.canonical.grounding.axes import BoundDatum, align, bind, unjoined
 from lgmdsl.canonical.grounding.errors import absent, absent_labels, wrong_shape
 from lgmdsl.canonical.grounding.graphs import graph_of
 from lgmdsl.canonical.grounding.indices import Resolver
@@ -98,6 +98,7 @@ class _Grounding:
         )
         resolver.resolve()
         self.problems, indices = self.problems + resolver.problems, resolver.indices
+        self.problems += unjoined(bound, indices, resolver.from_keys)
         check_sizes(self.graph, {name: i.size for name, i in indices.items()})
         for item in bound:
             self._ground(item, resolver, usage)
@@ -282,10 +283,8 @@ class _Grounding:
             if dim in resolver.guessed and bound.labels[axis] is None:
                 self.warnings.append(guessed_order(bound.symbol, resolver.indices[dim]))
 
-    def _asked(
-        self, named: Mapping[str, AnyArray], bound: list[BoundDatum]
-    ) -> dict[str, AnyArray]:
-        """The members that new data name; not those of a table that goes with rows of a map."""
+    def _asked(self, named: Mapping[str, AnyArray], bound: list[BoundDatum]) -> dict[str, AnyArray]:
+        """The members that new data name, but for tables that go with the rows of a map."""
         rows = {b.symbol.target for b in bound} & (self.dataset.placements or {}).keys()
         return {name: labels for name, labels in named.items() if name not in rows}
 

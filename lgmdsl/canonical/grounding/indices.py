@@ -215,7 +215,7 @@ class Resolver:
                 labels = b.labels[axis]
                 if (
                     labels is not None
-                    and b.weak == weak
+                    and (b.weak and axis == 0) == weak
                     and not labels.missing.any()
                     and np.unique(labels.values).size == labels.values.size
                 ):
@@ -277,7 +277,12 @@ class Resolver:
         for b in self.bound:
             for axis, dim in enumerate(b.symbol.dims if b.fits else ()):
                 labels = b.labels[axis]
-                if dim == name and labels is not None and not b.weak and not labels.missing.any():
+                if (
+                    dim == name
+                    and labels is not None
+                    and not (b.weak and axis == 0)
+                    and not labels.missing.any()
+                ):
                     return IndexSet(name, plain(labels.values), f"from {_place(b)}")
         return None
 

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field, replace
 
 from lgmdsl.canonical.grounding.model import GroundedModel
 from lgmdsl.canonical.grounding.tables.graph_tables import graph_table, pairs
+from lgmdsl.canonical.grounding.tables.matrices import as_before, matrix_of
 from lgmdsl.canonical.grounding.tables.named_tables import Table, table_of, words_for
-from lgmdsl.canonical.grounding.tables.selections import as_before, matrix_of, selected
+from lgmdsl.canonical.grounding.tables.selections import selected
 from lgmdsl.canonical.grounding.values import RULES
 from lgmdsl.dataset import Dataset, Entry, Loaded
 from lgmdsl.dataset.codings import Coding
@@ -239,8 +240,7 @@ class _Placing:
         known = self._labels_of_rows(symbol, first)
         if known is not None:
             return known
-        labels = first.labels[0] if first.labels else None
-        return None if first.weak else labels
+        return first.labels[0] if first.labels else None
 
     def _select(
         self, symbol: Symbol, table: Table, chosen: tuple[Coding, ...], rows: Loaded | None

@@ -1,28 +1,13 @@
-"""A matrix of columns: `X = age, income, contrasts(region)`, each as it is or by contrasts.
-
-Treatment contrasts of k levels are k - 1 columns, 1 at their level; the first level (or `base`) has
-0 in all of them. Sum contrasts are 1 at their level and -1 at the last one (or `base`), so that
-coefficients are deviations from the mean of the levels.
-"""
+"""A matrix of columns: `X = age, income, contrasts(region)`, each as it is or by contrasts."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterator, Sequence
 
-import numpy as np
-
-from lgmdsl.arrays import AnyArray, Array, IntArray
-from lgmdsl.canonical.grounding.errors import SHOWN, count_of, show, tally
-from lgmdsl.canonical.grounding.labels import LabelArray, labels_of, union
-from lgmdsl.canonical.grounding.model import IndexSet
-from lgmdsl.dataset import Entry, Loaded
 from lgmdsl.dataset.codings import Coding
 from lgmdsl.dataset.entries import Selection
-from lgmdsl.dataset.refusals import check_memory
-from lgmdsl.dataset.tables import side_by_side
-from lgmdsl.errors import DataError, Diagnostic, listed, suggestion
+from lgmdsl.errors import DataError, Diagnostic, suggestion
 from lgmdsl.remedies import either
 
 KINDS = ("treatment", "sum")
@@ -45,7 +30,7 @@ def selected(name: str, key: Selection, known: Collection[str]) -> tuple[Coding,
     twice = sorted({column for column in labels if labels.count(column) > 1})
     if twice or not codings:
         problem = f"names the column `{twice[0]}` twice" if twice else "names no column"
-        raise DataError(_wrong(name, problem, f"one of each: {example(name)}"))
+        raise DataError(wrong(name, problem, f"one of each: {example(name)}"))
     return tuple(codings)
 
 
@@ -78,222 +63,20 @@ def _codings(name: str, term: str, known: Collection[str]) -> Iterator[Coding]:
         if sign and part not in known:
             if option.strip() not in options:
                 help = "contrasts(region), contrasts(region, kind=sum), contrasts(region, base=x)"
-                raise DataError(_wrong(name, f"gives contrasts `{option.strip()}`", help))
+                raise DataError(wrong(name, f"gives contrasts `{option.strip()}`", help))
             options[option.strip()] = value.strip().strip("\"'")
         elif part:
             columns.append(part)
     if options["kind"] not in KINDS:
         help = suggestion(options["kind"], KINDS, f"one of: {', '.join(KINDS)}")
-        raise DataError(_wrong(name, f"wants contrasts of the kind `{options['kind']}`", help))
+        raise DataError(wrong(name, f"wants contrasts of the kind `{options['kind']}`", help))
     if not columns:
-        raise DataError(_wrong(name, "wants contrasts of no column", "contrasts(region)"))
+        raise DataError(wrong(name, "wants contrasts of no column", "contrasts(region)"))
     for column in columns:
         yield Coding(column, options["kind"], options["base"])
 
 
-def _wrong(name: str, problem: str, help: str) -> Diagnostic:
+def wrong(name: str, problem: str, help: str) -> Diagnostic:
+    """E305 for a selection."""
     option = either("--map", "mapping")
     return Diagnostic("E305", f"{option} of `{name}` {problem}", help=help, layout="plain")
-
-
-def as_before(name: str, chosen: Sequence[Coding], known: Sequence[Coding]) -> tuple[Coding, ...]:
-    """The columns with the levels of a fit. Raises DataError E303 for those coded otherwise
-    than there: their coefficients mean something else, though they may have the same labels."""
-    before = {coding.column: coding for coding in known}
-    out = []
-    for coding in chosen:
-        fitted = before.get(coding.column, coding)
-        if fitted.kind != coding.kind or (coding.base and coding.base != fitted.base):
-            raise DataError(
-                Diagnostic(
-                    "E303",
-                    f"`{coding.column}`, a column of `{name}`, is coded otherwise than in the fit",
-                    details=(f"in the fit: {fitted}",),
-                    help=either(f"leave out --map {name}", f"leave out mapping of {name}"),
-                    layout="plain",
-                )
-            )
-        out.append(fitted)
-    return tuple(out)
-
-
-def matrix_of(
-    name: str,
-    source: str,
-    codings: Sequence[Coding],
-    columns: Mapping[str, Entry],
-    numeric: bool,
-    rows: Loaded | None,
-) -> tuple[Entry, tuple[Coding, ...]]:
-    """The columns side by side, labelled by them, and the codings with their levels.
-
-    Codings that have levels (those of a fit) keep them. `numeric`: the datum holds numbers, not
-    labels; `rows` are the labels of the rows. Raises DataError: E303 for text that is to be a
-    number and numbers with fractions that are to be levels, E302 for levels that a fit does not
-    know, E306 for columns of several lengths.
-    """
-    words = {c.column for c in codings if numeric and not c.kind and _is_text(columns[c.column])}
-    if words:
-        raise DataError(_text(name, codings, columns, words))
-    parts = tuple(_coded(name, coding, columns[coding.column], numeric) for coding in codings)
-    labels = tuple(label for coding, _ in parts for label in coding.labels)
-    if not labels:
-        alone = ", ".join(f"`{coding.column}` has {coding.base}" for coding, _ in parts)
-        raise DataError(
-            Diagnostic(
-                "E303",
-                f"`{name}` has no columns: contrasts of a single level are none",
-                details=(f"{alone} alone",),
-                help="leave it out",
-                layout="plain",
-            )
-        )
-    if all(not coding.kind for coding, _ in parts):
-        whole = side_by_side(source, name, [columns[coding.column] for coding, _ in parts])
-    else:
-        lengths = {len(block) for _, block in parts}
-        if len(lengths) > 1:
-            raise DataError(
-                Diagnostic("E306", f"{source}: the columns of `{name}` differ in length")
-            )
-        check_memory(source, name, (next(iter(lengths)), len(labels)), 8)
-        whole = Loaded(np.concatenate([block for _, block in parts], axis=1))
-    named = Loaded(np.array(labels, dtype=np.str_))
-    shape = (int(whole.values.shape[0]), len(labels))
-    table = columns[codings[0].column].table
-    entry = Entry(name, source, shape, lambda: whole, labels=(rows, named), table=table)
-    return entry, tuple(coding for coding, _ in parts)
-
-
-def _coded(name: str, coding: Coding, entry: Entry, numeric: bool) -> tuple[Coding, Array]:
-    loaded = entry.loaded
-    values = loaded.values
-    if not isinstance(values, np.ndarray) or values.ndim != 1:
-        raise DataError(
-            Diagnostic(
-                "E301",
-                f"`{coding.column}`, a column of `{name}`, has the shape {loaded.shape}",
-                help="give columns of one length",
-                layout="plain",
-            )
-        )
-    if not coding.kind:
-        if not numeric:
-            return coding, np.zeros((values.shape[0], 1))
-        return coding, _floats(values, loaded.missing)[:, None]
-    labels = labels_of(loaded)
-    if values.dtype.kind == "f" and labels.values.dtype.kind == "U":
-        raise DataError(
-            Diagnostic(
-                "E303",
-                f"`{coding.column}` holds numbers with fractions, which are no levels",
-                details=(f"found {tally(values[~np.isnan(values)])}",),
-                help=f"a column of its own: {example(name, (coding.column, '...'))}",
-                layout="plain",
-            )
-        )
-    whole = coding if coding.levels else _with_levels(name, coding, labels)
-    places = IndexSet(coding.column, np.array(whole.levels, dtype=np.str_)).positions(
-        labels.values.astype(np.str_)
-    )
-    unknown = (places < 0) & ~labels.missing
-    if unknown.any():
-        raise DataError(_unknown(whole, labels.values[unknown]))
-    return whole, _contrast(whole, places, labels.missing)
-
-
-def _text(
-    name: str, codings: Sequence[Coding], columns: Mapping[str, Entry], words: Collection[str]
-) -> Diagnostic:
-    """Columns of text among those of numbers."""
-    first = next(c.column for c in codings if c.column in words)
-    terms = [f"contrasts({c.column})" if c.kind or c.column in words else c.column for c in codings]
-    loaded = columns[first].loaded
-    present = loaded.values if loaded.missing is None else loaded.values[~loaded.missing]
-    return Diagnostic(
-        "E303",
-        f"`{first}`, a column of `{name}`, holds text",
-        details=(f"found {tally(present)}",),
-        help=f"its levels as columns: {example(name, terms)}",
-        layout="plain",
-    )
-
-
-def _is_text(entry: Entry) -> bool:
-    values, missing = entry.loaded.values, entry.loaded.missing
-    if not isinstance(values, np.ndarray) or values.dtype.kind != "U":
-        return False
-    try:
-        _floats(values, missing)
-    except ValueError:
-        return True
-    return False
-
-
-def _floats(values: AnyArray, missing: AnyArray | None) -> Array:
-    gone = np.zeros(values.shape, dtype=np.bool_) if missing is None else missing
-    if values.dtype.kind == "U":
-        gone = gone | (np.char.strip(values) == "") | (values == "NA")
-    out = np.full(values.shape, np.nan)
-    out[~gone] = values[~gone].astype(np.float64)
-    return out
-
-
-def _with_levels(name: str, coding: Coding, labels: LabelArray) -> Coding:
-    """The levels, of an ordered categorical or sorted, and the base among them."""
-    present = union([labels.present])
-    levels = present if labels.levels is None else labels.levels
-    texts = tuple(str(v) for v in levels.tolist())
-    used = {str(v) for v in present.tolist()}
-    if not texts:
-        raise DataError(
-            Diagnostic(
-                "E303",
-                f"`{coding.column}`, a column of `{name}`, has no entries",
-                help="leave it out",
-                layout="plain",
-            )
-        )
-    if coding.base and coding.base not in texts:
-        raise DataError(
-            _wrong(
-                name,
-                f"names the level `{coding.base}`, which `{coding.column}` does not have",
-                suggestion(coding.base, texts, f"it has {listed(texts[:SHOWN])}"),
-            )
-        )
-    base = coding.base or (texts[0] if coding.kind == "treatment" else texts[-1])
-    unused = tuple(text for text in texts if text not in used)
-    return replace(coding, base=base, levels=texts, unused=unused)
-
-
-def _contrast(coding: Coding, places: IntArray, missing: AnyArray) -> Array:
-    kept = [k for k, level in enumerate(coding.levels) if level != coding.base]
-    base = coding.levels.index(coding.base)
-    code = np.zeros((len(coding.levels), len(kept)))
-    code[kept, np.arange(len(kept))] = 1.0
-    if coding.kind == "sum":
-        code[base] = -1.0
-    block: Array = code[np.where(missing, base, places)]
-    block[missing] = np.nan
-    return block
-
-
-def _unknown(coding: Coding, unknown: AnyArray) -> Diagnostic:
-    first = str(unknown[0])
-    shown = ", ".join(show(v) for v in coding.levels[:SHOWN])
-    more = ", ..." if len(coding.levels) > SHOWN else ""
-    return Diagnostic(
-        "E302",
-        f"`{coding.column}` holds a level that the fit does not know",
-        details=(
-            f"found {tally(unknown)}",
-            f"the fit has {count_of(len(coding.levels), 'level')}: {shown}{more}",
-        ),
-        help=suggestion(
-            first,
-            coding.levels,
-            "a latent over its levels, with a map, takes new ones: contrasts do not",
-        ),
-        layout="plain",
-    )
