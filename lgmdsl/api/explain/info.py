@@ -6,13 +6,13 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from lgmdsl.api.page import columns, wrapped
-from lgmdsl.dataset import Keys
 from lgmdsl.language.tree import ast
 from lgmdsl.language.tree.print_expr import flat
 from lgmdsl.language.tree.statements import STATEMENTS, described
 
 if TYPE_CHECKING:
     from lgmdsl.canonical.grounding.ground import GroundedModel
+    from lgmdsl.dataset import Keys
     from lgmdsl.language.builder import Model
     from lgmdsl.language.checked import CheckedModel
 
