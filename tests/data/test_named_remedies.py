@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -51,3 +53,45 @@ def test_truth_values_are_no_places_of_a_line(prior: str, more: dict[str, list[b
 def test_truth_values_name_members_without_an_order() -> None:
     fit = lgm.fit(model("normal(sd = 1)"), {"who": [True, False] * 4, "y": Y})
     assert fit.mean("u")["school"].values.tolist() == [0, 1]
+
+
+MAP = """lgm 1
+index obs
+index region
+data y[obs] : count
+data where[obs] : region
+data edges[region, region] : graph
+latent u[region] ~ besag(graph = edges, sd = 1)
+observe y ~ poisson(log_rate = u[where])
+"""
+
+
+def test_a_graph_is_wanted_next_to_a_table(tmp_path: Path) -> None:
+    table = tmp_path / "rows.csv"
+    table.write_text("y,where\n1,a\n2,b\n0,c\n3,a\n")
+    model = lgm.loads(MAP)
+    with pytest.raises(DataError) as caught:
+        lgm.fit(model, table)
+    (problem,) = caught.value.diagnostics
+    assert problem.code == "E305" and "mapping" not in problem.help
+    assert problem.help.startswith("a graph is not a column: give a list of sources")
+    shown = problem.on_command_line().help
+    assert shown == "a graph is not a column: store all data in an .npz, edges under its name"
+    edges = np.array([["a", "b"], ["b", "c"]])
+    assert lgm.fit(model, [table, {"edges": edges}]).converged
+    arrays = tmp_path / "all.npz"
+    np.savez(arrays, y=[1, 2, 0, 3], where=["a", "b", "c", "a"], edges=edges)
+    assert lgm.fit(model, arrays).converged
+
+
+def test_a_matrix_is_not_a_column_of_a_similar_name(tmp_path: Path) -> None:
+    table = tmp_path / "rows.csv"
+    table.write_text("y,x1,x2\n1,0.1,0.2\n2,0.3,0.1\n")
+    text = (
+        "lgm 1\nindex obs\nindex feat\ndata y[obs] : real\ndata X[obs, feat] : real\n"
+        "latent b[feat] ~ normal(sd = 1)\nobserve y ~ normal(mean = X @ b, sd = 1)\n"
+    )
+    with pytest.raises(DataError, match="an array of 2 axes is not a column"):
+        lgm.fit(lgm.loads(text), table)
+    fit = lgm.fit(lgm.loads(text), [table, {"X": [[0.1, 0.2], [0.3, 0.1]]}])
+    assert fit.converged

@@ -43,7 +43,9 @@ DATA_AND_METHODS: tuple[CodeEntry, ...] = (
     CodeEntry(
         "E305",
         "datum absent",
-        "The data have no array of this name. The message lists the names they do have. In "
+        "The data have no array of this name. The message lists the names they do have. A column "
+        "of a table holds neither a graph nor a matrix: an .npz does, or in Python a list of "
+        'sources, lgm.fit(model, ["rows.csv", {"edges": pairs}]). In '
         "`predict`: the new data name nothing that rows could be asked for by.",
         "lgm fit m.lgm d.npz           d.npz has: X, y, tme",
         "lgm fit m.lgm d.npz --map time=tme",
@@ -156,7 +158,9 @@ DATA_AND_METHODS: tuple[CodeEntry, ...] = (
         "E402",
         "improper posterior",
         "Neither the prior nor the data fix some direction of the latents: a free level, two "
-        "levels that only enter as their sum, or a flat block that the data do not determine.",
+        "levels that only enter as their sum, or a flat block that the data do not determine. rw2 "
+        "leaves a linear trend free, and in a product one for each member of the other axis: take "
+        "rw1 where the data do not show all of them.",
         "latent b0 ~ flat\nlatent f[day] ~ rw1(sd = s, sum_to_zero = false)",
         "latent b0 ~ normal(sd = 10)\nlatent f[day] ~ rw1(sd = s)",
     ),
