@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from enum import Flag, auto
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, NamedTuple
 
 Category = Literal["structure", "kernel", "family", "potential", "prior", "operator", "function"]
 
@@ -123,6 +123,26 @@ class Trait(Flag):
     REPORT_ONLY = auto()  # of functions: applied in reports alone
 
 
+class Alias(NamedTuple):
+    """What other software calls a word: `name` there, `of` which software, `written` how it is
+    written here where that is more than the word itself, `note` what else differs."""
+
+    name: str
+    of: str
+    written: str = ""
+    note: str = ""
+
+
+def also(of: str, names: str, written: str = "", note: str = "") -> tuple[Alias, ...]:
+    """The names, between spaces, that some software has for a word."""
+    return tuple(Alias(name, of, written, note) for name in names.split())
+
+
+def spelling(name: str) -> str:
+    """A name as it is compared: `pc.prec`, `pc_prec` and `PCPrec` are one."""
+    return "".join(c for c in name.casefold() if c.isalnum())
+
+
 @dataclass(frozen=True)
 class Signature:
     """A name of the language with its arguments: the one declaration of a part.
@@ -140,7 +160,8 @@ class Signature:
     of a family its linking argument, perhaps with a variant: `logit.adjacent`) and its formula;
     `scale` the convention of its scale; `support` where it has mass; `example` a complete model
     that uses it; `see_also` other names; `source` the paper (authors, year, equation).
-    `without` names those of these fields that do not apply (the source of a sum).
+    `without` names those of these fields that do not apply (the source of a sum). `also_called`
+    has the names of other software, which messages and `lgm help` answer with this one.
     """
 
     name: str
@@ -163,6 +184,12 @@ class Signature:
     see_also: tuple[str, ...] = ()
     source: str = ""
     without: tuple[str, ...] = ()
+    also_called: tuple[Alias, ...] = ()
+
+    def alias(self, name: str) -> Alias | None:
+        """What a name of other software is here; None where it is not one of this word's."""
+        wanted = spelling(name)
+        return next((a for a in self.also_called if spelling(a.name) == wanted), None)
 
     def formula(self, form: str = "") -> str:
         """The formula of a form; "" where none is given."""
