@@ -231,6 +231,17 @@ _SETTINGS = {
 }
 
 
+def options_given_as(word: str) -> tuple[tuple[str, str], ...]:
+    """The settings whose flag or argument has another name than they, with how it is written:
+    `--map` is that of mapping."""
+    rows = []
+    for name, call in _SETTINGS.items():
+        flag, _, argument = call.partition(", ")
+        written = {flag.split()[0]: flag.split()[0], argument.partition("=")[0]: f"{word}="}
+        rows += [(w, name) for key, w in written.items() if key.lstrip("-") == word != name]
+    return tuple(rows)
+
+
 def ways() -> Iterator[Page]:
     """The treatments of hyperparameters."""
     for way in HYPER_WAYS:

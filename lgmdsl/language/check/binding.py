@@ -182,6 +182,8 @@ def _unknown(
         if parameter and parameter.one_of:
             meant = {p.name for p in signature.parameters if p.one_of == parameter.one_of}
     if not help:
+        help = _elsewhere(dist, signature, argument)
+    if not help:
         takes = [p.name for p in signature.parameters]
         help = f"it takes {quoted(takes)}" if takes else f"write {name}, without arguments"
     scope.findings.error(
@@ -192,6 +194,16 @@ def _unknown(
         help=help,
     )
     return meant
+
+
+def _elsewhere(dist: ast.Dist, signature: Signature, argument: ast.Argument) -> str:
+    """The distribution that other software calls so, if that has the argument."""
+    for translated in translations(dist.name.id, signature.category):
+        other = translated.signature
+        if other is not signature and other.parameter(argument.name):
+            written = ", ".join(f"{a.name} = {text_of(a.value)}" for a in dist.arguments)
+            return f"{translated}: {other.name}({written})"
+    return ""
 
 
 def _affine(dist: ast.Dist, value: str) -> str:
