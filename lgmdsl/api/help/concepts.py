@@ -110,13 +110,11 @@ CONCEPTS: tuple[Concept, ...] = (
         "detection limit; truncation; Surv; tobit",
         "responses known only to lie in an interval: event, lower and upper",
         "event is 1 where y was observed and 0 where the true value is above it. lower and upper "
-        "are the ends of an interval, a missing one is open: below a limit of detection upper is "
-        "the limit. Truncated samples are not available.",
-        model(
-            "index obs", "data y[obs] : real?", "data limit[obs] : real?", NOISE,
-            "latent level ~ normal(sd = 5)",
-            "observe y ~ normal(mean = level, sd = noise, upper = limit)",
-        ),
+        "are the ends of an interval; a missing end is open, a row without either is observed, and "
+        "y holds any value between them: below a limit of detection upper and y are the limit. "
+        "Truncated samples are not available.",
+        regression("normal(mean = eta, sd = noise, event = seen)", NOISE,
+                   "data seen[obs] : binary"),
         ("normal", "weibull", "survival"),
     ),
     Concept(
