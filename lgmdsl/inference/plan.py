@@ -21,7 +21,7 @@ from lgmdsl.contract.site import Property, Site
 from lgmdsl.engines.choose import AUTO as ANY_ENGINE
 from lgmdsl.engines.choose import Terms, required, stronger
 from lgmdsl.errors import Diagnostic, MethodError, Span, listed, suggestion
-from lgmdsl.inference.options import configured
+from lgmdsl.inference.options import NO_OTHERS, OtherOptions, configured
 from lgmdsl.inference.registry import BackendClass, backends
 from lgmdsl.inference.routes import Refusal, Route, answering, route
 
@@ -122,10 +122,12 @@ def plan(
     method: str = "auto",
     bound: str | None = None,
     options: Mapping[str, object] | None = None,
+    others: OtherOptions = NO_OTHERS,
 ) -> Plan:
     """Choose the back end and its routes.
 
-    `options` are fields of the back end, and `engine`: the name of the one to take.
+    `options` are fields of the back end, and `engine`: the name of the one to take; `others` are
+    those that the caller has taken out.
     Raises MethodError: E103 for an unknown method, bound or engine, E501, E502 or E504 where it
     cannot run the model (with the methods that can), E104 for an option that the back end does
     not have.
@@ -146,7 +148,7 @@ def plan(
         raise MethodError(tuple(_refused(method, b, r, able, needs) for b, r in judged.refusals))
     chosen = dict(options or {})
     terms = Terms.of(str(chosen.pop(ENGINE, ANY_ENGINE)))
-    return Plan(canonical, configured(known[method], chosen), judged.routes, terms)
+    return Plan(canonical, configured(known[method], chosen, others), judged.routes, terms)
 
 
 def _unknown(method: str, known: tuple[str, ...]) -> Diagnostic:

@@ -29,6 +29,7 @@ from lgmdsl.api.fit.hyper_ways import (
 )
 from lgmdsl.api.fit.learned_fit import with_hypers
 from lgmdsl.api.fit.only_finite import only_finite
+from lgmdsl.api.fit.options import other_options
 from lgmdsl.api.fit.solved import Solved, solve
 from lgmdsl.api.fit.warnings import inaccurate, local_optima, undefined_reports, unfinished
 from lgmdsl.api.settings import check_fixed, check_named, check_numbers, check_options
@@ -175,7 +176,8 @@ def fit_compiled(
     learning, rest = learning_options(settings.options)
     correcting, rest = correction_options(rest)
     wanted = correcting.wanted(settings.method)
-    planned = plan(canonical, settings.method, settings.bound, rest)
+    others = other_options(settings.hyper)
+    planned = plan(canonical, settings.method, settings.bound, rest, others)
     way = chosen_way(canonical, settings, planned.backend.spec, learning.design or "")
     check_learning(settings, way)
     terms = replace(planned.terms, fits=expected_fits(canonical, settings.fixed, way))

@@ -1,5 +1,7 @@
 """The options of a fit, as their pages in the manual have them: what each means, its values."""
 
+# Long because each option is declared with all that its page says.
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -8,8 +10,11 @@ from lgmdsl.accuracy.limits import MEAN, QUANTILE, SD
 from lgmdsl.api.fit.correction import EFFORTS, MARGINALS, WHEN_CORRECTED
 from lgmdsl.api.fit.hyper_ways import DESIGNS, EPOCHS, LARGEST, MOST_STEPS, OPTIONS
 from lgmdsl.engines.choose import AUTO
+from lgmdsl.inference.options import OtherOptions
 from lgmdsl.learning.em.em import ACCELERATIONS
+from lgmdsl.remedies import either, setting
 from lgmdsl.vocabulary.notes import Notes
+from lgmdsl.vocabulary.signature import Alias, also, spelling
 
 FIT = "lgm fit model.lgm data.npz "
 
@@ -26,6 +31,7 @@ class FitOption:
     type: str = "a word"
     default: str = ""
     setting: bool = False
+    also_called: tuple[Alias, ...] = ()
 
 
 def _for(name: str) -> str:
@@ -61,6 +67,7 @@ FIT_OPTIONS: tuple[FitOption, ...] = (
             see_also=("integrate", "W606"),
         ),
         DESIGNS,
+        also_called=also("R-INLA", "int.strategy"),
     ),
     FitOption(
         "acceleration",
@@ -137,6 +144,7 @@ FIT_OPTIONS: tuple[FitOption, ...] = (
             see_also=("correction", "effort"),
         ),
         MARGINALS,
+        also_called=also("R-INLA", "strategy"),
     ),
     FitOption(
         "effort",
@@ -165,6 +173,10 @@ FIT_OPTIONS: tuple[FitOption, ...] = (
         type="a number not below 0",
         default="1e-7",
         setting=True,
+        also_called=(
+            *also("R-INLA", "tolerance"), *also("Stan", "tol_rel_obj"),
+            *also("scikit-learn", "rtol"),
+        ),
     ),
     FitOption(
         "max_steps",
@@ -179,6 +191,8 @@ FIT_OPTIONS: tuple[FitOption, ...] = (
         type="a whole number not below 0",
         default="that of the method",
         setting=True,
+        also_called=(*also("brms, Stan", "iter"), *also("R", "maxit maxiter"),
+                     *also("scikit-learn", "max_iter")),
     ),
     FitOption(
         "seed",
@@ -193,6 +207,7 @@ FIT_OPTIONS: tuple[FitOption, ...] = (
         type="a whole number not below 0",
         default="0",
         setting=True,
+        also_called=also("scikit-learn, PyMC", "random_state random_seed"),
     ),
     FitOption(
         "set",
@@ -248,3 +263,49 @@ FIT_OPTIONS: tuple[FitOption, ...] = (
         setting=True,
     ),
 )  # fmt: skip
+
+
+def other_options(hyper: str) -> OtherOptions:
+    """The options of fits with a treatment of hyperparameters, next to those of methods."""
+    names: dict[str, tuple[str, ...]] = {}
+    for option in FIT_OPTIONS:
+        ways = OPTIONS.get(option.name, ())
+        if option.setting or (ways and hyper not in ("auto", *ways)):
+            continue
+        of = f"--hyper {' or '.join(ways)}" if ways else "every fit"
+        names[of] = (*names.get(of, ()), option.name)
+    return OtherOptions(names, _remedy)
+
+
+def _remedy(name: str) -> str:
+    """What to write for a name that is a setting, or other software's name of an option."""
+    for option in FIT_OPTIONS:
+        alias = alias_of(option, name)
+        if alias:
+            return f"{alias}: {given_as(option)}"
+        if option.setting and name.replace("-", "_") in (
+            option.name,
+            *WRITTEN.get(option.name, ()),
+        ):
+            return f"it is a setting: {given_as(option)}"
+    return f"it is a setting: {setting(name, 'NAME')}" if name in SETTINGS else ""
+
+
+def alias_of(option: FitOption, name: str) -> str:
+    """``maxit` of R is `max_steps` here`; "" where no other software calls the option so."""
+    alias = next((a for a in option.also_called if spelling(a.name) == spelling(name)), None)
+    return f"`{alias.name}` of {alias.of} is `{option.name}` here" if alias else ""
+
+
+# Settings of fits that have no page as an option: the names that they may be have pages.
+SETTINGS = ("method", "hyper", "bound")
+# The flag and the argument of a setting that has another name.
+WRITTEN = {"set": ("set", "fixed"), "mapping": ("map", "mapping")}
+
+
+def given_as(option: FitOption) -> str:
+    """How an option is given: on the command line, and in Python."""
+    if not option.setting:
+        return either(f"--option {option.name}=VALUE", f'options={{"{option.name}": VALUE}}')
+    flag, named = WRITTEN.get(option.name, (option.name.replace("_", "-"), option.name))
+    return either(f"--{flag} VALUE", f"{named}=VALUE")

@@ -59,10 +59,7 @@ def elsewhere(name: str) -> tuple[Elsewhere, ...]:
         for c in concepts_called(name)
         if c != name
     ]
-    options = [
-        Elsewhere(f"{flag} is the option `{option}`", option)
-        for flag, option in parts.options_given_as(name)
-    ]
+    options = [Elsewhere(sentence, option) for sentence, option in parts.options_called(name)]
     given = [
         Elsewhere(f"`{name}` of other software is the argument `{a}` here", a)
         for a in arguments_called(name)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from lgmdsl.api.fit.hyper_ways import HYPER_WAYS
-from lgmdsl.api.fit.options import FIT_OPTIONS, FitOption
+from lgmdsl.api.fit.options import FIT_OPTIONS, WRITTEN, FitOption, alias_of
 from lgmdsl.bounds.catalogue import SERIES, named
 from lgmdsl.bounds.catalogue import bounds as all_bounds
 from lgmdsl.contract.bound import Bound
@@ -220,7 +220,9 @@ def _fit_option(option: FitOption) -> Page:
     page = Page.noted(
         "option", name, option.summary, option.notes, call=call, arguments=(argument,)
     )
-    return replace(page, formulas=())  # it is the meaning of the argument
+    called = tuple(f"{a.name} ({a.of})" for a in option.also_called)
+    # The formula is the meaning of the argument.
+    return replace(page, formulas=(), also_called=called)
 
 
 # How settings are written whose flag or argument has another name.
@@ -231,15 +233,16 @@ _SETTINGS = {
 }
 
 
-def options_given_as(word: str) -> tuple[tuple[str, str], ...]:
-    """The settings whose flag or argument has another name than they, with how it is written:
-    `--map` is that of mapping."""
-    rows = []
-    for name, call in _SETTINGS.items():
-        flag, _, argument = call.partition(", ")
-        written = {flag.split()[0]: flag.split()[0], argument.partition("=")[0]: f"{word}="}
-        rows += [(w, name) for key, w in written.items() if key.lstrip("-") == word != name]
-    return tuple(rows)
+def options_called(word: str) -> Iterator[tuple[str, str]]:
+    """The options that a flag or argument of another name gives (`--map` is mapping), and those
+    that other software calls so: a sentence on each, and its name."""
+    for option in FIT_OPTIONS:
+        if alias := alias_of(option, word):
+            yield alias, option.name
+        elif word in WRITTEN.get(option.name, ()) and word != option.name:
+            flag, _ = WRITTEN[option.name]
+            shown = f"--{word}" if word == flag else f"{word}="
+            yield f"{shown} is the option `{option.name}`", option.name
 
 
 def ways() -> Iterator[Page]:
