@@ -15,6 +15,10 @@ from lgmdsl.language.parse.parse import Parsed, parse_all
 from lgmdsl.language.tree import ast
 from lgmdsl.language.tree.statements import declared_name
 
+# Endings of files of data and results; what is in them is not asked here.
+HOLD_DATA = (".csv", ".tsv", ".npz", ".nc", ".parquet")
+_A_MODEL = "the model is the .lgm file, and comes before the data"
+
 
 def loads(text: str, name: str = "<text>") -> Model:
     """The checked model of a text; `name` is what messages call it.
@@ -40,8 +44,12 @@ def load(path: str | os.PathLike[str]) -> Model:
 
     Raises DataError (E306) for a file that cannot be read, and ModelError as `loads` does.
     """
-    shown = os.fspath(path)
-    return loads(read_text(path), str(shown))
+    text = read_text(path)
+    if Path(path).suffix.lower() in HOLD_DATA and not text.lstrip("\ufeff \t\r\n").startswith(
+        "lgm"
+    ):
+        raise _refused(Path(path), "it holds data, by its name", _A_MODEL)
+    return loads(text, str(os.fspath(path)))
 
 
 def read_text(path: str | os.PathLike[str]) -> str:
@@ -70,7 +78,7 @@ def read_text(path: str | os.PathLike[str]) -> str:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
         if content[:2] in (b"PK", b"\x89H", b"\x93N"):
-            help = "this looks like a data file; the model is the .lgm file"
+            help = f"this looks like a data file; {_A_MODEL}"
         else:
             help = "save it as UTF-8"
         line = content.count(b"\n", 0, error.start) + 1

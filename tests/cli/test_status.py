@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from lgmdsl.cli.group import COMMANDS
 from lgmdsl.contract.status import Status
 from lgmdsl_backends.laplace import Laplace
 from tests.cli.conftest import Run
@@ -79,6 +80,25 @@ def test_wrong_usage(run: Run, arguments: tuple[str, ...]) -> None:
     done = run(*arguments)
     assert done.status == 2 and done.out == ""
     assert done.err.startswith("lgm") and "= help: " in done.err
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_wrong_usage_of_each_command_shows_the_usual_one(run: Run, command: str) -> None:
+    done = run(command, "--no-such-option")
+    assert done.status == 2 and f"= help: lgm {command} " in done.err
+
+
+def test_a_saved_fit_or_data_in_place_of_the_model(run: Run, model: Path, tmp_path: Path) -> None:
+    done = run("impute", "m.fit.nc")
+    assert done.status == 2
+    assert "missing argument 'DATA', and `m.fit.nc` is no MODEL but data or a saved" in done.err
+    assert "lgm impute model.lgm data.npz" in done.err
+    assert "no MODEL" not in run("impute", "m.lgm").err
+    rows = tmp_path / "rows.csv"
+    rows.write_text("y,x\n1,2\n")
+    done = run("fit", rows, model)
+    assert done.status == 1 and "it holds data, by its name" in done.err
+    assert "the model is the .lgm file, and comes before the data" in done.err
 
 
 def test_unknown_command_is_guessed(run: Run) -> None:

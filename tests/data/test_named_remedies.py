@@ -95,3 +95,23 @@ def test_a_matrix_is_not_a_column_of_a_similar_name(tmp_path: Path) -> None:
         lgm.fit(lgm.loads(text), table)
     fit = lgm.fit(lgm.loads(text), [table, {"X": [[0.1, 0.2], [0.3, 0.1]]}])
     assert fit.converged
+
+
+def test_words_of_a_binary_column_are_refused_with_the_values_that_are_taken(
+    tmp_path: Path,
+) -> None:
+    text = (
+        "lgm 1\nindex obs\ndata y[obs] : binary\nlatent b ~ normal(sd = 2)\n"
+        "observe y ~ bernoulli(logit = b)\n"
+    )
+    table = tmp_path / "rows.csv"
+    table.write_text("y\nyes\nno\nyes\n")
+    with pytest.raises(DataError) as caught:
+        lgm.fit(lgm.loads(text), table)
+    (problem,) = caught.value.diagnostics
+    assert problem.help == '0 and 1, or False and True, are taken: y == "yes"'
+    shown = problem.on_command_line().help
+    assert shown.endswith('false and true, are taken: write e.g. 1 for "yes" and 0 for "no"')
+    for yes, no in (("1", "0"), ("true", "false"), ("TRUE", "FALSE"), ("True", "False")):
+        table.write_text(f"y\n{yes}\n{no}\n{yes}\n")
+        assert lgm.fit(lgm.loads(text), table).converged
