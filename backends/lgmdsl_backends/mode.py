@@ -90,8 +90,8 @@ class Mode(Backend[ModeState]):
         paper="Seeger and Nickisch 2011 (inner loop, z to 0)",
         summary="the mode, kinks included; no evidence, and sds that are not the posterior's",
         notes=Notes(
-            formula="z* = argmax log p(y | z) + log p(z), kinks by smoothing that is taken away",
-            support="every site, with kinks too",
+            formula="z* = argmax log p(y | z) + log p(z), kinks by a smoothing that shrinks to 0",
+            support="every site, also those with a kink (laplace, exp_power)",
             advice="penalised maximum likelihood (lasso, ridge, total variation); it has no "
             "evidence, so hyperparameters must be pinned",
             example="lgm fit pinned.lgm data.npz --method map",

@@ -265,7 +265,7 @@ def fit_compiled(
                     fit = replace(fit, log_evidence_corrected=errors.log_evidence)
             remedy = MORE_EFFORT if drawn.unaffordable else None
         local = local_optima(fit, optima, drawn_from_modes(fit, optima))
-        off = inaccurate(canonical, planned.method, errors, remedy)
+        off = inaccurate(canonical, planned.method, errors, remedy, wanted, bool(local))
         fit = replace(fit, warnings=(*fit.warnings, *local, *off))
         return only_finite(replace(fit, warnings=(*fit.warnings, *undefined_reports(fit))))
 

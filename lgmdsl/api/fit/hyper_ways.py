@@ -42,7 +42,7 @@ HYPER_WAYS: tuple[Way, ...] = (
             formula="em where loadings multiply a latent or words are drawn from topics; else "
             f"integrate up to {FEW} scalars, map over more",
             support=_LEARNED,
-            advice="the default; `lgm fit --json` and the page of the fit say what was taken",
+            advice="the default; the printed page of the fit says what was taken",
             example="lgm fit model.lgm data.npz --hyper auto",
             see_also=("integrate", "map", "em", "hyperparameters"),
             without=("source",),
@@ -66,37 +66,38 @@ HYPER_WAYS: tuple[Way, ...] = (
         "maximises the evidence times the prior, on the natural scale of each hyperparameter",
         "MacKay 1992; Rasmussen and Williams 2006, section 5.4.1",
         Notes(
-            formula="theta* = argmax log p(y | theta) + log p(theta); p(z | y, theta*)",
+            formula="theta* = argmax log p(y | theta) + log p(theta); latents are those of "
+            "p(z | y, theta*)",
             support=_LEARNED + ", of any number and type",
-            advice="quick; ignores their uncertainty, so intervals are too narrow where groups are "
-            "few, and the maximum of an sd may be 0",
+            advice="quick; intervals ignore the uncertainty of hyperparameters, and are too narrow "
+            "where groups are few; the maximum of an sd may be 0",
             example="lgm fit model.lgm data.npz --hyper map",
             see_also=("integrate", "em", "fixed", "hyperparameters"),
         ),
     ),
     Way(
         "integrate",
-        "averages over the posterior of the hyperparameters: a mixture of Gaussians",
+        "averages fits at several values of the hyperparameters, weighted by their posterior",
         "Rue, Martino and Chopin 2009",
         Notes(
-            formula="p(z | y) about sum_k w_k q(z | theta_k), w_k of p(theta_k | y); log_evidence "
-            "is log p(y)",
+            formula="p(z | y) ~ sum_k w_k q(z | theta_k), w_k proportional to p(theta_k | y), q "
+            "the Gaussian fit at theta_k; log_evidence is log p(y)",
             support=f"{_LEARNED}, at most {MOST} scalars",
-            advice="what auto takes of few: intervals account for unknown scales; a fit at each of "
-            "the nodes",
+            advice="what auto takes for few hyperparameters: intervals include the uncertainty of "
+            "scales; it costs a fit at each value",
             example="lgm fit model.lgm data.npz --hyper integrate --option integration=grid",
             see_also=("map", "integration", "hyperparameters", "W606"),
         ),
     ),
     Way(
         "em",
-        "the maximum of map, by EM steps where they have a closed form",
+        "the same maximum as map, by EM steps where they have a closed form",
         "Dempster, Laird and Rubin 1977; Khan 2012, chapter 2",
         Notes(
             formula="theta <- argmax E_q[log p(y, z | theta)] + log p(theta), then L-BFGS",
             support="loadings, offsets, noise sds, covariances and probabilities of topics; map "
             "where there is no such step",
-            advice="what auto takes of factor and topic models, where map is slow; rotations of "
+            advice="what auto takes for factor and topic models, where map is slow; rotations of "
             "loadings have no standard errors",
             example="lgm fit model.lgm data.npz --hyper em --option acceleration=squarem",
             see_also=("map", "acceleration", "batch", "graphical_lasso"),

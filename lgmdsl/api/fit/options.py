@@ -56,13 +56,15 @@ FIT_OPTIONS: tuple[FitOption, ...] = (
     ),
     FitOption(
         "integration",
-        "the nodes at which hyperparameters are integrated over",
+        "the values of the hyperparameters at which a fit is made and averaged",
         Notes(
-            formula="grid: a lattice about the mode; ccd: a central composite design; "
-            "gauss-hermite: a product rule",
+            formula="grid: a regular grid around the mode; ccd: a central composite design, whose "
+            "number of values grows slowly with the number of hyperparameters; gauss-hermite: a "
+            "product of quadrature rules",
             support=f"{_for('integration')}; grid up to {LARGEST['grid']} scalars, gauss-hermite "
             f"up to {LARGEST['gauss-hermite']}",
-            advice="auto is grid for one or two, then ccd, which has fewer nodes",
+            advice="auto is grid for one or two hyperparameters, ccd for more; W606 reports an "
+            "inaccurate average",
             example=FIT + "--hyper integrate --option integration=ccd",
             see_also=("integrate", "W606"),
         ),
@@ -73,9 +75,10 @@ FIT_OPTIONS: tuple[FitOption, ...] = (
         "acceleration",
         "how EM is accelerated",
         Notes(
-            formula="l-bfgs: L-BFGS after EM slows down; squarem: extrapolated steps; none: plain",
+            formula="l-bfgs: L-BFGS once EM slows down; squarem: extrapolated EM steps; none: "
+            "plain EM",
             support=_for("acceleration"),
-            advice="l-bfgs is exact and the quickest; none for comparison",
+            advice="l-bfgs is usually quickest; none for comparison",
             example=FIT + "--hyper em --option acceleration=none",
             see_also=("em", "batch"),
         ),
@@ -124,10 +127,11 @@ FIT_OPTIONS: tuple[FitOption, ...] = (
         "correction",
         "whether what is reported may be corrected where the Gaussian posterior is off",
         Notes(
-            formula="exact draws take the place of q where the estimated error passes "
-            f"{MEAN:g} sd of a mean, {SD:.0%} of an sd or {QUANTILE:g} sd of a 5 or 95 % point",
-            support="auto: of the method auto; on: of a named method too; off: never",
-            advice="off for the bare method, as in published comparisons",
+            formula="exact draws replace the Gaussian approximation where its estimated error "
+            f"exceeds {MEAN:g} sd of a mean, {SD:.0%} of an sd or {QUANTILE:g} sd of a 5 "
+            "or 95 % point",
+            support="auto: corrects the method auto only; on: a named method too; off: never",
+            advice="off to see what the method itself gives, as in published comparisons",
             example=FIT + "--method laplace --option correction=on",
             see_also=("marginals", "effort", "W609"),
         ),
@@ -137,9 +141,11 @@ FIT_OPTIONS: tuple[FitOption, ...] = (
         "marginals",
         "whether latents are reported corrected, or as the Gaussian has them",
         Notes(
-            formula="corrected: of exact draws where they were taken; gaussian: of q",
+            formula="corrected: those of the exact draws, where there are any; gaussian: those of "
+            "the Gaussian approximation",
             support="every fit",
-            advice="gaussian keeps hyperparameters corrected and saves the draws",
+            advice="gaussian saves the time of the draws; hyperparameters are "
+            "corrected all the same",
             example=FIT + "--option marginals=gaussian",
             see_also=("correction", "effort"),
         ),
@@ -148,12 +154,12 @@ FIT_OPTIONS: tuple[FitOption, ...] = (
     ),
     FitOption(
         "effort",
-        "how much may be computed to correct a fit",
+        "how much computing time the correction of a fit may take",
         Notes(
             formula="normal: about a second of one core, or what the fit took; high: 30 times "
-            "that, and half the errors are tolerated; low: no draws",
-            support="fits that may be corrected",
-            advice="high where W609 says that exact draws were not affordable",
+            "that, correcting errors half as large; low: no draws",
+            support="fits that are corrected (see correction)",
+            advice="high where W609 says that exact draws take too long at the default",
             example=FIT + "--option effort=high",
             see_also=("correction", "marginals", "W609"),
         ),
