@@ -78,7 +78,9 @@ def fit(
 ) -> Fit:
     """Fit a model to data.
 
-    `data` is a path, a dict, a frame or an xarray Dataset; `mapping` renames keys. `fixed` pins
+    `data` is a path (.npz, .csv, .parquet, .nc), a dict of arrays, a pandas or polars frame, an
+    xarray Dataset, or a list of these, whose keys are joined: ["rows.csv", {"edges": pairs}];
+    `mapping` renames keys ({"name in the model": "key"}). `fixed` pins
     hyperparameters by name (a scalar fills an indexed one). `hyper` says how to treat those
     that have a prior and are not pinned: `map` maximises evidence + log prior on their natural
     scale, `em` does so by EM steps for what enters the predictors linearly (loadings, offsets)

@@ -244,7 +244,8 @@ DATA_AND_METHODS: tuple[CodeEntry, ...] = (
         "the mass to change a mean or an sd, or another start ends higher, or none was tried as "
         "that would have cost more than the fit. Up to 24 latents are searched from about 48 "
         "points and weighed; of more, runs from other starts are compared. `auto` takes the "
-        "highest optimum and draws from all modes; a named method keeps its own. Where all starts agree there is a note.",
+        "highest optimum and draws from all modes; a named method keeps its own. "
+        "Where all starts agree there is a note.",
         "lgm fit m.lgm d.npz --method laplace              where outliers are half of the data",
         "lgm fit m.lgm d.npz                               or a prior that selects one mode",
     ),
