@@ -9,7 +9,10 @@ _GROUP = Parameter(
     "group",
     "group",
     required=False,
-    meaning="an index along which the norm is taken; no method takes it yet (E501)",
+    meaning="a map or an index of groups, whose norm the potential is of; no method takes it yet",
+    instead="leave it out, which shrinks each entry by itself, or learn an sd for each group: "
+    "hyper s[group] : positive ~ pc_sd(u = 1, alpha = 0.05), latent w[feat] ~ normal(sd = s[of]), "
+    "data of[feat] : group",
 )
 _SCALE = Parameter("scale", "positive", meaning="in the unit of the expression")
 

@@ -54,6 +54,7 @@ class Parameter:
     alternative arguments of which exactly one must be given (bernoulli's logit | probit | cloglog).
     `meaning` says what it is, with its unit. Where an argument without a default is left out a site
     takes `blank`, and NaN for an `open` one (the end of an interval), which no model writes.
+    `instead` says what to write in place of an argument that no method takes yet.
     """
 
     name: str
@@ -66,6 +67,7 @@ class Parameter:
     meaning: str = ""
     blank: float | None = None
     open: bool = False
+    instead: str = ""
 
     @property
     def left_out(self) -> float | None:
