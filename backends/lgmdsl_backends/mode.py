@@ -32,6 +32,7 @@ from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.questions import Pointwise, SuperGaussian
 from lgmdsl.contract.status import Guarantee, Status
 from lgmdsl.vocabulary.notes import Notes
+from lgmdsl.vocabulary.signature import also
 
 NOTE = (
     "the mode alone: no log evidence, and its sds (of the curvature at the mode, none at a kink) "
@@ -96,6 +97,7 @@ class Mode(Backend[ModeState]):
             "evidence, so hyperparameters must be pinned",
             example="lgm fit pinned.lgm data.npz --method map",
             see_also=("laplace", "double-loop", "potential"),
+            also_called=also("Stan", "optimize optimizing"),
         ),
     )
 

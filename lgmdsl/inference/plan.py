@@ -140,7 +140,7 @@ def plan(
         runs = (m for m in order if verdict(canonical.blocks, known[m], bound).runs)
         method = next(runs, order[0])
     if method not in known:
-        raise MethodError(_unknown(method, tuple(known)))
+        raise MethodError(_unknown(method, known, others.remedy(method)))
     judged = verdict(canonical.blocks, known[method], bound)
     if not judged.runs:
         able = [m for m, b in known.items() if verdict(canonical.blocks, b, bound).runs]
@@ -151,11 +151,16 @@ def plan(
     return Plan(canonical, configured(known[method], chosen, others), judged.routes, terms)
 
 
-def _unknown(method: str, known: tuple[str, ...]) -> Diagnostic:
+def _unknown(method: str, known: Mapping[str, BackendClass], option: str) -> Diagnostic:
+    """E103; `option`: what the name stands for among the options of fits."""
+    aliases = ((name, b.spec.notes.alias(method)) for name, b in known.items())
+    elsewhere = [a.means(name) for name, a in aliases if a is not None]
+    listing = f"methods: auto, {', '.join(known)}"
+    said = "; ".join([*elsewhere, *([option] if option else [])])
     return Diagnostic(
         "E103",
         f"unknown method `{method}`",
-        help=suggestion(method, known, then=f"methods: auto, {', '.join(known)}"),
+        help=f"{said}; {listing}" if said else suggestion(method, known, then=listing),
     )
 
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 
-from lgmdsl.errors import DataError, Diagnostic, ModelError, meant, nearest
-from lgmdsl.files import irregular
+from lgmdsl.errors import DataError, Diagnostic, ModelError
+from lgmdsl.files import irregular, similar
 from lgmdsl.language.builder import Model
 from lgmdsl.language.limits import MAX_CHARACTERS
 from lgmdsl.language.parse.parse import Parsed, parse_all
@@ -70,7 +70,10 @@ def read_text(path: str | os.PathLike[str]) -> str:
         with place.open("rb") as file:
             content = file.read(4 * MAX_CHARACTERS + 1)
     except FileNotFoundError as error:
-        raise _refused(place, "there is no such file", _similar(place)) from error
+        if "~" in place.name:
+            help = "a model is a file of statements, not a formula: `lgm help formula`"
+            raise _refused(place, "it is no file", help) from error
+        raise _refused(place, "there is no such file", similar(place, (".lgm",))) from error
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise _refused(place, reason[:1].lower() + reason[1:]) from error
@@ -87,19 +90,6 @@ def read_text(path: str | os.PathLike[str]) -> str:
 
 def _refused(path: Path, reason: str, help: str = "") -> DataError:
     return DataError(Diagnostic("E306", f"cannot read `{path}`: {reason}", help=help))
-
-
-def _similar(path: Path) -> str:
-    """A file in the same folder that was probably meant."""
-
-    try:
-        names = sorted(p.name for p in path.parent.iterdir() if p.suffix == ".lgm")
-    except OSError:
-        return f"the folder `{path.parent}` cannot be listed"
-    close = nearest(path.name, names)
-    if close:
-        return meant(path.with_name(close))
-    return f"`{path.parent}` holds: {', '.join(names[:8])}" if names else "check the path"
 
 
 def _semantic_errors(parsed: Parsed) -> tuple[Diagnostic, ...]:

@@ -40,12 +40,8 @@ class Translation(NamedTuple):
     alias: Alias
 
     def __str__(self) -> str:
-        """```pc.prec` of R-INLA is `pc_sd` here``, for a sentence."""
-        alias = self.alias
-        note = f", {alias.note}" if alias.note else ""
-        return (
-            f"`{alias.name}` of {alias.of} is `{alias.written or self.signature.name}` here{note}"
-        )
+        """A sentence."""
+        return self.alias.means(self.signature.name)
 
 
 def _table(groups: Iterable[tuple[Signature, ...]]) -> dict[Category, dict[str, Signature]]:

@@ -122,6 +122,7 @@ class Page:
             advice=notes.advice,
             example=notes.example,
             see_also=notes.see_also,
+            also_called=tuple(f"{a.name} ({a.of})" for a in notes.also_called),
             without=notes.without,
             **more,
         )

@@ -134,6 +134,11 @@ class Alias(NamedTuple):
     written: str = ""
     note: str = ""
 
+    def means(self, word: str) -> str:
+        """```pc.prec` of R-INLA is `pc_sd` here``, for the word whose other name it is."""
+        note = f", {self.note}" if self.note else ""
+        return f"`{self.name}` of {self.of} is `{self.written or word}` here{note}"
+
 
 def also(of: str, names: str, written: str = "", note: str = "") -> tuple[Alias, ...]:
     """The names, between spaces, that some software has for a word."""
@@ -143,6 +148,12 @@ def also(of: str, names: str, written: str = "", note: str = "") -> tuple[Alias,
 def spelling(name: str) -> str:
     """A name as it is compared: `pc.prec`, `pc_prec` and `PCPrec` are one."""
     return "".join(c for c in name.casefold() if c.isalnum())
+
+
+def called(aliases: tuple[Alias, ...], name: str) -> Alias | None:
+    """That of some aliases which a name is, spelt in whatever way."""
+    wanted = spelling(name)
+    return next((a for a in aliases if spelling(a.name) == wanted), None)
 
 
 @dataclass(frozen=True)
@@ -190,8 +201,7 @@ class Signature:
 
     def alias(self, name: str) -> Alias | None:
         """What a name of other software is here; None where it is not one of this word's."""
-        wanted = spelling(name)
-        return next((a for a in self.also_called if spelling(a.name) == wanted), None)
+        return called(self.also_called, name)
 
     def formula(self, form: str = "") -> str:
         """The formula of a form; "" where none is given."""

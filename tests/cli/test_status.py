@@ -222,3 +222,35 @@ def test_a_name_with_bytes_that_are_no_characters(
     odd.write_bytes(model.read_bytes())
     assert run("fit", odd, data, "--set", "s=1", "-o", tmp_path / "m.nc").status == 0
     assert run("summary", tmp_path / "m.nc").status == 0
+
+
+def test_a_file_that_is_not_there_is_guessed(run: Run, model: Path, data: Path) -> None:
+    done = run("fit", model, data.with_name("dat.npz"))
+    assert done.status == 1 and f"did you mean `{data}`?" in done.err
+    assert "= help: `" in run("summary", data.with_name("f.nc")).err or "check the path" in (
+        run("summary", data.with_name("f.nc")).err
+    )
+    done = run("fit", "y ~ x + (1 | g)", data)
+    assert "not a formula: `lgm help formula`" in done.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (
+            ("--method", "inla"),
+            "`inla` of R-INLA is `laplace` here, with --hyper integrate; methods",
+        ),
+        (("--method", "nuts"), "`nuts` of Stan, PyMC is `correction` here"),
+        (("--method", "advi"), "`advi` of Stan, PyMC is `natural-gradient` here"),
+        (("--hyper", "reml"), "`reml` of R is `map` here, under flat priors; there are: auto"),
+        (("--hyper", "integrat"), "did you mean `integrate`?"),
+    ],
+)
+def test_methods_and_treatments_of_other_software(
+    run: Run, model: Path, data: Path, arguments: tuple[str, ...], said: str
+) -> None:
+    done = run("fit", model, data, *arguments)
+    assert done.status == 1 and "error[E103]" in done.err and said in " ".join(done.err.split())
+    if "did you mean" not in said:
+        assert said.split(";")[0] in " ".join(run("help", arguments[1]).out.split())

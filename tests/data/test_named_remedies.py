@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import lgmdsl as lgm
-from lgmdsl.errors import DataError, MethodError, NumericalError
+from lgmdsl.errors import DataError, MethodError, ModelError, NumericalError
 
 MODEL = """lgm 1
 index obs
@@ -136,3 +136,52 @@ def test_a_group_of_a_potential_is_refused_with_a_model_that_shrinks_groups() ->
     )
     other = other.replace("potential w ~ laplace(scale = 1, group = of)\n", "")
     assert lgm.fit(lgm.loads(other), data).converged
+
+
+GROUPED = """lgm 1
+index obs
+index region
+data y[obs] : count
+data where[obs] : region
+latent u[region] ~ normal(sd = 1)
+observe y ~ poisson(log_rate = u[where])
+"""
+
+
+def test_a_reversed_renaming_is_turned() -> None:
+    model, table = lgm.loads(GROUPED), {"y": [1, 2, 0], "region": ["a", "b", "a"]}
+    with pytest.raises(DataError) as caught:
+        lgm.fit(model, table, mapping={"region": "where"})
+    remedy = 'the name in the model comes first: mapping={"where": "region"}'
+    assert remedy in [d.help for d in caught.value.diagnostics]
+    counts = {"n": [1, 2, 0], "where": ["a", "b", "a"]}
+    with pytest.raises(DataError, match="comes first") as caught:
+        lgm.fit(model, counts, mapping={"n": "y"})
+    assert caught.value.diagnostics[0].help.endswith('mapping={"y": "n"}')
+    assert lgm.fit(model, counts, mapping={"y": "n"}).converged
+    fit = lgm.fit(model, table, mapping={"where": "region"})
+    with pytest.raises(DataError) as caught:
+        fit.predict(table)
+    helps = [d.help for d in caught.value.diagnostics if d.code == "E305"]
+    assert helps == ['if `region` is it: mapping={"where": "region"}']
+    assert fit.predict(table, mapping={"where": "region"}).mean("y").size == 3
+
+
+def test_a_covariate_that_predictions_lack_is_no_scale_of_the_response() -> None:
+    text = GROUPED.replace("= u[where]", "= u[where] + x").replace(
+        "latent", "data x[obs] : real\nlatent"
+    )
+    fit = lgm.fit(lgm.loads(text), {"y": [1, 2], "where": ["a", "b"], "x": [0.1, 0.2]})
+    with pytest.raises(DataError, match="missing `x`") as caught:
+        fit.predict({"where": ["a", "b", "b"]})
+    assert "scale" not in str(caught.value)
+
+
+def test_a_latent_over_a_map_is_shown_the_index() -> None:
+    with pytest.raises(ModelError) as caught:
+        lgm.loads(GROUPED.replace("u[region]", "u[where]"))
+    help = caught.value.diagnostics[0].help
+    assert (
+        help
+        == "`where` maps obs to region: write [region] here, and gather by [where] in a predictor"
+    )

@@ -213,7 +213,8 @@ def test_names_of_other_software() -> None:
     assert ("`iid` of R-INLA is `normal` here", "normal") in elsewhere("iid")
     assert elsewhere("trials")[0].name == "n"
     assert elsewhere("map") == (("--map is the option `mapping`", "mapping"),)
-    assert elsewhere("no_such_word") == elsewhere("") == elsewhere("~") == ()
+    assert elsewhere("no_such_word") == elsewhere("") == elsewhere(".") == ()
+    assert [e.name for e in elsewhere("y ~ x")] == ["formula"]
 
 
 @pytest.mark.parametrize("concept", CONCEPTS, ids=lambda c: c.name)

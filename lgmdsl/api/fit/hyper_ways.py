@@ -20,6 +20,7 @@ from lgmdsl.learning.integration.integrate import FEW, MOST
 from lgmdsl.learning.search.learning_record import LearningOptions
 from lgmdsl.remedies import pin, setting
 from lgmdsl.vocabulary.notes import Notes
+from lgmdsl.vocabulary.signature import also
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,10 @@ HYPER_WAYS: tuple[Way, ...] = (
             "where groups are few; the maximum of an sd may be 0",
             example="lgm fit model.lgm data.npz --hyper map",
             see_also=("integrate", "em", "fixed", "hyperparameters"),
+            also_called=(
+                *also("R", "ml mle reml", note="under flat priors"),
+                *also("R-INLA", "eb"),
+            ),
         ),
     ),
     Way(
@@ -124,14 +129,22 @@ MOST_STEPS = 200
 LARGEST = {"grid": 3, "gauss-hermite": 4}
 
 
+def way_called(name: str) -> tuple[str, ...]:
+    """What a name of other software means among the ways, as a sentence for each."""
+    aliases = ((w, w.notes.alias(name)) for w in HYPER_WAYS)
+    return tuple(a.means(w.name) for w, a in aliases if a is not None)
+
+
 def check_hyper(hyper: str) -> None:
     """Raise MethodError E103 for a way that does not exist."""
     if hyper not in WAYS:
+        elsewhere = "".join(f"{sentence}; " for sentence in way_called(hyper))
+        known = f"there are: {', '.join(WAYS)}"
         raise MethodError(
             Diagnostic(
                 "E103",
                 f"unknown treatment of hyperparameters `{hyper}`",
-                help=suggestion(hyper, WAYS, f"there are: {', '.join(WAYS)}"),
+                help=f"{elsewhere}{known}" if elsewhere else suggestion(hyper, WAYS, known),
             )
         )
 

@@ -14,7 +14,7 @@ from lgmdsl.inference.options import OtherOptions
 from lgmdsl.learning.em.em import ACCELERATIONS
 from lgmdsl.remedies import either, setting
 from lgmdsl.vocabulary.notes import Notes
-from lgmdsl.vocabulary.signature import Alias, also, spelling
+from lgmdsl.vocabulary.signature import Alias, also, called
 
 FIT = "lgm fit model.lgm data.npz "
 
@@ -136,6 +136,7 @@ FIT_OPTIONS: tuple[FitOption, ...] = (
             see_also=("marginals", "effort", "W609"),
         ),
         WHEN_CORRECTED,
+        also_called=also("Stan, PyMC", "nuts mcmc hmc sampling", note="for exact draws"),
     ),
     FitOption(
         "marginals",
@@ -299,8 +300,8 @@ def _remedy(name: str) -> str:
 
 def alias_of(option: FitOption, name: str) -> str:
     """``maxit` of R is `max_steps` here`; "" where no other software calls the option so."""
-    alias = next((a for a in option.also_called if spelling(a.name) == spelling(name)), None)
-    return f"`{alias.name}` of {alias.of} is `{option.name}` here" if alias else ""
+    alias = called(option.also_called, name)
+    return alias.means(option.name) if alias else ""
 
 
 # Settings of fits that have no page as an option: the names that they may be have pages.

@@ -363,4 +363,6 @@ def concepts() -> Iterator[Page]:
 def concepts_called(name: str) -> tuple[str, ...]:
     """The concepts that have a name, their own or another one."""
     wanted = spelling(name)
+    if "~" in name:
+        return ("formula",)
     return tuple(c.name for c in CONCEPTS if wanted in map(spelling, c.names) and wanted)

@@ -59,7 +59,7 @@ def elsewhere(name: str) -> tuple[Elsewhere, ...]:
         for c in concepts_called(name)
         if c != name
     ]
-    options = [Elsewhere(sentence, option) for sentence, option in parts.options_called(name)]
+    options = [Elsewhere(sentence, part) for sentence, part in parts.called(name)]
     given = [
         Elsewhere(f"`{name}` of other software is the argument `{a}` here", a)
         for a in arguments_called(name)

@@ -233,9 +233,16 @@ _SETTINGS = {
 }
 
 
-def options_called(word: str) -> Iterator[tuple[str, str]]:
-    """The options that a flag or argument of another name gives (`--map` is mapping), and those
-    that other software calls so: a sentence on each, and its name."""
+def called(word: str) -> Iterator[tuple[str, str]]:
+    """The methods, treatments and options that other software calls so, and the options that a flag
+    or argument of another name gives (`--map` is mapping): a sentence on each, and its name."""
+    noted = (
+        *((b.spec.name, b.spec.notes) for b in backends().values()),
+        *((w.name, w.notes) for w in HYPER_WAYS),
+    )
+    for name, notes in noted:
+        if (other := notes.alias(word)) is not None:
+            yield other.means(name), name
     for option in FIT_OPTIONS:
         if alias := alias_of(option, word):
             yield alias, option.name
