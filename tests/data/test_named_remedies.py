@@ -164,7 +164,7 @@ def test_a_reversed_renaming_is_turned() -> None:
         fit.predict(table)
     helps = [d.help for d in caught.value.diagnostics if d.code == "E305"]
     assert helps == ['if `region` is it: mapping={"where": "region"}']
-    assert fit.predict(table, mapping={"where": "region"}).mean("y").size == 3
+    assert fit.predict(table, mapping={"where": "region"}).mean("u").size == 2
 
 
 def test_a_covariate_that_predictions_lack_is_no_scale_of_the_response() -> None:
