@@ -1,5 +1,7 @@
 """Diagnostics for wrong data: E301 to E305, each with datum, position and remedy."""
 
+# Long because the refusals of data are worded here, next to one another.
+
 from __future__ import annotations
 
 from collections import Counter

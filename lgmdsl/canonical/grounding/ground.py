@@ -152,8 +152,7 @@ class _Grounding:
         if (self.partial and response) or outcome or (reuse and name not in self.dataset.mapping):
             return
         self.troubled.add(name)
-        keys = self.dataset.keys
-        help = ""
+        keys, help = self.dataset.keys, ""
         parts = {"data", "indices", "indptr", "shape"}
         if parts <= set(keys) and len(symbol.dims) == 2 and name not in self.dataset.mapping:
             help = f"the file holds a sparse matrix without a name: {key(name, '.')}"
