@@ -26,8 +26,8 @@ def test_code_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_every_block_is_of_a_known_kind() -> None:
-    """Of a kind that is run, or one that no interpreter reads."""
-    silent = {"sh", "none", "toml", "bibtex", "{eval-rst}", "{toctree}", "{include}"}
+    """Of a kind that is run, or not code of this project (`r`: for comparison, run by hand)."""
+    silent = {"sh", "none", "toml", "bibtex", "r", "{eval-rst}", "{toctree}", "{include}"}
     kinds = {(b.kind, str(p.relative_to(DOCS)), b.line) for p in PAGES for b in blocks(p)}
     assert not {k for k in kinds if k[0] not in {*RUN, *silent}}
 
