@@ -51,6 +51,7 @@ sphinx_gallery_conf = {
     "examples_dirs": "examples",
     "gallery_dirs": "gallery",
     "filename_pattern": "plot_",
+    "within_subsection_order": "gallery_order.Order",
     "abort_on_example_error": True,
     "download_all_examples": False,
     "show_signature": False,

@@ -51,7 +51,7 @@ for score in ("random", "uncertainty"):
         "o-",
         label=score,
     )
-ax.set(xlabel="labelled cases", ylabel="test error", ylim=(0.0, None))
+ax.set(xlabel="labels asked for", ylabel="test error", ylim=(0.0, None))
 ax.legend(frameon=False)
 plt.show()
 

@@ -42,6 +42,7 @@ fit = lgm.fit(model, data)
 print(fit.summary())
 
 # %%
+# A common level of the dishes cannot be distinguished from the cuts, so the truth is centred.
 fig, ax = plt.subplots(figsize=(6, 3), layout="constrained")
 order = np.argsort(fit.mean("quality").values)
 ax.errorbar(
@@ -50,7 +51,7 @@ ax.errorbar(
     xerr=1.64 * fit.sd("quality").values[order],
     fmt="o",
 )
-ax.plot(quality[order], np.arange(10), "k|", markersize=10)
+ax.plot(quality[order] - quality.mean(), np.arange(10), "k|", markersize=10)
 for value in fit.mean("c").values:
     ax.axvline(value, color="0.8", zorder=0)
 ax.set(xlabel="quality of a dish, 90 % (black: truth; grey: cuts)", ylabel="dish, sorted")
