@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
@@ -64,7 +64,7 @@ def write(app: Sphinx) -> None:
             path.write_text(text + "\n", encoding="utf-8")
 
 
-def words(kind: str, of_kind: list[Page], everything: list[Page]) -> Iterator[str]:
+def words(kind: str, of_kind: Sequence[Page], everything: Sequence[Page]) -> Iterator[str]:
     """All words of a kind."""
     yield f"# {PLURALS.get(kind, kind.capitalize() + 's')}\n"
     yield "`lgm help NAME` prints the same.\n"
@@ -72,7 +72,7 @@ def words(kind: str, of_kind: list[Page], everything: list[Page]) -> Iterator[st
         yield from word(page, everything)
 
 
-def word(page: Page, everything: list[Page]) -> Iterator[str]:
+def word(page: Page, everything: Sequence[Page]) -> Iterator[str]:
     """One word: how it is written, its arguments, and what else it says of itself."""
     yield f"({anchor(page)})=\n## `{page.name}`\n\n{sentence(page.summary)}\n"
     if page.call:
@@ -108,7 +108,7 @@ def anchor(page: Page) -> str:
     return f"{page.kind}-{page.name}".replace(" ", "-").lower()
 
 
-def link(name: str, kind: str, everything: list[Page]) -> str:
+def link(name: str, kind: str, everything: Sequence[Page]) -> str:
     """To the word of that name: of the same kind where there are several."""
     named = [page for page in everything if page.name == name]
     if not named:

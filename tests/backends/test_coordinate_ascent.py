@@ -166,7 +166,7 @@ def test_single_rows_of_any_answer() -> None:
 
 @pytest.mark.parametrize("start", [1e-6, 1.0, 1e9])
 def test_the_scalar_equation_where_plain_iteration_cycles(start: float) -> None:
-    """Prior variance e^8, y = 1, m = 46.6, the best mean: v <- 1/(c + T(v)) cycles, 181 and 2395."""
+    """Prior variance e^8, y = 1, m = 46.6 (the best): v <- 1/(c + T(v)) cycles, 181 and 2395."""
     one = site("bernoulli.logit")(np.ones(1))  # type: ignore[call-arg]
     logit = ExpectedByQuadrature().lift(one)
 
