@@ -9,10 +9,9 @@ from html import escape
 import ziamath
 from docutils import nodes
 from sphinx.application import Sphinx
-from sphinx.util import logging
+from sphinx.errors import ExtensionError
 from sphinx.writers.html5 import HTML5Translator
 
-_LOG = logging.getLogger(__name__)
 _UNIT = 16.0  # units of the drawing to one em of text
 _BOX = re.compile(r'<svg [^>]*viewBox="(?P<box>[^"]*)"[^>]*>')
 _FIRST = re.compile(r'(?:[MLQC] |<rect x=")(-?[\d.]+)')
@@ -22,8 +21,15 @@ ziamath.config.math.color = "currentColor"
 
 @cache
 def drawing(tex: str, display: bool) -> str:
-    """The formula, on the base line of the text around it, with its source as its label."""
-    svg = ziamath.Latex(tex.strip(), size=1.08 * _UNIT, inline=not display).svg()
+    """The formula, on the base line of the text around it, with its source as its label.
+
+    Raises ValueError for a command that is not known.
+    """
+    formula = ziamath.Latex(tex.strip(), size=1.08 * _UNIT, inline=not display)
+    unknown = re.search(r"\\\w+", str(formula.mathmlstr()))
+    if unknown:
+        raise ValueError(f"unknown command {unknown[0]}")
+    svg = formula.svg()
     match = _BOX.match(svg)
     assert match is not None
     left, top, width, height = (float(n) for n in match["box"].split())
@@ -38,13 +44,13 @@ def drawing(tex: str, display: bool) -> str:
 
 
 def draw(node: nodes.Element, display: bool) -> str:
-    """The formula of a node; one that cannot be drawn is a warning, so an error in CI."""
+    """The formula of a node. Raises ExtensionError, with its place, for one that is no TeX."""
     tex = node.astext()
     try:
         return drawing(tex, display)
-    except (ValueError, KeyError, AttributeError, IndexError) as problem:
-        _LOG.warning("cannot draw %r: %s", tex, problem, location=node)
-        return escape(tex)
+    except Exception as problem:
+        where = f"{node.source}:{node.line}"
+        raise ExtensionError(f"{where}: cannot draw {tex!r}: {problem}") from problem
 
 
 def inline(self: HTML5Translator, node: nodes.Element) -> None:
