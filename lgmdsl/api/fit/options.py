@@ -142,7 +142,7 @@ FIT_OPTIONS: tuple[FitOption, ...] = (
         "effort",
         "how much may be computed to correct a fit",
         Notes(
-            formula="normal: about a second of one core, or what the fit took; high: 30 times "
+            formula="normal: about three seconds of one core, or what the fit took; high: 10 times "
             "that, and half the errors are tolerated; low: no draws",
             support="fits that may be corrected",
             advice="high where W609 says that exact draws were not affordable",
