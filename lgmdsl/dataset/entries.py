@@ -126,6 +126,11 @@ class Dataset:
         columns = (f"{n}.{c}" for n, table in self.tables.items() for c in table.columns or ())
         return (*self.entries, *columns)
 
+    @property
+    def tabular(self) -> bool:
+        """Whether it is one table, whose columns share their rows."""
+        return bool(self.entries) and all(entry.table for entry in self.entries.values())
+
     def suggestion(self, name: str) -> str | None:
         """The key that was most likely meant for a name that is not there."""
         wanted = self.key(name)

@@ -26,7 +26,7 @@ from lgmdsl.dataset.refusals import refused, refusing
 from lgmdsl.dataset.sparse_parts import assemble
 from lgmdsl.dataset.tables import table_entry
 from lgmdsl.errors import DataError, listed
-from lgmdsl.files import irregular
+from lgmdsl.files import irregular, similar
 from lgmdsl.remedies import either
 
 SUFFIXES = (".npz", ".csv", ".parquet", ".nc")
@@ -107,6 +107,8 @@ def _read_path(path: Path) -> Mapping[str, Entry]:
         if irregularity and irregularity != "a folder":
             help = f"write its content to a file that ends in {listed(SUFFIXES, 'or')}"
             raise refused(path.name, f"this is {irregularity}, not a data file", help=help)
+        if not path.exists():
+            raise refused(path.name, "there is no such file", help=similar(path, SUFFIXES))
         # Opened first, so that a missing file or a directory is named as such.
         with path.open("rb"):
             pass

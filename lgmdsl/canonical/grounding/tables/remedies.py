@@ -7,7 +7,7 @@ import re
 from lgmdsl.canonical.grounding.tables.selections import example
 from lgmdsl.dataset import Dataset
 from lgmdsl.language.checked import Symbol
-from lgmdsl.remedies import key
+from lgmdsl.remedies import either, key
 
 
 def remedy_for(symbol: Symbol, dataset: Dataset) -> str:
@@ -23,12 +23,28 @@ def remedy_for(symbol: Symbol, dataset: Dataset) -> str:
     if symbol.target is not None and dataset.key(symbol.target) in keys:
         return f"if `{symbol.target}` is it: {key(name, symbol.target)}"
     if len(symbol.dims) == 2 and not mapped:
-        wide = [k for k in dataset.entries if re.fullmatch(rf"{re.escape(name)}[\W_]*\d+", k)]
+        form = re.compile(rf"{re.escape(name)}[\W_]*\d+", re.IGNORECASE)
+        wide = [k for k in dataset.entries if form.fullmatch(k)]
         if len(wide) > 1 and all(dataset.entries[k].table for k in wide):
             shown = wide if len(wide) <= 12 else [*wide[:3], "..."]
             return f"if its columns are {wide[0]} to {wide[-1]}: {example(name, shown)}"
+    if len(symbol.dims) > 1 and dataset.tabular:
+        return _no_column(symbol)
     close = dataset.suggestion(name)
     entry = None if close is None else dataset.entries.get(close)
     if close is not None and entry is not None and entry.table and not mapped:
         return f"did you mean `{close}`? {key(name, close)}"
     return ""
+
+
+def _no_column(symbol: Symbol) -> str:
+    """How to give what no column of a table can hold."""
+    name = symbol.name
+    if symbol.type == "graph":
+        pairs = f"{name}=FILE"
+        more = either(f"--data {pairs}", f'give a list, the table and {{"{name}": PAIRS}}')
+        return f"a graph is not a column: {more}, two columns with the ends of each edge"
+    if len(symbol.dims) == 2:
+        return f"an array of 2 axes is not a column, but may be made of several: {example(name)}"
+    ways = either(f"--data {name}=FILE.npz", f'give a list, the table and {{"{name}": ARRAY}}')
+    return f"an array of {len(symbol.dims)} axes is not a column: {ways}"
