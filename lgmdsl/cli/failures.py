@@ -15,6 +15,7 @@ from lgmdsl.errors import LgmError, meant, nearest
 USUAL = {
     "check": "lgm check model.lgm data.npz",
     "fmt": "lgm fmt model.lgm",
+    "new": "lgm new data.csv > model.lgm",
     "info": "lgm info model.lgm data.npz",
     "explain": "lgm explain model.lgm data.npz",
     "graph": "lgm graph model.lgm --to svg -o model.svg",

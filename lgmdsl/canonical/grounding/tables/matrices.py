@@ -222,7 +222,7 @@ def _contrast(coding: Coding, places: IntArray, missing: AnyArray) -> Array:
     code[kept, np.arange(len(kept))] = 1.0
     if coding.kind == "sum":
         code[base] = -1.0
-    block: Array = code[np.where(missing, base, places)]
+    block: Array = code[places]
     block[missing] = np.nan
     return block
 
