@@ -197,5 +197,5 @@ def test_weights_of_points_that_cannot_have_the_moments() -> None:
     nodes = rng.standard_t(3, size=(3000, 3)) * [1.0, 4.0, 1.0]
     z = rng.normal(size=(150, 3))
     rule = np.exp(-0.5 * np.sum(z**2, axis=1))
-    weights = matched(nodes, np.full(3000, 1.0 / 3000), z, rule / rule.sum())
+    weights = matched(nodes, np.full(3000, 1.0 / 3000), z, rule / rule.sum(), (nodes, z))
     assert (weights >= 0.0).all() and weights.sum() == pytest.approx(1.0)

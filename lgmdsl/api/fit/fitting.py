@@ -103,7 +103,7 @@ def fit(
     order (W609 stays where that is not near enough), and hyperparameters from the corrected
     evidence: `correction` is auto, on (of a named
     method too) or off; `marginals=gaussian` keeps latents Gaussian; `effort` is normal (what about
-    a second of one core computes, or the fit itself took), high (30 times that, and half the
+    three seconds of one core compute, or the fit itself took), high (10 times that, and half the
     errors are tolerated) or low (no draws). `fit.posterior` is that of the Gaussian. `bound` names
     a bound to use for the sites that it applies to (`lgm methods`).
     `seed` is that of draws, and of the estimates of an engine that gives any: the

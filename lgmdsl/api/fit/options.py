@@ -157,7 +157,7 @@ FIT_OPTIONS: tuple[FitOption, ...] = (
         "effort",
         "how much computing time the correction of a fit may take",
         Notes(
-            formula="normal: about a second of one core, or what the fit took; high: 30 times "
+            formula="normal: about three seconds of one core, or what the fit took; high: 10 times "
             "that, correcting errors half as large; low: no draws",
             support="fits that are corrected (see correction)",
             advice="high where W609 says that exact draws take too long at the default",

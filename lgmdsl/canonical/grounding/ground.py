@@ -285,8 +285,8 @@ class _Grounding:
 
     def _warn_order(self, bound: BoundDatum, resolver: Resolver) -> None:
         """An unlabelled array over labels that only the maps gave: the order is a guess."""
-        for axis, dim in enumerate(bound.symbol.dims):
-            if dim in resolver.guessed and bound.labels[axis] is None:
+        for dim, labels in dict(zip(bound.symbol.dims, bound.labels, strict=True)).items():
+            if dim in resolver.guessed and labels is None:
                 self.warnings.append(guessed_order(bound.symbol, resolver.indices[dim]))
 
     def _replaced(self, indices: Mapping[str, IndexSet]) -> tuple[str, ...]:

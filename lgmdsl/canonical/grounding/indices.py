@@ -242,6 +242,8 @@ class Resolver:
             if not _consecutive(values):
                 self.guessed.add(name)
             return IndexSet(name, values, f"from the values of {seen[0][0].symbol.name}")
+        if counted and values.size and int(values[0]) > 0:
+            self.guessed.add(name)  # numbers from 1, or from 0 with the first not used: who knows
         if size > most():
             symbol = self.model.symbols[name]
             return index_conflict(

@@ -74,7 +74,8 @@ DATA_AND_METHODS: tuple[CodeEntry, ...] = (
         "W302",
         "labels taken from the order",
         "An array came without labels for an index whose labels other data give; its entries "
-        "are taken in the sorted order of the labels.",
+        "are taken in the sorted order of the labels. Also where members are numbered from 0 for "
+        "want of labels, but no map uses 0: numbers from 1 would then all be one member off.",
         'np.savez("d.npz", who=names, x=x)',
         'np.savez("d.npz", who=names, subject=labels_of_x, x=x)',
     ),
