@@ -34,6 +34,8 @@ FILES = {
     "status": "statuses",
     "guarantee": "guarantees",
     "topic": "topics",
+    "concept": "concepts",
+    "argument": "arguments",
 }
 PLURALS = {
     "observation family": "Observation families",
@@ -92,6 +94,7 @@ def word(page: Page, everything: Sequence[Page]) -> Iterator[str]:
         *((f"Methods, `{form}`" if form else "Methods", text) for form, text in page.methods),
         ("Hyperparameters by", ", ".join(page.ways)),
         ("Advice", page.advice),
+        ("Also called", ", ".join(page.also_called)),
         ("See also", ", ".join(link(other, page.kind, everything) for other in page.see_also)),
         ("Source", page.source),
     )

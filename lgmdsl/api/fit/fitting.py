@@ -29,6 +29,7 @@ from lgmdsl.api.fit.hyper_ways import (
 )
 from lgmdsl.api.fit.learned_fit import with_hypers
 from lgmdsl.api.fit.only_finite import only_finite
+from lgmdsl.api.fit.options import other_options
 from lgmdsl.api.fit.solved import Solved, solve
 from lgmdsl.api.fit.warnings import inaccurate, local_optima, undefined_reports, unfinished
 from lgmdsl.api.settings import check_fixed, check_named, check_numbers, check_options
@@ -77,7 +78,9 @@ def fit(
 ) -> Fit:
     """Fit a model to data.
 
-    `data` is a path, a dict, a frame or an xarray Dataset; `mapping` renames keys. `fixed` pins
+    `data` is a path (.npz, .csv, .parquet, .nc), a dict of arrays, a pandas or polars frame, an
+    xarray Dataset, or a list of these, whose keys are joined: ["rows.csv", {"edges": pairs}];
+    `mapping` renames keys ({"name in the model": "key"}). `fixed` pins
     hyperparameters by name (a scalar fills an indexed one). `hyper` says how to treat those
     that have a prior and are not pinned: `map` maximises evidence + log prior on their natural
     scale, `em` does so by EM steps for what enters the predictors linearly (loadings, offsets)
@@ -175,7 +178,8 @@ def fit_compiled(
     learning, rest = learning_options(settings.options)
     correcting, rest = correction_options(rest)
     wanted = correcting.wanted(settings.method)
-    planned = plan(canonical, settings.method, settings.bound, rest)
+    others = other_options(settings.hyper)
+    planned = plan(canonical, settings.method, settings.bound, rest, others)
     way = chosen_way(canonical, settings, planned.backend.spec, learning.design or "")
     check_learning(settings, way)
     terms = replace(planned.terms, fits=expected_fits(canonical, settings.fixed, way))
@@ -263,7 +267,7 @@ def fit_compiled(
                     fit = replace(fit, log_evidence_corrected=errors.log_evidence)
             remedy = MORE_EFFORT if drawn.unaffordable else None
         local = local_optima(fit, optima, drawn_from_modes(fit, optima))
-        off = inaccurate(canonical, planned.method, errors, remedy)
+        off = inaccurate(canonical, planned.method, errors, remedy, wanted, bool(local))
         fit = replace(fit, warnings=(*fit.warnings, *local, *off))
         return only_finite(replace(fit, warnings=(*fit.warnings, *undefined_reports(fit))))
 
