@@ -43,6 +43,13 @@ class Model:
             model._checked = len(model._statements), checked
         return model
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickled and copied as its text, as it was read or as it would be printed."""
+        if self._checked is not None and self._checked[0] == len(self._statements):
+            source = self._checked[1].source
+            return _read, (source.text, source.name, True)
+        return _read, (self.to_lgm(), "<model>", False)
+
     @property
     def tree(self) -> ast.Ast:
         """The syntax tree as it stands now."""
@@ -164,6 +171,18 @@ class Model:
         self._statements.append(replace(statement, blank_before=apart))
         name = getattr(statement, "name", None)
         return Expression(name if isinstance(name, ast.Name) else ast.Number(0.0))
+
+
+def _read(text: str, name: str, checked: bool) -> Model:
+    """The model of a text that another one had, `checked` or not."""
+    from lgmdsl.language.check.check import check
+    from lgmdsl.language.parse.parse import parse_all
+
+    parsed = parse_all(text, name)
+    if parsed.diagnostics:
+        raise ModelError(parsed.diagnostics)
+    tree = parsed.tree
+    return Model.from_tree(tree, check(tree, parsed.source) if checked else None)
 
 
 def _name(name: str) -> ast.Name:

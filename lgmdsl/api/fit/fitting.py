@@ -29,6 +29,7 @@ from lgmdsl.api.fit.hyper_ways import (
 )
 from lgmdsl.api.fit.learned_fit import with_hypers
 from lgmdsl.api.fit.only_finite import only_finite
+from lgmdsl.api.fit.recondition import Recondition
 from lgmdsl.api.fit.solved import Solved, solve
 from lgmdsl.api.fit.warnings import inaccurate, local_optima, undefined_reports, unfinished
 from lgmdsl.api.settings import check_fixed, check_named, check_numbers, check_options
@@ -200,6 +201,7 @@ def fit_compiled(
     }
     origin = provenance(model, canonical, planned.backend, settings.seed, chosen)
     origin |= {"engine": solved.engine, "memory_budget": str(planned.terms.budget)}
+    origin["flops"] = repr(float(solved.flops))
     origin["routes"] = "; ".join(error_notes(planned.routes)) or "all sites answer by themselves"
     several = (optima.note,) if optima is not None and optima.note else ()
     notes = (*q.notes, *_scatter(planned, solved), *several)
@@ -231,7 +233,15 @@ def fit_compiled(
             starts=solved.starts,
             canonical=canonical,
             theta=solved.theta,
-            condition=lambda: q.conditioned,
+            condition=Recondition(
+                canonical,
+                solved.theta,
+                q.weight,
+                q.shift,
+                settings.seed,
+                origin,
+                q.conditioned,
+            ),
             warnings=(
                 *warnings_of(canonical.grounded.graph),
                 *canonical.grounded.warnings,
