@@ -54,21 +54,21 @@ class Fit(FieldState, Assessable):
     a mixture of Gaussians over `points` where they were integrated (`hyper`).
 
     `log_evidence` is log p(y | hypers) in nats, as the method estimates it, and log p(y) where
-    hyperparameters were integrated; `guarantee` says whether it is exact, a bound or
-    an approximation. `theta`, `weight` and
-    `shift` (the sites' W and b), `posterior` and `trace` are those at the hyperparameters' mode.
-    Everything named in the model can be asked for by name; results are xarray.DataArrays with the
-    model's labels, `fit["u"]` is its mean, sd and quantiles in one xarray.Dataset, and `fit.names`
-    are all names. Fits are equal where model, data, settings and results are, and can be pickled
-    and copied: everything is answered with the same digits, in any process. `starts`: the result of each start, where the sites are not log-concave and
-    several were tried. `audited`: the audit that summary and file show, where one was asked for.
-    `hypers`: marginals of what was learned; `learning`: how. `accuracy`: the largest estimated
-    error of what is reported; `log_evidence_corrected`: log p(y) with the estimated gap, nearer to
-    the truth and without a guarantee; NaN where there is no estimate. `drawn`: draws of the
-    latents, exact or right to second order, of which everything that is reported of them is made
-    where the Gaussian posterior is too far off (`fit.marginals`), assessments (LOO, WAIC, ...)
-    included; `posterior`, `conditional` and `gaussian_marginals` remain those of the Gaussian, and
-    so do the scores of `lgm.design`.
+    hyperparameters were integrated; `guarantee` says whether it is exact, a bound or an
+    approximation. `theta`, `weight` and `shift` (the sites' W and b), `posterior` and `trace` are
+    those at the hyperparameters' mode. Everything named in the model can be asked for by name;
+    results are xarray.DataArrays with the model's labels, `fit["u"]` is its mean, sd and quantiles
+    in one xarray.Dataset, and `fit.names` are all names. Fits are equal where model, data, settings
+    and results are, and can be pickled and copied: everything is answered with the same digits, in
+    any process. `starts`: the result of each start, where the sites are not log-concave and several
+    were tried. `audited`: the audit that summary and file show, where one was asked for. `hypers`:
+    marginals of what was learned; `learning`: how. `accuracy`: the largest estimated error of what
+    is reported; `log_evidence_corrected`: log p(y) with the estimated gap, nearer to the truth and
+    without a guarantee; NaN where there is no estimate. `drawn`: draws of the latents, exact or
+    right to second order, of which everything that is reported of them is made where the Gaussian
+    posterior is too far off (`fit.marginals`), assessments (LOO, WAIC, ...) included; `posterior`,
+    `conditional` and `gaussian_marginals` remain those of the Gaussian, and so do the scores of
+    `lgm.design`.
     """
 
     model: Model
