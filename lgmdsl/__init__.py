@@ -41,11 +41,13 @@ _HOMES = {
 }
 
 _OF_THE_BUILDER = ("const", "head")
+_HOOKS = {"load_ipython_extension": "lgmdsl.api.notebook.magic"}  # for IPython, not for people
 
 
 def __getattr__(name: str) -> object:
-    if name in _HOMES:
-        value = getattr(_import_module(_HOMES[name]), name)
+    if name in _HOMES or name in _HOOKS:
+        home = _HOMES.get(name) or _HOOKS[name]
+        value = getattr(_import_module(home), name)
     elif name == "sites":
         return _import_module("lgmdsl.sites")
     elif name in _OF_THE_BUILDER:

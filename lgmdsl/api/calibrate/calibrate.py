@@ -53,6 +53,11 @@ class Calibration:
         size = counted(len(self.values), "quantity", "quantities")
         return f"Calibration({self.method!r}, {runs}, {size}: {faults})"
 
+    def _repr_html_(self) -> str:
+        from lgmdsl.api.notebook.cards import of_calibration
+
+        return of_calibration(self)
+
     @cached_property
     def values(self) -> Mapping[str, Array]:
         """P(X < truth) of each quantity over the runs that ended in a posterior."""

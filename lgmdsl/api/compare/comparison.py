@@ -119,6 +119,11 @@ class Comparison(FieldState):
         rows = [f"{r.method}: {'no fit' if r.fit is None else r.fit.status}" for r in self.rows]
         return f"Comparison({several(rows)}; reference {self.reference})"
 
+    def _repr_html_(self) -> str:
+        from lgmdsl.api.notebook.cards import of_comparison
+
+        return of_comparison(self)
+
     @cached_property
     def table(self) -> str:
         """The comparison as text in 80 columns."""

@@ -178,6 +178,11 @@ class Fit(FieldState, Assessable):
             f"{several(self.names)})"
         )
 
+    def _repr_html_(self) -> str:
+        from lgmdsl.api.notebook.cards import of_fit
+
+        return of_fit(self)
+
     def _conditioned(self) -> Conditioned:
         return self.posterior.conditioned
 

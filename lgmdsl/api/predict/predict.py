@@ -60,7 +60,17 @@ class Prediction:
     flops: float = field(default=0.0, repr=False)
 
     def __repr__(self) -> str:
-        return f"Prediction({several((*self._latents, *self._names, *self._responses))})"
+        return f"Prediction({several(self.names)})"
+
+    def _repr_html_(self) -> str:
+        from lgmdsl.api.notebook.cards import of_prediction
+
+        return of_prediction(self)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What is over new rows or members, or all there is: latents, lets, reports, responses."""
+        return (*self._latents, *self._names, *self._responses)
 
     @answering("predicting")
     def mean(self, name: str) -> xr.DataArray:
