@@ -22,6 +22,8 @@ _HOMES = {
     "load_fit": "lgmdsl.api.fit.restore",
     "compare": "lgmdsl.api.compare.compare",
     "Comparison": "lgmdsl.api.compare.comparison",
+    "compare_models": "lgmdsl.api.compare.models",
+    "ModelComparison": "lgmdsl.api.compare.models",
     "PredictionWarning": "lgmdsl.api.predict.requested",
     "simulate": "lgmdsl.api.simulate.simulate",
     "calibrate": "lgmdsl.api.calibrate.calibrate",

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from lgmdsl.api.assess.audit import Audit
     from lgmdsl.api.calibrate.calibrate import Calibration
     from lgmdsl.api.compare.comparison import Comparison
+    from lgmdsl.api.compare.models import ModelComparison
     from lgmdsl.api.fit.fit import Fit
     from lgmdsl.api.predict.predict import Prediction
 
@@ -146,6 +147,16 @@ def of_comparison(comparison: Comparison) -> str:
     header = ("method", "status", "log evidence", "mean off (sd)", "sd ratio", "seconds")
     parts = [html.table(header, rows), html.folded("page", html.page(str(comparison)))]
     return html.card("Comparison of methods", f"reference {comparison.reference}", parts)
+
+
+def of_models(comparison: ModelComparison) -> str:
+    """A row for each model; why they may not be compared; the page."""
+    header = ("model", "log evidence", "share", "elpd", "se", "diff.", "se", "weight")
+    rows = [comparison.cells(row) for row in comparison.rows]
+    reasons = [
+        html.paragraph("; ".join((w.message, *w.details)), bad=True) for w in comparison.warnings
+    ]
+    return html.card("Comparison of models", "", [html.table(header, rows), *reasons])
 
 
 def of_audit(audit: Audit) -> str:
