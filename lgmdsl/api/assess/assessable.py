@@ -125,15 +125,19 @@ class Assessable:
         seed: int | None = None,
         data: object = None,
         mapping: Mapping[str, str] | None = None,
+        prior: int = 0,
     ) -> xr.DataTree:
         """The fit as ArviZ reads it: an xarray.DataTree with `size` joint draws in one chain.
 
         Groups: posterior (latents, lets, reports, hypers), posterior_predictive, log_likelihood
-        (each response), observed_data, constant_data. ArviZ itself is not needed for it.
+        (each response), observed_data, constant_data; with `prior` draws also prior (of the same
+        names) and prior_predictive. ArviZ itself is not needed for it; its `loo`, `compare` and
+        plots take it as it is. Raises ModelError E402 for draws of an improper prior, MethodError
+        E503 where a hyperparameter's cannot be drawn from.
         """
         from lgmdsl.api.assess.arviz import to_arviz
 
-        return to_arviz(self._fit, size, self._seed(seed), data, mapping)
+        return to_arviz(self._fit, size, self._seed(seed), data, mapping, prior)
 
     @property
     def _fit(self) -> Fit:

@@ -14,8 +14,6 @@ from lgmdsl.arrays import AnyArray
 from lgmdsl.contract.structure import Shape
 from lgmdsl.errors import Diagnostic, listed
 
-DISCRETE = frozenset({"count", "integer", "binary"})
-
 
 @dataclass(frozen=True, eq=False)
 class Responses:
@@ -50,15 +48,13 @@ def responses_of(fit: Fit) -> Responses:
     """The observed data of a fit, by name."""
     blocks = [b for b in fit.canonical.blocks if not b.family.spec.potential]
     order = sorted(range(len(blocks)), key=lambda k: blocks[k].name)
-    symbols = fit.canonical.grounded.model.symbols
-    kinds = [symbols[blocks[k].name] for k in order]
     return Responses(
         names=tuple(blocks[k].name for k in order),
         order=tuple(order),
         rows=tuple(blocks[k].data.rows for k in order),
         values=tuple(blocks[k].data.y for k in order),
         hashes=tuple(fit.provenance.get(f"sha256_{blocks[k].name}", "") for k in order),
-        discrete=tuple(s.target is not None or s.type in DISCRETE for s in kinds),
+        discrete=tuple(blocks[k].family.spec.discrete for k in order),
     )
 
 
