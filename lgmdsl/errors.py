@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal
 
+import lgmdsl.html as html
 from lgmdsl.remedies import in_python, on_command_line
 
 MAX_ERRORS = 20
@@ -216,6 +217,13 @@ class LgmError(Exception):
     def placed(self, span: Span) -> tuple[Diagnostic, ...]:
         """The diagnostics; those that know no position at `span`."""
         return tuple(d if d.span.known else replace(d, span=span) for d in self.diagnostics)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows of an error that was caught."""
+        codes = tuple(dict.fromkeys(self.codes))
+        more = [html.paragraph(f"more of it: lgm help {code}") for code in codes[:1]]
+        parts = [html.page(self.render()), *more]
+        return html.card(type(self).__name__, ", ".join(codes), parts, good=False)
 
     def render(self) -> str:
         text = "\n\n".join(d.render() for d in self.diagnostics)

@@ -5,12 +5,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lgmdsl.api.answering import answering
+from lgmdsl.api.page import several
 from lgmdsl.api.predict.requested import ambiguous, check_asked
 from lgmdsl.api.predict.unchanged_priors import check_members, check_prior_data
 from lgmdsl.arrays import AnyArray, Array
@@ -22,7 +24,6 @@ from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.compile import canonicalise
 from lgmdsl.dataset import Dataset, Keys, read
 from lgmdsl.errors import Diagnostic, ModelError, suggestion
-from lgmdsl.memory import during
 from lgmdsl.posterior.class_response import class_moments
 from lgmdsl.posterior.drawn import drawn_mixture
 from lgmdsl.posterior.drawn_members import MOST, with_members
@@ -57,30 +58,41 @@ class Prediction:
     canonical: CanonicalModel
     marginals: Mixture
     warnings: tuple[Diagnostic, ...] = ()
+    flops: float = field(default=0.0, repr=False)
 
     def __repr__(self) -> str:
-        return f"Prediction({', '.join((*self._latents, *self._names, *self._responses))})"
+        return f"Prediction({several(self.names)})"
 
-    @during("predicting")
+    def _repr_html_(self) -> str:
+        from lgmdsl.api.notebook.cards import of_prediction
+
+        return of_prediction(self)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What is over new rows or members, or all there is: latents, lets, reports, responses."""
+        return (*self._latents, *self._names, *self._responses)
+
+    @answering("predicting")
     def mean(self, name: str) -> xr.DataArray:
         """Mean of a let, report or latent at the new data."""
         quantity = self.marginals.quantity(name)
         return self.labelled(quantity.dims, quantity.mean, name)
 
-    @during("predicting")
+    @answering("predicting")
     def sd(self, name: str) -> xr.DataArray:
         """Standard deviation of a let, report or latent at the new data."""
         quantity = self.marginals.quantity(name)
         return self.labelled(quantity.dims, quantity.sd, name)
 
-    @during("predicting")
+    @answering("predicting")
     def quantile(self, name: str, probabilities: Sequence[float]) -> xr.DataArray:
         """Quantiles, with a leading `quantile` axis."""
         levels = probability_levels(probabilities)
         dims, values = self.marginals.quantile(name, levels)
         return self.labelled(dims, values, name, first="quantile", labels=levels)
 
-    @during("drawing samples")
+    @answering("drawing samples")
     def sample(self, size: int, seed: int = 0) -> xr.Dataset:
         """Joint draws of every let and report at the new data (leading axis `sample`)."""
         arrays = {}
@@ -90,7 +102,7 @@ class Prediction:
             arrays[name] = self.labelled(dims, values, first="sample")
         return dataset(arrays)
 
-    @during("predicting the response")
+    @answering("predicting the response")
     def response(self, name: str) -> xr.Dataset:
         """The predictive distribution of an observed datum at the new data.
 
@@ -162,7 +174,7 @@ class Prediction:
             out["probability"] = self.labelled(dims, table, last="value", labels=values)
         return dataset(out)
 
-    @during("drawing responses")
+    @answering("drawing responses")
     def sample_response(self, name: str, size: int, seed: int = 0) -> xr.DataArray:
         """Predictive draws of an observed datum at the new data (leading axis `sample`).
 
@@ -174,7 +186,7 @@ class Prediction:
 
         return sample_response(self, name, size, seed)
 
-    @during("predicting")
+    @answering("predicting")
     def to_dataset(self) -> xr.Dataset:
         """Everything: NAME_mean and NAME_sd of lets, reports and responses, y_probability; and of
         the latents over an index set whose members were named."""
@@ -321,26 +333,42 @@ def predicted(
     renamed = any(a.name != b.name for a, b in zip(fit.canonical.latents, new.latents, strict=True))
     extended = renamed or any(changed & set(b.dims) for b in new.latents)
 
-    def frame(point: HyperPoint) -> Frame:
-        if extended:
-            return extended_frame(fit.canonical, new, point, fit.seed, fit.memory_budget)
-        return fitted_frame(fit.canonical, point.condition())
-
-    def at(point: HyperPoint) -> Marginals:
-        return Marginals(new, point.theta, frame(point), fit.seed)
-
+    latents = _Latents(fit.canonical, new, extended, fit.seed, fit.memory_budget)
     warnings = (*grounded.warnings, *ambiguous(fit.canonical, grounded, dataset))
     if fit.drawn is not None:
         if not extended:
             known = drawn_mixture(
                 new, fit.points, partial(fit.named_at, new), fit.hypers, fit.seed, fit.drawn
             )
-            return Prediction(new, known, warnings)
-        whole = with_members(new, fit.points, frame, fit.hypers, fit.seed, fit.drawn)
+            return Prediction(new, known, warnings, fit.flops)
+        whole = with_members(new, fit.points, latents.frame, fit.hypers, fit.seed, fit.drawn)
         if whole is not None:
-            return Prediction(new, whole, warnings)
+            return Prediction(new, whole, warnings, fit.flops)
         warnings = (*warnings, _gaussian_members())
-    return Prediction(new, mixture(new, fit.points, at, fit.hypers, fit.seed), warnings)
+    whole_mixture = mixture(new, fit.points, latents.at, fit.hypers, fit.seed)
+    return Prediction(new, whole_mixture, warnings, fit.flops)
+
+
+@dataclass(frozen=True, eq=False)
+class _Latents:
+    """The latents of a model at new data, at each hyperparameter point: those of the fit, or
+    `extended` by new members."""
+
+    fitted: CanonicalModel
+    new: CanonicalModel
+    extended: bool
+    seed: int
+    budget: int | None
+
+    def frame(self, point: HyperPoint) -> Frame:
+        """Their Gaussian and where each of them is in it."""
+        if self.extended:
+            return extended_frame(self.fitted, self.new, point, self.seed, self.budget)
+        return fitted_frame(self.fitted, point.condition())
+
+    def at(self, point: HyperPoint) -> Marginals:
+        """What the model's names are there."""
+        return Marginals(self.new, point.theta, self.frame(point), self.seed)
 
 
 def _gaussian_members() -> Diagnostic:

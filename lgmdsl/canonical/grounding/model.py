@@ -15,15 +15,18 @@ from lgmdsl.canonical.grounding.label_line import Line, line_of
 from lgmdsl.dataset.codings import Coding
 from lgmdsl.dataset.entries import Selection
 from lgmdsl.errors import Diagnostic
+from lgmdsl.graph.build import model_graph
 from lgmdsl.graph.model_graph import ModelGraph, NodeKind
 from lgmdsl.language.checked import CheckedModel, Symbol
+from lgmdsl.language.load import loads
+from lgmdsl.state import FieldState
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
 
 @dataclass(frozen=True, eq=False)
-class IndexSet:
+class IndexSet(FieldState):
     """An index set: `labels` are int64 or text, in the model's order; `origin` is their source.
 
     `given`: the user gave this order. `spaced`: labels that are numbers or dates are positions (not
@@ -109,7 +112,7 @@ class Reading:
 
 
 @dataclass(frozen=True, eq=False)
-class GroundedModel:
+class GroundedModel(FieldState):
     """The model, by its graph, and its data.
 
     `values`: float64 arrays, or csr matrices for sparse data used in `@`; index-valued data are
@@ -140,6 +143,15 @@ class GroundedModel:
     mapping: Mapping[str, Selection] = field(default_factory=dict)
     codings: Mapping[str, tuple[Coding, ...]] = field(default_factory=dict)
     readings: Mapping[str, Reading] = field(default_factory=dict)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "graph": self.model.source}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """The model crosses as its text: trees are deep, and pickle recurses."""
+        source = state["graph"]
+        graph = model_graph(loads(source.text, source.name).checked)
+        self.__dict__.update(state, graph=graph)
 
     @property
     def model(self) -> CheckedModel:
