@@ -42,7 +42,7 @@ def test_the_examples_run(
     rng = np.random.default_rng(0)
     x = rng.normal(size=20)
     table = {"x": x, "y": (x + rng.logistic(size=20) > 0).astype(int)}
-    np.savez("data.npz", **table)
+    np.savez("data.npz", x=table["x"], y=table["y"])
     Path("model.lgm").write_text(TEXT)
     table |= {"age": x, "visits": table["y"]}
     space = {"lgm": lgm, "model": lgm.loads(TEXT), "table": table}

@@ -154,9 +154,10 @@ def compare_models(
 
     By log p(y), as shares under equal prior odds; by leave-one-out (`fit.loo()`), with the standard
     error of each difference from the best (Vehtari, Gelman and Gabry 2017); and by stacking: the
-    weights w that maximise sum_i log sum_k w_k p_k(y_i | y_-i) (Yao, Vehtari, Simpson and Gelman
-    2018). What may not be compared is NaN, and `warnings` say why (W610): different responses,
-    densities against probabilities, improper priors, hyperparameters that were maximised.
+    weights w that maximise sum_i log sum_k w_k p_k(i), p_k(i) being the density of response i given
+    the others under model k (Yao, Vehtari, Simpson and Gelman 2018). What may not be compared is
+    NaN, and `warnings` say why (W610): different responses, densities against probabilities,
+    improper priors, hyperparameters that were maximised.
 
     Fits that come from files need their `data` again for leave-one-out (`mapping` renames
     keys). Raises MethodError E108 for fewer than two fits, TypeError for what is none.
