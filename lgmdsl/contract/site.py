@@ -197,7 +197,7 @@ class Site(ABC):
         return len(getattr(self, dataclasses.fields(self)[0].name))
 
     @property
-    def terms(self) -> int:
+    def evaluations(self) -> int:
         """Logarithms and exponentials that the densities of all sites take, about: one a site,
         unless a family says otherwise."""
         return len(self)

@@ -75,7 +75,7 @@ class TopicSite(Site, Pointwise, Sloped, Classes):
         return sp.csr_array(self.y)
 
     @property
-    def terms(self) -> int:
+    def evaluations(self) -> int:
         """One for each topic and each word that was seen."""
         return self.sparse_counts.nnz * len(self.emission)
 
