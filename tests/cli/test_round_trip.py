@@ -62,7 +62,7 @@ def test_predictions_in_every_format(run: Run, model: Path, data: Path, tmp_path
     assert printed.status == 0 and printed.err == ""
     rows = list(csv.DictReader(printed.out.splitlines()))
     assert len(rows) == 3
-    assert float(rows[0]["p_mean"]) == pytest.approx(float(rows[0]["y_probability_1"]), rel=1e-6)
+    assert float(rows[0]["p_mean"]) == pytest.approx(float(rows[0]["y_mean"]), rel=1e-6)
     for ending in ("csv", "npz", "nc"):
         file = tmp_path / f"p.{ending}"
         assert run("predict", out, new, "--map", "X=features", "-o", file).status == 0
@@ -131,11 +131,16 @@ def test_what_a_table_has_no_place_for_is_named(run: Run, tmp_path: Path) -> Non
     new = tmp_path / "new.csv"
     new.write_text("year,t\n9,2\n12,3\n")
     shown = run("predict", out, new)
-    assert shown.out.startswith("year,u_mean,u_sd\n")
-    assert "left out, not over the rows of the table: eta_mean, eta_sd, y_mean, y_sd" in shown.err
-    written = run("predict", out, new, "-o", tmp_path / "p.csv")
-    assert "written (u_mean, u_sd)" in written.err and "left out" in written.err
+    columns = ["obs", "year", "t", "t_status", "eta_mean", "eta_sd", "eta_q5", "eta_q50", "eta_q95"]
+    responses = ["y_mean", "y_sd", "y_q5", "y_q50", "y_q95"]
+    assert shown.out.splitlines()[0].split(",") == [*columns, *responses]
+    assert "left out, not over the rows of the table: u (-o FILE.nc has all)" in shown.err
+    written = run("predict", out, new, "-o", tmp_path / "p.csv", "--quantiles", "0.025")
+    assert "eta_q2.5, y_mean, y_sd, y_q2.5)" in written.err and "left out" in written.err
+    assert (tmp_path / "p.csv").read_text().count("\n") == 3
+    wrong = run("predict", out, new, "--quantiles", "2.5,97.5")
+    assert wrong.status == 2 and "(0.025 is 2.5 %)" in wrong.err
     whole = run("predict", out, new, "-o", tmp_path / "p.nc")
-    assert "y_mean" in whole.err and "left out" not in whole.err
+    assert "y_mean" in whole.err and "y_quantile" in whole.err and "left out" not in whole.err
     new.write_text("t\n2\n9\n")
     assert run("predict", out, new).err == ""
