@@ -144,3 +144,16 @@ def test_what_a_table_has_no_place_for_is_named(run: Run, tmp_path: Path) -> Non
     assert "y_mean" in whole.err and "y_quantile" in whole.err and "left out" not in whole.err
     new.write_text("t\n2\n9\n")
     assert run("predict", out, new).err == ""
+
+
+def test_a_summary_as_csv(run: Run, model: Path, data: Path, tmp_path: Path) -> None:
+    out = tmp_path / "o.nc"
+    assert run("fit", model, data, "-o", out).status == 0
+    shown = run("summary", out, "--csv", "--quantiles", "0.025,0.975")
+    assert shown.status == 0 and shown.err == ""
+    rows = list(csv.DictReader(shown.out.splitlines()))
+    assert [*rows[0]][:3] == ["term", "name", "kind"] and [*rows[0]][-2:] == ["q2.5", "q97.5"]
+    learned = [r for r in rows if r["kind"] == "hyper"]
+    assert learned and float(learned[0]["q2.5"]) < float(learned[0]["q97.5"])
+    assert run("summary", out, "--csv", "--json").status == 2
+    assert run("summary", out, "--quantiles", "0.1").status == 2

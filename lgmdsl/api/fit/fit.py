@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from lgmdsl.accuracy.accuracy import Accuracy
 from lgmdsl.api.assess.assessable import Assessable
+from lgmdsl.api.frames.framed import Framed
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.engine import Conditioned, Rows
@@ -44,7 +45,7 @@ UNKNOWN = Accuracy.none("it was not estimated")
 
 
 @dataclass(frozen=True, eq=False)
-class Fit(Assessable):
+class Fit(Assessable, Framed):
     """A posterior of a model with its record: Gaussian at fixed or maximised hyperparameters,
     a mixture of Gaussians over `points` where they were integrated (`hyper`).
 

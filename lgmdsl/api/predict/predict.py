@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lgmdsl.api.frames.columns import LEVELS, Columns, frame_library, frame_of, joined
-from lgmdsl.api.frames.prediction import carried_columns, row_axes, table_columns
+from lgmdsl.api.columns import LEVELS, Columns, frame_library, frame_of, joined
 from lgmdsl.api.predict.pieces import ROWS, pieces
 from lgmdsl.api.predict.requested import ambiguous, check_asked
 from lgmdsl.api.predict.response import (
@@ -23,6 +22,7 @@ from lgmdsl.api.predict.response import (
     response_parts,
     response_quantile,
 )
+from lgmdsl.api.predict.table import carried_columns, row_axes, table_columns
 from lgmdsl.api.predict.unchanged_priors import check_members, check_prior_data
 from lgmdsl.arrays import AnyArray, Array
 from lgmdsl.canonical.blocks.sites import SiteBlock

@@ -83,7 +83,7 @@ def _csv(prediction: Prediction, quantiles: tuple[float, ...], place: Path | Non
     """The table, in pieces where it is long: to a file, or to stdout."""
     import numpy as np
 
-    from lgmdsl.api.frames.prediction import outside, table_columns
+    from lgmdsl.api.predict.table import outside, table_columns
     from lgmdsl.cli.files import deliver, report
     from lgmdsl.cli.output import note, show
     from lgmdsl.files import write_pieces

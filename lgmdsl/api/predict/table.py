@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from lgmdsl.api.frames.columns import Columns, index_columns, quantile_columns
+from lgmdsl.api.columns import Columns, index_columns, quantile_columns
 from lgmdsl.arrays import AnyArray, Array
 from lgmdsl.canonical.blocks.sites import SiteBlock
 from lgmdsl.canonical.grounding.model import GroundedModel

@@ -66,7 +66,6 @@ def index_columns(names: Sequence[str], labels: Sequence[AnyArray]) -> Columns:
 
 
 def _listed(values: Any) -> Any:
-    """polars takes no numpy text."""
-    return (
-        values.tolist() if isinstance(values, np.ndarray) and values.dtype.kind == "U" else values
-    )
+    """polars takes no numpy text or objects."""
+    listed = isinstance(values, np.ndarray) and values.dtype.kind in "UO"
+    return values.tolist() if listed else values
