@@ -297,7 +297,7 @@ class Fit(Assessable, Framed):
     @during("summarising the fit")
     def summary(self, full: bool = False) -> str:
         """A page of text in 80 columns: status, evidence, hypers, latents (`full`: all rows)."""
-        from lgmdsl.api.summary import summary
+        from lgmdsl.api.summary.summary import summary
 
         text = summary(self, full)
         return text if self.audited is None else f"{text}\n\n{self.audited}"

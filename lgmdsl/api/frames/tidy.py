@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from lgmdsl.api.columns import Columns, frame_library, frame_of, index_columns, quantile_columns
+from lgmdsl.api.summary.labels import entry_labels, labels_of, natural_order
 from lgmdsl.arrays import AnyArray, Array
 from lgmdsl.canonical.grounding.usage import usage_of
 from lgmdsl.canonical.lowering.lower import distinct
@@ -62,27 +63,21 @@ def _table(fit: Fit, name: str, levels: Array) -> _Table:
     quantity = fit.quantity(name)
     dims, values = fit.marginals.quantile(name, levels)
     layout = fit.canonical.layout
-    labels = index_columns(distinct(dims), [layout.labels[d] for d in dims])
+    order = natural_order(fit.canonical, dims)
+    every = index_columns(distinct(dims), [layout.labels[d] for d in dims])
+    labels = {k: v[order] for k, v in every.items()}
+    entries = np.array(entry_labels(labels_of(fit.canonical, name, dims)))[order]
     size = quantity.mean.size
     columns: Columns = {
-        "term": np.array(list(_terms(name, tuple(labels.values())))),
+        "term": np.array([f"{name}[{entry}]" if dims else name for entry in entries.tolist()]),
         "name": np.full(size, name),
         "kind": np.full(size, fit.canonical.grounded.model.symbols[name].kind),
-        "mean": quantity.mean.reshape(-1),
-        "sd": quantity.sd.reshape(-1),
+        "mean": quantity.mean.reshape(-1)[order],
+        "sd": quantity.sd.reshape(-1)[order],
     }
     for key, row in zip(quantile_columns(levels), values, strict=True):
-        columns[key] = row.reshape(-1)
+        columns[key] = row.reshape(-1)[order]
     return _Table(labels, columns)
-
-
-def _terms(name: str, labels: Sequence[AnyArray]) -> Iterator[str]:
-    """`u[m1, 3]` of each entry; `u` of a scalar."""
-    if not labels:
-        yield name
-        return
-    for row in zip(*(x.tolist() for x in labels), strict=True):
-        yield f"{name}[{', '.join(map(str, row))}]"
 
 
 def _stacked(parts: Sequence[AnyArray]) -> AnyArray:
