@@ -157,3 +157,28 @@ def test_a_summary_as_csv(run: Run, model: Path, data: Path, tmp_path: Path) -> 
     assert learned and float(learned[0]["q2.5"]) < float(learned[0]["q97.5"])
     assert run("summary", out, "--csv", "--json").status == 2
     assert run("summary", out, "--quantiles", "0.1").status == 2
+
+
+def test_effects(run: Run, model: Path, data: Path, tmp_path: Path) -> None:
+    out = tmp_path / "o.nc"
+    assert run("fit", model, data, "-o", out).status == 0
+    page = run("effects", out, "X")
+    assert (
+        page.status == 0
+        and page.err == ""
+        and page.out.split()[:3]
+        == [
+            "term",
+            "contrast",
+            "estimate",
+        ]
+    )
+    shown = run("effects", out, "X", "--csv", "--contrast", "0,1", "--ratio", "--draws", "500")
+    rows = list(csv.DictReader(shown.out.splitlines()))
+    assert {r["contrast"] for r in rows} == {"1 / 0"} and len(rows) == 3
+    assert float(rows[0]["q5"]) < float(rows[0]["estimate"]) < float(rows[0]["q95"])
+    asked = run("effects", out, rows[0]["term"], "--json", "--link").json
+    assert asked["schema"] == 1 and asked["effects"][0]["term"] == rows[0]["term"]
+    wrong = run("effects", out, "Z")
+    assert wrong.status == 1 and "no covariate named `Z`" in wrong.err
+    assert run("effects", out, "X", "--json", "--csv").status == 2

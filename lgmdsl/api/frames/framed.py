@@ -83,6 +83,83 @@ class Framed:
 
         return glance(self._framed, data, mapping, criteria, backend)
 
+    @during("computing effects")
+    def effects(
+        self,
+        name: str,
+        by: str | None = None,
+        kind: str = "average",
+        contrast: object = None,
+        compare: str = "difference",
+        scale: str = "response",
+        response: str | None = None,
+        data: object = None,
+        mapping: Mapping[str, str] | None = None,
+        without: Sequence[str] = (),
+        quantiles: Sequence[float] = LEVELS,
+        n: int = 4000,
+        seed: int = 0,
+        backend: str = "pandas",
+    ) -> Any:
+        """What a covariate does to the expected response: slopes, comparisons and contrasts, with
+        their posterior.
+
+        Columns: `term` (`x`; `X[age]` of the columns of a matrix), `contrast` in words, the label
+        of `by`, the class where the response is one, `estimate` (posterior mean), `sd` and
+        quantiles.
+
+        With m(x) = E[y | x, latents, hyperparameters] of a row (a probability for binary data; one
+        for each class), the covariate set to x in that row and all else as it is:
+
+        - `contrast=None`: the slope dm/dx of numbers (a central difference over 1e-4 of the range
+          of x), m(1) - m(0) of 0/1 data, each label less the first of maps;
+        - a number d: m(x + d) - m(x); (a, b): m(b) - m(a); "sd": m(x + sd/2) - m(x - sd/2); "iqr",
+          "minmax": between the quartiles, or the ends, of the data; of maps "reference" (None),
+          "pairwise", "sequential" or ("a", "b"); "levels": m itself at each value, not compared;
+        - `compare="ratio"`: the ratio of averages instead of the difference; of slopes the relative
+          slope d log m / dx;
+        - `scale="link"`: the same of the linear predictor.
+
+        `kind` says of which rows:
+
+        - "average": the average over the rows of the data (or of `data`), as in `avg_slopes`,
+          `avg_comparisons` and, for "levels", `avg_predictions(variables=)` of R's marginaleffects;
+        - "conditional": one row, at the means of numbers (whole numbers rounded) and the most
+          frequent value of 0/1 data and maps, as its `comparisons(newdata = "mean")`;
+        - "balanced": the average with equal weights over all combinations of 0/1 data and maps,
+          numbers at their means: the reference grid of R's emmeans, whose marginal means are
+          contrast="levels" (with scale="link" what it reports by default).
+
+        `by`: a map, a datum or an index of the rows; averages over the rows of each group, or a
+        reference row for each. Members of groups keep their fitted effects, except those of
+        latents in `without`, which are 0 (`re.form = NA` in R). Data computed from x (x^2 in
+        another column) do not follow it: write that in the model.
+
+        Identity links and `scale="link"` have exact moments and quantiles (a mixture of normals);
+        others are from `n` joint draws (fewer of very many rows, at least 400), whose Monte Carlo
+        error is sd / sqrt(n). Raises ModelError E103 for an unknown name, E108 for a contrast that
+        the covariate cannot have; MethodError E501 where the prior of a latent is built on it.
+        """
+        from lgmdsl.api.effects.effects import effects
+
+        return effects(
+            self._framed,
+            name,
+            by,
+            kind,
+            contrast,
+            compare,
+            scale,
+            response,
+            data,
+            mapping,
+            without,
+            quantiles,
+            n,
+            seed,
+            backend,
+        )
+
     @property
     def _framed(self) -> Fit:
         return cast("Fit", self)

@@ -41,13 +41,14 @@ def entry_labels(labels: Sequence[AnyArray]) -> list[str]:
 def natural_order(canonical: CanonicalModel, dims: Sequence[str]) -> IntArray:
     """The flat positions of all entries in natural order along each axis: that of the index set,
     and of text that is in the order of its characters alone by the numbers in it."""
-    orders = [_order(canonical.grounded.indices[d]) for d in dims]
+    orders = [index_order(canonical.grounded.indices[d]) for d in dims]
     shape = tuple(len(o) for o in orders)
     grid = np.arange(int(np.prod(shape, dtype=np.int64))).reshape(shape)
     return np.asarray(grid[np.ix_(*orders)].reshape(-1)) if dims else np.zeros(1, dtype=np.int64)
 
 
-def _order(index: IndexSet) -> IntArray:
+def index_order(index: IndexSet) -> IntArray:
+    """The positions of the members in natural order."""
     labels = index.labels
     plain = np.arange(index.size)
     if labels.dtype.kind != "U" or index.ordered or not (labels[:-1] <= labels[1:]).all():
