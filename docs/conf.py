@@ -18,13 +18,13 @@ version = release = lgmdsl.__version__
 extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
-    "sphinx.ext.mathjax",
     "sphinx.ext.napoleon",
     "matplotlib.sphinxext.plot_directive",
     "sphinx_gallery.gen_gallery",
     "lgm_lexer",
     "model_pages",
     "reference_pages",
+    "svg_math",
 ]
 exclude_patterns = ["_build", "_ext", "examples", "packages", "README.md"]
 myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath", "fieldlist"]
@@ -51,6 +51,7 @@ sphinx_gallery_conf = {
     "examples_dirs": "examples",
     "gallery_dirs": "gallery",
     "filename_pattern": "plot_",
+    "within_subsection_order": "gallery_order.Order",
     "abort_on_example_error": True,
     "download_all_examples": False,
     "show_signature": False,
@@ -58,6 +59,7 @@ sphinx_gallery_conf = {
     "min_reported_time": 1e9,
 }
 
+html_math_renderer = "svg"  # no script from elsewhere: the manual is read without a network
 html_theme = "pydata_sphinx_theme"
 html_title = "lgmdsl"
 html_show_sourcelink = False

@@ -203,11 +203,11 @@ from lgmdsl.sites.vector.softmax import SoftmaxSite
 from lgmdsl.structures.kernels.kernels import Kernel
 from lgmdsl.structures.shared.refusals import Refused
 from lgmdsl.vocabulary.notes import Notes
-from lgmdsl.vocabulary.signature import Parameter, Signature, Spacing, Trait
+from lgmdsl.vocabulary.signature import Alias, Parameter, Signature, Spacing, Trait, also
 
 __all__ = [
     # what a part that models name declares
-    "Signature", "Parameter", "Spacing", "Trait",
+    "Signature", "Parameter", "Spacing", "Trait", "Alias", "also",
     # what the page of any other part says, and an option of a back end
     "Notes", "option",
     # sites: the base class, the questions and their answers

@@ -16,10 +16,10 @@ import shutil
 import stat
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
-from lgmdsl.errors import DataError, Diagnostic
+from lgmdsl.errors import DataError, Diagnostic, meant, nearest
 
 if sys.platform != "win32":
     import fcntl
@@ -201,3 +201,16 @@ def _remove_stale(name: str) -> None:
             os.unlink(name)
     finally:
         os.close(handle)
+
+
+def similar(path: Path, suffixes: Collection[str]) -> str:
+    """The help for a file that is not there: one in its folder that was probably meant, or those of
+    the kind that there are."""
+    try:
+        names = sorted(p.name for p in path.parent.iterdir() if p.suffix.lower() in suffixes)
+    except OSError:
+        return f"the folder `{path.parent}` cannot be listed"
+    close = nearest(path.name, names)
+    if close:
+        return meant(path.with_name(close))
+    return f"`{path.parent}` holds: {', '.join(names[:8])}" if names else "check the path"

@@ -32,6 +32,7 @@ from lgmdsl.contract.site import Property
 from lgmdsl.contract.stacked import StackedPredictors, split
 from lgmdsl.contract.status import Guarantee, Status
 from lgmdsl.vocabulary.notes import Notes
+from lgmdsl.vocabulary.signature import also
 
 # Armijo's constant, and how far a step is cut before the line search gives up: an exponential link
 # far down has curvatures of 1e-40, whose Newton steps are as long. Cuts are tenths below SMALL.
@@ -88,6 +89,10 @@ class Laplace(Backend[LaplaceState]):
             "and sds are off: compare with ep or natural-gradient",
             example="lgm fit model.lgm data.npz --method laplace --option correct_mean=true",
             see_also=("natural-gradient", "ep", "map", "choosing-a-method"),
+            also_called=(
+                *also("R-INLA", "inla", note="with --hyper integrate"),
+                *also("glmmTMB", "TMB"),
+            ),
         ),
     )
 

@@ -32,6 +32,7 @@ from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.questions import Pointwise, SuperGaussian
 from lgmdsl.contract.status import Guarantee, Status
 from lgmdsl.vocabulary.notes import Notes
+from lgmdsl.vocabulary.signature import also
 
 NOTE = (
     "the mode alone: no log evidence, and its sds (of the curvature at the mode, none at a kink) "
@@ -90,12 +91,13 @@ class Mode(Backend[ModeState]):
         paper="Seeger and Nickisch 2011 (inner loop, z to 0)",
         summary="the mode, kinks included; no evidence, and sds that are not the posterior's",
         notes=Notes(
-            formula="z* = argmax log p(y | z) + log p(z), kinks by smoothing that is taken away",
-            support="every site, with kinks too",
+            formula="z* = argmax log p(y | z) + log p(z), kinks by a smoothing that shrinks to 0",
+            support="every site, also those with a kink (laplace, exp_power)",
             advice="penalised maximum likelihood (lasso, ridge, total variation); it has no "
             "evidence, so hyperparameters must be pinned",
             example="lgm fit pinned.lgm data.npz --method map",
             see_also=("laplace", "double-loop", "potential"),
+            also_called=also("Stan", "optimize optimizing"),
         ),
     )
 

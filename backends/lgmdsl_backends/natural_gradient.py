@@ -34,6 +34,7 @@ from lgmdsl.contract.stacked import flatten, split_like
 from lgmdsl.contract.status import Guarantee, Status
 from lgmdsl.numerics.optimisation.anderson import Anderson
 from lgmdsl.vocabulary.notes import Notes
+from lgmdsl.vocabulary.signature import also
 
 # Damping below this is no step.
 SHORTEST = 1e-10
@@ -92,6 +93,7 @@ class NaturalGradient(Backend[NaturalState]):
             "are a little small for heavy tails",
             example="lgm fit logit.lgm data.npz --method natural-gradient --bound jaakkola",
             see_also=("laplace", "ep", "opper-archambeau", "cholesky", "quadrature"),
+            also_called=(*also("Stan, PyMC", "advi variational fullrank"), *also("GPflow", "VGP")),
         ),
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
@@ -34,6 +34,8 @@ FILES = {
     "status": "statuses",
     "guarantee": "guarantees",
     "topic": "topics",
+    "concept": "concepts",
+    "argument": "arguments",
 }
 PLURALS = {
     "observation family": "Observation families",
@@ -56,7 +58,7 @@ def write(app: Sphinx) -> None:
     pages = {}
     for kind in FIELDS:
         of_kind = [page for page in everything if page.kind == kind]
-        pages[FILES[kind]] = "\n".join(words(kind, of_kind))
+        pages[FILES[kind]] = "\n".join(words(kind, of_kind, everything))
     pages |= {"cli": "\n".join(commands()), "messages": "\n".join(messages())}
     for name, text in pages.items():
         path = folder / f"{name}.md"
@@ -64,15 +66,15 @@ def write(app: Sphinx) -> None:
             path.write_text(text + "\n", encoding="utf-8")
 
 
-def words(kind: str, of_kind: list[Page]) -> Iterator[str]:
+def words(kind: str, of_kind: Sequence[Page], everything: Sequence[Page]) -> Iterator[str]:
     """All words of a kind."""
     yield f"# {PLURALS.get(kind, kind.capitalize() + 's')}\n"
     yield "`lgm help NAME` prints the same.\n"
     for page in of_kind:
-        yield from word(page)
+        yield from word(page, everything)
 
 
-def word(page: Page) -> Iterator[str]:
+def word(page: Page, everything: Sequence[Page]) -> Iterator[str]:
     """One word: how it is written, its arguments, and what else it says of itself."""
     yield f"({anchor(page)})=\n## `{page.name}`\n\n{sentence(page.summary)}\n"
     if page.call:
@@ -92,7 +94,8 @@ def word(page: Page) -> Iterator[str]:
         *((f"Methods, `{form}`" if form else "Methods", text) for form, text in page.methods),
         ("Hyperparameters by", ", ".join(page.ways)),
         ("Advice", page.advice),
-        ("See also", ", ".join(f"`{other}`" for other in page.see_also)),
+        ("Also called", ", ".join(page.also_called)),
+        ("See also", ", ".join(link(other, page.kind, everything) for other in page.see_also)),
         ("Source", page.source),
     )
     for name, text in facts:
@@ -106,6 +109,15 @@ def word(page: Page) -> Iterator[str]:
 def anchor(page: Page) -> str:
     """What other pages link to: `structure-rw2`."""
     return f"{page.kind}-{page.name}".replace(" ", "-").lower()
+
+
+def link(name: str, kind: str, everything: Sequence[Page]) -> str:
+    """To the word of that name: of the same kind where there are several."""
+    named = [page for page in everything if page.name == name]
+    if not named:
+        return f"`{name}`"
+    target = next((page for page in named if page.kind == kind), named[0])
+    return f"[`{name}`](#{anchor(target)})"
 
 
 def code(text: str) -> str:

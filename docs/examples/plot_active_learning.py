@@ -2,8 +2,8 @@
 Which case to label next
 ========================
 
-Labels cost. ``lgm.design`` picks, one at a time, the case whose label the model is least sure of;
-here it is held against picking at random.
+Labels are expensive. ``lgm.design`` picks the cases about whose labels the model is least sure, ten
+at a time; here it is compared with picking at random.
 """
 
 # %%
@@ -33,7 +33,7 @@ observe y ~ bernoulli(logit = eta)
 """)
 known, pool, test = cases(10), cases(400), cases(2000)
 fig, ax = plt.subplots(figsize=(6.5, 3), layout="constrained")
-for score in ("uncertainty", "random"):
+for score in ("random", "uncertainty"):
     design = lgm.design(
         model,
         known,
@@ -51,10 +51,10 @@ for score in ("uncertainty", "random"):
         "o-",
         label=score,
     )
-ax.set(xlabel="labels bought", ylabel="test error", ylim=(0.0, None))
+ax.set(xlabel="labels asked for", ylabel="test error", ylim=(0.0, None))
 ax.legend(frameon=False)
 plt.show()
 
 # %%
-# The first ten that were asked for:
+# The cases that were chosen first:
 print("\n".join(design.table.splitlines()[:12]))

@@ -2,8 +2,8 @@
 Discrete choice
 ===============
 
-Travellers choose among bus, car and train by time and cost, and differ in how they weigh them: a
-mixed logit. Cars are not always to be had.
+Travellers choose among bus, car and train by time and cost, and differ in how they weigh the two: a
+mixed logit. A car is not always available.
 """
 
 # %%
@@ -41,13 +41,13 @@ latent d[person, attr] ~ iid * dense(cov = S)
 let util[trip, alt] = asc + X @ b + sum(X * d[who, attr], attr)
 observe   y ~ categorical(softmax = util, available = avail)
 constrain asc["bus"] = 0
-report    worth = b["time"] / b["cost"] "what an hour is worth, in units of cost"
+report    worth = b["time"] / b["cost"] "value of an hour, in units of cost"
 """)
 fit = lgm.fit(model, data, hyper="map")
 print(fit.summary())
 
 # %%
-# The value of time is a ratio of two latents; its posterior is made of draws.
+# The value of time is a ratio of two latents, so its posterior is computed from joint draws.
 fig, ax = plt.subplots(figsize=(6, 3), layout="constrained")
 ax.hist(fit.sample(4000, seed=1)["worth"].values, bins=60, density=True, color="0.8")
 ax.axvline(2.0 / 1.5, color="black", linestyle="--")

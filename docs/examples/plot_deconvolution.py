@@ -3,7 +3,8 @@ Deblurring an image
 ===================
 
 A blurred and noisy image, and a Laplace prior on the differences between neighbouring pixels,
-which keeps edges. The blur is an operator that is never written out.
+which preserves edges. The blur is an operator, applied by FFT and never stored as a matrix. The
+scales of the noise and of the edges are learned.
 """
 
 # %%
@@ -31,13 +32,15 @@ index prow = 5
 index pcol = 5
 data psf[prow, pcol] : real
 data y[row, col]     : real
+hyper noise : positive ~ pc_sd(u = 0.2, alpha = 0.05)
+hyper edge  : positive ~ pc_sd(u = 0.2, alpha = 0.05)
 latent u[row, col] ~ flat
 let blurred[row, col] = conv2(u, psf, boundary = "circular")
-observe   y ~ normal(mean = blurred, sd = 0.03)
-potential diff(u, row) ~ laplace(scale = 0.05)
-potential diff(u, col) ~ laplace(scale = 0.05)
+observe   y ~ normal(mean = blurred, sd = noise)
+potential diff(u, row) ~ laplace(scale = edge)
+potential diff(u, col) ~ laplace(scale = edge)
 """)
-fit = lgm.fit(model, {"psf": psf, "y": blurred})
+fit = lgm.fit(model, {"psf": psf, "y": blurred}, hyper="map")
 print(fit.summary())
 
 # %%

@@ -2,8 +2,9 @@
 A disease map
 =============
 
-Counts in 100 regions with expected numbers, a covariate, and what neighbours share. A ``bym2``
-effect is part spatial, part not; its ``mix`` says how much of its variance is spatial.
+Counts in 100 regions with expected numbers, a covariate, and an effect of each region. A ``bym2``
+effect is the sum of a spatial part, similar among neighbours, and independent noise; ``mix`` is the
+spatial share of its variance.
 """
 
 # %%
@@ -53,7 +54,7 @@ fit = lgm.fit(model, data)
 print(fit.summary())
 
 # %%
-# Raw ratios are noisy where few cases are expected; the posterior borrows from neighbours.
+# Raw ratios are noisy where few cases are expected; the posterior borrows strength from neighbours.
 fig, axes = plt.subplots(1, 3, figsize=(9, 3), layout="constrained")
 pictures = {
     "observed / expected": data["y"] / expected,
@@ -63,5 +64,5 @@ pictures = {
 for ax, (title, values) in zip(axes, pictures.items(), strict=True):
     image = ax.imshow(values.reshape(side, side), vmin=0.4, vmax=2.0, cmap="RdBu_r")
     ax.set(title=title, xticks=[], yticks=[])
-fig.colorbar(image, ax=axes, shrink=0.8)
+fig.colorbar(image, ax=axes, shrink=0.8, label="relative risk")
 plt.show()

@@ -1,9 +1,9 @@
 """
-Factor analysis of yes and no
-=============================
+Binary factor analysis
+======================
 
-Answers of 300 people to 12 questions, explained by two traits. Loadings multiply latents, so they
-are hyperparameters, learned by EM.
+Yes-or-no answers of 300 people to 12 questions, explained by two traits. The loadings multiply
+latents, so they are hyperparameters, learned by EM.
 """
 
 # %%
@@ -36,13 +36,14 @@ fit = lgm.fit(model, data)
 print(fit.summary())
 
 # %%
-# Loadings may be rotated; their products are what the data determine.
+# Loadings are determined up to a rotation; their products are what the data determine.
 learned = fit.mean("L").values
 fig, axes = plt.subplots(1, 2, figsize=(7, 3.2), layout="constrained")
 for ax, matrix, title in (
     (axes[0], learned @ learned.T, "learned L L'"),
     (axes[1], loadings @ loadings.T, "truth"),
 ):
-    ax.imshow(matrix, vmin=-4, vmax=4, cmap="RdBu_r")
+    image = ax.imshow(matrix, vmin=-4, vmax=4, cmap="RdBu_r")
     ax.set(title=title, xlabel="item", ylabel="item")
+fig.colorbar(image, ax=axes, shrink=0.8, label="covariance of two items")
 plt.show()

@@ -2,7 +2,8 @@
 A forecast
 ==========
 
-Monthly sales with a level that wanders and a season that slowly changes, forecast two years ahead.
+Monthly sales with a level that follows a random walk and a season that changes slowly, forecast two
+years ahead.
 """
 
 # %%
@@ -40,13 +41,13 @@ print(fit.summary())
 ahead = fit.predict({"month": months.astype(str)[known:]})
 y = ahead.response("y")
 fig, ax = plt.subplots(figsize=(8, 3.2), layout="constrained")
-ax.plot(months, log_sales, ".", color="black", markersize=3)
-fitted, sd = fit.mean("mu").values, fit.sd("mu").values
-ax.plot(months[:known], fitted, color="C0")
+ax.plot(months, log_sales, ".", color="black", markersize=3, label="observed")
+fitted = fit.mean("mu").values
+ax.plot(months[:known], fitted, color="C0", label="fitted")
 ax.fill_between(
     months[known:], y["mean"] - 1.64 * y["sd"], y["mean"] + 1.64 * y["sd"], color="C1", alpha=0.3
 )
 ax.plot(months[known:], y["mean"], color="C1", label="forecast, 90 %")
-ax.set(ylabel="log sales")
+ax.set(xlabel="month", ylabel="log sales")
 ax.legend(frameon=False)
 plt.show()

@@ -3,7 +3,7 @@ Gaussian process classification
 ===============================
 
 Two half moons, a squared-exponential kernel with a length scale for each input, and the
-probability of a class over the plane. Hyperparameters are learned at their mode.
+probability of a class over the plane. Hyperparameters are estimated by their posterior mode.
 """
 
 # %%
@@ -44,5 +44,6 @@ filled = ax.contourf(
     across, up, p.reshape(across.shape), levels=np.linspace(0, 1, 11), cmap="RdBu_r", alpha=0.7
 )
 ax.scatter(*x.T, c=side, cmap="RdBu_r", edgecolor="black", s=28, linewidth=0.6)
+ax.set(xlabel="x1", ylabel="x2")
 fig.colorbar(filled, label="probability of the second class")
 plt.show()

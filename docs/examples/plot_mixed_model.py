@@ -55,7 +55,7 @@ let mu[trial] = b["level"] + d[who, "level"] + w[which]
               + (b["effect"] + d[who, "effect"]) * condition
 
 observe log_rt ~ normal(mean = mu, sd = noise)
-report  ratio = exp(b["effect"]) "times as long under the condition"
+report  ratio = exp(b["effect"]) "ratio of times, with to without the condition"
 """)
 
 # %%
@@ -67,7 +67,7 @@ print(fit.summary())
 # %%
 # Effects of people
 # -----------------
-# Shrunken towards each other by as much as the data say; the truth is drawn in black.
+# Estimates are shrunk towards their mean, more strongly the less the data say about a person.
 effect = fit.mean("d").sel(term="effect").values
 sd = fit.sd("d").sel(term="effect").values
 order = np.argsort(effect)
@@ -81,6 +81,6 @@ ax.errorbar(
     label="posterior, 90 %",
 )
 ax.plot(np.arange(30), by_person[order, 1], "k_", label="truth")
-ax.set(xlabel="person, sorted", ylabel="deviation of the effect")
+ax.set(xlabel="person, sorted", ylabel="deviation of the effect, log scale")
 ax.legend(frameon=False)
 plt.show()

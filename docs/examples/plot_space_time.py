@@ -2,9 +2,9 @@
 Space and time
 ==============
 
-Counts in 36 regions over 12 years: an effect of the region, one of the year, and their
-interaction, in which neighbours change alike (``besag * ar1``, type IV of Knorr-Held 2000 with a
-stationary factor of time).
+Counts in 36 regions over 12 years: an effect of the region, and an interaction of region and year
+in which neighbours change alike (``besag * ar1``: type IV of Knorr-Held 2000, with a stationary
+factor for time).
 """
 
 # %%
@@ -49,9 +49,10 @@ fig, axes = plt.subplots(2, 4, figsize=(9, 4.6), layout="constrained")
 for k, year in enumerate((2011, 2014, 2017, 2020)):
     pictures = (fit.mean("risk").sel(year=year).values, np.exp(truth[:, year - 2011]))
     for ax, values in zip(axes[:, k], pictures, strict=True):
-        ax.imshow(values.reshape(side, side), vmin=0.4, vmax=2.2, cmap="RdBu_r")
+        image = ax.imshow(values.reshape(side, side), vmin=0.4, vmax=2.2, cmap="RdBu_r")
         ax.set(xticks=[], yticks=[])
     axes[0, k].set_title(year)
 axes[0, 0].set_ylabel("posterior")
 axes[1, 0].set_ylabel("truth")
+fig.colorbar(image, ax=axes, shrink=0.8, label="relative risk")
 plt.show()

@@ -2,8 +2,8 @@
 Sparse regression
 =================
 
-Sixty measurements of a hundred inputs, of which five matter. A Laplace potential on the weights,
-and its scale learned.
+Sixty measurements and a hundred inputs, of which five matter: a Laplace potential on the weights,
+whose scale is learned.
 """
 
 # %%

@@ -2,8 +2,8 @@
 Survival with frailty
 =====================
 
-Times to relapse of patients in 20 clinics, some still well when the study ended. A Weibull model
-with a treatment, an effect of age, and a frailty of each clinic.
+Times to relapse of patients in 20 clinics, some of them still well when the study ended. A Weibull
+model with effects of treatment and age, and a frailty of each clinic.
 """
 
 # %%
@@ -46,7 +46,7 @@ latent b_age     ~ normal(sd = 2)
 latent u[clinic] ~ normal(sd = s)
 let eta[patient] = level + b_treated * treated + b_age * age + u[where]
 observe months ~ weibull(log_scale = eta, shape = shape, event = relapse)
-report ratio = exp(b_treated) "times as long under treatment"
+report ratio = exp(b_treated) "ratio of times, treated to control"
 """)
 fit = lgm.fit(model, data)
 print(fit.summary())

@@ -2,7 +2,8 @@
 Correlated topics
 =================
 
-Words of 120 short texts, of three topics whose shares are correlated. Topics are learned by EM.
+Counts of words in 120 short texts, each a mixture of three topics with correlated shares. The
+topics are learned by EM.
 """
 
 # %%
@@ -39,7 +40,7 @@ fit = lgm.fit(model, data)
 print(fit.status.name, fit.method, fit.hyper)
 
 # %%
-# Topics come in any order.
+# The order of the topics is arbitrary; here they are matched with the true ones.
 learned = fit.mean("beta").values
 order = [int(np.argmax(learned @ topic)) for topic in topics]
 fig, axes = plt.subplots(2, 1, figsize=(7, 3), sharex=True, layout="constrained")

@@ -2,7 +2,7 @@
 Stochastic volatility
 =====================
 
-Daily returns whose variance wanders: the log variance is an autoregression of order 1.
+Daily returns whose log variance is an autoregression of order 1.
 """
 
 # %%
@@ -41,6 +41,6 @@ ax.plot(day, np.abs(data["r"]), ".", color="0.75", markersize=3, label="|return|
 ax.fill_between(day, low, high, color="C0", alpha=0.3, linewidth=0)
 ax.plot(day, middle, color="C0", label="volatility, 90 %")
 ax.plot(day, np.exp(0.5 * (h - 1.0)), "k--", linewidth=1, label="truth")
-ax.set(xlabel="day", ylim=(0, 3))
+ax.set(xlabel="day", ylabel="per cent", ylim=(0, 3))
 ax.legend(frameon=False, ncols=3)
 plt.show()

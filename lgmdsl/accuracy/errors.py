@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,6 +24,17 @@ class Errors:
     mean: Array
     sd: Array
     quantile: Array
+
+
+def scaled(times: float, errors: Errors) -> Errors:
+    """A multiple of all."""
+    return Errors(times * errors.mean, times * errors.sd, times * errors.quantile)
+
+
+def added(several: Sequence[Errors]) -> Errors:
+    """The sums."""
+    means, sds, quantiles = zip(*((e.mean, e.sd, e.quantile) for e in several), strict=True)
+    return Errors(np.sum(means, axis=0), np.sum(sds, axis=0), np.sum(quantiles, axis=0))
 
 
 def errors_against(reported: Moments, mean: Array, sd: Array, low: Array, high: Array) -> Errors:

@@ -23,6 +23,9 @@ USUAL = {
     "compare": "lgm compare model.lgm data.npz --plot compare.png",
     "summary": "lgm summary model.fit.nc",
     "predict": "lgm predict model.fit.nc new.npz -o predictions.csv",
+    "impute": "lgm impute model.lgm data.npz -o filled.npz",
+    "plot": "lgm plot model.fit.nc --out pictures",
+    "design": "lgm design model.lgm labelled.npz --candidates pool.npz",
     "simulate": "lgm simulate model.lgm --sizes obs=100,feat=3 -o data.npz",
     "calibrate": "lgm calibrate model.lgm --sizes obs=200,feat=3 --runs 200",
     "help": "lgm help E203",
@@ -36,6 +39,9 @@ def refused(error: LgmError, as_json: bool) -> None:
     else:
         diagnose(error.diagnostics, error.left_out)
 
+
+# The commands whose first argument is a model and whose second is data.
+MODEL_FIRST = ("check", "info", "explain", "fit", "compare", "impute", "design")
 
 # Click's messages about numbers, in plainer words.
 PLAIN = {
@@ -68,6 +74,8 @@ def usage(error: click.UsageError, arguments: Sequence[str], as_json: bool) -> N
             help = f"commands: {' '.join(commands)}"
     elif name in USUAL:
         help = f"{USUAL[name]}   (lgm {name} --help says more)"
+    if isinstance(error, click.MissingParameter):
+        message = message.rstrip(".") + _in_place_of_model(arguments)
     message = clean(message[:1].lower() + message[1:]).rstrip(".")
     if as_json:
         failure = {"severity": "error", "code": "usage", "message": message, "range": None}
@@ -75,6 +83,16 @@ def usage(error: click.UsageError, arguments: Sequence[str], as_json: bool) -> N
         return
     note(f"lgm {name}: {message}" if name else f"lgm: {message}")
     note(f"  = help: {help or 'lgm --help lists the commands'}")
+
+
+def _in_place_of_model(arguments: Sequence[str]) -> str:
+    """That the only file of a command that wants a model and data holds data or a result."""
+    from lgmdsl.language.load import HOLD_DATA
+
+    files = [word for word in arguments[1:] if not word.startswith("-")][:1]
+    wrong = [f for f in files if f.lower().endswith(HOLD_DATA)]
+    first = "MODEL" if wrong and arguments[0] in MODEL_FIRST else ""
+    return f", and `{wrong[0]}` is no {first} but data or a saved fit" if first else ""
 
 
 def system(error: OSError, as_json: bool) -> None:

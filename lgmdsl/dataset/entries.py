@@ -89,6 +89,11 @@ class Dataset:
         """What the source has, in its own order."""
         return tuple(self.entries)
 
+    @property
+    def tabular(self) -> bool:
+        """Whether it is one table, whose columns share their rows."""
+        return bool(self.entries) and all(entry.table for entry in self.entries.values())
+
     def suggestion(self, name: str) -> str | None:
         """The key that was most likely meant for a name that is not there."""
         wanted = self.key(name)

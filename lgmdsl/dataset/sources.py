@@ -16,7 +16,7 @@ from lgmdsl.dataset.frames import from_frame, from_series, index_labels, is_fram
 from lgmdsl.dataset.refusals import refused, refusing
 from lgmdsl.dataset.sparse_parts import assemble
 from lgmdsl.errors import DataError, listed
-from lgmdsl.files import irregular
+from lgmdsl.files import irregular, similar
 
 SUFFIXES = (".npz", ".csv", ".parquet", ".nc")
 
@@ -74,6 +74,8 @@ def _read_path(path: Path) -> Mapping[str, Entry]:
         if irregularity and irregularity != "a folder":
             help = f"write its content to a file that ends in {listed(SUFFIXES, 'or')}"
             raise refused(path.name, f"this is {irregularity}, not a data file", help=help)
+        if not path.exists():
+            raise refused(path.name, "there is no such file", help=similar(path, SUFFIXES))
         # Opened first, so that a missing file or a directory is named as such.
         with path.open("rb"):
             pass

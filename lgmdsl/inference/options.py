@@ -5,34 +5,43 @@ from __future__ import annotations
 import dataclasses
 import operator
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, SupportsIndex
 
 from lgmdsl.contract.backend import Backend
-from lgmdsl.errors import Diagnostic, MethodError, suggestion
-from lgmdsl.inference.registry import BackendClass
+from lgmdsl.errors import Diagnostic, MethodError, listed, suggestion
+from lgmdsl.inference.registry import BackendClass, backends
 
 # The types an option may have, and what is wanted of a value.
 WANTED = {bool: "true or false", int: "a whole number", float: "a number", str: "a word"}
 
 
-def configured(backend: BackendClass, options: Mapping[str, object]) -> Backend[Any]:
-    """The back end with these options; texts come from the command line.
+@dataclass(frozen=True)
+class OtherOptions:
+    """What a fit takes besides the options of its method, for messages: `names` of options by what
+    has them ("a fit", "--hyper em"), and `remedy` for names that stand for something else."""
+
+    names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    remedy: Callable[[str], str] = lambda _: ""
+
+
+NO_OTHERS = OtherOptions()
+
+
+def configured(
+    backend: BackendClass, options: Mapping[str, object], others: OtherOptions = NO_OTHERS
+) -> Backend[Any]:
+    """The back end with these options; texts come from the command line. `others` are those that
+    it is not asked for.
 
     Raises MethodError E104 for an option that it does not have, a value of another type, or one
     that the back end refuses.
     """
-    fields = {f.name: f for f in dataclasses.fields(backend)}  # type: ignore[arg-type]
+    fields = _fields(backend)
     method, values = backend.spec.name, {}
     for name, option in options.items():
         if name not in fields:
-            has = f"it has: {', '.join(fields)}" if fields else "it has no options"
-            raise MethodError(
-                Diagnostic(
-                    "E104",
-                    f"method `{method}` has no option `{name}`",
-                    help=suggestion(name, fields, has),
-                )
-            )
+            raise MethodError(_unknown(name, backend, others))
         default = fields[name].default
         kind = type(default)
         try:
@@ -53,6 +62,26 @@ def configured(backend: BackendClass, options: Mapping[str, object]) -> Backend[
         raise MethodError(
             Diagnostic("E104", f"method `{method}` refuses {listing}: {error}")
         ) from None
+
+
+def _fields(backend: BackendClass) -> dict[str, dataclasses.Field[Any]]:
+    return {f.name: f for f in dataclasses.fields(backend)}  # type: ignore[arg-type]
+
+
+def _unknown(name: str, backend: BackendClass, others: OtherOptions) -> Diagnostic:
+    """E104, with every option that the fit has."""
+    method = backend.spec.name
+    grouped = {f"method {method}": tuple(_fields(backend)), **others.names}
+    rows = [f"{of}: {', '.join(names)}" for of, names in grouped.items() if names]
+    elsewhere = [n for n, b in backends().items() if name in _fields(b)]
+    help = others.remedy(name) or (f"it is an option of {listed(elsewhere)}" if elsewhere else "")
+    known = [n for names in grouped.values() for n in names]
+    return Diagnostic(
+        "E104",
+        f"method `{method}` has no option `{name}`",
+        details=tuple(rows),
+        help=help or suggestion(name, known),
+    )
 
 
 def _value(value: object, kind: type) -> object:

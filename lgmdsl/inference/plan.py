@@ -21,7 +21,7 @@ from lgmdsl.contract.site import Property, Site
 from lgmdsl.engines.choose import AUTO as ANY_ENGINE
 from lgmdsl.engines.choose import Terms, required, stronger
 from lgmdsl.errors import Diagnostic, MethodError, Span, listed, suggestion
-from lgmdsl.inference.options import configured
+from lgmdsl.inference.options import NO_OTHERS, OtherOptions, configured
 from lgmdsl.inference.registry import BackendClass, backends
 from lgmdsl.inference.routes import Refusal, Route, answering, route
 
@@ -122,10 +122,12 @@ def plan(
     method: str = "auto",
     bound: str | None = None,
     options: Mapping[str, object] | None = None,
+    others: OtherOptions = NO_OTHERS,
 ) -> Plan:
     """Choose the back end and its routes.
 
-    `options` are fields of the back end, and `engine`: the name of the one to take.
+    `options` are fields of the back end, and `engine`: the name of the one to take; `others` are
+    those that the caller has taken out.
     Raises MethodError: E103 for an unknown method, bound or engine, E501, E502 or E504 where it
     cannot run the model (with the methods that can), E104 for an option that the back end does
     not have.
@@ -138,7 +140,7 @@ def plan(
         runs = (m for m in order if verdict(canonical.blocks, known[m], bound).runs)
         method = next(runs, order[0])
     if method not in known:
-        raise MethodError(_unknown(method, tuple(known)))
+        raise MethodError(_unknown(method, known, others.remedy(method)))
     judged = verdict(canonical.blocks, known[method], bound)
     if not judged.runs:
         able = [m for m, b in known.items() if verdict(canonical.blocks, b, bound).runs]
@@ -146,14 +148,19 @@ def plan(
         raise MethodError(tuple(_refused(method, b, r, able, needs) for b, r in judged.refusals))
     chosen = dict(options or {})
     terms = Terms.of(str(chosen.pop(ENGINE, ANY_ENGINE)))
-    return Plan(canonical, configured(known[method], chosen), judged.routes, terms)
+    return Plan(canonical, configured(known[method], chosen, others), judged.routes, terms)
 
 
-def _unknown(method: str, known: tuple[str, ...]) -> Diagnostic:
+def _unknown(method: str, known: Mapping[str, BackendClass], option: str) -> Diagnostic:
+    """E103; `option`: what the name stands for among the options of fits."""
+    aliases = ((name, b.spec.notes.alias(method)) for name, b in known.items())
+    elsewhere = [a.means(name) for name, a in aliases if a is not None]
+    listing = f"methods: auto, {', '.join(known)}"
+    said = "; ".join([*elsewhere, *([option] if option else [])])
     return Diagnostic(
         "E103",
         f"unknown method `{method}`",
-        help=suggestion(method, known, then=f"methods: auto, {', '.join(known)}"),
+        help=f"{said}; {listing}" if said else suggestion(method, known, then=listing),
     )
 
 

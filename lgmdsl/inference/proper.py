@@ -15,7 +15,6 @@ import numpy as np
 
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.expressions.coefficient import Theta
-from lgmdsl.canonical.lowering.bym2 import owner
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract import rows
 from lgmdsl.contract.engine import Conditioned, Rows
@@ -28,6 +27,7 @@ from lgmdsl.contract.structure import Shape
 from lgmdsl.engines.shared.prior import BlockPrior
 from lgmdsl.errors import Diagnostic, ModelError, NumericalError, listed
 from lgmdsl.inference.driver import Tolerances, run
+from lgmdsl.inference.improper import improper
 from lgmdsl.inference.plan import Plan, plan, verdict
 from lgmdsl.inference.registry import backends
 from lgmdsl.inference.rescaling import rescale
@@ -56,8 +56,8 @@ HELD = 20_000_000  # entries of a block's null space
 def check_determined(canonical: CanonicalModel, problem: Problem) -> None:
     """Raise ModelError E402 where data and priors leave a direction of the latents free, E403 where
     constraints exclude one another."""
-    improper = _improper(problem)
-    if not improper and problem.engine.linear.constraints is None:
+    loose = _improper(problem)
+    if not loose and problem.engine.linear.constraints is None:
         return
     outcome = _conditioned(problem, unit_weights(problem))
     rescaled = rescale(problem) if isinstance(outcome, Failed) else None
@@ -82,9 +82,9 @@ def check_determined(canonical: CanonicalModel, problem: Problem) -> None:
                 help="fewer points on that axis (neighbours under one label), or a larger sd",
             )
         )
-    if improper:
-        loose = [name for name in improper if name in outcome.latents] or list(improper)
-        raise ModelError(_free(canonical, loose[0], reason, outcome.latents))
+    if loose:
+        free = [name for name in loose if name in outcome.latents] or list(loose)
+        raise ModelError(improper(canonical, free[0], reason, outcome.latents))
 
 
 def _conditioned(problem: Problem, weight: Rows) -> Conditioned | Failed:
@@ -128,13 +128,13 @@ def check_bounded(canonical: CanonicalModel, problem: Problem, conditioned: Cond
             )
             if _least_fall(problem, conditioned, direction) < LEVEL:
                 reason = f"the likelihood does not fall as {label} goes to infinity"
-                raise ModelError(_free(canonical, part.name, reason))
+                raise ModelError(improper(canonical, part.name, reason))
     # A search that runs to infinity runs along its own mean: of many latents none need do alone.
     far = _freed(parts, linear, conditioned.latent_mean)
     if far.any() and _least_fall(problem, conditioned, far) < LEVEL:
         names = listed([f"`{p.name}`" for p in parts if far[p.where].any()])
         reason = f"the likelihood does not fall as {names} moves from its mean to infinity"
-        raise ModelError(_free(canonical, parts[0].name, reason))
+        raise ModelError(improper(canonical, parts[0].name, reason))
 
 
 def _freed(parts: list[BlockPrior], linear: LinearGaussian, z: Array) -> Array:
@@ -217,10 +217,10 @@ def hidden(canonical: CanonicalModel, problem: Problem, failed: Failed | None) -
 
 def _loose(linear: LinearGaussian) -> list[BlockPrior]:
     """The improper blocks, but for those whose directions are too many to be looked at."""
-    improper = [
+    blocks = [
         BlockPrior(b, linear.starts[b.name]) for b in linear.blocks if Shape.IMPROPER in b.shape
     ]
-    return [b for b in improper if b.flat or b.size * b.nullity <= HELD]
+    return [b for b in blocks if b.flat or b.size * b.nullity <= HELD]
 
 
 def _improper(problem: Problem) -> tuple[str, ...]:
@@ -256,27 +256,4 @@ def _contradiction(canonical: CanonicalModel, reason: str) -> Diagnostic:
         last.span,
         reason,
         help="leave one out, or correct its value; rw1, rw2, besag and bym2 sum to zero already",
-    )
-
-
-def _free(
-    canonical: CanonicalModel, name: str, reason: str, latents: tuple[str, ...] = ()
-) -> Diagnostic:
-    """E402 for the block `name`; `latents`: those of the direction that nothing determines."""
-    symbols = canonical.grounded.model.symbols
-    remedy = f"give `{name}` a proper prior, e.g. normal(sd = 10)"
-    for latent in canonical.latents:
-        untied = any(f.arguments.get("sum_to_zero") is False for f in latent.factors)
-        if untied and latent.name in latents:
-            written = "`sum_to_zero = false`" + (
-                f" of `{latent.name}`" if latent.name != name else ""
-            )
-            remedy = f"remove {written}, or {remedy}"
-            break
-    return Diagnostic(
-        "E402",
-        f"the posterior is improper: nothing fixes `{name}`",
-        symbols[owner(name)].statement.span,
-        reason,
-        help=remedy,
     )

@@ -7,13 +7,17 @@ from collections.abc import Iterator
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 
-from lgmdsl.errors import DataError, Diagnostic, ModelError, meant, nearest
-from lgmdsl.files import irregular
+from lgmdsl.errors import DataError, Diagnostic, ModelError
+from lgmdsl.files import irregular, similar
 from lgmdsl.language.builder import Model
 from lgmdsl.language.limits import MAX_CHARACTERS
 from lgmdsl.language.parse.parse import Parsed, parse_all
 from lgmdsl.language.tree import ast
 from lgmdsl.language.tree.statements import declared_name
+
+# Endings of files of data and results; what is in them is not asked here.
+HOLD_DATA = (".csv", ".tsv", ".npz", ".nc", ".parquet")
+_A_MODEL = "the model is the .lgm file, and comes before the data"
 
 
 def loads(text: str, name: str = "<text>") -> Model:
@@ -40,8 +44,12 @@ def load(path: str | os.PathLike[str]) -> Model:
 
     Raises DataError (E306) for a file that cannot be read, and ModelError as `loads` does.
     """
-    shown = os.fspath(path)
-    return loads(read_text(path), str(shown))
+    text = read_text(path)
+    if Path(path).suffix.lower() in HOLD_DATA and not text.lstrip("\ufeff \t\r\n").startswith(
+        "lgm"
+    ):
+        raise _refused(Path(path), "it holds data, by its name", _A_MODEL)
+    return loads(text, str(os.fspath(path)))
 
 
 def read_text(path: str | os.PathLike[str]) -> str:
@@ -62,7 +70,10 @@ def read_text(path: str | os.PathLike[str]) -> str:
         with place.open("rb") as file:
             content = file.read(4 * MAX_CHARACTERS + 1)
     except FileNotFoundError as error:
-        raise _refused(place, "there is no such file", _similar(place)) from error
+        if "~" in place.name:
+            help = "a model is a file of statements, not a formula: `lgm help formula`"
+            raise _refused(place, "it is no file", help) from error
+        raise _refused(place, "there is no such file", similar(place, (".lgm",))) from error
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise _refused(place, reason[:1].lower() + reason[1:]) from error
@@ -70,7 +81,7 @@ def read_text(path: str | os.PathLike[str]) -> str:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
         if content[:2] in (b"PK", b"\x89H", b"\x93N"):
-            help = "this looks like a data file; the model is the .lgm file"
+            help = f"this looks like a data file; {_A_MODEL}"
         else:
             help = "save it as UTF-8"
         line = content.count(b"\n", 0, error.start) + 1
@@ -79,19 +90,6 @@ def read_text(path: str | os.PathLike[str]) -> str:
 
 def _refused(path: Path, reason: str, help: str = "") -> DataError:
     return DataError(Diagnostic("E306", f"cannot read `{path}`: {reason}", help=help))
-
-
-def _similar(path: Path) -> str:
-    """A file in the same folder that was probably meant."""
-
-    try:
-        names = sorted(p.name for p in path.parent.iterdir() if p.suffix == ".lgm")
-    except OSError:
-        return f"the folder `{path.parent}` cannot be listed"
-    close = nearest(path.name, names)
-    if close:
-        return meant(path.with_name(close))
-    return f"`{path.parent}` holds: {', '.join(names[:8])}" if names else "check the path"
 
 
 def _semantic_errors(parsed: Parsed) -> tuple[Diagnostic, ...]:

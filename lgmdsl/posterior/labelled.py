@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lgmdsl.arrays import AnyArray
+from lgmdsl.canonical.grounding.labels import reported
 from lgmdsl.canonical.layout import Layout
 from lgmdsl.canonical.lowering.lower import distinct
 
@@ -34,7 +35,7 @@ def labelled(
 
     added = free_name(first or last, layout.labels) if first or last else ""
     axes = distinct(dims)
-    coords = {d: np.array(x) for d, x in layout.coords(dims).items()}
+    coords = {d: np.array(reported(x)) for d, x in layout.coords(dims).items()}
     if labels is not None:
         coords[added] = labels
     if added:

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from lgmdsl.vocabulary.examples import NOISE, SD, model, regression
-from lgmdsl.vocabulary.signature import Over, Parameter, Signature
+from lgmdsl.vocabulary.signature import Alias, Over, Parameter, Signature, also
 
 # Data of a narrower type may be observed where a wider one is expected.
 REAL = ("real", "positive", "unit", "integer", "count")
@@ -53,6 +53,7 @@ def _family(
     scale: str = "",
     example: str = "",
     see_also: tuple[str, ...] = (),
+    also_called: tuple[Alias, ...] = (),
     source: str = "",
     other: Signature | None = None,
     ordered: bool = False,
@@ -70,6 +71,7 @@ def _family(
         scale=scale,
         example=example,
         see_also=see_also,
+        also_called=also_called,
         source=source,
     )
 
@@ -89,6 +91,11 @@ FAMILIES: tuple[Signature, ...] = (
         scale="sd is the standard deviation of y given the latents (R-INLA's precision is "
               "1 / sd^2); with log_var it is exp(s / 2)" + _CENSORED,
         example=regression("normal(mean = eta, sd = noise)", NOISE),
+        also_called=(
+            *also("R-INLA, R", "gaussian"), *also("mgcv", "gaulss", "normal(mean, log_var)"),
+            *also("R-INLA", "stochvol", "normal(log_var)"), *also("BUGS, JAGS", "dnorm"),
+            *also("R", "gauss"),
+        ),
         see_also=("student_t", "lognormal", "pc_sd"), source=f"{_GLM}, chapter 3",
         other=_family(
             "normal", REAL,
@@ -108,6 +115,10 @@ FAMILIES: tuple[Signature, ...] = (
               "that sd, brms and Stan of scale",
         example=regression("student_t(mean = eta, scale = s, df = d)", SD,
                            "hyper d : positive ~ pc_df(u = 5, alpha = 0.3)"),
+        also_called=(
+            *also("R-INLA", "T"), *also("brms", "student"), *also("glmmTMB", "t_family"),
+            *also("mgcv", "scat"), *also("PyMC", "StudentT"), *also("BUGS, JAGS", "dt"),
+        ),
         see_also=("normal", "laplace", "pc_df"), source="Lange, Little and Taylor 1989",
     ),
     _family(
@@ -118,6 +129,7 @@ FAMILIES: tuple[Signature, ...] = (
         formulas={"mean": "y with density exp(-|y - s| / scale) / (2 scale)"},
         scale="scale is the mean absolute deviation; the sd of y is sqrt(2) scale",
         example=regression("laplace(mean = eta, scale = s)", SD),
+        also_called=(*also("Stan", "double_exponential"), *also("BUGS, JAGS", "ddexp")),
         see_also=("student_t", "normal"), source="Koenker and Bassett 1978",
     ),
     _family(
@@ -127,6 +139,7 @@ FAMILIES: tuple[Signature, ...] = (
         formulas={"mean": "positive, log y ~ N(s, sd^2)"},
         scale="sd is that of log y; the median of y is exp(s), its mean exp(s + sd^2 / 2)",
         example=regression("lognormal(mean = eta, sd = s)", SD, y="positive"),
+        also_called=(*also("R-INLA", "lognormalsurv"), *also("BUGS, JAGS", "dlnorm")),
         see_also=("gamma", "weibull", "normal"), source="Crow and Shimizu 1988",
     ),
     _family(
@@ -138,6 +151,7 @@ FAMILIES: tuple[Signature, ...] = (
         scale="the coefficient of variation is 1 / sqrt(shape); the rate is shape / mean; the "
               "dispersion of R's Gamma is 1 / shape, R-INLA's precision parameter is shape",
         example=regression("gamma(log_mean = eta, shape = k)", _SHAPE, y="positive"),
+        also_called=(*also("R-INLA", "gammasurv"), *also("BUGS, JAGS", "dgamma")),
         see_also=("lognormal", "weibull", "exponential"), source=f"{_GLM}, chapter 8",
     ),
     _family(
@@ -153,6 +167,10 @@ FAMILIES: tuple[Signature, ...] = (
         scale="y ~ Beta(concentration mean, concentration (1 - mean)); concentration is the phi "
               "of betareg and of R-INLA's beta",
         example=regression("beta(logit_mean = eta, concentration = k)", _SHAPE, y="unit"),
+        also_called=(
+            *also("mgcv", "betar"), *also("glmmTMB", "beta_family"),
+            *also("BUGS, JAGS", "dbeta"), *also("Stan", "beta_proportion"),
+        ),
         see_also=("binomial", "gamma"), source="Ferrari and Cribari-Neto 2004",
     ),
     _family(
@@ -163,6 +181,7 @@ FAMILIES: tuple[Signature, ...] = (
         scale="the hazard is exp(s) a unit of y; the sd of y equals its mean, exp(-s)",
         example=regression("exponential(log_rate = eta, event = died)", "data died[obs] : binary",
                            y="positive"),
+        also_called=(*also("R-INLA", "exponentialsurv"), *also("BUGS, JAGS", "dexp")),
         see_also=("weibull", "gamma", "poisson"), source="Kalbfleisch and Prentice 2002, chapter 2",
     ),
     _family(
@@ -176,6 +195,10 @@ FAMILIES: tuple[Signature, ...] = (
               "whose scale is 1 / shape; log hazard ratios are -shape times its coefficients",
         example=regression("weibull(log_scale = eta, shape = k, event = died)",
                            "data died[obs] : binary", _SHAPE, y="positive"),
+        also_called=(
+            *also("R-INLA", "weibullsurv"), *also("survival", "survreg"),
+            *also("BUGS, JAGS", "dweib"),
+        ),
         see_also=("exponential", "lognormal", "gamma"),
         source="Kalbfleisch and Prentice 2002, chapter 2",
     ),
@@ -191,6 +214,10 @@ FAMILIES: tuple[Signature, ...] = (
         scale="no scale of its own: a step of 1 in s is a log odds ratio of 1 (logit), 1 sd of a "
               "normal threshold (probit) or a log hazard ratio of 1 (cloglog)",
         example=regression("bernoulli(logit = eta)", y="binary"),
+        also_called=(
+            *also("Stan", "bernoulli_logit"),
+            *also("scikit-learn", "LogisticRegression logistic"), *also("BUGS, JAGS", "dbern"),
+        ),
         see_also=("binomial", "categorical", "ordinal"), source=f"{_GLM}, chapter 4",
     ),
     _family(
@@ -206,6 +233,9 @@ FAMILIES: tuple[Signature, ...] = (
         scale="no scale of its own: the variance is n p (1 - p); a normal latent for each row "
               "takes more",
         example=regression("binomial(n = n, logit = eta)", "data n[obs] : count", y="count"),
+        also_called=(
+            *also("Stan", "binomial_logit"), *also("BUGS, JAGS", "dbin"), *also("R", "binom"),
+        ),
         see_also=("bernoulli", "multinomial", "beta"), source=f"{_GLM}, chapter 4",
     ),
     _family(
@@ -217,6 +247,9 @@ FAMILIES: tuple[Signature, ...] = (
         scale="the variance is the mean; exposure is R's offset log(exposure), R-INLA's E",
         example=regression("poisson(log_rate = eta, exposure = time)",
                            "data time[obs] : positive", y="count"),
+        also_called=(
+            *also("Stan", "poisson_log"), *also("BUGS, JAGS", "dpois"), *also("R", "pois"),
+        ),
         see_also=("negbinomial", "binomial", "exponential"), source=f"{_GLM}, chapter 6",
     ),
     _family(
@@ -227,6 +260,12 @@ FAMILIES: tuple[Signature, ...] = (
         scale="size is the shape of the gamma that multiplies a Poisson mean (of sd "
               "1 / sqrt(size)): R's size, MASS's theta, Stan's phi; infinite size is Poisson",
         example=regression("negbinomial(log_mean = eta, size = k)", _SHAPE, y="count"),
+        also_called=(
+            *also("R-INLA, R", "nbinom"), *also("glmmTMB", "nbinom2"),
+            *also("mgcv", "nb negbin"),
+            *also("Stan", "neg_binomial neg_binomial_2 neg_binomial_2_log"),
+            *also("PyMC", "NegativeBinomial"), *also("BUGS, JAGS", "dnegbin"),
+        ),
         see_also=("poisson", "gamma"), source="Lawless 1987",
     ),
     _family(
@@ -264,6 +303,14 @@ FAMILIES: tuple[Signature, ...] = (
             "hyper c[cut] : ordered ~ normal(sd = 3)", "latent b ~ normal(sd = 2)",
             "let eta[obs] = b * x", "observe y ~ ordinal(logit = eta, cuts = c)",
         ),
+        also_called=(
+            *also("Stan, PyMC", "ordered_logistic", "ordinal(logit, cuts)"),
+            *also("Stan", "ordered_probit", "ordinal(probit, cuts)"), *also("R-INLA", "pom"),
+            *also("brms", "cumulative"),
+            *also("brms", "sratio", 'ordinal(logit, cuts, model = "continuation")'),
+            *also("brms", "acat", 'ordinal(logit, cuts, model = "adjacent")'),
+            *also("mgcv", "ocat"), *also("MASS, ordinal", "polr clm"),
+        ),
         see_also=("categorical", "bernoulli", "head", "ordered"),
         source="McCullagh 1980; Anderson 1984 (stereotype); Agresti 2010, section 4.1 (adjacent)",
     ),
@@ -289,6 +336,10 @@ FAMILIES: tuple[Signature, ...] = (
             "latent a[rest] ~ normal(sd = 3)", "latent b[rest] ~ normal(sd = 2)",
             "let eta[obs, rest] = a + b * x", "observe y ~ categorical(softmax = eta)",
         ),
+        also_called=(
+            *also("Stan", "categorical_logit", "categorical(softmax)"),
+            *also("nnet, mgcv", "multinom", "categorical(softmax)"), *also("BUGS, JAGS", "dcat"),
+        ),
         see_also=("multinomial", "ordinal", "bernoulli", "constrain"),
         source="McFadden 1974 (softmax); Khan et al. 2012 (stick); Girolami and Rogers 2006 "
                "(probit)",
@@ -308,6 +359,7 @@ FAMILIES: tuple[Signature, ...] = (
             "let eta[obs, class] = a + b * x", "observe y ~ multinomial(n = n, softmax = eta)",
             'constrain a["a"] = 0', 'constrain b["a"] = 0',
         ),
+        also_called=(*also("Stan", "multinomial_logit"), *also("BUGS, JAGS", "dmulti")),
         see_also=("categorical", "binomial", "poisson"), source=f"{_GLM}, chapter 5",
     ),
     _family(

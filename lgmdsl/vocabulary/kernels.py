@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lgmdsl.vocabulary.examples import process
-from lgmdsl.vocabulary.signature import Parameter, Signature
+from lgmdsl.vocabulary.signature import Alias, Parameter, Signature, also
 
 _SD = Parameter("sd", "positive", over="none", meaning="marginal standard deviation")
 _LENGTH = Parameter(
@@ -25,6 +25,7 @@ def _kernel(
     formula: str,
     example: str,
     see_also: tuple[str, ...],
+    also_called: tuple[Alias, ...] = (),
     source: str,
     scale: str = _VARIANCE,
     support: str = _INPUTS,
@@ -40,6 +41,7 @@ def _kernel(
         support=support,
         example=example,
         see_also=("gp", *see_also),
+        also_called=also_called,
         source=source,
     )
 
@@ -52,6 +54,11 @@ KERNELS: tuple[Signature, ...] = (
         scale=_VARIANCE + "; the correlation at one length is 0.61",
         example=process(
             "se(sd = s, length = l)", "hyper l : positive ~ inv_gamma(shape = 3, scale = 3)"
+        ),
+        also_called=(
+            *also("PyMC", "ExpQuad"), *also("GPflow", "SquaredExponential"),
+            *also("scikit-learn", "RBF"), *also("Stan", "gp_exp_quad_cov"),
+            *also("GPflow", "sqexp"),
         ),
         see_also=("matern", "rq"), source=f"{_BOOK}, eq. 4.9",
     ),
@@ -67,6 +74,11 @@ KERNELS: tuple[Signature, ...] = (
             "matern(sd = s, length = l, smoothness = 1.5)",
             "hyper l : positive ~ inv_gamma(shape = 3, scale = 3)",
         ),
+        also_called=(
+            *also("PyMC, GPflow", "Matern52", "matern(smoothness = 2.5)"),
+            *also("PyMC, GPflow", "Matern32", "matern(smoothness = 1.5)"),
+            *also("PyMC, GPflow", "Matern12 Exponential", "matern(smoothness = 0.5)"),
+        ),
         see_also=("se", "ou", "spde"), source=f"{_BOOK}, eq. 4.14 to 4.17",
     ),
     _kernel(
@@ -76,6 +88,7 @@ KERNELS: tuple[Signature, ...] = (
         formula=f"sd^2 (1 + r^2 / (2 alpha))^-alpha, {_DISTANCE}",
         scale=_VARIANCE + "; towards se as alpha grows",
         example=process("rq(sd = s, length = 1, alpha = 2)"),
+        also_called=(*also("PyMC", "RatQuad"), *also("GPflow", "RationalQuadratic")),
         see_also=("se", "matern"), source=f"{_BOOK}, eq. 4.19",
     ),
     _kernel(
@@ -85,6 +98,7 @@ KERNELS: tuple[Signature, ...] = (
         formula="sd^2 exp(-2 sum_d sin^2(pi (x_d - x'_d) / period) / length_d^2)",
         scale=_VARIANCE + "; length has no unit: about 1 is one wave a period, less is rougher",
         example=process("periodic(sd = s, length = 1, period = 1) * se(length = 4)"),
+        also_called=also("scikit-learn", "ExpSineSquared"),
         see_also=("seasonal", "se"), source=f"{_BOOK}, eq. 4.31",
     ),
     _kernel(
@@ -94,6 +108,7 @@ KERNELS: tuple[Signature, ...] = (
         scale="sd is the standard deviation of each slope, for a step of one unit: "
               "k(x, x) = sd^2 sum_d x_d^2",
         example=process("linear(sd = s) + se(sd = 0.5, length = 1)"),
+        also_called=also("scikit-learn", "DotProduct"),
         see_also=("se", "normal"), source=f"{_BOOK}, section 4.2.2",
     ),
     _kernel(
@@ -102,6 +117,7 @@ KERNELS: tuple[Signature, ...] = (
         formula="sd^2 for an observation with itself, 0 for two, also at equal inputs",
         scale="sd is the standard deviation of the noise",
         example=process("se(sd = s, length = 1) + white(sd = 0.1)"),
+        also_called=(*also("scikit-learn", "WhiteKernel"), *also("PyMC", "WhiteNoise")),
         see_also=("normal", "se"), source=f"{_BOOK}, eq. 2.20",
         support="any inputs, which it does not look at",
     ),

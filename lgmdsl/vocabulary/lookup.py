@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import get_args
+from typing import NamedTuple, get_args
 
 from lgmdsl.errors import Diagnostic, ModelError
 from lgmdsl.vocabulary import plugins
@@ -12,7 +12,7 @@ from lgmdsl.vocabulary.kernels import KERNELS
 from lgmdsl.vocabulary.operators import FUNCTIONS, OPERATORS
 from lgmdsl.vocabulary.potentials import POTENTIALS
 from lgmdsl.vocabulary.priors import PRIORS
-from lgmdsl.vocabulary.signature import Category, Signature
+from lgmdsl.vocabulary.signature import Alias, Category, Signature
 from lgmdsl.vocabulary.structures import STRUCTURES
 from lgmdsl.vocabulary.types import DATA_TYPES as DATA_TYPES
 from lgmdsl.vocabulary.types import HYPER_TYPES as HYPER_TYPES
@@ -31,6 +31,17 @@ IN_WORDS: dict[Category, str] = {
 CALLED: tuple[Category, ...] = ("kernel", "operator", "function")
 DISTRIBUTED: tuple[Category, ...] = ("structure", "family", "potential", "prior")
 EXTENSIBLE: tuple[Category, ...] = (*DISTRIBUTED, "kernel")  # to which plug-ins add names
+
+
+class Translation(NamedTuple):
+    """A word, and what other software calls it."""
+
+    signature: Signature
+    alias: Alias
+
+    def __str__(self) -> str:
+        """A sentence."""
+        return self.alias.means(self.signature.name)
 
 
 def _table(groups: Iterable[tuple[Signature, ...]]) -> dict[Category, dict[str, Signature]]:
@@ -85,6 +96,13 @@ def categories(name: str) -> tuple[Category, ...]:
         plugins.load()
         matches = tuple(c for c in CATEGORIES if name in _TABLE[c])
     return matches
+
+
+def translations(name: str, category: Category | None = None) -> tuple[Translation, ...]:
+    """What a name of other software is here, in one category or in all."""
+    within = CATEGORIES if category is None else (category,)
+    known = (s for c in within for s in signatures(c))
+    return tuple(Translation(s, a) for s in known if (a := s.alias(name)) is not None)
 
 
 def elsewhere(category: Category, name: str) -> Category | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lgmdsl.vocabulary.examples import SD, model, regression, smooth
-from lgmdsl.vocabulary.signature import Parameter, Signature, Trait
+from lgmdsl.vocabulary.signature import Alias, Parameter, Signature, Trait, also
 
 _EXPR = Parameter("expr", "any", meaning="an expression, with its unit")
 _INDEX = Parameter("index", "index", meaning="the index that it runs along")
@@ -27,6 +27,7 @@ def _operator(
     formula: str,
     example: str,
     see_also: tuple[str, ...],
+    also_called: tuple[Alias, ...] = (),
     support: str = _ANY_AFFINE,
     positional: int = 2,
     ordered: bool = False,
@@ -43,6 +44,7 @@ def _operator(
         support=support,
         example=example,
         see_also=see_also,
+        also_called=also_called,
         source=source,
         without=("scale",) if source else _ELEMENTARY,
     )
@@ -161,6 +163,7 @@ def _function(
     support: str,
     example: str,
     see_also: tuple[str, ...],
+    also_called: tuple[Alias, ...] = (),
     traits: Trait = Trait.NONE,
 ) -> Signature:
     return Signature(
@@ -174,6 +177,7 @@ def _function(
         support=support,
         example=example,
         see_also=see_also,
+        also_called=also_called,
         without=_ELEMENTARY,
     )
 
@@ -212,6 +216,10 @@ FUNCTIONS: tuple[Signature, ...] = (
         summary="inverse logit: the probability of log odds; in reports",
         formula="1 / (1 + exp(-x))", support="any number, in a report",
         example=_BINARY + "report p[obs] = invlogit(eta)\n",
+        also_called=(
+            *also("Stan", "inv_logit"), *also("SciPy", "expit"), *also("R", "plogis ilogit"),
+            *also("PyMC", "sigmoid"),
+        ),
         see_also=("normal_cdf", "softmax", "bernoulli", "report"), traits=Trait.REPORT_ONLY,
     ),
     _function(
@@ -221,6 +229,7 @@ FUNCTIONS: tuple[Signature, ...] = (
         formula="Phi(x)", support="any number, in a report",
         example=regression("bernoulli(probit = eta)", y="binary")
                 + "report p[obs] = normal_cdf(eta)\n",
+        also_called=(*also("Stan", "Phi"), *also("R", "pnorm")),
         see_also=("invlogit", "bernoulli", "report"), traits=Trait.REPORT_ONLY,
     ),
     _function(

@@ -38,6 +38,8 @@ FIELDS: dict[str, tuple[str, ...]] = {
     "status": _OF_PARTS,
     "guarantee": _OF_PARTS,
     "topic": ("summary", "text", "example", "see_also"),
+    "concept": ("summary", "text", "example", "see_also"),
+    "argument": ("summary", "arguments", "example", "see_also"),
 }
 
 # The words of each category as the kinds of pages call them.
@@ -84,7 +86,8 @@ class Page:
     sites), `formulas` pairs of a form ("" where there is one) and its formula, `methods` pairs of a
     form and the methods that take it (of a method: how it answers sites, and which; of a guarantee:
     what gives it), `ways` the treatments of hyperparameters that do, `text` the prose of a topic.
-    `without`: the fields of its kind that do not apply.
+    `also_called` has its names in other software. `without`: the fields of its kind that do not
+    apply.
     """
 
     kind: str
@@ -104,6 +107,7 @@ class Page:
     example: str = ""
     see_also: tuple[str, ...] = ()
     source: str = ""
+    also_called: tuple[str, ...] = ()
     without: tuple[str, ...] = field(default=())
 
     @classmethod
@@ -118,6 +122,7 @@ class Page:
             advice=notes.advice,
             example=notes.example,
             see_also=notes.see_also,
+            also_called=tuple(f"{a.name} ({a.of})" for a in notes.also_called),
             without=notes.without,
             **more,
         )
@@ -155,7 +160,11 @@ class Page:
             parts.append("\n".join(lines))
         if self.example:
             parts.append("example\n" + textwrap.indent(self.example.rstrip("\n"), "    "))
-        last = (("see also", ", ".join(self.see_also)), ("source", self.source))
+        last = (
+            ("also called", ", ".join(self.also_called)),
+            ("see also", ", ".join(self.see_also)),
+            ("source", self.source),
+        )
         lines = [_filled(f"{word}: {text}", "", "    ") for word, text in last if text]
         if lines:
             parts.append("\n".join(lines))
@@ -196,6 +205,7 @@ def page_of(signature: Signature) -> Page:
         example=signature.example,
         see_also=signature.see_also,
         source=signature.source,
+        also_called=tuple(f"{a.name} ({a.of})" for a in signature.also_called),
         without=signature.without,
     )
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from lgmdsl.vocabulary.examples import SD, sparse
-from lgmdsl.vocabulary.signature import Parameter, Signature
+from lgmdsl.vocabulary.signature import Alias, Parameter, Signature, also
 
 _GROUP = Parameter(
     "group",
     "group",
     required=False,
-    meaning="an index along which the norm is taken; no method takes it yet (E501)",
+    meaning="a map or an index of groups, whose norm the potential is of; no method takes it yet",
+    instead="leave it out, which shrinks each entry by itself, or learn an sd for each group: "
+    "hyper s[group] : positive ~ pc_sd(u = 1, alpha = 0.05), latent w[feat] ~ normal(sd = s[of]), "
+    "data of[feat] : group",
 )
 _SCALE = Parameter("scale", "positive", meaning="in the unit of the expression")
 
@@ -21,6 +24,7 @@ def _potential(
     formula: str,
     scale: str,
     see_also: tuple[str, ...],
+    also_called: tuple[Alias, ...] = (),
     source: str = "",
     example: str = "",
 ) -> Signature:
@@ -34,6 +38,7 @@ def _potential(
         support="s, any affine expression of the latents, any number",
         example=example or sparse(f"{name}(scale = s)", SD),
         see_also=("potential", *see_also),
+        also_called=also_called,
         source=source,
         without=() if source else ("source",),
     )
@@ -48,6 +53,7 @@ POTENTIALS: tuple[Signature, ...] = (
         scale="sd is the standard deviation of the expression; the penalty s^2 / (2 sd^2) is that "
               "of ridge regression with lambda = 1 / (2 sd^2)",
         example=sparse("normal(sd = s)", SD),
+        also_called=also("scikit-learn", "Ridge"),
         see_also=("laplace", "flat"), source="Hoerl and Kennard 1970",
     ),
     _potential(
@@ -55,6 +61,7 @@ POTENTIALS: tuple[Signature, ...] = (
         summary="absolute loss: sparse expressions, the lasso and total variation",
         formula="exp(-|s| / scale) / (2 scale)",
         scale="scale is the mean of |s|; the sd is sqrt(2) scale; the lasso's lambda is 1 / scale",
+        also_called=also("scikit-learn", "Lasso l1"),
         see_also=("exp_power", "student_t", "diff"),
         source="Tibshirani 1996; Park and Casella 2008",
     ),
@@ -67,6 +74,7 @@ POTENTIALS: tuple[Signature, ...] = (
         scale="the sd is scale sqrt(df / (df - 2)) where df > 2; precisions ~ gamma(a, rate = b) "
               "of each entry integrate to df = 2 a, scale = sqrt(b / a)",
         example=sparse("student_t(scale = s, df = 3)", SD),
+        also_called=also("scikit-learn", "ARDRegression ard"),
         see_also=("laplace", "exp_power"), source="Tipping 2001",
     ),
     _potential(

@@ -1,9 +1,11 @@
 """Hyperpriors, on natural scales; `observed` holds the hyper types each one is for."""
 
+# Long because each prior is declared with all that its page says.
+
 from __future__ import annotations
 
 from lgmdsl.vocabulary.examples import SD, grouped, model, regression, slopes, smooth
-from lgmdsl.vocabulary.signature import Parameter, Signature
+from lgmdsl.vocabulary.signature import Alias, Parameter, Signature, also
 
 _ALPHA = Parameter("alpha", "unit", over="none", meaning="the probability beyond `u`")
 _U = Parameter("u", "positive", over="none", meaning="a value in the unit of the hyper")
@@ -23,6 +25,7 @@ def _prior(
     scale: str,
     example: str,
     see_also: tuple[str, ...],
+    also_called: tuple[Alias, ...] = (),
     support: str = "x > 0",
     source: str = "",
 ) -> Signature:
@@ -37,6 +40,7 @@ def _prior(
         support=support,
         example=example,
         see_also=see_also,
+        also_called=also_called,
         source=source,
         without=() if source else ("source",),
     )
@@ -60,6 +64,7 @@ PRIORS: tuple[Signature, ...] = (
         scale="u is a large value of the sd, in its unit; the median is u log(2) / -log(alpha), "
               "0.15 u at alpha = 0.01; R-INLA's pc.prec with the same u and alpha",
         example=_of_sd("pc_sd(u = 1, alpha = 0.01)"),
+        also_called=also("R-INLA", "pc.prec"),
         see_also=("exponential", "half_normal", "half_cauchy", "lkj_cov"),
         source=f"{_SIMPSON}, section 3.3",
     ),
@@ -104,6 +109,7 @@ PRIORS: tuple[Signature, ...] = (
             "bym2(graph = edges, sd = s, mix = m)", "data edges[region, region] : graph", SD,
             "hyper m : unit ~ pc_mix(graph = edges, u = 0.5, alpha = 0.67)", axis="region",
         ),
+        also_called=also("R-INLA", "pc", note="for the mix of bym2 (phi)"),
         see_also=("bym2", "beta"), source="Riebler et al. 2016, section 3.2",
     ),
     _prior(
@@ -120,6 +126,7 @@ PRIORS: tuple[Signature, ...] = (
             "latent f[node] ~ spde(mass = C, stiffness = G, sd = s, range = r)",
             "observe y ~ normal(mean = A @ f, sd = 0.5)",
         ),
+        also_called=also("R-INLA", "prior.range"),
         see_also=("spde", "matern", "inv_gamma"), source="Fuglstad et al. 2019, theorem 2.6",
     ),
     _prior(
@@ -132,6 +139,7 @@ PRIORS: tuple[Signature, ...] = (
         support="df > 2",
         example=regression("student_t(mean = eta, scale = s, df = d)", SD,
                            "hyper d : positive ~ pc_df(u = 5, alpha = 0.3)"),
+        also_called=also("R-INLA", "pc.dof"),
         see_also=("student_t", "gamma"), source=f"{_SIMPSON}, section 3.5",
     ),
     _prior(
@@ -141,6 +149,7 @@ PRIORS: tuple[Signature, ...] = (
         scale="the mean is 1 / rate, the median 0.69 / rate; pc_sd(u, alpha) is "
               "exponential(rate = -log(alpha) / u)",
         example=_of_sd("exponential(rate = 1)"),
+        also_called=also("BUGS, JAGS", "dexp"),
         see_also=("pc_sd", "gamma", "half_normal"), source=f"{_UNIVARIATE}, chapter 19",
     ),
     _prior(
@@ -150,6 +159,7 @@ PRIORS: tuple[Signature, ...] = (
         formula="sqrt(2 / pi) / sd exp(-x^2 / (2 sd^2))",
         scale="sd is that of the whole normal; the median is 0.67 sd, P(x > 1.96 sd) = 0.05",
         example=_of_sd("half_normal(sd = 1)"),
+        also_called=(*also("R-INLA", "logtnormal"), *also("PyMC", "HalfNormal")),
         see_also=("pc_sd", "half_cauchy", "exponential"), source=f"{_UNIVARIATE}, chapter 13",
     ),
     _prior(
@@ -158,6 +168,11 @@ PRIORS: tuple[Signature, ...] = (
         formula="2 / (pi scale (1 + (x / scale)^2))",
         scale="scale is the median; P(x > 12.7 scale) = 0.05; it has no mean",
         example=_of_sd("half_cauchy(scale = 1)"),
+        also_called=(
+            *also("PyMC", "HalfCauchy"),
+            *also("brms, Stan", "student_t cauchy", note="or pc_sd"),
+            *also("other software", "half_t", note="or pc_sd"),
+        ),
         see_also=("half_normal", "pc_sd"), source="Gelman 2006; Polson and Scott 2012",
     ),
     _prior(
@@ -173,6 +188,7 @@ PRIORS: tuple[Signature, ...] = (
             "hyper c[cut] : ordered ~ normal(sd = 3)", "latent b ~ normal(sd = 2)",
             "observe y ~ ordinal(logit = b * x, cuts = c)",
         ),
+        also_called=(*also("R-INLA", "gaussian"), *also("BUGS, JAGS", "dnorm")),
         see_also=("flat", "uniform", "lognormal"), source=f"{_UNIVARIATE}, chapter 13",
     ),
     _prior(
@@ -181,6 +197,7 @@ PRIORS: tuple[Signature, ...] = (
         formula="exp(-(log x - mean)^2 / (2 sd^2)) / (sqrt(2 pi) sd x)",
         scale="mean and sd are those of log x; the median is exp(mean)",
         example=_of_sd("lognormal(mean = -1, sd = 1)"),
+        also_called=also("BUGS, JAGS", "dlnorm"),
         see_also=("gamma", "inv_gamma"), source=f"{_UNIVARIATE}, chapter 14",
     ),
     _prior(
@@ -191,6 +208,7 @@ PRIORS: tuple[Signature, ...] = (
               "precision is inv_gamma(shape, scale = rate) of the variance",
         example=grouped("hyper precision : positive ~ gamma(shape = 2, rate = 0.5)",
                         sd="1 / sqrt(precision)"),
+        also_called=also("BUGS, JAGS", "dgamma"),
         see_also=("inv_gamma", "exponential", "lognormal"), source=f"{_UNIVARIATE}, chapter 17",
     ),
     _prior(
@@ -200,6 +218,10 @@ PRIORS: tuple[Signature, ...] = (
                 "gamma(shape, rate = scale)",
         scale="the mean is scale / (shape - 1) where shape > 1, the mode scale / (shape + 1)",
         example=grouped("hyper v : positive ~ inv_gamma(shape = 2, scale = 1)", sd="sqrt(v)"),
+        also_called=(
+            *also("R-INLA", "loggamma", note="of the variance v, with sd = sqrt(v)"),
+            *also("PyMC", "InverseGamma"),
+        ),
         see_also=("gamma", "pc_sd", "inv_wishart"), source="Gelman et al. 2013, appendix A",
     ),
     _prior(
@@ -214,6 +236,7 @@ PRIORS: tuple[Signature, ...] = (
             "car(graph = edges, sd = s, alpha = a)", "data edges[region, region] : graph", SD,
             "hyper a : unit ~ beta(a = 4, b = 1)", axis="region",
         ),
+        also_called=(*also("R-INLA", "logitbeta"), *also("BUGS, JAGS", "dbeta")),
         see_also=("uniform", "dirichlet", "pc_mix"), source="Gelman et al. 2013, appendix A",
     ),
     _prior(
@@ -226,6 +249,7 @@ PRIORS: tuple[Signature, ...] = (
               "logarithm",
         support="lower < x < upper, within the type",
         example=_of_sd("uniform(lower = 0, upper = 5)"),
+        also_called=(*also("BUGS, JAGS", "dunif"), *also("R", "unif")),
         see_also=("flat", "beta"), source="Johnson, Kotz and Balakrishnan 1995, chapter 26",
     ),
     _prior(
@@ -240,6 +264,10 @@ PRIORS: tuple[Signature, ...] = (
               "correlations towards 0; eta is that of Stan's lkj_corr and of brms's lkj",
         support="positive definite matrices",
         example=slopes("lkj_cov(eta = 2, u = 2, alpha = 0.05)"),
+        also_called=(
+            *also("brms", "lkj"), *also("Stan", "lkj_corr lkj_corr_cholesky"),
+            *also("PyMC", "LKJCholeskyCov"),
+        ),
         see_also=("inv_wishart", "dense", "pc_sd", "graphical_lasso"),
         source="Lewandowski, Kurowicka and Joe 2009, eq. 16",
     ),
@@ -254,6 +282,11 @@ PRIORS: tuple[Signature, ...] = (
               "is Wishart with df and scale^-1 (BUGS's dwish(R, df) has R = scale)",
         support="positive definite matrices",
         example=slopes("inv_wishart(df = 4, scale = Psi)", "data Psi[term, term] : real"),
+        also_called=(
+            *also("R-INLA", "wishartkd wishart2d", note="of the covariance"),
+            *also("Stan", "wishart", note="of the covariance"),
+            *also("BUGS, JAGS", "dwish", note="of the covariance"),
+        ),
         see_also=("lkj_cov", "dense", "inv_gamma"), source="Gelman et al. 2013, appendix A",
     ),
     _prior(
@@ -268,6 +301,7 @@ PRIORS: tuple[Signature, ...] = (
             "latent z[letter, topic] ~ normal(sd = 1)",
             "observe n ~ admixture(softmax = z, emission = beta)",
         ),
+        also_called=also("BUGS, JAGS", "ddirch"),
         see_also=("beta", "admixture", "simplex"), source="Gelman et al. 2013, appendix A",
     ),
     _prior(
@@ -291,6 +325,7 @@ PRIORS: tuple[Signature, ...] = (
               "variance); map and em then maximise the likelihood",
         support="every value of the hyper's type",
         example=_of_sd("flat"),
+        also_called=also("brms", "improper"),
         see_also=("uniform", "normal", "map"), source="Gelman et al. 2013, section 2.8",
     ),
 )  # fmt: skip

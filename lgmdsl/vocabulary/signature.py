@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from enum import Flag, auto
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, NamedTuple
 
 Category = Literal["structure", "kernel", "family", "potential", "prior", "operator", "function"]
 
@@ -54,6 +54,7 @@ class Parameter:
     alternative arguments of which exactly one must be given (bernoulli's logit | probit | cloglog).
     `meaning` says what it is, with its unit. Where an argument without a default is left out a site
     takes `blank`, and NaN for an `open` one (the end of an interval), which no model writes.
+    `instead` says what to write in place of an argument that no method takes yet.
     """
 
     name: str
@@ -66,6 +67,7 @@ class Parameter:
     meaning: str = ""
     blank: float | None = None
     open: bool = False
+    instead: str = ""
 
     @property
     def left_out(self) -> float | None:
@@ -123,6 +125,37 @@ class Trait(Flag):
     REPORT_ONLY = auto()  # of functions: applied in reports alone
 
 
+class Alias(NamedTuple):
+    """What other software calls a word: `name` there, `of` which software, `written` how it is
+    written here where that is more than the word itself, `note` what else differs."""
+
+    name: str
+    of: str
+    written: str = ""
+    note: str = ""
+
+    def means(self, word: str) -> str:
+        """```pc.prec` of R-INLA is `pc_sd` here``, for the word whose other name it is."""
+        note = f", {self.note}" if self.note else ""
+        return f"`{self.name}` of {self.of} is `{self.written or word}` here{note}"
+
+
+def also(of: str, names: str, written: str = "", note: str = "") -> tuple[Alias, ...]:
+    """The names, between spaces, that some software has for a word."""
+    return tuple(Alias(name, of, written, note) for name in names.split())
+
+
+def spelling(name: str) -> str:
+    """A name as it is compared: `pc.prec`, `pc_prec` and `PCPrec` are one."""
+    return "".join(c for c in name.casefold() if c.isalnum())
+
+
+def called(aliases: tuple[Alias, ...], name: str) -> Alias | None:
+    """That of some aliases which a name is, spelt in whatever way."""
+    wanted = spelling(name)
+    return next((a for a in aliases if spelling(a.name) == wanted), None)
+
+
 @dataclass(frozen=True)
 class Signature:
     """A name of the language with its arguments: the one declaration of a part.
@@ -140,7 +173,8 @@ class Signature:
     of a family its linking argument, perhaps with a variant: `logit.adjacent`) and its formula;
     `scale` the convention of its scale; `support` where it has mass; `example` a complete model
     that uses it; `see_also` other names; `source` the paper (authors, year, equation).
-    `without` names those of these fields that do not apply (the source of a sum).
+    `without` names those of these fields that do not apply (the source of a sum). `also_called`
+    has the names of other software, which messages and `lgm help` answer with this one.
     """
 
     name: str
@@ -163,6 +197,11 @@ class Signature:
     see_also: tuple[str, ...] = ()
     source: str = ""
     without: tuple[str, ...] = ()
+    also_called: tuple[Alias, ...] = ()
+
+    def alias(self, name: str) -> Alias | None:
+        """What a name of other software is here; None where it is not one of this word's."""
+        return called(self.also_called, name)
 
     def formula(self, form: str = "") -> str:
         """The formula of a form; "" where none is given."""

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from lgmdsl.vocabulary.examples import SD, grouped, model, process, slopes, smooth, sparse
-from lgmdsl.vocabulary.signature import Mixed, Parameter, Signature, Spacing, Trait
+from lgmdsl.vocabulary.signature import Alias, Mixed, Parameter, Signature, Spacing, Trait, also
 
 _SD = Parameter(
     "sd", "positive", over="none", meaning="scale, in the unit of the latent (see scale)"
@@ -62,6 +62,7 @@ def _structure(
     scale: str,
     example: str,
     see_also: tuple[str, ...],
+    also_called: tuple[Alias, ...] = (),
     support: str = "all numbers",
     source: str = "",
     spacing: Spacing | None = None,
@@ -86,6 +87,7 @@ def _structure(
         support=support,
         example=example,
         see_also=see_also,
+        also_called=also_called,
         source=source,
         without=() if source else ("source",),
     )
@@ -102,6 +104,11 @@ STRUCTURES: tuple[Signature, ...] = (
         scale="sd is the standard deviation of each entry, a number or one for each; the precision "
               "of R-INLA's iid is 1 / sd^2",
         example=grouped(SD),
+        also_called=(
+            *also("R-INLA", "iid linear clinear"),
+            *also("R-INLA", "z", note="with the term Z @ u of the predictor"),
+            *also("mgcv", "re"), *also("glmmTMB", "diag homdiag"), *also("R", "gaussian"),
+        ),
         see_also=("iid", "flat", "dense", "pc_sd"),
     ),
     _structure(
@@ -119,6 +126,7 @@ STRUCTURES: tuple[Signature, ...] = (
         formula="p(z) = 1: Q = 0",
         scale="no scale; the log evidence depends on the unit of the latent, as its density is 1",
         example=sparse("laplace(scale = s)", SD),
+        also_called=(*also("brms", "improper"), *also("BUGS, JAGS", "dflat")),
         see_also=("normal", "potential"),
     ),
     _structure(
@@ -129,6 +137,12 @@ STRUCTURES: tuple[Signature, ...] = (
         formula="z ~ N(0, cov)",
         scale="the covariance as it is: sds are the square roots of its diagonal",
         example=slopes("lkj_cov(eta = 2, u = 2, alpha = 0.05)"),
+        also_called=(
+            *also("R-INLA", "iidkd iid2d", "iid * dense(cov = S)"),
+            *also("glmmTMB", "us", "iid * dense(cov = S)"),
+            *also("Stan", "multi_normal multi_normal_cholesky"),
+            *also("PyMC", "MvNormal multivariate_normal"), *also("BUGS, JAGS", "dmnorm"),
+        ),
         see_also=("lkj_cov", "inv_wishart", "iid", "gmrf"),
     ),
     _structure(
@@ -141,6 +155,7 @@ STRUCTURES: tuple[Signature, ...] = (
         scale="sd multiplies the matrix's own scale, which is not normalised; the precision of "
               "R-INLA's generic0 is 1 / sd^2",
         example=smooth("gmrf(precision = Q, sd = s)", "data Q[day, day] : real", SD),
+        also_called=also("R-INLA", "generic0"),
         see_also=("dense", "besag", "car"), source="Rue and Held 2005, section 2.2",
     ),
     _structure(
@@ -150,6 +165,7 @@ STRUCTURES: tuple[Signature, ...] = (
         scale=_steps(", with their sum at zero", "0.151 n", "n / 12"),
         support="all numbers, summing to zero unless sum_to_zero = false",
         example=smooth("rw1(sd = s)", SD),
+        also_called=also("PyMC", "GaussianRandomWalk random_walk"),
         see_also=("rw2", "ar1", "ou", "pc_sd"),
         source="Rue and Held 2005, section 3.3.1; Sorbye and Rue 2014 (scaling)",
     ),
@@ -161,6 +177,10 @@ STRUCTURES: tuple[Signature, ...] = (
         scale=_steps(" about the straight line", "0.00171 n^3", "n^3 / 720"),
         support="all numbers, summing to zero unless sum_to_zero = false",
         example=smooth("rw2(sd = s)", SD),
+        also_called=(
+            *also("R-INLA", "crw2"),
+            *also("mgcv", "ps tp cr", note="over ordered or binned values"),
+        ),
         see_also=("rw1", "gp", "seasonal", "pc_sd"),
         source="Rue and Held 2005, section 3.4.1; Lindgren and Rue 2008, section 3; Sorbye and Rue "
                "2014 (scaling)",
@@ -205,6 +225,7 @@ STRUCTURES: tuple[Signature, ...] = (
             "ar(sd = s, pacf = p)", "index lag = 2", SD,
             "hyper p[lag] : correlation ~ pc_cor0(u = 0.5, alpha = 0.5)",
         ),
+        also_called=also("other software", "ar2", note="over an index lag = 2"),
         see_also=("ar1", "ou", "pc_cor0"), source="Monahan 1984",
     ),
     _structure(
@@ -219,6 +240,7 @@ STRUCTURES: tuple[Signature, ...] = (
             "ou(sd = s, rate = r, at = time)", "data time[day] : real", SD,
             "hyper r : positive ~ exponential(rate = 2)",
         ),
+        also_called=also("glmmTMB", "exp"),
         see_also=("ar1", "rw1", "matern"), source="Uhlenbeck and Ornstein 1930",
     ),
     _structure(
@@ -234,6 +256,9 @@ STRUCTURES: tuple[Signature, ...] = (
         example=smooth(
             "besag(graph = edges, sd = s)", "data edges[region, region] : graph", SD, axis="region"
         ),
+        also_called=(
+            *also("brms, PyMC", "icar"), *also("mgcv", "mrf"), *also("BUGS, JAGS", "car.normal"),
+        ),
         see_also=("bym2", "car", "graph", "pc_sd"),
         source="Besag, York and Mollie 1991; Freni-Sterrantino, Ventrucci and Rue 2018",
     ),
@@ -248,6 +273,10 @@ STRUCTURES: tuple[Signature, ...] = (
         example=smooth(
             "car(graph = edges, sd = s, alpha = a)", "data edges[region, region] : graph", SD,
             "hyper a : unit ~ beta(a = 4, b = 1)", axis="region",
+        ),
+        also_called=(
+            *also("R-INLA", "besagproper"), *also("BUGS, JAGS", "car.proper"),
+            *also("PyMC", "CAR"),
         ),
         see_also=("besag", "bym2", "graph"),
         source="Banerjee, Carlin and Gelfand 2015, eq. 4.16",
@@ -266,6 +295,7 @@ STRUCTURES: tuple[Signature, ...] = (
             "bym2(graph = edges, sd = s, mix = m)", "data edges[region, region] : graph", SD,
             "hyper m : unit ~ pc_mix(graph = edges, u = 0.5, alpha = 0.67)", axis="region",
         ),
+        also_called=also("R-INLA, CARBayes", "bym"),
         see_also=("besag", "pc_mix", "pc_sd", "graph"), source="Riebler et al. 2016, eq. 6",
     ),
     _structure(
@@ -278,6 +308,10 @@ STRUCTURES: tuple[Signature, ...] = (
         scale="the kernel's sd is the marginal standard deviation; of kernels that are added each "
               "has one, of those that are multiplied one",
         example=process("matern(sd = s, length = 1, smoothness = 1.5)"),
+        also_called=(
+            *also("glmmTMB", "mat"), *also("R-INLA", "dmatern matern2d"),
+            *also("scikit-learn", "GaussianProcessRegressor GaussianProcessClassifier"),
+        ),
         see_also=("se", "matern", "spde", "rw2"), source="Rasmussen and Williams 2006, section 2.2",
     ),
     _structure(
@@ -300,6 +334,7 @@ STRUCTURES: tuple[Signature, ...] = (
             "latent f[node] ~ spde(mass = C, stiffness = G, sd = s, range = r)",
             "observe y ~ normal(mean = A @ f, sd = 0.5)",
         ),
+        also_called=also("R-INLA", "spde2 inla.spde2.pcmatern"),
         see_also=("gp", "matern", "pc_range"),
         source="Lindgren, Rue and Lindstrom 2011, section 2.3",
     ),

@@ -163,3 +163,20 @@ def test_log_concave_sites_have_one_optimum_and_no_note() -> None:
     )
     fit = lgm.fit(lgm.loads(text), {"y": EQUAL})
     assert "W602" not in codes(fit) and "log-concave" not in fit.provenance.get("notes", "")
+
+
+@pytest.mark.parametrize("method", ["laplace", "natural-gradient", "ep"])
+def test_two_warnings_of_two_modes_have_one_remedy(method: str) -> None:
+    """W609 proposed ep, which reports one of the modes as well, next to W602."""
+    model = lgm.loads(
+        "lgm 1\nindex obs\ndata y[obs] : real\nlatent b ~ normal(sd = 10)\n"
+        "observe y ~ student_t(mean = b, scale = 0.5, df = 2)\n"
+    )
+    data = {"y": [-6.0, -6.2, -5.9, 6.0, 6.1, 6.3]}
+    fit = lgm.fit(model, data, method)
+    helps = {w.code: w.help for w in fit.warnings}
+    assert set(helps) == {"W602", "W609"}
+    assert helps["W609"] == 'take exact draws of all modes: options={"correction": "on"}'
+    better = lgm.fit(model, data, method, options={"correction": "on"})
+    assert "W609" not in {w.code for w in better.warnings}
+    assert 5.5 < float(better.sd("b")) < 6.5  # two modes at -6 and 6 of equal mass

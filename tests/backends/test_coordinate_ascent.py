@@ -166,18 +166,22 @@ def test_single_rows_of_any_answer() -> None:
 
 @pytest.mark.parametrize("start", [1e-6, 1.0, 1e9])
 def test_the_scalar_equation_where_plain_iteration_cycles(start: float) -> None:
-    """Prior variance e^8, y = 1, m = 0: v <- 1/(c + T(v)) runs between 181 and 2397 for ever."""
+    """Prior variance e^8, y = 1, m = 46.6 (the best): v <- 1/(c + T(v)) cycles, 181 and 2395."""
     one = site("bernoulli.logit")(np.ones(1))  # type: ignore[call-arg]
     logit = ExpectedByQuadrature().lift(one)
 
     def weight(v: float) -> tuple[float, float]:
-        a = logit.expected(np.zeros(1), np.array([v]), second=True)
+        a = logit.expected(np.full(1, 46.6), np.array([v]), second=True)
         assert a.d_variance2 is not None
         return -2.0 * a.d_variance.item(), -2.0 * a.d_variance2.item()
 
     cavity = float(np.exp(-8.0))
     v = solve_variance(weight, cavity, start, 1e-12)
     assert 1.0 / v == pytest.approx(cavity + weight(v)[0], rel=1e-10)
+    plain = [1.0]
+    for _ in range(200):
+        plain.append(1.0 / (cavity + weight(plain[-1])[0]))
+    assert sorted(plain[-2:]) == pytest.approx([181.3, 2395.4], rel=1e-3)
 
 
 def test_no_positive_precision_grows_the_variance() -> None:

@@ -56,3 +56,41 @@ def test_fields_as_data(run: Run) -> None:
     listing = run("help", "--json").json
     assert set(listing) == {"schema", "words", "commands", "codes"}
     assert listing["words"]["structure"]["rw2"].startswith("random walk of order 2")
+
+
+def test_every_role_of_a_word_is_shown(run: Run) -> None:
+    out = run("help", "map").out
+    assert "--map is the option `mapping`: lgm help mapping" in out
+    assert "method `map`: " in out and "treatment of hyperparameters `map`: " in out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("exposure", "exposure: positive = 1"),
+        ("event", "weibull"),
+        ("lower", "lower end of the interval"),
+        ("trials", "`trials` of other software is the argument `n` here"),
+        ("weights", "binomial(n = n)"),
+        ("random effect", "concept `random-effect`"),
+        ("Random-Effects", "`Random-Effects` is under `random-effect`"),
+        ("frailty", "log frailty"),
+        ("pc_prec", "`pc.prec` of R-INLA is `pc_sd` here\n"),
+        ("iid", "`iid` of R-INLA is `normal` here: lgm help normal"),
+        ("y ~ x + (1|g)", "concept `formula`"),
+        ("--draws", "lgm fit --draws  Draws of --audit."),
+        ("audit-sampler", "lgm summary --audit-sampler"),
+    ],
+)
+def test_what_users_of_other_software_look_for(run: Run, words: str, said: str) -> None:
+    done = run("help", *words.split()) if not words.startswith("-") else run("help", "--", words)
+    assert done.status == 0 and said in done.out
+
+
+def test_names_of_other_software_as_data(run: Run) -> None:
+    done = run("help", "nbinom2", "--json").json
+    assert done["elsewhere"] == [
+        {"sentence": "`nbinom2` of glmmTMB is `negbinomial` here", "name": "negbinomial"}
+    ]
+    assert [p["name"] for p in done["pages"]] == ["negbinomial"]
+    assert "nbinom2 (glmmTMB)" in done["pages"][0]["also_called"]

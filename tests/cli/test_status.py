@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from lgmdsl.cli.group import COMMANDS
 from lgmdsl.contract.status import Status
 from lgmdsl_backends.laplace import Laplace
 from tests.cli.conftest import Run
@@ -79,6 +80,25 @@ def test_wrong_usage(run: Run, arguments: tuple[str, ...]) -> None:
     done = run(*arguments)
     assert done.status == 2 and done.out == ""
     assert done.err.startswith("lgm") and "= help: " in done.err
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_wrong_usage_of_each_command_shows_the_usual_one(run: Run, command: str) -> None:
+    done = run(command, "--no-such-option")
+    assert done.status == 2 and f"= help: lgm {command} " in done.err
+
+
+def test_a_saved_fit_or_data_in_place_of_the_model(run: Run, model: Path, tmp_path: Path) -> None:
+    done = run("impute", "m.fit.nc")
+    assert done.status == 2
+    assert "missing argument 'DATA', and `m.fit.nc` is no MODEL but data or a saved" in done.err
+    assert "lgm impute model.lgm data.npz" in done.err
+    assert "no MODEL" not in run("impute", "m.lgm").err
+    rows = tmp_path / "rows.csv"
+    rows.write_text("y,x\n1,2\n")
+    done = run("fit", rows, model)
+    assert done.status == 1 and "it holds data, by its name" in done.err
+    assert "the model is the .lgm file, and comes before the data" in done.err
 
 
 def test_unknown_command_is_guessed(run: Run) -> None:
@@ -202,3 +222,35 @@ def test_a_name_with_bytes_that_are_no_characters(
     odd.write_bytes(model.read_bytes())
     assert run("fit", odd, data, "--set", "s=1", "-o", tmp_path / "m.nc").status == 0
     assert run("summary", tmp_path / "m.nc").status == 0
+
+
+def test_a_file_that_is_not_there_is_guessed(run: Run, model: Path, data: Path) -> None:
+    done = run("fit", model, data.with_name("dat.npz"))
+    assert done.status == 1 and f"did you mean `{data}`?" in done.err
+    assert "= help: `" in run("summary", data.with_name("f.nc")).err or "check the path" in (
+        run("summary", data.with_name("f.nc")).err
+    )
+    done = run("fit", "y ~ x + (1 | g)", data)
+    assert "not a formula: `lgm help formula`" in done.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (
+            ("--method", "inla"),
+            "`inla` of R-INLA is `laplace` here, with --hyper integrate; methods",
+        ),
+        (("--method", "nuts"), "`nuts` of Stan, PyMC is `correction` here"),
+        (("--method", "advi"), "`advi` of Stan, PyMC is `natural-gradient` here"),
+        (("--hyper", "reml"), "`reml` of R is `map` here, under flat priors; there are: auto"),
+        (("--hyper", "integrat"), "did you mean `integrate`?"),
+    ],
+)
+def test_methods_and_treatments_of_other_software(
+    run: Run, model: Path, data: Path, arguments: tuple[str, ...], said: str
+) -> None:
+    done = run("fit", model, data, *arguments)
+    assert done.status == 1 and "error[E103]" in done.err and said in " ".join(done.err.split())
+    if "did you mean" not in said:
+        assert said.split(";")[0] in " ".join(run("help", arguments[1]).out.split())

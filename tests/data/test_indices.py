@@ -60,6 +60,15 @@ def test_integer_map_into_positions_may_leave_members_unused() -> None:
     assert got.warnings == ()
 
 
+def test_numbers_that_may_begin_at_one_are_said() -> None:
+    """The labels 1 and 2 of three: of 0, 1, 2 or of 1, 2, 3, which is one member off."""
+    got = bind(GROUPS, {"y": [1.0, 2], "of": [1, 2], "z": [5.0, 6, 7]})
+    assert got.indices["g"].labels.tolist() == [0, 1, 2] and got.values["of"].tolist() == [1, 2]
+    assert [w.code for w in got.warnings] == ["W302"] and "g: 0, 1, 2" in got.warnings[0].render()
+    named = {"y": [1.0, 2], "of": [1, 2], "z": [5.0, 6, 7], "g": [1, 2, 3]}
+    assert bind(GROUPS, named).warnings == ()
+
+
 def test_unlabelled_array_over_labels_of_maps_is_said() -> None:
     got = bind(GROUPS, {"y": [1.0, 2], "of": ["b", "a"], "z": [5.0, 6]})
     assert [w.code for w in got.warnings] == ["W302"] and "a, b" in got.warnings[0].render()

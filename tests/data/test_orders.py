@@ -420,7 +420,7 @@ def test_repeated_labels_name_the_map_they_are_meant_for(tmp_path: Path) -> None
         assert 'mapping={"when": "t"}' in found.help
         assert "--map when=t" in found.on_command_line().help
     fit = lgm.fit(lgm.loads(mapped(LINES[1])), tmp_path / "d.csv", mapping={"when": "t"})
-    assert fit.mean("f")["t"].values.tolist() == ["18.4", "19", "25"]
+    assert fit.mean("f")["t"].values.tolist() == [18.4, 19.0, 25.0]
 
 
 def test_the_message_is_as_recorded() -> None:

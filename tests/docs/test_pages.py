@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from lgmdsl.inference import registry
 from tests.docs.blocks import RUN, blocks, matches, run_page
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -16,6 +19,23 @@ PAGES = sorted(
 )
 
 
+@pytest.fixture
+def _no_part_stays(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Parts that a page registers are known while it runs, and not to later tests."""
+    parts: list[Any] = []
+    register = registry.register
+
+    def noted(part: Any) -> None:
+        register(part)
+        parts.append(part)
+
+    monkeypatch.setattr(registry, "register", noted)
+    yield
+    for part in parts:
+        registry.unregister(part)
+
+
+@pytest.mark.usefixtures("_no_part_stays")
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS)))
 def test_code_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
@@ -26,8 +46,8 @@ def test_code_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_every_block_is_of_a_known_kind() -> None:
-    """Of a kind that is run, or one that no interpreter reads."""
-    silent = {"sh", "none", "toml", "bibtex", "{eval-rst}", "{toctree}", "{include}"}
+    """Of a kind that is run, or not code of this project (`r`: for comparison, run by hand)."""
+    silent = {"sh", "none", "toml", "bibtex", "r", "{eval-rst}", "{toctree}", "{include}"}
     kinds = {(b.kind, str(p.relative_to(DOCS)), b.line) for p in PAGES for b in blocks(p)}
     assert not {k for k in kinds if k[0] not in {*RUN, *silent}}
 

@@ -134,3 +134,46 @@ def test_the_latent_that_is_free_is_named() -> None:
     data = {"y": np.arange(60) % 3, "x": np.zeros(60)}
     with pytest.raises(lgm.ModelError, match="nothing fixes `b`"):
         lgm.fit(lgm.loads(text), data)
+
+
+@pytest.mark.parametrize(
+    "prior",
+    [
+        "rw2(sd = s) * rw2",
+        "rw1(sd = s) * rw2(cyclic = false)",
+        "rw2(sd = s) * iid",
+        "rw2(sd = s, sum_to_zero = false) * rw1",
+    ],
+)
+def test_the_prior_proposed_in_place_of_free_trends_fits(prior: str) -> None:
+    """Cells that no row falls into leave the trends of rw2 along either axis free."""
+    rng = np.random.default_rng(0)
+    data = {
+        "y": rng.normal(size=25),
+        "i": rng.integers(12, size=25),
+        "j": rng.integers(10, size=25),
+    }
+    written = f"latent f[a, b] ~ {prior}"
+    text = (
+        "lgm 1\nindex obs\nindex a = 12\nindex b = 10\ndata y[obs] : real\ndata i[obs] : a\n"
+        f"data j[obs] : b\nhyper s : positive = 0.7\n{written}\n"
+        "observe y ~ normal(mean = f[i, j], sd = 1)\n"
+    )
+    with pytest.raises(lgm.ModelError) as caught:
+        lgm.fit(lgm.loads(text), data)
+    (problem,) = caught.value.diagnostics
+    assert problem.code == "E402" and "`rw2` leaves trends free" in problem.help
+    proposed = problem.help[problem.help.index("latent ") :].removesuffix(" has none")
+    assert lgm.fit(lgm.loads(text.replace(written, proposed)), data).converged
+
+
+def test_a_free_level_of_a_walk_is_tied_by_its_sum() -> None:
+    text = (
+        "lgm 1\nindex obs\nindex t = 9\ndata y[obs] : real\ndata who[obs] : t\n"
+        "latent b0 ~ flat\nlatent f[t] ~ rw1(sd = 1, sum_to_zero = false)\n"
+        "observe y ~ normal(mean = b0 + f[who], sd = 1)\n"
+    )
+    data = {"y": np.arange(9.0), "who": np.arange(9)}
+    with pytest.raises(lgm.ModelError, match="help: remove `sum_to_zero = false`"):
+        lgm.fit(lgm.loads(text), data)
+    assert lgm.fit(lgm.loads(text.replace(", sum_to_zero = false", "")), data).converged

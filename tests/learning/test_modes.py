@@ -350,6 +350,7 @@ def test_points_that_a_rule_gives_no_weight() -> None:
     """A density that underflows at a design's point ended in an error of the least squares."""
     z = np.array([[-2.0], [-1.0], [0.0], [1.0], [30.0]])
     nodes = np.array([[-0.5], [0.0], [0.4]])
-    weights = matched(nodes, np.array([0.3, 0.3, 0.4]), z, np.array([0.1, 0.4, 0.4, 0.1, 0.0]))
+    mass, rule = np.array([0.3, 0.3, 0.4]), np.array([0.1, 0.4, 0.4, 0.1, 0.0])
+    weights = matched(nodes, mass, z, rule, (nodes, z))
     assert weights[-1] == 0.0 and weights.min() >= 0.0
     assert weights.sum() == pytest.approx(1.0)

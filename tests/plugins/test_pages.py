@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import inspect
+from dataclasses import replace
+
+import pytest
 
 import lgmdsl as lgm
-from lgmdsl.api.help.pages import by_kind, pages
+from lgmdsl.api.help.pages import by_kind, elsewhere, pages
+from lgmdsl.extend import also
+from lgmdsl.vocabulary.lookup import register, signatures, unregister
 
 
 def test_words_of_third_parties_have_pages(acme: None) -> None:
@@ -17,6 +22,19 @@ def test_words_of_third_parties_have_pages(acme: None) -> None:
     assert prior.ways == ("map", "integrate", "em", "vb")
     assert "all pairs are equally correlated" in str(structure)
     assert "exchangeable" in dict(by_kind()["structure"])
+
+
+def test_another_name_of_a_third_partys_word_is_answered(acme: None) -> None:
+    (declared,) = (s for s in signatures("structure") if s.name == "exchangeable")
+    named = replace(declared, name="swappable", also_called=also("glmmTMB", "cs"))
+    register(named)
+    try:
+        assert elsewhere("cs") == (("`cs` of glmmTMB is `swappable` here", "swappable"),)
+        assert "swappable" in pages("share")[0].see_also
+        with pytest.raises(lgm.ModelError, match="`cs` of glmmTMB is `swappable` here"):
+            lgm.loads("lgm 1\nindex g\nlatent u[g] ~ cs(sd = 1)\n")
+    finally:
+        unregister("structure", "swappable")
 
 
 def test_their_fields_are_missing_where_they_are_not_declared(acme: None) -> None:

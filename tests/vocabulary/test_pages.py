@@ -7,7 +7,8 @@ import dataclasses
 import pytest
 
 from lgmdsl.api.fit.hyper_ways import WAYS
-from lgmdsl.api.help.pages import by_kind, every_page, known_names, near, pages
+from lgmdsl.api.help.concepts import CONCEPTS, Concept
+from lgmdsl.api.help.pages import by_kind, elsewhere, every_page, known_names, near, pages
 from lgmdsl.api.help.words import sites_of
 from lgmdsl.bounds.catalogue import SERIES
 from lgmdsl.bounds.catalogue import bounds as all_bounds
@@ -17,9 +18,19 @@ from lgmdsl.inference.registry import backends
 from lgmdsl.language.catalogue.codes import CATALOGUE
 from lgmdsl.language.parse.grammar import RESERVED
 from lgmdsl.sites import catalogue as sites
-from lgmdsl.vocabulary.lookup import CATEGORIES, DATA_TYPES, HYPER_TYPES, declared, names, shipped
+from lgmdsl.vocabulary.lookup import (
+    CATEGORIES,
+    DATA_TYPES,
+    HYPER_TYPES,
+    declared,
+    lookup,
+    names,
+    shipped,
+    signatures,
+    translations,
+)
 from lgmdsl.vocabulary.page import FIELDS, WIDTH, Page, page_of
-from lgmdsl.vocabulary.signature import Signature
+from lgmdsl.vocabulary.signature import Alias, Signature
 
 PAGES = every_page()
 
@@ -80,6 +91,14 @@ def test_every_word_and_part_has_a_page() -> None:
         "types": {*DATA_TYPES, *HYPER_TYPES},
         "reserved": set(RESERVED),
         "topics": {"language", "indices", "data", "hyperparameters", "choosing-a-method"},
+        "concepts": {"frailty", "offset", "random-effect", "smooth", "overdispersion", "missing"},
+        "arguments": {
+            p.name
+            for c in CATEGORIES
+            for s in signatures(c)
+            for form in (s, s.other)
+            for p in (form.parameters if form else ())
+        },
     }
     known = set(known_names())
     assert {kind: sorted(all_ - known) for kind, all_ in wanted.items() if all_ - known} == {}
@@ -140,3 +159,84 @@ def test_a_page_is_plain_data() -> None:
     fields = page.as_json()
     assert fields["kind"] == "structure" and fields["arguments"][0]["name"] == "sd"
     assert set(FIELDS["structure"]) <= set(fields)
+
+
+DECLARED = [
+    (s, p)
+    for c in CATEGORIES
+    for s in signatures(c)
+    for form in (s, s.other)
+    for p in (form.parameters if form else ())
+]
+
+
+@pytest.mark.parametrize("name", sorted({p.name for _, p in DECLARED}))
+def test_every_argument_is_answered_with_the_words_that_take_it(name: str) -> None:
+    (page,) = (p for p in pages(name) if p.kind == "argument")
+    takers = [(s, p) for s, p in DECLARED if p.name == name]
+    assert set(page.see_also) == {s.name for s, _ in takers}
+    text = " ".join(str(page).split())
+    for signature, parameter in takers:
+        row = next(a for a in page.arguments if a.meaning.startswith(parameter.meaning))
+        assert parameter.show() in text and row.meaning in text
+        assert any(
+            signature.name in a.meaning.rpartition("(")[2]
+            for a in page.arguments
+            if a.meaning.startswith(f"{parameter.meaning} (")
+        )
+
+
+ALIASES = [(s, a) for c in CATEGORIES for s in shipped(c) for a in s.also_called]
+
+
+@pytest.mark.parametrize(
+    ("signature", "alias"), ALIASES, ids=[f"{s.category}-{a.name}" for s, a in ALIASES]
+)
+def test_a_name_of_other_software_leads_to_the_word(signature: Signature, alias: Alias) -> None:
+    assert lookup(signature.category, alias.name) is not signature
+    for written in (alias.name, alias.name.replace(".", "_"), alias.name.upper()):
+        rows = [e for e in elsewhere(written) if e.name == signature.name]
+        assert any(alias.of in e.sentence and alias.name in e.sentence for e in rows)
+    assert f"{alias.name} ({alias.of})" in page_of(signature).also_called
+    # One name of one software has one meaning within a category.
+    same = translations(alias.name, signature.category)
+    assert [t.signature for t in same] == [signature]
+
+
+def test_names_of_other_software() -> None:
+    meant = {
+        "pc_prec": "pc_sd", "loggamma": "inv_gamma", "besagproper": "car", "z": "normal",
+        "generic0": "gmrf", "nbinom2": "negbinomial", "ordered_logistic": "ordinal",
+        "student": "student_t", "lkj": "lkj_cov", "RBF": "se", "bym": "bym2",
+    }  # fmt: skip
+    assert {name: elsewhere(name)[0].name for name in meant} == meant
+    assert ("`iid` of R-INLA is `normal` here", "normal") in elsewhere("iid")
+    assert elsewhere("trials")[0].name == "n"
+    assert elsewhere("map") == (("--map is the option `mapping`", "mapping"),)
+    assert elsewhere("no_such_word") == elsewhere("") == elsewhere(".") == ()
+    assert [e.name for e in elsewhere("y ~ x")] == ["formula"]
+
+
+@pytest.mark.parametrize("concept", CONCEPTS, ids=lambda c: c.name)
+def test_a_concept_is_found_by_each_of_its_names(concept: Concept) -> None:
+    assert [p.kind for p in pages(concept.name)][-1] == "concept"
+    for name in concept.names[1:]:
+        for written in (name, name.upper(), name.replace(" ", "_"), name.replace(" ", "-")):
+            assert concept.name in {e.name for e in elsewhere(written)}, written
+
+
+@pytest.mark.parametrize(
+    ("concept", "said", "names"),
+    [
+        ("weights", "no family takes weights", {"weight", "weights"}),
+        ("zero-inflation", "are not available", {"zero_inflation", "hurdle", "zi"}),
+        ("censoring", "Truncated samples are not available", {"entry", "truncated"}),
+    ],
+)
+def test_what_a_concept_says_is_not_available_is_not(
+    concept: str, said: str, names: set[str]
+) -> None:
+    """Whoever adds the argument changes the page."""
+    (page,) = (p for p in pages(concept) if p.kind == "concept")
+    taken = {p.name for _, p in DECLARED} & names
+    assert (said in f"{page.summary} {' '.join(page.text.split())}") is not bool(taken)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from lgmdsl.arrays import AnyArray, IntArray
+from lgmdsl.canonical.grounding.labels import reported
 from lgmdsl.canonical.layout import Layout
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.errors import Diagnostic, ModelError, suggestion
@@ -99,7 +100,8 @@ class GroupPlaces:
         import xarray as xr
 
         chosen(self.names, name)
-        return xr.DataArray(np.array(values[0]), {self.axis: np.array(self.labels)}, (self.axis,))
+        labels = np.array(reported(self.labels))
+        return xr.DataArray(np.array(values[0]), {self.axis: labels}, (self.axis,))
 
     def entry(self, block: int, row: int) -> str:
         return f"{self.axis} {self.labels[row]}"

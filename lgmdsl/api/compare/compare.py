@@ -16,6 +16,7 @@ from lgmdsl.api.fit.correction import correction_options
 from lgmdsl.api.fit.fit import Fit
 from lgmdsl.api.fit.fitting import fit_compiled
 from lgmdsl.api.fit.hyper_ways import check_hyper, learning_options
+from lgmdsl.api.fit.options import other_options
 from lgmdsl.api.settings import check_fixed, check_named, check_numbers, check_options
 from lgmdsl.assess.importance.pareto import check_arviz
 from lgmdsl.canonical.model import CanonicalModel
@@ -88,7 +89,7 @@ def compare(
     )
     example = '{"ep": {"damping": 0.5}}'
     by_method = {m: check_options(o) for m, o in check_named(options, "options", example).items()}
-    names, unable = _asked(canonical, methods, bound, by_method)
+    names, unable = _asked(canonical, methods, settings, by_method)
     rows: list[Compared] = []
     errors: list[Exception] = []
     for name in names:
@@ -133,11 +134,11 @@ def _reporter(
 def _asked(
     canonical: CanonicalModel,
     methods: str | Sequence[str] | None,
-    bound: str | None,
+    settings: FitSettings,
     options: Mapping[str, Mapping[str, object]],
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The methods to run, and where none was named those that cannot."""
-    known = backends()
+    known, bound = backends(), settings.bound
     if methods is None:
         able = [m for m in known if verdict(canonical.blocks, known[m], bound).runs]
         names = tuple(able) or (plan(canonical, "auto", bound).method,)  # raises: none can
@@ -157,7 +158,8 @@ def _asked(
     for name in names:
         try:
             rest = learning_options(options.get(name, {}))[1]
-            plan(canonical, name, bound, correction_options(rest)[1])
+            others = other_options(settings.hyper)
+            plan(canonical, name, bound, correction_options(rest)[1], others)
         except MethodError as error:
             if {"E103", "E104"} & set(error.codes):
                 raise  # a wrong name, reported before the work

@@ -188,9 +188,8 @@ def _input(group: NewGroup, name: str, value: Any) -> None:
         _plain(group, f"{name}.{part}", np.asarray(getattr(value, part)))
 
 
-def unusable(place: Path, reason: str) -> Diagnostic:
+def unusable(place: Path, reason: str, help: str = "") -> Diagnostic:
     """E306 for a result file."""
-    help = ""
     if reason.startswith("is not"):
         help = "give a file that `lgm fit -o OUT.nc` or fit.save wrote"
     return Diagnostic("E306", f"`{place}` {reason}", help=help)

@@ -11,9 +11,15 @@ import numpy as np
 
 from lgmdsl.accuracy.accuracy import Accuracy, basis, beyond, largest
 from lgmdsl.accuracy.better import Unknown, better
-from lgmdsl.accuracy.errors import Errors
+from lgmdsl.accuracy.errors import Errors, added, scaled
 from lgmdsl.accuracy.limits import MEAN, QUANTILE, SD
-from lgmdsl.api.fit.hyper_errors import HyperErrors, hyper_errors, second_order_gap
+from lgmdsl.api.fit.hyper_errors import (
+    HyperErrors,
+    conditioned,
+    hyper_errors,
+    outermost,
+    second_order_gap,
+)
 from lgmdsl.api.fit.solved import Solved
 from lgmdsl.assess.modes.weighed import Weighed
 from lgmdsl.canonical.expressions.coefficient import Theta
@@ -22,11 +28,12 @@ from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.engine import Conditioned
 from lgmdsl.contract.linear import Predictor
 from lgmdsl.contract.status import Status
+from lgmdsl.errors import LgmError
 from lgmdsl.inference.plan import Plan
 
 VALUES = 20_000_000  # of a let's rows under all draws or latents: beyond, some of the rows
+FEW, ROWS = 24, 600  # latents and rows of models whose mixture's errors are averaged
 BY_WEIGHTS = "importance sampling"
-NOTHING = 0.05  # nats: a gap of the evidence that moves no hyperparameter
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,10 +83,44 @@ def estimated(planned: Plan, solved: Solved, seed: int, whole: Weighed | None = 
     else:
         given = _at(planned, solved.theta, q.conditioned, q.log_evidence, seed)
     gap = given.log_evidence - q.log_evidence
-    if solved.learned is None or not abs(gap) > NOTHING:
+    if solved.learned is None or gap == 0.0:
         return given
+    if whole is None:
+        given = _over_points(planned, solved, given, seed)
     hyper = hyper_errors(planned, solved, gap, seed, second_order_gap(planned, seed))
     return given if hyper is None else joined(planned.canonical, given, hyper)
+
+
+def _over_points(planned: Plan, solved: Solved, given: Estimated, seed: int) -> Estimated:
+    """The errors of a small model on average over its mixture, where hyperparameters were
+    integrated over; else those `given` the mode."""
+    linear, accuracy = planned.canonical.linear(solved.theta), given.accuracy
+    if linear.size > FEW or linear.rows > ROWS or not accuracy.known:
+        return given
+    total, parts = 0.0, list[list[tuple[str, np.ndarray, Errors]]]()
+    for fitted, share in outermost(solved):
+        try:
+            q = conditioned(planned.at(fitted.theta, seed=seed), fitted)
+            if q is None:
+                continue
+            with np.errstate(all="ignore"):
+                known = better(planned, fitted.theta, q, fitted.log_evidence, seed)
+        except (Unknown, LgmError, np.linalg.LinAlgError):
+            continue
+        if known is None:
+            continue
+        width = known.change.width
+        rows = _errors(planned.canonical, fitted.theta, known.errors, width)
+        parts.append([(name, places, scaled(share, e)) for name, places, e in rows])
+        total += share
+    if not total:
+        return given
+    named = [
+        (same[0][0], same[0][1], scaled(1.0 / total, added([e for _, _, e in same])))
+        for same in zip(*parts, strict=True)
+    ]
+    gap = accuracy.evidence
+    return _summed(planned.canonical, named, gap, given.log_evidence, accuracy.basis)
 
 
 def joined(

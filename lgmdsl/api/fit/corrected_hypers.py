@@ -13,15 +13,19 @@ from lgmdsl.inference.driver import Tolerances, run
 from lgmdsl.inference.plan import Plan
 from lgmdsl.learning.integration.asymptotic import Asymptotic
 
+NEAR = 0.5  # of what is tolerated
+
 if TYPE_CHECKING:
     from lgmdsl.api.fit.fit import Fit
 
 
 def material(hyper: HyperErrors | None) -> tuple[str, ...]:
-    """The hyperparameters that the correction of the evidence changes by more than is tolerated."""
+    """The hyperparameters that the correction of the evidence changes by more than is tolerated;
+    of integrated ones by half of that, for other errors add up with it and points are at hand."""
     if hyper is None:
         return ()
-    return tuple(n for n, e in hyper.errors.items() if (beyond(e) > 1.0).any())
+    least = 1.0 if hyper.corrected is None else NEAR
+    return tuple(n for n, e in hyper.errors.items() if (beyond(e) > least).any())
 
 
 def corrected(fit: Fit, planned: Plan, hyper: HyperErrors) -> Fit | None:

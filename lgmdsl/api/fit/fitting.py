@@ -23,6 +23,7 @@ from lgmdsl.api.fit.hyper_ways import (
 from lgmdsl.api.fit.learned_fit import with_hypers
 from lgmdsl.api.fit.only_finite import only_finite
 from lgmdsl.api.fit.optima.higher_optimum import drawn_from_modes, highest
+from lgmdsl.api.fit.options import other_options
 from lgmdsl.api.fit.solved import Solved, solve
 from lgmdsl.api.fit.warnings import (
     cut_short,
@@ -76,7 +77,9 @@ def fit(
 ) -> Fit:
     """Fit a model to data.
 
-    `data` is a path, a dict, a frame or an xarray Dataset; `mapping` renames keys. `fixed` pins
+    `data` is a path (.npz, .csv, .parquet, .nc), a dict of arrays, a pandas or polars frame, an
+    xarray Dataset, or a list of these, whose keys are joined: ["rows.csv", {"edges": pairs}];
+    `mapping` renames keys ({"name in the model": "key"}). `fixed` pins
     hyperparameters by name (a scalar fills an indexed one). `hyper` says how to treat those
     that have a prior and are not pinned: `map` maximises evidence + log prior on their natural
     scale, `em` does so by EM steps for what enters the predictors linearly (loadings, offsets)
@@ -99,7 +102,7 @@ def fit(
     order (W609 stays where that is not near enough), and hyperparameters from the corrected
     evidence: `correction` is auto, on (of a named
     method too) or off; `marginals=gaussian` keeps latents Gaussian; `effort` is normal (what about
-    a second of one core computes, or the fit itself took), high (30 times that, and half the
+    three seconds of one core compute, or the fit itself took), high (10 times that, and half the
     errors are tolerated) or low (no draws). `fit.posterior` is that of the Gaussian. `bound` names
     a bound to use for the sites that it applies to (`lgm methods`).
     `seed` is that of draws, and of the estimates of an engine that gives any: the
@@ -174,7 +177,8 @@ def fit_compiled(
     learning, rest = learning_options(settings.options)
     correcting, rest = correction_options(rest)
     wanted = correcting.wanted(settings.method)
-    planned = plan(canonical, settings.method, settings.bound, rest)
+    others = other_options(settings.hyper)
+    planned = plan(canonical, settings.method, settings.bound, rest, others)
     way = chosen_way(canonical, settings, planned.backend.spec, learning.design or "")
     check_learning(settings, way)
     terms = replace(planned.terms, fits=expected_fits(canonical, settings.fixed, way))
@@ -262,7 +266,7 @@ def fit_compiled(
         if cut:
             fit = replace(fit, warnings=(*fit.warnings, *cut_short()))
         local = local_optima(fit, optima, drawn_from_modes(fit, optima))
-        off = inaccurate(canonical, planned.method, errors, remedy)
+        off = inaccurate(canonical, planned.method, errors, remedy, wanted, bool(local))
         fit = replace(fit, warnings=(*fit.warnings, *local, *off))
         return only_finite(replace(fit, warnings=(*fit.warnings, *undefined_reports(fit))))
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from lgmdsl.accuracy.accuracy import beyond
-from lgmdsl.api.fit.accuracy import NOTHING, Estimated, joined
+from lgmdsl.api.fit.accuracy import Estimated, joined
 from lgmdsl.api.fit.correction import ALLOWANCE, OPERATIONS
 from lgmdsl.api.fit.hyper_errors import HyperErrors, gaps_wanted, hyper_errors
 from lgmdsl.api.fit.solved import Solved
@@ -70,7 +70,7 @@ def by_groups(
     q = solved.posterior
     given = errors.of_latents
     gap = given.log_evidence - q.log_evidence
-    if solved.learned is None or not given.accuracy.known or not abs(gap) > NOTHING:
+    if solved.learned is None or not given.accuracy.known or gap == 0.0:
         return errors
     if q.conditioned.errors is not None or not _near(errors.hyper):
         return errors

@@ -8,7 +8,7 @@ one sd long moves the mode by g sds.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -28,21 +28,25 @@ from lgmdsl.inference.driver import Tolerances, run
 from lgmdsl.inference.plan import Plan
 from lgmdsl.learning.integration.asymptotic import Asymptotic
 from lgmdsl.learning.integration.hyper_posterior import HyperPosterior
-from lgmdsl.learning.integration.tilted import tilted
+from lgmdsl.learning.integration.tilted import LIGHTER, Tilted, farthest, tilted
 from lgmdsl.learning.integration.visited import Fitted
 
 COVERED = 0.95  # of the points that are looked at, those of which the gap is known
-# Points that are looked at beyond a quadratic's, fewer of models of many rows; of the heaviest.
-MORE, FEWER, SMALL, BULK = 4, 2, 2000, 0.01
+# Points that are looked at beyond a quadratic's, fewer of models of many rows; the least share of
+# the heaviest's that they have.
+MORE, FEWER, SMALL, BULK = 8, 2, 2000, 1e-4
+MATERIAL = 1e-2  # of the heaviest's share: of fits that are looked at first
+NOTHING = 0.05  # nats: differences of the evidence's gap that move no hyperparameter
 ROUGH = 0.5  # nats that the gaps may be off their curve
+# Nats from which on more fits are made, at most so often and so many at a time.
+LOOSE, ROUNDS, FITS = 0.03, 3, 4
 LEVELS = (0.05, 0.95)
 FEW = 6  # coordinates about a mode
 # Of what a correction changed, what may still be wrong: the second-order evidence's error went down
 # to 5 % where 294 groups add up, and to 7 to 29 % of it in models of one to three latents.
 LEFT = 0.07
-# Of exact ones: the least share of fits that are looked at, of the heaviest; how far the curve
-# between them is followed beyond the last, in half-axes; what it may leave.
-FARTHER, BEYOND, CURVED = 1e-5, 1.5, 0.03
+BEYOND = 1.5  # half-axes by which the curve between them is followed beyond the last
+CURVED = 0.03  # of what exact ones changed, what the curve between them may leave
 
 # Corrected less reported log evidence of q, of a problem at theta; NaN where it is not known.
 Gap: TypeAlias = Callable[[Problem, Theta, Conditioned, float], float]
@@ -86,16 +90,17 @@ def hyper_errors(
     planned: Plan, solved: Solved, gap: float, seed: int, gap_of: Gap, exact: bool = False
 ) -> HyperErrors | None:
     """None where they are not known. `gap`: that at the mode; `gap_of`: what others are computed
-    by, `exact` or not: exact ones are looked at farther out, and followed beyond."""
-    bulk, beyond, left = (FARTHER, BEYOND, CURVED) if exact else (BULK, 0.0, LEFT)
+    by, `exact` or not."""
     learned = solved.learned
     assert learned is not None
     hypers, out = learned.marginals(), None
     if isinstance(hypers, HyperPosterior):
-        out = _of_mixture(planned, solved, hypers, seed, gap_of, bulk, beyond)
+        out = _of_mixture(planned, solved, hypers, seed, gap_of)
+    elif abs(gap) <= NOTHING:
+        out = HyperErrors({}, gap, gap_of)
     elif isinstance(hypers, Asymptotic) and hypers.frame.unknown is None:
         out = _about_mode(planned, solved, hypers, gap, seed, gap_of)
-    return None if out is None else replace(out, left=left)
+    return None if out is None else replace(out, left=CURVED if exact else LEFT)
 
 
 def gaps_wanted(solved: Solved, rows: int) -> int:
@@ -114,29 +119,29 @@ def _count(hypers: HyperPosterior, rows: int) -> int:
 
 
 def _of_mixture(
-    planned: Plan,
-    solved: Solved,
-    hypers: HyperPosterior,
-    seed: int,
-    gap_of: Gap,
-    bulk: float,
-    beyond: float,
+    planned: Plan, solved: Solved, hypers: HyperPosterior, seed: int, gap_of: Gap
 ) -> HyperErrors | None:
     learned = solved.learned
     assert learned is not None
     points = learned.points
     shares = np.array([share for _, share in points])
-    size = hypers.frame.size
     places = hypers.places([f.theta for f, _ in points])
     rows = planned.canonical.linear(solved.theta).rows
-    chosen = _spread(places, shares, _count(hypers, rows), bulk)
     gaps = np.full(len(points), np.nan)
-    for k in chosen:
+    ends = _ends(places, shares)
+    for k in ends:
         gaps[k] = _gap_of(planned, points[k][0], seed, gap_of)
+    if float(np.ptp(gaps[ends])) <= NOTHING:
+        return HyperErrors({}, float(gaps[ends[0]]), gap_of)
+    chosen = _spread(places, shares, _count(hypers, rows), ends)
+    for k in chosen:
+        if k not in ends:
+            gaps[k] = _gap_of(planned, points[k][0], seed, gap_of)
     known = np.isfinite(gaps)
-    if known.sum() < size + 2 or shares[known].sum() < COVERED * shares[chosen].sum():
+    if known.sum() < hypers.frame.size + 2 or shares[known].sum() < COVERED * shares[chosen].sum():
         return None
-    better_ones = tilted(hypers, [f.theta for f, _ in points], shares, gaps, beyond)
+    thetas = [f.theta for f, _ in points]
+    better_ones = _tilted(planned, solved, hypers, seed, gap_of, thetas, shares, gaps, rows)
     if better_ones.rough > ROUGH:
         return None
     after = better_ones.posterior
@@ -146,6 +151,32 @@ def _of_mixture(
         if (after.sd(of) > 0.0).any():
             errors[block.name] = _between(hypers, after, of)
     return HyperErrors(errors, better_ones.gain, gap_of, corrected=after, shares=better_ones.shares)
+
+
+def _tilted(
+    planned: Plan,
+    solved: Solved,
+    hypers: HyperPosterior,
+    seed: int,
+    gap_of: Gap,
+    thetas: Sequence[Theta],
+    shares: Array,
+    gaps: Array,
+    rows: int,
+) -> Tilted:
+    """With more fits than the mixture's where these leave the curve open and rows are few."""
+    finite = np.flatnonzero(np.isfinite(gaps))
+    known, values = [thetas[int(k)] for k in finite], [float(gaps[k]) for k in finite]
+    for left in reversed(range(ROUNDS + 1)):
+        out = tilted(hypers, thetas, shares, known, np.array(values), BEYOND)
+        if not left or rows > SMALL or out.rough <= LOOSE:
+            break
+        for theta in farthest(out.posterior, known, FITS):
+            value = _gap_at(planned, solved, theta, seed, gap_of)
+            if math.isfinite(value):
+                known.append(theta)
+                values.append(value)
+    return out
 
 
 def _between(before: HyperPosterior, after: HyperPosterior, of: Callable[[Theta], Array]) -> Errors:
@@ -159,16 +190,26 @@ def _between(before: HyperPosterior, after: HyperPosterior, of: Callable[[Theta]
     return Errors(shift, ratio - 1.0, np.abs(away).max(axis=0))
 
 
-def _spread(places: Array, shares: Array, count: int, bulk: float) -> list[int]:
-    """Fits that cover the mixture: the heaviest half of `count`, then one after the other what is
-    farthest from those before, among those of at least a share `bulk` of the heaviest."""
+def _ends(places: Array, shares: Array) -> list[int]:
+    """The heaviest fit, and those farthest out along each coordinate among those of weight."""
+    eligible = np.flatnonzero(shares > MATERIAL * shares.max())
+    out = [int(shares.argmax())]
+    for column in places[eligible].T:
+        out += [int(eligible[column.argmin()]), int(eligible[column.argmax()])]
+    return list(dict.fromkeys(out))
+
+
+def _spread(places: Array, shares: Array, count: int, first: list[int]) -> list[int]:
+    """Fits that cover the mixture: `first`, the heaviest half of `count`, then one after the other
+    what is farthest from those before, lighter ones less so."""
     order = np.argsort(-shares, kind="stable")
-    chosen = [int(k) for k in order[: (count + 1) // 2]]
-    eligible = shares > bulk * shares.max()
+    chosen = list(dict.fromkeys([*first, *(int(k) for k in order[: (count + 1) // 2])]))
+    eligible = shares > BULK * shares.max()
     gaps = np.min([np.linalg.norm(places - places[k], axis=1) for k in chosen], axis=0)
     while len(chosen) < count:
-        k = int(np.where(eligible, gaps, -1.0).argmax())
-        if not eligible[k] or gaps[k] <= 0.0:
+        far = np.where(eligible, gaps * shares**LIGHTER, -1.0)
+        k = int(far.argmax())
+        if far[k] <= 0.0:
             break
         chosen.append(k)
         gaps = np.minimum(gaps, np.linalg.norm(places - places[k], axis=1))
@@ -179,12 +220,35 @@ def _gap_of(planned: Plan, fitted: Fitted, seed: int, gap_of: Gap) -> float:
     """Corrected less reported log evidence of a fit that was made."""
     try:
         problem = planned.at(fitted.theta, seed=seed)
+        q = conditioned(problem, fitted)
+    except LgmError:
+        return math.nan
+    return math.nan if q is None else gap_of(problem, fitted.theta, q, fitted.log_evidence)
+
+
+def conditioned(problem: Problem, fitted: Fitted) -> Conditioned | None:
+    """The posterior of a fit that was made, once more; None where it is not to be had."""
+    try:
         q = problem.engine.condition(fitted.weight, fitted.shift)
     except (LgmError, np.linalg.LinAlgError):
-        return math.nan
-    if isinstance(q, Failed):
-        return math.nan
-    return gap_of(problem, fitted.theta, q, fitted.log_evidence)
+        return None
+    return None if isinstance(q, Failed) else q
+
+
+def outermost(solved: Solved) -> list[tuple[Fitted, float]]:
+    """The heaviest fit of a mixture and those farthest out, each with the share of all points that
+    is nearest to it; none where hyperparameters were not integrated over."""
+    learned = solved.learned
+    hypers = None if learned is None else learned.marginals()
+    if learned is None or not isinstance(hypers, HyperPosterior):
+        return []
+    fits = [f for f, _ in learned.points]
+    shares = np.array([share for _, share in learned.points])
+    places = hypers.places([f.theta for f in fits])
+    ends = _ends(places, shares)
+    away = np.array([np.square(places - places[k]).sum(axis=1) for k in ends])
+    nearest = np.bincount(away.argmin(axis=0), shares, minlength=len(ends))
+    return [(fits[k], float(share)) for k, share in zip(ends, nearest, strict=True)]
 
 
 def _about_mode(

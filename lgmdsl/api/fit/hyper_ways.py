@@ -20,6 +20,7 @@ from lgmdsl.learning.integration.integrate import FEW, MOST
 from lgmdsl.learning.search.learning_record import LearningOptions
 from lgmdsl.remedies import pin, setting
 from lgmdsl.vocabulary.notes import Notes
+from lgmdsl.vocabulary.signature import also
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ HYPER_WAYS: tuple[Way, ...] = (
             formula="em where loadings multiply a latent or words are drawn from topics; else "
             f"integrate up to {FEW} scalars, map over more",
             support=_LEARNED,
-            advice="the default; `lgm fit --json` and the page of the fit say what was taken",
+            advice="the default; the printed page of the fit says what was taken",
             example="lgm fit model.lgm data.npz --hyper auto",
             see_also=("integrate", "map", "em", "hyperparameters"),
             without=("source",),
@@ -66,37 +67,42 @@ HYPER_WAYS: tuple[Way, ...] = (
         "maximises the evidence times the prior, on the natural scale of each hyperparameter",
         "MacKay 1992; Rasmussen and Williams 2006, section 5.4.1",
         Notes(
-            formula="theta* = argmax log p(y | theta) + log p(theta); p(z | y, theta*)",
+            formula="theta* = argmax log p(y | theta) + log p(theta); latents are those of "
+            "p(z | y, theta*)",
             support=_LEARNED + ", of any number and type",
-            advice="quick; ignores their uncertainty, so intervals are too narrow where groups are "
-            "few, and the maximum of an sd may be 0",
+            advice="quick; intervals ignore the uncertainty of hyperparameters, and are too narrow "
+            "where groups are few; the maximum of an sd may be 0",
             example="lgm fit model.lgm data.npz --hyper map",
             see_also=("integrate", "em", "fixed", "hyperparameters"),
+            also_called=(
+                *also("R", "ml mle reml", note="under flat priors"),
+                *also("R-INLA", "eb"),
+            ),
         ),
     ),
     Way(
         "integrate",
-        "averages over the posterior of the hyperparameters: a mixture of Gaussians",
+        "averages fits at several values of the hyperparameters, weighted by their posterior",
         "Rue, Martino and Chopin 2009",
         Notes(
-            formula="p(z | y) about sum_k w_k q(z | theta_k), w_k of p(theta_k | y); log_evidence "
-            "is log p(y)",
+            formula="p(z | y) ~ sum_k w_k q(z | theta_k), w_k proportional to p(theta_k | y), q "
+            "the Gaussian fit at theta_k; log_evidence is log p(y)",
             support=f"{_LEARNED}, at most {MOST} scalars",
-            advice="what auto takes of few: intervals account for unknown scales; a fit at each of "
-            "the nodes",
+            advice="what auto takes for few hyperparameters: intervals include the uncertainty of "
+            "scales; it costs a fit at each value",
             example="lgm fit model.lgm data.npz --hyper integrate --option integration=grid",
             see_also=("map", "integration", "hyperparameters", "W606"),
         ),
     ),
     Way(
         "em",
-        "the maximum of map, by EM steps where they have a closed form",
+        "the same maximum as map, by EM steps where they have a closed form",
         "Dempster, Laird and Rubin 1977; Khan 2012, chapter 2",
         Notes(
             formula="theta <- argmax E_q[log p(y, z | theta)] + log p(theta), then L-BFGS",
             support="loadings, offsets, noise sds, covariances and probabilities of topics; map "
             "where there is no such step",
-            advice="what auto takes of factor and topic models, where map is slow; rotations of "
+            advice="what auto takes for factor and topic models, where map is slow; rotations of "
             "loadings have no standard errors",
             example="lgm fit model.lgm data.npz --hyper em --option acceleration=squarem",
             see_also=("map", "acceleration", "batch", "graphical_lasso"),
@@ -123,14 +129,22 @@ MOST_STEPS = 200
 LARGEST = {"grid": 3, "gauss-hermite": 4}
 
 
+def way_called(name: str) -> tuple[str, ...]:
+    """What a name of other software means among the ways, as a sentence for each."""
+    aliases = ((w, w.notes.alias(name)) for w in HYPER_WAYS)
+    return tuple(a.means(w.name) for w, a in aliases if a is not None)
+
+
 def check_hyper(hyper: str) -> None:
     """Raise MethodError E103 for a way that does not exist."""
     if hyper not in WAYS:
+        elsewhere = "".join(f"{sentence}; " for sentence in way_called(hyper))
+        known = f"there are: {', '.join(WAYS)}"
         raise MethodError(
             Diagnostic(
                 "E103",
                 f"unknown treatment of hyperparameters `{hyper}`",
-                help=suggestion(hyper, WAYS, f"there are: {', '.join(WAYS)}"),
+                help=f"{elsewhere}{known}" if elsewhere else suggestion(hyper, WAYS, known),
             )
         )
 

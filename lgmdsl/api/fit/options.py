@@ -1,5 +1,7 @@
 """The options of a fit, as their pages in the manual have them: what each means, its values."""
 
+# Long because each option is declared with all that its page says.
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -8,8 +10,11 @@ from lgmdsl.accuracy.limits import MEAN, QUANTILE, SD
 from lgmdsl.api.fit.correction import EFFORTS, MARGINALS, WHEN_CORRECTED
 from lgmdsl.api.fit.hyper_ways import DESIGNS, EPOCHS, LARGEST, MOST_STEPS, OPTIONS
 from lgmdsl.engines.choose import AUTO
+from lgmdsl.inference.options import OtherOptions
 from lgmdsl.learning.em.em import ACCELERATIONS
+from lgmdsl.remedies import either, setting
 from lgmdsl.vocabulary.notes import Notes
+from lgmdsl.vocabulary.signature import Alias, also, called
 
 FIT = "lgm fit model.lgm data.npz "
 
@@ -26,6 +31,7 @@ class FitOption:
     type: str = "a word"
     default: str = ""
     setting: bool = False
+    also_called: tuple[Alias, ...] = ()
 
 
 def _for(name: str) -> str:
@@ -50,25 +56,29 @@ FIT_OPTIONS: tuple[FitOption, ...] = (
     ),
     FitOption(
         "integration",
-        "the nodes at which hyperparameters are integrated over",
+        "the values of the hyperparameters at which a fit is made and averaged",
         Notes(
-            formula="grid: a lattice about the mode; ccd: a central composite design; "
-            "gauss-hermite: a product rule",
+            formula="grid: a regular grid around the mode; ccd: a central composite design, whose "
+            "number of values grows slowly with the number of hyperparameters; gauss-hermite: a "
+            "product of quadrature rules",
             support=f"{_for('integration')}; grid up to {LARGEST['grid']} scalars, gauss-hermite "
             f"up to {LARGEST['gauss-hermite']}",
-            advice="auto is grid for one or two, then ccd, which has fewer nodes",
+            advice="auto is grid for one or two hyperparameters, ccd for more; W606 reports an "
+            "inaccurate average",
             example=FIT + "--hyper integrate --option integration=ccd",
             see_also=("integrate", "W606"),
         ),
         DESIGNS,
+        also_called=also("R-INLA", "int.strategy"),
     ),
     FitOption(
         "acceleration",
         "how EM is accelerated",
         Notes(
-            formula="l-bfgs: L-BFGS after EM slows down; squarem: extrapolated steps; none: plain",
+            formula="l-bfgs: L-BFGS once EM slows down; squarem: extrapolated EM steps; none: "
+            "plain EM",
             support=_for("acceleration"),
-            advice="l-bfgs is exact and the quickest; none for comparison",
+            advice="l-bfgs is usually quickest; none for comparison",
             example=FIT + "--hyper em --option acceleration=none",
             see_also=("em", "batch"),
         ),
@@ -117,35 +127,40 @@ FIT_OPTIONS: tuple[FitOption, ...] = (
         "correction",
         "whether what is reported may be corrected where the Gaussian posterior is off",
         Notes(
-            formula="exact draws take the place of q where the estimated error passes "
-            f"{MEAN:g} sd of a mean, {SD:.0%} of an sd or {QUANTILE:g} sd of a 5 or 95 % point",
-            support="auto: of the method auto; on: of a named method too; off: never",
-            advice="off for the bare method, as in published comparisons",
+            formula="exact draws replace the Gaussian approximation where its estimated error "
+            f"exceeds {MEAN:g} sd of a mean, {SD:.0%} of an sd or {QUANTILE:g} sd of a 5 "
+            "or 95 % point",
+            support="auto: corrects the method auto only; on: a named method too; off: never",
+            advice="off to see what the method itself gives, as in published comparisons",
             example=FIT + "--method laplace --option correction=on",
             see_also=("marginals", "effort", "W609"),
         ),
         WHEN_CORRECTED,
+        also_called=also("Stan, PyMC", "nuts mcmc hmc sampling", note="for exact draws"),
     ),
     FitOption(
         "marginals",
         "whether latents are reported corrected, or as the Gaussian has them",
         Notes(
-            formula="corrected: of exact draws where they were taken; gaussian: of q",
+            formula="corrected: those of the exact draws, where there are any; gaussian: those of "
+            "the Gaussian approximation",
             support="every fit",
-            advice="gaussian keeps hyperparameters corrected and saves the draws",
+            advice="gaussian saves the time of the draws; hyperparameters are "
+            "corrected all the same",
             example=FIT + "--option marginals=gaussian",
             see_also=("correction", "effort"),
         ),
         MARGINALS,
+        also_called=also("R-INLA", "strategy"),
     ),
     FitOption(
         "effort",
-        "how much may be computed to correct a fit",
+        "how much computing time the correction of a fit may take",
         Notes(
-            formula="normal: about a second of one core, or what the fit took; high: 30 times "
-            "that, and half the errors are tolerated; low: no draws",
-            support="fits that may be corrected",
-            advice="high where W609 says that exact draws were not affordable",
+            formula="normal: about three seconds of one core, or what the fit took; high: 10 times "
+            "that, correcting errors half as large; low: no draws",
+            support="fits that are corrected (see correction)",
+            advice="high where W609 says that exact draws take too long at the default",
             example=FIT + "--option effort=high",
             see_also=("correction", "marginals", "W609"),
         ),
@@ -165,6 +180,10 @@ FIT_OPTIONS: tuple[FitOption, ...] = (
         type="a number not below 0",
         default="1e-7",
         setting=True,
+        also_called=(
+            *also("R-INLA", "tolerance"), *also("Stan", "tol_rel_obj"),
+            *also("scikit-learn", "rtol"),
+        ),
     ),
     FitOption(
         "max_steps",
@@ -179,6 +198,8 @@ FIT_OPTIONS: tuple[FitOption, ...] = (
         type="a whole number not below 0",
         default="that of the method",
         setting=True,
+        also_called=(*also("brms, Stan", "iter"), *also("R", "maxit maxiter"),
+                     *also("scikit-learn", "max_iter")),
     ),
     FitOption(
         "seed",
@@ -193,6 +214,7 @@ FIT_OPTIONS: tuple[FitOption, ...] = (
         type="a whole number not below 0",
         default="0",
         setting=True,
+        also_called=also("scikit-learn, PyMC", "random_state random_seed"),
     ),
     FitOption(
         "set",
@@ -248,3 +270,49 @@ FIT_OPTIONS: tuple[FitOption, ...] = (
         setting=True,
     ),
 )  # fmt: skip
+
+
+def other_options(hyper: str) -> OtherOptions:
+    """The options of fits with a treatment of hyperparameters, next to those of methods."""
+    names: dict[str, tuple[str, ...]] = {}
+    for option in FIT_OPTIONS:
+        ways = OPTIONS.get(option.name, ())
+        if option.setting or (ways and hyper not in ("auto", *ways)):
+            continue
+        of = f"--hyper {' or '.join(ways)}" if ways else "every fit"
+        names[of] = (*names.get(of, ()), option.name)
+    return OtherOptions(names, _remedy)
+
+
+def _remedy(name: str) -> str:
+    """What to write for a name that is a setting, or other software's name of an option."""
+    for option in FIT_OPTIONS:
+        alias = alias_of(option, name)
+        if alias:
+            return f"{alias}: {given_as(option)}"
+        if option.setting and name.replace("-", "_") in (
+            option.name,
+            *WRITTEN.get(option.name, ()),
+        ):
+            return f"it is a setting: {given_as(option)}"
+    return f"it is a setting: {setting(name, 'NAME')}" if name in SETTINGS else ""
+
+
+def alias_of(option: FitOption, name: str) -> str:
+    """``maxit` of R is `max_steps` here`; "" where no other software calls the option so."""
+    alias = called(option.also_called, name)
+    return alias.means(option.name) if alias else ""
+
+
+# Settings of fits that have no page as an option: the names that they may be have pages.
+SETTINGS = ("method", "hyper", "bound")
+# The flag and the argument of a setting that has another name.
+WRITTEN = {"set": ("set", "fixed"), "mapping": ("map", "mapping")}
+
+
+def given_as(option: FitOption) -> str:
+    """How an option is given: on the command line, and in Python."""
+    if not option.setting:
+        return either(f"--option {option.name}=VALUE", f'options={{"{option.name}": VALUE}}')
+    flag, named = WRITTEN.get(option.name, (option.name.replace("_", "-"), option.name))
+    return either(f"--{flag} VALUE", f"{named}=VALUE")

@@ -29,7 +29,7 @@ from lgmdsl.compile import canonicalise
 from lgmdsl.contract.engine import Rows
 from lgmdsl.contract.status import Guarantee, Status
 from lgmdsl.errors import DataError, Diagnostic, LgmError, ModelError
-from lgmdsl.files import irregular
+from lgmdsl.files import irregular, similar
 from lgmdsl.graph.build import model_graph
 from lgmdsl.inference.driver import TraceEntry
 from lgmdsl.inference.registry import load_entry_points
@@ -64,7 +64,8 @@ def load_fit(path: str | os.PathLike[str]) -> Fit:
                 raise DataError(unusable(place, "is damaged: it is not as it was written"))
             return _read(file, place)
     except FileNotFoundError as error:
-        raise DataError(unusable(place, "does not exist")) from error
+        help = similar(place, (".nc",))
+        raise DataError(unusable(place, "does not exist", help)) from error
     except (LgmError, MemoryError):
         raise
     except Exception as error:  # a damaged file makes the library fail in many ways

@@ -46,7 +46,7 @@ def undefined_reports(fit: Fit) -> tuple[Diagnostic, ...]:
             "W603",
             f"report `{name}` is not finite in {max(100 * share, 0.1):.1f} % of draws",
             reports[name],
-            "its mean and sd mean nothing",
+            "do not use its mean and sd",
             help="look for the log or the root of a negative number, or a division by zero",
             severity="warning",
         )
@@ -181,21 +181,31 @@ _HEADLINES = {
 
 
 def inaccurate(
-    canonical: CanonicalModel, method: str, known: Estimated, remedy: str | None = None
+    canonical: CanonicalModel,
+    method: str,
+    known: Estimated,
+    remedy: str | None = None,
+    corrected: bool = False,
+    modes: bool = False,
 ) -> tuple[Diagnostic, ...]:
     """W609 where an error of what is reported passes what is tolerated; `remedy`: the option that
-    would correct it."""
+    would correct it; `corrected`: exact draws were allowed; `modes`: W602 reports another optimum,
+    which no Gaussian around one of them knows."""
     if not known.off:
         return ()
     (worst, words), *others = known.off
     also = listed([f"`{label}`" for label, _ in others[:SHOWN]])
     more = f" and {len(others) - SHOWN} more" if len(others) > SHOWN else ""
-    nearer = more_accurate(canonical.blocks, method)
-    help = "compare with `fit.audit()`, and report what does not depend on its tails"
-    if nearer:
-        help = f"take a method that is nearer: {setting('method', nearer[0])}"
+    help = "compare with `fit.audit()`, and do not report 5 and 95 % points"
+    several = any(Property.LOG_CONCAVE not in b.site.spec.properties for b in canonical.blocks)
     if remedy is not None:
         help = f"allow for exact draws: {remedy}"
+    elif modes and corrected:
+        help = "give a prior that selects one of the modes, as W602 says"
+    elif (modes or several) and not corrected:
+        help = f"take exact draws{' of all modes' if modes else ''}: {CORRECTED}"
+    elif nearer := more_accurate(canonical.blocks, method):
+        help = f"take a more accurate method: {setting('method', nearer[0])}"
     gap = known.accuracy.evidence
     below = f"about {abs(gap):.2g} nats {'below' if gap > 0.0 else 'above'} log p(y)"
     details = [f"log evidence is {below}"] if abs(gap) >= NATS else []
@@ -205,9 +215,9 @@ def inaccurate(
 
 
 def learning_warnings(learned: Learned) -> tuple[Diagnostic, ...]:
-    """W601 for a search that stopped early, W604 and W605 for what the data do not say, W606 for
-    an integral that is not to be trusted, W607 for one around one of two modes, W608 for loadings
-    that vanished."""
+    """W601 for a search that stopped early, W604 and W605 for what the data do not determine, W606
+    for an inaccurate average over hyperparameters, W607 for one around one of two modes, W608 for
+    loadings that vanished."""
     out = []
     if learned.maximum.status is not Status.converged:
         last = learned.maximum.steps[-1]
@@ -216,7 +226,7 @@ def learning_warnings(learned: Learned) -> tuple[Diagnostic, ...]:
                 "W601",
                 "the search for the hyperparameters' mode stopped early",
                 f"{learned.maximum.reason or 'at its limit'}, step {last.step}; "
-                "another step promises "
+                "expected gain of another step: "
                 f"{_nats(last.gain)}",
                 help=_further(learned),
             )
@@ -226,7 +236,7 @@ def learning_warnings(learned: Learned) -> tuple[Diagnostic, ...]:
             _warning(
                 "W601",
                 "the integration over the hyperparameters was interrupted",
-                "their mode was found: latents, predictions and log evidence are conditional on it",
+                "latents, predictions and log evidence are those at the mode, which was found",
                 help=f"run it to completion, or take the mode alone: {setting('hyper', 'map')}",
             )
         )
@@ -237,10 +247,9 @@ def learning_warnings(learned: Learned) -> tuple[Diagnostic, ...]:
                 _warning(
                     "W604",
                     f"data and priors hardly determine {names}",
-                    "the density hardly falls within 5 units (of the log of a scale, "
-                    "the logit of a "
-                    "share) of the mode",
-                    help=f"give a prior that says more, or pin it: {pin(finding.names[0])}",
+                    "their posterior is nearly flat within 5 units of the mode (of the log of a "
+                    "scale, the logit of a share)",
+                    help=f"give a narrower prior, or pin it: {pin(finding.names[0])}",
                 )
             )
         elif finding.kind == "bound":
@@ -250,8 +259,8 @@ def learning_warnings(learned: Learned) -> tuple[Diagnostic, ...]:
                 _warning(
                     "W605",
                     f"{names} {_is(finding.names)} at the edge of the range",
-                    "the density rises up to the edge: there is no mode inside",
-                    help="leave the term out, or give a prior that keeps away from the edge",
+                    "their density increases up to the edge: there is no mode inside",
+                    help="leave the term out, or give a prior that is low at the edge",
                 )
             )
     if learned.idle:
@@ -279,26 +288,24 @@ def learning_warnings(learned: Learned) -> tuple[Diagnostic, ...]:
         wrong = []
         if integrated.unbounded:
             names = listed([f"`{n}`" for n in integrated.unbounded])
-            wrong.append(
-                f"the density has not fallen off where the exploration along {names} ended"
-            )
+            wrong.append(f"their density is still high where the search along {names} ended")
         if integrated.lost:
-            wrong.append(f"{integrated.lost} of the fits that were tried did not succeed")
+            wrong.append(f"{integrated.lost} of the fits at other values failed")
         if integrated.unfinished:
-            wrong.append(f"{integrated.unfinished} of the points' fits did not converge")
+            wrong.append(f"{integrated.unfinished} of the fits at other values did not converge")
         if not integrated.holds and integrated.uncertain > ROUGH:
-            wrong.append(f"the fits leave {integrated.uncertain:.0%} of the integral uncertain")
+            wrong.append(f"{integrated.uncertain:.0%} of their posterior is uncertain")
         if integrated.doubtful:
-            wrong.append(f"the fits leave {integrated.doubtful}")
+            wrong.append(integrated.doubtful)
         if wrong:
-            headline = "is rough" if integrated.holds else "does not hold"
+            headline = "is inaccurate" if integrated.holds else "failed: do not use its results"
             out.append(
                 _warning(
                     "W606",
-                    f"the integral over the hyperparameters {headline}",
+                    f"the average over the hyperparameters {headline}",
                     *wrong,
                     help="give hyperparameters tighter priors, or use "
-                    f"{setting('hyper', 'map')}, which needs none of these points",
+                    f"{setting('hyper', 'map')}, which fits at one value of them",
                 )
             )
         if integrated.other is not None:
@@ -311,7 +318,7 @@ def at_bound(found: Finding, integrated: bool = True) -> Diagnostic:
     (name,), (end,) = found.names, found.values
     verb, detail = (
         "is highest",
-        "the density rises up to the bound: there is no mode inside, and no sd",
+        "its density increases up to the bound: there is no mode inside, and no sd",
     )
     if integrated:
         verb = "piles up"
@@ -381,7 +388,7 @@ def _another_mode(other: OtherMode) -> Diagnostic:
         {
             "mirrored": "with their signs changed they explain the data equally well",
             "exchanged": "with their values exchanged they explain the data equally well",
-            "apart": "the integral is around one of the two",
+            "apart": "the average is taken around one of the two",
         }[other.kind],
         help=help,
     )

@@ -7,13 +7,17 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 from lgmdsl.api.help import parts
+from lgmdsl.api.help.arguments import arguments, arguments_called
+from lgmdsl.api.help.concepts import CONCEPTS, concepts, concepts_called
 from lgmdsl.api.help.topics import topics
 from lgmdsl.api.help.words import word_pages
 from lgmdsl.bounds.catalogue import SERIES
-from lgmdsl.vocabulary.lookup import CATEGORIES, signatures
+from lgmdsl.vocabulary.lookup import CATEGORIES, signatures, translations
 from lgmdsl.vocabulary.page import FIELDS, Page, every_name, page_of
+from lgmdsl.vocabulary.signature import spelling
 
 # What gives the pages of the kinds that models do not name, in the order of the manual.
 _OTHERS: tuple[Callable[[], Iterator[Page]], ...] = (
@@ -27,6 +31,8 @@ _OTHERS: tuple[Callable[[], Iterator[Page]], ...] = (
     parts.statuses,
     parts.guarantees,
     topics,
+    concepts,
+    arguments,
 )
 
 
@@ -35,6 +41,30 @@ def pages(name: str) -> tuple[Page, ...]:
     stem = _stem(name)
     others = (p for make in _OTHERS for p in make() if p.name == stem)
     return tuple(sorted((*word_pages(name), *others), key=_place))
+
+
+class Elsewhere(NamedTuple):
+    """What a name of other software is here: a sentence ("" where the page is of that name, spelt
+    otherwise), and the name of the page."""
+
+    sentence: str
+    name: str
+
+
+def elsewhere(name: str) -> tuple[Elsewhere, ...]:
+    """What other software means by a name, and where that is found here."""
+    words = [Elsewhere(str(t), t.signature.name) for t in translations(name)]
+    named = [
+        Elsewhere("" if spelling(c) == spelling(name) else f"`{name}` is under `{c}`", c)
+        for c in concepts_called(name)
+        if c != name
+    ]
+    options = [Elsewhere(sentence, part) for sentence, part in parts.called(name)]
+    given = [
+        Elsewhere(f"`{name}` of other software is the argument `{a}` here", a)
+        for a in arguments_called(name)
+    ]
+    return (*words, *named, *options, *given)
 
 
 def every_page() -> tuple[Page, ...]:
@@ -57,6 +87,12 @@ def known_names() -> tuple[str, ...]:
     """Every name that has a page."""
     others = (p.name for make in _OTHERS for p in make())
     return tuple(dict.fromkeys((*every_name(), *others)))
+
+
+def names_elsewhere() -> tuple[str, ...]:
+    """Every name of other software, and of concepts, that leads to a page."""
+    aliases = (a.name for c in CATEGORIES for s in signatures(c) for a in s.also_called)
+    return tuple(dict.fromkeys((*aliases, *(n for c in CONCEPTS for n in c.names))))
 
 
 def near(name: str, known: tuple[str, ...]) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from lgmdsl.api.fit.hyper_ways import HYPER_WAYS
-from lgmdsl.api.fit.options import FIT_OPTIONS, FitOption
+from lgmdsl.api.fit.options import FIT_OPTIONS, WRITTEN, FitOption, alias_of
 from lgmdsl.bounds.catalogue import SERIES, named
 from lgmdsl.bounds.catalogue import bounds as all_bounds
 from lgmdsl.contract.bound import Bound
@@ -220,7 +220,9 @@ def _fit_option(option: FitOption) -> Page:
     page = Page.noted(
         "option", name, option.summary, option.notes, call=call, arguments=(argument,)
     )
-    return replace(page, formulas=())  # it is the meaning of the argument
+    called = tuple(f"{a.name} ({a.of})" for a in option.also_called)
+    # The formula is the meaning of the argument.
+    return replace(page, formulas=(), also_called=called)
 
 
 # How settings are written whose flag or argument has another name.
@@ -229,6 +231,25 @@ _SETTINGS = {
     "start": "--start NAME=VALUE, start={NAME: VALUE}",
     "mapping": "--map NAME=KEY, mapping={NAME: KEY}",
 }
+
+
+def called(word: str) -> Iterator[tuple[str, str]]:
+    """The methods, treatments and options that other software calls so, and the options that a flag
+    or argument of another name gives (`--map` is mapping): a sentence on each, and its name."""
+    noted = (
+        *((b.spec.name, b.spec.notes) for b in backends().values()),
+        *((w.name, w.notes) for w in HYPER_WAYS),
+    )
+    for name, notes in noted:
+        if (other := notes.alias(word)) is not None:
+            yield other.means(name), name
+    for option in FIT_OPTIONS:
+        if alias := alias_of(option, word):
+            yield alias, option.name
+        elif word in WRITTEN.get(option.name, ()) and word != option.name:
+            flag, _ = WRITTEN[option.name]
+            shown = f"--{word}" if word == flag else f"{word}="
+            yield f"{shown} is the option `{option.name}`", option.name
 
 
 def ways() -> Iterator[Page]:

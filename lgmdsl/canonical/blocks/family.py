@@ -13,6 +13,7 @@ from lgmdsl.contract.site import Site
 from lgmdsl.errors import Diagnostic, MethodError, Span
 from lgmdsl.language.tree import ast
 from lgmdsl.vocabulary.lookup import lookup
+from lgmdsl.vocabulary.signature import Category
 
 FindSite = Callable[[str], "type[Site] | None"]
 
@@ -62,9 +63,10 @@ def parameters_of(
         raise MethodError(
             Diagnostic(
                 "E501",
-                f"no back end takes the argument `{name}` of `{site.spec.family}` yet",
+                f"no method takes the argument `{name}` of `{site.spec.family}` yet",
                 extra[0].span,
-                "it is parsed and checked, but this version cannot fit it",
+                "this version cannot fit it",
+                help=_instead(site, name),
             )
         )
     out: dict[str, Coefficient] = {}
@@ -76,6 +78,15 @@ def parameters_of(
                 raise MethodError(_wanting(site, name, span))
             out[name] = co.number(default)
     return out
+
+
+def _instead(site: type[Site], name: str) -> str:
+    """What to write in place of an argument that the site does not take."""
+    category: Category = "potential" if site.spec.potential else "family"
+    signature = lookup(category, site.spec.family)
+    parameter = None if signature is None else signature.parameter(name)
+    given = "" if parameter is None else parameter.instead
+    return given or f"leave `{name}` out, or take a family that has it: `lgm help {name}`"
 
 
 def _wanting(site: type[Site], name: str, span: Span) -> Diagnostic:

@@ -1,5 +1,7 @@
 """Diagnostics for wrong data: E301 to E305, each with datum, position and remedy."""
 
+# Long because the refusals of data are worded here, next to one another.
+
 from __future__ import annotations
 
 from collections import Counter
@@ -13,6 +15,7 @@ from lgmdsl.canonical.grounding.model import IndexSet
 from lgmdsl.errors import Diagnostic, meant, nearest
 from lgmdsl.language.checked import Symbol
 from lgmdsl.language.tree import ast
+from lgmdsl.remedies import either
 from lgmdsl.remedies import key as source_key
 
 SHOWN = 5
@@ -275,6 +278,19 @@ def absent(
         help=remedy,
         layout="inline",
     )
+
+
+def no_column(symbol: Symbol) -> str:
+    """How to give a datum that no column of a table can hold; "" where one can."""
+    name = symbol.name
+    if len(symbol.dims) < 2:
+        return ""
+    what = "a graph" if symbol.type == "graph" else f"an array of {len(symbol.dims)} axes"
+    ways = either(
+        f"store all data in an .npz, {name} under its name",
+        f'give a list of sources, the table and {{"{name}": ARRAY}}',
+    )
+    return f"{what} is not a column: {ways}"
 
 
 def no_size(symbol: Symbol) -> Diagnostic:

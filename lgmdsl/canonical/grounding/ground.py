@@ -14,7 +14,7 @@ import numpy as np
 
 from lgmdsl.arrays import BoolArray
 from lgmdsl.canonical.grounding.axes import BoundDatum, align, bind
-from lgmdsl.canonical.grounding.errors import absent, absent_labels, wrong_shape
+from lgmdsl.canonical.grounding.errors import absent, absent_labels, no_column, wrong_shape
 from lgmdsl.canonical.grounding.graphs import graph_of
 from lgmdsl.canonical.grounding.indices import Resolver
 from lgmdsl.canonical.grounding.islands import disconnected
@@ -152,13 +152,14 @@ class _Grounding:
         if (self.partial and response) or outcome or (reuse and name not in self.dataset.mapping):
             return
         self.troubled.add(name)
-        keys = self.dataset.keys
-        help = ""
+        keys, help = self.dataset.keys, ""
         parts = {"data", "indices", "indptr", "shape"}
         if parts <= set(keys) and len(symbol.dims) == 2 and name not in self.dataset.mapping:
             help = f"the file holds a sparse matrix without a name: {key(name, '.')}"
         elif symbol.target is not None and self.dataset.key(symbol.target) in keys:
             help = f"if `{symbol.target}` is it: {key(name, symbol.target)}"
+        elif self.dataset.tabular:
+            help = no_column(symbol)
         self.problems.append(
             absent(
                 symbol,
@@ -284,8 +285,8 @@ class _Grounding:
 
     def _warn_order(self, bound: BoundDatum, resolver: Resolver) -> None:
         """An unlabelled array over labels that only the maps gave: the order is a guess."""
-        for axis, dim in enumerate(bound.symbol.dims):
-            if dim in resolver.guessed and bound.labels[axis] is None:
+        for dim, labels in dict(zip(bound.symbol.dims, bound.labels, strict=True)).items():
+            if dim in resolver.guessed and labels is None:
                 self.warnings.append(guessed_order(bound.symbol, resolver.indices[dim]))
 
     def _replaced(self, indices: Mapping[str, IndexSet]) -> tuple[str, ...]:

@@ -28,6 +28,7 @@ from lgmdsl.errors import DataError, Diagnostic
 from lgmdsl.graph.model_graph import ModelGraph
 from lgmdsl.language.checked import CheckedModel, Symbol
 from lgmdsl.language.tree import ast
+from lgmdsl.remedies import key as key_of
 
 
 @dataclass
@@ -108,6 +109,12 @@ class Resolver:
         self.problems.append(ordered)
         return index
 
+    def _reversed(self, name: str, other: str) -> str:
+        """The help where a key of the data was given in place of the model's name."""
+        if other not in self.graph.model.symbols or name not in self.dataset.keys:
+            return ""
+        return f"the name in the model comes first: {key_of(other, name)}"
+
     def _read_labels(self, symbol: Symbol, taken: set[str]) -> None:
         """Labels under the index's own name, unless a datum is mapped to that key."""
         key = self.dataset.key(symbol.name)
@@ -118,7 +125,8 @@ class Resolver:
                     index_conflict(
                         symbol,
                         f"is mapped to `{key}`, which {self.dataset.name} does not have",
-                        f"it has: {', '.join(self.dataset.keys)}",
+                        self._reversed(symbol.name, key)
+                        or f"it has: {', '.join(self.dataset.keys)}",
                     )
                 )
             return
@@ -234,6 +242,8 @@ class Resolver:
             if not _consecutive(values):
                 self.guessed.add(name)
             return IndexSet(name, values, f"from the values of {seen[0][0].symbol.name}")
+        if counted and values.size and int(values[0]) > 0:
+            self.guessed.add(name)  # numbers from 1, or from 0 with the first not used: who knows
         if size > most():
             symbol = self.model.symbols[name]
             return index_conflict(

@@ -156,11 +156,15 @@ def unknown_names(
             if name in allowed:
                 continue
             kind = "datum or index" if allowed is known else "index"
+            meant = dataset.mapping.get(name) if allowed is known else None
+            turned = meant in known and name in dataset.keys
             yield (
                 Diagnostic(
                     "E305",
                     f"{option} names `{name}`, which is no {kind} of the model",
-                    help=suggestion(name, allowed, f"one of: {', '.join(allowed)}"),
+                    help=f"the name in the model comes first: {key(str(meant), name)}"
+                    if turned
+                    else suggestion(name, allowed, f"one of: {', '.join(allowed)}"),
                     layout="plain",
                 )
             )

@@ -57,6 +57,22 @@ def _labels(loaded: Loaded) -> LabelArray:
     return LabelArray(values.astype(np.int64), missing, truth=truth)
 
 
+def reported(labels: AnyArray) -> AnyArray:
+    """Labels as results have them: those that were numbers with a fraction, and are text within
+    (`labels_of`), as float64; others as they are."""
+    if labels.dtype.kind != "U" or not labels.size:
+        return labels
+    texts = labels.reshape(-1).tolist()
+    try:
+        numbers = [float(text) for text in texts]
+    except ValueError:
+        return labels
+    written = all(f"{v:.15g}" == text for v, text in zip(numbers, texts, strict=True))
+    if not written or not np.isfinite(numbers).all() or all(v.is_integer() for v in numbers):
+        return labels
+    return np.array(numbers, dtype=np.float64).reshape(labels.shape)
+
+
 def truthful(labels: AnyArray) -> bool:
     """Whether truth values can name members: there is none but 0 and 1."""
     return bool(np.isin(labels.astype(np.str_), ("0", "1")).all())

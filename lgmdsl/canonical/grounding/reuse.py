@@ -18,6 +18,8 @@ from lgmdsl.errors import Diagnostic
 from lgmdsl.graph.model_graph import ModelGraph
 from lgmdsl.language.checked import Symbol
 from lgmdsl.language.tree import ast
+from lgmdsl.remedies import key
+from lgmdsl.vocabulary.lookup import lookup
 
 
 @dataclass
@@ -91,15 +93,20 @@ def _lacking(
     if new.size and dim not in usage.growing | usage.rows:
         return unknown_members(symbol, fitted.indices[dim], new)
     shown = ", ".join(str(v) for v in new[:4].tolist())
+    target = symbol.target
+    if target is not None and dataset.key(target) in dataset.keys:
+        help = f"if `{target}` is it: {key(symbol.name, target)}"
+    elif new.size and not fitted.indices[dim].counted:
+        help = f"give `{symbol.name}` for the new labels of {dim}: {shown}"
+    else:
+        help = on_a_scale(fitted.graph, symbol.name)
     return absent(
         symbol,
         dataset.name,
         dataset.keys,
         dataset.suggestion(symbol.name),
         dataset.key(symbol.name),
-        f"give `{symbol.name}` for the new labels of {dim}: {shown}"
-        if new.size and not fitted.indices[dim].counted
-        else on_a_scale(fitted.graph, symbol.name),
+        help,
     )
 
 
@@ -143,6 +150,10 @@ def on_a_scale(graph: ModelGraph, name: str) -> str:
     for edge in graph.targets[name]:
         statement = graph.by_id[edge.target].statement
         if isinstance(statement, ast.Observe):
+            family = lookup("family", statement.family.name.id)
+            parameter = None if family is None else family.parameter(edge.argument)
+            if parameter is not None and parameter.type == "latent":
+                continue  # it is in the predictor
             return (
                 f"give `{name}` for the new rows, as `{edge.argument}` of the response "
                 f"`{statement.name.id}`, which is predicted on that scale (1 for each unit)"

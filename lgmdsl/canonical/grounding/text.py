@@ -8,6 +8,7 @@ import numpy as np
 
 from lgmdsl.arrays import AnyArray, BoolArray
 from lgmdsl.canonical.grounding.errors import show
+from lgmdsl.remedies import either
 
 _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 _DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+")
@@ -31,7 +32,12 @@ def remedy(name: str, kind: str, odd: AnyArray, all_odd: bool) -> str:
     """What to do about these texts of a datum of this type; `all_odd`: it holds no number."""
     distinct = [v.strip() for v in np.unique(odd).tolist()]
     if kind == "binary" and all_odd and len(distinct) <= 2:
-        return f"{name} == {show(np.unique(odd)[-1])}"
+        one, zero = show(np.unique(odd)[-1]), show(np.unique(odd)[0])
+        other = zero if zero != one else "all others"
+        return either(
+            f"0 and 1, or false and true, are taken: write e.g. 1 for {one} and 0 for {other}",
+            f"0 and 1, or False and True, are taken: {name} == {one}",
+        )
     if all(_NUMBER.fullmatch(v) for v in distinct):
         return f"np.asarray({name}, dtype=float)"
     if all(_THOUSANDS.fullmatch(v) for v in distinct):

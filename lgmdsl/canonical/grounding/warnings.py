@@ -26,15 +26,18 @@ def _warning(code: str, symbol: Symbol, message: str, detail: str, help: str = "
 
 
 def guessed_order(symbol: Symbol, index: IndexSet) -> Diagnostic:
-    """W302: an unlabelled array over labels that only the maps gave."""
+    """W302: an unlabelled array over labels that only the maps gave, or that are numbers from 0
+    of which the maps never use 0."""
     shown = ", ".join(str(v) for v in index.labels[:4].tolist())
+    labels = f"give a key `{index.name}` with the labels in the order of `{symbol.name}`"
+    pairs = f"give `{symbol.name}` as pairs of labels"
     return _warning(
         "W302",
         symbol,
         f"`{symbol.name}` has no labels for `{index.name}`; its entries are taken in the sorted "
         "order of the labels",
         f"{index.name}: {shown}{', ...' if index.size > 4 else ''}",
-        f"give a key `{index.name}` with the labels in the order of `{symbol.name}`",
+        pairs if symbol.type == "graph" else labels,
     )
 
 

@@ -35,7 +35,13 @@ from lgmdsl.cli.output import note
     metavar="N",
     help="How many data sets to draw and fit.",
 )
-@click.option("--method", default="auto", metavar="M", show_default=True, help="The method.")
+@click.option(
+    "--method",
+    default="auto",
+    metavar="M",
+    show_default=True,
+    help="auto, or one that `lgm methods` lists.",
+)
 @set_option
 @bound_option
 @option_option
@@ -45,15 +51,18 @@ from lgmdsl.cli.output import note
     "--jobs",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Processes (default: one for each core).",
+    help="Processes that run at a time (default: one for each core).",
 )
 @click.option(
     "--record",
     metavar="FILE.jsonl",
-    help="Keep each run there, and go on from it after an interrupt.",
+    help="Append each run to this file; an existing one is continued.",
 )
 @click.option(
-    "--plot", "picture", metavar="OUT.png", help="Draw the ECDFs there (.png, .svg or .pdf)."
+    "--plot",
+    "picture",
+    metavar="OUT.png",
+    help="Draw the distribution of the ranks there (.png, .svg or .pdf).",
 )
 @seed_option
 @map_option
@@ -82,10 +91,14 @@ def command(
     lgm calibrate model.lgm --sizes obs=200,feat=3 --set s=1 --runs 200
     lgm calibrate model.lgm data.npz --method laplace --record runs.jsonl --plot ecdf.png
 
-    Covariates come from DATA, or are drawn by type in each run; hypers without a value from their
-    priors. Next to what is found stands what the fits claimed of their own errors. Exit status 0
-    if nothing leaves its band or contradicts a claim, 1 for an error in the model or the data, 3 if
-    something does (or a run ended without a posterior), 130 if it was interrupted.
+    Each run draws hyperparameters and latents from their priors, data from the model, fits them,
+    and ranks the true values in the posterior; of calibrated posteriors the ranks are uniform.
+    Covariates are those of DATA, or drawn by their types. The page also compares the errors of
+    means and sds with those that the fits estimated (fit.accuracy, W609).
+
+    Exit status 0 if all ranks are within their 95 % bands and no estimate of an error is
+    contradicted, 3 if not (or a run ended without a posterior), 1 for an error in the model or the
+    data, 130 if it was interrupted.
     """
     from lgmdsl.cli.files import PICTURES, deliver, report, writable
     from lgmdsl.cli.progress import Progress

@@ -15,10 +15,10 @@ WIDTH = 88
 
 
 @click.command("help")
-@click.argument("topic", metavar="[TOPIC]", required=False)
+@click.argument("words", metavar="[TOPIC]", nargs=-1)
 @json_option
 @click.pass_context
-def command(context: click.Context, topic: str | None, as_json: bool) -> None:
+def command(context: click.Context, words: tuple[str, ...], as_json: bool) -> None:
     """Explain an error code, a command, or a word: of models, methods, options, outcomes, topics.
 
     \b
@@ -26,13 +26,16 @@ def command(context: click.Context, topic: str | None, as_json: bool) -> None:
     lgm help fit
     lgm help besag
     lgm help choosing-a-method
+    lgm help random effect
+    lgm help nbinom2    a name of other software
     lgm help            lists all words and codes
     """
     from lgmdsl.language.catalogue.codes import CATALOGUE, explain_code
 
-    if topic is None:
+    if not words:
         _list(as_json)
         return
+    topic = " ".join(words)
     code = topic.strip("[]").upper()
     if code in CATALOGUE:
         text = explain_code(code)
@@ -41,15 +44,23 @@ def command(context: click.Context, topic: str | None, as_json: bool) -> None:
         else:
             show(text.rstrip("\n"))
         return
-    from lgmdsl.api.help.pages import pages
+    from lgmdsl.api.help.pages import elsewhere, pages
 
-    entries = pages(topic)
+    entries, others = pages(topic), elsewhere(topic)
+    further = not entries
+    if further:
+        entries = tuple(p for name in dict.fromkeys(o.name for o in others) for p in pages(name))
     texts = [*map(str, entries), *([_of_command(context, topic)] if topic in COMMANDS else [])]
+    if not texts and (flags := _of_flag(context, topic)):
+        texts = [flags]
     if not texts:
         raise click.UsageError(_unknown(topic), context)
-    text = "\n".join(texts)
+    said = [o.sentence if further else f"{o.sentence}: lgm help {o.name}" for o in others]
+    sentences = "\n".join(line for o, line in zip(others, said, strict=True) if o.sentence)
+    text = "\n".join([*([f"{sentences}\n"] if sentences else []), *texts])
     if as_json:
-        show_json({"topic": topic, "pages": [p.as_json() for p in entries], "text": text})
+        fields = {"topic": topic, "pages": [p.as_json() for p in entries], "text": text}
+        show_json(fields | {"elsewhere": [o._asdict() for o in others]})
     else:
         show(text.rstrip("\n"))
 
@@ -66,12 +77,33 @@ def _of_command(context: click.Context, name: str) -> str:
         return subcommand.get_help(inner)
 
 
+def _of_flag(context: click.Context, name: str) -> str:
+    """The commands that take `--name`, and what it does there."""
+    parent, flag = context.parent, f"--{name.lstrip('-').replace('_', '-')}"
+    if parent is None or not isinstance(parent.command, click.Group):
+        return ""
+    rows = []
+    for command in COMMANDS:
+        subcommand = parent.command.get_command(parent, command)
+        options = [] if subcommand is None else subcommand.params
+        rows += [
+            f"    lgm {command} {flag}  {option.help or ''}".rstrip()
+            for option in options
+            if isinstance(option, click.Option) and flag in option.opts
+        ]
+    return "\n".join([f"option `{flag}` of commands", "", *rows]) if rows else ""
+
+
 def _unknown(topic: str) -> str:
     """That nothing is called so, and what is called nearly so or begins with it."""
-    from lgmdsl.api.help.pages import known_names, near
+    from lgmdsl.api.help.pages import known_names, names_elsewhere, near
     from lgmdsl.language.catalogue.codes import CATALOGUE
 
-    close = near(topic, (*known_names(), *COMMANDS)) or near(topic.upper(), tuple(CATALOGUE))
+    close = (
+        near(topic, (*known_names(), *COMMANDS))
+        or near(topic.upper(), tuple(CATALOGUE))
+        or near(topic, names_elsewhere())
+    )
     hint = f"did you mean {listed(close, last='or')}?" if close else "lgm help lists them"
     return f"there is no code, no command and no word `{topic}`; {hint}"
 

@@ -43,7 +43,9 @@ DATA_AND_METHODS: tuple[CodeEntry, ...] = (
     CodeEntry(
         "E305",
         "datum absent",
-        "The data have no array of this name. The message lists the names they do have. In "
+        "The data have no array of this name. The message lists the names they do have. A column "
+        "of a table holds neither a graph nor a matrix: an .npz does, or in Python a list of "
+        'sources, lgm.fit(model, ["rows.csv", {"edges": pairs}]). In '
         "`predict`: the new data name nothing that rows could be asked for by.",
         "lgm fit m.lgm d.npz           d.npz has: X, y, tme",
         "lgm fit m.lgm d.npz --map time=tme",
@@ -72,7 +74,8 @@ DATA_AND_METHODS: tuple[CodeEntry, ...] = (
         "W302",
         "labels taken from the order",
         "An array came without labels for an index whose labels other data give; its entries "
-        "are taken in the sorted order of the labels.",
+        "are taken in the sorted order of the labels. Also where members are numbered from 0 for "
+        "want of labels, but no map uses 0: numbers from 1 would then all be one member off.",
         'np.savez("d.npz", who=names, x=x)',
         'np.savez("d.npz", who=names, subject=labels_of_x, x=x)',
     ),
@@ -156,7 +159,9 @@ DATA_AND_METHODS: tuple[CodeEntry, ...] = (
         "E402",
         "improper posterior",
         "Neither the prior nor the data fix some direction of the latents: a free level, two "
-        "levels that only enter as their sum, or a flat block that the data do not determine.",
+        "levels that only enter as their sum, or a flat block that the data do not determine. rw2 "
+        "leaves a linear trend free, and in a product one for each member of the other axis: take "
+        "rw1 where the data do not show all of them.",
         "latent b0 ~ flat\nlatent f[day] ~ rw1(sd = s, sum_to_zero = false)",
         "latent b0 ~ normal(sd = 10)\nlatent f[day] ~ rw1(sd = s)",
     ),
@@ -237,54 +242,55 @@ DATA_AND_METHODS: tuple[CodeEntry, ...] = (
         "W602",
         "another optimum matters",
         "A site is not log-concave, and other starts lead elsewhere: another mode has enough of "
-        "the mass to change a mean or an sd, or another start ends higher, or none could be tried "
-        "at the price of the fit. Up to 24 latents are searched from about 48 points and weighed; "
-        "of more, runs from other starts are compared. `auto` takes the highest optimum and draws "
-        "from all modes; a named method keeps its own. Where all starts agree there is a note.",
+        "the mass to change a mean or an sd, or another start ends higher, or none was tried as "
+        "that would have cost more than the fit. Up to 24 latents are searched from about 48 "
+        "points and weighed; of more, runs from other starts are compared. `auto` takes the "
+        "highest optimum and draws from all modes; a named method keeps its own. "
+        "Where all starts agree there is a note.",
         "lgm fit m.lgm d.npz --method laplace              where outliers are half of the data",
         "lgm fit m.lgm d.npz                               or a prior that selects one mode",
     ),
     CodeEntry(
         "W603",
         "a report is not finite",
-        "In some draws of the posterior the report is infinite or undefined, so that its mean "
-        "and sd mean nothing.",
+        "In some draws of the posterior the report is infinite or undefined: do not use its mean "
+        "and sd.",
         "report r = log(b)                                 b may be negative",
         "report r = exp(b)",
     ),
     CodeEntry(
         "W604",
         "a hyperparameter is not identified",
-        "Neither the data nor the priors determine it: the density hardly falls within 5 units "
-        "of its log or logit, so its value and whatever depends on it mean little.",
+        "Neither the data nor the priors determine it: its posterior is nearly flat within 5 units "
+        "of its log or logit. Do not interpret its value, or what depends on it.",
         "hyper s : positive ~ flat                         with two groups",
         "hyper s : positive ~ pc_sd(u = 1, alpha = 0.01)",
     ),
     CodeEntry(
         "W605",
         "a hyperparameter is at the edge of its range",
-        "The density rises all the way to the edge, as that of a standard deviation towards 0 "
+        "The density increases all the way to the edge, as that of a standard deviation towards 0 "
         "where the groups do not differ: there is no mode inside, and no standard error. Or the "
         "posterior piles up at a bound of the prior (10 in uniform(lower = 0, upper = 10)), which "
-        "then sets mean, sd and quantiles: a wider prior says what the data say.",
+        "then determines mean, sd and quantiles: take a wider prior.",
         "hyper s : positive ~ flat",
         "hyper s : positive ~ pc_sd(u = 1, alpha = 0.01)   and --hyper integrate",
     ),
     CodeEntry(
         "W606",
-        "the integral over the hyperparameters is rough",
-        "Points of the integration have no fit, or one that did not converge, or the fits leave "
-        "much of the integral, or 0.1 sd and more of a quantile, uncertain, or the density has not "
-        "fallen off where they end, as under a prior that is improper. Where no integral holds the "
-        "status is stalled.",
+        "the average over the hyperparameters is inaccurate",
+        "`integrate` averages fits at several values of the hyperparameters. Some of these fits "
+        "failed or did not converge, or too few were affordable (reported means, sds or quantiles "
+        "may be 0.1 sd off), or the posterior is still high at the last values, as under an "
+        "improper prior. Where the average is of no use the status is stalled.",
         "hyper s : positive ~ flat",
         "lgm fit m.lgm d.npz --hyper map                   or a proper prior",
     ),
     CodeEntry(
         "W607",
         "the hyperparameters have another mode",
-        "Their posterior has two modes or more, as where loadings may change their signs, two "
-        "terms their places: the integral is around one of them; or map and em found another "
+        "Their posterior has two modes or more, as where loadings may change signs, or two terms "
+        "may be exchanged: the average is taken around one of them; or map and em found another "
         "maximum that is nearly as high as the one reported, or data contradict priors (offsets "
         "far beyond theirs) and no two searches agree on the highest maximum.",
         "hyper l[item] : real ~ normal(sd = 1)             with let eta = l * u",
@@ -294,20 +300,20 @@ DATA_AND_METHODS: tuple[CodeEntry, ...] = (
         "W608",
         "loadings vanished",
         "Evidence and priors are highest where the loadings are 0, so that the factors have no "
-        "effect: the columns do not vary together, or the method's bound is too loose to see that "
-        "they do (a mean field is, with few columns).",
+        "effect: the columns do not vary together, or the method's bound is too loose to show that "
+        "they do (that of a mean field is, with few columns).",
         "lgm fit m.lgm d.npz --hyper em --method px-vb",
         "lgm fit m.lgm d.npz --hyper em --method natural-gradient",
     ),
     CodeEntry(
         "W609",
         "a reported number may be off",
-        "The estimated error of a mean passes 0.1 posterior sds, that of an sd 10 %, or that of a "
+        "The estimated error of a mean exceeds 0.1 posterior sds, that of an sd 10 %, or that of a "
         "5 or 95 % point 0.15 sds: the posterior is skewed or wide where the method takes it for "
         "Gaussian (zero counts, few yes or no answers). `fit.accuracy` has the numbers. Under "
-        "`auto` such a posterior is made of exact draws, or where these take too long of skewed "
-        "ones (right to second order), within an allowance of operations; "
-        "`effort=high` allows 30 times as many, and half the error.",
+        "`auto` exact draws replace the Gaussian approximation, or where these take too long draws "
+        "corrected for skewness (exact to second order). `effort=high` allows 30 times as many "
+        "operations, and tolerates half the error.",
         "lgm fit m.lgm d.npz --method laplace",
         "lgm fit m.lgm d.npz --option effort=high          the default method, for longer",
     ),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lgmdsl.errors import Span, meant
-from lgmdsl.language.shapes.other_names import ARGUMENTS, DISTRIBUTIONS, INVERSES
+from lgmdsl.language.shapes.other_names import ARGUMENTS, INVERSES
 from lgmdsl.language.shapes.scope import Scope
 from lgmdsl.language.tree import ast
 from lgmdsl.language.tree.wording import quoted, text_of
@@ -19,6 +19,7 @@ from lgmdsl.vocabulary.lookup import (
     names,
     observing,
     suited,
+    translations,
 )
 from lgmdsl.vocabulary.plugins import fault_of
 from lgmdsl.vocabulary.signature import Category, Parameter, Signature, literal
@@ -51,9 +52,8 @@ def find(dist: ast.Dist, category: Category, scope: Scope, data_type: str = "") 
         return signature.form(frozenset(a.name for a in dist.arguments))
     word = IN_WORDS[category]
     known = names(category)
-    close = DISTRIBUTIONS.get(name.lower())
-    if close not in known:
-        close = scope.closest(name, known)
+    translated = translations(name, category)
+    close = translated[0].signature.name if translated else scope.closest(name, known)
     other = elsewhere(category, name)
     group = kin(category, close or "")
     if category == "family" and observing(data_type):
@@ -77,7 +77,7 @@ def find(dist: ast.Dist, category: Category, scope: Scope, data_type: str = "") 
             help = f"a parameter with such a prior is a hyper: {written}"
     else:
         message = f"unknown {word} `{name}`"
-        help = meant(close, then=group)
+        help = f"{translated[0]}. {group}" if translated else meant(close, then=group)
     scope.findings.error("E103", message, dist.name.span, note=_left_out(name), help=help)
     return None
 
@@ -182,6 +182,8 @@ def _unknown(
         if parameter and parameter.one_of:
             meant = {p.name for p in signature.parameters if p.one_of == parameter.one_of}
     if not help:
+        help = _elsewhere(dist, signature, argument)
+    if not help:
         takes = [p.name for p in signature.parameters]
         help = f"it takes {quoted(takes)}" if takes else f"write {name}, without arguments"
     scope.findings.error(
@@ -192,6 +194,16 @@ def _unknown(
         help=help,
     )
     return meant
+
+
+def _elsewhere(dist: ast.Dist, signature: Signature, argument: ast.Argument) -> str:
+    """The distribution that other software calls so, if that has the argument."""
+    for translated in translations(dist.name.id, signature.category):
+        other = translated.signature
+        if other is not signature and other.parameter(argument.name):
+            written = ", ".join(f"{a.name} = {text_of(a.value)}" for a in dist.arguments)
+            return f"{translated}: {other.name}({written})"
+    return ""
 
 
 def _affine(dist: ast.Dist, value: str) -> str:

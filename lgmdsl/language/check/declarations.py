@@ -32,7 +32,10 @@ def check_dims(
                 f"`{name.id}` is {KIND_IN_WORDS[symbol.kind]}, not an index",
                 name.span,
                 "an index is wanted",
-                help="dims are names declared with `index`",
+                help=f"`{name.id}` maps {', '.join(symbol.dims)} to {symbol.target}: write "
+                f"[{symbol.target}] here, and gather by [{name.id}] in a predictor"
+                if symbol.target
+                else "dims are names declared with `index`",
             )
             valid = False
         elif name.id in [d.id for d in dims[:place]]:

@@ -1,4 +1,5 @@
-"""What other languages call the same arguments, distributions, types and functions."""
+"""What other languages call the same arguments, types and functions. Their names of distributions,
+structures, priors and kernels stand in the declarations (`Signature.also_called`)."""
 
 from __future__ import annotations
 
@@ -20,24 +21,6 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
     "b": ("scale",), "beta": ("scale", "rate", "b"), "nu_": ("smoothness",),
     "censored": ("event",), "cens": ("event",), "status": ("event",), "delta": ("event",),
     "failed": ("event",), "left": ("lower",), "right": ("upper",),
-}  # fmt: skip
-
-# Distributions, structures, kernels and priors.
-DISTRIBUTIONS = {
-    "rbf": "se", "sqexp": "se", "squared_exponential": "se", "expquad": "se", "matern52": "matern",
-    "matern32": "matern", "gaussian": "normal", "gauss": "normal", "norm": "normal",
-    "icar": "besag", "random_walk": "rw1", "rw": "rw1", "ar2": "ar", "bym": "bym2",
-    "student": "student_t", "t": "student_t", "neg_binomial": "negbinomial",
-    "negative_binomial": "negbinomial", "nbinom": "negbinomial", "bernoulli_logit": "bernoulli",
-    "logistic": "bernoulli", "poisson_log": "poisson", "softmax": "categorical",
-    "halfnormal": "half_normal", "halfcauchy": "half_cauchy", "half_t": "half_cauchy",
-    "inverse_gamma": "inv_gamma", "invgamma": "inv_gamma", "lkj": "lkj_cov",
-    "wishart": "inv_wishart", "double_exponential": "laplace", "mvnormal": "dense",
-    "multi_normal": "dense", "multivariate_normal": "dense", "iidnormal": "normal",
-    "improper": "flat", "log_normal": "lognormal", "unif": "uniform", "binom": "binomial",
-    "pois": "poisson", "dnorm": "normal", "dpois": "poisson", "dbern": "bernoulli",
-    "dbin": "binomial", "dgamma": "gamma", "dunif": "uniform", "dt": "student_t",
-    "pc_prec": "pc_sd", "pcprec": "pc_sd", "loggamma": "inv_gamma",
 }  # fmt: skip
 
 # Types of data and of hypers.

@@ -50,6 +50,7 @@ SMALLEST = 1e-15  # of a probability
 TIED = 1e-12  # relative: values nearer to one another are the same
 UNSEEN = 1e-8  # of the heaviest part of a cell: what a density leaves out
 FINEST = 0.05  # of the sd: kernels of a lattice are not made narrower than this
+SPARE = 1.5  # points for each moment of the hyperparameters themselves
 UNUSED = 1e-12  # of the largest weight of a rule: those have none where weights are sought anew
 
 
@@ -158,6 +159,10 @@ class HyperPosterior(HyperMarginals):
         """(k, d) z of each."""
         return np.array([self.place(t) for t in thetas])
 
+    def natural(self, z: Array) -> Array:
+        """(k, d) what the coordinates at z (k, d) stand for."""
+        return self.coordinates.natural(self.frame.x(z), self.thetas[0])
+
     def record(self) -> Stored:
         """The nodes and their weights, in the standardised coordinates that they are in."""
         attributes: dict[str, str | int | float] = {
@@ -200,15 +205,23 @@ def hyper_posterior(coordinates: Coordinates, landscape: Landscape) -> HyperPost
     )
 
 
-def matched(nodes: Array, weights: Array, z: Array, rule: Array) -> Array:
+def matched(
+    nodes: Array, weights: Array, z: Array, rule: Array, natural: tuple[Array, Array]
+) -> Array:
     """(n,) weights of design points z, (n, d), that give the total, the means and the second
     moments of `nodes` (m, d) with `weights` (m,): the least relative change of the weights `rule`.
+    Where points are many, also the means and the second moments of the hyperparameters themselves,
+    `natural`: (m, e) at the nodes and (n, e) at the points, for the variance of a latent goes with
+    the square of its sd.
     """
     mean = weights @ nodes
     second = np.einsum("m,mi,mj->ij", weights, nodes, nodes)
     upper = np.triu_indices(z.shape[1])
     rows = np.vstack([np.ones(len(z)), z.T, (z[:, upper[0]] * z[:, upper[1]]).T])
     wanted = np.concatenate([[1.0], mean, second[upper]])
+    further, theirs = _moments(*natural, weights)
+    if len(rows) + len(further) <= len(z) / SPARE:
+        rows, wanted = np.vstack([rows, further]), np.concatenate([wanted, theirs])
     weighted = rows * rule
     step = np.linalg.lstsq(weighted @ rows.T, wanted - rows @ rule, rcond=1e-10)[0]
     weights = rule + weighted.T @ step
@@ -225,6 +238,18 @@ def matched(nodes: Array, weights: Array, z: Array, rule: Array) -> Array:
     found = np.zeros(len(rule))
     found[used] = np.maximum(lsq_linear(whole, sought, (0.0, np.inf), "bvls").x, 0.0)
     return np.asarray(found / found.sum())
+
+
+def _moments(nodes: Array, points: Array, weights: Array) -> tuple[Array, Array]:
+    """(2 e, n) first and second powers of standardised values at points, and (2 e,) their means
+    over the nodes; without values that do not vary or are not finite."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean = weights @ nodes
+        sd = np.sqrt(weights @ (nodes - mean) ** 2)
+        seen = np.isfinite(sd) & (sd > 0.0) & np.isfinite(points).all(axis=0)
+    scaled = (points[:, seen] - mean[seen]) / sd[seen]
+    ones = np.ones(scaled.shape[1])
+    return np.vstack([scaled.T, scaled.T**2]), np.concatenate([0.0 * ones, ones])
 
 
 def weighted_quantile(values: Array, weights: Array, levels: Array) -> Array:

@@ -229,7 +229,13 @@ def _points(
             gap = ((nodes[:, None, :] - places) / scale) ** 2
             rule = np.bincount(gap.sum(axis=2).argmin(axis=1), mass, minlength=len(places))
             fits, places, rule = fits[rule > 0.0], places[rule > 0.0], rule[rule > 0.0]
-        weights = mass.sum() * matched(nodes, mass / mass.sum(), places, rule / rule.sum())
+        frame = visited.frame
+        natural = posterior.coordinates.natural(
+            frame.x(np.concatenate([nodes, places])), visited.mode.theta
+        )
+        both = natural[: len(nodes)], natural[len(nodes) :]
+        total = float(mass.sum())
+        weights = total * matched(nodes, mass / total, places, rule / rule.sum(), both)
         points += [(f, float(w)) for f, w in zip(fits, weights, strict=True)]
     least = NEGLIGIBLE * max(w for _, w in points)
     kept_points = sorted(((f, w) for f, w in points if w >= least), key=lambda p: -p[1])

@@ -82,9 +82,9 @@ def reported(names: Sequence[str], k: int, size: float) -> str:
     """The k-th of what `sensitivities` has for coordinates `names`, and how uncertain it is, in
     words."""
     if k == 0:
-        return f"the log evidence uncertain by {EVIDENCE * size:.2g}"
+        return f"the log evidence may be off by {EVIDENCE * size:.2g}"
     j, which = divmod(k - 1, PARTS)
     level = None if which < PARTS - len(TAILS) else TAILS[which - PARTS + len(TAILS)]
     tolerance = MOMENT if level is None else QUANTILE
     what = ("mean", "sd")[which] if level is None else f"{100 * level:g} % quantile"
-    return f"the {what} of `{names[j]}` uncertain by {tolerance * size:.2g} posterior sds"
+    return f"the {what} of `{names[j]}` may be off by {tolerance * size:.2g} posterior sds"

@@ -1,0 +1,368 @@
+"""Concepts of statistics that are no word of the language, and where to find them here: what a user
+of other software looks for. The one table of topics by other names."""
+
+# Long because each concept is declared with all that its page says.
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from lgmdsl.vocabulary.examples import NOISE, SD, grouped, model, regression, slopes, smooth, sparse
+from lgmdsl.vocabulary.page import WIDTH, Page
+from lgmdsl.vocabulary.signature import spelling
+
+
+@dataclass(frozen=True)
+class Concept:
+    """`name` and the other names under which it is found, between semicolons; `text` says how it is
+    written here; `example` is a complete model or a command; `see_also` are words."""
+
+    name: str
+    also: str
+    summary: str
+    text: str
+    example: str
+    see_also: tuple[str, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All names."""
+        return (self.name, *(n.strip() for n in self.also.split(";") if n.strip()))
+
+
+_FIT = "lgm fit model.lgm data.npz"
+_COUNTS = regression("poisson(log_rate = eta)", y="count")
+_TIMES = "data died[obs] : binary"
+_MAP = smooth(
+    "bym2(graph = edges, sd = s, mix = m)", "data edges[region, region] : graph", SD,
+    "hyper m : unit ~ pc_mix(graph = edges, u = 0.5, alpha = 0.67)", axis="region",
+)  # fmt: skip
+
+CONCEPTS: tuple[Concept, ...] = (
+    Concept(
+        "formula", "R formula; model formula; glm; lm; gam; glmer; lmer; inla; brm",
+        "models are written as statements, without formulas",
+        "y ~ x + offset(log(time)) + (1 | who) of R is: data declared by name, a latent for each "
+        "coefficient (a for the intercept, b for x, u[group] for the groups), let eta[obs] = a + "
+        "b * x + log(time) + u[who], and observe y ~ poisson(log_rate = eta). Nothing is added "
+        "that is not written, the intercept included.",
+        grouped(SD), ("let", "observe", "latent", "language", "random-effect"),
+    ),
+    Concept(
+        "intercept", "constant; level; bias",
+        "a latent without an index, which each model writes for itself",
+        "latent a ~ normal(sd = 5), or flat where the data determine it, and a as a term of the "
+        "predictor.",
+        _COUNTS, ("latent", "normal", "flat"),
+    ),
+    Concept(
+        "fixed-effect", "coefficient; slope; regression coefficient; covariate; design matrix",
+        "a latent that multiplies a covariate",
+        "latent b ~ normal(sd = 2) and b * x; of many covariates latent b[feat] ~ normal(sd = 2) "
+        "and X @ b, with data X[obs, feat] : real.",
+        sparse("laplace(scale = s)", SD), ("latent", "normal", "sum", "indices"),
+    ),
+    Concept(
+        "random-effect",
+        "random intercept; random effects; mixed model; mixed effects; lmm; multilevel; "
+        "hierarchical; crossed; nested; varying intercept; group effect",
+        "a latent over an index, gathered by a map of the rows",
+        "data who[obs] : group maps rows to groups, latent u[group] ~ normal(sd = s) has an entry "
+        "for each group, u[who] one for each row; s is learned. Crossed and nested effects are "
+        "further latents with maps of their own; the labels of nested groups must differ.",
+        grouped(SD), ("latent", "normal", "indices", "pc_sd", "random-slope", "GLMM"),
+    ),
+    Concept(
+        "random-slope", "random slopes; varying slope; correlated random effects; random "
+        "coefficient",
+        "an intercept and a slope for each group, with a covariance between them",
+        "An index with a label for each term, latent d[group, term] ~ iid * dense(cov = S), and a "
+        "prior of the covariance S; d[who, \"slope\"] picks the slope of a row's group.",
+        slopes("lkj_cov(eta = 2, u = 2, alpha = 0.05)"), ("dense", "lkj_cov", "iid"),
+    ),
+    Concept(
+        "frailty", "shared frailty; frailty model",
+        "a latent of a group or a person in the predictor of lifetimes",
+        "The group's log frailty is u[group] ~ normal(sd = s), added to the log rate or log scale; "
+        "exp(u) is lognormal. Gamma frailties are not available.",
+        model(
+            "index obs", "index group", "data who[obs] : group", "data y[obs] : positive", _TIMES,
+            SD, "latent level ~ normal(sd = 5)", "latent u[group] ~ normal(sd = s)",
+            "observe y ~ exponential(log_rate = level + u[who], event = died)",
+        ),
+        ("exponential", "weibull", "random-effect", "censoring"),
+    ),
+    Concept(
+        "survival", "hazard; time to event; lifetime; Cox; AFT; accelerated failure time",
+        "lifetimes with censoring: exponential, weibull, lognormal and gamma",
+        "event = died says which lifetimes were observed (1) and which are right-censored (0). "
+        "Predictors are of the log rate (proportional hazards) or of the log scale (accelerated "
+        "failure time). A baseline hazard without a shape of its own is a poisson model of "
+        "person-time in intervals, with rw1 over them.",
+        regression("exponential(log_rate = eta, event = died)", _TIMES, y="positive"),
+        ("exponential", "weibull", "lognormal", "censoring", "frailty"),
+    ),
+    Concept(
+        "censoring",
+        "censored; right-censored; left-censored; interval-censored; limit of detection; "
+        "detection limit; truncation; Surv; tobit",
+        "responses known only to lie in an interval: event, lower and upper",
+        "event is 1 where y was observed and 0 where the true value is above it. lower and upper "
+        "are the ends of an interval; a missing end is open, a row without either is observed, and "
+        "y holds any value between them: below a limit of detection upper and y are the limit. "
+        "Truncated samples are not available.",
+        regression("normal(mean = eta, sd = noise, event = seen)", NOISE,
+                   "data seen[obs] : binary"),
+        ("normal", "weibull", "survival"),
+    ),
+    Concept(
+        "offset", "offsets; rate; person-years; E",
+        "a term of the predictor without a coefficient; of counts the argument exposure",
+        "let eta[obs] = a + b * x + log(time) has the offset log(time). poisson(log_rate = eta, "
+        "exposure = time) is the same for counts, and keeps eta a log rate.",
+        regression("poisson(log_rate = eta, exposure = time)", "data time[obs] : positive",
+                   y="count"),
+        ("poisson", "let", "exposure"),
+    ),
+    Concept(
+        "weights", "weight; prior weights; survey weights; case weights; frequency weights; wt",
+        "no family takes weights; three uses of them are written otherwise",
+        "Variances in proportion to 1/w: sd = noise / sqrt(w). Numbers of trials behind a "
+        "proportion: binomial(n = n). Identical rows: repeat them, or count them with binomial or "
+        "poisson and exposure. Survey weights are not available.",
+        regression("normal(mean = eta, sd = noise / sqrt(w))", "data w[obs] : positive", NOISE),
+        ("normal", "binomial", "poisson"),
+    ),
+    Concept(
+        "overdispersion", "extra variation; quasipoisson; quasibinomial; OLRE; dispersion",
+        "more variance than poisson or binomial have: negbinomial, or a latent of each row",
+        "negbinomial(log_mean = eta, size = k) has variance mean + mean^2 / size. A latent "
+        "e[obs] ~ normal(sd = s) in the predictor works for every family, binomial too.",
+        model(
+            "index obs", "data n[obs] : count", "data y[obs] : count", SD,
+            "latent level ~ normal(sd = 5)", "latent e[obs] ~ normal(sd = s)",
+            "observe y ~ binomial(n = n, logit = level + e)",
+        ),
+        ("negbinomial", "poisson", "binomial"),
+    ),
+    Concept(
+        "zero-inflation", "zero-inflated; zip; zinb; ziformula; hurdle",
+        "zero-inflated and hurdle families are not available",
+        "Two models may do: bernoulli for whether y is above 0, and a family of positive numbers "
+        "for the rows where it is. Of counts with many zeros look at negbinomial with a small size "
+        "first.",
+        regression("negbinomial(log_mean = eta, size = k)",
+                   "hyper k : positive ~ lognormal(mean = 0, sd = 1)", y="count"),
+        ("negbinomial", "bernoulli", "gamma"),
+    ),
+    Concept(
+        "heteroscedasticity", "variance model; dispformula; volatility; stochastic volatility; "
+        "unequal variances; sigma",
+        "a predictor of the log variance, or an sd that differs by row",
+        "normal(mean = 0, log_var = eta) models the log variance by latents. Known differences are "
+        "sd = noise * v with data v; groups with sds of their own have hyper s[group] : positive "
+        "and sd = s[who].",
+        model(
+            "index day", "data y[day] : real", SD, "latent level ~ normal(sd = 5)",
+            "latent h[day] ~ rw1(sd = s)", "observe y ~ normal(log_var = level + h)",
+        ),
+        ("normal", "rw1", "ar1"),
+    ),
+    Concept(
+        "smooth",
+        "spline; splines; smoothing; gam; additive model; s(x); nonlinear; non-linear; curve; "
+        "penalised spline; p-spline; loess",
+        "a latent over an ordered index with rw2, or a Gaussian process of the covariate",
+        "Over distinct values (days, ages, dose levels): index age, data when[obs] : age, latent "
+        "f[age] ~ rw2(sd = s), then f[when]; labels that are numbers are positions. Many values: "
+        "round them to some 100, or latent f[obs] ~ gp(at = x, kernel = matern(...)).",
+        smooth("rw2(sd = s)", SD), ("rw2", "rw1", "gp", "matern"),
+    ),
+    Concept(
+        "spatial", "disease map; BYM; areal; CAR; ICAR; MRF; geostatistics; kriging; map "
+        "of regions",
+        "regions by a graph of neighbours (bym2, besag, car), points by spde or gp",
+        "data edges[region, region] : graph takes pairs of neighbours or an adjacency matrix. bym2 "
+        "is the model of Besag, York and Mollie with one sd and the share of its spatial part.",
+        _MAP, ("bym2", "besag", "car", "spde", "gp", "graph"),
+    ),
+    Concept(
+        "time-series", "autoregression; ARIMA; state space; dynamic model; temporal; serial "
+        "correlation",
+        "a latent over time: ar1, ar, rw1, rw2, seasonal, ou",
+        "Each is a structure over an ordered index: index day = 1..365, latent f[day] ~ ar1(sd = "
+        "s, rho = r). Trend, season and noise are separate latents that are added.",
+        smooth("ar1(sd = s, rho = r)", SD,
+               "hyper r : correlation ~ pc_cor1(u = 0.5, alpha = 0.75)"),
+        ("ar1", "ar", "rw1", "seasonal", "forecast"),
+    ),
+    Concept(
+        "forecast", "prediction; predict; extrapolation; new data; posterior predictive",
+        "predictions of new rows from a saved fit, at labels beyond the fitted ones too",
+        "lgm predict model.fit.nc new.csv, fit.predict(new). Structures over an ordered index "
+        "(rw1 rw2 ar1 ar ou seasonal) go on beyond the data. Rows of y that are missing (a type "
+        "with `?`) are predicted by lgm impute, fit.impute().",
+        _FIT + " -o model.fit.nc", ("rw1", "ar1", "data", "missing"),
+    ),
+    Concept(
+        "missing", "missing values; NA; NaN; missing data; imputation; impute",
+        "a `?` after the type allows missing entries of a response",
+        "data y[obs] : count? may hold NaN, NA or empty fields. A missing response contributes "
+        "nothing, and fit.impute() predicts it. A missing covariate is an error (E304): leave the "
+        "row out, or fill it in.",
+        model(
+            "index obs", "data x[obs] : real", "data y[obs] : count?", "latent a ~ normal(sd = 5)",
+            "latent b ~ normal(sd = 2)", "observe y ~ poisson(log_rate = a + b * x)",
+        ),
+        ("data", "observe", "E304"),
+    ),
+    Concept(
+        "factor", "categorical covariate; levels; dummy; contrasts; treatment contrast; one-hot",
+        "an index: its labels are the levels, a latent over it has their effects",
+        "data treatment[obs] : arm, latent t[arm] ~ normal(sd = 2), and t[treatment] in the "
+        "predictor. All levels have an effect; where a reference is wanted: "
+        'constrain t["placebo"] = 0.',
+        model(
+            "index obs", 'index arm = {"placebo", "drug"}', "data treatment[obs] : arm",
+            "data y[obs] : count", "latent a ~ normal(sd = 5)", "latent t[arm] ~ normal(sd = 2)",
+            "observe y ~ poisson(log_rate = a + t[treatment])", 'constrain t["placebo"] = 0',
+        ),
+        ("index", "constrain", "indices", "head"),
+    ),
+    Concept(
+        "interaction", "interactions; product term; moderation; space-time; spatio-temporal",
+        "a product of data with a latent, or a latent over two indices",
+        "b * x * z is the interaction of two covariates; b[arm] gathered as b[treatment] * x is a "
+        "slope for each level; latent f[region, year] ~ iid * ar1(sd = s, rho = r) is one of "
+        "two indices, its structures joined by `*` in their order.",
+        model(
+            "index obs", "index arm", "data treatment[obs] : arm", "data x[obs] : real",
+            "data y[obs] : count", "latent a ~ normal(sd = 5)", "latent b[arm] ~ normal(sd = 2)",
+            "observe y ~ poisson(log_rate = a + b[treatment] * x)",
+        ),
+        ("latent", "indices", "factor"),
+    ),
+    Concept(
+        "GLM", "generalised linear model; generalized linear model; regression; logistic "
+        "regression; poisson regression; linear model; link; link function",
+        "a family whose argument names the link, of a predictor affine in latents",
+        "bernoulli(logit = eta), poisson(log_rate = eta), normal(mean = eta, sd = s), gamma("
+        "log_mean = eta, shape = k): the name of the argument is the link, and there is no "
+        "default one.",
+        regression("bernoulli(logit = eta)", y="binary"),
+        ("observe", "bernoulli", "poisson", "normal", "fixed-effect"),
+    ),
+    Concept(
+        "GLMM", "generalised linear mixed model; generalized linear mixed model; gllamm; "
+        "glmmTMB; lme4",
+        "a family of a predictor with latents over groups, whose sd is learned",
+        "As a GLM, with u[who] of latent u[group] ~ normal(sd = s) in the predictor and a prior of "
+        "s. Fixed and random effects are both latents; what makes one random is a learned sd.",
+        grouped(SD), ("random-effect", "random-slope", "GLM", "pc_sd"),
+    ),
+    Concept(
+        "INLA", "R-INLA; nested Laplace; integrated nested Laplace approximation; inlabru",
+        "--method laplace --hyper integrate is the nearest; auto checks and corrects the result",
+        "laplace is the Gaussian at the mode, corrected for skewness under method auto where "
+        "exact draws are too expensive; integrate weighs it over the hyperparameters. "
+        "Scales are sds here, precisions there: the page of each structure gives both.",
+        _FIT + " --method laplace --hyper integrate",
+        ("laplace", "integrate", "choosing-a-method", "pc_sd"),
+    ),
+    Concept(
+        "MCMC", "sampling; NUTS; HMC; Stan; posterior draws; samples; chains; Gibbs",
+        "posteriors are Gaussian approximations, replaced by exact draws where they are off",
+        "fit.sample(1000) draws from the posterior. Under method auto exact draws replace the "
+        "Gaussian where its estimated error is too large and they are affordable; "
+        "--audit --audit-sampler compares with an exact sampler.",
+        _FIT + " --audit", ("correction", "marginals", "choosing-a-method", "W609"),
+    ),
+    Concept(
+        "variational", "VB; ADVI; variational Bayes; variational inference; ELBO; VGA",
+        "methods that maximise a lower bound of the evidence over Gaussians",
+        "natural-gradient, opper-archambeau, cholesky, coordinate-ascent and lcl find the same "
+        "optimum by different routes; double-loop, coordinate-descent and px-vb use bounds of the "
+        "sites; --hyper vb is mean field over hyperparameters.",
+        _FIT + " --method natural-gradient", ("natural-gradient", "lower", "vb", "px-vb"),
+    ),
+    Concept(
+        "model-comparison",
+        "AIC; BIC; DIC; WAIC; LOO; cross-validation; Bayes factor; marginal likelihood; "
+        "information criterion; log likelihood; deviance",
+        "the log evidence, and predictive criteria from the saved fit",
+        "Every page of a fit has the log evidence, whose differences are log Bayes factors where "
+        "the priors are proper. lgm summary model.fit.nc --criteria --data data.npz prints DIC, "
+        "WAIC and LOO; fit.dic(), fit.waic(), fit.loo() and fit.pit() in Python.",
+        _FIT + " -o model.fit.nc", ("exact", "lower", "choosing-a-method"),
+    ),
+    Concept(
+        "credible-interval", "confidence interval; quantile; quantiles; standard error; p-value; "
+        "posterior mean; posterior sd; significance",
+        "posterior means, sds and quantiles of every latent, let, report and hyperparameter",
+        'fit.mean("b"), fit.sd("b"), fit.quantile("b", [0.025, 0.975]); lgm summary model.fit.nc '
+        "prints them. On another scale: report rate = exp(b). There are no p-values.",
+        regression("bernoulli(logit = eta)", y="binary") + "report odds_ratio = exp(b)\n",
+        ("report", "exp", "invlogit"),
+    ),
+    Concept(
+        "sparsity", "lasso; ridge; elastic net; shrinkage; horseshoe; variable selection; ARD; "
+        "penalised regression; regularisation; total variation",
+        "a potential on a flat latent: laplace, student_t, exp_power",
+        "latent w[feat] ~ flat, then potential w ~ laplace(scale = s). On differences of "
+        "neighbours it is total variation: potential diff(u, row) ~ laplace(scale = s).",
+        sparse("student_t(scale = s, df = 3)", SD), ("potential", "laplace", "student_t", "diff"),
+    ),
+    Concept(
+        "default-prior", "prior; default priors; hyperprior; weakly informative; vague prior",
+        "there are no default priors: each hyperparameter has one that is written",
+        "pc_sd(u = 1, alpha = 0.01) for an sd on a log or logit scale: above 1 with probability "
+        "0.01. Coefficients are latents, whose prior is their structure, normal(sd = 2).",
+        grouped(SD), ("pc_sd", "hyperparameters", "half_normal", "lkj_cov"),
+    ),
+    Concept(
+        "classification", "Gaussian process classification; GPC; machine learning; classifier; "
+        "softmax regression; multinomial logit; discrete choice",
+        "bernoulli or categorical of a predictor, linear or a Gaussian process",
+        "Two classes: bernoulli(logit = eta). Several: categorical(softmax = eta) with a predictor "
+        "of each class. lgm design proposes the cases to label next.",
+        regression("bernoulli(probit = eta)", y="binary"),
+        ("bernoulli", "categorical", "gp", "multinomial"),
+    ),
+    Concept(
+        "multivariate", "several responses; joint model; shared random effect; copy",
+        "several observe statements whose predictors share latents",
+        "A latent may stand in any number of predictors, multiplied by data, numbers or "
+        "hyperparameters: what R-INLA writes as copy is b * u[who] with hyper b : real.",
+        model(
+            "index obs", "index group", "data who[obs] : group", "data y[obs] : count",
+            "data seen[obs] : binary", SD, "latent a ~ normal(sd = 5)", "latent c ~ normal(sd = 5)",
+            "latent u[group] ~ normal(sd = s)", "observe y ~ poisson(log_rate = a + u[who])",
+            "observe seen ~ bernoulli(logit = c + u[who])",
+        ),
+        ("observe", "let", "hyper"),
+    ),
+)  # fmt: skip
+
+
+def concepts() -> Iterator[Page]:
+    """The page of every concept."""
+    for c in CONCEPTS:
+        yield Page(
+            "concept",
+            c.name,
+            c.summary,
+            text=textwrap.fill(c.text, WIDTH),
+            example=c.example,
+            see_also=c.see_also,
+            also_called=c.names[1:],
+        )
+
+
+def concepts_called(name: str) -> tuple[str, ...]:
+    """The concepts that have a name, their own or another one."""
+    wanted = spelling(name)
+    if "~" in name:
+        return ("formula",)
+    return tuple(c.name for c in CONCEPTS if wanted in map(spelling, c.names) and wanted)
