@@ -282,3 +282,22 @@ observe y ~ normal(mean = f, sd = 0.5)
             lgm.MethodError, match="the effect of `x` is that of other places of `f`"
         ):
             fit.effects("x")
+
+
+def test_latents_of_single_rows_stay_with_their_rows() -> None:
+    text = """lgm 1
+index obs
+data x[obs] : real
+data y[obs] : count
+latent b ~ normal(sd = 3)
+latent e[obs] ~ normal(sd = 0.5)
+let eta[obs] = b * x + e
+observe y ~ poisson(log_rate = eta)
+"""
+    x = X[:60] / 2.0
+    fit = lgm.fit(lgm.loads(text), {"x": x, "y": RNG.poisson(np.exp(0.3 * x))}, method="laplace")
+    draws = fit.sample(20_000, seed=3, names=["b", "eta"])
+    close(
+        fit.effects("x").iloc[0],
+        (np.exp(draws["eta"].values) * draws["b"].values[:, None]).mean(axis=1),
+    )
