@@ -22,6 +22,8 @@ _HOMES = {
     "load_fit": "lgmdsl.api.fit.restore",
     "compare": "lgmdsl.api.compare.compare",
     "Comparison": "lgmdsl.api.compare.comparison",
+    "compare_models": "lgmdsl.api.compare.models",
+    "ModelComparison": "lgmdsl.api.compare.models",
     "PredictionWarning": "lgmdsl.api.predict.requested",
     "simulate": "lgmdsl.api.simulate.simulate",
     "calibrate": "lgmdsl.api.calibrate.calibrate",
@@ -41,11 +43,13 @@ _HOMES = {
 }
 
 _OF_THE_BUILDER = ("const", "head")
+_HOOKS = {"load_ipython_extension": "lgmdsl.api.notebook.magic"}  # for IPython, not for people
 
 
 def __getattr__(name: str) -> object:
-    if name in _HOMES:
-        value = getattr(_import_module(_HOMES[name]), name)
+    if name in _HOMES or name in _HOOKS:
+        home = _HOMES.get(name) or _HOOKS[name]
+        value = getattr(_import_module(home), name)
     elif name == "sites":
         return _import_module("lgmdsl.sites")
     elif name in _OF_THE_BUILDER:

@@ -7,6 +7,8 @@ from lgmdsl.api.calibrate.calibrate import Calibration as Calibration
 from lgmdsl.api.calibrate.calibrate import calibrate as calibrate
 from lgmdsl.api.compare.compare import compare as compare
 from lgmdsl.api.compare.comparison import Comparison as Comparison
+from lgmdsl.api.compare.models import ModelComparison as ModelComparison
+from lgmdsl.api.compare.models import compare_models as compare_models
 from lgmdsl.api.design.design import Design as Design
 from lgmdsl.api.design.design import design as design
 from lgmdsl.api.explain.explain import explain as explain

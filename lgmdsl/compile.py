@@ -10,8 +10,10 @@ order the parts are lowered, each after all that it depends on; later stages car
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import copyreg
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 from lgmdsl.canonical.blocks.family import FindSite
 from lgmdsl.canonical.blocks.latents import LatentBlock, latent_blocks
@@ -30,6 +32,7 @@ from lgmdsl.errors import Diagnostic, MethodError
 from lgmdsl.graph.build import model_graph
 from lgmdsl.language.checked import CheckedModel
 from lgmdsl.language.tree import ast
+from lgmdsl.sites.catalogue import find_site
 
 
 def compile_model(model: CheckedModel, data: Dataset, find: FindSite) -> CanonicalModel:
@@ -78,6 +81,19 @@ def canonicalise(
         sizes=lowering.sizes,
         layout=_layout(lowering, latents),
     )
+
+
+def _again(grounded: GroundedModel, observed: tuple[Observed, ...]) -> CanonicalModel:
+    return canonicalise(grounded, find_site, observed)
+
+
+def _reduced(model: CanonicalModel) -> tuple[Callable[..., CanonicalModel], tuple[Any, ...]]:
+    return _again, (model.grounded, tuple(Observed(b.data.rows, b.data.y) for b in model.blocks))
+
+
+# Pickled and copied as what it was made of, and lowered again: expressions are graphs too deep for
+# pickle, which recurses.
+copyreg.pickle(CanonicalModel, _reduced)
 
 
 def _lower_lets(lowering: Lowering, refused: list[Diagnostic]) -> None:

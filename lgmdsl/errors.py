@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal
 
+import lgmdsl.html as html
 from lgmdsl.remedies import in_python, on_command_line
 
 MAX_ERRORS = 20
@@ -212,6 +213,13 @@ class LgmError(Exception):
     def __reduce__(self) -> tuple[object, ...]:
         """Pickled as its diagnostics, not as its text."""
         return type(self), (self.diagnostics,), {"left_out": self.left_out, "args": self.args}
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows of an error that was caught."""
+        codes = tuple(dict.fromkeys(self.codes))
+        more = [html.paragraph(f"more of it: lgm help {code}") for code in codes[:1]]
+        parts = [html.page(self.render()), *more]
+        return html.card(type(self).__name__, ", ".join(codes), parts, good=False)
 
     def render(self) -> str:
         text = "\n\n".join(d.render() for d in self.diagnostics)

@@ -25,6 +25,7 @@ if sys.platform != "win32":
     import fcntl
 
 PREFIX, SUFFIX = ".lgm-", ".unfinished"
+RENAMES_OPEN_FILES = sys.platform != "win32"
 ATTEMPTS = 1000  # attempts, each lost to another writer between creating a file and locking it
 
 HELP = {
@@ -133,7 +134,7 @@ def _replaced(target: Path, content: bytes | memoryview) -> bool:
             file.flush()
             _permissions(target, name)
             os.fsync(handle)
-            if os.name == "posix":  # the lock is held until the file has its name
+            if RENAMES_OPEN_FILES:  # the lock is held until the file has its name
                 return _renamed(name, target)
         return _renamed(name, target)
     finally:

@@ -7,6 +7,7 @@ else half of the machine's memory or of its control group's limit, at least 4 GB
 
 from __future__ import annotations
 
+import ctypes
 import math
 import os
 import re
@@ -90,7 +91,18 @@ def total(root: Path = Path("/")) -> int:
     limits = _limits(root)
     with suppress(AttributeError, ValueError, OSError):  # sysconf lacks these names on this system
         limits.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    limits += _installed()
     return min(limits, default=0)
+
+
+def _installed() -> list[int]:
+    """The machine's memory as Windows has it; nothing elsewhere."""
+    windows = getattr(ctypes, "windll", None)
+    if windows is None:
+        return []
+    kilobytes = ctypes.c_ulonglong()
+    answered = windows.kernel32.GetPhysicallyInstalledSystemMemory(ctypes.byref(kilobytes))
+    return [1024 * kilobytes.value] if answered else []
 
 
 def _limits(root: Path) -> list[int]:

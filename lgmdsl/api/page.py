@@ -48,6 +48,12 @@ def wrapped(text: str, indent: int = 0, following: int | None = None) -> list[st
     ) or [""]
 
 
+def several(words: Sequence[str], most: int = 6) -> str:
+    """The first words of a row, for texts that stay short: `a, b, c, ... (12 in all)`."""
+    shown = ", ".join(words[:most])
+    return shown if len(words) <= most else f"{shown}, ... ({len(words):,} in all)"
+
+
 def counted(number: int, word: str, plural: str = "") -> str:
     """`1 site`, `1,200 sites`."""
     return f"{number:,} {word if number == 1 else plural or word + 's'}"

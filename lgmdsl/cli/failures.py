@@ -75,6 +75,10 @@ def usage(error: click.UsageError, arguments: Sequence[str], as_json: bool) -> N
             help = f"commands: {' '.join(commands)}"
     elif name in USUAL:
         help = f"{USUAL[name]}   (lgm {name} --help says more)"
+    elsewhere = _elsewhere(error) if isinstance(error, click.NoSuchOption) else ""
+    if elsewhere:
+        message, _, _ = message.partition(". ")
+        help = f"{elsewhere}; {help}" if help else elsewhere
     if isinstance(error, click.MissingParameter):
         message = message.rstrip(".") + _in_place_of_model(arguments)
     message = clean(message[:1].lower() + message[1:]).rstrip(".")
@@ -84,6 +88,14 @@ def usage(error: click.UsageError, arguments: Sequence[str], as_json: bool) -> N
         return
     note(f"lgm {name}: {message}" if name else f"lgm: {message}")
     note(f"  = help: {help or 'lgm --help lists the commands'}")
+
+
+def _elsewhere(error: click.NoSuchOption) -> str:
+    """The option that other software calls as the one that does not exist."""
+    from lgmdsl.api.fit.options import remedy
+    from lgmdsl.remedies import on_command_line
+
+    return on_command_line(remedy(error.option_name.lstrip("-")))
 
 
 def _in_place_of_model(arguments: Sequence[str]) -> str:

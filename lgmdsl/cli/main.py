@@ -5,6 +5,7 @@ A command is imported only when it is asked for, so that `lgm --help` costs next
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import sys
@@ -74,11 +75,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with _plain_warnings():
             status = _run(words)
         sys.stdout.flush()
-    except BrokenPipeError:
+    except OSError as error:
+        if not _closed(error):
+            raise
         # The reader closed the pipe: what is still buffered is discarded.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = OK
     return status
+
+
+def _closed(error: OSError) -> bool:
+    """Whether a write failed because nobody reads any more; Windows says so by EINVAL."""
+    known = (errno.EINVAL,) if sys.platform == "win32" else ()
+    return isinstance(error, BrokenPipeError) or error.errno in known
 
 
 @contextmanager

@@ -196,6 +196,12 @@ class Site(ABC):
     def __len__(self) -> int:
         return len(getattr(self, dataclasses.fields(self)[0].name))
 
+    @property
+    def terms(self) -> int:
+        """Logarithms and exponentials that the densities of all sites take, about: one a site,
+        unless a family says otherwise."""
+        return len(self)
+
     def take(self, rows: IntArray | BoolArray) -> Self:
         """The sites of some rows, by positions or by a mask (N,)."""
         return dataclasses.replace(

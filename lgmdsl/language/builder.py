@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from importlib import import_module
 from typing import Any, TypeAlias
 
+import lgmdsl.html as html
 from lgmdsl.errors import Diagnostic, ModelError
 from lgmdsl.language.checked import CheckedModel
 from lgmdsl.language.constructors import HeadOf
 from lgmdsl.language.expressions import Distribution, Expression, lift, plain_text
+from lgmdsl.language.highlight import highlighted
 from lgmdsl.language.limits import MAX_INDEX_SIZE
 from lgmdsl.language.parse.grammar import RESERVED, is_name
 from lgmdsl.language.tree import ast
@@ -42,6 +45,13 @@ class Model:
         if checked is not None:
             model._checked = len(model._statements), checked
         return model
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickled and copied as its text, as it was read or as it would be printed."""
+        if self._checked is not None and self._checked[0] == len(self._statements):
+            source = self._checked[1].source
+            return _read, (source.text, source.name, True)
+        return _read, (self.to_lgm(), "<model>", False)
 
     @property
     def tree(self) -> ast.Ast:
@@ -81,6 +91,21 @@ class Model:
 
     def __repr__(self) -> str:
         return f"<lgmdsl.Model of {len(self._statements)} statements>"
+
+    def _repr_html_(self) -> str:
+        """The text with its words marked up, and the graph; why it has no graph, where it is wrong
+        or not finished."""
+        try:
+            text, name = self.checked.source.text, self.checked.source.name
+        except ModelError as error:
+            parts = [highlighted(self.to_lgm()), html.page(str(error))]
+            return html.card(repr(self).strip("<>"), "not a whole model", parts, good=False)
+        # Drawn two layers above, so looked up when it is asked for.
+        build = import_module("lgmdsl.graph.build").model_graph
+        svg = import_module("lgmdsl.graph.draw.svg").to_svg(build(self.checked))
+        graph = html.folded("graph", html.picture(svg, "graph of the model"))
+        shown = "" if name.startswith("<") else name
+        return html.card(repr(self).strip("<>"), shown, [highlighted(text.rstrip()), graph])
 
     # ---- the statements ------------------------------------------------------------------
 
@@ -164,6 +189,18 @@ class Model:
         self._statements.append(replace(statement, blank_before=apart))
         name = getattr(statement, "name", None)
         return Expression(name if isinstance(name, ast.Name) else ast.Number(0.0))
+
+
+def _read(text: str, name: str, checked: bool) -> Model:
+    """The model of a text that another one had, `checked` or not."""
+    from lgmdsl.language.check.check import check
+    from lgmdsl.language.parse.parse import parse_all
+
+    parsed = parse_all(text, name)
+    if parsed.diagnostics:
+        raise ModelError(parsed.diagnostics)
+    tree = parsed.tree
+    return Model.from_tree(tree, check(tree, parsed.source) if checked else None)
 
 
 def _name(name: str) -> ast.Name:

@@ -71,6 +71,9 @@ class Postponed:
     def __init__(self, condition: Callable[[], Gaussian]) -> None:
         self._condition = condition
 
+    def __getstate__(self) -> dict[str, object]:
+        return {"_condition": self._condition}  # and not what it gave
+
     @cached_property
     def known(self) -> Gaussian:
         """The Gaussian."""

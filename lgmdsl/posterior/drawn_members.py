@@ -8,8 +8,8 @@ which the fitted sites condition, their conditional is the prior's: with C its c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, cast
 
@@ -53,7 +53,7 @@ def with_members(
 ) -> Drawn | None:
     """The posterior of draws over the latents of new data too, for frames `frame_at` the points;
     None where there are too many latents to form their covariance, or to keep draws of."""
-    frames, pieces = dict[int, Frame](), list[Array]()
+    frames, pieces = dict[int, Frame](), list[Array]()  # frames by the number of their point
     for k in np.unique(sample.point):
         frame = frame_at(points[k])
         rows = np.flatnonzero(sample.point == k)
@@ -61,15 +61,28 @@ def with_members(
             return None
         pieces.append(completed(frame, sample.z(rows), np.random.default_rng([seed, 5, int(k)])))
         later = Postponed(partial(_gaussian, frame_at, points[k]))
-        frames[id(points[k])] = replace(frame, conditioned=later)
-
-    def at(point: HyperPoint) -> Marginals:
-        return Marginals(canonical, point.theta, frames.get(id(point)) or frame_at(point), seed)
-
+        frames[int(k)] = replace(frame, conditioned=later)
+    at = _Completed(canonical, tuple(points), frames, frame_at, seed)
     whole = JointSample.of(
         np.concatenate(pieces), sample.point, sample.chains, sample.ess, sample.r_hat
     )
     return drawn_mixture(canonical, points, at, hypers, seed, whole)
+
+
+@dataclass(frozen=True, eq=False)
+class _Completed:
+    """The marginals at the points, of the `frames` that draws were made in where there are any."""
+
+    canonical: CanonicalModel
+    points: tuple[HyperPoint, ...]
+    frames: Mapping[int, Frame]
+    frame_at: Callable[[HyperPoint], Frame]
+    seed: int
+
+    def __call__(self, point: HyperPoint) -> Marginals:
+        number = next((k for k, p in enumerate(self.points) if p is point), -1)
+        frame = self.frames.get(number) or self.frame_at(point)
+        return Marginals(self.canonical, point.theta, frame, self.seed)
 
 
 def _gaussian(frame_at: Callable[[HyperPoint], Frame], point: HyperPoint) -> Gaussian:

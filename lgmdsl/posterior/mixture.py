@@ -11,7 +11,7 @@ while lets and reports with latents are evaluated at the point itself.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -44,6 +44,7 @@ from lgmdsl.posterior.normal_mixtures import (
     rank_of,
 )
 from lgmdsl.posterior.shifted_draws import DrawnHypers, DrawShift, by_theta, hypers_of
+from lgmdsl.state import FieldState
 
 if TYPE_CHECKING:
     from numpy.random import Generator
@@ -90,7 +91,7 @@ def evaluated(part: Marginals, name: str, z: Array, thetas: Sequence[Theta]) -> 
 
 
 @dataclass(frozen=True, eq=False)
-class Mixture:
+class Mixture(FieldState):
     """`parts[k]()` makes the marginals at point k, of weight `weights[k]`, at `thetas[k]`.
     `hypers`: the marginals of the hyperparameters, None where they are fixed."""
 
@@ -100,7 +101,10 @@ class Mixture:
     thetas: tuple[Theta, ...]
     hypers: HyperMarginals | None
     seed: int = 0
-    _normal: dict[str, tuple[NormalMarginal, ...] | None] = field(default_factory=dict, repr=False)
+
+    @cached_property
+    def _normal(self) -> dict[str, tuple[NormalMarginal, ...] | None]:
+        return {}
 
     def part(self, k: int) -> Marginals:
         """The marginals at one point."""

@@ -101,6 +101,14 @@ def test_a_saved_fit_or_data_in_place_of_the_model(run: Run, model: Path, tmp_pa
     assert "the model is the .lgm file, and comes before the data" in done.err
 
 
+def test_flags_of_other_software(run: Run) -> None:
+    said = run("fit", "m.lgm", "d.npz", "--iter", "100").err
+    assert said.startswith("lgm fit: no such option '--iter'\n")
+    assert "= help: `iter` of brms, Stan is `max_steps` here: --max-steps VALUE; lgm fit" in said
+    assert "--option integration=VALUE" in run("fit", "m.lgm", "--int.strategy", "ccd").err
+    assert "did you mean" in run("fit", "m.lgm", "--metod", "ep").err.lower()
+
+
 def test_unknown_command_is_guessed(run: Run) -> None:
     assert "did you mean `lgm simulate`?" in run("simulat").err
     assert "lgm check m.lgm" in run("m.lgm").err

@@ -10,6 +10,7 @@ import numpy as np
 
 from lgmdsl.api.assess.components import Assessed, assessed, every_value
 from lgmdsl.api.assess.predictive import like_data
+from lgmdsl.api.assess.prior import prior_draws
 from lgmdsl.arrays import Array
 from lgmdsl.assess.predictive import log_densities, responses
 from lgmdsl.posterior.frame import fitted_frame
@@ -30,11 +31,13 @@ def to_arviz(
     seed: int,
     data: object = None,
     mapping: Mapping[str, str] | None = None,
+    prior: int = 0,
 ) -> xr.DataTree:
     """Draws and densities in ArviZ's groups. See `Fit.to_arviz`."""
     import xarray as xr
 
     check_draws(size, seed)
+    check_draws(prior, seed)
     asked = assessed(fit, data, mapping, "to_arviz")
     posterior, replicated, density = _drawn(fit, asked, size, seed)
     where, sites = asked.observations, asked.at_points[0].sites
@@ -56,6 +59,16 @@ def to_arviz(
         "observed_data": dataset({n: values.labelled(seen, n) for n in where.names}),
         "constant_data": _constants(asked),
     }  # fmt: skip
+    if prior:
+        named, drawn = prior_draws(fit, asked, tuple(posterior), prior, seed)
+        unseen = [like_data(y, site) for y, site in zip(drawn, sites, strict=True)]
+        groups["prior"] = _chain({
+            name: labelled(layout, dims, values, name, first="draw")
+            for name, (dims, values) in named.items()
+        })  # fmt: skip
+        groups["prior_predictive"] = _chain(
+            {n: values.labelled(unseen, n, first="draw") for n in where.names}
+        )
     origin = {
         "created_at": datetime.now(UTC).isoformat(),
         "creation_library": "lgmdsl",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, cast
 
-from lgmdsl.memory import during
+from lgmdsl.api.answering import answering
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -24,7 +24,15 @@ class Assessable:
     made of exact draws (`fit.drawn`), all of them but `convergence` are averages over these draws,
     with their Monte Carlo errors."""
 
-    @during("computing the DIC")
+    provenance: Mapping[str, str]
+
+    @property
+    def flops(self) -> float:
+        """Those of one conditioning, by which BLAS takes one thread or several; 0 in files of
+        earlier versions."""
+        return float(self.provenance.get("flops", 0.0))
+
+    @answering("computing the DIC")
     def dic(self, data: object = None, mapping: Mapping[str, str] | None = None) -> Dic:
         """Deviance information criterion, with the plug-in deviance at the posterior mean of the
         predictors, as in R-INLA."""
@@ -32,7 +40,7 @@ class Assessable:
 
         return dic(self._fit, data, mapping)
 
-    @during("computing the WAIC")
+    @answering("computing the WAIC")
     def waic(self, data: object = None, mapping: Mapping[str, str] | None = None) -> Waic:
         """Widely applicable information criterion, by quadrature over q's marginals, or over the
         exact draws that are reported."""
@@ -40,7 +48,7 @@ class Assessable:
 
         return waic(self._fit, data, mapping)
 
-    @during("leaving responses out")
+    @answering("leaving responses out")
     def loo(
         self,
         groups: object = None,
@@ -69,7 +77,7 @@ class Assessable:
 
         return loo(self._fit, groups, exact, n, seed, data, mapping)
 
-    @during("computing transforms")
+    @answering("computing transforms")
     def pit(
         self, exact: bool = False, data: object = None, mapping: Mapping[str, str] | None = None
     ) -> Pit:
@@ -79,7 +87,7 @@ class Assessable:
 
         return pit(self._fit, exact, data, mapping)
 
-    @during("examining convergence")
+    @answering("examining convergence")
     def convergence(
         self, data: object = None, mapping: Mapping[str, str] | None = None
     ) -> Convergence:
@@ -93,7 +101,7 @@ class Assessable:
 
         return convergence(self._fit, data, mapping)
 
-    @during("drawing responses")
+    @answering("drawing responses")
     def sample_predictive(
         self,
         size: int,
@@ -110,22 +118,26 @@ class Assessable:
 
         return sample_predictive(self._fit, size, self._seed(seed), data, mapping)
 
-    @during("handing the fit to ArviZ")
+    @answering("handing the fit to ArviZ")
     def to_arviz(
         self,
         size: int = 1000,
         seed: int | None = None,
         data: object = None,
         mapping: Mapping[str, str] | None = None,
+        prior: int = 0,
     ) -> xr.DataTree:
         """The fit as ArviZ reads it: an xarray.DataTree with `size` joint draws in one chain.
 
         Groups: posterior (latents, lets, reports, hypers), posterior_predictive, log_likelihood
-        (each response), observed_data, constant_data. ArviZ itself is not needed for it.
+        (each response), observed_data, constant_data; with `prior` draws also prior (of the same
+        names) and prior_predictive. ArviZ itself is not needed for it; its `loo`, `compare` and
+        plots take it as it is. Raises ModelError E402 for draws of an improper prior, MethodError
+        E503 where a hyperparameter's cannot be drawn from.
         """
         from lgmdsl.api.assess.arviz import to_arviz
 
-        return to_arviz(self._fit, size, self._seed(seed), data, mapping)
+        return to_arviz(self._fit, size, self._seed(seed), data, mapping, prior)
 
     @property
     def _fit(self) -> Fit:

@@ -80,6 +80,15 @@ class Audit:
     judged: tuple[str, ...]
     r_hat: float = 1.0
 
+    def __repr__(self) -> str:
+        numbers = f"k_hat={self.k_hat:.3g}, ess={self.ess:.4g} of {self.draws:,} draws"
+        return f"Audit({self.outcome.name}: {numbers}, log_evidence={self.log_evidence:.6g})"
+
+    def _repr_html_(self) -> str:
+        from lgmdsl.api.notebook.cards import of_audit
+
+        return of_audit(self)
+
     def mean(self, name: str) -> xr.DataArray:
         """Corrected mean of a latent, let, report or hyper; ModelError E103 if unknown."""
         return self._labelled(name, self._of(name).mean)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -39,9 +39,9 @@ class Dic:
 
     mean_deviance: float
     deviance_at_mean: float
-    observations: Observations
-    local_mean: Rows
-    local_at_mean: Rows
+    observations: Observations = field(repr=False)
+    local_mean: Rows = field(repr=False)
+    local_at_mean: Rows = field(repr=False)
     error: float = 0.0
 
     @property
@@ -82,9 +82,9 @@ class Waic:
     se: float
     lppd: float
     p_waic: float
-    observations: Observations
-    local_lppd: Rows
-    local_effective: Rows
+    observations: Observations = field(repr=False)
+    local_lppd: Rows = field(repr=False)
+    local_effective: Rows = field(repr=False)
     error: float = 0.0
 
     @property

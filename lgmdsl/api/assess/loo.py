@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -57,11 +57,11 @@ class Loo:
     se: float
     error: float
     p_loo: float | None
-    places: Places
-    log_density: Rows
-    errors: Rows
-    flag: tuple[IntArray, ...]
-    refitted: tuple[BoolArray, ...]
+    places: Places = field(repr=False)
+    log_density: Rows = field(repr=False)
+    errors: Rows = field(repr=False)
+    flag: tuple[IntArray, ...] = field(repr=False)
+    refitted: tuple[BoolArray, ...] = field(repr=False)
 
     @property
     def flagged(self) -> int:

@@ -77,6 +77,10 @@ class Pit:
         centres = (np.arange(bins) + 0.5) / bins
         return xr.DataArray(histogram(low, high, bins), {"pit": centres}, ("pit",), "density")
 
+    def __repr__(self) -> str:
+        total = sum(len(f) for f in self.flag)
+        return f"Pit({counted(total, 'response')}, {self.flagged:,} flagged)"
+
     def __str__(self) -> str:
         total = counted(sum(len(f) for f in self.flag), "response")
         heights = self.histogram().values

@@ -22,7 +22,7 @@ from lgmdsl.api.calibrate.page import page
 from lgmdsl.api.calibrate.placed import is_reported
 from lgmdsl.api.calibrate.record import CalibrationRecord
 from lgmdsl.api.calibrate.run import CalibrationTask, RunOutcome, run_once
-from lgmdsl.api.page import counted
+from lgmdsl.api.page import counted, several
 from lgmdsl.api.settings import check_fixed, check_numbers, check_options
 from lgmdsl.arrays import Array
 from lgmdsl.assess.uniformity import Uniformity, band, ecdf, uniformity
@@ -46,6 +46,17 @@ class Calibration:
     task: CalibrationTask
     outcomes: tuple[RunOutcome, ...]
     wanted: int
+
+    def __repr__(self) -> str:
+        faults = several(tuple(self.faults)) or "nothing at fault"
+        runs = f"{len(self.outcomes):,} of {self.wanted:,} runs"
+        size = counted(len(self.values), "quantity", "quantities")
+        return f"Calibration({self.method!r}, {runs}, {size}: {faults})"
+
+    def _repr_html_(self) -> str:
+        from lgmdsl.api.notebook.cards import of_calibration
+
+        return of_calibration(self)
 
     @cached_property
     def values(self) -> Mapping[str, Array]:

@@ -91,7 +91,8 @@ def _start(task: CalibrationTask, parts: bytes, numbers: Sequence[int]) -> subpr
         env=environment,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        start_new_session=True,  # an interrupt from the keyboard is this process's to handle
+        start_new_session=True,  # an interrupt from the keyboard is this process's to handle,
+        creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),  # on Windows too
     )
     assert worker.stdin is not None
     with worker.stdin as pipe:

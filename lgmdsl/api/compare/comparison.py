@@ -11,10 +11,12 @@ from pathlib import Path
 import numpy as np
 
 from lgmdsl.api.fit.fit import Fit
+from lgmdsl.api.page import several
 from lgmdsl.arrays import Array
 from lgmdsl.errors import DataError, Diagnostic
 from lgmdsl.files import unwritable, write
 from lgmdsl.language.builder import Model
+from lgmdsl.state import FieldState
 
 FORMATS = ("png", "svg", "pdf")
 
@@ -81,7 +83,7 @@ class Compared:
 
 
 @dataclass(frozen=True, eq=False)
-class Comparison:
+class Comparison(FieldState):
     """The methods in the order asked for; `unable` are those that cannot run the model and were
     not asked for. Iterates over its rows; `comparison["laplace"]` is one of them."""
 
@@ -112,6 +114,15 @@ class Comparison:
     def converged(self) -> bool:
         """Whether at least one method did."""
         return any(r.converged for r in self.rows)
+
+    def __repr__(self) -> str:
+        rows = [f"{r.method}: {'no fit' if r.fit is None else r.fit.status}" for r in self.rows]
+        return f"Comparison({several(rows)}; reference {self.reference})"
+
+    def _repr_html_(self) -> str:
+        from lgmdsl.api.notebook.cards import of_comparison
+
+        return of_comparison(self)
 
     @cached_property
     def table(self) -> str:

@@ -52,6 +52,10 @@ class Design:
     wanted: int
     interrupted: bool
 
+    def __repr__(self) -> str:
+        made = f"{len(self.queries):,} of {self.wanted:,} queries"
+        return f"Design({self.response!r}: {made}, {self.labelled:,} labelled before)"
+
     @property
     def rows(self) -> tuple[int, ...]:
         """The chosen candidates, in order."""

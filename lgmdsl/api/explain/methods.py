@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import overload
 
 from lgmdsl.api.explain.outline import Outline, outline_of
-from lgmdsl.api.page import columns, wrapped
+from lgmdsl.api.page import columns, several, wrapped
 from lgmdsl.bounds.catalogue import SERIES, applicable, bounds
 from lgmdsl.canonical.blocks.sites import SiteBlock
 from lgmdsl.contract.bound import Bound
@@ -58,6 +58,9 @@ class ModelMethods:
 
     model: str
     verdicts: tuple[MethodVerdict, ...]
+
+    def __repr__(self) -> str:
+        return f"ModelMethods({self.model!r}: {several(self.able, 20)})"
 
     def __iter__(self) -> Iterator[MethodVerdict]:
         return iter(self.verdicts)

@@ -112,6 +112,9 @@ class Explanation:
     warnings: tuple[Diagnostic, ...]
     methods: ModelMethods
 
+    def __repr__(self) -> str:
+        return f"Explanation({self.model!r}, {self.data!r}: print it for the page)"
+
     def __str__(self) -> str:
         return page(self)
 

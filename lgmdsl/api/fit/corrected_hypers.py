@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from lgmdsl.accuracy.accuracy import beyond
 from lgmdsl.api.fit.hyper_errors import HyperErrors
+from lgmdsl.api.fit.recondition import Recondition
 from lgmdsl.errors import LgmError, listed
 from lgmdsl.inference.driver import Tolerances, run
 from lgmdsl.inference.plan import Plan
@@ -69,7 +70,9 @@ def corrected(fit: Fit, planned: Plan, hyper: HyperErrors) -> Fit | None:
         theta=theta,
         weight=found.weight,
         shift=found.shift,
-        condition=lambda: q,
+        condition=Recondition(
+            planned.canonical, theta, found.weight, found.shift, fit.seed, fit.provenance, q
+        ),
         log_evidence=found.log_evidence,
         log_evidence_corrected=log_evidence,
         hypers=replace(hypers, theta=theta, frame=replace(hypers.frame, mode=hyper.x)),

@@ -270,7 +270,8 @@ def _cost(problem: Problem) -> float:
     linear = problem.engine.linear
     entries = sum(float(op.entries) for p in linear.predictors for op in p.columns.values())
     root = min(float(linear.size) ** 2, problem.flops ** (2.0 / 3.0)) if problem.flops else 0.0
-    return STEP + SITE * linear.rows + LATENT * linear.size + 4.0 * entries + 4.0 * root
+    terms = max(linear.rows, sum(site.terms for site in problem.sites))
+    return STEP + SITE * terms + LATENT * linear.size + 4.0 * entries + 4.0 * root
 
 
 def _counted(problem: Problem) -> float:

@@ -5,15 +5,19 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from lgmdsl.accuracy.accuracy import Accuracy
+from lgmdsl.api.answering import answering
 from lgmdsl.api.assess.assessable import Assessable
 from lgmdsl.api.frames.framed import Framed
+from lgmdsl.api.page import several
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.engine import Conditioned, Rows
@@ -25,13 +29,13 @@ from lgmdsl.inference.other_starts import Started
 from lgmdsl.language.builder import Model
 from lgmdsl.learning.coordinates.hyper_marginals import HyperMarginals
 from lgmdsl.learning.search.learning_record import Learning
-from lgmdsl.memory import during
 from lgmdsl.posterior.drawn import JointSample, Postponed, drawn_mixture
 from lgmdsl.posterior.frame import fitted_frame
 from lgmdsl.posterior.hyper_points import HyperPoint
 from lgmdsl.posterior.labelled import dataset, labelled
 from lgmdsl.posterior.marginals import Marginals, Quantity, probability_levels
 from lgmdsl.posterior.mixture import Mixture, mixture
+from lgmdsl.state import FieldState
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -41,28 +45,31 @@ if TYPE_CHECKING:
     from lgmdsl.api.predict.predict import Prediction
 
 
+SHOWN = (0.05, 0.5, 0.95)
 UNKNOWN = Accuracy.none("it was not estimated")
 
 
 @dataclass(frozen=True, eq=False)
-class Fit(Assessable, Framed):
+class Fit(FieldState, Assessable, Framed):
     """A posterior of a model with its record: Gaussian at fixed or maximised hyperparameters,
     a mixture of Gaussians over `points` where they were integrated (`hyper`).
 
     `log_evidence` is log p(y | hypers) in nats, as the method estimates it, and log p(y) where
-    hyperparameters were integrated; `guarantee` says whether it is exact, a bound or
-    an approximation. `theta`, `weight` and
-    `shift` (the sites' W and b), `posterior` and `trace` are those at the hyperparameters' mode.
-    Everything named in the model can be asked for by name; results are xarray.DataArrays with the
-    model's labels. `starts`: the result of each start, where the sites are not log-concave and
-    several were tried. `audited`: the audit that summary and file show, where one was asked for.
-    `hypers`: marginals of what was learned; `learning`: how. `accuracy`: the largest estimated
-    error of what is reported; `log_evidence_corrected`: log p(y) with the estimated gap, nearer to
-    the truth and without a guarantee; NaN where there is no estimate. `drawn`: draws of the
-    latents, exact or right to second order, of which everything that is reported of them is made
-    where the Gaussian posterior is too far off (`fit.marginals`), assessments (LOO, WAIC, ...)
-    included; `posterior`, `conditional` and `gaussian_marginals` remain those of the Gaussian, and
-    so do the scores of `lgm.design`.
+    hyperparameters were integrated; `guarantee` says whether it is exact, a bound or an
+    approximation. `theta`, `weight` and `shift` (the sites' W and b), `posterior` and `trace` are
+    those at the hyperparameters' mode. Everything named in the model can be asked for by name;
+    results are xarray.DataArrays with the model's labels, `fit["u"]` is its mean, sd and quantiles
+    in one xarray.Dataset, and `fit.names` are all names. Fits are equal where model, data, settings
+    and results are, and can be pickled and copied: everything is answered with the same digits, in
+    any process. `starts`: the result of each start, where the sites are not log-concave and several
+    were tried. `audited`: the audit that summary and file show, where one was asked for. `hypers`:
+    marginals of what was learned; `learning`: how. `accuracy`: the largest estimated error of what
+    is reported; `log_evidence_corrected`: log p(y) with the estimated gap, nearer to the truth and
+    without a guarantee; NaN where there is no estimate. `drawn`: draws of the latents, exact or
+    right to second order, of which everything that is reported of them is made where the Gaussian
+    posterior is too far off (`fit.marginals`), assessments (LOO, WAIC, ...) included; `posterior`,
+    `conditional` and `gaussian_marginals` remain those of the Gaussian, and so do the scores of
+    `lgm.design`.
     """
 
     model: Model
@@ -124,9 +131,61 @@ class Fit(Assessable, Framed):
             self.log_evidence,
             self.weight,
             self.shift,
-            lambda: self.posterior.conditioned,
+            self._conditioned,
         )
         return self.mixed or (mode,)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Everything that can be asked for by name: latents, lets, reports, hyperparameters."""
+        latents = self.canonical.latent_names
+        others = (n for n in self.canonical.named if n not in latents)
+        return (*latents, *others, *(b.name for b in self.canonical.hypers.blocks))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.names
+
+    def __getitem__(self, name: str) -> xr.Dataset:
+        """`mean`, `sd` and the 5, 50 and 95 % points (`quantiles`, leading axis `quantile`) of a
+        name; raises ModelError E103 for an unknown one."""
+        quantiles = self.quantile(name, SHOWN)
+        return dataset({"mean": self.mean(name), "sd": self.sd(name), "quantiles": quantiles})
+
+    def __eq__(self, other: object) -> bool:
+        """Whether two fits answer alike: of one model, data, method and settings, with the same
+        evidence, hyperparameters and sites. (How long they took does not count.)"""
+        if not isinstance(other, Fit):
+            return NotImplemented
+        if self.provenance != other.provenance or self.log_evidence != other.log_evidence:
+            return False
+        pairs = [*zip(self.weight, other.weight, strict=True)]
+        pairs += zip(self.shift, other.shift, strict=True)
+        pairs += [(self.theta[name], other.theta[name]) for name in self.theta]
+        return len(self.mixed) == len(other.mixed) and all(np.array_equal(*p) for p in pairs)
+
+    def __hash__(self) -> int:
+        return hash((frozenset(self.provenance.items()), self.log_evidence))
+
+    def _ipython_key_completions_(self) -> list[str]:
+        return list(self.names)
+
+    def __repr__(self) -> str:
+        ways = "" if self.hyper == "fixed" else f", hyper={self.hyper!r}"
+        return (
+            f"Fit({self.method!r}{ways}, {self.status}, log_evidence={self.log_evidence:.6g}: "
+            f"{several(self.names)})"
+        )
+
+    def _repr_html_(self) -> str:
+        from lgmdsl.api.notebook.cards import of_fit
+
+        return of_fit(self)
+
+    def _conditioned(self) -> Conditioned:
+        return self.posterior.conditioned
 
     @cached_property
     def marginals(self) -> Mixture:
@@ -165,19 +224,19 @@ class Fit(Assessable, Framed):
         """Unlabelled mean and sd; those of a loaded file are read, not computed again."""
         return self.stored[name] if name in self.stored else self.marginals.quantity(name)
 
-    @during("computing means")
+    @answering("computing means")
     def mean(self, name: str) -> xr.DataArray:
         """Posterior mean of a latent, let, report or hyper; raises ModelError E103 if unknown."""
         quantity = self.quantity(name)
         return self._labelled(name, quantity.dims, quantity.mean)
 
-    @during("computing sds")
+    @answering("computing sds")
     def sd(self, name: str) -> xr.DataArray:
         """Posterior standard deviation of a latent, let, report or hyper."""
         quantity = self.quantity(name)
         return self._labelled(name, quantity.dims, quantity.sd)
 
-    @during("computing precisions")
+    @answering("computing precisions")
     def precision(self, name: str) -> xr.DataArray:
         """(k, k) the inverse of a covariance hyper's value; its zeros under a graphical lasso are
         exactly 0. Raises ModelError E103 for a name that is no covariance."""
@@ -185,7 +244,7 @@ class Fit(Assessable, Framed):
 
         return precision(self, name)
 
-    @during("computing quantiles")
+    @answering("computing quantiles")
     def quantile(self, name: str, probabilities: Sequence[float]) -> xr.DataArray:
         """Posterior quantiles, with a leading `quantile` axis.
 
@@ -197,7 +256,7 @@ class Fit(Assessable, Framed):
         layout = self.canonical.layout
         return labelled(layout, dims, values, name, first="quantile", labels=levels)
 
-    @during("computing densities")
+    @answering("computing densities")
     def density(self, name: str, size: int = 201) -> xr.Dataset:
         """Marginal densities of a latent, let, report or learned hyper, entry by entry: variables
         `x` and `density` with a last axis `point` of `size` points, all but 1e-5 of each tail.
@@ -211,7 +270,7 @@ class Fit(Assessable, Framed):
 
         return labelled_density(self, name, size)
 
-    @during("drawing samples")
+    @answering("drawing samples")
     def sample(
         self, size: int, seed: int | None = None, names: Sequence[str] | None = None
     ) -> xr.Dataset:
@@ -232,7 +291,7 @@ class Fit(Assessable, Framed):
             arrays[name] = labelled(self.canonical.layout, dims, values, first="sample")
         return dataset(arrays)
 
-    @during("predicting")
+    @answering("predicting")
     def predict(self, data: object, mapping: Mapping[str, str] | None = None) -> Prediction:
         """Predictions at new rows, new levels and new inputs, without refitting: the rows of
         `data`, in their order, labels as often as they are given.
@@ -260,7 +319,7 @@ class Fit(Assessable, Framed):
         say(prediction.warnings)
         return prediction
 
-    @during("imputing")
+    @answering("imputing")
     def impute(self, data: object = None, mapping: Mapping[str, str] | None = None) -> Imputation:
         """Every observed datum completed, by name: given entries as they are, missing ones their
         predictive mean (binary: the probability of 1; of classes that of each, over one more axis);
@@ -273,7 +332,7 @@ class Fit(Assessable, Framed):
 
         return impute(self, data, mapping)
 
-    @during("auditing the posterior")
+    @answering("auditing the posterior")
     def audit(
         self,
         n: int = 4000,
@@ -294,7 +353,7 @@ class Fit(Assessable, Framed):
 
         return audit(self, n, seed, data, mapping, sampler)
 
-    @during("summarising the fit")
+    @answering("summarising the fit")
     def summary(self, full: bool = False) -> str:
         """A page of text in 80 columns: status, evidence, hypers, latents (`full`: all rows)."""
         from lgmdsl.api.summary.summary import summary
@@ -324,7 +383,7 @@ class Fit(Assessable, Framed):
 
         return tuple(plot(self, directory, format, names, data, mapping).files)
 
-    @during("writing the fit")
+    @answering("writing the fit")
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a NetCDF file, whole or not at all; `load_fit` and plain xarray open it."""
         from lgmdsl.api.files.store import save

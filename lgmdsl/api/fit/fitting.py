@@ -1,5 +1,7 @@
 """load and fit: from a model and data to a posterior."""
 
+# Long because the manual of `fit` is its docstring, with an example of each argument.
+
 from __future__ import annotations
 
 import math
@@ -24,6 +26,7 @@ from lgmdsl.api.fit.learned_fit import with_hypers
 from lgmdsl.api.fit.only_finite import only_finite
 from lgmdsl.api.fit.optima.higher_optimum import drawn_from_modes, highest
 from lgmdsl.api.fit.options import other_options
+from lgmdsl.api.fit.recondition import Recondition
 from lgmdsl.api.fit.solved import Solved, solve
 from lgmdsl.api.fit.warnings import (
     cut_short,
@@ -113,7 +116,23 @@ def fit(
     one holds for the search over hyperparameters too.
     `start_from` is an earlier fit (or its file) of a model with the same sites; hypers that are
     learned start at its values too. `start` gives values to start from by name (a scalar fills an
-    indexed hyper); otherwise they start in the middle of their priors.
+    indexed hyper); otherwise they start in the middle of their priors. `on_step` is called with
+    every entry of the trace.
+
+    One example of each argument:
+
+        fit = lgm.fit(lgm.load("model.lgm"), "data.npz")    # or a csv, a dict, a frame
+        lgm.fit(model, data=table, mapping={"y": "visits", "x": "age"})
+        lgm.fit(model, table, method="ep")                  # lgm.methods(model) lists them
+        lgm.fit(model, table, hyper="map")
+        lgm.fit(model, table, fixed={"s": 0.5})
+        lgm.fit(model, table, method="natural-gradient", bound="jaakkola")
+        lgm.fit(model, table, options={"effort": "high", "engine": "precision"})
+        lgm.fit(model, table, start_from=fit)               # or "earlier.fit.nc"
+        lgm.fit(model, table, seed=1)
+        lgm.fit(model, table, tol=1e-9, max_steps=50)
+        lgm.fit(model, table, start={"s": 2.0})
+        lgm.fit(model, table, on_step=print)
 
     Raises ModelError (E402 for an improper posterior), DataError, MethodError (E5xx), or
     NumericalError where there is no usable state at all; a fit that merely stopped early is
@@ -207,6 +226,7 @@ def fit_compiled(
     }
     origin = provenance(model, canonical, planned.backend, settings.seed, chosen)
     origin |= {"engine": solved.engine, "memory_budget": str(planned.terms.budget)}
+    origin["flops"] = repr(float(solved.flops))
     origin["routes"] = "; ".join(error_notes(planned.routes)) or "all sites answer by themselves"
     several = (optima.note,) if optima is not None and optima.note else ()
     notes = (*q.notes, *_scatter(planned, solved), *several)
@@ -239,7 +259,15 @@ def fit_compiled(
             starts=solved.starts,
             canonical=canonical,
             theta=solved.theta,
-            condition=lambda: q.conditioned,
+            condition=Recondition(
+                canonical,
+                solved.theta,
+                q.weight,
+                q.shift,
+                settings.seed,
+                origin,
+                q.conditioned,
+            ),
             warnings=(
                 *warnings_of(canonical.grounded.graph),
                 *canonical.grounded.warnings,

@@ -281,10 +281,10 @@ def other_options(hyper: str) -> OtherOptions:
             continue
         of = f"--hyper {' or '.join(ways)}" if ways else "every fit"
         names[of] = (*names.get(of, ()), option.name)
-    return OtherOptions(names, _remedy)
+    return OtherOptions(names, remedy)
 
 
-def _remedy(name: str) -> str:
+def remedy(name: str) -> str:
     """What to write for a name that is a setting, or other software's name of an option."""
     for option in FIT_OPTIONS:
         alias = alias_of(option, name)
@@ -315,4 +315,7 @@ def given_as(option: FitOption) -> str:
     if not option.setting:
         return either(f"--option {option.name}=VALUE", f'options={{"{option.name}": VALUE}}')
     flag, named = WRITTEN.get(option.name, (option.name.replace("_", "-"), option.name))
+    pair, _, value = option.type.partition(",")[0].partition("=")  # of names and values
+    if value:
+        return either(f"--{flag} {pair}={value}", f'{named}={{"{pair}": {value}}}')
     return either(f"--{flag} VALUE", f"{named}=VALUE")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,6 +16,7 @@ from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.engine import Conditioned, Failed, Rows
 from lgmdsl.engines.choose import Terms, choose, names
 from lgmdsl.errors import Diagnostic, NumericalError
+from lgmdsl.numerics.blas_threads import one_thread
 from lgmdsl.posterior.hyper_points import HyperPoint
 
 if TYPE_CHECKING:
@@ -31,8 +33,31 @@ def point_of(
         log_evidence,
         weight,
         shift,
-        lambda: recondition(fit.canonical, theta, weight, shift, fit.seed, fit.provenance),
+        Recondition(fit.canonical, theta, weight, shift, fit.seed, fit.provenance),
     )
+
+
+@dataclass(frozen=True, eq=False)
+class Recondition:
+    """`recondition` of these when it is called; `known` is the result where it is at hand, which
+    pickles and copies do not hold."""
+
+    canonical: CanonicalModel
+    theta: Theta
+    weight: Rows
+    shift: Rows
+    seed: int
+    provenance: Mapping[str, str]
+    known: Conditioned | None = None
+
+    def __call__(self) -> Conditioned:
+        if self.known is not None:
+            return self.known
+        parts = (self.canonical, self.theta, self.weight, self.shift, self.seed, self.provenance)
+        return recondition(*parts)
+
+    def __getstate__(self) -> dict[str, object]:
+        return {**self.__dict__, "known": None}
 
 
 @np.errstate(all="ignore")  # what overflows fails to factorise
@@ -51,12 +76,14 @@ def recondition(
     if engine and engine not in names():
         raise engine_missing(engine, provenance)
     linear = canonical.linear(theta)
-    built, why = None, ""
-    if engine:  # whatever the budget is now: the fit had it
-        built, why = choose(linear, Terms(math.inf, engine), seed)
-    if built is None:
-        built, why = choose(linear, seed=seed)
-    outcome = Failed(why) if built is None else built.condition(weight, shift)
+    with one_thread() as known_flops:  # same digits as in the fit
+        known_flops(float(provenance.get("flops", 0.0)))
+        built, why = None, ""
+        if engine:  # whatever the budget is now: the fit had it
+            built, why = choose(linear, Terms(math.inf, engine), seed)
+        if built is None:
+            built, why = choose(linear, seed=seed)
+        outcome = Failed(why) if built is None else built.condition(weight, shift)
     if isinstance(outcome, Failed):
         raise NumericalError(
             Diagnostic("E602", f"the stored posterior cannot be rebuilt: {outcome.reason}")

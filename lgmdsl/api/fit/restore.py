@@ -18,7 +18,7 @@ from lgmdsl.api.files.learning_file import read_learning
 from lgmdsl.api.files.netcdf import Group, opened
 from lgmdsl.api.files.store import FORMAT, PARTS, unusable
 from lgmdsl.api.fit.fit import Fit
-from lgmdsl.api.fit.recondition import point_of, recondition
+from lgmdsl.api.fit.recondition import Recondition, point_of
 from lgmdsl.api.third_parties import unreadable
 from lgmdsl.assess.importance.moments import unflat
 from lgmdsl.assess.importance.verdict import Outcome
@@ -166,7 +166,7 @@ def _read(file: Group, place: Path) -> Fit:
         seed=seed,
         canonical=canonical,
         theta=theta,
-        condition=lambda: recondition(canonical, theta, weight, shift, seed, provenance),
+        condition=Recondition(canonical, theta, weight, shift, seed, provenance),
         provenance=provenance,
         stored={n: Quantity(d, array(mean[n]), array(sd[n])) for n, d in dims.items() if n in sd},
         audited=_audit(file, canonical) if "audit" in file.groups else None,

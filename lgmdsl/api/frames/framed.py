@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
+from lgmdsl.api.answering import answering
 from lgmdsl.api.columns import LEVELS
-from lgmdsl.memory import during
 
 if TYPE_CHECKING:
     from lgmdsl.api.fit.fit import Fit
@@ -16,7 +16,12 @@ class Framed:
     """The methods of `Fit` that return frames: of pandas, or of polars (`backend="polars"`). Each
     raises MethodError: E104 for another backend, E501 where its library is not installed."""
 
-    @during("making a table of the fit")
+    if TYPE_CHECKING:
+
+        @property
+        def flops(self) -> float: ...
+
+    @answering("making a table of the fit")
     def tidy(
         self,
         names: Sequence[str] | None = None,
@@ -37,7 +42,7 @@ class Framed:
 
         return tidy(self._framed, names, quantiles, backend)
 
-    @during("making a table of the data")
+    @answering("making a table of the data")
     def augment(
         self,
         data: object = None,
@@ -63,7 +68,7 @@ class Framed:
 
         return augment(self._framed, data, mapping, response, loo, backend)
 
-    @during("making a table of the fit")
+    @answering("making a table of the fit")
     def glance(
         self,
         data: object = None,
@@ -83,7 +88,7 @@ class Framed:
 
         return glance(self._framed, data, mapping, criteria, backend)
 
-    @during("computing effects")
+    @answering("computing effects")
     def effects(
         self,
         name: str,

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from lgmdsl.api.fit.hyper_ways import HYPER_WAYS
-from lgmdsl.api.fit.options import FIT_OPTIONS, WRITTEN, FitOption, alias_of
+from lgmdsl.api.fit.options import FIT_OPTIONS, WRITTEN, FitOption, alias_of, given_as
 from lgmdsl.bounds.catalogue import SERIES, named
 from lgmdsl.bounds.catalogue import bounds as all_bounds
 from lgmdsl.contract.bound import Bound
@@ -19,6 +19,7 @@ from lgmdsl.inference.registry import BackendClass, backends
 from lgmdsl.inference.routes import Refusal, compiled, route
 from lgmdsl.language.tree.reserved import RESERVED_WORDS
 from lgmdsl.language.tree.statements import STATEMENTS
+from lgmdsl.remedies import in_python, on_command_line
 from lgmdsl.sites import catalogue as sites
 from lgmdsl.vocabulary import plugins
 from lgmdsl.vocabulary.notes import Notes
@@ -204,9 +205,10 @@ def _data_of(backend: BackendClass) -> str:
 
 
 def _fit_option(option: FitOption) -> Page:
-    name, flag = option.name, f"--{option.name.replace('_', '-')}"
+    name = option.name
     if option.setting:
-        call = _SETTINGS.get(name, f"{flag} VALUE, {name}=VALUE")
+        given = given_as(option)
+        call = f"{on_command_line(given)}, {in_python(given)}"
     else:
         call = f'--option {name}=VALUE, options={{"{name}": VALUE}}'
     argument = Argument(
@@ -223,14 +225,6 @@ def _fit_option(option: FitOption) -> Page:
     called = tuple(f"{a.name} ({a.of})" for a in option.also_called)
     # The formula is the meaning of the argument.
     return replace(page, formulas=(), also_called=called)
-
-
-# How settings are written whose flag or argument has another name.
-_SETTINGS = {
-    "set": "--set NAME=VALUE, fixed={NAME: VALUE}",
-    "start": "--start NAME=VALUE, start={NAME: VALUE}",
-    "mapping": "--map NAME=KEY, mapping={NAME: KEY}",
-}
 
 
 def called(word: str) -> Iterator[tuple[str, str]]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lgmdsl.api.page import several
 from lgmdsl.api.predict.predict import Prediction
 from lgmdsl.api.response_data import with_responses
 from lgmdsl.arrays import Array
@@ -101,6 +102,10 @@ class Imputation(Mapping[str, "xr.DataArray"]):
                 out[f"{name}_probability"] = self.probability(name)
         return out
 
+    def __repr__(self) -> str:
+        filled = [f"{n}: {c.missing.sum():,} of {c.missing.size:,}" for n, c in self.data.items()]
+        return f"Imputation({several(filled)})"
+
     def __str__(self) -> str:
         return "\n".join(
             f"{name}: {_filled(int(c.missing.sum()), c.missing.size)}"
@@ -123,7 +128,7 @@ class Imputation(Mapping[str, "xr.DataArray"]):
 def impute(fit: Fit, data: object = None, mapping: Mapping[str, str] | None = None) -> Imputation:
     """Complete every observed datum of a fit. See `Fit.impute`."""
     canonical = with_responses(fit, data, mapping, "impute", "fit.impute(data=...)")
-    prediction = Prediction(canonical, fit.marginals)
+    prediction = Prediction(canonical, fit.marginals, flops=fit.flops)
     observed = [b for b in canonical.blocks if not b.family.spec.potential]
     return Imputation(canonical.layout, {b.name: _completed(prediction, b) for b in observed})
 

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lgmdsl.api.answering import answering
 from lgmdsl.api.columns import LEVELS, Columns, frame_library, frame_of, joined
+from lgmdsl.api.page import several
 from lgmdsl.api.predict.pieces import ROWS, pieces
 from lgmdsl.api.predict.requested import ambiguous, check_asked
 from lgmdsl.api.predict.response import (
@@ -32,7 +34,6 @@ from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.compile import canonicalise
 from lgmdsl.dataset import Dataset, read
 from lgmdsl.errors import Diagnostic, ModelError, suggestion
-from lgmdsl.memory import during
 from lgmdsl.posterior.drawn import drawn_mixture
 from lgmdsl.posterior.drawn_members import MOST, with_members
 from lgmdsl.posterior.frame import Frame, extended_frame, fitted_frame
@@ -64,33 +65,44 @@ class Prediction:
     canonical: CanonicalModel
     marginals: Mixture
     warnings: tuple[Diagnostic, ...] = ()
-    carried: Columns = field(default_factory=dict)
-    divided: Callable[[], Iterator[Prediction] | None] | None = None
+    flops: float = field(default=0.0, repr=False)
+    carried: Columns = field(default_factory=dict, repr=False)
+    divided: Callable[[], Iterator[Prediction] | None] | None = field(default=None, repr=False)
     start: int = 0
 
     def __repr__(self) -> str:
-        return f"Prediction({', '.join((*self.names, *self.responses))})"
+        return f"Prediction({several(self.names)})"
 
-    @during("predicting")
+    def _repr_html_(self) -> str:
+        from lgmdsl.api.notebook.cards import of_prediction
+
+        return of_prediction(self)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What is over new rows or members, or all there is: latents, lets, reports, responses."""
+        return (*self.unobserved, *self.responses)
+
+    @answering("predicting")
     def mean(self, name: str) -> xr.DataArray:
         """Mean of a let, report or latent at the new data."""
         quantity = self.marginals.quantity(name)
         return self.labelled(quantity.dims, quantity.mean, name)
 
-    @during("predicting")
+    @answering("predicting")
     def sd(self, name: str) -> xr.DataArray:
         """Standard deviation of a let, report or latent at the new data."""
         quantity = self.marginals.quantity(name)
         return self.labelled(quantity.dims, quantity.sd, name)
 
-    @during("predicting")
+    @answering("predicting")
     def quantile(self, name: str, probabilities: Sequence[float]) -> xr.DataArray:
         """Quantiles, with a leading `quantile` axis."""
         levels = probability_levels(probabilities)
         dims, values = self.marginals.quantile(name, levels)
         return self.labelled(dims, values, name, first="quantile", labels=levels)
 
-    @during("drawing samples")
+    @answering("drawing samples")
     def sample(self, size: int, seed: int = 0) -> xr.Dataset:
         """Joint draws of every let and report at the new data (leading axis `sample`)."""
         arrays = {}
@@ -100,7 +112,7 @@ class Prediction:
             arrays[name] = self.labelled(dims, values, first="sample")
         return dataset(arrays)
 
-    @during("predicting the response")
+    @answering("predicting the response")
     def response(self, name: str) -> xr.Dataset:
         """The predictive distribution of an observed datum at the new data.
 
@@ -113,7 +125,7 @@ class Prediction:
         """
         return response(self, self.observed(name))
 
-    @during("predicting the response")
+    @answering("predicting the response")
     def response_quantile(self, name: str, probabilities: Sequence[float]) -> xr.DataArray:
         """Quantiles of the predictive distribution of an observed datum, with a leading `quantile`
         axis: 0.05 and 0.95 are the ends of a 90 % interval of y itself, noise included. Of counts
@@ -126,7 +138,7 @@ class Prediction:
         values = response_quantile(self, block, levels)
         return self.labelled(block.data.dims, values, name, first="quantile", labels=levels)
 
-    @during("drawing responses")
+    @answering("drawing responses")
     def sample_response(self, name: str, size: int, seed: int = 0) -> xr.DataArray:
         """Predictive draws of an observed datum at the new data (leading axis `sample`).
 
@@ -138,7 +150,7 @@ class Prediction:
 
         return sample_response(self, name, size, seed)
 
-    @during("predicting")
+    @answering("predicting")
     def frame(self, quantiles: Sequence[float] = LEVELS, backend: str = "pandas") -> Any:
         """A pandas frame (polars: `backend="polars"`) with one row for each row of the new data:
 
@@ -167,7 +179,7 @@ class Prediction:
         parts = None if self.divided is None else self.divided()
         yield from (self,) if parts is None else parts
 
-    @during("predicting")
+    @answering("predicting")
     def to_dataset(self, quantiles: Sequence[float] | None = None) -> xr.Dataset:
         """Everything: NAME_mean and NAME_sd of lets, reports and responses, y_probability (of
         counts for up to 1,000,000 values of all rows together); and of the latents over an index
@@ -175,7 +187,7 @@ class Prediction:
         levels = None if quantiles is None else probability_levels(quantiles)
         out: dict[str, xr.DataArray] = {}
         like: dict[tuple[str, ...], xr.DataArray] = {}  # the same axes need not be made again
-        for name in self.names:
+        for name in self.unobserved:
             quantity = self.marginals.quantity(name)
             dims = quantity.dims
             for kind, part in (("mean", quantity.mean), ("sd", quantity.sd)):
@@ -209,7 +221,7 @@ class Prediction:
         return {*grounded.replaced, *grounded.new_levels, *grounded.asked}
 
     @property
-    def names(self) -> tuple[str, ...]:
+    def unobserved(self) -> tuple[str, ...]:
         """Latents over members that were named, or over what is new where nothing else is; lets and
         reports over what is new, or all of them where nothing is."""
         members, lets = {*self.canonical.grounded.asked}, self._lets
@@ -317,41 +329,58 @@ def predicted(
     renamed = any(a.name != b.name for a, b in zip(fit.canonical.latents, new.latents, strict=True))
     extended = renamed or any(changed & set(b.dims) for b in new.latents)
 
-    def frame(point: HyperPoint) -> Frame:
-        if extended:
-            return extended_frame(fit.canonical, new, point, fit.seed, fit.memory_budget)
-        return fitted_frame(fit.canonical, point.condition())
-
-    def at(point: HyperPoint) -> Marginals:
-        return Marginals(new, point.theta, frame(point), fit.seed)
-
+    latents = _Latents(fit.canonical, new, extended, fit.seed, fit.memory_budget)
     warnings = (*grounded.warnings, *ambiguous(fit.canonical, grounded, dataset))
-    made = partial(_prediction, new, dataset)
+    made = partial(_prediction, new, dataset, fit.flops)
     if fit.drawn is not None:
         if not extended:
             known = drawn_mixture(
                 new, fit.points, partial(fit.named_at, new), fit.hypers, fit.seed, fit.drawn
             )
             return made(known, warnings)
-        whole = with_members(new, fit.points, frame, fit.hypers, fit.seed, fit.drawn)
+        whole = with_members(new, fit.points, latents.frame, fit.hypers, fit.seed, fit.drawn)
         if whole is not None:
             return made(whole, warnings)
         warnings = (*warnings, _gaussian_members())
-    return made(mixture(new, fit.points, at, fit.hypers, fit.seed), warnings)
+    whole_mixture = mixture(new, fit.points, latents.at, fit.hypers, fit.seed)
+    return made(whole_mixture, warnings)
 
 
 def _prediction(
     canonical: CanonicalModel,
     dataset: Dataset,
+    flops: float,
     marginals: Mixture,
     warnings: tuple[Diagnostic, ...],
 ) -> Prediction:
     """With the columns of the data."""
-    prediction = Prediction(canonical, marginals, warnings)
+    prediction = Prediction(canonical, marginals, warnings, flops)
     rows, grounded = row_axes(prediction), canonical.grounded
     sizes = [len(grounded.asked.get(d, grounded.indices[d].labels)) for d in rows]
     carried = carried_columns(grounded, dataset, rows, math.prod(sizes))
     return replace(prediction, carried=carried)
+
+
+@dataclass(frozen=True, eq=False)
+class _Latents:
+    """The latents of a model at new data, at each hyperparameter point: those of the fit, or
+    `extended` by new members."""
+
+    fitted: CanonicalModel
+    new: CanonicalModel
+    extended: bool
+    seed: int
+    budget: int | None
+
+    def frame(self, point: HyperPoint) -> Frame:
+        """Their Gaussian and where each of them is in it."""
+        if self.extended:
+            return extended_frame(self.fitted, self.new, point, self.seed, self.budget)
+        return fitted_frame(self.fitted, point.condition())
+
+    def at(self, point: HyperPoint) -> Marginals:
+        """What the model's names are there."""
+        return Marginals(self.new, point.theta, self.frame(point), self.seed)
 
 
 def _gaussian_members() -> Diagnostic:

@@ -36,7 +36,7 @@ class Predicted(Protocol):
     @property
     def start(self) -> int: ...
     @property
-    def names(self) -> tuple[str, ...]: ...
+    def unobserved(self) -> tuple[str, ...]: ...
     @property
     def responses(self) -> tuple[str, ...]: ...
     def observed(self, name: str) -> SiteBlock: ...
@@ -51,7 +51,9 @@ def row_axes(prediction: Predicted) -> tuple[str, ...]:
     """The axes that the rows of the new data are over: those of the response of most members, or of
     the let, report or latent of most members where nothing is observed."""
     candidates = [prediction.observed(n).data.dims for n in prediction.responses]
-    candidates = candidates or [prediction.marginals.quantity_dims(n) for n in prediction.names]
+    candidates = candidates or [
+        prediction.marginals.quantity_dims(n) for n in prediction.unobserved
+    ]
     shape = prediction.canonical.layout.shape
     return max(candidates, key=lambda dims: (math.prod(shape(dims)), len(dims)), default=())
 
@@ -67,7 +69,7 @@ def table_columns(prediction: Predicted, levels: Array) -> Columns:
     out |= _status(prediction.canonical.grounded, rows, prediction)
     table = _Table(prediction, rows, tuple(len(x) for x in labels))
     suffixes = tuple(quantile_columns(levels))
-    for name in prediction.names:
+    for name in prediction.unobserved:
         if not table.takes(prediction.marginals.quantity_dims(name)):
             continue
         known: Quantity = prediction.marginals.quantity(name)
@@ -93,7 +95,7 @@ def outside(prediction: Predicted) -> tuple[str, ...]:
     """What is predicted and has no place in the table."""
     rows = row_axes(prediction)
     table = _Table(prediction, rows, tuple(len(x) for x in _labels(prediction, rows)))
-    of = {n: prediction.marginals.quantity_dims(n) for n in prediction.names}
+    of = {n: prediction.marginals.quantity_dims(n) for n in prediction.unobserved}
     of |= {n: prediction.observed(n).data.dims for n in prediction.responses}
     return tuple(n for n, dims in of.items() if not table.takes(dims))
 

@@ -14,21 +14,17 @@ from lgmdsl.arrays import Array
 from lgmdsl.canonical.blocks.sites import SiteBlock
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.canonical.grounding.ground import GroundedModel, IndexSet
-from lgmdsl.canonical.lowering.bym2 import owner
 from lgmdsl.canonical.lowering.derived import Leaf
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.compile import canonicalise
-from lgmdsl.contract.engine import Failed
-from lgmdsl.contract.linear import LinearGaussian
-from lgmdsl.contract.structure import Shape
 from lgmdsl.dataset import Dataset, read
-from lgmdsl.engines.choose import choose
 from lgmdsl.errors import DataError, Diagnostic, ModelError, NumericalError
 from lgmdsl.graph.build import model_graph
 from lgmdsl.inference.registry import load_entry_points
 from lgmdsl.language.builder import Model
 from lgmdsl.language.tree import ast
 from lgmdsl.memory import during
+from lgmdsl.posterior.prior_draws import prior_gaussian, refuse_improper, refuse_potentials
 from lgmdsl.sites import catalogue as sites
 
 TRUTH = "truth."
@@ -73,11 +69,11 @@ def simulate(
     canonical = canonicalise(grounded, sites.find_site)
     fixed = check_fixed(fixed)
     theta = canonical.hypers.sample(rng, fixed)
-    _refuse_potentials(canonical)
+    refuse_potentials(canonical)
     _refuse_censored(canonical, theta)
     linear = canonical.linear(theta)
-    _refuse_improper(canonical, linear)
-    z = _prior_draw(linear, rng)
+    refuse_improper(canonical, linear)
+    z = prior_gaussian(linear).sample(rng, 1)[0]
     responses = {
         b.name: _respond(b, canonical, theta, z, rng, _lengths(b, dataset))
         for b in canonical.blocks
@@ -142,18 +138,6 @@ def _lengths(block: SiteBlock, dataset: Dataset) -> Array | None:
         return None
     counts = np.asarray(entry.loaded.values, dtype=np.float64)
     return np.asarray(np.nan_to_num(counts.reshape(-1, counts.shape[-1])).sum(axis=1))
-
-
-def _prior_draw(linear: LinearGaussian, rng: np.random.Generator) -> Array:
-    """One draw of z from its prior, within the constraints: an engine that is given no sites."""
-    engine, why = choose(LinearGaussian(linear.blocks, (), linear.constraints))
-    outcome = Failed(why) if engine is None else engine.condition((), ())
-    if isinstance(outcome, Failed):
-        raise NumericalError(
-            Diagnostic("E601", f"the prior cannot be drawn from: {outcome.reason}")
-        )
-    drawn: Array = outcome.sample(rng, 1)[0]
-    return drawn
 
 
 def _respond(
@@ -225,21 +209,6 @@ def _external(
     return value
 
 
-def _refuse_potentials(canonical: CanonicalModel) -> None:
-    """A potential reshapes the prior, and no exact draw of such a prior exists in general."""
-    for block in canonical.blocks:
-        if block.family.spec.potential:
-            raise ModelError(
-                Diagnostic(
-                    "E501",
-                    "a model with a potential cannot be simulated",
-                    block.span,
-                    "makes the prior non-Gaussian",
-                    help="leave it out, and give its latents a prior, e.g. normal(sd = 1)",
-                )
-            )
-
-
 def _refuse_censored(canonical: CanonicalModel, theta: Theta) -> None:
     """Whether a row is censored depends on its response, and no model says how."""
     for block in canonical.blocks:
@@ -253,23 +222,3 @@ def _refuse_censored(canonical: CanonicalModel, theta: Theta) -> None:
                     help="leave out `event`, `lower` and `upper`, and censor the draws yourself",
                 )
             )
-
-
-def _refuse_improper(canonical: CanonicalModel, linear: LinearGaussian) -> None:
-    diagnostics = []
-    for block in linear.blocks:
-        if Shape.IMPROPER in block.shape:
-            symbol = canonical.grounded.model.symbols[owner(block.name)]
-            whole = Shape.DIAGONAL in block.shape
-            dims = f"[{', '.join(symbol.dims)}]" if symbol.dims else ""
-            diagnostics.append(
-                Diagnostic(
-                    "E402",
-                    f"`{symbol.name}` has an improper prior, which cannot be drawn from",
-                    symbol.statement.span,
-                    f"has density 1 {'everywhere' if whole else 'in some directions'}",
-                    help=f"give it a proper one: latent {symbol.name}{dims} ~ normal(sd = 1)",
-                )
-            )
-    if diagnostics:
-        raise ModelError(diagnostics)

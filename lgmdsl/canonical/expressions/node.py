@@ -20,6 +20,7 @@ import numpy as np
 
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.expressions.named import NamedArray
+from lgmdsl.state import FieldState
 
 Node = TypeVar("Node")
 
@@ -30,7 +31,7 @@ KEPT = 10_000  # entries up to which the value of a part without hyperparameters
 
 
 @dataclass(frozen=True, eq=False)
-class Coefficient(ABC):
+class Coefficient(FieldState, ABC):
     """A node; `dims` are its index names, `depends` the hyperparameters that it depends on. Nodes
     are compared by identity."""
 

@@ -13,15 +13,18 @@ import numpy as np
 from lgmdsl.arrays import AnyArray, Array, BoolArray, IntArray
 from lgmdsl.canonical.grounding.label_line import Line, line_of
 from lgmdsl.errors import Diagnostic
+from lgmdsl.graph.build import model_graph
 from lgmdsl.graph.model_graph import ModelGraph, NodeKind
 from lgmdsl.language.checked import CheckedModel, Symbol
+from lgmdsl.language.load import loads
+from lgmdsl.state import FieldState
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
 
 @dataclass(frozen=True, eq=False)
-class IndexSet:
+class IndexSet(FieldState):
     """An index set: `labels` are int64 or text, in the model's order; `origin` is their source.
 
     `given`: the user gave this order. `spaced`: labels that are numbers or dates are positions (not
@@ -94,7 +97,7 @@ class IndexSet:
 
 
 @dataclass(frozen=True, eq=False)
-class GroundedModel:
+class GroundedModel(FieldState):
     """The model, by its graph, and its data.
 
     `values`: float64 arrays, or csr matrices for sparse data used in `@`; index-valued data are
@@ -121,6 +124,15 @@ class GroundedModel:
     steps: frozenset[str] = frozenset()
     asked: Mapping[str, AnyArray] = field(default_factory=dict)
     untied: bool = False
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "graph": self.model.source}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """The model crosses as its text: trees are deep, and pickle recurses."""
+        source = state["graph"]
+        graph = model_graph(loads(source.text, source.name).checked)
+        self.__dict__.update(state, graph=graph)
 
     @property
     def model(self) -> CheckedModel:

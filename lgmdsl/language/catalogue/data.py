@@ -317,4 +317,14 @@ DATA_AND_METHODS: tuple[CodeEntry, ...] = (
         "lgm fit m.lgm d.npz --method laplace",
         "lgm fit m.lgm d.npz --option effort=high          the default method, for longer",
     ),
+    CodeEntry(
+        "W610",
+        "models that may not be compared, or not without doubt",
+        "Of `lgm.compare_models`: log evidences compare where the responses are the same, priors "
+        "are proper (or the improper parts the same) and hyperparameters are integrated; "
+        "leave-one-out and stacking where the responses are the same, all discrete or all "
+        "continuous. What may not be compared is left empty.",
+        'lgm.compare_models({"a": fit of y, "b": fit of log(y)})',
+        'lgm.compare_models({"a": fit_a, "b": fit_b})      both of y, under proper priors',
+    ),
 )

@@ -41,6 +41,7 @@ from lgmdsl.learning.integration.landscape import (
     shares,
 )
 from lgmdsl.learning.integration.raked import raked
+from lgmdsl.state import FieldState
 
 if TYPE_CHECKING:
     from numpy.random import Generator
@@ -55,7 +56,7 @@ UNUSED = 1e-12  # of the largest weight of a rule: those have none where weights
 
 
 @dataclass(frozen=True, eq=False)
-class HyperPosterior(HyperMarginals):
+class HyperPosterior(FieldState, HyperMarginals):
     """Weighted nodes `z` (m, d), `weights` (m,) summing to 1; `log_integral`: log of the integral
     of exp(log density) over z; `lattice`: whether the nodes are those of a product lattice."""
 

@@ -74,6 +74,11 @@ class TopicSite(Site, Pointwise, Sloped, Classes):
         """The counts that are not 0."""
         return sp.csr_array(self.y)
 
+    @property
+    def terms(self) -> int:
+        """One for each topic and each word that was seen."""
+        return self.sparse_counts.nnz * len(self.emission)
+
     def words(self, power: int) -> Iterator[Words]:
         """All rows in pieces whose arrays (P, K**power) are not too large."""
         size = max(len(self.emission), 1) ** power

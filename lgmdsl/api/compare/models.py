@@ -1,0 +1,240 @@
+"""lgm.compare_models: several models of the same responses, by evidence and by prediction."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lgmdsl.api.assess.loo import Loo
+from lgmdsl.api.compare.comparable import (
+    Responses,
+    evidence_doubts,
+    prediction_doubts,
+    responses_of,
+)
+from lgmdsl.api.fit.fit import Fit
+from lgmdsl.api.page import columns, several, wrapped
+from lgmdsl.arrays import Array
+from lgmdsl.assess.stacking import stacked
+from lgmdsl.errors import Diagnostic, LgmError, MethodError
+from lgmdsl.state import FieldState
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, eq=False)
+class ComparedModel:
+    """One model. `probability`: its share of the evidences of all, under equal prior odds; `elpd`,
+    with its standard error `se`: log density of what was left out; `difference`: from the best
+    model's, with the standard error of this difference over the responses; `weight`: of stacking.
+    NaN where models may not be compared so."""
+
+    name: str
+    fit: Fit
+    probability: float
+    elpd: float
+    se: float
+    difference: float
+    difference_se: float
+    weight: float
+    loo: Loo | None = field(default=None, repr=False)
+
+    def as_json(self) -> dict[str, object]:
+        """Plain values."""
+        numbers = ("probability", "elpd", "se", "difference", "difference_se", "weight")
+        values = {n: getattr(self, n) for n in numbers}
+        return {
+            "name": self.name,
+            "method": self.fit.method,
+            "hyper": self.fit.hyper,
+            "log_evidence": self.fit.log_evidence,
+            **{n: v if math.isfinite(v) else None for n, v in values.items()},
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class ModelComparison(FieldState):
+    """Models, the best first: by leave-one-out, or by evidence where there is none.
+
+    Iterates over its rows; `comparison["name"]` is one of them. `warnings`: why evidences, or
+    predictions, may not be compared, or what is doubtful in either (W610).
+    """
+
+    rows: tuple[ComparedModel, ...]
+    warnings: tuple[Diagnostic, ...] = ()
+
+    def __iter__(self) -> Iterator[ComparedModel]:
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, name: str) -> ComparedModel:
+        for row in self.rows:
+            if row.name == name:
+                return row
+        raise KeyError(name)
+
+    @property
+    def weights(self) -> dict[str, float]:
+        """The weights of stacking, by name."""
+        return {r.name: r.weight for r in self.rows}
+
+    def frame(self) -> pd.DataFrame:
+        """A row for each model, as a pandas frame."""
+        import pandas as pd
+
+        return pd.DataFrame([r.as_json() for r in self.rows]).set_index("name")
+
+    def as_json(self) -> dict[str, object]:
+        """Plain values."""
+        return {
+            "models": [r.as_json() for r in self.rows],
+            "warnings": [w.as_json() for w in self.warnings],
+        }
+
+    def __repr__(self) -> str:
+        return f"ModelComparison({several([r.name for r in self.rows])})"
+
+    @cached_property
+    def table(self) -> str:
+        """The comparison as text in 80 columns."""
+        rows = [
+            ("model", "log evidence", "share", "elpd", "se", "diff.", "se", "weight"),
+            *(self.cells(r) for r in self.rows),
+        ]
+        lines = columns(rows, 0, tuple(range(1, 8)))
+        for warning in self.warnings:
+            lines += ["", *wrapped(f"{warning.code}: {warning.message}", 0, 2)]
+            lines += [text for d in warning.details for text in wrapped(d, 2, 4)]
+        legend = (
+            "elpd: log density of each response given the others, summed; diff.: from the first; "
+            "weight: of stacking; share: of the evidences, under equal prior odds"
+        )
+        return "\n".join([*lines, "", *wrapped(legend, 0, 2)])
+
+    def cells(self, row: ComparedModel) -> tuple[str, ...]:
+        """A row of the table."""
+        return (
+            row.name,
+            _shown(row.fit.log_evidence, ".2f"),
+            _shown(row.probability, ".3f"),
+            _shown(row.elpd, ".2f"),
+            _shown(row.se, ".2f"),
+            _shown(row.difference, ".2f"),
+            _shown(row.difference_se, ".2f"),
+            _shown(row.weight, ".3f"),
+        )
+
+    def __str__(self) -> str:
+        return self.table
+
+    def _repr_html_(self) -> str:
+        from lgmdsl.api.notebook.cards import of_models
+
+        return of_models(self)
+
+
+def _shown(value: float, form: str) -> str:
+    return f"{value:{form}}" if math.isfinite(value) else "-"
+
+
+def compare_models(
+    fits: Mapping[str, Fit], data: object = None, mapping: Mapping[str, str] | None = None
+) -> ModelComparison:
+    """Compare fits of different models to the same responses: `lgm.compare_models({"a": fit_a,
+    "b": fit_b})`.
+
+    By log p(y), as shares under equal prior odds; by leave-one-out (`fit.loo()`), with the standard
+    error of each difference from the best (Vehtari, Gelman and Gabry 2017); and by stacking: the
+    weights w that maximise sum_i log sum_k w_k p_k(y_i | y_-i) (Yao, Vehtari, Simpson and Gelman
+    2018). What may not be compared is NaN, and `warnings` say why (W610): different responses,
+    densities against probabilities, improper priors, hyperparameters that were maximised.
+
+    Fits that come from files need their `data` again for leave-one-out (`mapping` renames
+    keys). Raises MethodError E108 for fewer than two fits, TypeError for what is none.
+    """
+    if len(fits) < 2:
+        help = 'lgm.compare_models({"a": fit_a, "b": fit_b})'
+        raise MethodError(Diagnostic("E108", "a comparison takes two fits or more", help=help))
+    for name, fit in fits.items():
+        if not isinstance(fit, Fit):
+            raise TypeError(f"`{name}` is no Fit but {type(fit).__name__}")
+    named = {str(name): fit for name, fit in fits.items()}
+    loos: dict[str, Loo | None] = {}
+    lacking: dict[str, str] = {}
+    for name, fit in named.items():
+        try:
+            loos[name] = fit.loo(data=data, mapping=mapping)
+        except LgmError as error:
+            loos[name], lacking[name] = None, error.diagnostics[0].message
+    known = {name: responses_of(fit) for name, fit in named.items()}
+    local = {name: _local(known[name], loo) for name, loo in loos.items()}
+    evidences, why_not = evidence_doubts(named, known)
+    predictions, why_no_loo = prediction_doubts(named, known, loos, lacking)
+    shares = _shares([f.log_evidence for f in named.values()]) if evidences else _none(len(named))
+    weights = _none(len(named))
+    if predictions:
+        weights = stacked(np.stack([_array(part) for part in local.values()], axis=1))
+    best = max(named, key=lambda n: _sum(local[n])) if predictions else ""
+    rows = []
+    for k, (name, fit) in enumerate(named.items()):
+        loo = loos[name]
+        gap, spread = _difference(local[name], local[best]) if best else (math.nan, math.nan)
+        rows.append(
+            ComparedModel(
+                name=name,
+                fit=fit,
+                probability=float(shares[k]),
+                elpd=math.nan if loo is None else loo.elpd,
+                se=math.nan if loo is None else loo.se,
+                difference=gap,
+                difference_se=spread,
+                weight=float(weights[k]),
+                loo=loo,
+            )
+        )
+    order = "elpd" if predictions else "probability" if evidences else ""
+    if order:
+        rows.sort(key=lambda r: -getattr(r, order))
+    return ModelComparison(tuple(rows), (*why_not, *why_no_loo))
+
+
+def _local(known: Responses, loo: Loo | None) -> Array | None:
+    """log p(y_i | y_-i) of every response, in the order of the responses."""
+    if loo is None or len(known.names) == 0:
+        return None
+    parts = [np.asarray(part, dtype=np.float64) for part in loo.log_density]
+    return np.concatenate([parts[k] for k in known.order])
+
+
+def _array(local: Array | None) -> Array:
+    assert local is not None, "predictions are compared where every model has them"
+    return local
+
+
+def _sum(local: Array | None) -> float:
+    return float(_array(local).sum())
+
+
+def _difference(local: Array | None, best: Array | None) -> tuple[float, float]:
+    """Of the sums, and its standard error over the responses."""
+    gap = _array(local) - _array(best)
+    spread = float(np.sqrt(len(gap) * np.var(gap, ddof=1))) if len(gap) > 1 else math.nan
+    return float(gap.sum()), spread
+
+
+def _shares(log_evidences: Sequence[float]) -> Array:
+    size = np.array(log_evidences)
+    relative = np.exp(size - size.max())
+    return np.asarray(relative / relative.sum())
+
+
+def _none(count: int) -> Array:
+    return np.full(count, np.nan)

@@ -1,0 +1,191 @@
+"""Estimators of any model: its responses are y, its data are columns of X."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+
+from lgmdsl.arrays import AnyArray, Array
+from lgmdsl.language.builder import Model
+from lgmdsl.sklearn.bound_columns import bound, bound_classes, model_of, named, response_type
+from lgmdsl.sklearn.estimator import Form, LgmEstimator
+from lgmdsl.sklearn.ready import written
+from lgmdsl.sklearn.softmax import Softmax
+from lgmdsl.sklearn.written import Linear
+
+
+class LgmRegressor(RegressorMixin, LgmEstimator):
+    """A regressor of any model with a numeric response.
+
+    `model`: an `lgmdsl.Model`, the text of one, or the path of a file; None for a linear model of
+    all columns with normal noise (`BayesianGLM`). `response`: the datum that y is. The model's
+    other data over the same index are columns of X by name; a matrix `X[obs, feature]` takes all
+    columns that are not named so; where X has no names, columns come in the order of the
+    declarations. `data`: what has no rows, such as a graph, by name. `method`, `hyper`, `fixed`,
+    `options` and `seed` as in `lgmdsl.fit`.
+
+    Attributes: `fit_` (the `lgmdsl.Fit`), `model_`, `n_features_in_`, `feature_names_in_`.
+    Raises ValueError for tables that do not fit the model, LgmError as `lgmdsl.fit` does.
+    """
+
+    def __init__(
+        self,
+        model: Model | str | os.PathLike[str] | None = None,
+        response: str = "y",
+        method: str = "auto",
+        hyper: str = "auto",
+        fixed: Mapping[str, object] | None = None,
+        options: Mapping[str, object] | None = None,
+        *,
+        data: Mapping[str, object] | None = None,
+        seed: int = 0,
+    ) -> None:
+        self.model = model
+        self.response = response
+        self.method = method
+        self.hyper = hyper
+        self.fixed = fixed
+        self.options = options
+        self.data = data
+        self.seed = seed
+
+    def fit(self, X: Any, y: Any) -> LgmRegressor:
+        """Fit the model to a table X (n, p) and responses y (n,)."""
+        self._fitted(self._form(X, y))
+        return self
+
+    def _form(self, X: Any, y: Any) -> Form:
+        if self.model is None:
+            x, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
+            return written([Linear.of(x, range(x.shape[1]))], "normal", x, [], y, self)
+        X, y = _table(self, X, y)
+        return bound(self, model_of(self.model), self.response, X, y, self.data)
+
+    def predict(self, X: Any, return_std: bool = False) -> Array | tuple[Array, Array]:
+        """(n,) means of the responses at new rows; with `return_std` also the sds of new responses
+        there, noise included."""
+        response = self._predicted(X).response(self.form_.response)
+        mean = response["mean"].values
+        return (mean, response["sd"].values) if return_std else mean
+
+
+class LgmClassifier(ClassifierMixin, LgmEstimator):
+    """A classifier of any model whose response is binary, or a class.
+
+    Parameters as of `LgmRegressor`; without a `model` a linear one of all columns, logistic for two
+    classes and softmax for more. `classes_`: the sorted labels of y, or the categories of ordered
+    ones; of a binary response the second is the event, 1. Classes of an ordinal response need
+    an order: numbers, or an ordered categorical.
+    """
+
+    def __init__(
+        self,
+        model: Model | str | os.PathLike[str] | None = None,
+        response: str = "y",
+        method: str = "auto",
+        hyper: str = "auto",
+        fixed: Mapping[str, object] | None = None,
+        options: Mapping[str, object] | None = None,
+        *,
+        data: Mapping[str, object] | None = None,
+        seed: int = 0,
+    ) -> None:
+        self.model = model
+        self.response = response
+        self.method = method
+        self.hyper = hyper
+        self.fixed = fixed
+        self.options = options
+        self.data = data
+        self.seed = seed
+
+    def fit(self, X: Any, y: Any) -> LgmClassifier:
+        """Fit the model to a table X (n, p) and labels y (n,)."""
+        self._fitted(self._form(X, y))
+        return self
+
+    def _form(self, X: Any, y: Any) -> Form:
+        categories = _ordered_categories(y)
+        if self.model is None:
+            X, y = validate_data(self, X, y, dtype=np.float64)
+        else:
+            X, y = _table(self, X, y)
+        check_classification_targets(y)
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        if categories is not None:
+            codes = np.array([list(categories).index(label) for label in y])
+            self.classes_ = categories
+        if len(self.classes_) < 2:
+            raise ValueError(f"y has one class, {self.classes_[0]!r}: a classifier needs two")
+        if self.model is not None:
+            model = model_of(self.model)
+            if response_type(model, self.response) != "binary":
+                known = categories is not None or self.classes_.dtype.kind in "iuf"
+                classes = self.classes_ if known else None
+                return bound_classes(self, model, self.response, X, y, self.data, classes)
+            self._binary_only()
+            return bound(self, model, self.response, X, codes, self.data)
+        if len(self.classes_) == 2:
+            return written([Linear.of(X, range(X.shape[1]))], "bernoulli", X, [], codes, self)
+        return Softmax.of(X, codes, len(self.classes_), self)
+
+    def _binary_only(self) -> None:
+        if len(self.classes_) > 2:
+            raise ValueError(
+                "Only binary classification is supported. The type of the target is multiclass: "
+                f"`{self.response}` is binary and y has {len(self.classes_)} classes"
+            )
+
+    def predict_proba(self, X: Any) -> Array:
+        """(n, classes) predictive probabilities, in the order of `classes_`."""
+        prediction = self._predicted(X)
+        name = self.form_.response
+        block = prediction.observed(name)
+        response = prediction.response(name)
+        if not block.classes:
+            event = np.asarray(response["mean"].values, dtype=np.float64)
+            return np.stack([1.0 - event, event], axis=1)
+        table = response["probability"]
+        known = [str(label) for label in table.coords[table.dims[-1]].values]
+        if self.model is None:
+            return np.asarray(table.values)
+        out = np.zeros((len(table), len(self.classes_)))
+        for k, label in enumerate(self.classes_):
+            out[:, k] = table.values[:, known.index(str(label))]
+        return np.asarray(out / out.sum(axis=1, keepdims=True))
+
+    def predict(self, X: Any) -> AnyArray:
+        """(n,) the most probable labels."""
+        check_is_fitted(self, "fit_")
+        return np.asarray(self.classes_[np.argmax(self.predict_proba(X), axis=1)])
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        if self.model is not None:
+            tags.classifier_tags.multi_class = (
+                response_type(model_of(self.model), self.response) != "binary"
+            )
+        return tags
+
+
+def _table(estimator: Any, X: Any, y: Any) -> tuple[Any, AnyArray]:
+    """X as it is where its columns have names, else as numbers; y as a column."""
+    if not named(X):
+        X, y = validate_data(estimator, X, y, dtype=np.float64)
+        return X, y
+    X, _ = validate_data(estimator, X, y, skip_check_array=True)
+    y = column_or_1d(np.asarray(y), warn=True)
+    if len(y) != len(X):
+        raise ValueError(f"X has {len(X)} rows, y has {len(y)}")
+    return X, y
+
+
+def _ordered_categories(y: Any) -> AnyArray | None:
+    kind: Any = getattr(y, "dtype", None)
+    return np.asarray(kind.categories) if getattr(kind, "ordered", False) else None

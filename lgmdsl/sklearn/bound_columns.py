@@ -1,0 +1,167 @@
+"""The columns of a table as the data of a model."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import validate_data
+
+from lgmdsl.arrays import AnyArray
+from lgmdsl.language.builder import Model
+from lgmdsl.language.checked import Symbol
+from lgmdsl.language.load import load, loads
+
+
+def named(X: Any) -> bool:
+    """Whether the columns of a table have names: texts, as scikit-learn has it."""
+    return hasattr(X, "columns") and all(isinstance(c, str) for c in X.columns)
+
+
+def model_of(model: Model | str | os.PathLike[str]) -> Model:
+    """A model, the text of one (it has several lines), or the path of a file."""
+    if isinstance(model, Model):
+        return model
+    if isinstance(model, Path) or (isinstance(model, str) and "\n" not in model):
+        return load(model)
+    return loads(str(model))
+
+
+def response_type(model: Model, response: str) -> str:
+    """The type of a datum; ValueError where the model observes none of that name over one index."""
+    return _response(model, response).type
+
+
+def _response(model: Model, response: str) -> Symbol:
+    symbol = model.checked.symbols.get(response)
+    if symbol is None or symbol.kind != "data" or len(symbol.dims) != 1:
+        vectors = [s.name for s in model.checked.of_kind("data") if len(s.dims) == 1]
+        known = ", ".join(f"`{n}`" for n in vectors)
+        raise ValueError(f"response={response!r} is no datum over one index; there are {known}")
+    return symbol
+
+
+@dataclass(frozen=True, eq=False)
+class Bound:
+    """`columns`: which datum each column of a table is; `matrix`: the datum that takes the rest."""
+
+    model: Model
+    response: str
+    data: Mapping[str, object]
+    columns: Mapping[str, str | int]
+    matrix: tuple[str, str, tuple[str | int, ...]] | None
+    estimator: Any
+
+    def rows(self, X: Any) -> Mapping[str, object]:
+        """The data of other rows."""
+        if named(X):
+            validate_data(self.estimator, X, reset=False, skip_check_array=True)
+        else:
+            X = validate_data(self.estimator, X, reset=False, dtype=np.float64)
+        return _values(X, self.columns, self.matrix)
+
+
+def bound(
+    estimator: Any,
+    model: Model,
+    response: str,
+    X: Any,
+    y: AnyArray,
+    data: Mapping[str, object] | None,
+) -> Bound:
+    """The rows of X and y as data of a model; ValueError for columns that are missing, or are not
+    the model's."""
+    symbol = _response(model, response)
+    (index,) = symbol.dims
+    given = dict(data or {})
+    wanted = [s for s in model.checked.of_kind("data") if s.name not in {response, *given}]
+    vectors = [s.name for s in wanted if s.dims == (index,)]
+    matrices = [s for s in wanted if len(s.dims) == 2 and s.dims[0] == index]
+    names = list(X.columns) if named(X) else None
+    if names is None:
+        columns, matrix = _in_order(vectors, matrices, X.shape[1])
+    else:
+        columns, matrix = _by_name(vectors, matrices, names)
+    values = {**given, **_values(X, columns, matrix), response: y}
+    if matrix is not None and names is not None and not _sized(model, matrix[1]):
+        values.setdefault(matrix[1], np.array([str(c) for c in matrix[2]]))
+    return Bound(model, response, values, columns, matrix, estimator)
+
+
+def bound_classes(
+    estimator: Any,
+    model: Model,
+    response: str,
+    X: Any,
+    y: AnyArray,
+    data: Mapping[str, object] | None,
+    classes: AnyArray | None,
+) -> Bound:
+    """The same for a response that is a class; `classes`: their labels in order, where they have
+    one."""
+    form = bound(estimator, model, response, X, y, data)
+    target = _response(model, response).target
+    if target is None:
+        raise ValueError(f"`{response}` is neither binary nor a class: use LgmRegressor")
+    if classes is None or _sized(model, target):
+        return form
+    labelled = {target: np.asarray(classes), **form.data}
+    return Bound(model, response, labelled, form.columns, form.matrix, estimator)
+
+
+def _sized(model: Model, index: str) -> bool:
+    """Whether the model itself says what the members of an index are."""
+    return getattr(model.checked.symbols[index].statement, "definition", None) is not None
+
+
+def _in_order(
+    vectors: Sequence[str], matrices: Sequence[Symbol], count: int
+) -> tuple[dict[str, str | int], tuple[str, str, tuple[str | int, ...]] | None]:
+    """Columns without names: all of a matrix, or one for each datum."""
+    if len(matrices) == 1 and not vectors:
+        return {}, (matrices[0].name, matrices[0].dims[1], tuple(range(count)))
+    if not matrices and len(vectors) == count:
+        return dict(zip(vectors, range(count), strict=True)), None
+    wanted = [*vectors, *(m.name for m in matrices)]
+    raise ValueError(
+        f"X has {count} columns without names, and the model has the data {', '.join(wanted)}: "
+        "give a frame, whose columns have names"
+    )
+
+
+def _by_name(
+    vectors: Sequence[str], matrices: Sequence[Symbol], names: Sequence[str]
+) -> tuple[dict[str, str | int], tuple[str, str, tuple[str | int, ...]] | None]:
+    missing = [v for v in vectors if v not in names]
+    if missing:
+        listed = ", ".join(missing)
+        raise ValueError(
+            f"X has no column {listed}, which the model needs; it has {', '.join(names)}"
+        )
+    if len(matrices) > 1:
+        listed = ", ".join(m.name for m in matrices)
+        raise ValueError(f"which columns are {listed} cannot be told: give all but one as data=")
+    columns: dict[str, str | int] = {v: v for v in vectors}
+    if not matrices:
+        return columns, None
+    rest = tuple(n for n in names if n not in vectors)
+    return columns, (matrices[0].name, matrices[0].dims[1], rest)
+
+
+def _values(
+    X: Any,
+    columns: Mapping[str, str | int],
+    matrix: tuple[str, str, tuple[str | int, ...]] | None,
+) -> dict[str, object]:
+    def column(key: str | int) -> Any:
+        return X[:, key] if isinstance(key, int) else X[key]
+
+    out: dict[str, object] = {name: column(key) for name, key in columns.items()}
+    if matrix is not None:
+        parts = [np.asarray(column(key), dtype=np.float64) for key in matrix[2]]
+        out[matrix[0]] = np.stack(parts, axis=1)
+    return out

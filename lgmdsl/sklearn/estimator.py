@@ -1,0 +1,76 @@
+"""What all estimators share: fitting the model of a table, and asking for new rows of it."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
+
+from lgmdsl.api.fit.fitting import NONE
+from lgmdsl.api.fit.fitting import fit as fit_model
+from lgmdsl.api.predict.predict import Prediction
+from lgmdsl.arrays import AnyArray
+from lgmdsl.language.builder import Model
+
+
+class Form(Protocol):
+    """The model of a table: its statements, the data of the rows that it was made for, and those
+    of any others. `response`: the datum that is observed."""
+
+    @property
+    def model(self) -> Model: ...
+    @property
+    def response(self) -> str: ...
+    @property
+    def data(self) -> Mapping[str, object]: ...
+    def rows(self, X: Any) -> Mapping[str, object]:
+        """The data of other rows."""
+
+
+class LgmEstimator(BaseEstimator):
+    """`fit_` is the `lgmdsl.Fit`, which answers everything else; `model_` its model."""
+
+    method: str
+    hyper: str
+    fixed: Mapping[str, object] | None
+    options: Mapping[str, object] | None
+    seed: int
+
+    def _fitted(self, form: Form) -> None:
+        self.form_ = form
+        self.model_ = form.model
+        self.fit_ = fit_model(
+            form.model,
+            dict(form.data),
+            method=self.method,
+            hyper=self.hyper,
+            fixed=self.fixed,
+            options=NONE if self.options is None else self.options,
+            seed=self.seed,
+        )
+        if not self.fit_.converged:
+            message = f"the fit did not converge: {self.fit_.status.value}"
+            warnings.warn(message, ConvergenceWarning, stacklevel=3)
+
+    def _predicted(self, X: Any) -> Prediction:
+        check_is_fitted(self, "fit_")
+        return self.fit_.predict(dict(self.form_.rows(X)))
+
+    def get_feature_names_out(self, input_features: Any = None) -> AnyArray:
+        """The names of the columns that the model was fitted to: those of the table, else x0, x1,
+        ...; ValueError where `input_features` are others."""
+        check_is_fitted(self, "fit_")
+        names = [f"x{k}" for k in range(self.n_features_in_)]
+        known = np.asarray(getattr(self, "feature_names_in_", names), dtype=object)
+        if input_features is not None:
+            given = np.asarray(input_features, dtype=object)
+            named = hasattr(self, "feature_names_in_")
+            if len(given) != len(known) or (named and not np.array_equal(given, known)):
+                raise ValueError(f"input_features are not those of the fit: {', '.join(known)}")
+            return given
+        return known

@@ -1,0 +1,90 @@
+"""Families of responses that the ready models may have, with priors in the unit of the data.
+
+The priors are weak and scale with the response, as those of rstanarm (Gabry and Goodrich 2016): a
+level of sd 10, coefficients of sd 2.5 and noise of mean 1 with no density at 0, in units of sd(y)
+where the predictor is on the scale of y, and of 1 where it is a logarithm or a logit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from lgmdsl.arrays import AnyArray
+
+
+@dataclass(frozen=True)
+class Family:
+    """`type`: of the datum; `law`: what it observes, of the predictor `eta`; `hypers`: their
+    statements, `{rate}` in place of 2 over the predictor's unit; `centre`, `unit`: of the
+    predictor, from y; `positive`: whether y has to be."""
+
+    type: str
+    law: str
+    hypers: tuple[str, ...]
+    centre: Callable[[AnyArray], float]
+    unit: Callable[[AnyArray], float]
+    positive: bool = False
+
+    def statements(self, y: AnyArray) -> list[str]:
+        """Those of the hyperparameters."""
+        rate = number(2.0 / self.unit(y))
+        return [f"hyper {h.format(rate=rate)}" for h in self.hypers]
+
+
+def number(value: float) -> str:
+    """A number as a model has it, to 6 digits: a prior needs no more."""
+    return f"{value:.6g}"
+
+
+def _spread(y: AnyArray) -> float:
+    spread = float(np.std(y))
+    return spread if np.isfinite(spread) and spread > 0.0 else 1.0
+
+
+def _one(y: AnyArray) -> float:
+    return 1.0
+
+
+def _log_mean(y: AnyArray) -> float:
+    return float(np.log(max(float(np.mean(y)), 0.5 / len(y))))
+
+
+def _mean(y: AnyArray) -> float:
+    return float(np.mean(y))
+
+
+NOISE = "noise : positive ~ gamma(shape = 2, rate = {rate})"
+FAMILIES = {
+    "normal": Family("real", "normal(mean = eta, sd = noise)", (NOISE,), _mean, _spread),
+    "student_t": Family(
+        "real", "student_t(mean = eta, scale = noise, df = 4)", (NOISE,), _mean, _spread
+    ),
+    "poisson": Family("count", "poisson(log_rate = eta)", (), _log_mean, _one, True),
+    "negbinomial": Family(
+        "count",
+        "negbinomial(log_mean = eta, size = size)",
+        ("size : positive ~ lognormal(mean = 1, sd = 1.5)",),
+        _log_mean,
+        _one,
+        True,
+    ),
+    "gamma": Family(
+        "positive",
+        "gamma(log_mean = eta, shape = shape)",
+        ("shape : positive ~ lognormal(mean = 1, sd = 1.5)",),
+        _log_mean,
+        _one,
+        True,
+    ),
+    "bernoulli": Family("binary", "bernoulli(logit = eta)", (), lambda y: 0.0, _one),
+}
+
+
+def family_of(name: str) -> Family:
+    """Raises ValueError for a name that is none of them."""
+    if name not in FAMILIES:
+        raise ValueError(f"family={name!r} is none of {', '.join(FAMILIES)}")
+    return FAMILIES[name]

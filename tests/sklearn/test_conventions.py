@@ -1,0 +1,53 @@
+"""scikit-learn's own checks of an estimator, some fifty of each.
+
+With settings that keep a check to one or two fast fits: 45 fits of each estimator in all.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from lgmdsl.sklearn import (
+    AdditiveModel,
+    BayesianGLM,
+    GaussianProcess,
+    LgmClassifier,
+    LgmRegressor,
+    MixedModel,
+)
+
+MATRIX = """lgm 1
+index obs
+index feature
+data X[obs, feature] : real
+data y[obs] : real
+latent level ~ normal(sd = 10)
+latent w[feature] ~ normal(sd = 10)
+let eta[obs] = level + X @ w
+observe y ~ normal(mean = eta, sd = 0.5)
+"""
+EVENT = MATRIX.replace("data y[obs] : real", "data y[obs] : binary").replace(
+    "normal(mean = eta, sd = 0.5)", "bernoulli(logit = eta)"
+)
+
+
+@parametrize_with_checks(
+    [
+        LgmRegressor(hyper="map"),
+        LgmRegressor(MATRIX),
+        LgmClassifier(method="laplace"),
+        LgmClassifier(EVENT, method="laplace"),
+        BayesianGLM(hyper="map"),
+        MixedModel(hyper="map"),
+        AdditiveModel(knots=5, scales="one"),
+        GaussianProcess(),
+    ]
+)
+def test_conventions(estimator: Any, check: Callable[[Any], None]) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")  # the checks provoke warnings, and look for them
+        check(estimator)
