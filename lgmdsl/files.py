@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import mmap
 import os
 import shutil
 import stat
 import sys
 import tempfile
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from lgmdsl.errors import DataError, Diagnostic, meant, nearest
@@ -69,6 +70,27 @@ def write(path: str | os.PathLike[str], content: bytes | memoryview) -> None:
             if _replaced(target, content):
                 return
         raise OSError(errno.EBUSY, "the unfinished file was removed by another program")
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise DataError(unwritable(path, reason, HELP.get(error.errno or 0, ""))) from error
+
+
+def write_pieces(path: str | os.PathLike[str], pieces: Iterable[str]) -> None:
+    """Give a file this text, piece by piece, whole or not at all: it is gathered on disk first.
+    Raises DataError E306."""
+    try:
+        with tempfile.TemporaryFile() as gathered:
+            for piece in pieces:
+                gathered.write(piece.encode("utf-8"))
+            gathered.flush()
+            if not gathered.tell():
+                write(path, b"")
+                return
+            with (
+                mmap.mmap(gathered.fileno(), 0, access=mmap.ACCESS_READ) as whole,
+                memoryview(whole) as content,
+            ):
+                write(path, content)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise DataError(unwritable(path, reason, HELP.get(error.errno or 0, ""))) from error

@@ -1,11 +1,22 @@
-"""Aligned text in 80 columns."""
+"""Aligned text, in 80 columns or those of the terminal."""
 
 from __future__ import annotations
 
+import shutil
+import sys
 import textwrap
 from collections.abc import Sequence
 
 WIDTH = 80
+# Sentences are no longer than this on a wide terminal, and pages no narrower than that.
+LONGEST, NARROWEST = 100, 40
+
+
+def width() -> int:
+    """The columns of a page: those of the terminal that stdout is, else 80."""
+    if sys.stdout is None or not sys.stdout.isatty():
+        return WIDTH
+    return max(NARROWEST, shutil.get_terminal_size((WIDTH, 24)).columns)
 
 
 def columns(rows: Sequence[Sequence[str]], indent: int = 0, right: Sequence[int] = ()) -> list[str]:
@@ -25,11 +36,11 @@ def columns(rows: Sequence[Sequence[str]], indent: int = 0, right: Sequence[int]
 
 
 def wrapped(text: str, indent: int = 0, following: int | None = None) -> list[str]:
-    """The text in lines of at most 80 columns, the first and the others with their indents."""
+    """The text in lines no longer than the page, the first and the others with their indents."""
     rest = indent if following is None else following
     return textwrap.wrap(
         text,
-        WIDTH,
+        min(width(), LONGEST),
         initial_indent=" " * indent,
         subsequent_indent=" " * rest,
         break_long_words=False,

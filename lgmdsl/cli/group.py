@@ -19,6 +19,7 @@ COMMANDS = {
     "summary": "Print a saved fit.",
     "plot": "Draw a saved fit.",
     "predict": "Predict new rows from a saved fit.",
+    "effects": "Slopes and contrasts of the response, from a saved fit.",
     "impute": "Complete data: predict what is missing of them.",
     "simulate": "Draw a data set from a model.",
     "calibrate": "Test a method on data drawn from a model.",

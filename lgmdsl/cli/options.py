@@ -1,5 +1,6 @@
 """Arguments and options that several commands share, and how NAME=VALUE is read."""
 
+# Long because every option that commands share is declared here.
 from __future__ import annotations
 
 import json
@@ -159,6 +160,18 @@ def option_option(function: F) -> F:
     )(function)
 
 
+def quantiles_option(function: F) -> F:
+    """--quantiles P,P,..."""
+    return click.option(
+        "--quantiles",
+        default="0.05,0.5,0.95",
+        metavar="P,...",
+        show_default=True,
+        callback=_probabilities,
+        help="Probabilities of the quantile columns.",
+    )(function)
+
+
 def max_steps_option(function: F) -> F:
     """--max-steps N."""
     return click.option(
@@ -255,6 +268,24 @@ def _sizes(context: click.Context, _: click.Parameter, texts: tuple[str, ...]) -
         if sizes[name] < 1:
             raise click.UsageError(f"--sizes: `{name}` needs at least 1, not {value}", context)
     return sizes
+
+
+def _probabilities(context: click.Context, _: click.Parameter, text: str) -> tuple[float, ...]:
+    """The probabilities, each once."""
+    values = []
+    for part in text.split(","):
+        try:
+            values.append(float(part))
+        except ValueError:
+            raise click.UsageError(
+                f"--quantiles: `{part.strip()}` is not a number", context
+            ) from None
+        if not 0.0 < values[-1] < 1.0:
+            percent = f"{values[-1] / 100.0:g} is {values[-1]:g} %"
+            hint = f" ({percent})" if 1.0 < values[-1] < 100.0 else ""
+            message = f"--quantiles takes probabilities between 0 and 1, not {values[-1]:g}{hint}"
+            raise click.UsageError(message, context)
+    return tuple(dict.fromkeys(values))
 
 
 def _pairs(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> dict[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Hashable
+from collections.abc import Container, Hashable, Mapping
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -109,11 +109,29 @@ def table(dataset: xr.Dataset) -> str:
                 table[f"{name}_{value}"] = cells
         else:
             table[name] = np.broadcast_to(wide.reshape(shape), sizes).reshape(-1)
+    return csv_of(table)
+
+
+def csv_of(columns: Mapping[str, Any], header: bool = True, exact: Container[str] = ()) -> str:
+    """Columns as csv text: numbers with ten digits, those of the columns in `exact` with all that
+    they have; missing entries are empty."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(table)
-    writer.writerows(
-        [f"{v:.10g}" if isinstance(v, float) else v for v in row]
-        for row in zip(*(c.tolist() for c in table.values()), strict=True)
-    )
+    if header:
+        writer.writerow(columns)
+    cells = [
+        [_cell(v, name in exact) for v in (x.tolist() if hasattr(x, "tolist") else x)]
+        for name, x in columns.items()
+    ]
+    writer.writerows(zip(*cells, strict=True))
     return out.getvalue()
+
+
+def _cell(value: Any, exact: bool) -> Any:
+    if not isinstance(value, float):
+        return value
+    if value.is_integer() and abs(value) < 1e15:
+        return int(value)
+    if exact:
+        return "" if value != value else repr(value)
+    return f"{value:.10g}"

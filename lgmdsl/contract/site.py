@@ -198,8 +198,7 @@ class Site(ABC):
 
     @property
     def evaluations(self) -> int:
-        """Logarithms and exponentials that the densities of all sites take, about: one a site,
-        unless a family says otherwise."""
+        """Logarithms and exponentials that the densities of all sites take, about."""
         return len(self)
 
     def take(self, rows: IntArray | BoolArray) -> Self:

@@ -37,13 +37,15 @@ class Tolerances:
 @dataclass(frozen=True)
 class TraceEntry:
     """One step: its number, the objective after it, the residual there, seconds since the start,
-    and the stage of the method that made it, if it has several."""
+    and the stage of the method that made it, if it has several. `of`: how many points the step is
+    one of, where hyperparameters are integrated over (objective and residual are then NaN)."""
 
     step: int
     objective: float
     residual: float
     seconds: float
     stage: str = ""
+    of: int = 0
 
 
 @dataclass(frozen=True)

@@ -147,10 +147,11 @@ def learn(
     warm: GaussianPosterior | None = None,
     on_step: Callable[[LearningStep], None] | None = None,
     begin: Theta | None = None,
+    on_point: Callable[[int, int], None] | None = None,
 ) -> Learned:
     """Maximise, with the curvature there for up to STANDARD_ERRORS of them; integrate where the
     options name a design. `begin`: where the search starts, by name, of hypers that do not start
-    in the middle of their priors.
+    in the middle of their priors. `on_point`: as in `Objective`.
 
     Raises NumericalError E601 where there is no fit at the start nor near it, or where there is
     nothing to integrate because a hyperparameter runs away.
@@ -167,6 +168,7 @@ def learn(
         settings.max_steps,
         settings.seed,
         begin=begin or {},
+        on_point=on_point,
     )
     batches = None if batch is None else Batches.of(objective, *batch)
     first = first_start(objective, warm) if batches is None else _from_batches(batches)

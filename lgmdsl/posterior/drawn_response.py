@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -30,7 +31,7 @@ class ResponseMoments(NamedTuple):
     probability: Array | None
 
 
-class _Predictors(NamedTuple):
+class PredictorDraws(NamedTuple):
     """Predictors (k, N), or (k, N, K) of vector sites, at k draws of one theta."""
 
     theta: Theta
@@ -40,11 +41,14 @@ class _Predictors(NamedTuple):
 Draws = Callable[[], Iterator[PointDraws]]
 
 
-def response_of_draws(canonical: CanonicalModel, block: SiteBlock, draws: Draws) -> ResponseMoments:
-    """Of scalar sites: mean and sd by the total variance over draws, P(y = k) their average."""
+def response_of_draws(
+    canonical: CanonicalModel, block: SiteBlock, draws: Draws, most: float = math.inf
+) -> ResponseMoments:
+    """Of scalar sites: mean and sd by the total variance over draws, P(y = k) their average,
+    where there are up to `most` values of all rows together."""
     count, centre, first, second = 0, None, np.zeros(()), np.zeros(())
     with np.errstate(all="ignore"):
-        for theta, s in _predictors(canonical, block, draws):
+        for theta, s in predictors_of_draws(canonical, block, draws):
             site = repeated(block.bind_family(theta), len(s))
             inner = site.conditional_mean(s.reshape(-1)).reshape(s.shape)
             spread = site.conditional_variance(s.reshape(-1)).reshape(s.shape)
@@ -56,6 +60,7 @@ def response_of_draws(canonical: CanonicalModel, block: SiteBlock, draws: Draws)
         first, second = first / count, second / count
         mean, sd = centre + first, np.sqrt(np.maximum(second - first**2, 0.0))
         last = last_value(block, mean, sd)
+        last = last if mean.size * (last + 1) <= most else -1
         return ResponseMoments(mean, sd, _table(canonical, block, draws, count, last))
 
 
@@ -68,7 +73,7 @@ def _table(
     most = max(FEWEST, DENSITIES // max(rows * (last + 1), 1))
     every = max(1, -(-count // most))
     table, used, begin = np.zeros((rows, last + 1)), 0, 0
-    for theta, s in _predictors(canonical, block, draws):
+    for theta, s in predictors_of_draws(canonical, block, draws):
         some = s[-begin % every :: every]
         begin += len(s)
         for k in range(last + 1 if len(some) else 0):
@@ -84,7 +89,7 @@ def classes_of_draws(
 ) -> tuple[Array, Array, Array]:
     """Of classes, or counts over them: P(class) of one trial, mean and sd of counts, (N, K)."""
     count, sums = 0, [np.zeros(()) for _ in range(3)]
-    for theta, s in _predictors(canonical, block, draws):
+    for theta, s in predictors_of_draws(canonical, block, draws):
         flat = s.reshape(-1, *s.shape[2:])
         none = np.zeros((*flat.shape, *flat.shape[1:]))
         known = class_moments(block, theta, flat, none, classes, len(s))
@@ -96,7 +101,10 @@ def classes_of_draws(
     return probability, mean, np.sqrt(np.maximum(second - mean**2, 0.0))
 
 
-def _predictors(canonical: CanonicalModel, block: SiteBlock, draws: Draws) -> Iterator[_Predictors]:
+def predictors_of_draws(
+    canonical: CanonicalModel, block: SiteBlock, draws: Draws
+) -> Iterator[PredictorDraws]:
+    """The predictors of all rows at all draws, in pieces."""
     for _, part, _, z in draws():
         predictor = part.frame.embed(canonical.as_written(block, part.theta))
         width = max(len(predictor.offset), 1)
@@ -104,4 +112,4 @@ def _predictors(canonical: CanonicalModel, block: SiteBlock, draws: Draws) -> It
         for start in range(0, len(z), step):
             s = predictor.values(z[start : start + step].T, part.frame.slices).T
             shape = (len(s), -1, predictor.event) if predictor.event else (len(s), -1)
-            yield _Predictors(part.theta, s.reshape(shape))
+            yield PredictorDraws(part.theta, s.reshape(shape))

@@ -9,8 +9,8 @@ import pytest
 from scipy import stats
 
 import lgmdsl as lgm
-from lgmdsl.api.fit import other_optima
 from lgmdsl.api.fit.fit import Fit
+from lgmdsl.api.fit.optima import other_optima
 from lgmdsl.arrays import Array
 
 GROUPS = """lgm 1

@@ -184,5 +184,6 @@ def test_the_command_line_says_it_once(tmp_path: Path, capsys: pytest.CaptureFix
     (tmp_path / "new.csv").write_text("x,who\n0,Ashfrod\n0,Dover\n")
     assert main(["predict", str(tmp_path / "f.nc"), str(tmp_path / "new.csv")]) == 0
     out, err = capsys.readouterr()
-    assert out.startswith("obs,eta_mean")
+    assert out.startswith("obs,x,who,who_status,eta_mean")
+    assert [row.split(",")[3] for row in out.splitlines()[1:]] == ["new", "fitted"]
     assert err.count("W307") == 1 and 'did you mean "Ashford" for "Ashfrod"?' in err

@@ -60,3 +60,79 @@ def test_early_stop_is_said() -> None:
     )
     fit = lgm.fit(model, {"y": [40, 0, 7]}, max_steps=1)
     assert "step limit" in fit.summary() and "W601" in fit.summary()
+
+
+def test_each_row_has_digits_of_its_own() -> None:
+    text = (
+        "lgm 1\nindex obs\ndata y[obs] : real\ndata x[obs] : real\n"
+        "latent fine ~ normal(sd = 10)\nlatent coarse ~ normal(sd = 1000)\n"
+        "let e[obs] = coarse + fine * x\nobserve y ~ normal(mean = e, sd = 20)\n"
+    )
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=40) * 1000.0
+    fit = lgm.fit(lgm.loads(text), {"x": x, "y": 100.0 + 0.5 * x + 20.0 * rng.normal(size=40)})
+    page = fit.summary()
+    for name in ("fine", "coarse"):
+        line = next(line for line in page.splitlines() if line.split()[:1] == [name])
+        sd = line.split()[2].replace(".", "").lstrip("0")
+        assert 2 <= len(sd) <= 3 and float(line.split()[2]) == pytest.approx(
+            float(fit.sd(name)), rel=0.01
+        )
+    points = [
+        line.index(".") for line in page.splitlines() if line.startswith(("  fine", "  coar"))
+    ]
+    assert points[0] == points[1]
+
+
+def test_groups_in_natural_order_and_cuts_between_classes() -> None:
+    text = """lgm 1
+index obs
+index g
+index k = {"low", "mid", "high", "top"}
+index cut = head(k)
+data y[obs] : k
+data who[obs] : g
+hyper c[cut] : ordered ~ normal(mean = 0, sd = 3)
+latent u[g] ~ normal(sd = 1)
+let eta[obs] = u[who]
+observe y ~ ordinal(logit = eta, cuts = c)
+"""
+    rng = np.random.default_rng(0)
+    who = np.array([f"m{j}" for j in rng.integers(1, 13, 150)])
+    y = np.array(["low", "mid", "high", "top"])[rng.integers(0, 4, 150)]
+    fit = lgm.fit(lgm.loads(text), {"y": y, "who": who}, hyper="map")
+    lines = [line.split()[0] for line in fit.summary(full=True).splitlines() if line]
+    groups = [name for name in lines if re.fullmatch(r"m\d+", name)]
+    assert groups == [f"m{j}" for j in range(1, 13)]
+    assert [n for n in lines if "|" in n] == ["low|mid", "mid|high", "high|top"]
+    terms = fit.tidy()
+    assert list(terms[terms["name"] == "u"]["g"]) == groups
+    assert list(terms[terms["name"] == "c"]["term"]) == ["c[low|mid]", "c[mid|high]", "c[high|top]"]
+    means = fit.mean("u").sel(g=terms[terms["name"] == "u"]["g"].to_numpy())
+    np.testing.assert_array_equal(terms[terms["name"] == "u"]["mean"], means)
+
+
+def test_what_was_spent(fitted: lgm.Fit) -> None:
+    text = TEXT.replace("latent u[g] ~ normal(sd = 1)", "latent u[g] ~ normal(sd = s)").replace(
+        "latent tiny", "hyper s : positive ~ pc_sd(u = 1, alpha = 0.05)\nlatent tiny"
+    )
+    rng = np.random.default_rng(0)
+    data = {"y": 5e5 + rng.normal(size=60), "who": [f"label number {k % 20}" for k in range(60)]}
+    fit = lgm.fit(lgm.loads(text), data)
+    spent = next(line for line in fit.summary().splitlines() if line.startswith("hypers"))
+    assert fit.learning is not None
+    points, fits = fit.learning.points, fit.learning.fits
+    assert re.search(rf"over {points} points \(\w+\), {fits} fits, [\d.]+ m?s", spent)
+    assert re.search(r"^method .*steps?, [\d.]+ m?s$", fitted.summary(), re.M)
+
+
+@pytest.mark.parametrize("columns", [48, 60, 80, 200])
+def test_no_table_is_wider_than_the_terminal(
+    fitted: lgm.Fit, columns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    monkeypatch.setenv("COLUMNS", str(columns))
+    lines = fitted.summary().splitlines()
+    assert max(len(line) for line in lines) <= columns
+    header = next(line for line in lines if re.match("latents +mean", line)).split()
+    assert header[1:3] == ["mean", "sd"] and (len(header) == 6) == (columns >= 80)

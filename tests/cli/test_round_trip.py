@@ -62,7 +62,7 @@ def test_predictions_in_every_format(run: Run, model: Path, data: Path, tmp_path
     assert printed.status == 0 and printed.err == ""
     rows = list(csv.DictReader(printed.out.splitlines()))
     assert len(rows) == 3
-    assert float(rows[0]["p_mean"]) == pytest.approx(float(rows[0]["y_probability_1"]), rel=1e-6)
+    assert float(rows[0]["p_mean"]) == pytest.approx(float(rows[0]["y_mean"]), rel=1e-6)
     for ending in ("csv", "npz", "nc"):
         file = tmp_path / f"p.{ending}"
         assert run("predict", out, new, "--map", "X=features", "-o", file).status == 0
@@ -131,11 +131,54 @@ def test_what_a_table_has_no_place_for_is_named(run: Run, tmp_path: Path) -> Non
     new = tmp_path / "new.csv"
     new.write_text("year,t\n9,2\n12,3\n")
     shown = run("predict", out, new)
-    assert shown.out.startswith("year,u_mean,u_sd\n")
-    assert "left out, not over the rows of the table: eta_mean, eta_sd, y_mean, y_sd" in shown.err
-    written = run("predict", out, new, "-o", tmp_path / "p.csv")
-    assert "written (u_mean, u_sd)" in written.err and "left out" in written.err
+    columns = ["obs", "year", "t", "t_status", "eta_mean", "eta_sd", "eta_q5", "eta_q50", "eta_q95"]
+    responses = ["y_mean", "y_sd", "y_q5", "y_q50", "y_q95"]
+    assert shown.out.splitlines()[0].split(",") == [*columns, *responses]
+    assert "left out, not over the rows of the table: u (-o FILE.nc has all)" in shown.err
+    written = run("predict", out, new, "-o", tmp_path / "p.csv", "--quantiles", "0.025")
+    assert "eta_q2.5, y_mean, y_sd, y_q2.5)" in written.err and "left out" in written.err
+    assert (tmp_path / "p.csv").read_text().count("\n") == 3
+    wrong = run("predict", out, new, "--quantiles", "2.5,97.5")
+    assert wrong.status == 2 and "(0.025 is 2.5 %)" in wrong.err
     whole = run("predict", out, new, "-o", tmp_path / "p.nc")
-    assert "y_mean" in whole.err and "left out" not in whole.err
+    assert "y_mean" in whole.err and "y_quantile" in whole.err and "left out" not in whole.err
     new.write_text("t\n2\n9\n")
     assert run("predict", out, new).err == ""
+
+
+def test_a_summary_as_csv(run: Run, model: Path, data: Path, tmp_path: Path) -> None:
+    out = tmp_path / "o.nc"
+    assert run("fit", model, data, "-o", out).status == 0
+    shown = run("summary", out, "--csv", "--quantiles", "0.025,0.975")
+    assert shown.status == 0 and shown.err == ""
+    rows = list(csv.DictReader(shown.out.splitlines()))
+    assert [*rows[0]][:3] == ["term", "name", "kind"] and [*rows[0]][-2:] == ["q2.5", "q97.5"]
+    learned = [r for r in rows if r["kind"] == "hyper"]
+    assert learned and float(learned[0]["q2.5"]) < float(learned[0]["q97.5"])
+    assert run("summary", out, "--csv", "--json").status == 2
+    assert run("summary", out, "--quantiles", "0.1").status == 2
+
+
+def test_effects(run: Run, model: Path, data: Path, tmp_path: Path) -> None:
+    out = tmp_path / "o.nc"
+    assert run("fit", model, data, "-o", out).status == 0
+    page = run("effects", out, "X")
+    assert (
+        page.status == 0
+        and page.err == ""
+        and page.out.split()[:3]
+        == [
+            "term",
+            "contrast",
+            "estimate",
+        ]
+    )
+    shown = run("effects", out, "X", "--csv", "--contrast", "0,1", "--ratio", "--draws", "500")
+    rows = list(csv.DictReader(shown.out.splitlines()))
+    assert {r["contrast"] for r in rows} == {"1 / 0"} and len(rows) == 3
+    assert float(rows[0]["q5"]) < float(rows[0]["estimate"]) < float(rows[0]["q95"])
+    asked = run("effects", out, rows[0]["term"], "--json", "--link").json
+    assert asked["schema"] == 1 and asked["effects"][0]["term"] == rows[0]["term"]
+    wrong = run("effects", out, "Z")
+    assert wrong.status == 1 and "no covariate named `Z`" in wrong.err
+    assert run("effects", out, "X", "--json", "--csv").status == 2

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from lgmdsl.api.assess.audit_page import largest
-from lgmdsl.api.page import WIDTH, columns, counted, wrapped
+from lgmdsl.api.page import columns, counted, width, wrapped
 from lgmdsl.contract.status import Guarantee, Status
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def _why(row: Compared) -> str:
 def _fitted(rows: list[tuple[str, ...]]) -> list[str]:
     """The columns; the names of methods are cut where the page would be too wide."""
     lines = columns(rows, 0, RIGHT)
-    over = max(len(line) for line in lines) - WIDTH
+    over = max(len(line) for line in lines) - width()
     if over <= 0:
         return lines
     keep = max(max(len(r[0]) for r in rows) - over, 8)

@@ -16,6 +16,7 @@ import numpy as np
 from lgmdsl.accuracy.accuracy import Accuracy
 from lgmdsl.api.answering import answering
 from lgmdsl.api.assess.assessable import Assessable
+from lgmdsl.api.frames.framed import Framed
 from lgmdsl.api.page import several
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.model import CanonicalModel
@@ -50,7 +51,7 @@ UNKNOWN = Accuracy.none("it was not estimated")
 
 
 @dataclass(frozen=True, eq=False)
-class Fit(FieldState, Assessable):
+class Fit(FieldState, Assessable, Framed):
     """A posterior of a model with its record: Gaussian at fixed or maximised hyperparameters,
     a mixture of Gaussians over `points` where they were integrated (`hyper`).
 
@@ -356,7 +357,7 @@ class Fit(FieldState, Assessable):
     @answering("summarising the fit")
     def summary(self, full: bool = False) -> str:
         """A page of text in 80 columns: status, evidence, hypers, latents (`full`: all rows)."""
-        from lgmdsl.api.summary import summary
+        from lgmdsl.api.summary.summary import summary
 
         text = summary(self, full)
         return text if self.audited is None else f"{text}\n\n{self.audited}"

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -11,16 +12,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from lgmdsl.api.files.provenance import provenance
-from lgmdsl.api.fit.accuracy import estimated
-from lgmdsl.api.fit.corrected_hypers import corrected as corrected_fit
-from lgmdsl.api.fit.corrected_hypers import material
-from lgmdsl.api.fit.correction import correction, correction_options
-from lgmdsl.api.fit.grouped import by_groups
-from lgmdsl.api.fit.higher_optimum import (
-    drawn_from_modes,
-    highest,
-    modes_of,
-)
+from lgmdsl.api.fit.completed import assessed, corrected, unassessed
+from lgmdsl.api.fit.correction import correction_options
 from lgmdsl.api.fit.hyper_starts import starting_values
 from lgmdsl.api.fit.hyper_ways import (
     check_hyper,
@@ -31,15 +24,23 @@ from lgmdsl.api.fit.hyper_ways import (
 )
 from lgmdsl.api.fit.learned_fit import with_hypers
 from lgmdsl.api.fit.only_finite import only_finite
+from lgmdsl.api.fit.optima.higher_optimum import drawn_from_modes, highest
 from lgmdsl.api.fit.options import other_options
 from lgmdsl.api.fit.recondition import Recondition
 from lgmdsl.api.fit.solved import Solved, solve
-from lgmdsl.api.fit.warnings import inaccurate, local_optima, undefined_reports, unfinished
+from lgmdsl.api.fit.warnings import (
+    cut_short,
+    inaccurate,
+    local_optima,
+    undefined_reports,
+    unfinished,
+)
 from lgmdsl.api.settings import check_fixed, check_named, check_numbers, check_options
 from lgmdsl.api.third_parties import record, used_parts
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.compile import compile_model
 from lgmdsl.contract.questions import Expected
+from lgmdsl.contract.status import Status
 from lgmdsl.dataset import Dataset, Keys, read
 from lgmdsl.engines.choose import AUTO as ANY_ENGINE
 from lgmdsl.graph.warnings import warnings_of
@@ -52,13 +53,11 @@ from lgmdsl.inference.settings import FitSettings
 from lgmdsl.language.builder import Model
 from lgmdsl.memory import during
 from lgmdsl.numerics.blas_threads import one_thread
-from lgmdsl.remedies import either
 from lgmdsl.sites import catalogue as sites
 
 if TYPE_CHECKING:
     from lgmdsl.api.fit.fit import Fit
 
-MORE_EFFORT = either("--option effort=high", 'options={"effort": "high"}')
 NONE: Mapping[str, object] = MappingProxyType({})
 
 
@@ -213,7 +212,11 @@ def fit_compiled(
         solved = solve(planned, way, settings, learning, warm, on_step, begin)
         with one_thread() as known_flops:
             known_flops(solved.flops)
-            solved, optima = highest(planned, way, settings, learning, solved, on_step)
+            optima, cut = None, False
+            try:
+                solved, optima = highest(planned, way, settings, learning, solved, on_step)
+            except KeyboardInterrupt:
+                cut = True
     q, learned = solved.posterior, solved.learned
     chosen = {
         "bound": settings.bound,
@@ -239,13 +242,14 @@ def fit_compiled(
     with one_thread() as known_flops:  # same digits, as in `solve`
         known_flops(solved.flops)
         whole = None if optima is None else optima.whole
-        errors = estimated(planned, solved, settings.seed, whole)
-        if wanted and whole is None:
-            errors = by_groups(planned, solved, errors, correcting.effort, settings.seed)
+        allowed = correcting if wanted else None
+        errors = unassessed()
+        if not cut:
+            errors, cut = assessed(planned, solved, settings.seed, whole, allowed)
         fit = Fit(
             model=model,
             method=planned.method,
-            status=solved.run.status,
+            status=Status.interrupted if cut else solved.run.status,
             log_evidence=q.log_evidence,
             guarantee=combined(q.guarantee, planned.routes),
             weight=q.weight,
@@ -279,23 +283,18 @@ def fit_compiled(
         if learned is not None:
             fit = with_hypers(fit, learned, way)
             if way == "integrate":
-                corrected = fit.log_evidence + errors.accuracy.evidence
-                fit = replace(fit, log_evidence_corrected=corrected)
-            if errors.hyper is not None and wanted and material(errors.hyper):
-                nearer = corrected_fit(fit, planned, errors.hyper)
-                if nearer is not None:
-                    fit, errors = nearer, errors.after(canonical)
-                    fit = replace(fit, accuracy=errors.accuracy)
+                gap = errors.accuracy.evidence
+                fit = replace(fit, log_evidence_corrected=fit.log_evidence + gap)
         remedy = None
-        if wanted and correcting.marginals == "corrected":
-            drawn = correction(fit, planned, errors, correcting, modes_of(optima))
-            if drawn.note:
-                origin = {**fit.provenance, "marginals": drawn.note}
-                errors = drawn.errors
-                fit = replace(fit, drawn=drawn.sample, accuracy=errors.accuracy, provenance=origin)
-                if learned is None:
-                    fit = replace(fit, log_evidence_corrected=errors.log_evidence)
-            remedy = MORE_EFFORT if drawn.unaffordable else None
+        try:
+            if wanted and not cut:
+                fit, errors, remedy = corrected(fit, planned, errors, correcting, optima)
+        except KeyboardInterrupt:
+            cut, errors = True, unassessed()
+            fit = replace(fit, status=Status.interrupted, accuracy=errors.accuracy)
+            fit = replace(fit, log_evidence_corrected=math.nan)
+        if cut:
+            fit = replace(fit, warnings=(*fit.warnings, *cut_short()))
         local = local_optima(fit, optima, drawn_from_modes(fit, optima))
         off = inaccurate(canonical, planned.method, errors, remedy, wanted, bool(local))
         fit = replace(fit, warnings=(*fit.warnings, *local, *off))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -96,6 +97,11 @@ def _solve(
             seconds = time.perf_counter() - began
             on_step(TraceEntry(step.step, step.objective, step.gain, seconds, "hyperparameters"))
 
+    def at_point(done: int, size: int) -> None:
+        if on_step is not None and size > 1:
+            seconds = time.perf_counter() - began
+            on_step(TraceEntry(done, math.nan, math.nan, seconds, "points", size))
+
     learned: LearnedHypers
     if way == "vb":
         factors = mean_field(planned, settings, problem, warm, report, begin, options.steps)
@@ -104,7 +110,7 @@ def _solve(
         learned, warnings = factors, (*mean_field_warnings(factors), *map(at_bound, piled))
         problem = factors.problem
     else:
-        mode = learn(planned, settings, options.of(way), warm, report, begin)
+        mode = learn(planned, settings, options.of(way), warm, report, begin, at_point)
         learned, warnings, problem = mode, learning_warnings(mode), mode.mode.problem
     result = replace(learned.run, status=learned.status, seconds=time.perf_counter() - began)
     posterior = _usable_posterior(planned, problem, result)

@@ -26,7 +26,7 @@ from lgmdsl.remedies import either, number, option, pin, setting, start
 if TYPE_CHECKING:
     from lgmdsl.api.fit.accuracy import Estimated
     from lgmdsl.api.fit.fit import Fit
-    from lgmdsl.api.fit.other_runs import OtherOptima
+    from lgmdsl.api.fit.optima.other_runs import OtherOptima
 
 SHOWN = 6  # names in a headline
 NATS = 0.05  # of a gap of the evidence that is said
@@ -153,6 +153,19 @@ def unfinished(result: Run) -> tuple[Diagnostic, ...]:
             ),
             help=advice,
             severity="warning",
+        ),
+    )
+
+
+def cut_short() -> tuple[Diagnostic, ...]:
+    """W601 for a fit that was interrupted after its posterior was found."""
+    return (
+        _warning(
+            "W601",
+            "interrupted before the errors of the posterior were estimated",
+            "the posterior is that of the method, without corrections and with unknown errors",
+            help="run it to completion, or without these: "
+            + either("--option correction=off", 'options={"correction": "off"}'),
         ),
     )
 

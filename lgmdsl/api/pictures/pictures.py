@@ -14,7 +14,7 @@ import numpy as np
 from lgmdsl.api.pictures.compare_picture import check_matplotlib
 from lgmdsl.api.pictures.hyper_pictures import panels
 from lgmdsl.api.pictures.positions import LinePositions, MapPositions, line, places
-from lgmdsl.api.summary import learned_names
+from lgmdsl.api.summary.summary import learned_names
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.lowering.lower import distinct
 from lgmdsl.canonical.model import CanonicalModel

@@ -4,16 +4,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from lgmdsl.api.answering import answering
+from lgmdsl.api.columns import LEVELS, Columns, frame_library, frame_of, joined
 from lgmdsl.api.page import several
+from lgmdsl.api.predict.pieces import ROWS, pieces
 from lgmdsl.api.predict.requested import ambiguous, check_asked
+from lgmdsl.api.predict.response import (
+    TABLE,
+    has_quantiles,
+    response,
+    response_parts,
+    response_quantile,
+)
+from lgmdsl.api.predict.table import carried_columns, row_axes, table_columns
 from lgmdsl.api.predict.unchanged_priors import check_members, check_prior_data
 from lgmdsl.arrays import AnyArray, Array
 from lgmdsl.canonical.blocks.sites import SiteBlock
@@ -24,20 +35,14 @@ from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.compile import canonicalise
 from lgmdsl.dataset import Dataset, Keys, read
 from lgmdsl.errors import Diagnostic, ModelError, suggestion
-from lgmdsl.posterior.class_response import class_moments
 from lgmdsl.posterior.drawn import drawn_mixture
 from lgmdsl.posterior.drawn_members import MOST, with_members
-from lgmdsl.posterior.drawn_response import classes_of_draws, response_of_draws
-from lgmdsl.posterior.event_moments import moments
 from lgmdsl.posterior.frame import Frame, extended_frame, fitted_frame
 from lgmdsl.posterior.hyper_points import HyperPoint
 from lgmdsl.posterior.labelled import dataset, labelled
 from lgmdsl.posterior.marginals import Marginals, probability_levels
 from lgmdsl.posterior.mixture import Mixture, mixture
 from lgmdsl.posterior.new_axes import check_places
-from lgmdsl.posterior.normal_mixtures import mixed_moments
-from lgmdsl.posterior.response import probabilities, response_moments
-from lgmdsl.posterior.site_draws import parameter_rows
 from lgmdsl.sites import catalogue as sites
 
 if TYPE_CHECKING:
@@ -52,13 +57,19 @@ class Prediction:
 
     Results have the rows that were asked for, in their order, with the new data's labels.
     `warnings`: which reading of ambiguous data was chosen (W305 to W307), and the general warnings
-    about data (W302 to W304, W308).
+    about data (W302 to W304, W308). `names`: the lets, reports and latents that are predicted;
+    `responses`: the observed data. `carried`: the columns of the new data, which `frame` repeats;
+    `divided`: predictions at some of very many rows at a time, see `pieces`; `start`: the number of
+    the first row of one of these.
     """
 
     canonical: CanonicalModel
     marginals: Mixture
     warnings: tuple[Diagnostic, ...] = ()
     flops: float = field(default=0.0, repr=False)
+    carried: Columns = field(default_factory=dict, repr=False)
+    divided: Callable[[], Iterator[Prediction] | None] | None = field(default=None, repr=False)
+    start: int = 0
 
     def __repr__(self) -> str:
         return f"Prediction({several(self.names)})"
@@ -71,7 +82,7 @@ class Prediction:
     @property
     def names(self) -> tuple[str, ...]:
         """What is over new rows or members, or all there is: latents, lets, reports, responses."""
-        return (*self._latents, *self._names, *self._responses)
+        return (*self.unobserved, *self.responses)
 
     @answering("predicting")
     def mean(self, name: str) -> xr.DataArray:
@@ -96,7 +107,7 @@ class Prediction:
     def sample(self, size: int, seed: int = 0) -> xr.Dataset:
         """Joint draws of every let and report at the new data (leading axis `sample`)."""
         arrays = {}
-        names = self._names or tuple(self.canonical.named)
+        names = self._lets or tuple(self.canonical.named)
         for name, values in self.marginals.draws(names, size, seed).items():
             dims = self.marginals.quantity_dims(name)
             arrays[name] = self.labelled(dims, values, first="sample")
@@ -113,66 +124,20 @@ class Prediction:
         of those without.
         Raises ModelError E103 where the model observes no such datum.
         """
-        block = self.observed(name)
-        if self.marginals.of_draws:
-            return self._drawn(block)
-        predictors, weights = self._at(block)
-        if block.classes:
-            return self._classes(block, predictors, weights)
-        shape, dims = block.data_shape, block.data.dims
-        known = [response_moments(block.bind_family(t), m, v) for t, m, v in predictors]
-        means, sds = (np.array([m[i] for m in known]) for i in (0, 1))
-        first, spread = mixed_moments(weights, means, sds)
-        out = {
-            "mean": self.labelled(dims, first.reshape(shape), "mean"),
-            "sd": self.labelled(dims, spread.reshape(shape), "sd"),
-        }
-        tables = [probabilities(block, t, m, v, first, spread) for t, m, v in predictors]
-        finite_tables = [t for t in tables if t is not None]
-        if finite_tables:
-            table = np.tensordot(weights, np.array(finite_tables), axes=1)
-            out["probability"] = self.labelled(
-                dims, table.reshape(*shape, -1), last="value", labels=np.arange(table.shape[-1])
-            )
-        return dataset(out)
+        return response(self, self.observed(name))
 
-    def _classes(
-        self,
-        block: SiteBlock,
-        predictors: Sequence[tuple[Mapping[str, Array], Array, Array]],
-        weights: Array,
-    ) -> xr.Dataset:
-        """`response` of classes, or of counts over them."""
-        dims = (*block.data.dims, block.classes)
-        count = self.canonical.sizes[block.classes]
-        moments = [class_moments(block, t, m, v, count) for t, m, v in predictors]
-        probability = np.tensordot(weights, np.array([f.probability for f in moments]), axes=1)
-        parts = {"probability": probability}
-        if block.each:
-            means, sds = np.array([f.mean for f in moments]), np.array([f.sd for f in moments])
-            parts["mean"], parts["sd"] = mixed_moments(weights, means, sds)
-        shape = (*block.data_shape, count)
-        return dataset({k: self.labelled(dims, x.reshape(shape), k) for k, x in parts.items()})
+    @answering("predicting the response")
+    def response_quantile(self, name: str, probabilities: Sequence[float]) -> xr.DataArray:
+        """Quantiles of the predictive distribution of an observed datum, with a leading `quantile`
+        axis: 0.05 and 0.95 are the ends of a 90 % interval of y itself, noise included. Of counts
+        the smallest whole number whose P(y <= k) is no less than the probability.
 
-    def _drawn(self, block: SiteBlock) -> xr.Dataset:
-        """`response` by the draws that the posterior is made of."""
-        draws, dims, shape = self.marginals.all_draws, block.data.dims, block.data_shape
-        if block.classes:
-            dims, count = (*dims, block.classes), self.canonical.sizes[block.classes]
-            parts = classes_of_draws(self.canonical, block, draws, count)
-            names = ("probability", "mean", "sd") if block.each else ("probability",)
-            arrays = {n: x.reshape(*shape, count) for n, x in zip(names, parts, strict=False)}
-            return dataset({n: self.labelled(dims, x, n) for n, x in arrays.items()})
-        moments = response_of_draws(self.canonical, block, draws)
-        out = {
-            "mean": self.labelled(dims, moments.mean.reshape(shape), "mean"),
-            "sd": self.labelled(dims, moments.sd.reshape(shape), "sd"),
-        }
-        if moments.probability is not None:
-            table = moments.probability.reshape(*shape, -1)
-            values = np.arange(table.shape[-1])
-            out["probability"] = self.labelled(dims, table, last="value", labels=values)
-        return dataset(out)
+        Raises ModelError: E103 where the model observes no such datum, E108 for probabilities out
+        of range; MethodError E501 of classes, which have no order.
+        """
+        levels, block = probability_levels(probabilities), self.observed(name)
+        values = response_quantile(self, block, levels)
+        return self.labelled(block.data.dims, values, name, first="quantile", labels=levels)
 
     @answering("drawing responses")
     def sample_response(self, name: str, size: int, seed: int = 0) -> xr.DataArray:
@@ -187,25 +152,68 @@ class Prediction:
         return sample_response(self, name, size, seed)
 
     @answering("predicting")
-    def to_dataset(self) -> xr.Dataset:
-        """Everything: NAME_mean and NAME_sd of lets, reports and responses, y_probability; and of
-        the latents over an index set whose members were named."""
+    def frame(self, quantiles: Sequence[float] = LEVELS, backend: str = "pandas") -> Any:
+        """A pandas frame (polars: `backend="polars"`) with one row for each row of the new data:
+
+        - the labels of the row (`obs`), and the columns of the new data as they were read;
+        - MAP_status for maps into groups: `fitted`, or `new` where the fit does not know the label
+          and the prior of new members is used;
+        - NAME_mean, NAME_sd and NAME_q5, NAME_q50, NAME_q95 (other `quantiles`: NAME_q2.5) of every
+          let, report and latent of the row;
+        - y_mean, y_sd and y_q5, y_q50, y_q95 of the response: of y itself, so that 5 and 95 % are
+          the ends of a 90 % predictive interval. Of binary data y_mean is P(y = 1); of classes
+          y_probability_CLASS alone.
+
+        What runs over further axes has a column for each of up to 50 members, NAME_mean_MEMBER;
+        what does not run over the rows is left to `to_dataset`. Very many rows are computed in
+        pieces. Raises ModelError E108 for probabilities out of range, MethodError E501 where the
+        frame's library is not installed.
+        """
+        levels = probability_levels(quantiles)
+        frame_library(backend)
+        parts = [frame_of(table_columns(p, levels), backend) for p in self.pieces()]
+        return parts[0] if len(parts) == 1 else joined(parts, backend)
+
+    def pieces(self) -> Iterator[Prediction]:
+        """The prediction in pieces of consecutive rows, or itself where these are not many: every
+        row has the same marginals there."""
+        parts = None if self.divided is None else self.divided()
+        yield from (self,) if parts is None else parts
+
+    @answering("predicting")
+    def to_dataset(self, quantiles: Sequence[float] | None = None) -> xr.Dataset:
+        """Everything: NAME_mean and NAME_sd of lets, reports and responses, y_probability (of
+        counts for up to 1,000,000 values of all rows together); and of the latents over an index
+        set whose members were named. With `quantiles` also NAME_quantile, with a leading axis."""
+        levels = None if quantiles is None else probability_levels(quantiles)
         out: dict[str, xr.DataArray] = {}
         like: dict[tuple[str, ...], xr.DataArray] = {}  # the same axes need not be made again
-        for name in (*self._latents, *self._names):
+        for name in self.unobserved:
             quantity = self.marginals.quantity(name)
             dims = quantity.dims
             for kind, part in (("mean", quantity.mean), ("sd", quantity.sd)):
                 if dims not in like:
                     like[dims] = self.labelled(dims, part)
-                out[f"{name}_{kind}"] = like[dims].copy(data=np.array(self._members(dims, part)))
-        for name in self._responses:
-            for key, values in self.response(name).items():
+                out[f"{name}_{kind}"] = like[dims].copy(data=np.array(self.members(dims, part)))
+            if levels is not None:
+                out[f"{name}_quantile"] = self.quantile(name, levels.tolist())
+        for name in self.responses:
+            block = self.observed(name)
+            for key, values in response(self, block, TABLE).items():
                 out[f"{name}_{key}"] = values
+            if levels is not None and has_quantiles(block):
+                out[f"{name}_quantile"] = self.response_quantile(name, levels.tolist())
         return dataset(out)
 
-    def _dims(self, name: str) -> tuple[str, ...]:
-        return self.marginals.quantity_dims(name)
+    def parts(self, block: SiteBlock) -> dict[str, Array]:
+        """Mean and sd of a response, or the probabilities of its classes, over its axes."""
+        return response_parts(self, block)
+
+    def levels(self, block: SiteBlock, levels: Array) -> Array | None:
+        """(Q, ...) quantiles of a response; None of one without, and of 0 and 1."""
+        if not has_quantiles(block) or "binary" in block.family.spec.observed:
+            return None
+        return response_quantile(self, block, levels)
 
     @property
     def _changed(self) -> set[str]:
@@ -214,50 +222,30 @@ class Prediction:
         return {*grounded.replaced, *grounded.new_levels, *grounded.asked}
 
     @property
-    def _latents(self) -> tuple[str, ...]:
-        """Latents over members that were named, or over what is new where nothing else is."""
-        members = {*self.canonical.grounded.asked}
-        if not (self._names or self._responses):
+    def unobserved(self) -> tuple[str, ...]:
+        """Latents over members that were named, or over what is new where nothing else is; lets and
+        reports over what is new, or all of them where nothing is."""
+        members, lets = {*self.canonical.grounded.asked}, self._lets
+        if not (lets or self.responses):
             members = self._changed
         known = [n for n in self.canonical.latent_names if n not in self.canonical.named]
-        return tuple(n for n in known if members & {*self._dims(n)})
+        of = self.marginals.quantity_dims
+        return (*(n for n in known if members & {*of(n)}), *lets)
 
     @property
-    def _names(self) -> tuple[str, ...]:
-        """Lets and reports over what is new, or all of them where nothing is."""
+    def _lets(self) -> tuple[str, ...]:
         named = self.canonical.named
         return tuple(
             n for n, (dims, _) in named.items() if not self._changed or self._changed & {*dims}
         )
 
     @property
-    def _responses(self) -> tuple[str, ...]:
+    def responses(self) -> tuple[str, ...]:
         """Observed data over what is new, or all of them where nothing is."""
         observed = [b for b in self.canonical.blocks if not b.family.spec.potential]
         return tuple(
             b.name for b in observed if not self._changed or self._changed & {*b.data.dims, *b.each}
         )
-
-    def _at(self, block: SiteBlock) -> tuple[list[tuple[Mapping[str, Array], Array, Array]], Array]:
-        """Hyperparameters of the sites, means and variances of their predictors; the weights. The
-        sites' own parameters are averaged over the factors of a mean field, whose latents know
-        them by a mean only."""
-        hypers, predictors, weights = self.marginals.hypers, [], []
-        thetas, shares = (
-            hypers.nodes(lambda t: parameter_rows(block, t, all_rows=True))
-            if hypers is not None
-            else ((), np.zeros(0))
-        )
-        for k, weight in enumerate(self.marginals.weights):
-            part = self.marginals.part(k)
-            predictor = self._predictor(block, part)
-            predictors += [(theta, *predictor) for theta in thetas or (part.theta,)]
-            weights += list(weight * shares) if thetas else [weight]
-        return predictors, np.array(weights)
-
-    def _predictor(self, block: SiteBlock, part: Marginals) -> tuple[Array, Array]:
-        predictor = self.canonical.as_written(block, part.theta)
-        return moments(part.frame.conditioned, part.frame.embed(predictor))
 
     def observed(self, name: str) -> SiteBlock:
         """The block of an observed datum; raises ModelError E103 where there is none."""
@@ -285,10 +273,10 @@ class Prediction:
         """Values over `dims` and one more axis, `first` or `last`: the members asked for."""
         layout, asked = self.canonical.layout, self.canonical.grounded.asked
         layout = replace(layout, labels={**layout.labels, **asked})
-        values = self._members(dims, values, bool(first))
+        values = self.members(dims, values, bool(first))
         return labelled(layout, dims, values, name, first, last, labels)
 
-    def _members(self, dims: tuple[str, ...], values: AnyArray, before: bool = False) -> AnyArray:
+    def members(self, dims: tuple[str, ...], values: AnyArray, before: bool = False) -> AnyArray:
         """Values at the members asked for; `before`: whether one more axis is before `dims`."""
         grounded = self.canonical.grounded
         for axis, dim in enumerate(dims):
@@ -308,7 +296,16 @@ def predict(fit: Fit, data: object, mapping: Keys | None = None) -> Prediction:
     dataset = as_read_before(fit, data if isinstance(data, Dataset) else read(data, mapping))
     model = fit.canonical.grounded.model
     check_asked(model, usage_of(fit.canonical.grounded.graph), dataset)
-    return predicted(fit, dataset)
+    prediction = predicted(fit, dataset)
+    rows, grounded = row_axes(prediction), prediction.canonical.grounded
+    if len(rows) != 1:
+        return prediction
+    size = len(grounded.asked.get(rows[0], grounded.indices[rows[0]].labels))
+    free = rows[0] in grounded.replaced and rows[0] not in grounded.steps
+    divided = (
+        partial(pieces, predicted, fit, dataset, rows[0], size) if free and size > ROWS else None
+    )
+    return replace(prediction, divided=divided)
 
 
 def predicted(
@@ -335,18 +332,34 @@ def predicted(
 
     latents = _Latents(fit.canonical, new, extended, fit.seed, fit.memory_budget)
     warnings = (*grounded.warnings, *ambiguous(fit.canonical, grounded, dataset))
+    made = partial(_prediction, new, dataset, fit.flops)
     if fit.drawn is not None:
         if not extended:
             known = drawn_mixture(
                 new, fit.points, partial(fit.named_at, new), fit.hypers, fit.seed, fit.drawn
             )
-            return Prediction(new, known, warnings, fit.flops)
+            return made(known, warnings)
         whole = with_members(new, fit.points, latents.frame, fit.hypers, fit.seed, fit.drawn)
         if whole is not None:
-            return Prediction(new, whole, warnings, fit.flops)
+            return made(whole, warnings)
         warnings = (*warnings, _gaussian_members())
     whole_mixture = mixture(new, fit.points, latents.at, fit.hypers, fit.seed)
-    return Prediction(new, whole_mixture, warnings, fit.flops)
+    return made(whole_mixture, warnings)
+
+
+def _prediction(
+    canonical: CanonicalModel,
+    dataset: Dataset,
+    flops: float,
+    marginals: Mixture,
+    warnings: tuple[Diagnostic, ...],
+) -> Prediction:
+    """With the columns of the data."""
+    prediction = Prediction(canonical, marginals, warnings, flops)
+    rows, grounded = row_axes(prediction), canonical.grounded
+    sizes = [len(grounded.asked.get(d, grounded.indices[d].labels)) for d in rows]
+    carried = carried_columns(grounded, dataset, rows, math.prod(sizes))
+    return replace(prediction, carried=carried)
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,6 +25,7 @@ from lgmdsl.cli.options import (
     tol_option,
 )
 from lgmdsl.cli.output import diagnose, note
+from lgmdsl.errors import Diagnostic, NumericalError
 
 if TYPE_CHECKING:
     from lgmdsl.api.fit.fit import Fit
@@ -43,6 +44,12 @@ if TYPE_CHECKING:
 @tol_option
 @max_steps_option
 @click.option("--start-from", metavar="OUT.nc", help="Start from an earlier result.")
+@click.option(
+    "--time-limit",
+    type=click.FloatRange(0.0, min_open=True),
+    metavar="S",
+    help="Stop after S seconds with what there is.",
+)
 @map_option
 @audit_options
 @seed_option
@@ -61,6 +68,7 @@ def command(
     tol: float | None,
     max_steps: int | None,
     start_from: str | None,
+    time_limit: float | None,
     mapping: dict[str, str],
     audit: bool,
     audit_sampler: bool,
@@ -78,9 +86,13 @@ def command(
 
     Exit status 0 if it converged, 1 for an error in the model, the data or the method, 3 if it
     did not converge (the result so far is written, with its status), 130 if it was interrupted.
+
+    Ctrl-C and --time-limit stop a fit, with the result so far as `interrupted`; with -o it is
+    written, and --start-from goes on from it.
     """
     from lgmdsl.cli.files import deliver, report, writable
     from lgmdsl.cli.progress import Progress
+    from lgmdsl.cli.time_limit import TimeLimit
 
     if audit:
         from lgmdsl.assess.importance.pareto import check_arviz
@@ -92,25 +104,34 @@ def command(
     read = read_model(model)
     from lgmdsl.api.fit.fitting import fit
 
-    with Progress() as progress:
-        result = fit(
-            read,
-            data,
-            method,
-            hyper,
-            fixed,
-            bound,
-            options,
-            start_from,
-            seed,
-            tol,
-            max_steps,
-            mapping=mapping,
-            start=start,
-            on_step=progress.on_step,
-        )
+    limit = TimeLimit(time_limit)
+    try:
+        with Progress() as progress, limit:
+            result = fit(
+                read,
+                data,
+                method,
+                hyper,
+                fixed,
+                bound,
+                options,
+                start_from,
+                seed,
+                tol,
+                max_steps,
+                mapping=mapping,
+                start=start,
+                on_step=progress.on_step,
+            )
+    except KeyboardInterrupt:
+        if limit.passed:
+            raise _too_early(time_limit) from None
+        raise
     status, failure = _status(result), None
-    if audit and status != INTERRUPTED:
+    if limit.passed and status == INTERRUPTED:
+        status = UNFINISHED
+        note(f"stopped by the time limit of {time_limit:g} s: {result.status.value}")
+    if audit and status != INTERRUPTED and not limit.passed:
         from lgmdsl.cli.audited import audited
 
         result, failure = audited(result, draws, seed, audit_sampler)
@@ -135,6 +156,16 @@ def command(
     if failure is not None:
         diagnose(failure.diagnostics, failure.left_out)
     return status if failure is None and lost is None else REFUSED
+
+
+def _too_early(seconds: float | None) -> NumericalError:
+    return NumericalError(
+        Diagnostic(
+            "E601",
+            f"there is no result within the time limit of {seconds:g} s",
+            help="raise --time-limit, or take a faster way: --method laplace --hyper map",
+        )
+    )
 
 
 def _status(result: Fit) -> int:

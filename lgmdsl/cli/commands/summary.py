@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from lgmdsl.cli.data_options import earlier_data_option
 from lgmdsl.cli.options import (
     audit_options,
     json_option,
     map_option,
+    quantiles_option,
     seed_option,
 )
 from lgmdsl.cli.output import note, show, show_json
@@ -25,6 +27,8 @@ from lgmdsl.cli.output import note, show, show_json
 @seed_option
 @json_option
 @click.option("--full", is_flag=True, help="Print every entry of every latent.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print a csv with a row for each number.")
+@quantiles_option
 def command(
     fit: str,
     audit: bool,
@@ -36,6 +40,8 @@ def command(
     seed: int,
     as_json: bool,
     full: bool,
+    as_csv: bool,
+    quantiles: tuple[float, ...],
 ) -> None:
     """Print the result in FIT.nc: status, log evidence, hyperparameters, latents, reports, and the
     audit where one was made with the fit.
@@ -44,7 +50,9 @@ def command(
     lgm summary model.fit.nc
     lgm summary model.fit.nc --audit --data data.npz
     lgm summary model.fit.nc --criteria --data data.npz
+    lgm summary model.fit.nc --csv --quantiles 0.025,0.975
     """
+    _check(as_csv, as_json or audit or criteria)
     if data is not None and not (audit or criteria):
         raise click.UsageError("--data is for --audit and --criteria", click.get_current_context())
     from dataclasses import replace
@@ -52,6 +60,14 @@ def command(
     from lgmdsl.api.fit.restore import load_fit
 
     result = load_fit(fit)
+    if as_csv:
+        import numpy as np
+
+        from lgmdsl.api.frames.tidy import tidy_columns
+        from lgmdsl.cli.tables import csv_of
+
+        show(csv_of(tidy_columns(result, None, np.array(quantiles))), end="")
+        return
     if audit:
         result = replace(result, audited=result.audit(draws, seed, data, mapping, audit_sampler))
     if criteria:
@@ -71,3 +87,14 @@ def command(
         show(result.summary(full))
         if criteria:
             show(f"\n{text}")
+
+
+def _check(as_csv: bool, other: bool) -> None:
+    """Usage of --csv and --quantiles."""
+    context = click.get_current_context()
+    if as_csv and other:
+        message = "--csv has the rows of the fit alone: leave --json, --audit and --criteria out"
+        raise click.UsageError(message, context)
+    asked = context.get_parameter_source("quantiles") is ParameterSource.COMMANDLINE
+    if asked and not as_csv:
+        raise click.UsageError("--quantiles is for --csv", context)

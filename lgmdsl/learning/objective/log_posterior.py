@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from threading import Lock
@@ -81,7 +81,8 @@ class Objective:
     """Fits a plan's model at hyperparameters. `begin`: where a search starts, by name, of the
     hypers that do not start in the middle of their priors. `workers`: threads of `many` (None: one
     a core, or one in all where fits are so short that threads would wait for the interpreter's
-    lock). `scales`: (d,) the units of reals. `calls` counts the fits, `steps` their iterations;
+    lock). `on_point`: how many of the points that are fitted together are done, and of how many.
+    `scales`: (d,) the units of reals. `calls` counts the fits, `steps` their iterations;
     `seconds` is the time of all."""
 
     planned: Plan
@@ -92,6 +93,7 @@ class Objective:
     seed: int = 0
     workers: int | None = None
     begin: Theta = field(default_factory=dict)
+    on_point: Callable[[int, int], None] | None = None
     origin: Array = field(init=False)
     spanned: tuple[Array, Array] = field(init=False)
     calls: int = field(default=0, init=False)
@@ -192,9 +194,21 @@ class Objective:
             long = self.seconds >= WORTH_A_THREAD * self.calls
             workers = (os.cpu_count() or 1) if long else 1
         if workers == 1 or len(places) < 2:
-            return [one(x) for x in places]
-        with ThreadPoolExecutor(min(workers, len(places))) as pool:
-            return list(pool.map(one, places))
+            return self._counted(len(places), (one(x) for x in places))
+        pool = ThreadPoolExecutor(min(workers, len(places)))
+        try:
+            futures = [pool.submit(one, x) for x in places]
+            return self._counted(len(places), (f.result() for f in futures))
+        finally:  # an interrupt does not wait for what has not begun
+            pool.shutdown(cancel_futures=True)
+
+    def _counted(self, size: int, results: Iterable[T]) -> list[T]:
+        out = []
+        for result in results:
+            out.append(result)
+            if self.on_point is not None:
+                self.on_point(len(out), size)
+        return out
 
     def _at(
         self, x: Array, warm: GaussianPosterior | None, rough: float, most: int

@@ -124,8 +124,12 @@ class Maximiser:
         while True:
             gain = _gain(search, now)
             steps.append(LearningStep(k, -now.at.value, gain, self.objective.calls))
-            if on_step is not None:
-                on_step(steps[-1])
+            try:
+                if on_step is not None:
+                    on_step(steps[-1])
+            except KeyboardInterrupt:
+                status, reason = Status.interrupted, "interrupted"
+                break
             if gain <= self._little(now.at.kept, len(now.pairs)):
                 status = Status.converged
                 break

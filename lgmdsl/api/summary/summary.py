@@ -1,17 +1,18 @@
-"""A fit on a page of 80 columns."""
+"""A fit on a page."""
 
-# Long because every line of the page is made here.
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Protocol
 
 import numpy as np
 
 from lgmdsl.accuracy.accuracy import EXACT, Accuracy
-from lgmdsl.api.page import WIDTH, columns, counted, wrapped
+from lgmdsl.api.page import columns, counted, wrapped
+from lgmdsl.api.summary.labels import entry_labels, labels_of, natural_order
+from lgmdsl.api.summary.table import LEVELS, Row, entry_rows, joined
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.status import Guarantee, Status
@@ -21,8 +22,6 @@ from lgmdsl.learning.search.learning_record import Learning
 from lgmdsl.posterior.marginals import Quantity
 from lgmdsl.posterior.mixture import Mixture
 
-LEVELS = (0.05, 0.5, 0.95)
-HEADER = ("mean", "sd", "5%", "50%", "95%")
 # Rows of a block that are shown at its beginning and its end, unless all are wanted.
 KEPT = 4
 # A report over more entries than this is left to `fit.mean` and the result file.
@@ -70,16 +69,16 @@ def summary(fit: Fitted, full: bool = False) -> str:
     """Method, status, evidence, hypers, latents and small reports; `full` shows every row."""
     parts = [*_head(fit), *_hypers(fit, full)]
     learned = [_table(fit, name, full) for name in learned_names(fit)]
-    parts += _joined("hyperparameters", learned)
+    parts += joined("hyperparameters", learned)
     tables = [_table(fit, name, full) for name in fit.canonical.latent_names]
-    parts += _joined("latents", tables)
+    parts += joined("latents", tables)
     reports = [s.name for s in fit.canonical.grounded.model.of_kind("report")]
     small = [
         n
         for n in reports
         if full or math.prod(fit.canonical.layout.shape(fit.canonical.named[n][0])) <= REPORTED
     ]
-    parts += _joined("reports", [_table(fit, name, full) for name in small])
+    parts += joined("reports", [_table(fit, name, full) for name in small])
     if len(small) < len(reports):
         parts += ["", f"left out: {', '.join(n for n in reports if n not in small)} (--full)"]
     for warning in fit.warnings:
@@ -95,7 +94,7 @@ def _head(fit: Fitted) -> list[str]:
     name = os.path.basename(fit.model.checked.source.name)
     rows = [] if name.startswith("<") else [("model", name)]
     rows += [
-        ("method", f"{fit.method}, {counted(fit.steps, 'step')}, {_seconds(fit.seconds)}"),
+        ("method", fit.method if _spent_on_hypers(fit) else f"{fit.method}, {_spent(fit)}"),
         ("status", fit.status.value if fit.status is not Status.converged else "converged"),
         ("log evidence", _evidence(fit)),
         ("accuracy", _accuracy(fit)),
@@ -134,8 +133,17 @@ def _rounded(size: float) -> str:
     return f"{max(size, 0.01):.2g}"
 
 
+def _spent_on_hypers(fit: Fitted) -> bool:
+    """Whether the line about hyperparameters says what was spent."""
+    return fit.learning is not None and fit.hyper != "vb"
+
+
+def _spent(fit: Fitted) -> str:
+    return f"{counted(fit.steps, 'step')}, {_seconds(fit.seconds)}"
+
+
 def _learned(fit: Fitted, how: Learning) -> str:
-    fits = f"{counted(how.fits, 'fit')}"
+    fits = f"{counted(how.fits, 'fit')}, {_seconds(fit.seconds)}"
     if fit.hyper == "integrate" and how.design:
         around = f" around {how.modes} modes" if how.modes > 1 else ""
         return f"integrated over {counted(how.points, 'point')}{around} ({how.design}), {fits}"
@@ -183,18 +191,15 @@ def _hypers(fit: Fitted, full: bool) -> list[str]:
         if value.ndim == 0:
             rows.append((block.name, f"{float(value):.6g}"))
             continue
-        labels = _labels(fit, block.dims)
+        labels = entry_labels(labels_of(fit.canonical, block.name, block.dims))
+        order = natural_order(fit.canonical, block.dims)
         rows += [
-            (f"{block.name}[{label}]", f"{v:.6g}") if label else ("...", text)
-            for label, v, text in _cut(labels, value.reshape(-1), full)
+            (f"{block.name}[{labels[order[k]]}]", f"{value.reshape(-1)[order[k]]:.6g}")
+            if k >= 0
+            else ("...", _left_out(value.size))
+            for k in _shown(value.size, full)
         ]
     return ["", "hyperparameters (fixed)", *columns(rows, 2)] if rows else []
-
-
-def _cut(labels: Sequence[str], values: Array, full: bool) -> list[tuple[str, float, str]]:
-    shown = _shown(len(values), full)
-    rows = [(labels[k], float(values[k]), "") if k >= 0 else ("", 0.0, "") for k in shown]
-    return [(a, b, _left_out(len(values)) if not a else c) for a, b, c in rows]
 
 
 def _shown(size: int, full: bool) -> list[int]:
@@ -208,102 +213,20 @@ def _left_out(size: int) -> str:
     return f"{size - 2 * KEPT:,} more (--full)"
 
 
-def _labels(fit: Fitted, dims: tuple[str, ...]) -> list[str]:
-    """The label of every entry, row by row: `1, walk`."""
-    labels = [""]
-    for dim in dims:
-        members = [str(v) for v in fit.canonical.layout.labels[dim].tolist()]
-        labels = [f"{a}, {b}" if a else b for a in labels for b in members]
-    return labels
-
-
-Row = tuple[str, ...]
-
-
 def _table(fit: Fitted, name: str, full: bool) -> list[Row]:
     """The rows of one latent or report: its name, then a row for each entry."""
     quantity = fit.quantity(name)
-    size = int(quantity.mean.size)
-    shown = _shown(size, full)
-    entries = [k for k in shown if k >= 0]
     dims, quantiles = fit.marginals.quantile(name, np.array(LEVELS))
-    columns_ = np.stack(
-        [
-            quantity.mean.reshape(-1)[entries],
-            quantity.sd.reshape(-1)[entries],
-            *(q.reshape(-1)[entries] for q in quantiles),
-        ]
-    )
-    shape = _format(columns_[0], columns_[1])
-    texts = [tuple(shape(v) for v in entry) for entry in columns_.T]
+    size = int(quantity.mean.size)
+    values = (quantity.mean.reshape(-1), quantity.sd.reshape(-1), quantiles.reshape(-1, size))
     if not dims:
-        return [(name, *texts[0])]
-    labels = _labels(fit, dims)
-    rows: list[Row] = [(f"{name}[{', '.join(dims)}]",)]
-    following = iter(texts)
-    for k in shown:
-        if k < 0:
-            rows.append((f"  ... {_left_out(size)}",))
-        else:
-            rows.append((f"  {_short(labels[k])}", *next(following)))
-    return rows
-
-
-def _short(label: str) -> str:
-    return label if len(label) <= 24 else label[:23] + "…"
-
-
-def _format(mean: Array, sd: Array) -> _Digits:
-    """As many decimals as the smallest sd supports; powers of ten for a wide range of numbers."""
-    spread = sd[np.isfinite(sd) & (sd > 0)]
-    finite = np.abs(np.concatenate([mean[np.isfinite(mean)], spread]))
-    largest = float(finite.max(initial=0.0))
-    smallest = float(np.median(spread)) if spread.size else largest or 1.0
-    decimals = 2 - math.floor(math.log10(smallest)) if smallest > 0 else 3
-    if decimals > 9 or largest >= 1e7 or largest < 1e-3:
-        return _Digits(None)
-    return _Digits(max(decimals, 0))
-
-
-class _Digits:
-    """Writes a number with fixed decimals, or with a power of ten."""
-
-    def __init__(self, decimals: int | None) -> None:
-        self.decimals = decimals
-
-    def __call__(self, value: float) -> str:
-        if not math.isfinite(value):
-            return str(float(value))
-        if self.decimals is None:
-            return f"{value:.3e}"
-        text = f"{value:.{self.decimals}f}"
-        return text.removeprefix("-") if float(text) == 0.0 else text
-
-
-def _joined(title: str, tables: list[list[Row]]) -> list[str]:
-    """The tables under one header, their numbers in common columns to the right."""
-    rows = [row for table in tables for row in table]
-    if not rows:
-        return []
-    widths = [
-        max([len(h), *(len(r[k + 1]) for r in rows if len(r) > 1)]) for k, h in enumerate(HEADER)
-    ]
-    width = max([len(title), *(len(r[0]) + (2 if len(r) > 1 else 0) for r in rows)])
-    room = WIDTH - sum(widths) - 2 * len(widths)
-    width = min(max(width, 14), max(room, 8))
-    lines = ["", _line(title, HEADER, width, widths)]
-    for row in rows:
-        lines.append(
-            _line(f"  {row[0]}", row[1:], width, widths) if len(row) > 1 else f"  {row[0]}"
-        )
-    return lines
-
-
-def _line(label: str, cells: Sequence[str], width: int, widths: Sequence[int]) -> str:
-    if len(label) > width:
-        label = label[: width - 1] + "…"
-    numbers = "  ".join(c.rjust(w) for c, w in zip(cells, widths, strict=True))
-    return f"{label:<{width}}  {numbers}"
+        entry = entry_rows([name], values, [0], "")[0]
+        return [(name, *entry[1:])]
+    labels = entry_labels(labels_of(fit.canonical, name, dims))
+    order = natural_order(fit.canonical, dims)
+    shown = [int(order[k]) if k >= 0 else -1 for k in _shown(size, full)]
+    heading: Row = (f"{name}[{', '.join(dims)}]",)
+    return [heading, *entry_rows(labels, values, shown, _left_out(size))]
 
 
 def _seconds(seconds: float) -> str:

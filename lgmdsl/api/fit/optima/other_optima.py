@@ -14,7 +14,7 @@ from itertools import chain, islice
 import numpy as np
 
 from lgmdsl.accuracy.limits import MEAN, SD
-from lgmdsl.api.fit.other_runs import (
+from lgmdsl.api.fit.optima.other_runs import (
     AWAY,
     EXPECTED,
     FEWEST_STEPS,

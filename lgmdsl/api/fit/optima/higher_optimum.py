@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lgmdsl.api.fit.other_optima import other_optima, value
-from lgmdsl.api.fit.other_runs import GAIN, Other, OtherOptima, changed, share_of
+from lgmdsl.api.fit.optima.other_optima import other_optima, value
+from lgmdsl.api.fit.optima.other_runs import GAIN, Other, OtherOptima, changed, share_of
 from lgmdsl.api.fit.solved import Solved, solve
 from lgmdsl.assess.modes.search import Modes
 from lgmdsl.canonical.expressions.coefficient import Theta

@@ -1,0 +1,71 @@
+"""Columns by name as a frame: of pandas, or of polars where it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from lgmdsl.arrays import AnyArray
+from lgmdsl.errors import Diagnostic, MethodError, suggestion
+
+BACKENDS = ("pandas", "polars")
+LEVELS = (0.05, 0.5, 0.95)
+
+Columns = dict[str, Any]
+
+
+def frame_of(columns: Mapping[str, Any], backend: str = "pandas") -> Any:
+    """A frame with these columns (arrays, or lists where entries are missing), in their order.
+
+    Raises MethodError: E104 for another `backend`, E501 where its library is not installed.
+    """
+    library = frame_library(backend)
+    if backend == "polars":
+        return library.DataFrame({k: _listed(v) for k, v in columns.items()}, strict=False)
+    return library.DataFrame(dict(columns))
+
+
+def frame_library(backend: str) -> Any:
+    """The module of a backend, so that an absent one is reported before the work."""
+    if backend not in BACKENDS:
+        help = suggestion(str(backend), BACKENDS, f"there are: {', '.join(BACKENDS)}")
+        raise MethodError(Diagnostic("E104", f"frames are not made by `{backend}`", help=help))
+    try:
+        return import_module(backend)
+    except ImportError:
+        message = f"frames of {backend} need {backend}, which is not installed"
+        help = "pip install 'lgmdsl[frames]'"
+        raise MethodError(Diagnostic("E501", message, help=help)) from None
+
+
+def joined(frames: Sequence[Any], backend: str = "pandas") -> Any:
+    """Frames with the same columns, one below the other."""
+    library = frame_library(backend)
+    if backend == "polars":
+        return library.concat(frames, how="vertical_relaxed")
+    return library.concat(frames, ignore_index=True)
+
+
+def quantile_columns(levels: AnyArray) -> Iterator[str]:
+    """What columns of quantiles are called: `q5`, `q50`, `q97.5`."""
+    return (f"q{100.0 * level:.10g}" for level in levels.tolist())
+
+
+def index_columns(names: Sequence[str], labels: Sequence[AnyArray]) -> Columns:
+    """One column for each axis: the labels of all entries of their product, the last axis
+    fastest."""
+    sizes = tuple(len(x) for x in labels)
+    out: Columns = {}
+    for k, (name, label) in enumerate(zip(names, labels, strict=True)):
+        shape = tuple(-1 if j == k else 1 for j in range(len(sizes)))
+        out[name] = np.broadcast_to(label.reshape(shape), sizes).reshape(-1)
+    return out
+
+
+def _listed(values: Any) -> Any:
+    """polars takes no numpy text or objects."""
+    listed = isinstance(values, np.ndarray) and values.dtype.kind in "UO"
+    return values.tolist() if listed else values

@@ -1,0 +1,128 @@
+"""Average expected responses at draws of latents and hyperparameters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from lgmdsl.api.effects.rows import Rows
+from lgmdsl.arrays import Array, IntArray
+from lgmdsl.canonical.blocks.sites import SiteBlock
+from lgmdsl.canonical.expressions.coefficient import Theta
+from lgmdsl.canonical.lowering.derived import Leaf
+from lgmdsl.canonical.model import CanonicalModel
+from lgmdsl.contract.linear import Predictor
+from lgmdsl.errors import Diagnostic, ModelError
+from lgmdsl.posterior.class_response import class_moments
+from lgmdsl.posterior.marginals import Marginals
+from lgmdsl.posterior.shifted_draws import by_theta, hypers_of
+from lgmdsl.posterior.site_draws import drawn_sites
+
+CHUNK = 1 << 19  # predictor entries of draws that are held at once
+# Expectations of rows at draws and levels, together: many rows are averaged over fewer draws.
+WORK, FEWEST = 4e8, 400
+
+
+def predictor_at(model: CanonicalModel, rows: Rows, theta: Theta) -> Predictor:
+    """The predictor of the rows, without the latents that are left out."""
+    predictor = model.as_written(block_of(model, rows.block), theta)
+    kept = {n: op for n, op in predictor.columns.items() if n not in rows.without}
+    return replace(predictor, columns=kept)
+
+
+def drawn_averages(
+    rows: Rows, models: Sequence[CanonicalModel], n: int, seed: int, link: bool
+) -> Array:
+    """(levels, draws, G, C) the average expected response at draws of latents and
+    hyperparameters."""
+    block, mixed = rows.block, rows.prediction.marginals
+    size = int(np.clip(WORK / (rows.weights.shape[1] * len(models)), min(FEWEST, n), n))
+    blocks = [block_of(m, block) for m in models]
+    hypers = mixed.drawn(seed, bool(hypers_of(Leaf(block.written))))
+    out: Array | None = None
+    for chosen, part, places, z in mixed.joint(size, np.random.default_rng(seed)):
+        step = max(1, CHUNK // rows.weights.shape[1])
+        for start in range(0, len(places), step):
+            some = places[start : start + step]
+            thetas = hypers.at(chosen, some)
+            shifted = hypers.carry(chosen, some, z[start : start + step])
+            for k, (model, own) in enumerate(zip(models, blocks, strict=True)):
+                s = _predictors(model, rows, part, shifted, thetas if hypers.mixing else ())
+                if link:
+                    if s.ndim > 2:
+                        raise no_link(block)
+                    expected = s[..., None]
+                else:
+                    expected = _expected(own, part.theta, thetas, s)
+                average = np.einsum("gn,snc->sgc", rows.weights, expected)
+                if out is None:
+                    out = np.empty((len(models), size, *average.shape[1:]))
+                out[k, some] = average
+    assert out is not None, "there are draws"
+    return out
+
+
+def _predictors(
+    model: CanonicalModel, rows: Rows, part: Marginals, z: Array, thetas: Sequence[Theta]
+) -> Array:
+    """(k, N), or (k, N, K) of vector sites, at draws z."""
+    turns = by_theta(thetas) if thetas else iter([(part.theta, np.arange(len(z)))])
+    out: Array | None = None
+    event = 0
+    for theta, draws in turns:
+        predictor = part.frame.embed(predictor_at(model, rows, theta))
+        event = predictor.event
+        values = predictor.values(z[draws].T, part.frame.slices).T
+        out = np.empty((len(z), values.shape[1])) if out is None else out
+        out[draws] = values
+    assert out is not None, "there are draws"
+    shaped: Array = out.reshape(len(z), -1, event) if event else out
+    return shaped
+
+
+def _expected(block: SiteBlock, theta: Theta, thetas: Sequence[Theta], s: Array) -> Array:
+    """(k, N, C): E[y | s], or the probability of each class."""
+    with np.errstate(all="ignore"):
+        if not block.classes:
+            out = np.empty(s.shape)
+            for turn, site in drawn_sites(block, theta, thetas, len(s), block.blank(), True):
+                out[turn] = site.conditional_mean(s[turn].reshape(-1)).reshape(s[turn].shape)
+            return out[..., None]
+        count = block.sizes[block.classes]
+        shares = np.empty((*s.shape[:2], count))
+        if not block.each:
+            for k in range(count):
+                y = np.full(s.shape[1], float(k))
+                for turn, site in drawn_sites(block, theta, thetas, len(s), y, True):
+                    some = s[turn].reshape(-1, *s.shape[2:])
+                    shares[turn, :, k] = np.exp(site.log_density(some)).reshape(-1, s.shape[1])
+            return shares
+        for own, rows in _thetas(block, theta, thetas, len(s)):
+            flat = s[rows].reshape(-1, *s.shape[2:])
+            none = np.zeros((*flat.shape, *flat.shape[1:]))
+            known = class_moments(block, own, flat, none, count, len(rows))
+            shares[rows] = known.mean.reshape(len(rows), -1, count)
+        return shares
+
+
+def _thetas(
+    block: SiteBlock, theta: Theta, thetas: Sequence[Theta], size: int
+) -> Iterator[tuple[Theta, IntArray]]:
+    """The hyperparameters of the sites with the draws that have them."""
+    if thetas and any(p.depends for p in block.parameters.values()):
+        yield from by_theta(thetas)
+    else:
+        yield theta, np.arange(size)
+
+
+def block_of(model: CanonicalModel, like: SiteBlock) -> SiteBlock:
+    """The same block of another model."""
+    return next(b for b in model.blocks if b.name == like.name)
+
+
+def no_link(block: SiteBlock) -> ModelError:
+    """E108 for a link scale that has several axes."""
+    message = f"`{block.name}` has several predictors, so its link scale has no one effect"
+    return ModelError(Diagnostic("E108", message, help='scale="response" has one for each class'))

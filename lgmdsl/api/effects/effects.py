@@ -1,0 +1,230 @@
+"""fit.effects(): what a covariate does to the response."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lgmdsl.api.columns import Columns, frame_library, frame_of, quantile_columns
+from lgmdsl.api.effects.drawn import drawn_averages, no_link, predictor_at
+from lgmdsl.api.effects.requested import Comparison, Requested
+from lgmdsl.api.effects.rows import Rows, rows_of
+from lgmdsl.arrays import Array
+from lgmdsl.canonical.lowering.bym2 import owner
+from lgmdsl.canonical.model import CanonicalModel
+from lgmdsl.compile import canonicalise
+from lgmdsl.contract.linear import Predictor
+from lgmdsl.errors import Diagnostic, ModelError, suggestion
+from lgmdsl.operators.explicit import Dense
+from lgmdsl.posterior.marginals import Marginals, check_draws, probability_levels
+from lgmdsl.posterior.normal_mixtures import mixed_moments, mixed_quantile
+from lgmdsl.sites import catalogue as sites
+
+if TYPE_CHECKING:
+    from lgmdsl.api.fit.fit import Fit
+
+KINDS = ("average", "conditional", "balanced")
+SCALES = ("response", "link")
+COMPARED = ("difference", "ratio")
+
+
+def effects(
+    fit: Fit,
+    name: str,
+    by: str | None,
+    kind: str,
+    contrast: object,
+    compare: str,
+    scale: str,
+    response: str | None,
+    data: object,
+    mapping: Mapping[str, str] | None,
+    without: Sequence[str],
+    quantiles: Sequence[float],
+    n: int,
+    seed: int,
+    backend: str,
+) -> Any:
+    """See `Fit.effects`."""
+    frame_library(backend)
+    columns = checked_columns(
+        fit,
+        name,
+        by,
+        kind,
+        contrast,
+        compare,
+        scale,
+        response,
+        data,
+        mapping,
+        without,
+        quantiles,
+        n,
+        seed,
+    )
+    return frame_of(columns, backend)
+
+
+def checked_columns(
+    fit: Fit,
+    name: str,
+    by: str | None,
+    kind: str,
+    contrast: object,
+    compare: str,
+    scale: str,
+    response: str | None,
+    data: object,
+    mapping: Mapping[str, str] | None,
+    without: Sequence[str],
+    quantiles: Sequence[float],
+    n: int,
+    seed: int,
+) -> Columns:
+    """The columns of `Fit.effects`. Raises ModelError E103 and E108 for wrong settings."""
+    levels = probability_levels(quantiles)
+    check_draws(n, seed)
+    for setting, value, known in (
+        ("kind", kind, KINDS),
+        ("scale", scale, SCALES),
+        ("compare", compare, COMPARED),
+    ):
+        if value not in known:
+            help = suggestion(str(value), known, f"there are: {', '.join(known)}")
+            raise ModelError(Diagnostic("E108", f"`{setting}` cannot be `{value}`", help=help))
+    requested = Requested(fit.canonical.grounded, name, contrast)
+    rows = rows_of(fit, requested.symbol.name, kind, by, response, data, mapping)
+    rows = replace(rows, without=_left_out(fit, without))
+    ratio = compare == "ratio"
+    affine = scale == "link" or (
+        rows.block.family.spec.link == "identity" and not rows.block.classes
+    )
+    models = _models(rows, requested)
+    if affine and not ratio and not rows.prediction.marginals.of_draws:
+        found = [_exactly(rows, models, c, levels) for c in requested.comparisons]
+        classes: list[Any] = [None]
+        estimates = [whole[..., None] for whole in found]
+    else:
+        drawn = drawn_averages(rows, models, n, seed, scale == "link")
+        found_draws = [_compared(drawn, c, ratio) for c in requested.comparisons]
+        count = drawn.shape[-1]
+        classes = [None]
+        if count > 1:
+            classes = rows.prediction.canonical.layout.labels[rows.block.classes].tolist()
+        estimates = [_summary(d, levels) for d in found_draws]
+    return _table(rows, requested, estimates, classes, levels, ratio)
+
+
+def _left_out(fit: Fit, without: Sequence[str]) -> frozenset[str]:
+    """The blocks of the latents that are left out. Raises ModelError E103 for an unknown one."""
+    names = (without,) if isinstance(without, str) else tuple(without)
+    known = fit.canonical.latent_names
+    for name in names:
+        if name not in known:
+            help = suggestion(name, known, f"it has: {', '.join(known)}")
+            raise ModelError(Diagnostic("E103", f"the model has no latent `{name}`", help=help))
+    return frozenset(b.name for b in fit.canonical.latents if owner(b.name) in names)
+
+
+def _models(rows: Rows, requested: Requested) -> list[CanonicalModel]:
+    """The model with the covariate at each level: the same latents, other predictors."""
+    grounded = rows.prediction.canonical.grounded
+    name = requested.symbol.name
+    whole = grounded.values[name]
+    out = []
+    for level in requested.levels:
+        values = {**grounded.values, name: requested.values_at(level, whole)}
+        out.append(canonicalise(replace(grounded, values=values), sites.find_site))
+    return out
+
+
+def _exactly(
+    rows: Rows, models: Sequence[CanonicalModel], comparison: Comparison, levels: Array
+) -> Array:
+    """(2 + Q, G) mean, sd and quantiles of an average that is affine in the latents: a mixture of
+    normals over the hyperparameters' points."""
+    mixed = rows.prediction.marginals
+    means, sds = [], []
+    for k in range(len(mixed.weights)):
+        part = mixed.part(k)
+        whole = _average(models[comparison.high], rows, part)
+        if comparison.low is not None:
+            low = _average(models[comparison.low], rows, part)
+            columns = {n: whole[0].get(n, 0.0) - low[0].get(n, 0.0) for n in {*whole[0], *low[0]}}
+            whole = columns, whole[1] - low[1]
+        columns = {n: Dense(np.asarray(x) / comparison.divisor) for n, x in whole[0].items()}
+        predictor = Predictor(columns, whole[1] / comparison.divisor)
+        mean, variance = part.frame.conditioned.project(predictor)
+        means.append(mean)
+        sds.append(np.sqrt(np.maximum(variance, 0.0)))
+    m, s = np.array(means), np.array(sds)
+    mean, sd = mixed_moments(mixed.weights, m, s)
+    return np.array([mean, sd, *mixed_quantile(mixed.weights, m, s, levels)])
+
+
+def _average(model: CanonicalModel, rows: Rows, part: Marginals) -> tuple[dict[str, Any], Array]:
+    """The average predictors of the groups of rows: (G, n) of each latent block, and offsets."""
+    predictor = part.frame.embed(predictor_at(model, rows, part.theta))
+    weights = rows.weights
+    if predictor.event:
+        raise no_link(rows.block)
+    columns = {n: op.rmatvec(weights.T).T for n, op in predictor.columns.items()}
+    return columns, weights @ predictor.offset
+
+
+def _compared(drawn: Array, comparison: Comparison, ratio: bool) -> Array:
+    """(draws, G, C)."""
+    high: Array = drawn[comparison.high]
+    if comparison.low is None:
+        return high
+    low: Array = drawn[comparison.low]
+    with np.errstate(all="ignore"):
+        if ratio and comparison.divisor == 1.0:
+            return high / low
+        # The ratio of a slope is the relative slope, d log E[y] / dx.
+        change: Array = np.log(high / low) if ratio else high - low
+        return change / comparison.divisor
+
+
+def _summary(draws: Array, levels: Array) -> Array:
+    """(2 + Q, G, C) mean, sd and quantiles over the draws."""
+    with np.errstate(all="ignore"):
+        mean, sd = draws.mean(axis=0), draws.std(axis=0, ddof=1)
+        whole: Array = np.array([mean, sd, *np.quantile(draws, levels, axis=0)])
+        return whole
+
+
+def _table(
+    rows: Rows,
+    requested: Requested,
+    estimates: Sequence[Array],
+    classes: Sequence[Any],
+    levels: Array,
+    ratio: bool,
+) -> Columns:
+    """A row for each comparison, group and class."""
+    groups = rows.weights.shape[0]
+    names = ("estimate", "sd", *quantile_columns(levels))
+    out: Columns = {"term": [], "contrast": []}
+    out |= {key: [] for key in rows.labels}
+    if len(classes) > 1:
+        out[rows.block.classes] = []
+    out |= {key: [] for key in names}
+    for comparison, values in zip(requested.comparisons, estimates, strict=True):
+        slope = ratio and comparison.divisor != 1.0
+        for g in range(groups):
+            for c, label in enumerate(classes):
+                out["term"].append(comparison.term)
+                words = comparison.words[int(ratio and comparison.low is not None)]
+                out["contrast"].append("relative slope" if slope else words)
+                for key, known in rows.labels.items():
+                    out[key].append(known[g])
+                if len(classes) > 1:
+                    out[rows.block.classes].append(label)
+                for key, value in zip(names, values[:, g, c], strict=True):
+                    out[key].append(float(value))
+    return {k: np.array(v) for k, v in out.items()}

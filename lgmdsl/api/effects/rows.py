@@ -1,0 +1,193 @@
+"""The rows that effects are computed at, and how they are averaged."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lgmdsl.api.columns import Columns
+from lgmdsl.api.predict.predict import Prediction, predicted
+from lgmdsl.api.predict.requested import say
+from lgmdsl.api.summary.labels import index_order
+from lgmdsl.arrays import AnyArray, Array, IntArray
+from lgmdsl.canonical.blocks.sites import SiteBlock
+from lgmdsl.canonical.grounding.model import GroundedModel
+from lgmdsl.canonical.grounding.usage import usage_of
+from lgmdsl.dataset import read
+from lgmdsl.errors import Diagnostic, MethodError, ModelError, suggestion
+from lgmdsl.language.checked import Symbol
+
+if TYPE_CHECKING:
+    from lgmdsl.api.fit.fit import Fit
+
+GRID = 10_000  # rows of a balanced grid
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """`prediction` at the rows; `weights` (G, N), each row of which sums to 1: the average over the
+    rows of each group; `labels`: of the groups, by the name of `by`; `without`: blocks of latents
+    that are left out of the predictors."""
+
+    prediction: Prediction
+    block: SiteBlock
+    weights: Array
+    labels: Columns
+    without: frozenset[str] = frozenset()
+
+
+def rows_of(
+    fit: Fit,
+    name: str,
+    kind: str,
+    by: str | None,
+    response: str | None,
+    data: object,
+    mapping: Mapping[str, str] | None,
+) -> Rows:
+    """The rows of the data (`average`), one reference row (`conditional`), or a `balanced` grid."""
+    prediction = predicted(fit, read({} if data is None else data, mapping))
+    if data is not None:
+        say(prediction.warnings)
+    block = _response(prediction, response)
+    if kind == "average":
+        groups = np.zeros(math.prod(block.data_shape), dtype=np.int64)
+        labels: Columns = {}
+        if by is not None:
+            groups, labels = _groups(prediction, block, by)
+        counts = np.bincount(groups, minlength=int(groups.max(initial=0)) + 1)
+        present = _ordered(prediction, by, np.flatnonzero(counts))
+        weights = (groups[None, :] == present[:, None]) / counts[present][:, None]
+        return Rows(prediction, block, weights, {k: v[present] for k, v in labels.items()})
+    return _grid(fit, prediction, block, name, kind == "balanced", by)
+
+
+def _ordered(prediction: Prediction, by: str | None, groups: IntArray) -> IntArray:
+    """Groups in the natural order of their labels."""
+    grounded = prediction.canonical.grounded
+    symbol = None if by is None else grounded.model.symbols[by]
+    target = None if symbol is None else by if symbol.kind == "index" else symbol.target
+    if target is None:
+        return groups
+    order = index_order(grounded.indices[target])
+    return order[np.isin(order, groups)]
+
+
+def _response(prediction: Prediction, response: str | None) -> SiteBlock:
+    observed = [b for b in prediction.canonical.blocks if not b.family.spec.potential]
+    if not observed:
+        raise MethodError(Diagnostic("E501", "the model observes nothing that effects could be on"))
+    if response is not None:
+        return prediction.observed(response)
+    return max(observed, key=lambda b: math.prod(b.data_shape))
+
+
+def _groups(prediction: Prediction, block: SiteBlock, by: str) -> tuple[AnyArray, Columns]:
+    """The group of each row, and the groups' labels."""
+    canonical, rows = prediction.canonical, block.data.dims
+    grounded = canonical.grounded
+    shape = canonical.layout.shape(rows)
+    if by in rows:
+        along = tuple(-1 if d == by else 1 for d in rows)
+        places = np.arange(len(canonical.layout.labels[by])).reshape(along)
+        return np.broadcast_to(places, shape).reshape(-1), {by: canonical.layout.labels[by]}
+    symbol = _grouping(grounded, by, rows)
+    values = np.asarray(grounded.values[by])
+    order = [d for d in rows if d in symbol.dims]
+    along = tuple(n if d in symbol.dims else 1 for d, n in zip(rows, shape, strict=True))
+    values = np.transpose(values, [symbol.dims.index(d) for d in order]).reshape(along)
+    values = np.broadcast_to(values, shape).reshape(-1)
+    if symbol.target is not None:
+        return values.astype(np.int64), {by: canonical.layout.labels[symbol.target]}
+    known, places = np.unique(values, return_inverse=True)
+    whole = known.astype(np.int64) if (known == np.round(known)).all() else known
+    return places.reshape(-1), {by: whole}
+
+
+def _grouping(grounded: GroundedModel, by: str, rows: Sequence[str]) -> Symbol:
+    known = {
+        s.name: s
+        for s in grounded.model.of_kind("data")
+        if s.dims and {*s.dims} <= {*rows} and s.name in grounded.values
+    }
+    if by not in known:
+        names = [*known, *rows]
+        help = suggestion(by, names, f"there are: {', '.join(names)}")
+        raise ModelError(Diagnostic("E103", f"effects cannot be grouped by `{by}`", help=help))
+    return known[by]
+
+
+def _grid(
+    fit: Fit, prediction: Prediction, block: SiteBlock, name: str, balanced: bool, by: str | None
+) -> Rows:
+    """A reference row for each group: numbers at their mean, whole numbers at the rounded mean, 0/1
+    data and maps at their most frequent value; `balanced`: every combination of the 0/1 data and
+    the maps, with equal weights."""
+    grounded = prediction.canonical.grounded
+    if len(block.data.dims) != 1:
+        message = f"`{block.name}` has {len(block.data.dims)} axes, so there is no reference row"
+        raise MethodError(Diagnostic("E501", message, help='kind="average" is defined'))
+    dim, usage = block.data.dims[0], usage_of(grounded.graph)
+    free: dict[str, list[Any]] = {}
+    fixed: dict[str, Any] = {}
+    labels: Columns = {}
+    if by is not None:
+        _, known = _groups(prediction, block, by)
+        labels = {by: known[by][_ordered(prediction, by, np.arange(len(known[by])))]}
+        free[by] = labels[by].tolist()
+    for symbol in grounded.model.of_kind("data"):
+        values = grounded.values.get(symbol.name)
+        if symbol.name in usage.responses or dim not in symbol.dims or symbol.name in free:
+            continue
+        if values is None or symbol.type == "graph":
+            continue
+        kept = _typical(symbol, values, grounded, symbol.dims.index(dim))
+        factor = symbol.target is not None or symbol.type == "binary"
+        if factor and balanced and symbol.name != name and len(symbol.dims) == 1:
+            free[symbol.name] = _members(symbol, values, grounded)
+        else:
+            fixed[symbol.name] = kept
+    size = math.prod(len(v) for v in free.values())
+    if size > GRID:
+        message = f"the balanced grid has {size:,} rows"
+        shown = ", ".join(f"{k} ({len(v):,})" for k, v in free.items())
+        raise MethodError(Diagnostic("E501", message, details=(shown,), help='kind="average"'))
+    new: dict[str, Any] = {}
+    combinations = list(product(*free.values()))
+    for k, key in enumerate(free):
+        new[key] = np.array([c[k] for c in combinations])
+    for key, value in fixed.items():
+        axis = grounded.model.symbols[key].dims.index(dim)
+        new[key] = np.repeat(np.expand_dims(value, axis), size, axis=axis)
+    if not new:
+        message = f"`{block.name}` has no covariates, so there is no reference row"
+        raise MethodError(Diagnostic("E501", message))
+    at = predicted(fit, read(new))
+    groups = len(labels[by]) if by is not None else 1
+    weights = np.kron(np.eye(groups), np.full((1, size // groups), groups / size))
+    return Rows(at, at.observed(block.name), weights, labels)
+
+
+def _typical(symbol: Symbol, values: Any, grounded: GroundedModel, axis: int) -> Any:
+    """What a covariate is at the reference row."""
+    if not isinstance(values, np.ndarray):
+        return np.asarray(values.mean(axis=0)).reshape(-1)
+    if symbol.target is not None:
+        places = np.bincount(values[values >= 0].astype(np.int64).reshape(-1))
+        return np.array(grounded.indices[symbol.target].labels[int(places.argmax())])
+    if symbol.type == "binary":
+        return np.round(np.nanmean(values, axis=axis))
+    mean = np.nanmean(values, axis=axis)
+    return np.round(mean) if symbol.type in ("count", "integer") else mean
+
+
+def _members(symbol: Symbol, values: Any, grounded: GroundedModel) -> list[Any]:
+    if symbol.target is not None:
+        labels: list[Any] = grounded.indices[symbol.target].labels.tolist()
+        return labels
+    return sorted({*np.asarray(values).reshape(-1).tolist()})

@@ -1,0 +1,75 @@
+"""What follows a posterior: its estimated errors, and what they call for. An interrupt on the way
+leaves the posterior, as interrupted: nobody knows how far off it is."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from lgmdsl.accuracy.accuracy import Accuracy
+from lgmdsl.api.fit.accuracy import Estimated, estimated
+from lgmdsl.api.fit.corrected_hypers import corrected as corrected_fit
+from lgmdsl.api.fit.corrected_hypers import material
+from lgmdsl.api.fit.correction import CorrectionOptions, correction
+from lgmdsl.api.fit.grouped import by_groups
+from lgmdsl.api.fit.optima.higher_optimum import modes_of
+from lgmdsl.api.fit.optima.other_runs import OtherOptima
+from lgmdsl.api.fit.solved import Solved
+from lgmdsl.assess.modes.weighed import Weighed
+from lgmdsl.inference.plan import Plan
+from lgmdsl.remedies import either
+
+if TYPE_CHECKING:
+    from lgmdsl.api.fit.fit import Fit
+
+MORE_EFFORT = either("--option effort=high", 'options={"effort": "high"}')
+
+
+def unassessed() -> Estimated:
+    """Those of a fit that was interrupted before they were known."""
+    return Estimated(Accuracy.none("the fit was interrupted"), math.nan)
+
+
+def assessed(
+    planned: Plan,
+    solved: Solved,
+    seed: int,
+    whole: Weighed | None,
+    correcting: CorrectionOptions | None,
+) -> tuple[Estimated, bool]:
+    """The estimated errors, and whether an interrupt came before they were known."""
+    try:
+        errors = estimated(planned, solved, seed, whole)
+        if correcting is not None and whole is None:
+            errors = by_groups(planned, solved, errors, correcting.effort, seed)
+    except KeyboardInterrupt:
+        return unassessed(), True
+    return errors, False
+
+
+def corrected(
+    fit: Fit,
+    planned: Plan,
+    errors: Estimated,
+    correcting: CorrectionOptions,
+    optima: OtherOptima | None,
+) -> tuple[Fit, Estimated, str | None]:
+    """The fit with what its estimated errors call for, what is left of them, and the option that
+    would allow for more."""
+    learned, remedy = fit.learning is not None, None
+    if learned and errors.hyper is not None and material(errors.hyper):
+        nearer = corrected_fit(fit, planned, errors.hyper)
+        if nearer is not None:
+            fit, errors = nearer, errors.after(fit.canonical)
+            fit = replace(fit, accuracy=errors.accuracy)
+    if correcting.marginals == "corrected":
+        drawn = correction(fit, planned, errors, correcting, modes_of(optima))
+        if drawn.note:
+            origin = {**fit.provenance, "marginals": drawn.note}
+            errors = drawn.errors
+            fit = replace(fit, drawn=drawn.sample, accuracy=errors.accuracy, provenance=origin)
+            if not learned:
+                fit = replace(fit, log_evidence_corrected=errors.log_evidence)
+        remedy = MORE_EFFORT if drawn.unaffordable else None
+    return fit, errors, remedy

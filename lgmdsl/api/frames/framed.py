@@ -1,0 +1,170 @@
+"""A fit as frames: the methods of `Fit` that return tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from lgmdsl.api.answering import answering
+from lgmdsl.api.columns import LEVELS
+
+if TYPE_CHECKING:
+    from lgmdsl.api.fit.fit import Fit
+
+
+class Framed:
+    """The methods of `Fit` that return frames: of pandas, or of polars (`backend="polars"`). Each
+    raises MethodError: E104 for another backend, E501 where its library is not installed."""
+
+    if TYPE_CHECKING:
+
+        @property
+        def flops(self) -> float: ...
+
+    @answering("making a table of the fit")
+    def tidy(
+        self,
+        names: Sequence[str] | None = None,
+        quantiles: Sequence[float] = LEVELS,
+        backend: str = "pandas",
+    ) -> Any:
+        """One row for each number that was estimated, hyperparameters first.
+
+        Columns: `term` (`u[m1]`), `name` (`u`), `kind` (hyper, latent, let or report), one for each
+        index (`g`; `feat_2` for a repeated one) with the label, None where the row has no such
+        index; `mean`, `sd`, and quantiles `q5`, `q50`, `q95` (other `quantiles`: `q2.5`).
+
+        `names`: those that are wanted; else all hypers and latents, and the reports that do not run
+        over the rows of the data (those are columns of `augment`). Raises ModelError: E103 for an
+        unknown name, E108 for probabilities out of range.
+        """
+        from lgmdsl.api.frames.tidy import tidy
+
+        return tidy(self._framed, names, quantiles, backend)
+
+    @answering("making a table of the data")
+    def augment(
+        self,
+        data: object = None,
+        mapping: Mapping[str, str] | None = None,
+        response: str | None = None,
+        loo: bool = True,
+        backend: str = "pandas",
+    ) -> Any:
+        """One row for each row of the data.
+
+        Columns: the labels of the row; the columns of `data` where they are given, else the data of
+        the model over these rows; for lets and reports NAME_mean and NAME_sd; for the response y
+        y_mean and y_sd (the predictive distribution of another y at the same row), y_residual = y -
+        y_mean, and with `loo` y_loo = log p(y_i | y_-i) and y_loo_flag, why that is unreliable. Of
+        classes y_probability is P(the class that was observed), without a residual. Missing
+        responses have NaN.
+
+        `response`: which one, where several are observed; else the one of most rows. A fit read
+        from a file needs its `data` (`mapping` renames keys): DataError E305 without, E303 for
+        other data. Raises ModelError E103 for an unknown response, and what `fit.loo` raises.
+        """
+        from lgmdsl.api.frames.augment import augment
+
+        return augment(self._framed, data, mapping, response, loo, backend)
+
+    @answering("making a table of the fit")
+    def glance(
+        self,
+        data: object = None,
+        mapping: Mapping[str, str] | None = None,
+        criteria: bool = True,
+        backend: str = "pandas",
+    ) -> Any:
+        """One row: `method`, `hyper`, `status`, `converged`, `observations`, `latents`,
+        `log_evidence`, `log_evidence_corrected`, `guarantee`; with `criteria` `dic`, `p_d`, `waic`,
+        `p_waic`, `elpd_loo`, `elpd_loo_se`, `p_loo`, `loo_flagged`; `accuracy_mean`, `_sd`,
+        `_evidence`, `_worst`, `_basis` (`fit.accuracy`); `points`, `fits`, `steps`, `seconds`.
+
+        Criteria are NaN where they are not defined, and of a fit read from a file without its
+        `data` (`mapping` renames keys).
+        """
+        from lgmdsl.api.frames.glance import glance
+
+        return glance(self._framed, data, mapping, criteria, backend)
+
+    @answering("computing effects")
+    def effects(
+        self,
+        name: str,
+        by: str | None = None,
+        kind: str = "average",
+        contrast: object = None,
+        compare: str = "difference",
+        scale: str = "response",
+        response: str | None = None,
+        data: object = None,
+        mapping: Mapping[str, str] | None = None,
+        without: Sequence[str] = (),
+        quantiles: Sequence[float] = LEVELS,
+        n: int = 4000,
+        seed: int = 0,
+        backend: str = "pandas",
+    ) -> Any:
+        """What a covariate does to the expected response: slopes, comparisons and contrasts, with
+        their posterior.
+
+        Columns: `term` (`x`; `X[age]` of the columns of a matrix), `contrast` in words, the label
+        of `by`, the class where the response is one, `estimate` (posterior mean), `sd` and
+        quantiles.
+
+        With m(x) = E[y | x, latents, hyperparameters] of a row (a probability for binary data; one
+        for each class), the covariate set to x in that row and all else as it is:
+
+        - `contrast=None`: the slope dm/dx of numbers (a central difference over 1e-4 of the range
+          of x), m(1) - m(0) of 0/1 data, each label less the first of maps;
+        - a number d: m(x + d) - m(x); (a, b): m(b) - m(a); "sd": m(x + sd/2) - m(x - sd/2); "iqr",
+          "minmax": between the quartiles, or the ends, of the data; of maps "reference" (None),
+          "pairwise", "sequential" or ("a", "b"); "levels": m itself at each value, not compared;
+        - `compare="ratio"`: the ratio of averages instead of the difference; of slopes the relative
+          slope d log m / dx;
+        - `scale="link"`: the same of the linear predictor.
+
+        `kind` says of which rows:
+
+        - "average": the average over the rows of the data (or of `data`), as in `avg_slopes`,
+          `avg_comparisons` and, for "levels", `avg_predictions(variables=)` of R's marginaleffects;
+        - "conditional": one row, at the means of numbers (whole numbers rounded) and the most
+          frequent value of 0/1 data and maps, as its `comparisons(newdata = "mean")`;
+        - "balanced": the average with equal weights over all combinations of 0/1 data and maps,
+          numbers at their means: the reference grid of R's emmeans, whose marginal means are
+          contrast="levels" (with scale="link" what it reports by default).
+
+        `by`: a map, a datum or an index of the rows; averages over the rows of each group, or a
+        reference row for each. Members of groups keep their fitted effects, except those of
+        latents in `without`, which are 0 (`re.form = NA` in R). Data computed from x (x^2 in
+        another column) do not follow it: write that in the model.
+
+        Identity links and `scale="link"` have exact moments and quantiles (a mixture of normals);
+        others are from `n` joint draws (fewer of very many rows, at least 400), whose Monte Carlo
+        error is sd / sqrt(n). Raises ModelError E103 for an unknown name, E108 for a contrast that
+        the covariate cannot have; MethodError E501 where the prior of a latent is built on it.
+        """
+        from lgmdsl.api.effects.effects import effects
+
+        return effects(
+            self._framed,
+            name,
+            by,
+            kind,
+            contrast,
+            compare,
+            scale,
+            response,
+            data,
+            mapping,
+            without,
+            quantiles,
+            n,
+            seed,
+            backend,
+        )
+
+    @property
+    def _framed(self) -> Fit:
+        return cast("Fit", self)

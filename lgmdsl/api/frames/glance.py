@@ -1,0 +1,76 @@
+"""fit.glance(): a fit in one row."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from lgmdsl.api.columns import Columns, frame_library, frame_of
+from lgmdsl.errors import DataError, MethodError
+
+if TYPE_CHECKING:
+    from lgmdsl.api.fit.fit import Fit
+
+CRITERIA = ("dic", "p_d", "waic", "p_waic", "elpd_loo", "elpd_loo_se", "p_loo", "loo_flagged")
+
+
+def glance(
+    fit: Fit, data: object, mapping: Mapping[str, str] | None, criteria: bool, backend: str
+) -> Any:
+    """See `Fit.glance`."""
+    frame_library(backend)
+    return frame_of(glance_columns(fit, data, mapping, criteria), backend)
+
+
+def glance_columns(
+    fit: Fit, data: object, mapping: Mapping[str, str] | None, criteria: bool
+) -> Columns:
+    """The columns of `Fit.glance`."""
+    known, learning = fit.accuracy, fit.learning
+    row: dict[str, Any] = {
+        "method": fit.method,
+        "hyper": fit.hyper,
+        "status": str(fit.status),
+        "converged": fit.converged,
+        "observations": sum(
+            len(b.data.rows) for b in fit.canonical.blocks if not b.family.spec.potential
+        ),
+        "latents": fit.canonical.size,
+        "log_evidence": fit.log_evidence,
+        "log_evidence_corrected": fit.log_evidence_corrected,
+        "guarantee": str(fit.guarantee),
+        **(_criteria(fit, data, mapping) if criteria else {}),
+        "accuracy_mean": known.mean,
+        "accuracy_sd": known.sd,
+        "accuracy_evidence": known.evidence,
+        "accuracy_worst": known.worst,
+        "accuracy_basis": known.basis,
+        "points": len(fit.points),
+        "fits": 1 if learning is None else learning.fits,
+        "steps": fit.steps,
+        "seconds": fit.seconds,
+    }
+    return {name: [value] for name, value in row.items()}
+
+
+def _criteria(fit: Fit, data: object, mapping: Mapping[str, str] | None) -> dict[str, float]:
+    """NaN where a criterion is not defined, or where a file lacks its data."""
+    out = dict.fromkeys(CRITERIA, math.nan)
+    try:
+        dic, waic = fit.dic(data, mapping), fit.waic(data, mapping)
+        loo = fit.loo(data=data, mapping=mapping)
+    except MethodError:
+        return out
+    except DataError:
+        if data is not None:
+            raise
+        return out
+    out |= {"dic": dic.dic, "p_d": dic.p_d, "waic": waic.waic, "p_waic": waic.p_waic}
+    p_loo = math.nan if loo.p_loo is None else loo.p_loo
+    return out | {
+        "elpd_loo": loo.elpd,
+        "elpd_loo_se": loo.se,
+        "p_loo": p_loo,
+        "loo_flagged": loo.flagged,
+    }

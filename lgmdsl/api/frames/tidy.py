@@ -1,0 +1,98 @@
+"""fit.tidy(): one row for each number that was estimated."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lgmdsl.api.columns import Columns, frame_library, frame_of, index_columns, quantile_columns
+from lgmdsl.api.summary.labels import entry_labels, labels_of, natural_order
+from lgmdsl.arrays import AnyArray, Array
+from lgmdsl.canonical.grounding.usage import usage_of
+from lgmdsl.canonical.lowering.lower import distinct
+from lgmdsl.posterior.marginals import probability_levels
+
+if TYPE_CHECKING:
+    from lgmdsl.api.fit.fit import Fit
+
+
+def tidy(
+    fit: Fit, names: Sequence[str] | None, quantiles: Sequence[float], backend: str = "pandas"
+) -> Any:
+    """See `Fit.tidy`."""
+    levels = probability_levels(quantiles)
+    frame_library(backend)
+    return frame_of(tidy_columns(fit, names, levels), backend)
+
+
+def tidy_columns(fit: Fit, names: Sequence[str] | None, levels: Array) -> Columns:
+    """The columns of `Fit.tidy`."""
+    wanted = (names,) if isinstance(names, str) else names
+    tables = [
+        _table(fit, name, levels) for name in (default_names(fit) if wanted is None else wanted)
+    ]
+    indices = tuple(dict.fromkeys(k for t in tables for k in t.labels))
+    sizes = [len(t.columns["mean"]) for t in tables]
+    out: Columns = {k: _stacked([t.columns[k] for t in tables]) for k in ("term", "name", "kind")}
+    for index in indices:
+        pairs = zip(tables, sizes, strict=True)
+        out[index] = _with_gaps([t.labels.get(index, n) for t, n in pairs])
+    for k in ("mean", "sd", *quantile_columns(levels)):
+        out[k] = _stacked([t.columns[k] for t in tables])
+    return out
+
+
+def default_names(fit: Fit) -> tuple[str, ...]:
+    """Hypers, latents, and the reports that do not run over the rows of the data."""
+    canonical = fit.canonical
+    model, rows = canonical.grounded.model, usage_of(canonical.grounded.graph).rows
+    reports = (s.name for s in model.of_kind("report") if not rows & {*s.dims})
+    return (*(b.name for b in canonical.hypers.blocks), *canonical.latent_names, *reports)
+
+
+class _Table:
+    """The rows of one name: its labels by index, and its columns."""
+
+    def __init__(self, labels: Columns, columns: Columns) -> None:
+        self.labels, self.columns = labels, columns
+
+
+def _table(fit: Fit, name: str, levels: Array) -> _Table:
+    quantity = fit.quantity(name)
+    dims, values = fit.marginals.quantile(name, levels)
+    layout = fit.canonical.layout
+    order = natural_order(fit.canonical, dims)
+    every = index_columns(distinct(dims), [layout.labels[d] for d in dims])
+    labels = {k: v[order] for k, v in every.items()}
+    entries = np.array(entry_labels(labels_of(fit.canonical, name, dims)))[order]
+    size = quantity.mean.size
+    columns: Columns = {
+        "term": np.array([f"{name}[{entry}]" if dims else name for entry in entries.tolist()]),
+        "name": np.full(size, name),
+        "kind": np.full(size, fit.canonical.grounded.model.symbols[name].kind),
+        "mean": quantity.mean.reshape(-1)[order],
+        "sd": quantity.sd.reshape(-1)[order],
+    }
+    for key, row in zip(quantile_columns(levels), values, strict=True):
+        columns[key] = row.reshape(-1)[order]
+    return _Table(labels, columns)
+
+
+def _stacked(parts: Sequence[AnyArray]) -> AnyArray:
+    return np.concatenate(parts) if parts else np.zeros(0)
+
+
+def _with_gaps(parts: Sequence[AnyArray | int]) -> Any:
+    """Labels one below the other; a number stands for so many rows without."""
+    known = [p for p in parts if not isinstance(p, int)]
+    if len(known) == len(parts):
+        return np.concatenate(known)
+    out = np.empty(sum(p if isinstance(p, int) else len(p) for p in parts), dtype=object)
+    start = 0
+    for part in parts:
+        size = part if isinstance(part, int) else len(part)
+        out[start : start + size] = None if isinstance(part, int) else part.tolist()
+        start += size
+    return out

@@ -1,0 +1,107 @@
+"""The tables of a page: a row for each entry, with digits of its own, in columns aligned at the
+decimal point."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from lgmdsl.api.page import width
+from lgmdsl.arrays import Array
+
+LEVELS = (0.05, 0.5, 0.95)
+HEADER = ("mean", "sd", "5%", "50%", "95%")
+# Whether decimal points are aligned, and what is left out, by its place in HEADER, where a page is
+# too narrow for all of it.
+NARROWER = ((True, ()), (False, ()), (False, (3,)), (False, (2, 3, 4)))
+LABEL = 14  # columns for labels, at least
+DIGITS = 3  # of an sd
+
+Row = tuple[str, ...]
+
+
+def cells(mean: float, sd: float, quantiles: Sequence[float]) -> Row:
+    """The numbers of one entry, with as many decimals as three digits of its sd need; powers of ten
+    where these are many, or the numbers very large or small."""
+    numbers = (mean, sd, *quantiles)
+    spread = sd if math.isfinite(sd) and sd > 0.0 else abs(mean)
+    largest = max((abs(x) for x in (mean, sd) if math.isfinite(x)), default=0.0)
+    if not math.isfinite(spread) or spread <= 0.0:
+        spread = largest or 1.0
+    decimals = DIGITS - 1 - math.floor(math.log10(spread))
+    if decimals > 9 or largest >= 1e7 or 0.0 < largest < 1e-3:
+        return tuple(_text(x, None) for x in numbers)
+    return tuple(_text(x, max(decimals, 0)) for x in numbers)
+
+
+def _text(value: float, decimals: int | None) -> str:
+    if not math.isfinite(value):
+        return str(float(value))
+    if decimals is None:
+        return f"{value:.3e}"
+    text = f"{value:.{decimals}f}"
+    return text.removeprefix("-") if float(text) == 0.0 else text
+
+
+def joined(title: str, tables: Sequence[Sequence[Row]]) -> list[str]:
+    """The tables under one header: a row is a label and its numbers, or a label alone. No line is
+    longer than the page: long labels are cut, and columns left out where it is very narrow."""
+    rows = [row for table in tables for row in table]
+    if not rows:
+        return []
+    numbered = [row for row in rows if len(row) > 1]
+    page = width()
+    wanted = max([len(title), *(len(r[0]) + 2 for r in numbered)])
+    for points, left_out in NARROWER:
+        kept = [k for k in range(len(HEADER)) if k not in left_out]
+        columns = [_aligned(HEADER[k], [r[k + 1] for r in numbered], points) for k in kept]
+        room = page - sum(2 + len(c[0]) for c in columns)
+        if room >= min(wanted, LABEL):
+            break
+    label = min(max(wanted, LABEL), max(room, 8))
+    lines = ["", _line(title, [c[0] for c in columns], label)]
+    place = 1
+    for row in rows:
+        if len(row) == 1:
+            lines.append(_cut(f"  {row[0]}", page))
+            continue
+        lines.append(_line(f"  {row[0]}", [c[place] for c in columns], label))
+        place += 1
+    return lines
+
+
+def _aligned(header: str, texts: Sequence[str], points: bool) -> list[str]:
+    """A column with its header first, the decimal points in one place where `points`."""
+    fixed = {t: t.partition(".") for t in texts if points and t[-1:].isdigit() and "e" not in t}
+    after = max((len(p[1] + p[2]) for p in fixed.values()), default=0)
+    whole = [t + " " * (after - len(fixed[t][1] + fixed[t][2])) if t in fixed else t for t in texts]
+    size = max([len(header), *(len(x) for x in whole)])
+    return [x.rjust(size) for x in (header, *whole)]
+
+
+def _line(label: str, numbers: Sequence[str], size: int) -> str:
+    return f"{_cut(label, size):<{size}}  {'  '.join(numbers)}"
+
+
+def _cut(label: str, size: int) -> str:
+    """The beginning and the end of a label that is too long, as ends tell more labels apart."""
+    if len(label) <= size:
+        return label
+    tail = max(0, (size - 1) // 3)
+    return f"{label[: size - 1 - tail]}…{label[len(label) - tail :]}"
+
+
+def entry_rows(
+    labels: Sequence[str], values: tuple[Array, Array, Array], shown: Sequence[int], left_out: str
+) -> list[Row]:
+    """The rows of some entries, by their flat positions; -1 stands for those left out. `values`:
+    means, sds and quantiles (Q, n)."""
+    mean, sd, quantiles = values
+    rows: list[Row] = []
+    for k in shown:
+        if k < 0:
+            rows.append((f"  ... {left_out}",))
+        else:
+            numbers = cells(float(mean[k]), float(sd[k]), [float(q) for q in quantiles[:, k]])
+            rows.append((f"  {labels[k]}", *numbers))
+    return rows

@@ -1,0 +1,148 @@
+"""`lgm effects`: what a covariate does to the response."""
+
+from __future__ import annotations
+
+import warnings
+
+import click
+
+from lgmdsl.cli.options import json_option, map_option, quantiles_option, seed_option
+from lgmdsl.cli.output import note, show, show_json
+
+
+@click.command("effects")
+@click.argument("fit", metavar="FIT.nc")
+@click.argument("name", metavar="NAME")
+@click.option("--by", metavar="B", help="Average over each group of a map, a datum or an index.")
+@click.option(
+    "--kind",
+    default="average",
+    metavar="K",
+    show_default=True,
+    help="Rows: average (of the data), conditional (at the means), balanced (a grid).",
+)
+@click.option(
+    "--contrast",
+    metavar="C",
+    help="slope, a step (1), two values (a,b), sd, iqr, minmax, levels; reference, pairwise, "
+    "sequential of maps.",
+)
+@click.option("--ratio", is_flag=True, help="Ratios in place of differences.")
+@click.option("--link", is_flag=True, help="On the scale of the predictor.")
+@click.option("--response", metavar="Y", help="The response, where several are observed.")
+@click.option("--data", metavar="DATA", help="Average over these rows, not those of the fit.")
+@click.option(
+    "--without", metavar="U", multiple=True, help="Leave a latent out: its members are at 0."
+)
+@click.option(
+    "--draws",
+    type=click.IntRange(min=100),
+    default=4000,
+    show_default=True,
+    metavar="N",
+    help="Draws, where there is no closed form.",
+)
+@quantiles_option
+@map_option
+@seed_option
+@json_option
+@click.option("--csv", "as_csv", is_flag=True, help="Print csv.")
+def command(
+    fit: str,
+    name: str,
+    by: str | None,
+    kind: str,
+    contrast: str | None,
+    ratio: bool,
+    link: bool,
+    response: str | None,
+    data: str | None,
+    without: tuple[str, ...],
+    draws: int,
+    quantiles: tuple[float, ...],
+    mapping: dict[str, str],
+    seed: int,
+    as_json: bool,
+    as_csv: bool,
+) -> None:
+    """Slopes, comparisons and contrasts of the expected response in the covariate NAME, from the
+    result in FIT.nc; `X[age]` is one column of a matrix.
+
+    \b
+    lgm effects model.fit.nc age
+    lgm effects model.fit.nc dose --contrast 0,10 --by sex
+    lgm effects model.fit.nc treatment --kind balanced --contrast levels
+
+    Defined as in R's marginaleffects (average, conditional) and emmeans (balanced);
+    `fit.effects` in the manual says how.
+    """
+    if as_json and as_csv:
+        raise click.UsageError("--json or --csv, not both", click.get_current_context())
+    import numpy as np
+
+    from lgmdsl.api.effects.effects import checked_columns
+    from lgmdsl.api.fit.restore import load_fit
+    from lgmdsl.cli.tables import csv_of
+
+    result = load_fit(fit)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        columns = checked_columns(
+            result,
+            name,
+            by,
+            kind,
+            _contrast(contrast),
+            "ratio" if ratio else "difference",
+            "link" if link else "response",
+            response,
+            data,
+            mapping,
+            without,
+            quantiles,
+            draws,
+            seed,
+        )
+    for warning in said:
+        note(str(warning.message))
+    if as_json:
+        names = list(columns)
+        rows = zip(*(np.asarray(v).tolist() for v in columns.values()), strict=True)
+        show_json({"fit": fit, "effects": [dict(zip(names, row, strict=True)) for row in rows]})
+    elif as_csv:
+        show(csv_of(columns), end="")
+    else:
+        show(_page(columns))
+
+
+def _contrast(text: str | None) -> object:
+    """A word, a number, or two values."""
+    if text is None:
+        return None
+    parts = [part.strip() for part in text.split(",")]
+    if len(parts) == 1:
+        try:
+            return float(text)
+        except ValueError:
+            return text
+    try:
+        return tuple(float(part) for part in parts)
+    except ValueError:
+        return tuple(parts)
+
+
+def _page(columns: dict[str, object]) -> str:
+    """The table, numbers with the digits that their sd needs."""
+    import numpy as np
+
+    from lgmdsl.api.page import columns as aligned
+    from lgmdsl.api.summary.table import cells
+
+    values = {k: np.asarray(v).tolist() for k, v in columns.items()}
+    numbers = [*values][[*values].index("estimate") :]
+    labels = [k for k in values if k not in numbers]
+    rows: list[tuple[str, ...]] = [(*labels, *numbers)]
+    for k in range(len(values["estimate"])):
+        mean, sd, *quantiles = (float(values[n][k]) for n in numbers)
+        rows.append((*(str(values[n][k]) for n in labels), *cells(mean, sd, quantiles)))
+    return "\n".join(aligned(rows, right=range(len(labels), len(labels) + len(numbers))))

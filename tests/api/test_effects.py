@@ -1,0 +1,303 @@
+"""fit.effects(): against closed forms, and against averages of draws by hand."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import special, stats
+
+import lgmdsl as lgm
+from lgmdsl.api.fit.fit import Fit
+
+RNG = np.random.default_rng(4)
+N = 200
+X, Z = RNG.normal(1.0, 2.0, N), RNG.integers(0, 2, N)
+WHO = np.array([f"m{k}" for k in RNG.integers(1, 12, N)])
+GROUPS = [f"m{k}" for k in range(1, 12)]
+HEAD = """lgm 1
+index obs
+index g
+data x[obs] : real
+data z[obs] : binary
+data who[obs] : g
+data y[obs] : {type}
+latent a ~ normal(sd = 3)
+latent b ~ normal(sd = 3)
+latent c ~ normal(sd = 3)
+latent u[g] ~ normal(sd = 0.6)
+let eta[obs] = a + b * x + c * z + u[who]
+"""
+
+
+def some_fit(kind: str, family: str, y: Any) -> Fit:
+    data = {"x": X, "z": Z, "who": WHO, "y": y}
+    options = {"correction": "off"}
+    return lgm.fit(
+        lgm.loads(HEAD.format(type=kind) + f"observe y ~ {family}\n"), data, options=options
+    )
+
+
+@pytest.fixture(scope="module")
+def logit() -> Fit:
+    p = special.expit(0.3 * X - 0.5 + Z)
+    return some_fit("binary", "bernoulli(logit = eta)", RNG.binomial(1, p))
+
+
+@pytest.fixture(scope="module")
+def gaussian() -> Fit:
+    return some_fit("real", "normal(mean = eta, sd = 0.8)", 0.3 * X + Z + RNG.normal(size=N))
+
+
+def by_hand(fit: Fit, **changed: Any) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """(draws, N) linear predictors of the data with some columns changed."""
+    draws = fit.sample(20_000, seed=11, names=["a", "b", "c", "u"])
+    x, z, who = changed.get("x", X), changed.get("z", Z), changed.get("who", WHO)
+    u = draws["u"].sel(g=list(np.broadcast_to(who, N))).values
+    a, b, c = (draws[k].values[:, None] for k in "abc")
+    return np.asarray(a + b * x + c * z + u)
+
+
+def close(row: Any, draws: Any) -> None:
+    """Means and sds of two sets of draws, 4,000 and 20,000, to four Monte Carlo errors."""
+    sd = float(np.std(draws))
+    assert row["estimate"] == pytest.approx(float(np.mean(draws)), abs=4 * sd / np.sqrt(3300))
+    assert row["sd"] == pytest.approx(sd, rel=0.06)
+    assert row["q5"] == pytest.approx(float(np.quantile(draws, 0.05)), abs=0.15 * sd)
+
+
+def test_an_identity_link_gives_the_coefficient(gaussian: Fit) -> None:
+    for kind in ("average", "conditional", "balanced"):
+        row = gaussian.effects("x", kind=kind).iloc[0]
+        assert row["estimate"] == pytest.approx(float(gaussian.mean("b")), rel=1e-8)
+        assert row["sd"] == pytest.approx(float(gaussian.sd("b")), rel=1e-8)
+        quantiles = gaussian.quantile("b", [0.05, 0.5, 0.95]).values
+        np.testing.assert_allclose(row[["q5", "q50", "q95"]].astype(float), quantiles, rtol=1e-7)
+    row = gaussian.effects("x", contrast=(1.0, 4.0)).iloc[0]
+    assert row["contrast"] == "4 - 1"
+    assert row["estimate"] == pytest.approx(3.0 * float(gaussian.mean("b")), rel=1e-8)
+    assert row["sd"] == pytest.approx(3.0 * float(gaussian.sd("b")), rel=1e-8)
+    row = gaussian.effects("z").iloc[0]
+    assert row["contrast"] == "1 - 0" and row["sd"] == pytest.approx(float(gaussian.sd("c")))
+
+
+def test_spreads_of_the_data(gaussian: Fit) -> None:
+    b = float(gaussian.mean("b"))
+    for contrast, size in (
+        ("sd", X.std(ddof=1)),
+        ("iqr", np.subtract(*np.quantile(X, [0.75, 0.25]))),
+        ("minmax", X.max() - X.min()),
+        (2, 2.0),
+    ):
+        row = gaussian.effects("x", contrast=contrast).iloc[0]
+        assert row["estimate"] == pytest.approx(float(size) * b, rel=1e-8), contrast
+
+
+def test_the_link_scale_is_exact_of_any_family(logit: Fit) -> None:
+    row = logit.effects("x", scale="link").iloc[0]
+    assert row["estimate"] == pytest.approx(float(logit.mean("b")), rel=1e-8)
+    assert row["sd"] == pytest.approx(float(logit.sd("b")), rel=1e-8)
+
+
+def test_average_slopes_of_a_logit(logit: Fit) -> None:
+    p = special.expit(by_hand(logit))
+    b = logit.sample(20_000, seed=11, names=["a", "b", "c", "u"])["b"].values
+    close(logit.effects("x").iloc[0], (p * (1 - p)).mean(axis=1) * b)
+    relative = (p * (1 - p)).mean(axis=1) * b / p.mean(axis=1)
+    close(logit.effects("x", compare="ratio").iloc[0], relative)
+
+
+def test_average_comparisons_of_a_logit(logit: Fit) -> None:
+    one, zero = (special.expit(by_hand(logit, z=v)).mean(axis=1) for v in (1, 0))
+    close(logit.effects("z").iloc[0], one - zero)
+    ratio = logit.effects("z", compare="ratio").iloc[0]
+    assert ratio["contrast"] == "1 / 0"
+    close(ratio, one / zero)
+    up = special.expit(by_hand(logit, x=X + 1.5)).mean(axis=1)
+    close(logit.effects("x", contrast=1.5).iloc[0], up - special.expit(by_hand(logit)).mean(axis=1))
+
+
+def test_groups_and_levels(logit: Fit) -> None:
+    frame = logit.effects("x", contrast=1.0, by="who")
+    assert list(frame["who"]) == GROUPS
+    change = special.expit(by_hand(logit, x=X + 1.0)) - special.expit(by_hand(logit))
+    close(frame.iloc[2], change[:, WHO == "m3"].mean(axis=1))
+    frame = logit.effects("x", by="z")
+    assert list(frame["z"]) == [0, 1]
+    levels = logit.effects("who", contrast="levels")
+    assert list(levels["contrast"]) == GROUPS
+    close(levels.iloc[1], special.expit(by_hand(logit, who="m2")).mean(axis=1))
+    pairs = logit.effects("who", contrast=("m2", "m10"))
+    assert list(pairs["contrast"]) == ["m10 - m2"]
+    both = [special.expit(by_hand(logit, who=w)).mean(axis=1) for w in ("m10", "m2")]
+    close(pairs.iloc[0], both[0] - both[1])
+    assert len(logit.effects("who")) == 10 and len(logit.effects("who", contrast="pairwise")) == 55
+    assert list(logit.effects("who", contrast="sequential")["contrast"])[:2] == [
+        "m2 - m1",
+        "m3 - m2",
+    ]
+
+
+def test_the_reference_row(logit: Fit) -> None:
+    values, counts = np.unique(WHO, return_counts=True)
+    mode, z = values[counts.argmax()], float(round(Z.mean()))
+    base = {"x": np.full(N, X.mean()), "z": z, "who": mode}
+    up = special.expit(by_hand(logit, **{**base, "x": base["x"] + 1.0}))[:, 0]
+    close(
+        logit.effects("x", contrast=1, kind="conditional").iloc[0],
+        up - special.expit(by_hand(logit, **base))[:, 0],
+    )
+    frame = logit.effects("x", contrast=1, kind="conditional", by="who")
+    assert list(frame["who"]) == GROUPS
+    assert frame.set_index("who").loc[mode, "estimate"] == pytest.approx(
+        float(np.mean(up - special.expit(by_hand(logit, **base))[:, 0])), rel=0.05
+    )
+
+
+def test_a_balanced_grid_weights_combinations_alike(logit: Fit) -> None:
+    cells = [
+        special.expit(by_hand(logit, x=np.full(N, X.mean()), z=z, who=w))[:, 0]
+        for w in GROUPS
+        for z in (0, 1)
+    ]
+    frame = logit.effects("z", kind="balanced", contrast="levels")
+    close(frame.iloc[0], np.mean(cells[::2], axis=0))
+    close(frame.iloc[1], np.mean(cells[1::2], axis=0))
+    assert frame["estimate"][0] != pytest.approx(
+        logit.effects("z", contrast="levels")["estimate"][0], rel=1e-3
+    )
+
+
+def test_latents_may_be_left_out(gaussian: Fit) -> None:
+    frame = gaussian.effects("z", contrast="levels", kind="conditional", without=["u"])
+    mean = float(gaussian.mean("a") + X.mean() * gaussian.mean("b"))
+    assert frame["estimate"][0] == pytest.approx(mean, rel=1e-8)
+    with pytest.raises(lgm.ModelError, match="no latent `v`"):
+        gaussian.effects("z", without="v")
+
+
+def test_classes_have_an_effect_each() -> None:
+    text = """lgm 1
+index obs
+index k
+index cut = head(k)
+data x[obs] : real
+data y[obs] : k
+hyper c[cut] : ordered ~ normal(mean = 0, sd = 3)
+latent b ~ normal(sd = 3)
+let eta[obs] = b * x
+observe y ~ ordinal(logit = eta, cuts = c)
+"""
+    labels = ["low", "mid", "high"]
+    words = np.array(labels)[np.digitize(0.8 * X + RNG.logistic(size=N), [0.0, 2.0])]
+    y = pd.Categorical(words.tolist(), labels, ordered=True)
+    fit = lgm.fit(lgm.loads(text), pd.DataFrame({"x": X, "y": y}))
+    frame = fit.effects("x")
+    assert list(frame["k"]) == ["low", "mid", "high"]
+    assert frame["estimate"].sum() == pytest.approx(0.0, abs=1e-9)
+    assert frame["estimate"][0] < 0 < frame["estimate"][2]
+    cuts, b = fit.mean("c").values, float(fit.mean("b"))
+    density = [stats.logistic.pdf(c - b * X).mean() for c in cuts]
+    wanted = np.array([-b * density[0], b * (density[0] - density[1]), b * density[1]])
+    np.testing.assert_allclose(frame["estimate"], wanted, atol=3e-3)
+    # Probabilities vary with the cuts of each draw, also where the predictor is 0.
+    levels = fit.effects("x", data={"x": [0.0]}, contrast=(0.0, 1.0), compare="ratio")
+    assert (levels["sd"] > 0).all()
+
+
+def test_columns_of_a_matrix() -> None:
+    text = """lgm 1
+index obs
+index f
+data X[obs, f] : real
+data y[obs] : count
+latent w[f] ~ normal(sd = 1)
+let eta[obs] = X @ w
+observe y ~ poisson(log_rate = eta)
+"""
+    matrix = pd.DataFrame(RNG.normal(size=(60, 2)), columns=["age", "dose"])
+    y = RNG.poisson(np.exp(0.4 * matrix["dose"].to_numpy()))
+    fit = lgm.fit(lgm.loads(text), {"X": matrix, "y": y}, options={"correction": "off"})
+    frame = fit.effects("X")
+    assert list(frame["term"]) == ["X[age]", "X[dose]"]
+    w = fit.sample(20_000, seed=3, names=["w"])["w"].values
+    rate = np.exp(w @ matrix.to_numpy().T)
+    close(frame.iloc[1], rate.mean(axis=1) * w[:, 1])
+    one = fit.effects("X[age]")
+    assert len(one) == 1 and one["estimate"][0] == frame["estimate"][0]
+    with pytest.raises(lgm.ModelError, match="no column `agee`"):
+        fit.effects("X[agee]")
+    other = fit.effects("X[age]", data={"X": matrix[:10]})
+    assert other["estimate"][0] != frame["estimate"][0]
+
+
+def test_a_loaded_fit_and_other_frames(
+    logit: Fit, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logit.save(tmp_path / "f.nc")
+    again = lgm.load_fit(tmp_path / "f.nc")
+    pd.testing.assert_frame_equal(again.effects("x"), logit.effects("x"), rtol=1e-6)
+    assert type(logit.effects("x", backend="polars")).__module__.startswith("polars")
+    assert list(logit.effects("x", quantiles=(0.025,)).columns)[-1] == "q2.5"
+    monkeypatch.setitem(sys.modules, "polars", None)
+    with pytest.raises(lgm.MethodError, match=r"lgmdsl\[frames\]"):
+        logit.effects("x", backend="polars")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"name": "w"}, "no covariate named `w`"),
+        ({"name": "y"}, "no covariate named `y`"),
+        ({"name": "x", "kind": "median"}, "`kind` cannot be `median`"),
+        ({"name": "x", "contrast": "pairwise"}, "`contrast` of this covariate is a number"),
+        ({"name": "x", "contrast": ("a", "b")}, "two numbers"),
+        ({"name": "who", "contrast": 1}, "`contrast` of this covariate is"),
+        ({"name": "who", "contrast": ("m1", "m99")}, "no label `m99`"),
+        ({"name": "x", "by": "w"}, "cannot be grouped by `w`"),
+        ({"name": "x", "response": "w"}, "observes no `w`"),
+        ({"name": "x", "contrast": "levels"}, "too many to compare all"),
+        ({"name": "x", "quantiles": (5,)}, "probabilities"),
+    ],
+)
+def test_what_is_refused(logit: Fit, arguments: dict[str, Any], said: str) -> None:
+    with pytest.raises(lgm.LgmError, match=said):
+        logit.effects(**arguments)
+
+
+def test_what_a_prior_is_built_on_is_refused() -> None:
+    text = """lgm 1
+index obs
+data x[obs] : real
+data y[obs] : real
+latent f[obs] ~ gp(kernel = se(sd = 1, length = 1), at = x)
+observe y ~ normal(mean = f, sd = 0.5)
+"""
+    if "gp" in dir(lgm):
+        fit = lgm.fit(lgm.loads(text), {"x": X[:30], "y": np.sin(X[:30])})
+        with pytest.raises(
+            lgm.MethodError, match="the effect of `x` is that of other places of `f`"
+        ):
+            fit.effects("x")
+
+
+def test_latents_of_single_rows_stay_with_their_rows() -> None:
+    text = """lgm 1
+index obs
+data x[obs] : real
+data y[obs] : count
+latent b ~ normal(sd = 3)
+latent e[obs] ~ normal(sd = 0.5)
+let eta[obs] = b * x + e
+observe y ~ poisson(log_rate = eta)
+"""
+    x = X[:60] / 2.0
+    fit = lgm.fit(lgm.loads(text), {"x": x, "y": RNG.poisson(np.exp(0.3 * x))}, method="laplace")
+    draws = fit.sample(20_000, seed=3, names=["b", "eta"])
+    close(
+        fit.effects("x").iloc[0],
+        (np.exp(draws["eta"].values) * draws["b"].values[:, None]).mean(axis=1),
+    )

@@ -1,0 +1,86 @@
+"""--time-limit: a fit is stopped, its result so far is kept, and its status says so."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lgmdsl.api.fit import fitting
+from lgmdsl.cli import progress
+from lgmdsl.cli.progress import Progress, duration
+from lgmdsl.cli.time_limit import TimeLimit
+from lgmdsl.contract.status import Status
+from lgmdsl.inference.driver import TraceEntry
+from tests.cli.conftest import Run
+
+
+def wait() -> None:
+    """Until an interrupt comes."""
+    while True:
+        time.sleep(0.001)
+
+
+def test_an_interrupt_comes_inside_the_block_alone() -> None:
+    with pytest.raises(KeyboardInterrupt), TimeLimit(0.01) as limit:
+        wait()
+    assert limit.passed
+    with TimeLimit(1000.0) as limit:
+        pass
+    limit._interrupt()  # as of a timer that fires too late
+    assert not limit.passed
+    with TimeLimit(None) as limit:
+        assert limit._timer is None
+
+
+def test_there_is_no_result_yet(
+    run: Run, model: Path, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fitting, "fit", lambda *_, **__: wait())
+    ended = run("fit", model, data, "--time-limit", "0.01")
+    assert ended.status == 3 and "E601" in ended.err and "time limit of 0.01 s" in ended.err
+
+
+def test_the_result_so_far_is_written(
+    run: Run, model: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fit = fitting.fit
+
+    def slow(*arguments: Any, **named: Any) -> Any:
+        def on_step(entry: TraceEntry) -> None:
+            if entry.stage == "hyperparameters":
+                wait()
+
+        return fit(*arguments, **{**named, "on_step": on_step})
+
+    monkeypatch.setattr(fitting, "fit", slow)
+    out = tmp_path / "o.nc"
+    ended = run("fit", model, data, "--hyper", "map", "--time-limit", "1", "-o", out)
+    assert ended.status == 3 and "stopped by the time limit of 1 s" in ended.err
+    assert "interrupted" in ended.out and out.exists()
+    monkeypatch.setattr(fitting, "fit", fit)
+    again = run("fit", model, data, "--hyper", "map", "--start-from", out, "--json")
+    assert again.status == 0 and again.json["status"] == str(Status.converged)
+    assert run("fit", model, data, "--time-limit", "0").status == 2
+
+
+def test_points_and_the_time_to_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(Progress, "show", lambda self, text: said.append(text))
+    line = Progress()
+    for k in (1, 2, 12, 52):
+        line.on_step(TraceEntry(k, 0.0, 0.0, 10.0 * k, "points", 52))
+    line.on_step(TraceEntry(1, 0.0, 0.0, 600.0, "points", 7), "laplace")
+    line.on_step(TraceEntry(2, 0.0, 0.0, 603.0, "points", 7), "laplace")
+    assert said == [
+        "point 1 of 52, 10.0 s",
+        "point 2 of 52, 20.0 s, about 8 min to go",
+        "point 12 of 52, 120.0 s, about 7 min to go",
+        "point 52 of 52, 520.0 s",
+        "laplace: point 1 of 7, 600.0 s",
+        "laplace: point 2 of 7, 603.0 s, about 15 s to go",
+    ]
+    assert [duration(s) for s in (40.2, 200.0, 9000.0)] == ["40 s", "3 min", "2.5 h"]
+    assert progress.PATIENCE > 0.0
