@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
@@ -20,19 +21,8 @@ from lgmdsl.sklearn.softmax import Softmax
 from lgmdsl.sklearn.written import Linear
 
 
-class LgmRegressor(RegressorMixin, LgmEstimator):
-    """A regressor of any model with a numeric response.
-
-    `model`: an `lgmdsl.Model`, the text of one, or the path of a file; None for a linear model of
-    all columns with normal noise (`BayesianGLM`). `response`: the datum that y is. The model's
-    other data over the same index are columns of X by name; a matrix `X[obs, feature]` takes all
-    columns that are not named so; where X has no names, columns come in the order of the
-    declarations. `data`: what has no rows, such as a graph, by name. `method`, `hyper`, `fixed`,
-    `options` and `seed` as in `lgmdsl.fit`.
-
-    Attributes: `fit_` (the `lgmdsl.Fit`), `model_`, `n_features_in_`, `feature_names_in_`.
-    Raises ValueError for tables that do not fit the model, LgmError as `lgmdsl.fit` does.
-    """
+class AnyModel(LgmEstimator):
+    """An estimator of a model that the user gives."""
 
     def __init__(
         self,
@@ -55,10 +45,28 @@ class LgmRegressor(RegressorMixin, LgmEstimator):
         self.data = data
         self.seed = seed
 
-    def fit(self, X: Any, y: Any) -> LgmRegressor:
-        """Fit the model to a table X (n, p) and responses y (n,)."""
+    @abstractmethod
+    def _form(self, X: Any, y: Any) -> Form: ...
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fit the model to a table X (n, p) and responses, or labels, y (n,)."""
         self._fitted(self._form(X, y))
         return self
+
+
+class LgmRegressor(RegressorMixin, AnyModel):
+    """A regressor of any model with a numeric response.
+
+    `model`: an `lgmdsl.Model`, the text of one, or the path of a file; None for a linear model of
+    all columns with normal noise (`BayesianGLM`). `response`: the datum that y is. The model's
+    other data over the same index are columns of X by name; a matrix `X[obs, feature]` takes all
+    columns that are not named so; where X has no names, columns come in the order of the
+    declarations. `data`: what has no rows, such as a graph, by name. `method`, `hyper`, `fixed`,
+    `options` and `seed` as in `lgmdsl.fit`.
+
+    Attributes: `fit_` (the `lgmdsl.Fit`), `model_`, `n_features_in_`, `feature_names_in_`.
+    Raises ValueError for tables that do not fit the model, LgmError as `lgmdsl.fit` does.
+    """
 
     def _form(self, X: Any, y: Any) -> Form:
         if self.model is None:
@@ -75,7 +83,7 @@ class LgmRegressor(RegressorMixin, LgmEstimator):
         return (mean, response["sd"].values) if return_std else mean
 
 
-class LgmClassifier(ClassifierMixin, LgmEstimator):
+class LgmClassifier(ClassifierMixin, AnyModel):
     """A classifier of any model whose response is binary, or a class.
 
     Parameters as of `LgmRegressor`; without a `model` a linear one of all columns, logistic for two
@@ -83,32 +91,6 @@ class LgmClassifier(ClassifierMixin, LgmEstimator):
     ones; of a binary response the second is the event, 1. Classes of an ordinal response need
     an order: numbers, or an ordered categorical.
     """
-
-    def __init__(
-        self,
-        model: Model | str | os.PathLike[str] | None = None,
-        response: str = "y",
-        method: str = "auto",
-        hyper: str = "auto",
-        fixed: Mapping[str, object] | None = None,
-        options: Mapping[str, object] | None = None,
-        *,
-        data: Mapping[str, object] | None = None,
-        seed: int = 0,
-    ) -> None:
-        self.model = model
-        self.response = response
-        self.method = method
-        self.hyper = hyper
-        self.fixed = fixed
-        self.options = options
-        self.data = data
-        self.seed = seed
-
-    def fit(self, X: Any, y: Any) -> LgmClassifier:
-        """Fit the model to a table X (n, p) and labels y (n,)."""
-        self._fitted(self._form(X, y))
-        return self
 
     def _form(self, X: Any, y: Any) -> Form:
         categories = _ordered_categories(y)

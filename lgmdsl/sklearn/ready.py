@@ -96,7 +96,22 @@ def split(X: Any, groups: Sequence[int]) -> tuple[Array, list[AnyArray]]:
 class ReadyRegressor(RegressorMixin, LgmEstimator):
     """A level plus pieces of the columns, and a family of responses."""
 
-    family: str
+    def __init__(
+        self,
+        family: str = "normal",
+        method: str = "auto",
+        hyper: str = "auto",
+        fixed: Mapping[str, object] | None = None,
+        options: Mapping[str, object] | None = None,
+        *,
+        seed: int = 0,
+    ) -> None:
+        self.family = family
+        self.method = method
+        self.hyper = hyper
+        self.fixed = fixed
+        self.options = options
+        self.seed = seed
 
     @abstractmethod
     def _pieces(self, x: Array) -> list[Piece]: ...
@@ -139,23 +154,6 @@ class BayesianGLM(ReadyRegressor):
 
     Attributes: `coef_` (p,), `intercept_`, `coef_sd_` (p,) of the columns as they are.
     """
-
-    def __init__(
-        self,
-        family: str = "normal",
-        method: str = "auto",
-        hyper: str = "auto",
-        fixed: Mapping[str, object] | None = None,
-        options: Mapping[str, object] | None = None,
-        *,
-        seed: int = 0,
-    ) -> None:
-        self.family = family
-        self.method = method
-        self.hyper = hyper
-        self.fixed = fixed
-        self.options = options
-        self.seed = seed
 
     def _pieces(self, x: Array) -> list[Piece]:
         return [Linear.of(x, range(x.shape[1]))]
@@ -206,12 +204,7 @@ class MixedModel(ReadyRegressor):
         seed: int = 0,
     ) -> None:
         self.groups = groups
-        self.family = family
-        self.method = method
-        self.hyper = hyper
-        self.fixed = fixed
-        self.options = options
-        self.seed = seed
+        super().__init__(family, method, hyper, fixed, options, seed=seed)
 
     def _read(self, X: Any, y: Any) -> tuple[Array, list[AnyArray], Array]:
         groups = self.groups
@@ -260,14 +253,9 @@ class AdditiveModel(ReadyRegressor):
         *,
         seed: int = 0,
     ) -> None:
-        self.family = family
         self.knots = knots
         self.scales = scales
-        self.method = method
-        self.hyper = hyper
-        self.fixed = fixed
-        self.options = options
-        self.seed = seed
+        super().__init__(family, method, hyper, fixed, options, seed=seed)
 
     def _pieces(self, x: Array) -> list[Piece]:
         if not (isinstance(self.knots, int | np.integer) and self.knots >= 4):
@@ -312,12 +300,7 @@ class GaussianProcess(ReadyRegressor):
         *,
         seed: int = 0,
     ) -> None:
-        self.family = family
-        self.method = method
-        self.hyper = hyper
-        self.fixed = fixed
-        self.options = options
-        self.seed = seed
+        super().__init__(family, method, hyper, fixed, options, seed=seed)
 
     def _pieces(self, x: Array) -> list[Piece]:
         return [Field.of(x)]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lgmdsl.api.columns import Columns, frame_library, frame_of, quantile_columns
+from lgmdsl.api.columns import Columns, quantile_columns
 from lgmdsl.api.effects.drawn import drawn_averages, no_link, predictor_at
 from lgmdsl.api.effects.requested import Comparison, Requested
 from lgmdsl.api.effects.rows import Rows, rows_of
@@ -31,45 +31,7 @@ SCALES = ("response", "link")
 COMPARED = ("difference", "ratio")
 
 
-def effects(
-    fit: Fit,
-    name: str,
-    by: str | None,
-    kind: str,
-    contrast: object,
-    compare: str,
-    scale: str,
-    response: str | None,
-    data: object,
-    mapping: Mapping[str, str] | None,
-    without: Sequence[str],
-    quantiles: Sequence[float],
-    n: int,
-    seed: int,
-    backend: str,
-) -> Any:
-    """See `Fit.effects`."""
-    frame_library(backend)
-    columns = checked_columns(
-        fit,
-        name,
-        by,
-        kind,
-        contrast,
-        compare,
-        scale,
-        response,
-        data,
-        mapping,
-        without,
-        quantiles,
-        n,
-        seed,
-    )
-    return frame_of(columns, backend)
-
-
-def checked_columns(
+def effect_columns(
     fit: Fit,
     name: str,
     by: str | None,

@@ -56,7 +56,7 @@ class Framed:
         Columns: the labels of the row; the columns of `data` where they are given, else the data of
         the model over these rows; for lets and reports NAME_mean and NAME_sd; for the response y
         y_mean and y_sd (the predictive distribution of another y at the same row), y_residual = y -
-        y_mean, and with `loo` y_loo = log p(y_i | y_-i) and y_loo_flag, why that is unreliable. Of
+        y_mean, and with `loo` y_loo = ``log p(y_i | y_-i)`` and y_loo_flag, why that is unreliable. Of
         classes y_probability is P(the class that was observed), without a residual. Missing
         responses have NaN.
 
@@ -145,9 +145,11 @@ class Framed:
         error is sd / sqrt(n). Raises ModelError E103 for an unknown name, E108 for a contrast that
         the covariate cannot have; MethodError E501 where the prior of a latent is built on it.
         """
-        from lgmdsl.api.effects.effects import effects
+        from lgmdsl.api.columns import frame_library, frame_of
+        from lgmdsl.api.effects.effects import effect_columns
 
-        return effects(
+        frame_library(backend)  # before anything is computed
+        columns = effect_columns(
             self._framed,
             name,
             by,
@@ -162,8 +164,8 @@ class Framed:
             quantiles,
             n,
             seed,
-            backend,
         )
+        return frame_of(columns, backend)
 
     @property
     def _framed(self) -> Fit:

@@ -80,14 +80,14 @@ def command(
         raise click.UsageError("--json or --csv, not both", click.get_current_context())
     import numpy as np
 
-    from lgmdsl.api.effects.effects import checked_columns
+    from lgmdsl.api.effects.effects import effect_columns
     from lgmdsl.api.fit.restore import load_fit
     from lgmdsl.cli.tables import csv_of
 
     result = load_fit(fit)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        columns = checked_columns(
+        columns = effect_columns(
             result,
             name,
             by,
