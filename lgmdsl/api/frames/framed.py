@@ -56,8 +56,8 @@ class Framed:
         Columns: the labels of the row; the columns of `data` where they are given, else the data of
         the model over these rows; for lets and reports NAME_mean and NAME_sd; for the response y
         y_mean and y_sd (the predictive distribution of another y at the same row), y_residual = y -
-        y_mean, and with `loo` y_loo = ``log p(y_i | y_-i)`` and y_loo_flag, why that is unreliable. Of
-        classes y_probability is P(the class that was observed), without a residual. Missing
+        y_mean, and with `loo` y_loo = ``log p(y_i | y_-i)`` and y_loo_flag, why that is unreliable.
+        Of classes y_probability is P(the class that was observed), without a residual. Missing
         responses have NaN.
 
         `response`: which one, where several are observed; else the one of most rows. A fit read
