@@ -20,7 +20,7 @@ from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.learning.integration.hyper_posterior import HyperPosterior, matched
 from lgmdsl.learning.integration.landscape import shares
 
-LIGHTEST = 1e-3  # of the heaviest fit: the least weight that a fit has in the regression
+LIGHTEST = 1e-3  # of the heaviest fit: the least weight that a fit has
 LIGHTER = 0.25  # power of a share by which what is lighter counts for less
 SPARE = 1.5  # fits for each coefficient of a quadratic
 
@@ -53,6 +53,7 @@ def tilted(
     fits = posterior.places(known)
     low, high = fits.min(axis=0) - beyond, fits.max(axis=0) + beyond
     heavy = _masses(posterior, fits)
+    heavy = np.maximum(heavy, LIGHTEST * heavy.max())
     candidates = [(_left_out(make, fits, deltas, heavy), make) for make in (_spline, _regression)]
     rough, make = min(candidates, key=lambda c: c[0])
     within = make(fits, deltas, heavy)
@@ -115,7 +116,7 @@ def _spline(fits: Array, values: Array, heavy: Array) -> Curve:
 def _regression(fits: Array, values: Array, heavy: Array) -> Curve:
     """A quadratic near the fits, linear where they are few."""
     count = len(fits)
-    root = np.sqrt(np.maximum(heavy, LIGHTEST * heavy.max()))
+    root = np.sqrt(heavy)
     level = float(heavy @ values / heavy.sum())
     basis = root[:, None] * _basis(fits, count)
     slopes = np.linalg.lstsq(basis, root * (values - level), rcond=1e-8)[0]
