@@ -42,3 +42,18 @@ def test_matrices_made_of_columns_are_not_made_again(tmp_path: Path) -> None:
             lgm.ModelError, match=r"it has: X\[x\], X\[arm\[b\]\], X\[arm\[c\]\], h"
         ):
             fit.effects("nothing")
+
+
+def test_a_level_is_compared_with_the_base() -> None:
+    """The columns of the other levels are 0 on both sides: no row has two levels."""
+    rng = np.random.default_rng(1)
+    table = pd.DataFrame({"x": rng.normal(size=90), "arm": ["a", "b", "c"] * 30})
+    rate = table["arm"].map({"a": 2.0, "b": 6.0, "c": 1.0})
+    table["hours"], table["y"] = 1.0 + rng.random(90), rng.poisson(rate)
+    fit = lgm.fit(lgm.loads(CODED), table, mapping={"X": ["x", "contrasts(arm)"]})
+    means = {
+        arm: float(fit.predict(table.assign(arm=arm)).response("y")["mean"].mean()) for arm in "abc"
+    }
+    for arm in "bc":
+        found = fit.effects(f"X[arm[{arm}]]")["estimate"].item()
+        assert found == pytest.approx(means[arm] - means["a"], abs=0.05)

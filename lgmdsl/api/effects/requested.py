@@ -226,7 +226,21 @@ class Requested:
             where += level.shift
         else:
             where[...] = level.value
+            # A row has one level: that of this column, or the base.
+            if others := _others(self.grounded, self.symbol.name, level.column):
+                out[..., others] = 0.0
         return out
+
+
+def _others(grounded: GroundedModel, name: str, column: int | None) -> list[int]:
+    """The columns of the other levels of a factor by treatment contrasts."""
+    first = 0
+    for coding in grounded.codings.get(name, ()):
+        own = range(first, first + len(coding.labels))
+        if column is not None and column in own and coding.kind == "treatment":
+            return [k for k in own if k != column]
+        first = own.stop
+    return []
 
 
 def _pair(value: object) -> tuple[Any, Any] | None:
