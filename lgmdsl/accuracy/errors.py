@@ -38,8 +38,10 @@ def added(several: Sequence[Errors]) -> Errors:
 
 
 def errors_against(reported: Moments, mean: Array, sd: Array, low: Array, high: Array) -> Errors:
-    """Of a Gaussian against a mean, an sd, a 5 and a 95 % point."""
+    """Of a Gaussian against a mean, an sd, a 5 and a 95 % point; none where it has no variance,
+    as what a constraint holds fixed."""
     centre, spread = reported[0], np.sqrt(np.maximum(reported[1], 0.0))
+    sd = np.where(spread > 0.0, sd, 0.0)
     unit = np.where(sd > 0.0, sd, np.inf)
     ends = np.abs(
         [(centre - NORMAL * spread - low) / unit, (centre + NORMAL * spread - high) / unit]
@@ -64,14 +66,15 @@ def errors_within(
 
 def errors_of(reported: Moments, base: Moments, change: Array, cumulants: Array | None) -> Errors:
     """Of what has `reported` mean and variance, and better the mean of `base` and its variance with
-    its `change`, and these third cumulants."""
+    its `change`, and these third cumulants; none where the base has no variance."""
     (mean, variance), (centre, spread) = reported, base
     sd = np.sqrt(np.maximum(variance, 0.0))
     true = np.sqrt(np.maximum(spread + change, SMALLEST * spread))
     skew = np.zeros(len(mean)) if cumulants is None else cumulants / true**3
     skew = np.clip(np.nan_to_num(skew), -WIDEST, WIDEST)
     bent = BENT * skew
-    free = true > 0.0
+    free = spread > 0.0
+    true, bent = np.where(free, true, 1.0), np.where(free, bent, 0.0)
     shift = np.where(free, (mean - centre) / true, 0.0)
     ratio = np.where(free, sd / true, 1.0)
     ends = [shift + side * NORMAL * (ratio - 1.0) - bent for side in (-1.0, 1.0)]

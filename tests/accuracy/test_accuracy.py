@@ -99,3 +99,42 @@ def test_repeated_binary_answers_move_the_sd_of_the_groups(way: str) -> None:
     assert float(default.mean("s")) == pytest.approx(mean, abs=room * sd)
     assert float(default.sd("s")) == pytest.approx(sd, rel=0.15)
     assert "corrected evidence" in default.provenance["notes"]
+
+
+TREATMENTS = """lgm 1
+index obs
+index who
+index kind = {"a", "b", "c"}
+data y[obs] : count
+data w[obs] : who
+data k[obs] : kind
+hyper s : positive ~ pc_sd(u = 1, alpha = 0.05)
+latent b ~ normal(sd = 5)
+latent e[kind] ~ normal(sd = 2)
+latent u[who] ~ normal(sd = s)
+constrain e["b"] = 0
+let eta[obs] = b + e[k] + u[w]
+report base = b + e["b"] - b
+observe y ~ poisson(log_rate = eta)
+"""
+
+
+@pytest.mark.parametrize("engine", ["auto", "sparse"])
+def test_what_a_constraint_holds_fixed_has_no_error(engine: str) -> None:
+    """Its sd is nothing but rounding, and was judged: the rows' order decided on draws."""
+    rng = np.random.default_rng(7)
+    w, k = rng.integers(0, 24, 300), rng.integers(0, 3, 300)
+    y = rng.poisson(np.exp(0.4 + 0.6 * rng.normal(size=24)[w] + np.array([0.5, 0.0, -0.3])[k]))
+    seen = []
+    for seed in range(4):
+        order = np.random.default_rng(seed).permutation(300)
+        data = {"y": y[order], "w": w[order], "k": np.array(list("abc"))[k[order]]}
+        fit = lgm.fit(lgm.loads(TREATMENTS), data, options={"engine": engine})
+        seen.append((fit.accuracy.sd, fit.mean("e").values, fit.mean("u").sortby("who").values))
+        assert fit.accuracy.worst == ""
+        assert fit.posterior.conditioned.latent_variance.min() == 0.0
+        assert float(fit.sd("e").sel(kind="b")) < 1e-15 and float(fit.sd("base")) < 1e-15
+    for accuracy, e, u in seen[1:]:
+        np.testing.assert_allclose(accuracy, seen[0][0], atol=1e-9)
+        np.testing.assert_allclose(e, seen[0][1], atol=1e-9)
+        np.testing.assert_allclose(u, seen[0][2], atol=1e-9)

@@ -13,7 +13,7 @@ from lgmdsl.api.summary.labels import index_order
 from lgmdsl.arrays import AnyArray
 from lgmdsl.canonical.grounding.model import GroundedModel, IndexSet
 from lgmdsl.canonical.grounding.usage import usage_of
-from lgmdsl.errors import Diagnostic, MethodError, ModelError, suggestion
+from lgmdsl.errors import Diagnostic, MethodError, ModelError, listed, suggestion
 from lgmdsl.language.checked import Symbol
 
 # A slope is a difference over this share of the covariate's range on both sides, as in R's
@@ -46,6 +46,24 @@ class Comparison:
     divisor: float = 1.0
 
 
+def _columns(grounded: GroundedModel, name: str) -> list[str]:
+    """How the columns of a matrix that was made of columns are asked for; else the name."""
+    if name not in grounded.codings:
+        return [name]
+    labels = grounded.indices[grounded.model.symbols[name].dims[1]].labels
+    return [f"{name}[{label}]" for label in labels.tolist()]
+
+
+def _made_of(grounded: GroundedModel, column: str) -> list[str]:
+    """The columns of matrices that were made of this column of a table."""
+    return [
+        asked
+        for name in grounded.codings
+        for asked in _columns(grounded, name)
+        if asked == f"{name}[{column}]" or asked.startswith(f"{name}[{column}[")
+    ]
+
+
 def covariate(grounded: GroundedModel, name: str) -> tuple[Symbol, str]:
     """The datum that a name leads to, and the label of one column of it (`X[age]`).
 
@@ -61,7 +79,10 @@ def covariate(grounded: GroundedModel, name: str) -> tuple[Symbol, str]:
     ]
     if base not in known:
         message = f"the model has no covariate named `{base}`"
-        help = suggestion(base, known, f"it has: {', '.join(known) or 'none'}")
+        shown = [label for n in known for label in _columns(grounded, n)]
+        made = _made_of(grounded, base)
+        there = f"it has: {', '.join(shown) or 'none'}"
+        help = f"there is {listed(made, last='or')}" if made else suggestion(base, known, there)
         raise ModelError(Diagnostic("E103", message, help=help))
     graph = grounded.graph
     latents = [n.id for n in graph.of_kind("latent") if base in graph.behind([n.id])]
@@ -205,7 +226,21 @@ class Requested:
             where += level.shift
         else:
             where[...] = level.value
+            # A row has one level: that of this column, or the base.
+            if others := _others(self.grounded, self.symbol.name, level.column):
+                out[..., others] = 0.0
         return out
+
+
+def _others(grounded: GroundedModel, name: str, column: int | None) -> list[int]:
+    """The columns of the other levels of a factor by treatment contrasts."""
+    first = 0
+    for coding in grounded.codings.get(name, ()):
+        own = range(first, first + len(coding.labels))
+        if column is not None and column in own and coding.kind == "treatment":
+            return [k for k in own if k != column]
+        first = own.stop
+    return []
 
 
 def _pair(value: object) -> tuple[Any, Any] | None:

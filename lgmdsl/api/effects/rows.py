@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ from lgmdsl.arrays import AnyArray, Array, IntArray
 from lgmdsl.canonical.blocks.sites import SiteBlock
 from lgmdsl.canonical.grounding.model import GroundedModel
 from lgmdsl.canonical.grounding.usage import usage_of
-from lgmdsl.dataset import read
+from lgmdsl.dataset import Dataset, read
 from lgmdsl.errors import Diagnostic, MethodError, ModelError, suggestion
 from lgmdsl.language.checked import Symbol
 
@@ -51,7 +51,7 @@ def rows_of(
     mapping: Mapping[str, str] | None,
 ) -> Rows:
     """The rows of the data (`average`), one reference row (`conditional`), or a `balanced` grid."""
-    prediction = predicted(fit, read({} if data is None else data, mapping))
+    prediction = predicted(fit, _bound({}) if data is None else read(data, mapping))
     if data is not None:
         say(prediction.warnings)
     block = _response(prediction, response)
@@ -65,6 +65,11 @@ def rows_of(
         weights = (groups[None, :] == present[:, None]) / counts[present][:, None]
         return Rows(prediction, block, weights, {k: v[present] for k, v in labels.items()})
     return _grid(fit, prediction, block, name, kind == "balanced", by)
+
+
+def _bound(values: dict[str, Any]) -> Dataset:
+    """Values under the names of the model, which are not to be made of the fit's columns again."""
+    return replace(read(values), placements={})
 
 
 def _ordered(prediction: Prediction, by: str | None, groups: IntArray) -> IntArray:
@@ -167,7 +172,7 @@ def _grid(
     if not new:
         message = f"`{block.name}` has no covariates, so there is no reference row"
         raise MethodError(Diagnostic("E501", message))
-    at = predicted(fit, read(new))
+    at = predicted(fit, _bound(new))
     groups = len(labels[by]) if by is not None else 1
     weights = np.kron(np.eye(groups), np.full((1, size // groups), groups / size))
     return Rows(at, at.observed(block.name), weights, labels)

@@ -10,17 +10,15 @@ import numpy as np
 from lgmdsl.arrays import AnyArray
 from lgmdsl.canonical.grounding.errors import SHOWN, count_of, show, signature
 from lgmdsl.canonical.grounding.model import GroundedModel, IndexSet
+from lgmdsl.canonical.grounding.spellings import NEAR, nearest_label
 from lgmdsl.canonical.grounding.usage import Usage
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.structure import Members
 from lgmdsl.dataset import Dataset, Entry
-from lgmdsl.errors import DataError, Diagnostic, listed, nearest
+from lgmdsl.errors import DataError, Diagnostic, listed
 from lgmdsl.language.checked import CheckedModel
 from lgmdsl.remedies import either
 from lgmdsl.structures.catalogue import members_of
-
-# Labels of the fit among which a near one is looked for.
-NEAR = 5000
 
 
 class PredictionWarning(UserWarning):
@@ -160,7 +158,9 @@ def _unknown(fitted: IndexSet, labels: AnyArray, names: list[str]) -> Diagnostic
     labels = np.unique(labels)
     known = [str(v) for v in fitted.labels[:NEAR].tolist()]
     text = "U" in (labels.dtype.kind, fitted.labels.dtype.kind)
-    meant = [(v, near) for v in labels[:SHOWN].tolist() if text and (near := nearest(v, known))]
+    meant = [
+        (v, near) for v in labels[:SHOWN].tolist() if text and (near := nearest_label(v, known))
+    ]
     shown = ", ".join(show(v) for v in labels[:SHOWN].tolist())
     more = f" and {labels.size - SHOWN} more" if labels.size > SHOWN else ""
     some = ", ".join(show(v) for v in fitted.labels[:SHOWN].tolist())

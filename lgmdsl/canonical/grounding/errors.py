@@ -10,7 +10,8 @@ import numpy as np
 
 from lgmdsl.arrays import AnyArray, BoolArray
 from lgmdsl.canonical.grounding.model import IndexSet
-from lgmdsl.errors import Diagnostic, meant, nearest
+from lgmdsl.canonical.grounding.spellings import meant_labels
+from lgmdsl.errors import Diagnostic, meant
 from lgmdsl.language.checked import Symbol
 from lgmdsl.language.tree import ast
 from lgmdsl.remedies import key as source_key
@@ -149,9 +150,8 @@ def wrong_labels(
     symbol: Symbol, target: IndexSet, unknown: AnyArray, where: str, remedy: str = ""
 ) -> Diagnostic:
     """E302: labels that the index set does not have."""
-    first = unknown.reshape(-1)[0]
-    close = nearest(str(first), [str(v) for v in target.labels[:5000].tolist()])
-    helps = remedy or meant(show(close) if close and _is_text(first) else None, quote="")
+    distinct = list(dict.fromkeys(unknown.reshape(-1).tolist()))[:SHOWN]
+    helps = remedy or (meant_labels(distinct, target.labels) if _is_text(distinct[0]) else "")
     known = ", ".join(show(v) for v in target.labels[:SHOWN].tolist())
     more = ", ..." if target.size > SHOWN else ""
     return Diagnostic(

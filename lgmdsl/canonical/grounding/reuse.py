@@ -10,8 +10,9 @@ import numpy as np
 
 from lgmdsl.arrays import AnyArray, BoolArray
 from lgmdsl.canonical.grounding.axes import BoundDatum
-from lgmdsl.canonical.grounding.errors import absent, unknown_members
+from lgmdsl.canonical.grounding.errors import SHOWN, absent, unknown_members
 from lgmdsl.canonical.grounding.model import GroundedModel, IndexSet
+from lgmdsl.canonical.grounding.spellings import meant_labels
 from lgmdsl.canonical.grounding.usage import Usage
 from lgmdsl.dataset import Dataset
 from lgmdsl.errors import Diagnostic
@@ -97,7 +98,10 @@ def _lacking(
     if target is not None and dataset.key(target) in dataset.keys:
         help = f"if `{target}` is it: {key(symbol.name, target)}"
     elif new.size and not fitted.indices[dim].counted:
-        help = f"give `{symbol.name}` for the new labels of {dim}: {shown}"
+        text = new.dtype.kind == "U"
+        near = meant_labels(new[:SHOWN].tolist(), fitted.indices[dim].labels) if text else ""
+        give = f"give `{symbol.name}` for the new labels of {dim}: {shown}"
+        help = f"{near} If not, {give}" if near else give
     else:
         help = on_a_scale(fitted.graph, symbol.name)
     return absent(

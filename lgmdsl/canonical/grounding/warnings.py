@@ -10,6 +10,7 @@ import numpy as np
 
 from lgmdsl.canonical.grounding.errors import SHOWN, about, count_of, show
 from lgmdsl.canonical.grounding.model import IndexSet
+from lgmdsl.canonical.grounding.spellings import nearest_label
 from lgmdsl.canonical.grounding.usage import latent_axes
 from lgmdsl.contract.structure import Members
 from lgmdsl.dataset import Dataset
@@ -133,7 +134,7 @@ def _of_graphs_alone(
             continue
         labels = [str(v) for v in index.labels[idle].tolist()]
         known = [str(v) for v in index.labels[np.unique(used[used >= 0])].tolist()]
-        close = nearest(labels[0], known)
+        close = nearest_label(labels[0], known)
         yield _warning(
             "W309",
             symbol,

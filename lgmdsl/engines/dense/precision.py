@@ -25,7 +25,7 @@ from lgmdsl.contract.stacked import StackedPredictors, flatten, split
 from lgmdsl.contract.structure import Shape
 from lgmdsl.engines.dense.gram import choose_gram
 from lgmdsl.engines.shared.conditioned import DenseConditioned, Lazy, Pieces
-from lgmdsl.engines.shared.constraints import LOG_2PI, PreparedConstraints, krige, prepare
+from lgmdsl.engines.shared.constraints import LOG_2PI, PreparedConstraints, krige, left, prepare
 from lgmdsl.engines.shared.design import transpose_dense
 from lgmdsl.engines.shared.directions import undetermined
 from lgmdsl.engines.shared.prior import BlockPrior
@@ -267,7 +267,7 @@ class PrecisionConditioned(DenseConditioned):
         diagonal = self.factor.inverse_diagonal()
         if self.kriging is not None:
             half = self.kriging.reduction(self.kriging.spread)
-            diagonal = diagonal - np.einsum("ij,ij->j", half, half)
+            diagonal = left(diagonal, np.einsum("ij,ij->j", half, half))
         return diagonal
 
     @cached_property

@@ -14,7 +14,7 @@ from lgmdsl.arrays import Array, Matrix, SparseMatrix
 from lgmdsl.contract.engine import Adjoints, Conditioned, Draws, Rows
 from lgmdsl.contract.linear import LinearGaussian, Predictor
 from lgmdsl.contract.stacked import cut, flatten, row_slices, split
-from lgmdsl.engines.shared.constraints import Kriging, PreparedConstraints, krige
+from lgmdsl.engines.shared.constraints import Kriging, PreparedConstraints, krige, left
 from lgmdsl.engines.shared.design import row_chunks, transpose_dense
 from lgmdsl.engines.shared.shift_derivatives import Outer, Turn
 from lgmdsl.engines.shared.weights import SiteWeight, site_blocks
@@ -171,7 +171,7 @@ class DenseConditioned(RowConditioned):
 
     @cached_property
     def latent_mean(self) -> Array:
-        return self.free_mean if self.kriging is None else self.free_mean + self.kriging.shift
+        return self.free_mean if self.kriging is None else left(self.free_mean, -self.kriging.shift)
 
     @property
     @abstractmethod
@@ -200,7 +200,7 @@ class DenseConditioned(RowConditioned):
             for where, m in pieces:
                 projected += np.asarray(m @ self.kriging.spread[where])
             half = self.kriging.reduction(projected)
-            form = form - np.einsum("ij,ij->j", half, half)
+            form = left(form, np.einsum("ij,ij->j", half, half))
         return form
 
     def solve(self, rhs: Array) -> Array:

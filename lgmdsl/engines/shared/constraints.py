@@ -23,7 +23,16 @@ from lgmdsl.engines.shared.design import dense_rows
 from lgmdsl.numerics.cholesky import Cholesky, cholesky
 
 _RANK = 1e-10
+# Of a free variance or mean, what a constraint that takes all of it leaves by rounding.
+_NOTHING = 1e-14
 LOG_2PI = float(np.log(2 * np.pi))
+
+
+def left(free: Array, lost: Array) -> Array:
+    """Variances or means less what constraints take of them: 0, and not their rounding, where that
+    is all. An entry that is held fixed has no sd that an error could be relative to."""
+    rest = free - lost
+    return np.where(np.abs(rest) <= _NOTHING * np.abs(free), 0.0, rest)
 
 
 def log_normal(residual: Array, factor: Cholesky) -> float:

@@ -17,6 +17,7 @@ from lgmdsl.arrays import Array, Matrix, SparseMatrix
 from lgmdsl.contract.engine import Adjoints, Conditioned, Draws, Failed, Rows
 from lgmdsl.contract.linear import Predictor
 from lgmdsl.engines.shared.conditioned import CHUNK, Lazy, RowConditioned
+from lgmdsl.engines.shared.constraints import left
 from lgmdsl.engines.shared.prior import BlockPrior
 from lgmdsl.engines.shared.prior_entries import covariance_entries
 from lgmdsl.engines.shared.restriction import Restriction
@@ -70,7 +71,13 @@ class SparseConditioned(RowConditioned):
         """(nnz,) V on A's pattern."""
         pattern = self.engine.table.pattern
         free = self.restriction.factor.selected()
-        return free - self.restriction.entries_lost(pattern.indices, pattern.columns)
+        lost, own = (
+            self.restriction.entries_lost(pattern.indices, pattern.columns),
+            pattern.on_diagonal,
+        )
+        out = free - lost
+        out[own] = left(free[own], lost[own])
+        return out
 
     @cached_property
     def variance(self) -> Rows:
@@ -111,7 +118,8 @@ class SparseConditioned(RowConditioned):
             some = far[start : start + step]
             part = sp.csr_array(x[some])
             half = self.restriction.factor.forward(np.ascontiguousarray(part.toarray().T))
-            variance[some] = np.einsum("ij,ij->j", half, half) - self.restriction.lost(part)
+            free = np.einsum("ij,ij->j", half, half)
+            variance[some] = left(free, self.restriction.lost(part))
         return mean, variance
 
     def _by_pattern(self, x: SparseMatrix) -> Array:
@@ -122,9 +130,11 @@ class SparseConditioned(RowConditioned):
         pairs, lines = table_of(sp.csr_array(x[narrow]), [Predictor({}, np.empty(len(narrow)))])
         keys, place = np.unique(pairs.key, return_inverse=True)
         columns, rows = np.divmod(keys, n)
-        entries = self.restriction.factor.entries(rows, columns)
-        entries = entries - self.restriction.entries_lost(rows, columns)
-        out[narrow] = np.bincount(pairs.line, pairs.value * entries[place], lines)
+        free = self.restriction.factor.entries(rows, columns)
+        lost = self.restriction.entries_lost(rows, columns)
+        whole, gone = pairs.value * free[place], pairs.value * lost[place]
+        sums = np.bincount(pairs.line, whole, lines), np.bincount(pairs.line, gone, lines)
+        out[narrow] = left(np.asarray(sums[0], np.float64), np.asarray(sums[1], np.float64))
         return out
 
     def sample(self, rng: Generator, size: int) -> Array:
