@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 import lgmdsl as lgm
-from lgmdsl.api.fit import fitting
+from lgmdsl.api.fit import completed
 from lgmdsl.api.fit.accuracy import estimated
 
 Case = tuple[str, dict[str, Any], dict[str, Any]]
@@ -105,7 +105,7 @@ def main(names: list[str]) -> None:
         spent[0] += time.process_time() - began
         return out
 
-    setattr(fitting, "estimated", timed)  # noqa: B010
+    setattr(completed, "estimated", timed)  # noqa: B010
     for name in names or list(CASES):
         text, data, settings = CASES[name]()
         model = lgm.loads(text)
