@@ -23,7 +23,7 @@ observe y ~ poisson(log_rate = eta)
 PLOTS = ["Étang 1", "Étang 2", "Forêt 3", "Lande 22"]
 
 
-def told(labels: list[str]) -> str:
+def help_for(labels: list[str]) -> str:
     rows = pd.DataFrame({"where": labels, "y": range(len(labels))})
     plots = pd.DataFrame({"plot": PLOTS, "height": [1.0, 2.0, 3.0, 4.0]})
     with pytest.raises(DataError) as caught:
@@ -34,14 +34,14 @@ def told(labels: list[str]) -> str:
 
 
 def test_each_label_has_its_own_suggestion() -> None:
-    upper = told(["FORÊT 3", "ÉTANG 1", "Étang 2"])
+    upper = help_for(["FORÊT 3", "ÉTANG 1", "Étang 2"])
     assert upper == 'did you mean "Forêt 3" for "FORÊT 3" and "Étang 1" for "ÉTANG 1"?'
-    assert told(["Foret 3", "Étang 1"]) == 'did you mean "Forêt 3"?'
-    assert told(["Étang 1 ", "Étang  2"]).count(" for ") == 2
+    assert help_for(["Foret 3", "Étang 1"]) == 'did you mean "Forêt 3"?'
+    assert help_for(["Étang 1 ", "Étang  2"]).count(" for ") == 2
 
 
 def test_another_number_is_another_plot() -> None:
-    assert told(["Lande 7", "Étang 1"]) == "correct the labels, or add them to `plot`"
+    assert help_for(["Lande 7", "Étang 1"]) == "correct the labels, or add them to `plot`"
     assert nearest_label("1.0", ["22", "1"]) == "1"
     assert nearest_label("007", ["70", "7"]) == "7"
     assert nearest_label("site 07", ["site 70", "site 7"]) == "site 7"
@@ -50,7 +50,7 @@ def test_another_number_is_another_plot() -> None:
 def test_forms_that_look_alike_are_told_apart() -> None:
     apart = unicodedata.normalize("NFD", "Étang 1")
     assert apart != "Étang 1"
-    help = told([apart, "Étang 2"])
+    help = help_for([apart, "Étang 2"])
     assert f'"Étang 1" for "{apart}"' in help and "NFC" in help
 
 

@@ -69,8 +69,8 @@ def test_noise_is_smoothed(fit: lgm.Fit) -> None:
 def test_more_fits_are_far_from_those_there_are(fit: lgm.Fit) -> None:
     hypers = _posterior(fit)
     known = [fit.theta]
-    more = farthest(hypers, known, 4)
-    places = hypers.places([*known, *more])[:, 0]
+    more = farthest(hypers.z, hypers.weights, hypers.places(known), 4)
+    places = np.append(hypers.places(known)[:, 0], hypers.z[more, 0])
     assert len(set(np.round(places, 6))) == 5
     assert places.min() < -1.0 and places.max() > 1.0
     mass = hypers.weights[(hypers.z[:, 0] >= places.min()) & (hypers.z[:, 0] <= places.max())]

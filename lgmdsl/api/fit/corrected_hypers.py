@@ -6,15 +6,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lgmdsl.accuracy.accuracy import beyond
-from lgmdsl.api.fit.hyper_errors import HyperErrors
+from lgmdsl.api.fit.hyper_errors import NEAR, HyperErrors
 from lgmdsl.api.fit.recondition import Recondition
 from lgmdsl.errors import LgmError, listed
 from lgmdsl.inference.driver import Tolerances, run
 from lgmdsl.inference.plan import Plan
 from lgmdsl.learning.integration.asymptotic import Asymptotic
-
-NEAR = 0.5  # of what is tolerated
 
 if TYPE_CHECKING:
     from lgmdsl.api.fit.fit import Fit
@@ -25,8 +22,7 @@ def material(hyper: HyperErrors | None) -> tuple[str, ...]:
     of integrated ones by half of that, for other errors add up with it and points are at hand."""
     if hyper is None:
         return ()
-    least = 1.0 if hyper.corrected is None else NEAR
-    return tuple(n for n, e in hyper.errors.items() if (beyond(e) > least).any())
+    return hyper.beyond(1.0 if hyper.corrected is None else NEAR)
 
 
 def corrected(fit: Fit, planned: Plan, hyper: HyperErrors) -> Fit | None:

@@ -8,10 +8,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from lgmdsl.accuracy.accuracy import beyond
 from lgmdsl.api.fit.accuracy import Estimated, joined
 from lgmdsl.api.fit.correction import ALLOWANCE, OPERATIONS
-from lgmdsl.api.fit.hyper_errors import HyperErrors, gaps_wanted, hyper_errors
+from lgmdsl.api.fit.hyper_errors import NEAR, HyperErrors, gaps_wanted, hyper_errors
 from lgmdsl.api.fit.solved import Solved
 from lgmdsl.assess.grouped.draws import evidence_price, grouped_evidence
 from lgmdsl.assess.grouped.groups import groups_of
@@ -24,9 +23,6 @@ from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.site import log_concave
 from lgmdsl.inference.plan import Plan
 
-# Estimated errors of a hyperparameter, in times of what is tolerated, from which on they are
-# computed exactly: estimates are up to a third off.
-NEAR = 0.5
 # What evidences at all points may take of the allowance for draws: they are asked for where
 # estimates come near, not where something is off. With 2,000 binary intercepts estimates leave an
 # sd 0.17 of its sds off.
@@ -96,4 +92,4 @@ def by_groups(
 
 def _near(hyper: HyperErrors | None) -> bool:
     """Whether estimates are not known, or near to what is tolerated."""
-    return hyper is None or any((beyond(e) > NEAR).any() for e in hyper.errors.values())
+    return hyper is None or bool(hyper.beyond(NEAR))

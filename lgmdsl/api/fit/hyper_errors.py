@@ -14,6 +14,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from lgmdsl.accuracy.accuracy import beyond
 from lgmdsl.accuracy.better import Unknown, better
 from lgmdsl.accuracy.errors import Errors
 from lgmdsl.api.fit.solved import Solved
@@ -28,7 +29,7 @@ from lgmdsl.inference.driver import Tolerances, run
 from lgmdsl.inference.plan import Plan
 from lgmdsl.learning.integration.asymptotic import Asymptotic
 from lgmdsl.learning.integration.hyper_posterior import HyperPosterior
-from lgmdsl.learning.integration.tilted import LIGHTER, Tilted, farthest, tilted
+from lgmdsl.learning.integration.tilted import Tilted, farthest, tilted
 from lgmdsl.learning.integration.visited import Fitted
 
 COVERED = 0.95  # of the points that are looked at, those of which the gap is known
@@ -36,6 +37,7 @@ COVERED = 0.95  # of the points that are looked at, those of which the gap is kn
 # the heaviest's that they have.
 MORE, FEWER, SMALL, BULK = 8, 2, 2000, 1e-4
 MATERIAL = 1e-2  # of the heaviest's share: of fits that are looked at first
+NEAR = 0.5  # of what is tolerated: near to it, for estimates are up to a third off
 NOTHING = 0.05  # nats: differences of the evidence's gap that move no hyperparameter
 ROUGH = 0.5  # nats that the gaps may be off their curve
 # Nats from which on more fits are made, at most so often and so many at a time.
@@ -66,6 +68,10 @@ class HyperErrors:
     corrected: HyperPosterior | None = None
     shares: Array | None = None
     x: Array | None = None
+
+    def beyond(self, times: float) -> tuple[str, ...]:
+        """The hyperparameters whose errors are beyond so many times what is tolerated."""
+        return tuple(n for n, e in self.errors.items() if (beyond(e) > times).any())
 
 
 def second_order_gap(planned: Plan, seed: int) -> Gap:
@@ -171,7 +177,9 @@ def _tilted(
         out = tilted(hypers, thetas, shares, known, np.array(values), BEYOND)
         if not left or rows > SMALL or out.rough <= LOOSE:
             break
-        for theta in farthest(out.posterior, known, FITS):
+        nodes, made = out.posterior, hypers.places(known)
+        for k in farthest(nodes.z, nodes.weights, made, FITS):
+            theta = nodes.thetas[k]
             value = _gap_at(planned, solved, theta, seed, gap_of)
             if math.isfinite(value):
                 known.append(theta)
@@ -204,16 +212,8 @@ def _spread(places: Array, shares: Array, count: int, first: list[int]) -> list[
     what is farthest from those before, lighter ones less so."""
     order = np.argsort(-shares, kind="stable")
     chosen = list(dict.fromkeys([*first, *(int(k) for k in order[: (count + 1) // 2])]))
-    eligible = shares > BULK * shares.max()
-    gaps = np.min([np.linalg.norm(places - places[k], axis=1) for k in chosen], axis=0)
-    while len(chosen) < count:
-        far = np.where(eligible, gaps * shares**LIGHTER, -1.0)
-        k = int(far.argmax())
-        if far[k] <= 0.0:
-            break
-        chosen.append(k)
-        gaps = np.minimum(gaps, np.linalg.norm(places - places[k], axis=1))
-    return chosen
+    eligible = np.where(shares > BULK * shares.max(), shares, 0.0)
+    return chosen + farthest(places, eligible, places[chosen], count - len(chosen))
 
 
 def _gap_of(planned: Plan, fitted: Fitted, seed: int, gap_of: Gap) -> float:

@@ -70,15 +70,18 @@ def tilted(
     return Tilted(after, gain, rough, matched(posterior.z, nodes, places, rule, natural))
 
 
-def farthest(posterior: HyperPosterior, known: Sequence[Theta], count: int) -> list[Theta]:
-    """Nodes of the posterior far from the fits `known` and from one another, lighter ones less so:
-    where more fits would tell most."""
-    places, out = posterior.places(known), list[Theta]()
-    gaps = np.min([np.linalg.norm(posterior.z - p, axis=1) for p in places], axis=0)
-    for _ in range(count):
-        k = int((gaps * posterior.weights**LIGHTER).argmax())
-        out.append(posterior.thetas[k])
-        gaps = np.minimum(gaps, np.linalg.norm(posterior.z - posterior.z[k], axis=1))
+def farthest(places: Array, shares: Array, known: Array, count: int) -> list[int]:
+    """Up to `count` of the `places` (n, d) of some share (n,), each far from the fits `known`
+    (k, d) and from those before it, lighter ones less so: where more fits would tell most."""
+    gaps = np.min([np.linalg.norm(places - p, axis=1) for p in known], axis=0)
+    out = list[int]()
+    while len(out) < count:
+        far = gaps * shares**LIGHTER
+        k = int(far.argmax())
+        if far[k] <= 0.0:
+            break
+        out.append(k)
+        gaps = np.minimum(gaps, np.linalg.norm(places - places[k], axis=1))
     return out
 
 
