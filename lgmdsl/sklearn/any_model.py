@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import os
-from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
-from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from lgmdsl.arrays import AnyArray, Array
 from lgmdsl.language.builder import Model
 from lgmdsl.sklearn.bound_columns import bound, bound_classes, model_of, named, response_type
-from lgmdsl.sklearn.estimator import Form, LgmEstimator
+from lgmdsl.sklearn.estimator import Form, LgmEstimator, Regressor
 from lgmdsl.sklearn.ready import written
 from lgmdsl.sklearn.softmax import Softmax
 from lgmdsl.sklearn.written import Linear
@@ -45,16 +44,8 @@ class AnyModel(LgmEstimator):
         self.data = data
         self.seed = seed
 
-    @abstractmethod
-    def _form(self, X: Any, y: Any) -> Form: ...
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Fit the model to a table X (n, p) and responses, or labels, y (n,)."""
-        self._fitted(self._form(X, y))
-        return self
-
-
-class LgmRegressor(RegressorMixin, AnyModel):
+class LgmRegressor(Regressor, AnyModel):
     """A regressor of any model with a numeric response.
 
     `model`: an `lgmdsl.Model`, the text of one, or the path of a file; None for a linear model of
@@ -74,13 +65,6 @@ class LgmRegressor(RegressorMixin, AnyModel):
             return written([Linear.of(x, range(x.shape[1]))], "normal", x, [], y, self)
         X, y = _table(self, X, y)
         return bound(self, model_of(self.model), self.response, X, y, self.data)
-
-    def predict(self, X: Any, return_std: bool = False) -> Array | tuple[Array, Array]:
-        """(n,) means of the responses at new rows; with `return_std` also the sds of new responses
-        there, noise included."""
-        response = self._predicted(X).response(self.form_.response)
-        mean = response["mean"].values
-        return (mean, response["sd"].values) if return_std else mean
 
 
 class LgmClassifier(ClassifierMixin, AnyModel):

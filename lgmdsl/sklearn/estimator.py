@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import warnings
+from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from lgmdsl.api.fit.fitting import NONE
 from lgmdsl.api.fit.fitting import fit as fit_model
 from lgmdsl.api.predict.predict import Prediction
-from lgmdsl.arrays import AnyArray
+from lgmdsl.arrays import AnyArray, Array
 from lgmdsl.language.builder import Model
 
 
@@ -40,6 +41,15 @@ class LgmEstimator(BaseEstimator):
     fixed: Mapping[str, object] | None
     options: Mapping[str, object] | None
     seed: int
+
+    @abstractmethod
+    def _form(self, X: Any, y: Any) -> Form:
+        """The model of a table."""
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fit the model to a table X (n, p) and responses, or labels, y (n,)."""
+        self._fitted(self._form(X, y))
+        return self
 
     def _fitted(self, form: Form) -> None:
         self.form_ = form
@@ -74,3 +84,14 @@ class LgmEstimator(BaseEstimator):
                 raise ValueError(f"input_features are not those of the fit: {', '.join(known)}")
             return given
         return known
+
+
+class Regressor(RegressorMixin, LgmEstimator):
+    """An estimator of numeric responses."""
+
+    def predict(self, X: Any, return_std: bool = False) -> Array | tuple[Array, Array]:
+        """(n,) means of the responses at new rows; with `return_std` also the sds of new responses
+        there, noise included."""
+        response = self._predicted(X).response(self.form_.response)
+        mean = response["mean"].values
+        return (mean, response["sd"].values) if return_std else mean

@@ -8,10 +8,9 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
-from sklearn.base import RegressorMixin
 from sklearn.utils.validation import (
     check_array,
     check_consistent_length,
@@ -26,7 +25,7 @@ from lgmdsl.arrays import AnyArray, Array
 from lgmdsl.language.builder import Model
 from lgmdsl.language.load import loads
 from lgmdsl.sklearn.bound_columns import named
-from lgmdsl.sklearn.estimator import LgmEstimator
+from lgmdsl.sklearn.estimator import Regressor
 from lgmdsl.sklearn.families import family_of
 from lgmdsl.sklearn.written import Field, Groups, Linear, Piece, Smooth, text_of
 
@@ -93,7 +92,7 @@ def split(X: Any, groups: Sequence[int]) -> tuple[Array, list[AnyArray]]:
     return check_array(np.stack(rest, axis=1), dtype=np.float64), labels
 
 
-class ReadyRegressor(RegressorMixin, LgmEstimator):
+class ReadyRegressor(Regressor):
     """A level plus pieces of the columns, and a family of responses."""
 
     def __init__(
@@ -116,22 +115,13 @@ class ReadyRegressor(RegressorMixin, LgmEstimator):
     @abstractmethod
     def _pieces(self, x: Array) -> list[Piece]: ...
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Fit the model to a table X (n, p) and responses y (n,)."""
+    def _form(self, X: Any, y: Any) -> Written:
         x, labels, y = self._read(X, y)
-        self._fitted(written(self._pieces(x), self.family, x, labels, y, self))
-        return self
+        return written(self._pieces(x), self.family, x, labels, y, self)
 
     def _read(self, X: Any, y: Any) -> tuple[Array, list[AnyArray], Array]:
         x, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
         return x, [], y
-
-    def predict(self, X: Any, return_std: bool = False) -> Array | tuple[Array, Array]:
-        """(n,) means of the responses at new rows; with `return_std` also the sds of new responses
-        there, noise included."""
-        response = self._predicted(X).response("y")
-        mean = response["mean"].values
-        return (mean, response["sd"].values) if return_std else mean
 
     @property
     def _written(self) -> Written:
