@@ -49,6 +49,9 @@ class SiteSpec:
     observed: tuple[str, ...] = ()
     vector: bool = False
     wide: tuple[str, ...] = ()  # fields with one value for each class, (N, K): of vector sites
+    # The arguments that are the predictors of a vector site, in their order, where these are
+    # arguments of their own and no classes: `mean`, `log_sd`.
+    predictors: tuple[str, ...] = ()
     link: str = ""  # how s reaches the mean of y: "logit", "log", "identity", ...
     summary: str = ""
     signature: Signature | None = None

@@ -24,8 +24,11 @@ from lgmdsl.contract.questions import (
     WidthsAnswer,
 )
 from lgmdsl.contract.site import Property, SiteSpec
+from lgmdsl.numerics import jets
+from lgmdsl.numerics.jets import Jet
 from lgmdsl.numerics.normal_tail import LOG_TWO_PI, log_normal_density
 from lgmdsl.sites.base import LocationSite, answer, scale_curve
+from lgmdsl.sites.formula import Formula, Jets
 from lgmdsl.vocabulary.lookup import declared
 
 if TYPE_CHECKING:
@@ -35,11 +38,20 @@ GAUSSIAN = Property.LOG_CONCAVE | Property.SUPER_GAUSSIAN | Property.GAUSSIAN | 
 
 
 class NormalSite(
-    LocationSite, Expected, ExpectedSlopes, Tilted, TiltedSlopes, SuperGaussian, Augmented
+    LocationSite, Formula, Expected, ExpectedSlopes, Tilted, TiltedSlopes, SuperGaussian, Augmented
 ):
     """l = -1/2 log(2 pi sd^2) - (s - y)^2 / (2 sd^2)."""
 
     sd: Array
+
+    @property
+    def centre(self) -> Array:
+        """The s of the highest density, (N,)."""
+        return -self.residual(np.zeros_like(self.sd))
+
+    def formula(self, s: Jet, p: Jets) -> Jet:
+        z = (s - self.centre) / p["sd"]
+        return -0.5 * (z * z) - jets.log(p["sd"]) - 0.5 * LOG_TWO_PI
 
     def log_density(self, s: Array) -> Array:
         return log_normal_density(self.residual(s), self.sd**2)
