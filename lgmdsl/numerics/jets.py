@@ -105,6 +105,14 @@ class Jet:
         return reciprocal(self) * other
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class Exponential(Jet):
+    """e^logarithm. Its logarithm, powers and reciprocal are taken of the exponent, without a way
+    through e^x, which may be beyond doubles."""
+
+    logarithm: Jet = Jet({})
+
+
 def _product(a: Mapping[Key, Array], b: Mapping[Key, Array], order: int) -> dict[Key, Array]:
     total: dict[Key, Array] = {}
     for left, x in a.items():
@@ -141,7 +149,7 @@ def where(mask: BoolArray, a: Jet, b: Jet) -> Jet:
 def exp(x: Jet) -> Jet:
     """e^x, capped at e^340."""
     e = capped_exp(x.value)
-    return x.compose(e, e, e, e)
+    return Exponential(x.compose(e, e, e, e).coefficients, x.order, x)
 
 
 def expm1(x: Jet) -> Jet:
@@ -152,12 +160,16 @@ def expm1(x: Jet) -> Jet:
 
 def reciprocal(x: Jet) -> Jet:
     """1 / x."""
+    if isinstance(x, Exponential):
+        return exp(-x.logarithm)
     r = 1.0 / x.value
     return x.compose(r, -r * r, 2.0 * r**3, -6.0 * r**4)
 
 
 def log(x: Jet) -> Jet:
     """log x."""
+    if isinstance(x, Exponential):
+        return x.logarithm
     r = 1.0 / x.value
     return x.compose(np.log(x.value), r, -r * r, 2.0 * r**3)
 
@@ -170,6 +182,8 @@ def log1p(x: Jet) -> Jet:
 
 def power(x: Jet, exponent: float | Array) -> Jet:
     """x to a power that is a number, x > 0."""
+    if isinstance(x, Exponential):
+        return exp(x.logarithm * exponent)
     slopes = [np.asarray(x.value**exponent)]
     for k in range(ORDER):
         slopes.append(slopes[-1] * (exponent - k) / x.value)
@@ -219,6 +233,12 @@ def gammaln(x: Jet) -> Jet:
 def log_rising(x: Jet, y: Array) -> Jet:
     """log Gamma(x + y) - log Gamma(x) for x > 0, y >= 0, where x is large next to y too."""
     return x.compose(*(rising.log_rising(x.value, y, k) for k in range(x.order + 1)))
+
+
+def log_gamma_excess(x: Jet) -> Jet:
+    """x log x - x - log Gamma(x), x > 0."""
+    u = log(x)
+    return u.compose(*(rising.log_gamma_excess(x.value, k) for k in range(u.order + 1)))
 
 
 def log_ndtr(x: Jet) -> Jet:

@@ -44,11 +44,6 @@ class NormalSite(
 
     sd: Array
 
-    @property
-    def centre(self) -> Array:
-        """The s of the highest density, (N,)."""
-        return -self.residual(np.zeros_like(self.sd))
-
     def formula(self, s: Jet, p: Jets) -> Jet:
         z = (s - self.centre) / p["sd"]
         return -0.5 * (z * z) - jets.log(p["sd"]) - 0.5 * LOG_TWO_PI
