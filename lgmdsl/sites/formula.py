@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from functools import cached_property
-from typing import TypeAlias, cast
+from typing import ClassVar, TypeAlias, cast
 
 import numpy as np
 
@@ -25,6 +25,10 @@ _DISCRETE = ("count", "integer", "binary", "bool", "string")
 class Formula(Site):
     """A scalar family that gives its formula, l(s; p), elementwise: what is derived from it (with a
     predictor for a parameter, say) has all derivatives from there."""
+
+    # Parameters with whose Gaussian predictor, log or logit, the expectation of l is minus
+    # infinity: exponentials of exponentials.
+    infinite_in: ClassVar[frozenset[str]] = frozenset()
 
     @abstractmethod
     def formula(self, s: Jet, p: Jets) -> Jet:

@@ -11,9 +11,7 @@ import numpy as np
 from lgmdsl.arrays import Array
 from lgmdsl.contract.questions import TiltedAnswer
 from lgmdsl.contract.site import SiteSpec
-from lgmdsl.numerics.jets import Jet
 from lgmdsl.numerics.stable import capped_exp
-from lgmdsl.sites.formula import Jets
 from lgmdsl.sites.scalar.normal import GAUSSIAN, NormalSite
 from lgmdsl.vocabulary.lookup import declared
 
@@ -46,8 +44,9 @@ class LognormalMean(NormalSite):
         """s - log y."""
         return np.asarray(s - self.log_y)
 
-    def formula(self, s: Jet, p: Jets) -> Jet:
-        return super().formula(s, p) - self.log_y
+    @property
+    def jacobian(self) -> Array:
+        return -self.log_y
 
     def log_density(self, s: Array) -> Array:
         return super().log_density(s) - self.log_y

@@ -127,6 +127,7 @@ class WeibullLogScale(ElementwiseSite, Formula, Expected, ExpectedSlopes, Decoup
     y: Array
     shape: Array
     event: Array
+    infinite_in: ClassVar[frozenset[str]] = frozenset({"shape"})
     spec: ClassVar[SiteSpec] = SiteSpec(
         "weibull.log_scale",
         signature=declared("family", "weibull"),

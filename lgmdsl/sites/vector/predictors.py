@@ -13,6 +13,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
+from itertools import product
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
@@ -58,6 +59,8 @@ class PredictorsSite(Site, Pointwise):
     seconds: ClassVar[tuple[Second, ...]]
     y: Array
 
+    infinite: ClassVar[bool] = False  # whether E[l] is minus infinity for every Gaussian
+
     @cached_property
     def plain(self) -> Site:
         """The base's sites, the parameters that have predictors at 1/2: of use for the others."""
@@ -87,15 +90,20 @@ class PredictorsSite(Site, Pointwise):
 
     def pointwise(self, s: Array, variance: Array | float = 1.0) -> PointwiseAnswer:
         """A variance that is a number is times the identity."""
-        l, (n, k) = self.expand(s, 3), s.shape
+        return self.to_order(s, 3, variance)
+
+    def to_order(self, s: Array, order: int, variance: Array | float = 1.0) -> PointwiseAnswer:
+        """`pointwise`, with derivatives up to an order alone, 2 or 3: zeros beyond."""
+        l, (n, k) = self.expand(s, order), s.shape
         slope, curvature, third = np.empty((n, k)), np.empty((n, k, k)), np.zeros((n, k))
         v = variance * np.eye(k)[None] if np.ndim(variance) == 0 else np.asarray(variance)
         for i in range(k):
             slope[:, i] = l.derivative(i)
-            for j in range(k):
-                curvature[:, i, j] = l.derivative(i, j)
-                for m in range(k):
-                    third[:, i] += l.derivative(i, j, m) * v[:, j, m]
+            for j in range(i, k):
+                curvature[:, i, j] = curvature[:, j, i] = l.derivative(i, j)
+        if order > 2:
+            for i, j, m in product(range(k), repeat=3):
+                third[:, i] += l.derivative(i, j, m) * v[:, j, m]
         return PointwiseAnswer(np.asarray(l.value + np.zeros(n)), slope, curvature, third)
 
     def parameter_slopes(self, s: Array) -> dict[str, Array]:
@@ -149,6 +157,7 @@ def with_predictors(base: type[Site], seconds: tuple[Second, ...]) -> type[Site]
     inside: dict[str, Any] = {
         "base": base,
         "seconds": seconds,
+        "infinite": issubclass(base, Formula) and bool(moving & base.infinite_in),
         "spec": SiteSpec(
             ".".join((spec.name, *arguments)),
             parameters=parameters,
