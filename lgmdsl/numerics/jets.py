@@ -2,9 +2,9 @@
 
 A `Jet` holds the Taylor coefficients of an array-valued function up to an order (at most 3) in
 variables that are numbered 0, 1, ...: `coefficients[(0, 0, 1)]` is that of h0^2 h1, and () is the
-value. A coefficient that is absent is 0, so structure costs nothing. Variables with negative numbers
-enter to first order alone: terms with two of them are dropped, and never computed. Griewank and Walther (2008,
-chapter 13) have the algebra.
+value. A coefficient that is absent is 0, so structure costs nothing. Variables with negative
+numbers enter to first order alone: terms with two of them are dropped, and never computed. Griewank
+and Walther (2008, chapter 13) have the algebra.
 
 >>> import numpy as np
 >>> from lgmdsl.numerics import jets
