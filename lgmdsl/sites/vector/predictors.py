@@ -76,13 +76,13 @@ class PredictorsSite(Site, Pointwise):
         return dataclasses.replace(self.plain, **values)
 
     def expand(self, s: Array, order: int, moving: Iterable[str] = ()) -> Jet:
-        """l in the variables 0 to K - 1, the predictors; then the parameters in `moving`."""
+        """l in the variables 0 to K - 1, the predictors; parameters in `moving` are -1, -2, ..."""
         base = cast(Formula, self.plain)
         p: dict[str, Jet] = base.constants(order)
         for k, second in enumerate(self.seconds, start=1):
             p[second.parameter] = second.jet(s[:, k], k, order)
-        for k, name in enumerate(moving, start=s.shape[1]):
-            p[name] = jets.variable(getattr(self, name), k, order)
+        for k, name in enumerate(moving, start=1):
+            p[name] = jets.variable(getattr(self, name), -k, order)
         return base.formula(jets.variable(s[:, 0], 0, order), p)
 
     def log_density(self, s: Array) -> Array:
@@ -117,10 +117,10 @@ class PredictorsSite(Site, Pointwise):
             l = self.expand(s, 3, (name,))
             slope, curvature = np.empty((n, k)), np.empty((n, k, k))
             for i in range(k):
-                slope[:, i] = l.derivative(i, k)
+                slope[:, i] = l.derivative(-1, i)
                 for j in range(k):
-                    curvature[:, i, j] = l.derivative(i, j, k)
-            out[name] = ParameterCurve(l.derivative(k) + np.zeros(n), slope, curvature)
+                    curvature[:, i, j] = l.derivative(-1, i, j)
+            out[name] = ParameterCurve(l.derivative(-1) + np.zeros(n), slope, curvature)
         return out
 
     def conditional_mean(self, s: Array) -> Array:
