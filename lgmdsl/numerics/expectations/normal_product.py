@@ -57,6 +57,12 @@ def averages(
     return out, settled
 
 
+def nodes_for(sd: float, dimension: int) -> int:
+    """Nodes on each axis of a rule that is good for smooth functions at sds up to `sd`."""
+    longest = LONGEST.get(dimension, 4)
+    return LADDER[min(int(np.searchsorted(LADDER, LADDER[0] + PER_SD * sd)) + 2, longest)]
+
+
 def root_of(variance: Array) -> Array:
     """R with RR' = V, (N, K, K), V positive semidefinite up to rounding."""
     values, turn = np.linalg.eigh(variance)
