@@ -31,6 +31,7 @@ class Property(Flag):
     GAUSSIAN = auto()  # l is quadratic in s
     KINKED = auto()  # l is not differentiable somewhere
     BOUNDED = auto()  # sup over s of l is finite for all data
+    NATURAL = auto()  # l = c(y) + y s - A(s): a natural exponential family of counts
 
 
 @dataclass(frozen=True)
@@ -195,6 +196,11 @@ class Site(ABC):
         two rules agree.
         """
         return None
+
+    @classmethod
+    def never(cls, question: type) -> str:
+        """Why nothing can answer a question for the family; "" (the default) where a rule may."""
+        return ""
 
     def __len__(self) -> int:
         return len(getattr(self, dataclasses.fields(self)[0].name))

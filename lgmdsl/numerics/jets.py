@@ -128,6 +128,13 @@ class Exponential(Jet):
     logarithm: Jet = Jet({})
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class Sigmoid(Jet):
+    """1 / (1 + e^-logit): its log odds are the logit."""
+
+    logit: Jet = Jet({})
+
+
 def _product(a: Mapping[Key, Array], b: Mapping[Key, Array], order: int) -> dict[Key, Array]:
     total: dict[Key, Array] = {}
     for left, x in a.items():
@@ -232,7 +239,25 @@ def sigmoid(x: Jet) -> Jet:
     """1 / (1 + e^-x)."""
     up, down, _ = sigmoids(x.value)
     bend = up * down
-    return x.compose(up, bend, bend * (down - up), bend * (1.0 - 6.0 * bend))
+    whole = x.compose(up, bend, bend * (down - up), bend * (1.0 - 6.0 * bend))
+    return Sigmoid(whole.coefficients, x.order, x)
+
+
+def log_odds(p: Jet) -> Jet:
+    """log p - log(1 - p), of 0 <= p <= 1: infinite at the ends."""
+    if isinstance(p, Sigmoid):
+        return p.logit
+    v = p.value
+    with np.errstate(divide="ignore"):
+        value = np.log(v) - np.log1p(-v)
+        if p.fixed:
+            return p.compose(value)
+        return p.compose(
+            value,
+            1.0 / v + 1.0 / (1.0 - v),
+            1.0 / (1.0 - v) ** 2 - 1.0 / v**2,
+            2.0 / v**3 + 2.0 / (1.0 - v) ** 3,
+        )
 
 
 def logaddexp(a: Jet, b: Jet) -> Jet:

@@ -27,8 +27,8 @@ class Formula(Site):
     """A scalar family that gives its formula, l(s; p), elementwise: what is derived from it (with a
     predictor for a parameter, say) has all derivatives from there."""
 
-    # Parameters with whose Gaussian predictor, log or logit, the expectation of l is minus
-    # infinity: exponentials of exponentials.
+    # Parameters with a Gaussian log or logit of which the expectation of l is minus infinity:
+    # exponentials of exponentials.
     infinite_in: ClassVar[frozenset[str]] = frozenset()
 
     @abstractmethod

@@ -16,7 +16,7 @@ from lgmdsl.canonical.expressions.coefficient import Coefficient
 from lgmdsl.canonical.lowering.lower import Lowering
 from lgmdsl.contract.site import Site
 from lgmdsl.language.tree import ast
-from lgmdsl.sites.vector.predictors import Second, with_predictors
+from lgmdsl.sites.combined.predictors import Second, with_predictors
 from lgmdsl.vocabulary.lookup import lookup
 
 EVENT = "predictor~"  # the index of a site's predictors; no user's index can have this name

@@ -150,7 +150,7 @@ class ExponentialSite(ElementwiseSite, Expected, ExpectedSlopes, Decoupled):
 
 
 @dataclass(frozen=True, eq=False)
-class PoissonLogRate(CountSite, ExponentialSite):
+class PoissonLogRate(CountSite, ExponentialSite, Formula):
     """y ~ Poisson(exposure e^s): l = y (s + log exposure) - exposure e^s - log y!."""
 
     y: Array
@@ -160,13 +160,17 @@ class PoissonLogRate(CountSite, ExponentialSite):
         "poisson.log_rate",
         signature=declared("family", "poisson"),
         takes=("exposure",),
-        properties=Property.LOG_CONCAVE | Property.BOUNDED,
+        properties=Property.LOG_CONCAVE | Property.BOUNDED | Property.NATURAL,
         link="log",
     )
 
     @cached_property
     def constant(self) -> Array:
         return np.asarray(special.xlogy(self.y, self.exposure) - self.log_factorial)
+
+    def formula(self, s: Jet, p: Jets) -> Jet:
+        x = s + jets.log(p["exposure"])
+        return self.y * x - jets.exp(x) - self.log_factorial
 
     @cached_property
     def peak(self) -> Array:

@@ -44,6 +44,7 @@ class NormalSite(
     """l = -1/2 log(2 pi sd^2) - (s - y)^2 / (2 sd^2)."""
 
     sd: Array
+    powers: ClassVar[bool] = True
 
     def formula(self, s: Jet, p: Jets) -> Jet:
         z = (s - self.centre) / p["sd"]

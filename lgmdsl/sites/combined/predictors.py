@@ -10,7 +10,7 @@ moments, draws and distribution function are the base's at those parameters.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import product
@@ -19,11 +19,19 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 import numpy as np
 from scipy import special
 
-from lgmdsl.arrays import Array, BoolArray
-from lgmdsl.contract.questions import ParameterCurve, Pointwise, PointwiseAnswer
+from lgmdsl.arrays import Array
+from lgmdsl.contract.questions import (
+    Expected,
+    ExpectedSlopes,
+    ParameterCurve,
+    Pointwise,
+    PointwiseAnswer,
+)
 from lgmdsl.contract.site import Site, SiteSpec
 from lgmdsl.numerics import jets
 from lgmdsl.numerics.jets import Jet
+from lgmdsl.sites.combined.combined import CombinedSite, infinite_in
+from lgmdsl.sites.combined.formulas import expanded
 from lgmdsl.sites.formula import Formula
 
 if TYPE_CHECKING:
@@ -52,14 +60,11 @@ class Second:
         return cast(Jet, jets.exp(inside) if self.link == "log" else jets.sigmoid(inside))
 
 
-class PredictorsSite(Site, Pointwise):
+class PredictorsSite(CombinedSite, Pointwise):
     """The sites of `base` with predictors for some of its parameters, `seconds`."""
 
-    base: ClassVar[type[Site]]
     seconds: ClassVar[tuple[Second, ...]]
     y: Array
-
-    infinite: ClassVar[bool] = False  # whether E[l] is minus infinity for every Gaussian
 
     @cached_property
     def plain(self) -> Site:
@@ -67,6 +72,19 @@ class PredictorsSite(Site, Pointwise):
         fields = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
         blank = {x.parameter: np.full(len(self), 0.5) for x in self.seconds}
         return self.base(**fields, **blank)
+
+    @classmethod
+    def never(cls, question: type) -> str:
+        moving = {x.parameter for x in cls.seconds} & infinite_in(cls.base)
+        if not moving or not issubclass(question, Expected | ExpectedSlopes):
+            return super().never(question)
+        return (
+            f"log t of {cls.spec.name} has no average over a Gaussian: it falls like the "
+            f"exponential of {min(moving)}, itself the exponential of a predictor"
+        )
+
+    def landmark(self) -> None:
+        return None
 
     def at(self, s: Array) -> Site:
         """The base's sites with the parameters that the predictors s, (N, K), give."""
@@ -77,13 +95,13 @@ class PredictorsSite(Site, Pointwise):
 
     def expand(self, s: Array, order: int, moving: Iterable[str] = ()) -> Jet:
         """l in the variables 0 to K - 1, the predictors; parameters in `moving` are -1, -2, ..."""
-        base = cast(Formula, self.plain)
-        p: dict[str, Jet] = base.constants(order)
+        base = self.plain
+        p = {n: jets.constant(getattr(base, n), order) for n in base.spec.parameters}
         for k, second in enumerate(self.seconds, start=1):
             p[second.parameter] = second.jet(s[:, k], k, order)
         for k, name in enumerate(moving, start=1):
             p[name] = jets.variable(getattr(self, name), -k, order)
-        return base.formula(jets.variable(s[:, 0], 0, order), p)
+        return expanded(base, jets.variable(s[:, 0], 0, order), p)
 
     def log_density(self, s: Array) -> Array:
         return np.asarray(self.expand(s, 0).value + np.zeros(len(s)))
@@ -135,18 +153,6 @@ class PredictorsSite(Site, Pointwise):
     def cdf(self, s: Array) -> Array:
         return self.at(s).cdf(s[:, 0])
 
-    @property
-    def censored(self) -> BoolArray:
-        return self.plain.censored
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
-        return _made, (self.base, self.seconds, values)
-
-
-def _made(base: type[Site], seconds: tuple[Second, ...], values: Mapping[str, Array]) -> Site:
-    return with_predictors(base, seconds)(**values)
-
 
 @cache
 def with_predictors(base: type[Site], seconds: tuple[Second, ...]) -> type[Site]:
@@ -157,7 +163,7 @@ def with_predictors(base: type[Site], seconds: tuple[Second, ...]) -> type[Site]
     inside: dict[str, Any] = {
         "base": base,
         "seconds": seconds,
-        "infinite": issubclass(base, Formula) and bool(moving & base.infinite_in),
+        "recipe": (with_predictors, (base, seconds)),
         "spec": SiteSpec(
             ".".join((spec.name, *arguments)),
             parameters=parameters,
