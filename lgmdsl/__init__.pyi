@@ -103,6 +103,9 @@ def categorical(
 ) -> Distribution:
     """family: one of several classes, by a predictor of each class"""
 
+def cauchy(*, location: Expression | float = 0.0, scale: Expression | float) -> Distribution:
+    """prior: Cauchy for real hypers: the heaviest tail; it has no mean"""
+
 def conv2(
     expr: Expression | float,
     psf: Expression | float,
@@ -190,6 +193,11 @@ def half_normal(*, sd: Expression | float) -> Distribution:
         sd
     """
 
+def half_student_t(*, scale: Expression | float, df: Expression | float) -> Distribution:
+    """prior: the positive half of Student's t about 0: a standard deviation, between half_cauchy (df =
+        1) and half_normal (large df)
+    """
+
 iid: DistributionConstructor
 
 def inv_gamma(*, shape: Expression | float, scale: Expression | float) -> Distribution:
@@ -230,8 +238,16 @@ def lkj_cov(
 def log(expr: Expression | float) -> Expression:
     """function: natural logarithm, as in an offset log(area)"""
 
-def logistic(*, scale: Expression | float, group: Expression | None = None) -> Distribution:
-    """potential: logistic density: smooth at zero with exponential tails"""
+def logistic(
+    *,
+    scale: Expression | float,
+    group: Expression | None = None,
+    location: Expression | float | None = None,
+) -> Distribution:
+    """potential: logistic density: smooth at zero with exponential tails
+    prior: logistic for real hypers: at scale 1 and location 0, a probability that is uniform on the
+        logit scale
+    """
 
 def lognormal(
     *,
@@ -398,9 +414,11 @@ def student_t(
     lower: Expression | float | None = None,
     upper: Expression | float | None = None,
     group: Expression | None = None,
+    location: Expression | float | None = None,
 ) -> Distribution:
     """family: Student's t about a modelled mean: a regression that outliers do not pull
     potential: heavy tails: most expressions near zero and a few far off (relevance vectors)
+    prior: Student's t for real hypers: normal in the middle, with a heavier tail
     """
 
 def sum(expr: Expression | float, index: Expression) -> Expression:
