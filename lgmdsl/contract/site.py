@@ -50,6 +50,9 @@ class SiteSpec:
     observed: tuple[str, ...] = ()
     vector: bool = False
     wide: tuple[str, ...] = ()  # fields with one value for each class, (N, K): of vector sites
+    # The arguments that are the predictors of a vector site, in their order, where these are
+    # arguments of their own and no classes: `mean`, `log_sd`.
+    predictors: tuple[str, ...] = ()
     link: str = ""  # how s reaches the mean of y: "logit", "log", "identity", ...
     summary: str = ""
     signature: Signature | None = None
@@ -193,6 +196,11 @@ class Site(ABC):
         two rules agree.
         """
         return None
+
+    @classmethod
+    def never(cls, question: type) -> str:
+        """Why nothing can answer a question for the family; "" (the default) where a rule may."""
+        return ""
 
     def __len__(self) -> int:
         return len(getattr(self, dataclasses.fields(self)[0].name))

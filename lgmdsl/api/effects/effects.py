@@ -66,19 +66,20 @@ def effect_columns(
         rows.block.family.spec.link == "identity" and not rows.block.classes
     )
     models = _models(rows, requested)
+    each = rows.block.family.spec.predictors if scale == "link" else ()
+    over, classes = ("predictor", list[Any](each)) if each else (rows.block.classes, [None])
     if affine and not ratio and not rows.prediction.marginals.of_draws:
-        found = [_exactly(rows, models, c, levels) for c in requested.comparisons]
-        classes: list[Any] = [None]
-        estimates = [whole[..., None] for whole in found]
+        estimates = [
+            np.stack([_exactly(rows, models, c, levels, k) for k in range(len(classes))], axis=-1)
+            for c in requested.comparisons
+        ]
     else:
         drawn = drawn_averages(rows, models, n, seed, scale == "link")
         found_draws = [_compared(drawn, c, ratio) for c in requested.comparisons]
-        count = drawn.shape[-1]
-        classes = [None]
-        if count > 1:
+        if drawn.shape[-1] > len(classes):
             classes = rows.prediction.canonical.layout.labels[rows.block.classes].tolist()
         estimates = [_summary(d, levels) for d in found_draws]
-    return _table(rows, requested, estimates, classes, levels, ratio)
+    return _table(rows, requested, estimates, over, classes, levels, ratio)
 
 
 def _left_out(fit: Fit, without: Sequence[str]) -> frozenset[str]:
@@ -105,17 +106,22 @@ def _models(rows: Rows, requested: Requested) -> list[CanonicalModel]:
 
 
 def _exactly(
-    rows: Rows, models: Sequence[CanonicalModel], comparison: Comparison, levels: Array
+    rows: Rows,
+    models: Sequence[CanonicalModel],
+    comparison: Comparison,
+    levels: Array,
+    which: int = 0,
 ) -> Array:
     """(2 + Q, G) mean, sd and quantiles of an average that is affine in the latents: a mixture of
-    normals over the hyperparameters' points."""
+    normals over the hyperparameters' points. `which` of the predictors of a row, if it has
+    several."""
     mixed = rows.prediction.marginals
     means, sds = [], []
     for k in range(len(mixed.weights)):
         part = mixed.part(k)
-        whole = _average(models[comparison.high], rows, part)
+        whole = _average(models[comparison.high], rows, part, which)
         if comparison.low is not None:
-            low = _average(models[comparison.low], rows, part)
+            low = _average(models[comparison.low], rows, part, which)
             columns = {n: whole[0].get(n, 0.0) - low[0].get(n, 0.0) for n in {*whole[0], *low[0]}}
             whole = columns, whole[1] - low[1]
         columns = {n: Dense(np.asarray(x) / comparison.divisor) for n, x in whole[0].items()}
@@ -128,12 +134,18 @@ def _exactly(
     return np.array([mean, sd, *mixed_quantile(mixed.weights, m, s, levels)])
 
 
-def _average(model: CanonicalModel, rows: Rows, part: Marginals) -> tuple[dict[str, Any], Array]:
+def _average(
+    model: CanonicalModel, rows: Rows, part: Marginals, which: int
+) -> tuple[dict[str, Any], Array]:
     """The average predictors of the groups of rows: (G, n) of each latent block, and offsets."""
     predictor = part.frame.embed(predictor_at(model, rows, part.theta))
     weights = rows.weights
     if predictor.event:
-        raise no_link(rows.block)
+        if not rows.block.family.spec.predictors:
+            raise no_link(rows.block)
+        spread = np.zeros((*weights.shape, predictor.event))
+        spread[..., which] = weights
+        weights = spread.reshape(len(weights), -1)
     columns = {n: op.rmatvec(weights.T).T for n, op in predictor.columns.items()}
     return columns, weights @ predictor.offset
 
@@ -164,17 +176,18 @@ def _table(
     rows: Rows,
     requested: Requested,
     estimates: Sequence[Array],
+    over: str,
     classes: Sequence[Any],
     levels: Array,
     ratio: bool,
 ) -> Columns:
-    """A row for each comparison, group and class."""
+    """A row for each comparison, group and class, or predictor."""
     groups = rows.weights.shape[0]
     names = ("estimate", "sd", *quantile_columns(levels))
     out: Columns = {"term": [], "contrast": []}
     out |= {key: [] for key in rows.labels}
     if len(classes) > 1:
-        out[rows.block.classes] = []
+        out[over] = []
     out |= {key: [] for key in names}
     for comparison, values in zip(requested.comparisons, estimates, strict=True):
         slope = ratio and comparison.divisor != 1.0
@@ -186,7 +199,7 @@ def _table(
                 for key, known in rows.labels.items():
                     out[key].append(known[g])
                 if len(classes) > 1:
-                    out[rows.block.classes].append(label)
+                    out[over].append(label)
                 for key, value in zip(names, values[:, g, c], strict=True):
                     out[key].append(float(value))
     return {k: np.array(v) for k, v in out.items()}

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from lgmdsl.vocabulary.examples import SD, regression
-from lgmdsl.vocabulary.families.declare import CENSORING, GLM, POSITIVE, SHAPE, family, latent
+from lgmdsl.vocabulary.families.declare import (
+    CENSORING,
+    GLM,
+    POSITIVE,
+    SHAPE,
+    family,
+    latent,
+    or_predictor,
+)
 from lgmdsl.vocabulary.signature import Parameter, Signature, also
 
 FAMILIES: tuple[Signature, ...] = (
     family(
         "lognormal", POSITIVE, latent("mean", "mean of log y"),
-        Parameter("sd", "positive", meaning="standard deviation of log y"), *CENSORING,
+        *or_predictor(Parameter("sd", "positive", meaning="standard deviation of log y")),
+        *CENSORING,
         summary="positive y whose logarithm is normal with a modelled mean", support="y > 0",
         formulas={"mean": "positive, log y ~ N(s, sd^2)"},
         scale="sd is that of log y; the median of y is exp(s), its mean exp(s + sd^2 / 2)",
@@ -19,7 +28,10 @@ FAMILIES: tuple[Signature, ...] = (
     ),
     family(
         "gamma", POSITIVE, latent("log_mean", "logarithm of the mean of y"),
-        Parameter("shape", "positive", meaning="the variance of y is mean^2 / shape"), *CENSORING,
+        *or_predictor(
+            Parameter("shape", "positive", meaning="the variance of y is mean^2 / shape")
+        ),
+        *CENSORING,
         summary="positive y with a modelled log-mean and a constant coefficient of variation",
         support="y > 0",
         formulas={"log_mean": "positive, mean exp(s), variance mean^2/shape"},
@@ -42,7 +54,9 @@ FAMILIES: tuple[Signature, ...] = (
     ),
     family(
         "weibull", POSITIVE, latent("log_scale", "logarithm of the scale, in units of log y"),
-        Parameter("shape", "positive", meaning="1 is exponential; above 1 the hazard grows"),
+        *or_predictor(
+            Parameter("shape", "positive", meaning="1 is exponential; above 1 the hazard grows")
+        ),
         *CENSORING, support="y > 0",
         summary="lifetimes whose hazard grows or falls with time, with a modelled log-scale",
         formulas={"log_scale": "positive, P(Y > y) = exp(-(y / exp(s))^shape); "
