@@ -202,6 +202,11 @@ class Site(ABC):
         """Why nothing can answer a question for the family; "" (the default) where a rule may."""
         return ""
 
+    def contrasts(self, predictors: int) -> Array | None:
+        """Of a vector site, C such that l(s) depends on C's alone: (K, r), or (N, K, r) where rows
+        differ, zero columns last. None (the default): on all K predictors."""
+        return None
+
     def __len__(self) -> int:
         return len(getattr(self, dataclasses.fields(self)[0].name))
 
