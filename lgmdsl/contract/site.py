@@ -31,6 +31,8 @@ class Property(Flag):
     GAUSSIAN = auto()  # l is quadratic in s
     KINKED = auto()  # l is not differentiable somewhere
     BOUNDED = auto()  # sup over s of l is finite for all data
+    # l is -inf for some s, as the support of y moves with s: E[l] is then -inf for every Gaussian
+    LIMITED = auto()
 
 
 @dataclass(frozen=True)

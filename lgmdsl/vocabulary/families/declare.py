@@ -7,6 +7,7 @@ from lgmdsl.vocabulary.signature import Alias, Over, Parameter, Signature
 # Data of a narrower type may be observed where a wider one is expected.
 REAL = ("real", "positive", "unit", "integer", "count")
 POSITIVE = ("positive", "unit")
+NONNEGATIVE = ("nonnegative", *POSITIVE, "count")
 
 # event: 1 observed, 0 right-censored at y. lower, upper: the ends of the interval in which y is
 # known to lie, open where missing; observed at y where both are missing or equal.
