@@ -23,9 +23,10 @@ NARROWER: dict[str, dict[str, tuple[float, float]]] = {
     "loglogistic.log_scale": {"shape": (4.5, 8.0)},
     "inverse_gaussian.log_mean": {"shape": (3.0, 20.0)},
     "gompertz.log_rate": {"shape": (0.0, 0.8)},
-    "generalized_gamma.location": {"scale": (0.3, 0.9), "shape": (-0.6, 1.2)},
+    "generalized_gamma.location": {"scale": (0.7, 1.2), "shape": (-0.3, 1.2)},
+    "skew_normal.mean": {"sd": (0.8, 2.5)},
     "generalized_pareto.log_scale": {"shape": (0.0, 0.2)},
-    "gev.location": {"shape": (-0.2, 0.2), "scale": (0.5, 2.0)},
+    "gev.location": {"shape": (-0.15, 0.15), "scale": (1.2, 2.5)},
 }
 CUTS = 3
 WHOLE: dict[str, tuple[int, int]] = {"n": (1, 20), "event": (0, 2)}

@@ -22,6 +22,8 @@ import numpy as np
 
 from tests.sites.reference_densities import DENSITIES, GROWTH, Real
 
+# Their log density is -inf for some s: no expectation
+LIMITED = ("gev.location", "generalized_pareto.log_scale")
 TABLE = Path(__file__).with_name("reference.json")
 
 
@@ -258,6 +260,8 @@ def rows(name: str, seed: int = 0) -> dict[str, list[dict[str, Any]]]:
     ]  # fmt: skip
     out: dict[str, list[dict[str, Any]]] = {"expected": [], "tilted": []}
     for kind, points in (("expected", corners + free), ("tilted", corners + free + tails)):
+        if kind == "expected" and name in LIMITED:
+            continue
         for i, (m, sd) in enumerate(points):
             y, p = _draw(rng, name, i)
             row: dict[str, Any] = {"y": y, "parameters": p, "mean": m, "variance": sd * sd}

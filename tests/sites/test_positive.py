@@ -1,4 +1,4 @@
-"""Densities of lifetimes, extremes and skewed noise against mpmath, at random and extreme points."""
+"""Densities of lifetimes, extremes and skewed noise against mpmath, near and far out."""
 
 from __future__ import annotations
 

@@ -46,12 +46,12 @@ def log_tail(w: Jet, q: Jet, upper: bool) -> Jet:
     """log P(W > w), or log P(W <= w) where not `upper`."""
     shape = np.broadcast_shapes(np.shape(w.value), np.shape(q.value))
     x, centre = np.broadcast_to(w.value, shape), np.broadcast_to(q.value, shape)
-    moves = Jet({k: c for k, c in q.coefficients.items() if k}, q.order)
     out = w.compose(*_tail(x, centre, upper))
-    if not moves.coefficients:
+    if q.fixed:
         return out
+    moves = Jet({k: c for k, c in q.coefficients.items() if k}, q.order)
     step = jets.constant(1.0, w.order)
-    for n, curve in enumerate(_slopes(x, centre, upper)[: w.order], start=1):
+    for n, curve in enumerate(_slopes(x, centre, upper)[: q.depth], start=1):
         step = step * moves / float(n)
         out = out + w.compose(*curve) * step
     return out

@@ -30,6 +30,7 @@ from lgmdsl.contract.questions import (
     TiltedSlopes,
 )
 from lgmdsl.contract.site import Property, SiteSpec
+from lgmdsl.errors import DataError, Diagnostic
 from lgmdsl.numerics.expectations.half_line import merge
 from lgmdsl.numerics.normal_tail import normal_tail
 from lgmdsl.sites.base import LocationSite
@@ -49,6 +50,20 @@ class AsymmetricLaplaceSite(
 
     scale: Array
     level: Array
+
+    def __post_init__(self) -> None:
+        outside = (self.level <= 0.0) | (self.level >= 1.0)
+        if np.any(outside):
+            worst = float(np.broadcast_to(self.level, outside.shape)[outside].flat[0])
+            raise DataError(
+                Diagnostic(
+                    "E303",
+                    f"`asymmetric_laplace` takes a level between 0 and 1, both excluded, not "
+                    f"{worst:g}",
+                    help="the level of the quantile, e.g. level = 0.9; minima and maxima are for "
+                    "gev",
+                )
+            )
 
     @property
     def constant(self) -> Array:
