@@ -32,6 +32,8 @@ class Property(Flag):
     KINKED = auto()  # l is not differentiable somewhere
     BOUNDED = auto()  # sup over s of l is finite for all data
     NATURAL = auto()  # l = c(y) + y s - A(s): a natural exponential family of counts
+    # l is -inf for some s, as the support of y moves with s: E[l] is then -inf for every Gaussian
+    LIMITED = auto()
 
 
 @dataclass(frozen=True)

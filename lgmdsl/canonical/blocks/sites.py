@@ -24,7 +24,7 @@ from lgmdsl.canonical.expressions.named import expand
 from lgmdsl.canonical.grounding.limits import check_rows
 from lgmdsl.canonical.lowering.lower import Lowering
 from lgmdsl.contract.censoring import CENSORING
-from lgmdsl.contract.site import Site
+from lgmdsl.contract.site import Property, Site
 from lgmdsl.errors import DataError, Diagnostic, MethodError, Span
 from lgmdsl.graph.model_graph import SITES, Node
 from lgmdsl.language.tree import ast
@@ -142,10 +142,16 @@ class SiteBlock(Event):
             values["y"] = self.y
         site = self.site(**values)
         with np.errstate(all="ignore"):
-            impossible = ~np.isfinite(site.log_density(np.zeros(self.predictor_shape)))
+            impossible = ~np.isfinite(site.log_density(self._anywhere(site)))
         if impossible.any():
             raise DataError(self._impossible(values, np.flatnonzero(impossible)))
         return site
+
+    def _anywhere(self, site: Site) -> Array:
+        """Predictors at which every y that can occur at all is possible."""
+        s = np.zeros(self.predictor_shape)
+        landmark = site.landmark() if Property.LIMITED in site.spec.properties else None
+        return s if landmark is None else s + landmark[0]
 
     def _impossible(self, values: Mapping[str, Array], bad: IntArray) -> Diagnostic:
         """E303: k successes of fewer trials, a parameter that is not positive, an overflow."""
