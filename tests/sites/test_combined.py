@@ -237,8 +237,7 @@ def _brute_tilted(site: Site, m: Array, v: Array, power: float) -> tuple[Array, 
 
 def _check_widths(site: Any, plain: Widths, w: Array, s: Array, z: Array) -> None:
     """t^w >= exp(b s - s^2 / (2 gamma) - h / 2) everywhere, and equal where it touches."""
-    assert isinstance(site, Widths)
-    a = site.widths(s, z)
+    a = cast(Widths, site).widths(s, z)
     for x in np.linspace(-6.0, 6.0, 25):
         level = a.shift * x - 0.5 * x * x / a.width - 0.5 * a.h
         assert np.all(level <= site.log_density(np.full(N, x)) + 1e-9)
