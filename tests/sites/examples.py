@@ -12,13 +12,14 @@ from lgmdsl.sites.observed import make_sites
 RANGES: dict[str, tuple[float, float]] = {
     "sd": (0.3, 2.5), "scale": (0.3, 2.5), "df": (2.2, 20.0), "size": (0.6, 12.0),
     "shape": (0.6, 8.0), "exposure": (0.3, 4.0), "power": (0.5, 1.9), "mean": (-1.0, 1.0),
-    "concentration": (4.0, 40.0),
+    "concentration": (4.0, 40.0), "dispersion": (0.4, 3.0),
 }  # fmt: skip
 
 # e^{-shape s} at sd 10 has its mass shape * 10 sds from the mean, beyond what brute force sums.
 NARROWER: dict[str, dict[str, tuple[float, float]]] = {
     "weibull.log_scale": {"shape": (0.6, 1.6)},
     "weibull.log_scale.censored": {"shape": (0.6, 1.6)},
+    "generalized_poisson.log_mean": {"dispersion": (1.1, 3.0)},
 }
 CUTS = 3
 WHOLE: dict[str, tuple[int, int]] = {"n": (1, 20), "event": (0, 2)}

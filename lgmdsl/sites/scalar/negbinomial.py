@@ -1,7 +1,7 @@
-"""negbinomial.log_mean: counts of mean e^s and variance e^s + e^{2s} / size.
+"""negbinomial.log_mean: counts of mean m = exposure e^s and variance m + m^2 / size.
 
 l = log Gamma(y + size) - log Gamma(size) - log y! + y log sigma(x) + size log sigma(-x) with
-x = s - log size: a shifted logistic site of power y + size.
+x = s + log(exposure / size): a shifted logistic site of power y + size.
 """
 
 from __future__ import annotations
@@ -28,14 +28,15 @@ _LARGEST_RATE = 9e18
 
 @dataclass(frozen=True, eq=False)
 class NegbinomialLogMean(CountSite):
-    """Overdispersed counts of mean e^s; size to infinity is Poisson."""
+    """Overdispersed counts of mean exposure e^s; size to infinity is Poisson."""
 
     y: Array
     size: Array
+    exposure: Array
     spec: ClassVar[SiteSpec] = SiteSpec(
         "negbinomial.log_mean",
         signature=declared("family", "negbinomial"),
-        takes=("size",),
+        takes=("size", "exposure"),
         properties=Property.LOG_CONCAVE | Property.BOUNDED,
         link="log",
     )
@@ -49,8 +50,8 @@ class NegbinomialLogMean(CountSite):
 
     @cached_property
     def log_size(self) -> Array:
-        """log size, (N,)."""
-        return np.asarray(np.log(self.size))
+        """log(size / exposure), the s at which the mean is size, (N,)."""
+        return np.asarray(np.log(self.size) - np.log(self.exposure))
 
     def log_density(self, s: Array) -> Array:
         x = s - self.log_size
@@ -70,32 +71,38 @@ class NegbinomialLogMean(CountSite):
         x = s - self.log_size
         up, down, _ = sigmoids(x)
         gain = special.digamma(self.y + self.size) - special.digamma(self.size)
-        return {"size": gain - softplus(x) + up - self.y * down / self.size}
+        slope = self.y * down - self.size * up
+        return {
+            "size": gain - softplus(x) + up - self.y * down / self.size,
+            "exposure": slope / self.exposure,
+        }
 
     def parameter_curves(self, s: Array) -> dict[str, ParameterCurve]:
         up, down, _ = sigmoids(s - self.log_size)
         spread, share = up * down, (self.y + self.size) / self.size
+        curvature = -(self.y + self.size) * spread / self.exposure
+        slopes = self.parameter_slopes(s)
         return {
             "size": ParameterCurve(
-                self.parameter_slopes(s)["size"],
-                share * spread - up,
-                spread * (share * (down - up) - 1.0),
-            )
+                slopes["size"], share * spread - up, spread * (share * (down - up) - 1.0)
+            ),
+            "exposure": ParameterCurve(slopes["exposure"], curvature, curvature * (down - up)),
         }
 
     def landmark(self) -> tuple[Array, Array]:
         return self.log_size, np.full_like(self.y, np.pi)
 
     def conditional_mean(self, s: Array) -> Array:
-        """e^s."""
-        return capped_exp(s)
+        """exposure e^s."""
+        return np.asarray(self.size * capped_exp(s - self.log_size))
 
     def conditional_variance(self, s: Array) -> Array:
-        """e^s + e^2s / size."""
-        return np.asarray(capped_exp(s) + capped_exp(2.0 * s) / self.size)
+        """mean + mean^2 / size."""
+        mean = self.conditional_mean(np.minimum(s, 300.0))
+        return np.asarray(mean + mean * mean / self.size)
 
     def sample(self, s: Array, rng: Generator) -> Array:
-        rate = rng.gamma(self.size, capped_exp(s) / self.size)
+        rate = rng.gamma(self.size, capped_exp(s - self.log_size))
         return rng.poisson(np.minimum(rate, _LARGEST_RATE)).astype(np.float64)
 
     def cdf(self, s: Array) -> Array:
