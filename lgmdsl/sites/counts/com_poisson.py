@@ -17,6 +17,7 @@ from lgmdsl.arrays import Array
 from lgmdsl.contract.questions import ParameterCurve, PointwiseAnswer
 from lgmdsl.contract.site import Property, SiteSpec
 from lgmdsl.numerics.deviance import deviance
+from lgmdsl.numerics.stable import capped_exp
 from lgmdsl.sites.counts.conway_maxwell import Law, law, stirling_rest
 from lgmdsl.sites.counts.cumulated import cumulated
 from lgmdsl.sites.counts.log_mean import LARGEST, LogMeanCounts
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from numpy.random import Generator
 
 _TRIES = 400
+_LEAST = 1e-300
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,29 +56,32 @@ class ComPoissonLogMean(LogMeanCounts):
         return stirling_rest(self.y)
 
     def law(self, s: Array) -> tuple[Law, Array]:
-        """The law at s, and the mean."""
-        x = self.log_mean(s)
-        shape = np.shape(x + self.exponent)
-        x, flat = np.broadcast_to(x, shape).ravel(), np.broadcast_to(self.exponent, shape).ravel()
+        """The law at s, and the log mean."""
+        log_mean = self.log_mean(s)
+        shape = np.shape(log_mean + self.exponent)
+        x = np.broadcast_to(log_mean, shape).ravel()
+        flat = np.broadcast_to(self.exponent, shape).ravel()
         known = np.empty((len(Law._fields), len(x)))
         for nu in np.unique(flat):
             rows = flat == nu
             known[:, rows] = law(x[rows], float(nu))
-        return Law(*known.reshape(len(known), *shape)), self.conditional_mean(s)
+        return Law(*known.reshape(len(known), *shape)), log_mean
 
-    def _value(self, known: Law, mean: Array) -> tuple[Array, Array, Array]:
-        """l, y - mean and L(y) = log y! - y log mean + mean."""
+    def _value(self, known: Law, x: Array) -> tuple[Array, Array, Array, Array]:
+        """l, the mean, y - mean and L(y) = log y! - y log mean + mean."""
+        mean = capped_exp(x)
         excess = self.y - mean
-        level = self.rest + deviance(self.y, np.maximum(mean, 1e-300), excess)
-        level = np.where(mean > 1e-300, level, self.log_factorial)
-        return known.delta * excess - self.exponent * level - known.log_total, excess, level
+        near = self.rest + deviance(self.y, np.maximum(mean, _LEAST), excess)
+        level = np.where(mean > _LEAST, near, self.log_factorial - self.y * x)
+        value = known.delta * excess - self.exponent * level - known.log_total
+        return value, mean, excess, level
 
     def log_density(self, s: Array) -> Array:
         return np.asarray(self._value(*self.law(s))[0])
 
     def pointwise(self, s: Array, variance: Array | float = 1.0) -> PointwiseAnswer:
-        known, mean = self.law(s)
-        value, excess, _ = self._value(known, mean)
+        known, x = self.law(s)
+        value, mean, excess, _ = self._value(known, x)
         return self._pointwise(known, mean, value, excess, variance)
 
     def _pointwise(
@@ -90,8 +95,8 @@ class ComPoissonLogMean(LogMeanCounts):
         )
 
     def parameter_slopes(self, s: Array) -> dict[str, Array]:
-        known, mean = self.law(s)
-        _, excess, level = self._value(known, mean)
+        known, x = self.law(s)
+        _, _, excess, level = self._value(known, x)
         by_exponent = excess * known.a - level + known.level
         return {
             "dispersion": -by_exponent * self.exponent**2,
@@ -99,8 +104,8 @@ class ComPoissonLogMean(LogMeanCounts):
         }
 
     def parameter_curves(self, s: Array) -> dict[str, ParameterCurve]:
-        known, mean = self.law(s)
-        value, excess, level = self._value(known, mean)
+        known, x = self.law(s)
+        value, mean, excess, level = self._value(known, x)
         factor = -(self.exponent**2)
         l = self._pointwise(known, mean, value, excess, 1.0)
         return {
