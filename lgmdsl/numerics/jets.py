@@ -2,8 +2,9 @@
 
 A `Jet` holds the Taylor coefficients of an array-valued function up to an order (at most 3) in
 variables that are numbered 0, 1, ...: `coefficients[(0, 0, 1)]` is that of h0^2 h1, and () is the
-value. A coefficient that is absent is 0, so structure costs nothing. Griewank and Walther (2008,
-chapter 13) have the algebra.
+value. A coefficient that is absent is 0, so structure costs nothing. Variables with negative
+numbers enter to first order alone: terms with two of them are dropped, and never computed. Griewank
+and Walther (2008, chapter 13) have the algebra.
 
 >>> import numpy as np
 >>> from lgmdsl.numerics import jets
@@ -25,7 +26,7 @@ import numpy as np
 from scipy import special
 
 from lgmdsl.arrays import Array, BoolArray
-from lgmdsl.numerics import rising, stable
+from lgmdsl.numerics import rising
 from lgmdsl.numerics.normal_tail import normal_tail
 from lgmdsl.numerics.stable import EXPONENT_CAP, capped_exp, sigmoids
 
@@ -57,16 +58,30 @@ class Jet:
         known = self.coefficients.get(key)
         return np.zeros(np.shape(self.value)) if known is None else np.asarray(times * known)
 
+    @property
+    def fixed(self) -> bool:
+        """Whether it depends on no variable."""
+        return len(self.coefficients) == 1
+
+    @property
+    def depth(self) -> int:
+        """How many derivatives `compose` takes."""
+        if self.fixed:
+            return 0
+        first_order = all(key[0] < 0 for key in self.coefficients if key)
+        return min(1, self.order) if first_order else self.order
+
     def compose(self, *derivatives: Array) -> Jet:
-        """g(self) from g, g', g'', ... at its value, as many as the order asks for."""
+        """g(self) from g, g', g'', ... at its value, `depth` derivatives at least."""
+        depth = self.depth
         step = Jet({k: c for k, c in self.coefficients.items() if k}, self.order)
         total: dict[Key, Array] = {(): derivatives[0]}
         power: Mapping[Key, Array] = step.coefficients
-        for k in range(1, self.order + 1):
+        for k in range(1, depth + 1):
             share = derivatives[k] / math.factorial(k)
             for key, c in power.items():
                 total[key] = total[key] + share * c if key in total else share * c
-            if k < self.order:
+            if k < depth:
                 power = _product(power, step.coefficients, self.order)
         return Jet(total, self.order)
 
@@ -110,8 +125,10 @@ def _product(a: Mapping[Key, Array], b: Mapping[Key, Array], order: int) -> dict
     total: dict[Key, Array] = {}
     for left, x in a.items():
         for right, y in b.items():
-            if len(left) + len(right) <= order:
-                key = tuple(sorted(left + right))
+            if len(left) + len(right) > order:
+                continue
+            key = tuple(sorted(left + right))
+            if len(key) < 2 or key[1] >= 0:
                 total[key] = total[key] + x * y if key in total else x * y
     return total
 
@@ -154,25 +171,34 @@ def expm1(x: Jet) -> Jet:
 def reciprocal(x: Jet) -> Jet:
     """1 / x."""
     r = 1.0 / x.value
-    return x.compose(r, -r * r, 2.0 * r**3, -6.0 * r**4)
+    if x.fixed:
+        return x.compose(r)
+    square = r * r
+    return x.compose(r, -square, 2.0 * square * r, -6.0 * square * square)
 
 
 def log(x: Jet) -> Jet:
     """log x."""
+    if x.fixed:
+        return x.compose(np.log(x.value))
     r = 1.0 / x.value
-    return x.compose(np.log(x.value), r, -r * r, 2.0 * r**3)
+    square = r * r
+    return x.compose(np.log(x.value), r, -square, 2.0 * square * r)
 
 
 def log1p(x: Jet) -> Jet:
     """log(1 + x)."""
+    if x.fixed:
+        return x.compose(np.log1p(x.value))
     r = 1.0 / (1.0 + x.value)
-    return x.compose(np.log1p(x.value), r, -r * r, 2.0 * r**3)
+    square = r * r
+    return x.compose(np.log1p(x.value), r, -square, 2.0 * square * r)
 
 
 def power(x: Jet, exponent: float | Array) -> Jet:
     """x to a power that is a number, x > 0."""
     slopes = [np.asarray(x.value**exponent)]
-    for k in range(ORDER):
+    for k in range(x.depth):
         slopes.append(slopes[-1] * (exponent - k) / x.value)
     return x.compose(*slopes)
 
@@ -184,8 +210,9 @@ def sqrt(x: Jet) -> Jet:
 
 def softplus(x: Jet) -> Jet:
     """log(1 + e^x)."""
-    up, down, _ = sigmoids(x.value)
-    return x.compose(stable.softplus(x.value), up, up * down, up * down * (down - up))
+    up, down, tail = sigmoids(x.value)
+    value, bend = np.maximum(x.value, 0.0) + tail, up * down
+    return x.compose(value, up, bend, bend * (down - up))
 
 
 def sigmoid(x: Jet) -> Jet:
@@ -213,13 +240,13 @@ def log1mexp(x: Jet) -> Jet:
 
 def gammaln(x: Jet) -> Jet:
     """log Gamma(x), x > 0."""
-    slopes = [special.polygamma(k, x.value) for k in range(x.order)]
+    slopes = [special.polygamma(k, x.value) for k in range(x.depth)]
     return x.compose(special.gammaln(x.value), *slopes)
 
 
 def log_rising(x: Jet, y: Array) -> Jet:
     """log Gamma(x + y) - log Gamma(x) for x > 0, y >= 0, where x is large next to y too."""
-    return x.compose(*(rising.log_rising(x.value, y, k) for k in range(x.order + 1)))
+    return x.compose(*(rising.log_rising(x.value, y, k) for k in range(x.depth + 1)))
 
 
 def log_rising_exp(x: Jet, y: Array) -> Jet:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from typing import TypeAlias, cast
 
@@ -18,6 +18,7 @@ from lgmdsl.sites.base import ElementwiseSite
 
 Jets: TypeAlias = Mapping[str, Jet]
 
+_NONE: Mapping[str, int] = {}
 # Arguments of these types have no slopes: they are counted, or say how a row was observed.
 _DISCRETE = ("count", "integer", "binary", "bool", "string")
 
@@ -44,10 +45,10 @@ class FormulaSite(ElementwiseSite):
         """All parameters as they are."""
         return {n: jets.constant(getattr(self, n), order) for n in self.spec.parameters}
 
-    def expand(self, s: Jet, moving: Iterable[str] = (), first: int = 1) -> Jet:
-        """l at s; the parameters in `moving` are the variables `first`, `first` + 1, ..."""
+    def expand(self, s: Jet, moving: Mapping[str, int] = _NONE) -> Jet:
+        """l at s; the parameters in `moving` are variables of those numbers."""
         p = self.constants(s.order)
-        for number, name in enumerate(moving, start=first):
+        for name, number in moving.items():
             p[name] = jets.variable(getattr(self, name), number, s.order)
         return self.formula(s, p)
 
@@ -61,14 +62,15 @@ class FormulaSite(ElementwiseSite):
         return PointwiseAnswer(value, slope, curvature, third * variance)
 
     def parameter_slopes(self, s: Array) -> dict[str, Array]:
-        l, zero = self.expand(jets.constant(s, 1), self.continuous), np.zeros(np.shape(s))
-        return {n: l.derivative(k) + zero for k, n in enumerate(self.continuous, start=1)}
+        numbers = {name: -k for k, name in enumerate(self.continuous, start=1)}
+        l, zero = self.expand(jets.constant(s, 1), numbers), np.zeros(np.shape(s))
+        return {name: l.derivative(k) + zero for name, k in numbers.items()}
 
     def parameter_curves(self, s: Array) -> dict[str, ParameterCurve]:
         out, zero = {}, np.zeros(np.shape(s))
         for name in self.continuous:
-            l = self.expand(jets.variable(s, 0), (name,))
-            curve = (l.derivative(1), l.derivative(0, 1), l.derivative(0, 0, 1))
+            l = self.expand(jets.variable(s, 0), {name: -1})
+            curve = (l.derivative(-1), l.derivative(-1, 0), l.derivative(-1, 0, 0))
             out[name] = ParameterCurve(*(part + zero for part in curve))
         return out
 

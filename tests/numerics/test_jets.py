@@ -105,3 +105,21 @@ def test_rising_factorials_do_not_cancel(derivative: int) -> None:
                     truth = mp.polygamma(derivative - 1, a + b) - mp.polygamma(derivative - 1, a)
             value = float(log_rising(np.array([x]), np.array([y]), derivative)[0])
             assert value == pytest.approx(float(truth), rel=2e-14, abs=0.0)
+
+
+def test_variables_of_first_order_drop_what_has_two_of_them() -> None:
+    x, p, q = (jets.variable(np.array([v]), k) for v, k in ((0.7, 0), (1.4, -1), (0.3, -2)))
+    full = [jets.variable(np.array([v]), k) for v, k in ((0.7, 0), (1.4, 1), (0.3, 2))]
+
+    def function(a: jets.Jet, b: jets.Jet, c: jets.Jet) -> jets.Jet:
+        return jets.gammaln(b + a) * jets.exp(c * a) / b + jets.log_rising(b, np.array([2.0]))
+
+    few, every = function(x, p, q), function(*full)
+    assert all(sum(k < 0 for k in key) < 2 for key in few.coefficients)
+    for mine, theirs in {
+        (-1,): (1,),
+        (-2, 0): (2, 0),
+        (-1, 0, 0): (1, 0, 0),
+        (0, 0): (0, 0),
+    }.items():
+        np.testing.assert_allclose(few.derivative(*mine), every.derivative(*theirs), rtol=1e-13)
