@@ -52,9 +52,9 @@ def log_choose(n: Array, y: Array) -> Array:
     return np.asarray(special.gammaln(n + 1.0) - special.gammaln(y + 1.0) - special.gammaln(n - y + 1.0))
 
 
-def log_binomial(y: Array, n: Array, p: Array, q: Array, excess: Array) -> Array:
-    """log of C(n, y) p^y q^(n - y), 0 < y < n real, q = 1 - p, excess = y - n p."""
-    rest = n - y
+def log_binomial(y: Array, rest: Array, p: Array, q: Array, excess: Array) -> Array:
+    """log of C(n, y) p^y q^rest, n = y + rest of positive reals, q = 1 - p, excess = y - n p."""
+    n = y + rest
     errors = stirling_error(n) - stirling_error(y) - stirling_error(rest)
-    spread = 0.5 * (np.log(n) - np.log(y) - np.log(rest) - LOG_TWO_PI)
+    spread = 0.5 * (np.log(n / rest) - np.log(y) - LOG_TWO_PI)
     return np.asarray(errors + spread - deviance(y, n * p, excess) - deviance(rest, n * q, -excess))

@@ -27,6 +27,7 @@ SITES: Catalogue[type[Site]] = Catalogue(
             "lgmdsl.sites.counts.generalized_poisson", "GeneralizedPoissonLogMean"
         ),
         "com_poisson.log_mean": part("lgmdsl.sites.counts.com_poisson", "ComPoissonLogMean"),
+        "tweedie.log_mean": part("lgmdsl.sites.counts.tweedie", "TweedieLogMean"),
         "gamma.log_mean": part("lgmdsl.sites.scalar.exponential_rate", "GammaLogMean"),
         "lognormal.mean": part("lgmdsl.sites.scalar.lognormal", "LognormalMean"),
         "exponential.log_rate": part("lgmdsl.sites.scalar.survival", "ExponentialLogRate"),

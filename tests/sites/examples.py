@@ -20,6 +20,7 @@ NARROWER: dict[str, dict[str, tuple[float, float]]] = {
     "weibull.log_scale": {"shape": (0.6, 1.6)},
     "weibull.log_scale.censored": {"shape": (0.6, 1.6)},
     "generalized_poisson.log_mean": {"dispersion": (1.1, 3.0)},
+    "tweedie.log_mean": {"power": (1.2, 1.8)},
 }
 CUTS = 3
 WHOLE: dict[str, tuple[int, int]] = {"n": (1, 20), "event": (0, 2)}
@@ -61,6 +62,8 @@ def example(name: str, count: int = 8, seed: int = 0) -> Site:
         y = rng.uniform(0.02, 0.98, count)
     elif kind == "positive":
         y = rng.gamma(2.0, size=count)
+    elif kind == "nonnegative":
+        y = np.where(np.arange(count) % 3 == 0, 0.0, rng.gamma(2.0, size=count))
     else:
         y = 1.5 * rng.standard_normal(count)
     return make_sites(cls, y, parameters)

@@ -81,7 +81,7 @@ class Betabinomial(FormulaSite):
         p, q = self.probabilities(s)
         c, y, n = self.concentration, self.y, self.n
         a, b = c * p, c * q
-        plain = (n <= _MANY) | (y == 0.0) | (y == n) | (np.minimum(a, b) < 1e-2)
+        plain = (n <= _MANY) | (y == 0.0) | (y == n) | (np.minimum(a, b) < _LEAST)
         y, n, a, b = (np.where(plain, 1.0, x) for x in (y, np.maximum(n, y + 1.0), a, b))
         n, c = np.where(plain, 2.0, n), np.where(plain, 2.0, c)
         rest = n - y

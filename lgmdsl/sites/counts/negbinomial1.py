@@ -73,13 +73,12 @@ class Negbinomial1LogMean(LogMeanCounts, FormulaSite):
             return value
         d = self.dispersion
         mean = self.conditional_mean(np.clip(s, -200.0, 200.0))
-        size, y = mean / d, np.maximum(self.y, 1.0)
-        n = y + size
+        size, y = np.maximum(mean / d, _LEAST), np.maximum(self.y, 1.0)
         excess = (y - mean) / (1.0 + d)
         with np.errstate(over="ignore", invalid="ignore"):
-            about = log_binomial(y, n, d / (1.0 + d), 1.0 / (1.0 + d), excess)
-            about = about + np.log(size / n)
-        plain = (self.y <= _MANY) | (size < 1.0) | (np.abs(s) > 200.0)
+            about = log_binomial(y, size, d / (1.0 + d), 1.0 / (1.0 + d), excess)
+            about = about + np.log(size / (y + size))
+        plain = (self.y <= _MANY) | (np.abs(s) > 200.0)
         return np.where(plain, value, about)
 
     def log_density(self, s: Array) -> Array:
@@ -94,12 +93,12 @@ class Negbinomial1LogMean(LogMeanCounts, FormulaSite):
         return {"dispersion": by_dispersion, "exposure": slope / self.exposure}
 
     def _first(self, s: Array) -> tuple[Array, Array]:
-        l = self.expand(jets.variable(s, 0, 1), ("dispersion",))
+        l = self.expand(jets.variable(s, 0, 1), {"dispersion": 1})
         zero = np.zeros(np.shape(s))
         return l.derivative(0) + zero, l.derivative(1) + zero
 
     def parameter_curves(self, s: Array) -> dict[str, ParameterCurve]:
-        l, zero = self.expand(jets.variable(s, 0), ("dispersion",)), np.zeros(np.shape(s))
+        l, zero = self.expand(jets.variable(s, 0), {"dispersion": 1}), np.zeros(np.shape(s))
         parts = (l.derivative(1), l.derivative(0, 1), l.derivative(0, 0, 1))
         return {
             "dispersion": ParameterCurve(*(part + zero for part in parts)),

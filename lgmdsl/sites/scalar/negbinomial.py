@@ -16,7 +16,10 @@ from scipy import special
 from lgmdsl.arrays import Array
 from lgmdsl.contract.questions import ParameterCurve, PointwiseAnswer
 from lgmdsl.contract.site import Property, SiteSpec
-from lgmdsl.numerics.stable import capped_exp, sigmoids, softplus
+from lgmdsl.numerics.deviance import deviance
+from lgmdsl.numerics.normal_tail import LOG_TWO_PI
+from lgmdsl.numerics.rising import log_rising
+from lgmdsl.numerics.stable import capped_exp, sigmoids, softplus, stirling_error
 from lgmdsl.sites.base import CountSite
 from lgmdsl.vocabulary.lookup import declared
 
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
     from numpy.random import Generator
 
 _LARGEST_RATE = 9e18
+_NEAR = 600.0  # |log(mean / size)| from which a probability underflows
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,9 +48,14 @@ class NegbinomialLogMean(CountSite):
     @cached_property
     def constant(self) -> Array:
         """log of Gamma(y + size) / (Gamma(size) y!), (N,)."""
-        # betaln keeps the accuracy where size >> y, as the difference of log gammas does not.
-        pairs = special.betaln(np.maximum(self.y, 1.0), self.size)
-        return np.where(self.y > 0.0, -pairs - np.log(np.maximum(self.y, 1.0)), 0.0)
+        return log_rising(self.size, self.y, 0) - self.log_factorial
+
+    @cached_property
+    def level(self) -> Array:
+        """l less its deviances, (N,), y > 0."""
+        y, n = np.maximum(self.y, 1.0), np.maximum(self.y, 1.0) + self.size
+        errors = stirling_error(n) - stirling_error(y) - stirling_error(self.size)
+        return np.asarray(errors + 0.5 * (np.log(self.size / n) - np.log(y) - LOG_TWO_PI))
 
     @cached_property
     def log_size(self) -> Array:
@@ -55,7 +64,13 @@ class NegbinomialLogMean(CountSite):
 
     def log_density(self, s: Array) -> Array:
         x = s - self.log_size
-        return np.asarray(self.constant - self.y * softplus(-x) - self.size * softplus(x))
+        far = self.constant - self.y * softplus(-x) - self.size * softplus(x)
+        # As a binomial mass of y in y + size, whose deviances do not cancel.
+        up, down, _ = sigmoids(np.clip(x, -_NEAR, _NEAR))
+        n = self.y + self.size
+        excess = self.y * down - self.size * up
+        gaps = deviance(self.y, n * up, excess) + deviance(self.size, n * down, -excess)
+        return np.where((np.abs(x) < _NEAR) & (self.y > 0.0), self.level - gaps, far)
 
     def pointwise(self, s: Array, variance: Array | float = 1.0) -> PointwiseAnswer:
         up, down, _ = sigmoids(s - self.log_size)
