@@ -7,7 +7,7 @@ from lgmdsl.language.check.binding import BoundDistribution
 from lgmdsl.language.shapes.scope import Scope
 from lgmdsl.language.tree import ast
 from lgmdsl.language.tree.wording import quoted, text_of
-from lgmdsl.vocabulary.modifiers import EXCLUSIVE, WITH_ZEROS
+from lgmdsl.vocabulary.modifiers import EXCLUSIVE, HURDLES, WITH_ZEROS
 from lgmdsl.vocabulary.signature import Signature
 
 
@@ -42,7 +42,7 @@ def _why(names: list[str]) -> str:
 def observed_with(bound: BoundDistribution) -> tuple[str, ...]:
     """The data types that a family observes with the modifiers given: zeros too with a hurdle."""
     observed = bound.signature.observed
-    if "hurdle" in bound.matched and "positive" in observed:
+    if bound.matched.keys() & set(HURDLES) and "positive" in observed:
         return (*WITH_ZEROS, *observed)
     return observed
 

@@ -16,11 +16,14 @@ from scipy import special
 from lgmdsl.arrays import Array
 from lgmdsl.contract.questions import ParameterCurve, PointwiseAnswer
 from lgmdsl.contract.site import Property, SiteSpec
+from lgmdsl.numerics import jets
 from lgmdsl.numerics.deviance import deviance
+from lgmdsl.numerics.jets import Jet
 from lgmdsl.numerics.normal_tail import LOG_TWO_PI
 from lgmdsl.numerics.rising import log_rising
 from lgmdsl.numerics.stable import capped_exp, sigmoids, softplus, stirling_error
 from lgmdsl.sites.base import CountSite
+from lgmdsl.sites.formula import Formula, Jets
 from lgmdsl.vocabulary.lookup import declared
 
 if TYPE_CHECKING:
@@ -31,7 +34,7 @@ _NEAR = 600.0  # |log(mean / size)| from which a probability underflows
 
 
 @dataclass(frozen=True, eq=False)
-class NegbinomialLogMean(CountSite):
+class NegbinomialLogMean(CountSite, Formula):
     """Overdispersed counts of mean exposure e^s; size to infinity is Poisson."""
 
     y: Array
@@ -56,6 +59,11 @@ class NegbinomialLogMean(CountSite):
         y, n = np.maximum(self.y, 1.0), np.maximum(self.y, 1.0) + self.size
         errors = stirling_error(n) - stirling_error(y) - stirling_error(self.size)
         return np.asarray(errors + 0.5 * (np.log(self.size / n) - np.log(y) - LOG_TWO_PI))
+
+    def formula(self, s: Jet, p: Jets) -> Jet:
+        size, x = p["size"], s + jets.log(p["exposure"]) - jets.log(p["size"])
+        gammas = jets.log_rising(size, self.y) - self.log_factorial
+        return gammas - self.y * jets.softplus(-x) - size * jets.softplus(x)
 
     @cached_property
     def log_size(self) -> Array:

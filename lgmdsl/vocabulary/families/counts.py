@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from lgmdsl.vocabulary.examples import regression
-from lgmdsl.vocabulary.families.declare import GLM, SHAPE, TRIALS, family, latent
+from lgmdsl.vocabulary.families.declare import (
+    GLM,
+    SHAPE,
+    TRIALS,
+    family,
+    latent,
+    or_predictor,
+)
 from lgmdsl.vocabulary.signature import Parameter, Signature, also
 
 _LOG_MEAN = latent("log_mean", "logarithm of the mean for an exposure of 1")
@@ -65,7 +72,9 @@ FAMILIES: tuple[Signature, ...] = (
     ),
     family(
         "negbinomial", ("count",), _LOG_MEAN,
-        Parameter("size", "positive", meaning="the variance of y is mean + mean^2 / size"),
+        *or_predictor(
+            Parameter("size", "positive", meaning="the variance of y is mean + mean^2 / size")
+        ),
         _EXPOSURE,
         summary="overdispersed counts, variance mean + mean^2/size", support="0, 1, 2, ...",
         formulas={"log_mean": "counts of mean m = exposure * exp(s), variance m + m^2 / size"},
@@ -82,7 +91,9 @@ FAMILIES: tuple[Signature, ...] = (
     ),
     family(
         "negbinomial1", ("count",), _LOG_MEAN,
-        Parameter("dispersion", "positive", meaning="the variance of y is mean (1 + dispersion)"),
+        *or_predictor(Parameter(
+            "dispersion", "positive", meaning="the variance of y is mean (1 + dispersion)"
+        )),
         _EXPOSURE,
         summary="overdispersed counts whose variance is a multiple of the mean",
         support="0, 1, 2, ...",
@@ -103,9 +114,11 @@ FAMILIES: tuple[Signature, ...] = (
         latent("logit", "log odds of the mean probability of success", "link"),
         latent("probit", "normal quantile of that mean", "link"),
         latent("cloglog", "log(-log(1 - that mean))", "link"),
-        Parameter("concentration", "positive",
-                  meaning="how alike probabilities are: their variance is "
-                          "p (1 - p) / (1 + concentration)"),
+        *or_predictor(Parameter(
+            "concentration", "positive",
+            meaning="how alike probabilities are: their variance is "
+                    "p (1 - p) / (1 + concentration)",
+        )),
         summary="successes out of n trials whose probability varies from row to row",
         support="0, 1, ..., n",
         formulas={
