@@ -167,4 +167,26 @@ FAMILIES: tuple[Signature, ...] = (
         ),
         see_also=("gev", "exponential"), source="Davison and Smith 1990; Coles 2001, chapter 4",
     ),
+    family(
+        "tweedie", NONNEGATIVE, latent("log_mean", "logarithm of the mean of y"),
+        Parameter("dispersion", "positive", meaning="the variance of y is dispersion mean^power"),
+        Parameter("power", "positive",
+                  meaning="between 1 (Poisson) and 2 (gamma): how the variance grows"),
+        summary="0 or positive: sums of a Poisson number of gamma terms (rainfall, claims, catches)",
+        support="y >= 0",
+        formulas={"log_mean": "0 or positive, mean exp(s), variance dispersion * exp(power * s)"},
+        scale="P(0) = exp(-exp((2 - power) s) / (dispersion (2 - power))); dispersion has the unit "
+              "of y^(2 - power); write 1 + p for a hyper p : unit",
+        example=regression(
+            "tweedie(log_mean = eta, dispersion = d, power = 1 + p)",
+            "hyper d : positive ~ lognormal(mean = 0, sd = 1)",
+            "hyper p : unit ~ beta(a = 2, b = 2)", y="nonnegative",
+        ),
+        also_called=(
+            *also("mgcv", "tw Tweedie"),
+            *also("statmod", "tweedie dtweedie"),
+            *also("R-INLA, PyMC", "Tweedie"),
+        ),
+        see_also=("gamma", "poisson", "lognormal"), source="Jorgensen 1997; Dunn and Smyth 2005",
+    ),
 )  # fmt: skip
