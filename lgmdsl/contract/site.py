@@ -33,6 +33,7 @@ class Property(Flag):
     BOUNDED = auto()  # sup over s of l is finite for all data
     # l is -inf for some s, as the support of y moves with s: E[l] is then -inf for every Gaussian
     LIMITED = auto()
+    NATURAL = auto()  # l = c(y) + y s - A(s): a natural exponential family of counts
 
 
 @dataclass(frozen=True)

@@ -198,10 +198,7 @@ def _least_fall(problem: Problem, conditioned: Conditioned, direction: Array) ->
     scales = [SDS] if longest == 0.0 else [SDS, (UNITS[0] / longest, UNITS[1] / longest)]
     if 0.0 < precision < np.inf:
         scales.append((SDS[0] / np.sqrt(precision), SDS[1] / np.sqrt(precision)))
-    return min(
-        max(fall(sign, near, far) for near, far in scales)
-        for sign in (-1.0, 1.0)
-    )
+    return min(max(fall(sign, near, far) for near, far in scales) for sign in (-1.0, 1.0))
 
 
 def hidden(canonical: CanonicalModel, problem: Problem, failed: Failed | None) -> Diagnostic | None:

@@ -15,6 +15,7 @@ from lgmdsl.canonical.blocks.choice_sets import left_out
 from lgmdsl.canonical.blocks.events import Event, event_of, event_rows, whole_rows
 from lgmdsl.canonical.blocks.family import FindSite, family_of, parameters_of
 from lgmdsl.canonical.blocks.observed import RewrittenData
+from lgmdsl.canonical.blocks.weights import weights_of, with_weights
 from lgmdsl.canonical.expressions import coefficient as co
 from lgmdsl.canonical.expressions.affine import Affine
 from lgmdsl.canonical.expressions.coefficient import Coefficient, Theta
@@ -35,8 +36,10 @@ class SiteBlock(Event):
     `name` is the observed datum or `potential k`; `dims` the indices of the rows; `rows` the flat
     positions of the entries that are observed; `y` their values (None for potentials).
     `family` on `written` is the site as written, `site` on `form` the one that the back ends see;
-    `whole` the data as written, where they have other rows than the sites; `labels` those of the
-    classes.
+    `whole` the data as written, where they have other rows than the sites, and `given` the
+    parameters of those sites; `labels` those of the classes; `weight` what log t of each row is
+    multiplied by for the back ends, in `site`: `family` has none, as draws and predictions have
+    none.
     """
 
     name: str
@@ -51,9 +54,11 @@ class SiteBlock(Event):
     span: Span
     sizes: Mapping[str, int]
     whole: RewrittenData | None = None
+    given: Mapping[str, Array] | None = None
     classes: str = ""
     event: str = ""
     labels: AnyArray | None = None
+    weight: Coefficient | None = None
 
     @property
     def data(self) -> RewrittenData:
@@ -63,6 +68,10 @@ class SiteBlock(Event):
         return RewrittenData(
             self.dims, self.rows, self.y, self.predictors, np.arange(len(self.rows))
         )
+
+    @property
+    def family_dims(self) -> tuple[str, ...]:
+        return self.dims if self.given is None else self.data.dims
 
     @property
     def data_shape(self) -> tuple[int, ...]:
@@ -103,7 +112,8 @@ class SiteBlock(Event):
             owner = place[whole.owner[fit_rows]]
             whole = RewrittenData(whole.dims, whole.rows[data_rows], y, whole.event, owner)
         y = None if self.y is None else self.y[fit_rows]
-        return replace(self, rows=self.rows[fit_rows], y=y, whole=whole)
+        given = self.given and {name: value[fit_rows] for name, value in self.given.items()}
+        return replace(self, rows=self.rows[fit_rows], y=y, whole=whole, given=given)
 
     def parameter_values(self, theta: Theta, all_rows: bool = False) -> dict[str, Array]:
         """Each parameter at theta, one value (or one row, over classes or an index of its own) for
@@ -114,13 +124,30 @@ class SiteBlock(Event):
             if name in self.family.spec.shared:
                 out[name] = np.array(full, dtype=np.float64)
                 continue
-            full = full.reshape(math.prod(self.shape), *full.shape[len(self.dims) :])
-            out[name] = np.array(full if all_rows else full[self.rows], dtype=np.float64)
+            size = math.prod(self.sizes[d] for d in self.family_dims)
+            full = full.reshape(size, *full.shape[len(self.family_dims) :])
+            rows = self.rows if self.given is None else self.data.rows
+            out[name] = np.array(full if all_rows else full[rows], dtype=np.float64)
         return out
+
+    @property
+    def row_weights(self) -> Array:
+        """The weight of each site, (N,)."""
+        return weights_of(self.weight, self.dims, self.sizes, self.rows)
+
+    @property
+    def data_weights(self) -> Array:
+        """The weight of each datum that is observed."""
+        data = self.data
+        return weights_of(self.weight, data.dims, self.sizes, data.rows)
 
     def bind(self, theta: Theta) -> Site:
         """The sites at theta. Raises DataError E303 for an observation that cannot occur."""
-        values: dict[str, Any] = self.parameter_values(theta)
+        values: dict[str, Any] = (
+            self.parameter_values(theta) if self.given is None else dict(self.given)
+        )
+        if self.weight is not None:
+            values["weight"] = self.row_weights
         if self.y is not None and not self.site.spec.potential:
             values["y"] = self.y
         site = self.site(**values)
@@ -204,6 +231,7 @@ def site_block(node: Node, lowering: Lowering, find: FindSite) -> SiteBlock:
 def _observed(statement: ast.Observe, lowering: Lowering, find: FindSite) -> SiteBlock:
     family = as_observed(statement.family, lowering.grounded)
     site, arguments = family_of(family, find)
+    weighing = arguments.pop("weight", None)
     symbol = lowering.grounded.model.symbols[statement.name.id]
     value = arguments.pop(site.spec.argument)
     form = lowering.affine(value)
@@ -234,7 +262,9 @@ def _observed(statement: ast.Observe, lowering: Lowering, find: FindSite) -> Sit
     )
     if observed is not None and arguments.keys() & set(CENSORING):
         check_censoring(block, arguments)
-    return block
+    if weighing is None:
+        return block
+    return with_weights(block, lowering.coefficient(weighing))
 
 
 def _potential(

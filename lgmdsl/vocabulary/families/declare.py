@@ -2,39 +2,13 @@
 
 from __future__ import annotations
 
+from lgmdsl.vocabulary.modifiers import CENSORING as CENSORING
 from lgmdsl.vocabulary.signature import Alias, Over, Parameter, Signature
 
 # Data of a narrower type may be observed where a wider one is expected.
-REAL = ("real", "positive", "unit", "integer", "count")
+REAL = ("real", "positive", "nonnegative", "unit", "integer", "count")
 POSITIVE = ("positive", "unit")
 NONNEGATIVE = ("nonnegative", *POSITIVE, "count")
-
-# event: 1 observed, 0 right-censored at y. lower, upper: the ends of the interval in which y is
-# known to lie, open where missing; observed at y where both are missing or equal.
-_EVENT = Parameter(
-    "event",
-    "binary",
-    required=False,
-    blank=1.0,
-    meaning="1 where y was observed, 0 where it is right-censored at y",
-)
-CENSORING = (
-    _EVENT,
-    Parameter(
-        "lower",
-        "real",
-        required=False,
-        open=True,
-        meaning="lower end of the interval of y; missing where that end is open",
-    ),
-    Parameter(
-        "upper",
-        "real",
-        required=False,
-        open=True,
-        meaning="upper end of the interval of y; missing where that end is open",
-    ),
-)
 
 
 def latent(name: str, meaning: str, one_of: str = "", over: Over = "left") -> Parameter:
