@@ -20,6 +20,7 @@ import numpy as np
 
 from lgmdsl.arrays import Array, BoolArray
 from lgmdsl.contract.classes import Pieces, Split
+from lgmdsl.contract.lifetimes import Lifetimes
 from lgmdsl.contract.questions import Pointwise, PointwiseAnswer
 from lgmdsl.contract.site import Property, Site, SiteSpec
 from lgmdsl.errors import DataError, Diagnostic
@@ -38,7 +39,7 @@ def time_at_risk(upto: Array, breaks: Array) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class PiecewiseExponential(Site, Pointwise, Split):
+class PiecewiseExponential(Site, Pointwise, Split, Lifetimes):
     """A constant hazard e^{s_k} in each piece; s is (N, K), the breaks (N, K - 1)."""
 
     y: Array
@@ -115,9 +116,8 @@ class PiecewiseExponential(Site, Pointwise, Split):
     def censored(self) -> BoolArray:
         return np.asarray(self.event == 0.0)
 
-    def log_survival_at(self, s: Array, time: Array) -> Array:
-        """log P(Y > time | s), (N,), whatever was observed and from when."""
-        return np.asarray(-(time_at_risk(time, self.breaks) * capped_exp(s)).sum(axis=-1))
+    def log_survival_at(self, s: Array) -> Array:
+        return np.asarray(-(time_at_risk(self.y, self.breaks) * capped_exp(s)).sum(axis=-1))
 
     def sample(self, s: Array, rng: Generator) -> Array:
         """Lifetimes from 0 on, none of them censored, by the inverse of the total hazard."""
