@@ -49,7 +49,9 @@ def log_poisson(y: Array, mean: Array, excess: Array) -> Array:
 
 def log_choose(n: Array, y: Array) -> Array:
     """log of n! / (y! (n - y)!), whole numbers or not."""
-    return np.asarray(special.gammaln(n + 1.0) - special.gammaln(y + 1.0) - special.gammaln(n - y + 1.0))
+    return np.asarray(
+        special.gammaln(n + 1.0) - special.gammaln(y + 1.0) - special.gammaln(n - y + 1.0)
+    )
 
 
 def log_binomial(y: Array, rest: Array, p: Array, q: Array, excess: Array) -> Array:
