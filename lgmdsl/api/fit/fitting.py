@@ -36,6 +36,7 @@ from lgmdsl.api.fit.warnings import (
     undefined_reports,
     unfinished,
 )
+from lgmdsl.api.notebook.progress import NotebookProgress, notebook_display
 from lgmdsl.api.settings import check_fixed, check_named, check_numbers, check_options
 from lgmdsl.api.third_parties import record, used_parts
 from lgmdsl.canonical.model import CanonicalModel
@@ -121,7 +122,8 @@ def fit(
     learned start at its values too, and an integration of the same model, data and settings that
     was interrupted goes on with the fits that it had. `start` gives values to start from by name
     (a scalar fills an indexed hyper); otherwise they start in the middle of their priors. `on_step`
-    is called with every entry of the trace.
+    is called with every entry of the trace; without it, notebooks show a line with how far a fit is
+    that takes more than half a second.
 
     One example of each argument:
 
@@ -159,7 +161,11 @@ def fit(
         max_steps,
         check_named(start, "start", '{"s": 0.5}'),
     )
-    return fit_data(model, data, settings, mapping, start_from, on_step)
+    show = notebook_display() if on_step is None else None
+    if show is None:
+        return fit_data(model, data, settings, mapping, start_from, on_step)
+    with NotebookProgress(show) as progress:
+        return fit_data(model, data, settings, mapping, start_from, progress.on_step)
 
 
 def fit_data(
