@@ -23,6 +23,7 @@ from lgmdsl.bounds.series import BoundSeries
 from lgmdsl.bounds.softmax_quadrature import SoftmaxByQuadrature
 from lgmdsl.bounds.tilted import TiltedBound
 from lgmdsl.bounds.vector_quadrature import VectorByQuadrature
+from lgmdsl.bounds.weighted import reaching
 from lgmdsl.contract.bound import Bound
 from lgmdsl.contract.site import Site
 from lgmdsl.errors import Diagnostic, MethodError, suggestion
@@ -74,11 +75,15 @@ def named(name: str) -> tuple[Bound, ...]:
 
 def applicable(site: type[Site], gives: type) -> tuple[str, ...]:
     """The names of the bounds that lift a site to a question; `stem-R` for a series."""
-    able = [b.spec.name for b in bounds() if b.spec.gives is gives and not b.applies_to(site)]
+    able = [
+        b.spec.name
+        for b in bounds()
+        if b.spec.gives is gives and not reaching(b, site).applies_to(site)
+    ]
     able += [
         f"{s.stem}-R"
         for s in SERIES
-        if s.example.spec.gives is gives and not s.example.applies_to(site)
+        if s.example.spec.gives is gives and not reaching(s.example, site).applies_to(site)
     ]
     return tuple(able)
 

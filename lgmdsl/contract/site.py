@@ -31,6 +31,7 @@ class Property(Flag):
     GAUSSIAN = auto()  # l is quadratic in s
     KINKED = auto()  # l is not differentiable somewhere
     BOUNDED = auto()  # sup over s of l is finite for all data
+    NATURAL = auto()  # l = c(y) + y s - A(s): a natural exponential family of counts
 
 
 @dataclass(frozen=True)

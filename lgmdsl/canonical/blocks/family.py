@@ -12,6 +12,7 @@ from lgmdsl.contract.censoring import CENSORING
 from lgmdsl.contract.site import Site
 from lgmdsl.errors import Diagnostic, MethodError, Span
 from lgmdsl.language.tree import ast
+from lgmdsl.sites.combined.choose import BY_ARGUMENT, modified
 from lgmdsl.vocabulary.lookup import lookup
 from lgmdsl.vocabulary.signature import Category
 
@@ -25,12 +26,15 @@ def family_of(
     arguments = {a.name: a.value for a in family.arguments}
     variant = unfitted.variant(family.name.id, arguments)
     names = [family.name.id] if potential else [f"{family.name.id}.{a}{variant}" for a in arguments]
+    modifiers = _modifiers(arguments)
     if arguments.keys() & set(CENSORING):
         names = [f"{name}{kind}" for kind in ("", ".censored") for name in names]
     sites = [site for name in names if (site := find(name)) is not None]
     # `normal(mean = 0, log_var = h)` names two sites; the right one takes all the arguments.
+    taken = arguments.keys() - {"weight"}
+    sites = [modified(site, modifiers) for site in sites]
     for site in sites:
-        if arguments.keys() <= {site.spec.argument, *site.spec.parameters}:
+        if taken <= {site.spec.argument, *site.spec.parameters}:
             return site, arguments
     if sites:
         return sites[0], arguments
@@ -47,6 +51,15 @@ def family_of(
             help=unfitted.HELP,
         )
     )
+
+
+def _modifiers(arguments: dict[str, ast.Value]) -> set[str]:
+    """Those of the arguments that change a family into another; `truncated`, which is no number, is
+    taken out of them."""
+    if isinstance(truncated := arguments.get("truncated"), ast.Bool):
+        del arguments["truncated"]
+        return {"truncated"} if truncated.value else set()
+    return {name for name in BY_ARGUMENT if name in arguments}
 
 
 def parameters_of(

@@ -14,6 +14,7 @@ from lgmdsl.canonical.expressions import coefficient as co
 from lgmdsl.canonical.expressions.affine import Affine
 from lgmdsl.contract.classes import Split
 from lgmdsl.contract.site import Site
+from lgmdsl.sites.combined.weighted import weighted
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,16 @@ class Rewrite:
 
 def rewrite(block: SiteBlock, find: FindSite) -> tuple[SiteBlock, tuple[Rewrite, ...]]:
     """What families declare: `centred` observations become potentials on eta - y, `Split` ones
-    several sites of another family; `rewrite` describes a change of name alone."""
+    several sites of another family; `rewrite` describes a change of name alone. What they become is
+    given the weights of the rows."""
+    block, rewrites = _of_family(block, find)
+    if block.weight is None:
+        return block, rewrites
+    note = f"log t of each row of {block.family.spec.name} times its weight"
+    return replace(block, site=weighted(block.site)), (*rewrites, Rewrite(block.name, note))
+
+
+def _of_family(block: SiteBlock, find: FindSite) -> tuple[SiteBlock, tuple[Rewrite, ...]]:
     spec = block.site.spec
     centred = find(spec.centred) if spec.centred else None
     if centred is not None and block.y is not None:

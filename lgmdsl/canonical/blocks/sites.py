@@ -15,6 +15,7 @@ from lgmdsl.canonical.blocks.choice_sets import left_out
 from lgmdsl.canonical.blocks.events import Event, event_of, event_rows, whole_rows
 from lgmdsl.canonical.blocks.family import FindSite, family_of, parameters_of
 from lgmdsl.canonical.blocks.observed import RewrittenData
+from lgmdsl.canonical.blocks.weights import weights_of, with_weights
 from lgmdsl.canonical.expressions import coefficient as co
 from lgmdsl.canonical.expressions.affine import Affine
 from lgmdsl.canonical.expressions.coefficient import Coefficient, Theta
@@ -36,7 +37,8 @@ class SiteBlock(Event):
     positions of the entries that are observed; `y` their values (None for potentials).
     `family` on `written` is the site as written, `site` on `form` the one that the back ends see;
     `whole` the data as written, where they have other rows than the sites; `labels` those of the
-    classes.
+    classes; `weight` what log t of each row is multiplied by for the back ends, in `site`: `family`
+    has none, as draws and predictions have none.
     """
 
     name: str
@@ -54,6 +56,7 @@ class SiteBlock(Event):
     classes: str = ""
     event: str = ""
     labels: AnyArray | None = None
+    weight: Coefficient | None = None
 
     @property
     def data(self) -> RewrittenData:
@@ -118,9 +121,22 @@ class SiteBlock(Event):
             out[name] = np.array(full if all_rows else full[self.rows], dtype=np.float64)
         return out
 
+    @property
+    def row_weights(self) -> Array:
+        """The weight of each site, (N,)."""
+        return weights_of(self.weight, self.dims, self.sizes, self.rows)
+
+    @property
+    def data_weights(self) -> Array:
+        """The weight of each datum that is observed."""
+        data = self.data
+        return weights_of(self.weight, data.dims, self.sizes, data.rows)
+
     def bind(self, theta: Theta) -> Site:
         """The sites at theta. Raises DataError E303 for an observation that cannot occur."""
         values: dict[str, Any] = self.parameter_values(theta)
+        if self.weight is not None:
+            values["weight"] = self.row_weights
         if self.y is not None and not self.site.spec.potential:
             values["y"] = self.y
         site = self.site(**values)
@@ -198,6 +214,7 @@ def site_block(node: Node, lowering: Lowering, find: FindSite) -> SiteBlock:
 def _observed(statement: ast.Observe, lowering: Lowering, find: FindSite) -> SiteBlock:
     family = as_observed(statement.family, lowering.grounded)
     site, arguments = family_of(family, find)
+    weighing = arguments.pop("weight", None)
     symbol = lowering.grounded.model.symbols[statement.name.id]
     value = arguments.pop(site.spec.argument)
     form = lowering.affine(value)
@@ -228,7 +245,9 @@ def _observed(statement: ast.Observe, lowering: Lowering, find: FindSite) -> Sit
     )
     if observed is not None and arguments.keys() & set(CENSORING):
         check_censoring(block, arguments)
-    return block
+    if weighing is None:
+        return block
+    return with_weights(block, lowering.coefficient(weighing))
 
 
 def _potential(

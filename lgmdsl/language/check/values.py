@@ -258,6 +258,26 @@ def _free(value: ast.Expr, shape: Shape, owner: str, scope: Scope) -> bool:
     return False
 
 
+def _known(
+    value: ast.Expr, shape: Shape, parameter: Parameter, owner: str, place: Place, scope: Scope
+) -> bool:
+    """Whether a value is free of hypers; complains E108."""
+    if RANK[shape.degree] < RANK["hyper"]:
+        return True
+    text = text_of(value)
+    symbol = scope.symbols.get(value.id) if isinstance(value, ast.Name) else None
+    finding = "is a hyper" if symbol is not None and symbol.kind == "hyper" else "has a hyper in it"
+    scope.findings.error(
+        "E108",
+        f"{owner} must be known: data or a number",
+        value.span,
+        f"`{text}` {finding}",
+        help=f"declare data: data w{with_dims('', place.dims)} : {parameter.type}, then "
+        f"{parameter.name} = w",
+    )
+    return False
+
+
 def _number(
     value: ast.Expr,
     parameter: Parameter,
@@ -283,6 +303,8 @@ def _number(
         return None
     if parameter.type != "latent":
         if not _free(value, shape, owner, scope):
+            return None
+        if parameter.known and not _known(value, shape, parameter, owner, place, scope):
             return None
         if not numeric_fits(value, shape, parameter, owner, scope):
             return None

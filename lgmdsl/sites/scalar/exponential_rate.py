@@ -157,7 +157,7 @@ class PoissonLogRate(CountSite, ExponentialSite):
         "poisson.log_rate",
         signature=declared("family", "poisson"),
         takes=("exposure",),
-        properties=Property.LOG_CONCAVE | Property.BOUNDED,
+        properties=Property.LOG_CONCAVE | Property.BOUNDED | Property.NATURAL,
         link="log",
     )
 

@@ -157,7 +157,7 @@ class BinomialLogit(LogisticSite):
         "binomial.logit",
         signature=declared("family", "binomial"),
         takes=("n",),
-        properties=_SHAPE,
+        properties=_SHAPE | Property.NATURAL,
         link="logit",
         rewrite="binomial(logit) to a logistic site with power n",
     )

@@ -40,6 +40,7 @@ class NormalSite(
     """l = -1/2 log(2 pi sd^2) - (s - y)^2 / (2 sd^2)."""
 
     sd: Array
+    powers: ClassVar[bool] = True
 
     def log_density(self, s: Array) -> Array:
         return log_normal_density(self.residual(s), self.sd**2)
