@@ -205,32 +205,45 @@ def learn(
     by_em = acceleration is not None
     if starts is not None and batches is None and limit is None and not cornered:
         maximum = _otherwise(search, first, maximum, by_em, on_step)
-    modes = Modes(maximum)
-    if starts and maximum.status is not Status.interrupted and size <= STANDARD_ERRORS:
-        modes = from_corners(search, maximum, starts)
-    conflict: tuple[str, ...] = ()
-    if starts is not None and batches is None and limit is None and not cornered:
-        conflict = conflicts(objective, modes.highest.at)
-    if conflict and modes.highest.status is not Status.interrupted:
-        modes = from_everywhere(search, modes, _climbs(search, first, by_em))
-    maximum, others = modes.highest, modes.others
-    if integration is None:
-        maximum = released(search, maximum, on_step)
+    modes, conflict = Modes(maximum), tuple[str, ...]()
+    try:
+        if starts and maximum.status is not Status.interrupted and size <= STANDARD_ERRORS:
+            modes = from_corners(search, maximum, starts)
+        if starts is not None and batches is None and limit is None and not cornered:
+            conflict = conflicts(objective, modes.highest.at)
+        if conflict and modes.highest.status is not Status.interrupted:
+            modes = from_everywhere(search, modes, _climbs(search, first, by_em))
+        maximum, others = modes.highest, modes.others
+        if integration is None:
+            maximum = released(search, maximum, on_step)
+    except KeyboardInterrupt:
+        maximum, others = _interrupted(modes.highest), modes.others
     going = maximum.status is not Status.interrupted
-    if going and integration is None:
-        maximum = replace(maximum, at=reported(objective, maximum.at))
     smooth = size <= STANDARD_ERRORS and not cornered and not (maximum.away and not integration)
-    if going and (integration or (smooth and acceleration is None)):
-        maximum = search.climbed(search.with_curvature(maximum))
-        maximum = search.polished(to_the_top(search, maximum, on_step))
-    elif going and smooth and maximum.status is Status.converged:
-        maximum = _falling(search, to_the_top(search, search.with_curvature(maximum), on_step))
+    try:
+        if going and integration is None:
+            maximum = replace(maximum, at=reported(objective, maximum.at))
+        if going and (integration or (smooth and acceleration is None)):
+            maximum = search.climbed(search.with_curvature(maximum))
+            maximum = search.polished(to_the_top(search, maximum, on_step))
+        elif going and smooth and maximum.status is Status.converged:
+            maximum = _falling(search, to_the_top(search, search.with_curvature(maximum), on_step))
+    except KeyboardInterrupt:
+        maximum = _interrupted(maximum)
     stopped = maximum.status is Status.interrupted
     cut_short = stopped and going and integration is not None
     if cut_short:  # at the curvature, with the mode found
         maximum = replace(maximum, status=Status.converged, reason="")
-    conflict = conflict if modes.alone else ()
-    return _at_the_mode(search, maximum, integration, others, conflict, modes.alone, stopped)
+    conflict, alone = conflict if modes.alone else (), modes.alone
+    try:
+        return _at_the_mode(search, maximum, integration, others, conflict, alone, stopped)
+    except KeyboardInterrupt:  # before there was anything to integrate, or after all
+        bare = replace(_interrupted(maximum), hessian=None)
+        return _at_the_mode(search, bare, integration, others, conflict, alone, True)
+
+
+def _interrupted(maximum: Maximum) -> Maximum:
+    return replace(maximum, status=Status.interrupted, reason="interrupted")
 
 
 def _at_the_mode(

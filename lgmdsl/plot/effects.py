@@ -161,7 +161,7 @@ def forest_picture(title: str, name: str, rows: Sequence[ForestRow], format: str
 
 
 def draw_forest(axes: Axes, name: str, rows: Sequence[ForestRow]) -> None:
-    """A dot with whiskers for each row, on one axis; sorted, where the axes are too low for them."""
+    """A dot with whiskers for each row, on one axis; sorted where the axes are too low for them."""
     if inches(axes)[1] < LOWEST * len(rows):
         q, labels = np.array([r.quantiles for r in rows]).T, [r.label for r in rows]
         draw_sorted(axes, Curve("", name, "", np.arange(1.0, 1.0 + len(rows)), q, labels))

@@ -14,6 +14,7 @@ from lgmdsl.api.fit import completed, fitting
 from lgmdsl.arrays import Array
 from lgmdsl.contract.status import Status
 from lgmdsl.inference.driver import TraceEntry
+from lgmdsl.learning import learn
 from lgmdsl.learning.objective.log_posterior import Objective
 
 TEXT = """lgm 1
@@ -193,3 +194,27 @@ def test_a_fit_that_ended_has_no_checkpoint(data: Any) -> None:
     assert lgm.fit(model, data, method="laplace").checkpoint is None
     search = interrupting(lambda e: e.stage == "hyperparameters" and e.step >= 1)
     assert lgm.fit(model, data, method="laplace", on_step=search).checkpoint is None
+
+
+@pytest.mark.parametrize("hyper", ["map", "integrate", "em"])
+@pytest.mark.parametrize("place", ["from_corners", "conflicts", "to_the_top", "_frame"])
+def test_an_interrupt_between_searches_leaves_the_mode(
+    place: str, hyper: str, data: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = []
+
+    def interrupted(*_: object, **__: object) -> None:
+        calls.append(place)
+        raise KeyboardInterrupt
+
+    model = lgm.loads(TEXT)
+    with monkeypatch.context() as patch:
+        patch.setattr(learn, place, interrupted)
+        cut = lgm.fit(model, data, method="laplace", hyper=hyper)
+    if calls:
+        assert cut.status is Status.interrupted and "W601" in {w.code for w in cut.warnings}
+    whole = lgm.fit(model, data, method="laplace", hyper=hyper)
+    again = lgm.fit(model, data, method="laplace", hyper=hyper, start_from=cut)
+    assert again.converged
+    assert again.log_evidence == pytest.approx(whole.log_evidence, abs=1e-5)
+    assert cut.summary() and np.isfinite(cut.mean("u")).all()
