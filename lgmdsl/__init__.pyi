@@ -115,6 +115,9 @@ def categorical(
 ) -> Distribution:
     """family: one of several classes, by a predictor of each class"""
 
+def cauchy(*, location: Expression | float = 0.0, scale: Expression | float) -> Distribution:
+    """prior: Cauchy for real hypers: the heaviest tail; it has no mean"""
+
 def conv2(
     expr: Expression | float,
     psf: Expression | float,
@@ -208,6 +211,11 @@ def half_normal(*, sd: Expression | float) -> Distribution:
         sd
     """
 
+def half_student_t(*, scale: Expression | float, df: Expression | float) -> Distribution:
+    """prior: the positive half of Student's t about 0: a standard deviation, between half_cauchy (df =
+        1) and half_normal (large df)
+    """
+
 iid: DistributionConstructor
 
 def inv_gamma(*, shape: Expression | float, scale: Expression | float) -> Distribution:
@@ -249,8 +257,16 @@ def lkj_cov(
 def log(expr: Expression | float) -> Expression:
     """function: natural logarithm, as in an offset log(area)"""
 
-def logistic(*, scale: Expression | float, group: Expression | None = None) -> Distribution:
-    """potential: logistic density: smooth at zero with exponential tails"""
+def logistic(
+    *,
+    scale: Expression | float,
+    group: Expression | None = None,
+    location: Expression | float | None = None,
+) -> Distribution:
+    """potential: logistic density: smooth at zero with exponential tails
+    prior: logistic for real hypers: at scale 1 and location 0, a probability that is uniform on the
+        logit scale
+    """
 
 def lognormal(
     *,
@@ -444,9 +460,11 @@ def student_t(
     upper: Expression | float | None = None,
     weight: Expression | float | None = None,
     group: Expression | None = None,
+    location: Expression | float | None = None,
 ) -> Distribution:
     """family: Student's t about a modelled mean: a regression that outliers do not pull
     potential: heavy tails: most expressions near zero and a few far off (relevance vectors)
+    prior: Student's t for real hypers: normal in the middle, with a heavier tail
     """
 
 def sum(expr: Expression | float, index: Expression) -> Expression:

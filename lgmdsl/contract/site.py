@@ -26,12 +26,13 @@ class Property(Flag):
 
     NONE = 0
     LOG_CONCAVE = auto()  # l'' <= 0 everywhere
-    # t is a product of e^{beta x} e^{g(x^2)}, g convex decreasing, x = s or s less a centre
-    SUPER_GAUSSIAN = auto()
+    SUPER_GAUSSIAN = auto()  # t = e^{beta x} e^{g(x^2)}, g convex decreasing, x = s - a centre
     GAUSSIAN = auto()  # l is quadratic in s
     KINKED = auto()  # l is not differentiable somewhere
     BOUNDED = auto()  # sup over s of l is finite for all data
     NATURAL = auto()  # l = c(y) + y s - A(s): a natural exponential family of counts
+    # l is -inf for some s, as the support of y moves with s: E[l] is then -inf for every Gaussian
+    LIMITED = auto()
 
 
 @dataclass(frozen=True)
@@ -201,6 +202,11 @@ class Site(ABC):
     def never(cls, question: type) -> str:
         """Why nothing can answer a question for the family; "" (the default) where a rule may."""
         return ""
+
+    def contrasts(self, predictors: int) -> Array | None:
+        """Of a vector site, C such that l(s) depends on C's alone: (K, r), or (N, K, r) where rows
+        differ, zero columns last. None (the default): on all K predictors."""
+        return None
 
     def __len__(self) -> int:
         return len(getattr(self, dataclasses.fields(self)[0].name))

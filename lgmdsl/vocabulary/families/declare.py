@@ -10,6 +10,7 @@ from lgmdsl.vocabulary.signature import Alias, Over, Parameter, Signature
 # Data of a narrower type may be observed where a wider one is expected.
 REAL = ("real", "positive", "nonnegative", "unit", "integer", "count")
 POSITIVE = ("positive", "unit")
+NONNEGATIVE = ("nonnegative", *POSITIVE, "count")
 
 
 def latent(name: str, meaning: str, one_of: str = "", over: Over = "left") -> Parameter:
