@@ -8,7 +8,7 @@ from lgmdsl.errors import meant
 from lgmdsl.language.check.argument_indices import check_over
 from lgmdsl.language.check.binding import BoundDistribution, example_of
 from lgmdsl.language.check.kernels import check_kernel
-from lgmdsl.language.check.modifiers import check_known
+from lgmdsl.language.check.modifiers import check_known, predictor_of, want_predictor
 from lgmdsl.language.check.place import Place
 from lgmdsl.language.shapes.naming import where
 from lgmdsl.language.shapes.scope import Scope
@@ -17,7 +17,6 @@ from lgmdsl.language.shapes.shapes import Inference
 from lgmdsl.language.shapes.types import numeric_fits
 from lgmdsl.language.tree import ast
 from lgmdsl.language.tree.wording import bracketed, has_indices, text_of, with_dims
-from lgmdsl.vocabulary.lookup import lookup
 from lgmdsl.vocabulary.signature import Parameter, literal
 
 
@@ -260,27 +259,6 @@ def _free(value: ast.Expr, shape: Shape, owner: str, scope: Scope) -> bool:
     return False
 
 
-def _predictor_of(parameter: Parameter, place: Place) -> Parameter | None:
-    """The argument that is a predictor of this one; None where there is none."""
-    family = lookup("family", place.name)
-    others = () if family is None else family.accepted
-    return next((p for p in others if p.of == parameter.name), None)
-
-
-def _with_predictor(
-    value: ast.Expr, shape: Shape, owner: str, predictor: Parameter, scope: Scope
-) -> None:
-    """Complain E108 of latents in a parameter that has a predictor for them."""
-    scope.findings.error(
-        "E108",
-        f"{owner} must be free of latents",
-        value.span,
-        f"it depends on `{shape.latent}`",
-        help=f"a predictor of it is on the {predictor.link} scale: "
-        f"{predictor.name} = {text_of(value)}",
-    )
-
-
 def _number(
     value: ast.Expr,
     parameter: Parameter,
@@ -305,9 +283,9 @@ def _number(
     if shape is None or not usable(shape, value, scope):
         return None
     if parameter.type != "latent":
-        predictor = _predictor_of(parameter, place)
+        predictor = predictor_of(parameter, place)
         if predictor is not None and RANK[shape.degree] >= RANK["affine"]:
-            _with_predictor(value, shape, owner, predictor, scope)
+            want_predictor(value, shape, owner, predictor, scope)
             return None
         if not _free(value, shape, owner, scope):
             return None
