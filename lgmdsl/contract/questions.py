@@ -91,6 +91,15 @@ class ExpectedSlopes(ABC):
         exact expectations E_{N(mean, variance)}[dl/dparameter]."""
 
 
+class ExpectedThird(ABC):
+    """Expectations of third derivatives of vector sites (what an estimate of accuracy asks;
+    without it, it takes differences of `Expected`)."""
+
+    @abstractmethod
+    def expected_third(self, mean: Array, variance: Array) -> Array:
+        """E[l_ijk] under N(mean, variance), (N, K, K, K)."""
+
+
 @dataclass(frozen=True, slots=True)
 class ConjugateAnswer:
     """The maximiser (h, sigma) of `Decoupled`'s problem and the maximum, (N,) each."""
