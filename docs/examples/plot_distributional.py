@@ -45,7 +45,7 @@ let zeta[obs] = c0 + g[where]
 
 observe y ~ normal(mean = eta, log_sd = zeta)
 """)
-fit = lgm.fit(model, {"where": place, "y": y}, method="laplace")
+fit = lgm.fit(model, {"where": place, "y": y}, method="natural-gradient")
 print(fit.summary())
 
 # %%

@@ -20,7 +20,7 @@ FAMILIES: tuple[Signature, ...] = (
     family(
         "normal", REAL, latent("mean", "mean of y"), *or_predictor(SD_OF_Y), *CENSORING,
         support="all numbers",
-        summary="normal with a modelled mean, a modelled log sd as well, or a modelled log-variance",
+        summary="normal with a modelled mean, and log sd, or a modelled log-variance",
         formulas={"mean": "y ~ N(s, sd^2)", "log_var": "y ~ N(mean, exp(s))"},
         scale="sd is the standard deviation of y given the latents (R-INLA's precision is "
               "1 / sd^2); with log_var it is exp(s / 2); log_sd is brms' sigma ~, half of "
