@@ -1,4 +1,5 @@
-"""log Gamma(x + y) - log Gamma(x) and its derivatives in x, without cancellation for large x."""
+"""Differences of log Gamma and simple functions, with derivatives, without cancellation for large
+x: log Gamma(x + y) - log Gamma(x), and x log x - x - log Gamma(x)."""
 
 from __future__ import annotations
 
@@ -33,6 +34,26 @@ def log_rising(x: Array, y: Array, derivative: int) -> Array:
     if not np.any(x > _LARGE):
         return np.asarray(direct)
     return np.where(x > _LARGE, _series(np.maximum(x, _LARGE), y, derivative), direct)
+
+
+def log_gamma_excess(x: Array, derivative: int) -> Array:
+    """x log x - x - log Gamma(x) for x > 0, or its derivative 1, 2 or 3 in log x, (N,): half the
+    log of x / (2 pi), less the error of Stirling's formula."""
+    small, large = np.minimum(x, _LARGE), np.maximum(x, _LARGE)
+    log, one = special.xlogy(small, small), 1.0 + small
+    if derivative == 0:
+        direct = log - small - special.gammaln(one) + np.log(small)
+    else:
+        direct = log - small * special.digamma(one) + (1.0 if derivative == 1 else small)
+        if derivative > 1:
+            direct = direct - (2.0 * derivative - 3.0) * small**2 * special.polygamma(1, one)
+        if derivative == 3:
+            direct = direct + small - small**3 * special.polygamma(2, one)
+    error = np.zeros_like(large)
+    for k, c in enumerate(_STIRLING):
+        error = error + c * (-2.0 * k - 1.0) ** derivative * large ** (-2.0 * k - 1.0)
+    line = (0.5 * np.log(large / (2.0 * np.pi)), 0.5, 0.0, 0.0)[derivative]
+    return np.where(x > _LARGE, line - error, direct)
 
 
 def _series(x: Array, y: Array, derivative: int) -> Array:

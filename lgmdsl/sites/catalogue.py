@@ -22,9 +22,26 @@ SITES: Catalogue[type[Site]] = Catalogue(
         "lognormal.mean": part("lgmdsl.sites.scalar.lognormal", "LognormalMean"),
         "exponential.log_rate": part("lgmdsl.sites.scalar.survival", "ExponentialLogRate"),
         "weibull.log_scale": part("lgmdsl.sites.scalar.survival", "WeibullLogScale"),
+        "inverse_gaussian.log_mean": part(
+            "lgmdsl.sites.positive.inverse_gaussian", "InverseGaussianLogMean"
+        ),
+        "loglogistic.log_scale": part("lgmdsl.sites.positive.loglogistic", "LoglogisticLogScale"),
+        "gompertz.log_rate": part("lgmdsl.sites.positive.gompertz", "GompertzLogRate"),
+        "generalized_gamma.location": part(
+            "lgmdsl.sites.positive.generalized_gamma", "GeneralizedGammaLocation"
+        ),
+        "generalized_pareto.log_scale": part(
+            "lgmdsl.sites.positive.generalized_pareto", "GeneralizedParetoLogScale"
+        ),
         "beta.logit_mean": part("lgmdsl.sites.scalar.beta", "BetaLogitMean"),
         "student_t.mean": part("lgmdsl.sites.scalar.student_t", "StudentTMean"),
         "laplace.mean": part("lgmdsl.sites.scalar.laplace", "LaplaceMean"),
+        "skew_normal.mean": part("lgmdsl.sites.scalar.skew_normal", "SkewNormalMean"),
+        "gev.location": part("lgmdsl.sites.scalar.extremes", "GevLocation"),
+        "asymmetric_laplace.quantile": part(
+            "lgmdsl.sites.scalar.asymmetric_laplace", "AsymmetricLaplaceQuantile"
+        ),
+        "logistic.mean": part("lgmdsl.sites.scalar.logistic", "LogisticMean"),
         "normal.log_var": part("lgmdsl.sites.scalar.log_variance", "NormalLogVar"),
         "categorical.softmax": part("lgmdsl.sites.vector.softmax", "CategoricalSoftmax"),
         "categorical.probit": part("lgmdsl.sites.vector.multinomial_probit", "CategoricalProbit"),
@@ -54,6 +71,9 @@ SITES: Catalogue[type[Site]] = Catalogue(
         ),
         "normal": part("lgmdsl.sites.scalar.normal", "NormalPotential"),
         "laplace": part("lgmdsl.sites.scalar.laplace", "LaplacePotential"),
+        "asymmetric_laplace": part(
+            "lgmdsl.sites.scalar.asymmetric_laplace", "AsymmetricLaplacePotential"
+        ),
         "student_t": part("lgmdsl.sites.scalar.student_t", "StudentTPotential"),
         "sech2": part("lgmdsl.sites.scalar.logistic", "Sech2Potential"),
         "logistic": part("lgmdsl.sites.scalar.logistic", "LogisticPotential"),

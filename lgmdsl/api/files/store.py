@@ -20,7 +20,7 @@ from lgmdsl import __version__
 from lgmdsl.api.files.digest import ATTRIBUTE, digest
 from lgmdsl.api.files.learning_file import write_learning
 from lgmdsl.api.files.netcdf import Group, NewGroup, new_file
-from lgmdsl.api.pictures.positions import coordinate_pairs
+from lgmdsl.api.positions import coordinate_pairs
 from lgmdsl.arrays import AnyArray, Array
 from lgmdsl.assess.importance.moments import flat
 from lgmdsl.canonical.grounding.model import GroundedModel

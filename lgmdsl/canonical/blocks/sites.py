@@ -15,6 +15,7 @@ from lgmdsl.canonical.blocks.choice_sets import left_out
 from lgmdsl.canonical.blocks.events import Event, event_of, event_rows, whole_rows
 from lgmdsl.canonical.blocks.family import FindSite, family_of, parameters_of
 from lgmdsl.canonical.blocks.observed import RewrittenData
+from lgmdsl.canonical.blocks.predictors import predictors_of
 from lgmdsl.canonical.blocks.weights import weights_of, with_weights
 from lgmdsl.canonical.expressions import coefficient as co
 from lgmdsl.canonical.expressions.affine import Affine
@@ -23,7 +24,7 @@ from lgmdsl.canonical.expressions.named import expand
 from lgmdsl.canonical.grounding.limits import check_rows
 from lgmdsl.canonical.lowering.lower import Lowering
 from lgmdsl.contract.censoring import CENSORING
-from lgmdsl.contract.site import Site
+from lgmdsl.contract.site import Property, Site
 from lgmdsl.errors import DataError, Diagnostic, MethodError, Span
 from lgmdsl.graph.model_graph import SITES, Node
 from lgmdsl.language.tree import ast
@@ -141,10 +142,16 @@ class SiteBlock(Event):
             values["y"] = self.y
         site = self.site(**values)
         with np.errstate(all="ignore"):
-            impossible = ~np.isfinite(site.log_density(np.zeros(self.predictor_shape)))
+            impossible = ~np.isfinite(site.log_density(self._anywhere(site)))
         if impossible.any():
             raise DataError(self._impossible(values, np.flatnonzero(impossible)))
         return site
+
+    def _anywhere(self, site: Site) -> Array:
+        """Predictors at which every y that can occur at all is possible."""
+        s = np.zeros(self.predictor_shape)
+        landmark = site.landmark() if Property.LIMITED in site.spec.properties else None
+        return s if landmark is None else s + landmark[0]
 
     def _impossible(self, values: Mapping[str, Array], bad: IntArray) -> Diagnostic:
         """E303: k successes of fewer trials, a parameter that is not positive, an overflow."""
@@ -213,11 +220,11 @@ def site_block(node: Node, lowering: Lowering, find: FindSite) -> SiteBlock:
 
 def _observed(statement: ast.Observe, lowering: Lowering, find: FindSite) -> SiteBlock:
     family = as_observed(statement.family, lowering.grounded)
-    site, arguments = family_of(family, find)
+    predictors = predictors_of(family, lowering)
+    site, arguments = family_of(predictors.plain, find)
     weighing = arguments.pop("weight", None)
     symbol = lowering.grounded.model.symbols[statement.name.id]
-    value = arguments.pop(site.spec.argument)
-    form = lowering.affine(value)
+    form = predictors.form(lowering.affine(arguments.pop(site.spec.argument)))
     y = cast("AnyArray | None", lowering.grounded.values.get(symbol.name))
     wide = "y" in site.spec.wide
     dims = symbol.dims[:-1] if wide else symbol.dims
@@ -226,7 +233,10 @@ def _observed(statement: ast.Observe, lowering: Lowering, find: FindSite) -> Sit
         missing = whole_rows(missing, symbol)
     rows, observed = _rows(y, missing, dims, lowering)
     classes = symbol.dims[-1] if wide else symbol.target or ""
-    parameters = parameters_of(site, arguments, lowering, statement.span)
+    for second in predictors.seconds:
+        del arguments[second.parameter]
+    site = predictors.site(site)
+    parameters = parameters_of(site, arguments, lowering, statement.span, predictors.values)
     block = SiteBlock(
         name=symbol.name,
         dims=dims,
@@ -240,7 +250,7 @@ def _observed(statement: ast.Observe, lowering: Lowering, find: FindSite) -> Sit
         span=statement.span,
         sizes={**lowering.sizes, **form.sizes},
         classes=classes,
-        event=event_of(form, dims, classes, lowering.grounded) if site.spec.vector else "",
+        event=predictors.event or _event(site, form, dims, classes, lowering),
         labels=lowering.grounded.indices[classes].labels if classes else None,
     )
     if observed is not None and arguments.keys() & set(CENSORING):
@@ -248,6 +258,12 @@ def _observed(statement: ast.Observe, lowering: Lowering, find: FindSite) -> Sit
     if weighing is None:
         return block
     return with_weights(block, lowering.coefficient(weighing))
+
+
+def _event(
+    site: type[Site], form: Affine, dims: tuple[str, ...], classes: str, lowering: Lowering
+) -> str:
+    return event_of(form, dims, classes, lowering.grounded) if site.spec.vector else ""
 
 
 def _potential(

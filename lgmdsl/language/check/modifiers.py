@@ -9,7 +9,7 @@ from lgmdsl.language.shapes.scope import Scope
 from lgmdsl.language.shapes.shape import RANK, Shape
 from lgmdsl.language.tree import ast
 from lgmdsl.language.tree.wording import quoted, text_of, with_dims
-from lgmdsl.vocabulary.modifiers import EXCLUSIVE, WITH_ZEROS
+from lgmdsl.vocabulary.modifiers import EXCLUSIVE, HURDLES, WITH_ZEROS
 from lgmdsl.vocabulary.signature import Parameter, Signature
 
 
@@ -44,7 +44,7 @@ def _why(names: list[str]) -> str:
 def observed_with(bound: BoundDistribution) -> tuple[str, ...]:
     """The data types that a family observes with the modifiers given: zeros too with a hurdle."""
     observed = bound.signature.observed
-    if "hurdle" in bound.matched and "positive" in observed:
+    if bound.matched.keys() & set(HURDLES) and "positive" in observed:
         return (*WITH_ZEROS, *observed)
     return observed
 

@@ -23,6 +23,7 @@ from lgmdsl.contract.questions import (
 )
 from lgmdsl.contract.site import Property, Site
 from lgmdsl.sites.combined.combined import CombinedSite, derived, spec_of
+from lgmdsl.sites.combined.formulas import HurdleFormula
 from lgmdsl.sites.combined.truncated import truncated
 
 P = "hurdle"
@@ -152,7 +153,7 @@ def hurdle(base: type[Site]) -> type[Site]:
     """
     positive = truncated(base) if base.spec.discrete else base
     kept = Property.LOG_CONCAVE | Property.BOUNDED | Property.KINKED
-    parts: list[type] = [HurdleSite]
+    parts: list[type] = [HurdleSite, HurdleFormula]
     if issubclass(positive, Expected):
         parts.append(_ExpectedHurdle)
         parts += [_SlopesHurdle] if issubclass(positive, ExpectedSlopes) else []

@@ -21,6 +21,7 @@ from lgmdsl.contract.site import Property, Site
 from lgmdsl.sites.combined.above_zero import TERMS, AboveZero
 from lgmdsl.sites.combined.chain import minus
 from lgmdsl.sites.combined.combined import CombinedSite, derived, spec_of
+from lgmdsl.sites.combined.formulas import TruncatedFormula
 from lgmdsl.sites.quadrature import expected_by_quadrature, slopes_by_quadrature
 
 _ROUNDS = 30  # of draws until one is above 0, before the law itself is walked
@@ -194,7 +195,7 @@ def truncated(base: type[Site]) -> type[Site]:
     kept = base.spec.properties & (Property.LOG_CONCAVE | Property.NATURAL)
     shape = Property.LOG_CONCAVE | Property.NATURAL
     properties = Property.BOUNDED | (shape if kept == shape else Property.NONE)
-    parts: list[type] = [TruncatedSite]
+    parts: list[type] = [TruncatedSite, TruncatedFormula]
     if issubclass(base, Expected):
         parts.append(_ExpectedTruncated)
         parts += [_SlopesTruncated] if issubclass(base, ExpectedSlopes) else []

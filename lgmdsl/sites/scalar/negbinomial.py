@@ -16,8 +16,11 @@ from scipy import special
 from lgmdsl.arrays import Array
 from lgmdsl.contract.questions import ParameterCurve, PointwiseAnswer
 from lgmdsl.contract.site import Property, SiteSpec
+from lgmdsl.numerics import jets
+from lgmdsl.numerics.jets import Jet
 from lgmdsl.numerics.stable import capped_exp, sigmoids, softplus
 from lgmdsl.sites.base import CountSite
+from lgmdsl.sites.formula import Formula, Jets
 from lgmdsl.vocabulary.lookup import declared
 
 if TYPE_CHECKING:
@@ -27,7 +30,7 @@ _LARGEST_RATE = 9e18
 
 
 @dataclass(frozen=True, eq=False)
-class NegbinomialLogMean(CountSite):
+class NegbinomialLogMean(CountSite, Formula):
     """Overdispersed counts of mean e^s; size to infinity is Poisson."""
 
     y: Array
@@ -46,6 +49,11 @@ class NegbinomialLogMean(CountSite):
         # betaln keeps the accuracy where size >> y, as the difference of log gammas does not.
         pairs = special.betaln(np.maximum(self.y, 1.0), self.size)
         return np.where(self.y > 0.0, -pairs - np.log(np.maximum(self.y, 1.0)), 0.0)
+
+    def formula(self, s: Jet, p: Jets) -> Jet:
+        size, x = p["size"], s - jets.log(p["size"])
+        gammas = jets.log_rising(size, self.y) - self.log_factorial
+        return gammas - self.y * jets.softplus(-x) - size * jets.softplus(x)
 
     @cached_property
     def log_size(self) -> Array:

@@ -85,7 +85,7 @@ def _total(one: Site, x: float) -> float:
         y, weight = half, 0.02 * half
         if kind == "real":
             # Both sides of the centre on exponential grids: a kink there does no harm.
-            centre = float(one.conditional_mean(np.array([x]))[0])
+            centre = x if one.spec.places else float(one.conditional_mean(np.array([x]))[0])
             y = np.concatenate([centre - half, centre + half])
             weight = np.concatenate([weight, weight])
         elif kind == "nonnegative":

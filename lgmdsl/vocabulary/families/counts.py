@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from lgmdsl.vocabulary.examples import regression
-from lgmdsl.vocabulary.families.declare import GLM, SHAPE, TRIALS, family, latent
+from lgmdsl.vocabulary.families.declare import (
+    GLM,
+    SHAPE,
+    TRIALS,
+    family,
+    latent,
+    or_predictor,
+)
 from lgmdsl.vocabulary.signature import Parameter, Signature, also
 
 FAMILIES: tuple[Signature, ...] = (
@@ -59,7 +66,9 @@ FAMILIES: tuple[Signature, ...] = (
     ),
     family(
         "negbinomial", ("count",), latent("log_mean", "logarithm of the mean of y"),
-        Parameter("size", "positive", meaning="the variance of y is mean + mean^2 / size"),
+        *or_predictor(
+            Parameter("size", "positive", meaning="the variance of y is mean + mean^2 / size")
+        ),
         summary="overdispersed counts, variance mean + mean^2/size", support="0, 1, 2, ...",
         formulas={"log_mean": "counts of mean exp(s), variance exp(s) + exp(2 s) / size"},
         scale="size is the shape of the gamma that multiplies a Poisson mean (of sd "

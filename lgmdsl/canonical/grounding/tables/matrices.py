@@ -216,12 +216,8 @@ def _with_levels(name: str, coding: Coding, labels: LabelArray) -> Coding:
 
 
 def _contrast(coding: Coding, places: IntArray, missing: AnyArray) -> Array:
-    kept = [k for k, level in enumerate(coding.levels) if level != coding.base]
-    base = coding.levels.index(coding.base)
-    code = np.zeros((len(coding.levels), len(kept)))
-    code[kept, np.arange(len(kept))] = 1.0
-    if coding.kind == "sum":
-        code[base] = -1.0
+    rows = coding.rows
+    code = np.array([rows[level] for level in coding.levels])
     block: Array = code[places]
     block[missing] = np.nan
     return block
