@@ -203,6 +203,11 @@ class Site(ABC):
         """Why nothing can answer a question for the family; "" (the default) where a rule may."""
         return ""
 
+    def reason(self, row: int) -> str:
+        """Why the observation of a row cannot occur: a clause with its remedy after a colon. Empty
+        (the default) where its values say enough."""
+        return ""
+
     def contrasts(self, predictors: int) -> Array | None:
         """Of a vector site, C such that l(s) depends on C's alone: (K, r), or (N, K, r) where rows
         differ, zero columns last. None (the default): on all K predictors."""
