@@ -20,6 +20,7 @@ from lgmdsl.bounds.quadrature import (
     TiltedByQuadrature,
 )
 from lgmdsl.bounds.series import BoundSeries
+from lgmdsl.bounds.several_predictors import SeveralByQuadrature
 from lgmdsl.bounds.softmax_quadrature import SoftmaxByQuadrature
 from lgmdsl.bounds.tilted import TiltedBound
 from lgmdsl.bounds.vector_quadrature import VectorByQuadrature
@@ -43,6 +44,7 @@ BUILT_IN: tuple[Bound, ...] = (
     ProductOfSigmoids(),
     Delta(),
     VectorByQuadrature(),
+    SeveralByQuadrature(),
 )
 _BOUNDS: list[Bound] = [*BUILT_IN]
 

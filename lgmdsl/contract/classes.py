@@ -76,3 +76,17 @@ class Split(ABC):
     def pieces(y: Array, size: int) -> tuple[BoolArray, Array]:
         """Of observations (N,) and `size` predictors: which of these each has a site at, and what
         that site observes, (N, size) each."""
+
+
+def among(offered: BoolArray) -> Array:
+    """(N, K, K - 1): the contrasts s_j - s_i of each row's first class on offer, i, with the others
+    on offer, j; the columns that are left over are zero."""
+    n, k = offered.shape
+    out = np.zeros((n, k, max(k - 1, 0)))
+    order = np.argsort(~offered, axis=1, kind="stable")
+    counts, rows = offered.sum(axis=1), np.arange(n)
+    for j in range(1, k):
+        some = rows[counts > j]
+        out[some, order[some, j], j - 1] = 1.0
+        out[some, order[some, 0], j - 1] = -1.0
+    return out

@@ -52,7 +52,8 @@ class Parameter:
     `meaning` says what it is, with its unit. Where an argument without a default is left out a site
     takes `blank`, and NaN for an `open` one (the end of an interval), which no model writes.
     `instead` says what to write in place of an argument that no method takes yet. A `known` one is
-    a number or data: no hyper is in it.
+    a number or data: no hyper is in it. `of` names the parameter for which a `latent` argument is a
+    predictor, in place of its number, on the scale of `link`: `log_sd` of `sd`.
     """
 
     name: str
@@ -67,6 +68,13 @@ class Parameter:
     open: bool = False
     instead: str = ""
     known: bool = False
+    of: str = ""
+    link: Literal["", "log", "logit"] = ""
+
+    @property
+    def linking(self) -> bool:
+        """Whether it is the predictor of y, which names the link and the site."""
+        return self.type == "latent" and not self.of
 
     @property
     def left_out(self) -> float | None:

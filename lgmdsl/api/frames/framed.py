@@ -30,6 +30,11 @@ class Framed:
     ) -> Any:
         """One row for each number that was estimated, hyperparameters first.
 
+        `name`: a covariate; a matrix, or a column of one (`X[age]`, or `age` where one matrix was
+        made of that column). Columns by contrasts (`X=contrasts(region)`) are compared by their
+        levels, as maps are: `region`, `X[region]`; `X[region[south]]` is that level alone, less the
+        base, or of sum contrasts less the mean of the levels (`eff` of R's emmeans).
+
         Columns: `term` (`u[m1]`), `name` (`u`), `kind` (hyper, latent, let or report), one for each
         index (`g`; `feat_2` for a repeated one) with the label, None where the row has no such
         index; `mean`, `sd`, and quantiles `q5`, `q50`, `q95` (other `quantiles`: `q2.5`).
@@ -140,6 +145,11 @@ class Framed:
         """What a covariate does to the expected response: slopes, comparisons and contrasts, with
         their posterior.
 
+        `name`: a covariate; a matrix, or a column of one (`X[age]`, or `age` where one matrix was
+        made of that column). Columns by contrasts (`X=contrasts(region)`) are compared by their
+        levels, as maps are: `region`, `X[region]`; `X[region[south]]` is that level alone, less the
+        base, or of sum contrasts less the mean of the levels (`eff` of R's emmeans).
+
         Columns: `term` (`x`; `X[age]` of the columns of a matrix), `contrast` in words, the label
         of `by`, the class where the response is one, `estimate` (posterior mean), `sd` and
         quantiles.
@@ -148,7 +158,8 @@ class Framed:
         for each class), the covariate set to x in that row and all else as it is:
 
         - `contrast=None`: the slope dm/dx of numbers (a central difference over 1e-4 of the range
-          of x), m(1) - m(0) of 0/1 data, each label less the first of maps;
+          of x; over 1/50 where x are positions of a latent, as of a Gaussian process), m(1) - m(0)
+          of 0/1 data, each label less the first of maps;
         - a number d: m(x + d) - m(x); (a, b): m(b) - m(a); "sd": m(x + sd/2) - m(x - sd/2); "iqr",
           "minmax": between the quartiles, or the ends, of the data; of maps "reference" (None),
           "pairwise", "sequential" or ("a", "b"); "levels": m itself at each value, not compared;
@@ -161,8 +172,9 @@ class Framed:
         - "average": the average over the rows of the data (or of `data`), as in `avg_slopes`,
           `avg_comparisons` and, for "levels", `avg_predictions(variables=)` of R's marginaleffects;
         - "conditional": one row, at the means of numbers (whole numbers rounded) and the most
-          frequent value of 0/1 data and maps, as its `comparisons(newdata = "mean")`;
-        - "balanced": the average with equal weights over all combinations of 0/1 data and maps,
+          frequent value of 0/1 data, maps and columns by contrasts, as its
+          `comparisons(newdata = "mean")`;
+        - "balanced": the average with equal weights over all combinations of the values of these,
           numbers at their means: the reference grid of R's emmeans, whose marginal means are
           contrast="levels" (with scale="link" what it reports by default).
 
@@ -174,7 +186,8 @@ class Framed:
         Identity links and `scale="link"` have exact moments and quantiles (a mixture of normals);
         others are from `n` joint draws (fewer of very many rows, at least 400), whose Monte Carlo
         error is sd / sqrt(n). Raises ModelError E103 for an unknown name, E108 for a contrast that
-        the covariate cannot have; MethodError E501 where the prior of a latent is built on it.
+        the covariate cannot have; MethodError E501 where the prior of a latent is built on it and
+        the rows do not name its members.
         """
         from lgmdsl.api.columns import frame_library, frame_of
         from lgmdsl.api.effects.effects import effect_columns

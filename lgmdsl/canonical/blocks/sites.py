@@ -15,6 +15,7 @@ from lgmdsl.canonical.blocks.choice_sets import left_out
 from lgmdsl.canonical.blocks.events import Event, event_of, event_rows, whole_rows
 from lgmdsl.canonical.blocks.family import FindSite, family_of, parameters_of
 from lgmdsl.canonical.blocks.observed import RewrittenData
+from lgmdsl.canonical.blocks.predictors import predictors_of
 from lgmdsl.canonical.blocks.weights import weights_of, with_weights
 from lgmdsl.canonical.expressions import coefficient as co
 from lgmdsl.canonical.expressions.affine import Affine
@@ -230,11 +231,11 @@ def site_block(node: Node, lowering: Lowering, find: FindSite) -> SiteBlock:
 
 def _observed(statement: ast.Observe, lowering: Lowering, find: FindSite) -> SiteBlock:
     family = as_observed(statement.family, lowering.grounded)
-    site, arguments = family_of(family, find)
+    predictors = predictors_of(family, lowering)
+    site, arguments = family_of(predictors.plain, find)
     weighing = arguments.pop("weight", None)
     symbol = lowering.grounded.model.symbols[statement.name.id]
-    value = arguments.pop(site.spec.argument)
-    form = lowering.affine(value)
+    form = predictors.form(lowering.affine(arguments.pop(site.spec.argument)))
     y = cast("AnyArray | None", lowering.grounded.values.get(symbol.name))
     wide = "y" in site.spec.wide
     dims = symbol.dims[:-1] if wide else symbol.dims
@@ -243,7 +244,10 @@ def _observed(statement: ast.Observe, lowering: Lowering, find: FindSite) -> Sit
         missing = whole_rows(missing, symbol)
     rows, observed = _rows(y, missing, dims, lowering)
     classes = symbol.dims[-1] if wide else symbol.target or ""
-    parameters = parameters_of(site, arguments, lowering, statement.span)
+    for second in predictors.seconds:
+        del arguments[second.parameter]
+    site = predictors.site(site)
+    parameters = parameters_of(site, arguments, lowering, statement.span, predictors.values)
     block = SiteBlock(
         name=symbol.name,
         dims=dims,
@@ -257,7 +261,7 @@ def _observed(statement: ast.Observe, lowering: Lowering, find: FindSite) -> Sit
         span=statement.span,
         sizes={**lowering.sizes, **form.sizes},
         classes=classes,
-        event=event_of(form, dims, classes, lowering.grounded) if site.spec.vector else "",
+        event=predictors.event or _event(site, form, dims, classes, lowering),
         labels=lowering.grounded.indices[classes].labels if classes else None,
     )
     if observed is not None and arguments.keys() & set(CENSORING):
@@ -265,6 +269,12 @@ def _observed(statement: ast.Observe, lowering: Lowering, find: FindSite) -> Sit
     if weighing is None:
         return block
     return with_weights(block, lowering.coefficient(weighing))
+
+
+def _event(
+    site: type[Site], form: Affine, dims: tuple[str, ...], classes: str, lowering: Lowering
+) -> str:
+    return event_of(form, dims, classes, lowering.grounded) if site.spec.vector else ""
 
 
 def _potential(

@@ -25,8 +25,11 @@ from lgmdsl.contract.questions import (
     PointwiseAnswer,
 )
 from lgmdsl.contract.site import Property, SiteSpec
+from lgmdsl.numerics import jets
+from lgmdsl.numerics.jets import Jet
 from lgmdsl.numerics.stable import capped_exp
 from lgmdsl.sites.base import ElementwiseSite
+from lgmdsl.sites.formula import Formula, Jets
 from lgmdsl.sites.scalar.exponential_rate import ExponentialSite
 from lgmdsl.vocabulary.lookup import declared
 
@@ -121,13 +124,14 @@ class _UnitRate(ExponentialSite):
 
 
 @dataclass(frozen=True, eq=False)
-class WeibullLogScale(ElementwiseSite, Expected, ExpectedSlopes, Decoupled, Lifetimes):
+class WeibullLogScale(ElementwiseSite, Formula, Expected, ExpectedSlopes, Decoupled, Lifetimes):
     """P(Y > y | s) = exp(-(y / e^s)^shape), R's convention:
     l = event (log shape - log y - t) - e^-t with t = shape (s - log y)."""
 
     y: Array
     shape: Array
     event: Array
+    infinite_in: ClassVar[frozenset[str]] = frozenset({"shape"})
     spec: ClassVar[SiteSpec] = SiteSpec(
         "weibull.log_scale",
         signature=declared("family", "weibull"),
@@ -149,6 +153,10 @@ class WeibullLogScale(ElementwiseSite, Expected, ExpectedSlopes, Decoupled, Life
     @property
     def censored(self) -> BoolArray:
         return np.asarray(self.event == 0.0)
+
+    def formula(self, s: Jet, p: Jets) -> Jet:
+        t = p["shape"] * (s - self.log_y)
+        return self.event * (jets.log(p["shape"]) - self.log_y - t) - jets.exp(-t)
 
     def stretched(self, s: Array) -> Array:
         """t = shape (s - log y)."""

@@ -12,12 +12,14 @@ from lgmdsl.vocabulary.families.declare import (
     SHAPE,
     family,
     latent,
+    or_predictor,
 )
 from lgmdsl.vocabulary.signature import Parameter, Signature, also
 
 FAMILIES: tuple[Signature, ...] = (
     family(
-        "normal", REAL, latent("mean", "mean of y"), SD_OF_Y, *CENSORING, support="all numbers",
+        "normal", REAL, latent("mean", "mean of y"), *or_predictor(SD_OF_Y), *CENSORING,
+        support="all numbers",
         summary="normal with a modelled mean, or a modelled log-variance",
         formulas={"mean": "y ~ N(s, sd^2)", "log_var": "y ~ N(mean, exp(s))"},
         scale="sd is the standard deviation of y given the latents (R-INLA's precision is "
@@ -39,7 +41,9 @@ FAMILIES: tuple[Signature, ...] = (
     ),
     family(
         "student_t", REAL, latent("mean", "centre of y, its mean where df > 1"),
-        Parameter("scale", "positive", meaning="scale of y; its sd is scale sqrt(df / (df - 2))"),
+        *or_predictor(Parameter(
+            "scale", "positive", meaning="scale of y; its sd is scale sqrt(df / (df - 2))"
+        )),
         Parameter("df", "positive", meaning="degrees of freedom"), *CENSORING,
         summary="Student's t about a modelled mean: a regression that outliers do not pull",
         support="all numbers", formulas={"mean": "y = s + scale * Student-t with df"},
@@ -66,10 +70,10 @@ FAMILIES: tuple[Signature, ...] = (
     ),
     family(
         "beta", ("unit",), latent("logit_mean", "logit of the mean of y"),
-        Parameter(
+        *or_predictor(Parameter(
             "concentration", "positive",
             meaning="the variance of y is mean (1 - mean) / (1 + concentration)",
-        ),
+        )),
         summary="proportions strictly between 0 and 1, with a modelled logit of the mean",
         support="0 < y < 1",
         formulas={"logit_mean": "in (0, 1), mean 1 / (1 + exp(-s)), "

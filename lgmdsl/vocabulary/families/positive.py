@@ -11,6 +11,7 @@ from lgmdsl.vocabulary.families.declare import (
     SHAPE,
     family,
     latent,
+    or_predictor,
 )
 from lgmdsl.vocabulary.modifiers import ENTRY, EVENT
 from lgmdsl.vocabulary.signature import Parameter, Signature, also
@@ -18,7 +19,8 @@ from lgmdsl.vocabulary.signature import Parameter, Signature, also
 FAMILIES: tuple[Signature, ...] = (
     family(
         "lognormal", POSITIVE, latent("mean", "mean of log y"),
-        Parameter("sd", "positive", meaning="standard deviation of log y"), *CENSORING,
+        *or_predictor(Parameter("sd", "positive", meaning="standard deviation of log y")),
+        *CENSORING,
         summary="positive y whose logarithm is normal with a modelled mean", support="y > 0",
         formulas={"mean": "positive, log y ~ N(s, sd^2)"},
         scale="sd is that of log y; the median of y is exp(s), its mean exp(s + sd^2 / 2)",
@@ -28,7 +30,10 @@ FAMILIES: tuple[Signature, ...] = (
     ),
     family(
         "gamma", POSITIVE, latent("log_mean", "logarithm of the mean of y"),
-        Parameter("shape", "positive", meaning="the variance of y is mean^2 / shape"), *CENSORING,
+        *or_predictor(
+            Parameter("shape", "positive", meaning="the variance of y is mean^2 / shape")
+        ),
+        *CENSORING,
         summary="positive y with a modelled log-mean and a constant coefficient of variation",
         support="y > 0",
         formulas={"log_mean": "positive, mean exp(s), variance mean^2/shape"},
@@ -51,7 +56,9 @@ FAMILIES: tuple[Signature, ...] = (
     ),
     family(
         "weibull", POSITIVE, latent("log_scale", "logarithm of the scale, in units of log y"),
-        Parameter("shape", "positive", meaning="1 is exponential; above 1 the hazard grows"),
+        *or_predictor(
+            Parameter("shape", "positive", meaning="1 is exponential; above 1 the hazard grows")
+        ),
         *CENSORING, support="y > 0",
         summary="lifetimes whose hazard grows or falls with time, with a modelled log-scale",
         formulas={"log_scale": "positive, P(Y > y) = exp(-(y / exp(s))^shape); "
@@ -160,6 +167,28 @@ FAMILIES: tuple[Signature, ...] = (
             *also("R", "gpd"),
         ),
         see_also=("gev", "exponential"), source="Davison and Smith 1990; Coles 2001, chapter 4",
+    ),
+    family(
+        "tweedie", NONNEGATIVE, latent("log_mean", "logarithm of the mean of y"),
+        Parameter("dispersion", "positive", meaning="the variance of y is dispersion mean^power"),
+        Parameter("power", "positive",
+                  meaning="between 1 (Poisson) and 2 (gamma): how the variance grows"),
+        summary="0 or positive: sums of a Poisson number of gamma terms (rainfall, claims, catches)",
+        support="y >= 0",
+        formulas={"log_mean": "0 or positive, mean exp(s), variance dispersion * exp(power * s)"},
+        scale="P(0) = exp(-exp((2 - power) s) / (dispersion (2 - power))); dispersion has the unit "
+              "of y^(2 - power); write 1 + p for a hyper p : unit",
+        example=regression(
+            "tweedie(log_mean = eta, dispersion = d, power = 1 + p)",
+            "hyper d : positive ~ lognormal(mean = 0, sd = 1)",
+            "hyper p : unit ~ beta(a = 2, b = 2)", y="nonnegative",
+        ),
+        also_called=(
+            *also("mgcv", "tw Tweedie"),
+            *also("statmod", "tweedie dtweedie"),
+            *also("R-INLA, PyMC", "Tweedie"),
+        ),
+        see_also=("gamma", "poisson", "lognormal"), source="Jorgensen 1997; Dunn and Smyth 2005",
     ),
     family(
         "piecewise_exponential", POSITIVE,
