@@ -75,7 +75,7 @@ def _binomial(y: Array, p: Array) -> Any:
     return stats.binom.logpmf(y, TRIALS, p)
 
 
-def _betabinomial(y: Array, p: Array, concentration: Array | float) -> Any:
+def _betabinomial(y: Array, p: Any, concentration: Array | float) -> Any:
     return stats.betabinom.logpmf(y, TRIALS, p * concentration, (1.0 - p) * concentration)
 
 
@@ -329,7 +329,7 @@ CASES: tuple[Case, ...] = (
     *(
         _of_trials(
             f"betabinomial(n = n, {link} = eta, concentration = 3)",
-            lambda s, t, inverse=inverse: _betabinomial(B, np.asarray(inverse(s)), 3.0),
+            lambda s, t, inverse=inverse: _betabinomial(B, inverse(s), 3.0),
         )
         for link, inverse in (("logit", _expit), ("probit", special.ndtr), ("cloglog", _cloglog))
     ),
