@@ -66,6 +66,15 @@ def short(text: str, letters: int) -> str:
     return plain(text if len(text) <= letters else text[: letters - 1] + "…")
 
 
+def entry(text: str, letters: int) -> str:
+    """A label of an entry, as `short`, but cut in the middle: many differ at their ends alone."""
+    text = one_line(text)
+    if len(text) > letters:
+        tail = (letters - 1) // 3
+        text = f"{text[: letters - 1 - tail]}…{text[len(text) - tail :]}"
+    return plain(text)
+
+
 def plain(text: str) -> str:
     """The text as matplotlib has to be given it, so that it takes none of it for a formula."""
     import matplotlib
