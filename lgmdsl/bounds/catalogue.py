@@ -23,6 +23,7 @@ from lgmdsl.bounds.series import BoundSeries
 from lgmdsl.bounds.softmax_quadrature import SoftmaxByQuadrature
 from lgmdsl.bounds.tilted import TiltedBound
 from lgmdsl.bounds.vector_quadrature import VectorByQuadrature
+from lgmdsl.bounds.vector_tilted import VectorTilted, VectorTiltedSlopes
 from lgmdsl.contract.bound import Bound
 from lgmdsl.contract.site import Site
 from lgmdsl.errors import Diagnostic, MethodError, suggestion
@@ -42,6 +43,8 @@ BUILT_IN: tuple[Bound, ...] = (
     ProductOfSigmoids(),
     Delta(),
     VectorByQuadrature(),
+    VectorTilted(),
+    VectorTiltedSlopes(),
 )
 _BOUNDS: list[Bound] = [*BUILT_IN]
 
