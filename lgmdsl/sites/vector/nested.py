@@ -118,7 +118,9 @@ def _frame(plane: Plane, rows: IntArray) -> Array:
 class _Lines:
     """power l - z'z / 2 on lines z = base + t axis, axis'base = 0, of sites `rows`."""
 
-    def __init__(self, plane: Plane, power: float, rows: IntArray, base: Array, axis: Array) -> None:
+    def __init__(
+        self, plane: Plane, power: float, rows: IntArray, base: Array, axis: Array
+    ) -> None:
         self.plane, self.power, self.rows = plane, power, rows
         self.base, self.axis = base, axis
 

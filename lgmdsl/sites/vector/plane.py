@@ -59,9 +59,7 @@ class Plane:
         """power l - z'z / 2 at z (n, r): its slope, and the eigenvalues (at least 1) and vectors of
         its curvature with the sign turned."""
         asked, axes = cast(Pointwise, self.site.take(rows)), self.axes[rows]
-        local: PointwiseAnswer = asked.pointwise(
-            self.mean[rows] + np.einsum("nkr,nr->nk", axes, z)
-        )
+        local: PointwiseAnswer = asked.pointwise(self.mean[rows] + np.einsum("nkr,nr->nk", axes, z))
         across = axes.transpose(0, 2, 1)
         bend = np.eye(z.shape[1]) - power * (across @ local.curvature @ axes)
         values, turn = np.linalg.eigh(0.5 * (bend + bend.transpose(0, 2, 1)))

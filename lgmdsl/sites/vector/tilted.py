@@ -37,9 +37,7 @@ CHUNK = 1 << 18
 Values = Callable[[IntArray, Array], Array]
 
 
-def tilted_by_lattice(
-    site: Site, mean: Array, variance: Array, power: float = 1.0
-) -> TiltedAnswer:
+def tilted_by_lattice(site: Site, mean: Array, variance: Array, power: float = 1.0) -> TiltedAnswer:
     """Of sites with means (N, K) and variances (N, K, K); NaN where no rule settles."""
     n, k = mean.shape
     out = TiltedAnswer(np.empty(n), np.empty((n, k)), np.empty((n, k, k)))
@@ -76,7 +74,9 @@ def _averages(
     n, r = len(plane.mean), plane.dimension
     if r > MOST_COORDINATES:
         name = plane.site.spec.name
-        message = f"{name} has {r} directions in its predictors here: tilted moments are had of up to "
+        message = (
+            f"{name} has {r} directions in its predictors here: tilted moments are had of up to "
+        )
         message += f"{MOST_COORDINATES} (that many predictors, or one class more)"
         raise MethodError(Diagnostic("E501", message, help="--method natural-gradient or laplace"))
     extra = 0 if values is None else len(values(np.zeros(0, dtype=np.intp), np.zeros((0, 1, r))))
@@ -168,11 +168,15 @@ def _lattice(
     coarse = _sums(weight[:, some], u[some], y[:, :, some])
     gap = np.abs(np.log(2.0**plane.dimension * coarse[0] / fine[0])) / AGREEMENT[0]
     sd = np.sqrt(np.maximum(np.einsum("nii->ni", fine[2]), 1e-300))
-    gap = np.maximum(gap, (np.abs(fine[1] - coarse[1]) / sd).max(axis=1, initial=0.0) / AGREEMENT[1])
+    gap = np.maximum(
+        gap, (np.abs(fine[1] - coarse[1]) / sd).max(axis=1, initial=0.0) / AGREEMENT[1]
+    )
     share = np.abs(fine[2] - coarse[2]) / (sd[:, :, None] * sd[:, None, :])
     gap = np.maximum(gap, share.max(axis=(1, 2), initial=0.0) / AGREEMENT[2])
     size = np.maximum(1.0, np.abs(fine[3]))
-    gap = np.maximum(gap, (np.abs(fine[3] - coarse[3]) / size).max(axis=0, initial=0.0) / AGREEMENT[0])
+    gap = np.maximum(
+        gap, (np.abs(fine[3] - coarse[3]) / size).max(axis=0, initial=0.0) / AGREEMENT[0]
+    )
     border = weight[:, rule.border].sum(axis=1) > BORDER[plane.dimension] * total
     settled = (gap <= rule.tolerance) & ~border
     r = plane.dimension
@@ -195,7 +199,12 @@ def _sums(weight: Array, u: Array, y: Array) -> tuple[Array, Array, Array, Array
     r = u.shape[1]
     pairs = (u[:, :, None] * u[:, None, :]).reshape(len(u), r * r)
     square = (share @ pairs).reshape(-1, r, r)
-    return total, mean, square - mean[:, :, None] * mean[:, None, :], np.einsum("np,qnp->qn", share, y)
+    return (
+        total,
+        mean,
+        square - mean[:, :, None] * mean[:, None, :],
+        np.einsum("np,qnp->qn", share, y),
+    )
 
 
 def _reframe(centre: Array, root: Array, moments: _Moments, rows: IntArray) -> None:
