@@ -39,7 +39,12 @@ __version__: str
 
 def __getattr__(name: str) -> Any: ...  # words of third parties
 
-def admixture(*, softmax: Expression | float, emission: Expression) -> Distribution:
+def admixture(
+    *,
+    softmax: Expression | float,
+    emission: Expression,
+    weight: Expression | float = 1.0,
+) -> Distribution:
     """family: counts of words from a mixture of topics: topic models, ancestry"""
 
 def ar(*, sd: Expression | float | None = None, pacf: Expression | float) -> Distribution:
@@ -53,6 +58,7 @@ def bernoulli(
     logit: Expression | float | None = None,
     probit: Expression | float | None = None,
     cloglog: Expression | float | None = None,
+    weight: Expression | float = 1.0,
 ) -> Distribution:
     """family: 0 or 1, with the probability of 1 modelled through one of three links"""
 
@@ -63,6 +69,7 @@ def beta(
     *,
     logit_mean: Expression | float | None = None,
     concentration: Expression | float | None = None,
+    weight: Expression | float | None = None,
     a: Expression | float | None = None,
     b: Expression | float | None = None,
 ) -> Distribution:
@@ -75,6 +82,10 @@ def binomial(
     n: Expression | float,
     logit: Expression | float | None = None,
     probit: Expression | float | None = None,
+    weight: Expression | float = 1.0,
+    zero_inflation: Expression | float | None = None,
+    hurdle: Expression | float | None = None,
+    truncated: bool = False,
 ) -> Distribution:
     """family: number of successes out of n trials of one probability"""
 
@@ -100,8 +111,12 @@ def categorical(
     stick: Expression | float | None = None,
     probit: Expression | float | None = None,
     available: Expression | float | None = None,
+    weight: Expression | float = 1.0,
 ) -> Distribution:
     """family: one of several classes, by a predictor of each class"""
+
+def cauchy(*, location: Expression | float = 0.0, scale: Expression | float) -> Distribution:
+    """prior: Cauchy for real hypers: the heaviest tail; it has no mean"""
 
 def conv2(
     expr: Expression | float,
@@ -147,6 +162,9 @@ def exponential(
     event: Expression | float | None = None,
     lower: Expression | float | None = None,
     upper: Expression | float | None = None,
+    weight: Expression | float | None = None,
+    hurdle: Expression | float | None = None,
+    entry: Expression | float | None = None,
     rate: Expression | float | None = None,
 ) -> Distribution:
     """family: lifetimes of a constant hazard, with a modelled log-rate
@@ -165,6 +183,9 @@ def gamma(
     event: Expression | float | None = None,
     lower: Expression | float | None = None,
     upper: Expression | float | None = None,
+    weight: Expression | float | None = None,
+    hurdle: Expression | float | None = None,
+    entry: Expression | float | None = None,
     rate: Expression | float | None = None,
 ) -> Distribution:
     """family: positive y with a modelled log-mean and a constant coefficient of variation
@@ -190,6 +211,11 @@ def half_normal(*, sd: Expression | float) -> Distribution:
         sd
     """
 
+def half_student_t(*, scale: Expression | float, df: Expression | float) -> Distribution:
+    """prior: the positive half of Student's t about 0: a standard deviation, between half_cauchy (df =
+        1) and half_normal (large df)
+    """
+
 iid: DistributionConstructor
 
 def inv_gamma(*, shape: Expression | float, scale: Expression | float) -> Distribution:
@@ -208,6 +234,7 @@ def laplace(
     event: Expression | float | None = None,
     lower: Expression | float | None = None,
     upper: Expression | float | None = None,
+    weight: Expression | float | None = None,
     group: Expression | None = None,
 ) -> Distribution:
     """family: double exponential about a modelled mean: median regression
@@ -230,8 +257,16 @@ def lkj_cov(
 def log(expr: Expression | float) -> Expression:
     """function: natural logarithm, as in an offset log(area)"""
 
-def logistic(*, scale: Expression | float, group: Expression | None = None) -> Distribution:
-    """potential: logistic density: smooth at zero with exponential tails"""
+def logistic(
+    *,
+    scale: Expression | float,
+    group: Expression | None = None,
+    location: Expression | float | None = None,
+) -> Distribution:
+    """potential: logistic density: smooth at zero with exponential tails
+    prior: logistic for real hypers: at scale 1 and location 0, a probability that is uniform on the
+        logit scale
+    """
 
 def lognormal(
     *,
@@ -240,6 +275,9 @@ def lognormal(
     event: Expression | float | None = None,
     lower: Expression | float | None = None,
     upper: Expression | float | None = None,
+    weight: Expression | float | None = None,
+    hurdle: Expression | float | None = None,
+    entry: Expression | float | None = None,
 ) -> Distribution:
     """family: positive y whose logarithm is normal with a modelled mean
     prior: a positive hyper whose logarithm is normal: away from 0, known up to a factor
@@ -256,10 +294,23 @@ def matern(
 ) -> Expression:
     """kernel: Matern covariance, for fields as rough as the smoothness 0.5, 1.5 or 2.5 says"""
 
-def multinomial(*, n: Expression | float, softmax: Expression | float) -> Distribution:
+def multinomial(
+    *,
+    n: Expression | float,
+    softmax: Expression | float,
+    weight: Expression | float = 1.0,
+) -> Distribution:
     """family: counts over classes that add up to n, by a predictor of each class"""
 
-def negbinomial(*, log_mean: Expression | float, size: Expression | float) -> Distribution:
+def negbinomial(
+    *,
+    log_mean: Expression | float,
+    size: Expression | float,
+    weight: Expression | float = 1.0,
+    zero_inflation: Expression | float | None = None,
+    hurdle: Expression | float | None = None,
+    truncated: bool = False,
+) -> Distribution:
     """family: overdispersed counts, variance mean + mean^2/size"""
 
 def normal(
@@ -269,6 +320,7 @@ def normal(
     event: Expression | float | None = None,
     lower: Expression | float | None = None,
     upper: Expression | float | None = None,
+    weight: Expression | float | None = None,
     log_var: Expression | float | None = None,
     group: Expression | None = None,
 ) -> Distribution:
@@ -289,6 +341,7 @@ def ordinal(
     cuts: Expression,
     scores: Expression | None = None,
     model: Literal['cumulative', 'continuation', 'stereotype', 'adjacent'] = 'cumulative',
+    weight: Expression | float = 1.0,
 ) -> Distribution:
     """family: one of several ordered classes, by a location and the cuts between classes"""
 
@@ -336,7 +389,15 @@ def periodic(
 ) -> Expression:
     """kernel: exactly periodic fields; times se or matern they change from period to period"""
 
-def poisson(*, log_rate: Expression | float, exposure: Expression | float = 1.0) -> Distribution:
+def poisson(
+    *,
+    log_rate: Expression | float,
+    exposure: Expression | float = 1.0,
+    weight: Expression | float = 1.0,
+    zero_inflation: Expression | float | None = None,
+    hurdle: Expression | float | None = None,
+    truncated: bool = False,
+) -> Distribution:
     """family: counts of rate exposure * exp(log_rate)"""
 
 def rq(
@@ -397,10 +458,13 @@ def student_t(
     event: Expression | float | None = None,
     lower: Expression | float | None = None,
     upper: Expression | float | None = None,
+    weight: Expression | float | None = None,
     group: Expression | None = None,
+    location: Expression | float | None = None,
 ) -> Distribution:
     """family: Student's t about a modelled mean: a regression that outliers do not pull
     potential: heavy tails: most expressions near zero and a few far off (relevance vectors)
+    prior: Student's t for real hypers: normal in the middle, with a heavier tail
     """
 
 def sum(expr: Expression | float, index: Expression) -> Expression:
@@ -424,6 +488,9 @@ def weibull(
     event: Expression | float | None = None,
     lower: Expression | float | None = None,
     upper: Expression | float | None = None,
+    weight: Expression | float = 1.0,
+    hurdle: Expression | float | None = None,
+    entry: Expression | float | None = None,
 ) -> Distribution:
     """family: lifetimes whose hazard grows or falls with time, with a modelled log-scale"""
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from lgmdsl.arrays import Array
 from lgmdsl.bounds.catalogue import bounds
+from lgmdsl.bounds.weighted import reaching
 from lgmdsl.contract.engine import Rows
 from lgmdsl.contract.questions import Expected
 from lgmdsl.contract.site import Property, Site
@@ -97,8 +98,11 @@ def _vector(site: Site, m: Array, v: Array) -> tuple[Array, ...]:
 
 def _by_points(site: Site) -> Expected:
     """The expectations of a family themselves, and no bound of them."""
+    if isinstance(site, Expected):
+        return site
     for candidate in bounds():
         numerical = candidate.spec.guarantee in (Guarantee.NUMERICAL, Guarantee.EXACT)
-        if candidate.spec.gives is Expected and numerical and not candidate.applies_to(type(site)):
-            return cast(Expected, candidate.lift(site))
+        taking = reaching(candidate, type(site))
+        if candidate.spec.gives is Expected and numerical and not taking.applies_to(type(site)):
+            return cast(Expected, taking.lift(site))
     raise Unanswered(site.spec.name)

@@ -20,10 +20,12 @@ from lgmdsl.bounds.quadrature import (
     TiltedByQuadrature,
 )
 from lgmdsl.bounds.series import BoundSeries
+from lgmdsl.bounds.several_predictors import SeveralByQuadrature
 from lgmdsl.bounds.softmax_quadrature import SoftmaxByQuadrature
 from lgmdsl.bounds.tilted import TiltedBound
 from lgmdsl.bounds.vector_quadrature import VectorByQuadrature
 from lgmdsl.bounds.vector_tilted import VectorTilted, VectorTiltedSlopes
+from lgmdsl.bounds.weighted import reaching
 from lgmdsl.contract.bound import Bound
 from lgmdsl.contract.site import Site
 from lgmdsl.errors import Diagnostic, MethodError, suggestion
@@ -45,6 +47,7 @@ BUILT_IN: tuple[Bound, ...] = (
     VectorByQuadrature(),
     VectorTilted(),
     VectorTiltedSlopes(),
+    SeveralByQuadrature(),
 )
 _BOUNDS: list[Bound] = [*BUILT_IN]
 
@@ -77,11 +80,15 @@ def named(name: str) -> tuple[Bound, ...]:
 
 def applicable(site: type[Site], gives: type) -> tuple[str, ...]:
     """The names of the bounds that lift a site to a question; `stem-R` for a series."""
-    able = [b.spec.name for b in bounds() if b.spec.gives is gives and not b.applies_to(site)]
+    able = [
+        b.spec.name
+        for b in bounds()
+        if b.spec.gives is gives and not reaching(b, site).applies_to(site)
+    ]
     able += [
         f"{s.stem}-R"
         for s in SERIES
-        if s.example.spec.gives is gives and not s.example.applies_to(site)
+        if s.example.spec.gives is gives and not reaching(s.example, site).applies_to(site)
     ]
     return tuple(able)
 

@@ -10,6 +10,8 @@ from lgmdsl.arrays import Array, IntArray
 
 # Arguments of a family that say how far a response was seen, and nothing of its distribution.
 CENSORING = ("event", "lower", "upper")
+# The same, and how much it counts: nothing of these is known of a response to come.
+OBSERVING = (*CENSORING, "entry", "weight")
 
 
 def censoring_fault(y: Array | None, given: Mapping[str, Array]) -> tuple[str, IntArray] | None:

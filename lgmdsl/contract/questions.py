@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, NamedTuple, cast
+from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 
@@ -126,6 +126,9 @@ class TiltedAnswer:
 
 class Tilted(ABC):
     """Moments of N(mean, variance) t(s)^power (what expectation propagation needs)."""
+
+    # `power` may be an array, one for each site: sites with weights then use the closed form.
+    powers: ClassVar[bool] = False
 
     @abstractmethod
     def tilted(self, mean: Array, variance: Array, power: float = 1.0) -> TiltedAnswer: ...

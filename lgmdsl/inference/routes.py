@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from lgmdsl.bounds.catalogue import bounds, named
+from lgmdsl.bounds.weighted import reaching
 from lgmdsl.contract.bound import Bound
 from lgmdsl.contract.classes import Split
 from lgmdsl.contract.site import Property, Site
@@ -57,13 +58,16 @@ def route(site: type[Site], backend: BackendClass, bound: str | None = None) -> 
         return Refusal(site, "E501", f"{site.spec.name} is not {_words(lacking)}")
     if bound is None and issubclass(site, spec.needs):
         return Route(site, None, Guarantee.EXACT)
+    if bound is None and (never := site.never(spec.needs)):
+        return Refusal(site, "E501", never)
     reasons = []
     for candidate in bounds() if bound is None else named(bound):
         if candidate.spec.gives is not spec.needs:
             continue
-        refused = candidate.applies_to(site)
+        taking = reaching(candidate, site)
+        refused = taking.applies_to(site)
         if not refused:
-            return Route(site, candidate, candidate.spec.guarantee)
+            return Route(site, taking, candidate.spec.guarantee)
         reasons.append(f"{candidate.spec.name}: {refused}")
     if bound is not None:
         why = (
@@ -111,8 +115,9 @@ def answering(site: type[Site], question: type) -> Callable[[Site], object]:
     if issubclass(site, question):
         return lambda s: s
     for candidate in bounds():
-        if candidate.spec.gives is question and not candidate.applies_to(site):
-            return candidate.lift
+        taking = reaching(candidate, site)
+        if candidate.spec.gives is question and not taking.applies_to(site):
+            return taking.lift
     raise MethodError(
         Diagnostic(
             "E501", f"{site.spec.name} does not answer {question.__name__}, and no bound does"

@@ -1,4 +1,5 @@
-"""A figure and its bytes, in the library's style, without pyplot: no window, no global state."""
+"""A figure and its bytes, in the library's style, without pyplot: no window, no global state. What
+is drawn can be drawn on axes of the caller's as well: nothing here asks which they are."""
 
 from __future__ import annotations
 
@@ -15,10 +16,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FORMATS = ("png", "svg", "pdf")
-BLUE, RED = COLOURS[0], COLOURS[1]
+BLUE, RED, GREEN = COLOURS[0], COLOURS[1], COLOURS[2]
 GREY = "#666666"
 # Letters of a title in a line, for each inch of the figure's width.
 LETTERS = 9.5
+# Above so many points, what is drawn is kept as an image in svg and pdf files too.
+MANY = 2_000
 
 
 def picture(
@@ -42,7 +45,8 @@ def picture(
         layout = ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.08)
         figure = Figure(figsize=(width, height), dpi=110, layout=layout)
         FigureCanvasAgg(figure)
-        lines = textwrap.wrap(title, max(20, int(LETTERS * width)), max_lines=2, placeholder=" …")
+        room = max(20, int(LETTERS * width))
+        lines = textwrap.wrap(one_line(title), room, max_lines=2, placeholder=" …")
         figure.suptitle("\n".join(lines), x=0.01, ha="left", fontsize=12, fontweight="bold")
         draw(figure)
         out = io.BytesIO()
@@ -50,9 +54,46 @@ def picture(
         return out.getvalue()
 
 
+def one_line(text: str) -> str:
+    """The text without line breaks and characters that no font has a picture of."""
+    return "".join(c if c.isprintable() else " " for c in text)
+
+
 def short(text: str, letters: int) -> str:
-    """The text, its end cut off where it is longer than so many letters."""
-    return text if len(text) <= letters else text[: letters - 1] + "…"
+    """The text on one line, its end cut off where it is longer than so many letters; shown as it
+    is, dollar signs included."""
+    text = one_line(text)
+    return plain(text if len(text) <= letters else text[: letters - 1] + "…")
+
+
+def plain(text: str) -> str:
+    """The text as matplotlib has to be given it, so that it takes none of it for a formula."""
+    import matplotlib
+
+    return text.replace("$", r"\$") if matplotlib.rcParams["text.parse_math"] else text
+
+
+def legend(axes: Axes, columns: int = 5) -> None:
+    """What each colour is, in one line above the axes, where it hides nothing."""
+    if axes.get_legend_handles_labels()[1]:
+        axes.legend(
+            loc="lower right",
+            bbox_to_anchor=(1.0, 1.0),
+            ncols=columns,
+            frameon=False,
+            fontsize=8.5,
+            borderaxespad=0.1,
+            handlelength=1.6,
+            columnspacing=1.2,
+        )
+
+
+def inches(axes: Axes) -> tuple[float, float]:
+    """About how wide and how high axes are."""
+    figure, box = axes.get_figure(root=True), axes.get_position()
+    if figure is None:
+        return 6.0, 4.0
+    return box.width * figure.get_figwidth(), box.height * figure.get_figheight()
 
 
 def turn(axes: Axes) -> None:

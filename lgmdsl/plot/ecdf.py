@@ -17,6 +17,7 @@ from lgmdsl.plot.comparison import COLOURS, NO_DATE
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+BAND = "where an exact posterior's stays"
 SHOWN = 12  # panels on one picture; those at fault come first
 
 
@@ -58,6 +59,11 @@ def ecdf_picture(title: str, panels: Sequence[EcdfPanel], format: str = "png") -
             _draw(axes, panel)
         for axes in grid[len(shown) :]:
             axes.set_visible(False)
+        if shown:
+            handles, labels = grid[0].get_legend_handles_labels()
+            figure.legend(
+                handles, labels, loc="outside upper right", ncols=2, frameon=False, fontsize=9
+            )
         figure.supxlabel("P(q < truth)", fontsize=10)
         figure.supylabel("ECDF less uniform", fontsize=10)
         out = io.BytesIO()
@@ -67,9 +73,10 @@ def ecdf_picture(title: str, panels: Sequence[EcdfPanel], format: str = "png") -
 
 def _draw(axes: Axes, panel: EcdfPanel) -> None:
     z, low, high, off = panel.z, panel.low - panel.z, panel.high - panel.z, panel.ecdf - panel.z
-    axes.fill_between(z, low, high, color="#BBBBBB", alpha=0.5, linewidth=0)
+    axes.fill_between(z, low, high, color="#BBBBBB", alpha=0.5, linewidth=0, label=BAND)
     axes.axhline(0.0, color="#777777", linewidth=0.8)
-    axes.plot(z, off, color=COLOURS[1] if panel.outside else COLOURS[0], linewidth=1.8)
+    colour = COLOURS[1] if panel.outside else COLOURS[0]
+    axes.plot(z, off, color=colour, linewidth=1.8, label="ECDF less uniform")
     title = f"{panel.name}: outside" if panel.outside else panel.name
     axes.set_title(title, fontsize=10, parse_math=False)
     reach = 1.15 * float(np.abs(np.r_[low, high, off]).max())

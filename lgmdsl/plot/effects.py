@@ -4,29 +4,46 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lgmdsl.arrays import Array
-from lgmdsl.plot.canvas import BLUE, picture, short, turn, zero_line
+from lgmdsl.arrays import Array, BoolArray
+from lgmdsl.plot.canvas import (
+    BLUE,
+    GREY,
+    MANY,
+    RED,
+    inches,
+    legend,
+    picture,
+    plain,
+    short,
+    turn,
+    zero_line,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
-BANDS = "median, with 50 % and 90 % bands"
-WHISKERS = "median, with 50 % and 90 % intervals"
+MEDIAN, HALF, NINE_TENTHS = "median", "50 %", "90 %"
 DOTTED = 30  # a curve has a dot at every place up to so many
+FOREST = 40  # entries without an order that are drawn one by one
 UNLIKE = 40.0  # rows whose scales differ by more have separate axes
 TICKS = 12
+LOWEST = 0.1  # inches of a row with a label of its own
+WHISKERS = 300  # sorted entries that have whiskers of their own; more have bands
+EXTREMES = 5  # entries at each end whose labels are shown
+DOTS = 5_000  # observations that are drawn; of more, so many evenly chosen
 
 
 @dataclass(frozen=True)
 class Curve:
-    """A quantity over an ordered index: places x (n,), quantiles (5, n) at LEVELS, and names of
-    the places where they are no numbers."""
+    """A quantity over an ordered index, or of many entries: places x (n,), quantiles (5, n) at
+    LEVELS, names of the places where they are no numbers; what was observed, x and y (m,), and
+    whether each place has data, (n,), where that is known."""
 
     title: str
     name: str
@@ -34,6 +51,8 @@ class Curve:
     x: Array
     quantiles: Array
     labels: Sequence[str] | None = None
+    observed: tuple[Array, Array] | None = None
+    seen: BoolArray | None = None
 
 
 @dataclass(frozen=True)
@@ -46,39 +65,76 @@ class ForestRow:
 
 def curve_picture(curve: Curve, format: str = "png") -> bytes:
     """A line with bands. Raises ImportError without matplotlib, as all pictures do."""
+    return picture(lambda f: draw_curve(f.subplots(), curve), curve.title, 8.2, 4.0, format)
 
-    def draw(figure: Figure) -> None:
-        axes = figure.subplots()
-        order = np.argsort(curve.x, kind="stable")
-        _bands(axes, curve.x[order], curve.quantiles[:, order], len(order) <= DOTTED)
-        axes.set_title(BANDS)
-        axes.set_ylabel(short(curve.name, 40))
-        axes.set_xlabel(short(curve.axis, 70))
-        if curve.labels is None:
-            _whole_ticks(axes, curve.x)
-        else:
-            ticks = order[np.unique(np.linspace(0, len(order) - 1, TICKS).astype(int))]
-            longest = max(len(curve.labels[k]) for k in ticks)
-            texts = [short(curve.labels[k], 16) for k in ticks]
-            axes.set_xticks(curve.x[ticks], texts)
-            if longest > 6:
-                turn(axes)
 
-    return picture(draw, curve.title, 8.2, 4.0, format)
+def draw_curve(axes: Axes, curve: Curve) -> None:
+    """The line with bands, what was observed over it, and where there are no data."""
+    order = np.argsort(curve.x, kind="stable")
+    x, quantiles = curve.x[order], curve.quantiles[:, order]
+    seen = None if curve.seen is None else curve.seen[order]
+    _bands(axes, x, quantiles, len(order) <= DOTTED, seen)
+    if curve.observed is not None:
+        _dots(axes, *curve.observed)
+    axes.set_ylabel(short(curve.name, 40))
+    axes.set_xlabel(short(curve.axis, 70))
+    if curve.labels is None:
+        _whole_ticks(axes, curve.x)
+    else:
+        ticks = order[np.unique(np.linspace(0, len(order) - 1, TICKS).astype(int))]
+        longest = max(len(curve.labels[k]) for k in ticks)
+        axes.set_xticks(curve.x[ticks], [short(curve.labels[k], 16) for k in ticks])
+        if longest > 6:
+            turn(axes)
+    legend(axes)
 
 
 def sorted_picture(curve: Curve, format: str = "png") -> bytes:
-    """Many entries without an order, from the lowest median to the highest, with bands."""
+    """Many entries without an order, from the lowest median to the highest."""
+    return picture(lambda f: draw_sorted(f.subplots(), curve), curve.title, 8.2, 4.2, format)
 
-    def draw(figure: Figure) -> None:
-        axes = figure.subplots()
-        order = np.argsort(curve.quantiles[2], kind="stable")
-        _bands(axes, np.arange(1.0, len(order) + 1.0), curve.quantiles[:, order], False)
-        axes.set_title(BANDS)
-        axes.set_ylabel(short(curve.name, 40))
-        axes.set_xlabel(f"{curve.axis}: from the lowest median to the highest")
 
-    return picture(draw, curve.title, 8.2, 4.0, format)
+def draw_sorted(axes: Axes, curve: Curve) -> None:
+    """Whiskers, or bands where there are very many; the labels of the lowest and the highest."""
+    order = np.argsort(curve.quantiles[2], kind="stable")
+    x, quantiles = np.arange(1.0, len(order) + 1.0), curve.quantiles[:, order]
+    if len(order) <= WHISKERS:
+        wide = float(np.clip(26.0 * inches(axes)[0] / len(order), 0.5, 1.6))  # in points
+        axes.vlines(x, quantiles[0], quantiles[4], color=BLUE, linewidth=0.5 * wide, alpha=0.7,
+                    label=NINE_TENTHS)  # fmt: skip
+        axes.vlines(x, quantiles[1], quantiles[3], color=BLUE, linewidth=1.7 * wide, label=HALF)
+        axes.plot(x, quantiles[2], "o", color="white", markeredgecolor=BLUE, markersize=2.2 * wide,
+                  markeredgewidth=0.6, label=MEDIAN, zorder=3)  # fmt: skip
+        axes.margins(x=0.015)
+        zero_line(axes, "y", float(np.nanmin(quantiles)), float(np.nanmax(quantiles)))
+    else:
+        _bands(axes, x, quantiles, False)
+    if curve.labels is not None:
+        _extremes(axes, x, quantiles[2], [curve.labels[k] for k in order])
+    axes.set_ylabel(short(curve.name, 40))
+    axis = f"{curve.axis}: " if curve.axis else ""
+    axes.set_xlabel(short(f"{axis}from the lowest median to the highest", 90))
+    legend(axes)
+
+
+def _extremes(axes: Axes, x: Array, median: Array, labels: Sequence[str]) -> None:
+    """The lowest at the lower right and the highest at the upper left, where ascending entries
+    leave room; their medians in red."""
+    finite = np.flatnonzero(np.isfinite(median))
+    low, high = finite[:EXTREMES], finite[::-1][:EXTREMES]
+    if not len(finite) or len(finite) <= 2 * EXTREMES:
+        return
+    both = np.concatenate([low, high])
+    axes.plot(x[both], median[both], "o", color=RED, markersize=3.5, zorder=4,
+              label=f"{EXTREMES} lowest and highest")  # fmt: skip
+    box = {"boxstyle": "round,pad=0.3", "facecolor": "white", "edgecolor": "none", "alpha": 0.75}
+    for title, places, where, align in (
+        ("highest", high, (0.02, 0.98), ("left", "top")),
+        ("lowest", low, (0.98, 0.02), ("right", "bottom")),
+    ):
+        text = "\n".join([f"{title}:", *(short(labels[k], 28) for k in places)])
+        axes.text(*where, text, transform=axes.transAxes, fontsize=7.5, color=GREY, zorder=5,
+                  horizontalalignment=align[0], verticalalignment=align[1], bbox=box)  # fmt: skip
 
 
 def forest_picture(title: str, name: str, rows: Sequence[ForestRow], format: str = "png") -> bytes:
@@ -94,35 +150,88 @@ def forest_picture(title: str, name: str, rows: Sequence[ForestRow], format: str
                 _whiskers(axes, [row])
                 axes.tick_params(axis="x", labelsize=8.5)
                 axes.locator_params(axis="x", nbins=6)
-            grid[0].set_title(f"{WHISKERS}; an axis for each")
-            grid[-1].set_xlabel(name)
+            grid[0].set_title("an axis for each", loc="left")
+            legend(grid[0])
+            grid[-1].set_xlabel(plain(name))
             return
-        axes = figure.subplots()
-        _whiskers(axes, rows)
-        zero_line(axes, "x", *axes.get_xlim())
-        axes.set_title(WHISKERS)
-        axes.set_xlabel(name)
+        draw_forest(figure.subplots(), name, rows)
 
     height = 1.2 + (0.62 if apart else 0.26) * len(rows)
     return picture(draw, title, 7.2, max(height, 2.0), format)
 
 
-def _bands(axes: Axes, x: Array, quantiles: Array, dots: bool) -> None:
+def draw_forest(axes: Axes, name: str, rows: Sequence[ForestRow]) -> None:
+    """A dot with whiskers for each row, on one axis; sorted where the axes are too low for them."""
+    if inches(axes)[1] < LOWEST * len(rows):
+        q, labels = np.array([r.quantiles for r in rows]).T, [r.label for r in rows]
+        draw_sorted(axes, Curve("", name, "", np.arange(1.0, 1.0 + len(rows)), q, labels))
+        return
+    _whiskers(axes, rows)
+    zero_line(axes, "x", *axes.get_xlim())
+    axes.set_xlabel(plain(name))
+    legend(axes)
+
+
+def _bands(
+    axes: Axes, x: Array, quantiles: Array, dots: bool, seen: BoolArray | None = None
+) -> None:
     low, quarter, middle, three_quarters, high = quantiles
-    axes.fill_between(x, low, high, color=BLUE, alpha=0.18, linewidth=0)
-    axes.fill_between(x, quarter, three_quarters, color=BLUE, alpha=0.35, linewidth=0)
-    axes.plot(x, middle, color=BLUE, linewidth=1.6, marker="o" if dots else "", markersize=3.5)
+    many = len(x) > MANY
+    fill: dict[str, Any] = {"color": BLUE, "linewidth": 0.0, "rasterized": many}
+    axes.fill_between(x, low, high, alpha=0.18, label=NINE_TENTHS, **fill)
+    axes.fill_between(x, quarter, three_quarters, alpha=0.35, label=HALF, **fill)
+    line: dict[str, Any] = {"color": BLUE, "linewidth": 1.6, "rasterized": many}
+    line |= {"marker": "o" if dots else "", "markersize": 3.5}
+    if seen is None or seen.all() or not seen.any():
+        axes.plot(x, middle, label=MEDIAN, **line)
+    else:
+        ends = x[seen][[0, -1]]
+        beyond = bool(((x[~seen] < ends[0]) | (x[~seen] > ends[1])).all())
+        axes.plot(x, middle, **{**line, "linestyle": "--", "markerfacecolor": "white"})
+        axes.plot(x, np.where(seen, middle, np.nan), label=MEDIAN, **line)
+        _shade(axes, x, ~seen, "no data: forecast" if beyond else "no data")
     axes.margins(x=0.01)
     zero_line(axes, "y", float(np.nanmin(low)), float(np.nanmax(high)))
+
+
+def _shade(axes: Axes, x: Array, unseen: BoolArray, label: str) -> None:
+    """A grey ground where there are no data, from half-way to the places that have some."""
+    edges = np.concatenate([x[:1], 0.5 * (x[1:] + x[:-1]), x[-1:]])
+    across = np.repeat(edges, 2)[1:-1]
+    axes.fill_between(
+        across,
+        0.0,
+        1.0,
+        where=np.repeat(unseen, 2).tolist(),
+        transform=axes.get_xaxis_transform(),
+        color="#999999",
+        alpha=0.15,
+        linewidth=0,
+        label=label,
+        zorder=0,
+    )
+
+
+def _dots(axes: Axes, x: Array, y: Array) -> None:
+    known = np.flatnonzero(np.isfinite(x) & np.isfinite(y))
+    if len(known) > DOTS:
+        known = known[np.linspace(0, len(known) - 1, DOTS).astype(int)]
+    if len(known):
+        size = float(np.clip(60.0 / np.sqrt(len(known)), 1.2, 4.0))
+        axes.plot(x[known], y[known], ".", color="black", markersize=2.0 * size, alpha=0.55,
+                  markeredgewidth=0.0, label="observed", rasterized=len(known) > MANY,
+                  zorder=2.5)  # fmt: skip
 
 
 def _whiskers(axes: Axes, rows: Sequence[ForestRow]) -> None:
     places = np.arange(len(rows))[::-1]
     q = np.array([r.quantiles for r in rows])
-    axes.hlines(places, q[:, 0], q[:, 4], color=BLUE, linewidth=1.2)
-    axes.hlines(places, q[:, 1], q[:, 3], color=BLUE, linewidth=3.6)
-    axes.plot(q[:, 2], places, "o", color="white", markeredgecolor=BLUE, markersize=5.0, zorder=3)
-    axes.set_yticks(places, [short(r.label, 40) for r in rows])
+    axes.hlines(places, q[:, 0], q[:, 4], color=BLUE, linewidth=1.2, label=NINE_TENTHS)
+    axes.hlines(places, q[:, 1], q[:, 3], color=BLUE, linewidth=3.6, label=HALF)
+    axes.plot(q[:, 2], places, "o", color="white", markeredgecolor=BLUE, markersize=5.0, zorder=3,
+              label=MEDIAN)  # fmt: skip
+    size = float(np.clip(60.0 * inches(axes)[1] / len(rows), 6.0, 10.0))
+    axes.set_yticks(places, [short(r.label, 40) for r in rows], fontsize=size)
     axes.set_ylim(-0.7, len(rows) - 0.3)
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)

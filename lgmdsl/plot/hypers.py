@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lgmdsl.arrays import Array
-from lgmdsl.plot.canvas import BLUE, GREY, RED, picture, short
+from lgmdsl.plot.canvas import BLUE, GREY, RED, legend, picture, short
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -44,6 +44,8 @@ def hyper_picture(title: str, panels: Sequence[HyperPanel], format: str = "png")
         grid = figure.subplots(rows, columns, squeeze=False).reshape(-1)
         for axes, panel in zip(grid, shown, strict=False):
             _density(axes, panel)
+        if len(panels) > SHOWN:
+            grid[0].set_title(f"the first {SHOWN} of {len(panels):,}", fontsize=8.5, loc="right")
         for axes in grid[len(shown) :]:
             axes.set_visible(False)
         handles, labels = grid[0].get_legend_handles_labels()
@@ -55,6 +57,12 @@ def hyper_picture(title: str, panels: Sequence[HyperPanel], format: str = "png")
         figure.legend(handles, labels, loc="outside lower left", ncols=3, frameon=False, fontsize=9)
 
     return picture(draw, title, max(3.6 * columns, 5.2), 2.6 * rows + 1.0, format)
+
+
+def draw_hyper(axes: Axes, panel: HyperPanel) -> None:
+    """One marginal with its prior, and a legend."""
+    _density(axes, panel)
+    legend(axes)
 
 
 def _density(axes: Axes, panel: HyperPanel) -> None:
@@ -83,5 +91,5 @@ def _density(axes: Axes, panel: HyperPanel) -> None:
     axes.set_yticks([])
     axes.spines["left"].set_visible(False)
     axes.locator_params(axis="x", nbins=5)
-    axes.set_title(short(panel.name, 34), fontsize=10.5, color="black")
+    axes.set_title(short(panel.name, 34), fontsize=10.5, color="black", loc="left")
     axes.set_xlabel(short(panel.label, 44), fontsize=9, color=GREY)

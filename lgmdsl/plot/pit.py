@@ -8,7 +8,7 @@ import numpy as np
 from scipy import stats
 
 from lgmdsl.arrays import Array
-from lgmdsl.plot.canvas import picture
+from lgmdsl.plot.canvas import legend, picture
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -29,16 +29,15 @@ def pit_picture(title: str, heights: Array, count: int, format: str = "png") -> 
     def draw(figure: Figure) -> None:
         axes = figure.subplots()
         edges = np.linspace(0.0, 1.0, bins + 1)
-        axes.bar(edges[:-1], heights, 1.0 / bins, align="edge", color=PALE, edgecolor="white")
-        axes.axhline(1.0, color="black", linewidth=0.8)
-        for end in (low, high):
-            axes.axhline(end, color="black", linewidth=0.9, linestyle="--")
+        axes.bar(edges[:-1], heights, 1.0 / bins, align="edge", color=PALE, edgecolor="white",
+                 label=f"{count:,} responses")  # fmt: skip
+        axes.axhline(1.0, color="black", linewidth=0.8, label="uniform")
+        for end, label in ((low, ""), (high, "90 % of bars if uniform")):
+            axes.axhline(end, color="black", linewidth=0.9, linestyle="--", label=label)
         axes.set_xlim(0.0, 1.0)
         axes.set_ylim(0.0, 1.15 * max(float(heights.max()), high))
         axes.set_xlabel("P(Y ≤ y | the other responses)")
         axes.set_ylabel("density")
-        axes.set_title(
-            f"{count:,} responses left out one by one; between dashes: 90 % of bars if uniform"
-        )
+        legend(axes)
 
     return picture(draw, title, 6.4, 3.8, format)

@@ -1,8 +1,8 @@
 """Priors of covariance matrices (..., k, k).
 
 lkj_cov: the correlations are LKJ(eta) (Lewandowski, Kurowicka and Joe 2009, eq. 16) and each sd has
-pc_sd(u, alpha); a density of the sds and correlations. inv_wishart: the inverse is Wishart; a
-density of the lower triangle.
+pc_sd(u, alpha), `u` one for all or one for each member; a density of the sds and correlations.
+inv_wishart: the inverse is Wishart; a density of the lower triangle.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class LkjCov(OnCovariances):
     def each(self, value: Array) -> Array:
         k, variances = value.shape[-1], _diagonals(value)
         log_variance = np.log(variances).sum(axis=-1)
-        sds = k * np.log(self.rate) - self.rate * np.sqrt(variances).sum(axis=-1)
+        sds = (np.log(self.rate) - self.rate * np.sqrt(variances)).sum(axis=-1)
         correlations = (self.eta - 1.0) * (log_dets(value) - log_variance)
         return np.asarray(_lkj_constant(k, self.eta)[0] + correlations + sds)
 
@@ -113,27 +113,29 @@ class LkjCov(OnCovariances):
         k, variances, rate = value.shape[-1], _diagonals(value), self.rate
         sd = np.sqrt(variances)
         on_diagonal = (self.eta - 1.0) / variances + 0.5 * rate / sd
-        up = k / rate - sd.sum(axis=-1)
+        up = 1.0 / rate - sd  # of each member
         log_det_r = log_dets(value) - np.log(variances).sum(axis=-1)
         return {
             VALUE: (self.eta - 1.0) * np.linalg.inv(value) - on_diagonal[..., None] * np.eye(k),
             "eta": _lkj_constant(k, self.eta)[1] + log_det_r,
             "u": -up * rate / self.u,
-            "alpha": -up / (self.alpha * self.u),
+            "alpha": -(up / (self.alpha * self.u)).sum(axis=-1),
         }
 
     def sample(self, rng: Generator, shape: tuple[int, ...] = ()) -> Array:
         k = shape[-1]
         out = np.empty((int(np.prod(shape[:-2], dtype=np.int64)), k, k))
-        for matrix in out:
-            sd = rng.standard_exponential(k) / self.rate
+        rates = np.broadcast_to(self.rate, shape[:-1]).reshape(-1, k)
+        for matrix, rate in zip(out, rates, strict=True):
+            sd = rng.standard_exponential(k) / rate
             factor = sd[:, None] * _onion(rng, k, float(self.eta))
             matrix[...] = factor @ factor.T
         return out.reshape(shape)
 
     def typical(self, shape: tuple[int, ...] = ()) -> Array:
         """No correlation, sds at their median."""
-        return np.array(np.broadcast_to((_LOG_2 / self.rate) ** 2 * np.eye(shape[-1]), shape))
+        variances = np.broadcast_to((_LOG_2 / self.rate) ** 2, shape[:-1])
+        return np.array(variances[..., None] * np.eye(shape[-1]))
 
 
 def _lkj_constant(k: int, eta: Array) -> tuple[Array, Array]:

@@ -1,4 +1,4 @@
-"""normal(mean, sd) on real and ordered hypers."""
+"""Priors of real hypers about a location: normal (of ordered ones too), cauchy, logistic."""
 
 from __future__ import annotations
 
@@ -104,3 +104,57 @@ class Normal(Elementwise):
             )
             pending = pending[~(np.diff(out[pending], axis=-1) > 0.0).all(axis=-1)]
         return out.reshape(shape)
+
+
+class OnLine(Elementwise):
+    """Entries anywhere on the line."""
+
+    @property
+    def bounds(self) -> Bounds:
+        return REAL
+
+
+@dataclass(frozen=True, eq=False)
+class Cauchy(OnLine):
+    """1 / (pi scale (1 + z^2)), z = (x - location) / scale."""
+
+    scale: Array
+    location: Array = field(default_factory=left_out("cauchy", "location"))
+    signature = declared("prior", "cauchy")
+
+    def terms(self, value: Array) -> Terms:
+        z = (value - self.location) / self.scale
+        # 1 / hypot(1, z): z^2 overflows where the density does not
+        near = 1.0 / np.hypot(1.0, z)
+        share = z * near * near
+        log = 2.0 * np.log(near) - np.log(np.pi * self.scale)
+        slopes = {
+            "scale": (2.0 * z * share - 1.0) / self.scale,
+            "location": 2.0 * share / self.scale,
+        }
+        return Terms(log, -2.0 * share / self.scale, slopes)
+
+    def quantile(self, p: Array) -> Array:
+        # tan(pi (p - 1/2)) = -1 / tan(pi p), which keeps the digits of a small p
+        turn = np.where(p < 0.25, -1.0 / np.tan(np.pi * p), np.tan(np.pi * (p - 0.5)))
+        return np.asarray(self.location + self.scale * turn)
+
+
+@dataclass(frozen=True, eq=False)
+class Logistic(OnLine):
+    """sech^2(z / 2) / (4 scale), z = (x - location) / scale."""
+
+    scale: Array
+    location: Array = field(default_factory=left_out("logistic", "location"))
+    signature = declared("prior", "logistic")
+
+    def terms(self, value: Array) -> Terms:
+        z = (value - self.location) / self.scale
+        half = np.tanh(0.5 * z)
+        size = np.abs(z)
+        log = -size - 2.0 * np.log1p(np.exp(-size)) - np.log(self.scale)
+        slopes = {"scale": (z * half - 1.0) / self.scale, "location": half / self.scale}
+        return Terms(log, -half / self.scale, slopes)
+
+    def quantile(self, p: Array) -> Array:
+        return np.asarray(self.location + self.scale * special.logit(p))

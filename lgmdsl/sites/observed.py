@@ -20,6 +20,7 @@ _WITHIN: Mapping[str, tuple[str, Callable[[Array], BoolArray]]] = {
     "count": ("a count (0, 1, 2, ...)", lambda y: (y >= 0.0) & (y == np.floor(y))),
     "integer": ("an integer", lambda y: y == np.floor(y)),
     "positive": ("positive", lambda y: y > 0.0),
+    "nonnegative": ("0 or above", lambda y: y >= 0.0),
     "unit": ("between 0 and 1", lambda y: (y > 0.0) & (y < 1.0)),
     "real": ("finite", lambda y: np.isfinite(y)),
     "index": ("the position of a class (0, 1, 2, ...)", lambda y: (y >= 0.0) & (y == np.floor(y))),

@@ -14,6 +14,8 @@ _SHAPE = Parameter("shape", "positive", meaning="no unit")
 _MEAN = Parameter("mean", "real", required=False, default=0.0, meaning="mean")
 _SD = Parameter("sd", "positive", meaning="standard deviation")
 _SCALE = Parameter("scale", "positive", meaning="in the unit of the hyper")
+_DF = Parameter("df", "positive", meaning="degrees of freedom: the smaller, the heavier the tail")
+_LOCATION = Parameter("location", "real", required=False, default=0.0, meaning="the median")
 
 
 def _prior(
@@ -48,6 +50,18 @@ def _prior(
 
 def _of_sd(prior: str) -> str:
     return grouped(f"hyper s : positive ~ {prior}")
+
+
+def _of_slope(prior: str) -> str:
+    """A real hyper: a coefficient without uncertainty of its own."""
+    return model(
+        "index obs",
+        "data x[obs] : real",
+        "data y[obs] : real",
+        f"hyper b : real ~ {prior}",
+        "latent a ~ normal(sd = 5)",
+        "observe y ~ normal(mean = a + b * x, sd = 1)",
+    )
 
 
 _POSITIVE = ("positive",)
@@ -170,10 +184,24 @@ PRIORS: tuple[Signature, ...] = (
         example=_of_sd("half_cauchy(scale = 1)"),
         also_called=(
             *also("PyMC", "HalfCauchy"),
-            *also("brms, Stan", "student_t cauchy", note="or pc_sd"),
-            *also("other software", "half_t", note="or pc_sd"),
         ),
-        see_also=("half_normal", "pc_sd"), source="Gelman 2006; Polson and Scott 2012",
+        see_also=("half_normal", "pc_sd", "half_student_t"),
+        source="Gelman 2006; Polson and Scott 2012",
+    ),
+    _prior(
+        "half_student_t", _POSITIVE, _SCALE, _DF,
+        summary="the positive half of Student's t about 0: a standard deviation, between "
+                "half_cauchy (df = 1) and half_normal (large df)",
+        formula="2 Gamma((df + 1) / 2) / (Gamma(df / 2) sqrt(pi df) scale) "
+                "(1 + x^2 / (df scale^2))^(-(df + 1) / 2)",
+        scale="scale is near the 68 % quantile at large df; at df = 3 the median is 0.76 scale and "
+              "P(x > 3.18 scale) = 0.05; brms's default for sds is scale = 2.5, df = 3",
+        example=_of_sd("half_student_t(scale = 2.5, df = 3)"),
+        also_called=(
+            *also("PyMC", "HalfStudentT"), *also("other software", "half_t"),
+            *also("glmmTMB", "t", note="of an sd"),
+        ),
+        see_also=("half_cauchy", "half_normal", "pc_sd", "student_t"), source="Gelman 2006",
     ),
     _prior(
         "normal", ("real", "ordered"), _MEAN, _SD,
@@ -190,6 +218,44 @@ PRIORS: tuple[Signature, ...] = (
         ),
         also_called=(*also("R-INLA", "gaussian"), *also("BUGS, JAGS", "dnorm")),
         see_also=("flat", "uniform", "lognormal"), source=f"{_UNIVARIATE}, chapter 13",
+    ),
+    _prior(
+        "student_t", ("real",), _LOCATION, _SCALE, _DF,
+        summary="Student's t for real hypers: normal in the middle, with a heavier tail",
+        formula="Gamma((df + 1) / 2) / (Gamma(df / 2) sqrt(pi df) scale) "
+                "(1 + (x - location)^2 / (df scale^2))^(-(df + 1) / 2)",
+        scale="the sd is scale sqrt(df / (df - 2)) where df > 2; at df = 3 and location 0, "
+              "P(|x| > 3.18 scale) = 0.05",
+        support="all numbers",
+        example=_of_slope("student_t(scale = 2.5, df = 3)"),
+        also_called=(*also("PyMC", "StudentT"), *also("BUGS, JAGS", "dt")),
+        see_also=("normal", "cauchy", "half_student_t"),
+        source="Gelman, Jakulin, Pittau and Su 2008",
+    ),
+    _prior(
+        "cauchy", ("real",), _LOCATION, _SCALE,
+        summary="Cauchy for real hypers: the heaviest tail; it has no mean",
+        formula="1 / (pi scale (1 + (x - location)^2 / scale^2))",
+        scale="half of the mass lies within scale of the location; P(|x - location| > 12.7 scale) "
+              "= 0.05",
+        support="all numbers",
+        example=_of_slope("cauchy(scale = 2.5)"),
+        also_called=also("PyMC", "Cauchy"),
+        see_also=("student_t", "normal", "half_cauchy"),
+        source="Gelman, Jakulin, Pittau and Su 2008",
+    ),
+    _prior(
+        "logistic", ("real",), _LOCATION, _SCALE,
+        summary="logistic for real hypers: at scale 1 and location 0, a probability that is "
+                "uniform on the logit scale",
+        formula="exp(-z) / (scale (1 + exp(-z))^2), z = (x - location) / scale",
+        scale="the sd is pi / sqrt(3) scale, 1.81 scale; of an intercept of bernoulli(logit) with "
+              "scale 1 the probability is uniform between 0 and 1",
+        support="all numbers",
+        example=_of_slope("logistic(scale = 1)"),
+        also_called=(*also("BUGS, JAGS", "dlogis"), *also("R", "logis")),
+        see_also=("normal", "student_t"),
+        source="Johnson, Kotz and Balakrishnan 1995, chapter 23",
     ),
     _prior(
         "lognormal", _POSITIVE, _MEAN, _SD,
@@ -254,12 +320,13 @@ PRIORS: tuple[Signature, ...] = (
     ),
     _prior(
         "lkj_cov", ("covariance",),
-        Parameter("eta", "positive", over="none", meaning="1 is flat over correlations"), _U,
+        Parameter("eta", "positive", over="none", meaning="1 is flat over correlations"),
+        Parameter("u", "positive", meaning="a large sd: one number, or one for each member"),
         _ALPHA,
         summary="covariance matrix by its parts: LKJ for the correlations, and for each standard "
                 "deviation a penalised-complexity prior with P(sd > u) = alpha",
-        formula="c |R|^(eta - 1) prod_k lambda exp(-lambda sd_k), S = diag(sd) R diag(sd), "
-                "lambda = -log(alpha) / u",
+        formula="c |R|^(eta - 1) prod_k lambda_k exp(-lambda_k sd_k), "
+                "S = diag(sd) R diag(sd), lambda_k = -log(alpha) / u_k",
         scale="a density of the sds and correlations, not of the entries of S; eta above 1 pulls "
               "correlations towards 0; eta is that of Stan's lkj_corr and of brms's lkj",
         support="positive definite matrices",

@@ -34,7 +34,7 @@ class PythonArgument:
 def python_call(signatures: Sequence[Signature]) -> tuple[PythonArgument, ...]:
     """The arguments of a word with these declarations, in the order of the first that has each."""
     forms = [f for s in signatures for f in (s, s.other) if f is not None]
-    names = list(dict.fromkeys(p.name for f in forms for p in f.parameters))
+    names = list(dict.fromkeys(p.name for f in forms for p in f.accepted))
     return tuple(_union(name, forms) for name in names)
 
 

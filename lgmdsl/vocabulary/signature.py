@@ -6,83 +6,18 @@ hyperpriors) take names, types, defaults and summaries from here and from nowher
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from enum import Flag, auto
+from functools import cached_property
 from typing import ClassVar, Literal, NamedTuple
 
+from lgmdsl.vocabulary.modifiers import modifiers_of
+from lgmdsl.vocabulary.parameter import ArgumentType as ArgumentType
+from lgmdsl.vocabulary.parameter import Over as Over
+from lgmdsl.vocabulary.parameter import Parameter as Parameter
+from lgmdsl.vocabulary.parameter import literal as literal
+
 Category = Literal["structure", "kernel", "family", "potential", "prior", "operator", "function"]
-
-# `latent`: affine in the latents. `kernel`: a kernel expression. The other types are those of data
-# and hypers: an argument of type `positive` accepts positive and unit, `real` accepts any number.
-ArgumentType = Literal[
-    "latent", "real", "positive", "unit", "correlation", "count", "integer", "binary", "graph",
-    "covariance", "simplex", "ordered", "kernel", "string", "bool", "index", "group", "matrix",
-    "any",
-]  # fmt: skip
-
-# Which indices an argument may have. `left`: those of the left side (an observed datum,
-# a hyper, the expression of a potential). `none`: a single number. `one`: exactly one further
-# index. `axis`: the axis of its factor. `input`: the axis, then at most one input dimension (a
-# kernel's `length`: the input dimension). `class`: the left's and the observed set. `cut`: the
-# left's and a head of the observed set. `classes`: as `class`, or as `cut`, the last class then
-# being the reference. `last`: the left's, the last one among them, or a head of it. `rest`: the
-# left's but the last. `topic`: the left's but the last, and one further. `emission`: that one
-# and the left's last.
-Over = Literal[
-    "left",
-    "none",
-    "one",
-    "axis",
-    "input",
-    "class",
-    "cut",
-    "classes",
-    "last",
-    "rest",
-    "topic",
-    "emission",
-]
-
-
-@dataclass(frozen=True)
-class Parameter:
-    """One argument of a signature.
-
-    `default` is the literal used when it is left out (a number, a string or a bool); `required`
-    arguments have none; `choices` restricts a string or a number; `one_of` names the group of
-    alternative arguments of which exactly one must be given (bernoulli's logit | probit | cloglog).
-    `meaning` says what it is, with its unit. Where an argument without a default is left out a site
-    takes `blank`, and NaN for an `open` one (the end of an interval), which no model writes.
-    `instead` says what to write in place of an argument that no method takes yet.
-    """
-
-    name: str
-    type: ArgumentType
-    required: bool = True
-    default: float | str | bool | None = None
-    choices: tuple[str | float, ...] = ()
-    one_of: str = ""
-    over: Over = "left"
-    meaning: str = ""
-    blank: float | None = None
-    open: bool = False
-    instead: str = ""
-
-    @property
-    def left_out(self) -> float | None:
-        """The number that stands for the argument where it is left out; None where it cannot be."""
-        if self.open:
-            return math.nan
-        return float(self.default) if isinstance(self.default, int | float) else self.blank
-
-    def show(self) -> str:
-        """`exposure: positive = 1`; an optional argument without a default in brackets."""
-        text = f"{self.name}: {self.type}"
-        if self.default is not None:
-            return f"{text} = {literal(self.default)}"
-        return text if self.required or self.one_of else f"[{text}]"
-
 
 # What labels that are numbers or dates mean along an ordered axis. `order`: only which comes first.
 # `steps`: equal steps, so that those without data are members too. `positions`: places on a line.
@@ -167,7 +102,8 @@ class Signature:
     marks the structures that take the block at once, of any shape; `positional` is how many
     leading arguments may stand without their names; `other` is a second form of the same name;
     `traits` is what code asks of it in place of its name; `mixed`: the two blocks as which a
-    structure is written, which needs no class then.
+    structure is written, which needs no class then. `modifiers` are the arguments of every family
+    of its kind (`weight`), which `parameters` does not list.
 
     For the manual: `summary` is one sentence; `formulas` pairs of a form ("" where there is one;
     of a family its linking argument, perhaps with a variant: `logit.adjacent`) and its formula;
@@ -228,8 +164,21 @@ class Signature:
                 return form
         raise ValueError(f"`{self.name}` has no argument `{argument}` of type latent")
 
+    @cached_property
+    def modifiers(self) -> tuple[Parameter, ...]:
+        """The arguments that every family of its kind takes, after its own."""
+        if self.category != "family":
+            return ()
+        return modifiers_of(self.observed, self.parameters)
+
+    @property
+    def accepted(self) -> tuple[Parameter, ...]:
+        """Its own arguments and those of every family of its kind."""
+        return (*self.parameters, *self.modifiers)
+
     def parameter(self, name: str) -> Parameter | None:
-        return next((p for p in self.parameters if p.name == name), None)
+        """The argument of a name, one of every family of its kind too."""
+        return next((p for p in self.accepted if p.name == name), None)
 
     @property
     def defaults(self) -> dict[str, float | str | bool]:
@@ -274,10 +223,3 @@ class Part:
     def traits(cls) -> Trait:
         """What its signature declares that code asks in place of its name."""
         return Trait.NONE if cls.signature is None else cls.signature.traits
-
-
-def literal(value: float | str | bool) -> str:
-    """A default or a choice as it is written in a model file."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    return f'"{value}"' if isinstance(value, str) else f"{value:g}"

@@ -54,6 +54,14 @@ TYPES: tuple[VariableType, ...] = (
         "real", "unit", "gamma", "pc_sd", data=True, hyper=True,
     ),
     _type(
+        "nonnegative", "a number from 0", "x >= 0", _DATA,
+        "for responses that are 0 in some rows and continuous in the others, and for weights; "
+        "negative numbers are refused (E303)",
+        regression("gamma(log_mean = eta, shape = 2, hurdle = p)",
+                   "hyper p : unit ~ beta(a = 1, b = 1)", y="nonnegative"),
+        "positive", "count", "weights", "zero-inflation", data=True,
+    ),
+    _type(
         "unit", "a number from 0 to 1", "0 <= x <= 1; a beta response 0 < x < 1", _BOTH,
         "for proportions, probabilities and shares",
         regression("beta(logit_mean = eta, concentration = 5)", y="unit"),

@@ -8,6 +8,7 @@ import scipy.sparse as sp
 from scipy import stats
 
 from lgmdsl.errors import DataError, MethodError, ModelError
+from lgmdsl.priors import catalogue
 from lgmdsl.structures.spatial.spectrum import besag_spectrum
 from tests.learning.hierarchies import full, space
 
@@ -135,6 +136,26 @@ def test_pc_mix_reads_the_graph_as_besag_does() -> None:
     rate, h = -np.log(0.4) / d(0.5), 1e-6
     want = np.log(rate) - rate * d(0.3) + np.log((d(0.3 + h) - d(0.3 - h)) / (2 * h))
     assert found.log_prior({"mix": np.array(0.3)})[0] == pytest.approx(want, rel=1e-8)
+
+
+def test_each_member_of_a_covariance_has_the_scale_of_its_name() -> None:
+    """lkj_cov with a hyper over the members: density and gradient, by name."""
+    found = space(
+        "index k = 3\nindex g = 2\nhyper w[k] : positive ~ exponential(rate = 1)\n"
+        "hyper S[g, k, k] : covariance ~ lkj_cov(eta = 2, u = 3 * w, alpha = 0.1)\n"
+    )
+    u, root = np.array([0.2, 1.0, 4.0]), np.tril(np.ones((3, 3))) + np.eye(3)
+    free = {"w": u, "S": np.stack([root @ root.T, np.diag([1.0, 2.0, 9.0])])}
+    block = found.block("S").prior
+    want = catalogue.prior("lkj_cov", "covariance", eta=2.0, u=3.0 * u, alpha=0.1)
+    assert block.at(found.theta(free)).log_density(free["S"]) == want.log_density(free["S"])
+    _, gradient = found.log_prior(found.theta(free))
+    for k in range(3):
+        step = 1e-6 * np.eye(3)[k]
+        ahead, behind = (
+            found.log_prior(found.theta({**free, "w": u + s * step}))[0] for s in (1.0, -1.0)
+        )
+        assert gradient["w"][k] == pytest.approx((ahead - behind) / 2e-6, rel=1e-7)
 
 
 @pytest.mark.parametrize(

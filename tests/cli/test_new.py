@@ -71,11 +71,10 @@ def test_on_the_command_line_by_its_own_command(run: Run, tmp_path: Path) -> Non
     frame.to_csv(data, index=False)
     model = tmp_path / "model.lgm"
     assert run("new", data, "-o", model).status == 0
-    assert model.read_text() == run("new", data).out
-    words = [
-        str(tmp_path / w) if w in ("model.lgm", "d.csv") else w
-        for w in command_of(model.read_text())
-    ]
+    assert model.read_text() == run("new", data).out.replace("fit model.lgm", f"fit {model}")
+    assert command_of(run("new", data).out)[1:3] == ["model.lgm", str(data)]
+    words = command_of(model.read_text())
+    assert words[1:3] == [str(model), str(data)]
     assert run("fmt", "--check", model).status in (0, 1)
     assert run("check", *words[1:]).status == 0
     done = run(*words)
@@ -123,8 +122,8 @@ def test_a_wide_table_says_how_columns_make_a_matrix() -> None:
     ("frame", "response", "message"),
     [
         (rows(), "yy", r"E305.*has no column `yy`"),
-        (rows(), "region", r"E305.*`region` cannot be the response of a skeleton: it holds words"),
-        (rows()[["region", "day"]], "", r"E305.*has no column of numbers to be a response"),
+        (rows(), "region", r"E305.*`region` cannot be the response of a skeleton: it holds labels"),
+        (rows()[["region", "day"]], "", r"E305.*has no column that may be a response"),
         (rows().iloc[:0], "", r"E306.*it has no rows"),
         ({"y": [1, 2]}, "", r"E306.*a skeleton is made for a table"),
     ],
@@ -132,6 +131,141 @@ def test_a_wide_table_says_how_columns_make_a_matrix() -> None:
 def test_tables_that_have_no_skeleton(frame: object, response: str, message: str) -> None:
     with pytest.raises(DataError, match=message):
         skeleton(frame, response)
+
+
+def sites(n: int = 12) -> list[str]:
+    return [f"S{k}" for k in range(n)]
+
+
+def visits() -> pd.DataFrame:
+    rng = np.random.default_rng(3)
+    return pd.DataFrame(
+        {
+            "site": rng.choice(sites(), 120),
+            "year": rng.integers(2005, 2026, 120),
+            "effort": rng.uniform(1, 5, 120).round(2),
+            "count": rng.poisson(3, 120),
+        }
+    )
+
+
+def by_command(text: str, main: pd.DataFrame, tables: dict[str, pd.DataFrame]) -> lgm.Fit:
+    """The fit by the command of a skeleton: its names of tables, its mapping."""
+    words = command_of(text)
+    named = [words[k + 1].partition("=") for k, w in enumerate(words) if w == "--data"]
+    maps = [words[k + 1].partition("=") for k, w in enumerate(words) if w == "--map"]
+    data = [main, {name: tables[Path(file).stem] for name, _, file in named}]
+    fit = lgm.fit(lgm.loads(text), data, mapping={n: k for n, _, k in maps})
+    assert fit.converged
+    return fit
+
+
+@pytest.mark.parametrize("name", ["site", "places"])
+def test_a_table_of_groups_and_a_graph(name: str) -> None:
+    rng = np.random.default_rng(2)
+    places = pd.DataFrame(
+        {
+            "site": sites(),
+            "elevation": rng.normal(800, 200, 12).round(),
+            "habitat": ["wood", "moor", "bog"] * 4,
+            "effort": rng.uniform(size=12).round(2),
+        }
+    )[::-1]
+    edges = pd.DataFrame({"a": sites(), "b": [*sites()[1:], "S0"]})
+    tables = {name: places, "nb": edges}
+    text = skeleton([visits(), tables])
+    for part in (
+        "data elevation[site_level]",
+        "data effort[obs] ",
+        "elevation[site] -",
+        "bym2(graph = nb",
+        "exposure = effort)",
+        "--map effort_=site.effort",
+    ):
+        assert part in text
+    assert "refused" not in text
+    fit = by_command(text, visits(), tables)
+    assert fit.mean("u_site").sizes == {"site_level": 12}
+
+
+def test_a_key_column_of_another_name() -> None:
+    places = pd.DataFrame({"code": sites(), "elevation": np.arange(12.0)})
+    text = skeleton([visits(), {"site": places}])
+    assert "--map site_level=code" in text
+    by_command(text, visits(), {"site": places})
+
+
+def test_a_map_of_rows_that_are_regions() -> None:
+    rng = np.random.default_rng(1)
+    main = pd.DataFrame(
+        {"region": sites(), "cases": rng.poisson(4, 12), "E": rng.uniform(2, 6, 12)}
+    )
+    assert "left out: `region`" in skeleton(main)
+    edges = pd.DataFrame({"a": sites(), "b": [*sites()[1:], "S0"]})
+    text = skeleton([main, {"nb": edges}])
+    assert "u_region[region]" in text and "exposure = E" in text
+    by_command(text, main, {"nb": edges})
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ({"code": sites(11)}, "has 11 of the 12 labels of `site`, not S11"),
+        ({"place": ["x", "y"]}, "no column of other holds the labels of `site`"),
+    ],
+)
+def test_tables_that_describe_nothing(table: dict[str, list[str]], message: str) -> None:
+    frame = pd.DataFrame(table)
+    with pytest.raises(DataError, match=message):
+        skeleton([visits(), {"other": frame.assign(z=range(len(frame)))}])
+
+
+def test_what_check_refuses_is_in_the_skeleton() -> None:
+    twice = pd.DataFrame({"site": [*sites(), "S0"], "z": range(13)})
+    text = skeleton([visits(), {"site": twice}])
+    assert "the labels of index `site_level` repeat" in " ".join(text.replace("\n#", "").split())
+
+
+def test_centres_are_readable() -> None:
+    text = skeleton(visits())
+    assert "(year - 2015) / 6" in text.replace("5.9", "6").replace("6.1", "6")
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"y": rng.normal(size=40)})
+    for centre, spread in ((1e9, 1.0), (-3.2e-7, 1e-9), (0.0, 5.0), (25_000.0, 9e3)):
+        x = centre + spread * rng.normal(size=40)
+        expression = skeleton(frame.assign(x=x)).split("b_x * ")[1].splitlines()[0]
+        at = eval(expression, {"x": x.mean()})
+        assert abs(at) < 0.15, expression
+        assert np.std(eval(expression, {"x": x})) == pytest.approx(1.0, rel=0.06)
+
+
+def test_columns_that_belong_to_the_response() -> None:
+    rng = np.random.default_rng(4)
+    n = rng.integers(5, 20, 40)
+    trials = pd.DataFrame({"r": rng.binomial(n, 0.4), "n": n, "x": rng.normal(size=40)})
+    assert "observe r ~ binomial(n = n, logit = eta)" in skeleton(trials)
+    fits(skeleton(trials), trials)
+    below = trials.assign(n=trials["r"].to_numpy() // 2)
+    assert "observe r ~ poisson" in skeleton(below)
+    times = pd.DataFrame(
+        {"age": rng.normal(60, 9, 40), "time": rng.exponential(size=40), "died": [0, 1] * 20}
+    )
+    assert "weibull(log_scale = eta, shape = shape, event = died)" in skeleton(times)
+    fits(skeleton(times), times)
+    counts = pd.DataFrame({"y": rng.poisson(3, 40), "offset": rng.normal(size=40)})
+    assert "+ offset" in skeleton(counts)
+    fits(skeleton(counts), counts)
+    zero = pd.DataFrame({"y": rng.poisson(3, 40), "effort": rng.integers(0, 4, 40)})
+    assert "left out: `effort`: an exposure is above 0" in skeleton(zero)
+
+
+def test_a_guess_is_called_one() -> None:
+    rng = np.random.default_rng(4)
+    frame = pd.DataFrame({"y": rng.choice(["yes", "no"], 20), "x": rng.normal(size=20)})
+    flat = " ".join(skeleton(frame).replace("\n#", "").split())
+    assert "`x`, which is a guess. `y` cannot be the response: it holds words" in flat
+    codes = pd.DataFrame({"recipe": [1, 2, 3, 1] * 5, "width": rng.normal(size=20)})
+    assert "observe width" in skeleton(codes)
 
 
 NAMES = st.text(

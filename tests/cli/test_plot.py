@@ -27,7 +27,7 @@ def test_files_are_listed(run: Run, fitted: Path, data: Path, tmp_path: Path) ->
     assert sorted(p.name for p in out.iterdir()) == sorted(names)
     whole = run("plot", fitted, "--out", out, "--data", data, "--json")
     assert whole.status == 0 and whole.err == "" and whole.json["schema"] == 1
-    assert whole.json["files"] == [str(out / n) for n in [*names, "pit.png"]]
+    assert whole.json["files"] == [str(out / n) for n in [*names, "response_y.png", "pit.png"]]
     assert whole.json["left_out"] == []
 
 

@@ -59,7 +59,9 @@ POTENTIALS = {
 PRIORS = {
     "pc_sd": "u alpha", "pc_cor0": "u alpha", "pc_cor1": "u alpha", "pc_mix": "graph u alpha",
     "pc_range": "u alpha", "pc_df": "u alpha", "exponential": "rate", "half_normal": "sd",
-    "half_cauchy": "scale", "normal": "mean sd", "lognormal": "mean sd", "gamma": "shape rate",
+    "half_cauchy": "scale", "half_student_t": "scale df", "student_t": "location scale df",
+    "cauchy": "location scale", "logistic": "location scale", "normal": "mean sd",
+    "lognormal": "mean sd", "gamma": "shape rate",
     "inv_gamma": "shape scale", "beta": "a b", "uniform": "lower upper", "lkj_cov": "eta u alpha",
     "inv_wishart": "df scale", "dirichlet": "alpha", "graphical_lasso": "rate", "flat": "",
 }  # fmt: skip

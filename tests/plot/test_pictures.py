@@ -12,7 +12,7 @@ from scipy import stats
 import lgmdsl as lgm
 from lgmdsl.api.pictures.hyper_pictures import panels, prior_density
 from lgmdsl.api.pictures.pictures import bins
-from lgmdsl.api.pictures.positions import line, places
+from lgmdsl.api.positions import line, places
 from lgmdsl.plot import effects, fields
 from lgmdsl.plot.effects import (
     LEVELS,
@@ -75,7 +75,7 @@ def fitted() -> lgm.Fit:
     return lgm.fit(lgm.loads(MODEL), data, method="laplace", hyper="map")
 
 
-FILES = {
+FILES = {"terms", "response_y", "response_r",
     "map_u", "latent_f", "latent_g", "latent_h", "latent_st", "let_eta", "map_rate",
     "scalars", "hyper", "pit",
 }  # fmt: skip
@@ -188,9 +188,12 @@ def test_rows_of_unlike_scales_have_their_own_axes(monkeypatch: pytest.MonkeyPat
 
 def test_curves_are_in_the_order_of_x(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Any] = []
-    monkeypatch.setattr(effects, "_bands", lambda axes, x, q, dots: seen.append((x, q, dots)))
+    monkeypatch.setattr(
+        effects, "_bands", lambda axes, x, q, dots, known=None: seen.append((x, q, dots))
+    )
     curve_picture(Curve("g", "g", "t", np.array([5.0, 1.0, 3.0]), QUANTILES[:, :3]))
-    sorted_picture(Curve("g", "g", "t", np.arange(60.0), QUANTILES))
+    many = np.sort(RNG.standard_normal((5, 400)), axis=0)
+    sorted_picture(Curve("g", "g", "t", np.arange(400.0), many))
     assert seen[0][0].tolist() == [1.0, 3.0, 5.0] and seen[0][2]
     np.testing.assert_array_equal(seen[0][1], QUANTILES[:, [1, 2, 0]])
     assert (np.diff(seen[1][1][LEVELS.index(0.5)]) >= 0).all()

@@ -16,7 +16,7 @@ import scipy.sparse as sp
 
 import lgmdsl as lgm
 from lgmdsl.api.explain.explain import explain
-from lgmdsl.api.pictures.positions import line
+from lgmdsl.api.positions import line
 from lgmdsl.contract.structure import Structure
 from lgmdsl.inference import registry
 from lgmdsl.learning.coordinates.vector import Coordinates

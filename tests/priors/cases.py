@@ -32,6 +32,13 @@ ELEMENTWISE: tuple[Case, ...] = (
     ("exponential", "positive", {"rate": 2.0}),
     ("half_normal", "positive", {"sd": 2.0}),
     ("half_cauchy", "positive", {"scale": 0.3}),
+    ("half_student_t", "positive", {"scale": 2.5, "df": 3.0}),
+    ("half_student_t", "positive", {"scale": 0.4, "df": 0.8}),
+    ("half_student_t", "positive", {"scale": 0.4, "df": 300.0}),
+    ("student_t", "real", {"location": 1.0, "scale": 2.5, "df": 4.0}),
+    ("student_t", "real", {"location": -0.5, "scale": 0.6, "df": 1.5}),
+    ("cauchy", "real", {"location": 1.0, "scale": 0.7}),
+    ("logistic", "real", {"location": -2.0, "scale": 1.3}),
     ("lognormal", "positive", {"mean": 1.0, "sd": 0.5}),
     ("gamma", "positive", {"shape": 0.6, "rate": 2.5}),
     ("gamma", "positive", {"shape": 4.0, "rate": 0.5}),
@@ -79,8 +86,8 @@ def density(found: Elementwise, x: Array) -> Array:
 def natural(found: Elementwise, x: Array) -> tuple[Array, Array]:
     """The value at an unbounded coordinate, and its slope."""
     lower, upper = found.bounds
-    if np.isinf(lower):
-        return x, np.ones_like(x)
+    if np.isinf(lower):  # a Cauchy has 1e-16 of its mass beyond sinh(36)
+        return np.sinh(x), np.cosh(x)
     if np.isinf(upper):
         return lower + np.exp(x), np.exp(x)
     up, down = 1.0 / (1.0 + np.exp(-x)), 1.0 / (1.0 + np.exp(x))
@@ -92,7 +99,7 @@ def coordinate(found: Elementwise, value: Array) -> Array:
     """The inverse of `natural`."""
     lower, upper = found.bounds
     if np.isinf(lower):
-        return value
+        return np.asarray(np.arcsinh(value))
     if np.isinf(upper):
         return np.asarray(np.log(value - lower))
     return np.asarray(np.log(value - lower) - np.log(upper - value))

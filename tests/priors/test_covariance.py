@@ -15,6 +15,7 @@ CASES = pytest.mark.parametrize(
     ("name", "arguments"),
     [
         ("lkj_cov", {"eta": 1.7, "u": 1.2, "alpha": 0.1}),
+        ("lkj_cov", {"eta": 1.7, "u": np.array([1.2, 0.4, 3.0]), "alpha": 0.1}),
         ("inv_wishart", {"df": 4.3, "scale": SCALE}),
         ("graphical_lasso", {"rate": 1.6}),
     ],
@@ -31,6 +32,7 @@ def some(k: int = 3, seed: int = 1) -> Array:
     [
         ("lkj_cov", {"eta": 1.7, "u": 1.2, "alpha": 0.1}),
         ("lkj_cov", {"eta": 0.8, "u": 0.5, "alpha": 0.05}),
+        ("lkj_cov", {"eta": 1.3, "u": np.array([0.6, 1.5]), "alpha": 0.05}),
         ("inv_wishart", {"df": 3.4, "scale": SCALE[:2, :2]}),
     ],
 )
@@ -107,7 +109,7 @@ def test_slopes(name: str, arguments: dict[str, object]) -> None:
         for place in np.ndindex(*at.shape):
             step = np.zeros(at.shape)
             step[place] = 1e-6
-            step = 0.5 * (step + step.T)
+            step = 0.5 * (step + step.T) if at.ndim == 2 else step
             ahead, behind = (
                 prior(name, "covariance", **{**arguments, argument: at + s * step}).log_density(
                     value
@@ -147,3 +149,23 @@ def test_no_density_beyond_the_cone(name: str, arguments: dict[str, object]) -> 
     found = prior(name, "covariance", **arguments)
     assert found.log_density(np.array([[1.0, 2, 0], [2, 1, 0], [0, 0, 1]])) == -np.inf
     assert np.isfinite(found.log_density(found.typical((3, 3))))
+
+
+def test_lkj_with_a_scale_for_each_member() -> None:
+    """P(sd_k > u_k) = alpha; equal scales are one scale; scales of a stack of matrices."""
+    u = np.array([0.5, 2.0, 8.0])
+    found = prior("lkj_cov", "covariance", eta=2.0, u=u, alpha=0.2)
+    drawn = found.sample(np.random.default_rng(5), (6000, 3, 3))
+    sds = np.sqrt(np.diagonal(drawn, axis1=1, axis2=2))
+    assert (sds > u).mean(axis=0) == pytest.approx(0.2, abs=0.02)
+    middle = np.sqrt(np.diag(found.typical((3, 3))))
+    assert (sds < middle).mean(axis=0) == pytest.approx(0.5, abs=0.025)
+    one, each = (prior("lkj_cov", "covariance", eta=2.0, u=v, alpha=0.2) for v in (1.5, [1.5] * 3))
+    assert each.log_density(some()) == pytest.approx(one.log_density(some()), rel=1e-13)
+    stack = np.stack([some(), some(seed=2)])
+    rows = prior("lkj_cov", "covariance", eta=2.0, u=np.stack([u, 2.0 * u]), alpha=0.2)
+    twice = prior("lkj_cov", "covariance", eta=2.0, u=2.0 * u, alpha=0.2)
+    want = found.log_density(stack[0]) + twice.log_density(stack[1])
+    assert rows.log_density(stack) == pytest.approx(want, rel=1e-13)
+    assert rows.sample(np.random.default_rng(0), (2, 3, 3)).shape == (2, 3, 3)
+    assert rows.gradient(stack)["u"].shape == (2, 3)

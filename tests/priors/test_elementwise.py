@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy import stats
 
+from lgmdsl.arrays import Array
 from lgmdsl.priors.catalogue import PRIORS, prior
-from lgmdsl.priors.prior import Elementwise
+from lgmdsl.priors.prior import Elementwise, Prior
 from lgmdsl.vocabulary.lookup import signatures
 from tests.priors.cases import ELEMENTWISE, NAMES, Case, coordinate, distribution, made, moved
 
@@ -118,13 +121,52 @@ def test_an_optimiser_does_not_start_in_the_corner() -> None:
     assert start > 0.0 and high - low == pytest.approx(0.5, abs=1e-5)
 
 
+class _Half:
+    """The positive half of a law that is symmetric about 0."""
+
+    def __init__(self, whole: Any) -> None:
+        self.whole = whole
+
+    def logpdf(self, x: Array) -> Array:
+        return np.asarray(self.whole.logpdf(x) + np.log(2.0))
+
+
+def test_half_student_t_with_one_df_is_half_cauchy() -> None:
+    x = np.array([1e-8, 0.3, 4.0, 1e9])
+    half, known = (
+        prior("half_student_t", "positive", scale=0.7, df=1.0),
+        prior("half_cauchy", "positive", scale=0.7),
+    )
+    assert half.log_density(x) == pytest.approx(known.log_density(x), rel=1e-13)
+    assert half.gradient(x)["scale"] == pytest.approx(known.gradient(x)["scale"], rel=1e-12)
+
+
+@pytest.mark.parametrize("name", ["cauchy", "student_t", "logistic"])
+def test_far_tails(name: str) -> None:
+    """At 1e200 scales densities and slopes are still numbers, and quantiles keep small shares."""
+    df = {"df": 3.0} if name == "student_t" else {}
+    found = prior(name, "real", scale=0.5, **df)
+    assert isinstance(found, Elementwise)
+    with np.errstate(over="ignore"):
+        gradient = found.gradient(np.array([1e200, -1e200]))
+        assert np.isfinite(found.log_density(np.array([1e100, -1e100])))
+    assert np.isfinite(gradient["value"]).all()
+    known = {"cauchy": stats.cauchy(), "student_t": stats.t(3.0), "logistic": stats.logistic()}
+    p = np.array([1e-40, 1e-9, 0.3, 0.7])
+    assert found.quantile(p) == pytest.approx(0.5 * known[name].ppf(p), rel=1e-9)
+
+
 def test_closed_forms_against_scipy() -> None:
     x, at = np.array([0.05, 0.4, 0.9]), {"rate": 2.0, "scale": 1.7, "shape": 2.6, "sd": 0.8}
-    pairs = [
+    pairs: list[tuple[Prior, Any]] = [
         (prior("gamma", "positive", shape=2.6, rate=2.0), stats.gamma(2.6, scale=0.5)),
         (prior("inv_gamma", "positive", shape=2.6, scale=1.7), stats.invgamma(2.6, scale=1.7)),
         (prior("beta", "unit", a=2.6, b=0.8), stats.beta(2.6, 0.8)),
         (prior("half_cauchy", "positive", scale=1.7), stats.halfcauchy(scale=1.7)),
+        (prior("half_student_t", "positive", scale=1.7, df=3.0), _Half(stats.t(3.0, scale=1.7))),
+        (prior("student_t", "real", location=0.3, scale=1.7, df=3.0), stats.t(3.0, 0.3, 1.7)),
+        (prior("cauchy", "real", location=0.3, scale=1.7), stats.cauchy(0.3, 1.7)),
+        (prior("logistic", "real", location=0.3, scale=1.7), stats.logistic(0.3, 1.7)),
         (prior("half_normal", "positive", sd=0.8), stats.halfnorm(scale=0.8)),
         (prior("lognormal", "positive", mean=0.3, sd=0.8), stats.lognorm(0.8, scale=np.exp(0.3))),
         (prior("exponential", "positive", rate=at["rate"]), stats.expon(scale=0.5)),

@@ -55,8 +55,10 @@ def _entries(
     if kind in sizes:
         return np.arange(int(np.prod(shape))).reshape(shape) % sizes[kind]
     match kind:
-        case "positive":
+        case "positive" | "nonnegative":
             return rng.gamma(2.0, 0.5, shape)
+        case "nonnegative":
+            return np.maximum(rng.gamma(2.0, 0.5, shape) - 0.5, 0.0)
         case "unit":
             return rng.uniform(0.1, 0.9, shape)
         case "count":

@@ -23,7 +23,7 @@ from lgmdsl.canonical.lowering.hypers import HyperBlock, HyperSpace, hyper_space
 from lgmdsl.canonical.lowering.lower import Lowered, Lowering, as_affine
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.compile import canonicalise, mapped
-from lgmdsl.dataset import Dataset, Keys, read
+from lgmdsl.dataset import Keys, read
 from lgmdsl.errors import Diagnostic, LgmError, MethodError
 from lgmdsl.graph.build import model_graph
 from lgmdsl.graph.model_graph import SITES
@@ -56,11 +56,7 @@ def outline_of(model: Model, data: object = None, mapping: Keys | None = None) -
     """Lower every part of a model. Raises ModelError, and DataError where data are given."""
     plugins.load()
     graph = model_graph(model.checked)
-    if data is None:
-        grounded = sketch(graph)
-    else:
-        dataset = data if isinstance(data, Dataset) else read(data, mapping)
-        grounded = ground(graph, dataset)
+    grounded = sketch(graph) if data is None else ground(graph, read(data, mapping))
     lowering = Lowering(grounded)
     refused: list[Diagnostic] = []
     lets, lost = _lets(lowering, refused)

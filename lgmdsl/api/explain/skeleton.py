@@ -2,119 +2,116 @@
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
+from lgmdsl.api.explain.chosen_columns import MOST, Chosen
+from lgmdsl.api.explain.column_roles import notes
+from lgmdsl.api.explain.further_tables import further_tables
 from lgmdsl.api.explain.table_columns import RESERVED, Column, columns_of, unused_name
+from lgmdsl.api.explain.written_numbers import centre, number
 from lgmdsl.api.page import counted, wrapped
 from lgmdsl.dataset import Dataset, read
-from lgmdsl.errors import DataError, Diagnostic, listed, suggestion
+from lgmdsl.errors import DataError, Diagnostic, LgmError, listed
+from lgmdsl.language.load import loads
 from lgmdsl.language.parse.parse import parse_all
 from lgmdsl.language.tree.print_model import print_model
 
-# What responses are usually called.
-RESPONSES = ("y", "response", "outcome", "target", "count", "counts", "cases", "label")
-ROWS = ("obs", "row", "case", "item", "record")
-# Covariates that a skeleton takes; the names of the others stand in a comment.
-MOST = 20
+ABOUT = {
+    "normal": "a real response",
+    "poisson": "counts",
+    "binomial": "successes out of trials",
+    "bernoulli": "0 and 1",
+    "weibull": "times to an event",
+}
 
 
-def skeleton(data: object, response: str = "") -> str:
+def skeleton(data: object, response: str = "", files: Mapping[str, str] | None = None) -> str:
     """The text of a model for the rows of a table, with the command that fits it.
 
     A generalised linear model of the response (`response`, else the column that is called like one,
     else the first that may be one): a slope for each numeric column, centred and scaled, an effect
-    with an unknown sd for each column of groups, a random walk over a column of dates. Whatever is
-    left out is named with the reason. Raises DataError: E305 where there is no column for a
-    response, E306 where the data are no table.
+    for each column of groups, a random walk over a column of dates, an exposure or a number of
+    trials where a column is called like one. `data` may be a list of the table and a dict of
+    further ones: of tables that describe the groups of a column, and of graphs of these groups.
+    Whatever is left out is named with the reason; so is what `lgm check` refuses in the end.
+    `files`: how the files are written in the command, by the names of the tables ("" is the first).
+    Raises DataError: E305 where there is no column for a response, or a further table describes
+    nothing; E306 where the data are no table.
     """
     dataset = data if isinstance(data, Dataset) else read(data)
     entries = {k: e for k, e in dataset.entries.items() if e.table}
     if not entries:
         message = f"{dataset.name}: a skeleton is made for a table, and this is none"
         raise DataError(Diagnostic("E306", message, help="give a .csv or .parquet file"))
-    return _Skeleton(dataset.name, columns_of(dataset.name, entries), response).text()
+    source = next(iter(entries.values())).source
+    columns = columns_of(source, entries)
+    taken = {c.name for c in columns} | {c.key for c in columns} | RESERVED
+    further = further_tables(dataset, columns, taken)
+    promoted = {t.group.key: t.group for t in further}
+    columns = [promoted.get(c.key, c) for c in columns]
+    chosen = Chosen(source, columns, response, further, taken, files or {})
+    text = _Text(chosen).text()
+    reason = _refused(text, dataset, chosen)
+    return text if not reason else _Text(chosen).text(reason)
 
 
-class _Skeleton:
+def _refused(text: str, dataset: Dataset, chosen: Chosen) -> str:
+    """Why the model does not take these tables; "" where it does."""
+    from lgmdsl.api.explain.outline import outline_of
+
+    tables = {chosen.names.get(k, k): e for k, e in dataset.tables.items()}
+    try:
+        outline = outline_of(loads(text), replace(dataset, tables=tables), chosen.mapping)
+    except LgmError as error:
+        return error.diagnostics[0].on_command_line().message
+    return outline.refused[0].on_command_line().message if outline.refused else ""
+
+
+class _Text:
     """The parts of the text."""
 
-    def __init__(self, source: str, columns: list[Column], response: str) -> None:
-        self.source = source
-        self.columns = columns
-        self.response = self._response(response)
-        self.taken = {c.name for c in columns} | {c.key for c in columns}
-        self.taken |= RESERVED
-        self.rows = self._name(next((r for r in ROWS if r not in self.taken), ROWS[0]))
-        kinds = ("number", "count", "binary", "group", "date")
-        usable = [c for c in columns if c is not self.response and c.kind in kinds]
-        whole = [c for c in usable if not c.missing]
-        self.used, self.spare = whole[:MOST], whole[MOST:]
-        self.gaps = [c for c in usable if c.missing]
+    def __init__(self, chosen: Chosen) -> None:
+        self.chosen, self.roles = chosen, chosen.roles
+        self.response = chosen.roles.response
+        self.indices, self.further = chosen.indices, chosen.further
+        self.taken = {*chosen.taken}
+        self.latents: list[str] = []
+        self.hypers: list[str] = []
+        self.terms: list[str] = []
 
     def _name(self, name: str) -> str:
         name = unused_name(name, self.taken)
         self.taken.add(name)
         return name
 
-    def _response(self, wanted: str) -> Column:
-        candidates = [c for c in self.columns if c.kind in ("number", "count", "binary")]
-        known = {c.key: c for c in self.columns}
-        if wanted and wanted not in known:
-            help = suggestion(wanted, known, f"it has: {', '.join(list(known)[:20])}")
-            message = f"{self.source} has no column `{wanted}`"
-            raise DataError(Diagnostic("E305", message, help=help))
-        if wanted and known[wanted] not in candidates:
-            column = known[wanted]
-            reason = column.why or f"it holds {'dates' if column.kind == 'date' else 'words'}"
-            raise DataError(
-                Diagnostic(
-                    "E305",
-                    f"`{wanted}` cannot be the response of a skeleton: {reason}",
-                    help="name a column of numbers, or code it as 0 and 1",
-                )
-            )
-        if not candidates:
-            raise DataError(
-                Diagnostic(
-                    "E305",
-                    f"{self.source} has no column of numbers to be a response",
-                    details=(f"it has: {', '.join(list(known)[:20])}",),
-                    help="code the response as a number: 0 and 1, or counts",
-                )
-            )
-        if wanted:
-            return known[wanted]
-        named = [c for name in RESPONSES for c in candidates if c.key.casefold() == name]
-        return (named or candidates)[0]
-
-    def text(self) -> str:
-        y = self.response
-        declared = [y, *self.used]
-        renamed = [f"--map {c.name}={shlex.quote(c.key)}" for c in declared if c.name != c.key]
-        command = " ".join(["lgm fit model.lgm", shlex.quote(self.source), *renamed])
-        self.latents: list[str] = []
-        self.hypers: list[str] = []
-        self.terms: list[str] = []
-        self.sets: list[str] = []
+    def text(self, refused: str = "") -> str:
+        """The model; `refused` is why its tables are not taken as they are."""
         scale = self._scale()
         level = self._name("level")
-        mean = f"mean = {_number(float(y.values.mean()))}, " if self._family == "normal" else ""
-        self.latents.append(f"latent {level} ~ normal({mean}sd = {_number(5.0 * scale)})")
+        self.latents.append(f"latent {level} ~ normal({self._mean()}sd = {number(5.0 * scale)})")
         self.terms.append(level)
-        data = [self._data(c) for c in declared]
-        for column in self.used:
-            self._term(column, scale)
+        data = [self._data(c) for c in (self.response, *self.roles.special, *self.chosen.used)]
+        graphs = {t.group.name: t.name for t in self.further if t.graph}
+        for name, graph in graphs.items():
+            data.append(f"data {graph}[{self.indices[name]}, {self.indices[name]}] : graph")
+        for column in self.chosen.used:
+            self._term(column, scale, graphs.get(column.name, ""))
+        if self.roles.offset is not None:
+            self.terms.append(self.roles.offset.name)
         eta = self._name("eta")
         statement = self._observed(eta, scale)
+        warning = _comment(f"These tables are refused by it as they are: {refused}")
         parts = [
             "lgm 1",
-            *_comment(f"A skeleton for {self.source}: {self._about()}. Change it, then:"),
-            f"#   {command}",
+            *_comment(f"A skeleton for {self.chosen.source}: {self._about()} Change it, then:"),
+            f"#   {self.chosen.command()}",
             *_comment("lgm check with the same arguments shows what each column is read as."),
+            *(warning if refused else []),
             "",
-            f"index {self.rows}" + " " * 8 + "# the rows of the table",
-            *self.sets,
+            f"index {self.chosen.rows}" + " " * 8 + "# the rows of the table",
+            *self._sets(),
             "",
             *data,
             *self._left_out(),
@@ -123,92 +120,154 @@ class _Skeleton:
             "",
             *self.latents,
             "",
-            f"let {eta}[{self.rows}] = " + _sum(self.terms),
+            f"let {eta}[{self.chosen.rows}] = " + _sum(self.terms),
             "",
+            *(line for note in notes(self.roles, eta) for line in _comment(note)),
             statement,
         ]
-        return _formatted("\n".join(parts) + "\n", self.source)
-
-    @property
-    def _family(self) -> str:
-        kinds = {"number": "normal", "count": "poisson", "binary": "bernoulli"}
-        return kinds[self.response.kind]
+        return _formatted("\n".join(parts) + "\n", self.chosen.source)
 
     def _about(self) -> str:
-        y = self.response
-        what = {"normal": "a real response", "poisson": "counts", "bernoulli": "0 and 1"}
-        return f"{what[self._family]}, `{y.key}` (--response names another)"
+        y, passed = self.response, self.roles.passed
+        others = [c.key for c in self.chosen.columns if c.kind in ("number", "count", "binary")]
+        others = [key for key in others if key != y.key][:4]
+        another = f"--response names another: {', '.join(others)}" if others else ""
+        about = f"{ABOUT[self.roles.family]}, `{y.key}`"
+        if not self.roles.guessed:
+            return about + (f" ({another})." if another else ".")
+        about += ", which is a guess" + (f" ({another})." if another else ".")
+        if passed is None:
+            return about
+        reason = passed.why or "it holds words; code them as 0 and 1, or as counts"
+        return f"{about} `{passed.key}` cannot be the response: {reason}."
 
     def _scale(self) -> float:
         """The size of effects on the scale of the predictor: the sd of a real response, else 1."""
-        if self._family != "normal":
+        if self.roles.family != "normal":
             return 1.0
         return float(self.response.values.std()) or 1.0
 
+    def _mean(self) -> str:
+        """The mean of the level's prior."""
+        y = self.response.values
+        if self.roles.family == "normal":
+            return f"mean = {centre(float(y.mean()), float(y.std()))}, "
+        if self.roles.family == "weibull":
+            return f"mean = {number(math.log(float(y.mean())))}, "
+        return ""
+
+    def _sets(self) -> Iterator[str]:
+        for column in self.chosen.used:
+            if column.kind in ("group", "date"):
+                index = self.indices[column.name]
+                yield (
+                    f"index {index}"
+                    + " " * 8
+                    + f"# {counted(column.levels, 'level')} of {column.name}"
+                )
+
     def _data(self, column: Column) -> str:
-        types = {"number": "real", "count": "count", "binary": "binary"}
-        if column.kind in ("group", "date"):
-            ending = "level" if column.kind == "group" else "time"
-            index = self._name(f"{column.name}_{ending}")
-            self.sets.append(
-                f"index {index}" + " " * 8 + f"# {counted(column.levels, 'level')} of {column.name}"
+        rows = self.indices[column.map] if column.map else self.chosen.rows
+        kind = {"number": "real", "count": "real", "binary": "real"}.get(column.kind)
+        if kind is None:
+            kind = self.indices[column.name]
+        if column is self.response:
+            family = self.roles.family
+            kind = {"normal": "real", "bernoulli": "binary", "weibull": "positive"}.get(
+                family, "count"
             )
-            kind = index
-        else:
-            kind = types[column.kind] if column is self.response else "real"
+        elif column is self.roles.exposure:
+            kind = "positive"
+        elif column is self.roles.trials:
+            kind = "count"
+        elif column is self.roles.event:
+            kind = "binary"
         gaps = "?" if column is self.response and column.missing else ""
         note = f"  # {column.missing} missing, which are predicted" if gaps else ""
-        return f"data {column.name}[{self.rows}] : {kind}{gaps}{note}"
+        return f"data {column.name}[{rows}] : {kind}{gaps}{note}"
 
-    def _term(self, column: Column, scale: float) -> None:
+    def _term(self, column: Column, scale: float, graph: str) -> None:
+        gather = f"[{column.map}]" if column.map else ""
         if column.kind in ("group", "date"):
-            index = self.sets[self._place(column)].split()[1]
-            sd, effect = self._name(f"sd_{column.name}"), self._name(f"u_{column.name}")
-            prior = f"pc_sd(u = {_number(scale)}, alpha = 0.05)"
-            self.hypers.append(f"hyper {sd} : positive ~ {prior}")
-            structure = "normal" if column.kind == "group" else "rw1"
-            note = "" if column.kind == "group" else "  # a smooth course"
-            self.latents.append(f"latent {effect}[{index}] ~ {structure}(sd = {sd}){note}")
-            self.terms.append(f"{effect}[{column.name}]")
+            self._effect(column, scale, graph, gather)
             return
         slope = self._name(f"b_{column.name}")
-        self.latents.append(f"latent {slope} ~ normal(sd = {_number(2.5 * scale)})")
+        self.latents.append(f"latent {slope} ~ normal(sd = {number(2.5 * scale)})")
+        value = f"{column.name}{gather}"
         if column.kind == "binary":
-            self.terms.append(f"{slope} * {column.name}")
+            self.terms.append(f"{slope} * {value}")
             return
-        centre, spread = float(column.values.mean()), float(column.values.std())
-        sign = "-" if centre >= 0 else "+"
-        shifted = f"({column.name} {sign} {_number(abs(centre))})"
-        self.terms.append(f"{slope} * {shifted} / {_number(spread)}")
+        spread = float(column.values.std())
+        shift = centre(float(column.values.mean()), spread)
+        shifted = f"({value} + {shift[1:]})" if shift.startswith("-") else f"({value} - {shift})"
+        divisor = number(spread, 2)
+        scaled = shifted if divisor == "1" else f"{shifted} / {divisor}"
+        self.terms.append(f"{slope} * {scaled}")
 
-    def _place(self, column: Column) -> int:
-        grouped = [c for c in self.used if c.kind in ("group", "date")]
-        return grouped.index(column)
+    def _effect(self, column: Column, scale: float, graph: str, gather: str) -> None:
+        index, effect = self.indices[column.name], self._name(f"u_{column.name}")
+        sd = self._name(f"sd_{column.name}")
+        self.hypers.append(f"hyper {sd} : positive ~ pc_sd(u = {number(scale)}, alpha = 0.05)")
+        structure, note = f"normal(sd = {sd})", ""
+        if graph:
+            mix = self._name(f"mix_{column.name}")
+            prior = f"pc_mix(graph = {graph}, u = 0.5, alpha = 0.67)"
+            self.hypers.append(f"hyper {mix} : unit ~ {prior}")
+            structure = f"bym2(graph = {graph}, sd = {sd}, mix = {mix})"
+            note = "  # neighbours resemble one another"
+        elif column.kind == "date":
+            structure, note = f"rw1(sd = {sd})", "  # a smooth course"
+        self.latents.append(f"latent {effect}[{index}] ~ {structure}{note}")
+        if gather:
+            # A group of groups: its effect on the groups first.
+            of_groups = self._name(f"{effect}_of_{column.map}")
+            self.latents.append(
+                f"let {of_groups}[{self.indices[column.map]}] = {effect}[{column.name}]"
+            )
+            self.terms.append(f"{of_groups}{gather}")
+        else:
+            self.terms.append(f"{effect}[{column.name}]")
 
     def _left_out(self) -> Iterator[str]:
-        out = [(c.key, c.why) for c in self.columns if c.kind == "left out"]
+        everything = self.chosen.everything()
+        out = [(c.key, c.why) for c in everything if c.kind == "left out"]
         out += [
-            (c.key, f"{c.missing} entries missing, which no predictor can use") for c in self.gaps
+            (c.key, f"{c.missing} entries missing, which no predictor can use")
+            for c in self.chosen.gaps
         ]
+        out += [(c.key, "dates in a table of groups are not modelled") for c in self.chosen.walks]
+        unfit = self.roles.unfit
+        if unfit is not None:
+            low = int((unfit.values <= 0).sum())
+            out.append((unfit.key, f"an exposure is above 0, and {low} of its entries are not"))
         for key, why in out:
             yield from _comment(f"left out: `{key}`: {why}")
-        if self.spare:
-            names = [c.key for c in self.spare]
+        if self.chosen.spare:
+            names = [c.key for c in self.chosen.spare]
             shown = listed([f"`{n}`" for n in names[:MOST]])
             more = f" and {len(names) - MOST} more" if len(names) > MOST else ""
+            matrix = f"data X[{self.chosen.rows}, feat] : real, latent b[feat], X @ b"
             yield from _comment(
-                f"left out, as there are many: {shown}{more}. As one matrix: data X[{self.rows}, "
-                'feat] : real, latent b[feat], X @ b, and --map "X=a,b,c"'
+                f"left out, as there are many: {shown}{more}. As one matrix: {matrix}, and "
+                '--map "X=a,b,c"'
             )
 
     def _observed(self, eta: str, scale: float) -> str:
-        y = self.response.name
-        if self._family == "bernoulli":
+        y, roles = self.response.name, self.roles
+        if roles.family == "bernoulli":
             return f"observe {y} ~ bernoulli(logit = {eta})"
-        if self._family == "poisson":
-            return f"observe {y} ~ poisson(log_rate = {eta})"
+        if roles.trials is not None:
+            return f"observe {y} ~ binomial(n = {roles.trials.name}, logit = {eta})"
+        if roles.family == "poisson":
+            exposure = f", exposure = {roles.exposure.name}" if roles.exposure is not None else ""
+            return f"observe {y} ~ poisson(log_rate = {eta}{exposure})"
+        if roles.event is not None:
+            shape = self._name("shape")
+            self.hypers.append(f"hyper {shape} : positive ~ lognormal(mean = 0, sd = 1)")
+            arguments = f"log_scale = {eta}, shape = {shape}, event = {roles.event.name}"
+            return f"observe {y} ~ weibull({arguments})"
         noise = self._name("noise")
-        prior = f"pc_sd(u = {_number(3.0 * scale)}, alpha = 0.05)"
+        prior = f"pc_sd(u = {number(3.0 * scale)}, alpha = 0.05)"
         self.hypers.append(f"hyper {noise} : positive ~ {prior}")
         return f"observe {y} ~ normal(mean = {eta}, sd = {noise})"
 
@@ -225,12 +284,3 @@ def _sum(terms: list[str]) -> str:
 def _comment(text: str) -> list[str]:
     clean = " ".join(text.split())
     return [f"# {line}" for line in wrapped(clean)]
-
-
-def _number(value: float) -> str:
-    """Three digits, as the language writes numbers."""
-    text = f"{value:.3g}"
-    if "e" not in text:
-        return text if value >= 0 else f"-{text.lstrip('-')}"
-    mantissa, _, exponent = text.partition("e")
-    return f"{mantissa}e{int(exponent)}"

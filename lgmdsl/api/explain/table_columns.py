@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -15,7 +16,15 @@ from lgmdsl.errors import DataError, Diagnostic
 from lgmdsl.language.tree.reserved import RESERVED_WORDS
 from lgmdsl.language.tree.statements import STATEMENTS
 
-GROUPS = re.compile(r"(^|_)(id|nr|no|code|group|subject|site|batch|school|class|ward|zip)$", re.I)
+# Whole numbers under these names are labels.
+GROUPS = re.compile(
+    r"(^|_)(id|nr|no|code|group|subject|site|batch|school|class|ward|zip|person|patient|plot|block"
+    r"|plate|cluster|household|clinic|hospital|county|district|region|village|litter|observer)$"
+    r"|[a-z](ID|Id)$",
+    re.I,
+)
+COMMA = re.compile(r"[+-]?\d+,\d+")
+TIMES = re.compile(r"(^|_)(year|yr|month|week|day|hour|time|t)s?$|^[xyz]$|response", re.I)
 RESERVED = frozenset({w.name for w in RESERVED_WORDS} | {s.word for s in STATEMENTS})
 # Distinct whole numbers that may be counts.
 COUNTS = 3
@@ -24,7 +33,8 @@ COUNTS = 3
 @dataclass(frozen=True, eq=False)
 class Column:
     """A column of the table: `kind` is number, count, binary, date, group, or, with the reason in
-    `why`, left out. `name` is what the model calls it."""
+    `why`, left out. `name` is what the model calls it; `map` the column of the first table whose
+    groups it describes, for those of further tables."""
 
     key: str
     name: str
@@ -33,11 +43,15 @@ class Column:
     values: Array = field(default_factory=lambda: np.zeros(0))
     levels: int = 0
     missing: int = 0
+    map: str = ""
 
 
-def columns_of(source: str, entries: dict[str, Entry]) -> list[Column]:
-    """The columns, with names that the language takes; raises E306 where there are no rows."""
-    taken: set[str] = set(RESERVED)
+def columns_of(
+    source: str, entries: Mapping[str, Entry], known: Collection[str] = ()
+) -> list[Column]:
+    """The columns, with names that the language takes and that are not `known`; raises E306 where
+    there are no rows."""
+    taken: set[str] = {*RESERVED, *known}
     out = []
     for key, entry in entries.items():
         name = _identifier(key, taken | (entries.keys() - {key}))
@@ -82,6 +96,8 @@ def _column(key: str, name: str, entry: Entry) -> Column:
         distinct = np.unique(present)
         if line_of(distinct) is not None and not missing and _is_date(str(distinct[0])):
             return Column(key, name, "date", levels=levels)
+        if all(COMMA.fullmatch(v.strip()) for v in distinct.tolist()):
+            return Column(key, name, "left out", "its numbers are written with decimal commas")
         if levels == rows - missing:
             return Column(key, name, "left out", "all its entries differ: they are labels")
         return Column(key, name, "group", levels=levels, missing=missing)
@@ -91,8 +107,14 @@ def _column(key: str, name: str, entry: Entry) -> Column:
     infinite = int((np.isinf(values) & ~labels.missing).sum())
     if infinite:
         return Column(key, name, "left out", f"{infinite} of its entries are infinite")
+    with np.errstate(all="ignore"):
+        spread = float(numbers.std())
+    if not np.isfinite(spread) or spread < np.finfo(np.float64).tiny:
+        return Column(key, name, "left out", "its entries are too large or too small to be scaled")
     whole = bool((numbers == np.round(numbers)).all())
     kind = "number"
+    if whole and _numbers_the_rows(key, numbers) and not missing:
+        return Column(key, name, "left out", "it numbers the rows")
     if whole and set(np.unique(numbers).tolist()) <= {0.0, 1.0}:
         kind = "binary"
     elif whole and GROUPS.search(key) and levels < rows:
@@ -100,6 +122,12 @@ def _column(key: str, name: str, entry: Entry) -> Column:
     elif whole and numbers.min() >= 0 and levels >= COUNTS:
         kind = "count"
     return Column(key, name, kind, "", numbers, levels, missing)
+
+
+def _numbers_the_rows(key: str, numbers: Array) -> bool:
+    """Whether a column counts 0, 1, 2 ... or 1, 2, 3 ... down the table, and is not a time."""
+    counted = numbers.size > COUNTS and numbers[0] in (0.0, 1.0)
+    return counted and not TIMES.search(key) and bool((np.diff(numbers) == 1.0).all())
 
 
 def _is_date(text: str) -> bool:

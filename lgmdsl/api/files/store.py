@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lgmdsl import __version__
+from lgmdsl.api.files.checkpoint_file import write_checkpoint
 from lgmdsl.api.files.digest import ATTRIBUTE, digest
 from lgmdsl.api.files.learning_file import write_learning
 from lgmdsl.api.files.netcdf import Group, NewGroup, new_file
-from lgmdsl.api.pictures.positions import coordinate_pairs
+from lgmdsl.api.positions import coordinate_pairs
 from lgmdsl.arrays import AnyArray, Array
 from lgmdsl.assess.importance.moments import flat
 from lgmdsl.canonical.grounding.model import GroundedModel
@@ -116,6 +117,8 @@ def packed(fit: Fit) -> io.BytesIO:
         write_learning(file, fit, _plain)
         if fit.drawn is not None:
             _drawn(file, fit.drawn)
+        if fit.checkpoint is not None:
+            write_checkpoint(file, fit.checkpoint, _plain)
         provenance = {key: _text(value) for key, value in fit.provenance.items()}
         file.create_group("provenance").set(**provenance)
         file.set(**{ATTRIBUTE: digest(Group(file.h5))})

@@ -8,8 +8,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,7 +17,7 @@ from lgmdsl.api.answering import answering
 from lgmdsl.api.assess.assessable import Assessable
 from lgmdsl.api.frames.framed import Framed
 from lgmdsl.api.page import several
-from lgmdsl.arrays import Array
+from lgmdsl.arrays import AnyArray, Array
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.engine import Conditioned, Rows
 from lgmdsl.contract.posterior import GaussianPosterior
@@ -29,6 +28,7 @@ from lgmdsl.inference.driver import TraceEntry
 from lgmdsl.inference.other_starts import Started
 from lgmdsl.language.builder import Model
 from lgmdsl.learning.coordinates.hyper_marginals import HyperMarginals
+from lgmdsl.learning.integration.checkpoint import Checkpoint
 from lgmdsl.learning.search.learning_record import Learning
 from lgmdsl.posterior.drawn import JointSample, Postponed, drawn_mixture
 from lgmdsl.posterior.frame import fitted_frame
@@ -40,6 +40,7 @@ from lgmdsl.state import FieldState
 
 if TYPE_CHECKING:
     import xarray as xr
+    from matplotlib.axes import Axes
 
     from lgmdsl.api.assess.audit import Audit
     from lgmdsl.api.predict.impute import Imputation
@@ -70,7 +71,8 @@ class Fit(FieldState, Assessable, Framed):
     right to second order, of which everything that is reported of them is made where the Gaussian
     posterior is too far off (`fit.marginals`), assessments (LOO, WAIC, ...) included; `posterior`,
     `conditional` and `gaussian_marginals` remain those of the Gaussian, and so do the scores of
-    `lgm.design`.
+    `lgm.design`. `checkpoint`: of an integration that was interrupted, from which
+    `lgm.fit(..., start_from=fit)` goes on.
     """
 
     model: Model
@@ -99,6 +101,7 @@ class Fit(FieldState, Assessable, Framed):
     accuracy: Accuracy = UNKNOWN
     log_evidence_corrected: float = math.nan
     drawn: JointSample | None = field(default=None, repr=False)
+    checkpoint: Checkpoint | None = field(default=None, repr=False)
 
     @property
     def converged(self) -> bool:
@@ -364,25 +367,42 @@ class Fit(FieldState, Assessable, Framed):
 
     def plot(
         self,
-        directory: str | os.PathLike[str],
+        target: str | os.PathLike[str] | Sequence[str],
         format: str = "png",
         names: Sequence[str] | None = None,
         data: object = None,
         mapping: Keys | None = None,
-    ) -> tuple[Path, ...]:
-        """Draw everything that is not fixed (or `names`) into a folder, which is made if need be;
-        the files written. `format`: png, svg or pdf.
+        *,
+        ax: Axes | Sequence[Axes] | AnyArray | None = None,
+    ) -> Any:
+        """A name, or several, on matplotlib axes; or everything into a folder.
 
-        Effects with bands (`latent_f.png`, `let_eta.png`, `report_p.png`, `scalars.png`), maps
-        where a gp has inputs of two columns or the model has data named lon and lat or x and y
-        (`map_f.png`), marginals of learned hypers (`hyper.png`), and the histogram of
-        leave-one-out transforms (`pit.png`), for which a fit read from a file needs its `data`.
+            fit.plot("f")                    # a new figure, which a notebook shows; its axes
+            fit.plot("f", ax=ax)             # on axes of yours
+            fit.plot(["f", "u", "s"])        # a panel for each; an array of axes
+            fit.plot("pictures")             # files, one for each picture; their paths
+            fit.plot("pictures", "svg", names=["f"])
+
+        What has an order is a line with 50 % and 90 % bands, with what was observed over it where
+        it is the mean of the response, and a grey ground where there are no data (a forecast). What
+        has places is a map, or a surface where there are values between them (a gp). The rest are
+        dots with whiskers; more than 40 are sorted, with the labels of the lowest and the highest.
+        Hyperparameters are densities, with their prior behind. An observed datum (`"y"`) is shown
+        with what is predicted of it; of a fit read from a file that takes its `data`. What is
+        two-dimensional has two panels, mean and sd: give two axes, or one for the mean.
+
+        A folder (`target`; a path that is no name, such as "pictures" or "./f") gets everything
+        that is not fixed, or `names`, and is made if need be. `format`: png, svg or pdf. Files:
+        `latent_f.png`, `let_eta.png`, `report_p.png`, `scalars.png`, `map_f.png`, `terms.png` (a
+        panel for each latent), `hyper.png`, `response_y.png`, and `pit.png`, the histogram of
+        leave-one-out transforms.
+
         Raises MethodError E501 without matplotlib (extra `plot`) or where nothing can be drawn,
         ModelError E103 for an unknown name, DataError E306 for a folder that takes no files.
         """
-        from lgmdsl.api.pictures.pictures import plot
+        from lgmdsl.api.pictures.on_axes import drawn
 
-        return tuple(plot(self, directory, format, names, data, mapping).files)
+        return drawn(self, target, ax, format, names, data, mapping)
 
     @answering("writing the fit")
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -3,47 +3,41 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lgmdsl.api.pictures.compare_picture import check_matplotlib
+from lgmdsl.api.pictures.drawings import (
+    LARGEST,
+    Draw,
+    Panel,
+    quantity_drawings,
+    response_drawing,
+    scalar_row,
+)
 from lgmdsl.api.pictures.hyper_pictures import panels
-from lgmdsl.api.pictures.positions import LinePositions, MapPositions, line, places
+from lgmdsl.api.pictures.observed import Observations
 from lgmdsl.api.summary.summary import learned_names
-from lgmdsl.arrays import Array
-from lgmdsl.canonical.lowering.lower import distinct
-from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.dataset import Keys
 from lgmdsl.errors import DataError, Diagnostic, LgmError, MethodError, ModelError, suggestion
 from lgmdsl.files import write
 from lgmdsl.plot.canvas import FORMATS
-from lgmdsl.plot.effects import (
-    LEVELS,
-    Curve,
-    ForestRow,
-    curve_picture,
-    forest_picture,
-    sorted_picture,
-)
-from lgmdsl.plot.fields import Heat, Map, heat_picture, map_picture
+from lgmdsl.plot.effects import ForestRow, forest_picture
 from lgmdsl.plot.hypers import hyper_picture
+from lgmdsl.plot.panels import MOST, panel_picture
 from lgmdsl.plot.pit import pit_picture
 from lgmdsl.posterior.marginals import all_names, named_tree
 
 if TYPE_CHECKING:
     from lgmdsl.api.fit.fit import Fit
 
-FOREST = 40  # members of an index without an order that are drawn one by one
-LARGEST = 1_000_000  # entries of a quantity that is drawn
 PIT = "pit"
 GIVE_DATA = "give the data of the fit: --data DATA, or data=... in Python"
-
-Draw: TypeAlias = Callable[[str], bytes]
 
 
 @dataclass
@@ -91,22 +85,36 @@ def plot(
     return drawn
 
 
-def _wanted(fit: Fit, names: Sequence[str] | None) -> tuple[str, ...]:
-    """The names to draw. Raises ModelError E103 for an unknown one."""
+def known_names(fit: Fit) -> tuple[str, ...]:
+    """What can be drawn by name: latents, lets, reports, hypers, and observed data."""
     canonical = fit.canonical
     latents = [n for n in canonical.latent_names if n not in canonical.named]
-    known = dict.fromkeys([*latents, *canonical.named, *(b.name for b in canonical.hypers.blocks)])
+    hypers = [b.name for b in canonical.hypers.blocks]
+    return tuple(dict.fromkeys([*latents, *canonical.named, *hypers, *_observed(fit)]))
+
+
+def _observed(fit: Fit) -> tuple[str, ...]:
+    return tuple(b.name for b in fit.canonical.blocks if not b.family.spec.potential)
+
+
+def unknown_name(fit: Fit, name: str) -> ModelError:
+    """E103 for a name that the model does not have."""
+    known = known_names(fit)
+    help = suggestion(name, (*known, PIT), f"it has: {', '.join(known)}")
+    message = f"the model has no latent, let, report, hyper or observed datum named `{name}`"
+    return ModelError(Diagnostic("E103", message, help=help))
+
+
+def _wanted(fit: Fit, names: Sequence[str] | None) -> tuple[str, ...]:
+    """The names to draw. Raises ModelError E103 for an unknown one."""
+    canonical, known = fit.canonical, known_names(fit)
     if names is None:
-        return (*dict.fromkeys([*latents, *canonical.named, *learned_names(fit)]), PIT)
+        latents = [n for n in canonical.latent_names if n not in canonical.named]
+        learned = learned_names(fit)
+        return (*dict.fromkeys([*latents, *canonical.named, *learned, *_observed(fit)]), PIT)
     for name in names:
         if name not in known and name != PIT:
-            raise ModelError(
-                Diagnostic(
-                    "E103",
-                    f"the model has no latent, let, report or hyper named `{name}`",
-                    help=suggestion(name, (*known, PIT), f"it has: {', '.join(known)}"),
-                )
-            )
+            raise unknown_name(fit, name)
     return tuple(dict.fromkeys(names))
 
 
@@ -118,34 +126,50 @@ def _pictures(
     mapping: Keys | None,
 ) -> Iterator[tuple[str, Draw]]:
     """File names without endings, and what draws them."""
-    canonical = fit.canonical
+    canonical, observations = fit.canonical, Observations(fit, data, mapping)
     hypers = {b.name for b in canonical.hypers.blocks}
+    quantities = all_names(canonical)
     scalars: list[ForestRow] = []
+    terms: list[Panel] = []
     for name in wanted:
-        if name in hypers or (name == PIT and name not in all_names(canonical)):
+        if name in hypers or name not in quantities:
             continue
         dims = named_tree(canonical, name)[0]
-        if not canonical.layout.shape(dims):
-            quantiles = _quantiles(fit, name)
-            if quantiles is None:
-                left_out.append(f"{name}: it is fixed, or not finite")
-            else:
-                scalars.append(ForestRow(titled(canonical, name), quantiles.reshape(-1)))
-        elif np.prod(canonical.layout.shape(dims)) > LARGEST:
+        size = np.prod(canonical.layout.shape(dims))
+        if size > LARGEST:
             left_out.append(f"{name}: more than {LARGEST:,} entries")
+            continue
+        if not dims:
+            row = scalar_row(fit, name)
+            scalars += [] if row is None else [row]
+            known = row is not None
         else:
-            pictures = list(_effect(fit, name, dims))
-            yield from pictures
-            if not pictures:
-                left_out.append(f"{name}: it is fixed, or not finite")
+            drawings = quantity_drawings(fit, name, observations)
+            yield from ((d.file, d.picture) for d in drawings)
+            known = bool(drawings)
+            if known and name in canonical.latent_names:
+                terms.append(drawings[0].panels[0])
+        if not known:
+            left_out.append(f"{name}: it is fixed, or not finite")
     if scalars:
         yield "scalars", partial(forest_picture, "Single quantities", "", scalars)
+    if len(terms) > 1:
+        title = "Terms of the model" + (f", the first {MOST}" if len(terms) > MOST else "")
+        yield "terms", partial(panel_picture, title, terms)
     learned = [n for n in learned_names(fit) if n in wanted]
     shown = panels(fit, learned)
     if shown:
         yield "hyper", partial(hyper_picture, "Hyperparameters", shown)
     drawn = {p.name.partition("[")[0] for p in shown}
     left_out.extend(f"{n}: it has no density" for n in wanted if n in hypers and n not in drawn)
+    for name in (n for n in _observed(fit) if n in wanted and n not in quantities):
+        drawing = response_drawing(observations, name)
+        if drawing is not None:
+            yield drawing.file, drawing.picture
+        elif observations.canonical is not None:
+            left_out.append(f"{name}: it has no quantiles, or very many rows")
+        elif PIT not in wanted:
+            left_out.append(f"{name}: its values are needed ({GIVE_DATA})")
     if PIT in wanted:
         try:
             found_pit = fit.pit(data=data, mapping=mapping)
@@ -164,77 +188,3 @@ def _pictures(
 def bins(count: int) -> int:
     """Bars of a histogram of so many transforms: some ten in each, between 5 and 20."""
     return int(np.clip(count // 10, 5, 20))
-
-
-def _effect(fit: Fit, name: str, dims: tuple[str, ...]) -> Iterator[tuple[str, Draw]]:
-    """The pictures of an indexed quantity; none where it is fixed, or nowhere finite."""
-    canonical = fit.canonical
-    kind = "latent" if name in canonical.latent_names else _kind(canonical, name)
-    title = titled(canonical, name, dims)
-    quantity = fit.quantity(name)
-    if not (np.isfinite(quantity.sd) & (quantity.sd > 0.0)).any():
-        return
-    if len(dims) == 2:
-        axes = distinct(dims)
-        labels = [[str(v) for v in canonical.layout.labels[d].tolist()] for d in dims]
-        heat = Heat(title, (axes[0], axes[1]), (labels[0], labels[1]), quantity.mean, quantity.sd)
-        yield f"{kind}_{name}", partial(heat_picture, heat)
-        return
-    along = line(canonical, dims[0]) if len(dims) == 1 else None
-    where = places(canonical, dims[0]) if len(dims) == 1 else None
-    if where is not None:
-        field = Map(title, where.axes, where.places, quantity.mean, quantity.sd, where.ratio)
-        yield f"map_{name}", partial(map_picture, field)
-    quantiles = _quantiles(fit, name)
-    if quantiles is not None:
-        draw = _one_index(canonical, name, dims, title, quantiles, along, where)
-        if draw is not None:
-            yield f"{kind}_{name}", draw
-
-
-def _one_index(
-    canonical: CanonicalModel,
-    name: str,
-    dims: tuple[str, ...],
-    title: str,
-    quantiles: Array,
-    along: LinePositions | None,
-    where: MapPositions | None,
-) -> Draw | None:
-    """A curve, dots or sorted entries; None for many entries that a map shows already."""
-    flat = quantiles.reshape(len(LEVELS), -1)
-    if along is not None:
-        return partial(curve_picture, Curve(title, name, along.axis, along.x, flat, along.labels))
-    if flat.shape[1] <= FOREST:
-        labels = [""]
-        for dim in dims:
-            members = [str(v) for v in canonical.layout.labels[dim].tolist()]
-            labels = [f"{a}, {b}" if a else b for a in labels for b in members]
-        rows = [ForestRow(label, q) for label, q in zip(labels, flat.T, strict=True)]
-        return partial(forest_picture, title, name, rows)
-    if where is not None:
-        return None
-    axis = ", ".join(dims)
-    return partial(
-        sorted_picture, Curve(title, name, axis, np.arange(1.0, 1.0 + flat.shape[1]), flat)
-    )
-
-
-def _quantiles(fit: Fit, name: str) -> Array | None:
-    """(5, ...) at LEVELS; None where the quantity is fixed, or nowhere finite."""
-    quantiles = fit.marginals.quantile(name, np.array(LEVELS))[1]
-    spread = quantiles[-1] - quantiles[0]
-    return quantiles if (np.isfinite(spread) & (spread > 0.0)).any() else None
-
-
-def titled(canonical: CanonicalModel, name: str, dims: tuple[str, ...] = ()) -> str:
-    """`p[day]: chance of rain`, the description as the model has it."""
-    symbol = canonical.grounded.model.symbols.get(name)
-    doc = getattr(symbol.statement, "doc", None) if symbol is not None else None
-    entry = f"{name}[{', '.join(dims)}]" if dims else name
-    return f"{entry}: {doc}" if doc else entry
-
-
-def _kind(canonical: CanonicalModel, name: str) -> str:
-    symbol = canonical.grounded.model.symbols.get(name)
-    return symbol.kind if symbol is not None else "latent"

@@ -47,6 +47,7 @@ from lgmdsl.sites import catalogue as sites
 
 if TYPE_CHECKING:
     import xarray as xr
+    from matplotlib.axes import Axes
 
     from lgmdsl.api.fit.fit import Fit
 
@@ -173,6 +174,21 @@ class Prediction:
         frame_library(backend)
         parts = [frame_of(table_columns(p, levels), backend) for p in self.pieces()]
         return parts[0] if len(parts) == 1 else joined(parts, backend)
+
+    def plot(self, name: str | None = None, ax: Axes | None = None) -> Axes:
+        """A name (the response where none is given) on matplotlib axes, a new figure's where none
+        are given: a line with 50 % and 90 % bands over what has an order, else dots with whiskers,
+        of more than 40 rows sorted. Returns the axes.
+
+            ax = fit.plot("y")
+            fit.predict({"t": range(31, 41)}).plot("y", ax=ax)
+
+        Raises ModelError E103 for a name that is not predicted, MethodError E501 without matplotlib
+        (extra `plot`), of classes, which have no quantiles, and of what has two axes.
+        """
+        from lgmdsl.api.predict.picture import plot
+
+        return plot(self, name, ax)
 
     def pieces(self) -> Iterator[Prediction]:
         """The prediction in pieces of consecutive rows, or itself where these are not many: every

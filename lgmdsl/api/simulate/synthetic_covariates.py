@@ -153,7 +153,7 @@ def _draw(symbol: Symbol, grounded: GroundedModel, rng: np.random.Generator) -> 
         root = np.abs(rng.standard_normal(shape))
         return root @ root.T / shape[0] + np.eye(shape[0])
     match symbol.type:
-        case "positive":
+        case "positive" | "nonnegative":
             return rng.gamma(4.0, 0.25, shape)
         case "unit":
             return rng.uniform(0.02, 0.98, shape)

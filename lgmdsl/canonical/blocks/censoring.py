@@ -11,7 +11,7 @@ import numpy as np
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.expressions.named import expand
 from lgmdsl.canonical.grounding.errors import count_of
-from lgmdsl.contract.censoring import CENSORING, censoring_fault
+from lgmdsl.contract.censoring import CENSORING, OBSERVING, censoring_fault
 from lgmdsl.errors import DataError, Diagnostic, ModelError
 from lgmdsl.language.tree import ast
 from lgmdsl.language.tree.mentions import names_in
@@ -27,7 +27,7 @@ def as_observed(family: ast.Dist, grounded: GroundedModel) -> ast.Dist:
     arguments = tuple(
         a
         for a in family.arguments
-        if a.name not in CENSORING or all(n in grounded.values for n in _data_in(a.value, grounded))
+        if a.name not in OBSERVING or all(n in grounded.values for n in _data_in(a.value, grounded))
     )
     return (
         family if len(arguments) == len(family.arguments) else replace(family, arguments=arguments)

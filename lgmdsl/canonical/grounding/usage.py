@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from lgmdsl.canonical.grounding.order_needs import spacing_of
-from lgmdsl.contract.censoring import CENSORING
+from lgmdsl.contract.censoring import OBSERVING
 from lgmdsl.contract.structure import Members
 from lgmdsl.graph.model_graph import Edge, ModelGraph
 from lgmdsl.language.checked import CheckedModel
@@ -18,9 +18,10 @@ from lgmdsl.structures.catalogue import members_of
 class Usage:
     """`observed`: responses of `observe` statements. `referenced`: those in expressions.
     `contracted`: those that are only operands of `@`, or the matrix of a structure. `outcome`: data
-    on how a response was observed (`event`, `lower`, `upper`) and nothing else. `rows`: index
-    sets new data may replace. `steps`: those of which new data may name the members, known and new
-    ones, as the order of their labels gives each a place. `growing`: those that take new labels."""
+    on how a response was observed (`event`, `lower`, `upper`, `entry`, `weight`) and nothing else.
+    `rows`: index sets new data may replace. `steps`: those of which new data may name the members,
+    known and new ones, as the order of their labels gives each a place. `growing`: those that take
+    new labels."""
 
     observed: frozenset[str]
     referenced: frozenset[str]
@@ -51,7 +52,7 @@ def usage_of(graph: ModelGraph) -> Usage:
         outcome=frozenset(
             name
             for name, edges in used.items()
-            if edges and all(_of_censoring(graph, e) for e in edges)
+            if edges and all(_of_observing(graph, e) for e in edges)
         ),
         rows=frozenset(rows),
         steps=frozenset(steps),
@@ -59,9 +60,9 @@ def usage_of(graph: ModelGraph) -> Usage:
     )
 
 
-def _of_censoring(graph: ModelGraph, edge: Edge) -> bool:
+def _of_observing(graph: ModelGraph, edge: Edge) -> bool:
     """Whether a datum appears in an argument about how a response was observed."""
-    return graph.by_id[edge.target].kind == "observe" and edge.argument in CENSORING
+    return graph.by_id[edge.target].kind == "observe" and edge.argument in OBSERVING
 
 
 def _index_sets(

@@ -243,6 +243,10 @@ def _positive_remedy(name: str, values: Array) -> str:
     return f"{kind}: drop these rows, or declare `{name} : real`"
 
 
+def _nonnegative_remedy(name: str, values: Array) -> str:
+    return f"negative values: drop these rows, or declare `{name} : real`"
+
+
 def _unit_remedy(name: str, values: Array) -> str:
     if values.min() >= 0 and 1 < values.max() <= 100:
         return f"{name} / 100"
@@ -258,6 +262,7 @@ def _open_remedy(name: str, values: Array) -> str:
 RULES: Mapping[str, Rule] = {
     "real": Rule(lambda v: np.zeros(v.shape, dtype=bool), lambda name, v: ""),
     "positive": Rule(lambda v: v <= 0, _positive_remedy),
+    "nonnegative": Rule(lambda v: v < 0, _nonnegative_remedy),
     "unit": Rule(lambda v: (v < 0) | (v > 1), _unit_remedy),
     "count": Rule(lambda v: (v < 0) | (v != np.round(v)), _count_remedy),
     "integer": Rule(

@@ -64,9 +64,8 @@ class HyperPrior:
             node = self.arguments.get(name)  # absent: "value", or an argument with its default
             if node is None or not node.depends:
                 continue
-            collapsed = (
-                collapse(np.asarray(adjoint), self.dims, node.dims) if node.dims else adjoint
-            )
+            dims = self._dims_of(name)
+            collapsed = collapse(np.asarray(adjoint), dims, node.dims) if node.dims else adjoint
             node.pull(np.asarray(collapsed), theta, out)
 
     @cached_property
@@ -76,7 +75,7 @@ class HyperPrior:
     def _built(self, theta: Theta) -> Prior:
         name = self.dist.name.id
         try:
-            values = {k: self._value(a, theta) for k, a in self.arguments.items()}
+            values = {k: self._value(k, a, theta) for k, a in self.arguments.items()}
             return catalogue.prior(name, self.type, **values)
         except Refused as refused:
             raise located(refused, self.dist, self.arguments["graph"].dims[:1], None) from None
@@ -85,13 +84,22 @@ class HyperPrior:
             span = self.dist.span if value is None else value.span
             raise DataError(replace(unsuitable.diagnostic, span=span)) from None
 
-    def _value(self, argument: Coefficient, theta: Theta) -> Array:
+    def _dims_of(self, name: str) -> tuple[str, ...]:
+        """The indices of an argument: the hyper's; of a covariance, unless the argument is a
+        matrix as well, the members' once."""
+        signature = self.family.signature
+        declared = None if signature is None else signature.parameter(name)
+        matrix = declared is None or declared.type in ("covariance", "matrix")
+        return self.dims[:-1] if self.type == "covariance" and not matrix else self.dims
+
+    def _value(self, name: str, argument: Coefficient, theta: Theta) -> Array:
         named = argument.evaluate(theta)
         if not isinstance(named.values, np.ndarray | np.generic):
             return besag_spectrum(named.values)
         if not named.dims:
             return named.dense()
-        return expand(named, self.dims, dict(zip(self.dims, self.sizes, strict=True)))
+        sizes = dict(zip(self.dims, self.sizes, strict=True))
+        return expand(named, self._dims_of(name), sizes)
 
 
 def hyper_prior(symbol: Symbol, dist: ast.Dist, lowering: Lowering) -> HyperPrior:

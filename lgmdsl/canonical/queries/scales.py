@@ -159,7 +159,7 @@ def _pull(
 
 def _rows(block: SiteBlock) -> Array:
     full = np.zeros(math.prod(block.shape))
-    full[block.rows] = 1.0
+    full[block.rows] = block.row_weights
     return full.reshape(block.shape)
 
 

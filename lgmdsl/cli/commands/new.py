@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
+from lgmdsl.cli.data_options import data_argument
 from lgmdsl.cli.exit_status import OK, REFUSED
 from lgmdsl.cli.options import json_option
 
 
 @click.command("new")
-@click.argument("data", metavar="DATA")
+@data_argument(required=True)
 @click.option("--response", metavar="COLUMN", default="", help="The column to be explained.")
 @click.option("-o", "--output", metavar="MODEL.lgm", help="Write the model there.")
 @json_option
-def command(data: str, response: str, output: str | None, as_json: bool) -> int:
+def command(data: Any, response: str, output: str | None, as_json: bool) -> int:
     """Write a model for the table DATA (.csv .parquet), with comments.
 
     \b
     lgm new data.csv > model.lgm
     lgm new data.csv --response cases -o model.lgm
+    lgm new visits.csv --data site=sites.csv --data neighbours=pairs.csv
 
     A generalised linear model: a slope for each column of numbers, an effect for each column of
-    groups, a random walk over dates. It fits as it stands (its first lines say with which command);
-    what it leaves out it names with the reason.
+    groups, a random walk over dates; an exposure, a number of trials or an event where a column is
+    called like one. A table of --data describes the groups of a column of DATA (NAME is that
+    column), or is a graph of them: two columns, the ends of each edge. The model fits as it is
+    (its first lines say with which command); what it leaves out it names with the reason.
     """
     from lgmdsl.cli.files import deliver, report, writable
 
@@ -32,7 +38,7 @@ def command(data: str, response: str, output: str | None, as_json: bool) -> int:
     from lgmdsl import files
     from lgmdsl.api.explain.skeleton import skeleton
 
-    text = skeleton(data, response)
+    text = skeleton(data, response, _written(data, output))
     lost = deliver(
         text if place is None and not as_json else None,
         {"model": text} if as_json else None,
@@ -41,3 +47,14 @@ def command(data: str, response: str, output: str | None, as_json: bool) -> int:
     if place is not None:
         report(place, lost, as_json)
     return OK if lost is None else REFUSED
+
+
+def _written(data: Any, output: str | None) -> dict[str, str]:
+    """The paths as they are in the command that fits the model, by the names of their tables."""
+    main, tables = (data, {}) if isinstance(data, str) else (data[0], data[-1])
+    if not isinstance(main, str):
+        raise click.UsageError(
+            "name the table itself too: lgm new DATA", click.get_current_context()
+        )
+    paths = {"": main, **{name: str(path) for name, path in tables.items()}}
+    return paths if output is None else {**paths, "model": output}

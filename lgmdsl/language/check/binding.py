@@ -163,7 +163,7 @@ def _unknown(
 ) -> set[str]:
     """Complain of an unknown argument; returns the names that were probably meant."""
     name, value = dist.name.id, text_of(argument.value)
-    links = [p for p in signature.parameters if p.type == "latent"]
+    links = [p for p in signature.parameters if p.linking]
     meant: set[str] = set()
     if argument.name == "offset" and links:
         written = next((a for a in dist.arguments if signature.parameter(a.name) in links), None)
@@ -184,7 +184,7 @@ def _unknown(
     if not help:
         help = _elsewhere(dist, signature, argument)
     if not help:
-        takes = [p.name for p in signature.parameters]
+        takes = [p.name for p in signature.accepted]
         help = f"it takes {quoted(takes)}" if takes else f"write {name}, without arguments"
     scope.findings.error(
         "E104",
@@ -216,7 +216,7 @@ def _affine(dist: ast.Dist, value: str) -> str:
 
 def _meant(dist: ast.Dist, signature: Signature, word: str, scope: Scope) -> Parameter | None:
     present = {a.name for a in dist.arguments} if not scope.findings.full else set()
-    free = [p for p in signature.parameters if p.name not in present]
+    free = [p for p in signature.accepted if p.name not in present]
     for p in free:
         if p.type == "latent" and p.name.endswith(f"_{word}"):
             return p
@@ -285,5 +285,5 @@ def example_of(parameter: Parameter) -> str:
     return {
         "latent": "eta", "positive": "1", "unit": "0.5", "correlation": "0.5", "count": "n",
         "graph": "adj", "covariance": "S", "kernel": "se(sd = 1, length = 1)", "matrix": "Q",
-        "ordered": "cuts", "simplex": "beta", "real": "x",
+        "ordered": "cuts", "simplex": "beta", "real": "x", "nonnegative": "1",
     }.get(parameter.type, "...")  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from lgmdsl.language.check.binding import bind, find
+from lgmdsl.language.check.modifiers import check_modifiers, observed_with, zeros_remedy
 from lgmdsl.language.check.place import Place
 from lgmdsl.language.check.values import check_values
 from lgmdsl.language.shapes.scope import Scope, place_of
@@ -49,7 +50,8 @@ def check_observe(statement: ast.Observe, scope: Scope) -> None:
         _only_names(dist, scope)
         return
     bound = bind(dist, signature, scope)
-    if kind not in signature.observed:
+    check_modifiers(bound, scope)
+    if kind not in observed_with(bound):
         _wrong_data(statement, signature, kind, scope)
         _only_names(dist, scope)
         return
@@ -80,7 +82,10 @@ def _wrong_data(statement: ast.Observe, signature: Signature, kind: str, scope: 
         "the name of an index" if o == "index" else o for o in signature.observed[:3]
     )
     families = observing(kind)
-    if not families:
+    remedy = zeros_remedy(statement.family, signature, kind)
+    if remedy:
+        help = remedy
+    elif not families:
         help = f"declare `{name}` as {wanted}"
     else:
         help = f"families for {'categorical' if kind == 'index' else kind} data: "

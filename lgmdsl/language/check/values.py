@@ -8,6 +8,7 @@ from lgmdsl.errors import meant
 from lgmdsl.language.check.argument_indices import check_over
 from lgmdsl.language.check.binding import BoundDistribution, example_of
 from lgmdsl.language.check.kernels import check_kernel
+from lgmdsl.language.check.modifiers import check_known
 from lgmdsl.language.check.place import Place
 from lgmdsl.language.shapes.naming import where
 from lgmdsl.language.shapes.scope import Scope
@@ -283,6 +284,8 @@ def _number(
         return None
     if parameter.type != "latent":
         if not _free(value, shape, owner, scope):
+            return None
+        if parameter.known and not check_known(value, shape, parameter, owner, place, scope):
             return None
         if not numeric_fits(value, shape, parameter, owner, scope):
             return None

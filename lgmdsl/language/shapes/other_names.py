@@ -20,7 +20,10 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
     "cutpoints": ("cuts",), "dispersion": ("size", "shape"), "alpha": ("shape", "size", "a"),
     "b": ("scale",), "beta": ("scale", "rate", "b"), "nu_": ("smoothness",),
     "censored": ("event",), "cens": ("event",), "status": ("event",), "delta": ("event",),
-    "failed": ("event",), "left": ("lower",), "right": ("upper",),
+    "failed": ("event",), "left": ("lower",), "right": ("upper",), "weights": ("weight",),
+    "wt": ("weight",), "zi": ("zero_inflation",), "ziformula": ("zero_inflation",),
+    "hu": ("hurdle",), "trunc": ("truncated",), "truncation": ("entry", "truncated"),
+    "start": ("entry",), "tstart": ("entry",),
 }  # fmt: skip
 
 # Types of data and of hypers.

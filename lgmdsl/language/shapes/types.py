@@ -9,11 +9,15 @@ from lgmdsl.language.tree.wording import text_of
 from lgmdsl.vocabulary.signature import Parameter, literal
 
 _ANY = frozenset(
-    ("real", "positive", "unit", "correlation", "count", "integer", "binary", "simplex", "ordered")
-)
+    (
+        "real", "positive", "nonnegative", "unit", "correlation", "count", "integer", "binary",
+        "simplex", "ordered",
+    )
+)  # fmt: skip
 ACCEPTED: dict[str, frozenset[str]] = {
     "real": _ANY,
     "positive": frozenset(("positive", "unit")),
+    "nonnegative": frozenset(("nonnegative", "positive", "unit", "count", "binary")),
     "unit": frozenset(("unit", "simplex")),
     "correlation": frozenset(("correlation", "unit")),
     "count": frozenset(("count", "binary")),
@@ -24,6 +28,7 @@ ACCEPTED: dict[str, frozenset[str]] = {
 }
 RANGE = {
     "positive": "above 0",
+    "nonnegative": "0 or above",
     "unit": "from 0 to 1",
     "correlation": "between -1 and 1",
     "count": "a whole number from 0",
@@ -37,6 +42,8 @@ def literal_fits(value: float, type_name: str) -> bool:
     match type_name:
         case "positive":
             return value > 0
+        case "nonnegative":
+            return value >= 0
         case "unit":
             return 0 <= value <= 1
         case "correlation":

@@ -218,8 +218,8 @@ STATEMENTS: tuple[StatementDescriptor, ...] = (
         notes=Notes(
             formula="a known array over its index sets; a type that is the name of an index set "
             "makes it a map",
-            support="types: real positive unit count integer binary graph, or an index; `?` "
-            "allows missing entries",
+            support="types: real positive nonnegative unit count integer binary graph, or an "
+            "index; `?` allows missing entries",
             advice="bind by name, in any order: columns of a csv, arrays of an npz, keys of a "
             "dict; --map X=key renames",
             example=regression(

@@ -77,6 +77,7 @@ def noises(canonical: CanonicalModel, coordinates: Coordinates, theta: Theta) ->
         spec = block.site.spec
         node = block.parameters.get(spec.gaussian_scale)
         observed = Property.GAUSSIAN in spec.properties and "y" in spec.places
+        observed = observed and block.weight is None  # S and n are sums of rows here
         if not observed or node is None:
             continue
         hyper = leaf(node)

@@ -42,6 +42,7 @@ class LaplaceSite(LocationSite, Expected, ExpectedSlopes, Tilted, TiltedSlopes, 
     """The Laplace density at s - y."""
 
     scale: Array
+    powers: ClassVar[bool] = True
 
     def log_density(self, s: Array) -> Array:
         return np.asarray(-np.abs(self.residual(s)) / self.scale - np.log(2.0 * self.scale))

@@ -58,6 +58,9 @@ def _distribution(site: Site, x: float) -> Iterator[str]:
         h = h * (1.0 - site.y) if "unit" in site.spec.observed else h  # type: ignore[attr-defined]
         values = [_observing(site, site.y + k * h).cdf(s) for k in (-2, -1, 1, 2)]  # type: ignore[attr-defined]
         mass = (values[0] - 8.0 * values[1] + 8.0 * values[2] - values[3]) / (12.0 * h)
+        if "nonnegative" in site.spec.observed:  # a mass of its own at 0
+            zero = np.asarray(vars(site)["y"]) == 0.0
+            mass = np.where(zero, upto - below, mass)
     else:
         mass = upto - below
     if not np.allclose(mass, np.exp(site.log_density(s)), rtol=1e-6, atol=1e-9):
@@ -82,9 +85,11 @@ def _total(one: Site, x: float) -> float:
         y, weight = half, 0.02 * half
         if kind == "real":
             # Both sides of the centre on exponential grids: a kink there does no harm.
-            centre = float(one.conditional_mean(np.array([x]))[0])
+            centre = x if one.spec.places else float(one.conditional_mean(np.array([x]))[0])
             y = np.concatenate([centre - half, centre + half])
             weight = np.concatenate([weight, weight])
+        elif kind == "nonnegative":
+            y, weight = np.append(y, 0.0), np.append(weight, 1.0)
         elif kind == "unit":
             y, weight = half / (1.0 + half), 0.02 * half / (1.0 + half) ** 2
             inside = (y > 0.0) & (y < 1.0)

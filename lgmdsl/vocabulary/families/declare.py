@@ -2,43 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from lgmdsl.vocabulary.modifiers import CENSORING as CENSORING
 from lgmdsl.vocabulary.signature import Alias, Over, Parameter, Signature
 
 # Data of a narrower type may be observed where a wider one is expected.
-REAL = ("real", "positive", "unit", "integer", "count")
+REAL = ("real", "positive", "nonnegative", "unit", "integer", "count")
 POSITIVE = ("positive", "unit")
-
-# event: 1 observed, 0 right-censored at y. lower, upper: the ends of the interval in which y is
-# known to lie, open where missing; observed at y where both are missing or equal.
-_EVENT = Parameter(
-    "event",
-    "binary",
-    required=False,
-    blank=1.0,
-    meaning="1 where y was observed, 0 where it is right-censored at y",
-)
-CENSORING = (
-    _EVENT,
-    Parameter(
-        "lower",
-        "real",
-        required=False,
-        open=True,
-        meaning="lower end of the interval of y; missing where that end is open",
-    ),
-    Parameter(
-        "upper",
-        "real",
-        required=False,
-        open=True,
-        meaning="upper end of the interval of y; missing where that end is open",
-    ),
-)
+NONNEGATIVE = ("nonnegative", *POSITIVE, "count")
 
 
 def latent(name: str, meaning: str, one_of: str = "", over: Over = "left") -> Parameter:
     """An argument that is affine in the latents."""
     return Parameter(name, "latent", one_of=one_of, over=over, meaning=meaning)
+
+
+def or_predictor(parameter: Parameter) -> tuple[Parameter, Parameter]:
+    """A positive parameter, and in its place a predictor of its logarithm: `sd | log_sd`."""
+    name = parameter.name
+    meaning = f"logarithm of `{name}`, with a predictor of its own"
+    predictor = Parameter(
+        f"log_{name}", "latent", one_of=name, of=name, link="log", meaning=meaning
+    )
+    return replace(parameter, one_of=name), predictor
 
 
 def family(

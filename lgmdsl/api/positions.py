@@ -35,12 +35,14 @@ class LinePositions:
 
 @dataclass(frozen=True, eq=False)
 class MapPositions:
-    """Members of an index on a map: places (n, 2), what the coordinates are, and the length of one
-    unit of the second over one of the first."""
+    """Members of an index on a map: places (n, 2), what the coordinates are, the length of one
+    unit of the second over one of the first, and whether there are values between the places, as of
+    a Gaussian process."""
 
     places: Array
     axes: tuple[str, str]
     ratio: float = 1.0
+    between: bool = False
 
 
 def line(canonical: CanonicalModel, dim: str) -> LinePositions | None:
@@ -61,7 +63,8 @@ def line(canonical: CanonicalModel, dim: str) -> LinePositions | None:
             index.labels.astype(np.float64), described(canonical.grounded.model, dim)
         )
     labels = tuple(map(str, index.labels.tolist()))
-    return LinePositions(np.arange(index.size, dtype=np.float64), dim, labels)
+    x = np.arange(index.size, dtype=np.float64) if index.places is None else index.places
+    return LinePositions(x, described(canonical.grounded.model, dim), labels)
 
 
 def places(canonical: CanonicalModel, dim: str) -> MapPositions | None:
@@ -75,9 +78,10 @@ def places(canonical: CanonicalModel, dim: str) -> MapPositions | None:
             columns = grounded.model.symbols[name].dims[1:] if name else ()
             labels = grounded.indices[columns[0]].labels.tolist() if columns else [1, 2]
             named = [str(v) for v in labels]
-            if columns and grounded.indices[columns[0]].counted:
-                named = [f"{name}[{v}]" for v in named]
-            return MapPositions(inputs, (named[0], named[1]))
+            if columns and all(v.isdecimal() for v in named):
+                unit = described(grounded.model, name).removeprefix(name)
+                named = [f"{name}[{v}]{unit}" for v in named]
+            return MapPositions(inputs, (named[0], named[1]), between=True)
     pair = coordinate_pairs(grounded.graph).get(dim)
     if pair is None or any(name not in grounded.values for name in pair):
         return None

@@ -1,0 +1,126 @@
+"""What of its tables goes into a skeleton, under which names."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+
+from lgmdsl.api.explain.column_roles import Roles, roles_of
+from lgmdsl.api.explain.further_tables import Further
+from lgmdsl.api.explain.table_columns import Column, unused_name
+from lgmdsl.errors import DataError, Diagnostic, suggestion
+
+ROWS = ("obs", "row", "case", "item", "record")
+# Covariates that a skeleton takes; the names of the others stand in a comment.
+MOST = 20
+KINDS = ("number", "count", "binary", "group", "date")
+
+
+class Chosen:
+    """The columns of a skeleton: `roles` of those that are no covariates, the covariates `used`,
+    those `spare` because there are many, those with `gaps`, dates of further tables (`walks`);
+    `indices`: the index set of each column of groups or dates, by its name in the model."""
+
+    def __init__(
+        self,
+        source: str,
+        columns: list[Column],
+        response: str,
+        further: Sequence[Further],
+        taken: set[str],
+        files: Mapping[str, str],
+    ) -> None:
+        self.source, self.columns, self.further, self.files = source, columns, further, files
+        self.roles = self._roles(response)
+        self.response = self.roles.response
+        self.taken = {*taken}
+        self.rows = self._name(next((r for r in ROWS if r not in self.taken), ROWS[0]))
+        self.indices = {
+            c.name: self._name(f"{c.name}_{'level' if c.kind == 'group' else 'time'}")
+            for c in self.everything()
+            if c.kind in ("group", "date")
+        }
+        known = {id(c) for c in (self.response, *self.roles.special)}
+        if self.roles.unfit is not None:
+            known.add(id(self.roles.unfit))
+        usable = [c for c in self.everything() if id(c) not in known and c.kind in KINDS]
+        whole = [c for c in usable if not c.missing]
+        needed = {t.group.name for t in further}
+        whole.sort(key=lambda c: c.name not in needed)
+        self.used, self.spare = whole[:MOST], whole[MOST:]
+        order = [id(c) for c in self.everything()]
+        self.used.sort(key=lambda c: order.index(id(c)))
+        self.gaps = [c for c in usable if c.missing]
+        self.walks = [c for c in self.used if c.map and c.kind == "date"]
+        self.used = [c for c in self.used if c not in self.walks]
+
+    def everything(self) -> list[Column]:
+        return [*self.columns, *(c for t in self.further for c in t.columns)]
+
+    @property
+    def names(self) -> dict[str, str]:
+        """The names that further tables have in the command, by those that they were given."""
+        return {t.given: t.name for t in self.further}
+
+    @property
+    def mapping(self) -> dict[str, str]:
+        """`--map` of the command: columns that the model calls otherwise."""
+        declared = [self.response, *self.roles.special, *self.used]
+        out = {c.name: self._key(c) for c in declared if c.name != self._key(c)}
+        for table in self.further:
+            if table.key and table.key not in (table.group.key, table.group.name):
+                out[self.indices[table.group.name]] = table.key
+        return out
+
+    def _key(self, column: Column) -> str:
+        """The key of a column, of further tables with the table's name where it is ambiguous."""
+        if column.map and column.name != column.key:
+            table = next(t for t in self.further if column in t.columns)
+            return f"{table.name}.{column.key}"
+        return column.key
+
+    def _name(self, name: str) -> str:
+        name = unused_name(name, self.taken)
+        self.taken.add(name)
+        return name
+
+    def _roles(self, wanted: str) -> Roles:
+        candidates = [c for c in self.columns if c.kind in ("number", "count", "binary")]
+        known = {c.key: c for c in self.columns}
+        if wanted and wanted not in known:
+            help = suggestion(wanted, known, f"it has: {', '.join(list(known)[:20])}")
+            message = f"{self.source} has no column `{wanted}`"
+            raise DataError(Diagnostic("E305", message, help=help))
+        if wanted and known[wanted] not in candidates:
+            column = known[wanted]
+            reason = _why(column)
+            raise DataError(
+                Diagnostic(
+                    "E305",
+                    f"`{wanted}` cannot be the response of a skeleton: {reason}",
+                    help="name a column of numbers, or code it as 0 and 1",
+                )
+            )
+        if not candidates:
+            raise DataError(
+                Diagnostic(
+                    "E305",
+                    f"{self.source} has no column that may be a response",
+                    details=tuple(f"`{c.key}`: {_why(c)}" for c in self.columns[:MOST]),
+                    help="a response is a column of numbers, not all of them the same",
+                )
+            )
+        return roles_of(candidates, self.columns, wanted)
+
+    def command(self) -> str:
+        words = ["lgm", "fit", self.files.get("model", "model.lgm")]
+        words.append(self.files.get("", self.source))
+        for table in self.further:
+            words += ["--data", f"{table.name}={self.files.get(table.given, f'{table.given}.csv')}"]
+        for name, key in self.mapping.items():
+            words += ["--map", f"{name}={key}"]
+        return shlex.join(words)
+
+
+def _why(column: Column) -> str:
+    return column.why or ("it holds dates" if column.kind == "date" else "it holds labels")

@@ -1,0 +1,132 @@
+"""What was observed, for the pictures of a fit: responses, and which members of an index have any
+data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lgmdsl.api.predict.predict import Prediction, predicted
+from lgmdsl.api.predict.response import has_quantiles, response_quantile
+from lgmdsl.api.response_data import with_responses
+from lgmdsl.arrays import Array, BoolArray
+from lgmdsl.canonical.blocks.sites import SiteBlock
+from lgmdsl.canonical.model import CanonicalModel
+from lgmdsl.dataset import Keys, read
+from lgmdsl.errors import LgmError
+from lgmdsl.plot.effects import LEVELS
+
+if TYPE_CHECKING:
+    from lgmdsl.api.fit.fit import Fit
+
+# A quantity is the mean of the response where it is so everywhere, to this share of its sd.
+SAME = 0.05
+# Rows of a response that is drawn: its quantiles are computed row by row.
+ROWS = 20_000
+
+
+@dataclass(frozen=True)
+class Observations:
+    """The responses of a fit, and what it predicts of them. `data` and `mapping`: those of the fit,
+    which result files do not hold."""
+
+    fit: Fit
+    data: object = None
+    mapping: Keys | None = None
+
+    @cached_property
+    def canonical(self) -> CanonicalModel | None:
+        """The model with its responses; None where these are not at hand."""
+        try:
+            return with_responses(self.fit, self.data, self.mapping, "plot", "fit.plot(data=...)")
+        except LgmError:
+            if self.data is not None:
+                raise
+            return None
+
+    @cached_property
+    def prediction(self) -> Prediction:
+        """Predictions at the rows of the fit."""
+        return predicted(self.fit, read({}))
+
+    def blocks(self) -> tuple[SiteBlock, ...]:
+        """The observed data that are one number a row, with an order."""
+        canonical = self.fit.canonical if self.canonical is None else self.canonical
+        return tuple(
+            b
+            for b in canonical.blocks
+            if not b.family.spec.potential and not b.each and not b.event and has_quantiles(b)
+        )
+
+    def block(self, name: str) -> SiteBlock | None:
+        """The observed datum of that name, if it can be drawn."""
+        return next((b for b in self.blocks() if b.name == name), None)
+
+    def values(self, block: SiteBlock) -> Array:
+        """(rows,) what was observed; NaN where nothing was, or where it is not at hand."""
+        out = np.full(int(np.prod(block.data_shape)), np.nan)
+        if block.data.y is not None and np.ndim(block.data.y) == 1:
+            out[block.data.rows] = block.data.y
+        return out
+
+    def quantiles(self, block: SiteBlock) -> Array:
+        """(5, rows) of another response at the same rows, at LEVELS."""
+        own = self.prediction.observed(block.name)
+        return response_quantile(self.prediction, own, np.array(LEVELS)).reshape(len(LEVELS), -1)
+
+    def over(self, name: str, dims: tuple[str, ...]) -> Array | None:
+        """(rows,) what was observed of the response whose mean a quantity is; None where it is the
+        mean of none."""
+        for block in self.blocks():
+            size = int(np.prod(block.data_shape))
+            if block.data.dims != dims or block.data.y is None or size > ROWS:
+                continue
+            quantity = self.fit.quantity(name)
+            mean = self.prediction.parts(self.prediction.observed(block.name)).get("mean")
+            if mean is None:
+                continue
+            far = np.abs(mean - quantity.mean)
+            if bool((far <= SAME * quantity.sd + 1e-9 * np.abs(mean)).all()):
+                return self.values(block)
+        return None
+
+
+def with_data(canonical: CanonicalModel, dim: str) -> BoolArray | None:
+    """(n,) which members of an index an observed row belongs to, or maps to; None where that does
+    not say which of them have data (matrices over the index)."""
+    grounded = canonical.grounded
+    for symbol in grounded.model.of_kind("data"):
+        if dim in symbol.dims and len(symbol.dims) > 1 and symbol.target is None:
+            observed = any(symbol.name == b.name for b in canonical.blocks)
+            if not observed:
+                return None
+    return _reached(canonical, dim, frozenset())
+
+
+def _reached(canonical: CanonicalModel, dim: str, above: frozenset[str]) -> BoolArray | None:
+    grounded = canonical.grounded
+    seen, linked = np.zeros(canonical.sizes[dim], dtype=bool), False
+    maps = [s for s in grounded.model.of_kind("data") if s.target == dim]
+    for block in canonical.blocks:
+        if block.family.spec.potential:
+            continue
+        dims = block.data.dims
+        rows = dict(zip(dims, np.unravel_index(block.data.rows, block.data_shape), strict=False))
+        if dim in rows:
+            seen[rows[dim]], linked = True, True
+        for symbol in maps:
+            values = grounded.values.get(symbol.name)
+            if isinstance(values, np.ndarray) and symbol.dims and {*symbol.dims} <= rows.keys():
+                members = values[tuple(rows[d] for d in symbol.dims)].astype(np.int64)
+                seen[members[members >= 0]], linked = True, True
+    for symbol in maps:
+        values = grounded.values.get(symbol.name)
+        if len(symbol.dims) == 1 and symbol.dims[0] not in {dim, *above}:
+            below = _reached(canonical, symbol.dims[0], above | {dim})
+            if below is not None and isinstance(values, np.ndarray):
+                members = values[below].astype(np.int64)
+                seen[members[members >= 0]], linked = True, True
+    return seen if linked else None

@@ -1,0 +1,64 @@
+"""What was observed against what a fit predicts of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lgmdsl.arrays import Array, IntArray
+from lgmdsl.plot.canvas import BLUE, GREY, MANY, legend, picture, short
+from lgmdsl.plot.effects import DOTS
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+WHISKERS = 300  # rows that have an interval each
+JITTER = 0.15  # of whole numbers, so that equal ones do not hide one another
+FEW = 30  # different values that are moved
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """A response without an order: what was observed (m,), NaN where nothing was, and quantiles of
+    its prediction there, (5, m) at `effects.LEVELS`."""
+
+    title: str
+    name: str
+    observed: Array
+    quantiles: Array
+
+
+def agreement_picture(rows: Agreement, format: str = "png") -> bytes:
+    """Dots about a diagonal. Raises ImportError without matplotlib."""
+    return picture(lambda f: draw_agreement(f.subplots(), rows), rows.title, 6.0, 4.8, format)
+
+
+def draw_agreement(axes: Axes, rows: Agreement) -> None:
+    """Observed against predicted, with 90 % intervals where rows are few."""
+    known = np.flatnonzero(np.isfinite(rows.observed) & np.isfinite(rows.quantiles).all(axis=0))
+    if len(known) > DOTS:
+        known = known[np.linspace(0, len(known) - 1, DOTS).astype(int)]
+    y, (low, _, middle, _, high) = rows.observed[known], rows.quantiles[:, known]
+    values = np.unique(y)
+    moved = y
+    if 1 < len(values) <= FEW:
+        step = JITTER * float(np.diff(values).min())
+        moved = y + step * np.linspace(-1.0, 1.0, len(y))[_mixed(len(y))]
+    if len(y) <= WHISKERS:
+        axes.hlines(moved, low, high, color=BLUE, linewidth=0.7, alpha=0.6, label="90 %")
+    size = float(np.clip(60.0 / np.sqrt(max(len(y), 1)), 2.0, 4.0))
+    axes.plot(middle, moved, "o", color=BLUE, markersize=size, markeredgewidth=0.0, alpha=0.7,
+              label="a row", rasterized=len(y) > MANY)  # fmt: skip
+    if len(y):
+        ends = [min(y.min(), middle.min()), max(y.max(), middle.max())]
+        axes.plot(ends, ends, color=GREY, linewidth=0.9, linestyle="--", label="equal", zorder=1)
+    axes.set_xlabel("predicted median")
+    axes.set_ylabel(short(f"{rows.name}, observed", 40))
+    legend(axes)
+
+
+def _mixed(size: int) -> IntArray:
+    """The numbers below size in an order that has no pattern, always the same."""
+    return np.random.default_rng(0).permutation(size)

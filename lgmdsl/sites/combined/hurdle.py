@@ -1,0 +1,176 @@
+"""Zeros of a constant probability before a family of counts or of positive numbers: P(0) = p.
+
+P(y) = (1 - p) f(y) / (1 - f(0)) for counts y > 0, (1 - p) f(y) for positive ones. A row with y = 0
+says nothing of the predictor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache, cached_property
+from typing import Any, cast
+
+import numpy as np
+
+from lgmdsl.arrays import Array, BoolArray
+from lgmdsl.contract.questions import (
+    Expected,
+    ExpectedAnswer,
+    ExpectedSlopes,
+    ParameterCurve,
+    Pointwise,
+    PointwiseAnswer,
+)
+from lgmdsl.contract.site import Property, Site
+from lgmdsl.sites.combined.combined import CombinedSite, derived, spec_of
+from lgmdsl.sites.combined.formulas import HurdleFormula
+from lgmdsl.sites.combined.truncated import truncated
+
+P = "hurdle"
+
+
+class HurdleSite(CombinedSite, Pointwise):
+    """l = log p where y = 0, log(1 - p) + log of the density above 0 elsewhere."""
+
+    y: Array
+    hurdle: Array
+
+    @property
+    def passed(self) -> BoolArray:
+        """The rows above 0."""
+        return np.asarray(self.y > 0.0)
+
+    @cached_property
+    def plain(self) -> Site:
+        """The family above 0; at rows with y = 0 at y = 1, which is not used."""
+        values = self.base_fields()
+        values["y"] = np.where(self.passed, self.y, 1.0)
+        return self.positive(**values)
+
+    @property
+    def positive(self) -> type[Site]:
+        """The family of y given y > 0."""
+        return truncated(self.base) if self.base.spec.discrete else self.base
+
+    @property
+    def log_share(self) -> Array:
+        """log of P(Y = 0) or P(Y > 0)."""
+        with np.errstate(divide="ignore"):
+            return np.where(self.passed, np.log1p(-self.hurdle), np.log(self.hurdle))
+
+    def log_density(self, s: Array) -> Array:
+        return np.where(self.passed, self.plain.log_density(s), 0.0) + self.log_share
+
+    def pointwise(self, s: Array, variance: Array | float = 1.0) -> PointwiseAnswer:
+        a = cast(Pointwise, self.plain).pointwise(s, variance)
+        value, *rest = (
+            np.where(self.passed, part, 0.0) for part in (a.value, a.slope, a.curvature, a.third)
+        )
+        return PointwiseAnswer(value + self.log_share, *rest)
+
+    def parameter_slopes(self, s: Array) -> dict[str, Array]:
+        out = self._where_passed(self.plain.parameter_slopes(s))
+        p = self.hurdle
+        with np.errstate(divide="ignore"):
+            out[P] = np.where(self.passed, -1.0 / (1.0 - p), 1.0 / p) + 0.0 * s
+        return out
+
+    def parameter_curves(self, s: Array) -> dict[str, ParameterCurve]:
+        none = np.zeros(np.shape(s))
+        out = {
+            name: ParameterCurve(*(np.where(self.passed, part, 0.0) for part in curve))
+            for name, curve in self.plain.parameter_curves(s).items()
+        }
+        return {**out, P: ParameterCurve(self.parameter_slopes(s)[P], none, none)}
+
+    def _where_passed(self, slopes: dict[str, Array]) -> dict[str, Array]:
+        return {name: np.where(self.passed, slope, 0.0) for name, slope in slopes.items()}
+
+    def landmark(self) -> tuple[Array, Array] | None:
+        return self.plain.landmark()
+
+    def conditional_mean(self, s: Array) -> Array:
+        """(1 - p) E[Y | Y > 0]."""
+        return np.asarray((1.0 - self.hurdle) * self.plain.conditional_mean(s))
+
+    def conditional_variance(self, s: Array) -> Array:
+        """(1 - p) (Var[Y | Y > 0] + p E[Y | Y > 0]^2)."""
+        p, mean = self.hurdle, self.plain.conditional_mean(s)
+        return np.asarray((1.0 - p) * (self.plain.conditional_variance(s) + p * mean**2))
+
+    def sample(self, s: Array, rng: np.random.Generator) -> Array:
+        zero = rng.random(np.shape(s)) < self.hurdle
+        return np.where(zero, 0.0, self.plain.sample(s, rng))
+
+    def cdf(self, s: Array) -> Array:
+        """p + (1 - p) F(y | Y > 0)."""
+        return self._upto(self.plain.cdf(s))
+
+    def distribution(self, s: Array) -> tuple[Array, Array]:
+        """P(Y < y) and P(Y <= y): they differ by p at y = 0."""
+        below, upto = (self._upto(part) for part in self.plain.distribution(s))
+        return np.where(self.passed, below, 0.0), upto
+
+    def _upto(self, share: Array) -> Array:
+        p = self.hurdle
+        inside = p + (1.0 - p) * np.where(self.passed, share, 0.0)
+        return np.where(self.y < 0.0, 0.0, inside)
+
+
+class _ExpectedHurdle(Expected):
+    def expected(self, mean: Array, variance: Array, second: bool = False) -> ExpectedAnswer:
+        site = cast(HurdleSite, self)
+        rows = np.flatnonzero(site.passed)
+        out = np.zeros((5, len(mean)))
+        if len(rows):
+            plain = cast(Expected, site.plain.take(rows))
+            a = plain.expected(mean[rows], variance[rows], second)
+            parts = [a.value, a.d_mean, a.d_variance]
+            if second:
+                assert a.d_mean_variance is not None and a.d_variance2 is not None
+                parts += [a.d_mean_variance, a.d_variance2]
+            out[: len(parts), rows] = parts
+        return ExpectedAnswer(out[0] + site.log_share, out[1], out[2], *(out[3:] if second else ()))
+
+
+class _SlopesHurdle(ExpectedSlopes):
+    def expected_slopes(self, mean: Array, variance: Array) -> dict[str, Array]:
+        site = cast(HurdleSite, self)
+        rows = np.flatnonzero(site.passed)
+        out = {n: np.zeros(len(mean)) for n in site.plain.parameter_slopes(mean)}
+        if len(rows):
+            plain = cast(ExpectedSlopes, site.plain.take(rows))
+            for name, slope in plain.expected_slopes(mean[rows], variance[rows]).items():
+                out[name][rows] = slope
+        return {**out, P: site.parameter_slopes(mean)[P]}
+
+
+@cache
+def hurdle(base: type[Site]) -> type[Site]:
+    """The family of `base` with a parameter `hurdle`, p, the probability of y = 0.
+
+    Rows with y = 0 do not move with s: it is log-concave and bounded as the family above 0 is.
+    """
+    positive = truncated(base) if base.spec.discrete else base
+    kept = Property.LOG_CONCAVE | Property.BOUNDED | Property.KINKED
+    parts: list[type] = [HurdleSite, HurdleFormula]
+    if issubclass(positive, Expected):
+        parts.append(_ExpectedHurdle)
+        parts += [_SlopesHurdle] if issubclass(positive, ExpectedSlopes) else []
+    observed: dict[str, Any] = {} if base.spec.discrete else {"observed": ("nonnegative",)}
+    spec = spec_of(
+        base,
+        "hurdle",
+        {P: None},
+        properties=positive.spec.properties & kept,
+        link="",
+        gaussian_scale="",
+        places=(),
+        scales=(),
+        summary=f"{base.spec.summary}, zeros apart",
+        **observed,
+    )
+    return derived(hurdle, base, parts, spec, (P,), {"guessed": True})
+
+
+MODIFIED: dict[str, Callable[[type[Site]], type[Site]]] = {}

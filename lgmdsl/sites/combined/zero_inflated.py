@@ -1,0 +1,160 @@
+"""Counts with extra zeros of a constant probability: P(0) = p + (1 - p) f(0)."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import cast
+
+import numpy as np
+
+from lgmdsl.arrays import Array, BoolArray
+from lgmdsl.contract.questions import (
+    Expected,
+    ExpectedAnswer,
+    ExpectedSlopes,
+    ParameterCurve,
+    Pointwise,
+    PointwiseAnswer,
+)
+from lgmdsl.contract.site import Property, Site
+from lgmdsl.sites.combined.chain import Outer, chained, chained_curve
+from lgmdsl.sites.combined.combined import derived, spec_of
+from lgmdsl.sites.combined.formulas import ZeroInflatedFormula
+from lgmdsl.sites.combined.split_rows import expected_of_parts, slopes_of_parts
+from lgmdsl.sites.combined.truncated import ZerosSite
+
+P = "zero_inflation"
+
+
+class ZeroInflatedSite(ZerosSite):
+    """l = log(p + (1 - p) f(0)) where y = 0, log(1 - p) + log f(y) elsewhere."""
+
+    zero_inflation: Array
+
+    def mixed(self, u: Array) -> Outer:
+        """log(p + (1 - p) e^u) and its derivatives: r, r (1 - r), ... with r the share of f(0)."""
+        p = self.zero_inflation
+        with np.errstate(divide="ignore"):
+            extra, own = np.log(p), np.log1p(-p) + u
+        value = np.logaddexp(extra, own)
+        with np.errstate(invalid="ignore"):
+            share = np.where(p >= 1.0, 0.0, np.exp(own - value))
+            rest = np.where(p <= 0.0, 0.0, np.exp(extra - value))
+        second = share * rest
+        return Outer(value, share, second, second * (rest - share))
+
+    @property
+    def log_kept(self) -> Array:
+        """log(1 - p)."""
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log1p(-self.zero_inflation))
+
+    def log_density(self, s: Array) -> Array:
+        at_zero = self.mixed(np.asarray(self.above.zero.log_density(s))).value
+        return np.where(self.y > 0.0, self.plain.log_density(s) + self.log_kept, at_zero)
+
+    def pointwise(self, s: Array, variance: Array | float = 1.0) -> PointwiseAnswer:
+        u = self.above.log_zero(s)
+        at_zero = chained(self.mixed(u.value), u)
+        plain = cast(Pointwise, self.plain).pointwise(s)
+        above = self.y > 0.0
+        return PointwiseAnswer(
+            np.where(above, plain.value + self.log_kept, at_zero.value),
+            np.where(above, plain.slope, at_zero.slope),
+            np.where(above, plain.curvature, at_zero.curvature),
+            np.where(above, plain.third, at_zero.third) * variance,
+        )
+
+    def parameter_slopes(self, s: Array) -> dict[str, Array]:
+        above, u = self.y > 0.0, np.asarray(self.above.zero.log_density(s))
+        f = self.mixed(u)
+        zero = self.above.zero.parameter_slopes(s)
+        out = {
+            name: np.where(above, slope, f.first * zero[name])
+            for name, slope in self.plain.parameter_slopes(s).items()
+        }
+        with np.errstate(over="ignore"):
+            gain = -np.expm1(u) * np.exp(-f.value)
+        out[P] = np.where(above, -1.0 / (1.0 - self.zero_inflation), gain)
+        return out
+
+    def parameter_curves(self, s: Array) -> dict[str, ParameterCurve]:
+        above, u = self.y > 0.0, self.above.log_zero(s)
+        f = self.mixed(u.value)
+        zero = self.above.zero.parameter_curves(s)
+        out = {}
+        for name, curve in self.plain.parameter_curves(s).items():
+            at_zero = chained_curve(f, u, zero[name])
+            out[name] = ParameterCurve(
+                *(np.where(above, a, b) for a, b in zip(curve, at_zero, strict=True))
+            )
+        # r = (1 - p) f(0) / P(0), dr/dp = -f(0) / P(0)^2
+        with np.errstate(over="ignore"):
+            moved = -np.exp(u.value - 2.0 * f.value)
+        flat = moved == 0.0
+        u1, u2 = (np.where(flat, 0.0, part) for part in (u.slope, u.curvature))
+        none = np.zeros(np.shape(moved))
+        out[P] = ParameterCurve(
+            self.parameter_slopes(s)[P],
+            np.where(above, none, moved * u1),
+            np.where(above, none, moved * ((1.0 - 2.0 * f.first) * u1**2 + u2)),
+        )
+        return out
+
+    def conditional_mean(self, s: Array) -> Array:
+        """(1 - p) E[Y]."""
+        return np.asarray((1.0 - self.zero_inflation) * self.plain.conditional_mean(s))
+
+    def conditional_variance(self, s: Array) -> Array:
+        """(1 - p) (Var Y + p E[Y]^2)."""
+        p, mean = self.zero_inflation, self.plain.conditional_mean(s)
+        return np.asarray((1.0 - p) * (self.plain.conditional_variance(s) + p * mean**2))
+
+    def sample(self, s: Array, rng: np.random.Generator) -> Array:
+        extra = rng.random(np.shape(s)) < self.zero_inflation
+        return np.where(extra, 0.0, self.plain.sample(s, rng))
+
+    def cdf(self, s: Array) -> Array:
+        """p + (1 - p) F(y)."""
+        p = self.zero_inflation
+        return np.where(self.y < 0.0, 0.0, p + (1.0 - p) * self.plain.cdf(s))
+
+    @property
+    def closed(self) -> BoolArray:
+        """The rows whose expectations are those of the base family, and a constant."""
+        return np.asarray((self.y > 0.0) | (self.zero_inflation <= 0.0))
+
+
+class _ExpectedZeroInflated(Expected):
+    """Rows above 0 as the base family has them; log P(0) is bounded: by quadrature."""
+
+    def expected(self, mean: Array, variance: Array, second: bool = False) -> ExpectedAnswer:
+        site = cast(ZeroInflatedSite, self)
+        return expected_of_parts(site, site.closed, site.log_kept, mean, variance, second)
+
+
+class _SlopesZeroInflated(ExpectedSlopes):
+    def expected_slopes(self, mean: Array, variance: Array) -> dict[str, Array]:
+        site = cast(ZeroInflatedSite, self)
+        return slopes_of_parts(site, site.y > 0.0, mean, variance)
+
+
+@cache
+def zero_inflated(base: type[Site]) -> type[Site]:
+    """The family of `base` with a parameter `zero_inflation`, p.
+
+    Masses are at most 1, so l is bounded; where y = 0 it is not log-concave.
+    """
+    parts: list[type] = [ZeroInflatedSite, ZeroInflatedFormula]
+    if issubclass(base, Expected):
+        parts.append(_ExpectedZeroInflated)
+        parts += [_SlopesZeroInflated] if issubclass(base, ExpectedSlopes) else []
+    spec = spec_of(
+        base,
+        "zero_inflated",
+        {P: None},
+        properties=Property.BOUNDED,
+        link="",
+        summary=f"{base.spec.summary}, with extra zeros",
+    )
+    return derived(zero_inflated, base, parts, spec, (P,), {"guessed": True})
