@@ -39,13 +39,15 @@ def log_rising(x: Array, y: Array, derivative: int) -> Array:
     return out
 
 
-def log_gamma_excess(x: Array, derivative: int) -> Array:
+def log_gamma_excess(log_x: Array, derivative: int) -> Array:
     """x log x - x - log Gamma(x) for x > 0, or its derivative 1, 2 or 3 in log x, (N,): half the
     log of x / (2 pi), less the error of Stirling's formula."""
-    small, large = np.minimum(x, _LARGE), np.maximum(x, _LARGE)
-    log, one = special.xlogy(small, small), 1.0 + small
+    cut = np.log(_LARGE)
+    lower = np.minimum(log_x, cut)
+    small, large = np.exp(lower), np.exp(np.clip(log_x, cut, 700.0))
+    log, one = small * lower, 1.0 + small
     if derivative == 0:
-        direct = log - small - special.gammaln(one) + np.log(small)
+        direct = log - small - special.gammaln(one) + lower
     else:
         direct = log - small * special.digamma(one) + (1.0 if derivative == 1 else small)
         if derivative > 1:
@@ -55,8 +57,8 @@ def log_gamma_excess(x: Array, derivative: int) -> Array:
     error = np.zeros_like(large)
     for k, c in enumerate(_STIRLING):
         error = error + c * (-2.0 * k - 1.0) ** derivative * large ** (-2.0 * k - 1.0)
-    line = (0.5 * np.log(large / (2.0 * np.pi)), 0.5, 0.0, 0.0)[derivative]
-    return np.where(x > _LARGE, line - error, direct)
+    line = (0.5 * (log_x - np.log(2.0 * np.pi)), 0.5, 0.0, 0.0)[derivative]
+    return np.where(log_x > cut, line - error, direct)
 
 
 def _series(x: Array, y: Array, derivative: int) -> Array:
