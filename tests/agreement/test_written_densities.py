@@ -13,7 +13,7 @@ import lgmdsl as lgm
 from tests.agreement.written_densities import CASES, Case, X
 
 # The trapezoidal rule: its error is exp(-2 pi^2 sd^2 / step^2) where the posterior has that sd.
-FINE, COARSE = np.arange(-6.0, 6.01, 0.05), np.arange(-6.0, 6.01, 0.25)
+FINE, COARSE = np.arange(-6.0, 6.01, 0.1), np.arange(-6.0, 6.01, 0.3)
 LEAST = -18.0  # points whose prior is less than e^-18 change nothing
 MODEL = """lgm 1
 index obs
