@@ -6,28 +6,18 @@ Censoring, delayed entry and survival curves are computed from these two, `log_s
 
 from __future__ import annotations
 
-from abc import abstractmethod
-
 import numpy as np
 
 from lgmdsl.arrays import Array
 from lgmdsl.numerics import jets
-from lgmdsl.numerics.jets import Jet
-from lgmdsl.sites.formula import FormulaSite, Jets
+from lgmdsl.sites.formula import FormulaSite
+from lgmdsl.sites.tails import JetTails
 
 NEVER = -1e300  # the log of a probability of 0, where a sum must stay a number
 
 
-class LifetimeSite(FormulaSite):
+class LifetimeSite(FormulaSite, JetTails):
     """A continuous family by its formula and the logs of P(Y > y) and P(Y <= y)."""
-
-    @abstractmethod
-    def log_survival(self, s: Jet, p: Jets) -> Jet:
-        """log P(Y > y)."""
-
-    @abstractmethod
-    def log_cdf(self, s: Jet, p: Jets) -> Jet:
-        """log P(Y <= y)."""
 
     def cdf(self, s: Array) -> Array:
         """P(Y <= y | s), (N,)."""
