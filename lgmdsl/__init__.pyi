@@ -90,11 +90,29 @@ def beta(
     prior: beta: for hypers between 0 and 1, such as probabilities and shares
     """
 
+def betabinomial(
+    *,
+    n: Expression | float,
+    logit: Expression | float | None = None,
+    probit: Expression | float | None = None,
+    cloglog: Expression | float | None = None,
+    concentration: Expression | float | None = None,
+    log_concentration: Expression | float | None = None,
+    weight: Expression | float = 1.0,
+    zero_inflation: Expression | float | None = None,
+    zero_inflation_logit: Expression | float | None = None,
+    hurdle: Expression | float | None = None,
+    hurdle_logit: Expression | float | None = None,
+    truncated: bool = False,
+) -> Distribution:
+    """family: successes out of n trials whose probability varies from row to row"""
+
 def binomial(
     *,
     n: Expression | float,
     logit: Expression | float | None = None,
     probit: Expression | float | None = None,
+    cloglog: Expression | float | None = None,
     weight: Expression | float = 1.0,
     zero_inflation: Expression | float | None = None,
     zero_inflation_logit: Expression | float | None = None,
@@ -132,6 +150,20 @@ def categorical(
 
 def cauchy(*, location: Expression | float = 0.0, scale: Expression | float) -> Distribution:
     """prior: Cauchy for real hypers: the heaviest tail; it has no mean"""
+
+def com_poisson(
+    *,
+    log_mean: Expression | float,
+    dispersion: Expression | float,
+    exposure: Expression | float = 1.0,
+    weight: Expression | float = 1.0,
+    zero_inflation: Expression | float | None = None,
+    zero_inflation_logit: Expression | float | None = None,
+    hurdle: Expression | float | None = None,
+    hurdle_logit: Expression | float | None = None,
+    truncated: bool = False,
+) -> Distribution:
+    """family: under- or overdispersed counts: Conway-Maxwell-Poisson by its mean"""
 
 def conv2(
     expr: Expression | float,
@@ -237,6 +269,20 @@ def generalized_pareto(
     weight: Expression | float = 1.0,
 ) -> Distribution:
     """family: excesses over a high threshold, with a modelled log-scale"""
+
+def generalized_poisson(
+    *,
+    log_mean: Expression | float,
+    dispersion: Expression | float,
+    exposure: Expression | float = 1.0,
+    weight: Expression | float = 1.0,
+    zero_inflation: Expression | float | None = None,
+    zero_inflation_logit: Expression | float | None = None,
+    hurdle: Expression | float | None = None,
+    hurdle_logit: Expression | float | None = None,
+    truncated: bool = False,
+) -> Distribution:
+    """family: overdispersed counts with a longer tail than the negative binomial's"""
 
 def gev(
     *,
@@ -413,6 +459,7 @@ def negbinomial(
     log_mean: Expression | float,
     size: Expression | float | None = None,
     log_size: Expression | float | None = None,
+    exposure: Expression | float = 1.0,
     weight: Expression | float = 1.0,
     zero_inflation: Expression | float | None = None,
     zero_inflation_logit: Expression | float | None = None,
@@ -421,6 +468,21 @@ def negbinomial(
     truncated: bool = False,
 ) -> Distribution:
     """family: overdispersed counts, variance mean + mean^2/size"""
+
+def negbinomial1(
+    *,
+    log_mean: Expression | float,
+    dispersion: Expression | float | None = None,
+    log_dispersion: Expression | float | None = None,
+    exposure: Expression | float = 1.0,
+    weight: Expression | float = 1.0,
+    zero_inflation: Expression | float | None = None,
+    zero_inflation_logit: Expression | float | None = None,
+    hurdle: Expression | float | None = None,
+    hurdle_logit: Expression | float | None = None,
+    truncated: bool = False,
+) -> Distribution:
+    """family: overdispersed counts whose variance is a multiple of the mean"""
 
 def normal(
     *,
@@ -498,6 +560,18 @@ def periodic(
     period: Expression | float,
 ) -> Expression:
     """kernel: exactly periodic fields; times se or matern they change from period to period"""
+
+def piecewise_exponential(
+    *,
+    log_hazard: Expression | float,
+    breaks: Expression | float,
+    event: Expression | float | None = None,
+    entry: Expression | float | None = None,
+    weight: Expression | float = 1.0,
+) -> Distribution:
+    """family: lifetimes whose hazard is constant within pieces of time: Cox regression with frailties,
+        smooth hazards, effects that change over time
+    """
 
 def poisson(
     *,
@@ -591,6 +665,16 @@ def student_t(
 
 def sum(expr: Expression | float, index: Expression) -> Expression:
     """operator: sum over an index, which the result no longer has"""
+
+def tweedie(
+    *,
+    log_mean: Expression | float,
+    dispersion: Expression | float,
+    power: Expression | float,
+    weight: Expression | float = 1.0,
+) -> Distribution:
+    """family: 0 or positive: sums of a Poisson number of gamma terms (rainfall, claims, catches)
+    """
 
 def uniform(*, lower: Expression | float, upper: Expression | float) -> Distribution:
     """prior: uniform between two bounds, as far as the hyper's type goes"""

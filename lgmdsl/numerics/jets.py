@@ -32,6 +32,7 @@ from lgmdsl.numerics.stable import EXPONENT_CAP, capped_exp, sigmoids
 
 ORDER = 3
 LOG_TWO = math.log(2.0)
+RISEN = 200.0
 Key: TypeAlias = tuple[int, ...]
 
 
@@ -285,6 +286,21 @@ def gammaln(x: Jet) -> Jet:
 def log_rising(x: Jet, y: Array) -> Jet:
     """log Gamma(x + y) - log Gamma(x) for x > 0, y >= 0, where x is large next to y too."""
     return x.compose(*(rising.log_rising(x.value, y, k) for k in range(x.depth + 1)))
+
+
+def log_rising_exp(x: Jet, y: Array) -> Jet:
+    """log Gamma(1 + e^x + y) - log Gamma(1 + e^x) for y >= 0 and every x."""
+    t = np.minimum(x.value, RISEN)  # beyond which it is y x
+    e = np.exp(t)
+    f = [rising.log_rising(1.0 + e, y, k) for k in range(x.depth + 1)]
+    slopes = [f[0] + y * (x.value - t)]
+    if x.depth > 0:
+        slopes.append(e * f[1])
+    if x.depth > 1:
+        slopes.append(e * (f[1] + e * f[2]))
+    if x.depth > 2:
+        slopes.append(e * (f[1] + e * (3.0 * f[2] + e * f[3])))
+    return x.compose(*slopes)
 
 
 def log_gamma_excess(x: Jet) -> Jet:

@@ -24,16 +24,19 @@ _STIRLING = (
 def log_rising(x: Array, y: Array, derivative: int) -> Array:
     """The function (`derivative` 0) or its derivative 1, 2 or 3 in x, for x > 0, y >= 0."""
     x, y = np.broadcast_arrays(np.asarray(x, np.float64), np.asarray(y, np.float64))
-    small = np.minimum(x, _LARGE)
-    direct: Array
-    if derivative == 0:
-        direct = special.gammaln(small + y) - special.gammaln(small)
-    else:
-        k = derivative - 1
-        direct = special.polygamma(k, small + y) - special.polygamma(k, small)
-    if not np.any(x > _LARGE):
-        return np.asarray(direct)
-    return np.where(x > _LARGE, _series(np.maximum(x, _LARGE), y, derivative), direct)
+    out, some = np.zeros(x.shape), y > 0.0
+    large = some & (x > _LARGE)
+    if large.any():
+        out[large] = _series(x[large], y[large], derivative)
+    small = some & ~large
+    if small.any():
+        a, b = x[small], y[small]
+        if derivative == 0:
+            out[small] = special.gammaln(a + b) - special.gammaln(a)
+        else:
+            k = derivative - 1
+            out[small] = special.polygamma(k, a + b) - special.polygamma(k, a)
+    return out
 
 
 def log_gamma_excess(x: Array, derivative: int) -> Array:
@@ -64,24 +67,20 @@ def _series(x: Array, y: Array, derivative: int) -> Array:
         # (z - 1/2) log z - (x - 1/2) log x - y
         total = y * np.log(z) + (x - 0.5) * leaned - y
     elif derivative == 1:
-        total = leaned + 0.5 * _gap(x, z, 1)
+        total = leaned + 0.5 * _gap(x, leaned, 1)
     elif derivative == 2:
-        total = -_gap(x, z, 1) - 0.5 * _gap(x, z, 2)
+        total = -_gap(x, leaned, 1) - 0.5 * _gap(x, leaned, 2)
     else:
-        total = _gap(x, z, 2) + _gap(x, z, 3)
+        total = _gap(x, leaned, 2) + _gap(x, leaned, 3)
     for k, c in enumerate(_STIRLING):
         first = 2 * k + 1  # c x^-first
         factor = c
         for step in range(derivative):
             factor *= -(first + step)
-        total = total - factor * _gap(x, z, first + derivative)
+        total = total - factor * _gap(x, leaned, first + derivative)
     return np.asarray(total)
 
 
-def _gap(x: Array, z: Array, power: int) -> Array:
-    """x^-power - z^-power for z >= x, by the factor z - x."""
-    u, w = 1.0 / z, 1.0 / x
-    total = np.zeros_like(x)
-    for k in range(power):
-        total = total + u**k * w ** (power - 1 - k)
-    return np.asarray((z - x) * u * w * total)
+def _gap(x: Array, lean: Array, power: int) -> Array:
+    """x^-power - z^-power for z = x e^lean, lean >= 0."""
+    return np.asarray(-(x**-power) * np.expm1(-power * lean))

@@ -88,6 +88,14 @@ def legend(axes: Axes, columns: int = 5) -> None:
         )
 
 
+def inches(axes: Axes) -> tuple[float, float]:
+    """About how wide and how high axes are."""
+    figure, box = axes.get_figure(root=True), axes.get_position()
+    if figure is None:
+        return 6.0, 4.0
+    return box.width * figure.get_figwidth(), box.height * figure.get_figheight()
+
+
 def turn(axes: Axes) -> None:
     """Labels of the x axis at an angle, so that long ones do not overlap."""
     for label in axes.get_xticklabels():

@@ -78,7 +78,7 @@ def draw_heat(axes: Axes, heat: Heat, kind: str) -> None:
         interpolation="nearest",
         **_colours(values, kind == MEAN),
     )
-    axes.set_title(kind)
+    axes.set_title(kind, loc="left")
     axes.set_xlabel(short(heat.axes[columns], 40))
     axes.set_ylabel(short(heat.axes[rows], 40))
     _ticks(axes, "x", heat.labels[columns])
@@ -123,7 +123,7 @@ def draw_map(axes: Axes, field: Map, kind: str) -> None:
             **colours,
         )
     axes.set_aspect(_aspect(field), adjustable="box")
-    axes.set_title(kind)
+    axes.set_title(kind, loc="left")
     axes.set_xlabel(short(field.axes[0], 30))
     axes.set_ylabel(short(field.axes[1], 30))
     axes.locator_params(axis="x", nbins=5)

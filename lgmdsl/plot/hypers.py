@@ -91,5 +91,5 @@ def _density(axes: Axes, panel: HyperPanel) -> None:
     axes.set_yticks([])
     axes.spines["left"].set_visible(False)
     axes.locator_params(axis="x", nbins=5)
-    axes.set_title(short(panel.name, 34), fontsize=10.5, color="black")
+    axes.set_title(short(panel.name, 34), fontsize=10.5, color="black", loc="left")
     axes.set_xlabel(short(panel.label, 44), fontsize=9, color=GREY)

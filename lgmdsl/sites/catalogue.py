@@ -16,8 +16,18 @@ SITES: Catalogue[type[Site]] = Catalogue(
         "bernoulli.cloglog": part("lgmdsl.sites.scalar.cloglog", "BernoulliCloglog"),
         "binomial.logit": part("lgmdsl.sites.scalar.logistic", "BinomialLogit"),
         "binomial.probit": part("lgmdsl.sites.scalar.probit", "BinomialProbit"),
+        "binomial.cloglog": part("lgmdsl.sites.scalar.cloglog", "BinomialCloglog"),
         "poisson.log_rate": part("lgmdsl.sites.scalar.exponential_rate", "PoissonLogRate"),
         "negbinomial.log_mean": part("lgmdsl.sites.scalar.negbinomial", "NegbinomialLogMean"),
+        "negbinomial1.log_mean": part("lgmdsl.sites.counts.negbinomial1", "Negbinomial1LogMean"),
+        "betabinomial.logit": part("lgmdsl.sites.counts.betabinomial", "BetabinomialLogit"),
+        "betabinomial.probit": part("lgmdsl.sites.counts.betabinomial", "BetabinomialProbit"),
+        "betabinomial.cloglog": part("lgmdsl.sites.counts.betabinomial", "BetabinomialCloglog"),
+        "generalized_poisson.log_mean": part(
+            "lgmdsl.sites.counts.generalized_poisson", "GeneralizedPoissonLogMean"
+        ),
+        "com_poisson.log_mean": part("lgmdsl.sites.counts.com_poisson", "ComPoissonLogMean"),
+        "tweedie.log_mean": part("lgmdsl.sites.counts.tweedie", "TweedieLogMean"),
         "gamma.log_mean": part("lgmdsl.sites.scalar.exponential_rate", "GammaLogMean"),
         "lognormal.mean": part("lgmdsl.sites.scalar.lognormal", "LognormalMean"),
         "exponential.log_rate": part("lgmdsl.sites.scalar.survival", "ExponentialLogRate"),
@@ -79,6 +89,9 @@ SITES: Catalogue[type[Site]] = Catalogue(
         "logistic": part("lgmdsl.sites.scalar.logistic", "LogisticPotential"),
         "exp_power": part("lgmdsl.sites.scalar.exp_power", "ExpPowerPotential"),
         # rewritten by the compiler (`contract.classes.Split`): no back end ever sees one
+        "piecewise_exponential.log_hazard": part(
+            "lgmdsl.sites.vector.piecewise", "PiecewiseExponential"
+        ),
         "categorical.stick": part("lgmdsl.sites.vector.stick", "CategoricalStick"),
     }
 )

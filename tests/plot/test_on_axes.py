@@ -13,7 +13,7 @@ from scipy import stats
 import lgmdsl as lgm
 from lgmdsl.api.pictures.hyper_pictures import drawn_density, panels
 from lgmdsl.api.pictures.observed import Observations, with_data
-from lgmdsl.plot.effects import Curve, draw_curve, draw_sorted
+from lgmdsl.plot.effects import Curve, ForestRow, draw_curve, draw_forest, draw_sorted
 from lgmdsl.plot.fields import Map, draw_map
 
 matplotlib = pytest.importorskip("matplotlib")
@@ -150,12 +150,12 @@ def test_surfaces(fit: lgm.Fit) -> None:
     pair = axes(2)
     drawn = fit.plot("g", ax=pair)
     assert list(drawn) == list(pair)
-    assert [a.get_title(loc="center") or a.get_title(loc="left") for a in pair] == ["mean", "sd"]
+    assert [a.get_title(loc="left") for a in pair] == ["mean", "sd"]
     assert pair[0].get_xlabel() == "x[1]: km"
     kinds = {type(c).__name__ for c in pair[0].collections}
     assert "TriContourSet" in kinds
     one = axes()
-    assert fit.plot("g", ax=one) is one and one.get_title() == "mean"
+    assert fit.plot("g", ax=one) is one and one.get_title(loc="left") == "mean"
 
 
 def test_a_lattice_is_drawn_as_cells() -> None:
@@ -293,3 +293,14 @@ def test_one_place_and_nothing_observed() -> None:
 def test_a_fit_that_was_drawn_can_be_pickled(fit: lgm.Fit) -> None:
     fit.plot("S", ax=axes())
     assert pickle.loads(pickle.dumps(fit)) == fit
+
+
+def test_rows_that_do_not_fit_are_sorted() -> None:
+    q = np.sort(RNG.standard_normal((5, 30)), axis=0)
+    rows = [ForestRow(f"row {k}", q[:, k]) for k in range(30)]
+    low, high = Figure(figsize=(6, 3)).subplots(), Figure(figsize=(6, 6)).subplots()
+    draw_forest(low, "u", rows)
+    draw_forest(high, "u", rows)
+    assert [t.get_text() for t in high.get_yticklabels()] == [r.label for r in rows]
+    assert "row" not in "".join(t.get_text() for t in low.get_yticklabels())
+    assert low.get_xlabel() == "from the lowest median to the highest"

@@ -307,3 +307,26 @@ def test_a_fit_that_stops_early_says_so(table: pd.DataFrame) -> None:
         )
     with pytest.raises(ValueError, match="family='normall' is none of normal, student_t"):
         BayesianGLM("normall").fit(table[["age", "dose"]], table["y"])
+
+
+def test_columns_of_text_are_named(table: pd.DataFrame) -> None:
+    x, y = table.drop(columns="y"), table["y"]
+    for estimator, remedy in (
+        (MixedModel(groups=["age"]), "name it in groups="),
+        (BayesianGLM(), r"MixedModel\(groups=\[...\]\)"),
+        (GaussianProcess(), "OneHotEncoder"),
+        (LgmRegressor(), "give a model that has it"),
+    ):
+        with pytest.raises(ValueError, match=f"column 'who' holds text, 'ann'.*{remedy}"):
+            estimator.fit(x, y)
+
+
+def test_columns_of_two_matrices() -> None:
+    model = lgm.loads(
+        "lgm 1\nindex obs\nindex f\nindex g\ndata A[obs, f] : real\ndata B[obs, g] : real\n"
+        "data y[obs] : real\nlatent a[f] ~ normal(sd = 1)\nlatent b[g] ~ normal(sd = 1)\n"
+        "let eta[obs] = A @ a + B @ b\nobserve y ~ normal(mean = eta, sd = 1)\n"
+    )
+    x = pd.DataFrame(np.eye(4), columns=list("pqrs"))
+    with pytest.raises(ValueError, match=r"the matrices A, B.*give the others by name"):
+        LgmRegressor(model).fit(x, np.arange(4.0))

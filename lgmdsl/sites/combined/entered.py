@@ -28,9 +28,9 @@ from lgmdsl.contract.site import Property, Site
 from lgmdsl.sites.combined.combined import CombinedSite, derived, spec_of
 
 _HALVINGS = 200
-# log P(Y > entry) below which a difference from it has no digits left. No data are there: what is
-# left then is the density without the entry, as small as a line search must see it.
-LEAST = -1e12
+# log P(Y > entry) where exponents are cut off, so that differences from it mean nothing: what is
+# left there is the density without the entry, as small as a line search must see it.
+LEAST = -1e140
 
 
 class EnteredSite(CombinedSite, Pointwise):

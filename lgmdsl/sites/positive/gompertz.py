@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from lgmdsl.arrays import Array, BoolArray
+from lgmdsl.contract.lifetimes import Lifetimes
 from lgmdsl.contract.questions import ParameterCurve
 from lgmdsl.contract.site import Property, SiteSpec
 from lgmdsl.numerics import jets
@@ -31,7 +32,7 @@ _NODES = np.arange(-4.2, 5.6, 0.05)
 
 
 @dataclass(frozen=True, eq=False)
-class GompertzLogRate(ExponentialSite, JetTails):
+class GompertzLogRate(ExponentialSite, JetTails, Lifetimes):
     """y with hazard e^{s + shape y}."""
 
     y: Array
@@ -85,6 +86,9 @@ class GompertzLogRate(ExponentialSite, JetTails):
 
     def log_cdf(self, s: Jet, p: Jets) -> Jet:
         return jets.log1mexp(self.log_survival(s, p))
+
+    def log_survival_at(self, s: Array) -> Array:
+        return np.asarray(-capped_exp(s) * self.factor)
 
     def cdf(self, s: Array) -> Array:
         return np.asarray(-np.expm1(-capped_exp(self.log_factor + s)))

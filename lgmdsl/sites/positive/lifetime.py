@@ -9,15 +9,20 @@ from __future__ import annotations
 import numpy as np
 
 from lgmdsl.arrays import Array
+from lgmdsl.contract.lifetimes import Lifetimes
 from lgmdsl.numerics import jets
 from lgmdsl.sites.formula import FormulaSite
 from lgmdsl.sites.tails import JetTails
 
-NEVER = -1e300  # the log of a probability of 0, where a sum must stay a number
 
-
-class LifetimeSite(FormulaSite, JetTails):
+class LifetimeSite(FormulaSite, JetTails, Lifetimes):
     """A continuous family by its formula and the logs of P(Y > y) and P(Y <= y)."""
+
+    def log_survival_at(self, s: Array) -> Array:
+        with np.errstate(all="ignore"):
+            value = self.log_survival(jets.constant(s, 0), self.constants(0)).value
+        zero = np.zeros(np.shape(s))
+        return np.where(self.y > 0.0, np.minimum(value, 0.0) + zero, zero)
 
     def cdf(self, s: Array) -> Array:
         """P(Y <= y | s), (N,)."""
