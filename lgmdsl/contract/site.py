@@ -31,6 +31,7 @@ class Property(Flag):
     KINKED = auto()  # l is not differentiable somewhere
     BOUNDED = auto()  # sup over s of l is finite for all data
     NATURAL = auto()  # l = c(y) + y s - A(s): a natural exponential family of counts
+    LATE_CONCAVE = auto()  # l - log P(Y > t | s) is concave for each t below y, of censored y too
     # l is -inf for some s, as the support of y moves with s: E[l] is then -inf for every Gaussian
     LIMITED = auto()
 

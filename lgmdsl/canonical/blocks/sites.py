@@ -268,7 +268,7 @@ def _observed(statement: ast.Observe, lowering: Lowering, find: FindSite) -> Sit
         event=predictors.event or _event(site, form, dims, classes, lowering),
         labels=lowering.grounded.indices[classes].labels if classes else None,
     )
-    if observed is not None and arguments.keys() & set(CENSORING):
+    if observed is not None and arguments.keys() & {*CENSORING, "entry"}:
         check_censoring(block, arguments)
     if weighing is None:
         return block
