@@ -23,6 +23,7 @@ from lgmdsl.contract.classes import ClassMoments
 from lgmdsl.contract.site import Property, SiteSpec
 from lgmdsl.numerics.deviance import deviance
 from lgmdsl.numerics.normal_tail import LOG_TWO_PI
+from lgmdsl.numerics.polygamma import polygamma
 from lgmdsl.numerics.rising import log_rising
 from lgmdsl.numerics.softmax import Shares
 from lgmdsl.numerics.stable import stirling_error, stirling_slope
@@ -98,8 +99,8 @@ class DirichletSoftmax(SharesSite):
         first = a * (self.log_y - softmax.log_p) + np.where(a >= 1.0, near, far)
         if order == 1:
             return (first,)
-        square = a * a * special.polygamma(1, 1.0 + a) + 1.0
-        cube = a**3 * special.polygamma(2, 1.0 + a) - 2.0
+        square = a * a * polygamma(1, 1.0 + a) + 1.0
+        cube = a**3 * polygamma(2, 1.0 + a) - 2.0
         return first, first - square, first - 3.0 * square - cube
 
     def head_slope(self) -> Array:
