@@ -180,6 +180,7 @@ class SiteBlock(Event):
             f"`{self.name}` cannot occur under `{self.family.spec.name}` in {len(bad)} rows",
             self.span,
             f"the density is zero or undefined, first at {place}: {shown}",
+            help=self.family.spec.excludes,
         )
 
     def place(self, row: int) -> str:
