@@ -1,5 +1,7 @@
 """The base class of a site family: N sites bound to observations and parameters."""
 
+# Long because the docstring of `Site` shows a whole family, which third parties start from.
+
 from __future__ import annotations
 
 import dataclasses
@@ -79,6 +81,8 @@ class SiteSpec:
     centred: str = ""
     # What `lgm explain` says of how the compiler takes the family.
     rewrite: str = ""
+    # What messages say of values of y that cannot occur.
+    excludes: str = ""
 
     def __post_init__(self) -> None:
         signature = self.signature

@@ -183,7 +183,7 @@ class SiteBlock(Event):
             f"first at {place}: {reason}"
             if reason
             else f"the density is zero or undefined, first at {place}: {shown}",
-            help=remedy,
+            help=remedy or self.family.spec.excludes,
         )
 
     def place(self, row: int) -> str:

@@ -206,5 +206,6 @@ def truncated(base: type[Site]) -> type[Site]:
         properties=properties,
         link="",
         summary=f"{base.spec.summary}, given that y > 0",
+        excludes="with `truncated = true` a count is 1 or more: leave it out, or take hurdle = p",
     )
     return derived(truncated, base, parts, spec, (), {"guessed": True})
