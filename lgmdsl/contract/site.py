@@ -81,8 +81,6 @@ class SiteSpec:
     centred: str = ""
     # What `lgm explain` says of how the compiler takes the family.
     rewrite: str = ""
-    # What messages say of values of y that cannot occur.
-    excludes: str = ""
 
     def __post_init__(self) -> None:
         signature = self.signature
