@@ -39,7 +39,9 @@ def no_source(source: object, suffixes: Sequence[str]) -> DataError:
     """E306 for an object that is none of those that hold data by name."""
     if hasattr(source, "__array__"):
         help = 'name it, {"y": array}, or its columns, pandas.DataFrame(array, columns=[...])'
-        return refused(type(source).__name__, "an array without names is no data", help=help)
+        return refused(
+            type(source).__name__, "an array without names is not a source of data", help=help
+        )
     return refused(
         type(source).__name__,
         "this is not a source of data",

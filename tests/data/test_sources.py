@@ -201,8 +201,8 @@ observe y ~ poisson(log_rate = eta)
     ("source", "mapping", "message"),
     [
         ([{"y": 1, "g": "a"}, {"y": 2, "g": "b"}], None, r"one dict for each row\n.*DataFrame"),
-        (np.ones((3, 2)), None, r"without names is no data\n.*columns=\[...\]"),
-        (pd.Series([1.0]), None, r"without names is no data"),
+        (np.ones((3, 2)), None, r"without names is not a source of data\n.*columns=\[...\]"),
+        (pd.Series([1.0]), None, r"without names is not a source of data"),
         ({"y": [1.0]}, "y=z", r"E108.*not a str\n.*mapping=\{"),
         (pd.DataFrame({"t": pd.to_timedelta([1, 2], "D")}), None, r"durations\n.*/ 86400"),
     ],

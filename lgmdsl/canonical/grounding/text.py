@@ -59,9 +59,7 @@ def remedy(name: str, kind: str, odd: AnyArray, all_odd: bool) -> str:
         iso = "" if _iso(distinct) else "write 2024-01-31, "
         return f"dates are labels: {iso}declare index day, and data {name}[obs] : day"
     if all_odd:
-        return (
-            f"give numbers; labels of groups are declared so: index group, data {name}[obs] : group"
-        )
+        return f"give numbers; for groups declare an index: index group, data {name}[obs] : group"
     return "give numbers in their place, or NA where they are missing"
 
 
