@@ -102,6 +102,8 @@ def _vector(site: Site, m: Array, v: Array) -> tuple[Array, ...]:
 
 def _by_points(site: Site) -> Expected:
     """The expectations of a family themselves, and no bound of them."""
+    if isinstance(site, Expected):
+        return site
     for candidate in bounds():
         numerical = candidate.spec.guarantee in (Guarantee.NUMERICAL, Guarantee.EXACT)
         taking = reaching(candidate, type(site))

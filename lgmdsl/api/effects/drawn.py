@@ -53,9 +53,9 @@ def drawn_averages(
             for model, level_block in zip(models, blocks, strict=True):
                 s = _predictors(model, rows, part, shifted, thetas if hypers.mixing else ())
                 if link:
-                    if s.ndim > 2:
+                    if s.ndim > 2 and not block.family.spec.predictors:
                         raise no_link(block)
-                    expected = s[..., None]
+                    expected = s.reshape(*s.shape[:2], -1)
                 else:
                     expected = _expected(level_block, part.theta, thetas, s)
                 for level, (of_level, weights) in enumerate(levelled):
@@ -91,9 +91,10 @@ def _expected(block: SiteBlock, theta: Theta, thetas: Sequence[Theta], s: Array)
     """(k, N, C): E[y | s], or the probability of each class."""
     with np.errstate(all="ignore"):
         if not block.classes:
-            out = np.empty(s.shape)
+            out = np.empty(s.shape[:2])
             for turn, site in drawn_sites(block, theta, thetas, len(s), block.blank(), True):
-                out[turn] = site.conditional_mean(s[turn].reshape(-1)).reshape(s[turn].shape)
+                some = s[turn].reshape(-1, *s.shape[2:])
+                out[turn] = site.conditional_mean(some).reshape(-1, s.shape[1])
             return out[..., None]
         count = block.sizes[block.classes]
         shares = np.empty((*s.shape[:2], count))

@@ -76,19 +76,20 @@ def effect_columns(
         models = _models(rows, requested)
         weights = [rows.weights] * len(models)
     levelled = [*zip(models, weights, strict=True)]
+    each = rows.block.family.spec.predictors if scale == "link" else ()
+    over, classes = ("predictor", list[Any](each)) if each else (rows.block.classes, [None])
     if affine and not ratio and not rows.prediction.marginals.of_draws:
-        found = [_exactly(rows, levelled, c, levels) for c in requested.comparisons]
-        classes: list[Any] = [None]
-        estimates = [whole[..., None] for whole in found]
+        estimates = [
+            np.stack([_exactly(rows, levelled, c, levels, k) for k in range(len(classes))], axis=-1)
+            for c in requested.comparisons
+        ]
     else:
         drawn = drawn_averages(rows, levelled, n, seed, scale == "link")
         found_draws = [_compared(drawn, c, ratio) for c in requested.comparisons]
-        count = drawn.shape[-1]
-        classes = [None]
-        if count > 1:
+        if drawn.shape[-1] > len(classes):
             classes = rows.prediction.canonical.layout.labels[rows.block.classes].tolist()
         estimates = [_summary(d, levels) for d in found_draws]
-    return _table(rows, requested, estimates, classes, levels, ratio)
+    return _table(rows, requested, estimates, over, classes, levels, ratio)
 
 
 def _left_out(fit: Fit, without: Sequence[str]) -> frozenset[str]:
@@ -119,16 +120,21 @@ def _exactly(
     levelled: Sequence[tuple[CanonicalModel, Array]],
     comparison: Comparison,
     levels: Array,
+    which: int = 0,
 ) -> Array:
     """(2 + Q, G) mean, sd and quantiles of an average that is affine in the latents: a mixture of
-    normals over the hyperparameters' points."""
+    normals over the hyperparameters' points. `which` of the predictors of a row, if it has
+    several."""
     mixed = rows.prediction.marginals
     means, sds = [], []
     for k in range(len(mixed.weights)):
         part = mixed.part(k)
-        whole = _average(*levelled[comparison.high], rows, part)
+        whole = _average(*levelled[comparison.high], rows, part, which)
         for place in comparison.low:
-            low, share = _average(*levelled[place], rows, part), 1.0 / len(comparison.low)
+            low, share = (
+                _average(*levelled[place], rows, part, which),
+                1.0 / len(comparison.low),
+            )
             names = {*whole[0], *low[0]}
             columns = {n: whole[0].get(n, 0.0) - share * low[0].get(n, 0.0) for n in names}
             whole = columns, whole[1] - share * low[1]
@@ -143,12 +149,16 @@ def _exactly(
 
 
 def _average(
-    model: CanonicalModel, weights: Array, rows: Rows, part: Marginals
+    model: CanonicalModel, weights: Array, rows: Rows, part: Marginals, which: int
 ) -> tuple[dict[str, Any], Array]:
     """The average predictors of the groups of rows: (G, n) of each latent block, and offsets."""
     predictor = part.frame.embed(predictor_at(model, rows, part.theta))
     if predictor.event:
-        raise no_link(rows.block)
+        if not rows.block.family.spec.predictors:
+            raise no_link(rows.block)
+        spread = np.zeros((*weights.shape, predictor.event))
+        spread[..., which] = weights
+        weights = spread.reshape(len(weights), -1)
     columns = {n: op.rmatvec(weights.T).T for n, op in predictor.columns.items()}
     return columns, weights @ predictor.offset
 
@@ -179,17 +189,18 @@ def _table(
     rows: Rows,
     requested: Requested,
     estimates: Sequence[Array],
+    over: str,
     classes: Sequence[Any],
     levels: Array,
     ratio: bool,
 ) -> Columns:
-    """A row for each comparison, group and class."""
+    """A row for each comparison, group and class, or predictor."""
     groups = rows.weights.shape[0]
     names = ("estimate", "sd", *quantile_columns(levels))
     out: Columns = {"term": [], "contrast": []}
     out |= {key: [] for key in rows.labels}
     if len(classes) > 1:
-        out[rows.block.classes] = []
+        out[over] = []
     out |= {key: [] for key in names}
     for comparison, values in zip(requested.comparisons, estimates, strict=True):
         slope = ratio and comparison.divisor != 1.0
@@ -201,7 +212,7 @@ def _table(
                 for key, known in rows.labels.items():
                     out[key].append(known[g])
                 if len(classes) > 1:
-                    out[rows.block.classes].append(label)
+                    out[over].append(label)
                 for key, value in zip(names, values[:, g, c], strict=True):
                     out[key].append(float(value))
     return {k: np.array(v) for k, v in out.items()}
