@@ -94,11 +94,7 @@ def compared(label: str, own: tuple[float, Any], peer: Record, family: str) -> t
     b = np.array([float(fit.mean(k)) for k in ("b0", "b1", "b2")])
     away = float(np.abs((b - peer["b"]) / np.array(peer["se"])).max())
     gap = fit.log_evidence - peer["loglik"]
-    shown = {
-        k: round(float(fit.mean(k)), 5)
-        for k in ("d", "p", "s")
-        if f"hyper {k} :" in text(family, True) and (k != "s" or peer["sd"])
-    }
+    shown = {k: round(float(fit.mean(k)), 5) for k in ("d", "p", "s") if f"hyper {k} :" in text(family, True) and (k != "s" or peer["sd"])}
     print(
         f"{label:34} {fit.status:10} log likelihood {fit.log_evidence:.6f} ({gap:+.1e}), "
         f"b {away:.1e} se, {shown} | {peer['peer']} sigma {peer['dispersion']:.5f} power "
