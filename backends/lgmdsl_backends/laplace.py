@@ -23,6 +23,7 @@ from lgmdsl.arrays import Array
 from lgmdsl.contract import rows
 from lgmdsl.contract.backend import Backend, BackendSpec
 from lgmdsl.contract.engine import Conditioned, Failed, Rows
+from lgmdsl.contract.objectives import support
 from lgmdsl.contract.objectives.profile import maximise_mean
 from lgmdsl.contract.options import option
 from lgmdsl.contract.posterior import GaussianPosterior
@@ -100,9 +101,9 @@ class Laplace(Backend[LaplaceState]):
         if warm is not None:
             warmed = problem.engine.condition(warm.weight, warm.shift)
             if not isinstance(warmed, Failed):
-                return _state_at(problem, warmed.mean, _alpha(warmed))
+                return _first(problem, warmed.mean, _alpha(warmed))
         s = problem.engine.prior_mean
-        return _state_at(problem, s, tuple(np.zeros_like(x) for x in s))
+        return _first(problem, s, tuple(np.zeros_like(x) for x in s))
 
     def step(self, problem: Problem, state: LaplaceState) -> LaplaceState:
         if state.conditioned is None:
@@ -203,6 +204,17 @@ def _corrected(problem: Problem, q: Conditioned) -> Conditioned:
         return q
     corrected = q.with_shift(rows.shift_of(best.alpha, q.weight, best.mean))
     return q if isinstance(corrected, Failed) else corrected
+
+
+def _first(problem: Problem, s: Rows, alpha: Rows) -> LaplaceState:
+    """The state at a point, or at one where every observation is possible."""
+    if support.possible(problem, s):
+        return _state_at(problem, s, alpha)
+    point = support.within(problem, s)
+    if point is not None:
+        return _state_at(problem, *point)
+    outside = _state_at(problem, s, alpha)
+    return replace(outside, reason=support.OUTSIDE)
 
 
 def _state_at(problem: Problem, s: Rows, alpha: Rows) -> LaplaceState:

@@ -25,7 +25,7 @@ from lgmdsl.arrays import Array
 from lgmdsl.contract import rows
 from lgmdsl.contract.backend import Backend, BackendSpec
 from lgmdsl.contract.engine import Conditioned, Failed, Rows
-from lgmdsl.contract.objectives import kinks
+from lgmdsl.contract.objectives import kinks, support
 from lgmdsl.contract.objectives.kinks import Widths
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
@@ -112,6 +112,12 @@ class Mode(Backend[ModeState]):
             warmed = problem.engine.condition(warm.weight, warm.shift)
             if not isinstance(warmed, Failed):
                 s, alpha = warmed.mean, rows.slope_of(warmed.shift, warmed.weight, warmed.mean)
+        if not support.possible(problem, s):
+            point = support.within(problem, s)
+            if point is None:
+                failed = Status.numerical_error
+                return ModeState((), (), -math.inf, (), failed=failed, reason=support.OUTSIDE)
+            s, alpha = point
         width = tuple(WIDEST if kinks.kinked(x) else NARROWEST for x in problem.sites)
         state = _state_at(problem, s, alpha, width)
         # A weight of 1 / scale^2 may be lost against the others; a narrower kink weighs more.

@@ -17,6 +17,7 @@ from lgmdsl.contract.questions import Expected, Pointwise, Tilted
 from lgmdsl.contract.site import Property, Site
 from lgmdsl.inference.routes import answering
 from lgmdsl.numerics.expectations.expectation import REACH, expectations
+from lgmdsl.numerics.expectations.normal_product import averages
 from lgmdsl.sites.quadrature import landmarks
 
 # Nodes on each side of a kink: 1e-12 for |s - y| and its square times the normal density.
@@ -66,7 +67,15 @@ def distribution(site: Site, mean: Array, variance: Array) -> tuple[Array, Array
     def both(some: Site, s: Array, where: IntArray) -> Array:
         return np.stack(some.distribution(s))
 
-    lower, upper = np.clip(_average(site, both, mean, variance, index), 0.0, 1.0)
+    def of_several(rows: IntArray, s: Array) -> Array:
+        ends = site.take(np.repeat(rows, s.shape[1])).distribution(s.reshape(-1, s.shape[2]))
+        return np.stack(ends).reshape(2, *s.shape[:2])
+
+    if site.spec.vector:
+        ends = averages(of_several, mean, variance)[0]
+    else:
+        ends = _average(site, both, mean, variance, index)
+    lower, upper = np.clip(ends, 0.0, 1.0)
     return lower, np.where(site.censored, 1.0, np.maximum(lower, upper))
 
 

@@ -72,6 +72,16 @@ class QuadratureSlopes(TiltedSlopes):
         return slopes_by_quadrature(self.site, mean, variance, power)
 
 
+def _endless(site: type[Site]) -> str:
+    """Why expectations of a log density do not exist, where they do not."""
+    if Property.LIMITED in site.spec.properties:
+        return (
+            f"the support of y under {site.spec.name} depends on the predictor, so that the "
+            "expectation of its log density is -inf under every Gaussian: use laplace or ep"
+        )
+    return ""
+
+
 def _refusal(site: type[Site]) -> str:
     if site.spec.vector:
         return f"{site.spec.name} is a vector site: quadrature is one-dimensional"
@@ -105,7 +115,7 @@ class ExpectedByQuadrature(Bound):
     )
 
     def applies_to(self, site: type[Site]) -> str:
-        return _refusal(site)
+        return _refusal(site) or _endless(site)
 
     def lift(self, site: Site) -> QuadratureExpected:
         return QuadratureExpected(site)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -48,14 +49,44 @@ class OneClass(Classes):
         """log E[t(s)], s ~ N(mean, variance), (N,)."""
 
 
+class Pieces(NamedTuple):
+    """Of observations (N,) and K predictors: at which of these each has a site, what that site
+    observes, and the parameters of the sites, (N, K) each."""
+
+    reached: BoolArray
+    y: Array
+    parameters: Mapping[str, Array]
+
+
 class Split(ABC):
     """A family whose data the compiler writes as scalar sites of another one, `into` by name:
     back ends never see it."""
 
     into: ClassVar[str]
 
+    @classmethod
+    def split(cls, values: Mapping[str, Array], size: int) -> Pieces:
+        """The sites of the values of y and of the parameters, in which no hyper is. The default:
+        `pieces`, of families whose data become sites without parameters."""
+        reached, observed = cls.pieces(values["y"], size)
+        return Pieces(reached, observed, {})
+
     @staticmethod
     @abstractmethod
     def pieces(y: Array, size: int) -> tuple[BoolArray, Array]:
         """Of observations (N,) and `size` predictors: which of these each has a site at, and what
         that site observes, (N, size) each."""
+
+
+def among(offered: BoolArray) -> Array:
+    """(N, K, K - 1): the contrasts s_j - s_i of each row's first class on offer, i, with the others
+    on offer, j; the columns that are left over are zero."""
+    n, k = offered.shape
+    out = np.zeros((n, k, max(k - 1, 0)))
+    order = np.argsort(~offered, axis=1, kind="stable")
+    counts, rows = offered.sum(axis=1), np.arange(n)
+    for j in range(1, k):
+        some = rows[counts > j]
+        out[some, order[some, j], j - 1] = 1.0
+        out[some, order[some, 0], j - 1] = -1.0
+    return out

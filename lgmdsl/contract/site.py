@@ -26,12 +26,14 @@ class Property(Flag):
 
     NONE = 0
     LOG_CONCAVE = auto()  # l'' <= 0 everywhere
-    # t is a product of e^{beta x} e^{g(x^2)}, g convex decreasing, x = s or s less a centre
-    SUPER_GAUSSIAN = auto()
+    SUPER_GAUSSIAN = auto()  # t = e^{beta x} e^{g(x^2)}, g convex decreasing, x = s - a centre
     GAUSSIAN = auto()  # l is quadratic in s
     KINKED = auto()  # l is not differentiable somewhere
     BOUNDED = auto()  # sup over s of l is finite for all data
     NATURAL = auto()  # l = c(y) + y s - A(s): a natural exponential family of counts
+    LATE_CONCAVE = auto()  # l - log P(Y > t | s) is concave for each t below y, of censored y too
+    # l is -inf for some s, as the support of y moves with s: E[l] is then -inf for every Gaussian
+    LIMITED = auto()
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,9 @@ class SiteSpec:
     observed: tuple[str, ...] = ()
     vector: bool = False
     wide: tuple[str, ...] = ()  # fields with one value for each class, (N, K): of vector sites
+    # The arguments that are the predictors of a vector site, in their order, where these are
+    # arguments of their own and no classes: `mean`, `log_sd`.
+    predictors: tuple[str, ...] = ()
     link: str = ""  # how s reaches the mean of y: "logit", "log", "identity", ...
     summary: str = ""
     signature: Signature | None = None
@@ -192,6 +197,21 @@ class Site(ABC):
         faster than a polynomial. None (the default): not known; it tries (0, 1) and refines until
         two rules agree.
         """
+        return None
+
+    @classmethod
+    def never(cls, question: type) -> str:
+        """Why nothing can answer a question for the family; "" (the default) where a rule may."""
+        return ""
+
+    def reason(self, row: int) -> str:
+        """Why the observation of a row cannot occur: a clause with its remedy after a colon. Empty
+        (the default) where its values say enough."""
+        return ""
+
+    def contrasts(self, predictors: int) -> Array | None:
+        """Of a vector site, C such that l(s) depends on C's alone: (K, r), or (N, K, r) where rows
+        differ, zero columns last. None (the default): on all K predictors."""
         return None
 
     def __len__(self) -> int:

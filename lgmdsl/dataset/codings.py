@@ -23,6 +23,14 @@ class Coding:
             return (self.column,)
         return tuple(f"{self.column}[{v}]" for v in self.levels if v != self.base)
 
+    @property
+    def rows(self) -> dict[str, tuple[float, ...]]:
+        """The entries of its columns in a row of each level."""
+        others = [v for v in self.levels if v != self.base]
+        base = -1.0 if self.kind == "sum" else 0.0
+        rows = {v: tuple(float(v == w) for w in others) for v in self.levels}
+        return {**rows, self.base: (base,) * len(others)}
+
     def __str__(self) -> str:
         if not self.kind:
             return self.column

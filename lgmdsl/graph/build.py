@@ -67,7 +67,7 @@ def site_name(family: ast.Dist, symbols: Symbols, *, potential: bool = False) ->
     """`poisson.log_rate` for a family, `laplace` for a potential.
 
     The argument after the dot is the first given one that may depend on the latents and that, if
-    several are given, does.
+    several are given, does; predictors of other parameters follow (`normal.mean.log_sd`).
     """
     if potential:
         return family.name.id
@@ -75,11 +75,15 @@ def site_name(family: ast.Dist, symbols: Symbols, *, potential: bool = False) ->
     if signature is None:
         return family.name.id
     variants = [signature] if signature.other is None else [signature, signature.other]
-    linking = [p.name for v in variants for p in v.parameters if p.type == "latent"]
+    linking = [p.name for v in variants for p in v.parameters if p.linking]
+    others = [p.name for v in variants for p in v.parameters if p.of]
+    affine = [a for a in family.arguments if _touches_latents(a.value, symbols)]
     links = [a for a in family.arguments if a.name in linking]
-    affine = [a for a in links if _touches_latents(a.value, symbols)]
-    chosen = next(iter(affine or links), None)
-    return f"{family.name.id}.{chosen.name}" if chosen else family.name.id
+    chosen = next(iter([a for a in links if a in affine] or links), None)
+    if chosen is None:
+        return family.name.id
+    further = [a.name for a in affine if a.name in others]
+    return ".".join((family.name.id, chosen.name, *further))
 
 
 def _touches_latents(value: ast.Value, symbols: Symbols) -> bool:

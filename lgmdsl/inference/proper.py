@@ -9,6 +9,7 @@ decrement vanishes, or the bound rises, on the way to infinity.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -189,13 +190,15 @@ def _least_fall(problem: Problem, conditioned: Conditioned, direction: Array) ->
         value = sum(float(v.sum()) for v in problem.log_density(shifted))
         return value if np.isfinite(value) else -1e300
 
+    def fall(sign: float, near: float, far: float) -> float:
+        end = log_density_at(sign * far)
+        # Beyond the support of some row, near and far alike, nothing is possible any more.
+        return log_density_at(sign * near) - end if end > -1e300 else math.inf
+
     scales = [SDS] if longest == 0.0 else [SDS, (UNITS[0] / longest, UNITS[1] / longest)]
     if 0.0 < precision < np.inf:
         scales.append((SDS[0] / np.sqrt(precision), SDS[1] / np.sqrt(precision)))
-    return min(
-        max(log_density_at(sign * near) - log_density_at(sign * far) for near, far in scales)
-        for sign in (-1.0, 1.0)
-    )
+    return min(max(fall(sign, near, far) for near, far in scales) for sign in (-1.0, 1.0))
 
 
 def hidden(canonical: CanonicalModel, problem: Problem, failed: Failed | None) -> Diagnostic | None:

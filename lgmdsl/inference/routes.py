@@ -58,6 +58,8 @@ def route(site: type[Site], backend: BackendClass, bound: str | None = None) -> 
         return Refusal(site, "E501", f"{site.spec.name} is not {_words(lacking)}")
     if bound is None and issubclass(site, spec.needs):
         return Route(site, None, Guarantee.EXACT)
+    if bound is None and (never := site.never(spec.needs)):
+        return Refusal(site, "E501", never)
     reasons = []
     for candidate in bounds() if bound is None else named(bound):
         if candidate.spec.gives is not spec.needs:

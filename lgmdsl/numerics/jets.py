@@ -28,10 +28,12 @@ from scipy import special
 from lgmdsl.arrays import Array, BoolArray
 from lgmdsl.numerics import rising
 from lgmdsl.numerics.normal_tail import normal_tail
+from lgmdsl.numerics.polygamma import polygamma
 from lgmdsl.numerics.stable import EXPONENT_CAP, capped_exp, sigmoids
 
 ORDER = 3
 LOG_TWO = math.log(2.0)
+RISEN = 200.0
 Key: TypeAlias = tuple[int, ...]
 
 
@@ -120,6 +122,21 @@ class Jet:
         return reciprocal(self) * other
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class Exponential(Jet):
+    """e^logarithm. Its logarithm, powers and reciprocal are taken of the exponent, without a way
+    through e^x, which may be beyond doubles."""
+
+    logarithm: Jet = Jet({})
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Sigmoid(Jet):
+    """1 / (1 + e^-logit): its log odds are the logit."""
+
+    logit: Jet = Jet({})
+
+
 def _product(a: Mapping[Key, Array], b: Mapping[Key, Array], order: int) -> dict[Key, Array]:
     total: dict[Key, Array] = {}
     for left, x in a.items():
@@ -158,7 +175,7 @@ def where(mask: BoolArray, a: Jet, b: Jet) -> Jet:
 def exp(x: Jet) -> Jet:
     """e^x, capped at e^340."""
     e = capped_exp(x.value)
-    return x.compose(e, e, e, e)
+    return Exponential(x.compose(e, e, e, e).coefficients, x.order, x)
 
 
 def expm1(x: Jet) -> Jet:
@@ -169,6 +186,8 @@ def expm1(x: Jet) -> Jet:
 
 def reciprocal(x: Jet) -> Jet:
     """1 / x."""
+    if isinstance(x, Exponential):
+        return exp(-x.logarithm)
     r = 1.0 / x.value
     if x.fixed:
         return x.compose(r)
@@ -178,6 +197,8 @@ def reciprocal(x: Jet) -> Jet:
 
 def log(x: Jet) -> Jet:
     """log x."""
+    if isinstance(x, Exponential):
+        return x.logarithm
     if x.fixed:
         return x.compose(np.log(x.value))
     r = 1.0 / x.value
@@ -196,6 +217,8 @@ def log1p(x: Jet) -> Jet:
 
 def power(x: Jet, exponent: float | Array) -> Jet:
     """x to a power that is a number, x > 0."""
+    if isinstance(x, Exponential):
+        return exp(x.logarithm * exponent)
     slopes = [np.asarray(x.value**exponent)]
     for k in range(x.depth):
         slopes.append(slopes[-1] * (exponent - k) / x.value)
@@ -218,7 +241,25 @@ def sigmoid(x: Jet) -> Jet:
     """1 / (1 + e^-x)."""
     up, down, _ = sigmoids(x.value)
     bend = up * down
-    return x.compose(up, bend, bend * (down - up), bend * (1.0 - 6.0 * bend))
+    whole = x.compose(up, bend, bend * (down - up), bend * (1.0 - 6.0 * bend))
+    return Sigmoid(whole.coefficients, x.order, x)
+
+
+def log_odds(p: Jet) -> Jet:
+    """log p - log(1 - p), of 0 <= p <= 1: infinite at the ends."""
+    if isinstance(p, Sigmoid):
+        return p.logit
+    v = p.value
+    with np.errstate(divide="ignore"):
+        value = np.log(v) - np.log1p(-v)
+        if p.fixed:
+            return p.compose(value)
+        return p.compose(
+            value,
+            1.0 / v + 1.0 / (1.0 - v),
+            1.0 / (1.0 - v) ** 2 - 1.0 / v**2,
+            2.0 / v**3 + 2.0 / (1.0 - v) ** 3,
+        )
 
 
 def logaddexp(a: Jet, b: Jet) -> Jet:
@@ -239,13 +280,34 @@ def log1mexp(x: Jet) -> Jet:
 
 def gammaln(x: Jet) -> Jet:
     """log Gamma(x), x > 0."""
-    slopes = [special.polygamma(k, x.value) for k in range(x.depth)]
+    slopes = [polygamma(k, x.value) for k in range(x.depth)]
     return x.compose(special.gammaln(x.value), *slopes)
 
 
 def log_rising(x: Jet, y: Array) -> Jet:
     """log Gamma(x + y) - log Gamma(x) for x > 0, y >= 0, where x is large next to y too."""
     return x.compose(*(rising.log_rising(x.value, y, k) for k in range(x.depth + 1)))
+
+
+def log_rising_exp(x: Jet, y: Array) -> Jet:
+    """log Gamma(1 + e^x + y) - log Gamma(1 + e^x) for y >= 0 and every x."""
+    t = np.minimum(x.value, RISEN)  # beyond which it is y x
+    e = np.exp(t)
+    f = [rising.log_rising(1.0 + e, y, k) for k in range(x.depth + 1)]
+    slopes = [f[0] + y * (x.value - t)]
+    if x.depth > 0:
+        slopes.append(e * f[1])
+    if x.depth > 1:
+        slopes.append(e * (f[1] + e * f[2]))
+    if x.depth > 2:
+        slopes.append(e * (f[1] + e * (3.0 * f[2] + e * f[3])))
+    return x.compose(*slopes)
+
+
+def log_gamma_excess(x: Jet) -> Jet:
+    """x log x - x - log Gamma(x), x > 0."""
+    u = log(x)
+    return u.compose(*(rising.log_gamma_excess(u.value, k) for k in range(u.depth + 1)))
 
 
 def log_ndtr(x: Jet) -> Jet:

@@ -44,14 +44,15 @@ Draws = Callable[[], Iterator[PointDraws]]
 def response_of_draws(
     canonical: CanonicalModel, block: SiteBlock, draws: Draws, most: float = math.inf
 ) -> ResponseMoments:
-    """Of scalar sites: mean and sd by the total variance over draws, P(y = k) their average,
-    where there are up to `most` values of all rows together."""
+    """Of sites without classes: mean and sd by the total variance over draws, P(y = k) their
+    average, where there are up to `most` values of all rows together."""
     count, centre, first, second = 0, None, np.zeros(()), np.zeros(())
     with np.errstate(all="ignore"):
         for theta, s in predictors_of_draws(canonical, block, draws):
             site = repeated(block.bind_family(theta), len(s))
-            inner = site.conditional_mean(s.reshape(-1)).reshape(s.shape)
-            spread = site.conditional_variance(s.reshape(-1)).reshape(s.shape)
+            flat = s.reshape(-1, *s.shape[2:])
+            inner = site.conditional_mean(flat).reshape(s.shape[:2])
+            spread = site.conditional_variance(flat).reshape(s.shape[:2])
             centre = inner.mean(axis=0) if centre is None else centre
             first = first + (inner - centre).sum(axis=0)
             second = second + (spread + (inner - centre) ** 2).sum(axis=0)
@@ -78,7 +79,8 @@ def _table(
         begin += len(s)
         for k in range(last + 1 if len(some) else 0):
             site = repeated(block.bind_family(theta, np.full(rows, float(k))), len(some))
-            density = np.exp(site.log_density(some.reshape(-1))).reshape(some.shape)
+            flat = some.reshape(-1, *some.shape[2:])
+            density = np.exp(site.log_density(flat)).reshape(some.shape[:2])
             table[:, k] += np.nan_to_num(density).sum(axis=0)  # 0: not k successes of fewer trials
         used += len(some)
     return table / used

@@ -7,24 +7,30 @@ from typing import cast
 
 import numpy as np
 
-from lgmdsl.arrays import Array
+from lgmdsl.arrays import Array, IntArray
 from lgmdsl.bounds.catalogue import bounds
 from lgmdsl.canonical.blocks.sites import SiteBlock
 from lgmdsl.contract.questions import Tilted
 from lgmdsl.contract.site import Site
+from lgmdsl.numerics.expectations.normal_product import averages
 
 # A count's table of probabilities ends here, or where the rest is below 1e-4 for every row.
 LONGEST_TABLE = 200
 NODES = np.linspace(-9.0, 9.0, 401)
+# To what two rules must agree on moments under several predictors: the longer is much better.
+MOMENTS = 1e-4
 WEIGHTS = np.exp(-0.5 * NODES**2) / np.exp(-0.5 * NODES**2).sum()
 
 
 def response_moments(site: Site, mean: Array, variance: Array) -> tuple[Array, Array]:
-    """Mean and sd of y for s ~ N(mean, variance), (N,) each; NaN where y has none.
+    """Mean and sd of y for s ~ N(mean, variance), (N,) each, or (N, K) and (N, K, K); NaN where y
+    has none, or where no rule averages it.
 
     Total variance: Var y = E Var(y | s) + Var E(y | s). The trapezoid rule is exact to rounding
     for the smooth links; a log link moves the centre to where e^s N(s) has its mass.
     """
+    if mean.ndim > 1:
+        return _of_several(site, mean, variance)
     sd = np.sqrt(variance)
     first, second = np.zeros_like(mean), np.zeros_like(mean)
     shift = variance if site.spec.link == "log" else np.zeros_like(mean)
@@ -39,6 +45,34 @@ def response_moments(site: Site, mean: Array, variance: Array) -> tuple[Array, A
             first += weight * centre
             second += weight * (centre**2 + site.conditional_variance(s))
         return first, np.sqrt(np.maximum(second - first**2, 0.0))
+
+
+def _of_several(site: Site, mean: Array, variance: Array) -> tuple[Array, Array]:
+    """`response_moments` of sites with several predictors."""
+
+    def both(rows: IntArray, s: Array) -> Array:
+        many, flat = site.take(np.repeat(rows, s.shape[1])), s.reshape(-1, s.shape[2])
+        centre = many.conditional_mean(flat)
+        parts = centre, many.conditional_variance(flat) + centre**2
+        return np.stack([p.reshape(s.shape[:2]) for p in parts])
+
+    with np.errstate(over="ignore", invalid="ignore"):
+        (first, second), settled = averages(both, mean, variance, tolerance=MOMENTS)
+        sd = np.sqrt(np.maximum(second - first**2, 0.0))
+        return np.where(settled, first, np.nan), np.where(settled, sd, np.nan)
+
+
+def _mass(site: Site, mean: Array, variance: Array) -> Array:
+    """E[t(s)], s ~ N(mean, variance), (N,)."""
+    if mean.ndim == 1:
+        return np.asarray(np.exp(tilting(site).tilted(mean, variance).log_mass))
+
+    def density(rows: IntArray, s: Array) -> Array:
+        many = site.take(np.repeat(rows, s.shape[1]))
+        log = many.log_density(s.reshape(-1, s.shape[2]))
+        return np.exp(log).reshape(1, *s.shape[:2])
+
+    return averages(density, mean, variance)[0][0]
 
 
 def probabilities(
@@ -59,8 +93,7 @@ def probabilities(
         with np.errstate(all="ignore"):
             possible = np.isfinite(site.log_density(mean))  # not k successes of fewer trials
         if possible.any():
-            tilted = tilting(site.take(possible)).tilted(mean[possible], variance[possible])
-            table[possible, k] = np.exp(tilted.log_mass)
+            table[possible, k] = _mass(site.take(possible), mean[possible], variance[possible])
     return table
 
 

@@ -30,6 +30,11 @@ class LocationSite(ElementwiseSite):
         y: Array | None = getattr(self, "y", None)
         return s if y is None else s - y
 
+    @property
+    def centre(self) -> Array:
+        """The s of no residual, (N,)."""
+        return -self.residual(np.zeros(len(self)))
+
     def conditional_mean(self, s: Array) -> Array:
         """E[y | s] = s, the centre of symmetry (which exists where the mean does not)."""
         if self.spec.potential:

@@ -16,19 +16,50 @@ SITES: Catalogue[type[Site]] = Catalogue(
         "bernoulli.cloglog": part("lgmdsl.sites.scalar.cloglog", "BernoulliCloglog"),
         "binomial.logit": part("lgmdsl.sites.scalar.logistic", "BinomialLogit"),
         "binomial.probit": part("lgmdsl.sites.scalar.probit", "BinomialProbit"),
+        "binomial.cloglog": part("lgmdsl.sites.scalar.cloglog", "BinomialCloglog"),
         "poisson.log_rate": part("lgmdsl.sites.scalar.exponential_rate", "PoissonLogRate"),
         "negbinomial.log_mean": part("lgmdsl.sites.scalar.negbinomial", "NegbinomialLogMean"),
+        "negbinomial1.log_mean": part("lgmdsl.sites.counts.negbinomial1", "Negbinomial1LogMean"),
+        "betabinomial.logit": part("lgmdsl.sites.counts.betabinomial", "BetabinomialLogit"),
+        "betabinomial.probit": part("lgmdsl.sites.counts.betabinomial", "BetabinomialProbit"),
+        "betabinomial.cloglog": part("lgmdsl.sites.counts.betabinomial", "BetabinomialCloglog"),
+        "generalized_poisson.log_mean": part(
+            "lgmdsl.sites.counts.generalized_poisson", "GeneralizedPoissonLogMean"
+        ),
+        "com_poisson.log_mean": part("lgmdsl.sites.counts.com_poisson", "ComPoissonLogMean"),
+        "tweedie.log_mean": part("lgmdsl.sites.counts.tweedie", "TweedieLogMean"),
         "gamma.log_mean": part("lgmdsl.sites.scalar.exponential_rate", "GammaLogMean"),
         "lognormal.mean": part("lgmdsl.sites.scalar.lognormal", "LognormalMean"),
         "exponential.log_rate": part("lgmdsl.sites.scalar.survival", "ExponentialLogRate"),
         "weibull.log_scale": part("lgmdsl.sites.scalar.survival", "WeibullLogScale"),
+        "inverse_gaussian.log_mean": part(
+            "lgmdsl.sites.positive.inverse_gaussian", "InverseGaussianLogMean"
+        ),
+        "loglogistic.log_scale": part("lgmdsl.sites.positive.loglogistic", "LoglogisticLogScale"),
+        "gompertz.log_rate": part("lgmdsl.sites.positive.gompertz", "GompertzLogRate"),
+        "generalized_gamma.location": part(
+            "lgmdsl.sites.positive.generalized_gamma", "GeneralizedGammaLocation"
+        ),
+        "generalized_pareto.log_scale": part(
+            "lgmdsl.sites.positive.generalized_pareto", "GeneralizedParetoLogScale"
+        ),
         "beta.logit_mean": part("lgmdsl.sites.scalar.beta", "BetaLogitMean"),
         "student_t.mean": part("lgmdsl.sites.scalar.student_t", "StudentTMean"),
         "laplace.mean": part("lgmdsl.sites.scalar.laplace", "LaplaceMean"),
+        "skew_normal.mean": part("lgmdsl.sites.scalar.skew_normal", "SkewNormalMean"),
+        "gev.location": part("lgmdsl.sites.scalar.extremes", "GevLocation"),
+        "asymmetric_laplace.quantile": part(
+            "lgmdsl.sites.scalar.asymmetric_laplace", "AsymmetricLaplaceQuantile"
+        ),
+        "logistic.mean": part("lgmdsl.sites.scalar.logistic", "LogisticMean"),
         "normal.log_var": part("lgmdsl.sites.scalar.log_variance", "NormalLogVar"),
         "categorical.softmax": part("lgmdsl.sites.vector.softmax", "CategoricalSoftmax"),
         "categorical.probit": part("lgmdsl.sites.vector.multinomial_probit", "CategoricalProbit"),
         "multinomial.softmax": part("lgmdsl.sites.vector.softmax", "MultinomialSoftmax"),
+        "dirichlet.softmax": part("lgmdsl.sites.vector.dirichlet", "DirichletSoftmax"),
+        "dirichlet_multinomial.softmax": part(
+            "lgmdsl.sites.vector.dirichlet", "DirichletMultinomialSoftmax"
+        ),
         "admixture.softmax": part("lgmdsl.sites.vector.admixture", "AdmixtureSoftmax"),
         "normal.mean.censored": part("lgmdsl.sites.censored.families", "NormalCensored"),
         "student_t.mean.censored": part("lgmdsl.sites.censored.families", "StudentTCensored"),
@@ -54,11 +85,17 @@ SITES: Catalogue[type[Site]] = Catalogue(
         ),
         "normal": part("lgmdsl.sites.scalar.normal", "NormalPotential"),
         "laplace": part("lgmdsl.sites.scalar.laplace", "LaplacePotential"),
+        "asymmetric_laplace": part(
+            "lgmdsl.sites.scalar.asymmetric_laplace", "AsymmetricLaplacePotential"
+        ),
         "student_t": part("lgmdsl.sites.scalar.student_t", "StudentTPotential"),
         "sech2": part("lgmdsl.sites.scalar.logistic", "Sech2Potential"),
         "logistic": part("lgmdsl.sites.scalar.logistic", "LogisticPotential"),
         "exp_power": part("lgmdsl.sites.scalar.exp_power", "ExpPowerPotential"),
         # rewritten by the compiler (`contract.classes.Split`): no back end ever sees one
+        "piecewise_exponential.log_hazard": part(
+            "lgmdsl.sites.vector.piecewise", "PiecewiseExponential"
+        ),
         "categorical.stick": part("lgmdsl.sites.vector.stick", "CategoricalStick"),
     }
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from functools import cached_property
-from typing import TypeAlias, cast
+from typing import ClassVar, TypeAlias, cast
 
 import numpy as np
 
@@ -23,16 +23,35 @@ _NONE: Mapping[str, int] = {}
 _DISCRETE = ("count", "integer", "binary", "bool", "string")
 
 
-class FormulaSite(ElementwiseSite):
-    """A scalar family by its formula, l(s; p), elementwise: fields (N, 1) meet s (N, k).
+class Formula(Site):
+    """A scalar family that gives its formula, l(s; p), elementwise: what is derived from it (with a
+    predictor for a parameter, say) has all derivatives from there."""
 
-    Override an answer where a closed form is faster, or accurate where the formula cancels.
-    """
+    # Parameters with a Gaussian log or logit of which the expectation of l is minus infinity:
+    # exponentials of exponentials.
+    infinite_in: ClassVar[frozenset[str]] = frozenset()
 
     @abstractmethod
     def formula(self, s: Jet, p: Jets) -> Jet:
         """l at a predictor and at the parameters, p["shape"]. What depends on y alone is an array
         of the site (a `cached_property`)."""
+
+    @classmethod
+    def closed_forms(cls, parameters: frozenset[str]) -> tuple[type, ...]:
+        """Classes from which the family with predictors for those parameters inherits, that answer
+        questions in closed form."""
+        return ()
+
+    def constants(self, order: int) -> dict[str, Jet]:
+        """All parameters as they are."""
+        return {n: jets.constant(getattr(self, n), order) for n in self.spec.parameters}
+
+
+class FormulaSite(Formula, ElementwiseSite):
+    """A scalar family by its formula: fields (N, 1) meet s (N, k).
+
+    Override an answer where a closed form is faster, or accurate where the formula cancels.
+    """
 
     @cached_property
     def continuous(self) -> tuple[str, ...]:
@@ -40,10 +59,6 @@ class FormulaSite(ElementwiseSite):
         form = self.spec.form
         types = {p.name: p.type for p in form.parameters} if form is not None else {}
         return tuple(n for n in self.spec.parameters if types.get(n) not in _DISCRETE)
-
-    def constants(self, order: int) -> dict[str, Jet]:
-        """All parameters as they are."""
-        return {n: jets.constant(getattr(self, n), order) for n in self.spec.parameters}
 
     def expand(self, s: Jet, moving: Mapping[str, int] = _NONE) -> Jet:
         """l at s; the parameters in `moving` are variables of those numbers."""

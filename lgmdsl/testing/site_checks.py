@@ -89,10 +89,11 @@ def _finite(site: Site) -> Iterator[str]:
             values |= {"slope": a.slope, "curvature": a.curvature, "third": a.third}
             if not np.allclose(a.value, values["log_density"], rtol=1e-12, atol=1e-12):
                 yield f"pointwise(s).value differs from log_density at s = {x:g}"
+        possible = np.isneginf(values["log_density"]) & (Property.LIMITED in site.spec.properties)
         for name, value in values.items():
             if value.shape != s.shape:
                 yield f"{name} has shape {value.shape} at s of shape {s.shape}"
-            elif not np.all(np.isfinite(value)):
+            elif not np.all(np.isfinite(value) | (possible & (name == "log_density"))):
                 yield f"{name} is not finite at s = {x:g}"
 
 
@@ -127,7 +128,7 @@ def _derivatives(site: Site) -> Iterator[str]:
         ("curvature", lambda s: point.pointwise(s).slope, lambda s: point.pointwise(s).curvature),
         ("third", lambda s: point.pointwise(s).curvature, lambda s: point.pointwise(s).third),
     )
-    kinked = Property.KINKED in site.spec.properties
+    kinked = bool((Property.KINKED | Property.LIMITED) & site.spec.properties)
     for x, s in everywhere(site, NEAR):
         for name, lower, upper in chain:
             slope, smooth = difference(lower, s)

@@ -71,11 +71,28 @@ ENTRY = Parameter(
 )
 CENSORING = (EVENT, LOWER, UPPER)
 
+
+def _logit_of(parameter: Parameter) -> Parameter:
+    """The predictor of a probability."""
+    name = parameter.name
+    return Parameter(
+        f"{name}_logit",
+        "latent",
+        required=False,
+        of=name,
+        link="logit",
+        meaning=f"log odds of `{name}`, with a predictor of its own",
+    )
+
+
+ZERO_INFLATION_LOGIT, HURDLE_LOGIT = _logit_of(ZERO_INFLATION), _logit_of(HURDLE)
+
 # At most one of a group is given. `truncated = false` counts as not given.
-ZEROS = ("zero_inflation", "hurdle", "truncated")
+HURDLES = ("hurdle", "hurdle_logit")
+ZEROS = ("zero_inflation", "zero_inflation_logit", *HURDLES, "truncated")
 EXCLUSIVE: tuple[tuple[str, ...], ...] = (
     ZEROS,
-    *(("hurdle", name) for name in ("event", "lower", "upper", "entry")),
+    *((h, name) for h in HURDLES for name in ("event", "lower", "upper", "entry")),
 )
 # Observed with a hurdle: zeros among what the family has above 0.
 WITH_ZEROS = ("nonnegative",)
@@ -89,7 +106,7 @@ def modifiers_of(observed: Sequence[str], parameters: Sequence[Parameter]) -> tu
     scalar = all(p.over == "left" for p in parameters if p.type == "latent")
     out: tuple[Parameter, ...] = (WEIGHT,)
     if kind == "count" and scalar:
-        out += (ZERO_INFLATION, HURDLE, TRUNCATED)
+        out += (ZERO_INFLATION, ZERO_INFLATION_LOGIT, HURDLE, HURDLE_LOGIT, TRUNCATED)
     if kind == "positive" and scalar:
-        out += (HURDLE, *CENSORING, ENTRY)
+        out += (HURDLE, HURDLE_LOGIT, *CENSORING, ENTRY)
     return tuple(p for p in out if p.name not in declared)

@@ -189,7 +189,7 @@ def page_of(signature: Signature) -> Page:
     """The page of a declaration; which methods take it is not known here."""
     seen: dict[str, Argument] = {}
     for form in (signature, signature.other):
-        for parameter in form.parameters if form else ():
+        for parameter in form.accepted if form else ():
             argument = Argument.of(parameter)
             seen.setdefault(str(argument), argument)
     return Page(

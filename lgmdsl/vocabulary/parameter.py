@@ -22,7 +22,8 @@ ArgumentType = Literal[
 # left's and a head of the observed set. `classes`: as `class`, or as `cut`, the last class then
 # being the reference. `last`: the left's, the last one among them, or a head of it. `rest`: the
 # left's but the last. `topic`: the left's but the last, and one further. `emission`: that one
-# and the left's last.
+# and the left's last. `piece`: the left's, and one further index of pieces of time. `inner`: a
+# head of that one, and nothing else.
 Over = Literal[
     "left",
     "none",
@@ -36,6 +37,8 @@ Over = Literal[
     "rest",
     "topic",
     "emission",
+    "piece",
+    "inner",
 ]
 
 
@@ -49,7 +52,8 @@ class Parameter:
     `meaning` says what it is, with its unit. Where an argument without a default is left out a site
     takes `blank`, and NaN for an `open` one (the end of an interval), which no model writes.
     `instead` says what to write in place of an argument that no method takes yet. A `known` one is
-    a number or data: no hyper is in it.
+    a number or data: no hyper is in it. `of` names the parameter for which a `latent` argument is a
+    predictor, in place of its number, on the scale of `link`: `log_sd` of `sd`.
     """
 
     name: str
@@ -64,6 +68,13 @@ class Parameter:
     open: bool = False
     instead: str = ""
     known: bool = False
+    of: str = ""
+    link: Literal["", "log", "logit"] = ""
+
+    @property
+    def linking(self) -> bool:
+        """Whether it is the predictor of y, which names the link and the site."""
+        return self.type == "latent" and not self.of
 
     @property
     def left_out(self) -> float | None:

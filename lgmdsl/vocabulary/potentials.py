@@ -102,4 +102,13 @@ POTENTIALS: tuple[Signature, ...] = (
         scale="the sd is pi scale / sqrt(3) = 1.81 scale; it is sech2 with twice the scale",
         see_also=("sech2", "laplace"),
     ),
+    _potential(
+        "asymmetric_laplace", _SCALE,
+        Parameter("level", "unit", meaning="0.5 is laplace of twice the scale"),
+        summary="absolute loss with another slope on either side: the loss of quantile regression",
+        formula="level (1 - level) / scale exp(-rho(-s / scale)), rho(u) = u (level - 1[u < 0])",
+        scale="the slope is -(1 - level) / scale above 0 and level / scale below",
+        example=sparse("asymmetric_laplace(scale = s, level = 0.7)", SD),
+        see_also=("laplace", "exp_power"), source="Koenker and Bassett 1978",
+    ),
 )  # fmt: skip

@@ -59,7 +59,7 @@ TYPES: tuple[VariableType, ...] = (
         "negative numbers are refused (E303)",
         regression("gamma(log_mean = eta, shape = 2, hurdle = p)",
                    "hyper p : unit ~ beta(a = 1, b = 1)", y="nonnegative"),
-        "positive", "count", "weights", "modifiers", data=True,
+        "positive", "count", "weights", "zero-inflation", data=True,
     ),
     _type(
         "unit", "a number from 0 to 1", "0 <= x <= 1; a beta response 0 < x < 1", _BOTH,

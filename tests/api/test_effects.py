@@ -208,6 +208,46 @@ observe y ~ ordinal(logit = eta, cuts = c)
     assert (levels["sd"] > 0).all()
 
 
+def test_slopes_and_comparisons_of_softmax_classes() -> None:
+    text = """lgm 1
+index obs
+index k
+data x[obs] : real
+data g[obs] : binary
+data y[obs] : k
+latent a[k] ~ normal(sd = 2)
+latent b[k] ~ normal(sd = 2)
+latent c[k] ~ normal(sd = 2)
+let eta[obs, k] = a + b * x + c * g
+observe y ~ categorical(softmax = eta)
+"""
+    labels, x, g = np.array(["bike", "bus", "car"]), X[:120] / 2.0, Z[:120]
+    eta = np.stack([0.0 * x, 0.8 * x, 0.5 - 0.5 * x + g], axis=1)
+    y = labels[(eta + RNG.gumbel(size=eta.shape)).argmax(axis=1)]
+    fit = lgm.fit(lgm.loads(text), {"x": x, "g": g, "y": y}, options={"correction": "off"})
+    draws = fit.sample(20_000, seed=2, names=["a", "b", "c"])
+    a, b, c = (draws[n].values for n in "abc")
+
+    def shares(x: Any, g: Any) -> Any:
+        along = a[:, None] + b[:, None] * x[None, :, None] + c[:, None] * g[None, :, None]
+        return special.softmax(along, axis=2)
+
+    p = shares(x, g)
+    slopes = p * (b[:, None] - (p * b[:, None]).sum(axis=2, keepdims=True))
+    frame = fit.effects("x")
+    assert list(frame["k"]) == ["bike", "bus", "car"]
+    change = shares(x, np.ones(120)).mean(axis=1) - shares(x, np.zeros(120)).mean(axis=1)
+    ratio = shares(x, np.ones(120)).mean(axis=1) / shares(x, np.zeros(120)).mean(axis=1)
+    compared, ratios = fit.effects("g"), fit.effects("g", compare="ratio")
+    for k in range(3):
+        close(frame.iloc[k], slopes[..., k].mean(axis=1))
+        close(compared.iloc[k], change[:, k])
+        close(ratios.iloc[k], ratio[:, k])
+    assert compared["estimate"].sum() == pytest.approx(0.0, abs=1e-9)
+    with pytest.raises(lgm.ModelError, match='scale="response" has one for each class'):
+        fit.effects("x", scale="link")
+
+
 def test_columns_of_a_matrix() -> None:
     text = """lgm 1
 index obs
@@ -256,7 +296,7 @@ def test_a_loaded_fit_and_other_frames(
         ({"name": "x", "contrast": "pairwise"}, "`contrast` of this covariate is a number"),
         ({"name": "x", "contrast": ("a", "b")}, "two numbers"),
         ({"name": "who", "contrast": 1}, "`contrast` of this covariate is"),
-        ({"name": "who", "contrast": ("m1", "m99")}, "no label `m99`"),
+        ({"name": "who", "contrast": ("m1", "m99")}, 'no label "m99"'),
         ({"name": "x", "by": "w"}, "cannot be grouped by `w`"),
         ({"name": "x", "response": "w"}, "observes no `w`"),
         ({"name": "x", "contrast": "levels"}, "too many to compare all"),
@@ -268,20 +308,86 @@ def test_what_is_refused(logit: Fit, arguments: dict[str, Any], said: str) -> No
         logit.effects(**arguments)
 
 
-def test_what_a_prior_is_built_on_is_refused() -> None:
-    text = """lgm 1
+PLACES = """lgm 1
 index obs
 data x[obs] : real
+data z[obs] : real
 data y[obs] : real
+latent a ~ normal(sd = 3)
+latent b ~ normal(sd = 3)
 latent f[obs] ~ gp(kernel = se(sd = 1, length = 1), at = x)
-observe y ~ normal(mean = f, sd = 0.5)
+let eta[obs] = a + b * z + f
+observe y ~ normal(mean = eta, sd = 0.3)
 """
-    if "gp" in dir(lgm):
-        fit = lgm.fit(lgm.loads(text), {"x": X[:30], "y": np.sin(X[:30])})
-        with pytest.raises(
-            lgm.MethodError, match="the effect of `x` is that of other places of `f`"
+
+
+def test_positions_of_a_gaussian_process(tmp_path: Any) -> None:
+    """Against the closed form of the process at both levels."""
+    x, z = np.sort(X[:40]), Z[:40] + 0.1 * RNG.normal(size=40)
+    y = np.sin(x) + 0.5 * z + 0.3 * RNG.normal(size=40)
+    fitted = lgm.fit(lgm.loads(PLACES), {"x": x, "z": z, "y": y})
+    fitted.save(tmp_path / "f.nc")
+
+    def kernel(a: Any, b: Any) -> Any:
+        return np.exp(-((a[:, None] - b[None]) ** 2) / 2)
+
+    inverse = np.linalg.inv(kernel(x, x) + 9 + 9 * np.outer(z, z) + 0.09 * np.eye(40))
+
+    def wanted(high: Any, low: Any) -> tuple[float, float]:
+        k = kernel(high, x).mean(axis=0) - kernel(low, x).mean(axis=0)
+        prior = kernel(high, high).mean() + kernel(low, low).mean() - 2 * kernel(high, low).mean()
+        return float(k @ inverse @ y), float(np.sqrt(prior - k @ inverse @ k))
+
+    one, zero = np.array([1.0]), np.array([0.0])
+    half = 0.01 * (x.max() - x.min())
+    slope = np.array(wanted(x + half, x - half)) / (2 * half)
+    for fit in (fitted, lgm.load_fit(tmp_path / "f.nc")):
+        for row, (mean, sd) in (
+            (fit.effects("x", contrast=(0.0, 1.0)), wanted(one, zero)),
+            (fit.effects("x", contrast=(0.0, 1.0), kind="conditional"), wanted(one, zero)),
+            (fit.effects("x"), slope),
         ):
-            fit.effects("x")
+            assert row["estimate"][0] == pytest.approx(mean, rel=1e-5)
+            assert row["sd"][0] == pytest.approx(sd, rel=1e-5)
+        assert fit.effects("z")["estimate"][0] == pytest.approx(float(fit.mean("b")), rel=1e-6)
+
+
+def test_positions_of_a_process_of_counts() -> None:
+    x = np.sort(X[:40])
+    text = PLACES.replace("y[obs] : real", "y[obs] : count").replace(
+        "normal(mean = eta, sd = 0.3)", "poisson(log_rate = eta)"
+    )
+    data = {"x": x, "z": Z[:40] + 0.0, "y": RNG.poisson(np.exp(np.sin(x)))}
+    fit = lgm.fit(lgm.loads(text), data, options={"correction": "off"})
+    there = fit.predict({"x": [0.0, 1.0], "z": [float(data["z"].mean())] * 2})
+    draws = np.exp(there.sample(20_000, seed=2)["eta"].values)
+    close(
+        fit.effects("x", contrast=(0.0, 1.0), kind="conditional").iloc[0], draws[:, 1] - draws[:, 0]
+    )
+
+
+def test_places_that_rows_do_not_name_are_refused() -> None:
+    text = """lgm 1
+index obs
+index site
+data where[obs] : site
+data x[site] : real
+data y[obs] : real
+latent f[site] ~ gp(kernel = se(sd = 1, length = 1), at = x)
+let eta[obs] = f[where]
+observe y ~ normal(mean = eta, sd = 0.5)
+"""
+    data = {"where": np.repeat(np.arange(10), 3), "x": X[:10], "y": X[:30]}
+    with pytest.raises(lgm.MethodError, match=r"`x` is not over the rows of `y`") as refused:
+        lgm.fit(lgm.loads(text), data).effects("x")
+    assert "fit.predict(new)" in str(refused.value)
+    noisy = PLACES.replace(
+        "let eta[obs] = a +", "latent e[obs] ~ normal(sd = 0.1)\nlet eta[obs] = e +"
+    )
+    fit = lgm.fit(lgm.loads(noisy), {"x": X[:30], "z": Z[:30] + 0.1 * X[:30], "y": X[:30]})
+    with pytest.raises(lgm.MethodError, match=r'without=\["e"\]'):
+        fit.effects("x")
+    assert len(fit.effects("x", without=["e"])) == 1
 
 
 def test_latents_of_single_rows_stay_with_their_rows() -> None:

@@ -36,8 +36,7 @@ def test_matrices_made_of_columns_are_not_made_again(tmp_path: Path) -> None:
         assert fit.effects("X[x]", scale="link", data=table)["estimate"].item() == pytest.approx(
             fit.mean("b").sel(term="x").item()
         )
-        with pytest.raises(lgm.ModelError, match=r"there is X\[arm\[b\]\] or X\[arm\[c\]\]"):
-            fit.effects("arm")
+        assert fit.effects("x", scale="link").equals(fit.effects("X[x]", scale="link"))
         with pytest.raises(
             lgm.ModelError, match=r"it has: X\[x\], X\[arm\[b\]\], X\[arm\[c\]\], h"
         ):
@@ -57,3 +56,89 @@ def test_a_level_is_compared_with_the_base() -> None:
     for arm in "bc":
         found = fit.effects(f"X[arm[{arm}]]")["estimate"].item()
         assert found == pytest.approx(means[arm] - means["a"], abs=0.05)
+
+
+LINEAR = """lgm 1
+index obs
+index f
+data X[obs, f] : real
+data y[obs] : real
+latent a ~ normal(sd = 1000)
+latent b[f] ~ normal(sd = 1000)
+let eta[obs] = a + X @ b
+observe y ~ normal(mean = eta, sd = 0.5)
+"""
+
+
+def design(table: pd.DataFrame) -> np.ndarray:
+    """Treatment contrasts of arm and sex, and x, with a constant."""
+    arm, sex = table["arm"].to_numpy(), table["sex"].to_numpy()
+    columns = [np.ones(len(table)), table["x"], arm == "b", arm == "c", sex == "m"]
+    return np.column_stack([np.asarray(c, dtype=float) for c in columns])
+
+
+def unbalanced() -> pd.DataFrame:
+    rng = np.random.default_rng(7)
+    table = pd.DataFrame({"x": rng.normal(size=70), "arm": rng.choice(list("abc"), 70)})
+    table["sex"] = rng.choice(["f", "m"], 70, p=[0.3, 0.7])
+    table["y"] = design(table) @ [1.0, 0.3, -1.0, 2.0, 0.7] + rng.normal(0, 0.5, 70)
+    return table
+
+
+@pytest.mark.parametrize("kind", ["treatment", "sum"])
+def test_levels_of_a_factor_whatever_its_contrasts(kind: str) -> None:
+    """Against least squares on treatment contrasts; `eff` and `pairwise` as R's emmeans defines
+    them: the level less the mean of all levels, with equal weights."""
+    table = unbalanced()
+    fit = lgm.fit(
+        lgm.loads(LINEAR),
+        table,
+        mapping={"X": ["x", f"contrasts(arm, kind={kind})", f"contrasts(sex, kind={kind})"]},
+    )
+    x = design(table)
+    inverse = np.linalg.inv(x.T @ x)
+    beta = inverse @ x.T @ table["y"].to_numpy()
+
+    def check(frame: pd.DataFrame, weights: dict[str, list[float]]) -> None:
+        assert list(frame["contrast"]) == [*weights]
+        for (_, row), w in zip(frame.iterrows(), weights.values(), strict=True):
+            assert row["estimate"] == pytest.approx(float(np.dot(w, beta)), rel=1e-5)
+            variance = float(np.array(w) @ inverse @ np.array(w))
+            assert row["sd"] == pytest.approx(0.5 * np.sqrt(variance), rel=1e-5)
+
+    pairs = {"b - a": [0, 0, 1, 0, 0], "c - a": [0, 0, 0, 1, 0], "c - b": [0, 0, -1, 1, 0]}
+    for asked in ("arm", "X[arm]"):
+        check(fit.effects(asked, contrast="pairwise"), pairs)
+    check(fit.effects("arm", contrast=("c", "b")), {"b - c": [0, 0, 1, -1, 0]})
+    third = 1 / 3
+    eff = {
+        "a - mean": [0, 0, -third, -third, 0],
+        "b - mean": [0, 0, 2 * third, -third, 0],
+        "c - mean": [0, 0, -third, 2 * third, 0],
+    }
+    reference = {k: pairs[k] for k in ("b - a", "c - a")}
+    check(fit.effects("arm"), eff if kind == "sum" else reference)
+    check(fit.effects("arm", contrast="reference"), reference)
+    mean = float(table["x"].mean())
+    at = {"a": [1, mean, 0, 0], "b": [1, mean, 1, 0], "c": [1, mean, 0, 1]}
+    frame = fit.effects("arm", contrast="levels", kind="balanced")
+    check(frame, {k: [*w, 0.5] for k, w in at.items()})
+    frame = fit.effects("arm", contrast="levels", kind="conditional")
+    check(frame, {k: [*w, 1.0] for k, w in at.items()})
+    frame = fit.effects("arm", contrast="levels")
+    check(frame, {k: [*w, float((table["sex"] == "m").mean())] for k, w in at.items()})
+    whole = fit.effects("X")
+    assert next(iter(whole["contrast"])) == "slope"
+    with pytest.raises(lgm.ModelError, match=r"all levels together: X\[arm\]"):
+        fit.effects("X[arm[b]]", contrast="pairwise")
+    with pytest.raises(lgm.ModelError, match='no label "d"'):
+        fit.effects("arm", contrast=("a", "d"))
+
+
+def test_contrasts_that_are_written_otherwise() -> None:
+    for term, message in (
+        ("contrasts(arm, sum)", r"contrasts\(arm, kind=sum\)"),
+        ("sum_contrasts(arm)", r"names `sum_contrasts\(arm\)`, which is no column"),
+    ):
+        with pytest.raises(lgm.DataError, match=message):
+            lgm.fit(lgm.loads(LINEAR), unbalanced(), mapping={"X": ["x", term]})

@@ -173,11 +173,12 @@ def test_effects(run: Run, model: Path, data: Path, tmp_path: Path) -> None:
             "estimate",
         ]
     )
-    shown = run("effects", out, "X", "--csv", "--contrast", "0,1", "--ratio", "--draws", "500")
+    words = ["--csv", "--contrast", "0,1", "--compare", "ratio", "--draws", "500"]
+    shown = run("effects", out, "X", *words)
     rows = list(csv.DictReader(shown.out.splitlines()))
     assert {r["contrast"] for r in rows} == {"1 / 0"} and len(rows) == 3
     assert float(rows[0]["q5"]) < float(rows[0]["estimate"]) < float(rows[0]["q95"])
-    asked = run("effects", out, rows[0]["term"], "--json", "--link").json
+    asked = run("effects", out, rows[0]["term"], "--json", "--scale", "link").json
     assert asked["schema"] == 1 and asked["effects"][0]["term"] == rows[0]["term"]
     wrong = run("effects", out, "Z")
     assert wrong.status == 1 and "no covariate named `Z`" in wrong.err

@@ -31,7 +31,7 @@ def test_a_word_has_a_signature_and_its_page(word: str) -> None:
     taken = set(inspect.signature(made).parameters)  # type: ignore[arg-type]
     declared = [s for c in CATEGORIES for s in shipped(c) if s.name == word]
     forms = [f for s in declared for f in (s, s.other) if f]
-    assert taken == {p.name for f in forms for p in f.parameters}
+    assert taken == {p.name for f in forms for p in f.accepted}
     text = made.__doc__
     assert text is not None and len(text) > 100
     assert all(s.summary in " ".join(text.split()) for s in declared)
@@ -51,7 +51,7 @@ def test_signatures() -> None:
 
 def test_a_word_with_several_roles_takes_the_arguments_of_each() -> None:
     normal = inspect.signature(lgm.normal).parameters
-    assert set(normal) == {"mean", "sd", "log_var", "event", "lower", "upper", "group"}
+    assert set(normal) == {"mean", "sd", "log_var", "event", "lower", "upper", "group", "weight"}
     assert all(p.default is None for p in normal.values())
     gamma = inspect.signature(lgm.gamma).parameters
     assert {"log_mean", "shape", "rate"} <= set(gamma)

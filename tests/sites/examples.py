@@ -12,13 +12,24 @@ from lgmdsl.sites.observed import make_sites
 RANGES: dict[str, tuple[float, float]] = {
     "sd": (0.3, 2.5), "scale": (0.3, 2.5), "df": (2.2, 20.0), "size": (0.6, 12.0),
     "shape": (0.6, 8.0), "exposure": (0.3, 4.0), "power": (0.5, 1.9), "mean": (-1.0, 1.0),
-    "concentration": (4.0, 40.0),
+    "concentration": (4.0, 40.0), "level": (0.1, 0.9), "skew": (-0.9, 0.9),
+    "dispersion": (0.4, 3.0),
 }  # fmt: skip
 
 # e^{-shape s} at sd 10 has its mass shape * 10 sds from the mean, beyond what brute force sums.
 NARROWER: dict[str, dict[str, tuple[float, float]]] = {
     "weibull.log_scale": {"shape": (0.6, 1.6)},
     "weibull.log_scale.censored": {"shape": (0.6, 1.6)},
+    "generalized_poisson.log_mean": {"dispersion": (1.1, 3.0)},
+    "tweedie.log_mean": {"power": (1.2, 1.8)},
+    # draws of which means and scores have an expectation, and some a variance
+    "loglogistic.log_scale": {"shape": (4.5, 8.0)},
+    "inverse_gaussian.log_mean": {"shape": (3.0, 20.0)},
+    "gompertz.log_rate": {"shape": (0.0, 0.8)},
+    "generalized_gamma.location": {"scale": (0.7, 1.2), "shape": (-0.3, 1.2)},
+    "skew_normal.mean": {"sd": (0.8, 2.5)},
+    "generalized_pareto.log_scale": {"shape": (0.0, 0.2)},
+    "gev.location": {"shape": (-0.12, 0.15), "scale": (1.6, 2.5)},
 }
 CUTS = 3
 WHOLE: dict[str, tuple[int, int]] = {"n": (1, 20), "event": (0, 2)}
@@ -58,8 +69,10 @@ def example(name: str, count: int = 8, seed: int = 0) -> Site:
         y = rng.poisson(2.0, count).astype(float)
     elif kind == "unit":
         y = rng.uniform(0.02, 0.98, count)
-    elif kind == "positive":
+    elif kind in ("positive", "nonnegative"):
         y = rng.gamma(2.0, size=count)
+        if name == "tweedie.log_mean":
+            y[::3] = 0.0
     else:
         y = 1.5 * rng.standard_normal(count)
     return make_sites(cls, y, parameters)

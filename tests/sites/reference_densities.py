@@ -60,6 +60,68 @@ def _beta(s: Real, y: Real, c: Real) -> Real:
     return gammas + (a - 1) * mp.log(y) + (b - 1) * mp.log1p(-y)
 
 
+def _inverse_gaussian(s: Real, y: Real, k: Real) -> Real:
+    mean = mp.exp(s)
+    return mp.log(k / (2 * mp.pi * y**3)) / 2 - k * (y - mean) ** 2 / (2 * mean**2 * y)
+
+
+def _loglogistic(s: Real, y: Real, k: Real) -> Real:
+    z = k * (mp.log(y) - s)
+    return mp.log(k) - mp.log(y) + z - 2 * (max(z, 0) + mp.log1p(mp.exp(-abs(z))))
+
+
+def _gompertz(s: Real, y: Real, k: Real, event: Real) -> Real:
+    grown = mp.expm1(k * y) / k if k else y
+    return event * (s + k * y) - mp.exp(s) * grown
+
+
+def _generalized_gamma(s: Real, y: Real, scale: Real, q: Real) -> Real:
+    """From the gamma density of g, log y = s + scale log(q^2 g) / q."""
+    w = (mp.log(y) - s) / scale
+    if q == 0:
+        return _log_normal(w, mp.mpf(1)) - mp.log(scale * y)
+    k = q**-2
+    g = k * mp.exp(q * w)
+    return k * mp.log(g) - g - mp.loggamma(k) + mp.log(abs(q)) - mp.log(scale * y)
+
+
+def _generalized_pareto(s: Real, y: Real, k: Real) -> Real:
+    z = y * mp.exp(-s)
+    if k == 0:
+        return -s - z
+    return -s - (1 + 1 / k) * mp.log1p(k * z) if 1 + k * z > 0 else -mp.inf
+
+
+def _gev(s: Real, y: Real, scale: Real, k: Real) -> Real:
+    z = (y - s) / scale
+    if k == 0:
+        return -mp.log(scale) - z - mp.exp(-z)
+    if 1 + k * z <= 0:
+        return -mp.inf
+    return -mp.log(scale) - (1 + 1 / k) * mp.log1p(k * z) - mp.exp(-mp.log1p(k * z) / k)
+
+
+def _skew_normal(s: Real, y: Real, sd: Real, skew: Real) -> Real:
+    """Azzalini's density, location and scale from the moments."""
+    size = abs(skew) ** (mp.mpf(2) / 3)
+    delta = mp.sign(skew) * mp.sqrt(
+        mp.pi / 2 * size / (size + ((4 - mp.pi) / 2) ** (mp.mpf(2) / 3))
+    )
+    omega = sd / mp.sqrt(1 - 2 * delta**2 / mp.pi)
+    z = (y - s + omega * delta * mp.sqrt(2 / mp.pi)) / omega
+    alpha = delta / mp.sqrt(1 - delta**2)
+    return mp.log(2 / omega) - mp.log(2 * mp.pi) / 2 - z**2 / 2 + mp.log(_cdf(alpha * z))
+
+
+def _asymmetric(x: Real, scale: Real, level: Real) -> Real:
+    fall = (1 - level) * x if x > 0 else -level * x
+    return mp.log(level * (1 - level) / scale) - fall / scale
+
+
+def _logistic(x: Real, scale: Real) -> Real:
+    return -2 * mp.log(2 * mp.cosh(x / scale / 2)) - mp.log(scale)
+
+
 DENSITIES: dict[str, Density] = {
     "normal.mean": lambda s, y, p: _log_normal(y - s, p["sd"] ** 2),
     "bernoulli.logit": lambda s, y, p: _logit(s, y, mp.mpf(1)),
@@ -78,12 +140,22 @@ DENSITIES: dict[str, Density] = {
     "beta.logit_mean": lambda s, y, p: _beta(s, y, p["concentration"]),
     "student_t.mean": lambda s, y, p: _student(s - y, p["scale"], p["df"]),
     "laplace.mean": lambda s, y, p: -abs(s - y) / p["scale"] - mp.log(2 * p["scale"]),
+    "inverse_gaussian.log_mean": lambda s, y, p: _inverse_gaussian(s, y, p["shape"]),
+    "loglogistic.log_scale": lambda s, y, p: _loglogistic(s, y, p["shape"]),
+    "gompertz.log_rate": lambda s, y, p: _gompertz(s, y, p["shape"], p["event"]),
+    "generalized_gamma.location": lambda s, y, p: _generalized_gamma(s, y, p["scale"], p["shape"]),
+    "generalized_pareto.log_scale": lambda s, y, p: _generalized_pareto(s, y, p["shape"]),
+    "gev.location": lambda s, y, p: _gev(s, y, p["scale"], p["shape"]),
+    "skew_normal.mean": lambda s, y, p: _skew_normal(s, y, p["sd"], p["skew"]),
+    "asymmetric_laplace.quantile": lambda s, y, p: _asymmetric(s - y, p["scale"], p["level"]),
+    "asymmetric_laplace": lambda s, y, p: _asymmetric(s, p["scale"], p["level"]),
+    "logistic.mean": lambda s, y, p: _logistic(s - y, p["scale"]),
     "normal.log_var": lambda s, y, p: _log_normal(y - p["mean"], mp.exp(s)),
     "normal": lambda s, y, p: _log_normal(s, p["sd"] ** 2),
     "laplace": lambda s, y, p: -abs(s) / p["scale"] - mp.log(2 * p["scale"]),
     "student_t": lambda s, y, p: _student(s, p["scale"], p["df"]),
     "sech2": lambda s, y, p: -2 * mp.log(mp.cosh(s / p["scale"])) - mp.log(2 * p["scale"]),
-    "logistic": lambda s, y, p: -2 * mp.log(2 * mp.cosh(s / p["scale"] / 2)) - mp.log(p["scale"]),
+    "logistic": lambda s, y, p: _logistic(s, p["scale"]),
     "exp_power": lambda s, y, p: (
         -(abs(s / p["scale"]) ** p["power"]) - mp.log(2 * p["scale"] * mp.gamma(1 + 1 / p["power"]))
     ),
@@ -193,4 +265,6 @@ GROWTH: dict[str, Callable[[Mapping[str, Real]], Real]] = {
     "bernoulli.cloglog": lambda p: 1, "poisson.log_rate": lambda p: 1,
     "gamma.log_mean": lambda p: 1, "normal.log_var": lambda p: 1,
     "exponential.log_rate": lambda p: 1, "weibull.log_scale": lambda p: p["shape"],
+    "inverse_gaussian.log_mean": lambda p: 2, "gompertz.log_rate": lambda p: 1,
+    "generalized_gamma.location": lambda p: abs(p["shape"]) / p["scale"],
 }  # fmt: skip

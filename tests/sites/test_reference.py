@@ -27,6 +27,7 @@ TABLE: dict[str, dict[str, list[dict[str, Any]]]] = json.loads(
 # two rest on `test_laws` and on the brute force of the conformance check.
 WITHOUT = {"gamma.log_mean.censored", "student_t.mean.censored"}
 NAMES = [s.spec.name for s in SITES.shipped() if not s.spec.vector and s.spec.name not in WITHOUT]
+AVERAGED = [n for n in NAMES if TABLE.get(n, {}).get("expected", True)]
 FIRST_ORDER, SECOND_ORDER = 1e-9, 1e-8
 
 
@@ -82,7 +83,7 @@ def worst_tilted(name: str) -> tuple[float, float]:
     return worst, relative
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", AVERAGED)
 def test_expected_is_exact_to_1e9(name: str) -> None:
     first, second = worst_expected(name)
     assert first <= FIRST_ORDER
@@ -96,7 +97,7 @@ def test_tilted_is_exact_to_1e9(name: str) -> None:
     assert relative <= 1e-8
 
 
-@pytest.mark.parametrize("name", [n for n in NAMES if "laplace" not in n and n != "exp_power"])
+@pytest.mark.parametrize("name", [n for n in AVERAGED if "laplace" not in n and n != "exp_power"])
 def test_the_generic_rule_agrees_with_closed_forms(name: str) -> None:
     """A third party's site has only the generic rule: it must do as well on every smooth family."""
     cases = TABLE[name]["expected"]
@@ -130,6 +131,8 @@ def test_the_table_is_what_its_script_makes(name: str) -> None:
     rng = np.random.default_rng()
     made = rows(name)
     for kind, stored in TABLE[name].items():
+        if not stored:  # no expectation
+            continue
         at = int(rng.integers(len(stored)))
         again = case(kind, name, made[kind][at])
         assert error(again, stored[at]["values"]).max() <= 1e-15

@@ -57,6 +57,8 @@ def _entries(
     match kind:
         case "positive" | "nonnegative":
             return rng.gamma(2.0, 0.5, shape)
+        case "nonnegative":
+            return np.maximum(rng.gamma(2.0, 0.5, shape) - 0.5, 0.0)
         case "unit":
             return rng.uniform(0.1, 0.9, shape)
         case "count":

@@ -19,6 +19,7 @@ from lgmdsl.posterior.class_response import class_moments
 from lgmdsl.posterior.marginals import Marginals
 from lgmdsl.posterior.shifted_draws import by_theta, hypers_of
 from lgmdsl.posterior.site_draws import drawn_sites
+from lgmdsl.remedies import setting
 
 CHUNK = 1 << 19  # predictor entries of draws that are held at once
 # Expectations of rows at draws and levels, together: many rows are averaged over fewer draws.
@@ -33,11 +34,12 @@ def predictor_at(model: CanonicalModel, rows: Rows, theta: Theta) -> Predictor:
 
 
 def drawn_averages(
-    rows: Rows, models: Sequence[CanonicalModel], n: int, seed: int, link: bool
+    rows: Rows, levelled: Sequence[tuple[CanonicalModel, Array]], n: int, seed: int, link: bool
 ) -> Array:
     """(levels, draws, G, C) the average expected response at draws of latents and
-    hyperparameters."""
+    hyperparameters, by the model and the weights (G, N) of each level."""
     block, mixed = rows.block, rows.prediction.marginals
+    models = [*dict.fromkeys(model for model, _ in levelled)]
     size = int(np.clip(WORK / (rows.weights.shape[1] * len(models)), min(FEWEST, n), n))
     blocks = [block_of(m, block) for m in models]
     hypers = mixed.drawn(seed, bool(hypers_of(Leaf(block.written))))
@@ -48,18 +50,21 @@ def drawn_averages(
             some = places[start : start + step]
             thetas = hypers.at(chosen, some)
             shifted = hypers.carry(chosen, some, z[start : start + step])
-            for k, (model, own) in enumerate(zip(models, blocks, strict=True)):
+            for model, level_block in zip(models, blocks, strict=True):
                 s = _predictors(model, rows, part, shifted, thetas if hypers.mixing else ())
                 if link:
-                    if s.ndim > 2:
+                    if s.ndim > 2 and not block.family.spec.predictors:
                         raise no_link(block)
-                    expected = s[..., None]
+                    expected = s.reshape(*s.shape[:2], -1)
                 else:
-                    expected = _expected(own, part.theta, thetas, s)
-                average = np.einsum("gn,snc->sgc", rows.weights, expected)
-                if out is None:
-                    out = np.empty((len(models), size, *average.shape[1:]))
-                out[k, some] = average
+                    expected = _expected(level_block, part.theta, thetas, s)
+                for level, (of_level, weights) in enumerate(levelled):
+                    if of_level is not model:
+                        continue
+                    average = np.einsum("gn,snc->sgc", weights, expected)
+                    if out is None:
+                        out = np.empty((len(levelled), size, *average.shape[1:]))
+                    out[level, some] = average
     assert out is not None, "there are draws"
     return out
 
@@ -86,9 +91,10 @@ def _expected(block: SiteBlock, theta: Theta, thetas: Sequence[Theta], s: Array)
     """(k, N, C): E[y | s], or the probability of each class."""
     with np.errstate(all="ignore"):
         if not block.classes:
-            out = np.empty(s.shape)
+            out = np.empty(s.shape[:2])
             for turn, site in drawn_sites(block, theta, thetas, len(s), block.blank(), True):
-                out[turn] = site.conditional_mean(s[turn].reshape(-1)).reshape(s[turn].shape)
+                some = s[turn].reshape(-1, *s.shape[2:])
+                out[turn] = site.conditional_mean(some).reshape(-1, s.shape[1])
             return out[..., None]
         count = block.sizes[block.classes]
         shares = np.empty((*s.shape[:2], count))
@@ -125,4 +131,5 @@ def block_of(model: CanonicalModel, like: SiteBlock) -> SiteBlock:
 def no_link(block: SiteBlock) -> ModelError:
     """E108 for a link scale that has several axes."""
     message = f"`{block.name}` has several predictors, so its link scale has no one effect"
-    return ModelError(Diagnostic("E108", message, help='scale="response" has one for each class'))
+    help = f"{setting('scale', 'response')} has one for each class"
+    return ModelError(Diagnostic("E108", message, help=help))

@@ -10,7 +10,9 @@ import numpy as np
 
 from lgmdsl.api.columns import Columns, quantile_columns
 from lgmdsl.api.effects.drawn import drawn_averages, no_link, predictor_at
-from lgmdsl.api.effects.requested import Comparison, Requested
+from lgmdsl.api.effects.levels import Comparison
+from lgmdsl.api.effects.other_places import stacked
+from lgmdsl.api.effects.requested import Requested
 from lgmdsl.api.effects.rows import Rows, rows_of
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.lowering.bym2 import owner
@@ -21,6 +23,7 @@ from lgmdsl.errors import Diagnostic, ModelError, suggestion
 from lgmdsl.operators.explicit import Dense
 from lgmdsl.posterior.marginals import Marginals, check_draws, probability_levels
 from lgmdsl.posterior.normal_mixtures import mixed_moments, mixed_quantile
+from lgmdsl.remedies import either
 from lgmdsl.sites import catalogue as sites
 
 if TYPE_CHECKING:
@@ -57,7 +60,8 @@ def effect_columns(
     ):
         if value not in known:
             help = suggestion(str(value), known, f"there are: {', '.join(known)}")
-            raise ModelError(Diagnostic("E108", f"`{setting}` cannot be `{value}`", help=help))
+            called = either(f"--{setting}", setting)
+            raise ModelError(Diagnostic("E108", f"`{called}` cannot be `{value}`", help=help))
     requested = Requested(fit.canonical.grounded, name, contrast)
     rows = rows_of(fit, requested.symbol.name, kind, by, response, data, mapping)
     rows = replace(rows, without=_left_out(fit, without))
@@ -65,20 +69,27 @@ def effect_columns(
     affine = scale == "link" or (
         rows.block.family.spec.link == "identity" and not rows.block.classes
     )
-    models = _models(rows, requested)
-    if affine and not ratio and not rows.prediction.marginals.of_draws:
-        found = [_exactly(rows, models, c, levels) for c in requested.comparisons]
-        classes: list[Any] = [None]
-        estimates = [whole[..., None] for whole in found]
+    if requested.latents:
+        rows, weights = stacked(fit, rows, requested)
+        models = [rows.prediction.canonical] * len(weights)
     else:
-        drawn = drawn_averages(rows, models, n, seed, scale == "link")
+        models = _models(rows, requested)
+        weights = [rows.weights] * len(models)
+    levelled = [*zip(models, weights, strict=True)]
+    each = rows.block.family.spec.predictors if scale == "link" else ()
+    over, classes = ("predictor", list[Any](each)) if each else (rows.block.classes, [None])
+    if affine and not ratio and not rows.prediction.marginals.of_draws:
+        estimates = [
+            np.stack([_exactly(rows, levelled, c, levels, k) for k in range(len(classes))], axis=-1)
+            for c in requested.comparisons
+        ]
+    else:
+        drawn = drawn_averages(rows, levelled, n, seed, scale == "link")
         found_draws = [_compared(drawn, c, ratio) for c in requested.comparisons]
-        count = drawn.shape[-1]
-        classes = [None]
-        if count > 1:
+        if drawn.shape[-1] > len(classes):
             classes = rows.prediction.canonical.layout.labels[rows.block.classes].tolist()
         estimates = [_summary(d, levels) for d in found_draws]
-    return _table(rows, requested, estimates, classes, levels, ratio)
+    return _table(rows, requested, estimates, over, classes, levels, ratio)
 
 
 def _left_out(fit: Fit, without: Sequence[str]) -> frozenset[str]:
@@ -105,19 +116,28 @@ def _models(rows: Rows, requested: Requested) -> list[CanonicalModel]:
 
 
 def _exactly(
-    rows: Rows, models: Sequence[CanonicalModel], comparison: Comparison, levels: Array
+    rows: Rows,
+    levelled: Sequence[tuple[CanonicalModel, Array]],
+    comparison: Comparison,
+    levels: Array,
+    which: int = 0,
 ) -> Array:
     """(2 + Q, G) mean, sd and quantiles of an average that is affine in the latents: a mixture of
-    normals over the hyperparameters' points."""
+    normals over the hyperparameters' points. `which` of the predictors of a row, if it has
+    several."""
     mixed = rows.prediction.marginals
     means, sds = [], []
     for k in range(len(mixed.weights)):
         part = mixed.part(k)
-        whole = _average(models[comparison.high], rows, part)
-        if comparison.low is not None:
-            low = _average(models[comparison.low], rows, part)
-            columns = {n: whole[0].get(n, 0.0) - low[0].get(n, 0.0) for n in {*whole[0], *low[0]}}
-            whole = columns, whole[1] - low[1]
+        whole = _average(*levelled[comparison.high], rows, part, which)
+        for place in comparison.low:
+            low, share = (
+                _average(*levelled[place], rows, part, which),
+                1.0 / len(comparison.low),
+            )
+            names = {*whole[0], *low[0]}
+            columns = {n: whole[0].get(n, 0.0) - share * low[0].get(n, 0.0) for n in names}
+            whole = columns, whole[1] - share * low[1]
         columns = {n: Dense(np.asarray(x) / comparison.divisor) for n, x in whole[0].items()}
         predictor = Predictor(columns, whole[1] / comparison.divisor)
         mean, variance = part.frame.conditioned.project(predictor)
@@ -128,12 +148,17 @@ def _exactly(
     return np.array([mean, sd, *mixed_quantile(mixed.weights, m, s, levels)])
 
 
-def _average(model: CanonicalModel, rows: Rows, part: Marginals) -> tuple[dict[str, Any], Array]:
+def _average(
+    model: CanonicalModel, weights: Array, rows: Rows, part: Marginals, which: int
+) -> tuple[dict[str, Any], Array]:
     """The average predictors of the groups of rows: (G, n) of each latent block, and offsets."""
     predictor = part.frame.embed(predictor_at(model, rows, part.theta))
-    weights = rows.weights
     if predictor.event:
-        raise no_link(rows.block)
+        if not rows.block.family.spec.predictors:
+            raise no_link(rows.block)
+        spread = np.zeros((*weights.shape, predictor.event))
+        spread[..., which] = weights
+        weights = spread.reshape(len(weights), -1)
     columns = {n: op.rmatvec(weights.T).T for n, op in predictor.columns.items()}
     return columns, weights @ predictor.offset
 
@@ -141,9 +166,9 @@ def _average(model: CanonicalModel, rows: Rows, part: Marginals) -> tuple[dict[s
 def _compared(drawn: Array, comparison: Comparison, ratio: bool) -> Array:
     """(draws, G, C)."""
     high: Array = drawn[comparison.high]
-    if comparison.low is None:
+    if not comparison.low:
         return high
-    low: Array = drawn[comparison.low]
+    low: Array = drawn[list(comparison.low)].mean(axis=0)
     with np.errstate(all="ignore"):
         if ratio and comparison.divisor == 1.0:
             return high / low
@@ -164,29 +189,30 @@ def _table(
     rows: Rows,
     requested: Requested,
     estimates: Sequence[Array],
+    over: str,
     classes: Sequence[Any],
     levels: Array,
     ratio: bool,
 ) -> Columns:
-    """A row for each comparison, group and class."""
+    """A row for each comparison, group and class, or predictor."""
     groups = rows.weights.shape[0]
     names = ("estimate", "sd", *quantile_columns(levels))
     out: Columns = {"term": [], "contrast": []}
     out |= {key: [] for key in rows.labels}
     if len(classes) > 1:
-        out[rows.block.classes] = []
+        out[over] = []
     out |= {key: [] for key in names}
     for comparison, values in zip(requested.comparisons, estimates, strict=True):
         slope = ratio and comparison.divisor != 1.0
         for g in range(groups):
             for c, label in enumerate(classes):
                 out["term"].append(comparison.term)
-                words = comparison.words[int(ratio and comparison.low is not None)]
+                words = comparison.words[int(ratio and bool(comparison.low))]
                 out["contrast"].append("relative slope" if slope else words)
                 for key, known in rows.labels.items():
                     out[key].append(known[g])
                 if len(classes) > 1:
-                    out[rows.block.classes].append(label)
+                    out[over].append(label)
                 for key, value in zip(names, values[:, g, c], strict=True):
                     out[key].append(float(value))
     return {k: np.array(v) for k, v in out.items()}

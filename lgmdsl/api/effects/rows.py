@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lgmdsl.api.columns import Columns
+from lgmdsl.api.effects.coded import Coded, factors
 from lgmdsl.api.predict.predict import Prediction, predicted
 from lgmdsl.api.predict.requested import say
 from lgmdsl.api.summary.labels import index_order
@@ -21,6 +22,7 @@ from lgmdsl.canonical.grounding.usage import usage_of
 from lgmdsl.dataset import Dataset, read
 from lgmdsl.errors import Diagnostic, MethodError, ModelError, suggestion
 from lgmdsl.language.checked import Symbol
+from lgmdsl.remedies import setting
 
 if TYPE_CHECKING:
     from lgmdsl.api.fit.fit import Fit
@@ -51,7 +53,7 @@ def rows_of(
     mapping: Mapping[str, str] | None,
 ) -> Rows:
     """The rows of the data (`average`), one reference row (`conditional`), or a `balanced` grid."""
-    prediction = predicted(fit, _bound({}) if data is None else read(data, mapping))
+    prediction = predicted(fit, bound({}) if data is None else read(data, mapping))
     if data is not None:
         say(prediction.warnings)
     block = _response(prediction, response)
@@ -67,7 +69,7 @@ def rows_of(
     return _grid(fit, prediction, block, name, kind == "balanced", by)
 
 
-def _bound(values: dict[str, Any]) -> Dataset:
+def bound(values: dict[str, Any]) -> Dataset:
     """Values under the names of the model, which are not to be made of the fit's columns again."""
     return replace(read(values), placements={})
 
@@ -131,15 +133,18 @@ def _grid(
     fit: Fit, prediction: Prediction, block: SiteBlock, name: str, balanced: bool, by: str | None
 ) -> Rows:
     """A reference row for each group: numbers at their mean, whole numbers at the rounded mean, 0/1
-    data and maps at their most frequent value; `balanced`: every combination of the 0/1 data and
-    the maps, with equal weights."""
+    data, maps and columns by contrasts at their most frequent value; `balanced`: every combination
+    of the values of these, with equal weights."""
     grounded = prediction.canonical.grounded
     if len(block.data.dims) != 1:
         message = f"`{block.name}` has {len(block.data.dims)} axes, so there is no reference row"
-        raise MethodError(Diagnostic("E501", message, help='kind="average" is defined'))
+        raise MethodError(
+            Diagnostic("E501", message, help=f"{setting('kind', 'average')} is defined")
+        )
     dim, usage = block.data.dims[0], usage_of(grounded.graph)
     free: dict[str, list[Any]] = {}
     fixed: dict[str, Any] = {}
+    coded: dict[str, Coded] = {}
     labels: Columns = {}
     if by is not None:
         _, known = _groups(prediction, block, by)
@@ -157,25 +162,51 @@ def _grid(
             free[symbol.name] = _members(symbol, values, grounded)
         else:
             fixed[symbol.name] = kept
+        for column in factors(fit.canonical.grounded, symbol.name):
+            _place(fixed[symbol.name], column, _most_frequent(values, column))
+            if balanced:
+                coded[column.name] = column
+                free[column.name] = [*column.coding.levels]
     size = math.prod(len(v) for v in free.values())
     if size > GRID:
         message = f"the balanced grid has {size:,} rows"
         shown = ", ".join(f"{k} ({len(v):,})" for k, v in free.items())
-        raise MethodError(Diagnostic("E501", message, details=(shown,), help='kind="average"'))
+        raise MethodError(
+            Diagnostic("E501", message, details=(shown,), help=setting("kind", "average"))
+        )
     new: dict[str, Any] = {}
     combinations = list(product(*free.values()))
-    for k, key in enumerate(free):
-        new[key] = np.array([c[k] for c in combinations])
     for key, value in fixed.items():
         axis = grounded.model.symbols[key].dims.index(dim)
         new[key] = np.repeat(np.expand_dims(value, axis), size, axis=axis)
+    for k, key in enumerate(free):
+        values_of = [c[k] for c in combinations]
+        if key in coded:
+            for row, level in enumerate(values_of):
+                _place(new[coded[key].matrix][row], coded[key], level)
+        else:
+            new[key] = np.array(values_of)
     if not new:
         message = f"`{block.name}` has no covariates, so there is no reference row"
         raise MethodError(Diagnostic("E501", message))
-    at = predicted(fit, _bound(new))
+    at = predicted(fit, bound(new))
     groups = len(labels[by]) if by is not None else 1
     weights = np.kron(np.eye(groups), np.full((1, size // groups), groups / size))
     return Rows(at, at.observed(block.name), weights, labels)
+
+
+def _most_frequent(values: Any, factor: Coded) -> str:
+    """The level of most rows."""
+    part = values if isinstance(values, np.ndarray) else values.toarray()
+    columns = part[:, list(factor.places)]
+    counts = {v: int((columns == row).all(axis=1).sum()) for v, row in factor.coding.rows.items()}
+    return max(factor.coding.levels, key=lambda v: counts[v])
+
+
+def _place(row: AnyArray, factor: Coded, level: str) -> None:
+    """Set a row of a matrix to a level."""
+    for column, entry in factor.entries(level):
+        row[column] = entry
 
 
 def _typical(symbol: Symbol, values: Any, grounded: GroundedModel, axis: int) -> Any:

@@ -30,6 +30,11 @@ class Framed:
     ) -> Any:
         """One row for each number that was estimated, hyperparameters first.
 
+        `name`: a covariate; a matrix, or a column of one (`X[age]`, or `age` where one matrix was
+        made of that column). Columns by contrasts (`X=contrasts(region)`) are compared by their
+        levels, as maps are: `region`, `X[region]`; `X[region[south]]` is that level alone, less the
+        base, or of sum contrasts less the mean of the levels (`eff` of R's emmeans).
+
         Columns: `term` (`u[m1]`), `name` (`u`), `kind` (hyper, latent, let or report), one for each
         index (`g`; `feat_2` for a repeated one) with the label, None where the row has no such
         index; `mean`, `sd`, and quantiles `q5`, `q50`, `q95` (other `quantiles`: `q2.5`).
@@ -88,6 +93,37 @@ class Framed:
 
         return glance(self._framed, data, mapping, criteria, backend)
 
+    @answering("computing survival curves")
+    def survival(
+        self,
+        times: object,
+        newdata: object = None,
+        mapping: Mapping[str, str] | None = None,
+        response: str | None = None,
+        quantiles: Sequence[float] = LEVELS,
+        n: int = 1000,
+        seed: int = 0,
+        backend: str = "pandas",
+    ) -> Any:
+        """Survival curves and hazards of a positive response: P(Y > t) and f(t) / P(Y > t) at some
+        times, one row for each row of `newdata` (of the data of the fit without) and each time.
+
+        Columns: the labels of the row (`obs`), the columns of `newdata`, `time`; `survival_mean`,
+        `survival_sd` and quantiles `survival_q5`, `survival_q50`, `survival_q95` (others by
+        `quantiles`) over the posterior of latents and hyperparameters, by `n` joint draws;
+        `hazard_mean`, ... likewise, per unit of time. `survival_mean` is the predictive P(Y > t).
+        Events, censoring and entries of the rows play no part: curves begin at time 0.
+
+        `times`: numbers from 0 in the unit of the response; `response`: which one, where several
+        positive ones are observed. Raises ModelError E108 for other times, MethodError E501 where
+        no positive response is observed, and what `fit.predict` raises for the new data.
+        """
+        from lgmdsl.api.frames.survival import survival
+
+        return survival(
+            self._framed, times, newdata, mapping, response, quantiles, n, seed, backend
+        )
+
     @answering("computing effects")
     def effects(
         self,
@@ -109,6 +145,11 @@ class Framed:
         """What a covariate does to the expected response: slopes, comparisons and contrasts, with
         their posterior.
 
+        `name`: a covariate; a matrix, or a column of one (`X[age]`, or `age` where one matrix was
+        made of that column). Columns by contrasts (`X=contrasts(region)`) are compared by their
+        levels, as maps are: `region`, `X[region]`; `X[region[south]]` is that level alone, less the
+        base, or of sum contrasts less the mean of the levels (`eff` of R's emmeans).
+
         Columns: `term` (`x`; `X[age]` of the columns of a matrix), `contrast` in words, the label
         of `by`, the class where the response is one, `estimate` (posterior mean), `sd` and
         quantiles.
@@ -117,7 +158,8 @@ class Framed:
         for each class), the covariate set to x in that row and all else as it is:
 
         - `contrast=None`: the slope dm/dx of numbers (a central difference over 1e-4 of the range
-          of x), m(1) - m(0) of 0/1 data, each label less the first of maps;
+          of x; over 1/50 where x are positions of a latent, as of a Gaussian process), m(1) - m(0)
+          of 0/1 data, each label less the first of maps;
         - a number d: m(x + d) - m(x); (a, b): m(b) - m(a); "sd": m(x + sd/2) - m(x - sd/2); "iqr",
           "minmax": between the quartiles, or the ends, of the data; of maps "reference" (None),
           "pairwise", "sequential" or ("a", "b"); "levels": m itself at each value, not compared;
@@ -130,8 +172,9 @@ class Framed:
         - "average": the average over the rows of the data (or of `data`), as in `avg_slopes`,
           `avg_comparisons` and, for "levels", `avg_predictions(variables=)` of R's marginaleffects;
         - "conditional": one row, at the means of numbers (whole numbers rounded) and the most
-          frequent value of 0/1 data and maps, as its `comparisons(newdata = "mean")`;
-        - "balanced": the average with equal weights over all combinations of 0/1 data and maps,
+          frequent value of 0/1 data, maps and columns by contrasts, as its
+          `comparisons(newdata = "mean")`;
+        - "balanced": the average with equal weights over all combinations of the values of these,
           numbers at their means: the reference grid of R's emmeans, whose marginal means are
           contrast="levels" (with scale="link" what it reports by default).
 
@@ -143,7 +186,8 @@ class Framed:
         Identity links and `scale="link"` have exact moments and quantiles (a mixture of normals);
         others are from `n` joint draws (fewer of very many rows, at least 400), whose Monte Carlo
         error is sd / sqrt(n). Raises ModelError E103 for an unknown name, E108 for a contrast that
-        the covariate cannot have; MethodError E501 where the prior of a latent is built on it.
+        the covariate cannot have; MethodError E501 where the prior of a latent is built on it and
+        the rows do not name its members.
         """
         from lgmdsl.api.columns import frame_library, frame_of
         from lgmdsl.api.effects.effects import effect_columns

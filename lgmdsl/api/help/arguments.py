@@ -17,7 +17,7 @@ def arguments() -> Iterator[Page]:
     for category in CATEGORIES:
         for signature in signatures(category):
             for form in (signature, signature.other):
-                for parameter in form.parameters if form else ():
+                for parameter in form.accepted if form else ():
                     takers.setdefault(parameter.name, []).append(
                         (signature, Argument.of(parameter))
                     )
@@ -51,5 +51,5 @@ def _page(name: str, rows: list[tuple[Signature, Argument]]) -> Page:
 
 def arguments_called(name: str) -> tuple[str, ...]:
     """The arguments that other software calls so."""
-    known = {p.name for c in CATEGORIES for s in signatures(c) for p in s.parameters}
+    known = {p.name for c in CATEGORIES for s in signatures(c) for p in s.accepted}
     return tuple(a for a in ARGUMENTS.get(name.casefold(), ()) if a in known)

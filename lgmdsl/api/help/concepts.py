@@ -127,13 +127,19 @@ CONCEPTS: tuple[Concept, ...] = (
         ("poisson", "let", "exposure"),
     ),
     Concept(
-        "weights", "weight; prior weights; survey weights; case weights; frequency weights; wt",
-        "no family takes weights; three uses of them are written otherwise",
-        "Variances in proportion to 1/w: sd = noise / sqrt(w). Numbers of trials behind a "
-        "proportion: binomial(n = n). Identical rows: repeat them, or count them with binomial or "
-        "poisson and exposure. Survey weights are not available.",
-        regression("normal(mean = eta, sd = noise / sqrt(w))", "data w[obs] : positive", NOISE),
-        ("normal", "binomial", "poisson"),
+        "weights", "weight; prior weights; survey weights; case weights; frequency weights; wt; "
+        "sampling weights; power likelihood; tempering",
+        "weight of an observe statement multiplies the log density of each row",
+        "Every observation family takes weight = w, data or a number from 0: 2 counts a row twice, "
+        "0 leaves it out, 0.5 has its density to the power 1/2. So identical rows are one row with "
+        "their number, survey weights are scaled to a mean of 1, and a constant below 1 tempers "
+        "all data. Draws, predictions and leave-one-out densities are of a row of weight 1; "
+        "dic, waic and loo multiply each row's contribution by its weight. Variances in "
+        "proportion to 1/w (the weights of R's lm) are sd = noise / sqrt(w), and numbers of "
+        "trials behind a proportion (of R's binomial) binomial(n = n). ep approximates t^w as one "
+        "site, not as w of them; every other method answers as with w rows.",
+        regression("poisson(log_rate = eta, weight = w)", "data w[obs] : nonnegative", y="count"),
+        ("zero-inflation", "censoring", "normal", "binomial"),
     ),
     Concept(
         "overdispersion", "extra variation; quasipoisson; quasibinomial; OLRE; dispersion",
@@ -148,14 +154,21 @@ CONCEPTS: tuple[Concept, ...] = (
         ("negbinomial", "poisson", "binomial"),
     ),
     Concept(
-        "zero-inflation", "zero-inflated; zip; zinb; ziformula; hurdle",
-        "zero-inflated and hurdle families are not available",
-        "Two models may do: bernoulli for whether y is above 0, and a family of positive numbers "
-        "for the rows where it is. Of counts with many zeros look at negbinomial with a small size "
-        "first.",
-        regression("negbinomial(log_mean = eta, size = k)",
-                   "hyper k : positive ~ lognormal(mean = 0, sd = 1)", y="count"),
-        ("negbinomial", "bernoulli", "gamma"),
+        "zero-inflation", "zero-inflated; zip; zinb; ziformula; hurdle; zero-truncated; modifiers; "
+        "excess zeros; ZIP; ZINB; ziGamma; truncated_poisson; hu; zi",
+        "zeros of counts and of positive responses: zero_inflation, hurdle and truncated",
+        "Every family of counts takes one of them. zero_inflation = p adds zeros of probability p "
+        "to those of the family, P(0) = p + (1 - p) f(0). hurdle = p says that y is 0 with "
+        "probability p and else follows the family given y > 0, P(y) = (1 - p) f(y) / (1 - f(0)). "
+        "truncated = true is for zeros that are never recorded, f(y) / (1 - f(0)). gamma, "
+        "lognormal, weibull and other families of positive numbers take hurdle too, and y is then "
+        "declared nonnegative. p is a number, data or a hyper of type unit; a beta prior "
+        "suits it. Zero inflation is not log-concave, and a zero may be of either kind: look at "
+        "a negbinomial without it first.",
+        regression("negbinomial(log_mean = eta, size = k, zero_inflation = p)",
+                   "hyper k : positive ~ lognormal(mean = 0, sd = 1)",
+                   "hyper p : unit ~ beta(a = 1, b = 4)", y="count"),
+        ("poisson", "negbinomial", "gamma", "nonnegative", "weights"),
     ),
     Concept(
         "heteroscedasticity", "variance model; dispformula; volatility; stochastic volatility; "

@@ -112,7 +112,7 @@ def _normal(statement: ast.AnyStatement, observed: set[str]) -> ast.AnyStatement
     if isinstance(statement, ast.Observe):
         signature = lookup("family", statement.family.name.id)
         values = {a.name: a.value for a in statement.family.arguments}
-        latent = [p.name for p in signature.parameters if p.type == "latent"] if signature else []
+        latent = [p.name for p in signature.parameters if p.linking] if signature else []
         mean = next((values[p] for p in latent if p in values), None)
         if mean is not None:
             family = _dist("normal", {"mean": mean, "sd": ast.Number(1.0)})

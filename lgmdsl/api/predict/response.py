@@ -88,8 +88,7 @@ def response_quantile(prediction: Prediction, block: SiteBlock, levels: Array) -
 def has_quantiles(block: SiteBlock) -> bool:
     """Whether y has an order and its family a distribution function."""
     family = block.family
-    known = family.cdf is not Site.cdf and not family.spec.vector
-    return known and not block.classes
+    return family.cdf is not Site.cdf and not block.classes
 
 
 def _classes(

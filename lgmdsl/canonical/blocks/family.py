@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 
 from lgmdsl.canonical.blocks import unfitted
 from lgmdsl.canonical.expressions import coefficient as co
@@ -12,7 +13,7 @@ from lgmdsl.contract.censoring import CENSORING
 from lgmdsl.contract.site import Site
 from lgmdsl.errors import Diagnostic, MethodError, Span
 from lgmdsl.language.tree import ast
-from lgmdsl.sites.combined.choose import BY_ARGUMENT, modified
+from lgmdsl.sites.combined.choose import BY_ARGUMENT, modified, seen_as
 from lgmdsl.vocabulary.lookup import lookup
 from lgmdsl.vocabulary.signature import Category
 
@@ -27,9 +28,12 @@ def family_of(
     variant = unfitted.variant(family.name.id, arguments)
     names = [family.name.id] if potential else [f"{family.name.id}.{a}{variant}" for a in arguments]
     modifiers = _modifiers(arguments)
-    if arguments.keys() & set(CENSORING):
+    seen = arguments.keys() & {*CENSORING, "entry"}
+    if seen:
         names = [f"{name}{kind}" for kind in ("", ".censored") for name in names]
     sites = [site for name in names if (site := find(name)) is not None]
+    if seen:
+        sites = seen_as(sites, seen) or sites
     # `normal(mean = 0, log_var = h)` names two sites; the right one takes all the arguments.
     taken = arguments.keys() - {"weight"}
     sites = [modified(site, modifiers) for site in sites]
@@ -39,7 +43,7 @@ def family_of(
     if sites:
         return sites[0], arguments
     signature = lookup("family", family.name.id)
-    linking = {p.name for p in signature.parameters if p.type == "latent"} if signature else set()
+    linking = {p.name for p in signature.parameters if p.linking} if signature else set()
     shown = [name for name in names if linking.intersection(name.split(".")[1:2])] or names
     wording = family.name.id if potential else " or ".join(shown)
     raise MethodError(
@@ -63,9 +67,13 @@ def _modifiers(arguments: dict[str, ast.Value]) -> set[str]:
 
 
 def parameters_of(
-    site: type[Site], arguments: Mapping[str, ast.Value], lowering: Lowering, span: Span
+    site: type[Site],
+    arguments: Mapping[str, ast.Value],
+    lowering: Lowering,
+    span: Span,
+    known: Mapping[str, Coefficient] = MappingProxyType({}),
 ) -> dict[str, Coefficient]:
-    """The arguments given, and defaults for the others.
+    """The arguments given, and defaults for the others; `known` are those lowered already.
 
     Raises MethodError E501 for an argument of the family that this variant has no parameter for,
     E104 for one that it cannot do without.
@@ -84,7 +92,9 @@ def parameters_of(
         )
     out: dict[str, Coefficient] = {}
     for name, default in site.spec.parameters.items():
-        if name in arguments:
+        if name in known:
+            out[name] = known[name]
+        elif name in arguments:
             out[name] = lowering.coefficient(arguments[name])
         else:
             if default is None:

@@ -15,6 +15,7 @@ from lgmdsl.canonical.blocks.choice_sets import left_out
 from lgmdsl.canonical.blocks.events import Event, event_of, event_rows, whole_rows
 from lgmdsl.canonical.blocks.family import FindSite, family_of, parameters_of
 from lgmdsl.canonical.blocks.observed import RewrittenData
+from lgmdsl.canonical.blocks.predictors import predictors_of
 from lgmdsl.canonical.blocks.weights import weights_of, with_weights
 from lgmdsl.canonical.expressions import coefficient as co
 from lgmdsl.canonical.expressions.affine import Affine
@@ -23,7 +24,7 @@ from lgmdsl.canonical.expressions.named import expand
 from lgmdsl.canonical.grounding.limits import check_rows
 from lgmdsl.canonical.lowering.lower import Lowering
 from lgmdsl.contract.censoring import CENSORING
-from lgmdsl.contract.site import Site
+from lgmdsl.contract.site import Property, Site
 from lgmdsl.errors import DataError, Diagnostic, MethodError, Span
 from lgmdsl.graph.model_graph import SITES, Node
 from lgmdsl.language.tree import ast
@@ -36,9 +37,10 @@ class SiteBlock(Event):
     `name` is the observed datum or `potential k`; `dims` the indices of the rows; `rows` the flat
     positions of the entries that are observed; `y` their values (None for potentials).
     `family` on `written` is the site as written, `site` on `form` the one that the back ends see;
-    `whole` the data as written, where they have other rows than the sites; `labels` those of the
-    classes; `weight` what log t of each row is multiplied by for the back ends, in `site`: `family`
-    has none, as draws and predictions have none.
+    `whole` the data as written, where they have other rows than the sites, and `given` the
+    parameters of those sites; `labels` those of the classes; `weight` what log t of each row is
+    multiplied by for the back ends, in `site`: `family` has none, as draws and predictions have
+    none.
     """
 
     name: str
@@ -53,6 +55,7 @@ class SiteBlock(Event):
     span: Span
     sizes: Mapping[str, int]
     whole: RewrittenData | None = None
+    given: Mapping[str, Array] | None = None
     classes: str = ""
     event: str = ""
     labels: AnyArray | None = None
@@ -66,6 +69,10 @@ class SiteBlock(Event):
         return RewrittenData(
             self.dims, self.rows, self.y, self.predictors, np.arange(len(self.rows))
         )
+
+    @property
+    def family_dims(self) -> tuple[str, ...]:
+        return self.dims if self.given is None else self.data.dims
 
     @property
     def data_shape(self) -> tuple[int, ...]:
@@ -106,7 +113,8 @@ class SiteBlock(Event):
             owner = place[whole.owner[fit_rows]]
             whole = RewrittenData(whole.dims, whole.rows[data_rows], y, whole.event, owner)
         y = None if self.y is None else self.y[fit_rows]
-        return replace(self, rows=self.rows[fit_rows], y=y, whole=whole)
+        given = self.given and {name: value[fit_rows] for name, value in self.given.items()}
+        return replace(self, rows=self.rows[fit_rows], y=y, whole=whole, given=given)
 
     def parameter_values(self, theta: Theta, all_rows: bool = False) -> dict[str, Array]:
         """Each parameter at theta, one value (or one row, over classes or an index of its own) for
@@ -117,8 +125,10 @@ class SiteBlock(Event):
             if name in self.family.spec.shared:
                 out[name] = np.array(full, dtype=np.float64)
                 continue
-            full = full.reshape(math.prod(self.shape), *full.shape[len(self.dims) :])
-            out[name] = np.array(full if all_rows else full[self.rows], dtype=np.float64)
+            size = math.prod(self.sizes[d] for d in self.family_dims)
+            full = full.reshape(size, *full.shape[len(self.family_dims) :])
+            rows = self.rows if self.given is None else self.data.rows
+            out[name] = np.array(full if all_rows else full[rows], dtype=np.float64)
         return out
 
     @property
@@ -134,17 +144,25 @@ class SiteBlock(Event):
 
     def bind(self, theta: Theta) -> Site:
         """The sites at theta. Raises DataError E303 for an observation that cannot occur."""
-        values: dict[str, Any] = self.parameter_values(theta)
+        values: dict[str, Any] = (
+            self.parameter_values(theta) if self.given is None else dict(self.given)
+        )
         if self.weight is not None:
             values["weight"] = self.row_weights
         if self.y is not None and not self.site.spec.potential:
             values["y"] = self.y
         site = self.site(**values)
         with np.errstate(all="ignore"):
-            impossible = ~np.isfinite(site.log_density(np.zeros(self.predictor_shape)))
+            impossible = ~np.isfinite(site.log_density(self._anywhere(site)))
         if impossible.any():
             raise DataError(self._impossible(values, np.flatnonzero(impossible)))
         return site
+
+    def _anywhere(self, site: Site) -> Array:
+        """Predictors at which every y that can occur at all is possible."""
+        s = np.zeros(self.predictor_shape)
+        landmark = site.landmark() if Property.LIMITED in site.spec.properties else None
+        return s if landmark is None else s + landmark[0]
 
     def _impossible(self, values: Mapping[str, Array], bad: IntArray) -> Diagnostic:
         """E303: k successes of fewer trials, a parameter that is not positive, an overflow."""
@@ -157,11 +175,15 @@ class SiteBlock(Event):
         shown = ", ".join(
             f"{k} = {_shown(v[bad[0]])}" for k, v in values.items() if k not in shared
         )
+        reason, _, remedy = site.reason(int(bad[0])).partition(": ")
         return Diagnostic(
             "E303",
             f"`{self.name}` cannot occur under `{self.family.spec.name}` in {len(bad)} rows",
             self.span,
-            f"the density is zero or undefined, first at {place}: {shown}",
+            f"first at {place}: {reason}"
+            if reason
+            else f"the density is zero or undefined, first at {place}: {shown}",
+            help=remedy,
         )
 
     def place(self, row: int) -> str:
@@ -213,11 +235,11 @@ def site_block(node: Node, lowering: Lowering, find: FindSite) -> SiteBlock:
 
 def _observed(statement: ast.Observe, lowering: Lowering, find: FindSite) -> SiteBlock:
     family = as_observed(statement.family, lowering.grounded)
-    site, arguments = family_of(family, find)
+    predictors = predictors_of(family, lowering)
+    site, arguments = family_of(predictors.plain, find)
     weighing = arguments.pop("weight", None)
     symbol = lowering.grounded.model.symbols[statement.name.id]
-    value = arguments.pop(site.spec.argument)
-    form = lowering.affine(value)
+    form = predictors.form(lowering.affine(arguments.pop(site.spec.argument)))
     y = cast("AnyArray | None", lowering.grounded.values.get(symbol.name))
     wide = "y" in site.spec.wide
     dims = symbol.dims[:-1] if wide else symbol.dims
@@ -226,7 +248,10 @@ def _observed(statement: ast.Observe, lowering: Lowering, find: FindSite) -> Sit
         missing = whole_rows(missing, symbol)
     rows, observed = _rows(y, missing, dims, lowering)
     classes = symbol.dims[-1] if wide else symbol.target or ""
-    parameters = parameters_of(site, arguments, lowering, statement.span)
+    for second in predictors.seconds:
+        del arguments[second.parameter]
+    site = predictors.site(site)
+    parameters = parameters_of(site, arguments, lowering, statement.span, predictors.values)
     block = SiteBlock(
         name=symbol.name,
         dims=dims,
@@ -240,14 +265,20 @@ def _observed(statement: ast.Observe, lowering: Lowering, find: FindSite) -> Sit
         span=statement.span,
         sizes={**lowering.sizes, **form.sizes},
         classes=classes,
-        event=event_of(form, dims, classes, lowering.grounded) if site.spec.vector else "",
+        event=predictors.event or _event(site, form, dims, classes, lowering),
         labels=lowering.grounded.indices[classes].labels if classes else None,
     )
-    if observed is not None and arguments.keys() & set(CENSORING):
+    if observed is not None and arguments.keys() & {*CENSORING, "entry"}:
         check_censoring(block, arguments)
     if weighing is None:
         return block
     return with_weights(block, lowering.coefficient(weighing))
+
+
+def _event(
+    site: type[Site], form: Affine, dims: tuple[str, ...], classes: str, lowering: Lowering
+) -> str:
+    return event_of(form, dims, classes, lowering.grounded) if site.spec.vector else ""
 
 
 def _potential(

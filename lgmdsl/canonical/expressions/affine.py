@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import count
 
+import numpy as np
+
 from lgmdsl.canonical.expressions import coefficient as co
 from lgmdsl.canonical.expressions.coefficient import Coefficient
 from lgmdsl.canonical.expressions.named import Axis, Pick, Slot, Through, slot_dims, slot_indices
@@ -27,6 +29,8 @@ class Term:
 
     Summed indices have names of their own (`feat~3`), so no outer index captures them. Where
     `applied` is given, the slots address the value of an operator on the latent, not the latent.
+    `row`, an index and a position of it, is where alone the term stands along an index that nothing
+    else of it has: one of the predictors of a vector site (`stack`).
     """
 
     latent: str
@@ -34,6 +38,7 @@ class Term:
     factors: tuple[Coefficient, ...] = ()
     summed: tuple[str, ...] = ()
     applied: Applied | None = None
+    row: tuple[str, int] | None = None
 
     @property
     def joint(self) -> tuple[str, ...]:
@@ -126,7 +131,7 @@ def _collected(terms: list[Term]) -> tuple[Term, ...]:
 
 
 def _place(term: Term) -> object:
-    return term.latent, term.slots, term.summed, id(term.applied)
+    return term.latent, term.slots, term.summed, id(term.applied), term.row
 
 
 def _product(term: Term) -> Coefficient:
@@ -183,6 +188,19 @@ def apply(affine: Affine, transform: Transform) -> Affine:
         offset = Transformed(transform.after, transform, offset)
     sizes = {**affine.sizes, **dict(zip(transform.after, transform.result, strict=True))}
     return Affine(tuple(terms), offset, sizes)
+
+
+def stack(forms: tuple[Affine, ...], index: str) -> Affine:
+    """The forms next to one another along a new index, of which each has one position."""
+    sizes = {d: n for form in forms for d, n in form.sizes.items()} | {index: len(forms)}
+    terms = [replace(t, row=(index, k)) for k, form in enumerate(forms) for t in form.terms]
+    places = np.eye(len(forms))
+    offsets = [
+        co.multiply(form.offset, co.Constant((index,), place))
+        for form, place in zip(forms, places, strict=True)
+        if not _is_zero(form.offset)
+    ]
+    return Affine(tuple(terms), co.add(*offsets) if offsets else co.number(0.0), sizes)
 
 
 def gather(affine: Affine, dims: tuple[str, ...], slots: tuple[Slot, ...]) -> Affine:

@@ -22,10 +22,12 @@ from lgmdsl.canonical.expressions.coefficient import Coefficient, Gradient, Thet
 from lgmdsl.canonical.expressions.named import (
     Axis,
     NamedArray,
+    Pick,
     Slot,
     Through,
     expand,
     product,
+    slot_dims,
     slot_indices,
     sparse_refused,
 )
@@ -158,7 +160,8 @@ def grid_of(
     term: Term, dims: tuple[str, ...], latent: tuple[int, ...], sizes: Sizes, theta: Theta
 ) -> Grid:
     """The entries of a term over rows `dims`, on a latent whose axes have the given sizes."""
-    rows: tuple[Slot, ...] = tuple(Axis(d) for d in dims)
+    index, position = term.row or ("", 0)
+    rows: tuple[Slot, ...] = tuple(Pick(position) if d == index else Axis(d) for d in dims)
     row_sizes = [sizes[d] for d in dims]
     sparse = [k for k, f in enumerate(term.factors) if f.dims and f.evaluate(theta).sparse]
     if len(sparse) > 1:
@@ -177,7 +180,7 @@ def grid_of(
         term = substitute(replace(term, factors=others), fixed, sizes)
         term = replace(term, factors=(entries, *term.factors))
         rows = tuple(compose(r, fixed, sizes) for r in rows)
-    joint = co.union(*(getattr(r, "dims", None) or (r.dim,) for r in rows), term.joint)  # type: ignore[union-attr]
+    joint = co.union(slot_dims(rows), term.joint)
     extent = tuple(sizes[d] for d in joint)
     size = math.prod(extent)
     shown = [d.partition("~")[0] or "the stored entries of a sparse matrix" for d in joint]
@@ -208,6 +211,7 @@ def _length(sizes: Sequence[int]) -> int:
 def _is_identity(term: Term, dims: tuple[str, ...], latent: tuple[int, ...], sizes: Sizes) -> bool:
     return (
         not term.factors
+        and term.row is None
         and term.slots == tuple(Axis(d) for d in dims)
         and latent == tuple(sizes[d] for d in dims)
     )
@@ -216,9 +220,11 @@ def _is_identity(term: Term, dims: tuple[str, ...], latent: tuple[int, ...], siz
 def _matrix(
     term: Term, dims: tuple[str, ...], latent: tuple[int, ...], sizes: Sizes, theta: Theta
 ) -> Matrix:
-    design = _whole_design(term, dims, sizes, theta)
+    index, position = term.row or ("", 0)
+    along = tuple(d for d in dims if d != index)
+    design = _whole_design(term, along, sizes, theta)
     if design is not None:
-        return design
+        return design if term.row is None else _at(design, position, sizes[index])
     grid = grid_of(term, dims, latent, sizes, theta)
     entries = np.ones(grid.extent)
     extents = dict(zip(grid.joint, grid.extent, strict=True))
@@ -226,6 +232,21 @@ def _matrix(
         entries *= expand(factor.evaluate(theta), grid.joint, extents)
     shape = (_length([sizes[d] for d in dims]), _length(latent))
     return sp.csr_array((entries.ravel(), (grid.rows, grid.columns)), shape=shape)
+
+
+def _at(design: Matrix, position: int, size: int) -> Matrix:
+    """The rows of a design as every `size`-th ones, from a position; zeros between them. The index
+    of predictors is the last of the rows'."""
+    rows, columns = design.shape
+    if isinstance(design, np.ndarray):
+        out = np.zeros((rows, size, columns))
+        out[:, position] = design
+        return out.reshape(rows * size, columns)
+    stored = sp.csr_array(design)
+    counts = np.zeros(rows * size + 1, dtype=np.int64)
+    counts[1 + position :: size] = np.diff(stored.indptr)
+    shape = (rows * size, columns)
+    return sp.csr_array((stored.data, stored.indices, np.cumsum(counts)), shape=shape)
 
 
 def _whole_design(term: Term, dims: tuple[str, ...], sizes: Sizes, theta: Theta) -> Matrix | None:

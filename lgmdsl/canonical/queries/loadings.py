@@ -8,7 +8,7 @@ over the entries e of row r. Read off the terms and their factors, at their inde
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
 import numpy as np
@@ -158,7 +158,7 @@ def terms_of(form: Affine) -> Iterator[Term]:
     for term in form.terms:
         if not term.applied:
             for factors in _products(term.factors, form.sizes):
-                yield Term(term.latent, term.slots, factors, term.summed)
+                yield replace(term, factors=factors)
     for factors in _products((form.offset,), form.sizes):
         yield Term("", (), factors)
 

@@ -27,8 +27,16 @@ from lgmdsl.cli.output import note, show, show_json
     help="slope, a step (1), two values (a,b), sd, iqr, minmax, levels; reference, pairwise, "
     "sequential of maps.",
 )
-@click.option("--ratio", is_flag=True, help="Ratios in place of differences.")
-@click.option("--link", is_flag=True, help="On the scale of the predictor.")
+@click.option(
+    "--compare", default="difference", metavar="D", show_default=True, help="difference, or ratio."
+)
+@click.option(
+    "--scale",
+    default="response",
+    metavar="S",
+    show_default=True,
+    help="response, or link: that of the predictor.",
+)
 @click.option("--response", metavar="Y", help="The response, where several are observed.")
 @click.option("--data", metavar="DATA", help="Average over these rows, not those of the fit.")
 @click.option(
@@ -53,8 +61,8 @@ def command(
     by: str | None,
     kind: str,
     contrast: str | None,
-    ratio: bool,
-    link: bool,
+    compare: str,
+    scale: str,
     response: str | None,
     data: str | None,
     without: tuple[str, ...],
@@ -72,6 +80,7 @@ def command(
     lgm effects model.fit.nc age
     lgm effects model.fit.nc dose --contrast 0,10 --by sex
     lgm effects model.fit.nc treatment --kind balanced --contrast levels
+    lgm effects model.fit.nc treatment --compare ratio --scale response
 
     Defined as in R's marginaleffects (average, conditional) and emmeans (balanced);
     `fit.effects` in the manual says how.
@@ -93,8 +102,8 @@ def command(
             by,
             kind,
             _contrast(contrast),
-            "ratio" if ratio else "difference",
-            "link" if link else "response",
+            compare,
+            scale,
             response,
             data,
             mapping,

@@ -163,7 +163,7 @@ def _unknown(
 ) -> set[str]:
     """Complain of an unknown argument; returns the names that were probably meant."""
     name, value = dist.name.id, text_of(argument.value)
-    links = [p for p in signature.parameters if p.type == "latent"]
+    links = [p for p in signature.parameters if p.linking]
     meant: set[str] = set()
     if argument.name == "offset" and links:
         written = next((a for a in dist.arguments if signature.parameter(a.name) in links), None)

@@ -25,6 +25,7 @@ from lgmdsl.assess.predictive import repeated
 from lgmdsl.canonical.blocks.sites import SiteBlock
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.site import Property, Site
+from lgmdsl.numerics.expectations.normal_product import nodes_for, product_rule, root_of
 from lgmdsl.posterior.drawn_response import Draws, predictors_of_draws
 from lgmdsl.posterior.normal_mixtures import mixed_moments, mixed_quantile
 from lgmdsl.posterior.site_draws import parameter_rows
@@ -46,8 +47,8 @@ Predictors = Sequence[tuple[Mapping[str, Array], Array, Array]]
 
 @dataclass(frozen=True, eq=False)
 class Given:
-    """y given its predictors at nodes: `site` has the rows once for each node, nodes first; `s` and
-    `weight` are (nodes, rows)."""
+    """y given its predictors at nodes: `site` has the rows once for each node, nodes first; `s` is
+    (nodes, rows), or (nodes, rows, K) of K predictors; `weight` (nodes, rows)."""
 
     site: Site
     s: Array
@@ -56,14 +57,14 @@ class Given:
     def below(self, y: Array) -> Array:
         """The weighted sum of P(Y <= y | s) over the nodes, (rows,)."""
         at: dict[str, Any] = {"y": np.tile(y, len(self.s))}
-        inside = dataclasses.replace(self.site, **at).cdf(self.s.reshape(-1))
-        return np.asarray(np.sum(self.weight * inside.reshape(self.s.shape), axis=0))
+        inside = dataclasses.replace(self.site, **at).cdf(self.s.reshape(-1, *self.s.shape[2:]))
+        return np.asarray(np.sum(self.weight * inside.reshape(self.weight.shape), axis=0))
 
     def moments(self) -> tuple[Array, Array]:
         """The weighted sums of E[y | s] and E[y^2 | s]."""
-        flat = self.s.reshape(-1)
-        mean = self.site.conditional_mean(flat).reshape(self.s.shape)
-        variance = self.site.conditional_variance(flat).reshape(self.s.shape)
+        flat = self.s.reshape(-1, *self.s.shape[2:])
+        mean = self.site.conditional_mean(flat).reshape(self.weight.shape)
+        variance = self.site.conditional_variance(flat).reshape(self.weight.shape)
         return (self.weight * mean).sum(axis=0), (self.weight * (variance + mean**2)).sum(axis=0)
 
 
@@ -72,10 +73,12 @@ def response_quantiles(
 ) -> Array:
     """(Q, N) quantiles of y for s ~ N(mean, variance) at hyperparameters theta, a mixture with
     `weights` of these `predictors` (theta, mean, variance): whole numbers of discrete families.
-    The families of scalar predictors have a distribution function.
+    The families have a distribution function.
     """
     thetas = [t for t, _, _ in predictors]
     means = np.array([m for _, m, _ in predictors])
+    if block.family.spec.predictors:
+        return _of_several(block, predictors, weights, levels)
     sds = np.sqrt(np.array([v for _, _, v in predictors]))
     sites = [block.bind_family(t) for t in thetas]
     spec = block.family.spec
@@ -98,6 +101,27 @@ def response_quantiles(
     parts = len(weights) if free else 1
     step = max(1, int(CHUNK * WIDEST / (2.0 * REACH * parts)))
     return _in_turn(block.family, given, means.shape[1], step, levels)
+
+
+def _of_several(block: SiteBlock, predictors: Predictors, weights: Array, levels: Array) -> Array:
+    """`response_quantiles` of sites with several predictors: nodes of a product rule for each part
+    of the mixture."""
+    sites = [block.bind_family(t) for t, _, _ in predictors]
+    widest = max(float(np.einsum("nkk->nk", v).max(initial=0.0)) for _, _, v in predictors)
+    dimension = predictors[0][1].shape[1]
+    t, share, _ = product_rule(nodes_for(math.sqrt(widest), dimension), dimension)
+
+    def given(rows: IntArray) -> tuple[Given, ...]:
+        parts = []
+        for site, (_, m, v), weight in zip(sites, predictors, weights, strict=True):
+            root = root_of(v[rows])
+            s = m[rows] + np.einsum("nij,pj->pni", root, t)
+            whole = np.repeat(weight * share[:, None], len(rows), axis=1)
+            parts.append(Given(repeated(site.take(rows), len(t)), s, whole))
+        return tuple(parts)
+
+    step = max(1, CHUNK // (len(t) * len(weights)))
+    return _in_turn(block.family, given, len(predictors[0][1]), step, levels)
 
 
 def quantiles_of_draws(

@@ -18,6 +18,7 @@ import numpy as np
 
 from lgmdsl.arrays import Array, BoolArray
 from lgmdsl.contract.site import Site, SiteSpec
+from lgmdsl.sites.formula import Formula
 
 Factory = Callable[[type[Site]], type[Site]]
 
@@ -25,10 +26,10 @@ Factory = Callable[[type[Site]], type[Site]]
 class Combined(ABCMeta):
     """The class of derived families: pickled as the factory and the base that made them."""
 
-    recipe: tuple[Factory, tuple[type[Site]]]
+    recipe: tuple[Callable[..., Any], tuple[type[Site]]]
 
 
-def _recipe(cls: Combined) -> tuple[Factory, tuple[type[Site]]] | str:
+def _recipe(cls: Combined) -> str | tuple[Callable[..., Any], tuple[Any, ...]]:
     return cls.recipe if "recipe" in vars(cls) else cls.__qualname__
 
 
@@ -39,6 +40,10 @@ class CombinedSite(Site, metaclass=Combined):
     """Sites made from those of `base`; its fields are the base's, then what is added."""
 
     base: ClassVar[type[Site]]
+
+    @classmethod
+    def never(cls, question: type) -> str:
+        return cls.base.never(question)
 
     @cached_property
     def plain(self) -> Site:
@@ -89,6 +94,7 @@ def derived(
         "base": base,
         "spec": spec,
         "broadcasts": base.broadcasts,
+        "infinite_in": infinite_in(base),
         "recipe": (factory, (base,)),
         "__module__": __name__,
         "__doc__": spec.summary,
@@ -98,6 +104,11 @@ def derived(
         words, fields, bases=tuple(parts), namespace=namespace, frozen=True, eq=False
     )
     return cast("type[Site]", made)
+
+
+def infinite_in(base: type[Site]) -> frozenset[str]:
+    """`Formula.infinite_in` of a family, none where it has no formula."""
+    return base.infinite_in if issubclass(base, Formula) else frozenset()
 
 
 def spec_of(

@@ -23,6 +23,7 @@ from lgmdsl.contract.questions import (
 )
 from lgmdsl.contract.site import Property, Site
 from lgmdsl.sites.combined.combined import CombinedSite, derived, spec_of
+from lgmdsl.sites.combined.formulas import HurdleFormula
 from lgmdsl.sites.combined.truncated import truncated
 
 P = "hurdle"
@@ -148,12 +149,11 @@ class _SlopesHurdle(ExpectedSlopes):
 def hurdle(base: type[Site]) -> type[Site]:
     """The family of `base` with a parameter `hurdle`, p, the probability of y = 0.
 
-    Rows with y = 0 do not move with s: it is log-concave, Gaussian and bounded as the family above
-    0 is.
+    Rows with y = 0 do not move with s: it is log-concave and bounded as the family above 0 is.
     """
     positive = truncated(base) if base.spec.discrete else base
-    kept = Property.LOG_CONCAVE | Property.GAUSSIAN | Property.BOUNDED | Property.KINKED
-    parts: list[type] = [HurdleSite]
+    kept = Property.LOG_CONCAVE | Property.BOUNDED | Property.KINKED
+    parts: list[type] = [HurdleSite, HurdleFormula]
     if issubclass(positive, Expected):
         parts.append(_ExpectedHurdle)
         parts += [_SlopesHurdle] if issubclass(positive, ExpectedSlopes) else []

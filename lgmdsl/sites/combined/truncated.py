@@ -21,6 +21,7 @@ from lgmdsl.contract.site import Property, Site
 from lgmdsl.sites.combined.above_zero import TERMS, AboveZero
 from lgmdsl.sites.combined.chain import minus
 from lgmdsl.sites.combined.combined import CombinedSite, derived, spec_of
+from lgmdsl.sites.combined.formulas import TruncatedFormula
 from lgmdsl.sites.quadrature import expected_by_quadrature, slopes_by_quadrature
 
 _ROUNDS = 30  # of draws until one is above 0, before the law itself is walked
@@ -98,7 +99,8 @@ class TruncatedSite(ZerosSite):
         out, total = np.ones_like(level), np.zeros_like(level)
         pending = np.arange(len(level))
         for k in range(1, _FARTHEST):
-            some: Any = dataclasses.replace(self, y=np.full_like(self.y, float(k))).take(pending)
+            count: dict[str, Any] = {"y": np.full_like(self.y, float(k))}
+            some = dataclasses.replace(self, **count).take(pending)
             total[pending] += np.exp(some.log_density(s[pending]))
             out[pending] = k
             pending = pending[total[pending] < level[pending]]
@@ -193,7 +195,7 @@ def truncated(base: type[Site]) -> type[Site]:
     kept = base.spec.properties & (Property.LOG_CONCAVE | Property.NATURAL)
     shape = Property.LOG_CONCAVE | Property.NATURAL
     properties = Property.BOUNDED | (shape if kept == shape else Property.NONE)
-    parts: list[type] = [TruncatedSite]
+    parts: list[type] = [TruncatedSite, TruncatedFormula]
     if issubclass(base, Expected):
         parts.append(_ExpectedTruncated)
         parts += [_SlopesTruncated] if issubclass(base, ExpectedSlopes) else []

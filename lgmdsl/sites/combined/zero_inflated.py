@@ -19,6 +19,7 @@ from lgmdsl.contract.questions import (
 from lgmdsl.contract.site import Property, Site
 from lgmdsl.sites.combined.chain import Outer, chained, chained_curve
 from lgmdsl.sites.combined.combined import derived, spec_of
+from lgmdsl.sites.combined.formulas import ZeroInflatedFormula
 from lgmdsl.sites.combined.split_rows import expected_of_parts, slopes_of_parts
 from lgmdsl.sites.combined.truncated import ZerosSite
 
@@ -144,7 +145,7 @@ def zero_inflated(base: type[Site]) -> type[Site]:
 
     Masses are at most 1, so l is bounded; where y = 0 it is not log-concave.
     """
-    parts: list[type] = [ZeroInflatedSite]
+    parts: list[type] = [ZeroInflatedSite, ZeroInflatedFormula]
     if issubclass(base, Expected):
         parts.append(_ExpectedZeroInflated)
         parts += [_SlopesZeroInflated] if issubclass(base, ExpectedSlopes) else []

@@ -19,8 +19,12 @@ from scipy import special
 from lgmdsl.arrays import Array
 from lgmdsl.contract.questions import PointwiseAnswer
 from lgmdsl.contract.site import Property, SiteSpec
+from lgmdsl.numerics import jets
+from lgmdsl.numerics.jets import Jet
+from lgmdsl.numerics.polygamma import polygamma
 from lgmdsl.numerics.stable import sigmoids
 from lgmdsl.sites.base import ElementwiseSite
+from lgmdsl.sites.formula import Formula, Jets
 from lgmdsl.vocabulary.lookup import declared
 
 if TYPE_CHECKING:
@@ -31,7 +35,7 @@ _NEAREST_ONE = 1.0 - 2.0**-53
 
 
 @dataclass(frozen=True, eq=False)
-class BetaLogitMean(ElementwiseSite):
+class BetaLogitMean(ElementwiseSite, Formula):
     """y ~ Beta(concentration mu, concentration (1 - mu)), mu = sigma(s)."""
 
     y: Array
@@ -43,6 +47,19 @@ class BetaLogitMean(ElementwiseSite):
         properties=Property.BOUNDED,
         link="logit",
     )
+
+    def formula(self, s: Jet, p: Jets) -> Jet:
+        """a log(y / mu) + b log((1 - y) / (1 - mu)) and what log Gamma has beyond x log x - x."""
+        log_up, log_down, log_c = (
+            -jets.softplus(-s),
+            -jets.softplus(s),
+            jets.log(p["concentration"]),
+        )
+        a, b = jets.exp(log_c + log_up), jets.exp(log_c + log_down)
+        gammas = jets.log_gamma_excess(a) + jets.log_gamma_excess(b)
+        gammas = gammas - jets.log_gamma_excess(p["concentration"])
+        first, second = np.log(self.y), np.log1p(-self.y)
+        return gammas + a * (first - log_up) + b * (second - log_down) - first - second
 
     def log_density(self, s: Array) -> Array:
         c = self.concentration
@@ -62,8 +79,8 @@ class BetaLogitMean(ElementwiseSite):
         bend3 = bend * (1.0 - 6.0 * bend)
         pull = special.logit(self.y) + special.digamma(1.0 + b) - special.digamma(1.0 + a)
         rise = c * bend
-        stiff = special.polygamma(1, 1.0 + a) + special.polygamma(1, 1.0 + b)
-        skew = special.polygamma(2, 1.0 + a) - special.polygamma(2, 1.0 + b)
+        stiff = polygamma(1, 1.0 + a) + polygamma(1, 1.0 + b)
+        skew = polygamma(2, 1.0 + a) - polygamma(2, 1.0 + b)
         return PointwiseAnswer(
             value=self.log_density(s),
             slope=down - up + rise * pull,

@@ -1,13 +1,14 @@
-"""bernoulli.cloglog: P(y = 1 | s) = 1 - exp(-e^s).
+"""bernoulli.cloglog, P(y = 1 | s) = 1 - exp(-e^s), and binomial.cloglog, y of n such trials.
 
 l = log(1 - exp(-e^s)) for y = 1 and -e^s for y = 0, whose expectation is in closed form. With
 rho = e^s / (exp(e^s) - 1) and q = 1 - e^s - rho:  l' = rho, l'' = rho q,
-l''' = rho (q^2 - e^s - rho q) for y = 1.
+l''' = rho (q^2 - e^s - rho q) for y = 1. Of n trials l = log C(n, y) + y l_1 + (n - y) l_0.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -15,6 +16,7 @@ import numpy as np
 from lgmdsl.arrays import Array, IntArray
 from lgmdsl.contract.questions import Expected, ExpectedAnswer, PointwiseAnswer
 from lgmdsl.contract.site import Property, SiteSpec
+from lgmdsl.numerics.deviance import log_choose
 from lgmdsl.numerics.expectations.expectation import expectations
 from lgmdsl.numerics.stable import capped_exp
 from lgmdsl.sites.base import ElementwiseSite, binomial_cdf
@@ -115,3 +117,68 @@ def _expected_yes(mean: Array, variance: Array) -> Array:
 
     centre, distance = np.full_like(mean, _CENTRE), np.full_like(mean, _DISTANCE)
     return expectations(stacked, mean, sd, centre, distance, checked=False, max_step=_MAX_STEP)
+
+
+@dataclass(frozen=True, eq=False)
+class BinomialCloglog(ElementwiseSite, Expected):
+    """y successes in n trials of probability 1 - exp(-e^s)."""
+
+    y: Array
+    n: Array
+    spec: ClassVar[SiteSpec] = SiteSpec(
+        "binomial.cloglog",
+        signature=declared("family", "binomial"),
+        takes=("n",),
+        properties=Property.LOG_CONCAVE | Property.BOUNDED,
+        link="cloglog",
+    )
+
+    @cached_property
+    def constant(self) -> Array:
+        """log C(n, y), (N,)."""
+        return log_choose(self.n, self.y)
+
+    def log_density(self, s: Array) -> Array:
+        failures = (self.n - self.y) * capped_exp(s)
+        return np.asarray(self.constant + self.y * log_complement(s)[0] - failures)
+
+    def pointwise(self, s: Array, variance: Array | float = 1.0) -> PointwiseAnswer:
+        failures = (self.n - self.y) * capped_exp(s)
+        value, slope, curvature, third = (self.y * part for part in log_complement(s))
+        return PointwiseAnswer(
+            value=self.constant + value - failures,
+            slope=slope - failures,
+            curvature=curvature - failures,
+            third=(third - failures) * variance,
+        )
+
+    def parameter_slopes(self, s: Array) -> dict[str, Array]:
+        return {}
+
+    def landmark(self) -> tuple[Array, Array]:
+        return np.full_like(self.y, _CENTRE), np.full_like(self.y, _DISTANCE)
+
+    def conditional_mean(self, s: Array) -> Array:
+        """n (1 - exp(-e^s))."""
+        return np.asarray(-self.n * np.expm1(-capped_exp(s)))
+
+    def conditional_variance(self, s: Array) -> Array:
+        """n p (1 - p)."""
+        return np.asarray(self.conditional_mean(s) * np.exp(-capped_exp(s)))
+
+    def sample(self, s: Array, rng: Generator) -> Array:
+        trials = np.asarray(self.n, dtype=np.int64)
+        return rng.binomial(trials, -np.expm1(-capped_exp(s))).astype(np.float64)
+
+    def cdf(self, s: Array) -> Array:
+        return binomial_cdf(self.y, self.n, np.exp(-capped_exp(s)))
+
+    def expected(self, mean: Array, variance: Array, second: bool = False) -> ExpectedAnswer:
+        one = BernoulliCloglog(np.zeros_like(self.y)).expected(mean, variance, second=True)
+        parts = (one.value, one.d_mean, one.d_variance, one.d_mean_variance, one.d_variance2)
+        out = (self.n - self.y) * np.stack([np.asarray(part) for part in parts])
+        some = np.flatnonzero(self.y > 0.0)
+        if len(some):
+            out[:, some] += self.y[some] * _expected_yes(mean[some], variance[some])
+        out[0] += self.constant
+        return ExpectedAnswer(out[0], out[1], out[2], *(out[3:] if second else ()))

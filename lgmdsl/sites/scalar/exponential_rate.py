@@ -30,8 +30,11 @@ from lgmdsl.contract.questions import (
     PointwiseAnswer,
 )
 from lgmdsl.contract.site import Property, SiteSpec
+from lgmdsl.numerics import jets
+from lgmdsl.numerics.jets import Jet
 from lgmdsl.numerics.stable import EXPONENT_CAP, capped_exp, stirling_error
 from lgmdsl.sites.base import CountSite, ElementwiseSite
+from lgmdsl.sites.formula import Formula, Jets
 from lgmdsl.vocabulary.lookup import declared
 
 if TYPE_CHECKING:
@@ -147,7 +150,7 @@ class ExponentialSite(ElementwiseSite, Expected, ExpectedSlopes, Decoupled):
 
 
 @dataclass(frozen=True, eq=False)
-class PoissonLogRate(CountSite, ExponentialSite):
+class PoissonLogRate(CountSite, ExponentialSite, Formula):
     """y ~ Poisson(exposure e^s): l = y (s + log exposure) - exposure e^s - log y!."""
 
     y: Array
@@ -164,6 +167,10 @@ class PoissonLogRate(CountSite, ExponentialSite):
     @cached_property
     def constant(self) -> Array:
         return np.asarray(special.xlogy(self.y, self.exposure) - self.log_factorial)
+
+    def formula(self, s: Jet, p: Jets) -> Jet:
+        x = s + jets.log(p["exposure"])
+        return self.y * x - jets.exp(x) - self.log_factorial
 
     @cached_property
     def peak(self) -> Array:
@@ -207,7 +214,7 @@ class PoissonLogRate(CountSite, ExponentialSite):
 
 
 @dataclass(frozen=True, eq=False)
-class GammaLogMean(ExponentialSite):
+class GammaLogMean(ExponentialSite, Formula):
     """y ~ Gamma(shape, mean e^s): l = shape log(shape / e^s) + (shape - 1) log y - shape y e^-s -
     log Gamma(shape)."""
 
@@ -232,6 +239,11 @@ class GammaLogMean(ExponentialSite):
         """shape log shape - shape - log Gamma(shape) - log y."""
         k = self.shape
         return np.asarray(0.5 * np.log(k / (2.0 * np.pi)) - stirling_error(k) - np.log(self.y))
+
+    def formula(self, s: Jet, p: Jets) -> Jet:
+        log_y = np.log(self.y)
+        ratio, k = log_y - s, p["shape"]
+        return k * (ratio - jets.expm1(ratio)) + jets.log_gamma_excess(k) - log_y
 
     @property
     def linear(self) -> Array:

@@ -19,7 +19,7 @@ from lgmdsl.arrays import Array
 from lgmdsl.contract.questions import ParameterCurve, PointwiseAnswer, SuperGaussian
 from lgmdsl.contract.site import Property, SiteSpec
 from lgmdsl.numerics.stable import sigmoids, softplus
-from lgmdsl.sites.base import ElementwiseSite, binomial_cdf, scale_curve
+from lgmdsl.sites.base import ElementwiseSite, LocationSite, binomial_cdf, scale_curve
 from lgmdsl.vocabulary.lookup import declared
 
 if TYPE_CHECKING:
@@ -211,6 +211,53 @@ class LogisticDensity(ElementwiseSite, SuperGaussian):
         square = self.width**2
         even, first, second = even_part(x / square)
         return 2.0 * even - 0.5 * np.log(square), 2.0 * first / square, 2.0 * second / square**2
+
+
+@dataclass(frozen=True, eq=False)
+class LogisticMean(LocationSite):
+    """y = s + logistic noise: its sites are those of the potential at s - y."""
+
+    y: Array
+    scale: Array
+    spec: ClassVar[SiteSpec] = SiteSpec(
+        "logistic.mean",
+        signature=declared("family", "logistic"),
+        takes=("scale",),
+        properties=Property.LOG_CONCAVE | Property.BOUNDED,
+        link="identity",
+        places=("y",),
+        scales=("scale",),
+        centred="logistic",
+    )
+
+    @cached_property
+    def potential(self) -> LogisticPotential:
+        """The same sites as functions of s - y."""
+        return LogisticPotential(self.scale)
+
+    def log_density(self, s: Array) -> Array:
+        return self.potential.log_density(self.residual(s))
+
+    def pointwise(self, s: Array, variance: Array | float = 1.0) -> PointwiseAnswer:
+        return self.potential.pointwise(self.residual(s), variance)
+
+    def parameter_slopes(self, s: Array) -> dict[str, Array]:
+        return self.potential.parameter_slopes(self.residual(s))
+
+    def parameter_curves(self, s: Array) -> dict[str, ParameterCurve]:
+        return self.potential.parameter_curves(self.residual(s))
+
+    def landmark(self) -> tuple[Array, Array]:
+        return self.y, np.pi * self.scale
+
+    def noise_variance(self) -> Array:
+        return np.asarray((np.pi * self.scale) ** 2 / 3.0)
+
+    def noise(self, shape: tuple[int, ...], rng: Generator) -> Array:
+        return np.asarray(self.scale * rng.logistic(size=shape))
+
+    def noise_cdf(self, x: Array) -> Array:
+        return np.asarray(special.expit(x / self.scale))
 
 
 @dataclass(frozen=True, eq=False)

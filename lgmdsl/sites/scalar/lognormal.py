@@ -44,6 +44,10 @@ class LognormalMean(NormalSite):
         """s - log y."""
         return np.asarray(s - self.log_y)
 
+    @property
+    def jacobian(self) -> Array:
+        return -self.log_y
+
     def log_density(self, s: Array) -> Array:
         return super().log_density(s) - self.log_y
 

@@ -1,7 +1,7 @@
-"""negbinomial.log_mean: counts of mean e^s and variance e^s + e^{2s} / size.
+"""negbinomial.log_mean: counts of mean m = exposure e^s and variance m + m^2 / size.
 
 l = log Gamma(y + size) - log Gamma(size) - log y! + y log sigma(x) + size log sigma(-x) with
-x = s - log size: a shifted logistic site of power y + size.
+x = s + log(exposure / size): a shifted logistic site of power y + size.
 """
 
 from __future__ import annotations
@@ -16,26 +16,34 @@ from scipy import special
 from lgmdsl.arrays import Array
 from lgmdsl.contract.questions import ParameterCurve, PointwiseAnswer
 from lgmdsl.contract.site import Property, SiteSpec
-from lgmdsl.numerics.stable import capped_exp, sigmoids, softplus
+from lgmdsl.numerics import jets
+from lgmdsl.numerics.deviance import deviance
+from lgmdsl.numerics.jets import Jet
+from lgmdsl.numerics.normal_tail import LOG_TWO_PI
+from lgmdsl.numerics.rising import log_rising
+from lgmdsl.numerics.stable import capped_exp, sigmoids, softplus, stirling_error
 from lgmdsl.sites.base import CountSite
+from lgmdsl.sites.formula import Formula, Jets
 from lgmdsl.vocabulary.lookup import declared
 
 if TYPE_CHECKING:
     from numpy.random import Generator
 
 _LARGEST_RATE = 9e18
+_NEAR = 600.0  # |log(mean / size)| from which a probability underflows
 
 
 @dataclass(frozen=True, eq=False)
-class NegbinomialLogMean(CountSite):
-    """Overdispersed counts of mean e^s; size to infinity is Poisson."""
+class NegbinomialLogMean(CountSite, Formula):
+    """Overdispersed counts of mean exposure e^s; size to infinity is Poisson."""
 
     y: Array
     size: Array
+    exposure: Array
     spec: ClassVar[SiteSpec] = SiteSpec(
         "negbinomial.log_mean",
         signature=declared("family", "negbinomial"),
-        takes=("size",),
+        takes=("size", "exposure"),
         properties=Property.LOG_CONCAVE | Property.BOUNDED,
         link="log",
     )
@@ -43,18 +51,34 @@ class NegbinomialLogMean(CountSite):
     @cached_property
     def constant(self) -> Array:
         """log of Gamma(y + size) / (Gamma(size) y!), (N,)."""
-        # betaln keeps the accuracy where size >> y, as the difference of log gammas does not.
-        pairs = special.betaln(np.maximum(self.y, 1.0), self.size)
-        return np.where(self.y > 0.0, -pairs - np.log(np.maximum(self.y, 1.0)), 0.0)
+        return log_rising(self.size, self.y, 0) - self.log_factorial
+
+    @cached_property
+    def level(self) -> Array:
+        """l less its deviances, (N,), y > 0."""
+        y, n = np.maximum(self.y, 1.0), np.maximum(self.y, 1.0) + self.size
+        errors = stirling_error(n) - stirling_error(y) - stirling_error(self.size)
+        return np.asarray(errors + 0.5 * (np.log(self.size / n) - np.log(y) - LOG_TWO_PI))
+
+    def formula(self, s: Jet, p: Jets) -> Jet:
+        size, x = p["size"], s + jets.log(p["exposure"]) - jets.log(p["size"])
+        gammas = jets.log_rising(size, self.y) - self.log_factorial
+        return gammas - self.y * jets.softplus(-x) - size * jets.softplus(x)
 
     @cached_property
     def log_size(self) -> Array:
-        """log size, (N,)."""
-        return np.asarray(np.log(self.size))
+        """log(size / exposure), the s at which the mean is size, (N,)."""
+        return np.asarray(np.log(self.size) - np.log(self.exposure))
 
     def log_density(self, s: Array) -> Array:
         x = s - self.log_size
-        return np.asarray(self.constant - self.y * softplus(-x) - self.size * softplus(x))
+        far = self.constant - self.y * softplus(-x) - self.size * softplus(x)
+        # As a binomial mass of y in y + size, whose deviances do not cancel.
+        up, down, _ = sigmoids(np.clip(x, -_NEAR, _NEAR))
+        n = self.y + self.size
+        excess = self.y * down - self.size * up
+        gaps = deviance(self.y, n * up, excess) + deviance(self.size, n * down, -excess)
+        return np.where((np.abs(x) < _NEAR) & (self.y > 0.0), self.level - gaps, far)
 
     def pointwise(self, s: Array, variance: Array | float = 1.0) -> PointwiseAnswer:
         up, down, _ = sigmoids(s - self.log_size)
@@ -70,32 +94,38 @@ class NegbinomialLogMean(CountSite):
         x = s - self.log_size
         up, down, _ = sigmoids(x)
         gain = special.digamma(self.y + self.size) - special.digamma(self.size)
-        return {"size": gain - softplus(x) + up - self.y * down / self.size}
+        slope = self.y * down - self.size * up
+        return {
+            "size": gain - softplus(x) + up - self.y * down / self.size,
+            "exposure": slope / self.exposure,
+        }
 
     def parameter_curves(self, s: Array) -> dict[str, ParameterCurve]:
         up, down, _ = sigmoids(s - self.log_size)
         spread, share = up * down, (self.y + self.size) / self.size
+        curvature = -(self.y + self.size) * spread / self.exposure
+        slopes = self.parameter_slopes(s)
         return {
             "size": ParameterCurve(
-                self.parameter_slopes(s)["size"],
-                share * spread - up,
-                spread * (share * (down - up) - 1.0),
-            )
+                slopes["size"], share * spread - up, spread * (share * (down - up) - 1.0)
+            ),
+            "exposure": ParameterCurve(slopes["exposure"], curvature, curvature * (down - up)),
         }
 
     def landmark(self) -> tuple[Array, Array]:
         return self.log_size, np.full_like(self.y, np.pi)
 
     def conditional_mean(self, s: Array) -> Array:
-        """e^s."""
-        return capped_exp(s)
+        """exposure e^s."""
+        return np.asarray(self.size * capped_exp(s - self.log_size))
 
     def conditional_variance(self, s: Array) -> Array:
-        """e^s + e^2s / size."""
-        return np.asarray(capped_exp(s) + capped_exp(2.0 * s) / self.size)
+        """mean + mean^2 / size."""
+        mean = self.conditional_mean(np.minimum(s, 300.0))
+        return np.asarray(mean + mean * mean / self.size)
 
     def sample(self, s: Array, rng: Generator) -> Array:
-        rate = rng.gamma(self.size, capped_exp(s) / self.size)
+        rate = rng.gamma(self.size, capped_exp(s - self.log_size))
         return rng.poisson(np.minimum(rate, _LARGEST_RATE)).astype(np.float64)
 
     def cdf(self, s: Array) -> Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Protocol, cast
 
 import numpy as np
 from scipy import special
@@ -24,8 +24,12 @@ from lgmdsl.contract.questions import (
     WidthsAnswer,
 )
 from lgmdsl.contract.site import Property, SiteSpec
+from lgmdsl.numerics import jets
+from lgmdsl.numerics.jets import Jet
 from lgmdsl.numerics.normal_tail import LOG_TWO_PI, log_normal_density
+from lgmdsl.numerics.stable import capped_exp
 from lgmdsl.sites.base import LocationSite, answer, scale_curve
+from lgmdsl.sites.formula import Formula, Jets
 from lgmdsl.vocabulary.lookup import declared
 
 if TYPE_CHECKING:
@@ -35,12 +39,25 @@ GAUSSIAN = Property.LOG_CONCAVE | Property.SUPER_GAUSSIAN | Property.GAUSSIAN | 
 
 
 class NormalSite(
-    LocationSite, Expected, ExpectedSlopes, Tilted, TiltedSlopes, SuperGaussian, Augmented
+    LocationSite, Formula, Expected, ExpectedSlopes, Tilted, TiltedSlopes, SuperGaussian, Augmented
 ):
     """l = -1/2 log(2 pi sd^2) - (s - y)^2 / (2 sd^2)."""
 
     sd: Array
     powers: ClassVar[bool] = True
+
+    def formula(self, s: Jet, p: Jets) -> Jet:
+        z = (s - self.centre) / p["sd"]
+        return -0.5 * (z * z) - jets.log(p["sd"]) + (self.jacobian - 0.5 * LOG_TWO_PI)
+
+    @property
+    def jacobian(self) -> Array:
+        """log |d(normal variable)/dy|, (N,)."""
+        return np.zeros_like(self.sd)
+
+    @classmethod
+    def closed_forms(cls, parameters: frozenset[str]) -> tuple[type, ...]:
+        return (NormalLogSd,) if parameters == {"sd"} else ()
 
     def log_density(self, s: Array) -> Array:
         return log_normal_density(self.residual(s), self.sd**2)
@@ -121,6 +138,34 @@ class NormalSite(
 
     def weight_slopes(self, mean: Array, variance: Array) -> dict[str, Array]:
         return self.expected_slopes(mean, variance)
+
+
+class NormalLogSd(Expected):
+    """Of a normal site with predictors for the mean and log sd: with l = e^{2 v22 - 2 m2} and
+    R = centre - m1 + 2 v12,
+
+    f = -1/2 log 2 pi - m2 - l (R^2 + v11) / 2,   -E[l''] = l [[1, 2 R], [2 R, 2 (R^2 + v11)]].
+    """
+
+    def expected(self, mean: Array, variance: Array, second: bool = False) -> ExpectedAnswer:
+        site = cast("PredictorsOfNormal", self)
+        plain = site.plain
+        precision = capped_exp(2.0 * (variance[:, 1, 1] - mean[:, 1]))
+        away = plain.centre - mean[:, 0] + 2.0 * variance[:, 0, 1]
+        square = precision * (away**2 + variance[:, 0, 0])
+        weight = np.empty_like(variance)
+        weight[:, 0, 0], weight[:, 1, 1] = precision, 2.0 * square
+        weight[:, 0, 1] = weight[:, 1, 0] = 2.0 * precision * away
+        value = plain.jacobian - 0.5 * LOG_TWO_PI - mean[:, 1] - 0.5 * square
+        slope = np.stack([precision * away, square - 1.0], axis=1)
+        return ExpectedAnswer(value, slope, -0.5 * weight)
+
+
+class PredictorsOfNormal(Protocol):
+    """The family with a predictor of log sd, from which `plain` takes the sites."""
+
+    @property
+    def plain(self) -> NormalSite: ...
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,14 +22,17 @@ from lgmdsl.contract.questions import (
     SuperGaussian,
 )
 from lgmdsl.contract.site import Property, SiteSpec
+from lgmdsl.numerics import jets
+from lgmdsl.numerics.jets import Jet
 from lgmdsl.sites.base import LocationSite, scale_curve
+from lgmdsl.sites.formula import Formula, Jets
 from lgmdsl.vocabulary.lookup import declared
 
 if TYPE_CHECKING:
     from numpy.random import Generator
 
 
-class StudentTSite(LocationSite):
+class StudentTSite(LocationSite, Formula):
     """The Student-t density at s - y."""
 
     scale: Array
@@ -47,6 +50,12 @@ class StudentTSite(LocationSite):
     def distance(self) -> Array:
         """scale sqrt(df): the singularities stand at y +- i distance."""
         return np.asarray(self.scale * np.sqrt(self.df))
+
+    def formula(self, s: Jet, p: Jets) -> Jet:
+        df, z = p["df"], (s - self.centre) / p["scale"]
+        gammas = jets.log_rising(0.5 * df, np.full((), 0.5))
+        level = gammas - 0.5 * jets.log(np.pi * df) - jets.log(p["scale"])
+        return level - 0.5 * (df + 1.0) * jets.log1p(z * z / df)
 
     def log_density(self, s: Array) -> Array:
         x = self.residual(s) / self.distance

@@ -14,6 +14,7 @@ import numpy as np
 from scipy import special
 
 from lgmdsl.arrays import Array, BoolArray
+from lgmdsl.contract.lifetimes import Lifetimes
 from lgmdsl.contract.questions import (
     ConjugateAnswer,
     Decoupled,
@@ -24,19 +25,22 @@ from lgmdsl.contract.questions import (
     PointwiseAnswer,
 )
 from lgmdsl.contract.site import Property, SiteSpec
+from lgmdsl.numerics import jets
+from lgmdsl.numerics.jets import Jet
 from lgmdsl.numerics.stable import capped_exp
 from lgmdsl.sites.base import ElementwiseSite
+from lgmdsl.sites.formula import Formula, Jets
 from lgmdsl.sites.scalar.exponential_rate import ExponentialSite
 from lgmdsl.vocabulary.lookup import declared
 
 if TYPE_CHECKING:
     from numpy.random import Generator
 
-_SHAPE = Property.LOG_CONCAVE | Property.BOUNDED
+_SHAPE = Property.LOG_CONCAVE | Property.BOUNDED | Property.LATE_CONCAVE
 
 
 @dataclass(frozen=True, eq=False)
-class ExponentialLogRate(ExponentialSite):
+class ExponentialLogRate(ExponentialSite, Lifetimes):
     """y ~ Exponential(rate e^s): l = event s - y e^s."""
 
     y: Array
@@ -84,6 +88,9 @@ class ExponentialLogRate(ExponentialSite):
         """Lifetimes, none of them censored."""
         return np.asarray(capped_exp(-s) * rng.exponential(size=np.shape(s)))
 
+    def log_survival_at(self, s: Array) -> Array:
+        return np.asarray(-self.y * capped_exp(s))
+
     def cdf(self, s: Array) -> Array:
         return np.asarray(-np.expm1(-capped_exp(self.log_factor + s)))
 
@@ -117,13 +124,14 @@ class _UnitRate(ExponentialSite):
 
 
 @dataclass(frozen=True, eq=False)
-class WeibullLogScale(ElementwiseSite, Expected, ExpectedSlopes, Decoupled):
+class WeibullLogScale(ElementwiseSite, Formula, Expected, ExpectedSlopes, Decoupled, Lifetimes):
     """P(Y > y | s) = exp(-(y / e^s)^shape), R's convention:
     l = event (log shape - log y - t) - e^-t with t = shape (s - log y)."""
 
     y: Array
     shape: Array
     event: Array
+    infinite_in: ClassVar[frozenset[str]] = frozenset({"shape"})
     spec: ClassVar[SiteSpec] = SiteSpec(
         "weibull.log_scale",
         signature=declared("family", "weibull"),
@@ -145,6 +153,10 @@ class WeibullLogScale(ElementwiseSite, Expected, ExpectedSlopes, Decoupled):
     @property
     def censored(self) -> BoolArray:
         return np.asarray(self.event == 0.0)
+
+    def formula(self, s: Jet, p: Jets) -> Jet:
+        t = p["shape"] * (s - self.log_y)
+        return self.event * (jets.log(p["shape"]) - self.log_y - t) - jets.exp(-t)
 
     def stretched(self, s: Array) -> Array:
         """t = shape (s - log y)."""
@@ -216,6 +228,9 @@ class WeibullLogScale(ElementwiseSite, Expected, ExpectedSlopes, Decoupled):
         """Lifetimes, none of them censored."""
         drawn = rng.exponential(size=np.shape(s))
         return np.asarray(capped_exp(s) * drawn ** (1.0 / self.shape))
+
+    def log_survival_at(self, s: Array) -> Array:
+        return np.asarray(-capped_exp(-self.stretched(s)))
 
     def cdf(self, s: Array) -> Array:
         return np.asarray(-np.expm1(-capped_exp(-self.stretched(s))))

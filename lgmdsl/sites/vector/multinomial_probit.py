@@ -17,7 +17,7 @@ import numpy as np
 from scipy import special
 
 from lgmdsl.arrays import Array, BoolArray
-from lgmdsl.contract.classes import ClassMoments, OneClass
+from lgmdsl.contract.classes import ClassMoments, OneClass, among
 from lgmdsl.contract.questions import Pointwise, PointwiseAnswer, Sloped
 from lgmdsl.contract.site import Property, Site, SiteSpec
 from lgmdsl.numerics.expectations.orthant import largest
@@ -76,6 +76,9 @@ class CategoricalProbit(Site, Pointwise, Sloped, OneClass):
     def chosen(self) -> BoolArray:
         """Whether the class is y, (N, K)."""
         return np.asarray(self.y[:, None] == np.arange(self.classes))
+
+    def contrasts(self, predictors: int) -> Array:
+        return among(self.offered)
 
     def log_density(self, s: Array) -> Array:
         return self._in_pieces(s)[0]

@@ -15,7 +15,7 @@ import numpy as np
 from scipy import special
 
 from lgmdsl.arrays import Array, BoolArray
-from lgmdsl.contract.classes import Classes, ClassMoments, OneClass
+from lgmdsl.contract.classes import Classes, ClassMoments, OneClass, among
 from lgmdsl.contract.questions import Pointwise, PointwiseAnswer
 from lgmdsl.contract.site import Property, Site, SiteSpec
 from lgmdsl.numerics.expectations.log_sum_exp import LogSumExp, expected_log_sum_exp
@@ -70,6 +70,11 @@ class SoftmaxSite(Site, Pointwise, Classes):
     def classes(self) -> int:
         """K, the reference among them."""
         return int(self.offered.shape[1])
+
+    def contrasts(self, predictors: int) -> Array | None:
+        if predictors < self.classes and self.offered.all():
+            return None
+        return among(self.offered)[:, :predictors]
 
     def shares(self, s: Array) -> Shares:
         """The classes' probabilities at s, (N, K) or (N, K - 1)."""

@@ -43,10 +43,11 @@ def question_failures(site: Site, seed: int = 0) -> Iterator[str]:
     sloping: list[tuple[str, TiltedSlopes]] = []
     if isinstance(site, TiltedSlopes):
         sloping.append(("tilted_slopes()", site))
-    if not ExpectedByQuadrature().applies_to(type(site)):
+    if not SlopesByQuadrature().applies_to(type(site)):
         sloping.append(("the quadrature lift's tilted_slopes()", SlopesByQuadrature().lift(site)))
-        expecting.append(("the quadrature lift's expected()", ExpectedByQuadrature().lift(site)))
         tilting.append(("the quadrature lift's tilted()", TiltedByQuadrature().lift(site)))
+    if not ExpectedByQuadrature().applies_to(type(site)):
+        expecting.append(("the quadrature lift's expected()", ExpectedByQuadrature().lift(site)))
     lifts: dict[str, Callable[[Site], object]] = {
         f"the lift of `{b.spec.name}`": b.lift
         for b in bounds()

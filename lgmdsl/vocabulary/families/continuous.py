@@ -12,12 +12,14 @@ from lgmdsl.vocabulary.families.declare import (
     SHAPE,
     family,
     latent,
+    or_predictor,
 )
 from lgmdsl.vocabulary.signature import Parameter, Signature, also
 
 FAMILIES: tuple[Signature, ...] = (
     family(
-        "normal", REAL, latent("mean", "mean of y"), SD_OF_Y, *CENSORING, support="all numbers",
+        "normal", REAL, latent("mean", "mean of y"), *or_predictor(SD_OF_Y), *CENSORING,
+        support="all numbers",
         summary="normal with a modelled mean, or a modelled log-variance",
         formulas={"mean": "y ~ N(s, sd^2)", "log_var": "y ~ N(mean, exp(s))"},
         scale="sd is the standard deviation of y given the latents (R-INLA's precision is "
@@ -39,7 +41,9 @@ FAMILIES: tuple[Signature, ...] = (
     ),
     family(
         "student_t", REAL, latent("mean", "centre of y, its mean where df > 1"),
-        Parameter("scale", "positive", meaning="scale of y; its sd is scale sqrt(df / (df - 2))"),
+        *or_predictor(Parameter(
+            "scale", "positive", meaning="scale of y; its sd is scale sqrt(df / (df - 2))"
+        )),
         Parameter("df", "positive", meaning="degrees of freedom"), *CENSORING,
         summary="Student's t about a modelled mean: a regression that outliers do not pull",
         support="all numbers", formulas={"mean": "y = s + scale * Student-t with df"},
@@ -66,10 +70,10 @@ FAMILIES: tuple[Signature, ...] = (
     ),
     family(
         "beta", ("unit",), latent("logit_mean", "logit of the mean of y"),
-        Parameter(
+        *or_predictor(Parameter(
             "concentration", "positive",
             meaning="the variance of y is mean (1 - mean) / (1 + concentration)",
-        ),
+        )),
         summary="proportions strictly between 0 and 1, with a modelled logit of the mean",
         support="0 < y < 1",
         formulas={"logit_mean": "in (0, 1), mean 1 / (1 + exp(-s)), "
@@ -82,5 +86,80 @@ FAMILIES: tuple[Signature, ...] = (
             *also("BUGS, JAGS", "dbeta"), *also("Stan", "beta_proportion"),
         ),
         see_also=("binomial", "gamma"), source="Ferrari and Cribari-Neto 2004",
+    ),
+    family(
+        "skew_normal", REAL, latent("mean", "mean of y"), SD_OF_Y,
+        Parameter("skew", "real", meaning="third standardised moment, |skew| < 0.99527"),
+        summary="normal noise with a skewness, by its mean, sd and third standardised moment",
+        support="all numbers",
+        formulas={"mean": "y of mean s, sd sd and skewness skew: Azzalini's skew normal"},
+        scale="centred parameters: s is the mean and sd the standard deviation of y whatever the "
+              "skew; Azzalini's alpha, brms's, is delta / sqrt(1 - delta^2) with skew = "
+              "(4 - pi) / 2 (m / sqrt(1 - m^2))^3, m = sqrt(2 / pi) delta",
+        example=regression("skew_normal(mean = eta, sd = noise, skew = g)", NOISE,
+                           "hyper g : real ~ uniform(lower = -0.99, upper = 0.99)"),
+        also_called=(
+            *also("brms", "skewnormal", note="whose alpha is another parameter"),
+            *also("R-INLA", "sn", note="whose skew is the same"),
+            *also("SciPy", "skewnorm"), *also("glmmTMB", "skewnormal"),
+        ),
+        see_also=("normal", "gev", "lognormal"),
+        source="Azzalini 1985; Arellano-Valle and Azzalini 2008",
+    ),
+    family(
+        "gev", REAL, latent("location", "location of y"),
+        Parameter("scale", "positive", meaning="scale of y"),
+        Parameter("shape", "real",
+                  meaning="above 0 a heavy upper tail, 0 Gumbel, below 0 an upper end"),
+        summary="maxima of blocks (years), with a modelled location",
+        support="1 + shape (y - s) / scale > 0",
+        formulas={"location": "P(Y <= y) = exp(-(1 + shape (y - s) / scale)^(-1 / shape)), at "
+                              "shape 0 exp(-exp(-(y - s) / scale))"},
+        scale="shape > 0 is the heavy tail (SciPy's genextreme has c = -shape); the mean is "
+              "infinite from shape 1, the variance from 1/2; a shape of -1 or less is refused, as "
+              "the likelihood then has no bound",
+        example=regression("gev(location = eta, scale = s, shape = xi)", SD,
+                           "hyper xi : real ~ uniform(lower = -0.5, upper = 0.5)"),
+        also_called=(
+            *also("brms", "gen_extreme_value"), *also("mgcv", "gevlss"),
+            *also("SciPy", "genextreme", note="with c = -shape"),
+            *also("R-INLA", "bgev", note="whose lower tail is blended away"),
+        ),
+        see_also=("generalized_pareto", "skew_normal"), source="Coles 2001, chapter 3",
+    ),
+    family(
+        "asymmetric_laplace", REAL, latent("quantile", "quantile of y of that level"),
+        Parameter("scale", "positive", meaning="of the loss; not the sd of y"),
+        Parameter("level", "unit", meaning="level of the quantile, strictly between 0 and 1"),
+        summary="quantile regression: the mode is the quantile of a level",
+        support="all numbers",
+        formulas={"quantile": "y with density level (1 - level) / scale exp(-rho((y - s) / scale)),"
+                              " rho(u) = u (level - 1[u < 0])"},
+        scale="level 0.5 is laplace of twice the scale; intervals of latents are those of this "
+              "density, whatever the noise is",
+        example=regression("asymmetric_laplace(quantile = eta, scale = s, level = 0.9)", SD),
+        also_called=(
+            *also("brms", "asym_laplace"), *also("R", "quantreg rq"),
+            *also("statsmodels", "QuantReg"), *also("PyMC", "AsymmetricLaplace"),
+            *also("Stan", "skew_double_exponential"), *also("R-INLA", "qloglogistic",
+                                                        note="a quantile of another family"),
+        ),
+        see_also=("laplace", "student_t"),
+        source="Koenker and Bassett 1978; Yu and Moyeed 2001",
+    ),
+    family(
+        "logistic", REAL, latent("mean", "mean of y"),
+        Parameter("scale", "positive", meaning="the sd of y is pi / sqrt(3) scale"),
+        summary="logistic noise about a modelled mean: tails between normal and laplace",
+        support="all numbers",
+        formulas={"mean": "y with density sech^2((y - s) / (2 scale)) / (4 scale)"},
+        scale="the sd is 1.81 scale; R's and SciPy's scale",
+        example=regression("logistic(mean = eta, scale = s)", SD),
+        also_called=(
+            *also("R-INLA", "logistic", note="by a precision"), *also("BUGS, JAGS", "dlogis"),
+            *also("survival", "logistic", note="survreg's dist"),
+        ),
+        see_also=("normal", "student_t", "loglogistic"),
+        source="Johnson, Kotz and Balakrishnan 1995, chapter 23",
     ),
 )  # fmt: skip

@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from lgmdsl.vocabulary.modifiers import CENSORING as CENSORING
 from lgmdsl.vocabulary.signature import Alias, Over, Parameter, Signature
 
 # Data of a narrower type may be observed where a wider one is expected.
 REAL = ("real", "positive", "nonnegative", "unit", "integer", "count")
 POSITIVE = ("positive", "unit")
+NONNEGATIVE = ("nonnegative", *POSITIVE, "count")
 
 
 def latent(name: str, meaning: str, one_of: str = "", over: Over = "left") -> Parameter:
     """An argument that is affine in the latents."""
     return Parameter(name, "latent", one_of=one_of, over=over, meaning=meaning)
+
+
+def or_predictor(parameter: Parameter) -> tuple[Parameter, Parameter]:
+    """A positive parameter, and in its place a predictor of its logarithm: `sd | log_sd`."""
+    name = parameter.name
+    meaning = f"logarithm of `{name}`, with a predictor of its own"
+    predictor = Parameter(
+        f"log_{name}", "latent", one_of=name, of=name, link="log", meaning=meaning
+    )
+    return replace(parameter, one_of=name), predictor
 
 
 def family(

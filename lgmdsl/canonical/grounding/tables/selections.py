@@ -12,6 +12,8 @@ from lgmdsl.remedies import either
 
 KINDS = ("treatment", "sum")
 _CALL = re.compile(r"\s*contrasts\s*\((.*)\)\s*", re.DOTALL)
+_OTHER_CALL = re.compile(r"\s*\w+\s*\(.*\)\s*", re.DOTALL)
+FORMS = "contrasts(region), contrasts(region, kind=sum), contrasts(region, base=x)"
 
 
 def selected(name: str, key: Selection, known: Collection[str]) -> tuple[Coding, ...] | None:
@@ -54,6 +56,8 @@ def _split(text: str) -> Iterator[str]:
 def _codings(name: str, term: str, known: Collection[str]) -> Iterator[Coding]:
     call = None if term in known else _CALL.fullmatch(term)
     if call is None:
+        if term not in known and _OTHER_CALL.fullmatch(term):
+            raise DataError(wrong(name, f"names `{term.strip()}`, which is no column", FORMS))
         yield Coding(term if term in known else term.strip())
         return
     columns: list[str] = []
@@ -62,9 +66,11 @@ def _codings(name: str, term: str, known: Collection[str]) -> Iterator[Coding]:
         option, sign, value = part.partition("=")
         if sign and part not in known:
             if option.strip() not in options:
-                help = "contrasts(region), contrasts(region, kind=sum), contrasts(region, base=x)"
-                raise DataError(wrong(name, f"gives contrasts `{option.strip()}`", help))
+                raise DataError(wrong(name, f"gives contrasts `{option.strip()}`", FORMS))
             options[option.strip()] = value.strip().strip("\"'")
+        elif part in KINDS and part not in known and columns:
+            help = f"contrasts({columns[0]}, kind={part})"
+            raise DataError(wrong(name, f"names `{part}`, which is no column", help))
         elif part:
             columns.append(part)
     if options["kind"] not in KINDS:

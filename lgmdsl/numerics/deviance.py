@@ -1,0 +1,62 @@
+"""Log masses of counts as deviances about their means: nothing of size y log y to cancel.
+
+D(x; m) = x log(x / m) + m - x >= 0, so that y log m - m - log y! = -D(y; m) - log(2 pi y) / 2 -
+stirling_error(y) (Loader 2000, Fast and accurate computation of binomial probabilities).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import special
+
+from lgmdsl.arrays import Array
+from lgmdsl.numerics.normal_tail import LOG_TWO_PI
+from lgmdsl.numerics.stable import stirling_error
+
+_NEAR = 0.25  # |u| below which log1p(u) - u takes its series
+_TERMS = 9
+
+
+def log1p_minus(u: Array) -> Array:
+    """log(1 + u) - u for u > -1, to full relative accuracy: with r = u / (2 + u), -r u + 2 (r^3 /
+    3 + r^5 / 5 + ...)."""
+    u = np.asarray(u, dtype=np.float64)
+    near = np.clip(u, -_NEAR, _NEAR)
+    r = near / (2.0 + near)
+    square, total = r * r, 0.0
+    for k in range(_TERMS, 0, -1):
+        total = total * square + 2.0 / (2 * k + 1)
+    series = r * (square * total - near)
+    with np.errstate(divide="ignore"):
+        return np.where(np.abs(u) < _NEAR, series, np.log1p(u) - u)
+
+
+def deviance(x: Array, mean: Array, excess: Array) -> Array:
+    """D(x; mean) for x >= 0 and mean > 0, with excess = x - mean as accurately as it is known."""
+    u = np.asarray(excess / mean)
+    near = x * log1p_minus(np.clip(u, -_NEAR, _NEAR)) + excess * u
+    with np.errstate(divide="ignore", over="ignore"):
+        far = special.xlogy(x, x / mean) - excess
+    return np.where(np.abs(u) < _NEAR, near, far)
+
+
+def log_poisson(y: Array, mean: Array, excess: Array) -> Array:
+    """y log mean - mean - log y!, excess = y - mean."""
+    at = np.maximum(y, 1e-300)
+    seen = -deviance(y, mean, excess) - 0.5 * (LOG_TWO_PI + np.log(at)) - stirling_error(at)
+    return np.where(y > 0.0, seen, -mean)
+
+
+def log_choose(n: Array, y: Array) -> Array:
+    """log of n! / (y! (n - y)!), whole numbers or not."""
+    return np.asarray(
+        special.gammaln(n + 1.0) - special.gammaln(y + 1.0) - special.gammaln(n - y + 1.0)
+    )
+
+
+def log_binomial(y: Array, rest: Array, p: Array, q: Array, excess: Array) -> Array:
+    """log of C(n, y) p^y q^rest, n = y + rest of positive reals, q = 1 - p, excess = y - n p."""
+    n = y + rest
+    errors = stirling_error(n) - stirling_error(y) - stirling_error(rest)
+    spread = 0.5 * (np.log(n / rest) - np.log(y) - LOG_TWO_PI)
+    return np.asarray(errors + spread - deviance(y, n * p, excess) - deviance(rest, n * q, -excess))

@@ -1,0 +1,1 @@
+"""Counts beyond Poisson and binomial, and continuous sums of a Poisson number of terms."""

@@ -1,0 +1,50 @@
+"""Distribution functions of counts by sums of their masses, at few points where they are smooth."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from lgmdsl.arrays import Array
+from lgmdsl.contract.site import Site
+from lgmdsl.numerics.discrete_gauss import POINTS, points_of
+
+_REACH = 12.0  # sds below the mean where no mass is left
+_PART = 1.5  # sds over which masses are smooth enough for one rule
+
+
+def cumulated(site: Site, s: Array, trials: Array | None = None) -> Array:
+    """P(Y <= y | s), (N,), by Gauss rules over blocks of counts, whose length grows with their
+    distance to 0 (and to n, where there are `trials`).
+
+    log_density is a smooth function of y between the counts, and its peak is no narrower than its
+    sd: right where all masses rise and then fall, or the other way round.
+    """
+    y = np.asarray(getattr(site, "y"), dtype=np.float64)  # noqa: B009
+    sd = np.sqrt(site.conditional_variance(s))
+    mean = site.conditional_mean(s)
+    start = np.maximum(np.floor(mean - _REACH * sd - _REACH), 0.0)
+    end = y if trials is None else np.minimum(y, trials)
+    total = np.zeros(len(y))
+    pending = np.flatnonzero(start <= end)
+    while len(pending):
+        low, left = start[pending], end[pending] - start[pending] + 1.0
+        longest = np.minimum(np.maximum(_PART * sd[pending], 1.0), low)
+        if trials is not None:
+            longest = np.minimum(longest, trials[pending] - low)
+        size = np.minimum(np.maximum(longest, float(POINTS)), left)
+        length = np.exp2(np.floor(np.log2(size)))
+        for one in np.unique(length):
+            rows = pending[length == one]
+            points, weights = points_of(int(one))
+            counts = start[rows, None] + points
+            many = site.take(np.repeat(rows, len(points)))
+            changed: dict[str, Any] = {"y": counts.ravel()}
+            many = dataclasses.replace(many, **changed)
+            mass = np.exp(many.log_density(np.repeat(s[rows], len(points))))
+            total[rows] += mass.reshape(counts.shape) @ weights
+        start[pending] += length
+        pending = pending[start[pending] <= end[pending]]
+    return np.clip(total, 0.0, 1.0)
