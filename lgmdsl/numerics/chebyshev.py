@@ -17,9 +17,7 @@ DEGREE = 23
 DEPTH = 6
 _NODES = np.cos(np.pi * (np.arange(DEGREE + 1) + 0.5) / (DEGREE + 1))
 # values at the nodes -> coefficients
-_TRANSFORM = (
-    np.cos(np.arange(DEGREE + 1)[:, None] * np.arccos(_NODES)) * 2.0 / (DEGREE + 1)
-)
+_TRANSFORM = np.cos(np.arange(DEGREE + 1)[:, None] * np.arccos(_NODES)) * 2.0 / (DEGREE + 1)
 _TRANSFORM[0] *= 0.5
 
 

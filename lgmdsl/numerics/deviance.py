@@ -23,7 +23,7 @@ def log1p_minus(u: Array) -> Array:
     u = np.asarray(u, dtype=np.float64)
     near = np.clip(u, -_NEAR, _NEAR)
     r = near / (2.0 + near)
-    square, total = r * r, 0.0
+    square, total = r * r, np.zeros_like(r)
     for k in range(_TERMS, 0, -1):
         total = total * square + 2.0 / (2 * k + 1)
     series = r * (square * total - near)
@@ -49,7 +49,9 @@ def log_poisson(y: Array, mean: Array, excess: Array) -> Array:
 
 def log_choose(n: Array, y: Array) -> Array:
     """log of n! / (y! (n - y)!), whole numbers or not."""
-    return np.asarray(special.gammaln(n + 1.0) - special.gammaln(y + 1.0) - special.gammaln(n - y + 1.0))
+    return np.asarray(
+        special.gammaln(n + 1.0) - special.gammaln(y + 1.0) - special.gammaln(n - y + 1.0)
+    )
 
 
 def log_binomial(y: Array, rest: Array, p: Array, q: Array, excess: Array) -> Array:

@@ -166,9 +166,7 @@ DENSITIES: dict[str, Density] = {
     "poisson.log_rate": lambda s, y, p: (
         y * (s + mp.log(p["exposure"])) - p["exposure"] * mp.exp(s) - mp.loggamma(y + 1)
     ),
-    "negbinomial.log_mean": lambda s, y, p: _negbinomial(
-        s + mp.log(p["exposure"]), y, p["size"]
-    ),
+    "negbinomial.log_mean": lambda s, y, p: _negbinomial(s + mp.log(p["exposure"]), y, p["size"]),
     "negbinomial1.log_mean": lambda s, y, p: _negbinomial1(
         s + mp.log(p["exposure"]), y, p["dispersion"]
     ),

@@ -57,7 +57,6 @@ class Law(NamedTuple):
     variance: Array
 
 
-
 def stirling_rest(k: Array) -> Array:
     """log k! - k log k + k, 0 at 0, for k >= 0."""
     at = np.maximum(k, 15.0)
