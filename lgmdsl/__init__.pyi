@@ -578,6 +578,18 @@ def periodic(
 ) -> Expression:
     """kernel: exactly periodic fields; times se or matern they change from period to period"""
 
+def piecewise_exponential(
+    *,
+    log_hazard: Expression | float,
+    breaks: Expression | float,
+    event: Expression | float | None = None,
+    entry: Expression | float | None = None,
+    weight: Expression | float = 1.0,
+) -> Distribution:
+    """family: lifetimes whose hazard is constant within pieces of time: Cox regression with frailties,
+        smooth hazards, effects that change over time
+    """
+
 def poisson(
     *,
     log_rate: Expression | float,

@@ -72,6 +72,11 @@ def table(header: Sequence[str], rows: Iterable[Sequence[object]], words: bool =
     return Html(f'<div class="scroll"><table{kind}>{top}<tbody>{body}</tbody></table></div>')
 
 
+def line(text: str) -> str:
+    """A line of its own, such as how far a fit is."""
+    return f'<div class="lgm"><style>{_STYLE}</style><p class="c">{escape(text)}</p></div>'
+
+
 def page(text: str) -> Html:
     """Text as a terminal shows it."""
     return Html(f"<pre>{escape(text)}</pre>")

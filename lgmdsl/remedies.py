@@ -61,3 +61,8 @@ def key(name: str, source: str) -> str:
 def argument(name: str, flag: str = "") -> str:
     """The setting itself: `--set`, `fixed=`."""
     return either(f"--{flag or name}", f"{name}=")
+
+
+def table(name: str) -> str:
+    """A table over an index, next to the first: `--data site=FILE`, `[data, {"site": frame}]`."""
+    return either(f"--data {name}=FILE", f'[data, {{"{name}": frame}}]')

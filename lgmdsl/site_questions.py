@@ -156,9 +156,11 @@ def _ask(
 def _split(sites: Site, mean: Array, variance: Array, rule: str) -> ExpectedAnswer:
     """A sum over the scalar sites that the data become; only a predictor's own variance counts."""
     assert isinstance(sites, Split)
-    reached, values = sites.pieces(getattr(sites, "y"), mean.shape[-1])  # noqa: B009
+    fields = {name: getattr(sites, name) for name in ("y", *sites.spec.parameters)}
+    reached, values, parameters = sites.split(fields, mean.shape[-1])
     rows, cuts = np.nonzero(reached)
-    each = make_sites(find(sites.into), values[reached], {})
+    extra = {name: value[reached] for name, value in parameters.items()}
+    each = make_sites(find(sites.into), values[reached], extra)
     asked = cast(Expected, _answerer(each, Expected, rule))
     answer = asked.expected(mean[reached], variance[rows, cuts, cuts])
     d_mean, d_variance = np.zeros_like(mean), np.zeros_like(variance)

@@ -6,10 +6,11 @@ a single component of weight 1.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from lgmdsl.canonical.model import take_rows
 from lgmdsl.contract.engine import Conditioned, Rows
 from lgmdsl.contract.linear import Predictor
 from lgmdsl.contract.site import Site
+from lgmdsl.sites.combined.weighted import weighted
 
 Result = TypeVar("Result")
 
@@ -32,7 +34,8 @@ class Component:
     the W and b of their Gaussian sites. One array for each observed datum, (N,) or (N, K) and
     (N, K, K). `predict` gives the predictors themselves as maps of z, whose latent blocks are at
     `slices` of the `conditioned` Gaussian. `theta`: the hyperparameters of q(z) by name, those of
-    `sites` too unless these have a separate factor.
+    `sites` too unless these have a separate factor. `row_weights`, (N,) for each datum: q was
+    made with t to this power, which `sites` are without.
     """
 
     weight: float
@@ -45,6 +48,21 @@ class Component:
     predict: Callable[[], tuple[Predictor, ...]]
     slices: Mapping[str, slice]
     theta: Mapping[str, Array]
+    row_weights: Rows
+
+    def removed(self, block: int, rows: IntArray) -> Site:
+        """What leaves the posterior with some sites of one datum: t^weight."""
+        site, weight = self.sites[block].take(rows), self.row_weights[block][rows]
+        if np.all(weight == 1.0):
+            return site
+        made: Any = weighted(type(site))
+        values = {f.name: getattr(site, f.name) for f in dataclasses.fields(site)}
+        return cast(Site, made(**values, weight=weight))
+
+    @property
+    def unweighted(self) -> bool:
+        """Whether every row has weight 1."""
+        return all(bool(np.all(w == 1.0)) for w in self.row_weights)
 
     def same_latents(self, other: Component) -> bool:
         """Whether both are of the same q(z), and differ by their sites' parameters alone."""

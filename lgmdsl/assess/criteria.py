@@ -16,8 +16,8 @@ from lgmdsl.contract.engine import Rows
 
 @dataclass(frozen=True, eq=False)
 class Deviances:
-    """-2 log p(y_i | s_i) of each response, one array for each observed datum: its posterior mean,
-    and its value at the posterior mean of the predictors."""
+    """-2 log p(y_i | s_i) of each response, times its weight, one array for each observed datum:
+    its posterior mean, and its value at the posterior mean of the predictors."""
 
     mean: Rows
     at_mean: Rows
@@ -33,14 +33,16 @@ def deviances(components: Sequence[Component], points: Sequence[Component]) -> D
     mean, at_mean = [], []
     for k, site in enumerate(top.sites):
         centre = sum(c.weight * c.mean[k] for c in components)
-        mean.append(sum(-2.0 * c.weight * moments(c, k)[0] for c in components))
-        at_mean.append(-2.0 * site.log_density(np.asarray(centre)))
+        rows = top.row_weights[k]
+        mean.append(rows * sum(-2.0 * c.weight * moments(c, k)[0] for c in components))
+        at_mean.append(-2.0 * rows * site.log_density(np.asarray(centre)))
     return Deviances(tuple(map(np.asarray, mean)), tuple(at_mean))
 
 
 @dataclass(frozen=True, eq=False)
 class WaicTerms:
-    """`lppd`: log posterior mean of p(y_i | s_i); `effective`: posterior variance of its log."""
+    """`lppd`: log posterior mean of p(y_i | s_i); `effective`: posterior variance of its log; both
+    times the weight of the row, as of so many rows."""
 
     lppd: Rows
     effective: Rows
@@ -51,11 +53,12 @@ def waic_terms(components: Sequence[Component]) -> WaicTerms:
     weight = weights_of(components)
     lppd, effective = [], []
     for k in range(len(components[0].sites)):
-        lppd.append(log_mean(weight, np.stack([density(c, k) for c in components])))
+        rows = components[0].row_weights[k]
+        lppd.append(rows * log_mean(weight, np.stack([density(c, k) for c in components])))
         pairs = [moments(c, k) for c in components]
         first, within = (np.stack([m[j] for m in pairs]) for j in (0, 1))
         centre = weight @ first
-        effective.append(weight @ (within + (first - centre) ** 2))
+        effective.append(rows * (weight @ (within + (first - centre) ** 2)))
     return WaicTerms(tuple(lppd), tuple(effective))
 
 

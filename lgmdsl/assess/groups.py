@@ -104,7 +104,21 @@ def _left_out(
         logs.append(density.log)
         errors.append(density.error)
         if factored(components):
-            expected.append(_expected(taken, without.mean, without.covariance))
+            expected.append(_expected(taken, without.mean, without.covariance, c, group))
+        elif not c.unweighted:  # the rows leave with their weights
+            leaving = [c.removed(k, r) for k, r in enumerate(group) if len(r)]
+            expected.append(
+                joint_density(
+                    leaving,
+                    [shape for _, shape in taken],
+                    without.mean,
+                    without.covariance,
+                    without.weight,
+                    without.shift,
+                    n,
+                    seed,
+                ).log
+            )
     moved_by = np.array(expected)[:, None] if expected else None
     mixed = left_out(weights_of(components), np.array(logs)[:, None], moved_by)
     error = float(np.sqrt(np.sum((mixed.weight[:, 0] * np.array(errors)) ** 2)))
@@ -119,17 +133,22 @@ def _left_out(
 
 
 def _expected(
-    taken: Sequence[tuple[Site, tuple[int, ...]]], mean: Array, covariance: Array
+    taken: Sequence[tuple[Site, tuple[int, ...]]],
+    mean: Array,
+    covariance: Array,
+    component: Component,
+    group: Group,
 ) -> float:
-    """The sum of E l over the sites of shapes (N,) or (N, K), for predictors of that joint mean
-    and covariance."""
+    """The sum of weight E l over the sites of shapes (N,) or (N, K), for predictors of that joint
+    mean and covariance."""
     total, start = 0.0, 0
-    for site, shape in taken:
+    times = [w[r] for w, r in zip(component.row_weights, group, strict=True) if len(r)]
+    for (site, shape), weight in zip(taken, times, strict=True):
         rows = start + np.arange(int(np.prod(shape))).reshape(shape)
         spread = covariance[rows, rows]
         if len(shape) > 1:
             spread = covariance[rows[:, :, None], rows[:, None, :]]
-        total += float(expected_log(site, mean[rows], spread).sum())
+        total += float(weight @ expected_log(site, mean[rows], spread))
         start += rows.size
     return total
 

@@ -90,12 +90,17 @@ def _block(
     sound = np.logical_and.reduce([c.sound for c in cavities])
     rows = np.flatnonzero(sound)
     logs = np.full((len(components), len(sound)), np.nan)
-    expected = logs.copy() if factored(components) else None
+    weighted = not bool(np.all(components[0].row_weights[k] == 1.0))
+    expected = logs.copy() if factored(components) or weighted else None
     for row, (c, removed) in enumerate(zip(components, cavities, strict=True)):
-        asked = c.sites[k].take(rows), removed.mean[rows], removed.variance[rows]
-        logs[row, rows] = log_density(*asked)
-        if expected is not None:
-            expected[row, rows] = expected_log(*asked)
+        moments = removed.mean[rows], removed.variance[rows]
+        logs[row, rows] = log_density(c.sites[k].take(rows), *moments)
+        if factored(components) and expected is not None:
+            expected[row, rows] = c.row_weights[k][rows] * expected_log(
+                c.sites[k].take(rows), *moments
+            )
+        elif expected is not None:  # the row leaves with its weight
+            expected[row, rows] = log_density(c.removed(k, rows), *moments)
     mixed = left_out(weights_of(components), logs, expected)
     flag = judged(mixed.log_density, sound, mixed.evenness, influence)
     return LooBlock(mixed.log_density, flag, refitted, tuple(cavities), mixed.weight)

@@ -41,7 +41,8 @@ def left_out(weight: Array, logs: Array, expected: Array | None = None) -> LeftO
     The hyperparameters' posterior without y_i is w_c / p_c up to a constant, so that 1 / p =
     sum_c w_c / p_c (Held, Schroedle and Rue 2010, Posterior and cross-validatory predictive
     checks, section 3). Of a mean field the factor without y_i is w_c exp(-E log t_i(s, theta_c)),
-    with the `expected` log densities (C, N) of y_i under the factor of s without it.
+    with the `expected` log densities (C, N) of y_i under the factor of s without it. Of a row that
+    leaves with a weight, `expected` is the log mean of t_i to that power.
     """
     with np.errstate(all="ignore"):
         level = np.log(weight)[:, None] - (logs if expected is None else expected)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -48,11 +49,27 @@ class OneClass(Classes):
         """log E[t(s)], s ~ N(mean, variance), (N,)."""
 
 
+class Pieces(NamedTuple):
+    """Of observations (N,) and K predictors: at which of these each has a site, what that site
+    observes, and the parameters of the sites, (N, K) each."""
+
+    reached: BoolArray
+    y: Array
+    parameters: Mapping[str, Array]
+
+
 class Split(ABC):
     """A family whose data the compiler writes as scalar sites of another one, `into` by name:
     back ends never see it."""
 
     into: ClassVar[str]
+
+    @classmethod
+    def split(cls, values: Mapping[str, Array], size: int) -> Pieces:
+        """The sites of the values of y and of the parameters, in which no hyper is. The default:
+        `pieces`, of families whose data become sites without parameters."""
+        reached, observed = cls.pieces(values["y"], size)
+        return Pieces(reached, observed, {})
 
     @staticmethod
     @abstractmethod

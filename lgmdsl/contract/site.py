@@ -26,12 +26,12 @@ class Property(Flag):
 
     NONE = 0
     LOG_CONCAVE = auto()  # l'' <= 0 everywhere
-    # t is a product of e^{beta x} e^{g(x^2)}, g convex decreasing, x = s or s less a centre
-    SUPER_GAUSSIAN = auto()
+    SUPER_GAUSSIAN = auto()  # t = e^{beta x} e^{g(x^2)}, g convex decreasing, x = s - a centre
     GAUSSIAN = auto()  # l is quadratic in s
     KINKED = auto()  # l is not differentiable somewhere
     BOUNDED = auto()  # sup over s of l is finite for all data
     NATURAL = auto()  # l = c(y) + y s - A(s): a natural exponential family of counts
+    LATE_CONCAVE = auto()  # l - log P(Y > t | s) is concave for each t below y, of censored y too
     # l is -inf for some s, as the support of y moves with s: E[l] is then -inf for every Gaussian
     LIMITED = auto()
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from lgmdsl.arrays import AnyArray, BoolArray
 from lgmdsl.dataset.codings import Coding
-from lgmdsl.errors import nearest
+from lgmdsl.errors import DataError, nearest
 
 _tables = itertools.count()
 
@@ -46,7 +46,7 @@ class Entry:
     for each axis its labels, or None; `weak` says that those of the rows are only a frame's default
     0..n-1. `table` marks columns, which share the row axis of one table, by what identifies that
     table; it is empty for anything else. `columns` are those of an entry that is a table
-    of its own (a frame in a dict, a file that has a name).
+    of its own (a frame in a dict, a file that has a name). `refusal`: why a table cannot be read.
     """
 
     name: str
@@ -58,6 +58,7 @@ class Entry:
     weak: bool = False
     table: str = ""
     columns: Mapping[str, Entry] | None = field(default=None, repr=False)
+    refusal: DataError | None = None
 
     @cached_property
     def loaded(self) -> Loaded:

@@ -95,6 +95,9 @@ def _merged(parts: list[Dataset], names: Mapping[str, Selection]) -> Dataset:
         for known, added in ((entries, part.entries), (tables, part.tables)):
             for key, entry in added.items():
                 if key in known:
+                    refusal = entry.refusal or known[key].refusal
+                    if refusal is not None:
+                        raise refusal
                     raise refused(part.name, f"`{key}` is in {known[key].source} too")
                 known[key] = entry
     name = ", ".join(part.name for part in parts) or "no data"
@@ -157,7 +160,8 @@ def _from_dict(source: str, data: Mapping[Any, Any]) -> Mapping[str, Entry]:
             entries[name] = entry_of(source, name, value)
         except DataError as error:
             # What no model asks for may be anything.
-            entries[name] = Entry(name, source, (), partial(_raise, error))
+            refusal = error if is_frame(value) else None
+            entries[name] = Entry(name, source, (), partial(_raise, error), refusal=refusal)
     return entries
 
 

@@ -25,6 +25,7 @@ from lgmdsl.learning.em.batches import Batches
 from lgmdsl.learning.em.em import ACCELERATIONS, EM
 from lgmdsl.learning.em.sparse_search import sparse_maximum, sparse_slices
 from lgmdsl.learning.integration.asymptotic import Asymptotic, ModeOnly
+from lgmdsl.learning.integration.checkpoint import Checkpoint, checkpoint
 from lgmdsl.learning.integration.integrate import Integrated, default_design, integrate
 from lgmdsl.learning.integration.visited import Fitted
 from lgmdsl.learning.objective.log_posterior import Evaluation, Objective
@@ -54,7 +55,8 @@ class Learned:
     a curvature; `others`: further modes that matter; `calls`: fits made, of `iterations` steps;
     `idle`: loadings that vanished; `cut_short`: whether the integration was interrupted: all is
     conditional on the mode; `conflict`: hypers and latents far out in their priors, and `alone`:
-    nats below the maximum where other searches ended, if none ended as high."""
+    nats below the maximum where other searches ended, if none ended as high; `checkpoint`: what an
+    integration can go on from."""
 
     start: Array
     maximum: Maximum
@@ -68,6 +70,7 @@ class Learned:
     cut_short: bool = False
     conflict: tuple[str, ...] = ()
     alone: tuple[float, ...] = ()
+    checkpoint: Checkpoint | None = None
 
     @property
     def modes(self) -> tuple[Evaluation, ...]:
@@ -148,10 +151,12 @@ def learn(
     on_step: Callable[[LearningStep], None] | None = None,
     begin: Theta | None = None,
     on_point: Callable[[int, int], None] | None = None,
+    resume: Checkpoint | None = None,
 ) -> Learned:
     """Maximise, with the curvature there for up to STANDARD_ERRORS of them; integrate where the
     options name a design. `begin`: where the search starts, by name, of hypers that do not start
-    in the middle of their priors. `on_point`: as in `Objective`.
+    in the middle of their priors. `on_point`: as in `Objective`. `resume`: an integration that goes
+    on, whose posterior at the mode is `warm`.
 
     Raises NumericalError E601 where there is no fit at the start nor near it, or where there is
     nothing to integrate because a hyperparameter runs away.
@@ -170,6 +175,15 @@ def learn(
         begin=begin or {},
         on_point=on_point,
     )
+    if resume is not None and integration is not None:
+        again = replace(objective)
+        resumed = resume.resumed(again, warm)
+        if resumed is not None:
+            search, left, made = Maximiser(again, True), resume.search, resume.fits(coordinates)
+            mode, others = resumed
+            return _at_the_mode(
+                search, mode, integration, others, left.conflict, left.alone, False, made
+            )
     batches = None if batch is None else Batches.of(objective, *batch)
     first = first_start(objective, warm) if batches is None else _from_batches(batches)
     size = coordinates.size
@@ -191,38 +205,71 @@ def learn(
     by_em = acceleration is not None
     if starts is not None and batches is None and limit is None and not cornered:
         maximum = _otherwise(search, first, maximum, by_em, on_step)
-    modes = Modes(maximum)
-    if starts and maximum.status is not Status.interrupted and size <= STANDARD_ERRORS:
-        modes = from_corners(search, maximum, starts)
-    conflict: tuple[str, ...] = ()
-    if starts is not None and batches is None and limit is None and not cornered:
-        conflict = conflicts(objective, modes.highest.at)
-    if conflict and modes.highest.status is not Status.interrupted:
-        modes = from_everywhere(search, modes, _climbs(search, first, by_em))
-    maximum, others = modes.highest, modes.others
-    if integration is None:
-        maximum = released(search, maximum, on_step)
+    modes, conflict = Modes(maximum), tuple[str, ...]()
+    try:
+        if starts and maximum.status is not Status.interrupted and size <= STANDARD_ERRORS:
+            modes = from_corners(search, maximum, starts)
+        if starts is not None and batches is None and limit is None and not cornered:
+            conflict = conflicts(objective, modes.highest.at)
+        if conflict and modes.highest.status is not Status.interrupted:
+            modes = from_everywhere(search, modes, _climbs(search, first, by_em))
+        maximum, others = modes.highest, modes.others
+        if integration is None:
+            maximum = released(search, maximum, on_step)
+    except KeyboardInterrupt:
+        maximum, others = _interrupted(modes.highest), modes.others
     going = maximum.status is not Status.interrupted
-    if going and integration is None:
-        maximum = replace(maximum, at=reported(objective, maximum.at))
     smooth = size <= STANDARD_ERRORS and not cornered and not (maximum.away and not integration)
-    if going and (integration or (smooth and acceleration is None)):
-        maximum = search.climbed(search.with_curvature(maximum))
-        maximum = search.polished(to_the_top(search, maximum, on_step))
-    elif going and smooth and maximum.status is Status.converged:
-        maximum = _falling(search, to_the_top(search, search.with_curvature(maximum), on_step))
-    frame, integrated, cut_short = None, None, False
+    try:
+        if going and integration is None:
+            maximum = replace(maximum, at=reported(objective, maximum.at))
+        if going and (integration or (smooth and acceleration is None)):
+            maximum = search.climbed(search.with_curvature(maximum))
+            maximum = search.polished(to_the_top(search, maximum, on_step))
+        elif going and smooth and maximum.status is Status.converged:
+            maximum = _falling(search, to_the_top(search, search.with_curvature(maximum), on_step))
+    except KeyboardInterrupt:
+        maximum = _interrupted(maximum)
     stopped = maximum.status is Status.interrupted
-    if stopped and going and integration is not None:  # at the curvature, with the mode found
-        maximum, cut_short = replace(maximum, status=Status.converged, reason=""), True
+    cut_short = stopped and going and integration is not None
+    if cut_short:  # at the curvature, with the mode found
+        maximum = replace(maximum, status=Status.converged, reason="")
+    conflict, alone = conflict if modes.alone else (), modes.alone
+    try:
+        return _at_the_mode(search, maximum, integration, others, conflict, alone, stopped)
+    except KeyboardInterrupt:  # before there was anything to integrate, or after all
+        bare = replace(_interrupted(maximum), hessian=None)
+        return _at_the_mode(search, bare, integration, others, conflict, alone, True)
+
+
+def _interrupted(maximum: Maximum) -> Maximum:
+    return replace(maximum, status=Status.interrupted, reason="interrupted")
+
+
+def _at_the_mode(
+    search: Maximiser,
+    maximum: Maximum,
+    integration: str | None,
+    others: tuple[Evaluation, ...],
+    conflict: tuple[str, ...],
+    alone: tuple[float, ...],
+    stopped: bool,
+    made: dict[bytes, Fitted] | None = None,
+) -> Learned:
+    """What follows a mode: standardised coordinates, and the integral, where one is wanted and the
+    search was not `stopped`. `made`: fits that are known, by their places."""
+    objective = search.objective
+    frame, integrated, cut_short = None, None, stopped and maximum.status is Status.converged
+    made = {} if made is None else made
     if integration is not None and objective.beyond(maximum.at.x, RUNAWAY):
         raise NumericalError(_runaway(maximum.at, objective))
     if maximum.hessian is not None or (integration is not None and not stopped):
         frame = _frame(objective, maximum, integration is not None)
     if integration is not None and frame is not None and not stopped:
+        size = objective.coordinates.size
         design = default_design(size) if integration == "auto" else integration
         try:
-            integrated = integrate(objective, maximum.at, frame, design, others)
+            integrated = integrate(objective, maximum.at, frame, design, others, made)
             missed = further_mode(objective, maximum.at, integrated.other)
             if missed is not None:  # once more, around that one too
                 others = (*others, missed)
@@ -230,23 +277,24 @@ def learn(
                     others = (*others[:-1], maximum.at)
                     maximum = search.polished(search.with_curvature(search.run(missed)))
                     frame = _frame(objective, maximum, True)
-                integrated = integrate(objective, maximum.at, frame, design, others)
+                integrated = integrate(objective, maximum.at, frame, design, others, made)
         except KeyboardInterrupt:
             cut_short = True
-    idle = () if integration is not None else vanished(objective, maximum.at)
+    known = integration is not None and not stopped
     return Learned(
         objective.origin,
         maximum,
-        coordinates,
+        objective.coordinates,
         frame,
         integrated,
         objective.calls,
         objective.steps,
-        idle,
+        () if integration is not None else vanished(objective, maximum.at),
         others,
         cut_short,
-        conflict if modes.alone else (),
-        modes.alone,
+        conflict,
+        alone,
+        checkpoint(objective, maximum, others, made, conflict, alone) if known else None,
     )
 
 

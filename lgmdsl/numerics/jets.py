@@ -307,7 +307,7 @@ def log_rising_exp(x: Jet, y: Array) -> Jet:
 def log_gamma_excess(x: Jet) -> Jet:
     """x log x - x - log Gamma(x), x > 0."""
     u = log(x)
-    return u.compose(*(rising.log_gamma_excess(x.value, k) for k in range(u.depth + 1)))
+    return u.compose(*(rising.log_gamma_excess(u.value, k) for k in range(u.depth + 1)))
 
 
 def log_ndtr(x: Jet) -> Jet:

@@ -25,25 +25,30 @@ _STIRLING = (
 def log_rising(x: Array, y: Array, derivative: int) -> Array:
     """The function (`derivative` 0) or its derivative 1, 2 or 3 in x, for x > 0, y >= 0."""
     x, y = np.broadcast_arrays(np.asarray(x, np.float64), np.asarray(y, np.float64))
-    small = np.minimum(x, _LARGE)
-    direct: Array
-    if derivative == 0:
-        direct = special.gammaln(small + y) - special.gammaln(small)
-    else:
-        k = derivative - 1
-        direct = polygamma(k, small + y) - polygamma(k, small)
-    if not np.any(x > _LARGE):
-        return np.asarray(direct)
-    return np.where(x > _LARGE, _series(np.maximum(x, _LARGE), y, derivative), direct)
+    out, some = np.zeros(x.shape), y > 0.0
+    large = some & (x > _LARGE)
+    if large.any():
+        out[large] = _series(x[large], y[large], derivative)
+    small = some & ~large
+    if small.any():
+        a, b = x[small], y[small]
+        if derivative == 0:
+            out[small] = special.gammaln(a + b) - special.gammaln(a)
+        else:
+            k = derivative - 1
+            out[small] = polygamma(k, a + b) - polygamma(k, a)
+    return out
 
 
-def log_gamma_excess(x: Array, derivative: int) -> Array:
+def log_gamma_excess(log_x: Array, derivative: int) -> Array:
     """x log x - x - log Gamma(x) for x > 0, or its derivative 1, 2 or 3 in log x, (N,): half the
     log of x / (2 pi), less the error of Stirling's formula."""
-    small, large = np.minimum(x, _LARGE), np.maximum(x, _LARGE)
-    log, one = special.xlogy(small, small), 1.0 + small
+    cut = np.log(_LARGE)
+    lower = np.minimum(log_x, cut)
+    small, large = np.exp(lower), np.exp(np.clip(log_x, cut, 700.0))
+    log, one = small * lower, 1.0 + small
     if derivative == 0:
-        direct = log - small - special.gammaln(one) + np.log(small)
+        direct = log - small - special.gammaln(one) + lower
     else:
         direct = log - small * special.digamma(one) + (1.0 if derivative == 1 else small)
         if derivative > 1:
@@ -53,8 +58,8 @@ def log_gamma_excess(x: Array, derivative: int) -> Array:
     error = np.zeros_like(large)
     for k, c in enumerate(_STIRLING):
         error = error + c * (-2.0 * k - 1.0) ** derivative * large ** (-2.0 * k - 1.0)
-    line = (0.5 * np.log(large / (2.0 * np.pi)), 0.5, 0.0, 0.0)[derivative]
-    return np.where(x > _LARGE, line - error, direct)
+    line = (0.5 * (log_x - np.log(2.0 * np.pi)), 0.5, 0.0, 0.0)[derivative]
+    return np.where(log_x > cut, line - error, direct)
 
 
 def _series(x: Array, y: Array, derivative: int) -> Array:
@@ -65,24 +70,20 @@ def _series(x: Array, y: Array, derivative: int) -> Array:
         # (z - 1/2) log z - (x - 1/2) log x - y
         total = y * np.log(z) + (x - 0.5) * leaned - y
     elif derivative == 1:
-        total = leaned + 0.5 * _gap(x, z, 1)
+        total = leaned + 0.5 * _gap(x, leaned, 1)
     elif derivative == 2:
-        total = -_gap(x, z, 1) - 0.5 * _gap(x, z, 2)
+        total = -_gap(x, leaned, 1) - 0.5 * _gap(x, leaned, 2)
     else:
-        total = _gap(x, z, 2) + _gap(x, z, 3)
+        total = _gap(x, leaned, 2) + _gap(x, leaned, 3)
     for k, c in enumerate(_STIRLING):
         first = 2 * k + 1  # c x^-first
         factor = c
         for step in range(derivative):
             factor *= -(first + step)
-        total = total - factor * _gap(x, z, first + derivative)
+        total = total - factor * _gap(x, leaned, first + derivative)
     return np.asarray(total)
 
 
-def _gap(x: Array, z: Array, power: int) -> Array:
-    """x^-power - z^-power for z >= x, by the factor z - x."""
-    u, w = 1.0 / z, 1.0 / x
-    total = np.zeros_like(x)
-    for k in range(power):
-        total = total + u**k * w ** (power - 1 - k)
-    return np.asarray((z - x) * u * w * total)
+def _gap(x: Array, lean: Array, power: int) -> Array:
+    """x^-power - z^-power for z = x e^lean, lean >= 0."""
+    return np.asarray(-(x**-power) * np.expm1(-power * lean))

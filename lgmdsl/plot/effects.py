@@ -14,6 +14,8 @@ from lgmdsl.plot.canvas import (
     GREY,
     MANY,
     RED,
+    entry,
+    inches,
     legend,
     picture,
     plain,
@@ -32,6 +34,7 @@ DOTTED = 30  # a curve has a dot at every place up to so many
 FOREST = 40  # entries without an order that are drawn one by one
 UNLIKE = 40.0  # rows whose scales differ by more have separate axes
 TICKS = 12
+LOWEST = 0.1  # inches of a row with a label of its own
 WHISKERS = 300  # sorted entries that have whiskers of their own; more have bands
 EXTREMES = 5  # entries at each end whose labels are shown
 DOTS = 5_000  # observations that are drawn; of more, so many evenly chosen
@@ -81,7 +84,7 @@ def draw_curve(axes: Axes, curve: Curve) -> None:
     else:
         ticks = order[np.unique(np.linspace(0, len(order) - 1, TICKS).astype(int))]
         longest = max(len(curve.labels[k]) for k in ticks)
-        axes.set_xticks(curve.x[ticks], [short(curve.labels[k], 16) for k in ticks])
+        axes.set_xticks(curve.x[ticks], [entry(curve.labels[k], 16) for k in ticks])
         if longest > 6:
             turn(axes)
     legend(axes)
@@ -97,9 +100,7 @@ def draw_sorted(axes: Axes, curve: Curve) -> None:
     order = np.argsort(curve.quantiles[2], kind="stable")
     x, quantiles = np.arange(1.0, len(order) + 1.0), curve.quantiles[:, order]
     if len(order) <= WHISKERS:
-        figure = axes.get_figure(root=True)
-        across = 8.0 if figure is None else axes.get_position().width * figure.get_figwidth()
-        wide = float(np.clip(26.0 * across / len(order), 0.5, 1.6))  # in points
+        wide = float(np.clip(26.0 * inches(axes)[0] / len(order), 0.5, 1.6))  # in points
         axes.vlines(x, quantiles[0], quantiles[4], color=BLUE, linewidth=0.5 * wide, alpha=0.7,
                     label=NINE_TENTHS)  # fmt: skip
         axes.vlines(x, quantiles[1], quantiles[3], color=BLUE, linewidth=1.7 * wide, label=HALF)
@@ -112,7 +113,8 @@ def draw_sorted(axes: Axes, curve: Curve) -> None:
     if curve.labels is not None:
         _extremes(axes, x, quantiles[2], [curve.labels[k] for k in order])
     axes.set_ylabel(short(curve.name, 40))
-    axes.set_xlabel(short(f"{curve.axis}: from the lowest median to the highest", 90))
+    axis = f"{curve.axis}: " if curve.axis else ""
+    axes.set_xlabel(short(f"{axis}from the lowest median to the highest", 90))
     legend(axes)
 
 
@@ -131,7 +133,7 @@ def _extremes(axes: Axes, x: Array, median: Array, labels: Sequence[str]) -> Non
         ("highest", high, (0.02, 0.98), ("left", "top")),
         ("lowest", low, (0.98, 0.02), ("right", "bottom")),
     ):
-        text = "\n".join([f"{title}:", *(short(labels[k], 28) for k in places)])
+        text = "\n".join([f"{title}:", *(entry(labels[k], 28) for k in places)])
         axes.text(*where, text, transform=axes.transAxes, fontsize=7.5, color=GREY, zorder=5,
                   horizontalalignment=align[0], verticalalignment=align[1], bbox=box)  # fmt: skip
 
@@ -149,7 +151,7 @@ def forest_picture(title: str, name: str, rows: Sequence[ForestRow], format: str
                 _whiskers(axes, [row])
                 axes.tick_params(axis="x", labelsize=8.5)
                 axes.locator_params(axis="x", nbins=6)
-            grid[0].set_title("an axis for each")
+            grid[0].set_title("an axis for each", loc="left")
             legend(grid[0])
             grid[-1].set_xlabel(plain(name))
             return
@@ -160,7 +162,11 @@ def forest_picture(title: str, name: str, rows: Sequence[ForestRow], format: str
 
 
 def draw_forest(axes: Axes, name: str, rows: Sequence[ForestRow]) -> None:
-    """A dot with whiskers for each row, on one axis."""
+    """A dot with whiskers for each row, on one axis; sorted where the axes are too low for them."""
+    if inches(axes)[1] < LOWEST * len(rows):
+        q, labels = np.array([r.quantiles for r in rows]).T, [r.label for r in rows]
+        draw_sorted(axes, Curve("", name, "", np.arange(1.0, 1.0 + len(rows)), q, labels))
+        return
     _whiskers(axes, rows)
     zero_line(axes, "x", *axes.get_xlim())
     axes.set_xlabel(plain(name))
@@ -225,7 +231,8 @@ def _whiskers(axes: Axes, rows: Sequence[ForestRow]) -> None:
     axes.hlines(places, q[:, 1], q[:, 3], color=BLUE, linewidth=3.6, label=HALF)
     axes.plot(q[:, 2], places, "o", color="white", markeredgecolor=BLUE, markersize=5.0, zorder=3,
               label=MEDIAN)  # fmt: skip
-    axes.set_yticks(places, [short(r.label, 40) for r in rows])
+    size = float(np.clip(60.0 * inches(axes)[1] / len(rows), 6.0, 10.0))
+    axes.set_yticks(places, [entry(r.label, 40) for r in rows], fontsize=size)
     axes.set_ylim(-0.7, len(rows) - 0.3)
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from lgmdsl.arrays import Array
-from lgmdsl.plot.canvas import MANY, picture, short, turn
+from lgmdsl.plot.canvas import MANY, entry, picture, short, turn
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -78,7 +78,7 @@ def draw_heat(axes: Axes, heat: Heat, kind: str) -> None:
         interpolation="nearest",
         **_colours(values, kind == MEAN),
     )
-    axes.set_title(kind)
+    axes.set_title(kind, loc="left")
     axes.set_xlabel(short(heat.axes[columns], 40))
     axes.set_ylabel(short(heat.axes[rows], 40))
     _ticks(axes, "x", heat.labels[columns])
@@ -123,7 +123,7 @@ def draw_map(axes: Axes, field: Map, kind: str) -> None:
             **colours,
         )
     axes.set_aspect(_aspect(field), adjustable="box")
-    axes.set_title(kind)
+    axes.set_title(kind, loc="left")
     axes.set_xlabel(short(field.axes[0], 30))
     axes.set_ylabel(short(field.axes[1], 30))
     axes.locator_params(axis="x", nbins=5)
@@ -217,7 +217,7 @@ def _colours(values: Array, mean: bool) -> dict[str, Any]:
 def _ticks(axes: Axes, along: str, labels: Sequence[str]) -> None:
     most = TICKS if along == "y" else TICKS // 2 + 2
     ticks = np.arange(0, len(labels), max(1, -(-len(labels) // most)))
-    texts = [short(labels[k], 16) for k in ticks.tolist()]
+    texts = [entry(labels[k], 16) for k in ticks.tolist()]
     if along == "y":
         axes.set_yticks(ticks, texts)
     else:

@@ -93,6 +93,9 @@ SITES: Catalogue[type[Site]] = Catalogue(
         "logistic": part("lgmdsl.sites.scalar.logistic", "LogisticPotential"),
         "exp_power": part("lgmdsl.sites.scalar.exp_power", "ExpPowerPotential"),
         # rewritten by the compiler (`contract.classes.Split`): no back end ever sees one
+        "piecewise_exponential.log_hazard": part(
+            "lgmdsl.sites.vector.piecewise", "PiecewiseExponential"
+        ),
         "categorical.stick": part("lgmdsl.sites.vector.stick", "CategoricalStick"),
     }
 )

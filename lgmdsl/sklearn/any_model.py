@@ -13,7 +13,15 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 
 from lgmdsl.arrays import AnyArray, Array
 from lgmdsl.language.builder import Model
-from lgmdsl.sklearn.bound_columns import bound, bound_classes, model_of, named, response_type
+from lgmdsl.sklearn.bound_columns import (
+    ENCODE,
+    bound,
+    bound_classes,
+    check_numbers,
+    model_of,
+    named,
+    response_type,
+)
 from lgmdsl.sklearn.estimator import Form, LgmEstimator, Regressor
 from lgmdsl.sklearn.ready import written
 from lgmdsl.sklearn.softmax import Softmax
@@ -61,6 +69,7 @@ class LgmRegressor(Regressor, AnyModel):
 
     def _form(self, X: Any, y: Any) -> Form:
         if self.model is None:
+            check_numbers(X, f"{ENCODE}, or give a model that has it")
             x, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
             return written([Linear.of(x, range(x.shape[1]))], "normal", x, [], y, self)
         X, y = _table(self, X, y)
@@ -79,6 +88,7 @@ class LgmClassifier(ClassifierMixin, AnyModel):
     def _form(self, X: Any, y: Any) -> Form:
         categories = _ordered_categories(y)
         if self.model is None:
+            check_numbers(X, f"{ENCODE}, or give a model that has it")
             X, y = validate_data(self, X, y, dtype=np.float64)
         else:
             X, y = _table(self, X, y)

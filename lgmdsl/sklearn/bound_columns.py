@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,10 +16,33 @@ from lgmdsl.language.builder import Model
 from lgmdsl.language.checked import Symbol
 from lgmdsl.language.load import load, loads
 
+ENCODE = "encode it (sklearn.preprocessing.OneHotEncoder)"
+
 
 def named(X: Any) -> bool:
     """Whether the columns of a table have names: texts, as scikit-learn has it."""
     return hasattr(X, "columns") and all(isinstance(c, str) for c in X.columns)
+
+
+def check_numbers(X: Any, remedy: str, labelled: Collection[int] = ()) -> None:
+    """Raise ValueError for named columns that hold text, except those `labelled`, by position."""
+    if not named(X):
+        return
+    for place, name in enumerate(X.columns):
+        values = np.asarray(X[name])
+        if place in labelled or values.dtype.kind in "biuf":
+            continue
+        text = next((v for v in values.tolist() if isinstance(v, str) and not _is_number(v)), None)
+        if text is not None:
+            raise ValueError(f"column {name!r} holds text, {text!r}, not numbers: {remedy}")
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def model_of(model: Model | str | os.PathLike[str]) -> Model:
@@ -144,7 +167,10 @@ def _by_name(
         )
     if len(matrices) > 1:
         listed = ", ".join(m.name for m in matrices)
-        raise ValueError(f"which columns are {listed} cannot be told: give all but one as data=")
+        raise ValueError(
+            f"the model has the matrices {listed}, and the columns of X are those of one: give the "
+            "others by name in data="
+        )
     columns: dict[str, str | int] = {v: v for v in vectors}
     if not matrices:
         return columns, None
@@ -162,6 +188,10 @@ def _values(
 
     out: dict[str, object] = {name: column(key) for name, key in columns.items()}
     if matrix is not None:
+        if named(X):
+            check_numbers(
+                X[list(matrix[2])], f"{ENCODE}, or leave it out: `{matrix[0]}` is numeric"
+            )
         parts = [np.asarray(column(key), dtype=np.float64) for key in matrix[2]]
         out[matrix[0]] = np.stack(parts, axis=1)
     return out

@@ -24,7 +24,7 @@ from lgmdsl.api.predict.requested import PredictionWarning
 from lgmdsl.arrays import AnyArray, Array
 from lgmdsl.language.builder import Model
 from lgmdsl.language.load import loads
-from lgmdsl.sklearn.bound_columns import named
+from lgmdsl.sklearn.bound_columns import ENCODE, check_numbers, named
 from lgmdsl.sklearn.estimator import Regressor
 from lgmdsl.sklearn.families import family_of
 from lgmdsl.sklearn.written import Field, Groups, Linear, Piece, Smooth, text_of
@@ -120,6 +120,7 @@ class ReadyRegressor(Regressor):
         return written(self._pieces(x), self.family, x, labels, y, self)
 
     def _read(self, X: Any, y: Any) -> tuple[Array, list[AnyArray], Array]:
+        check_numbers(X, f"{ENCODE}, or use MixedModel(groups=[...]) with its name")
         x, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
         return x, [], y
 
@@ -207,6 +208,7 @@ class MixedModel(ReadyRegressor):
         check_consistent_length(X, y)
         names = list(X.columns) if named(X) else []
         self.group_columns_ = [_position(g, names, self.n_features_in_) for g in wanted]
+        check_numbers(X, f"name it in groups=, or {ENCODE}", self.group_columns_)
         x, labels = split(X, self.group_columns_)
         return x, labels, y
 

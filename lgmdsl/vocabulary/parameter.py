@@ -22,7 +22,8 @@ ArgumentType = Literal[
 # left's and a head of the observed set. `classes`: as `class`, or as `cut`, the last class then
 # being the reference. `last`: the left's, the last one among them, or a head of it. `rest`: the
 # left's but the last. `topic`: the left's but the last, and one further. `emission`: that one
-# and the left's last.
+# and the left's last. `piece`: the left's, and one further index of pieces of time. `inner`: a
+# head of that one, and nothing else.
 Over = Literal[
     "left",
     "none",
@@ -36,6 +37,8 @@ Over = Literal[
     "rest",
     "topic",
     "emission",
+    "piece",
+    "inner",
 ]
 
 

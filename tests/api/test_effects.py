@@ -296,7 +296,7 @@ def test_a_loaded_fit_and_other_frames(
         ({"name": "x", "contrast": "pairwise"}, "`contrast` of this covariate is a number"),
         ({"name": "x", "contrast": ("a", "b")}, "two numbers"),
         ({"name": "who", "contrast": 1}, "`contrast` of this covariate is"),
-        ({"name": "who", "contrast": ("m1", "m99")}, "no label `m99`"),
+        ({"name": "who", "contrast": ("m1", "m99")}, 'no label "m99"'),
         ({"name": "x", "by": "w"}, "cannot be grouped by `w`"),
         ({"name": "x", "response": "w"}, "observes no `w`"),
         ({"name": "x", "contrast": "levels"}, "too many to compare all"),

@@ -131,7 +131,7 @@ def test_levels_of_a_factor_whatever_its_contrasts(kind: str) -> None:
     assert next(iter(whole["contrast"])) == "slope"
     with pytest.raises(lgm.ModelError, match=r"all levels together: X\[arm\]"):
         fit.effects("X[arm[b]]", contrast="pairwise")
-    with pytest.raises(lgm.ModelError, match="no label `d`"):
+    with pytest.raises(lgm.ModelError, match='no label "d"'):
         fit.effects("arm", contrast=("a", "d"))
 
 

@@ -11,8 +11,11 @@ import pytest
 
 import lgmdsl as lgm
 from lgmdsl.api.fit import completed, fitting
+from lgmdsl.arrays import Array
 from lgmdsl.contract.status import Status
 from lgmdsl.inference.driver import TraceEntry
+from lgmdsl.learning import learn
+from lgmdsl.learning.objective.log_posterior import Objective
 
 TEXT = """lgm 1
 index obs
@@ -50,6 +53,7 @@ def test_a_search_goes_on_from_where_it_was_interrupted(data: Any, tmp_path: Pat
     first = lgm.fit(model, data, hyper="map", on_step=on_step)
     assert first.status is Status.interrupted and not first.converged
     assert "W601" in {w.code for w in first.warnings} and not first.accuracy.known
+    assert any("start_from=fit" in (w.help or "") for w in first.warnings)
     first.save(tmp_path / "f.nc")
     assert lgm.load_fit(tmp_path / "f.nc").status is Status.interrupted
     again = lgm.fit(model, data, hyper="map", start_from=tmp_path / "f.nc")
@@ -89,3 +93,129 @@ def test_an_interrupt_after_the_posterior_leaves_it(
     assert [w.code for w in fit.warnings].count("W601") == 1
     assert float(fit.mean("b")) == pytest.approx(float(whole.mean("b")), rel=1e-9)
     assert "interrupted" in fit.summary()
+
+
+class Fits:
+    """Counts the fits of an objective, and interrupts after so many points of an integration."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.places: list[bytes] = []
+        at = Objective.at
+
+        def counted(
+            objective: Objective, x: Array, warm: Any = None, rough: float = 0.0, most: int = 0
+        ) -> Any:
+            self.places.append(np.asarray(x, dtype=float).tobytes())
+            return at(objective, x, warm, rough, most)
+
+        monkeypatch.setattr(Objective, "at", counted)
+
+
+def points_before(limit: int) -> Callable[[TraceEntry], None]:
+    seen = [0]
+
+    def on_step(entry: TraceEntry) -> None:
+        seen[0] += entry.of > 0
+        if seen[0] > limit:
+            raise KeyboardInterrupt
+
+    return on_step
+
+
+@pytest.mark.parametrize("limit", [3, 6, 9])
+@pytest.mark.parametrize("design", ["ccd", "grid"])
+def test_an_integration_goes_on_with_the_fits_it_had(
+    limit: int, design: str, data: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = lgm.loads(TEXT)
+    settings: Any = {"method": "laplace", "options": {"integration": design}}
+    whole = lgm.fit(model, data, **settings)
+    cut = lgm.fit(model, data, **settings, on_step=points_before(limit))
+    assert cut.status is Status.interrupted and cut.checkpoint is not None
+    made = {p.x.tobytes() for p in cut.checkpoint.points}
+    assert len(made) >= limit - 2  # the curvature took two
+    cut.save(tmp_path / "f.nc")
+    loaded = lgm.load_fit(tmp_path / "f.nc")
+    assert loaded.status is Status.interrupted
+    fits = Fits(monkeypatch)
+    for start in (cut, tmp_path / "f.nc"):
+        fits.places.clear()
+        again = lgm.fit(model, data, **settings, start_from=start)
+        assert again.converged and again.checkpoint is None and again.learning is not None
+        assert not made & {*fits.places}  # none is fitted twice
+        assert again.learning.steps == cut.learning.steps
+        assert again.log_evidence == pytest.approx(whole.log_evidence, abs=1e-8)
+        assert again.accuracy.known and len(again.points) == len(whole.points)
+        for name in ("s", "b", "u", "eta"):
+            np.testing.assert_allclose(again.mean(name), whole.mean(name), rtol=1e-6, atol=1e-8)
+            np.testing.assert_allclose(again.sd(name), whole.sd(name), rtol=1e-6)
+
+
+def test_an_integration_that_ended_goes_on_from_what_followed(
+    data: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    model = lgm.loads(TEXT)
+    whole = lgm.fit(model, data, method="laplace")
+    with monkeypatch.context() as patch:
+        patch.setattr(completed, "estimated", interrupted)
+        cut = lgm.fit(model, data, method="laplace")
+    assert cut.status is Status.interrupted and cut.checkpoint is not None
+    fits = Fits(monkeypatch)
+    again = lgm.fit(model, data, method="laplace", start_from=cut)
+    made = {p.x.tobytes() for p in cut.checkpoint.points}
+    assert made and not made & {*fits.places}
+    assert again.converged and again.log_evidence == pytest.approx(whole.log_evidence, abs=1e-8)
+
+
+def test_a_checkpoint_is_of_its_model_data_and_settings(data: Any) -> None:
+    model = lgm.loads(TEXT)
+    cut = lgm.fit(model, data, method="laplace", on_step=points_before(2))
+    other = {**data, "y": data["y"] + 1}
+    cases: tuple[tuple[lgm.Model, Any, dict[str, Any]], ...] = (
+        (model, other, {"method": "laplace"}),
+        (model, data, {"method": "ep"}),
+        (model, data, {"method": "laplace", "seed": 1}),
+        (model, data, {"method": "laplace", "tol": 1e-9}),
+        (lgm.loads(TEXT.replace("u = 1,", "u = 3,")), data, {"method": "laplace"}),
+    )
+    for text, given, settings in cases:
+        alone = lgm.fit(text, given, **settings)
+        warm = lgm.fit(text, given, **settings, start_from=cut)
+        assert warm.learning is not None and warm.learning.fits >= len(warm.points)
+        assert warm.converged
+        assert warm.log_evidence == pytest.approx(alone.log_evidence, abs=1e-3)
+        np.testing.assert_allclose(warm.mean("s"), alone.mean("s"), rtol=1e-2)
+
+
+def test_a_fit_that_ended_has_no_checkpoint(data: Any) -> None:
+    model = lgm.loads(TEXT)
+    assert lgm.fit(model, data, method="laplace").checkpoint is None
+    search = interrupting(lambda e: e.stage == "hyperparameters" and e.step >= 1)
+    assert lgm.fit(model, data, method="laplace", on_step=search).checkpoint is None
+
+
+@pytest.mark.parametrize("hyper", ["map", "integrate", "em"])
+@pytest.mark.parametrize("place", ["from_corners", "conflicts", "to_the_top", "_frame"])
+def test_an_interrupt_between_searches_leaves_the_mode(
+    place: str, hyper: str, data: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = []
+
+    def interrupted(*_: object, **__: object) -> None:
+        calls.append(place)
+        raise KeyboardInterrupt
+
+    model = lgm.loads(TEXT)
+    with monkeypatch.context() as patch:
+        patch.setattr(learn, place, interrupted)
+        cut = lgm.fit(model, data, method="laplace", hyper=hyper)
+    if calls:
+        assert cut.status is Status.interrupted and "W601" in {w.code for w in cut.warnings}
+    whole = lgm.fit(model, data, method="laplace", hyper=hyper)
+    again = lgm.fit(model, data, method="laplace", hyper=hyper, start_from=cut)
+    assert again.converged
+    assert again.log_evidence == pytest.approx(whole.log_evidence, abs=1e-5)
+    assert cut.summary() and np.isfinite(cut.mean("u")).all()

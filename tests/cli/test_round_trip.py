@@ -173,9 +173,8 @@ def test_effects(run: Run, model: Path, data: Path, tmp_path: Path) -> None:
             "estimate",
         ]
     )
-    shown = run(
-        "effects", out, "X", "--csv", "--contrast", "0,1", "--compare", "ratio", "--draws", "500"
-    )
+    words = ["--csv", "--contrast", "0,1", "--compare", "ratio", "--draws", "500"]
+    shown = run("effects", out, "X", *words)
     rows = list(csv.DictReader(shown.out.splitlines()))
     assert {r["contrast"] for r in rows} == {"1 / 0"} and len(rows) == 3
     assert float(rows[0]["q5"]) < float(rows[0]["estimate"]) < float(rows[0]["q95"])

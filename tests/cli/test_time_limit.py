@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from lgmdsl.api.fit import fitting
-from lgmdsl.cli import progress
-from lgmdsl.cli.progress import Progress, duration
+from lgmdsl.api.progress import duration
+from lgmdsl.cli.progress import Progress
 from lgmdsl.cli.time_limit import TimeLimit
 from lgmdsl.contract.status import Status
 from lgmdsl.inference.driver import TraceEntry
@@ -83,4 +83,3 @@ def test_points_and_the_time_to_go(monkeypatch: pytest.MonkeyPatch) -> None:
         "laplace: point 2 of 7, 603.0 s, about 15 s to go",
     ]
     assert [duration(s) for s in (40.2, 200.0, 9000.0)] == ["40 s", "3 min", "2.5 h"]
-    assert progress.PATIENCE > 0.0

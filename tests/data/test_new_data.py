@@ -63,7 +63,7 @@ def test_kept_data_may_be_left_out() -> None:
     old = bind(text, OLD | {"time": [1.0, 3.0]})
     got = ground_new(old, read({"X": np.ones((1, 2)), "who": ["a"]}))
     assert got.values["time"].tolist() == [1.0, 3.0]
-    with pytest.raises(DataError, match="for the new labels of subject: zed"):
+    with pytest.raises(DataError, match='for the new labels of subject: "zed"'):
         ground_new(old, read({"X": np.ones((1, 2)), "who": ["zed"]}))
 
 

@@ -345,7 +345,7 @@ def test_a_column_whose_name_holds_a_comma_is_itself() -> None:
         ("x,x", r"names the column `x` twice"),
         ("contrasts(x)", r"`x` holds numbers with fractions, which are no levels"),
         ("contrasts(arm, kind=helmert)", r"wants contrasts of the kind `helmert`"),
-        ("contrasts(arm, base=odl)", r"names the level `odl`"),
+        ("contrasts(arm, base=odl)", r'names the level "odl"'),
         ("contrasts(arm, levels=3)", r"gives contrasts `levels`"),
         ("contrasts()", r"wants contrasts of no column"),
     ],
@@ -494,3 +494,82 @@ def test_levels_without_rows_are_reported() -> None:
     arm = pd.Categorical(MAIN.arm, ["none", "old", "new", "newest"], ordered=True)
     (warning,) = grounded(MAIN.assign(arm=arm), {"who": PEOPLE}).warnings
     assert warning.code == "W309" and 'no row has 1 level ("newest") of `arm`' in warning.message
+
+
+# ---- tables that are not what they should be -----------------------------------------------------
+
+
+def test_a_column_of_rows_is_none_of_members() -> None:
+    """`age` in the table of the rows is not one entry for each subject."""
+    both = MAIN.assign(age=10.0)
+    with pytest.raises(
+        DataError, match=r"E301.*rows are those of `obs`, not of `subject`"
+    ) as wrong:
+        grounded(both)
+    assert '[data, {"who": frame}]' in str(wrong.value)
+    assert "or declare age[obs]" in str(wrong.value)
+    assert "--data who=FILE" in wrong.value.diagnostics[0].on_command_line().render()
+
+
+def test_a_column_of_rows_in_new_data(fit: Any) -> None:
+    new = MAIN[["who", "x", "arm"]]
+    with pytest.raises(DataError, match=r"E301.*not of `subject`") as wrong:
+        fit.predict(new.assign(age=10.0))
+    assert "declare" not in str(wrong.value).split("help:")[1]
+    with pytest.raises(DataError, match="E305") as absent:
+        fit.predict(new.assign(who="z"))
+    assert 'labels of subject: "z" (a table of them: [data, {"who": frame}])' in str(absent.value)
+    table = pd.DataFrame({"who": ["z"], "age": [1.0]})
+    with pytest.warns(lgm.PredictionWarning, match="W307"):
+        there = fit.predict([new.assign(who="z"), {"who": table}])
+    assert len(there.frame()) == len(new)
+
+
+def test_a_table_without_rows_is_refused_once(fit: Any) -> None:
+    for action in (
+        lambda: grounded(MAIN, {"who": PEOPLE[:0]}),
+        lambda: fit.predict([MAIN, {"who": PEOPLE[:0]}]),
+    ):
+        with pytest.raises(DataError, match="it has the names of its columns and no rows") as wrong:
+            action()
+        assert [d.code for d in wrong.value.diagnostics] == ["E306"]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"obs": MAIN.set_index(["who", "x"]), "who": PEOPLE},
+        [MAIN, {"who": PEOPLE.set_index(["subject", "age"])}],
+        [MAIN, {"subject": PEOPLE.set_index(["subject", "age"])}],
+    ],
+)
+def test_a_frame_with_several_index_levels_is_refused_as_one(data: Any) -> None:
+    with pytest.raises(DataError, match=r"frame\.reset_index\(\)") as wrong:
+        grounded(data)
+    assert {d.code for d in wrong.value.diagnostics} == {"E306"}
+
+
+def test_labels_that_look_alike_are_reported() -> None:
+    model = MODEL.replace("data age[subject] : real\n", "").replace(" + 0.01 * age[who]", "")
+    spaced = MAIN.assign(who=["a", "b", "a ", "c", "b", "c"])
+    (warning,) = grounded(spaced, model=model).warnings
+    assert warning.code == "W310" and warning.details == ('"a", "a "',)
+    assert not grounded(MAIN, model=model).warnings
+    levels = MAIN.assign(arm=["new", "old", "none", "new ", "old", "none"])
+    (warning,) = grounded(levels, model=model).warnings
+    assert warning.code == "W310" and "labels of `arm`" in warning.message
+
+
+def test_unlabelled_arrays_next_to_a_column_of_that_name() -> None:
+    """W302's remedy works: a key of the index's name would be in two places."""
+    model = MODEL.replace("data X[obs, feat] : real\n", "").replace("X @ b + ", "")
+    model = model.replace("latent b[feat] ~ normal(sd = 2)\n", "").replace("index feat\n", "")
+    table, age = MAIN.rename(columns={"who": "subject"}), np.array([10.0, 20.0, 30.0])
+    keys = {"who": "subject"}
+    (warning,) = grounded(table, {"age": age}, mapping=keys, model=model).warnings
+    assert warning.code == "W302" and '[data, {"subject": frame}]' in warning.help
+    whole = grounded(table, {"subject": PEOPLE}, mapping=keys, model=model)
+    assert age_of(whole) == {"a": 10.0, "b": 20.0, "c": 30.0} and not whole.warnings
+    rows = {"who": MAIN.who, "y": MAIN.y, "age": age}
+    (warning,) = grounded(rows, mapping={}, model=model).warnings
+    assert "give a key `subject`" in warning.help

@@ -13,7 +13,8 @@ from scipy import stats
 import lgmdsl as lgm
 from lgmdsl.api.pictures.hyper_pictures import drawn_density, panels
 from lgmdsl.api.pictures.observed import Observations, with_data
-from lgmdsl.plot.effects import Curve, draw_curve, draw_sorted
+from lgmdsl.plot.canvas import entry
+from lgmdsl.plot.effects import Curve, ForestRow, draw_curve, draw_forest, draw_sorted
 from lgmdsl.plot.fields import Map, draw_map
 
 matplotlib = pytest.importorskip("matplotlib")
@@ -150,12 +151,12 @@ def test_surfaces(fit: lgm.Fit) -> None:
     pair = axes(2)
     drawn = fit.plot("g", ax=pair)
     assert list(drawn) == list(pair)
-    assert [a.get_title(loc="center") or a.get_title(loc="left") for a in pair] == ["mean", "sd"]
+    assert [a.get_title(loc="left") for a in pair] == ["mean", "sd"]
     assert pair[0].get_xlabel() == "x[1]: km"
     kinds = {type(c).__name__ for c in pair[0].collections}
     assert "TriContourSet" in kinds
     one = axes()
-    assert fit.plot("g", ax=one) is one and one.get_title() == "mean"
+    assert fit.plot("g", ax=one) is one and one.get_title(loc="left") == "mean"
 
 
 def test_a_lattice_is_drawn_as_cells() -> None:
@@ -293,3 +294,42 @@ def test_one_place_and_nothing_observed() -> None:
 def test_a_fit_that_was_drawn_can_be_pickled(fit: lgm.Fit) -> None:
     fit.plot("S", ax=axes())
     assert pickle.loads(pickle.dumps(fit)) == fit
+
+
+def test_rows_that_do_not_fit_are_sorted() -> None:
+    q = np.sort(RNG.standard_normal((5, 30)), axis=0)
+    rows = [ForestRow(f"row {k}", q[:, k]) for k in range(30)]
+    low, high = Figure(figsize=(6, 3)).subplots(), Figure(figsize=(6, 6)).subplots()
+    draw_forest(low, "u", rows)
+    draw_forest(high, "u", rows)
+    assert [t.get_text() for t in high.get_yticklabels()] == [r.label for r in rows]
+    assert "row" not in "".join(t.get_text() for t in low.get_yticklabels())
+    assert low.get_xlabel() == "from the lowest median to the highest"
+
+
+def test_transforms_on_axes(fit: lgm.Fit) -> None:
+    ax = axes()
+    fit.plot("pit", ax=ax)
+    assert "uniform" in said(ax) and ax.get_ylabel() == "density"
+
+
+def test_zeros_and_ones_are_shown_by_their_shares() -> None:
+    rng = np.random.default_rng(0)
+    x = np.repeat([-2.0, 0.0, 2.0], 50)
+    given = {"x": x, "y": rng.uniform(size=150) < 1 / (1 + np.exp(-x))}
+    text = (
+        "lgm 1\nindex obs\ndata x[obs] : real\ndata y[obs] : binary\nlatent b ~ normal(sd = 1)\n"
+        "observe y ~ bernoulli(logit = b * x)\n"
+    )
+    fit = lgm.fit(lgm.loads(text), {**given, "y": given["y"].astype(int)}, method="laplace")
+    ax = axes()
+    fit.plot("y", ax=ax)
+    dots = next(line for line in ax.lines if "groups" in str(line.get_label()))
+    shares = np.asarray(dots.get_ydata(), dtype=float)
+    assert len(shares) == 10 and shares.mean() == pytest.approx(given["y"].mean(), abs=1e-9)
+    assert (np.diff(np.asarray(dots.get_xdata(), dtype=float)) >= 0).all()
+
+
+def test_labels_that_begin_alike_are_told_apart() -> None:
+    assert entry("x" * 300 + "17", 16) != entry("x" * 300 + "18", 16)
+    assert len(entry("x" * 300 + "17", 16)) == 16 and entry("short", 16) == "short"

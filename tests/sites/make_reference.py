@@ -84,7 +84,7 @@ def _graded(centre: Real, scale: Real, cusp: bool) -> list[Real]:
 
 
 def _cusp(name: str) -> bool:
-    return name == "exp_power"
+    return name == "exp_power" or name in LIMITED
 
 
 def _centre(name: str, y: Real, p: Mapping[str, Real]) -> tuple[Real, Real]:
@@ -94,7 +94,11 @@ def _centre(name: str, y: Real, p: Mapping[str, Real]) -> tuple[Real, Real]:
         return mp.log(p["size"]), mp.mpf(1)
     if name == "lognormal.mean":
         return mp.log(y), scale
-    if name.endswith((".mean", ".quantile")) or name == "gev.location":
+    if name == "gev.location":  # where the density ends
+        return y + (scale / p["shape"] if p["shape"] else 0), scale
+    if name == "generalized_pareto.log_scale":
+        return (mp.log(-p["shape"] * y) if p["shape"] < 0 else mp.log(y)), mp.mpf(1)
+    if name.endswith((".mean", ".quantile")):
         return y, scale
     if name in ("loglogistic.log_scale", "generalized_gamma.location"):
         return mp.log(y), scale

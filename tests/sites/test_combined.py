@@ -20,7 +20,6 @@ from lgmdsl.contract.questions import (
     Expected,
     ExpectedSlopes,
     Pointwise,
-    SuperGaussian,
     Tilted,
     Widths,
 )
@@ -100,13 +99,14 @@ def test_truncated_poisson_where_zeros_are_nearly_certain() -> None:
 def test_truncated_negbinomial_of_heavy_tail_near_zero() -> None:
     """P(Y > 0) is small there, and six terms are not all of it."""
     made: Any = truncated(family("negbinomial.log_mean"))
-    size, s = 1e-4, np.log(5.0)
-    y = np.arange(1.0, 200_000.0)
+    size, mean = 1e-4, 0.05
+    s = np.log(mean)
+    y = np.arange(1.0, 20_000.0)
     site = made(y=y, size=np.full(len(y), size))
-    assert np.exp(site.log_density(np.full(len(y), s))).sum() == pytest.approx(1.0, abs=1e-4)
+    assert np.exp(site.log_density(np.full(len(y), s))).sum() == pytest.approx(1.0, abs=1e-9)
     k = np.arange(1.0, 4.0)
-    law = stats.nbinom(size, size / (size + 5.0))
-    exact = law.logpmf(k) - np.log(-np.expm1(size * np.log(size / (size + 5.0))))
+    law = stats.nbinom(size, size / (size + mean))
+    exact = law.logpmf(k) - np.log(-np.expm1(size * np.log(size / (size + mean))))
     assert np.allclose(
         made(y=k, size=np.full(3, size)).log_density(np.full(3, s)), exact, rtol=1e-9
     )
@@ -119,18 +119,18 @@ def test_densities_against_scipy(factory: Callable[[type[Site]], type[Site]]) ->
     y = np.array(rng.integers(0 if factory is not truncated else 1, 12, 200), dtype=float)
     p, size = rng.uniform(0.01, 0.99, 200), np.exp(rng.normal(size=200))
     made: Any = factory(family("negbinomial.log_mean"))
-    names = {zero_inflated: "zero_inflation", hurdle: "hurdle"}
+    names: dict[object, str] = {zero_inflated: "zero_inflation", hurdle: "hurdle"}
     more = {} if factory is truncated else {names[factory]: p}
     got = made(y=y, size=size, **more).log_density(s)
     law = stats.nbinom(size, size / (size + np.exp(s)))
     f, f0 = law.logpmf(y), law.logpmf(0)
     above = f - np.log1p(-np.exp(f0))
-    want = {
+    each: dict[object, Array] = {
         truncated: above,
         zero_inflated: np.where(y > 0, np.log1p(-p) + f, np.log(p + (1 - p) * np.exp(f0))),
         hurdle: np.where(y > 0, np.log1p(-p) + above, np.log(p)),
-    }[factory]
-    assert np.allclose(got, want, rtol=1e-11, atol=1e-11)
+    }
+    assert np.allclose(got, each[factory], rtol=1e-11, atol=1e-11)
 
 
 @pytest.mark.parametrize("factory", FACTORIES)
@@ -235,10 +235,9 @@ def _brute_tilted(site: Site, m: Array, v: Array, power: float) -> tuple[Array, 
     return log_mass, mean, variance
 
 
-def _check_widths(site: Site, plain: Widths, w: Array, s: Array, z: Array) -> None:
+def _check_widths(site: Any, plain: Widths, w: Array, s: Array, z: Array) -> None:
     """t^w >= exp(b s - s^2 / (2 gamma) - h / 2) everywhere, and equal where it touches."""
-    assert isinstance(site, Widths) and isinstance(site, SuperGaussian)
-    a = site.widths(s, z)
+    a = cast(Widths, site).widths(s, z)
     for x in np.linspace(-6.0, 6.0, 25):
         level = a.shift * x - 0.5 * x * x / a.width - 0.5 * a.h
         assert np.all(level <= site.log_density(np.full(N, x)) + 1e-9)
@@ -248,7 +247,7 @@ def _check_widths(site: Site, plain: Widths, w: Array, s: Array, z: Array) -> No
     assert np.allclose(a.penalty, w * plain.widths(s, z).penalty)
 
 
-def _decoupled(site: Site, h: Array, sigma: Array, slope: Array) -> Array:
+def _decoupled(site: object, h: Array, sigma: Array, slope: Array) -> Array:
     answer = cast(Expected, site).expected(h, sigma**2)
     return answer.value - slope * h + sigma - 0.5 * (sigma - 1.0) ** 2
 
@@ -279,7 +278,8 @@ def test_derived_families_are_made_once_and_pickled(
     made = factory(family("poisson.log_rate"))
     assert made is factory(family("poisson.log_rate"))
     assert pickle.loads(pickle.dumps(made)) is made and copy.deepcopy(made) is made
-    twice = weighted(made)
-    assert pickle.loads(pickle.dumps(twice)) is twice
+    if factory is not weighted:
+        twice = weighted(made)
+        assert pickle.loads(pickle.dumps(twice)) is twice
     site: Any = pickle.loads(pickle.dumps(zeros(truncated, "poisson.log_rate")))
     assert np.array_equal(site.y, np.maximum(Y, 1.0))

@@ -19,6 +19,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import lgmdsl as lgm
+from lgmdsl.inference.plan import Plan
 from lgmdsl.sklearn import (
     AdditiveModel,
     BayesianGLM,
@@ -307,3 +308,47 @@ def test_a_fit_that_stops_early_says_so(table: pd.DataFrame) -> None:
         )
     with pytest.raises(ValueError, match="family='normall' is none of normal, student_t"):
         BayesianGLM("normall").fit(table[["age", "dose"]], table["y"])
+
+
+def test_columns_of_text_are_named(table: pd.DataFrame) -> None:
+    x, y = table.drop(columns="y"), table["y"]
+    for estimator, remedy in (
+        (MixedModel(groups=["age"]), "name it in groups="),
+        (BayesianGLM(), r"MixedModel\(groups=\[...\]\)"),
+        (GaussianProcess(), "OneHotEncoder"),
+        (LgmRegressor(), "give a model that has it"),
+    ):
+        with pytest.raises(ValueError, match=f"column 'who' holds text, 'ann'.*{remedy}"):
+            estimator.fit(x, y)
+
+
+def test_columns_of_two_matrices() -> None:
+    model = lgm.loads(
+        "lgm 1\nindex obs\nindex f\nindex g\ndata A[obs, f] : real\ndata B[obs, g] : real\n"
+        "data y[obs] : real\nlatent a[f] ~ normal(sd = 1)\nlatent b[g] ~ normal(sd = 1)\n"
+        "let eta[obs] = A @ a + B @ b\nobserve y ~ normal(mean = eta, sd = 1)\n"
+    )
+    x = pd.DataFrame(np.eye(4), columns=list("pqrs"))
+    with pytest.raises(ValueError, match=r"the matrices A, B.*give the others by name"):
+        LgmRegressor(model).fit(x, np.arange(4.0))
+
+
+@pytest.mark.parametrize("slope", [0.0, 1.0])
+def test_responses_without_noise_are_fitted(slope: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Points of a line: their density is bounded, so that the search ends, and soon. It stalled
+    after 590 fits on a slope, after 6,000 on a constant."""
+    fits = 0
+    plain = Plan.at
+
+    def counted(self: Plan, *rest: Any, **more: Any) -> Any:
+        nonlocal fits
+        fits += 1
+        return plain(self, *rest, **more)
+
+    monkeypatch.setattr(Plan, "at", counted)
+    x = np.arange(10.0)[:, None]
+    model = AdditiveModel().fit(x, slope * x[:, 0] + 1.0)
+    assert model.fit_.converged and fits < 250
+    np.testing.assert_allclose(
+        model.predict([[2.5], [7.0]]), [1 + 2.5 * slope, 1 + 7 * slope], 1e-3
+    )

@@ -109,7 +109,8 @@ def _drawn(
         for k, s in enumerate(asked.predictors(c, z, thetas)):
             for turn, site in asked.drawn_sites(k, c.theta, thetas, len(s)):
                 with np.errstate(all="ignore"):
-                    density[k][drawn.places[turn]] = log_densities(site, s[turn])
+                    level = log_densities(site, s[turn])
+                density[k][drawn.places[turn]] = level * first.row_weights[k]
                 y = responses(site, s[turn], noise, asked.observations.names[k])
                 replicated[k][drawn.places[turn]] = y.reshape(len(y), -1)
     return posterior, replicated, density

@@ -202,6 +202,7 @@ def component(
         predict=partial(_predictors, canonical, blocks, theta),
         slices={b.name: canonical.layout.latent(b.name) for b in canonical.latents},
         theta=theta,
+        row_weights=tuple(b.data_weights for b in blocks),
     )
 
 

@@ -50,7 +50,8 @@ class Loo:
     `elpd`: the sum of log p(y_i | y_-i), NaN where one of them does not exist; `se`: its standard
     error over the responses (or groups); `error`: the Monte Carlo error of the sum, 0 where every
     integral is by quadrature or exact. `p_loo`: the effective number of parameters, the sum of
-    log p(y_i | y) - log p(y_i | y_-i); None for groups.
+    log p(y_i | y) - log p(y_i | y_-i); None for groups. A row leaves with its weight, y_i is
+    predicted without it, and each response's terms are multiplied by it (those of groups are not).
     """
 
     elpd: float
@@ -79,7 +80,8 @@ class Loo:
         return -2.0 * self.elpd
 
     def pointwise(self, name: str | None = None) -> xr.DataArray:
-        """log p(y_i | y_-i); the name may be left out where one datum is observed."""
+        """log p(y_i | y_-i), times the weight of the row; the name may be left out where one datum
+        is observed."""
         return self.places.labelled(self.log_density, name)
 
     def pointwise_error(self, name: str | None = None) -> xr.DataArray:
@@ -142,11 +144,12 @@ def loo(
         return _groups(asked, groups, refit, chosen, int(n), int(seed))
     blocks = one.loo(asked.components, refit, chosen)
     weight = weights_of(asked.components)
+    times = asked.components[0].row_weights
     inside = [
-        log_mean(weight, np.stack([density(c, k) for c in asked.components]))
+        times[k] * log_mean(weight, np.stack([density(c, k) for c in asked.components]))
         for k in range(len(blocks))
     ]
-    local = tuple(b.log_density for b in blocks)
+    local = tuple(w * b.log_density for w, b in zip(times, blocks, strict=True))
     elpd = rows.total(local)
     return Loo(
         elpd=elpd,
@@ -199,9 +202,13 @@ def _of_draws(
     else:
         places, members = grouped(groups, asked.canonical, asked.observations)
         blocks = (left_out.groups_out(draws, members, redraw, chosen),)
-    local = tuple(b.log_density for b in blocks)
+    times: Rows = draws.components[0].row_weights
+    if groups is not None:
+        times = tuple(np.ones_like(b.log_density) for b in blocks)
+    local = tuple(w * b.log_density for w, b in zip(times, blocks, strict=True))
+    errors = tuple(w * b.error for w, b in zip(times, blocks, strict=True))
     elpd = rows.total(local)
-    again = sum(float(np.sum(b.error[b.refitted] ** 2)) for b in blocks)
+    again = sum(float(np.sum(e[b.refitted] ** 2)) for e, b in zip(errors, blocks, strict=True))
     shared = draws.error(np.sum([b.influence for b in blocks], axis=0))
     return Loo(
         elpd=elpd,
@@ -210,7 +217,7 @@ def _of_draws(
         p_loo=None if groups is not None else rows.total(waic_terms(draws).lppd) - elpd,
         places=places,
         log_density=local,
-        errors=tuple(b.error for b in blocks),
+        errors=errors,
         flag=tuple(b.flag for b in blocks),
         refitted=tuple(b.refitted for b in blocks),
     )

@@ -17,6 +17,7 @@ from lgmdsl.assess.failure import WORDS, Failure
 from lgmdsl.assess.loo import loo
 from lgmdsl.assess.pit import PitBlock, histogram
 from lgmdsl.assess.pit import pit as transforms
+from lgmdsl.contract.classes import Classes
 from lgmdsl.contract.site import Site
 from lgmdsl.dataset import Keys
 from lgmdsl.errors import Diagnostic, MethodError, ModelError
@@ -119,6 +120,6 @@ def _check(site: Site) -> None:
     kind = type(site)
     if kind.cdf is Site.cdf and kind.distribution is Site.distribution:
         message = f"`{site.spec.name}` gives no distribution function, which a PIT needs"
-        if site.spec.vector:
+        if isinstance(site, Classes):
             message += ": its classes have no order"
         raise MethodError(Diagnostic("E501", message, help="fit.loo() needs none"))

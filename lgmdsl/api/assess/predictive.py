@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lgmdsl.api.assess.components import assessed, every_value
 from lgmdsl.api.assess.observations import class_labels
-from lgmdsl.arrays import AnyArray, Array
+from lgmdsl.arrays import AnyArray, Array, IntArray
 from lgmdsl.assess.predictive import responses
 from lgmdsl.canonical.blocks.sites import SiteBlock
 from lgmdsl.canonical.lowering.derived import Leaf
@@ -59,7 +60,22 @@ def sample_response(prediction: Prediction, name: str, size: int, seed: int) -> 
         raise DataError(_no_length(block))
     canonical, noise = prediction.canonical, np.random.default_rng([seed, 1])
     y = np.zeros((size, *block.blank().shape))
-    mixed = prediction.marginals
+    for places, site, s in drawn_predictors(prediction, block, size, seed):
+        y[places] = responses(site, s, noise, name)
+    typed = like_data(
+        y, block.bind_family(prediction.marginals.thetas[0]), class_labels(canonical, name)
+    )
+    dims = (*block.data.dims, *block.each)
+    values = typed.reshape(size, *block.data_shape, *y.shape[2:])
+    return prediction.labelled(dims, values, name, first="sample")
+
+
+def drawn_predictors(
+    prediction: Prediction, block: SiteBlock, size: int, seed: int
+) -> Iterator[tuple[IntArray, Site, Array]]:
+    """Joint draws of the predictors of a block at new data: which draws of `size`, the family's
+    sites at them, draws first, and the predictors, (draws, N) or (draws, N, K)."""
+    canonical, mixed = prediction.canonical, prediction.marginals
     hypers = mixed.drawn(seed, bool(hypers_of(Leaf(block.written))))
     for chosen, part, places, z in mixed.joint(size, np.random.default_rng(seed)):
         thetas, z = hypers.at(chosen, places), hypers.carry(chosen, places, z)
@@ -75,11 +91,7 @@ def sample_response(prediction: Prediction, name: str, size: int, seed: int) -> 
         shape = (len(z), -1, predictor.event) if predictor.event else (len(z), -1)
         reshaped = s.T.reshape(shape)
         for turn, site in drawn_sites(block, part.theta, thetas, len(z), block.blank(), True):
-            y[places[turn]] = responses(site, reshaped[turn], noise, name)
-    typed = like_data(y, block.bind_family(mixed.thetas[0]), class_labels(canonical, name))
-    dims = (*block.data.dims, *block.each)
-    values = typed.reshape(size, *block.data_shape, *y.shape[2:])
-    return prediction.labelled(dims, values, name, first="sample")
+            yield places[turn], site, reshaped[turn]
 
 
 def _no_length(block: SiteBlock) -> Diagnostic:

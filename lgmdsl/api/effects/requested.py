@@ -12,7 +12,9 @@ from lgmdsl.api.effects.coded import Coded, factors
 from lgmdsl.api.effects.levels import Comparison, Level
 from lgmdsl.api.summary.labels import index_order
 from lgmdsl.arrays import AnyArray
+from lgmdsl.canonical.grounding.errors import show
 from lgmdsl.canonical.grounding.model import GroundedModel, IndexSet
+from lgmdsl.canonical.grounding.spellings import meant_labels
 from lgmdsl.canonical.grounding.usage import usage_of
 from lgmdsl.errors import Diagnostic, MethodError, ModelError, listed, suggestion
 from lgmdsl.language.checked import Symbol
@@ -233,8 +235,9 @@ class Requested:
         if pair is not None:
             for value in pair:
                 if str(value) not in texts:
-                    message = f"`{called}` has no label `{value}`"
-                    help = suggestion(str(value), texts, f"it has: {', '.join(texts[:20])}")
+                    message = f"`{called}` has no label {show(str(value))}"
+                    known = f"it has: {', '.join(map(show, texts[:20]))}"
+                    help = meant_labels([value], np.array(texts, dtype=np.str_)) or known
                     raise ModelError(Diagnostic("E302", message, help=help))
             pairs = [(texts.index(str(pair[0])), texts.index(str(pair[1])))]
         elif len(texts) > MOST_LABELS:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lgmdsl import __version__
+from lgmdsl.api.files.checkpoint_file import write_checkpoint
 from lgmdsl.api.files.digest import ATTRIBUTE, digest
 from lgmdsl.api.files.learning_file import write_learning
 from lgmdsl.api.files.netcdf import Group, NewGroup, new_file
@@ -116,6 +117,8 @@ def packed(fit: Fit) -> io.BytesIO:
         write_learning(file, fit, _plain)
         if fit.drawn is not None:
             _drawn(file, fit.drawn)
+        if fit.checkpoint is not None:
+            write_checkpoint(file, fit.checkpoint, _plain)
         provenance = {key: _text(value) for key, value in fit.provenance.items()}
         file.create_group("provenance").set(**provenance)
         file.set(**{ATTRIBUTE: digest(Group(file.h5))})

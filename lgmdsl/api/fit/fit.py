@@ -28,6 +28,7 @@ from lgmdsl.inference.driver import TraceEntry
 from lgmdsl.inference.other_starts import Started
 from lgmdsl.language.builder import Model
 from lgmdsl.learning.coordinates.hyper_marginals import HyperMarginals
+from lgmdsl.learning.integration.checkpoint import Checkpoint
 from lgmdsl.learning.search.learning_record import Learning
 from lgmdsl.posterior.drawn import JointSample, Postponed, drawn_mixture
 from lgmdsl.posterior.frame import fitted_frame
@@ -70,7 +71,8 @@ class Fit(FieldState, Assessable, Framed):
     right to second order, of which everything that is reported of them is made where the Gaussian
     posterior is too far off (`fit.marginals`), assessments (LOO, WAIC, ...) included; `posterior`,
     `conditional` and `gaussian_marginals` remain those of the Gaussian, and so do the scores of
-    `lgm.design`.
+    `lgm.design`. `checkpoint`: of an integration that was interrupted, from which
+    `lgm.fit(..., start_from=fit)` goes on.
     """
 
     model: Model
@@ -99,6 +101,7 @@ class Fit(FieldState, Assessable, Framed):
     accuracy: Accuracy = UNKNOWN
     log_evidence_corrected: float = math.nan
     drawn: JointSample | None = field(default=None, repr=False)
+    checkpoint: Checkpoint | None = field(default=None, repr=False)
 
     @property
     def converged(self) -> bool:

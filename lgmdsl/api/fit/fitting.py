@@ -27,6 +27,7 @@ from lgmdsl.api.fit.only_finite import only_finite
 from lgmdsl.api.fit.optima.higher_optimum import drawn_from_modes, highest
 from lgmdsl.api.fit.options import other_options
 from lgmdsl.api.fit.recondition import Recondition
+from lgmdsl.api.fit.resume import resumable
 from lgmdsl.api.fit.solved import Solved, solve
 from lgmdsl.api.fit.warnings import (
     cut_short,
@@ -35,6 +36,7 @@ from lgmdsl.api.fit.warnings import (
     undefined_reports,
     unfinished,
 )
+from lgmdsl.api.notebook.progress import NotebookProgress, notebook_display
 from lgmdsl.api.settings import check_fixed, check_named, check_numbers, check_options
 from lgmdsl.api.third_parties import record, used_parts
 from lgmdsl.canonical.model import CanonicalModel
@@ -117,9 +119,11 @@ def fit(
     `tol` is the relative tolerance of the log evidence (default 1e-7, means to 1e-4 sd); a looser
     one holds for the search over hyperparameters too.
     `start_from` is an earlier fit (or its file) of a model with the same sites; hypers that are
-    learned start at its values too. `start` gives values to start from by name (a scalar fills an
-    indexed hyper); otherwise they start in the middle of their priors. `on_step` is called with
-    every entry of the trace.
+    learned start at its values too, and an integration of the same model, data and settings that
+    was interrupted goes on with the fits that it had. `start` gives values to start from by name
+    (a scalar fills an indexed hyper); otherwise they start in the middle of their priors. `on_step`
+    is called with every entry of the trace; without it, notebooks show a line with how far a fit is
+    that takes more than half a second.
 
     One example of each argument:
 
@@ -157,7 +161,11 @@ def fit(
         max_steps,
         check_named(start, "start", '{"s": 0.5}'),
     )
-    return fit_data(model, data, settings, mapping, start_from, on_step)
+    show = notebook_display() if on_step is None else None
+    if show is None:
+        return fit_data(model, data, settings, mapping, start_from, on_step)
+    with NotebookProgress(show) as progress:
+        return fit_data(model, data, settings, mapping, start_from, progress.on_step)
 
 
 def fit_data(
@@ -208,16 +216,6 @@ def fit_compiled(
     warm = None if earlier is None else earlier.posterior
     known = None if earlier is None else earlier.theta
     begin = starting_values(canonical.hypers, settings, known, way)
-    with during(_doing(planned, way)):
-        solved = solve(planned, way, settings, learning, warm, on_step, begin)
-        with one_thread() as known_flops:
-            known_flops(solved.flops)
-            optima, cut = None, False
-            try:
-                solved, optima = highest(planned, way, settings, learning, solved, on_step)
-            except KeyboardInterrupt:
-                cut = True
-    q, learned = solved.posterior, solved.learned
     chosen = {
         "bound": settings.bound,
         "hyper": None if settings.hyper == "auto" else settings.hyper,
@@ -227,6 +225,17 @@ def fit_compiled(
         "engine": None if planned.terms.engine == ANY_ENGINE else planned.terms.engine,
     }
     origin = provenance(model, canonical, planned.backend, settings.seed, chosen)
+    resume = None if earlier is None else resumable(earlier, origin)
+    with during(_doing(planned, way)):
+        solved = solve(planned, way, settings, learning, warm, on_step, begin, resume)
+        with one_thread() as known_flops:
+            known_flops(solved.flops)
+            optima, cut = None, False
+            try:
+                solved, optima = highest(planned, way, settings, learning, solved, on_step)
+            except KeyboardInterrupt:
+                cut = True
+    q, learned = solved.posterior, solved.learned
     origin |= {"engine": solved.engine, "memory_budget": str(planned.terms.budget)}
     origin["flops"] = repr(float(solved.flops))
     origin["routes"] = "; ".join(error_notes(planned.routes)) or "all sites answer by themselves"
@@ -295,6 +304,8 @@ def fit_compiled(
             fit = replace(fit, log_evidence_corrected=math.nan)
         if cut:
             fit = replace(fit, warnings=(*fit.warnings, *cut_short()))
+        if learned is not None and fit.status is Status.interrupted:
+            fit = replace(fit, checkpoint=learned.checkpoint)
         local = local_optima(fit, optima, drawn_from_modes(fit, optima))
         off = inaccurate(canonical, planned.method, errors, remedy, wanted, bool(local))
         fit = replace(fit, warnings=(*fit.warnings, *local, *off))

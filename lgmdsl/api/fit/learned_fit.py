@@ -10,6 +10,7 @@ from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.contract.status import Guarantee, Status
 from lgmdsl.inference.driver import Run
 from lgmdsl.learning.coordinates.hyper_marginals import HyperMarginals
+from lgmdsl.learning.integration.checkpoint import Checkpoint
 from lgmdsl.learning.integration.visited import Fitted
 from lgmdsl.learning.search.learning_record import Learning
 from lgmdsl.posterior.hyper_points import HyperPoint
@@ -49,6 +50,10 @@ class LearnedHypers(Protocol):
 
     def record(self) -> Learning:
         """How they were found."""
+
+    @property
+    def checkpoint(self) -> Checkpoint | None:
+        """What an integration that was interrupted goes on from; None of other ways."""
 
 
 def with_hypers(fit: Fit, learned: LearnedHypers, way: str) -> Fit:

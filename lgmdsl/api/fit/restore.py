@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ import numpy as np
 
 from lgmdsl import __version__
 from lgmdsl.accuracy.accuracy import Accuracy
+from lgmdsl.api.files.checkpoint_file import read_checkpoint
 from lgmdsl.api.files.digest import ATTRIBUTE, array, digest
 from lgmdsl.api.files.learning_file import read_learning
 from lgmdsl.api.files.netcdf import Group, opened
@@ -176,6 +178,7 @@ def _read(file: Group, place: Path) -> Fit:
         drawn=_drawn(file),
         log_evidence_corrected=float(file.attrs.get("log_evidence_corrected", math.nan)),
     )
+    fit = replace(fit, checkpoint=read_checkpoint(file, array))
     return read_learning(file, fit, array, partial(point_of, fit))
 
 

@@ -23,6 +23,7 @@ from lgmdsl.inference.proper import check_bounded, check_determined, check_mode,
 from lgmdsl.inference.settings import FitSettings
 from lgmdsl.inference.warm_start import warm_start
 from lgmdsl.learning.coordinates.vector import Coordinates
+from lgmdsl.learning.integration.checkpoint import Checkpoint
 from lgmdsl.learning.learn import learn
 from lgmdsl.learning.mean_field.mean_field import mean_field
 from lgmdsl.learning.search.learning_record import LearningOptions
@@ -54,14 +55,15 @@ def solve(
     warm: GaussianPosterior | None = None,
     on_step: Callable[[TraceEntry], None] | None = None,
     begin: Theta | None = None,
+    resume: Checkpoint | None = None,
 ) -> Solved:
-    """`way`: fixed, map, em, integrate or vb; `begin`: values of hypers to start from. BLAS takes
-    one thread where conditioning is cheap.
+    """`way`: fixed, map, em, integrate or vb; `begin`: values of hypers to start from;
+    `resume`: an integration that goes on. BLAS takes one thread where conditioning is cheap.
 
     Raises what `fit` raises for improper posteriors (E402), a start of another model (E501) and
     fits without any usable state (E601)."""
     with one_thread() as known:
-        return _solve(planned, way, settings, options, warm, on_step, begin, known)
+        return _solve(planned, way, settings, options, warm, on_step, begin, resume, known)
 
 
 def _solve(
@@ -72,6 +74,7 @@ def _solve(
     warm: GaussianPosterior | None,
     on_step: Callable[[TraceEntry], None] | None,
     begin: Theta | None,
+    resume: Checkpoint | None,
     known: Callable[[float], None],
 ) -> Solved:
     space, fixed, seed = planned.canonical.hypers, settings.fixed, settings.seed
@@ -110,7 +113,7 @@ def _solve(
         learned, warnings = factors, (*mean_field_warnings(factors), *map(at_bound, piled))
         problem = factors.problem
     else:
-        mode = learn(planned, settings, options.of(way), warm, report, begin, at_point)
+        mode = learn(planned, settings, options.of(way), warm, report, begin, at_point, resume)
         learned, warnings, problem = mode, learning_warnings(mode), mode.mode.problem
     result = replace(learned.run, status=learned.status, seconds=time.perf_counter() - began)
     posterior = _usable_posterior(planned, problem, result)

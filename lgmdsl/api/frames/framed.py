@@ -93,6 +93,37 @@ class Framed:
 
         return glance(self._framed, data, mapping, criteria, backend)
 
+    @answering("computing survival curves")
+    def survival(
+        self,
+        times: object,
+        newdata: object = None,
+        mapping: Mapping[str, str] | None = None,
+        response: str | None = None,
+        quantiles: Sequence[float] = LEVELS,
+        n: int = 1000,
+        seed: int = 0,
+        backend: str = "pandas",
+    ) -> Any:
+        """Survival curves and hazards of a positive response: P(Y > t) and f(t) / P(Y > t) at some
+        times, one row for each row of `newdata` (of the data of the fit without) and each time.
+
+        Columns: the labels of the row (`obs`), the columns of `newdata`, `time`; `survival_mean`,
+        `survival_sd` and quantiles `survival_q5`, `survival_q50`, `survival_q95` (others by
+        `quantiles`) over the posterior of latents and hyperparameters, by `n` joint draws;
+        `hazard_mean`, ... likewise, per unit of time. `survival_mean` is the predictive P(Y > t).
+        Events, censoring and entries of the rows play no part: curves begin at time 0.
+
+        `times`: numbers from 0 in the unit of the response; `response`: which one, where several
+        positive ones are observed. Raises ModelError E108 for other times, MethodError E501 where
+        no positive response is observed, and what `fit.predict` raises for the new data.
+        """
+        from lgmdsl.api.frames.survival import survival
+
+        return survival(
+            self._framed, times, newdata, mapping, response, quantiles, n, seed, backend
+        )
+
     @answering("computing effects")
     def effects(
         self,

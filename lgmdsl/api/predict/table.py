@@ -63,7 +63,7 @@ def table_columns(prediction: Predicted, levels: Array) -> Columns:
     report, latent and response NAME_mean, NAME_sd, NAME_q5 ...; of classes NAME_probability_CLASS.
     What runs over other axes too has a column for each of their members, at the end of the name."""
     rows = row_axes(prediction)
-    labels = _labels(prediction, rows)
+    labels = row_labels(prediction, rows)
     numbered = [x + prediction.start for x in labels] if prediction.start else labels
     out = index_columns(rows, numbered) | prediction.carried
     out |= _status(prediction.canonical.grounded, rows, prediction)
@@ -94,7 +94,7 @@ def table_columns(prediction: Predicted, levels: Array) -> Columns:
 def outside(prediction: Predicted) -> tuple[str, ...]:
     """What is predicted and has no place in the table."""
     rows = row_axes(prediction)
-    table = _Table(prediction, rows, tuple(len(x) for x in _labels(prediction, rows)))
+    table = _Table(prediction, rows, tuple(len(x) for x in row_labels(prediction, rows)))
     of = {n: prediction.marginals.quantity_dims(n) for n in prediction.unobserved}
     of |= {n: prediction.observed(n).data.dims for n in prediction.responses}
     return tuple(n for n, dims in of.items() if not table.takes(dims))
@@ -130,7 +130,8 @@ def _with_gaps(values: AnyArray, missing: AnyArray | None) -> Any:
     return [None if gone else v for v, gone in zip(values.tolist(), missing, strict=True)]
 
 
-def _labels(prediction: Predicted, dims: Sequence[str]) -> list[AnyArray]:
+def row_labels(prediction: Predicted, dims: Sequence[str]) -> list[AnyArray]:
+    """The labels of the new data along some axes."""
     grounded, layout = prediction.canonical.grounded, prediction.canonical.layout
     return [np.asarray(grounded.asked.get(d, layout.labels[d])) for d in dims]
 
@@ -164,7 +165,7 @@ class _Table:
         """Whether something over these axes has a place: it runs over rows, or is a scalar where
         they have none, and has few members across."""
         across = [d for d in dims if d not in self.rows]
-        few = math.prod(len(x) for x in _labels(self.prediction, across)) <= ACROSS
+        few = math.prod(len(x) for x in row_labels(self.prediction, across)) <= ACROSS
         return few and len({*dims}) == len(dims) and bool({*dims} & {*self.rows} or not self.rows)
 
     def columns(self, name: str, dims: tuple[str, ...], values: AnyArray) -> Columns:
@@ -176,7 +177,7 @@ class _Table:
         )
         shape = tuple(n if d in dims else 1 for d, n in zip(self.rows, self.sizes, strict=True))
         out: Columns = {}
-        for k, suffix in enumerate(_members(_labels(self.prediction, across))):
+        for k, suffix in enumerate(_members(row_labels(self.prediction, across))):
             part = whole.reshape(*whole.shape[: len(along)], -1)[..., k].reshape(shape)
             out[f"{name}{suffix}"] = np.broadcast_to(part, self.sizes).reshape(-1)
         return out

@@ -34,10 +34,11 @@ def deviances(draws: PosteriorDraws) -> DrawnDeviances:
         rows = np.arange(len(site))
         local = np.empty(len(rows))
         for places, level in draws.levels(k, rows):
+            level = level * top.row_weights[k][places]
             local[places] = -2.0 * level.mean(axis=0)
             influence += -4.0 * level.sum(axis=1)  # DIC is twice the mean deviance less another
         mean.append(local)
-        at_mean.append(-2.0 * site.log_density(_centre(draws, k)))
+        at_mean.append(-2.0 * top.row_weights[k] * site.log_density(_centre(draws, k)))
     return DrawnDeviances(tuple(mean), tuple(map(np.asarray, at_mean)), draws.error(influence))
 
 
@@ -58,13 +59,14 @@ def waic_terms(draws: PosteriorDraws) -> DrawnWaic:
     """The parts of WAIC, means and variances over the draws."""
     lppd, effective, influence = [], [], np.zeros(len(draws))
     for k, site in enumerate(draws.components[0].sites):
-        rows = np.arange(len(site))
+        rows, times = np.arange(len(site)), draws.components[0].row_weights[k]
         inside, spread = np.empty(len(rows)), np.empty(len(rows))
         for places, level in draws.levels(k, rows):
             inside[places] = special.logsumexp(level, axis=0) - np.log(len(draws))
             away = (level - level.mean(axis=0)) ** 2
             spread[places] = away.mean(axis=0)
-            influence += np.sum(np.exp(level - inside[places]) - away, axis=1)
-        lppd.append(inside)
-        effective.append(spread)
+            share = np.exp(level - inside[places]) - away
+            influence += share @ times[places]
+        lppd.append(times * inside)
+        effective.append(times * spread)
     return DrawnWaic(tuple(lppd), tuple(effective), draws.error(influence))

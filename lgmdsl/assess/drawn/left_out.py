@@ -78,10 +78,11 @@ def groups_out(
     """Leave out every group of rows of each datum."""
     out = _blank(draws, len(groups), False)
     for g, rows in enumerate(groups):
-        _estimate(draws, out, np.array([g]), draws.joint_level(rows)[:, None])
+        level, leaving = (draws.joint_level(rows, weighted)[:, None] for weighted in (False, True))
+        _estimate(draws, out, np.array([g]), level, leaving, np.ones(1))
     for g in _again(out, redraw, chosen):
         assert redraw is not None
-        _drawn_again(draws, out, int(g), groups[g], redraw)
+        _drawn_again(draws, out, int(g), groups[g], redraw, 1.0)
     return out
 
 
@@ -91,7 +92,8 @@ def _one_by_one(
     count = len(draws.components[0].sites[k])
     rows, out = np.arange(count), _blank(draws, count, transforms)
     for places, level in draws.levels(k, rows):
-        weight = _estimate(draws, out, places, level)
+        times = draws.components[0].row_weights[k][rows[places]]
+        weight = _estimate(draws, out, places, level, level * times, times)
         if transforms:
             for target, of in ((out.lower, below), (out.upper, up_to)):
                 for some, values in draws.each(k, rows[places], of):
@@ -100,7 +102,8 @@ def _one_by_one(
     for i in _again(out, redraw, chosen):
         assert redraw is not None
         only = (*none[:k], np.array([i]), *none[k + 1 :])
-        _drawn_again(draws, out, int(i), only, redraw, k if transforms else None)
+        times = float(draws.components[0].row_weights[k][i])
+        _drawn_again(draws, out, int(i), only, redraw, times, k if transforms else None)
     return out
 
 
@@ -111,13 +114,21 @@ def _blank(draws: PosteriorDraws, count: int, transforms: bool) -> DrawnLoo:
     return DrawnLoo(nothing[0], nothing[1], flag, refitted, np.zeros(len(draws)), *ends)
 
 
-def _estimate(draws: PosteriorDraws, out: DrawnLoo, places: IntArray, level: Array) -> Array:
-    """Fill in what the draws say of some responses, whose log densities are `level` (S, k); the
-    weights (S, k)."""
-    value, weight, shape, influence = _weighted(level)
+def _estimate(
+    draws: PosteriorDraws,
+    out: DrawnLoo,
+    places: IntArray,
+    level: Array,
+    leaving: Array,
+    times: Array,
+) -> Array:
+    """Fill in what the draws say of some responses, whose log densities are `level` (S, k) and
+    leave the posterior as `leaving`; each counts `times`, (k,), in the sum. The weights of the
+    draws (S, k)."""
+    value, weight, shape, influence = _weighted(level, leaving)
     out.log_density[places] = value
     out.error[places] = influence.std(axis=0) / np.sqrt(draws.ess)
-    out.influence[:] += np.sum(influence, axis=1)
+    out.influence[:] += influence @ times
     heavy = ~(shape <= threshold(len(draws)))
     out.flag[places] = np.where(heavy, Failure.tail, Failure.none)
     out.flag[places[~np.isfinite(value)]] = Failure.not_finite
@@ -125,10 +136,10 @@ def _estimate(draws: PosteriorDraws, out: DrawnLoo, places: IntArray, level: Arr
 
 
 @np.errstate(all="ignore")
-def _weighted(level: Array) -> tuple[Array, Array, Array, Array]:
+def _weighted(level: Array, leaving: Array) -> tuple[Array, Array, Array, Array]:
     """log p(y_i | y_-i), (k,), weights (S, k), k-hat, and what each draw moves the first by,
     (S, k), times S."""
-    log_weight, shape = smoothed(-level)
+    log_weight, shape = smoothed(-leaving)
     value = special.logsumexp(log_weight + level, axis=0)
     weight = np.exp(log_weight)
     return np.asarray(value), weight, shape, len(level) * weight * (np.exp(level - value) - 1.0)
@@ -146,10 +157,11 @@ def _drawn_again(
     place: int,
     rows: tuple[IntArray, ...],
     redraw: Redraw,
+    times: float,
     transformed: int | None = None,
 ) -> None:
     """Replace a value by that of draws without its rows at each hyperparameter point."""
-    logs, errors, ends = [], [], []
+    logs, errors, ends, leaving = [], [], [], []
     for c in draws.components:
         without = redraw(c, rows)
         if without is None:
@@ -161,11 +173,16 @@ def _drawn_again(
         level = alone.joint_level(rows)
         logs.append(float(special.logsumexp(level) - np.log(len(level))))
         errors.append(alone.error(np.exp(level - logs[-1])))
+        power = alone.joint_level(rows, weighted=True)
+        leaving.append(float(special.logsumexp(power) - np.log(len(power))))
         if transformed is not None:
             pairs = [alone.each(transformed, rows[transformed], of) for of in (below, up_to)]
             ends.append([float(values.mean()) for pair in pairs for _, values in pair])
-    out.influence[:] -= _weighted(draws.joint_level(rows)[:, None])[3][:, 0]
-    mixed = reweighted(weights_of(draws.components), np.array(logs)[:, None])
+    both = (draws.joint_level(rows, weighted)[:, None] for weighted in (False, True))
+    out.influence[:] -= times * _weighted(*both)[3][:, 0]
+    mixed = reweighted(
+        weights_of(draws.components), np.array(logs)[:, None], np.array(leaving)[:, None]
+    )
     out.log_density[place] = mixed.log_density[0]
     out.error[place] = float(np.sqrt(np.sum((mixed.weight[:, 0] * np.array(errors)) ** 2)))
     out.flag[place] = Failure.none if np.isfinite(out.log_density[place]) else Failure.not_finite

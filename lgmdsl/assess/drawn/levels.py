@@ -53,12 +53,14 @@ class PosteriorDraws:
         """log p(y_i | z, theta) at all draws."""
         return self.each(block, rows, _log_density)
 
-    def joint_level(self, rows: Sequence[IntArray]) -> Array:
-        """(S,) the sum of the log densities of some rows of each datum."""
+    def joint_level(self, rows: Sequence[IntArray], weighted: bool = False) -> Array:
+        """(S,) the sum of the log densities of some rows of each datum, or of these times their
+        weights."""
         total = np.zeros(len(self))
         for block, some in enumerate(rows):
-            for _, level in self.levels(block, some):
-                total += level.sum(axis=1)
+            times = self.components[0].row_weights[block][some]
+            for places, level in self.levels(block, some):
+                total += level @ times[places] if weighted else level.sum(axis=1)
         return total
 
     def error(self, influence: Array) -> float:

@@ -66,8 +66,13 @@ class Event:
             return (*self.dims, self.classes)
         if parameter in self.family.spec.shared:
             return (self.event, self.classes)
-        extra = (d for d in self.parameters[parameter].dims if d not in self.dims)
-        return (*self.dims, *extra)
+        extra = (d for d in self.parameters[parameter].dims if d not in self.family_dims)
+        return (*self.family_dims, *extra)
+
+    @property
+    def family_dims(self) -> tuple[str, ...]:
+        """Indices of the rows that the parameters are of."""
+        return self.dims
 
 
 def event_rows(rows: IntArray, event: int) -> IntArray:
@@ -79,9 +84,8 @@ def event_rows(rows: IntArray, event: int) -> IntArray:
 
 def event_of(form: Affine, rows: tuple[str, ...], classes: str, grounded: GroundedModel) -> str:
     """The index of a vector site's predictors: the classes, a head of them that appears in the form
-    instead, or an index of its own that the `rows` lack (topics). Empty for scalar sites, which
-    have no classes."""
-    if not classes or classes in form.dims:
+    instead, or an index of its own that the `rows` lack (topics, pieces of time)."""
+    if classes in form.dims:
         return classes
     extra = [d for d in form.dims if d not in rows]
     heads = [d for d in extra if _head_of(d, grounded) == classes]

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from lgmdsl.arrays import Array
 from lgmdsl.canonical.blocks.family import FindSite
 from lgmdsl.canonical.blocks.observed import RewrittenData
 from lgmdsl.canonical.blocks.sites import SiteBlock
@@ -14,6 +15,7 @@ from lgmdsl.canonical.expressions import coefficient as co
 from lgmdsl.canonical.expressions.affine import Affine
 from lgmdsl.contract.classes import Split
 from lgmdsl.contract.site import Site
+from lgmdsl.errors import Diagnostic, MethodError, listed
 from lgmdsl.sites.combined.weighted import weighted
 
 
@@ -64,9 +66,15 @@ def _split(block: SiteBlock, family: type[Split], into: type[Site]) -> SiteBlock
     if block.y is None:
         whole = RewrittenData(block.dims, block.rows, None, size, np.arange(0))
         return replace(
-            block, dims=(*block.dims, cut), event="", site=into, rows=np.arange(0), whole=whole
+            block,
+            dims=(*block.dims, cut),
+            event="",
+            site=into,
+            rows=np.arange(0),
+            whole=whole,
+            given={name: np.zeros(0) for name in into.spec.parameters},
         )
-    reached, values = family.pieces(block.y, size)
+    reached, values, parameters = family.split({"y": block.y, **_known(block)}, size)
     whole = RewrittenData(block.dims, block.rows, block.y, size, np.nonzero(reached)[0])
     return replace(
         block,
@@ -76,4 +84,22 @@ def _split(block: SiteBlock, family: type[Split], into: type[Site]) -> SiteBlock
         rows=places[reached],
         y=values[reached],
         whole=whole,
+        given={name: value[reached] for name, value in parameters.items()},
     )
+
+
+def _known(block: SiteBlock) -> dict[str, Array]:
+    """The parameters of a family that is split, which say how. Raises MethodError E501 for one that
+    a hyper is in."""
+    for name, node in block.parameters.items():
+        if node.depends:
+            hypers = listed([f"`{n}`" for n in sorted(node.depends)])
+            raise MethodError(
+                Diagnostic(
+                    "E501",
+                    f"`{name}` of `{block.family.spec.family}` depends on {hypers}",
+                    block.span,
+                    help=f"give `{name}` as data or as a number",
+                )
+            )
+    return block.parameter_values({})

@@ -37,9 +37,10 @@ class SiteBlock(Event):
     `name` is the observed datum or `potential k`; `dims` the indices of the rows; `rows` the flat
     positions of the entries that are observed; `y` their values (None for potentials).
     `family` on `written` is the site as written, `site` on `form` the one that the back ends see;
-    `whole` the data as written, where they have other rows than the sites; `labels` those of the
-    classes; `weight` what log t of each row is multiplied by for the back ends, in `site`: `family`
-    has none, as draws and predictions have none.
+    `whole` the data as written, where they have other rows than the sites, and `given` the
+    parameters of those sites; `labels` those of the classes; `weight` what log t of each row is
+    multiplied by for the back ends, in `site`: `family` has none, as draws and predictions have
+    none.
     """
 
     name: str
@@ -54,6 +55,7 @@ class SiteBlock(Event):
     span: Span
     sizes: Mapping[str, int]
     whole: RewrittenData | None = None
+    given: Mapping[str, Array] | None = None
     classes: str = ""
     event: str = ""
     labels: AnyArray | None = None
@@ -67,6 +69,10 @@ class SiteBlock(Event):
         return RewrittenData(
             self.dims, self.rows, self.y, self.predictors, np.arange(len(self.rows))
         )
+
+    @property
+    def family_dims(self) -> tuple[str, ...]:
+        return self.dims if self.given is None else self.data.dims
 
     @property
     def data_shape(self) -> tuple[int, ...]:
@@ -108,7 +114,8 @@ class SiteBlock(Event):
             owner = place[whole.owner[fit_rows]]
             whole = RewrittenData(whole.dims, whole.rows[data_rows], y, whole.event, owner)
         y = None if self.y is None else self.y[fit_rows]
-        return replace(self, rows=self.rows[fit_rows], y=y, whole=whole)
+        given = self.given and {name: value[fit_rows] for name, value in self.given.items()}
+        return replace(self, rows=self.rows[fit_rows], y=y, whole=whole, given=given)
 
     def parameter_values(self, theta: Theta, all_rows: bool = False) -> dict[str, Array]:
         """Each parameter at theta, one value (or one row, over classes or an index of its own) for
@@ -119,8 +126,10 @@ class SiteBlock(Event):
             if name in self.family.spec.shared:
                 out[name] = np.array(full, dtype=np.float64)
                 continue
-            full = full.reshape(math.prod(self.shape), *full.shape[len(self.dims) :])
-            out[name] = np.array(full if all_rows else full[self.rows], dtype=np.float64)
+            size = math.prod(self.sizes[d] for d in self.family_dims)
+            full = full.reshape(size, *full.shape[len(self.family_dims) :])
+            rows = self.rows if self.given is None else self.data.rows
+            out[name] = np.array(full if all_rows else full[rows], dtype=np.float64)
         return out
 
     @property
@@ -136,7 +145,9 @@ class SiteBlock(Event):
 
     def bind(self, theta: Theta) -> Site:
         """The sites at theta. Raises DataError E303 for an observation that cannot occur."""
-        values: dict[str, Any] = self.parameter_values(theta)
+        values: dict[str, Any] = (
+            self.parameter_values(theta) if self.given is None else dict(self.given)
+        )
         if self.weight is not None:
             values["weight"] = self.row_weights
         if self.y is not None and not self.site.spec.potential:
@@ -258,7 +269,7 @@ def _observed(statement: ast.Observe, lowering: Lowering, find: FindSite) -> Sit
         event=predictors.event or _event(site, form, dims, classes, lowering),
         labels=lowering.grounded.indices[classes].labels if classes else None,
     )
-    if observed is not None and arguments.keys() & set(CENSORING):
+    if observed is not None and arguments.keys() & {*CENSORING, "entry"}:
         check_censoring(block, arguments)
     if weighing is None:
         return block

@@ -244,14 +244,15 @@ def unexpected_missing(
     where = places(mask, symbol.dims, indices)
     number = int(mask.sum())
     declared = f"data {signature(symbol.name, symbol.dims)} : {symbol.type}"
+    remedy = "drop these rows, or fill in their values: no predictor can use a missing one"
+    if symbol.target is not None:
+        remedy = 'drop these rows, or give them a label: a new one ("unknown") is a new member'
     return Diagnostic(
         "E304",
         f"`{symbol.name}` has missing entries, and its type has no `?`",
         symbol.statement.span,
         details=(f"{number} of {mask.size} missing" + (f", {where}" if where else ""),),
-        help=f"declare `{declared}?`, or drop these rows"
-        if observed
-        else "drop these rows, or fill in their values: no predictor can use a missing one",
+        help=f"declare `{declared}?`, or drop these rows" if observed else remedy,
         layout="plain",
     )
 

@@ -26,7 +26,7 @@ from lgmdsl.canonical.grounding.tables.place import placed
 from lgmdsl.canonical.grounding.tables.remedies import remedy_for
 from lgmdsl.canonical.grounding.usage import Usage, usage_of
 from lgmdsl.canonical.grounding.values import RULES, numbers_of, positions_of, sparse_numbers
-from lgmdsl.canonical.grounding.warnings import expanded, guessed_order, unused_keys, without_rows
+from lgmdsl.canonical.grounding.warnings import data_warnings, expanded, guessed_order
 from lgmdsl.dataset import Dataset
 from lgmdsl.dataset.refusals import check_memory
 from lgmdsl.errors import DataError, Diagnostic
@@ -111,9 +111,8 @@ class _Grounding:
             self.problems += old.problems
         if self.problems:
             raise DataError(self.problems)
-        from_fit = {*self.fitted.values} - usage.responses if self.fitted else set()
-        self.warnings += unused_keys(self.graph.model, self.dataset, indices, from_fit)
-        self.warnings += without_rows(self.graph, self.dataset, indices, self.values, self.fitted)
+        kept = {*self.fitted.values} - usage.responses if self.fitted else None
+        self.warnings += data_warnings(self.graph, self.dataset, indices, self.values, kept)
         return GroundedModel(
             self.graph,
             indices,
@@ -281,7 +280,8 @@ class _Grounding:
         """An unlabelled array over labels that only the maps gave: the order is a guess."""
         for dim, labels in dict(zip(bound.symbol.dims, bound.labels, strict=True)).items():
             if dim in resolver.guessed and labels is None:
-                self.warnings.append(guessed_order(bound.symbol, resolver.indices[dim]))
+                index = resolver.indices[dim]
+                self.warnings.append(guessed_order(bound.symbol, index, self.dataset))
 
     def _asked(self, named: Mapping[str, AnyArray], bound: list[BoundDatum]) -> dict[str, AnyArray]:
         """The members that new data name, but for tables that go with the rows of a map."""

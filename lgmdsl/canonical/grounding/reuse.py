@@ -10,7 +10,7 @@ import numpy as np
 
 from lgmdsl.arrays import AnyArray, BoolArray
 from lgmdsl.canonical.grounding.axes import BoundDatum
-from lgmdsl.canonical.grounding.errors import SHOWN, absent, unknown_members
+from lgmdsl.canonical.grounding.errors import SHOWN, absent, show, unknown_members
 from lgmdsl.canonical.grounding.model import GroundedModel, IndexSet
 from lgmdsl.canonical.grounding.spellings import meant_labels
 from lgmdsl.canonical.grounding.usage import Usage
@@ -19,7 +19,7 @@ from lgmdsl.errors import Diagnostic
 from lgmdsl.graph.model_graph import ModelGraph
 from lgmdsl.language.checked import Symbol
 from lgmdsl.language.tree import ast
-from lgmdsl.remedies import key
+from lgmdsl.remedies import key, table
 from lgmdsl.vocabulary.lookup import lookup
 
 
@@ -93,7 +93,7 @@ def _lacking(
     new = labels[fitted.indices[dim].positions(labels) < 0]
     if new.size and dim not in usage.growing | usage.rows:
         return unknown_members(symbol, fitted.indices[dim], new)
-    shown = ", ".join(str(v) for v in new[:4].tolist())
+    shown = ", ".join(show(v) for v in new[:4].tolist())
     target = symbol.target
     if target is not None and dataset.key(target) in dataset.keys:
         help = f"if `{target}` is it: {key(symbol.name, target)}"
@@ -101,6 +101,9 @@ def _lacking(
         text = new.dtype.kind == "U"
         near = meant_labels(new[:SHOWN].tolist(), fitted.indices[dim].labels) if text else ""
         give = f"give `{symbol.name}` for the new labels of {dim}: {shown}"
+        maps = [s.name for s in fitted.model.of_kind("data") if s.target == dim]
+        if len(symbol.dims) == 1 and maps and dataset.tabular:
+            give += f" (a table of them: {table(maps[0])})"
         help = f"{near} If not, {give}" if near else give
     else:
         help = on_a_scale(fitted.graph, symbol.name)

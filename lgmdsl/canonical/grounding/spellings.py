@@ -28,7 +28,7 @@ def nearest_label(label: object, known: Iterable[str]) -> str | None:
 
 def meant_labels(labels: Sequence[object], known: AnyArray) -> str:
     """`did you mean "A" for "a" and "B" for "b"?` of those that are near one; else nothing. Forms
-    that look alike are told apart."""
+    that look alike are named as such."""
     words = [str(v) for v in known[:NEAR].tolist()]
     pairs = [(str(v), near) for v in labels if (near := nearest_label(v, words)) is not None]
     if not pairs:
@@ -38,6 +38,16 @@ def meant_labels(labels: Sequence[object], known: AnyArray) -> str:
     text = listed([f'"{close}" for "{label}"' for label, close in pairs])
     form = " They differ in Unicode form alone: write both in NFC (unicodedata.normalize)"
     return f"did you mean {text}?{form if any(_alike(*p) for p in pairs) else ''}"
+
+
+def alike_labels(labels: AnyArray) -> list[list[str]]:
+    """Groups of labels that are the same without surplus spaces and in one Unicode form."""
+    if labels.dtype.kind != "U":
+        return []
+    groups: dict[str, list[str]] = {}
+    for label in labels.tolist():
+        groups.setdefault(" ".join(unicodedata.normalize("NFC", label).split()), []).append(label)
+    return [group for group in groups.values() if len(group) > 1]
 
 
 def _alike(a: str, b: str) -> bool:

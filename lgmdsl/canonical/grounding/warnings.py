@@ -1,5 +1,6 @@
 """Accepted with a warning: W302 an order that was guessed, W303 loops, W304 an expansion, W308 a
-key that is not used, next to a name that has no key, W309 levels and members without rows."""
+key that is not used, next to a name that has no key, W309 levels and members without rows, W310
+labels that look alike."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ import numpy as np
 
 from lgmdsl.canonical.grounding.errors import SHOWN, about, count_of, show
 from lgmdsl.canonical.grounding.model import IndexSet
-from lgmdsl.canonical.grounding.spellings import nearest_label
+from lgmdsl.canonical.grounding.spellings import alike_labels, nearest_label
 from lgmdsl.canonical.grounding.usage import latent_axes
 from lgmdsl.contract.structure import Members
 from lgmdsl.dataset import Dataset
@@ -18,7 +19,7 @@ from lgmdsl.errors import Diagnostic, meant, nearest
 from lgmdsl.graph.model_graph import ModelGraph
 from lgmdsl.language.checked import CheckedModel, Symbol
 from lgmdsl.language.tree import ast
-from lgmdsl.remedies import key
+from lgmdsl.remedies import key, table
 from lgmdsl.structures.catalogue import members_of
 
 
@@ -34,11 +35,14 @@ def _warning(code: str, symbol: Symbol, message: str, detail: str, help: str = "
     )
 
 
-def guessed_order(symbol: Symbol, index: IndexSet) -> Diagnostic:
+def guessed_order(symbol: Symbol, index: IndexSet, dataset: Dataset) -> Diagnostic:
     """W302: an unlabelled array over labels that only the maps gave, or that are numbers from 0
     of which the maps never use 0."""
     shown = ", ".join(str(v) for v in index.labels[:4].tolist())
     labels = f"give a key `{index.name}` with the labels in the order of `{symbol.name}`"
+    if dataset.key(index.name) in dataset.entries:
+        # The key is a column of something else, as of a map into the index set.
+        labels = f"give `{symbol.name}` in a table with a column of the labels: {table(index.name)}"
     pairs = f"give `{symbol.name}` as pairs of labels"
     return _warning(
         "W302",
@@ -71,19 +75,57 @@ def expanded(symbol: Symbol, shape: tuple[int, ...], stored: int) -> Diagnostic:
     )
 
 
-def without_rows(
+def _alike(
+    model: CheckedModel, dataset: Dataset, indices: Mapping[str, IndexSet]
+) -> Iterator[Diagnostic]:
+    """W310: labels that differ in spaces or Unicode form alone, of index sets whose members the
+    data name and of levels of contrasts."""
+    for index in indices.values():
+        pairs = alike_labels(index.labels)
+        if pairs:
+            yield _alike_warning(model.symbols[index.name], index.name, pairs)
+    for name, codings in dataset.codings.items():
+        for coding in codings:
+            pairs = alike_labels(np.array(coding.levels, dtype=np.str_))
+            if pairs:
+                yield _alike_warning(model.symbols[name], coding.column, pairs)
+
+
+def _alike_warning(symbol: Symbol, name: str, pairs: Sequence[Sequence[str]]) -> Diagnostic:
+    shown = "; ".join(", ".join(f'"{v}"' for v in pair) for pair in pairs[:SHOWN])
+    return _warning(
+        "W310",
+        symbol,
+        f"labels of `{name}` differ in spaces or Unicode form alone, and are different members",
+        shown,
+        "write them alike in the data; in pandas: column.str.strip()",
+    )
+
+
+def data_warnings(
     graph: ModelGraph,
     dataset: Dataset,
     indices: Mapping[str, IndexSet],
     values: Mapping[str, Any],
-    fitted: object,
+    reused: Collection[str] | None,
+) -> Iterator[Diagnostic]:
+    """W308, W309 and W310 of all data together. `reused`: the names whose values are those of a fit
+    where new data are for one, which need no rows; else None."""
+    yield from _unused_keys(graph.model, dataset, indices, reused or ())
+    if reused is None:
+        yield from _without_rows(graph, dataset, indices, values)
+        yield from _alike(graph.model, dataset, indices)
+
+
+def _without_rows(
+    graph: ModelGraph,
+    dataset: Dataset,
+    indices: Mapping[str, IndexSet],
+    values: Mapping[str, Any],
 ) -> Iterator[Diagnostic]:
     """W309: levels of contrasts that no row has; and members that a table names and no row of a
-    map, where they are independent of the others (those of a walk or a graph are not). Data for
-    predictions, where something is `fitted`, need no rows."""
+    map, where they are independent of the others (those of a walk or a graph are not)."""
     model = graph.model
-    if fitted is not None:
-        return
     for name, codings in dataset.codings.items():
         for coding in codings:
             if coding.unused:
@@ -166,7 +208,7 @@ def _several(labels: Sequence[str], word: str) -> str:
     return f"{count_of(len(labels), word)} ({shown}{more})"
 
 
-def unused_keys(
+def _unused_keys(
     model: CheckedModel, dataset: Dataset, indices: Mapping[str, IndexSet], reused: Collection[str]
 ) -> Iterator[Diagnostic]:
     """W308: where the source has no key for a name that can do without, as an index without labels

@@ -88,7 +88,8 @@ def command(
     did not converge (the result so far is written, with its status), 130 if it was interrupted.
 
     Ctrl-C and --time-limit stop a fit, with the result so far as `interrupted`; with -o it is
-    written, and --start-from goes on from it.
+    written, and --start-from goes on from it: a search where it was, an integration with the fits
+    that it had.
     """
     from lgmdsl.cli.files import deliver, report, writable
     from lgmdsl.cli.progress import Progress

@@ -149,6 +149,15 @@ DATA_AND_METHODS: tuple[CodeEntry, ...] = (
         "drop p13 from people.csv, or nothing: its effect has its prior",
     ),
     CodeEntry(
+        "W310",
+        "labels that look alike",
+        "Two labels of an index, or two levels of a column by contrasts, differ in spaces or in "
+        "their Unicode form alone. They are different members, each with its own rows, which is "
+        "seldom intended. (Fields of .csv files lose their outer spaces when they are read.)",
+        'data["site"]                  "S2", "S2 "',
+        'data["site"] = data["site"].str.strip()',
+    ),
+    CodeEntry(
         "E401",
         "disconnected",
         "A graph has no edge, or a latent is not joined to the data, so that a structure over it "

@@ -78,6 +78,10 @@ def check_over(
             )
         case "emission":
             return _emission(value, has, owner, place, earlier, scope)
+        case "piece":
+            return _piece(value, has, owner, place, scope)
+        case "inner":
+            return _inner(value, has, parameter, owner, place, earlier, scope)
     extra = [i for i in has if i not in dims]
     if extra:
         complain_outside(value, extra, dims, place.shown, inference, scope)
@@ -263,5 +267,44 @@ def _emission(
         else f"{owner} gives each topic a distribution",
         f"`{text_of(value)}` {has_indices(has)}",
         f"declare it as hyper beta{bracketed(wanted)} : simplex ~ dirichlet(alpha = 1)",
+        scope,
+    )
+
+
+def _piece(value: ast.Expr, has: tuple[str, ...], owner: str, place: Place, scope: Scope) -> bool:
+    if len([i for i in has if i not in place.dims]) == 1:
+        return True
+    pieces = bracketed([*place.dims, "piece"])
+    return _complain(
+        value,
+        f"{owner} has one entry for each piece of time: one further index",
+        f"`{text_of(value)}` {has_indices(has)}",
+        f"declare index piece, and a predictor over it: let eta{pieces} = base[piece] + b * x",
+        scope,
+    )
+
+
+def _inner(
+    value: ast.Expr,
+    has: tuple[str, ...],
+    parameter: Parameter,
+    owner: str,
+    place: Place,
+    earlier: dict[str, Shape],
+    scope: Scope,
+) -> bool:
+    predictor = next(iter(earlier.values()), None)
+    pieces = [i for i in predictor.indices if i not in place.dims] if predictor else []
+    known = scope.heads_of(pieces[0]) if pieces else ()
+    if len(has) == 1 and (not pieces or has[0] in known):
+        return True
+    piece = pieces[0] if pieces else "piece"
+    inner = known[0] if known else "inner"
+    declared = "" if known else f"index {inner} = head({piece}), and "
+    return _complain(
+        value,
+        f"{owner} are the times between the pieces: one for each label of `{piece}` but the last",
+        f"`{text_of(value)}` {has_indices(has)}",
+        f"declare {declared}data {parameter.name}[{inner}] : positive",
         scope,
     )

@@ -4,11 +4,14 @@ a family observes with them."""
 from __future__ import annotations
 
 from lgmdsl.language.check.binding import BoundDistribution
+from lgmdsl.language.check.place import Place
 from lgmdsl.language.shapes.scope import Scope
+from lgmdsl.language.shapes.shape import RANK, Shape
 from lgmdsl.language.tree import ast
-from lgmdsl.language.tree.wording import quoted, text_of
+from lgmdsl.language.tree.wording import quoted, text_of, with_dims
+from lgmdsl.vocabulary.lookup import lookup
 from lgmdsl.vocabulary.modifiers import EXCLUSIVE, HURDLES, WITH_ZEROS
-from lgmdsl.vocabulary.signature import Signature
+from lgmdsl.vocabulary.signature import Parameter, Signature
 
 
 def check_modifiers(bound: BoundDistribution, scope: Scope) -> None:
@@ -56,4 +59,45 @@ def zeros_remedy(family: ast.Dist, signature: Signature, kind: str) -> str:
     return (
         f"{family.name.id}({written}, hurdle = p) with hyper p : unit ~ beta(a = 1, b = 1) for "
         "zeros of probability p; or declare the datum as positive"
+    )
+
+
+def check_known(
+    value: ast.Expr, shape: Shape, parameter: Parameter, owner: str, place: Place, scope: Scope
+) -> bool:
+    """Whether a value is free of hypers; complains E108."""
+    if RANK[shape.degree] < RANK["hyper"]:
+        return True
+    text = text_of(value)
+    symbol = scope.symbols.get(value.id) if isinstance(value, ast.Name) else None
+    finding = "is a hyper" if symbol is not None and symbol.kind == "hyper" else "has a hyper in it"
+    scope.findings.error(
+        "E108",
+        f"{owner} must be known: data or a number",
+        value.span,
+        f"`{text}` {finding}",
+        help=f"declare data: data w{with_dims('', place.dims)} : {parameter.type}, then "
+        f"{parameter.name} = w",
+    )
+    return False
+
+
+def predictor_of(parameter: Parameter, place: Place) -> Parameter | None:
+    """The argument that is a predictor of this one; None where there is none."""
+    family = lookup("family", place.name)
+    others = () if family is None else family.accepted
+    return next((p for p in others if p.of == parameter.name), None)
+
+
+def want_predictor(
+    value: ast.Expr, shape: Shape, owner: str, predictor: Parameter, scope: Scope
+) -> None:
+    """Complain E108 of latents in a parameter that has a predictor for them."""
+    scope.findings.error(
+        "E108",
+        f"{owner} must be free of latents",
+        value.span,
+        f"it depends on `{shape.latent}`",
+        help=f"a predictor of it is on the {predictor.link} scale: "
+        f"{predictor.name} = {text_of(value)}",
     )

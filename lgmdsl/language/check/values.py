@@ -8,6 +8,7 @@ from lgmdsl.errors import meant
 from lgmdsl.language.check.argument_indices import check_over
 from lgmdsl.language.check.binding import BoundDistribution, example_of
 from lgmdsl.language.check.kernels import check_kernel
+from lgmdsl.language.check.modifiers import check_known, predictor_of, want_predictor
 from lgmdsl.language.check.place import Place
 from lgmdsl.language.shapes.naming import where
 from lgmdsl.language.shapes.scope import Scope
@@ -258,26 +259,6 @@ def _free(value: ast.Expr, shape: Shape, owner: str, scope: Scope) -> bool:
     return False
 
 
-def _known(
-    value: ast.Expr, shape: Shape, parameter: Parameter, owner: str, place: Place, scope: Scope
-) -> bool:
-    """Whether a value is free of hypers; complains E108."""
-    if RANK[shape.degree] < RANK["hyper"]:
-        return True
-    text = text_of(value)
-    symbol = scope.symbols.get(value.id) if isinstance(value, ast.Name) else None
-    finding = "is a hyper" if symbol is not None and symbol.kind == "hyper" else "has a hyper in it"
-    scope.findings.error(
-        "E108",
-        f"{owner} must be known: data or a number",
-        value.span,
-        f"`{text}` {finding}",
-        help=f"declare data: data w{with_dims('', place.dims)} : {parameter.type}, then "
-        f"{parameter.name} = w",
-    )
-    return False
-
-
 def _number(
     value: ast.Expr,
     parameter: Parameter,
@@ -302,9 +283,13 @@ def _number(
     if shape is None or not usable(shape, value, scope):
         return None
     if parameter.type != "latent":
+        predictor = predictor_of(parameter, place)
+        if predictor is not None and RANK[shape.degree] >= RANK["affine"]:
+            want_predictor(value, shape, owner, predictor, scope)
+            return None
         if not _free(value, shape, owner, scope):
             return None
-        if parameter.known and not _known(value, shape, parameter, owner, place, scope):
+        if parameter.known and not check_known(value, shape, parameter, owner, place, scope):
             return None
         if not numeric_fits(value, shape, parameter, owner, scope):
             return None

@@ -90,11 +90,13 @@ def integrate(
     frame: Standardised,
     design: str,
     others: Sequence[Evaluation] = (),
+    made: dict[bytes, Fitted] | None = None,
 ) -> Integrated:
     """Fit at the points of a design around the mode, and around each of the `others`: further local
     maxima of the density of the coordinates. Those with less than SHARE of the posterior do not
-    count."""
-    first = explored(Visited(objective, mode, frame), design)
+    count. `made`: fits that are known, by their places, and those that are made, as they come."""
+    made = {} if made is None else made
+    first = explored(Visited(objective, mode, frame, made=made), design)
     further = _further(first, others, design)
     regions = [first, *(explored(v, design) for v in further)]
     while True:
@@ -145,7 +147,7 @@ def _further(first: Explored, others: Sequence[Evaluation], design: str) -> list
         held = design == "grid" and first.visited.objective.coordinates.size <= 2
         if held and near_lattice(first.visited, at.x):
             continue
-        region = Visited(objective, at, frame_at(objective, at))
+        region = Visited(objective, at, frame_at(objective, at), made=first.visited.made)
         region.stretch = stretches(region.frame.size, region)
         regions.append(region)
         heights.append(_normal_integral(region))

@@ -45,13 +45,15 @@ class Fitted:
 
 @dataclass
 class Visited:
-    """The fits made so far, by their places u in standardised coordinates."""
+    """The fits made so far, by their places u in standardised coordinates; `made`: by the bytes of
+    their coordinates x, each as soon as it is there, for whoever goes on after an interrupt."""
 
     objective: Objective
     mode: Evaluation
     frame: Standardised
     stretch: Array = field(default_factory=lambda: np.ones((1, 2)))
     known: dict[tuple[float, ...], Fitted | None] = field(default_factory=dict)
+    made: dict[bytes, Fitted] = field(default_factory=dict)
 
     @property
     def u(self) -> Array:
@@ -94,10 +96,14 @@ class Visited:
         return [-np.inf if f is None else f.density for f in found]
 
     def _fits(self, places: list[tuple[float, ...]]) -> list[Fitted | None]:
-        there = [u for u in places if any(u)]
-        x = [self.frame.x(np.array(u)) for u in there]
-        made = dict(zip(there, self.objective.many(x, self.mode.posterior, Fitted.of), strict=True))
-        return [made[u] if any(u) else Fitted.of(self.mode) for u in places]
+        x = [self.frame.x(np.array(u)) for u in places if any(u)]
+        new = [v for v in x if v.tobytes() not in self.made]
+        self.objective.many(new, self.mode.posterior, self._keep)
+        fits = iter([self.made.get(v.tobytes()) for v in x])
+        return [next(fits) if any(u) else Fitted.of(self.mode) for u in places]
+
+    def _keep(self, at: Evaluation) -> None:
+        self.made[at.x.tobytes()] = Fitted.of(at)
 
 
 def _key(u: Array) -> tuple[float, ...]:

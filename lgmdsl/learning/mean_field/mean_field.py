@@ -76,6 +76,10 @@ class MeanField:
         """The status is that of all rounds."""
         return False
 
+    @property
+    def checkpoint(self) -> None:
+        """Rounds go on from the posterior itself."""
+
     def evidence(self, log_evidence: float, guarantee: Guarantee) -> tuple[float, Guarantee]:
         """The bound of all factors, and what it promises by what the fit's promises."""
         weak = guarantee is Guarantee.APPROXIMATE

@@ -26,10 +26,10 @@ Factory = Callable[[type[Site]], type[Site]]
 class Combined(ABCMeta):
     """The class of derived families: pickled as the factory and the base that made them."""
 
-    recipe: tuple[Factory, tuple[type[Site]]]
+    recipe: tuple[Callable[..., Any], tuple[type[Site]]]
 
 
-def _recipe(cls: Combined) -> tuple[Factory, tuple[type[Site]]] | str:
+def _recipe(cls: Combined) -> str | tuple[Callable[..., Any], tuple[Any, ...]]:
     return cls.recipe if "recipe" in vars(cls) else cls.__qualname__
 
 

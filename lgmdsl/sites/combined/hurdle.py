@@ -149,11 +149,10 @@ class _SlopesHurdle(ExpectedSlopes):
 def hurdle(base: type[Site]) -> type[Site]:
     """The family of `base` with a parameter `hurdle`, p, the probability of y = 0.
 
-    Rows with y = 0 do not move with s: it is log-concave, Gaussian and bounded as the family above
-    0 is.
+    Rows with y = 0 do not move with s: it is log-concave and bounded as the family above 0 is.
     """
     positive = truncated(base) if base.spec.discrete else base
-    kept = Property.LOG_CONCAVE | Property.GAUSSIAN | Property.BOUNDED | Property.KINKED
+    kept = Property.LOG_CONCAVE | Property.BOUNDED | Property.KINKED
     parts: list[type] = [HurdleSite, HurdleFormula]
     if issubclass(positive, Expected):
         parts.append(_ExpectedHurdle)

@@ -99,7 +99,8 @@ class TruncatedSite(ZerosSite):
         out, total = np.ones_like(level), np.zeros_like(level)
         pending = np.arange(len(level))
         for k in range(1, _FARTHEST):
-            some: Any = dataclasses.replace(self, y=np.full_like(self.y, float(k))).take(pending)
+            count: dict[str, Any] = {"y": np.full_like(self.y, float(k))}
+            some = dataclasses.replace(self, **count).take(pending)
             total[pending] += np.exp(some.log_density(s[pending]))
             out[pending] = k
             pending = pending[total[pending] < level[pending]]

@@ -100,9 +100,11 @@ class WeightedSite(CombinedSite):
 
     def measured(self, origin: Array, unit: float) -> tuple[Any, float]:
         plain, _ = self.plain.measured(origin, unit)
-        values = {f.name: getattr(plain, f.name) for f in dataclasses.fields(self.base)}
+        values: dict[str, Any] = {
+            f.name: getattr(plain, f.name) for f in dataclasses.fields(self.base)
+        }
         densities = float(self.weight[~self.censored].sum())
-        return type(self)(**values, weight=self.weight), -densities * math.log(unit)
+        return dataclasses.replace(self, **values), -densities * math.log(unit)
 
 
 class _Pointwise(Pointwise):
@@ -166,8 +168,8 @@ class _Widths(Widths):
     def widths(self, s: Array, z: Array) -> WidthsAnswer:
         site = cast(WeightedSite, self)
         a, w = cast(Widths, site.plain).widths(s, z), site.weight
-        scaled = (w * part for part in (a.penalty, a.slope, a.curvature))
-        return WidthsAnswer(*scaled, width=a.width / w, h=w * a.h, shift=w * a.shift)
+        penalty, slope, curvature = (w * part for part in (a.penalty, a.slope, a.curvature))
+        return WidthsAnswer(penalty, slope, curvature, a.width / w, w * a.h, w * a.shift)
 
     def width_slopes(self, s: Array, z: Array) -> dict[str, Array]:
         site = cast(WeightedSite, self)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from lgmdsl.arrays import Array, BoolArray
+from lgmdsl.contract.lifetimes import Lifetimes
 from lgmdsl.contract.questions import ParameterCurve
 from lgmdsl.contract.site import Property, SiteSpec
 from lgmdsl.numerics import jets
@@ -21,6 +22,7 @@ from lgmdsl.numerics.ratios import exp_ratio, exp_ratio_derivatives
 from lgmdsl.numerics.stable import capped_exp
 from lgmdsl.sites.formula import Jets
 from lgmdsl.sites.scalar.exponential_rate import ExponentialSite
+from lgmdsl.sites.tails import JetTails
 from lgmdsl.vocabulary.lookup import declared
 
 if TYPE_CHECKING:
@@ -30,7 +32,7 @@ _NODES = np.arange(-4.2, 5.6, 0.05)
 
 
 @dataclass(frozen=True, eq=False)
-class GompertzLogRate(ExponentialSite):
+class GompertzLogRate(ExponentialSite, JetTails, Lifetimes):
     """y with hazard e^{s + shape y}."""
 
     y: Array
@@ -41,7 +43,7 @@ class GompertzLogRate(ExponentialSite):
         "gompertz.log_rate",
         signature=declared("family", "gompertz"),
         takes=("shape", "event"),
-        properties=Property.LOG_CONCAVE | Property.BOUNDED,
+        properties=Property.LOG_CONCAVE | Property.BOUNDED | Property.LATE_CONCAVE,
         link="log",
     )
 
@@ -84,6 +86,9 @@ class GompertzLogRate(ExponentialSite):
 
     def log_cdf(self, s: Jet, p: Jets) -> Jet:
         return jets.log1mexp(self.log_survival(s, p))
+
+    def log_survival_at(self, s: Array) -> Array:
+        return np.asarray(-capped_exp(s) * self.factor)
 
     def cdf(self, s: Array) -> Array:
         return np.asarray(-np.expm1(-capped_exp(self.log_factor + s)))

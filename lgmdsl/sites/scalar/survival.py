@@ -14,6 +14,7 @@ import numpy as np
 from scipy import special
 
 from lgmdsl.arrays import Array, BoolArray
+from lgmdsl.contract.lifetimes import Lifetimes
 from lgmdsl.contract.questions import (
     ConjugateAnswer,
     Decoupled,
@@ -35,11 +36,11 @@ from lgmdsl.vocabulary.lookup import declared
 if TYPE_CHECKING:
     from numpy.random import Generator
 
-_SHAPE = Property.LOG_CONCAVE | Property.BOUNDED
+_SHAPE = Property.LOG_CONCAVE | Property.BOUNDED | Property.LATE_CONCAVE
 
 
 @dataclass(frozen=True, eq=False)
-class ExponentialLogRate(ExponentialSite):
+class ExponentialLogRate(ExponentialSite, Lifetimes):
     """y ~ Exponential(rate e^s): l = event s - y e^s."""
 
     y: Array
@@ -87,6 +88,9 @@ class ExponentialLogRate(ExponentialSite):
         """Lifetimes, none of them censored."""
         return np.asarray(capped_exp(-s) * rng.exponential(size=np.shape(s)))
 
+    def log_survival_at(self, s: Array) -> Array:
+        return np.asarray(-self.y * capped_exp(s))
+
     def cdf(self, s: Array) -> Array:
         return np.asarray(-np.expm1(-capped_exp(self.log_factor + s)))
 
@@ -120,7 +124,7 @@ class _UnitRate(ExponentialSite):
 
 
 @dataclass(frozen=True, eq=False)
-class WeibullLogScale(ElementwiseSite, Formula, Expected, ExpectedSlopes, Decoupled):
+class WeibullLogScale(ElementwiseSite, Formula, Expected, ExpectedSlopes, Decoupled, Lifetimes):
     """P(Y > y | s) = exp(-(y / e^s)^shape), R's convention:
     l = event (log shape - log y - t) - e^-t with t = shape (s - log y)."""
 
@@ -224,6 +228,9 @@ class WeibullLogScale(ElementwiseSite, Formula, Expected, ExpectedSlopes, Decoup
         """Lifetimes, none of them censored."""
         drawn = rng.exponential(size=np.shape(s))
         return np.asarray(capped_exp(s) * drawn ** (1.0 / self.shape))
+
+    def log_survival_at(self, s: Array) -> Array:
+        return np.asarray(-capped_exp(-self.stretched(s)))
 
     def cdf(self, s: Array) -> Array:
         return np.asarray(-np.expm1(-capped_exp(-self.stretched(s))))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lgmdsl.vocabulary.examples import SD, regression
+from lgmdsl.vocabulary.examples import SD, model, regression
 from lgmdsl.vocabulary.families.declare import (
     CENSORING,
     GLM,
@@ -13,6 +13,7 @@ from lgmdsl.vocabulary.families.declare import (
     latent,
     or_predictor,
 )
+from lgmdsl.vocabulary.modifiers import ENTRY, EVENT
 from lgmdsl.vocabulary.signature import Parameter, Signature, also
 
 FAMILIES: tuple[Signature, ...] = (
@@ -188,5 +189,36 @@ FAMILIES: tuple[Signature, ...] = (
             *also("R-INLA, PyMC", "Tweedie"),
         ),
         see_also=("gamma", "poisson", "lognormal"), source="Jorgensen 1997; Dunn and Smyth 2005",
+    ),
+    family(
+        "piecewise_exponential", POSITIVE,
+        latent("log_hazard", "log hazard in each piece of time", over="piece"),
+        Parameter("breaks", "positive", over="inner", known=True,
+                  meaning="the times between the pieces, increasing"),
+        EVENT, ENTRY,
+        summary="lifetimes whose hazard is constant within pieces of time: Cox regression with "
+                "frailties, smooth hazards, effects that change over time",
+        support="y > 0",
+        formulas={"log_hazard": "positive, hazard exp(s[k]) in (breaks[k - 1], breaks[k]]: "
+                                "sum event s - exp(s) (time in the piece); event 0: still alive "
+                                "at y"},
+        scale="exp(s) is the hazard a unit of y; coefficients are log hazard ratios; with a piece "
+              "for each event time they are coxph's (Breslow), and with few pieces near to them; "
+              "the Poisson terms' constant, event log(time), is left out, so that log evidences "
+              "are those of the lifetimes",
+        example=model(
+            "index obs", "index piece", "index inner = head(piece)", "data x[obs] : real",
+            "data y[obs] : positive", "data died[obs] : binary", "data b[inner] : positive", SD,
+            "latent level ~ normal(sd = 5)", "latent shape[piece] ~ rw1(sd = s)",
+            "latent effect ~ normal(sd = 2)",
+            "let eta[obs, piece] = level + shape[piece] + effect * x",
+            "observe y ~ piecewise_exponential(log_hazard = eta, breaks = b, event = died)",
+        ),
+        also_called=(
+            *also("R-INLA", "coxph inla.coxph"), *also("survival", "Surv coxph"),
+            *also("mgcv", "cox.ph"), *also("brms", "cox"), *also("pammtools", "pamm"),
+        ),
+        see_also=("exponential", "gompertz", "weibull", "poisson", "rw1"),
+        source="Holford 1980; Laird and Olivier 1981; Breslow 1974",
     ),
 )  # fmt: skip

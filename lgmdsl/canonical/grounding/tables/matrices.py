@@ -16,12 +16,13 @@ from lgmdsl.arrays import AnyArray, Array, IntArray
 from lgmdsl.canonical.grounding.errors import SHOWN, count_of, show, tally
 from lgmdsl.canonical.grounding.labels import LabelArray, labels_of, union
 from lgmdsl.canonical.grounding.model import IndexSet
+from lgmdsl.canonical.grounding.spellings import meant_labels
 from lgmdsl.canonical.grounding.tables.selections import example, wrong
 from lgmdsl.dataset import Entry, Loaded
 from lgmdsl.dataset.codings import Coding
 from lgmdsl.dataset.refusals import check_memory
 from lgmdsl.dataset.tables import side_by_side
-from lgmdsl.errors import DataError, Diagnostic, listed, suggestion
+from lgmdsl.errors import DataError, Diagnostic, listed
 from lgmdsl.remedies import either
 
 
@@ -206,13 +207,18 @@ def _with_levels(name: str, coding: Coding, labels: LabelArray) -> Coding:
         raise DataError(
             wrong(
                 name,
-                f"names the level `{coding.base}`, which `{coding.column}` does not have",
-                suggestion(coding.base, texts, f"it has {listed(texts[:SHOWN])}"),
+                f"names the level {show(coding.base)}, which `{coding.column}` does not have",
+                _near(coding.base, texts, f"it has {listed([*map(show, texts[:SHOWN])])}"),
             )
         )
     base = coding.base or (texts[0] if coding.kind == "treatment" else texts[-1])
     unused = tuple(text for text in texts if text not in used)
     return replace(coding, base=base, levels=texts, unused=unused)
+
+
+def _near(level: str, known: Sequence[str], otherwise: str) -> str:
+    """The known level that was meant."""
+    return meant_labels([level], np.array(known, dtype=np.str_)) or otherwise
 
 
 def _contrast(coding: Coding, places: IntArray, missing: AnyArray) -> Array:
@@ -234,7 +240,7 @@ def _unknown(coding: Coding, unknown: AnyArray) -> Diagnostic:
             f"found {tally(unknown)}",
             f"the fit has {count_of(len(coding.levels), 'level')}: {shown}{more}",
         ),
-        help=suggestion(
+        help=_near(
             first,
             coding.levels,
             "a latent over its levels, with a map, takes new ones: contrasts do not",

@@ -13,6 +13,7 @@ import numpy as np
 
 from lgmdsl.canonical.grounding.labels import labels_of
 from lgmdsl.dataset import Dataset, Entry, Loaded
+from lgmdsl.dataset.refusals import refused
 from lgmdsl.errors import DataError, Diagnostic, listed, nearest
 from lgmdsl.language.checked import CheckedModel, Symbol
 from lgmdsl.remedies import key
@@ -42,8 +43,11 @@ class Table:
 
 def table_of(model: CheckedModel, dataset: Dataset, name: str, entry: Entry) -> Table:
     """The table of a name. Raises DataError E305 where no column says which member a row is, and
-    the members have labels."""
+    the members have labels, E306 for one without rows."""
     symbol, columns = model.symbols.get(name), entry.columns or {}
+    if columns and not entry.shape[0]:
+        what = "has the names of its columns and no rows"
+        raise refused(entry.source, f"it {what}", help="give at least one row, or leave it out")
     index = symbol if symbol is not None and symbol.kind == "index" else None
     if symbol is not None and symbol.kind == "data" and symbol.target is not None:
         index = model.symbols[symbol.target]

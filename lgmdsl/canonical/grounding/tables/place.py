@@ -14,6 +14,7 @@ from lgmdsl.canonical.grounding.model import GroundedModel
 from lgmdsl.canonical.grounding.tables.graph_tables import graph_table, pairs
 from lgmdsl.canonical.grounding.tables.matrices import as_before, matrix_of
 from lgmdsl.canonical.grounding.tables.named_tables import Table, table_of, words_for
+from lgmdsl.canonical.grounding.tables.of_rows import column_of_other_table, column_of_rows
 from lgmdsl.canonical.grounding.tables.selections import selected
 from lgmdsl.canonical.grounding.values import RULES
 from lgmdsl.dataset import Dataset, Entry, Loaded
@@ -38,7 +39,8 @@ def placed(model: CheckedModel, dataset: Dataset, fitted: GroundedModel | None =
         known = {n: s for n, s in fitted.mapping.items() if n not in dataset.mapping}
         earlier = {n: s for n, s in known.items() if _as_fitted(n, s, dataset)}
         dataset = replace(dataset, mapping={**earlier, **dataset.mapping})
-    return _Placing(model, dataset, {} if fitted is None else fitted.codings).run()
+    codings = {} if fitted is None else fitted.codings
+    return _Placing(model, dataset, codings, fitted is not None).run()
 
 
 def _as_fitted(name: str, selection: Selection, dataset: Dataset) -> bool:
@@ -59,6 +61,7 @@ class _Placing:
     model: CheckedModel
     dataset: Dataset
     known: Mapping[str, tuple[Coding, ...]]
+    again: bool = False  # whether these are new data for a fit
     tables: list[Table] = field(default_factory=list)
     placements: dict[str, Entry] = field(default_factory=dict)
     codings: dict[str, tuple[Coding, ...]] = field(default_factory=dict)
@@ -76,6 +79,14 @@ class _Placing:
         )
 
     def _tables(self) -> None:
+        for name, entry in self.dataset.entries.items():
+            symbol = self.model.symbols.get(name)
+            if (
+                entry.refusal is not None
+                and symbol is not None
+                and symbol.kind in ("index", "data")
+            ):
+                self.problems += entry.refusal.placed(symbol.statement.span)
         for name, entry in self.dataset.tables.items():
             assert entry.columns is not None, "tables have columns"
             symbol = self.model.symbols.get(name)
@@ -165,7 +176,8 @@ class _Placing:
             return
         holders = [t for t in tables if wanted in t.columns]
         if not holders:
-            self._elsewhere(symbol, wanted)
+            column_of_other_table(self.model, self.dataset, symbol, self.tables)
+            column_of_rows(self.model, self.dataset, symbol, {*self.placements}, self.again)
             labels = self._labels_of_rows(symbol, loose.get(wanted))
             if labels is not None:
                 self.placements[name] = replace(loose[wanted], labels=(labels,), weak=False)
@@ -189,25 +201,6 @@ class _Placing:
         word = next((w for w in words if w in columns and w not in taken), None)
         same = word is not None and columns[word].table == entry.table
         return columns[word].loaded if word is not None and same else None
-
-    def _elsewhere(self, symbol: Symbol, wanted: str) -> None:
-        """A column of a table over another index set than the datum's."""
-        other = next((t for t in self.tables if wanted in t.columns), None)
-        if other is None or wanted in self.dataset.entries or not symbol.dims:
-            return
-        maps = [s for s in self.model.of_kind("data") if s.target == other.index]
-        map_ = next((s.name for s in maps if s.dims == symbol.dims), None)
-        use = f", and use {symbol.name}[{map_}]" if map_ is not None else ""
-        raise DataError(
-            Diagnostic(
-                "E305",
-                f"`{wanted}` is in {other.source}, whose rows are those of `{other.index}`, not of "
-                f"`{symbol.dims[0]}`",
-                symbol.statement.span,
-                help=f"declare data {symbol.name}[{other.index}]{use}",
-                layout="plain",
-            )
-        )
 
     def _over(self, symbol: Symbol) -> list[Table]:
         return [t for t in self.tables if t.index is not None and t.index in symbol.dims[:1]]
