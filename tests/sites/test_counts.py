@@ -253,7 +253,7 @@ def test_tweedie_distribution_is_the_integral_of_the_density(power: float) -> No
 @pytest.mark.parametrize(
     ("name", "limit", "loose"),
     [
-        ("negbinomial1.log_mean", {"dispersion": 1e-9}, 1e-6),
+        ("negbinomial1.log_mean", {"dispersion": 1e-20}, 1e-6),
         ("generalized_poisson.log_mean", {"dispersion": 1.0}, 1e-12),
         ("com_poisson.log_mean", {"dispersion": 1.0 + 1e-9}, 1e-6),
     ],
@@ -276,8 +276,8 @@ def test_a_large_concentration_is_binomial() -> None:
         other = SITES[f"betabinomial.{link}"](y, n, np.full(3, 1e8))  # type: ignore[call-arg]
         for x in (-2.0, 0.4):
             a, b = (site.pointwise(np.full(3, x)) for site in (binomial, other))  # type: ignore[attr-defined]
-            np.testing.assert_allclose(b.value, a.value, rtol=1e-5, atol=1e-5)
-            np.testing.assert_allclose(b.curvature, a.curvature, rtol=1e-5, atol=1e-5)
+            np.testing.assert_allclose(b.value, a.value, rtol=1e-4, atol=1e-4)
+            np.testing.assert_allclose(b.curvature, a.curvature, rtol=1e-4, atol=1e-4)
 
 
 def test_a_large_dispersion_is_geometric() -> None:
