@@ -35,10 +35,7 @@ class Written(FormulaSite):
 
     def formula(self, s: Jet, p: Jets) -> Jet:
         x = s - jets.log(p["size"])
-        rising = (
-            jets.log_rising(p["size"], self.y)
-            - special.gammaln(self.y + 1.0)
-        )
+        rising = jets.log_rising(p["size"], self.y) - special.gammaln(self.y + 1.0)
         return rising - self.y * jets.softplus(-x) - p["size"] * jets.softplus(x)
 
 

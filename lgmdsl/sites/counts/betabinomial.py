@@ -16,7 +16,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from scipy import special
 
 from lgmdsl.arrays import Array
 from lgmdsl.contract.questions import PointwiseAnswer
