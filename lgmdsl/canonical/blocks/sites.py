@@ -175,11 +175,15 @@ class SiteBlock(Event):
         shown = ", ".join(
             f"{k} = {_shown(v[bad[0]])}" for k, v in values.items() if k not in shared
         )
+        reason, _, remedy = site.reason(int(bad[0])).partition(": ")
         return Diagnostic(
             "E303",
             f"`{self.name}` cannot occur under `{self.family.spec.name}` in {len(bad)} rows",
             self.span,
-            f"the density is zero or undefined, first at {place}: {shown}",
+            f"first at {place}: {reason}"
+            if reason
+            else f"the density is zero or undefined, first at {place}: {shown}",
+            help=remedy,
         )
 
     def place(self, row: int) -> str:
@@ -264,7 +268,7 @@ def _observed(statement: ast.Observe, lowering: Lowering, find: FindSite) -> Sit
         event=predictors.event or _event(site, form, dims, classes, lowering),
         labels=lowering.grounded.indices[classes].labels if classes else None,
     )
-    if observed is not None and arguments.keys() & set(CENSORING):
+    if observed is not None and arguments.keys() & {*CENSORING, "entry"}:
         check_censoring(block, arguments)
     if weighing is None:
         return block
