@@ -188,8 +188,25 @@ def diff(
 ) -> Expression:
     """operator: differences along an index, as in total variation"""
 
-def dirichlet(*, alpha: Expression | float) -> Distribution:
-    """prior: Dirichlet: for probabilities that add up to 1 over the last index"""
+def dirichlet(
+    *,
+    softmax: Expression | float | None = None,
+    concentration: Expression | float | None = None,
+    weight: Expression | float | None = None,
+    alpha: Expression | float | None = None,
+) -> Distribution:
+    """family: shares of classes that add up to 1, by a predictor of each class
+    prior: Dirichlet: for probabilities that add up to 1 over the last index
+    """
+
+def dirichlet_multinomial(
+    *,
+    n: Expression | float,
+    softmax: Expression | float,
+    concentration: Expression | float,
+    weight: Expression | float = 1.0,
+) -> Distribution:
+    """family: overdispersed counts over classes that add up to n"""
 
 def exp(expr: Expression | float) -> Expression:
     """function: exponential, as in a rate exp(eta)"""

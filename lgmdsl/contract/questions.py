@@ -81,6 +81,15 @@ class Expected(ABC):
         """E_{N(mean, variance)}[l] and derivatives; `second` asks for the mixed and second ones."""
 
 
+class ThirdExpected(ABC):
+    """Third derivatives of the expectations of vector sites (what estimates of errors need, which
+    otherwise take differences of the second ones)."""
+
+    @abstractmethod
+    def third_expected(self, mean: Array, variance: Array) -> Array | None:
+        """d3f/dm3, (N, K, K, K), f being what `expected` gives; None where it is not had so."""
+
+
 class ExpectedSlopes(ABC):
     """Slopes of an expectation in the site's parameters (what the gradient of a variational
     bound's evidence needs). What answers Expected by a bound answers this for the bound."""

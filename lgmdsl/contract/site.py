@@ -81,8 +81,6 @@ class SiteSpec:
     centred: str = ""
     # What `lgm explain` says of how the compiler takes the family.
     rewrite: str = ""
-    # What messages say of values of y that cannot occur.
-    excludes: str = ""
 
     def __post_init__(self) -> None:
         signature = self.signature
@@ -206,6 +204,11 @@ class Site(ABC):
     @classmethod
     def never(cls, question: type) -> str:
         """Why nothing can answer a question for the family; "" (the default) where a rule may."""
+        return ""
+
+    def reason(self, row: int) -> str:
+        """Why the observation of a row cannot occur: a clause with its remedy after a colon. Empty
+        (the default) where its values say enough."""
         return ""
 
     def contrasts(self, predictors: int) -> Array | None:

@@ -7,6 +7,7 @@ import numpy as np
 from scipy import special
 
 from lgmdsl.arrays import Array
+from lgmdsl.numerics.polygamma import polygamma
 
 _LARGE = 20.0
 # B_2k / (2k (2k - 1)) of Stirling's series of log Gamma
@@ -35,28 +36,30 @@ def log_rising(x: Array, y: Array, derivative: int) -> Array:
             out[small] = special.gammaln(a + b) - special.gammaln(a)
         else:
             k = derivative - 1
-            out[small] = special.polygamma(k, a + b) - special.polygamma(k, a)
+            out[small] = polygamma(k, a + b) - polygamma(k, a)
     return out
 
 
-def log_gamma_excess(x: Array, derivative: int) -> Array:
+def log_gamma_excess(log_x: Array, derivative: int) -> Array:
     """x log x - x - log Gamma(x) for x > 0, or its derivative 1, 2 or 3 in log x, (N,): half the
     log of x / (2 pi), less the error of Stirling's formula."""
-    small, large = np.minimum(x, _LARGE), np.maximum(x, _LARGE)
-    log, one = special.xlogy(small, small), 1.0 + small
+    cut = np.log(_LARGE)
+    lower = np.minimum(log_x, cut)
+    small, large = np.exp(lower), np.exp(np.clip(log_x, cut, 700.0))
+    log, one = small * lower, 1.0 + small
     if derivative == 0:
-        direct = log - small - special.gammaln(one) + np.log(small)
+        direct = log - small - special.gammaln(one) + lower
     else:
         direct = log - small * special.digamma(one) + (1.0 if derivative == 1 else small)
         if derivative > 1:
-            direct = direct - (2.0 * derivative - 3.0) * small**2 * special.polygamma(1, one)
+            direct = direct - (2.0 * derivative - 3.0) * small**2 * polygamma(1, one)
         if derivative == 3:
-            direct = direct + small - small**3 * special.polygamma(2, one)
+            direct = direct + small - small**3 * polygamma(2, one)
     error = np.zeros_like(large)
     for k, c in enumerate(_STIRLING):
         error = error + c * (-2.0 * k - 1.0) ** derivative * large ** (-2.0 * k - 1.0)
-    line = (0.5 * np.log(large / (2.0 * np.pi)), 0.5, 0.0, 0.0)[derivative]
-    return np.where(x > _LARGE, line - error, direct)
+    line = (0.5 * (log_x - np.log(2.0 * np.pi)), 0.5, 0.0, 0.0)[derivative]
+    return np.where(log_x > cut, line - error, direct)
 
 
 def _series(x: Array, y: Array, derivative: int) -> Array:

@@ -9,13 +9,15 @@ import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from lgmdsl.plot.comparison import COLOURS, NO_DATE
-
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 FORMATS = ("png", "svg", "pdf")
+# Metadata without the time of day: the same picture has the same bytes.
+NO_DATE: dict[str, dict[str, None]] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
+# Okabe and Ito 2008: distinguishable by the colour-blind. Markers and dashes differ too.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#7F7F7F")
 BLUE, RED, GREEN = COLOURS[0], COLOURS[1], COLOURS[2]
 GREY = "#666666"
 # Letters of a title in a line, for each inch of the figure's width.
@@ -64,6 +66,15 @@ def short(text: str, letters: int) -> str:
     is, dollar signs included."""
     text = one_line(text)
     return plain(text if len(text) <= letters else text[: letters - 1] + "…")
+
+
+def entry(text: str, letters: int) -> str:
+    """A label of an entry, as `short`, but cut in the middle: many differ at their ends alone."""
+    text = one_line(text)
+    if len(text) > letters:
+        tail = (letters - 1) // 3
+        text = f"{text[: letters - 1 - tail]}…{text[len(text) - tail :]}"
+    return plain(text)
 
 
 def plain(text: str) -> str:

@@ -53,6 +53,7 @@ def test_a_search_goes_on_from_where_it_was_interrupted(data: Any, tmp_path: Pat
     first = lgm.fit(model, data, hyper="map", on_step=on_step)
     assert first.status is Status.interrupted and not first.converged
     assert "W601" in {w.code for w in first.warnings} and not first.accuracy.known
+    assert any("start_from=fit" in (w.help or "") for w in first.warnings)
     first.save(tmp_path / "f.nc")
     assert lgm.load_fit(tmp_path / "f.nc").status is Status.interrupted
     again = lgm.fit(model, data, hyper="map", start_from=tmp_path / "f.nc")

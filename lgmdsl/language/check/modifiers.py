@@ -9,6 +9,7 @@ from lgmdsl.language.shapes.scope import Scope
 from lgmdsl.language.shapes.shape import RANK, Shape
 from lgmdsl.language.tree import ast
 from lgmdsl.language.tree.wording import quoted, text_of, with_dims
+from lgmdsl.vocabulary.lookup import lookup
 from lgmdsl.vocabulary.modifiers import EXCLUSIVE, HURDLES, WITH_ZEROS
 from lgmdsl.vocabulary.signature import Parameter, Signature
 
@@ -79,3 +80,24 @@ def check_known(
         f"{parameter.type}, then {parameter.name} = {parameter.name[0]}",
     )
     return False
+
+
+def predictor_of(parameter: Parameter, place: Place) -> Parameter | None:
+    """The argument that is a predictor of this one; None where there is none."""
+    family = lookup("family", place.name)
+    others = () if family is None else family.accepted
+    return next((p for p in others if p.of == parameter.name), None)
+
+
+def want_predictor(
+    value: ast.Expr, shape: Shape, owner: str, predictor: Parameter, scope: Scope
+) -> None:
+    """Complain E108 of latents in a parameter that has a predictor for them."""
+    scope.findings.error(
+        "E108",
+        f"{owner} must be free of latents",
+        value.span,
+        f"it depends on `{shape.latent}`",
+        help=f"a predictor of it is on the {predictor.link} scale: "
+        f"{predictor.name} = {text_of(value)}",
+    )

@@ -8,7 +8,7 @@ from lgmdsl.errors import meant
 from lgmdsl.language.check.argument_indices import check_over
 from lgmdsl.language.check.binding import BoundDistribution, example_of
 from lgmdsl.language.check.kernels import check_kernel
-from lgmdsl.language.check.modifiers import check_known
+from lgmdsl.language.check.modifiers import check_known, predictor_of, want_predictor
 from lgmdsl.language.check.place import Place
 from lgmdsl.language.shapes.naming import where
 from lgmdsl.language.shapes.scope import Scope
@@ -283,6 +283,10 @@ def _number(
     if shape is None or not usable(shape, value, scope):
         return None
     if parameter.type != "latent":
+        predictor = predictor_of(parameter, place)
+        if predictor is not None and RANK[shape.degree] >= RANK["affine"]:
+            want_predictor(value, shape, owner, predictor, scope)
+            return None
         if not _free(value, shape, owner, scope):
             return None
         if parameter.known and not check_known(value, shape, parameter, owner, place, scope):

@@ -1,55 +1,75 @@
-"""Averages over Gaussians of a few dimensions by products of Gauss-Hermite rules.
+"""Averages over Gaussians of a few dimensions, by rules that grow until two of them agree.
 
-s = m + R t with RR' = V and t standard normal, so V may be singular. Each row takes longer rules
-until two of them agree; exact for polynomials, and good for exponentials, whose mass far out the
-nodes reach (e^{a s} at an sd of v needs about (a v)^2 nodes).
+s = m + R t with RR' = V and t standard normal, so V may be singular. First products of Gauss-
+Hermite rules, exact for polynomials; then the trapezoidal rule on a lattice, whose error
+e^{-2 pi d / step} is smaller where there are singularities at a distance d from the real axis;
+where much is left at its border, as of e^{a s} for large a, longer Gauss-Hermite rules, whose
+nodes reach further out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 
 from lgmdsl.arrays import Array, BoolArray, IntArray
 
-# Nodes on each axis; the first rule by the largest sd.
-LADDER = (4, 6, 9, 13, 19, 27, 39, 56, 80)
-LONGEST = {1: 8, 2: 8, 3: 5}
+# Nodes on each axis, in turn; steps of lattices in a ball of REACH sds; further nodes. The first
+# rule is by the largest sd.
+LADDER = {1: (4, 6, 9, 13, 19, 27), 2: (4, 6, 9, 13, 19, 27), 3: (4, 6, 9, 13, 19)}
+STEPS = {1: (0.3, 0.15, 0.07, 0.03), 2: (0.42, 0.3, 0.2, 0.14), 3: (0.62, 0.42)}
+FURTHER = {1: (56, 80, 120), 2: (39, 56, 80), 3: (19, 27)}
 PER_SD = 6.0
+# What the outermost sd of a lattice may hold of an average, relative.
+REACH, BORDER = 8.5, 1e-9
 CHUNK = 1 << 18  # points of all rows that are held at once
 
 # rows (n,), s (n, p, K) -> (q, n, p)
 Values = Callable[[IntArray, Array], Array]
 
 
+class Rule(NamedTuple):
+    """Points (P, K) and weights (P,) of the standard normal, and which points are at the border of
+    a lattice."""
+
+    points: Array
+    weight: Array
+    border: BoolArray | None = None
+
+
 def averages(
     values: Values, mean: Array, variance: Array, tolerance: float = 3e-7
 ) -> tuple[Array, BoolArray]:
     """E[values], (q, N), s ~ N(mean, variance), (N, K) and (N, K, K); and in which rows the last
-    two rules agree, relative to 1 + |E|: the longer one's error is far below their difference."""
+    two rules agree, relative to 1 + |E|: the longer one's error is far below their difference.
+    K is at most 3."""
     n, k = mean.shape
     root = root_of(variance)
     sd = np.sqrt(np.einsum("nkk->nk", variance).max(axis=1, initial=0.0))
-    wanted = LADDER[0] + PER_SD * sd
-    longest = LONGEST.get(k, 4)
-    level = np.minimum(np.searchsorted(LADDER, wanted), longest - 1)
+    first = np.minimum(np.searchsorted(LADDER[k], LADDER[k][0] + PER_SD * sd), len(LADDER[k]) - 2)
     settled = np.zeros(n, dtype=np.bool_)
     out: Array | None = None
-    for first in np.unique(level):
-        rows = np.flatnonzero(level == first)
-        before = _rule(values, rows, mean, root, LADDER[first])
-        for longer in range(int(first) + 1, longest + 1):
-            after = _rule(values, rows, mean, root, LADDER[longer])
-            if out is None:
-                out = np.empty((len(after), n))
-            out[:, rows] = after
-            with np.errstate(invalid="ignore"):
-                near = np.abs(after - before) <= tolerance * (1.0 + np.abs(after))
-            same = near.all(axis=0)
-            settled[rows[same]] = True
-            rows, before = rows[~same], after[:, ~same]
+    for level in np.unique(first):
+        rows = np.flatnonzero(first == level)
+        for rules in (_ladder(k)[level:], _lattices(k), _further(k)):
+            before: Array | None = None
+            for rule in rules:
+                after, inside = _by_rule(values, rows, mean, root, rule)
+                if out is None:
+                    out = np.empty((len(after), n))
+                out[:, rows] = after
+                if before is not None:
+                    with np.errstate(invalid="ignore"):
+                        near = np.abs(after - before) <= tolerance * (1.0 + np.abs(after))
+                    same = near.all(axis=0) & inside
+                    settled[rows[same]] = True
+                    rows, after, inside = rows[~same], after[:, ~same], inside[~same]
+                before = after
+                if not len(rows):
+                    break
             if not len(rows):
                 break
     if out is None:
@@ -59,8 +79,8 @@ def averages(
 
 def nodes_for(sd: float, dimension: int) -> int:
     """Nodes on each axis of a rule that is good for smooth functions at sds up to `sd`."""
-    longest = LONGEST.get(dimension, 4)
-    return LADDER[min(int(np.searchsorted(LADDER, LADDER[0] + PER_SD * sd)) + 2, longest)]
+    ladder = LADDER[dimension]
+    return ladder[min(int(np.searchsorted(ladder, ladder[0] + PER_SD * sd)) + 2, len(ladder) - 1)]
 
 
 def root_of(variance: Array) -> Array:
@@ -69,24 +89,57 @@ def root_of(variance: Array) -> Array:
     return np.asarray(turn * np.sqrt(np.maximum(values, 0.0))[:, None, :])
 
 
-def _rule(values: Values, rows: IntArray, mean: Array, root: Array, nodes: int) -> Array:
-    t, w = product_rule(nodes, mean.shape[1])
-    size = max(1, CHUNK // len(t))
-    parts = []
+def _by_rule(
+    values: Values, rows: IntArray, mean: Array, root: Array, rule: Rule
+) -> tuple[Array, BoolArray]:
+    """The averages of rows, and where the border of the rule holds next to nothing of them."""
+    size = max(1, CHUNK // len(rule.points))
+    parts, inside = [], []
     for start in range(0, len(rows), size):
         some = rows[start : start + size]
-        s = mean[some][:, None, :] + t @ root[some].transpose(0, 2, 1)
-        parts.append(values(some, s) @ w)
-    return np.concatenate(parts, axis=1)
+        s = mean[some][:, None, :] + rule.points @ root[some].transpose(0, 2, 1)
+        y = values(some, s)
+        parts.append(y @ rule.weight)
+        if rule.border is None:
+            inside.append(np.ones(len(some), dtype=np.bool_))
+            continue
+        outermost = np.abs(y[:, :, rule.border]) @ rule.weight[rule.border]
+        inside.append((outermost <= BORDER * (1.0 + np.abs(parts[-1]))).all(axis=0))
+    return np.concatenate(parts, axis=1), np.concatenate(inside)
 
 
 @cache
-def product_rule(nodes: int, dimension: int) -> tuple[Array, Array]:
-    """Points (P, K) and weights (P,) of the standard normal."""
+def _ladder(dimension: int) -> tuple[Rule, ...]:
+    return tuple(product_rule(nodes, dimension) for nodes in LADDER[dimension])
+
+
+@cache
+def _lattices(dimension: int) -> tuple[Rule, ...]:
+    return tuple(lattice(step, dimension) for step in STEPS[dimension])
+
+
+@cache
+def _further(dimension: int) -> tuple[Rule, ...]:
+    return tuple(product_rule(nodes, dimension) for nodes in FURTHER[dimension])
+
+
+def _grid(line: Array, dimension: int) -> Array:
+    points = np.stack(np.meshgrid(*[line] * dimension, indexing="ij"), axis=-1)
+    return points.reshape(-1, dimension)
+
+
+@cache
+def product_rule(nodes: int, dimension: int) -> Rule:
+    """Gauss-Hermite on each axis."""
     x, w = np.polynomial.hermite_e.hermegauss(nodes)
-    w = w / w.sum()
-    points = np.stack(np.meshgrid(*[x] * dimension, indexing="ij"), axis=-1).reshape(-1, dimension)
-    weight = w
-    for _ in range(dimension - 1):
-        weight = np.multiply.outer(weight, w).reshape(-1)
-    return points, weight
+    return Rule(_grid(x, dimension), _grid(w / w.sum(), dimension).prod(axis=1))
+
+
+def lattice(step: float, dimension: int) -> Rule:
+    """The trapezoidal rule in a ball."""
+    half = int(REACH / step)
+    points = _grid(step * np.arange(-half, half + 1), dimension)
+    square = (points**2).sum(axis=1)
+    inside = square <= REACH**2
+    weight = np.exp(-0.5 * square[inside])
+    return Rule(points[inside], weight / weight.sum(), square[inside] > (REACH - 1.0) ** 2)

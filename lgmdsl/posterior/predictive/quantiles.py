@@ -109,7 +109,7 @@ def _of_several(block: SiteBlock, predictors: Predictors, weights: Array, levels
     sites = [block.bind_family(t) for t, _, _ in predictors]
     widest = max(float(np.einsum("nkk->nk", v).max(initial=0.0)) for _, _, v in predictors)
     dimension = predictors[0][1].shape[1]
-    t, share = product_rule(nodes_for(math.sqrt(widest), dimension), dimension)
+    t, share, _ = product_rule(nodes_for(math.sqrt(widest), dimension), dimension)
 
     def given(rows: IntArray) -> tuple[Given, ...]:
         parts = []

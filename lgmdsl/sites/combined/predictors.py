@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 # Logarithms and logits of parameters beyond this are taken as this: e^100 squared is a double.
 FARTHEST = 100.0
+LARGEST = 1e300  # of a derivative at predictors beyond that
 
 
 @dataclass(frozen=True)
@@ -93,6 +94,7 @@ class PredictorsSite(CombinedSite, Pointwise):
         }
         return dataclasses.replace(self.plain, **values)
 
+    @np.errstate(all="ignore")
     def expand(self, s: Array, order: int, moving: Iterable[str] = ()) -> Jet:
         """l in the variables 0 to K - 1, the predictors; parameters in `moving` are -1, -2, ..."""
         base = self.plain
@@ -122,6 +124,9 @@ class PredictorsSite(CombinedSite, Pointwise):
         if order > 2:
             for i, j, m in product(range(k), repeat=3):
                 third[:, i] += l.derivative(i, j, m) * v[:, j, m]
+        far = np.flatnonzero(np.abs(s).max(axis=1, initial=0.0) > FARTHEST)
+        for part in (slope, curvature, third):
+            part[far] = np.nan_to_num(part[far], posinf=LARGEST, neginf=-LARGEST)  # 0 e^340 cubed
         return PointwiseAnswer(np.asarray(l.value + np.zeros(n)), slope, curvature, third)
 
     def parameter_slopes(self, s: Array) -> dict[str, Array]:
@@ -152,6 +157,9 @@ class PredictorsSite(CombinedSite, Pointwise):
 
     def cdf(self, s: Array) -> Array:
         return self.at(s).cdf(s[:, 0])
+
+    def distribution(self, s: Array) -> tuple[Array, Array]:
+        return self.at(s).distribution(s[:, 0])
 
 
 @cache
