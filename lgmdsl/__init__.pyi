@@ -53,6 +53,18 @@ def ar(*, sd: Expression | float | None = None, pacf: Expression | float) -> Dis
 def ar1(*, sd: Expression | float | None = None, rho: Expression | float) -> Distribution:
     """structure: stationary autoregression of order 1 over equal steps"""
 
+def asymmetric_laplace(
+    *,
+    quantile: Expression | float | None = None,
+    scale: Expression | float,
+    level: Expression | float,
+    weight: Expression | float | None = None,
+    group: Expression | None = None,
+) -> Distribution:
+    """family: quantile regression: the mode is the quantile of a level
+    potential: absolute loss with another slope on either side: the loss of quantile regression
+    """
+
 def bernoulli(
     *,
     logit: Expression | float | None = None,
@@ -69,6 +81,7 @@ def beta(
     *,
     logit_mean: Expression | float | None = None,
     concentration: Expression | float | None = None,
+    log_concentration: Expression | float | None = None,
     weight: Expression | float | None = None,
     a: Expression | float | None = None,
     b: Expression | float | None = None,
@@ -77,14 +90,34 @@ def beta(
     prior: beta: for hypers between 0 and 1, such as probabilities and shares
     """
 
+def betabinomial(
+    *,
+    n: Expression | float,
+    logit: Expression | float | None = None,
+    probit: Expression | float | None = None,
+    cloglog: Expression | float | None = None,
+    concentration: Expression | float | None = None,
+    log_concentration: Expression | float | None = None,
+    weight: Expression | float = 1.0,
+    zero_inflation: Expression | float | None = None,
+    zero_inflation_logit: Expression | float | None = None,
+    hurdle: Expression | float | None = None,
+    hurdle_logit: Expression | float | None = None,
+    truncated: bool = False,
+) -> Distribution:
+    """family: successes out of n trials whose probability varies from row to row"""
+
 def binomial(
     *,
     n: Expression | float,
     logit: Expression | float | None = None,
     probit: Expression | float | None = None,
+    cloglog: Expression | float | None = None,
     weight: Expression | float = 1.0,
     zero_inflation: Expression | float | None = None,
+    zero_inflation_logit: Expression | float | None = None,
     hurdle: Expression | float | None = None,
+    hurdle_logit: Expression | float | None = None,
     truncated: bool = False,
 ) -> Distribution:
     """family: number of successes out of n trials of one probability"""
@@ -118,6 +151,20 @@ def categorical(
 def cauchy(*, location: Expression | float = 0.0, scale: Expression | float) -> Distribution:
     """prior: Cauchy for real hypers: the heaviest tail; it has no mean"""
 
+def com_poisson(
+    *,
+    log_mean: Expression | float,
+    dispersion: Expression | float,
+    exposure: Expression | float = 1.0,
+    weight: Expression | float = 1.0,
+    zero_inflation: Expression | float | None = None,
+    zero_inflation_logit: Expression | float | None = None,
+    hurdle: Expression | float | None = None,
+    hurdle_logit: Expression | float | None = None,
+    truncated: bool = False,
+) -> Distribution:
+    """family: under- or overdispersed counts: Conway-Maxwell-Poisson by its mean"""
+
 def conv2(
     expr: Expression | float,
     psf: Expression | float,
@@ -141,8 +188,25 @@ def diff(
 ) -> Expression:
     """operator: differences along an index, as in total variation"""
 
-def dirichlet(*, alpha: Expression | float) -> Distribution:
-    """prior: Dirichlet: for probabilities that add up to 1 over the last index"""
+def dirichlet(
+    *,
+    softmax: Expression | float | None = None,
+    concentration: Expression | float | None = None,
+    weight: Expression | float | None = None,
+    alpha: Expression | float | None = None,
+) -> Distribution:
+    """family: shares of classes that add up to 1, by a predictor of each class
+    prior: Dirichlet: for probabilities that add up to 1 over the last index
+    """
+
+def dirichlet_multinomial(
+    *,
+    n: Expression | float,
+    softmax: Expression | float,
+    concentration: Expression | float,
+    weight: Expression | float = 1.0,
+) -> Distribution:
+    """family: overdispersed counts over classes that add up to n"""
 
 def exp(expr: Expression | float) -> Expression:
     """function: exponential, as in a rate exp(eta)"""
@@ -164,6 +228,7 @@ def exponential(
     upper: Expression | float | None = None,
     weight: Expression | float | None = None,
     hurdle: Expression | float | None = None,
+    hurdle_logit: Expression | float | None = None,
     entry: Expression | float | None = None,
     rate: Expression | float | None = None,
 ) -> Distribution:
@@ -179,12 +244,14 @@ flat: DistributionConstructor
 def gamma(
     *,
     log_mean: Expression | float | None = None,
-    shape: Expression | float,
+    shape: Expression | float | None = None,
+    log_shape: Expression | float | None = None,
     event: Expression | float | None = None,
     lower: Expression | float | None = None,
     upper: Expression | float | None = None,
     weight: Expression | float | None = None,
     hurdle: Expression | float | None = None,
+    hurdle_logit: Expression | float | None = None,
     entry: Expression | float | None = None,
     rate: Expression | float | None = None,
 ) -> Distribution:
@@ -192,8 +259,75 @@ def gamma(
     prior: gamma with a shape and a rate, for positive hypers
     """
 
+def generalized_gamma(
+    *,
+    location: Expression | float,
+    scale: Expression | float,
+    shape: Expression | float,
+    event: Expression | float | None = None,
+    lower: Expression | float | None = None,
+    upper: Expression | float | None = None,
+    weight: Expression | float = 1.0,
+    hurdle: Expression | float | None = None,
+    hurdle_logit: Expression | float | None = None,
+    entry: Expression | float | None = None,
+) -> Distribution:
+    """family: positive y by location, scale and shape of log y: lognormal, Weibull and gamma are among
+        it, and the shape says which
+    """
+
+def generalized_pareto(
+    *,
+    log_scale: Expression | float,
+    shape: Expression | float,
+    event: Expression | float | None = None,
+    lower: Expression | float | None = None,
+    upper: Expression | float | None = None,
+    weight: Expression | float = 1.0,
+) -> Distribution:
+    """family: excesses over a high threshold, with a modelled log-scale"""
+
+def generalized_poisson(
+    *,
+    log_mean: Expression | float,
+    dispersion: Expression | float,
+    exposure: Expression | float = 1.0,
+    weight: Expression | float = 1.0,
+    zero_inflation: Expression | float | None = None,
+    zero_inflation_logit: Expression | float | None = None,
+    hurdle: Expression | float | None = None,
+    hurdle_logit: Expression | float | None = None,
+    truncated: bool = False,
+) -> Distribution:
+    """family: overdispersed counts with a longer tail than the negative binomial's"""
+
+def gev(
+    *,
+    location: Expression | float,
+    scale: Expression | float,
+    shape: Expression | float,
+    weight: Expression | float = 1.0,
+) -> Distribution:
+    """family: maxima of blocks (years), with a modelled location"""
+
 def gmrf(*, precision: Expression, sd: Expression | float = 1.0) -> Distribution:
     """structure: Gaussian Markov random field with a given precision matrix over the axis"""
+
+def gompertz(
+    *,
+    log_rate: Expression | float,
+    shape: Expression | float,
+    event: Expression | float | None = None,
+    lower: Expression | float | None = None,
+    upper: Expression | float | None = None,
+    weight: Expression | float = 1.0,
+    hurdle: Expression | float | None = None,
+    hurdle_logit: Expression | float | None = None,
+    entry: Expression | float | None = None,
+) -> Distribution:
+    """family: lifetimes whose log hazard is linear in time: ageing (shape > 0), or a share that never
+        fails (shape < 0)
+    """
 
 def gp(*, at: Expression | float, kernel: Expression) -> Distribution:
     """structure: Gaussian process at given inputs, with a covariance made of kernels"""
@@ -223,6 +357,20 @@ def inv_gamma(*, shape: Expression | float, scale: Expression | float) -> Distri
 
 def inv_wishart(*, df: Expression | float, scale: Expression) -> Distribution:
     """prior: inverse Wishart: the prior of published models with a Wishart precision"""
+
+def inverse_gaussian(
+    *,
+    log_mean: Expression | float,
+    shape: Expression | float,
+    event: Expression | float | None = None,
+    lower: Expression | float | None = None,
+    upper: Expression | float | None = None,
+    weight: Expression | float = 1.0,
+    hurdle: Expression | float | None = None,
+    hurdle_logit: Expression | float | None = None,
+    entry: Expression | float | None = None,
+) -> Distribution:
+    """family: positive y of a modelled log-mean whose variance grows with the cube of the mean"""
 
 def invlogit(expr: Expression | float) -> Expression:
     """function: inverse logit: the probability of log odds; in reports"""
@@ -259,24 +407,45 @@ def log(expr: Expression | float) -> Expression:
 
 def logistic(
     *,
+    mean: Expression | float | None = None,
     scale: Expression | float,
+    weight: Expression | float | None = None,
     group: Expression | None = None,
     location: Expression | float | None = None,
 ) -> Distribution:
-    """potential: logistic density: smooth at zero with exponential tails
+    """family: logistic noise about a modelled mean: tails between normal and laplace
+    potential: logistic density: smooth at zero with exponential tails
     prior: logistic for real hypers: at scale 1 and location 0, a probability that is uniform on the
         logit scale
+    """
+
+def loglogistic(
+    *,
+    log_scale: Expression | float,
+    shape: Expression | float,
+    event: Expression | float | None = None,
+    lower: Expression | float | None = None,
+    upper: Expression | float | None = None,
+    weight: Expression | float = 1.0,
+    hurdle: Expression | float | None = None,
+    hurdle_logit: Expression | float | None = None,
+    entry: Expression | float | None = None,
+) -> Distribution:
+    """family: lifetimes whose log odds of survival fall linearly in log time, with a modelled
+        log-median
     """
 
 def lognormal(
     *,
     mean: Expression | float | None = None,
-    sd: Expression | float,
+    sd: Expression | float | None = None,
+    log_sd: Expression | float | None = None,
     event: Expression | float | None = None,
     lower: Expression | float | None = None,
     upper: Expression | float | None = None,
     weight: Expression | float | None = None,
     hurdle: Expression | float | None = None,
+    hurdle_logit: Expression | float | None = None,
     entry: Expression | float | None = None,
 ) -> Distribution:
     """family: positive y whose logarithm is normal with a modelled mean
@@ -305,18 +474,38 @@ def multinomial(
 def negbinomial(
     *,
     log_mean: Expression | float,
-    size: Expression | float,
+    size: Expression | float | None = None,
+    log_size: Expression | float | None = None,
+    exposure: Expression | float = 1.0,
     weight: Expression | float = 1.0,
     zero_inflation: Expression | float | None = None,
+    zero_inflation_logit: Expression | float | None = None,
     hurdle: Expression | float | None = None,
+    hurdle_logit: Expression | float | None = None,
     truncated: bool = False,
 ) -> Distribution:
     """family: overdispersed counts, variance mean + mean^2/size"""
+
+def negbinomial1(
+    *,
+    log_mean: Expression | float,
+    dispersion: Expression | float | None = None,
+    log_dispersion: Expression | float | None = None,
+    exposure: Expression | float = 1.0,
+    weight: Expression | float = 1.0,
+    zero_inflation: Expression | float | None = None,
+    zero_inflation_logit: Expression | float | None = None,
+    hurdle: Expression | float | None = None,
+    hurdle_logit: Expression | float | None = None,
+    truncated: bool = False,
+) -> Distribution:
+    """family: overdispersed counts whose variance is a multiple of the mean"""
 
 def normal(
     *,
     mean: Expression | float | None = None,
     sd: Expression | float | None = None,
+    log_sd: Expression | float | None = None,
     event: Expression | float | None = None,
     lower: Expression | float | None = None,
     upper: Expression | float | None = None,
@@ -389,13 +578,27 @@ def periodic(
 ) -> Expression:
     """kernel: exactly periodic fields; times se or matern they change from period to period"""
 
+def piecewise_exponential(
+    *,
+    log_hazard: Expression | float,
+    breaks: Expression | float,
+    event: Expression | float | None = None,
+    entry: Expression | float | None = None,
+    weight: Expression | float = 1.0,
+) -> Distribution:
+    """family: lifetimes whose hazard is constant within pieces of time: Cox regression with frailties,
+        smooth hazards, effects that change over time
+    """
+
 def poisson(
     *,
     log_rate: Expression | float,
     exposure: Expression | float = 1.0,
     weight: Expression | float = 1.0,
     zero_inflation: Expression | float | None = None,
+    zero_inflation_logit: Expression | float | None = None,
     hurdle: Expression | float | None = None,
+    hurdle_logit: Expression | float | None = None,
     truncated: bool = False,
 ) -> Distribution:
     """family: counts of rate exposure * exp(log_rate)"""
@@ -435,6 +638,15 @@ def seasonal(*, sd: Expression | float | None = None, period: Expression | float
 def sech2(*, scale: Expression | float, group: Expression | None = None) -> Distribution:
     """potential: smooth at zero with exponential tails: the laplace potential without its kink"""
 
+def skew_normal(
+    *,
+    mean: Expression | float,
+    sd: Expression | float,
+    skew: Expression | float,
+    weight: Expression | float = 1.0,
+) -> Distribution:
+    """family: normal noise with a skewness, by its mean, sd and third standardised moment"""
+
 def softmax(expr: Expression | float, index: Expression | None = None) -> Expression:
     """function: probabilities of classes: exp(x) over its sum along an index; in reports"""
 
@@ -453,7 +665,8 @@ def sqrt(expr: Expression | float) -> Expression:
 def student_t(
     *,
     mean: Expression | float | None = None,
-    scale: Expression | float,
+    scale: Expression | float | None = None,
+    log_scale: Expression | float | None = None,
     df: Expression | float,
     event: Expression | float | None = None,
     lower: Expression | float | None = None,
@@ -470,6 +683,16 @@ def student_t(
 def sum(expr: Expression | float, index: Expression) -> Expression:
     """operator: sum over an index, which the result no longer has"""
 
+def tweedie(
+    *,
+    log_mean: Expression | float,
+    dispersion: Expression | float,
+    power: Expression | float,
+    weight: Expression | float = 1.0,
+) -> Distribution:
+    """family: 0 or positive: sums of a Poisson number of gamma terms (rainfall, claims, catches)
+    """
+
 def uniform(*, lower: Expression | float, upper: Expression | float) -> Distribution:
     """prior: uniform between two bounds, as far as the hyper's type goes"""
 
@@ -484,12 +707,14 @@ def wavelet(
 def weibull(
     *,
     log_scale: Expression | float,
-    shape: Expression | float,
+    shape: Expression | float | None = None,
+    log_shape: Expression | float | None = None,
     event: Expression | float | None = None,
     lower: Expression | float | None = None,
     upper: Expression | float | None = None,
     weight: Expression | float = 1.0,
     hurdle: Expression | float | None = None,
+    hurdle_logit: Expression | float | None = None,
     entry: Expression | float | None = None,
 ) -> Distribution:
     """family: lifetimes whose hazard grows or falls with time, with a modelled log-scale"""

@@ -18,7 +18,7 @@ from lgmdsl.arrays import Array
 from lgmdsl.bounds.catalogue import bounds
 from lgmdsl.bounds.weighted import reaching
 from lgmdsl.contract.engine import Rows
-from lgmdsl.contract.questions import Expected, ExpectedThird
+from lgmdsl.contract.questions import Expected, ThirdExpected
 from lgmdsl.contract.site import Property, Site
 from lgmdsl.contract.status import Guarantee
 from lgmdsl.errors import MethodError
@@ -81,12 +81,13 @@ def _scalar(site: Site, m: Array, v: Array) -> tuple[Array, ...]:
 
 
 def _vector(site: Site, m: Array, v: Array) -> tuple[Array, ...]:
-    """Third derivatives by differences of the second ones in the mean where they are not given."""
+    """Third derivatives as the family gives them, or by differences of the second ones in the
+    mean."""
     answer, (size, k) = _by_points(site), m.shape
     here = answer.expected(m, v)
-    if isinstance(answer, ExpectedThird):
-        third = answer.expected_third(m, v)
-        return here.value, here.d_mean, 2.0 * here.d_variance, third, np.zeros(0)
+    given = answer.third_expected(m, v) if isinstance(answer, ThirdExpected) else None
+    if given is not None:
+        return here.value, here.d_mean, 2.0 * here.d_variance, given, np.zeros(0)
     third = np.empty((size, k, k, k))
     for j in range(k):
         step = np.zeros((size, k))

@@ -24,6 +24,7 @@ from lgmdsl.bounds.several_predictors import SeveralByQuadrature
 from lgmdsl.bounds.softmax_quadrature import SoftmaxByQuadrature
 from lgmdsl.bounds.tilted import TiltedBound
 from lgmdsl.bounds.vector_quadrature import VectorByQuadrature
+from lgmdsl.bounds.vector_tilted import VectorTilted, VectorTiltedSlopes
 from lgmdsl.bounds.weighted import reaching
 from lgmdsl.contract.bound import Bound
 from lgmdsl.contract.site import Site
@@ -44,6 +45,8 @@ BUILT_IN: tuple[Bound, ...] = (
     ProductOfSigmoids(),
     Delta(),
     VectorByQuadrature(),
+    VectorTilted(),
+    VectorTiltedSlopes(),
     SeveralByQuadrature(),
 )
 _BOUNDS: list[Bound] = [*BUILT_IN]

@@ -15,9 +15,9 @@ from lgmdsl.contract.questions import (
     Expected,
     ExpectedAnswer,
     ExpectedSlopes,
-    ExpectedThird,
     Pointwise,
     PointwiseAnswer,
+    ThirdExpected,
 )
 from lgmdsl.contract.site import Property, Site
 from lgmdsl.contract.status import Guarantee
@@ -77,7 +77,7 @@ def _local(site: Site, s: Array) -> PointwiseAnswer:
 
 
 @dataclass(frozen=True, eq=False)
-class SeveralExpected(Expected, ExpectedSlopes, ExpectedThird):
+class SeveralExpected(Expected, ExpectedSlopes, ThirdExpected):
     """E[l], with E[l'] and E[l''] / 2, its derivatives in the means and variances."""
 
     site: Site
@@ -99,7 +99,7 @@ class SeveralExpected(Expected, ExpectedSlopes, ExpectedThird):
         d_variance[:, *upper[::-1]] = 0.5 * found[1 + k :].T
         return ExpectedAnswer(found[0], found[1 : 1 + k].T.copy(), d_variance)
 
-    def expected_third(self, mean: Array, variance: Array) -> Array:
+    def third_expected(self, mean: Array, variance: Array) -> Array:
         (n, k), site = mean.shape, cast(PredictorsSite, self.site)
         orders = tuple(combinations_with_replacement(range(k), 3))
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from lgmdsl.arrays import Array, BoolArray, IntArray
 from lgmdsl.contract.bound import Bound
-from lgmdsl.contract.questions import Expected, ExpectedAnswer, ExpectedSlopes
+from lgmdsl.contract.questions import Expected, ExpectedAnswer, ExpectedSlopes, ThirdExpected
 from lgmdsl.contract.site import Site
 from lgmdsl.sites.vector.admixture import TopicSite
 from lgmdsl.sites.vector.softmax import SoftmaxSite, complete
@@ -33,6 +33,10 @@ class LogSumExpBound(Bound):
         """U, (N,), dU/dm, (N, K), dU/dV, (N, K, K), and d2U/dm2 where it is not twice dU/dV, over
         the classes on offer, (N, K): at least one in each row. Means of the others are 0, and so
         are their covariances; so must their derivatives be."""
+
+    def third(self, mean: Array, variance: Array, offered: BoolArray) -> Array | None:
+        """d3U/dm3, (N, K, K, K); None where differences have to do."""
+        return None
 
     def applies_to(self, site: type[Site]) -> str:
         if issubclass(site, SoftmaxSite | TopicSite):
@@ -48,7 +52,7 @@ class LogSumExpBound(Bound):
 
 
 @dataclass(frozen=True, eq=False)
-class SoftmaxExpected(Expected, ExpectedSlopes):
+class SoftmaxExpected(Expected, ExpectedSlopes, ThirdExpected):
     """E[l] of softmax sites through a bound of the log-sum-exp."""
 
     site: SoftmaxSite
@@ -58,10 +62,7 @@ class SoftmaxExpected(Expected, ExpectedSlopes):
         """Second derivatives in the variance are not had for vector sites."""
         site, free = self.site, mean.shape[1]
         offered = site.offered
-        full, spread = complete(mean, variance, site.classes)
-        top = np.where(offered, full, -np.inf).max(axis=1, keepdims=True)
-        m = np.where(offered, full - top, 0.0)
-        v = spread * (offered[:, :, None] & offered[:, None, :])
+        m, v = self._of_classes(mean, variance)
         # A class that is alone on offer is certain, whatever a bound makes of its variance.
         open_ = offered.sum(axis=1) > 1
         u, n = self.bound.upper(m, v, offered), site.trials * open_
@@ -73,6 +74,23 @@ class SoftmaxExpected(Expected, ExpectedSlopes):
             d_variance=-n[:, None, None] * u.d_variance[:, :free, :free],
             d_mean2=bend,
         )
+
+    def third_expected(self, mean: Array, variance: Array) -> Array | None:
+        """By the bound."""
+        site, free = self.site, mean.shape[1]
+        third = self.bound.third(*self._of_classes(mean, variance), site.offered)
+        if third is None:
+            return None
+        n = site.trials * (site.offered.sum(axis=1) > 1)
+        return np.asarray(-n[:, None, None, None] * third[:, :free, :free, :free])
+
+    def _of_classes(self, mean: Array, variance: Array) -> tuple[Array, Array]:
+        """Means of all classes, the largest at 0, and covariances; 0 for those not on offer."""
+        offered = self.site.offered
+        full, spread = complete(mean, variance, self.site.classes)
+        top = np.where(offered, full, -np.inf).max(axis=1, keepdims=True)
+        m = np.where(offered, full - top, 0.0)
+        return m, spread * (offered[:, :, None] & offered[:, None, :])
 
     def expected_slopes(self, mean: Array, variance: Array) -> dict[str, Array]:
         """A softmax has no continuous parameters."""

@@ -54,7 +54,7 @@ class Problem:
         if all(isinstance(a, question) for a in self.answers):
             return self.answers
         if self.lift is None:
-            raise TypeError(f"nobody answers {question.__name__} here")
+            raise TypeError(f"these sites do not answer {question.__name__}")
         return self.lift(question)
 
     def tilting(self) -> tuple[Tilted, ...]:

@@ -65,12 +65,16 @@ class ExpectedAnswer:
 
 
 class Sloped(ABC):
-    """l and l' of vector sites at many points at once (what quadrature of them needs). Such sites
-    do not move with a constant added to all predictors."""
+    """l and l' of vector sites at many points at once (what quadrature of them needs)."""
 
     @abstractmethod
     def sloped(self, s: Array) -> tuple[Array, Array]:
         """l, (P, N), and l', (P, N, K), at s, (P, N, K)."""
+
+    def level_free(self, predictors: int) -> bool:
+        """Whether l does not change with a constant added to all K predictors, as it does where
+        the last class has none."""
+        return True
 
 
 class Expected(ABC):
@@ -81,6 +85,15 @@ class Expected(ABC):
         """E_{N(mean, variance)}[l] and derivatives; `second` asks for the mixed and second ones."""
 
 
+class ThirdExpected(ABC):
+    """Third derivatives of the expectations of vector sites (what estimates of errors need, which
+    otherwise take differences of the second ones)."""
+
+    @abstractmethod
+    def third_expected(self, mean: Array, variance: Array) -> Array | None:
+        """d3f/dm3, (N, K, K, K), f being what `expected` gives; None where it is not had so."""
+
+
 class ExpectedSlopes(ABC):
     """Slopes of an expectation in the site's parameters (what the gradient of a variational
     bound's evidence needs). What answers Expected by a bound answers this for the bound."""
@@ -89,15 +102,6 @@ class ExpectedSlopes(ABC):
     def expected_slopes(self, mean: Array, variance: Array) -> dict[str, Array]:
         """df/dparameter, (N,) for each continuous parameter, f being what `expected` gives: for
         exact expectations E_{N(mean, variance)}[dl/dparameter]."""
-
-
-class ExpectedThird(ABC):
-    """Expectations of third derivatives of vector sites (what an estimate of accuracy asks;
-    without it, it takes differences of `Expected`)."""
-
-    @abstractmethod
-    def expected_third(self, mean: Array, variance: Array) -> Array:
-        """E[l_ijk] under N(mean, variance), (N, K, K, K)."""
 
 
 @dataclass(frozen=True, slots=True)

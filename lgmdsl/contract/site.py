@@ -1,5 +1,7 @@
 """The base class of a site family: N sites bound to observations and parameters."""
 
+# Long because the docstring of `Site` shows a whole family, which third parties start from.
+
 from __future__ import annotations
 
 import dataclasses
@@ -31,6 +33,7 @@ class Property(Flag):
     KINKED = auto()  # l is not differentiable somewhere
     BOUNDED = auto()  # sup over s of l is finite for all data
     NATURAL = auto()  # l = c(y) + y s - A(s): a natural exponential family of counts
+    LATE_CONCAVE = auto()  # l - log P(Y > t | s) is concave for each t below y, of censored y too
     # l is -inf for some s, as the support of y moves with s: E[l] is then -inf for every Gaussian
     LIMITED = auto()
 
@@ -201,6 +204,11 @@ class Site(ABC):
     @classmethod
     def never(cls, question: type) -> str:
         """Why nothing can answer a question for the family; "" (the default) where a rule may."""
+        return ""
+
+    def reason(self, row: int) -> str:
+        """Why the observation of a row cannot occur: a clause with its remedy after a colon. Empty
+        (the default) where its values say enough."""
         return ""
 
     def contrasts(self, predictors: int) -> Array | None:

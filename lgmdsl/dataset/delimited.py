@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from lgmdsl.dataset.convert import from_text
 from lgmdsl.dataset.entries import Entry, Loaded
@@ -78,7 +79,7 @@ def _rows(source: str, text: str) -> list[list[str]]:
     ragged: list[tuple[int, int]] = []
     wanted = -1
     lone = separator not in first
-    for row in reader:
+    for row in _parsed(source, reader):
         if not row or (row == ["\r"]) or (len(row) == 1 and not row[0].strip() and not lone):
             continue
         if wanted < 0:
@@ -100,6 +101,21 @@ def _rows(source: str, text: str) -> list[list[str]]:
     if lone:
         _check_lone(source, rows)
     return rows
+
+
+def _parsed(source: str, reader: Any) -> Iterator[list[str]]:
+    """Rows, as long as their quotes are closed."""
+    before = 0
+    try:
+        for row in reader:
+            before = reader.line_num
+            yield row
+    except csv.Error as error:
+        raise refused(
+            source,
+            f"a field with quotes, from line {before + 1} on, does not end where its quotes do",
+            help='close the quotes; one that is part of a field is written twice: "a ""b"" c"',
+        ) from error
 
 
 def _fields(number: int) -> str:
@@ -135,6 +151,13 @@ def _check_header(source: str, header: Sequence[str]) -> None:
     repeated = sorted({name for name in header if name and header.count(name) > 1})
     if repeated:
         raise refused(source, f"its header names `{repeated[0]}` twice")
+    named = sum(map(bool, header))
+    if len(header) > 2 * named:
+        raise refused(
+            source,
+            f"its first line names {named} of {len(header)} columns",
+            help="delete what stands above the names of the columns, or name all columns",
+        )
     if header and all(_is_number(name) for name in header):
         raise refused(
             source,

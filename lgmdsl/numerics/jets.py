@@ -28,6 +28,7 @@ from scipy import special
 from lgmdsl.arrays import Array, BoolArray
 from lgmdsl.numerics import rising
 from lgmdsl.numerics.normal_tail import normal_tail
+from lgmdsl.numerics.polygamma import polygamma
 from lgmdsl.numerics.stable import EXPONENT_CAP, capped_exp, sigmoids
 
 ORDER = 3
@@ -279,7 +280,7 @@ def log1mexp(x: Jet) -> Jet:
 
 def gammaln(x: Jet) -> Jet:
     """log Gamma(x), x > 0."""
-    slopes = [special.polygamma(k, x.value) for k in range(x.depth)]
+    slopes = [polygamma(k, x.value) for k in range(x.depth)]
     return x.compose(special.gammaln(x.value), *slopes)
 
 

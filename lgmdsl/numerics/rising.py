@@ -7,6 +7,7 @@ import numpy as np
 from scipy import special
 
 from lgmdsl.arrays import Array
+from lgmdsl.numerics.polygamma import polygamma
 
 _LARGE = 20.0
 # B_2k / (2k (2k - 1)) of Stirling's series of log Gamma
@@ -35,7 +36,7 @@ def log_rising(x: Array, y: Array, derivative: int) -> Array:
             out[small] = special.gammaln(a + b) - special.gammaln(a)
         else:
             k = derivative - 1
-            out[small] = special.polygamma(k, a + b) - special.polygamma(k, a)
+            out[small] = polygamma(k, a + b) - polygamma(k, a)
     return out
 
 
@@ -51,9 +52,9 @@ def log_gamma_excess(log_x: Array, derivative: int) -> Array:
     else:
         direct = log - small * special.digamma(one) + (1.0 if derivative == 1 else small)
         if derivative > 1:
-            direct = direct - (2.0 * derivative - 3.0) * small**2 * special.polygamma(1, one)
+            direct = direct - (2.0 * derivative - 3.0) * small**2 * polygamma(1, one)
         if derivative == 3:
-            direct = direct + small - small**3 * special.polygamma(2, one)
+            direct = direct + small - small**3 * polygamma(2, one)
     error = np.zeros_like(large)
     for k, c in enumerate(_STIRLING):
         error = error + c * (-2.0 * k - 1.0) ** derivative * large ** (-2.0 * k - 1.0)

@@ -55,3 +55,13 @@ def stirling_error(x: Array) -> Array:
     small = np.minimum(x, 15.0)
     direct = special.gammaln(small + 1.0) - (small + 0.5) * np.log(small) + small
     return np.asarray(np.where(x > 15.0, series, direct - 0.5 * np.log(2.0 * np.pi)))
+
+
+def stirling_slope(x: Array) -> Array:
+    """The derivative of `stirling_error`, psi(1 + x) - log x - 1 / (2 x), x > 0."""
+    large = np.maximum(x, 15.0)
+    square = 1.0 / (large * large)
+    tail = 1 / 12 - square * (1 / 120 - square * (1 / 252 - square * (1 / 240 - square / 132)))
+    small = np.minimum(x, 15.0)
+    direct = special.digamma(1.0 + small) - np.log(small) - 0.5 / small
+    return np.asarray(np.where(x > 15.0, -square * tail, direct))

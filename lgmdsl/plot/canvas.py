@@ -9,17 +9,20 @@ import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from lgmdsl.plot.comparison import COLOURS, NO_DATE
-
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 FORMATS = ("png", "svg", "pdf")
+# Metadata without the time of day: the same picture has the same bytes.
+NO_DATE: dict[str, dict[str, None]] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
+# Okabe and Ito 2008: distinguishable by the colour-blind. Markers and dashes differ too.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#7F7F7F")
 BLUE, RED, GREEN = COLOURS[0], COLOURS[1], COLOURS[2]
 GREY = "#666666"
 # Letters of a title in a line, for each inch of the figure's width.
 LETTERS = 9.5
+NARROW = 4.5  # inches of axes whose legend has two lines
 # Above so many points, what is drawn is kept as an image in svg and pdf files too.
 MANY = 2_000
 
@@ -66,6 +69,15 @@ def short(text: str, letters: int) -> str:
     return plain(text if len(text) <= letters else text[: letters - 1] + "…")
 
 
+def entry(text: str, letters: int) -> str:
+    """A label of an entry, as `short`, but cut in the middle: many differ at their ends alone."""
+    text = one_line(text)
+    if len(text) > letters:
+        tail = (letters - 1) // 3
+        text = f"{text[: letters - 1 - tail]}…{text[len(text) - tail :]}"
+    return plain(text)
+
+
 def plain(text: str) -> str:
     """The text as matplotlib has to be given it, so that it takes none of it for a formula."""
     import matplotlib
@@ -73,15 +85,19 @@ def plain(text: str) -> str:
     return text.replace("$", r"\$") if matplotlib.rcParams["text.parse_math"] else text
 
 
-def legend(axes: Axes, columns: int = 5) -> None:
-    """What each colour is, in one line above the axes, where it hides nothing."""
-    if axes.get_legend_handles_labels()[1]:
+def legend(axes: Axes) -> None:
+    """What each colour is, above the axes, where it hides nothing: in a line, or two where they are
+    narrow."""
+    labels = axes.get_legend_handles_labels()[1]
+    narrow = inches(axes)[0] < NARROW
+    if labels:
+        columns = min(len(labels), 3 if narrow else 5)
         axes.legend(
             loc="lower right",
             bbox_to_anchor=(1.0, 1.0),
             ncols=columns,
             frameon=False,
-            fontsize=8.5,
+            fontsize=7.5 if narrow else 8.5,
             borderaxespad=0.1,
             handlelength=1.6,
             columnspacing=1.2,

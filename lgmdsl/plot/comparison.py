@@ -17,17 +17,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lgmdsl.arrays import Array
+from lgmdsl.plot.canvas import COLOURS, NO_DATE, entry, one_line
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Okabe and Ito 2008: distinguishable by the colour-blind. Markers and dashes differ too.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#7F7F7F")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 DASHES: tuple[tuple[float, ...], ...] = ((), (5, 2), (1.5, 1.5), (6, 2, 1.5, 2), (3, 1.5), (8, 3))
 # Runs whose times differ by more than this are drawn on a logarithmic axis.
 LONG = 20.0
+WIDTH, LETTERS = 12.5, 13.0  # of the figure, in inches; letters of its legend in an inch
 # Every step has its marker up to this many; longer runs have this many, evenly chosen.
 MARKED = 60
 
@@ -83,16 +83,12 @@ def comparison_picture(
             {"font.size": 10, "axes.spines.top": False, "axes.spines.right": False,
              "axes.grid": True, "grid.alpha": 0.25, "svg.hashsalt": "lgmdsl"}
         )  # fmt: skip
-        figure = Figure(figsize=(12.5, 6.4), dpi=110, layout="constrained")
+        figure = Figure(figsize=(WIDTH, 6.4), dpi=110, layout="constrained")
         FigureCanvasAgg(figure)
         _draw(figure, title, courses, marginals, looks)
         out = io.BytesIO()
         figure.savefig(out, format=format, metadata=NO_DATE.get(format))
         return out.getvalue()
-
-
-# Metadata without the time of day: the same picture has the same bytes.
-NO_DATE: dict[str, dict[str, None]] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
 
 
 def _draw(
@@ -102,7 +98,7 @@ def _draw(
     marginals: Sequence[Marginal],
     looks: Mapping[str, _Look],
 ) -> None:
-    figure.suptitle(title, fontsize=13, fontweight="bold", parse_math=False)
+    figure.suptitle(one_line(title), fontsize=13, fontweight="bold", parse_math=False)
     shares = (1.0, 1.25) if marginals else (1.0,)
     halves = figure.subfigures(1, len(shares), squeeze=False, width_ratios=shares)[0]
     above, below = halves[0].subplots(2, 1, sharex=True)
@@ -120,12 +116,14 @@ def _draw(
         for axes in grid[len(marginals) :]:
             axes.set_visible(False)
     handles, labels = above.get_legend_handles_labels()
+    longest = max((len(label) for label in labels), default=0)
+    columns = int(np.clip(LETTERS * WIDTH // (longest + 8), 1, min(3, max(len(labels), 1))))
     figure.legend(
         handles,
         labels,
         title="method: log evidence",
         loc="outside lower center",
-        ncols=min(3, max(len(labels), 1)),
+        ncols=columns,
         frameon=False,
         fontsize=9.5,
         handlelength=3.2,
@@ -220,8 +218,7 @@ def _densities(axes: Axes, marginal: Marginal, looks: Mapping[str, _Look]) -> No
     axes.set_yticks([])
     axes.spines["left"].set_visible(False)
     axes.locator_params(axis="x", nbins=5)
-    name = marginal.title if len(marginal.title) <= 28 else marginal.title[:27] + "…"
-    axes.set_title(name, fontsize=10.5, loc="left", parse_math=False)
+    axes.set_title(entry(marginal.title, 28), fontsize=10.5, loc="left")
 
 
 def _room(moments: Sequence[tuple[float, float]]) -> tuple[float, float, float]:

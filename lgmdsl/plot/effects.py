@@ -14,6 +14,7 @@ from lgmdsl.plot.canvas import (
     GREY,
     MANY,
     RED,
+    entry,
     inches,
     legend,
     picture,
@@ -83,7 +84,7 @@ def draw_curve(axes: Axes, curve: Curve) -> None:
     else:
         ticks = order[np.unique(np.linspace(0, len(order) - 1, TICKS).astype(int))]
         longest = max(len(curve.labels[k]) for k in ticks)
-        axes.set_xticks(curve.x[ticks], [short(curve.labels[k], 16) for k in ticks])
+        axes.set_xticks(curve.x[ticks], [entry(curve.labels[k], 16) for k in ticks])
         if longest > 6:
             turn(axes)
     legend(axes)
@@ -132,7 +133,7 @@ def _extremes(axes: Axes, x: Array, median: Array, labels: Sequence[str]) -> Non
         ("highest", high, (0.02, 0.98), ("left", "top")),
         ("lowest", low, (0.98, 0.02), ("right", "bottom")),
     ):
-        text = "\n".join([f"{title}:", *(short(labels[k], 28) for k in places)])
+        text = "\n".join([f"{title}:", *(entry(labels[k], 28) for k in places)])
         axes.text(*where, text, transform=axes.transAxes, fontsize=7.5, color=GREY, zorder=5,
                   horizontalalignment=align[0], verticalalignment=align[1], bbox=box)  # fmt: skip
 
@@ -231,7 +232,7 @@ def _whiskers(axes: Axes, rows: Sequence[ForestRow]) -> None:
     axes.plot(q[:, 2], places, "o", color="white", markeredgecolor=BLUE, markersize=5.0, zorder=3,
               label=MEDIAN)  # fmt: skip
     size = float(np.clip(60.0 * inches(axes)[1] / len(rows), 6.0, 10.0))
-    axes.set_yticks(places, [short(r.label, 40) for r in rows], fontsize=size)
+    axes.set_yticks(places, [entry(r.label, 40) for r in rows], fontsize=size)
     axes.set_ylim(-0.7, len(rows) - 0.3)
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from lgmdsl.arrays import Array
-from lgmdsl.plot.canvas import MANY, picture, short, turn
+from lgmdsl.plot.canvas import MANY, entry, picture, short, turn
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -217,7 +217,7 @@ def _colours(values: Array, mean: bool) -> dict[str, Any]:
 def _ticks(axes: Axes, along: str, labels: Sequence[str]) -> None:
     most = TICKS if along == "y" else TICKS // 2 + 2
     ticks = np.arange(0, len(labels), max(1, -(-len(labels) // most)))
-    texts = [short(labels[k], 16) for k in ticks.tolist()]
+    texts = [entry(labels[k], 16) for k in ticks.tolist()]
     if along == "y":
         axes.set_yticks(ticks, texts)
     else:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lgmdsl.arrays import Array
-from lgmdsl.plot.canvas import BLUE, GREY, RED, legend, picture, short
+from lgmdsl.plot.canvas import BLUE, GREY, RED, entry, legend, picture, short
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -62,6 +62,9 @@ def hyper_picture(title: str, panels: Sequence[HyperPanel], format: str = "png")
 def draw_hyper(axes: Axes, panel: HyperPanel) -> None:
     """One marginal with its prior, and a legend."""
     _density(axes, panel)
+    axes.set_title("", loc="left")
+    name = entry(panel.name, 34)
+    axes.set_xlabel(f"{name}: {short(panel.label, 44)}" if panel.label else name)
     legend(axes)
 
 
@@ -91,5 +94,5 @@ def _density(axes: Axes, panel: HyperPanel) -> None:
     axes.set_yticks([])
     axes.spines["left"].set_visible(False)
     axes.locator_params(axis="x", nbins=5)
-    axes.set_title(short(panel.name, 34), fontsize=10.5, color="black", loc="left")
+    axes.set_title(entry(panel.name, 34), fontsize=10.5, color="black", loc="left")
     axes.set_xlabel(short(panel.label, 44), fontsize=9, color=GREY)

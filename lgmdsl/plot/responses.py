@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy import stats
 
 from lgmdsl.arrays import Array, IntArray
 from lgmdsl.plot.canvas import BLUE, GREY, MANY, legend, picture, short
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 WHISKERS = 300  # rows that have an interval each
 JITTER = 0.15  # of whole numbers, so that equal ones do not hide one another
+GROUP, MOST = 15, 10  # rows of a group of like probabilities, and groups
 FEW = 30  # different values that are moved
 
 
@@ -56,6 +58,44 @@ def draw_agreement(axes: Axes, rows: Agreement) -> None:
         axes.plot(ends, ends, color=GREY, linewidth=0.9, linestyle="--", label="equal", zorder=1)
     axes.set_xlabel("predicted median")
     axes.set_ylabel(short(f"{rows.name}, observed", 40))
+    legend(axes)
+
+
+@dataclass(frozen=True)
+class Reliability:
+    """A response of 0 and 1, (m,), NaN where nothing was observed, and its probability of 1."""
+
+    title: str
+    name: str
+    observed: Array
+    probability: Array
+
+
+def reliability_picture(rows: Reliability, format: str = "png") -> bytes:
+    """Shares about a diagonal. Raises ImportError without matplotlib."""
+    return picture(lambda f: draw_reliability(f.subplots(), rows), rows.title, 6.0, 4.8, format)
+
+
+def draw_reliability(axes: Axes, rows: Reliability) -> None:
+    """The share of ones in groups of rows of like probability, with where 90 % of such shares lie
+    if the probabilities are right."""
+    known = np.flatnonzero(np.isfinite(rows.observed) & np.isfinite(rows.probability))
+    p, y = rows.probability[known], rows.observed[known]
+    order = np.argsort(p, kind="stable")
+    count = int(np.clip(len(p) // GROUP, 1, MOST))
+    groups = [g for g in np.array_split(order, count) if len(g)]
+    mean = np.array([p[g].mean() for g in groups])
+    share = np.array([y[g].mean() for g in groups])
+    sizes = np.array([len(g) for g in groups])
+    low, high = (stats.binom.ppf(q, sizes, mean) / sizes for q in (0.05, 0.95))
+    axes.plot([0.0, 1.0], [0.0, 1.0], color=GREY, linewidth=0.9, linestyle="--", label="equal")
+    axes.vlines(mean, low, high, color=BLUE, linewidth=5.0, alpha=0.25, label="90 % if right")
+    label = f"{len(groups)} groups of about {round(len(p) / max(len(groups), 1)):,} rows"
+    axes.plot(mean, share, "o", color=BLUE, markersize=5.0, label=label)
+    axes.set_xlim(-0.02, 1.02)
+    axes.set_ylim(-0.02, 1.02)
+    axes.set_xlabel("predicted probability of 1")
+    axes.set_ylabel(short(f"{rows.name}, share of ones", 40))
     legend(axes)
 
 

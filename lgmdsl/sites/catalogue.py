@@ -56,6 +56,10 @@ SITES: Catalogue[type[Site]] = Catalogue(
         "categorical.softmax": part("lgmdsl.sites.vector.softmax", "CategoricalSoftmax"),
         "categorical.probit": part("lgmdsl.sites.vector.multinomial_probit", "CategoricalProbit"),
         "multinomial.softmax": part("lgmdsl.sites.vector.softmax", "MultinomialSoftmax"),
+        "dirichlet.softmax": part("lgmdsl.sites.vector.dirichlet", "DirichletSoftmax"),
+        "dirichlet_multinomial.softmax": part(
+            "lgmdsl.sites.vector.dirichlet", "DirichletMultinomialSoftmax"
+        ),
         "admixture.softmax": part("lgmdsl.sites.vector.admixture", "AdmixtureSoftmax"),
         "normal.mean.censored": part("lgmdsl.sites.censored.families", "NormalCensored"),
         "student_t.mean.censored": part("lgmdsl.sites.censored.families", "StudentTCensored"),

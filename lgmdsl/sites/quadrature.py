@@ -217,7 +217,8 @@ def _window(
     site the mode is then bracketed, and the tilted density is no wider than the Gaussian factor.
     """
     slope_site = cast(Pointwise, site)
-    uphill = np.sign(slope_site.pointwise(mean).slope)
+    start = slope_site.pointwise(mean)
+    uphill, outside = np.sign(start.slope), np.isneginf(start.value)
     reached = np.zeros_like(mean)
     before = np.zeros_like(mean)
     pending = np.flatnonzero(uphill != 0.0)
@@ -227,7 +228,9 @@ def _window(
         before[pending] = reached[pending]
         reached[pending] = uphill[pending] * sd[pending] * (2.0**k)
         some = cast(Pointwise, site.take(pending))
-        slope = power * some.pointwise(mean[pending] + reached[pending]).slope
-        slope = slope - reached[pending] / variance[pending]
-        pending = pending[slope * uphill[pending] > 0.0]
+        answer = some.pointwise(mean[pending] + reached[pending])
+        slope = power * answer.slope - reached[pending] / variance[pending]
+        # From outside of a support its slope leads inside, whatever the Gaussian's is.
+        still = outside[pending] & np.isneginf(answer.value)
+        pending = pending[(slope * uphill[pending] > 0.0) | still]
     return np.minimum(before, reached) - _REACH * sd, np.maximum(before, reached) + _REACH * sd

@@ -18,8 +18,8 @@ from lgmdsl.arrays import AnyArray
 @dataclass(frozen=True)
 class Family:
     """`type`: of the datum; `law`: what it observes, of the predictor `eta`; `hypers`: their
-    statements, `{rate}` in place of 2 over the predictor's unit; `centre`, `unit`: of the
-    predictor, from y; `positive`: whether y has to be."""
+    statements, `{rate}` in place of 2 over the predictor's unit, `{floor}` of a least variance;
+    `centre`, `unit`: of the predictor, from y; `positive`: whether y has to be."""
 
     type: str
     law: str
@@ -30,8 +30,9 @@ class Family:
 
     def statements(self, y: AnyArray) -> list[str]:
         """Those of the hyperparameters."""
-        rate = number(2.0 / self.unit(y))
-        return [f"hyper {h.format(rate=rate)}" for h in self.hypers]
+        unit = self.unit(y)
+        rate, floor = number(2.0 / unit), number((FLOOR * unit) ** 2)
+        return [f"hyper {h.format(rate=rate, floor=floor)}" for h in self.hypers]
 
 
 def number(value: float) -> str:
@@ -56,11 +57,17 @@ def _mean(y: AnyArray) -> float:
     return float(np.mean(y))
 
 
-NOISE = "noise : positive ~ gamma(shape = 2, rate = {rate})"
+# The least noise, in units of sd(y): responses that a model can fit exactly, such as points of a
+# straight line, have a density that is unbounded as their noise goes to 0.
+FLOOR = 1e-4
+NOISE = (
+    "noise : positive ~ gamma(shape = 2, rate = {rate})",
+    "whole_noise : positive = sqrt(noise ^ 2 + {floor})",
+)
 FAMILIES = {
-    "normal": Family("real", "normal(mean = eta, sd = noise)", (NOISE,), _mean, _spread),
+    "normal": Family("real", "normal(mean = eta, sd = whole_noise)", NOISE, _mean, _spread),
     "student_t": Family(
-        "real", "student_t(mean = eta, scale = noise, df = 4)", (NOISE,), _mean, _spread
+        "real", "student_t(mean = eta, scale = whole_noise, df = 4)", NOISE, _mean, _spread
     ),
     "poisson": Family("count", "poisson(log_rate = eta)", (), _log_mean, _one, True),
     "negbinomial": Family(

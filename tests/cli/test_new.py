@@ -293,3 +293,22 @@ def test_any_names_of_columns_parse_and_bind(names: list[str], seed: int) -> Non
     maps = [words[k + 1].partition("=") for k, word in enumerate(words) if word == "--map"]
     outline = outline_of(lgm.loads(text), frame, {name: key for name, _, key in maps})
     assert not outline.refused
+
+
+def test_text_that_should_be_numbers_is_no_group() -> None:
+    x = np.arange(20) / 7
+    columns = {
+        "dash": ["-" if k == 3 else f"{v:.2f}" for k, v in enumerate(x)],
+        "share": [f"{v:.1f}%" for v in x],
+        "comma": [f"{v:.2f}".replace(".", ",") for v in x],
+        "day": pd.date_range("2024-01-01", periods=20).strftime("%d/%m/%Y"),
+    }
+    frame = pd.DataFrame({"y": np.random.default_rng(0).normal(size=20), **columns})
+    flat = " ".join(skeleton(frame).replace("\n#", "").split())
+    for part in (
+        '`dash`: it holds text among numbers: "-"',
+        "`share`: its numbers are written with percent signs",
+        "`comma`: its numbers are written with commas",
+        "`day`: its dates are not written as 2024-01-31",
+    ):
+        assert part in flat

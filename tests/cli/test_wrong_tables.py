@@ -1,4 +1,4 @@
-"""Ten wrong tables: each message says what was found, and its remedy works.
+"""Wrong tables: each message says what was found, and its remedy works.
 
 `LGMDSL_WRITE_GOLDEN=1` writes the messages anew.
 """
@@ -110,6 +110,22 @@ CASES = {
     "wrong_graph": Case(
         {"edges.csv": EDGES + "west,nroth\n"}, {"edges.csv": EDGES + "west,north\n"}, status=0
     ),
+    "percent_signs": Case(
+        {"main.csv": MAIN.replace(".5,", ".5%,")}, {"main.csv": MAIN.replace(".5%,", ".5,")}
+    ),
+    "open_quotes": Case(shown(MAIN, "1,1.5,bob", '1,1.5,"bob'), {"main.csv": MAIN}),
+    "title_above_the_names": Case({"main.csv": "Survey of 2024,,,,\n" + MAIN}, {"main.csv": MAIN}),
+    "column_of_rows": Case(
+        {
+            "main.csv": "\n".join(
+                f"{r},{'age' if k == 0 else 30 + k}" for k, r in enumerate(MAIN.split())
+            )
+        },
+        {"main.csv": MAIN},
+        arguments=("m.lgm", "main.csv", "--data", "edges=edges.csv"),
+        remedied_arguments=DATA,
+    ),
+    "table_without_rows": Case({"people.csv": "subject,age\n"}, {"people.csv": PEOPLE}),
     "level_of_no_row": Case({"people.csv": PEOPLE + "dan,64\n"}, {"people.csv": PEOPLE}, status=0),
     "empty_file": Case({"people.csv": ""}, {"people.csv": PEOPLE}),
     "header_alone": Case({"main.csv": MAIN.split("\n")[0] + "\n"}, {"main.csv": MAIN}),

@@ -3,16 +3,19 @@ subspace."""
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 import pytest
 
 from lgmdsl.contract.engine import Failed
-from lgmdsl.contract.linear import LinearGaussian, Predictor, PriorBlock
+from lgmdsl.contract.linear import Constraints, LinearGaussian, Predictor, PriorBlock
 from lgmdsl.engines.iterative.conditioned import IterativeConditioned
 from lgmdsl.engines.iterative.engine import IterativeEngine
 from lgmdsl.engines.sparse.engine import SparseEngine
-from lgmdsl.operators.explicit import Identity
+from lgmdsl.operators.explicit import Dense, Identity
 from lgmdsl.structures.catalogue import structure
+from lgmdsl.structures.independent import Normal
 from lgmdsl.testing.engines.models import Case, dense_rows
 
 from .subspace import by_subspace, case, ties
@@ -113,3 +116,46 @@ def test_what_the_constraint_takes_is_given_back_to_the_neighbours_first() -> No
     off = q.variance[0] / truth.covariance.diagonal() - 1.0
     assert abs(off.mean()) < 0.1
     assert np.abs(off).max() < 0.3
+
+
+@pytest.mark.parametrize("variances", ["perturb", "lanczos"])
+@pytest.mark.parametrize("steps", [3, 40])
+def test_what_constraints_hold_fixed_has_no_variance(
+    variances: Literal["perturb", "lanczos"], steps: int
+) -> None:
+    """Entries, sums and combinations of constraints; what is nearly one of them keeps its own."""
+    size = 30
+    rng = np.random.default_rng(0)
+    ties = np.zeros((3, size))
+    ties[0, 4] = 1.0
+    ties[1, 6:9] = 1.0
+    ties[2] = ties[0] - 2.0 * ties[1]
+    ties[2, 20] = 1.0
+    unit = np.eye(size)
+    rows = np.vstack([ties, ties[0] + 3.0 * ties[1], ties[0] + 1e-3 * unit[11], unit[6]])
+    linear = LinearGaussian(
+        (PriorBlock("w", (Normal(size, 0.0, 2.0),), np.zeros(size)),),
+        (
+            Predictor({"w": Identity(size)}, np.zeros(size)),
+            Predictor({"w": Dense(rows)}, np.zeros(len(rows))),
+        ),
+        Constraints({"w": Dense(ties)}, np.zeros(3)),
+    )
+    weight = (rng.uniform(0.2, 2.0, size), np.zeros(len(rows)))
+    shift = (rng.normal(size=size), np.zeros(len(rows)))
+    engine = IterativeEngine(linear, seed=0, variances=variances, steps=steps)
+    q = engine.condition(weight, shift)
+    truth = by_subspace(linear, weight, shift)
+    assert isinstance(q, IterativeConditioned) and truth is not None
+    exact = np.einsum("ij,jk,ik->i", rows, truth.covariance, rows)
+    fixed = [True, True, True, True, False, False]
+    assert (q.variance[1] == 0.0).tolist() == fixed
+    assert (q.variance_error[1][:4] == 0.0).all() and (exact[:4] < 1e-12).all()
+    assert q.latent_variance[4] == 0.0 and q.latent_variance[6] != 0.0
+    error = q.variance_error[1][4:] + 1e-9
+    above = q.variance[1][4:] - exact[4:]
+    assert (above < 4.0 * error + 1e-6 * exact[4:]).all() and (q.latent_variance >= 0.0).all()
+    if variances == "perturb":  # Lanczos's are below
+        assert (above > -4.0 * error - 1e-6 * exact[4:]).all()
+    mean, variance = q.project(Predictor({"w": Dense(rows)}, np.zeros(len(rows))))
+    assert (variance == 0.0).tolist() == fixed and np.allclose(mean[:4], 0.0, atol=1e-9)

@@ -13,6 +13,7 @@ from scipy import stats
 import lgmdsl as lgm
 from lgmdsl.api.pictures.hyper_pictures import drawn_density, panels
 from lgmdsl.api.pictures.observed import Observations, with_data
+from lgmdsl.plot.canvas import entry
 from lgmdsl.plot.effects import Curve, ForestRow, draw_curve, draw_forest, draw_sorted
 from lgmdsl.plot.fields import Map, draw_map
 
@@ -304,3 +305,31 @@ def test_rows_that_do_not_fit_are_sorted() -> None:
     assert [t.get_text() for t in high.get_yticklabels()] == [r.label for r in rows]
     assert "row" not in "".join(t.get_text() for t in low.get_yticklabels())
     assert low.get_xlabel() == "from the lowest median to the highest"
+
+
+def test_transforms_on_axes(fit: lgm.Fit) -> None:
+    ax = axes()
+    fit.plot("pit", ax=ax)
+    assert "uniform" in said(ax) and ax.get_ylabel() == "density"
+
+
+def test_zeros_and_ones_are_shown_by_their_shares() -> None:
+    rng = np.random.default_rng(0)
+    x = np.repeat([-2.0, 0.0, 2.0], 50)
+    given = {"x": x, "y": rng.uniform(size=150) < 1 / (1 + np.exp(-x))}
+    text = (
+        "lgm 1\nindex obs\ndata x[obs] : real\ndata y[obs] : binary\nlatent b ~ normal(sd = 1)\n"
+        "observe y ~ bernoulli(logit = b * x)\n"
+    )
+    fit = lgm.fit(lgm.loads(text), {**given, "y": given["y"].astype(int)}, method="laplace")
+    ax = axes()
+    fit.plot("y", ax=ax)
+    dots = next(line for line in ax.lines if "groups" in str(line.get_label()))
+    shares = np.asarray(dots.get_ydata(), dtype=float)
+    assert len(shares) == 10 and shares.mean() == pytest.approx(given["y"].mean(), abs=1e-9)
+    assert (np.diff(np.asarray(dots.get_xdata(), dtype=float)) >= 0).all()
+
+
+def test_labels_that_begin_alike_are_told_apart() -> None:
+    assert entry("x" * 300 + "17", 16) != entry("x" * 300 + "18", 16)
+    assert len(entry("x" * 300 + "17", 16)) == 16 and entry("short", 16) == "short"

@@ -29,7 +29,7 @@ NARROWER: dict[str, dict[str, tuple[float, float]]] = {
     "generalized_gamma.location": {"scale": (0.7, 1.2), "shape": (-0.3, 1.2)},
     "skew_normal.mean": {"sd": (0.8, 2.5)},
     "generalized_pareto.log_scale": {"shape": (0.0, 0.2)},
-    "gev.location": {"shape": (-0.15, 0.15), "scale": (1.2, 2.5)},
+    "gev.location": {"shape": (-0.12, 0.15), "scale": (1.6, 2.5)},
 }
 CUTS = 3
 WHOLE: dict[str, tuple[int, int]] = {"n": (1, 20), "event": (0, 2)}

@@ -41,6 +41,34 @@ def probit_odds(x: Array) -> Array:
     return np.asarray(stats.norm.logcdf(x) - stats.norm.logsf(x))
 
 
+class prentice:
+    """log y = s + scale log(shape^2 g) / shape, g ~ Gamma(shape^-2)."""
+
+    def __init__(self, s: Array, scale: Array, shape: Array) -> None:
+        self.s, self.scale, self.shape = s, scale, shape
+
+    def cdf(self, y: Array) -> Array:
+        k = self.shape**-2.0
+        g = k * np.exp(self.shape * (np.log(y) - self.s) / self.scale)
+        return np.where(self.shape > 0.0, special.gammainc(k, g), special.gammaincc(k, g))
+
+
+def centred_skew(s: Array, sd: Array, skew: Array) -> Any:
+    size = np.abs(skew) ** (2.0 / 3.0)
+    delta = np.sign(skew) * np.sqrt(
+        np.pi / 2.0 * size / (size + (2.0 - np.pi / 2.0) ** (2.0 / 3.0))
+    )
+    omega = sd / np.sqrt(1.0 - 2.0 * delta**2 / np.pi)
+    alpha = delta / np.sqrt(1.0 - delta**2)
+    return stats.skewnorm(alpha, s - omega * delta * np.sqrt(2.0 / np.pi), omega)
+
+
+def asymmetric(s: Array, scale: Array, level: Array) -> Any:
+    """SciPy's, with rates kappa and 1 / kappa: kappa^2 = level / (1 - level)."""
+    kappa = np.sqrt(level / (1.0 - level))
+    return stats.laplace_asymmetric(kappa, s, scale / np.sqrt(level * (1.0 - level)))
+
+
 KNOWN: dict[str, Callable[[Any, Array], Any]] = {
     "normal.mean": lambda p, s: stats.norm(s, p.sd),
     "student_t.mean": lambda p, s: stats.t(p.df, s, p.scale),
@@ -75,6 +103,15 @@ KNOWN: dict[str, Callable[[Any, Array], Any]] = {
     "ordinal.probit.stereotype": lambda p, s: classes(
         adjacent(probit_odds(np.diff(p.scores, axis=1) * (s[:, None] - p.cuts)))
     ),
+    "inverse_gaussian.log_mean": lambda p, s: stats.invgauss(np.exp(s) / p.shape, scale=p.shape),
+    "loglogistic.log_scale": lambda p, s: stats.fisk(p.shape, scale=np.exp(s)),
+    "gompertz.log_rate": lambda p, s: stats.gompertz(np.exp(s) / p.shape, scale=1 / p.shape),
+    "generalized_gamma.location": lambda p, s: prentice(s, p.scale, p.shape),
+    "generalized_pareto.log_scale": lambda p, s: stats.genpareto(p.shape, scale=np.exp(s)),
+    "gev.location": lambda p, s: stats.genextreme(-p.shape, s, p.scale),
+    "skew_normal.mean": lambda p, s: centred_skew(s, p.sd, p.skew),
+    "asymmetric_laplace.quantile": lambda p, s: asymmetric(s, p.scale, p.level),
+    "logistic.mean": lambda p, s: stats.logistic(s, p.scale),
     "negbinomial.log_mean": lambda p, s: stats.nbinom(p.size, p.size / (p.size + np.exp(s))),
 }
 

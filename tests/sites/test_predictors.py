@@ -311,7 +311,7 @@ def test_expected_third_derivatives() -> None:
     site, m = cases("three", 6, extreme=False)
     variance = np.broadcast_to(0.04 * np.eye(3) + 0.02, (6, 3, 3))
     answer = SeveralByQuadrature().lift(site)
-    third = answer.expected_third(m, variance)
+    third = answer.third_expected(m, variance)
     for j in range(3):
         step = np.zeros((6, 3))
         step[:, j] = 1e-3

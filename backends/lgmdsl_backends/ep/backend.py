@@ -24,18 +24,19 @@ import numpy as np
 
 from lgmdsl.arrays import Array
 from lgmdsl.contract.backend import Backend, BackendSpec
-from lgmdsl.contract.engine import Failed
+from lgmdsl.contract.engine import Adjoints, Failed
 from lgmdsl.contract.options import check_range, option
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
-from lgmdsl.contract.questions import Tilted, TiltedSlopes
-from lgmdsl.contract.stacked import split
+from lgmdsl.contract.questions import Pointwise, Tilted, TiltedSlopes
+from lgmdsl.contract.site import log_concave
 from lgmdsl.contract.status import Guarantee, Status
+from lgmdsl.errors import Diagnostic, MethodError
 from lgmdsl.vocabulary.notes import Notes
 from lgmdsl_backends.ep.beginning import begin, beginnings
 from lgmdsl_backends.ep.double_loop import LARGEST, OuterPoint, advance
 from lgmdsl_backends.ep.double_loop import begin as begin_outer
-from lgmdsl_backends.ep.matching import Matched, log_concave
+from lgmdsl_backends.ep.matching import Matched
 from lgmdsl_backends.ep.parallel import Walk, parallel, sequential
 
 MODES = ("parallel", "sequential", "double-loop")
@@ -92,10 +93,6 @@ class ExpectationPropagation(Backend[EPState]):
         name="ep",
         needs=Tilted,
         guarantee=Guarantee.APPROXIMATE,
-        vector=False,
-        only_scalar="ep matches the mean and variance of one predictor at a time; "
-        "natural-gradient comes nearest to it, laplace is quicker, and of categorical(stick = ...) "
-        "ep takes each cut as a logistic site",
         max_steps=300,
         warm="natural-gradient",
         paper="Minka 2001; Seeger and Nickisch 2011; Opper and Winther 2005",
@@ -103,8 +100,8 @@ class ExpectationPropagation(Backend[EPState]):
         notes=Notes(
             formula="site by site: q has the mean and variance of q(s) / site(s) * t(s); log p(y) "
             "by the sites' masses",
-            support="scalar sites whose tilted moments are known, by themselves or through "
-            "quadrature; no vector sites",
+            support="sites whose tilted moments are known, by themselves or through quadrature: of "
+            "vector sites up to three predictors, or four classes",
             advice="the most accurate sds and evidence of the methods where it converges; "
             "guarantees nothing, and may not settle where sites are not log-concave: --option "
             "damping=0.5, or mode=double-loop",
@@ -122,6 +119,10 @@ class ExpectationPropagation(Backend[EPState]):
         check_range("damping", self.damping, 1e-3, 1.0)
 
     def start(self, problem: Problem, warm: GaussianPosterior | None = None) -> EPState:
+        if self.mode != "parallel" and any(site.spec.vector for site in problem.sites):
+            vector = next(site.spec.name for site in problem.sites if site.spec.vector)
+            message = f"mode={self.mode} takes scalar sites alone, and {vector} is a vector site"
+            raise MethodError(Diagnostic("E501", message, help="--option mode=parallel"))
         point = begin(problem, self.power, warm)
         if isinstance(point, Failed):
             return EPState(self.mode, failed=Status.numerical_error, reason=point)
@@ -160,6 +161,7 @@ class ExpectationPropagation(Backend[EPState]):
             guarantee=Guarantee.EXACT if problem.gaussian else self.spec.guarantee,
             notes=tuple(notes),
             slopes=lambda: _parameter_slopes(problem, point),
+            adjoints=(lambda: _adjoints(problem, point)) if _unmoved(point) else None,
         )
 
     # ---- stages --------------------------------------------------------------------------------
@@ -171,7 +173,10 @@ class ExpectationPropagation(Backend[EPState]):
         """The next stage, from the best point of this one."""
         best = state.best
         assert best is not None
-        concave = bool(log_concave(problem).all())
+        concave = log_concave(problem.sites)
+        if any(not b.scalar for b in best.blocks) and (best.power < 1.0 or concave):
+            reason = "EP does not converge, and its double loop takes scalar sites alone"
+            return EPState(state.stage, best=best, failed=Status.stalled, reason=reason)
         if state.stage == "parallel" and concave and len(best.mean) <= SWEPT:
             again = begin(problem, best.power, None)
             if isinstance(again, Matched):
@@ -233,15 +238,32 @@ def _approached(problem: Problem, walk: Walk) -> Matched:
     return best
 
 
+def _unmoved(point: Matched) -> bool:
+    """Whether some sites are at predictors without variance."""
+    return any(bool(b.known.any()) for b in point.blocks)
+
+
+def _adjoints(problem: Problem, point: Matched) -> Adjoints:
+    """Those of the conditioned Gaussian, whose sites say nothing of predictors without variance:
+    there the evidence has the slope of the site itself."""
+    out = point.conditioned.adjoints()
+    try:
+        sites = cast("tuple[Pointwise, ...]", problem.asking(Pointwise))
+    except MethodError:  # a site without derivatives: then nobody knows
+        return out
+    offset = []
+    for site, block, slope in zip(sites, point.blocks, out.offset, strict=True):
+        known = block.known.reshape(-1, *(1,) * (np.ndim(block.mean) - 1))
+        own = site.pointwise(block.mean).slope.reshape(block.mean.shape) if known.any() else 0.0
+        offset.append(np.where(known, own, slope.reshape(block.mean.shape)).reshape(slope.shape))
+    return replace(out, offset=tuple(offset))
+
+
 def _parameter_slopes(problem: Problem, point: Matched) -> tuple[Mapping[str, Array], ...]:
     """dlog evidence/dparameter at the fixed point: E_tilted[dl/dparameter] for each site."""
-    predictors = problem.engine.linear.predictors
     sites = cast("tuple[TiltedSlopes, ...]", problem.asking(TiltedSlopes))
-    cavities = zip(
-        sites,
-        split(point.cavity_mean, predictors),
-        split(point.cavity_variance, predictors),
-        strict=True,
-    )
     with np.errstate(all="ignore"):
-        return tuple(s.tilted_slopes(m, v, point.power) for s, m, v in cavities)
+        return tuple(
+            site.tilted_slopes(b.cavity_mean, b.cavity_variance, point.power)
+            for site, b in zip(sites, point.blocks, strict=True)
+        )

@@ -10,8 +10,13 @@ from lgmdsl.arrays import Array
 from lgmdsl.contract.engine import Failed
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
+from lgmdsl.contract.rows import diagonal, times
 from lgmdsl.contract.stacked import flatten
+from lgmdsl_backends.ep.blocks import cavities, nonnegative, tilt
 from lgmdsl_backends.ep.matching import Matched, matched
+
+# The largest variance of a predictor of a vector site in the first cavities.
+WIDEST = 0.1
 
 
 def begin(
@@ -46,21 +51,39 @@ def _candidates(
 ) -> Iterator[tuple[Array, Array]]:
     if warm is not None:
         yield flatten(warm.weight), flatten(warm.shift)
-    prior, mean = problem.engine.prior_mean, flatten(problem.engine.prior_mean)
-    unit = tuple(np.ones_like(m) for m in prior)
-    none = tuple(np.zeros_like(m) for m in prior)
-    alone = problem.engine.condition(none, none)
-    for spread in (unit,) if isinstance(alone, Failed) else (alone.variance, unit):
-        answers = [
-            site.tilted(m, v, power)
-            for site, m, v in zip(problem.tilting(), prior, spread, strict=True)
-        ]
-        tilted_mean = flatten(tuple(a.mean for a in answers))
-        tilted_variance = flatten(tuple(a.variance for a in answers))
-        known = ~(tilted_variance > 0.0)
-        size = np.where(known, 1.0, tilted_variance)
-        cavity = np.where(known, 1.0, flatten(spread))
-        weight = np.maximum((cavity - size) / (size * cavity), 0.0) / power
-        slope = np.where(known, 0.0, (tilted_mean - mean) / (power * size))
-        yield weight, slope + weight * mean
-    yield np.ones_like(mean), mean
+    prior = problem.engine.prior_mean
+    unit = tuple(_units(m) for m in prior)
+    none = tuple(np.zeros_like(v) for v in unit)
+    alone = problem.engine.condition(none, tuple(np.zeros_like(m) for m in prior))
+    prior_spread = () if isinstance(alone, Failed) else (tuple(map(_narrow, alone.variance)),)
+    for spread in (*prior_spread, unit):
+        most = max((float(diagonal(v).max(initial=0.0)) for v in spread), default=0.0)
+        targets = []
+        for site, m, v in zip(problem.tilting(), prior, spread, strict=True):
+            block = cavities(np.zeros_like(v), np.zeros_like(m), (m, v), None, power, most)
+            if block is None:
+                break
+            block = tilt(block, site)
+            if not block.finite:
+                break
+            weight = nonnegative(block.target_weight())
+            targets.append((weight, block.slope_gap() + times(weight, m)))
+        if len(targets) == len(prior):
+            yield flatten(tuple(w for w, _ in targets)), flatten(tuple(s for _, s in targets))
+    yield flatten(unit), flatten(tuple(times(w, m) for w, m in zip(unit, prior, strict=True)))
+
+
+def _narrow(variance: Array) -> Array:
+    """The variances; of vector sites scaled down until no predictor's is above WIDEST: their
+    moments are quick where cavities are narrow, and the first ones need not be the prior's."""
+    if variance.ndim == 1:
+        return variance
+    size = np.maximum(diagonal(variance).max(axis=1), WIDEST) / WIDEST
+    return np.asarray(variance / size[:, None, None])
+
+
+def _units(mean: Array) -> Array:
+    """Variances of 1, (N,), or the identity, (N, K, K)."""
+    if mean.ndim == 1:
+        return np.ones_like(mean)
+    return np.broadcast_to(np.eye(mean.shape[1]), (*mean.shape, mean.shape[1])).copy()

@@ -24,7 +24,8 @@ from lgmdsl.contract.joint import row_covariance
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.stacked import flatten, split
 from lgmdsl.numerics.cholesky import cholesky
-from lgmdsl_backends.ep.matching import FLATTEST, Matched, against, condition
+from lgmdsl_backends.ep.blocks import FLATTEST
+from lgmdsl_backends.ep.matching import Matched, against, condition
 
 Reference = tuple[Array, Array]  # mean and variance of each row
 

@@ -10,58 +10,98 @@ cancel:
     target    tau' = (1/v^ - 1/v_c) / e,    slope at m: a + (m^ - m) / (e v^)
 
 with m^, v^ the moments of the tilted density N(m_c, v_c) t^e. In EP the marginals are q's own, and
-the value is its log evidence; the double loop holds others (`reference`).
+the value is its log evidence; the double loop holds others (`reference`). Of vector sites the same
+with matrices, log(1 + e tau v_c) = -log det(I - e V W): see `blocks`.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
 from lgmdsl.arrays import Array, BoolArray
-from lgmdsl.contract.engine import Conditioned, Failed
+from lgmdsl.contract.engine import Conditioned, Failed, Rows
 from lgmdsl.contract.joint import newton_move
 from lgmdsl.contract.problem import Problem
+from lgmdsl.contract.rows import diagonal
 from lgmdsl.contract.site import Property
-from lgmdsl.contract.stacked import flatten, split
-
-# Rows whose share of the largest variance is below this are known exactly: no weight changes them.
-POINT = 1e-28
-# A cavity whose precision is below FLATTEST of the marginal's is flat (a row that alone fixes a
-# direction without a prior leaves none, up to rounding); below -ROUNDING there is no cavity.
-FLATTEST, ROUNDING = 1e-9, 1e-7
+from lgmdsl.contract.stacked import flatten, split_like
+from lgmdsl_backends.ep.blocks import Block, cavities, nonnegative, tilt
 
 
 @dataclass(frozen=True, eq=False)
 class Matched:
-    """q and its sites with their tilted densities; arrays are (P,), site blocks in order.
+    """q and its sites with their tilted densities, block by block; `residual`: see `residual_of`.
 
-    `mean`, `variance`: q's marginals; `reference`: mean and variance of the marginals that the
-    cavities were taken from; `known`: rows without variance; `residual`: see `residual_of`.
+    Flattened, (P,) each where all sites are scalar: `weight`, `shift`; `mean`, `variance`: q's
+    marginals; `reference`: mean and variance of the marginals that the cavities were taken from;
+    `known`: rows without variance.
     """
 
     conditioned: Conditioned
     power: float
-    weight: Array
-    shift: Array
-    mean: Array
-    variance: Array
-    reference: tuple[Array, Array]
-    cavity_mean: Array
-    cavity_variance: Array
-    tilted_mean: Array
-    tilted_variance: Array
-    known: BoolArray
+    blocks: tuple[Block, ...]
     value: float
     residual: float = math.inf
 
+    @cached_property
+    def weight(self) -> Array:
+        return flatten(tuple(b.weight for b in self.blocks))
+
+    @cached_property
+    def shift(self) -> Array:
+        return flatten(tuple(b.shift for b in self.blocks))
+
+    @cached_property
+    def mean(self) -> Array:
+        return flatten(tuple(b.mean for b in self.blocks))
+
+    @cached_property
+    def variance(self) -> Array:
+        return flatten(tuple(b.variance for b in self.blocks))
+
+    @cached_property
+    def reference(self) -> tuple[Array, Array]:
+        return (
+            flatten(tuple(b.reference[0] for b in self.blocks)),
+            flatten(tuple(b.reference[1] for b in self.blocks)),
+        )
+
+    @cached_property
+    def cavity_mean(self) -> Array:
+        return flatten(tuple(b.cavity_mean for b in self.blocks))
+
+    @cached_property
+    def cavity_variance(self) -> Array:
+        return flatten(tuple(b.cavity_variance for b in self.blocks))
+
+    @cached_property
+    def tilted_mean(self) -> Array:
+        return flatten(tuple(b.tilted_mean for b in self.blocks))
+
+    @cached_property
+    def tilted_variance(self) -> Array:
+        return flatten(tuple(b.tilted_variance for b in self.blocks))
+
+    @cached_property
+    def known(self) -> BoolArray:
+        none = np.zeros(0, dtype=np.bool_)
+        return np.concatenate([none, *(b.known for b in self.blocks)])
+
 
 def condition(problem: Problem, weight: Array, shift: Array) -> Conditioned | Failed:
-    """The engine conditioned on sites (P,)."""
-    predictors = problem.engine.linear.predictors
-    return problem.engine.condition(split(weight, predictors), split(shift, predictors))
+    """The engine conditioned on flattened sites."""
+    prior = problem.engine.prior_mean
+    return problem.engine.condition(shaped(weight, prior), split_like(shift, prior))
+
+
+def shaped(weight: Array, like: Rows) -> Rows:
+    """Flattened weights, (N,) for each block of `like` that is (N,), (N, K, K) for (N, K)."""
+    shapes = [m if m.ndim == 1 else np.empty((*m.shape, m.shape[1])) for m in like]
+    return split_like(weight, tuple(shapes))
 
 
 def matched(problem: Problem, weight: Array, shift: Array, power: float) -> Matched | Failed:
@@ -85,102 +125,54 @@ def against(
 
     Failed where a cavity has no positive precision or a tilted moment is not finite.
     """
-    mean, variance = flatten(q.mean), flatten(q.variance)
-    tau, nu = flatten(q.weight), flatten(q.shift)
-    m, v = (mean, variance) if reference is None else reference
-    if not (np.isfinite(m).all() and np.isfinite(v).all()):
+    like = (q.mean, q.variance)
+    base = like if reference is None else tuple(map(split_like, reference, like))
+    if not all(np.isfinite(x).all() for rows in base for x in rows):
         return Failed("a marginal is not finite")
-    known = ~(v > POINT * v.max(initial=0.0))
-    share = np.where(known, 1.0, 1.0 - power * tau * v)
-    if (share < -ROUNDING).any():
-        return Failed("a cavity has no positive precision")
-    cavity_variance = np.where(known, 0.0, v) / np.maximum(share, FLATTEST)
-    slope = nu - tau * m
-    cavity_mean = m - power * cavity_variance * slope
-    predictors = problem.engine.linear.predictors
-    blocks = zip(
-        problem.tilting(),
-        split(cavity_mean, predictors),
-        split(cavity_variance, predictors),
-        strict=True,
-    )
-    answers = [site.tilted(x, y, power) for site, x, y in blocks]
-    log_mass = flatten(tuple(a.log_mass for a in answers))
-    tilted_mean = flatten(tuple(a.mean for a in answers))
-    tilted_variance = flatten(tuple(a.variance for a in answers))
-    gaussian = (
-        nu * m
-        - 0.5 * tau * m * m
-        - 0.5 / power * np.log1p(power * tau * cavity_variance)
-        - 0.5 * power * cavity_variance * slope**2
-    )
-    value = q.log_normaliser + float(np.sum(log_mass / power - gaussian))
-    if not (
-        math.isfinite(value)
-        and np.isfinite(tilted_mean).all()
-        and (known | (tilted_variance > 0.0)).all()
-    ):
+    most = max((float(diagonal(v).max(initial=0.0)) for v in base[1]), default=0.0)
+    blocks = []
+    rows = zip(q.weight, q.shift, q.mean, q.variance, *base, problem.tilting(), strict=True)
+    for weight, shift, mean, variance, m, v, site in rows:
+        block = cavities(weight, shift, (mean, variance), (m, v), power, most)
+        if block is None:
+            return Failed("a cavity has no positive precision")
+        blocks.append(tilt(block, site))
+    masses = flatten(tuple(b.log_mass / power - b.gaussian for b in blocks))
+    value = q.log_normaliser + float(np.sum(masses))
+    if not (math.isfinite(value) and all(b.finite for b in blocks)):
         return Failed("a tilted moment is not finite")
-    return Matched(
-        q,
-        power,
-        tau,
-        nu,
-        mean,
-        variance,
-        (m, v),
-        cavity_mean,
-        cavity_variance,
-        tilted_mean,
-        tilted_variance,
-        known,
-        value,
-    )
+    return Matched(q, power, tuple(blocks), value)
 
 
 def target_of(point: Matched) -> tuple[Array, Array]:
-    """(tau', nu') that match the tilted moments."""
-    weight = _target_weight(point)
-    slope = point.shift - point.weight * point.mean + _slope_gap(point)
-    return weight, slope + weight * point.mean
+    """(tau', nu') that match the tilted moments, flattened."""
+    targets = [b.target() for b in point.blocks]
+    return flatten(tuple(w for w, _ in targets)), flatten(tuple(s for _, s in targets))
 
 
-def log_concave(problem: Problem) -> BoolArray:
-    """(P,) whether the site of a row is log-concave."""
-    flags = [
-        np.full(p.rows, Property.LOG_CONCAVE in site.spec.properties)
-        for site, p in zip(problem.sites, problem.engine.linear.predictors, strict=True)
-    ]
-    return np.concatenate([np.zeros(0, dtype=np.bool_), *flags])
+def concave_blocks(problem: Problem) -> tuple[bool, ...]:
+    """Whether the sites of each block are log-concave."""
+    return tuple(Property.LOG_CONCAVE in site.spec.properties for site in problem.sites)
+
+
+def usable(problem: Problem, weight: Array) -> Array:
+    """Flattened weights, those of log-concave sites without their negative part."""
+    blocks = shaped(weight, problem.engine.prior_mean)
+    pairs = zip(blocks, concave_blocks(problem), strict=True)
+    return flatten(tuple(nonnegative(w) if concave else w for w, concave in pairs))
 
 
 def residual_of(problem: Problem, point: Matched) -> float:
     """How far one undamped step would move any mean in posterior sds, or any posterior variance
     relative to itself, at most (to first order), and how far any tilted mean is from q's: zero
     exactly where the moments match."""
-    linear = problem.engine.linear
-    move = newton_move(linear, point.conditioned, split(_slope_gap(point), linear.predictors))
+    gaps = tuple(b.slope_gap() for b in point.blocks)
+    move = newton_move(problem.engine.linear, point.conditioned, gaps)
     # Sites that contradict each other may be far from matched and yet move nothing together.
-    sd = np.sqrt(np.where(point.known, 1.0, point.variance))
-    away = np.where(point.known, 0.0, np.abs(point.tilted_mean - point.mean) / sd)
-    weight, target = point.weight, _target_weight(point)
-    target = np.where(log_concave(problem), np.maximum(target, 0.0), target)  # but for rounding
-    change = np.abs(target - weight)
-    widest = float(np.sum(change * point.variance))
-    if (weight >= 0.0).all() and (target >= 0.0).all():
-        # Precisions all within a share of one another give variances within that share.
-        size = np.maximum(weight, target)
-        share = np.divide(change, size, out=np.zeros_like(size), where=size > 0.0)
-        widest = min(widest, float(share.max(initial=0.0)))
-    return max(move, widest, float(away.max(initial=0.0)))
-
-
-def _target_weight(point: Matched) -> Array:
-    cavity, tilted = point.cavity_variance, point.tilted_variance
-    product = np.where(point.known, 1.0, point.power * cavity * tilted)
-    return np.where(point.known, point.weight, (cavity - tilted) / product)
-
-
-def _slope_gap(point: Matched) -> Array:
-    spread = np.where(point.known, 1.0, point.power * point.tilted_variance)
-    return np.where(point.known, 0.0, (point.tilted_mean - point.mean) / spread)
+    away = max((b.away() for b in point.blocks), default=0.0)
+    pairs = zip(point.blocks, concave_blocks(problem), strict=True)
+    changes = [b.changes(concave) for b, concave in pairs]
+    widest = sum(change for change, _ in changes)
+    # Precisions all within a share of one another give variances within that share.
+    widest = min(widest, max((share for _, share in changes), default=0.0))
+    return max(move, widest, away)

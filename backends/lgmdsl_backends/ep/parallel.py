@@ -18,8 +18,10 @@ import numpy as np
 from lgmdsl.arrays import Array
 from lgmdsl.contract.engine import Failed
 from lgmdsl.contract.problem import Problem
+from lgmdsl.contract.stacked import flatten, split_like
 from lgmdsl.numerics.optimisation.anderson import Anderson
-from lgmdsl_backends.ep.matching import Matched, log_concave, matched, target_of
+from lgmdsl_backends.ep.blocks import in_sds
+from lgmdsl_backends.ep.matching import Matched, matched, shaped, target_of, usable
 from lgmdsl_backends.ep.sweep import sweep
 
 # The damping: how it shrinks when the residual grows and recovers when it falls, and its floor.
@@ -79,20 +81,24 @@ def _damped(walk: Walk, history: Anderson, point: Callable[[float], Matched | No
 
 
 def _matched_at(problem: Problem, before: Matched, flat: Array) -> Matched | None:
-    weight, shift = np.split(flat, 2)
-    weight = np.where(log_concave(problem), np.maximum(weight, 0.0), weight)
-    point = matched(problem, weight, shift, before.power)
+    weight, shift = np.split(flat, [len(before.weight)])
+    point = matched(problem, usable(problem, weight), shift, before.power)
     return None if isinstance(point, Failed) else point
 
 
 def _measure(point: Matched) -> Callable[[Array], Array]:
     """Changes of (tau, nu) as the changes of each row's log variance and mean (in posterior sds)
     that they would make alone."""
-    mean, variance = point.mean, point.variance
+    means = tuple(b.mean for b in point.blocks)
+    variances = tuple(b.variance for b in point.blocks)
 
     def measure(change: Array) -> Array:
-        weight, shift = np.split(change, 2)
-        m, v = (mean, variance) if change.ndim == 1 else (mean[:, None], variance[:, None])
-        return np.concatenate([v * weight / np.sqrt(2.0), np.sqrt(v) * (shift - m * weight)])
+        if change.ndim > 1:
+            return np.stack([measure(column) for column in change.T], axis=1)
+        weight, shift = np.split(change, [len(point.weight)])
+        rows = zip(shaped(weight, means), split_like(shift, means), means, variances, strict=True)
+        parts = [in_sds(*row) for row in rows]
+        widths, moves = (flatten(tuple(p[k] for p in parts)) for k in (0, 1))
+        return np.concatenate([widths, moves])
 
     return measure

@@ -10,7 +10,8 @@ from lgmdsl.arrays import Array
 from lgmdsl.contract.joint import Divisible, row_covariance
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.questions import Tilted
-from lgmdsl_backends.ep.matching import FLATTEST, ROUNDING, Matched
+from lgmdsl_backends.ep.blocks import FLATTEST, ROUNDING
+from lgmdsl_backends.ep.matching import Matched
 
 # A rank-one update that would leave less than this share of a row's precision is skipped.
 LEAST = 1e-6

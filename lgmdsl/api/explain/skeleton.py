@@ -232,7 +232,7 @@ class _Text:
         everything = self.chosen.everything()
         out = [(c.key, c.why) for c in everything if c.kind == "left out"]
         out += [
-            (c.key, f"{c.missing} entries missing, which no predictor can use")
+            (c.key, f"{counted(c.missing, 'entry', 'entries')} missing, which no predictor can use")
             for c in self.chosen.gaps
         ]
         out += [(c.key, "dates in a table of groups are not modelled") for c in self.chosen.walks]

@@ -11,6 +11,7 @@ import numpy as np
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.grounding.label_line import line_of
 from lgmdsl.canonical.grounding.labels import labels_of
+from lgmdsl.canonical.grounding.text import why_no_numbers
 from lgmdsl.dataset import Entry
 from lgmdsl.errors import DataError, Diagnostic
 from lgmdsl.language.tree.reserved import RESERVED_WORDS
@@ -23,7 +24,6 @@ GROUPS = re.compile(
     r"|[a-z](ID|Id)$",
     re.I,
 )
-COMMA = re.compile(r"[+-]?\d+,\d+")
 TIMES = re.compile(r"(^|_)(year|yr|month|week|day|hour|time|t)s?$|^[xyz]$|response", re.I)
 RESERVED = frozenset({w.name for w in RESERVED_WORDS} | {s.word for s in STATEMENTS})
 # Distinct whole numbers that may be counts.
@@ -96,8 +96,9 @@ def _column(key: str, name: str, entry: Entry) -> Column:
         distinct = np.unique(present)
         if line_of(distinct) is not None and not missing and _is_date(str(distinct[0])):
             return Column(key, name, "date", levels=levels)
-        if all(COMMA.fullmatch(v.strip()) for v in distinct.tolist()):
-            return Column(key, name, "left out", "its numbers are written with decimal commas")
+        odd = why_no_numbers(present)
+        if odd:
+            return Column(key, name, "left out", odd)
         if levels == rows - missing:
             return Column(key, name, "left out", "all its entries differ: they are labels")
         return Column(key, name, "group", levels=levels, missing=missing)
@@ -106,7 +107,7 @@ def _column(key: str, name: str, entry: Entry) -> Column:
     numbers: Array = values[~gone]
     infinite = int((np.isinf(values) & ~labels.missing).sum())
     if infinite:
-        return Column(key, name, "left out", f"{infinite} of its entries are infinite")
+        return Column(key, name, "left out", f"it holds infinite values ({infinite})")
     with np.errstate(all="ignore"):
         spread = float(numbers.std())
     if not np.isfinite(spread) or spread < np.finfo(np.float64).tiny:

@@ -10,14 +10,16 @@ from functools import partial
 import numpy as np
 
 from lgmdsl.accuracy.accuracy import Accuracy, basis, beyond, largest
-from lgmdsl.accuracy.better import Unknown, better
+from lgmdsl.accuracy.better import Better, Unknown, better
 from lgmdsl.accuracy.errors import Errors, added, scaled
 from lgmdsl.accuracy.limits import MEAN, QUANTILE, SD
 from lgmdsl.api.fit.hyper_errors import (
     HyperErrors,
+    Looked,
     conditioned,
     hyper_errors,
     outermost,
+    same_theta,
     second_order_gap,
 )
 from lgmdsl.api.fit.solved import Solved
@@ -27,6 +29,7 @@ from lgmdsl.canonical.lowering.derived import Leaf
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.engine import Conditioned
 from lgmdsl.contract.linear import Predictor
+from lgmdsl.contract.site import log_concave
 from lgmdsl.contract.status import Status
 from lgmdsl.errors import LgmError
 from lgmdsl.inference.plan import Plan
@@ -78,37 +81,49 @@ def estimated(planned: Plan, solved: Solved, seed: int, whole: Weighed | None = 
         return Estimated(Accuracy.none("the fit did not converge"), math.nan)
     if solved.engine:  # the one that the fit took, without looking at all others again
         planned = replace(planned, terms=replace(planned.terms, engine=solved.engine))
+    looked = Looked()
     if whole is not None and planned.backend.spec.evidence:
         given = _weighed(planned.canonical, solved.theta, q.conditioned, whole, q.log_evidence)
     else:
-        given = _at(planned, solved.theta, q.conditioned, q.log_evidence, seed)
+        given = _at(planned, solved.theta, q.conditioned, q.log_evidence, seed, looked)
     gap = given.log_evidence - q.log_evidence
     if solved.learned is None or gap == 0.0:
         return given
     if whole is None:
-        given = _over_points(planned, solved, given, seed)
-    hyper = hyper_errors(planned, solved, gap, seed, second_order_gap(planned, seed))
+        given = _over_points(planned, solved, given, seed, looked)
+    gap_of = second_order_gap(planned, seed)
+    hyper = hyper_errors(planned, solved, gap, seed, gap_of, looked=looked)
     return given if hyper is None else joined(planned.canonical, given, hyper)
 
 
-def _over_points(planned: Plan, solved: Solved, given: Estimated, seed: int) -> Estimated:
+def _over_points(
+    planned: Plan, solved: Solved, given: Estimated, seed: int, looked: Looked
+) -> Estimated:
     """The errors of a small model on average over its mixture, where hyperparameters were
-    integrated over; else those `given` the mode."""
+    integrated over; else those `given` the mode. What is computed on the way is `looked` up by
+    what asks for the same."""
     linear, accuracy = planned.canonical.linear(solved.theta), given.accuracy
     if linear.size > FEW or linear.rows > ROWS or not accuracy.known:
         return given
     total, parts = 0.0, list[list[tuple[str, np.ndarray, Errors]]]()
-    for fitted, share in outermost(solved):
+    for k, fitted, share in outermost(solved):
         try:
-            q = conditioned(planned.at(fitted.theta, seed=seed), fitted)
+            problem = planned.at(fitted.theta, seed=seed)
+            q = conditioned(problem, fitted)
             if q is None:
                 continue
-            with np.errstate(all="ignore"):
-                known = better(planned, fitted.theta, q, fitted.log_evidence, seed)
+            looked.posteriors[k] = q
+            if looked.mode is not None and same_theta(fitted.theta, looked.mode[0]):
+                known: Better | None = looked.mode[1]
+            else:
+                with np.errstate(all="ignore"):
+                    known = better(planned, fitted.theta, q, fitted.log_evidence, seed)
         except (Unknown, LgmError, np.linalg.LinAlgError):
             continue
         if known is None:
             continue
+        if log_concave(problem.sites):  # others have other modes, which weighted draws look for
+            looked.gaps[k] = known.log_evidence - fitted.log_evidence
         width = known.change.width
         rows = _errors(planned.canonical, fitted.theta, known.errors, width)
         parts.append([(name, places, scaled(share, e)) for name, places, e in rows])
@@ -145,7 +160,14 @@ def joined(
     return Estimated(both, given.log_evidence, off, hyper, given, left)
 
 
-def _at(planned: Plan, theta: Theta, q: Conditioned, log_evidence: float, seed: int) -> Estimated:
+def _at(
+    planned: Plan,
+    theta: Theta,
+    q: Conditioned,
+    log_evidence: float,
+    seed: int,
+    looked: Looked,
+) -> Estimated:
     """At theta, where the posterior is q."""
     if not planned.backend.spec.evidence:
         return Estimated(Accuracy.none(f"`{planned.method}` gives a mode alone"), math.nan)
@@ -156,6 +178,7 @@ def _at(planned: Plan, theta: Theta, q: Conditioned, log_evidence: float, seed: 
         return Estimated(Accuracy.none(str(why)), math.nan)
     if known is None:
         return Estimated(Accuracy.exact(), log_evidence)
+    looked.mode = (theta, known)
     width = known.change.width
     named = list(_errors(planned.canonical, theta, known.errors, width))
     gap = known.log_evidence - log_evidence

@@ -5,17 +5,18 @@ Over the points of a mixture it changes the weights; about a mode, a slope g of 
 one sd long moves the mode by g sds.
 """
 
+# Long because a mixture and a mode ask the same of the same gaps.
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import numpy as np
 
 from lgmdsl.accuracy.accuracy import beyond
-from lgmdsl.accuracy.better import Unknown, better
+from lgmdsl.accuracy.better import Better, Unknown, better
 from lgmdsl.accuracy.errors import Errors
 from lgmdsl.api.fit.solved import Solved
 from lgmdsl.arrays import Array
@@ -74,6 +75,22 @@ class HyperErrors:
         return tuple(n for n, e in self.errors.items() if (beyond(e) > times).any())
 
 
+@dataclass
+class Looked:
+    """What was computed at fits of a mixture before, by their places among its points: their
+    posteriors once more, and the gaps that came with them. `mode`: hyperparameters, and what is
+    known there."""
+
+    mode: tuple[Theta, Better] | None = None
+    posteriors: dict[int, Conditioned] = field(default_factory=dict)
+    gaps: dict[int, float] = field(default_factory=dict)
+
+
+def same_theta(a: Theta, b: Theta) -> bool:
+    """Whether two sets of hyperparameters are equal."""
+    return a.keys() == b.keys() and all(np.array_equal(a[name], b[name]) for name in a)
+
+
 def second_order_gap(planned: Plan, seed: int) -> Gap:
     """By the third derivatives of the sites; by weighted draws from all modes, where sites are not
     log-concave and these reach the posterior."""
@@ -93,15 +110,21 @@ def second_order_gap(planned: Plan, seed: int) -> Gap:
 
 
 def hyper_errors(
-    planned: Plan, solved: Solved, gap: float, seed: int, gap_of: Gap, exact: bool = False
+    planned: Plan,
+    solved: Solved,
+    gap: float,
+    seed: int,
+    gap_of: Gap,
+    exact: bool = False,
+    looked: Looked | None = None,
 ) -> HyperErrors | None:
     """None where they are not known. `gap`: that at the mode; `gap_of`: what others are computed
-    by, `exact` or not."""
+    by, `exact` or not; `looked`: those that are known."""
     learned = solved.learned
     assert learned is not None
     hypers, out = learned.marginals(), None
     if isinstance(hypers, HyperPosterior):
-        out = _of_mixture(planned, solved, hypers, seed, gap_of)
+        out = _of_mixture(planned, solved, hypers, seed, gap_of, looked or Looked())
     elif abs(gap) <= NOTHING:
         out = HyperErrors({}, gap, gap_of)
     elif isinstance(hypers, Asymptotic) and hypers.frame.unknown is None:
@@ -125,7 +148,12 @@ def _count(hypers: HyperPosterior, rows: int) -> int:
 
 
 def _of_mixture(
-    planned: Plan, solved: Solved, hypers: HyperPosterior, seed: int, gap_of: Gap
+    planned: Plan,
+    solved: Solved,
+    hypers: HyperPosterior,
+    seed: int,
+    gap_of: Gap,
+    looked: Looked,
 ) -> HyperErrors | None:
     learned = solved.learned
     assert learned is not None
@@ -136,7 +164,11 @@ def _of_mixture(
     gaps = np.full(len(points), np.nan)
     ends = _ends(places, shares)
     for k in ends:
-        gaps[k] = _gap_of(planned, points[k][0], seed, gap_of)
+        known_gap = looked.gaps.get(k)
+        if known_gap is None:
+            q = looked.posteriors.get(k)
+            known_gap = _gap_of(planned, points[k][0], seed, gap_of, q)
+        gaps[k] = known_gap
     if float(np.ptp(gaps[ends])) <= NOTHING:
         return HyperErrors({}, float(gaps[ends[0]]), gap_of)
     chosen = _spread(places, shares, _count(hypers, rows), ends)
@@ -216,11 +248,13 @@ def _spread(places: Array, shares: Array, count: int, first: list[int]) -> list[
     return chosen + farthest(places, eligible, places[chosen], count - len(chosen))
 
 
-def _gap_of(planned: Plan, fitted: Fitted, seed: int, gap_of: Gap) -> float:
-    """Corrected less reported log evidence of a fit that was made."""
+def _gap_of(
+    planned: Plan, fitted: Fitted, seed: int, gap_of: Gap, q: Conditioned | None = None
+) -> float:
+    """Corrected less reported log evidence of a fit that was made; `q`: its posterior, if known."""
     try:
         problem = planned.at(fitted.theta, seed=seed)
-        q = conditioned(problem, fitted)
+        q = conditioned(problem, fitted) if q is None else q
     except LgmError:
         return math.nan
     return math.nan if q is None else gap_of(problem, fitted.theta, q, fitted.log_evidence)
@@ -235,9 +269,9 @@ def conditioned(problem: Problem, fitted: Fitted) -> Conditioned | None:
     return None if isinstance(q, Failed) else q
 
 
-def outermost(solved: Solved) -> list[tuple[Fitted, float]]:
-    """The heaviest fit of a mixture and those farthest out, each with the share of all points that
-    is nearest to it; none where hyperparameters were not integrated over."""
+def outermost(solved: Solved) -> list[tuple[int, Fitted, float]]:
+    """The heaviest fit of a mixture and those farthest out, each with its place among the points
+    and the share of all points that is nearest to it; none without a mixture."""
     learned = solved.learned
     hypers = None if learned is None else learned.marginals()
     if learned is None or not isinstance(hypers, HyperPosterior):
@@ -248,7 +282,7 @@ def outermost(solved: Solved) -> list[tuple[Fitted, float]]:
     ends = _ends(places, shares)
     away = np.array([np.square(places - places[k]).sum(axis=1) for k in ends])
     nearest = np.bincount(away.argmin(axis=0), shares, minlength=len(ends))
-    return [(fits[k], float(share)) for k, share in zip(ends, nearest, strict=True)]
+    return [(k, fits[k], float(share)) for k, share in zip(ends, nearest, strict=True)]
 
 
 def _about_mode(

@@ -35,6 +35,7 @@ CLOSE = 3.0  # nats below a maximum, down to which another one is reported
 
 CORRECTED = either("--option correction=on", 'options={"correction": "on"}')
 START_FROM = either("--start-from FIT", "start_from=fit")
+GO_ON = f"let it go on: {START_FROM}"
 
 
 def undefined_reports(fit: Fit) -> tuple[Diagnostic, ...]:
@@ -120,7 +121,7 @@ def _where(fit: Fit, mean: Array, other: Array) -> tuple[str, str]:
     sd = np.sqrt(np.maximum(fit.posterior.conditioned.latent_variance, 0.0))
     k = int((np.abs(other - mean) / np.where(sd > 0.0, sd, np.inf)).argmax())
     layout = fit.canonical.layout
-    for block in fit.canonical.latents:
+    for block in fit.canonical.reported:
         if layout.starts[block.name] <= k < layout.starts[block.name] + block.size:
             place = k - layout.starts[block.name]
             label = layout.entry(block.name, layout.dims[block.name], place)
@@ -164,7 +165,7 @@ def cut_short() -> tuple[Diagnostic, ...]:
             "W601",
             "interrupted before the errors of the posterior were estimated",
             "the posterior is that of the method, without corrections and with unknown errors",
-            help="run it to completion, or without these: "
+            help=f"{GO_ON}, or without these: "
             + either("--option correction=off", 'options={"correction": "off"}'),
         ),
     )
@@ -237,7 +238,7 @@ def learning_warnings(learned: Learned) -> tuple[Diagnostic, ...]:
                 "W601",
                 "the integration over the hyperparameters was interrupted",
                 "latents, predictions and log evidence are those at the mode, which was found",
-                help=f"run it to completion, or take the mode alone: {setting('hyper', 'map')}",
+                help=f"{GO_ON}, or take the mode alone: {setting('hyper', 'map')}",
             )
         )
     for finding in findings(learned):
@@ -332,6 +333,8 @@ def at_bound(found: Finding, integrated: bool = True) -> Diagnostic:
 
 
 def _further(learned: Learned) -> str:
+    if learned.maximum.status is Status.interrupted:
+        return GO_ON
     if learned.maximum.status is Status.iteration_limit:
         more = 2 * max(learned.maximum.steps[-1].step, 100)
         return f"{option('learning_steps', more)}, or {START_FROM}"

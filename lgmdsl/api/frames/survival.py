@@ -132,9 +132,9 @@ def _columns(
             for whole, part in zip(curves, curves_at(site, s, float(time)), strict=True):
                 whole[places] = part.reshape(len(places), rows)
         for kind, values in zip(Curves._fields, curves, strict=True):
-            known = np.stack(
-                [values.mean(axis=0), values.std(axis=0), *np.quantile(values, levels, axis=0)]
-            )
+            with np.errstate(invalid="ignore"):  # a hazard at 0 may be infinite
+                between = np.quantile(values, levels, axis=0)
+                known = np.stack([values.mean(axis=0), values.std(axis=0), *between])
             arranged = [
                 prediction.members(dims, part.reshape(block.data_shape)).reshape(-1)
                 for part in known
@@ -164,10 +164,8 @@ def curves_at(site: Site, s: Array, time: float) -> Curves:
             log = whole.log_survival_at(s)
         else:
             log = np.log1p(-whole.cdf(s)) if time > 0.0 else np.zeros(len(site))
-        if time > 0.0:
-            hazard = np.exp(whole.log_density(s) - log)
-        else:
-            hazard = _at_zero(site, changed, s)
+        later = np.exp(whole.log_density(s) - log)
+        hazard = later if time > 0.0 else _at_zero(site, changed, s)
     return Curves(np.exp(log), hazard)
 
 

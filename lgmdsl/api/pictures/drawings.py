@@ -30,7 +30,14 @@ from lgmdsl.plot.effects import (
 )
 from lgmdsl.plot.fields import MEAN, SD, Heat, Map, draw_heat, draw_map, heat_picture, map_picture
 from lgmdsl.plot.hypers import draw_hyper
-from lgmdsl.plot.responses import Agreement, agreement_picture, draw_agreement
+from lgmdsl.plot.responses import (
+    Agreement,
+    Reliability,
+    agreement_picture,
+    draw_agreement,
+    draw_reliability,
+    reliability_picture,
+)
 from lgmdsl.posterior.marginals import named_tree
 
 if TYPE_CHECKING:
@@ -102,7 +109,12 @@ def response_drawing(observations: Observations, name: str) -> Drawing | None:
     canonical, dims = observations.fit.canonical, block.data.dims
     title = f"{titled(canonical, name, dims)}, observed and predicted"
     label = described(canonical.grounded.model, name)
-    values, levels = observations.values(block), observations.quantiles(block)
+    values = observations.values(block)
+    if "binary" in block.family.spec.observed:
+        shares = Reliability(title, label, values, observations.mean(block))
+        draw_shares = partial(draw_reliability, rows=shares)
+        return Drawing(f"response_{name}", (draw_shares,), partial(reliability_picture, shares))
+    levels = observations.quantiles(block)
     along = line(canonical, dims[0]) if len(dims) == 1 else None
     if along is not None:
         curve = _curve(title, label, along, levels, values, np.isfinite(values))

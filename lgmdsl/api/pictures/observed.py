@@ -77,6 +77,11 @@ class Observations:
         own = self.prediction.observed(block.name)
         return response_quantile(self.prediction, own, np.array(LEVELS)).reshape(len(LEVELS), -1)
 
+    def mean(self, block: SiteBlock) -> Array:
+        """(rows,) of another response at the same rows."""
+        parts = self.prediction.parts(self.prediction.observed(block.name))
+        return parts["mean"].reshape(-1)
+
     def over(self, name: str, dims: tuple[str, ...]) -> Array | None:
         """(rows,) what was observed of the response whose mean a quantity is; None where it is the
         mean of none."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,11 +21,12 @@ from lgmdsl.api.pictures.drawings import (
     scalar_row,
 )
 from lgmdsl.api.pictures.observed import Observations
-from lgmdsl.api.pictures.pictures import GIVE_DATA, PIT, known_names, plot, unknown_name
+from lgmdsl.api.pictures.pictures import GIVE_DATA, PIT, histogram, known_names, plot, unknown_name
 from lgmdsl.arrays import AnyArray
 from lgmdsl.dataset import Keys
 from lgmdsl.errors import Diagnostic, MethodError, ModelError, suggestion
 from lgmdsl.plot.panels import HEIGHT, WIDTH, shape
+from lgmdsl.plot.pit import draw_pit
 from lgmdsl.posterior.marginals import all_names, named_tree
 
 if TYPE_CHECKING:
@@ -96,7 +98,10 @@ def _panels(fit: Fit, name: str, observations: Observations) -> tuple[Panel, ...
     is fixed or has no picture."""
     canonical = fit.canonical
     if name not in known_names(fit):
-        raise unknown_name(fit, name)
+        if name != PIT:
+            raise unknown_name(fit, name)
+        heights, count = histogram(fit.pit(data=observations.data, mapping=observations.mapping))
+        return (partial(draw_pit, heights=heights, count=count),)
     if any(b.name == name for b in canonical.hypers.blocks):
         return hyper_drawing(fit, name) or _refused(name, "it is fixed, or has no density")
     if name not in all_names(canonical):

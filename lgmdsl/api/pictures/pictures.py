@@ -34,7 +34,9 @@ from lgmdsl.plot.pit import pit_picture
 from lgmdsl.posterior.marginals import all_names, named_tree
 
 if TYPE_CHECKING:
+    from lgmdsl.api.assess.pit import Pit
     from lgmdsl.api.fit.fit import Fit
+    from lgmdsl.arrays import Array
 
 PIT = "pit"
 GIVE_DATA = "give the data of the fit: --data DATA, or data=... in Python"
@@ -172,17 +174,21 @@ def _pictures(
             left_out.append(f"{name}: its values are needed ({GIVE_DATA})")
     if PIT in wanted:
         try:
-            found_pit = fit.pit(data=data, mapping=mapping)
+            transforms = fit.pit(data=data, mapping=mapping)
         except LgmError as error:
             first = error.diagnostics[0]
             help = GIVE_DATA if first.code == "E305" and data is None else first.help
             left_out.append(f"{PIT}: {first.message}" + (f" ({help})" if help else ""))
         else:
-            middle = np.concatenate([np.ravel(b.middle) for b in found_pit.blocks])
-            count = int(np.isfinite(middle).sum())
-            heights = found_pit.histogram(bins(count)).values
             title = "Leave-one-out probability integral transforms"
-            yield PIT, partial(pit_picture, title, heights, count)
+            yield PIT, partial(pit_picture, title, *histogram(transforms))
+
+
+def histogram(pit: Pit) -> tuple[Array, int]:
+    """Heights of bars (K,), and the number of transforms."""
+    middle = np.concatenate([np.ravel(b.middle) for b in pit.blocks])
+    count = int(np.isfinite(middle).sum())
+    return pit.histogram(bins(count)).values, count
 
 
 def bins(count: int) -> int:

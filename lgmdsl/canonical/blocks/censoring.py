@@ -16,6 +16,9 @@ from lgmdsl.errors import DataError, Diagnostic, ModelError
 from lgmdsl.language.tree import ast
 from lgmdsl.language.tree.mentions import names_in
 
+_OPEN = "a missing end (NaN, type `real?`) is open; a row without either is observed"
+_AT_RISK = "a row is at risk from `entry` on, before `y`; leave out rows that never were"
+
 if TYPE_CHECKING:
     from lgmdsl.canonical.blocks.sites import SiteBlock
     from lgmdsl.canonical.grounding.model import GroundedModel
@@ -60,7 +63,7 @@ def check_censoring(block: SiteBlock, arguments: Mapping[str, ast.Value]) -> Non
         )
     values: dict[str, Array] = {
         name: expand(block.parameters[name].evaluate({}), block.dims, block.sizes).reshape(-1)
-        for name in arguments.keys() & set(CENSORING)
+        for name in arguments.keys() & {*CENSORING, "entry"}
     }
     present = np.zeros(int(np.prod(block.shape)), dtype=np.bool_)
     present[block.rows] = True
@@ -86,6 +89,6 @@ def check_censoring(block: SiteBlock, arguments: Mapping[str, ast.Value]) -> Non
                 message.format(y=f"`{block.name}`") + f" in {count_of(len(wrong), 'row')}",
                 block.span,
                 f"first at {block.place(int(block.rows[wrong[0]]))}",
-                help="a missing end (NaN, type `real?`) is open; a row without either is observed",
+                help=_AT_RISK if "entry" in message else _OPEN,
             )
         )

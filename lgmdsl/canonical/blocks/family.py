@@ -13,7 +13,7 @@ from lgmdsl.contract.censoring import CENSORING
 from lgmdsl.contract.site import Site
 from lgmdsl.errors import Diagnostic, MethodError, Span
 from lgmdsl.language.tree import ast
-from lgmdsl.sites.combined.choose import BY_ARGUMENT, modified
+from lgmdsl.sites.combined.choose import BY_ARGUMENT, modified, seen_as
 from lgmdsl.vocabulary.lookup import lookup
 from lgmdsl.vocabulary.signature import Category
 
@@ -28,9 +28,12 @@ def family_of(
     variant = unfitted.variant(family.name.id, arguments)
     names = [family.name.id] if potential else [f"{family.name.id}.{a}{variant}" for a in arguments]
     modifiers = _modifiers(arguments)
-    if arguments.keys() & set(CENSORING):
+    seen = arguments.keys() & {*CENSORING, "entry"}
+    if seen:
         names = [f"{name}{kind}" for kind in ("", ".censored") for name in names]
     sites = [site for name in names if (site := find(name)) is not None]
+    if seen:
+        sites = seen_as(sites, seen) or sites
     # `normal(mean = 0, log_var = h)` names two sites; the right one takes all the arguments.
     taken = arguments.keys() - {"weight"}
     sites = [modified(site, modifiers) for site in sites]

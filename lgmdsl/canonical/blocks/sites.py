@@ -91,7 +91,8 @@ class SiteBlock(Event):
     @property
     def own_trials(self) -> bool:
         """Whether counts over classes alone say how many trials there were."""
-        return bool(self.each) and "n" not in self.parameters
+        counted = bool(self.each) and self.family.spec.discrete
+        return counted and "n" not in self.parameters
 
     def blank(self) -> Array:
         """A y for every row, where its value does not matter: 0, but the counts that are known
@@ -155,7 +156,7 @@ class SiteBlock(Event):
         with np.errstate(all="ignore"):
             impossible = ~np.isfinite(site.log_density(self._anywhere(site)))
         if impossible.any():
-            raise DataError(self._impossible(values, np.flatnonzero(impossible)))
+            raise DataError(self._impossible(site, values, np.flatnonzero(impossible)))
         return site
 
     def _anywhere(self, site: Site) -> Array:
@@ -164,7 +165,7 @@ class SiteBlock(Event):
         landmark = site.landmark() if Property.LIMITED in site.spec.properties else None
         return s if landmark is None else s + landmark[0]
 
-    def _impossible(self, values: Mapping[str, Array], bad: IntArray) -> Diagnostic:
+    def _impossible(self, site: Site, values: Mapping[str, Array], bad: IntArray) -> Diagnostic:
         """E303: k successes of fewer trials, a parameter that is not positive, an overflow."""
         place = self.place(int(self.rows[bad[0]]))
         if "available" in values and self.labels is not None:
@@ -175,11 +176,15 @@ class SiteBlock(Event):
         shown = ", ".join(
             f"{k} = {_shown(v[bad[0]])}" for k, v in values.items() if k not in shared
         )
+        reason, _, remedy = site.reason(int(bad[0])).partition(": ")
         return Diagnostic(
             "E303",
             f"`{self.name}` cannot occur under `{self.family.spec.name}` in {len(bad)} rows",
             self.span,
-            f"the density is zero or undefined, first at {place}: {shown}",
+            f"first at {place}: {reason}"
+            if reason
+            else f"the density is zero or undefined, first at {place}: {shown}",
+            help=remedy,
         )
 
     def place(self, row: int) -> str:
@@ -264,7 +269,7 @@ def _observed(statement: ast.Observe, lowering: Lowering, find: FindSite) -> Sit
         event=predictors.event or _event(site, form, dims, classes, lowering),
         labels=lowering.grounded.indices[classes].labels if classes else None,
     )
-    if observed is not None and arguments.keys() & set(CENSORING):
+    if observed is not None and arguments.keys() & {*CENSORING, "entry"}:
         check_censoring(block, arguments)
     if weighing is None:
         return block

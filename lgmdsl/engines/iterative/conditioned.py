@@ -153,12 +153,18 @@ class IterativeConditioned(Conditioned):
 
     @cached_property
     def root(self) -> Array:
-        """(n, k) R with RR' <= A^-1: D^-1/2 times that of Lanczos on D^-1/2 A D^-1/2."""
+        """(n, k) R with RR' <= A^-1: D^-1/2 times that of Lanczos on D^-1/2 A D^-1/2. On the
+        constraints it is projected as draws are: what they take is exact, and more than the root
+        of few steps has."""
         engine, half = self.engine, 1.0 / np.sqrt(self.diagonal)
         tridiagonal = lanczos(
             lambda x: half * engine.times(self.w, half * x), engine.noise.start, engine.steps
         )
-        return half[:, None] * root_of_inverse(*tridiagonal)
+        free = half[:, None] * root_of_inverse(*tridiagonal)
+        if self.held is None:
+            return free
+        none = np.zeros((self.held.plus.shape[1], free.shape[1]))
+        return np.hstack([self.held.project(free, none), self.held.plus])
 
     @cached_property
     def directions(self) -> Directions | None:

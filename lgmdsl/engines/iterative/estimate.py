@@ -21,10 +21,22 @@ PRECISE = 0.05  # RMS of relative standard errors beyond which there are twice a
 def estimate(
     q: IterativeConditioned, groups: RowGroups, local: Callable[[], Gram | None]
 ) -> tuple[Array, Array]:
-    """(rows,) each. `local`: A at the groups' pairs, where it is known."""
+    """(rows,) each, 0 where constraints hold a row fixed. `local`: A at the groups' pairs, where it
+    is known."""
+    out, error = _estimate(q, groups, local)
+    ties = q.engine.ties
+    if ties is not None:
+        fixed = groups.fixed(ties)
+        out[fixed], error[fixed] = 0.0, 0.0
+    return out, error
+
+
+def _estimate(
+    q: IterativeConditioned, groups: RowGroups, local: Callable[[], Gram | None]
+) -> tuple[Array, Array]:
     operator = groups.operator
     if q.engine.variances == "lanczos":
-        out = np.asarray((operator.matvec(q.root) ** 2).sum(axis=1) - lost(q, operator))
+        out = np.asarray((operator.matvec(q.root) ** 2).sum(axis=1))
         return out, np.zeros(groups.rows)
     known = local() if len(groups.keys) else None
     if known is None:

@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from lgmdsl.arrays import Array
+from lgmdsl.arrays import Array, BoolArray
 from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.engines.shared.prior import is_flat
 from lgmdsl.engines.shared.prior_precision import SparsePrior
@@ -17,6 +17,8 @@ from lgmdsl.operators.base import Operator
 from lgmdsl.operators.compose import Stack, parts_of
 from lgmdsl.operators.select import Select
 
+PROBES = 4  # random vectors by which rows are seen to be in the span of the constraints
+RANK, NOTHING = 1e-10, 1e-24  # of the singular values; of a row's square, what is rounding
 MOST = 64  # constraints, each of which is a solve and a vector
 WIDEST = 2000  # latents of a flat block that a constraint may reach: its directions are dense
 
@@ -73,6 +75,22 @@ class Ties:
         """A residual (n,) without what multipliers of the constraints make up for."""
         rows = self.columns[:, : self.rows.shape[0]].T
         return np.asarray(residual - rows.T @ np.linalg.solve(rows @ rows.T, rows @ residual))
+
+    @cached_property
+    def _probes(self) -> tuple[Array, Array]:
+        """(n, PROBES) normals, and their parts outside the span of the constraints."""
+        rows = self.columns[:, : self.rows.shape[0]]
+        left, sizes, _ = np.linalg.svd(rows, full_matrices=False)
+        basis = left[:, sizes > RANK * sizes.max(initial=0.0)]
+        probes = np.random.default_rng(0).standard_normal((len(rows), PROBES))
+        return probes, probes - basis @ (basis.T @ probes)
+
+    def fixed(self, operator: Operator) -> BoolArray:
+        """(rows,) which rows of a functional the constraints determine: those that are 0 on every
+        vector that the constraints leave free."""
+        probes, free = self._probes
+        whole, rest = operator.matvec(probes), operator.matvec(free)
+        return np.asarray((rest**2).sum(axis=1) <= NOTHING * (whole**2).sum(axis=1))
 
 
 def _count(linear: LinearGaussian) -> int:

@@ -17,7 +17,8 @@ from functools import cached_property
 import numpy as np
 import scipy.sparse as sp
 
-from lgmdsl.arrays import AnyArray, Array, IntArray, SparseMatrix
+from lgmdsl.arrays import AnyArray, Array, BoolArray, IntArray, SparseMatrix
+from lgmdsl.engines.iterative.ties import Ties
 from lgmdsl.numerics.keys import located
 from lgmdsl.operators.base import Operator
 from lgmdsl.operators.compose import parts_of
@@ -73,6 +74,7 @@ class RowGroups:
     ) -> None:
         self.operator, self.size = operator, operator.shape[1]
         self.rows = operator.shape[0]
+        self._fixed: BoolArray | None = None
         short = _short_rows(operator)
         written = _rows_of(operator, short)
         self.empty = short[np.diff(written.indptr) == 0]
@@ -81,6 +83,12 @@ class RowGroups:
         self.keys = np.sort(square.col.astype(np.int64) * self.size + square.row)
         self.groups = list(self._groups(short, written, around))
         self.long = np.setdiff1d(np.arange(self.rows), short)
+
+    def fixed(self, ties: Ties) -> BoolArray:
+        """(rows,) which rows constraints determine; computed once."""
+        if self._fixed is None:
+            self._fixed = ties.fixed(self.operator)
+        return self._fixed
 
     def _groups(self, short: IntArray, held: SparseMatrix, around: SparseMatrix) -> Iterator[Group]:
         line = np.repeat(np.arange(held.shape[0]), np.diff(held.indptr))

@@ -63,6 +63,58 @@ def expected_log_sum_exp(
     return out
 
 
+def third_of_log_sum_exp(
+    mean: Array, variance: Array, offered: BoolArray, seed: int = 0
+) -> Array | None:
+    """The third derivative of the same in m, (N, K, K, K): the mean third cumulant of the class at
+    the points. None where a row has no more than three classes on offer, which have other rules."""
+    n, size = mean.shape
+    counts = offered.sum(axis=1)
+    if counts.min(initial=size) in _RULES or not counts.all():
+        return None
+    out = np.zeros((n, size, size, size))
+    for count in np.unique(counts):
+        rows = np.flatnonzero(counts == count)
+        classes = np.argsort(~offered[rows], axis=1, kind="stable")[:, :count]
+        v = variance[rows[:, None, None], classes[:, :, None], classes[:, None, :]]
+        m = np.take_along_axis(mean[rows], classes, axis=1)
+        i, j, k = np.ix_(*[np.arange(count)] * 3)
+        place = rows[:, None, None, None], classes[:, i], classes[:, j], classes[:, k]
+        out[place] = _third(m, v, seed)
+    return out
+
+
+def _third(m: Array, v: Array, seed: int) -> Array:
+    """E[cumulant] = d_ijk p_i - (d_ij p_i p_k + d_ik p_i p_j + d_jk p_j p_i) + 2 p_i p_j p_k."""
+    n, size = m.shape
+    contrasts, t = contrasts_of(size), normal_points(size - 1, seed=seed)
+    s_root = _symmetric_root(contrasts.T @ v @ contrasts)
+    out = np.empty((n, size, size, size))
+    for few in np.array_split(np.arange(n), max(1, n * len(t) * size * size // CHUNK)):
+        p = _shares(contrasts @ s_root[few] @ t.T + m[few][:, :, None])
+        pairs = p @ p.transpose(0, 2, 1) / len(t)
+        flat = (p[:, :, None, :] * p[:, None, :, :]).reshape(len(few), size * size, len(t))
+        cumulant = 2.0 * (flat @ p.transpose(0, 2, 1)).reshape(-1, size, size, size) / len(t)
+        for i in range(size):
+            cumulant[:, i, i, :] -= pairs[:, i]
+            cumulant[:, i, :, i] -= pairs[:, i]
+            cumulant[:, :, i, i] -= pairs[:, i]
+            cumulant[:, i, i, i] += p[:, i].mean(axis=1)
+        out[few] = cumulant
+    return out
+
+
+def _symmetric_root(variance: Array) -> Array:
+    values, turn = np.linalg.eigh(variance)
+    return np.asarray((turn * np.sqrt(np.maximum(values, 0.0))[:, None, :]) @ turn.swapaxes(1, 2))
+
+
+def _shares(s: Array) -> Array:
+    """Probabilities of the classes, along the second axis."""
+    p = np.exp(s - s.max(axis=1, keepdims=True))
+    return np.asarray(p / p.sum(axis=1, keepdims=True))
+
+
 def _one(m: Array, v: Array) -> LogSumExp:
     return LogSumExp(m[:, 0], np.ones_like(m), np.zeros_like(v), np.zeros_like(v))
 

@@ -25,6 +25,8 @@ from lgmdsl.sites.scalar.survival import ExponentialLogRate, WeibullLogScale
 
 _BOUNDED = Property.BOUNDED
 _CONCAVE = Property.LOG_CONCAVE | Property.BOUNDED
+# The law of log y given y > entry is an exponential family in s, or of proportional hazards.
+_LATE = _CONCAVE | Property.LATE_CONCAVE
 
 
 def censored_spec(family: type[Site], properties: Property) -> SiteSpec:
@@ -73,7 +75,7 @@ class LognormalCensored(NormalCensored):
 
     family: ClassVar[type[Site]] = LognormalMean
     positive: ClassVar[bool] = True
-    spec: ClassVar[SiteSpec] = censored_spec(LognormalMean, _CONCAVE)
+    spec: ClassVar[SiteSpec] = censored_spec(LognormalMean, _LATE)
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,7 +144,7 @@ class WeibullCensored(GrowingCensored):
     lower: Array
     upper: Array
     family: ClassVar[type[Site]] = WeibullLogScale
-    spec: ClassVar[SiteSpec] = censored_spec(WeibullLogScale, _CONCAVE)
+    spec: ClassVar[SiteSpec] = censored_spec(WeibullLogScale, _LATE)
 
     @property
     def spread(self) -> Array:
@@ -165,7 +167,7 @@ class ExponentialCensored(GrowingCensored):
     upper: Array
     family: ClassVar[type[Site]] = ExponentialLogRate
     direction: ClassVar[float] = -1.0
-    spec: ClassVar[SiteSpec] = censored_spec(ExponentialLogRate, _CONCAVE)
+    spec: ClassVar[SiteSpec] = censored_spec(ExponentialLogRate, _LATE)
 
     @property
     def spread(self) -> Array:

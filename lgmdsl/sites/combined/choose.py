@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from lgmdsl.contract.site import Site
+from lgmdsl.sites.combined.entered import entered
 from lgmdsl.sites.combined.hurdle import hurdle
+from lgmdsl.sites.combined.interval import interval
 from lgmdsl.sites.combined.truncated import truncated
 from lgmdsl.sites.combined.zero_inflated import zero_inflated
+from lgmdsl.sites.tails import Tails
 
 BY_ARGUMENT: Mapping[str, Callable[[type[Site]], type[Site]]] = {
     "zero_inflation": zero_inflated,
@@ -22,3 +25,12 @@ def modified(base: type[Site], given: Collection[str]) -> type[Site]:
         if name in given:
             base = factory(base)
     return base
+
+
+def seen_as(sites: Sequence[type[Site]], given: Collection[str]) -> list[type[Site]]:
+    """The families that may take the arguments on how a row was observed: `sites`, those that give
+    their tails with an interval for each row, and given a late entry."""
+    out = [*sites, *(interval(s) for s in sites if issubclass(s, Tails))]
+    if "entry" in given:
+        out = [entered(s) for s in out if "event" in s.spec.parameters]
+    return out

@@ -16,13 +16,12 @@ import math
 from functools import lru_cache
 
 import numpy as np
-from scipy import special
 
 from lgmdsl.arrays import Array
 from lgmdsl.numerics.chebyshev import Panels
 from lgmdsl.numerics.deviance import deviance
 from lgmdsl.numerics.normal_tail import LOG_TWO_PI
-from lgmdsl.numerics.stable import stirling_error
+from lgmdsl.numerics.stable import stirling_error, stirling_slope
 
 _SMALL, _LARGE = -30.0, 600.0  # log J below which there is one term; the largest that is taken
 _TABLE = 500  # values from which a table repays its making
@@ -100,13 +99,3 @@ def _summed(j: Array, middle: Array, gap: Array, weight: Array, a: float) -> Arr
     by_terms = (1.0 + a) * (share * gap).sum(axis=1)
     by_a = 0.5 / a - (share * (apart + j * stirling_slope(a * j))).sum(axis=1)
     return np.stack([value, by_terms, by_a])
-
-
-def stirling_slope(x: Array) -> Array:
-    """The derivative of `stirling_error`, psi(1 + x) - log x - 1 / (2 x), x > 0."""
-    large = np.maximum(x, 15.0)
-    square = 1.0 / (large * large)
-    tail = 1 / 12 - square * (1 / 120 - square * (1 / 252 - square * (1 / 240 - square / 132)))
-    small = np.minimum(x, 15.0)
-    direct = special.digamma(1.0 + small) - np.log(small) - 0.5 / small
-    return np.asarray(np.where(x > 15.0, -square * tail, direct))

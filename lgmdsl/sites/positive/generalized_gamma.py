@@ -109,9 +109,6 @@ class GeneralizedGammaLocation(LifetimeSite, Expected, ExpectedSlopes):
             "shape": ParameterCurve(slopes["shape"], w**2 * bent * rate, -w * e * rate**2),
         }
 
-    def landmark(self) -> tuple[Array, Array]:
-        return self.log_y, self.scale / np.maximum(1.0, np.abs(self.shape))
-
     def _about(self, mean: Array, variance: Array) -> tuple[Array, Array, Array, Array]:
         """E w, Var w, u and A."""
         centre, spread = self._standard(mean), variance / self.scale**2

@@ -85,7 +85,7 @@ class GeneralizedParetoLogScale(LifetimeSite):
 
     def _parts(self, s: Array) -> tuple[Array, Array, Array, BoolArray]:
         """e^{-log z}, r, 1 - shape r, and where y is possible."""
-        fall = capped_exp(s - self.log_y)
+        fall = np.maximum(capped_exp(s - self.log_y), 1e-140)
         inside = np.asarray(fall + self.shape > 0.0)
         r = 1.0 / np.where(inside, fall + self.shape, 1.0)
         return fall, r, fall * r, inside
@@ -115,7 +115,7 @@ class GeneralizedParetoLogScale(LifetimeSite):
 
     def parameter_curves(self, s: Array) -> dict[str, ParameterCurve]:
         fall, r, rest, inside = self._parts(s)
-        grow, z = 1.0 + self.shape, 1.0 / np.maximum(fall, 1e-140)
+        grow, z = 1.0 + self.shape, 1.0 / fall
         x = np.where(inside, self.shape * z, 0.0)
         with np.errstate(all="ignore"):
             near = z * z * log_ratio_derivatives(np.minimum(x, _LARGE))[1]

@@ -22,6 +22,7 @@ from lgmdsl.numerics.ratios import exp_ratio, exp_ratio_derivatives
 from lgmdsl.numerics.stable import capped_exp
 from lgmdsl.sites.formula import Jets
 from lgmdsl.sites.scalar.exponential_rate import ExponentialSite
+from lgmdsl.sites.tails import JetTails
 from lgmdsl.vocabulary.lookup import declared
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ _NODES = np.arange(-4.2, 5.6, 0.05)
 
 
 @dataclass(frozen=True, eq=False)
-class GompertzLogRate(ExponentialSite, Lifetimes):
+class GompertzLogRate(ExponentialSite, JetTails, Lifetimes):
     """y with hazard e^{s + shape y}."""
 
     y: Array
@@ -42,7 +43,7 @@ class GompertzLogRate(ExponentialSite, Lifetimes):
         "gompertz.log_rate",
         signature=declared("family", "gompertz"),
         takes=("shape", "event"),
-        properties=Property.LOG_CONCAVE | Property.BOUNDED,
+        properties=Property.LOG_CONCAVE | Property.BOUNDED | Property.LATE_CONCAVE,
         link="log",
     )
 

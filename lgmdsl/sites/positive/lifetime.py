@@ -6,27 +6,17 @@ Censoring, delayed entry and survival curves are computed from these two, `log_s
 
 from __future__ import annotations
 
-from abc import abstractmethod
-
 import numpy as np
 
 from lgmdsl.arrays import Array
 from lgmdsl.contract.lifetimes import Lifetimes
 from lgmdsl.numerics import jets
-from lgmdsl.numerics.jets import Jet
-from lgmdsl.sites.formula import FormulaSite, Jets
+from lgmdsl.sites.formula import FormulaSite
+from lgmdsl.sites.tails import JetTails
 
 
-class LifetimeSite(FormulaSite, Lifetimes):
+class LifetimeSite(FormulaSite, JetTails, Lifetimes):
     """A continuous family by its formula and the logs of P(Y > y) and P(Y <= y)."""
-
-    @abstractmethod
-    def log_survival(self, s: Jet, p: Jets) -> Jet:
-        """log P(Y > y)."""
-
-    @abstractmethod
-    def log_cdf(self, s: Jet, p: Jets) -> Jet:
-        """log P(Y <= y)."""
 
     def log_survival_at(self, s: Array) -> Array:
         with np.errstate(all="ignore"):

@@ -21,6 +21,7 @@ from lgmdsl.contract.questions import PointwiseAnswer
 from lgmdsl.contract.site import Property, SiteSpec
 from lgmdsl.numerics import jets
 from lgmdsl.numerics.jets import Jet
+from lgmdsl.numerics.polygamma import polygamma
 from lgmdsl.numerics.stable import sigmoids
 from lgmdsl.sites.base import ElementwiseSite
 from lgmdsl.sites.formula import Formula, Jets
@@ -78,8 +79,8 @@ class BetaLogitMean(ElementwiseSite, Formula):
         bend3 = bend * (1.0 - 6.0 * bend)
         pull = special.logit(self.y) + special.digamma(1.0 + b) - special.digamma(1.0 + a)
         rise = c * bend
-        stiff = special.polygamma(1, 1.0 + a) + special.polygamma(1, 1.0 + b)
-        skew = special.polygamma(2, 1.0 + a) - special.polygamma(2, 1.0 + b)
+        stiff = polygamma(1, 1.0 + a) + polygamma(1, 1.0 + b)
+        skew = polygamma(2, 1.0 + a) - polygamma(2, 1.0 + b)
         return PointwiseAnswer(
             value=self.log_density(s),
             slope=down - up + rise * pull,

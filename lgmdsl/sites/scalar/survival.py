@@ -36,7 +36,7 @@ from lgmdsl.vocabulary.lookup import declared
 if TYPE_CHECKING:
     from numpy.random import Generator
 
-_SHAPE = Property.LOG_CONCAVE | Property.BOUNDED
+_SHAPE = Property.LOG_CONCAVE | Property.BOUNDED | Property.LATE_CONCAVE
 
 
 @dataclass(frozen=True, eq=False)

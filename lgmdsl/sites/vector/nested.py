@@ -155,7 +155,7 @@ class _Lines:
             high[active] = np.where(slope > 0.0, high[active], t[active])
             step = slope / bend[active]
             new = t[active] + step
-            inside = (new > low[active]) & (new < high[active])
+            inside = (new >= low[active]) & (new <= high[active])
             t[active] = np.where(inside, new, 0.5 * (low[active] + high[active]))
             active = active[np.abs(step) * np.sqrt(bend[active]) > 1e-3]
             if not len(active):

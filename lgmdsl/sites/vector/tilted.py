@@ -2,7 +2,7 @@
 
 About the mode, in the unit of its curvature, by the trapezoidal rule on a lattice, whose even
 points alone must agree; else about the mean and covariance so found, on a finer lattice; and where
-that does not settle either, by cells (`numerics.expectations.cells`).
+that does not settle either, by cells (`nested`).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import numpy as np
 from lgmdsl.arrays import Array, BoolArray, IntArray
 from lgmdsl.contract.questions import TiltedAnswer
 from lgmdsl.contract.site import Property, Site
+from lgmdsl.errors import Diagnostic, MethodError
 from lgmdsl.sites.vector.nested import by_cells, nested
 from lgmdsl.sites.vector.plane import Plane, mode, planes
 
@@ -22,14 +23,14 @@ MOST_COORDINATES = 3
 # The lattice: its first step and reach in sds; a step is shorter by root two each time, and the
 # reach longer where points at the border still count.
 STEP, REACHES = 0.65, (7.0, 8.5, 10.5, 13.5)
-LEVELS = {1: 6, 2: 3, 3: 2}
+LEVELS = {0: 1, 1: 6, 2: 3, 3: 3}
 # Of log mass, mean and covariance by the rule and by its even points, of twice the step, in sds:
 # 1.3 times what they differ by of a Gaussian in three dimensions. The rule itself misses the square
 # of that, or less.
-# Of densities that did not agree at the first step: TIGHTER as close.
+# Of densities that did not agree at the first step, but in three dimensions: TIGHTER as close.
 AGREEMENT, TIGHTER = (7e-5, 3.2e-4, 1.6e-3), 0.1
 # What the outermost RIM of a lattice may hold: three times what it holds of a Gaussian.
-RIM, BORDER = 0.6, {1: 1e-9, 2: 4e-9, 3: 2e-8}
+RIM, BORDER = 0.6, {0: 1.0, 1: 1e-9, 2: 4e-9, 3: 2e-8}
 CHUNK = 1 << 18
 
 # rows (n,), z (n, p, r) -> (q, n, p)
@@ -66,25 +67,26 @@ def slopes_by_lattice(
     return dict(zip(names, out, strict=True))
 
 
+@np.errstate(all="ignore")  # what overflows counts for nothing; what is not finite is NaN
 def _averages(
     plane: Plane, power: float, values: Values | None
 ) -> tuple[Array, Array, Array, Array]:
     """log mass (N,), mean (N, r) and covariance (N, r, r) of z, and averages of `values` (q, N)."""
     n, r = len(plane.mean), plane.dimension
-    extra = 0 if values is None else len(values(np.zeros(0, dtype=np.intp), np.zeros((0, 1, r))))
     if r > MOST_COORDINATES:
-        raise ValueError(f"no lattice over {r} coordinates is small")
-    out = _Moments(
-        np.full(n, np.nan),
-        np.full((n, r), np.nan),
-        np.full((n, r, r), np.nan),
-        np.full((extra, n), np.nan),
-    )
+        name = plane.site.spec.name
+        message = (
+            f"{name} has {r} directions in its predictors here: tilted moments are had of up to "
+        )
+        message += f"{MOST_COORDINATES} (that many predictors, or one class more)"
+        raise MethodError(Diagnostic("E501", message, help="--method natural-gradient or laplace"))
+    extra = 0 if values is None else len(values(np.zeros(0, dtype=np.intp), np.zeros((0, 1, r))))
+    out = _Moments(np.zeros(n), np.zeros((n, r)), np.zeros((n, r, r)), np.zeros((extra, n)))
     top, root = mode(plane, power)
     frame_centre, frame_root = top.copy(), root.copy()
     reach = np.zeros(n, dtype=np.int64)
     pending = np.arange(n)
-    for level in range(LEVELS.get(r, 1)):
+    for level in range(LEVELS[r]):
         left = []
         for far in np.unique(reach[pending]):
             rows = pending[reach[pending] == far]
@@ -125,15 +127,15 @@ class _Rule:
     def __init__(self, dimension: int, step: float, reach: float) -> None:
         half = int(reach / step)
         whole = np.arange(-half, half + 1)
-        index = np.stack(np.meshgrid(*[whole] * dimension, indexing="ij"), axis=-1)
-        index = index.reshape(-1, dimension)
+        axes = np.meshgrid(*[whole] * dimension, indexing="ij")
+        index = np.stack(axes, axis=-1).reshape(-1, dimension) if dimension else np.zeros((1, 0))
         points = step * index
         radius = np.sqrt((points * points).sum(axis=1))
         inside = radius <= reach
         self.points, self.even = points[inside], (index[inside] % 2 == 0).all(axis=1)
         self.border = radius[inside] > reach - RIM
         self.log_volume = dimension * np.log(step)
-        self.tolerance = 1.0 if step == STEP else TIGHTER
+        self.tolerance = 1.0 if step == STEP or dimension == 3 else TIGHTER
 
 
 @cache

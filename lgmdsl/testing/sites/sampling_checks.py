@@ -59,7 +59,7 @@ def _distribution(site: Site, x: float) -> Iterator[str]:
         values = [_observing(site, site.y + k * h).cdf(s) for k in (-2, -1, 1, 2)]  # type: ignore[attr-defined]
         mass = (values[0] - 8.0 * values[1] + 8.0 * values[2] - values[3]) / (12.0 * h)
         if "nonnegative" in site.spec.observed:  # a mass of its own at 0
-            zero = np.asarray(vars(site)["y"]) == 0.0
+            zero = (np.asarray(vars(site)["y"]) == 0.0) & (upto > 0.0)
             mass = np.where(zero, upto - below, mass)
     else:
         mass = upto - below
@@ -88,7 +88,7 @@ def _total(one: Site, x: float) -> float:
             centre = x if one.spec.places else float(one.conditional_mean(np.array([x]))[0])
             y = np.concatenate([centre - half, centre + half])
             weight = np.concatenate([weight, weight])
-        elif kind == "nonnegative":
+        elif kind == "nonnegative" and _mass_at_zero(one, x):
             y, weight = np.append(y, 0.0), np.append(weight, 1.0)
         elif kind == "unit":
             y, weight = half / (1.0 + half), 0.02 * half / (1.0 + half) ** 2
@@ -96,6 +96,14 @@ def _total(one: Site, x: float) -> float:
             y, weight = y[inside], weight[inside]
     with np.errstate(over="ignore"):  # a density that is not normalised may sum to infinity
         return float(np.sum(weight * np.exp(_at(one, y).log_density(np.full(len(y), x)))))
+
+
+def _mass_at_zero(one: Site, x: float) -> bool:
+    """Whether y is 0 with a probability of its own, which a density from 0 on has not."""
+    try:
+        return float(_at(one, np.zeros(1)).cdf(np.array([x]))[0]) > 0.0
+    except TypeError:
+        return True
 
 
 def _at(one: Site, y: Array) -> Site:

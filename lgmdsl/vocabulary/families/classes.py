@@ -117,4 +117,55 @@ FAMILIES: tuple[Signature, ...] = (
         ),
         see_also=("multinomial", "dirichlet", "simplex"), source="Blei and Lafferty 2006",
     ),
+    family(
+        "dirichlet", ("unit",),
+        latent("softmax", "a predictor of each class, or of all but the last", over="last"),
+        Parameter("concentration", "positive", over="rest",
+                  meaning="the variance of a share is p (1 - p) / (1 + concentration)"),
+        summary="shares of classes that add up to 1, by a predictor of each class",
+        support="shares above 0 that add up to 1",
+        formulas={"softmax": "shares y ~ Dirichlet(concentration p), "
+                             "p_k = exp(s_k) / sum_j exp(s_j)"},
+        scale="with two classes beta of the same concentration; shares of exactly 0 are refused; "
+              "with a predictor of each class only differences are determined",
+        example=model(
+            "index obs", 'index class = {"a", "b", "c"}', "index rest = head(class)",
+            "data x[obs] : real", "data y[obs, class] : unit",
+            "hyper k : positive ~ lognormal(mean = 2, sd = 1)",
+            "latent a[rest] ~ normal(sd = 3)", "latent b[rest] ~ normal(sd = 2)",
+            "let eta[obs, rest] = a + b * x",
+            "observe y ~ dirichlet(softmax = eta, concentration = k)",
+        ),
+        also_called=(
+            *also("R", "DirichReg", note="the alternative parametrisation"),
+            *also("PyMC, Stan", "Dirichlet"), *also("BUGS, JAGS", "ddirch"),
+        ),
+        see_also=("dirichlet_multinomial", "beta", "multinomial"),
+        source="Maier 2014; Hijazi and Jernigan 2009",
+    ),
+    family(
+        "dirichlet_multinomial", ("count",), Parameter("n", "count", over="rest", meaning=TRIALS),
+        latent("softmax", "a predictor of each class, or of all but the last", over="last"),
+        Parameter("concentration", "positive", over="rest",
+                  meaning="how alike the rows' probabilities are; infinite is multinomial"),
+        summary="overdispersed counts over classes that add up to n",
+        support="counts that add up to n",
+        formulas={"softmax": "counts over K classes of n trials, probabilities ~ "
+                             "Dirichlet(concentration p), p_k = exp(s_k) / sum_j exp(s_j)"},
+        scale="variances are those of multinomial times (concentration + n) / (concentration + 1); "
+              "the multinomial coefficient is part of the density; with two classes betabinomial",
+        example=model(
+            "index obs", 'index class = {"a", "b", "c"}', "index rest = head(class)",
+            "data x[obs] : real", "data n[obs] : count", "data y[obs, class] : count",
+            "hyper k : positive ~ lognormal(mean = 2, sd = 1)",
+            "latent a[rest] ~ normal(sd = 3)", "latent b[rest] ~ normal(sd = 2)",
+            "let eta[obs, rest] = a + b * x",
+            "observe y ~ dirichlet_multinomial(n = n, softmax = eta, concentration = k)",
+        ),
+        also_called=(
+            *also("PyMC", "DirichletMultinomial"), *also("MGLM", "DM"),
+        ),
+        see_also=("multinomial", "betabinomial", "dirichlet"),
+        source="Mosimann 1962; Guimaraes and Lindrooth 2007",
+    ),
 )  # fmt: skip

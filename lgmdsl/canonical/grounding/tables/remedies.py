@@ -22,10 +22,16 @@ def remedy_for(symbol: Symbol, dataset: Dataset) -> str:
         return f"the file holds a sparse matrix without a name: {key(name, '.')}"
     if symbol.target is not None and dataset.key(symbol.target) in keys:
         return f"if `{symbol.target}` is it: {key(name, symbol.target)}"
-    if len(symbol.dims) == 2 and not mapped:
+    if len(symbol.dims) in (1, 2) and not mapped:
         form = re.compile(rf"{re.escape(name)}[\W_]*\d+", re.IGNORECASE)
         wide = [k for k in dataset.entries if form.fullmatch(k)]
-        if len(wide) > 1 and all(dataset.entries[k].table for k in wide):
+        wide = [k for k in wide if dataset.entries[k].table]
+        if len(wide) > 2 and len(symbol.dims) == 1:
+            return (
+                f"{wide[0]} to {wide[-1]} are columns of a wide table: write one row for each of "
+                "their entries (in pandas: frame.melt)"
+            )
+        if len(wide) > 1 and len(symbol.dims) == 2:
             shown = wide if len(wide) <= 12 else [*wide[:3], "..."]
             return f"if its columns are {wide[0]} to {wide[-1]}: {example(name, shown)}"
     if len(symbol.dims) > 1 and dataset.tabular:
