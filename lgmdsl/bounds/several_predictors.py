@@ -111,8 +111,8 @@ class SeveralExpected(Expected, ExpectedSlopes, ThirdExpected):
         found[:, ~settled] = np.nan
         out = np.empty((n, k, k, k))
         for order, values in zip(orders, found, strict=True):
-            for axes in permutations(order):
-                out[:, *axes] = values
+            for i, j, m in permutations(order):
+                out[:, i, j, m] = values
         return out
 
     def expected_slopes(self, mean: Array, variance: Array) -> dict[str, Array]:

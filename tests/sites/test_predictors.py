@@ -18,9 +18,11 @@ from lgmdsl.contract.curves import curves_by_differences
 from lgmdsl.contract.questions import Expected
 from lgmdsl.contract.site import Site
 from lgmdsl.numerics.expectations.normal_product import product_rule, root_of
+from lgmdsl.sites.catalogue import families
 from lgmdsl.sites.catalogue import site as named
 from lgmdsl.sites.combined.choose import modified
 from lgmdsl.sites.combined.predictors import PredictorsSite, Second, with_predictors
+from lgmdsl.sites.formula import Formula
 from lgmdsl.testing.site_checks import site_failures
 
 Density = Callable[..., Any]
@@ -304,7 +306,7 @@ def test_names_and_predictors() -> None:
     spec = family("three").spec
     assert spec.name == "negbinomial.log_mean.zero_inflated.log_size.zero_inflation_logit"
     assert spec.predictors == ("log_mean", "log_size", "zero_inflation_logit")
-    assert spec.vector and not spec.parameters
+    assert spec.vector and set(spec.parameters) == {"exposure"}
 
 
 def test_expected_third_derivatives() -> None:
@@ -317,3 +319,39 @@ def test_expected_third_derivatives() -> None:
         step[:, j] = 1e-3
         low, high = (answer.expected(m + side * step, variance).curvature for side in (-1.0, 1.0))
         np.testing.assert_allclose(third[:, j], (high - low) / 2e-3, rtol=1e-3, atol=1e-3)
+
+
+def with_of() -> list[str]:
+    """The families of the catalogue with a parameter that a predictor may stand for."""
+    out = []
+    for base in families():
+        form = base.spec.form
+        of = [p for p in form.parameters if p.of in base.spec.parameters] if form else []
+        if of and not base.spec.vector and issubclass(base, Formula):
+            out.append(base.spec.name)
+    return out
+
+
+@pytest.mark.parametrize("name", with_of())
+def test_every_family_is_the_plain_one_at_its_parameter(name: str) -> None:
+    base = named(name)
+    assert base.spec.form is not None
+    parameter = next(p for p in base.spec.form.parameters if p.of in base.spec.parameters)
+    cls = with_predictors(base, (Second(parameter.name, parameter.of, parameter.link),))
+    values = {n: np.full(3, 1.0) for n in cls.spec.parameters}
+    values |= {n: np.full(3, 5.0) for n in values if n == "n"}
+    y = np.array([0.1, 0.5, 0.8]) if cls.spec.observed == ("unit",) else np.array([1.0, 3.0, 2.0])
+    s = np.array([[0.3, 0.2], [1.0, -1.0], [0.1, 2.0]])
+    plain = base(y=y, **values, **{parameter.of: np.exp(s[:, 1])})
+    site = cls(y=y, **values)
+    np.testing.assert_allclose(site.log_density(s), plain.log_density(s[:, 0]), rtol=1e-11)
+    slopes = site.pointwise(s).slope
+    by_parameter = plain.parameter_slopes(s[:, 0])[parameter.of] * np.exp(s[:, 1])
+    np.testing.assert_allclose(slopes[:, 1], by_parameter, rtol=1e-9, atol=1e-10)
+
+
+def test_the_nine_families() -> None:
+    assert {n.partition(".")[0] for n in with_of()} == {
+        "normal", "student_t", "lognormal", "gamma", "weibull", "beta", "negbinomial",
+        "negbinomial1", "betabinomial",
+    }  # fmt: skip

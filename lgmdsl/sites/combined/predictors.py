@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import product
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from scipy import special
@@ -58,7 +58,7 @@ class Second:
     def jet(self, s: Array, number: int, order: int) -> Jet:
         """The parameter as a function of the predictor, the variable of that number."""
         inside = jets.variable(np.clip(s, -FARTHEST, FARTHEST), number, order)
-        return cast(Jet, jets.exp(inside) if self.link == "log" else jets.sigmoid(inside))
+        return jets.exp(inside) if self.link == "log" else jets.sigmoid(inside)
 
 
 class PredictorsSite(CombinedSite, Pointwise):
