@@ -9,6 +9,7 @@ import pytest
 from scipy import optimize, stats
 
 import lgmdsl as lgm
+from lgmdsl.arrays import Array
 
 HEAD = """lgm 1
 index obs
@@ -31,22 +32,22 @@ ZERO = HEAD.format(type="count", family="poisson(log_rate = eta, zero_inflation_
 HURDLE = HEAD.format(type="count", family="poisson(log_rate = eta, hurdle_logit = zeta)")
 
 
-def prior(z: np.ndarray) -> float:
+def prior(z: Array) -> float:
     return float(stats.norm.logpdf(z, scale=[3.0, 3.0, 2.0, 2.0]).sum())
 
 
-def normal_density(z: np.ndarray) -> float:
+def normal_density(z: Array) -> float:
     spread = np.exp(z[2] + z[3] * X)
     return prior(z) + float(stats.norm.logpdf(NORMAL, z[0] + z[1] * X, spread).sum())
 
 
-def zero_density(z: np.ndarray) -> float:
+def zero_density(z: Array) -> float:
     p, rate = 1.0 / (1.0 + np.exp(-z[2] - z[3] * X)), np.exp(z[0] + z[1] * X)
     mass = (1.0 - p) * stats.poisson.pmf(COUNTS, rate)
     return prior(z) + float(np.log(np.where(COUNTS == 0, p + mass, mass)).sum())
 
 
-def hurdle_density(z: np.ndarray) -> float:
+def hurdle_density(z: Array) -> float:
     p, rate = 1.0 / (1.0 + np.exp(-z[2] - z[3] * X)), np.exp(z[0] + z[1] * X)
     above = stats.poisson.pmf(COUNTS, rate) / -np.expm1(-rate)
     return prior(z) + float(np.log(np.where(COUNTS == 0, p, (1.0 - p) * above)).sum())
@@ -67,7 +68,11 @@ def test_mode_and_evidence(name: str) -> None:
     )
     assert fit.converged
     start = np.zeros(4)
-    best = optimize.minimize(lambda z: -density(z), start, method="BFGS", options={"gtol": 1e-7})
+
+    def cost(z: Array) -> float:
+        return -density(z)
+
+    best = optimize.minimize(cost, start, method="BFGS", tol=1e-7)
     np.testing.assert_allclose([float(fit.mean(n)) for n in "abcd"], best.x, atol=2e-5)
     curve = np.empty((4, 4))
     for i in range(4):

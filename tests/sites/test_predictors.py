@@ -100,7 +100,7 @@ def draws(name: str, rng: Generator, s: Array, t: Array) -> Array:
     n, spread = len(s), np.exp(t)
     match name.partition(".")[0]:
         case "normal":
-            return s + spread * rng.normal(size=n) * rng.choice([1.0, 30.0], n)
+            return np.asarray(s + spread * rng.normal(size=n) * rng.choice([1.0, 30.0], n))
         case "lognormal":
             return np.exp(s + np.minimum(spread, 20.0) * rng.normal(size=n))
         case "student_t":
@@ -111,7 +111,7 @@ def draws(name: str, rng: Generator, s: Array, t: Array) -> Array:
             away = rng.normal(size=n) * np.minimum(3.0, 3.0 / np.sqrt(spread))
             return np.clip(1.0 / (1.0 + np.exp(-s - away)), 1e-8, 1.0 - 1e-8)
     rate = np.minimum(np.exp(s), 1e5)
-    return rng.poisson(rate) * rng.choice([0.0, 1.0, 3.0], n)
+    return np.asarray(rng.poisson(rate) * rng.choice([0.0, 1.0, 3.0], n))
 
 
 # name of the base, modifier, seconds, density, farthest log of the parameter
@@ -279,7 +279,8 @@ def test_weibull_has_no_expectation() -> None:
 
 def test_what_no_rule_averages_is_no_number() -> None:
     cls = family("student_t")
-    site = cls(y=np.zeros(1), df=np.ones(1))
+    values: dict[str, Any] = {"y": np.zeros(1), "df": np.ones(1)}
+    site = cls(**values)
     mean, variance = np.array([[0.0, -6.0]]), np.eye(2)[None]
     assert np.isnan(SeveralByQuadrature().lift(site).expected(mean, variance).value).all()
 
@@ -338,12 +339,14 @@ def test_every_family_is_the_plain_one_at_its_parameter(name: str) -> None:
     assert base.spec.form is not None
     parameter = next(p for p in base.spec.form.parameters if p.of in base.spec.parameters)
     cls = with_predictors(base, (Second(parameter.name, parameter.of, parameter.link),))
-    values = {n: np.full(3, 1.0) for n in cls.spec.parameters}
+    values: dict[str, Any] = {n: np.full(3, 1.0) for n in cls.spec.parameters}
     values |= {n: np.full(3, 5.0) for n in values if n == "n"}
     y = np.array([0.1, 0.5, 0.8]) if cls.spec.observed == ("unit",) else np.array([1.0, 3.0, 2.0])
     s = np.array([[0.3, 0.2], [1.0, -1.0], [0.1, 2.0]])
-    plain = base(y=y, **values, **{parameter.of: np.exp(s[:, 1])})
-    site = cls(y=y, **values)
+    values["y"] = y
+    plain = base(**values, **{parameter.of: np.exp(s[:, 1])})
+    site = cls(**values)
+    assert isinstance(site, PredictorsSite)
     np.testing.assert_allclose(site.log_density(s), plain.log_density(s[:, 0]), rtol=1e-11)
     slopes = site.pointwise(s).slope
     by_parameter = plain.parameter_slopes(s[:, 0])[parameter.of] * np.exp(s[:, 1])
