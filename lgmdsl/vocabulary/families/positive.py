@@ -172,7 +172,7 @@ FAMILIES: tuple[Signature, ...] = (
         Parameter("dispersion", "positive", meaning="the variance of y is dispersion mean^power"),
         Parameter("power", "positive",
                   meaning="between 1 (Poisson) and 2 (gamma): how the variance grows"),
-        summary="0 or positive: sums of a Poisson number of gamma terms (rainfall, claims, catches)",
+        summary="0 or positive: sums of a Poisson number of gamma terms (rain, claims, catches)",
         support="y >= 0",
         formulas={"log_mean": "0 or positive, mean exp(s), variance dispersion * exp(power * s)"},
         scale="P(0) = exp(-exp((2 - power) s) / (dispersion (2 - power))); dispersion has the unit "
