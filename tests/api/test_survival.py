@@ -29,7 +29,8 @@ def lifetimes(n: int = 120) -> tuple[Array, Array, Array]:
     rng = np.random.default_rng(2)
     x = rng.standard_normal(n)
     life, end = rng.exponential(np.exp(-0.7 * x)), rng.exponential(1.5, n)
-    return x, np.round(np.minimum(life, end), 2) + 0.01, (life <= end).astype(float)
+    y = np.asarray(np.round(np.minimum(life, end), 2) + 0.01, dtype=np.float64)
+    return x, y, np.asarray(life <= end, dtype=np.float64)
 
 
 def breslow(x: Array, y: Array, event: Array) -> tuple[float, float]:
@@ -297,8 +298,9 @@ def test_quantile_regression_minimises_the_check_loss() -> None:
         A_eq=np.hstack([design, eye, -eye]), b_eq=y,
         bounds=[(None, None)] * 2 + [(0, None)] * 120,
     )  # fmt: skip
-    assert float(fit.mean("a")) == pytest.approx(programme.x[0], abs=1e-4)
-    assert float(fit.mean("c")) == pytest.approx(programme.x[1], abs=1e-4)
+    assert programme.x is not None
+    assert float(fit.mean("a")) == pytest.approx(float(programme.x[0]), abs=1e-4)
+    assert float(fit.mean("c")) == pytest.approx(float(programme.x[1]), abs=1e-4)
 
 
 @pytest.mark.parametrize(

@@ -156,7 +156,8 @@ def _columns(
 def curves_at(site: Site, s: Array, time: float) -> Curves:
     """P(Y > time | s) and f(time) / P(Y > time | s) of each site, however it was observed: s
     (draws, N) or (draws, N, K), sites draws first."""
-    s = s.reshape(len(site), -1) if site.spec.vector else s.reshape(-1)
+    shape = (len(site), s.shape[-1]) if site.spec.vector else (len(site),)
+    flat: Array = np.asarray(s, dtype=np.float64).reshape(shape)
     fields = {f.name for f in dataclasses.fields(site)}
     changed: dict[str, Any] = {
         name: np.full(len(site), value) for name, value in _WHOLE.items() if name in fields
@@ -164,9 +165,9 @@ def curves_at(site: Site, s: Array, time: float) -> Curves:
     changed["y"] = np.full(len(site), time)
     with np.errstate(all="ignore"):
         whole = unhidden(dataclasses.replace(site, **changed))
-        log = _log_survival(whole, s) if time > 0.0 else _at_start(whole, s)
-        later = np.exp(whole.log_density(s) - log)
-        hazard = later if time > 0.0 else _at_zero(site, changed, s)
+        log = _log_survival(whole, flat) if time > 0.0 else _at_start(whole, flat)
+        later = np.exp(whole.log_density(flat) - log)
+        hazard = later if time > 0.0 else _at_zero(site, changed, flat)
     return Curves(np.exp(log), hazard)
 
 
