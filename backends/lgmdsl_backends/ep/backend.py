@@ -161,7 +161,7 @@ class ExpectationPropagation(Backend[EPState]):
             guarantee=Guarantee.EXACT if problem.gaussian else self.spec.guarantee,
             notes=tuple(notes),
             slopes=lambda: _parameter_slopes(problem, point),
-            adjoints=(lambda: _adjoints(problem, point)) if point.known.any() else None,
+            adjoints=(lambda: _adjoints(problem, point)) if _unmoved(point) else None,
         )
 
     # ---- stages --------------------------------------------------------------------------------
@@ -238,6 +238,11 @@ def _approached(problem: Problem, walk: Walk) -> Matched:
     return best
 
 
+def _unmoved(point: Matched) -> bool:
+    """Whether some sites are at predictors without variance."""
+    return any(bool(b.known.any()) for b in point.blocks)
+
+
 def _adjoints(problem: Problem, point: Matched) -> Adjoints:
     """Those of the conditioned Gaussian, whose sites say nothing of predictors without variance:
     there the evidence has the slope of the site itself."""
@@ -248,9 +253,9 @@ def _adjoints(problem: Problem, point: Matched) -> Adjoints:
         return out
     offset = []
     for site, block, slope in zip(sites, point.blocks, out.offset, strict=True):
-        known = block.known if block.scalar else block.known[:, None]
-        own = site.pointwise(block.mean).slope if known.any() else slope
-        offset.append(np.where(known, own, slope))
+        known = block.known.reshape(-1, *(1,) * (np.ndim(block.mean) - 1))
+        own = site.pointwise(block.mean).slope.reshape(block.mean.shape) if known.any() else 0.0
+        offset.append(np.where(known, own, slope.reshape(block.mean.shape)).reshape(slope.shape))
     return replace(out, offset=tuple(offset))
 
 
