@@ -147,8 +147,8 @@ def _columns(
     out: Columns = {k: np.repeat(np.asarray(v, dtype=None), len(times)) for k, v in each.items()}
     out["time"] = np.tile(times, count)
     suffixes = ("mean", "sd", *quantile_columns(levels))
-    for kind, values in moments.items():
-        for suffix, part in zip(suffixes, values, strict=True):
+    for kind, table in moments.items():
+        for suffix, part in zip(suffixes, table, strict=True):
             out[f"{kind}_{suffix}"] = part.T.reshape(-1)
     return out
 
