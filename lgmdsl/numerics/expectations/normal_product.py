@@ -18,10 +18,14 @@ import numpy as np
 from lgmdsl.arrays import Array, BoolArray, IntArray
 
 # Nodes on each axis, in turn; steps of lattices in a ball of REACH sds; further nodes. The first
-# rule is by the largest sd.
-LADDER = {1: (4, 6, 9, 13, 19, 27), 2: (4, 6, 9, 13, 19, 27), 3: (4, 6, 9, 13, 19)}
-STEPS = {1: (0.3, 0.15, 0.07, 0.03), 2: (0.42, 0.3, 0.2, 0.14), 3: (0.62, 0.42)}
-FURTHER = {1: (56, 80, 120), 2: (39, 56, 80), 3: (19, 27)}
+# rule is by the largest sd. Rules of three dimensions end at 7,000 points.
+LADDER: dict[int, tuple[int, ...]] = {
+    1: (4, 6, 9, 13, 19, 27),
+    2: (4, 6, 9, 13, 19, 27),
+    3: (4, 6, 9, 13, 19),
+}
+STEPS: dict[int, tuple[float, ...]] = {1: (0.3, 0.15, 0.07, 0.03), 2: (0.42, 0.3, 0.2, 0.14), 3: ()}
+FURTHER: dict[int, tuple[int, ...]] = {1: (56, 80, 120), 2: (39, 56, 80), 3: ()}
 PER_SD = 6.0
 # What the outermost sd of a lattice may hold of an average, relative.
 REACH, BORDER = 8.5, 1e-9
