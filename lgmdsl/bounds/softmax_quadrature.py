@@ -23,7 +23,7 @@ class SoftmaxByQuadrature(LogSumExpBound):
     2 x 2048 points that all sites and steps share, so that the objective is smooth.
 
     Measured: 1.5e-3 of up to six classes at predictor sds to 8, 3.2e-3 of twelve. `seed` scrambles
-XX
+    the points: fits with several seeds give their standard error.
     """
 
     seed: int = 0
