@@ -1,4 +1,5 @@
-"""Averages of vector sites over their Gaussian predictors, by quasi-Monte Carlo points.
+"""Averages of vector sites over their Gaussian predictors, by a lattice up to three predictors (of
+densities, `sites.vector.tilted`), else by quasi-Monte Carlo points.
 
 s = m + R t with RR' = V and t standard normal, so V may be singular. Averages of l take the points
 as they are; those of exp l take them about the maximum of l(m + R t) - |t|^2 / 2, with the
@@ -15,6 +16,8 @@ from lgmdsl.arrays import Array, IntArray
 from lgmdsl.contract.questions import Pointwise
 from lgmdsl.contract.site import Site
 from lgmdsl.numerics.expectations.log_sum_exp import normal_points
+from lgmdsl.sites.vector.plane import planes
+from lgmdsl.sites.vector.tilted import MOST_COORDINATES, tilted_by_lattice
 
 PAIRS = 512  # with their negatives, 1024 points: errors of about 1e-3 of an average log density
 CHUNK = 1 << 20
@@ -33,7 +36,20 @@ def log_moments(site: Site, mean: Array, variance: Array) -> tuple[Array, Array]
 
 
 def log_mass(site: Site, mean: Array, variance: Array) -> Array:
-    """log E[exp l(s)], s ~ N(mean, variance), (N,), of sites that answer Pointwise."""
+    """log E[exp l(s)], s ~ N(mean, variance), (N,), of sites that answer Pointwise: to 1e-7 up to
+    three predictors, or four classes, where their rule settles, else by points."""
+    out = np.empty(len(mean))
+    for rows, plane in planes(site, mean, variance):
+        m, v = mean[rows], variance[rows]
+        few = plane.dimension <= MOST_COORDINATES
+        known = tilted_by_lattice(plane.site, m, v).log_mass if few else np.full(len(m), np.nan)
+        left = np.flatnonzero(np.isnan(known))
+        known[left] = _by_points(plane.site.take(left), m[left], v[left])
+        out[rows] = known
+    return out
+
+
+def _by_points(site: Site, mean: Array, variance: Array) -> Array:
     t = normal_points(mean.shape[1], PAIRS)
     root, out = _root(variance), np.empty(len(mean))
     for few in _pieces(mean, t):

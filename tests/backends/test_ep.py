@@ -234,9 +234,11 @@ def test_options_that_mean_nothing_are_refused(options: dict[str, Any], said: st
     assert caught.value.codes == ("E104",)
 
 
-def test_vector_sites_are_refused() -> None:
-    from lgmdsl.inference.routes import Refusal, route
+def test_sites_that_share_a_parameter_are_refused() -> None:
+    from lgmdsl.inference.routes import Refusal, Route, route
+    from lgmdsl.sites.vector.admixture import AdmixtureSoftmax
     from tests.backends.softmax import Softmax
 
-    refused = route(Softmax, ExpectationPropagation)
+    refused = route(AdmixtureSoftmax, ExpectationPropagation)
     assert isinstance(refused, Refusal) and refused.code == "E501"
+    assert isinstance(route(Softmax, ExpectationPropagation), Route)

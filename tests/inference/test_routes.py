@@ -11,6 +11,7 @@ import pytest
 from lgmdsl.bounds.catalogue import bounds
 from lgmdsl.bounds.softmax_quadrature import SoftmaxByQuadrature
 from lgmdsl.bounds.vector_quadrature import VectorByQuadrature
+from lgmdsl.bounds.vector_tilted import VectorTilted
 from lgmdsl.contract.backend import Backend, BackendSpec
 from lgmdsl.contract.questions import Augmented, Expected, Pointwise, SuperGaussian, Tilted
 from lgmdsl.contract.site import Property, Site
@@ -49,13 +50,16 @@ def test_every_site_reaches_the_questions_of_this_version(question: type, name: 
 
 
 @pytest.mark.parametrize("name", [s.spec.name for s in sites() if s.spec.vector])
-def test_vector_sites_have_expectations_and_no_tilted_moments(name: str) -> None:
+def test_vector_sites_have_expectations_and_tilted_moments(name: str) -> None:
     through = route(site(name), backend(Expected))
     assert isinstance(through, Route) and through.bound is not None
     best = "tilted" if name.startswith("admixture") else "quadrature"
     assert through.bound.spec.name == best
-    refused = route(site(name), backend(Tilted))
-    assert isinstance(refused, Refusal) and "vector site" in refused.reason
+    tilting = route(site(name), backend(Tilted))
+    if site(name).spec.shared:
+        assert isinstance(tilting, Refusal) and "shared by all rows" in tilting.reason
+    elif not issubclass(site(name), Tilted):
+        assert isinstance(tilting, Route) and isinstance(tilting.bound, VectorTilted)
 
 
 @pytest.mark.parametrize("name", SCALAR)

@@ -31,7 +31,7 @@ from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.questions import Pointwise, Tilted, TiltedSlopes
 from lgmdsl.contract.site import log_concave
 from lgmdsl.contract.status import Guarantee, Status
-from lgmdsl.errors import MethodError
+from lgmdsl.errors import Diagnostic, MethodError
 from lgmdsl.vocabulary.notes import Notes
 from lgmdsl_backends.ep.beginning import begin, beginnings
 from lgmdsl_backends.ep.double_loop import LARGEST, OuterPoint, advance
@@ -121,8 +121,8 @@ class ExpectationPropagation(Backend[EPState]):
     def start(self, problem: Problem, warm: GaussianPosterior | None = None) -> EPState:
         if self.mode != "parallel" and any(site.spec.vector for site in problem.sites):
             vector = next(site.spec.name for site in problem.sites if site.spec.vector)
-            reason = f"mode={self.mode} takes scalar sites alone, and {vector} is a vector site"
-            return EPState(self.mode, failed=Status.numerical_error, reason=reason)
+            message = f"mode={self.mode} takes scalar sites alone, and {vector} is a vector site"
+            raise MethodError(Diagnostic("E501", message, help="--option mode=parallel"))
         point = begin(problem, self.power, warm)
         if isinstance(point, Failed):
             return EPState(self.mode, failed=Status.numerical_error, reason=point)

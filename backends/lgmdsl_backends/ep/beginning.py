@@ -15,6 +15,9 @@ from lgmdsl.contract.stacked import flatten
 from lgmdsl_backends.ep.blocks import cavities, nonnegative, tilt
 from lgmdsl_backends.ep.matching import Matched, matched
 
+# The largest variance of a predictor of a vector site in the first cavities.
+WIDEST = 0.1
+
 
 def begin(
     problem: Problem, power: float, warm: GaussianPosterior | None = None
@@ -52,7 +55,8 @@ def _candidates(
     unit = tuple(_units(m) for m in prior)
     none = tuple(np.zeros_like(v) for v in unit)
     alone = problem.engine.condition(none, tuple(np.zeros_like(m) for m in prior))
-    for spread in (unit,) if isinstance(alone, Failed) else (alone.variance, unit):
+    prior_spread = () if isinstance(alone, Failed) else (tuple(map(_narrow, alone.variance)),)
+    for spread in (*prior_spread, unit):
         most = max((float(diagonal(v).max(initial=0.0)) for v in spread), default=0.0)
         targets = []
         for site, m, v in zip(problem.tilting(), prior, spread, strict=True):
@@ -67,6 +71,15 @@ def _candidates(
         if len(targets) == len(prior):
             yield flatten(tuple(w for w, _ in targets)), flatten(tuple(s for _, s in targets))
     yield flatten(unit), flatten(tuple(times(w, m) for w, m in zip(unit, prior, strict=True)))
+
+
+def _narrow(variance: Array) -> Array:
+    """The variances; of vector sites scaled down until no predictor's is above WIDEST: their
+    moments are quick where cavities are narrow, and the first ones need not be the prior's."""
+    if variance.ndim == 1:
+        return variance
+    size = np.maximum(diagonal(variance).max(axis=1), WIDEST) / WIDEST
+    return np.asarray(variance / size[:, None, None])
 
 
 def _units(mean: Array) -> Array:

@@ -91,7 +91,8 @@ class SiteBlock(Event):
     @property
     def own_trials(self) -> bool:
         """Whether counts over classes alone say how many trials there were."""
-        return bool(self.each) and "n" not in self.parameters
+        counted = bool(self.each) and self.family.spec.discrete
+        return counted and "n" not in self.parameters
 
     def blank(self) -> Array:
         """A y for every row, where its value does not matter: 0, but the counts that are known

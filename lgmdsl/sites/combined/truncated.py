@@ -45,6 +45,11 @@ class ZerosSite(CombinedSite, Pointwise):
 class TruncatedSite(ZerosSite):
     """l = log f(y) - log P(Y > 0); no density at y = 0."""
 
+    def reason(self, row: int) -> str:
+        if self.y[row] > 0.0:
+            return self.plain.reason(row)
+        return "y is 0, and with `truncated = true` it is 1 or more: leave it out, or take hurdle = p"
+
     def log_density(self, s: Array) -> Array:
         value = self.plain.log_density(s) - self.above.log_density(s)
         return np.where(self.y > 0.0, value, -np.inf)

@@ -52,6 +52,9 @@ class WeightedSite(CombinedSite):
 
     weight: Array
 
+    def contrasts(self, predictors: int) -> Array | None:
+        return self.plain.contrasts(predictors)
+
     def log_density(self, s: Array) -> Array:
         value = self.plain.log_density(s)
         return np.where(self.weight > 0.0, self.weight * value, 0.0)

@@ -19,7 +19,11 @@ from lgmdsl.arrays import Array
 from lgmdsl.contract.classes import Classes
 from lgmdsl.contract.questions import ParameterCurve, Pointwise, PointwiseAnswer, Sloped
 from lgmdsl.contract.site import Site
-from lgmdsl.numerics.expectations.log_sum_exp import LogSumExp, expected_log_sum_exp
+from lgmdsl.numerics.expectations.log_sum_exp import (
+    LogSumExp,
+    contrasts_of,
+    expected_log_sum_exp,
+)
 from lgmdsl.numerics.softmax import Shares, covariances, shares
 from lgmdsl.sites.vector.softmax import complete, with_reference
 
@@ -39,6 +43,12 @@ class SharesSite(Site, Pointwise, Sloped, Classes):
         """The shares at s, (N, K) or (N, K - 1)."""
         full = with_reference(s, self.classes)
         return shares(full, np.ones(full.shape, dtype=np.bool_))
+
+    def level_free(self, predictors: int) -> bool:
+        return predictors == self.classes
+
+    def contrasts(self, predictors: int) -> Array | None:
+        return contrasts_of(predictors) if self.level_free(predictors) else None
 
     @abstractmethod
     def value(self, softmax: Shares) -> Array:

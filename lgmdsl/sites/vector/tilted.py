@@ -67,6 +67,7 @@ def slopes_by_lattice(
     return dict(zip(names, out, strict=True))
 
 
+@np.errstate(all="ignore")  # what overflows counts for nothing; what is not finite is NaN
 def _averages(
     plane: Plane, power: float, values: Values | None
 ) -> tuple[Array, Array, Array, Array]:
