@@ -74,11 +74,11 @@ class VectorExpected(Expected, ExpectedSlopes):
         G = sum w sym(l' t') the derivative X in that variance solves X S + S X = G."""
         n, k = mean.shape
         value, d_mean, d_variance = np.empty(n), np.empty((n, k)), np.empty((n, k, k))
-        contrasts = contrasts_of(k)
-        spread = contrasts.T @ variance @ contrasts + LEAST * np.eye(k - 1)
+        contrasts = self._contrasts(k)
+        spread = contrasts.T @ variance @ contrasts + LEAST * np.eye(contrasts.shape[1])
         squares, turn = np.linalg.eigh(spread)
         root = np.sqrt(np.maximum(squares, LEAST))
-        for few, (t, w) in _pieces(root, k, self.seed):
+        for few, (t, w) in _pieces(root, self.seed):
             u, r = turn[few], root[few]
             roots = (u * r[:, None, :]) @ u.transpose(0, 2, 1)
             move = contrasts @ roots @ t.T  # (n, K, P)
@@ -96,12 +96,13 @@ class VectorExpected(Expected, ExpectedSlopes):
         k = mean.shape[1]
         if not self.site.parameter_slopes(mean):
             return {}
-        contrasts = contrasts_of(k)
-        values, turn = np.linalg.eigh(contrasts.T @ variance @ contrasts + LEAST * np.eye(k - 1))
+        contrasts = self._contrasts(k)
+        least = LEAST * np.eye(contrasts.shape[1])
+        values, turn = np.linalg.eigh(contrasts.T @ variance @ contrasts + least)
         sds = np.sqrt(np.maximum(values, LEAST))
         move = contrasts @ (turn * sds[:, None, :]) @ turn.transpose(0, 2, 1)
         out: dict[str, Array] = {}
-        for few, (t, w) in _pieces(sds, k, self.seed):
+        for few, (t, w) in _pieces(sds, self.seed):
             some = self.site.take(few)
             for point, weight in zip(t, w, strict=True):
                 for name, slope in some.parameter_slopes(mean[few] + move[few] @ point).items():
@@ -112,15 +113,22 @@ class VectorExpected(Expected, ExpectedSlopes):
                     out[name][rows] += weight * slope
         return out
 
+    def _contrasts(self, predictors: int) -> Array:
+        """Orthonormal directions in which l changes, (K, r): all where the last class is a
+        reference, as what the others share is then no constant."""
+        known = self.site.contrasts(predictors)
+        return np.eye(predictors) if known is None else contrasts_of(predictors)
+
     def take(self, rows: IntArray) -> VectorExpected:
         """The answer of some rows."""
         return VectorExpected(self.site.take(rows), self.seed)
 
 
-def _pieces(sds: Array, classes: int, seed: int) -> Iterator[tuple[IntArray, Rule]]:
-    """Rows whose contrasts, of sds (N, K - 1), share a rule, and the rule; a few at a time."""
-    levels = np.array([level(x, classes - 1) for x in sds.max(axis=1, initial=0.0)])
+def _pieces(sds: Array, seed: int) -> Iterator[tuple[IntArray, Rule]]:
+    """Rows whose contrasts, of sds (N, r), share a rule, and the rule; a few at a time."""
+    r = sds.shape[1]
+    levels = np.array([level(x, r) for x in sds.max(axis=1, initial=0.0)])
     for one in np.unique(levels):
-        points, rows = rule(classes - 1, int(one), PAIRS, seed), np.flatnonzero(levels == one)
-        size = max(1, len(rows) * len(points[0]) * classes // CHUNK)
+        points, rows = rule(r, int(one), PAIRS, seed), np.flatnonzero(levels == one)
+        size = max(1, len(rows) * len(points[0]) * (r + 1) // CHUNK)
         yield from ((few, points) for few in np.array_split(rows, size))

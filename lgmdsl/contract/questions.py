@@ -65,8 +65,8 @@ class ExpectedAnswer:
 
 
 class Sloped(ABC):
-    """l and l' of vector sites at many points at once (what quadrature of them needs). Such sites
-    do not move with a constant added to all predictors."""
+    """l and l' of vector sites at many points at once (what quadrature of them needs). Where
+    `Site.contrasts` gives any, l does not change with a constant added to all predictors."""
 
     @abstractmethod
     def sloped(self, s: Array) -> tuple[Array, Array]:
