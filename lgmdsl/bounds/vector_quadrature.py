@@ -74,7 +74,7 @@ class VectorExpected(Expected, ExpectedSlopes):
         G = sum w sym(l' t') the derivative X in that variance solves X S + S X = G."""
         n, k = mean.shape
         value, d_mean, d_variance = np.empty(n), np.empty((n, k)), np.empty((n, k, k))
-        contrasts = self._contrasts(k)
+        contrasts = _directions(self.site, k)
         spread = contrasts.T @ variance @ contrasts + LEAST * np.eye(contrasts.shape[1])
         squares, turn = np.linalg.eigh(spread)
         root = np.sqrt(np.maximum(squares, LEAST))
@@ -96,9 +96,9 @@ class VectorExpected(Expected, ExpectedSlopes):
         k = mean.shape[1]
         if not self.site.parameter_slopes(mean):
             return {}
-        contrasts = self._contrasts(k)
-        least = LEAST * np.eye(contrasts.shape[1])
-        values, turn = np.linalg.eigh(contrasts.T @ variance @ contrasts + least)
+        contrasts = _directions(self.site, k)
+        spread = contrasts.T @ variance @ contrasts + LEAST * np.eye(contrasts.shape[1])
+        values, turn = np.linalg.eigh(spread)
         sds = np.sqrt(np.maximum(values, LEAST))
         move = contrasts @ (turn * sds[:, None, :]) @ turn.transpose(0, 2, 1)
         out: dict[str, Array] = {}
@@ -113,22 +113,22 @@ class VectorExpected(Expected, ExpectedSlopes):
                     out[name][rows] += weight * slope
         return out
 
-    def _contrasts(self, predictors: int) -> Array:
-        """Orthonormal directions in which l changes, (K, r): all where the last class is a
-        reference, as what the others share is then no constant."""
-        known = self.site.contrasts(predictors)
-        return np.eye(predictors) if known is None else contrasts_of(predictors)
-
     def take(self, rows: IntArray) -> VectorExpected:
         """The answer of some rows."""
         return VectorExpected(self.site.take(rows), self.seed)
 
 
+def _directions(site: Site, predictors: int) -> Array:
+    """C, (K, r): l changes with C's alone, contrasts of the predictors or all of them."""
+    free = site.contrasts(predictors) is None
+    return np.eye(predictors) if free else contrasts_of(predictors)
+
+
 def _pieces(sds: Array, seed: int) -> Iterator[tuple[IntArray, Rule]]:
-    """Rows whose contrasts, of sds (N, r), share a rule, and the rule; a few at a time."""
-    r = sds.shape[1]
-    levels = np.array([level(x, r) for x in sds.max(axis=1, initial=0.0)])
+    """Rows whose coordinates, of sds (N, r), share a rule, and the rule; a few at a time."""
+    axes = sds.shape[1]
+    levels = np.array([level(x, axes) for x in sds.max(axis=1, initial=0.0)])
     for one in np.unique(levels):
-        points, rows = rule(r, int(one), PAIRS, seed), np.flatnonzero(levels == one)
-        size = max(1, len(rows) * len(points[0]) * (r + 1) // CHUNK)
+        points, rows = rule(axes, int(one), PAIRS, seed), np.flatnonzero(levels == one)
+        size = max(1, len(rows) * len(points[0]) * (axes + 1) // CHUNK)
         yield from ((few, points) for few in np.array_split(rows, size))

@@ -16,7 +16,7 @@ import numpy as np
 
 from lgmdsl.arrays import IntArray
 from lgmdsl.canonical.blocks.events import event_rows
-from lgmdsl.canonical.blocks.latents import LatentBlock
+from lgmdsl.canonical.blocks.latents import NOTHING, LatentBlock
 from lgmdsl.canonical.blocks.rewrites import Rewrite
 from lgmdsl.canonical.blocks.sites import SiteBlock
 from lgmdsl.canonical.expressions.affine import Affine
@@ -152,7 +152,12 @@ class CanonicalModel:
     @property
     def latent_names(self) -> tuple[str, ...]:
         """The latents as the user declared them."""
-        return tuple(dict.fromkeys(owner(b.name) for b in self.latents))
+        return tuple(dict.fromkeys(owner(b.name) for b in self.reported))
+
+    @property
+    def reported(self) -> tuple[LatentBlock, ...]:
+        """The blocks of the latents that the model declares: none where it has hypers alone."""
+        return tuple(b for b in self.latents if b.name != NOTHING)
 
     def _constraints(self, theta: Theta) -> Constraints | None:
         if not self.equations:

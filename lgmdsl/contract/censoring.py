@@ -15,8 +15,8 @@ OBSERVING = (*CENSORING, "entry", "weight")
 
 
 def censoring_fault(y: Array | None, given: Mapping[str, Array]) -> tuple[str, IntArray] | None:
-    """What is wrong with `event`, `lower`, `upper` and `entry` (those that are given, each as long as y),
-    with a place `{y}` for the name of y, and in which rows; None where nothing is."""
+    """What is wrong with `event`, `lower`, `upper` and `entry` (those that are given, each as long
+    as y), with a place `{y}` for the name of y, and in which rows; None where nothing is."""
     if y is None:
         return None
     missing = np.full(len(y), np.nan)

@@ -144,6 +144,9 @@ def from_series(source: str, name: str, series: Any) -> Loaded:
     """A column: numbers with their missing entries as a mask, else text."""
     with refusing(source, f"column `{name}` cannot be read"):
         kind = getattr(series.dtype, "kind", "O")
+        if library(series) == "pandas" and kind == "m":
+            help = f'numbers of one unit, as days: frame["{name}"].dt.total_seconds() / 86400'
+            raise refused(source, f"column `{name}` holds durations", help=help)
         if library(series) == "pandas" and kind in "biufM" and len(series):
             missing = np.asarray(series.isna(), dtype=bool)
             if not missing.any() and kind != "M":

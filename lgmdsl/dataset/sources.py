@@ -25,6 +25,7 @@ from lgmdsl.dataset.graphs import adjacency_of
 from lgmdsl.dataset.refusals import refused, refusing
 from lgmdsl.dataset.sparse_parts import assemble
 from lgmdsl.dataset.tables import table_entry
+from lgmdsl.dataset.unusable import check_mapping, check_tables, no_source
 from lgmdsl.errors import DataError, listed
 from lgmdsl.files import irregular, similar
 from lgmdsl.remedies import either
@@ -48,10 +49,12 @@ def read(source: Any, mapping: Mapping[str, str | Sequence[str]] | None = None) 
     no prefix (`--map X=.` reads `data` ...).
     Raises DataError E306 for what cannot be read or would not fit into memory.
     """
+    check_mapping(mapping)
     names = {str(k): _selection(v) for k, v in (mapping or {}).items()}
     if isinstance(source, Dataset):
         return replace(source, mapping={**source.mapping, **names})
     if isinstance(source, (list, tuple)):
+        check_tables(source)
         return _merged([read(part) for part in source], names)
     if isinstance(source, (str, os.PathLike)):
         path = Path(os.fsdecode(source))
@@ -69,11 +72,7 @@ def read(source: Any, mapping: Mapping[str, str | Sequence[str]] | None = None) 
         with refusing("dataset", "the dataset cannot be read"):
             whole = source if type(source).__name__ == "Dataset" else source.to_dataset()
             return Dataset("dataset", from_dataset("dataset", whole), names, assemble)
-    raise refused(
-        type(source).__name__,
-        "this is not a source of data",
-        help=f"give a path ({' '.join(SUFFIXES)}), a dict, a frame or an xarray Dataset",
-    )
+    raise no_source(source, SUFFIXES)
 
 
 def _selection(value: object) -> Selection:

@@ -38,6 +38,8 @@ def _without_sites(graph: ModelGraph) -> Iterator[Diagnostic]:
 
 
 def _sites_without_latents(graph: ModelGraph) -> Iterator[Diagnostic]:
+    if not graph.of_kind("latent"):  # a model of hypers alone
+        return
     for site in graph.of_kind(*SITES):
         if not graph.touched[site.id]:
             statement = site.statement

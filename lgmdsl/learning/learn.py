@@ -27,7 +27,7 @@ from lgmdsl.learning.em.sparse_search import sparse_maximum, sparse_slices
 from lgmdsl.learning.integration.asymptotic import Asymptotic, ModeOnly
 from lgmdsl.learning.integration.checkpoint import Checkpoint, checkpoint
 from lgmdsl.learning.integration.integrate import Integrated, default_design, integrate
-from lgmdsl.learning.integration.visited import Fitted
+from lgmdsl.learning.integration.visited import Fitted, Known
 from lgmdsl.learning.objective.log_posterior import Evaluation, Objective
 from lgmdsl.learning.search.continued import numbered, reporting
 from lgmdsl.learning.search.exact_zeros import released
@@ -179,7 +179,7 @@ def learn(
         again = replace(objective)
         resumed = resume.resumed(again, warm)
         if resumed is not None:
-            search, left, made = Maximiser(again, True), resume.search, resume.fits(coordinates)
+            search, left, made = Maximiser(again, True), resume.search, resume.known(coordinates)
             mode, others = resumed
             return _at_the_mode(
                 search, mode, integration, others, left.conflict, left.alone, False, made
@@ -254,13 +254,13 @@ def _at_the_mode(
     conflict: tuple[str, ...],
     alone: tuple[float, ...],
     stopped: bool,
-    made: dict[bytes, Fitted] | None = None,
+    made: Known | None = None,
 ) -> Learned:
     """What follows a mode: standardised coordinates, and the integral, where one is wanted and the
-    search was not `stopped`. `made`: fits that are known, by their places."""
+    search was not `stopped`. `made`: what is known of an integration that goes on."""
     objective = search.objective
     frame, integrated, cut_short = None, None, stopped and maximum.status is Status.converged
-    made = {} if made is None else made
+    made = Known() if made is None else made
     if integration is not None and objective.beyond(maximum.at.x, RUNAWAY):
         raise NumericalError(_runaway(maximum.at, objective))
     if maximum.hessian is not None or (integration is not None and not stopped):

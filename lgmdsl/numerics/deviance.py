@@ -23,7 +23,7 @@ def log1p_minus(u: Array) -> Array:
     u = np.asarray(u, dtype=np.float64)
     near = np.clip(u, -_NEAR, _NEAR)
     r = near / (2.0 + near)
-    square, total = r * r, 0.0
+    square, total = r * r, np.zeros_like(r)
     for k in range(_TERMS, 0, -1):
         total = total * square + 2.0 / (2 * k + 1)
     series = r * (square * total - near)
@@ -34,7 +34,8 @@ def log1p_minus(u: Array) -> Array:
 def deviance(x: Array, mean: Array, excess: Array) -> Array:
     """D(x; mean) for x >= 0 and mean > 0, with excess = x - mean as accurately as it is known."""
     u = np.asarray(excess / mean)
-    near = x * log1p_minus(np.clip(u, -_NEAR, _NEAR)) + excess * u
+    close = np.clip(u, -_NEAR, _NEAR)
+    near = x * log1p_minus(close) + np.where(np.abs(u) < _NEAR, excess, 0.0) * close
     with np.errstate(divide="ignore", over="ignore"):
         far = special.xlogy(x, x / mean) - excess
     return np.where(np.abs(u) < _NEAR, near, far)

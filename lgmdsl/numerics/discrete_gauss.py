@@ -22,11 +22,11 @@ POINTS = 16
 def points_of(length: int) -> tuple[Array, Array]:
     """At most `POINTS` points in [0, length - 1] and their weights, which add up to length."""
     if length <= POINTS:
-        return np.arange(float(length)), np.ones(length)
+        return np.arange(length, dtype=np.float64), np.ones(length)
     k = np.arange(1.0, POINTS)
     off = np.sqrt(k * k * (float(length) ** 2 - k * k) / (4.0 * (4.0 * k * k - 1.0)))
     x, vectors = eigh_tridiagonal(np.zeros(POINTS), off)
-    return x + 0.5 * (length - 1.0), length * vectors[0] ** 2
+    return np.asarray(x + 0.5 * (length - 1.0)), np.asarray(length * vectors[0] ** 2)
 
 
 def blocks(low: int, high: int, longest: float) -> tuple[Array, Array]:

@@ -22,6 +22,7 @@ BLUE, RED, GREEN = COLOURS[0], COLOURS[1], COLOURS[2]
 GREY = "#666666"
 # Letters of a title in a line, for each inch of the figure's width.
 LETTERS = 9.5
+NARROW = 4.5  # inches of axes whose legend has two lines
 # Above so many points, what is drawn is kept as an image in svg and pdf files too.
 MANY = 2_000
 
@@ -84,15 +85,19 @@ def plain(text: str) -> str:
     return text.replace("$", r"\$") if matplotlib.rcParams["text.parse_math"] else text
 
 
-def legend(axes: Axes, columns: int = 5) -> None:
-    """What each colour is, in one line above the axes, where it hides nothing."""
-    if axes.get_legend_handles_labels()[1]:
+def legend(axes: Axes) -> None:
+    """What each colour is, above the axes, where it hides nothing: in a line, or two where they are
+    narrow."""
+    labels = axes.get_legend_handles_labels()[1]
+    narrow = inches(axes)[0] < NARROW
+    if labels:
+        columns = min(len(labels), 3 if narrow else 5)
         axes.legend(
             loc="lower right",
             bbox_to_anchor=(1.0, 1.0),
             ncols=columns,
             frameon=False,
-            fontsize=8.5,
+            fontsize=7.5 if narrow else 8.5,
             borderaxespad=0.1,
             handlelength=1.6,
             columnspacing=1.2,

@@ -62,6 +62,9 @@ def hyper_picture(title: str, panels: Sequence[HyperPanel], format: str = "png")
 def draw_hyper(axes: Axes, panel: HyperPanel) -> None:
     """One marginal with its prior, and a legend."""
     _density(axes, panel)
+    axes.set_title("", loc="left")
+    name = entry(panel.name, 34)
+    axes.set_xlabel(f"{name}: {short(panel.label, 44)}" if panel.label else name)
     legend(axes)
 
 

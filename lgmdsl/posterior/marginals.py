@@ -189,7 +189,7 @@ class Marginals:
 def all_names(canonical: CanonicalModel) -> tuple[str, ...]:
     """Every name that can be asked for."""
     return (
-        *(b.name for b in canonical.latents),
+        *(b.name for b in canonical.reported),
         *canonical.named,
         *(h.name for h in canonical.hypers.blocks),
     )

@@ -36,6 +36,9 @@ VALUES: dict[str, tuple[float, ...]] = {
     "power": (1.5, 1.0, 0.5, 2.0), "df": (4.0, 1.0, 30.0), "exposure": (1.0, 0.01, 30.0),
     "weibull.shape": (1.0, 0.3, 1.6),
 }  # fmt: skip
+LIMITS: dict[str, tuple[float, float]] = {
+    "tweedie.power": (1.05, 1.95), "generalized_poisson.dispersion": (1.0, 9.0),
+}  # fmt: skip
 POSITIVE, REAL = (1.0, 0.3, 3.0), (0.0, 0.7)
 TAME, WILD = (1.0, 0.3, 2.0), (1.0, 0.3, 3.0, 0.03, 10.0, 30.0)
 
@@ -213,9 +216,10 @@ def _parameter(
         return rng.integers(0, draw(st.sampled_from((2, 6, 40))), rows).astype(np.float64)
     usual = VALUES.get(name, REAL if kind == "real" else POSITIVE)
     value = draw(st.sampled_from(VALUES.get(f"{family}.{name}", usual)))
+    low, high = LIMITS.get(f"{family}.{name}", (-np.inf, np.inf))
     if draw(st.booleans()):
-        return float(value)
-    return np.round(value * rng.uniform(0.3, 1.0, rows), 6)
+        return float(min(max(value, low), high))
+    return np.clip(np.round(value * rng.uniform(0.3, 1.0, rows), 6), low, high)
 
 
 def _type(spec: SiteSpec, parameter: str) -> str:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import lgmdsl as lgm
+from lgmdsl.accuracy import better as errors_of_q
 from lgmdsl.api.fit import accuracy, hyper_errors
 
 MODEL = """lgm 1
@@ -27,7 +28,7 @@ observe y ~ bernoulli(logit = eta)
 def test_each_fit_of_a_small_mixture_once(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: Counter[int] = Counter()
     asked: Counter[float] = Counter()
-    plain, series = hyper_errors.conditioned, hyper_errors.better
+    plain, series = hyper_errors.conditioned, errors_of_q.better
 
     def conditioned(problem: Any, fitted: Any) -> Any:
         seen[id(fitted)] += 1

@@ -1,5 +1,6 @@
 """Effects of models whose matrices are made of columns (`--map "X=x,contrasts(arm)"`)."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -99,7 +100,7 @@ def test_levels_of_a_factor_whatever_its_contrasts(kind: str) -> None:
     inverse = np.linalg.inv(x.T @ x)
     beta = inverse @ x.T @ table["y"].to_numpy()
 
-    def check(frame: pd.DataFrame, weights: dict[str, list[float]]) -> None:
+    def check(frame: pd.DataFrame, weights: Mapping[str, Sequence[float]]) -> None:
         assert list(frame["contrast"]) == [*weights]
         for (_, row), w in zip(frame.iterrows(), weights.values(), strict=True):
             assert row["estimate"] == pytest.approx(float(np.dot(w, beta)), rel=1e-5)

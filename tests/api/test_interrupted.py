@@ -16,6 +16,7 @@ from lgmdsl.contract.status import Status
 from lgmdsl.inference.driver import TraceEntry
 from lgmdsl.learning import learn
 from lgmdsl.learning.objective.log_posterior import Objective
+from tests.learning.test_modes import CROSSED, VAGUE, crossed
 
 TEXT = """lgm 1
 index obs
@@ -132,7 +133,7 @@ def test_an_integration_goes_on_with_the_fits_it_had(
     whole = lgm.fit(model, data, **settings)
     cut = lgm.fit(model, data, **settings, on_step=points_before(limit))
     assert cut.status is Status.interrupted and cut.checkpoint is not None
-    made = {p.x.tobytes() for p in cut.checkpoint.points}
+    made = {p.x.tobytes() for p in cut.checkpoint.points} - {cut.checkpoint.mode.tobytes()}
     assert len(made) >= limit - 2  # the curvature took two
     cut.save(tmp_path / "f.nc")
     loaded = lgm.load_fit(tmp_path / "f.nc")
@@ -165,7 +166,7 @@ def test_an_integration_that_ended_goes_on_from_what_followed(
     assert cut.status is Status.interrupted and cut.checkpoint is not None
     fits = Fits(monkeypatch)
     again = lgm.fit(model, data, method="laplace", start_from=cut)
-    made = {p.x.tobytes() for p in cut.checkpoint.points}
+    made = {p.x.tobytes() for p in cut.checkpoint.points} - {cut.checkpoint.mode.tobytes()}
     assert made and not made & {*fits.places}
     assert again.converged and again.log_evidence == pytest.approx(whole.log_evidence, abs=1e-8)
 
@@ -219,3 +220,25 @@ def test_an_interrupt_between_searches_leaves_the_mode(
     assert again.converged
     assert again.log_evidence == pytest.approx(whole.log_evidence, abs=1e-5)
     assert cut.summary() and np.isfinite(cut.mean("u")).all()
+
+
+def test_both_modes_are_integrated_around_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An interrupt around the second mode: none of them counts twice, and hardly a fit is made
+    again."""
+    model = lgm.loads(CROSSED.replace("PRIOR", VAGUE))
+    settings: Any = {"method": "laplace", "hyper": "integrate", "options": {"correction": "off"}}
+    given, fits = crossed(13), Fits(monkeypatch)
+    points: list[TraceEntry] = []
+    whole = lgm.fit(model, given, **settings, on_step=points.append)
+    assert whole.learning is not None and whole.learning.modes == 2
+    total, count = len(fits.places), sum(e.of > 0 for e in points)
+    cut = lgm.fit(model, given, **settings, on_step=points_before(int(0.9 * count)))
+    assert cut.checkpoint is not None and len(cut.checkpoint.others) == 1
+    fits.places.clear()
+    again = lgm.fit(model, given, **settings, start_from=cut)
+    assert again.learning is not None and again.learning.modes == 2
+    assert len(fits.places) < 0.4 * total
+    assert again.log_evidence == pytest.approx(whole.log_evidence, abs=1e-8)
+    assert [w.code for w in again.warnings] == [w.code for w in whole.warnings]
+    for name in ("v1", "v2", "u"):
+        np.testing.assert_allclose(again.mean(name), whole.mean(name), rtol=1e-7, atol=1e-9)

@@ -269,3 +269,18 @@ def test_an_expression_below_zero_is_named() -> None:
             model("poisson(log_rate = eta, weight = w - 1)", "count"),
             {"x": X, "y": COUNTS, "w": TIMES},
         )
+
+
+def test_quantiles_of_a_hurdle_are_zero_up_to_its_probability() -> None:
+    text = TEXT.format(
+        type="nonnegative", more="", family="gamma(log_mean = eta, shape = 2, hurdle = 0.3)"
+    ).replace("data w[obs] : nonnegative\n", "")
+    y = np.where(np.arange(N) < 3, 0.0, POSITIVE)
+    fit = lgm.fit(lgm.loads(text), {"x": X, "y": y})
+    new = fit.predict({"x": [0.0, 1.0]})
+    frame = new.frame(quantiles=(0.05, 0.29, 0.31, 0.9))
+    assert (frame[["y_q5", "y_q29"]].to_numpy() == 0.0).all()
+    assert (frame["y_q31"] > 0.0).all()
+    draws = fit.replicate(4000, seed=1) if hasattr(fit, "replicate") else None
+    if draws is not None:
+        assert np.mean(np.asarray(draws["y"]) == 0.0) == pytest.approx(0.3, abs=0.03)

@@ -1,5 +1,5 @@
-"""Families of counts and Tweedie next to glmmTMB and mgcv: maximum likelihood on data that ship with
-those packages, and CPU seconds at 20,000 rows.
+"""Families of counts and Tweedie next to glmmTMB and mgcv: maximum likelihood on data that ship
+with those packages, and CPU seconds at 20,000 rows.
 
     OMP_NUM_THREADS=1 python -m pytest tests/benchmarks/test_families.py --benchmark-only -s
 """
@@ -30,7 +30,9 @@ FAMILIES: dict[str, tuple[str, str]] = {
     "tweedie log": (
         "tweedie(log_mean = eta, dispersion = d, power = 1 + p)", "tweedie",
     ),
-    "betabinomial logit": ("betabinomial(n = n, logit = eta, concentration = d)", "betabinomial.logit"),
+    "betabinomial logit": (
+        "betabinomial(n = n, logit = eta, concentration = d)", "betabinomial.logit",
+    ),
     "betabinomial probit": (
         "betabinomial(n = n, probit = eta, concentration = d)", "betabinomial.probit",
     ),
@@ -94,7 +96,8 @@ def compared(label: str, own: tuple[float, Any], peer: Record, family: str) -> t
     b = np.array([float(fit.mean(k)) for k in ("b0", "b1", "b2")])
     away = float(np.abs((b - peer["b"]) / np.array(peer["se"])).max())
     gap = fit.log_evidence - peer["loglik"]
-    shown = {k: round(float(fit.mean(k)), 5) for k in ("d", "p", "s") if f"hyper {k} :" in text(family, True) and (k != "s" or peer["sd"])}
+    model = text(family, peer["sd"] > 0.0)
+    shown = {k: round(float(fit.mean(k)), 5) for k in "dps" if f"hyper {k} :" in model}
     print(
         f"{label:34} {fit.status:10} log likelihood {fit.log_evidence:.6f} ({gap:+.1e}), "
         f"b {away:.1e} se, {shown} | {peer['peer']} sigma {peer['dispersion']:.5f} power "

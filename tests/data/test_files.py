@@ -170,7 +170,7 @@ CSV = [
     ("1,2\n3,4\n", "no header"),
     ("", "it is empty"),
     ("\n\n", "it is empty"),
-    ('a,b\n"1,2\n', "unexpected end of data"),
+    ('a,b\n"1,2\n', "quotes, from line 2"),
     ("a\n\x00\n", "zero bytes"),
     ("a|b\n1|2\n", "between `|`"),
     ("a b\n1 2\n", "between blanks"),

@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lgmdsl.canonical.grounding.ground import GroundedModel
+from lgmdsl.dataset import read
 from lgmdsl.errors import DataError
 from tests.data.models import GLMM, ROWS, bind
 
@@ -193,3 +195,19 @@ observe y ~ poisson(log_rate = eta)
 """
     file = shared / "data" / "scotland_lip.npz"
     same(bind(lip, file), bind(lip, file, {"adj": "edges"}))
+
+
+@pytest.mark.parametrize(
+    ("source", "mapping", "message"),
+    [
+        ([{"y": 1, "g": "a"}, {"y": 2, "g": "b"}], None, r"one dict for each row\n.*DataFrame"),
+        (np.ones((3, 2)), None, r"without names is not a source of data\n.*columns=\[...\]"),
+        (pd.Series([1.0]), None, r"without names is not a source of data"),
+        ({"y": [1.0]}, "y=z", r"E108.*not a str\n.*mapping=\{"),
+        (pd.DataFrame({"t": pd.to_timedelta([1, 2], "D")}), None, r"durations\n.*/ 86400"),
+    ],
+)
+def test_what_is_no_source(source: Any, mapping: Any, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        for entry in read(source, mapping).entries.values():
+            assert entry.loaded

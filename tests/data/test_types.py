@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import lgmdsl as lgm
 from lgmdsl.errors import DataError
 from tests.data.models import GLMM, bind, one
 
@@ -105,3 +106,12 @@ def test_python_objects_are_refused(values: Any) -> None:
     with pytest.raises(DataError) as caught:
         bind(one("real"), {"y": values})
     assert caught.value.codes[0] == "E306" and "`y`" in str(caught.value)
+
+
+def test_responses_that_cannot_occur_are_named() -> None:
+    model = lgm.loads(
+        "lgm 1\nindex obs\ndata n[obs] : count\ndata y[obs] : count\nlatent a ~ normal(sd = 2)\n"
+        "observe y ~ binomial(n = n, logit = a)\n"
+    )
+    with pytest.raises(DataError, match=r"E303.*cannot occur under `binomial"):
+        lgm.fit(model, {"y": [3, 5], "n": [4, 2]})

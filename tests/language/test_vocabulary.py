@@ -51,10 +51,15 @@ FAMILIES = {
     "binomial": "n logit probit", "poisson": "log_rate exposure", "negbinomial": "log_mean size",
     "ordinal": "logit probit cuts scores model", "categorical": "softmax stick probit available",
     "multinomial": "n softmax", "admixture": "softmax emission",
+    "inverse_gaussian": "log_mean shape", "loglogistic": "log_scale shape",
+    "gompertz": "log_rate shape", "generalized_gamma": "location scale shape",
+    "generalized_pareto": "log_scale shape", "piecewise_exponential": "log_hazard breaks entry",
+    "skew_normal": "mean sd skew", "gev": "location scale shape",
+    "asymmetric_laplace": "quantile scale level", "logistic": "mean scale",
 }  # fmt: skip
 POTENTIALS = {
     "normal": "sd", "laplace": "scale", "student_t": "scale df", "sech2": "scale",
-    "exp_power": "scale power", "logistic": "scale",
+    "exp_power": "scale power", "logistic": "scale", "asymmetric_laplace": "scale level",
 }  # fmt: skip
 PRIORS = {
     "pc_sd": "u alpha", "pc_cor0": "u alpha", "pc_cor1": "u alpha", "pc_mix": "graph u alpha",

@@ -20,7 +20,7 @@ from lgmdsl.learning.integration import integrate as integration
 from lgmdsl.learning.integration.hyper_posterior import matched
 from lgmdsl.learning.integration.integrate import Integrated
 from lgmdsl.learning.integration.surrogate import SLACK, surrogate
-from lgmdsl.learning.integration.visited import Fitted, Visited
+from lgmdsl.learning.integration.visited import Known, Visited
 from lgmdsl.learning.objective.log_posterior import Evaluation, Objective
 from lgmdsl.learning.search.maximise import Maximiser
 from tests.learning.balanced import (
@@ -104,7 +104,7 @@ def around_all(monkeypatch: pytest.MonkeyPatch) -> None:
         frame: Standardised,
         design: str,
         others: Sequence[Evaluation] = (),
-        made: dict[bytes, Fitted] | None = None,
+        made: Known | None = None,
     ) -> Integrated:
         more = [e for e in ends(objective) if np.linalg.norm(e.x - mode.x) > 0.3]
         return integration.integrate(objective, mode, frame, design, more, made)

@@ -195,10 +195,16 @@ def _draw(rng: np.random.Generator, name: str, row: int) -> tuple[float | None, 
         "sd": (0.3, 3.0), "scale": (0.2, 3.0), "df": (1.5, 30.0), "size": (0.5, 20.0),
         "concentration": (0.5, 60.0), "shape": (0.5, 9.0), "exposure": (0.3, 4.0),
         "power": (0.4, 1.9), "mean": (-1.0, 1.0), "level": (0.05, 0.95), "skew": (-0.95, 0.95),
+        "dispersion": (0.3, 4.0),
     }  # fmt: skip
     wanted = {
         "normal.mean": "sd", "binomial.logit": "n", "binomial.probit": "n",
-        "poisson.log_rate": "exposure", "negbinomial.log_mean": "size", "gamma.log_mean": "shape",
+        "binomial.cloglog": "n", "betabinomial.logit": "n concentration",
+        "betabinomial.probit": "n concentration", "tweedie.log_mean": "dispersion power",
+        "negbinomial1.log_mean": "dispersion exposure",
+        "generalized_poisson.log_mean": "dispersion exposure",
+        "poisson.log_rate": "exposure", "negbinomial.log_mean": "size exposure",
+        "gamma.log_mean": "shape",
         "student_t.mean": "scale df", "laplace.mean": "scale", "normal.log_var": "mean",
         "lognormal.mean": "sd", "beta.logit_mean": "concentration",
         "weibull.log_scale": "shape event", "exponential.log_rate": "event",
@@ -219,6 +225,10 @@ def _draw(rng: np.random.Generator, name: str, row: int) -> tuple[float | None, 
     }.get(name)  # fmt: skip
     if span is not None:
         p["shape"] = float(np.round(rng.uniform(*span), 3)) if row % 5 else 0.0
+    if name.startswith("generalized_poisson"):
+        p["dispersion"] = round(p["dispersion"] + 0.8, 3)
+    if name.startswith("tweedie"):
+        p["power"] = round(1.1 + 0.4 * p["power"], 3)
     if "event" in wanted:
         p["event"] = float(rng.integers(0, 2))
     if "n" in wanted:
@@ -227,9 +237,11 @@ def _draw(rng: np.random.Generator, name: str, row: int) -> tuple[float | None, 
         return None, p
     if name.startswith("bernoulli"):
         return float(rng.integers(0, 2)), p
-    if name.startswith("binomial"):
+    if name.startswith("tweedie"):
+        return float(np.round(rng.gamma(2.0), 4)) if row % 3 else 0.0, p
+    if name.startswith(("binomial", "betabinomial")):
         return float(rng.integers(0, int(p["n"]) + 1)), p
-    if name.startswith(("poisson", "negbinomial")):
+    if name.startswith(("poisson", "negbinomial", "generalized_poisson")):
         return float(rng.integers(0, 12)), p
     if name.startswith("beta"):
         return float(np.round(rng.uniform(0.01, 0.99), 4)), p

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -43,6 +44,39 @@ def _log_normal(x: Real, v: Real) -> Real:
 def _negbinomial(s: Real, y: Real, r: Real) -> Real:
     gammas = mp.loggamma(y + r) - mp.loggamma(r) - mp.loggamma(y + 1)
     return gammas + r * mp.log(r) + y * s - (y + r) * mp.log(r + mp.exp(s))
+
+
+def _negbinomial1(s: Real, y: Real, d: Real) -> Real:
+    r = mp.exp(s) / d
+    gammas = mp.loggamma(y + r) - mp.loggamma(r) - mp.loggamma(y + 1)
+    return gammas + y * mp.log(d / (1 + d)) - r * mp.log(1 + d)
+
+
+def _generalized_poisson(s: Real, y: Real, d: Real) -> Real:
+    theta, echo = mp.exp(s) / mp.sqrt(d), 1 - 1 / mp.sqrt(d)
+    middle = theta + echo * y
+    return mp.log(theta) + (y - 1) * mp.log(middle) - middle - mp.loggamma(y + 1)
+
+
+def _betabinomial(p: Real, q: Real, y: Real, n: Real, c: Real) -> Real:
+    gammas = mp.loggamma(y + c * p) - mp.loggamma(c * p)
+    gammas += mp.loggamma(n - y + c * q) - mp.loggamma(c * q)
+    return _choose(n, y) + gammas + mp.loggamma(c) - mp.loggamma(n + c)
+
+
+@lru_cache(maxsize=256)
+def _tweedie_level(y: Real, d: Real, power: Real) -> Real:
+    """log of the sum over the numbers of terms (Dunn and Smyth 2005, equations 14 to 18)."""
+    a = (2 - power) / (power - 1)
+    z = a * mp.log(y) - (1 + a) * mp.log(d) - a * mp.log(power - 1) - mp.log(2 - power)
+    terms = [j * z - mp.loggamma(1 + j) - mp.loggamma(j * a) for j in range(1, 400)]
+    return mp.log(sum(mp.exp(t) for t in terms)) - mp.log(y)
+
+
+def _tweedie(s: Real, y: Real, d: Real, power: Real) -> Real:
+    b, c = 2 - power, power - 1
+    natural = -y * mp.exp(-c * s) / c - mp.exp(b * s) / b
+    return natural / d + (_tweedie_level(y, d, power) if y > 0 else 0)
 
 
 def _gamma(s: Real, y: Real, k: Real) -> Real:
@@ -132,7 +166,25 @@ DENSITIES: dict[str, Density] = {
     "poisson.log_rate": lambda s, y, p: (
         y * (s + mp.log(p["exposure"])) - p["exposure"] * mp.exp(s) - mp.loggamma(y + 1)
     ),
-    "negbinomial.log_mean": lambda s, y, p: _negbinomial(s, y, p["size"]),
+    "negbinomial.log_mean": lambda s, y, p: _negbinomial(s + mp.log(p["exposure"]), y, p["size"]),
+    "negbinomial1.log_mean": lambda s, y, p: _negbinomial1(
+        s + mp.log(p["exposure"]), y, p["dispersion"]
+    ),
+    "generalized_poisson.log_mean": lambda s, y, p: _generalized_poisson(
+        s + mp.log(p["exposure"]), y, p["dispersion"]
+    ),
+    "betabinomial.logit": lambda s, y, p: _betabinomial(
+        1 / (1 + mp.exp(-s)), 1 / (1 + mp.exp(s)), y, p["n"], p["concentration"]
+    ),
+    "betabinomial.probit": lambda s, y, p: _betabinomial(
+        _cdf(s), _cdf(-s), y, p["n"], p["concentration"]
+    ),
+    "binomial.cloglog": lambda s, y, p: (
+        _choose(p["n"], y)
+        + (y * mp.log(-mp.expm1(-mp.exp(s))) if y else 0)
+        - (p["n"] - y) * mp.exp(s)
+    ),
+    "tweedie.log_mean": lambda s, y, p: _tweedie(s, y, p["dispersion"], p["power"]),
     "gamma.log_mean": lambda s, y, p: _gamma(s, y, p["shape"]),
     "lognormal.mean": lambda s, y, p: _log_normal(mp.log(y) - s, p["sd"] ** 2) - mp.log(y),
     "exponential.log_rate": lambda s, y, p: p["event"] * s - y * mp.exp(s),
@@ -264,6 +316,9 @@ DENSITIES |= {
 GROWTH: dict[str, Callable[[Mapping[str, Real]], Real]] = {
     "bernoulli.cloglog": lambda p: 1, "poisson.log_rate": lambda p: 1,
     "gamma.log_mean": lambda p: 1, "normal.log_var": lambda p: 1,
+    "negbinomial1.log_mean": lambda p: 1, "generalized_poisson.log_mean": lambda p: 1,
+    "binomial.cloglog": lambda p: 1,
+    "tweedie.log_mean": lambda p: max(p["power"] - 1, 2 - p["power"]),
     "exponential.log_rate": lambda p: 1, "weibull.log_scale": lambda p: p["shape"],
     "inverse_gaussian.log_mean": lambda p: 2, "gompertz.log_rate": lambda p: 1,
     "generalized_gamma.location": lambda p: abs(p["shape"]) / p["scale"],

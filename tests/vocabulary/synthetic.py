@@ -74,7 +74,11 @@ def _entries(
 
 
 def _suited(data: dict[str, Any]) -> dict[str, Any]:
-    """What more than a type is wanted of: trials, precisions, matrices of a mesh."""
+    """What more than a type is wanted of: trials, precisions, matrices of a mesh, breaks."""
+    if "y" in data and data["y"].ndim == 2 and data["y"].dtype.kind == "f":
+        data["y"] /= data["y"].sum(axis=1, keepdims=True)  # shares
+    if "breaks" in data:
+        data["breaks"] = np.sort(data["breaks"])
     if "n" in data and "y" in data:
         total = data["y"].sum(axis=-1) if data["y"].ndim == 2 else data["y"] + 3
         data["n"] = total

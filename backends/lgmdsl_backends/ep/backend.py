@@ -24,11 +24,11 @@ import numpy as np
 
 from lgmdsl.arrays import Array
 from lgmdsl.contract.backend import Backend, BackendSpec
-from lgmdsl.contract.engine import Failed
+from lgmdsl.contract.engine import Adjoints, Failed
 from lgmdsl.contract.options import check_range, option
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
-from lgmdsl.contract.questions import Tilted, TiltedSlopes
+from lgmdsl.contract.questions import Pointwise, Tilted, TiltedSlopes
 from lgmdsl.contract.site import log_concave
 from lgmdsl.contract.status import Guarantee, Status
 from lgmdsl.errors import Diagnostic, MethodError
@@ -161,6 +161,7 @@ class ExpectationPropagation(Backend[EPState]):
             guarantee=Guarantee.EXACT if problem.gaussian else self.spec.guarantee,
             notes=tuple(notes),
             slopes=lambda: _parameter_slopes(problem, point),
+            adjoints=(lambda: _adjoints(problem, point)) if _unmoved(point) else None,
         )
 
     # ---- stages --------------------------------------------------------------------------------
@@ -235,6 +236,27 @@ def _approached(problem: Problem, walk: Walk) -> Matched:
             break
         walk, best = following, min(best, following.point, key=lambda point: point.residual)
     return best
+
+
+def _unmoved(point: Matched) -> bool:
+    """Whether some sites are at predictors without variance."""
+    return any(bool(b.known.any()) for b in point.blocks)
+
+
+def _adjoints(problem: Problem, point: Matched) -> Adjoints:
+    """Those of the conditioned Gaussian, whose sites say nothing of predictors without variance:
+    there the evidence has the slope of the site itself."""
+    out = point.conditioned.adjoints()
+    try:
+        sites = cast("tuple[Pointwise, ...]", problem.asking(Pointwise))
+    except MethodError:  # a site without derivatives: then nobody knows
+        return out
+    offset = []
+    for site, block, slope in zip(sites, point.blocks, out.offset, strict=True):
+        known = block.known.reshape(-1, *(1,) * (np.ndim(block.mean) - 1))
+        own = site.pointwise(block.mean).slope.reshape(block.mean.shape) if known.any() else 0.0
+        offset.append(np.where(known, own, slope.reshape(block.mean.shape)).reshape(slope.shape))
+    return replace(out, offset=tuple(offset))
 
 
 def _parameter_slopes(problem: Problem, point: Matched) -> tuple[Mapping[str, Array], ...]:

@@ -72,7 +72,7 @@ class AuditedFit:
         """Every latent, let and report, and under a mixture every hyperparameter."""
         model = self.canonical.grounded.model
         lets = {s.name for s in model.of_kind("let")}
-        for name in (*(b.name for b in self.canonical.latents), *self.canonical.named):
+        for name in (*(b.name for b in self.canonical.reported), *self.canonical.named):
             judged = name in lets or name in self.canonical.layout.starts
             yield self._functional(name, judged)
         if self.fit.mixed:

@@ -53,7 +53,7 @@ class Truth:
         """From simulated data."""
         canonical = fit.canonical
         z = np.zeros(canonical.size)
-        for block in canonical.latents:
+        for block in canonical.reported:
             value = np.asarray(data[TRUTH + block.name], dtype=float)
             z[canonical.layout.latent(block.name)] = value.reshape(-1)
         theta = canonical.hypers.filled(
@@ -74,7 +74,7 @@ def placed(fit: Fit, truth: Truth, rng: np.random.Generator) -> Placed:
     the prior). Nothing for what is known exactly (a constrained direction) or has no marginal."""
     canonical = fit.canonical
     given = Marginals(canonical, truth.theta, fit.marginals.part(0).frame)
-    for block in canonical.latents:
+    for block in canonical.reported:
         values = truth.z[canonical.layout.latent(block.name)]
         yield from _entry(fit, block.name, values, rng)
         if block.size > 1:

@@ -145,7 +145,7 @@ def _improper(fit: Fit) -> frozenset[tuple[str, ...]]:
     loose = {b.name for b in linear.blocks if Shape.IMPROPER in b.shape}
     parts = {
         (b.name, *(f"{f.name} of {f.size}" for f in b.factors))
-        for b in fit.canonical.latents
+        for b in fit.canonical.reported
         if b.name in loose
     }
     if fit.learning is not None:

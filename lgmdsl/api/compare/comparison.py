@@ -165,7 +165,7 @@ class Comparison(FieldState):
 
 def moments(fit: Fit) -> tuple[Array, Array]:
     """(n,) means and sds of all latents, blocks in order."""
-    quantities = [fit.quantity(b.name) for b in fit.canonical.latents]
+    quantities = [fit.quantity(b.name) for b in fit.canonical.reported]
     return (
         np.concatenate([q.mean.reshape(-1) for q in quantities]),
         np.concatenate([q.sd.reshape(-1) for q in quantities]),

@@ -115,7 +115,7 @@ def _fitted(rows: list[tuple[str, ...]]) -> list[str]:
 def _legend(comparison: Comparison) -> list[str]:
     best = comparison[comparison.reference]
     assert best.fit is not None
-    size = counted(sum(b.size for b in best.fit.canonical.latents), "latent")
+    size = counted(sum(b.size for b in best.fit.canonical.reported), "latent")
     name = comparison.reference
     reason = comparison.reason if best.converged else f"{comparison.reason}; no method converged"
     out = wrapped(f"reference   {name} ({reason})", 0, 12)

@@ -35,6 +35,7 @@ def write_checkpoint(
         "mode": known.mode,
         "hessian": known.hessian,
         "others": known.others,
+        "curved": known.curved,
         "centre": search.centre,
         "spanned": np.array(search.spanned),
         "scales": search.scales,
@@ -85,4 +86,5 @@ def read_checkpoint(file: Group, array: Callable[[Any], AnyArray]) -> Checkpoint
         for m in range(int(given["points"]))
     )
     others = held.get("others", np.zeros((0, size)))
-    return Checkpoint(held["mode"], held["hessian"], others, search, points)
+    curved = held.get("curved", np.zeros((0, size, size)))
+    return Checkpoint(held["mode"], held["hessian"], others, curved, search, points)

@@ -142,7 +142,7 @@ def _kept_inputs(grounded: GroundedModel) -> frozenset[str]:
 
 def kept_names(fit: Fit) -> tuple[str, ...]:
     """The names whose means and sds a file holds: hypers only where they were learned."""
-    latents = (b.name for b in fit.canonical.latents)
+    latents = (b.name for b in fit.canonical.reported)
     hypers = (b.name for b in fit.canonical.hypers.blocks) if fit.learning is not None else ()
     return (*latents, *fit.canonical.named, *hypers)
 

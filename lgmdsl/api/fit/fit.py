@@ -287,7 +287,7 @@ class Fit(FieldState, Assessable, Framed):
         """
         wanted = [names] if isinstance(names, str) else names
         if wanted is None:
-            wanted = [*(b.name for b in self.canonical.latents), *self.canonical.named]
+            wanted = [*(b.name for b in self.canonical.reported), *self.canonical.named]
         drawn = self.marginals.draws(wanted, size, self.seed if seed is None else seed)
         arrays = {}
         for name, values in drawn.items():

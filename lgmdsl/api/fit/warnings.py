@@ -121,7 +121,7 @@ def _where(fit: Fit, mean: Array, other: Array) -> tuple[str, str]:
     sd = np.sqrt(np.maximum(fit.posterior.conditioned.latent_variance, 0.0))
     k = int((np.abs(other - mean) / np.where(sd > 0.0, sd, np.inf)).argmax())
     layout = fit.canonical.layout
-    for block in fit.canonical.latents:
+    for block in fit.canonical.reported:
         if layout.starts[block.name] <= k < layout.starts[block.name] + block.size:
             place = k - layout.starts[block.name]
             label = layout.entry(block.name, layout.dims[block.name], place)

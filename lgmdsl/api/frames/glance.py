@@ -36,7 +36,7 @@ def glance_columns(
         "observations": sum(
             len(b.data.rows) for b in fit.canonical.blocks if not b.family.spec.potential
         ),
-        "latents": fit.canonical.size,
+        "latents": sum(b.size for b in fit.canonical.reported),
         "log_evidence": fit.log_evidence,
         "log_evidence_corrected": fit.log_evidence_corrected,
         "guarantee": str(fit.guarantee),

@@ -107,12 +107,14 @@ CONCEPTS: tuple[Concept, ...] = (
     Concept(
         "censoring",
         "censored; right-censored; left-censored; interval-censored; limit of detection; "
-        "detection limit; truncation; Surv; tobit",
+        "detection limit; truncation; left truncation; delayed entry; Surv; tobit",
         "responses known only to lie in an interval: event, lower and upper",
         "event is 1 where y was observed and 0 where the true value is above it. lower and upper "
         "are the ends of an interval; a missing end is open, a row without either is observed, and "
         "y holds any value between them: below a limit of detection upper and y are the limit. "
-        "Truncated samples are not available.",
+        "Families of positive numbers also take entry, the time from which a row was at risk "
+        "(delayed entry, left truncation): the density given y > entry, where a missing entry is "
+        "0. Counts without zeros have truncated = true.",
         regression("normal(mean = eta, sd = noise, event = seen)", NOISE,
                    "data seen[obs] : binary"),
         ("normal", "weibull", "survival"),

@@ -73,7 +73,7 @@ def marginals(comparison: Comparison, number: int = SHOWN) -> tuple[Marginal, ..
     judged = [f for f in fits.values() if f.converged or f is base]
     scored: list[tuple[float, str, int]] = []
     first: list[tuple[float, str, int]] = []
-    for block in base.canonical.latents:
+    for block in base.canonical.reported:
         score = _disagreement([_flat(f, block.name) for f in judged])
         order = np.argsort(-score, kind="stable")[:number]
         ranked = [(float(score[k]), block.name, int(k)) for k in order if np.isfinite(score[k])]

@@ -90,7 +90,7 @@ def _head(fit: Fitted) -> list[str]:
     blocks = fit.canonical.blocks
     number = sum(len(b.rows) for b in blocks)
     kinds = ", ".join(f"{b.name} ~ {b.family.spec.name}" for b in blocks)
-    size = sum(b.size for b in fit.canonical.latents)
+    size = sum(b.size for b in fit.canonical.reported)
     name = os.path.basename(fit.model.checked.source.name)
     rows = [] if name.startswith("<") else [("model", name)]
     rows += [
@@ -102,7 +102,7 @@ def _head(fit: Fitted) -> list[str]:
         *([("hypers", _learned(fit, fit.learning))] if fit.learning is not None else []),
         *([("note", fit.provenance["notes"])] if "notes" in fit.provenance else []),
         ("sites", f"{number:,} ({kinds})"),
-        ("latents", f"{size:,} in {counted(len(fit.canonical.latents), 'block')}"),
+        ("latents", f"{size:,} in {counted(len(fit.canonical.reported), 'block')}"),
     ]
     return [line for name, text in rows for line in wrapped(f"{name:<14}{text}", 0, 14)]
 

@@ -1,5 +1,7 @@
 """Latent statements to prior blocks: structures whose arguments are coefficients of theta."""
 
+# Long because a block, its factors and their kernels are lowered and evaluated together.
+
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -9,6 +11,7 @@ from typing import TypeAlias
 import numpy as np
 
 from lgmdsl.arrays import AnyArray, Array
+from lgmdsl.canonical.expressions import coefficient as co
 from lgmdsl.canonical.expressions.coefficient import Coefficient, Gradient, Theta
 from lgmdsl.canonical.expressions.named import collapse, expand
 from lgmdsl.canonical.grounding.structure_errors import located
@@ -205,8 +208,19 @@ class LatentBlock:
             )
 
 
+NOTHING = "(nothing)"
+
+
+def _nothing() -> LatentBlock:
+    """A standard normal that no site sees, of a model without latents: its evidence is that of the
+    hypers alone. Its name is none of the language, and it is not reported."""
+    unit = ast.Dist(ast.Name("normal"), (ast.Argument("sd", ast.Number(1.0)),))
+    arguments: dict[str, Argument] = {"sd": co.number(1.0)}
+    return LatentBlock(NOTHING, (), (), (FactorSpec("normal", (), (), arguments, unit, None),))
+
+
 def latent_blocks(lowering: Lowering) -> tuple[LatentBlock, ...]:
-    """Lower every latent statement.
+    """Lower every latent statement; a model without one has a block that nothing depends on.
 
     Raises MethodError E501 for structures that no engine takes yet, all of them in one pass.
     """
@@ -257,7 +271,7 @@ def latent_blocks(lowering: Lowering) -> tuple[LatentBlock, ...]:
             blocks.append(LatentBlock(block, ties.dims, sizes, tuple(factors)))
     if refused:
         raise MethodError(refused)
-    return tuple(blocks)
+    return tuple(blocks) or (_nothing(),)
 
 
 def _argument(value: ast.Value, lowering: Lowering) -> Argument:

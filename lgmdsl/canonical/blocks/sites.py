@@ -91,7 +91,8 @@ class SiteBlock(Event):
     @property
     def own_trials(self) -> bool:
         """Whether counts over classes alone say how many trials there were."""
-        return bool(self.each) and "n" not in self.parameters
+        counted = bool(self.each) and self.family.spec.discrete
+        return counted and "n" not in self.parameters
 
     def blank(self) -> Array:
         """A y for every row, where its value does not matter: 0, but the counts that are known
@@ -155,7 +156,7 @@ class SiteBlock(Event):
         with np.errstate(all="ignore"):
             impossible = ~np.isfinite(site.log_density(self._anywhere(site)))
         if impossible.any():
-            raise DataError(self._impossible(values, np.flatnonzero(impossible)))
+            raise DataError(self._impossible(site, values, np.flatnonzero(impossible)))
         return site
 
     def _anywhere(self, site: Site) -> Array:
@@ -164,7 +165,7 @@ class SiteBlock(Event):
         landmark = site.landmark() if Property.LIMITED in site.spec.properties else None
         return s if landmark is None else s + landmark[0]
 
-    def _impossible(self, values: Mapping[str, Array], bad: IntArray) -> Diagnostic:
+    def _impossible(self, site: Site, values: Mapping[str, Array], bad: IntArray) -> Diagnostic:
         """E303: k successes of fewer trials, a parameter that is not positive, an overflow."""
         place = self.place(int(self.rows[bad[0]]))
         if "available" in values and self.labels is not None:

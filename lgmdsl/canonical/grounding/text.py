@@ -22,6 +22,11 @@ _ABSENT = frozenset(
 )  # fmt: skip
 
 
+def _iso(texts: list[str]) -> bool:
+    """Whether dates are written with the year first."""
+    return all(re.match(r"\d{4}-", text) for text in texts)
+
+
 def no_numbers(values: AnyArray) -> BoolArray:
     """The entries that do not read as numbers; all of them where all do, being text still."""
     distinct, where = np.unique(values, return_inverse=True)
@@ -51,11 +56,10 @@ def remedy(name: str, kind: str, odd: AnyArray, all_odd: bool) -> str:
     if all(_PERCENT.fullmatch(v) for v in distinct):
         return f"write numbers without a percent sign: {distinct[0].rstrip('% ')}"
     if looks_like_dates(odd):
-        return f"dates are labels: write 2024-01-31, declare index day, and data {name}[obs] : day"
+        iso = "" if _iso(distinct) else "write 2024-01-31, "
+        return f"dates are labels: {iso}declare index day, and data {name}[obs] : day"
     if all_odd:
-        return (
-            f"give numbers; labels of groups are declared so: index group, data {name}[obs] : group"
-        )
+        return f"give numbers; for groups declare an index: index group, data {name}[obs] : group"
     return "give numbers in their place, or NA where they are missing"
 
 
@@ -71,7 +75,8 @@ def why_no_numbers(values: AnyArray) -> str:
         for form, sign in forms:
             if all(form.fullmatch(v) for v in distinct):
                 return f"its numbers are written with {sign}"
-        return "its dates are not written as 2024-01-31" if looks_like_dates(values) else ""
+        other = looks_like_dates(values) and not _iso(distinct)
+        return "its dates are not written as 2024-01-31" if other else ""
     if 2 * len(odd) >= len(distinct):
         return ""
     shown = ", ".join(show(v) for v in odd[:3])

@@ -121,6 +121,8 @@ def _outside(
         return None
     known_values = result[~missing]
     remedy = rule.remedy(symbol.name, known_values)
+    if observed and symbol.type == "positive" and known_values.min() == 0.0:
+        remedy = _zeros_remedy(symbol.name)
     # A column coded otherwise throughout is reported by its values alone; strays by position.
     whole = symbol.type == "binary" and np.unique(known_values).size <= 2
     where = "" if whole else places(odd, symbol.dims, indices)
@@ -241,6 +243,14 @@ def _count_remedy(name: str, values: Array) -> str:
 def _positive_remedy(name: str, values: Array) -> str:
     kind = "0 is not positive" if values.min() == 0 else "negative values are not positive"
     return f"{kind}: drop these rows, or declare `{name} : real`"
+
+
+def _zeros_remedy(name: str) -> str:
+    """Of a response that is 0 in some rows and positive in the others."""
+    return (
+        f"0 is not positive: declare `{name} : nonnegative` and give its family hurdle = p, the "
+        "probability of 0 (lgm help zero-inflation); or drop these rows"
+    )
 
 
 def _nonnegative_remedy(name: str, values: Array) -> str:

@@ -76,8 +76,8 @@ def check_known(
         f"{owner} must be known: data or a number",
         value.span,
         f"`{text}` {finding}",
-        help=f"declare data: data w{with_dims('', place.dims)} : {parameter.type}, then "
-        f"{parameter.name} = w",
+        help=f"declare data: data {parameter.name[0]}{with_dims('', place.dims)} : "
+        f"{parameter.type}, then {parameter.name} = {parameter.name[0]}",
     )
     return False
 

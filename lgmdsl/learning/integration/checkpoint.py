@@ -15,7 +15,7 @@ from lgmdsl.contract.engine import Rows
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.status import Status
 from lgmdsl.learning.coordinates.vector import Coordinates
-from lgmdsl.learning.integration.visited import Fitted
+from lgmdsl.learning.integration.visited import Fitted, Known
 from lgmdsl.learning.objective.log_posterior import Evaluation, Objective
 from lgmdsl.learning.search.maximise import LearningStep, Maximum
 
@@ -97,18 +97,27 @@ class Point:
 @dataclass(frozen=True, eq=False)
 class Checkpoint:
     """`mode` (d,) and `hessian` (d, d) of the density of the coordinates there; `others` (k, d),
-    further modes; `points`: the fits; `steps`: of the search for the mode."""
+    further modes, with `curved` (k, d, d), NaN where their Hessians are not known; `points`: the
+    fits; `steps`: of the search for the mode."""
 
     mode: Array
     hessian: Array
     others: Array
+    curved: Array
     search: Search
     points: tuple[Point, ...]
     steps: tuple[LearningStep, ...] = ()
 
-    def fits(self, coordinates: Coordinates) -> dict[bytes, Fitted]:
-        """The fits by their places, as `Visited` looks them up."""
-        return {p.x.tobytes(): p.fitted(coordinates) for p in self.points}
+    def known(self, coordinates: Coordinates) -> Known:
+        """Fits and Hessians by their places, as `Visited` looks them up."""
+        return Known(
+            {p.x.tobytes(): p.fitted(coordinates) for p in self.points},
+            {
+                x.tobytes(): h
+                for x, h in zip(self.others, self.curved, strict=True)
+                if np.isfinite(h).all()
+            },
+        )
 
     def resumed(
         self, objective: Objective, warm: GaussianPosterior | None
@@ -143,7 +152,7 @@ def checkpoint(
     objective: Objective,
     maximum: Maximum,
     others: tuple[Evaluation, ...],
-    made: dict[bytes, Fitted],
+    made: Known,
     conflict: tuple[str, ...],
     alone: tuple[float, ...],
 ) -> Checkpoint | None:
@@ -151,12 +160,19 @@ def checkpoint(
     hessian = maximum.hessian
     if hessian is None or maximum.status is not Status.converged or maximum.away:
         return None
-    places = [(np.frombuffer(key, dtype=np.float64), fitted) for key, fitted in list(made.items())]
+    places = [
+        (np.frombuffer(key, dtype=np.float64), fitted) for key, fitted in list(made.fits.items())
+    ]
     size = len(maximum.at.x)
+    further = [o.x for o in others if (o.x != maximum.at.x).any()]
+    unknown = np.full((size, size), np.nan)
     return Checkpoint(
         maximum.at.x,
         hessian,
-        np.array([o.x for o in others if (o.x != maximum.at.x).any()]).reshape(-1, size),
+        np.array(further).reshape(-1, size),
+        np.array([made.hessians.get(x.tobytes(), unknown) for x in further]).reshape(
+            -1, size, size
+        ),
         Search.of(objective, maximum, conflict, alone),
         tuple(Point.of(x, fitted) for x, fitted in places),
     )

@@ -1,5 +1,6 @@
 """Integrating over hyperparameters: fits at design points, their weights, and the evidence."""
 
+# Long because a design, its regions, their frames and the points of the mixture are one rule.
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -19,7 +20,7 @@ from lgmdsl.learning.integration.landscape import Landscape
 from lgmdsl.learning.integration.other_modes import APART, OtherMode, other_mode
 from lgmdsl.learning.integration.refine import refined
 from lgmdsl.learning.integration.tails import SERIOUS, marched
-from lgmdsl.learning.integration.visited import Fitted, Visited
+from lgmdsl.learning.integration.visited import Fitted, Known, Visited
 from lgmdsl.learning.objective.log_posterior import Evaluation, Objective
 from lgmdsl.learning.search.maximise import Maximiser
 
@@ -90,12 +91,12 @@ def integrate(
     frame: Standardised,
     design: str,
     others: Sequence[Evaluation] = (),
-    made: dict[bytes, Fitted] | None = None,
+    made: Known | None = None,
 ) -> Integrated:
     """Fit at the points of a design around the mode, and around each of the `others`: further local
     maxima of the density of the coordinates. Those with less than SHARE of the posterior do not
-    count. `made`: fits that are known, by their places, and those that are made, as they come."""
-    made = {} if made is None else made
+    count. `made`: what is known, and what is made, as it comes."""
+    made = Known() if made is None else made
     first = explored(Visited(objective, mode, frame, made=made), design)
     further = _further(first, others, design)
     regions = [first, *(explored(v, design) for v in further)]
@@ -147,7 +148,8 @@ def _further(first: Explored, others: Sequence[Evaluation], design: str) -> list
         held = design == "grid" and first.visited.objective.coordinates.size <= 2
         if held and near_lattice(first.visited, at.x):
             continue
-        region = Visited(objective, at, frame_at(objective, at), made=first.visited.made)
+        made = first.visited.made
+        region = Visited(objective, at, frame_at(objective, at, made), made=made)
         region.stretch = stretches(region.frame.size, region)
         regions.append(region)
         heights.append(_normal_integral(region))
@@ -158,15 +160,22 @@ def _further(first: Explored, others: Sequence[Evaluation], design: str) -> list
     return out
 
 
-def frame_at(objective: Objective, at: Evaluation) -> Standardised:
-    """Standardised coordinates at a mode that no search has a scale of."""
-    search = Maximiser(objective, jacobian=True)
+def frame_at(objective: Objective, at: Evaluation, made: Known | None = None) -> Standardised:
+    """Standardised coordinates at a mode that no search has a scale of. `made` keeps the
+    Hessian."""
+    made = Known() if made is None else made
+    search, scaled = Maximiser(objective, jacobian=True), objective.coordinates.scaled
+    known = made.hessians.get(at.x.tobytes())
+    if known is not None:
+        return standardised(at.x, known, scaled)
     hessian = search.hessian(at, np.ones(len(at.x)))
-    scaled = objective.coordinates.scaled
     frame = standardised(at.x, hessian, scaled)
     sds = np.sqrt(np.diag(frame.covariance))
     if hessian is not None and sds.min() < NARROW:
-        frame = standardised(at.x, search.hessian(at, sds), scaled)
+        hessian = search.hessian(at, sds)
+        frame = standardised(at.x, hessian, scaled)
+    if hessian is not None:
+        made.hessians[at.x.tobytes()] = hessian
     return frame
 
 

@@ -44,16 +44,26 @@ class Fitted:
 
 
 @dataclass
+class Known:
+    """What was made so far, each as soon as it is there, for whoever goes on after an interrupt:
+    `fits`, the modes' among them, and `hessians` at modes that no search has one of, by the bytes
+    of their coordinates x."""
+
+    fits: dict[bytes, Fitted] = field(default_factory=dict)
+    hessians: dict[bytes, Array] = field(default_factory=dict)
+
+
+@dataclass
 class Visited:
-    """The fits made so far, by their places u in standardised coordinates; `made`: by the bytes of
-    their coordinates x, each as soon as it is there, for whoever goes on after an interrupt."""
+    """The fits made so far, by their places u in standardised coordinates; `made`: those of
+    all regions, and of an integration that was interrupted."""
 
     objective: Objective
     mode: Evaluation
     frame: Standardised
     stretch: Array = field(default_factory=lambda: np.ones((1, 2)))
     known: dict[tuple[float, ...], Fitted | None] = field(default_factory=dict)
-    made: dict[bytes, Fitted] = field(default_factory=dict)
+    made: Known = field(default_factory=Known)
 
     @property
     def u(self) -> Array:
@@ -97,13 +107,17 @@ class Visited:
 
     def _fits(self, places: list[tuple[float, ...]]) -> list[Fitted | None]:
         x = [self.frame.x(np.array(u)) for u in places if any(u)]
-        new = [v for v in x if v.tobytes() not in self.made]
+        made = self.made.fits
+        new = [v for v in x if v.tobytes() not in made]
         self.objective.many(new, self.mode.posterior, self._keep)
-        fits = iter([self.made.get(v.tobytes()) for v in x])
-        return [next(fits) if any(u) else Fitted.of(self.mode) for u in places]
+        fits = iter([made.get(v.tobytes()) for v in x])
+        top = self.mode.x.tobytes()
+        if top not in made:
+            self._keep(self.mode)
+        return [next(fits) if any(u) else made[top] for u in places]
 
     def _keep(self, at: Evaluation) -> None:
-        self.made[at.x.tobytes()] = Fitted.of(at)
+        self.made.fits[at.x.tobytes()] = Fitted.of(at)
 
 
 def _key(u: Array) -> tuple[float, ...]:

@@ -219,7 +219,10 @@ def _solved(family: type[Site], parts: tuple[Given, ...], levels: Array) -> Iter
             yield _first_whole(below, float(level), guess, sd)
         else:
             ends = SUPPORT.get(family.spec.observed[0], (-math.inf, math.inf))
-            yield _root(below, float(level), guess, sd, ends)
+            root = _root(below, float(level), guess, sd, ends)
+            if "nonnegative" in family.spec.observed:  # a mass of its own at 0
+                root = np.where(below(np.zeros_like(root)) >= level, 0.0, root)
+            yield root
 
 
 def _first_whole(below: Callable[[Array], Array], level: float, guess: Array, sd: Array) -> Array:

@@ -58,6 +58,9 @@ class CombinedSite(Site, metaclass=Combined):
     def evaluations(self) -> int:
         return self.plain.evaluations
 
+    def reason(self, row: int) -> str:
+        return self.plain.reason(row)
+
     def landmark(self) -> tuple[Array, Array] | None:
         return self.plain.landmark()
 
@@ -100,6 +103,8 @@ def derived(
         "__doc__": spec.summary,
         **more,
     }
+    if base.cdf is Site.cdf:  # a family need not have one
+        namespace |= {"cdf": Site.cdf, "distribution": Site.distribution}
     made = dataclasses.make_dataclass(
         words, fields, bases=tuple(parts), namespace=namespace, frozen=True, eq=False
     )

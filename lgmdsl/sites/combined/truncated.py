@@ -45,6 +45,11 @@ class ZerosSite(CombinedSite, Pointwise):
 class TruncatedSite(ZerosSite):
     """l = log f(y) - log P(Y > 0); no density at y = 0."""
 
+    def reason(self, row: int) -> str:
+        if self.y[row] > 0.0:
+            return self.plain.reason(row)
+        return "y is 0, and with `truncated = true` it is 1 or more: leave it out, or take hurdle = p"
+
     def log_density(self, s: Array) -> Array:
         value = self.plain.log_density(s) - self.above.log_density(s)
         return np.where(self.y > 0.0, value, -np.inf)
@@ -67,6 +72,12 @@ class TruncatedSite(ZerosSite):
             name: ParameterCurve(*(a - b for a, b in zip(curve, rest[name], strict=True)))
             for name, curve in self.plain.parameter_curves(s).items()
         }
+
+    def reason(self, row: int) -> str:
+        """A count that is 0, or what the base family says."""
+        if self.y[row] <= 0.0:
+            return "y = 0: with truncated = true y is 1 or more; leave it out, or give hurdle = p"
+        return self.plain.reason(row)
 
     def conditional_mean(self, s: Array) -> Array:
         """E[Y] / P(Y > 0), 1 where that is 0 / 0."""

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 _MANY = 60.0  # trials from which terms of size n log n would cancel
 _LEAST = 1e-300
+_CLOSE = 300.0  # both parameters of the beta density from which its tails are normal to 12 sds
 _STEEPEST = 100.0  # e^s of the cloglog link is capped at e^100, where P(failure) is 0
 
 
@@ -128,7 +129,9 @@ class Betabinomial(FormulaSite):
         return rng.binomial(trials, rng.beta(a, b)).astype(np.float64)
 
     def cdf(self, s: Array) -> Array:
-        return cumulated(self, s, self.n)
+        # Powers of y, where the probability itself is not close to its mean.
+        p, q = self.probabilities(s)
+        return cumulated(self, s, self.n, self.concentration * np.minimum(p, q) < _CLOSE)
 
 
 @dataclass(frozen=True, eq=False)

@@ -153,7 +153,7 @@ class ComPoissonLogMean(LogMeanCounts):
 
     def _mass(self, s: Array, y: Array) -> Array:
         """log P(Y = y)."""
-        return type(self)(y, self.dispersion, self.exposure).log_density(s)
+        return ComPoissonLogMean(y, self.dispersion, self.exposure).log_density(s)
 
     def cdf(self, s: Array) -> Array:
         return cumulated(self, s)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from lgmdsl.arrays import Array
+from lgmdsl.arrays import Array, BoolArray
 from lgmdsl.contract.site import Site
 from lgmdsl.numerics.discrete_gauss import POINTS, points_of
 
@@ -15,17 +15,22 @@ _REACH = 12.0  # sds below the mean where no mass is left
 _PART = 1.5  # sds over which masses are smooth enough for one rule
 
 
-def cumulated(site: Site, s: Array, trials: Array | None = None) -> Array:
+def cumulated(
+    site: Site, s: Array, trials: Array | None = None, heavy: BoolArray | None = None
+) -> Array:
     """P(Y <= y | s), (N,), by Gauss rules over blocks of counts, whose length grows with their
     distance to 0 (and to n, where there are `trials`).
 
     log_density is a smooth function of y between the counts, and its peak is no narrower than its
-    sd: right where all masses rise and then fall, or the other way round.
+    sd: right where all masses rise and then fall, or the other way round. There is no mass 12 sds
+    below the mean, except where the lower tail is `heavy`.
     """
     y = np.asarray(getattr(site, "y"), dtype=np.float64)  # noqa: B009
     sd = np.sqrt(site.conditional_variance(s))
     mean = site.conditional_mean(s)
     start = np.maximum(np.floor(mean - _REACH * sd - _REACH), 0.0)
+    if heavy is not None:
+        start = np.where(heavy, 0.0, start)
     end = y if trials is None else np.minimum(y, trials)
     total = np.zeros(len(y))
     pending = np.flatnonzero(start <= end)

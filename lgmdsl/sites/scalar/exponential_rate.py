@@ -20,6 +20,7 @@ import numpy as np
 from scipy import special
 
 from lgmdsl.arrays import Array, BoolArray
+from lgmdsl.contract.lifetimes import Lifetimes
 from lgmdsl.contract.questions import (
     ConjugateAnswer,
     Decoupled,
@@ -214,7 +215,7 @@ class PoissonLogRate(CountSite, ExponentialSite, Formula):
 
 
 @dataclass(frozen=True, eq=False)
-class GammaLogMean(ExponentialSite, Formula):
+class GammaLogMean(ExponentialSite, Formula, Lifetimes):
     """y ~ Gamma(shape, mean e^s): l = shape log(shape / e^s) + (shape - 1) log y - shape y e^-s -
     log Gamma(shape)."""
 
@@ -275,6 +276,11 @@ class GammaLogMean(ExponentialSite, Formula):
 
     def sample(self, s: Array, rng: Generator) -> Array:
         return np.asarray(rng.gamma(self.shape, capped_exp(s) / self.shape))
+
+    def log_survival_at(self, s: Array) -> Array:
+        with np.errstate(divide="ignore"):
+            beyond = special.gammaincc(self.shape, capped_exp(self.log_factor - s))
+            return np.asarray(np.log(beyond))
 
     def cdf(self, s: Array) -> Array:
         return np.asarray(special.gammainc(self.shape, capped_exp(self.log_factor - s)))

@@ -7,8 +7,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
+from scipy import special
 
 from lgmdsl.arrays import Array
+from lgmdsl.contract.lifetimes import Lifetimes
 from lgmdsl.contract.questions import TiltedAnswer
 from lgmdsl.contract.site import SiteSpec
 from lgmdsl.numerics.stable import capped_exp
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class LognormalMean(NormalSite):
+class LognormalMean(NormalSite, Lifetimes):
     """l = -log y - 1/2 log(2 pi sd^2) - (s - log y)^2 / (2 sd^2)."""
 
     y: Array
@@ -54,6 +56,9 @@ class LognormalMean(NormalSite):
     def tilted(self, mean: Array, variance: Array, power: float = 1.0) -> TiltedAnswer:
         answer = super().tilted(mean, variance, power)
         return replace(answer, log_mass=answer.log_mass - power * self.log_y)
+
+    def log_survival_at(self, s: Array) -> Array:
+        return np.asarray(special.log_ndtr(self.residual(s) / self.sd))
 
     def conditional_mean(self, s: Array) -> Array:
         """exp(s + sd^2 / 2)."""

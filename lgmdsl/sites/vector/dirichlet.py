@@ -67,8 +67,10 @@ class DirichletSoftmax(SharesSite):
     def reason(self, row: int) -> str:
         zero = np.flatnonzero(self.y[row] <= 0.0)
         if len(zero):
-            return f"share {int(zero[0])} is 0, and dirichlet has none: observe counts by " \
+            return (
+                f"share {int(zero[0])} is 0, and dirichlet has none: observe counts by "
                 "dirichlet_multinomial, or add a small share to all"
+            )
         return f"its shares add up to {self.y[row].sum():.6g}, not 1: divide each row by its sum"
 
     def value(self, softmax: Shares) -> Array:

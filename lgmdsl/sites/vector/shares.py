@@ -19,7 +19,11 @@ from lgmdsl.arrays import Array
 from lgmdsl.contract.classes import Classes
 from lgmdsl.contract.questions import ParameterCurve, Pointwise, PointwiseAnswer, Sloped
 from lgmdsl.contract.site import Site
-from lgmdsl.numerics.expectations.log_sum_exp import LogSumExp, contrasts_of, expected_log_sum_exp
+from lgmdsl.numerics.expectations.log_sum_exp import (
+    LogSumExp,
+    contrasts_of,
+    expected_log_sum_exp,
+)
 from lgmdsl.numerics.softmax import Shares, covariances, shares
 from lgmdsl.sites.vector.softmax import complete, with_reference
 
@@ -35,13 +39,13 @@ class SharesSite(Site, Pointwise, Sloped, Classes):
         """K, the reference among them."""
         return int(self.y.shape[1])
 
-    def contrasts(self, predictors: int) -> Array | None:
-        return contrasts_of(self.classes) if predictors == self.classes else None
-
     def shares(self, s: Array) -> Shares:
         """The shares at s, (N, K) or (N, K - 1)."""
         full = with_reference(s, self.classes)
         return shares(full, np.ones(full.shape, dtype=np.bool_))
+
+    def contrasts(self, predictors: int) -> Array | None:
+        return contrasts_of(predictors) if predictors == self.classes else None
 
     @abstractmethod
     def value(self, softmax: Shares) -> Array:

@@ -99,9 +99,8 @@ FAMILIES: tuple[Signature, ...] = (
         example=regression("skew_normal(mean = eta, sd = noise, skew = g)", NOISE,
                            "hyper g : real ~ uniform(lower = -0.99, upper = 0.99)"),
         also_called=(
-            *also("brms", "skewnormal", note="whose alpha is another parameter"),
             *also("R-INLA", "sn", note="whose skew is the same"),
-            *also("SciPy", "skewnorm"), *also("glmmTMB", "skewnormal"),
+            *also("SciPy", "skewnorm"),
         ),
         see_also=("normal", "gev", "lognormal"),
         source="Azzalini 1985; Arellano-Valle and Azzalini 2008",
@@ -140,7 +139,7 @@ FAMILIES: tuple[Signature, ...] = (
         example=regression("asymmetric_laplace(quantile = eta, scale = s, level = 0.9)", SD),
         also_called=(
             *also("brms", "asym_laplace"), *also("R", "quantreg rq"),
-            *also("statsmodels", "QuantReg"), *also("PyMC", "AsymmetricLaplace"),
+            *also("statsmodels", "QuantReg"),
             *also("Stan", "skew_double_exponential"), *also("R-INLA", "qloglogistic",
                                                         note="a quantile of another family"),
         ),
@@ -155,10 +154,7 @@ FAMILIES: tuple[Signature, ...] = (
         formulas={"mean": "y with density sech^2((y - s) / (2 scale)) / (4 scale)"},
         scale="the sd is 1.81 scale; R's and SciPy's scale",
         example=regression("logistic(mean = eta, scale = s)", SD),
-        also_called=(
-            *also("R-INLA", "logistic", note="by a precision"), *also("BUGS, JAGS", "dlogis"),
-            *also("survival", "logistic", note="survreg's dist"),
-        ),
+        also_called=also("BUGS, JAGS", "dlogis"),
         see_also=("normal", "student_t", "loglogistic"),
         source="Johnson, Kotz and Balakrishnan 1995, chapter 23",
     ),

@@ -49,8 +49,8 @@ FAMILIES: tuple[Signature, ...] = (
             "probit": "y of n, probability Phi(s)",
             "cloglog": "y of n, probability 1 - exp(-exp(s))",
         },
-        scale="no scale of its own: the variance is n p (1 - p); betabinomial, or a normal latent for "
-              "each row, takes more",
+        scale="no scale of its own: the variance is n p (1 - p); betabinomial, or a normal latent "
+              "for each row, takes more",
         example=regression("binomial(n = n, logit = eta)", "data n[obs] : count", y="count"),
         also_called=(
             *also("Stan", "binomial_logit"), *also("BUGS, JAGS", "dbin"), *also("R", "binom"),

@@ -85,8 +85,7 @@ FAMILIES: tuple[Signature, ...] = (
               "1 / shape",
         example=regression("inverse_gaussian(log_mean = eta, shape = k)", SHAPE, y="positive"),
         also_called=(
-            *also("R", "inverse.gaussian invgauss"), *also("SciPy", "invgauss"),
-            *also("statsmodels", "InverseGaussian"), *also("PyMC", "Wald"),
+            *also("R, SciPy", "invgauss"), *also("PyMC", "Wald"), *also("mgcv", "ig"),
         ),
         see_also=("gamma", "lognormal", "generalized_gamma"),
         source="Tweedie 1957; McCullagh and Nelder 1989, chapter 2",
@@ -102,7 +101,7 @@ FAMILIES: tuple[Signature, ...] = (
               "scale; the mean is infinite up to shape = 1, the variance up to 2",
         example=regression("loglogistic(log_scale = eta, shape = k)", SHAPE, y="positive"),
         also_called=(
-            *also("R-INLA", "loglogistic loglogisticsurv"), *also("flexsurv", "llogis"),
+            *also("R-INLA", "loglogisticsurv"), *also("flexsurv", "llogis"),
             *also("SciPy", "fisk"),
         ),
         see_also=("weibull", "lognormal", "logistic"),
@@ -122,7 +121,7 @@ FAMILIES: tuple[Signature, ...] = (
               "those are inf",
         example=regression("gompertz(log_rate = eta, shape = k)",
                            "hyper k : real ~ normal(sd = 0.5)", y="positive"),
-        also_called=(*also("R-INLA", "gompertzsurv"), *also("flexsurv", "gompertz")),
+        also_called=also("R-INLA", "gompertzsurv"),
         see_also=("exponential", "weibull", "piecewise_exponential"),
         source="Gompertz 1825; Jackson 2016",
     ),
@@ -173,7 +172,7 @@ FAMILIES: tuple[Signature, ...] = (
         Parameter("dispersion", "positive", meaning="the variance of y is dispersion mean^power"),
         Parameter("power", "positive",
                   meaning="between 1 (Poisson) and 2 (gamma): how the variance grows"),
-        summary="0 or positive: sums of a Poisson number of gamma terms (rainfall, claims, catches)",
+        summary="0 or positive: sums of a Poisson number of gamma terms (rain, claims, catches)",
         support="y >= 0",
         formulas={"log_mean": "0 or positive, mean exp(s), variance dispersion * exp(power * s)"},
         scale="P(0) = exp(-exp((2 - power) s) / (dispersion (2 - power))); dispersion has the unit "
@@ -207,12 +206,13 @@ FAMILIES: tuple[Signature, ...] = (
               "the Poisson terms' constant, event log(time), is left out, so that log evidences "
               "are those of the lifetimes",
         example=model(
-            "index obs", "index piece", "index inner = head(piece)", "data x[obs] : real",
-            "data y[obs] : positive", "data died[obs] : binary", "data b[inner] : positive", SD,
+            "index obs", "index piece = 3", "index inner = head(piece)", "data x[obs] : real",
+            "data y[obs] : positive", "data died[obs] : binary",
+            "data breaks[inner] : positive", SD,
             "latent level ~ normal(sd = 5)", "latent shape[piece] ~ rw1(sd = s)",
             "latent effect ~ normal(sd = 2)",
             "let eta[obs, piece] = level + shape[piece] + effect * x",
-            "observe y ~ piecewise_exponential(log_hazard = eta, breaks = b, event = died)",
+            "observe y ~ piecewise_exponential(log_hazard = eta, breaks = breaks, event = died)",
         ),
         also_called=(
             *also("R-INLA", "coxph inla.coxph"), *also("survival", "Surv coxph"),
