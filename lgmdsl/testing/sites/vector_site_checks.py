@@ -37,7 +37,7 @@ def vector_failures(site: Site, predictors: int, seed: int = 0) -> Iterator[str]
         yield from _derivatives(site, predictors, rng)
     yield from _draws(site, predictors, rng)
     if predictors <= 3:
-        yield from vector_tilted_failures(site, predictors, rng)
+        yield from vector_tilted_failures(site, predictors, np.random.default_rng([seed, 1]))
     able = [b for b in every_bound() if not b.applies_to(type(site))]
     sds = SMALL_SDS if site.spec.predictors else SDS
     for sd in sds if predictors <= 3 else ():
