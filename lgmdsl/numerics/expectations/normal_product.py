@@ -108,7 +108,8 @@ def _by_rule(
             inside.append(np.ones(len(some), dtype=np.bool_))
             continue
         outermost = np.abs(y[:, :, rule.border]) @ rule.weight[rule.border]
-        inside.append((outermost <= BORDER * (1.0 + np.abs(parts[-1]))).all(axis=0))
+        small = outermost <= BORDER * (1.0 + np.abs(parts[-1]))
+        inside.append(np.asarray(small.all(axis=0)))
     return np.concatenate(parts, axis=1), np.concatenate(inside)
 
 
@@ -136,7 +137,8 @@ def _grid(line: Array, dimension: int) -> Array:
 def product_rule(nodes: int, dimension: int) -> Rule:
     """Gauss-Hermite on each axis."""
     x, w = np.polynomial.hermite_e.hermegauss(nodes)
-    return Rule(_grid(x, dimension), _grid(w / w.sum(), dimension).prod(axis=1))
+    line, share = np.asarray(x, dtype=np.float64), np.asarray(w / w.sum(), dtype=np.float64)
+    return Rule(_grid(line, dimension), _grid(share, dimension).prod(axis=1))
 
 
 def lattice(step: float, dimension: int) -> Rule:

@@ -49,7 +49,7 @@ class TruncatedSite(ZerosSite):
         if self.y[row] > 0.0:
             return self.plain.reason(row)
         return (
-            "y is 0, and with `truncated = true` it is above 0: leave that out, or take hurdle = p"
+            "y is 0, and with `truncated = true` it is 1 or more: leave it out, or take hurdle = p"
         )
 
     def log_density(self, s: Array) -> Array:
