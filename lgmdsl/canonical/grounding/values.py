@@ -43,8 +43,8 @@ def numbers_of(
     """A dense datum of a number type as float64, NaN where missing.
 
     Raises nothing: returns E303 for values outside the type, E304 for missing ones without `?`.
-    `observed`: it is a response; that leaves 0 and 1 out of `unit`, which a beta response cannot
-    be, and without it `?` is no remedy: a covariate is whole.
+    `observed`: it is a response; that leaves 0 and 1 out of `unit`, which beta and dirichlet
+    responses cannot be, and without it `?` is no remedy: a covariate is whole.
     """
     symbol, values = bound.symbol, bound.values
     missing = np.zeros(values.shape, dtype=bool)
@@ -119,7 +119,7 @@ def _outside(
     odd = rule.outside(present) & ~missing
     if not odd.any():
         return None
-    known_values = result[~missing]
+    known_values = result[~missing] if missing.any() else result
     remedy = rule.remedy(symbol.name, known_values)
     if observed and symbol.type == "positive" and known_values.min() == 0.0:
         remedy = _zeros_remedy(symbol.name)
@@ -266,6 +266,9 @@ def _unit_remedy(name: str, values: Array) -> str:
 def _open_remedy(name: str, values: Array) -> str:
     if values.min() < 0 or values.max() > 1:
         return _unit_remedy(name, values)
+    if values.ndim > 1 and np.isclose(values.sum(axis=-1), 1.0).all():  # rows of shares
+        clipped = f"{name} = np.clip({name}, 1e-6, None)"
+        return f"shares are above 0: {clipped}, then {name} / {name}.sum(axis=-1, keepdims=True)"
     return f"a beta response lies inside (0, 1): np.clip({name}, 1e-6, 1 - 1e-6)"
 
 

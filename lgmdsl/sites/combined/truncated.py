@@ -75,12 +75,6 @@ class TruncatedSite(ZerosSite):
             for name, curve in self.plain.parameter_curves(s).items()
         }
 
-    def reason(self, row: int) -> str:
-        """A count that is 0, or what the base family says."""
-        if self.y[row] <= 0.0:
-            return "y = 0: with truncated = true y is 1 or more; leave it out, or give hurdle = p"
-        return self.plain.reason(row)
-
     def conditional_mean(self, s: Array) -> Array:
         """E[Y] / P(Y > 0), 1 where that is 0 / 0."""
         mean, share = self.plain.conditional_mean(s), np.exp(self.above.log_density(s))

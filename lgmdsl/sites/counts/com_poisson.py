@@ -15,7 +15,7 @@ import numpy as np
 
 from lgmdsl.arrays import Array
 from lgmdsl.contract.questions import ParameterCurve, PointwiseAnswer
-from lgmdsl.contract.site import Property, SiteSpec
+from lgmdsl.contract.site import Property, Site, SiteSpec
 from lgmdsl.numerics.deviance import deviance
 from lgmdsl.numerics.stable import capped_exp
 from lgmdsl.sites.counts.conway_maxwell import Law, law, stirling_rest
@@ -149,11 +149,12 @@ class ComPoissonLogMean(LogMeanCounts):
             taken = inside & (level <= mass - height[pending])
             out[pending[taken]] = moved[taken]
             pending = pending[~taken]
-        return out
+        return np.asarray(out)
 
     def _mass(self, s: Array, y: Array) -> Array:
         """log P(Y = y)."""
-        return ComPoissonLogMean(y, self.dispersion, self.exposure).log_density(s)
+        other: Site = ComPoissonLogMean(y, self.dispersion, self.exposure)
+        return other.log_density(s)
 
     def cdf(self, s: Array) -> Array:
         return cumulated(self, s)
