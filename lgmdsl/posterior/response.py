@@ -72,7 +72,7 @@ def _mass(site: Site, mean: Array, variance: Array) -> Array:
         log = many.log_density(s.reshape(-1, s.shape[2]))
         return np.exp(log).reshape(1, *s.shape[:2])
 
-    return averages(density, mean, variance)[0][0]
+    return np.asarray(averages(density, mean, variance)[0][0])
 
 
 def probabilities(

@@ -102,14 +102,14 @@ def draws(name: str, rng: Generator, s: Array, t: Array) -> Array:
         case "normal":
             return np.asarray(s + spread * rng.normal(size=n) * rng.choice([1.0, 30.0], n))
         case "lognormal":
-            return np.exp(s + np.minimum(spread, 20.0) * rng.normal(size=n))
+            return np.asarray(np.exp(s + np.minimum(spread, 20.0) * rng.normal(size=n)))
         case "student_t":
             return s + spread * rng.standard_t(2, size=n)
         case "gamma" | "weibull":
             return np.exp(s + rng.normal(size=n) * np.minimum(2.0 / np.sqrt(spread), 3.0))
         case "beta":
             away = rng.normal(size=n) * np.minimum(3.0, 3.0 / np.sqrt(spread))
-            return np.clip(1.0 / (1.0 + np.exp(-s - away)), 1e-8, 1.0 - 1e-8)
+            return np.asarray(np.clip(1.0 / (1.0 + np.exp(-s - away)), 1e-8, 1.0 - 1e-8))
     rate = np.minimum(np.exp(s), 1e5)
     return np.asarray(rng.poisson(rate) * rng.choice([0.0, 1.0, 3.0], n))
 

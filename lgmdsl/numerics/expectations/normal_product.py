@@ -144,7 +144,8 @@ def product_rule(nodes: int, dimension: int) -> Rule:
 def lattice(step: float, dimension: int) -> Rule:
     """The trapezoidal rule in a ball."""
     half = int(REACH / step)
-    points = _grid(step * np.arange(-half, half + 1, dtype=np.float64), dimension)
+    line = np.asarray(step * np.arange(-half, half + 1), dtype=np.float64)
+    points = _grid(line, dimension)
     square = (points**2).sum(axis=1)
     inside = square <= REACH**2
     weight = np.exp(-0.5 * square[inside])

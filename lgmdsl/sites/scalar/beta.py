@@ -59,7 +59,8 @@ class BetaLogitMean(ElementwiseSite, Formula):
         gammas = jets.log_gamma_excess(a) + jets.log_gamma_excess(b)
         gammas = gammas - jets.log_gamma_excess(p["concentration"])
         first, second = np.log(self.y), np.log1p(-self.y)
-        return gammas + a * (first - log_up) + b * (second - log_down) - first - second
+        l: Jet = gammas + a * (first - log_up) + b * (second - log_down) - first - second
+        return l
 
     def log_density(self, s: Array) -> Array:
         c = self.concentration

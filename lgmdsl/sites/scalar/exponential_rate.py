@@ -244,7 +244,8 @@ class GammaLogMean(ExponentialSite, Formula, Lifetimes):
     def formula(self, s: Jet, p: Jets) -> Jet:
         log_y = np.log(self.y)
         ratio, k = log_y - s, p["shape"]
-        return k * (ratio - jets.expm1(ratio)) + jets.log_gamma_excess(k) - log_y
+        l: Jet = k * (ratio - jets.expm1(ratio)) + jets.log_gamma_excess(k) - log_y
+        return l
 
     @property
     def linear(self) -> Array:
