@@ -154,9 +154,13 @@ def cavities(
     centre = m - power * times(spread, slope)
     gaussian = (
         inner(shift, m)
-        - 0.5 * quadratic(weight, m)
+        - quadratic(0.5 * weight, m)
         + 0.5 / power * log_share
-        - 0.5 * power * quadratic(spread, slope)
+        - (
+            0.5 * power * spread * slope**2
+            if m.ndim == 1
+            else 0.5 * power * quadratic(spread, slope)
+        )
     )
     none = np.zeros(len(m))
     return Block(
