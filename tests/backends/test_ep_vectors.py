@@ -89,9 +89,10 @@ def test_two_classes_are_a_logistic_model(seed: int, s: float, n: int) -> None:
     soft = fit(two, {"X": x, "y": np.array(["a", "b"])[y]}, fixed={"s": s})
     known = fit(one, {"X": x, "y": 1 - y}, fixed={"s": s})
     assert soft.converged and known.converged
-    assert soft.log_evidence == pytest.approx(known.log_evidence, abs=1e-7)
-    assert np.allclose(np.ravel(soft.mean("W")), np.ravel(known.mean("W")), atol=1e-6)
-    assert np.allclose(np.ravel(soft.sd("W")), np.ravel(known.sd("W")), rtol=1e-6)
+    # Both stop within a small residual of the fixed point, not at it.
+    assert soft.log_evidence == pytest.approx(known.log_evidence, abs=1e-6)
+    assert np.allclose(np.ravel(soft.mean("W")), np.ravel(known.mean("W")), atol=1e-5)
+    assert np.allclose(np.ravel(soft.sd("W")), np.ravel(known.sd("W")), rtol=1e-5)
 
 
 def test_counts_of_two_classes_are_a_binomial_model() -> None:
