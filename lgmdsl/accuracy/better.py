@@ -143,7 +143,9 @@ def _expanded_about(
     def condition(weight: Rows, shift: Rows) -> Conditioned | Failed:
         return planned.at(theta, seed=seed).engine.condition(weight, shift)
 
-    if planned.backend.spec.needs is Tilted:
+    # What a vector site's own moments have of the terms is not taken off theirs: held against a
+    # variational Gaussian, as other methods.
+    if planned.backend.spec.needs is Tilted and all(m.ndim == 1 for m in q.mean):
         tilts = tuple(map(_tilted, sites, q.mean, q.variance, q.weight, q.shift))
         derivatives = Derivatives.of([k for k, _ in tilts], [f for _, f in tilts], q)
         change = second_order(linear, q, derivatives, seed, True, evidence_alone, condition)
@@ -222,12 +224,7 @@ def _settled(q: Conditioned, at: Expansion) -> bool:
 
 def _tilted(site: Site, m: Array, v: Array, weight: Array, shift: Array) -> tuple[Array, Array]:
     """Third and fourth cumulants of the tilted distribution over v^3 and v^4, (N,) each, by
-    differences of its variance in the cavity's natural mean; E_q[l'''] of vector sites."""
-    if m.ndim > 1:
-        try:
-            return expansion((site,), (m,), (v,)).third[0], np.zeros(0)
-        except Unanswered as family:
-            raise Unknown(f"{family} gives no expectations") from None
+    differences of its variance in the cavity's natural mean; of scalar sites."""
     try:
         lift = answering(type(site), Tilted)
     except MethodError:

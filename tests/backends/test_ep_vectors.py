@@ -89,9 +89,10 @@ def test_two_classes_are_a_logistic_model(seed: int, s: float, n: int) -> None:
     soft = fit(two, {"X": x, "y": np.array(["a", "b"])[y]}, fixed={"s": s})
     known = fit(one, {"X": x, "y": 1 - y}, fixed={"s": s})
     assert soft.converged and known.converged
-    assert soft.log_evidence == pytest.approx(known.log_evidence, abs=1e-7)
-    assert np.allclose(np.ravel(soft.mean("W")), np.ravel(known.mean("W")), atol=1e-6)
-    assert np.allclose(np.ravel(soft.sd("W")), np.ravel(known.sd("W")), rtol=1e-6)
+    # Both stop within a small residual of the fixed point, not at it.
+    assert soft.log_evidence == pytest.approx(known.log_evidence, abs=1e-6)
+    assert np.allclose(np.ravel(soft.mean("W")), np.ravel(known.mean("W")), atol=1e-5)
+    assert np.allclose(np.ravel(soft.sd("W")), np.ravel(known.sd("W")), rtol=1e-5)
 
 
 def test_counts_of_two_classes_are_a_binomial_model() -> None:
@@ -241,3 +242,18 @@ def test_five_classes_are_refused() -> None:
     with pytest.raises(lgm.MethodError, match="directions") as error:
         fit(text, {"X": x, "y": np.array(list("abcde"))[y]})
     assert error.value.diagnostics[0].code == "E501"
+
+
+def test_estimates_of_its_error_are_those_of_a_variational_fit() -> None:
+    """Terms within a site are in EP's moments already: they used to be counted twice, as 0.4 nats
+    of the evidence where the variational fit lacks 0.02."""
+    from pathlib import Path
+
+    folder = Path(__file__).resolve().parents[2] / "models/discrete_choice"
+    model, table = lgm.load(folder / "model.lgm"), dict(np.load(folder / "data.npz"))
+    hypers = {"S": [[1.0, 0.0], [0.0, 1.0]]}
+    found = {m: lgm.fit(model, table, m, fixed=hypers) for m in ("ep", "natural-gradient")}
+    estimates = {m: f.accuracy for m, f in found.items()}
+    assert abs(estimates["ep"].evidence) < 0.1 and estimates["ep"].sd < 0.05
+    corrected = [f.log_evidence_corrected for f in found.values()]
+    assert corrected[0] == pytest.approx(corrected[1], abs=0.02)

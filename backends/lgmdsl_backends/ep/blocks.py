@@ -115,7 +115,7 @@ class Block:
         both = np.stack([_even(root @ w @ root) for w in (weight, target)])
         if np.linalg.eigvalsh(both).min(initial=0.0) < -ROUNDING:
             return widest, np.inf
-        # |change| <= s (W + W' + 1 / (n V)) at each site: their sum is at most 3 s of the precision.
+        # |change| <= s (W + W' + 1 / (n V)) at each site: in sum at most 3 s of the precision.
         values, turn = np.linalg.eigh(both.sum(axis=0))
         scale = turn / np.sqrt(np.maximum(values, 0.0) + 1.0 / len(change))[:, None, :]
         share = np.abs(np.linalg.eigvalsh(_even(scale.transpose(0, 2, 1) @ change @ scale)))
@@ -154,9 +154,13 @@ def cavities(
     centre = m - power * times(spread, slope)
     gaussian = (
         inner(shift, m)
-        - 0.5 * quadratic(weight, m)
+        - quadratic(0.5 * weight, m)
         + 0.5 / power * log_share
-        - 0.5 * power * quadratic(spread, slope)
+        - (
+            0.5 * power * spread * slope**2
+            if m.ndim == 1
+            else 0.5 * power * quadratic(spread, slope)
+        )
     )
     none = np.zeros(len(m))
     return Block(
