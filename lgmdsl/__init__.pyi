@@ -690,8 +690,7 @@ def tweedie(
     power: Expression | float,
     weight: Expression | float = 1.0,
 ) -> Distribution:
-    """family: 0 or positive: sums of a Poisson number of gamma terms (rainfall, claims, catches)
-    """
+    """family: 0 or positive: sums of a Poisson number of gamma terms (rain, claims, catches)"""
 
 def uniform(*, lower: Expression | float, upper: Expression | float) -> Distribution:
     """prior: uniform between two bounds, as far as the hyper's type goes"""

@@ -198,6 +198,7 @@ from lgmdsl.priors.prior import (
 )
 from lgmdsl.priors.refusals import Unsuitable
 from lgmdsl.sites.scalar.logistic import LogisticSite
+from lgmdsl.sites.tails import Tail, Tails
 from lgmdsl.sites.vector.admixture import TopicSite
 from lgmdsl.sites.vector.softmax import SoftmaxSite
 from lgmdsl.structures.kernels.kernels import Kernel
@@ -218,6 +219,7 @@ __all__ = [
     "Widths", "WidthsAnswer", "SuperGaussian",
     "Augmented", "AugmentedAnswer", "Stretch",
     "Decoupled", "ConjugateAnswer",
+    "Tails", "Tail",
     "Classes", "OneClass", "ClassMoments", "Split",
     # sites that bounds of log(1 + exp(s)) and log(sum of exp(s)) take
     "LogisticSite", "SoftmaxSite", "TopicSite",

@@ -41,7 +41,7 @@ class Derivatives:
         for f, w, v in zip(self.fourth, q.weight, q.variance, strict=True):
             if len(f) and f.any():
                 own = np.where(f != 0.0, w, 1.0)
-                if (own <= 0.0).any() or float((f**2 * v**2 / own**2).max()) > 12.0 * MATERIAL:
+                if (own <= 0.0).any() or float(((f * v / own) ** 2).max()) > 12.0 * MATERIAL:
                     return True
         return False
 

@@ -4,6 +4,7 @@ Gauss-Hermite rules over the predictors."""
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import combinations_with_replacement, permutations
 from typing import ClassVar, cast
 
 import numpy as np
@@ -16,6 +17,7 @@ from lgmdsl.contract.questions import (
     ExpectedSlopes,
     Pointwise,
     PointwiseAnswer,
+    ThirdExpected,
 )
 from lgmdsl.contract.site import Property, Site
 from lgmdsl.contract.status import Guarantee
@@ -24,6 +26,7 @@ from lgmdsl.sites.combined.predictors import PredictorsSite
 from lgmdsl.vocabulary.notes import Notes
 
 MOST = 3  # predictors
+ROUGH = 1e-3  # to what two rules agree on third derivatives: an estimate of accuracy is one
 # To what two rules must agree, of which the longer one is taken: its error was 4e-9 or less over
 # all families, at predictor sds to 2 (two predictors).
 AGREEMENT = {1: 3e-7, 2: 3e-7, 3: 3e-6}
@@ -74,7 +77,7 @@ def _local(site: Site, s: Array) -> PointwiseAnswer:
 
 
 @dataclass(frozen=True, eq=False)
-class SeveralExpected(Expected, ExpectedSlopes):
+class SeveralExpected(Expected, ExpectedSlopes, ThirdExpected):
     """E[l], with E[l'] and E[l''] / 2, its derivatives in the means and variances."""
 
     site: Site
@@ -95,6 +98,22 @@ class SeveralExpected(Expected, ExpectedSlopes):
         d_variance[:, *upper] = 0.5 * found[1 + k :].T
         d_variance[:, *upper[::-1]] = 0.5 * found[1 + k :].T
         return ExpectedAnswer(found[0], found[1 : 1 + k].T.copy(), d_variance)
+
+    def third_expected(self, mean: Array, variance: Array) -> Array:
+        (n, k), site = mean.shape, cast(PredictorsSite, self.site)
+        orders = tuple(combinations_with_replacement(range(k), 3))
+
+        def third(rows: IntArray, s: Array) -> Array:
+            l = site.take(np.repeat(rows, s.shape[1])).expand(s.reshape(-1, k), 3)
+            return np.stack([l.derivative(*order).reshape(s.shape[:2]) for order in orders])
+
+        found, settled = averages(third, mean, variance, ROUGH)
+        found[:, ~settled] = np.nan
+        out = np.empty((n, k, k, k))
+        for order, values in zip(orders, found, strict=True):
+            for axes in permutations(order):
+                out[:, *axes] = values
+        return out
 
     def expected_slopes(self, mean: Array, variance: Array) -> dict[str, Array]:
         k, names = mean.shape[1], tuple(self.site.parameter_slopes(mean))

@@ -120,8 +120,8 @@ class VectorExpected(Expected, ExpectedSlopes):
 
 def _directions(site: Site, predictors: int) -> Array:
     """C, (K, r): l changes with C's alone, contrasts of the predictors or all of them."""
-    free = cast(Sloped, site).level_free(predictors)
-    return contrasts_of(predictors) if free else np.eye(predictors)
+    free = site.contrasts(predictors) is None
+    return np.eye(predictors) if free else contrasts_of(predictors)
 
 
 def _pieces(sds: Array, seed: int) -> Iterator[tuple[IntArray, Rule]]:

@@ -65,16 +65,12 @@ class ExpectedAnswer:
 
 
 class Sloped(ABC):
-    """l and l' of vector sites at many points at once (what quadrature of them needs)."""
+    """l and l' of vector sites at many points at once (what quadrature of them needs). Where
+    `Site.contrasts` gives any, l does not change with a constant added to all predictors."""
 
     @abstractmethod
     def sloped(self, s: Array) -> tuple[Array, Array]:
         """l, (P, N), and l', (P, N, K), at s, (P, N, K)."""
-
-    def level_free(self, predictors: int) -> bool:
-        """Whether l does not change with a constant added to all K predictors, as it does where
-        the last class has none."""
-        return True
 
 
 class Expected(ABC):

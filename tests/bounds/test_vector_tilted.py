@@ -10,7 +10,7 @@ import pytest
 from scipy import special
 
 import lgmdsl as lgm
-from lgmdsl.arrays import Array
+from lgmdsl.arrays import Array, IntArray
 from lgmdsl.bounds.vector_tilted import VectorTilted, VectorTiltedSlopes
 from lgmdsl.contract.questions import Pointwise, PointwiseAnswer, TiltedAnswer
 from lgmdsl.contract.site import Property, Site, SiteSpec
@@ -155,7 +155,7 @@ def test_two_classes_are_a_logistic_site() -> None:
     soft = CategoricalSoftmax(y.astype(float), np.ones((30, 2)))
     both = VectorTilted().lift(soft)
     one = both.tilted(mean[:, None], (sd**2)[:, None, None], 0.7)
-    bernoulli = BernoulliLogit(1.0 - y)
+    bernoulli = BernoulliLogit((1 - y).astype(np.float64))
     from lgmdsl.bounds.quadrature import TiltedByQuadrature
 
     known = TiltedByQuadrature().lift(bernoulli).tilted(mean, sd**2, 0.7)
@@ -220,7 +220,7 @@ def test_more_than_four_classes_are_refused() -> None:
 def test_cells_find_what_a_lattice_would_miss() -> None:
     """A Gaussian of sd 1e-3 far from the first breaks, and a polynomial, over two axes."""
 
-    def f(rows: Array, u: Array) -> Array:
+    def f(rows: IntArray, u: Array) -> Array:
         spike = np.exp(-0.5 * ((u - 0.3) ** 2).sum(axis=2) / 1e-4) / (2e-4 * np.pi)
         return np.stack([spike + 0.1, 3.0 * u[:, :, 0] ** 2 + 0.0 * spike])
 
@@ -255,6 +255,33 @@ def test_asked_from_outside() -> None:
         np.stack(np.meshgrid(x, x, indexing="ij"), -1).reshape(-1, 2)
         @ np.linalg.cholesky(variance).T
     )
-    p = special.softmax(np.column_stack([s + [0.2, -0.4], np.zeros(len(s))]), axis=1)[:, 1]
+    p = special.softmax(np.column_stack([s + np.array([0.2, -0.4]), np.zeros(len(s))]), axis=1)[
+        :, 1
+    ]
     weight = np.multiply.outer(w, w).reshape(-1)
     assert np.exp(answer.log_mass) == pytest.approx(weight @ p / weight.sum(), abs=1e-8)
+
+
+@pytest.mark.parametrize("predictors", [2, 3])
+def test_shares_with_a_reference_have_all_directions(predictors: int) -> None:
+    """Expected and Tilted of a Dirichlet by its bounds, against a product rule; with a reference
+    the common part of the predictors is no constant."""
+    from lgmdsl.bounds.vector_quadrature import VectorByQuadrature
+    from lgmdsl.sites.vector.dirichlet import DirichletSoftmax
+
+    rng = np.random.default_rng(0)
+    site = DirichletSoftmax(rng.dirichlet([2.0, 3.0, 4.0], size=3), np.full(3, 5.0))
+    k = predictors
+    mean, variance = rng.normal(size=(3, k)), covariances(rng, 3, k, 0.6)
+    expected = VectorByQuadrature().lift(site).expected(mean, variance)
+    tilted = VectorTilted().lift(site).tilted(mean, variance)
+    line = np.linspace(-8.0, 8.0, 161 if k == 2 else 49)
+    x = np.stack(np.meshgrid(*[line] * k, indexing="ij"), axis=-1).reshape(-1, k)
+    weight = np.exp(-0.5 * (x * x).sum(axis=1))
+    weight /= weight.sum()
+    for row in range(3):
+        s = mean[row] + x @ np.linalg.cholesky(variance[row]).T
+        l = site.take(np.full(len(s), row)).log_density(s)
+        assert expected.value[row] == pytest.approx(weight @ l, abs=5e-5)
+        wanted = np.log(weight @ np.exp(l - l.max())) + l.max()
+        assert tilted.log_mass[row] == pytest.approx(wanted, abs=1e-7)

@@ -1,4 +1,4 @@
-"""Values that a response cannot have under weights, zeros and delayed entry, in the user's words."""
+"""Refused values under weights, zeros and delayed entry, in the user's words."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ENTRY, SHARE = "data e[obs] : real\n", "data p[obs] : unit\n"
     ("type_", "family", "more", "data", "says", "help_"),
     [
         ("count", "poisson(log_rate = eta, truncated = true)", "", {"y": [0, 1, 2, 0]},
-         "cannot occur under `poisson.log_rate.truncated` in 2 rows", "give hurdle = p"),
+         "cannot occur under `poisson.log_rate.truncated` in 2 rows", "take hurdle = p"),
         ("positive", "gamma(log_mean = eta, shape = 2)", "", {"y": [0, 1, 2, 0]},
          "found 0", "declare `y : nonnegative` and give its family hurdle = p"),
         ("nonnegative", "gamma(log_mean = eta, shape = 2, hurdle = 0.4)", "",

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
-from typing import Any, cast
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import pytest
 from scipy import integrate
 
+import lgmdsl as lgm
 from lgmdsl.arrays import Array
 from lgmdsl.bounds.catalogue import bound
-from lgmdsl.contract.questions import Expected, ExpectedSlopes
-from lgmdsl.contract.site import Property, Site
+from lgmdsl.contract.questions import Expected, ExpectedSlopes, Pointwise, PointwiseAnswer
+from lgmdsl.contract.site import Property, Site, SiteSpec
+from lgmdsl.inference.registry import unregister
 from lgmdsl.sites.catalogue import find_site
+from lgmdsl.sites.combined.above_zero import log_of_rest
+from lgmdsl.sites.combined.chain import chained
 from lgmdsl.sites.combined.choose import seen_as
 from lgmdsl.sites.combined.entered import entered
 from lgmdsl.sites.combined.interval import interval
-from lgmdsl.sites.tails import Tails
-from lgmdsl.testing.site_checks import check_site, difference
+from lgmdsl.sites.tails import Tail, Tails
+from lgmdsl.testing.site_checks import difference
+from lgmdsl.vocabulary.signature import Parameter, Signature
 
 NAN = np.nan
 Y = np.array([0.5, 1.0, 2.0, 0.1, 3.0, 1.5, 0.7, 4.0])
@@ -95,6 +101,10 @@ def test_every_row_against_quadrature_of_the_density(name: str) -> None:
         assert got[row] == pytest.approx(want, rel=1e-8, abs=1e-8), row
 
 
+def _slope(site: Any, parameter: str, s: Array) -> Array:
+    return np.asarray(site.parameter_slopes(s)[parameter])
+
+
 @pytest.mark.parametrize("name", FAMILIES)
 def test_derivatives_and_slopes(name: str) -> None:
     site = made(name)
@@ -120,7 +130,7 @@ def test_derivatives_and_slopes(name: str) -> None:
             levels = [at(k).log_density(s) for k in (-2, -1, 1, 2)]
             want = (levels[0] - 8.0 * levels[1] + 8.0 * levels[2] - levels[3]) / (12.0 * h)
             assert np.allclose(slope, want, rtol=1e-5, atol=1e-6)
-            moved, _ = difference(lambda t, p=parameter: site.parameter_slopes(t)[p], s)
+            moved, _ = difference(partial(_slope, site, parameter), s)
             assert np.allclose(curves[parameter].slope, moved, rtol=1e-5, atol=1e-6)
 
 
@@ -196,6 +206,70 @@ def test_sites_at_extremes_are_finite() -> None:
             assert all(np.isfinite(part).all() for part in parts), (name, x)
 
 
-def test_censored_draws_are_checked_by_the_kit() -> None:
-    kind: Any = interval(family("loglogistic.log_scale"))
-    check_site(kind(y=Y, shape=np.linspace(4.5, 6.0, N), event=EVENT, lower=LOWER, upper=UPPER))
+@dataclass(frozen=True, eq=False)
+class Memoryless(Site, Pointwise, Tails):
+    """A family of another package: y of rate e^s, with its tails."""
+
+    y: Array
+    spec: ClassVar[SiteSpec] = SiteSpec(
+        "memoryless.log_hazard",
+        properties=Property.LOG_CONCAVE | Property.BOUNDED,
+        link="log",
+        signature=Signature(
+            "memoryless", "family", (Parameter("log_hazard", "latent"),), observed=("positive",),
+            summary="waiting times",
+        ),
+    )  # fmt: skip
+
+    def log_density(self, s: Array) -> Array:
+        return np.asarray(s - self.y * np.exp(s))
+
+    def pointwise(self, s: Array, variance: Array | float = 1.0) -> PointwiseAnswer:
+        rate = self.y * np.exp(s)
+        return PointwiseAnswer(s - rate, 1.0 - rate, -rate, -rate * variance)
+
+    def parameter_slopes(self, s: Array) -> dict[str, Array]:
+        return {}
+
+    def conditional_mean(self, s: Array) -> Array:
+        return np.exp(-s)
+
+    def sample(self, s: Array, rng: np.random.Generator) -> Array:
+        return np.asarray(rng.exponential(np.exp(-s)))
+
+    def cdf(self, s: Array) -> Array:
+        return np.asarray(-np.expm1(-self.y * np.exp(s)))
+
+    def tail(self, s: Array, above: bool, parameters: tuple[str, ...]) -> Tail:
+        rate = self.y * np.exp(s)
+        ahead = PointwiseAnswer(-rate, -rate, -rate, -rate)
+        return Tail(ahead if above else chained(log_of_rest(-rate), ahead), {})
+
+
+@pytest.mark.parametrize(
+    "seen", ["event = died", "lower = lo", "entry = e", "event = died, entry = e"]
+)
+def test_a_family_of_another_package(seen: str) -> None:
+    """That of exponential.log_rate, with intervals and entries that nobody wrote for it."""
+    lgm.register(Memoryless)
+    try:
+        rng = np.random.default_rng(1)
+        e = rng.uniform(0.0, 0.5, 40)
+        y = e + rng.exponential(1.0, 40)
+        data = {"y": y, "e": e, "died": (rng.random(40) < 0.7).astype(float), "lo": 0.9 * y}
+        fits = []
+        for name in ("memoryless(log_hazard", "exponential(log_rate"):
+            columns = {
+                n: t
+                for n, t in (("e", "real"), ("died", "binary"), ("lo", "real"))
+                if f"= {n}" in seen
+            }
+            text = "lgm 1\nindex obs\ndata y[obs] : positive\n"
+            text += "".join(f"data {n}[obs] : {t}\n" for n, t in columns.items())
+            text += f"latent a ~ normal(sd = 3)\nobserve y ~ {name} = a, {seen})\n"
+            wanted = {"y": y, **{n: data[n] for n in columns}}
+            fits.append(lgm.fit(lgm.loads(text), wanted, method="laplace"))
+        assert fits[0].log_evidence == pytest.approx(fits[1].log_evidence, abs=1e-8)
+        assert float(fits[0].mean("a")) == pytest.approx(float(fits[1].mean("a")), abs=1e-8)
+    finally:
+        unregister(Memoryless)

@@ -74,14 +74,17 @@ def test_derivatives_are_exact_to_1e_9(name: str) -> None:
     answer, curves = sites.pointwise(s), sites.parameter_curves(s)  # type: ignore[attr-defined]
     slopes = sites.parameter_slopes(s)
     mp.mp.dps = 130
-    for i in rows:
+    for i in map(int, rows):
         p = {k: v[i] for k, v in given.items()}
         if not np.isfinite(answer.value[i]) or answer.value[i] < -1e50:
             continue
 
         def in_s(x: Any, order: int = 0, p: Any = p, i: int = i) -> Any:
             values = {k: mp.mpf(float(v)) for k, v in p.items()}
-            f = lambda a: DENSITIES[name](a, mp.mpf(float(y[i])), values)  # noqa: E731
+
+            def f(a: Any) -> Any:
+                return DENSITIES[name](a, mp.mpf(float(y[i])), values)
+
             return mp.diff(f, mp.mpf(x), order) if order else f(mp.mpf(x))
 
         for order, part in ((1, answer.slope), (2, answer.curvature), (3, answer.third)):

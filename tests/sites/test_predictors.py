@@ -305,3 +305,15 @@ def test_names_and_predictors() -> None:
     assert spec.name == "negbinomial.log_mean.zero_inflated.log_size.zero_inflation_logit"
     assert spec.predictors == ("log_mean", "log_size", "zero_inflation_logit")
     assert spec.vector and not spec.parameters
+
+
+def test_expected_third_derivatives() -> None:
+    site, m = cases("three", 6, extreme=False)
+    variance = np.broadcast_to(0.04 * np.eye(3) + 0.02, (6, 3, 3))
+    answer = SeveralByQuadrature().lift(site)
+    third = answer.third_expected(m, variance)
+    for j in range(3):
+        step = np.zeros((6, 3))
+        step[:, j] = 1e-3
+        low, high = (answer.expected(m + side * step, variance).curvature for side in (-1.0, 1.0))
+        np.testing.assert_allclose(third[:, j], (high - low) / 2e-3, rtol=1e-3, atol=1e-3)

@@ -128,5 +128,6 @@ def test_the_public_call_broadcasts() -> None:
     counts = lgm.sites.expected("multinomial.softmax", [2, 1, 0], np.zeros(3), v, n=3)
     twice = [lgm.sites.expected("categorical.softmax", k, np.zeros(3), v).value for k in (0, 0, 1)]
     assert counts.value == pytest.approx(np.log(3.0) + sum(twice), rel=1e-12)
-    with pytest.raises(lgm.LgmError, match="E504"):
-        lgm.sites.tilted("categorical.softmax", 0, np.zeros(3), v)
+    t = lgm.sites.tilted("categorical.softmax", [0, 1], m, v)
+    assert t.mean.shape == (4, 2, 3) and t.variance.shape == (4, 2, 3, 3)
+    assert np.allclose(t.log_mass, np.log(1.0 / 3.0), atol=1e-9)

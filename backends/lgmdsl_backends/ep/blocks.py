@@ -115,7 +115,7 @@ class Block:
         both = np.stack([_even(root @ w @ root) for w in (weight, target)])
         if np.linalg.eigvalsh(both).min(initial=0.0) < -ROUNDING:
             return widest, np.inf
-        # |change| <= s (W + W' + 1 / (n V)) site by site: their sum is at most 3 s of the precision.
+        # |change| <= s (W + W' + 1 / (n V)) at each site: their sum is at most 3 s of the precision.
         values, turn = np.linalg.eigh(both.sum(axis=0))
         scale = turn / np.sqrt(np.maximum(values, 0.0) + 1.0 / len(change))[:, None, :]
         share = np.abs(np.linalg.eigvalsh(_even(scale.transpose(0, 2, 1) @ change @ scale)))
@@ -186,7 +186,7 @@ def nonnegative(weight: Array) -> Array:
     if weight.ndim == 1:
         return np.maximum(weight, 0.0)
     values, turn = np.linalg.eigh(_even(weight))
-    return (turn * np.maximum(values, 0.0)[:, None, :]) @ turn.transpose(0, 2, 1)
+    return np.asarray((turn * np.maximum(values, 0.0)[:, None, :]) @ turn.transpose(0, 2, 1))
 
 
 def symmetric_root(variance: Array) -> Array:

@@ -27,11 +27,13 @@ from lgmdsl.contract.site import Site
 from lgmdsl.dataset import Keys, read
 from lgmdsl.errors import Diagnostic, MethodError, ModelError
 from lgmdsl.posterior.marginals import check_draws, probability_levels
+from lgmdsl.sites.tails import Tails
 
 if TYPE_CHECKING:
     from lgmdsl.api.fit.fit import Fit
 
 NEAR_ZERO = (1e-250, 1e-240)
+DIGITS = 1e-9  # what is left of 1 - cdf for a hazard of six digits
 POSITIVE = ("positive", "nonnegative")
 # Values of the arguments that say how a row was observed, of a response that nothing hides.
 _WHOLE = {"event": 1.0, "lower": np.nan, "upper": np.nan, "entry": np.nan}
@@ -134,6 +136,8 @@ def _columns(
         for kind, values in zip(Curves._fields, curves, strict=True):
             with np.errstate(invalid="ignore"):  # a hazard at 0 may be infinite
                 between = np.quantile(values, levels, axis=0)
+                endless = np.isnan(between) & np.isinf(values).any(axis=0)
+                between = np.where(endless, np.inf, between)
                 known = np.stack([values.mean(axis=0), values.std(axis=0), *between])
             arranged = [
                 prediction.members(dims, part.reshape(block.data_shape)).reshape(-1)
@@ -143,8 +147,8 @@ def _columns(
     out: Columns = {k: np.repeat(np.asarray(v, dtype=None), len(times)) for k, v in each.items()}
     out["time"] = np.tile(times, count)
     suffixes = ("mean", "sd", *quantile_columns(levels))
-    for kind, values in moments.items():
-        for suffix, part in zip(suffixes, values, strict=True):
+    for kind, table in moments.items():
+        for suffix, part in zip(suffixes, table, strict=True):
             out[f"{kind}_{suffix}"] = part.T.reshape(-1)
     return out
 
@@ -152,28 +156,52 @@ def _columns(
 def curves_at(site: Site, s: Array, time: float) -> Curves:
     """P(Y > time | s) and f(time) / P(Y > time | s) of each site, however it was observed: s
     (draws, N) or (draws, N, K), sites draws first."""
-    s = s.reshape(len(site), -1) if site.spec.vector else s.reshape(-1)
+    shape = (len(site), s.shape[-1]) if site.spec.vector else (len(site),)
+    flat: Array = np.asarray(s, dtype=np.float64).reshape(shape)
     fields = {f.name for f in dataclasses.fields(site)}
     changed: dict[str, Any] = {
         name: np.full(len(site), value) for name, value in _WHOLE.items() if name in fields
     }
     changed["y"] = np.full(len(site), time)
     with np.errstate(all="ignore"):
-        whole = dataclasses.replace(site, **changed)
-        if isinstance(whole, Lifetimes):
-            log = whole.log_survival_at(s)
-        else:
-            log = np.log1p(-whole.cdf(s)) if time > 0.0 else np.zeros(len(site))
-        later = np.exp(whole.log_density(s) - log)
-        hazard = later if time > 0.0 else _at_zero(site, changed, s)
+        whole = unhidden(dataclasses.replace(site, **changed))
+        log = _log_survival(whole, flat) if time > 0.0 else _at_start(whole, flat)
+        later = np.exp(whole.log_density(flat) - log)
+        hazard = later if time > 0.0 else _at_zero(site, changed, flat)
     return Curves(np.exp(log), hazard)
+
+
+def unhidden(site: Site) -> Site:
+    """The family of the response itself, of one that says how much of it was seen."""
+    plain = getattr(site, "plain", None)
+    if not isinstance(plain, Site):
+        return site
+    of_plain = {f.name for f in dataclasses.fields(plain)}
+    added = {f.name for f in dataclasses.fields(site)} - of_plain
+    return unhidden(plain) if added <= _WHOLE.keys() else site
+
+
+def _log_survival(site: Site, s: Array) -> Array:
+    """log P(Y > y | s), y > 0; NaN where it has no digits."""
+    if isinstance(site, Lifetimes):
+        return site.log_survival_at(s)
+    if isinstance(site, Tails):
+        return site.tail(s, True, ()).answer.value
+    survival = 1.0 - site.cdf(s)
+    return np.where(survival > DIGITS, np.log(survival), np.nan)
+
+
+def _at_start(site: Site, s: Array) -> Array:
+    """log P(Y > 0 | s): 0 but for responses with a mass at 0."""
+    return np.zeros(len(site)) if site.spec.observed[0] == "positive" else np.log1p(-site.cdf(s))
 
 
 def _at_zero(site: Site, changed: dict[str, Any], s: Array) -> Array:
     """The limit of the hazard at time 0: 0 or inf where it goes on falling or growing."""
     ends = (np.full(len(site), time) for time in NEAR_ZERO)
     near, far = (
-        np.exp(dataclasses.replace(site, **{**changed, "y": y}).log_density(s)) for y in ends
+        np.exp(unhidden(dataclasses.replace(site, **{**changed, "y": y})).log_density(s))
+        for y in ends
     )
     settled = np.abs(near - far) <= 1e-6 * near
     return np.where(settled, near, np.where(near < far, 0.0, np.inf))

@@ -252,8 +252,9 @@ cannot correct it says (W609).
 4. laplace is the quickest, and biased where each latent has few events; ep is the most accurate
    of the Gaussians where it settles; natural-gradient, double-loop and the others with the
    guarantee `lower` report a lower bound of the evidence, which ranks their fits.
-5. Kinked sites (laplace, exp_power) exclude the method laplace; vector sites (softmax) leave
-   laplace, map and the variational Gaussians that take whole covariances.
+5. Kinked sites (laplace, exp_power) exclude the method laplace; vector sites (softmax, or a
+   predictor of the dispersion) leave laplace, map, the variational Gaussians that take whole
+   covariances, and ep up to three predictors or four classes.
 6. The engine is chosen by cost within the memory budget; lgm explain shows the table.
 """,
         example=regression("bernoulli(logit = eta)", y="binary"),

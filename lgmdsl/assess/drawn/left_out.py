@@ -102,8 +102,8 @@ def _one_by_one(
     for i in _again(out, redraw, chosen):
         assert redraw is not None
         only = (*none[:k], np.array([i]), *none[k + 1 :])
-        times = float(draws.components[0].row_weights[k][i])
-        _drawn_again(draws, out, int(i), only, redraw, times, k if transforms else None)
+        own = float(draws.components[0].row_weights[k][i])
+        _drawn_again(draws, out, int(i), only, redraw, own, k if transforms else None)
     return out
 
 

@@ -14,7 +14,7 @@ from lgmdsl.contract.site import Site
 from lgmdsl.errors import Diagnostic, MethodError, Span
 from lgmdsl.language.tree import ast
 from lgmdsl.sites.combined.choose import BY_ARGUMENT, modified, seen_as
-from lgmdsl.vocabulary.lookup import lookup
+from lgmdsl.vocabulary.lookup import lookup, shipped
 from lgmdsl.vocabulary.signature import Category
 
 FindSite = Callable[[str], "type[Site] | None"]
@@ -103,12 +103,19 @@ def parameters_of(
     return out
 
 
+def shipped_family(site: type[Site]) -> bool:
+    """Whether the language has the family, and no plug-in."""
+    return any(s.name == site.spec.family for s in shipped("family"))
+
+
 def _instead(site: type[Site], name: str) -> str:
     """What to write in place of an argument that the site does not take."""
     category: Category = "potential" if site.spec.potential else "family"
     signature = lookup(category, site.spec.family)
     parameter = None if signature is None else signature.parameter(name)
     given = "" if parameter is None else parameter.instead
+    if not given and name in (*CENSORING, "entry") and not shipped_family(site):
+        given = f"leave `{name}` out, or let its class give `lgmdsl.extend.Tails`"
     return given or f"leave `{name}` out, or take a family that has it: `lgm help {name}`"
 
 

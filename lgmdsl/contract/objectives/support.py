@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lgmdsl.arrays import Array
+from lgmdsl.arrays import Array, BoolArray
 from lgmdsl.contract import rows
 from lgmdsl.contract.engine import Failed, Rows
 from lgmdsl.contract.problem import Problem
@@ -65,7 +65,7 @@ class _Pull:
         self.weight, self.target, self.side = np.zeros((3, count))
         self.active = np.zeros(count, dtype=np.bool_)
 
-    def update(self, outside: Array, stiffness: Array, slope: Array, s: Array) -> None:
+    def update(self, outside: BoolArray, stiffness: Array, slope: Array, s: Array) -> None:
         """From what the rows answer at s."""
         safe = np.where(outside, stiffness, 1.0)
         self.target = np.where(outside, s + slope / safe, self.target)

@@ -34,8 +34,8 @@ def integrate(
 ) -> tuple[Array, BoolArray]:
     """`count` integrals of each row, (q, N), and which rows are settled.
 
-    `edges`: of each axis the breaks of the first cells, (N, c); `size`: of the estimates (q, n) what
-    their errors are relative to; `most`: evaluations of f after which a row is given up.
+    `edges`: of each axis the breaks of the first cells, (N, c); `size`: what errors of the
+    estimates (q, n) are relative to; `most`: evaluations of f after which a row is given up.
     """
     dimension, n = len(edges), len(edges[0])
     owner, low, width = _first(edges)

@@ -18,10 +18,14 @@ import numpy as np
 from lgmdsl.arrays import Array, BoolArray, IntArray
 
 # Nodes on each axis, in turn; steps of lattices in a ball of REACH sds; further nodes. The first
-# rule is by the largest sd.
-LADDER = {1: (4, 6, 9, 13, 19, 27), 2: (4, 6, 9, 13, 19, 27), 3: (4, 6, 9, 13, 19)}
-STEPS = {1: (0.3, 0.15, 0.07, 0.03), 2: (0.42, 0.3, 0.2, 0.14), 3: (0.62, 0.42)}
-FURTHER = {1: (56, 80, 120), 2: (39, 56, 80), 3: (19, 27)}
+# rule is by the largest sd. Rules of three dimensions end at 7,000 points.
+LADDER: dict[int, tuple[int, ...]] = {
+    1: (4, 6, 9, 13, 19, 27),
+    2: (4, 6, 9, 13, 19, 27),
+    3: (4, 6, 9, 13, 19),
+}
+STEPS: dict[int, tuple[float, ...]] = {1: (0.3, 0.15, 0.07, 0.03), 2: (0.42, 0.3, 0.2, 0.14), 3: ()}
+FURTHER: dict[int, tuple[int, ...]] = {1: (56, 80, 120), 2: (39, 56, 80), 3: ()}
 PER_SD = 6.0
 # What the outermost sd of a lattice may hold of an average, relative.
 REACH, BORDER = 8.5, 1e-9
@@ -104,7 +108,8 @@ def _by_rule(
             inside.append(np.ones(len(some), dtype=np.bool_))
             continue
         outermost = np.abs(y[:, :, rule.border]) @ rule.weight[rule.border]
-        inside.append((outermost <= BORDER * (1.0 + np.abs(parts[-1]))).all(axis=0))
+        small = outermost <= BORDER * (1.0 + np.abs(parts[-1]))
+        inside.append(np.asarray(small.all(axis=0)))
     return np.concatenate(parts, axis=1), np.concatenate(inside)
 
 
@@ -132,7 +137,8 @@ def _grid(line: Array, dimension: int) -> Array:
 def product_rule(nodes: int, dimension: int) -> Rule:
     """Gauss-Hermite on each axis."""
     x, w = np.polynomial.hermite_e.hermegauss(nodes)
-    return Rule(_grid(x, dimension), _grid(w / w.sum(), dimension).prod(axis=1))
+    line, share = np.asarray(x, dtype=np.float64), np.asarray(w / w.sum(), dtype=np.float64)
+    return Rule(_grid(line, dimension), _grid(share, dimension).prod(axis=1))
 
 
 def lattice(step: float, dimension: int) -> Rule:

@@ -32,5 +32,9 @@ def seen_as(sites: Sequence[type[Site]], given: Collection[str]) -> list[type[Si
     their tails with an interval for each row, and given a late entry."""
     out = [*sites, *(interval(s) for s in sites if issubclass(s, Tails))]
     if "entry" in given:
-        out = [entered(s) for s in out if "event" in s.spec.parameters]
+        out = [
+            s if "entry" in s.spec.parameters else entered(s)
+            for s in out
+            if "event" in s.spec.parameters
+        ]
     return out

@@ -48,7 +48,9 @@ class TruncatedSite(ZerosSite):
     def reason(self, row: int) -> str:
         if self.y[row] > 0.0:
             return self.plain.reason(row)
-        return "y is 0, and with `truncated = true` it is 1 or more: leave it out, or take hurdle = p"
+        return (
+            "y is 0, and with `truncated = true` it is 1 or more: leave it out, or take hurdle = p"
+        )
 
     def log_density(self, s: Array) -> Array:
         value = self.plain.log_density(s) - self.above.log_density(s)
@@ -72,12 +74,6 @@ class TruncatedSite(ZerosSite):
             name: ParameterCurve(*(a - b for a, b in zip(curve, rest[name], strict=True)))
             for name, curve in self.plain.parameter_curves(s).items()
         }
-
-    def reason(self, row: int) -> str:
-        """A count that is 0, or what the base family says."""
-        if self.y[row] <= 0.0:
-            return "y = 0: with truncated = true y is 1 or more; leave it out, or give hurdle = p"
-        return self.plain.reason(row)
 
     def conditional_mean(self, s: Array) -> Array:
         """E[Y] / P(Y > 0), 1 where that is 0 / 0."""

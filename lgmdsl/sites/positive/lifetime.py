@@ -18,6 +18,8 @@ from lgmdsl.sites.tails import JetTails
 class LifetimeSite(FormulaSite, JetTails, Lifetimes):
     """A continuous family by its formula and the logs of P(Y > y) and P(Y <= y)."""
 
+    y: Array
+
     def log_survival_at(self, s: Array) -> Array:
         with np.errstate(all="ignore"):
             value = self.log_survival(jets.constant(s, 0), self.constants(0)).value

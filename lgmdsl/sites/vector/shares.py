@@ -44,11 +44,8 @@ class SharesSite(Site, Pointwise, Sloped, Classes):
         full = with_reference(s, self.classes)
         return shares(full, np.ones(full.shape, dtype=np.bool_))
 
-    def level_free(self, predictors: int) -> bool:
-        return predictors == self.classes
-
     def contrasts(self, predictors: int) -> Array | None:
-        return contrasts_of(predictors) if self.level_free(predictors) else None
+        return contrasts_of(predictors) if predictors == self.classes else None
 
     @abstractmethod
     def value(self, softmax: Shares) -> Array:

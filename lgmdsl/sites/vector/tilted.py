@@ -213,7 +213,7 @@ def _reframe(centre: Array, root: Array, moments: _Moments, rows: IntArray) -> N
     if not len(rows):
         return
     spread, mean = moments.spread[rows], moments.centre[rows]
-    good = np.isfinite(mean).all(axis=1) & np.isfinite(spread).all(axis=(1, 2))
+    good = np.asarray(np.isfinite(mean).all(axis=1) & np.isfinite(spread).all(axis=(1, 2)))
     values, turn = np.linalg.eigh(np.where(good[:, None, None], spread, np.eye(spread.shape[1])))
     before = np.linalg.svd(root[rows], compute_uv=False).min(axis=1) ** 2
     good &= values.min(axis=1, initial=np.inf) > 1e-4 * before

@@ -16,6 +16,7 @@ from lgmdsl.contract.questions import Expected, ExpectedAnswer, Pointwise
 from lgmdsl.contract.site import Property, Site
 from lgmdsl.contract.status import Guarantee
 from lgmdsl.testing.sites.standard_errors import is_zero
+from lgmdsl.testing.sites.vector_tilted_checks import vector_tilted_failures
 
 FAR = (0.0, 40.0, 700.0, 1e4)
 DRAWS = 4000
@@ -35,6 +36,8 @@ def vector_failures(site: Site, predictors: int, seed: int = 0) -> Iterator[str]
         yield from _finite(site, predictors, rng)
         yield from _derivatives(site, predictors, rng)
     yield from _draws(site, predictors, rng)
+    if predictors <= 3:
+        yield from vector_tilted_failures(site, predictors, np.random.default_rng([seed, 1]))
     able = [b for b in every_bound() if not b.applies_to(type(site))]
     sds = SMALL_SDS if site.spec.predictors else SDS
     for sd in sds if predictors <= 3 else ():

@@ -20,13 +20,14 @@ FAMILIES: tuple[Signature, ...] = (
     family(
         "normal", REAL, latent("mean", "mean of y"), *or_predictor(SD_OF_Y), *CENSORING,
         support="all numbers",
-        summary="normal with a modelled mean, or a modelled log-variance",
+        summary="normal with a modelled mean, and log sd, or a modelled log-variance",
         formulas={"mean": "y ~ N(s, sd^2)", "log_var": "y ~ N(mean, exp(s))"},
         scale="sd is the standard deviation of y given the latents (R-INLA's precision is "
-              "1 / sd^2); with log_var it is exp(s / 2)" + CENSORED,
+              "1 / sd^2); with log_var it is exp(s / 2); log_sd is brms' sigma ~, half of "
+              "glmmTMB's dispformula" + CENSORED,
         example=regression("normal(mean = eta, sd = noise)", NOISE),
         also_called=(
-            *also("R-INLA, R", "gaussian"), *also("mgcv", "gaulss", "normal(mean, log_var)"),
+            *also("R-INLA, R", "gaussian"), *also("mgcv", "gaulss", "normal(mean, log_sd)"),
             *also("R-INLA", "stochvol", "normal(log_var)"), *also("BUGS, JAGS", "dnorm"),
             *also("R", "gauss"),
         ),

@@ -65,6 +65,7 @@ FAMILIES: tuple[Signature, ...] = (
         example=regression("poisson(log_rate = eta, exposure = time)",
                            "data time[obs] : positive", y="count"),
         also_called=(
+            *also("mgcv", "ziplss", "poisson(log_rate, hurdle_logit)"),
             *also("Stan", "poisson_log"), *also("BUGS, JAGS", "dpois"), *also("R", "pois"),
         ),
         see_also=("negbinomial", "generalized_poisson", "com_poisson", "binomial"),

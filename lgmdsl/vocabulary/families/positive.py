@@ -40,7 +40,10 @@ FAMILIES: tuple[Signature, ...] = (
         scale="the coefficient of variation is 1 / sqrt(shape); the rate is shape / mean; the "
               "dispersion of R's Gamma is 1 / shape, R-INLA's precision parameter is shape",
         example=regression("gamma(log_mean = eta, shape = k)", SHAPE, y="positive"),
-        also_called=(*also("R-INLA", "gammasurv"), *also("BUGS, JAGS", "dgamma")),
+        also_called=(
+            *also("mgcv", "gammals", "gamma(log_mean, log_shape)"), *also("R-INLA", "gammasurv"),
+            *also("BUGS, JAGS", "dgamma"),
+        ),
         see_also=("lognormal", "weibull", "exponential"), source=f"{GLM}, chapter 8",
     ),
     family(
