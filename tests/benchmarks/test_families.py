@@ -121,9 +121,11 @@ def test_maximum_likelihood_on_real_data(
         write_csv(tmp_path / "d.csv", here)
         (peer,) = run_r(tmp_path, "families.R", "d.csv", *family.split(), str(int(random)), "1")
         gap, away = compared(f"{name} {family}", fitted(family, here, random, 1), peer, family)
-        # A higher likelihood than the peer's is no fault of ours.
-        assert gap > -1e-4
-        assert away < 1e-3 or gap > 1e-4
+        # A higher likelihood than the peer's is no fault of ours; where the sd goes to 0 both stop
+        # short of the edge.
+        edge = random and peer["sd"] < 1e-2
+        assert gap > (-1e-3 if edge else -1e-4)
+        assert away < (1e-2 if edge else 1e-3) or gap > 1e-4
     benchmark.pedantic(lambda: None, rounds=1)
 
 
