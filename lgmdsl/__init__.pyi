@@ -514,7 +514,7 @@ def normal(
     group: Expression | None = None,
 ) -> Distribution:
     """structure: independent normal entries, a block of any shape
-    family: normal with a modelled mean, or a modelled log-variance
+    family: normal with a modelled mean, and log sd, or a modelled log-variance
     potential: squared loss: shrinks the expression towards zero in proportion (a ridge)
     prior: normal: for real hypers, and for ordered ones given that the entries increase
     """
