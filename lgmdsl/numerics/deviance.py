@@ -33,6 +33,7 @@ def log1p_minus(u: Array) -> Array:
 
 def deviance(x: Array, mean: Array, excess: Array) -> Array:
     """D(x; mean) for x >= 0 and mean > 0, with excess = x - mean as accurately as it is known."""
+    mean = np.maximum(mean, 1e-300)  # an underflow is no division by 0
     u = np.asarray(excess / mean)
     close = np.clip(u, -_NEAR, _NEAR)
     near = x * log1p_minus(close) + np.where(np.abs(u) < _NEAR, excess, 0.0) * close

@@ -39,13 +39,15 @@ VALUES: dict[str, tuple[float, ...]] = {
 LIMITS: dict[str, tuple[float, float]] = {
     "tweedie.power": (1.05, 1.95), "generalized_poisson.dispersion": (1.0, 9.0),
 }  # fmt: skip
-POSITIVE, REAL = (1.0, 0.3, 3.0), (0.0, 0.7)
+POSITIVE, REAL, SHARES = (1.0, 0.3, 3.0), (0.0, 0.7), (0.5, 0.2, 0.95)
 TAME, WILD = (1.0, 0.3, 2.0), (1.0, 0.3, 3.0, 0.03, 10.0, 30.0)
 
 
 def _plain(family: type[Site]) -> bool:
-    """Scalar sites whose parameters are numbers: ordered cuts can only be hypers."""
-    return not family.spec.vector and not family.spec.indexed
+    """Scalar sites whose parameters are numbers (ordered cuts can only be hypers) and whose density
+    is positive at every predictor, so that each method has an answer."""
+    spec = family.spec
+    return not (spec.vector or spec.indexed or Property.LIMITED in spec.properties)
 
 
 def smooth_families() -> tuple[str, ...]:
@@ -214,7 +216,7 @@ def _parameter(
     """A number, or one for each row."""
     if kind == "count":
         return rng.integers(0, draw(st.sampled_from((2, 6, 40))), rows).astype(np.float64)
-    usual = VALUES.get(name, REAL if kind == "real" else POSITIVE)
+    usual = VALUES.get(name, {"real": REAL, "unit": SHARES}.get(kind, POSITIVE))
     value = draw(st.sampled_from(VALUES.get(f"{family}.{name}", usual)))
     low, high = LIMITS.get(f"{family}.{name}", (-np.inf, np.inf))
     if draw(st.booleans()):

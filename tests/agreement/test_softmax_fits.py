@@ -228,15 +228,14 @@ def test_predicted_counts_are_those_of_draws() -> None:
 
 
 def test_methods_that_take_no_vector_sites_say_so() -> None:
-    for method in ("ep", "lcl", "opper-archambeau", "double-loop", "coordinate-descent"):
+    for method in ("lcl", "opper-archambeau", "double-loop", "coordinate-descent"):
         with pytest.raises(lgm.MethodError, match=r"vector-valued: .* natural-gradient") as raised:
             fit(CHOICE, data(), method)
         assert raised.value.codes == ("E501",)
 
 
-def test_ep_says_what_it_takes_instead() -> None:
-    with pytest.raises(lgm.MethodError, match=r"categorical\(stick = ...\)"):
-        fit(CHOICE, data(), "ep")
+def test_ep_takes_choices_and_their_sticks() -> None:
+    assert fit(CHOICE, data(), "ep").converged
     stick = REFERENCE.replace("softmax", "stick")
     assert fit(stick, data(), "ep").converged
 

@@ -70,7 +70,7 @@ OBSERVING: dict[str, dict[str, float]] = {
     "bernoulli.cloglog": {},
     "binomial.logit": {"n": 5},
     "poisson.log_rate": {"exposure": 1.5},
-    "negbinomial.log_mean": {"size": 2.0},
+    "negbinomial.log_mean": {"size": 2.0, "exposure": 1.0},
     "gamma.log_mean": {"shape": 2.0},
     "student_t.mean": {"scale": 0.5, "df": 3.0},
     "laplace.mean": {"scale": 0.6},

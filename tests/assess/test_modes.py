@@ -110,10 +110,9 @@ def test_two_lines_of_two_latents() -> None:
 
 
 def vector_problem() -> tuple[Fit, Problem]:
-    from tests.benchmarks.accuracy.cases import small_case
+    from tests.benchmarks.accuracy.cases import small_case_of
 
-    case = small_case(19)
-    assert case.family == "admixture.softmax"
+    case = small_case_of("admixture.softmax", 0)
     fit = lgm.fit(lgm.loads(case.text), case.data, "natural-gradient", fixed=case.fixed)
     return fit, plan(fit.canonical, fit.method).at(fit.theta)
 

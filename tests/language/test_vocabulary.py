@@ -45,10 +45,18 @@ KERNELS = {
     "periodic": "sd length period", "linear": "sd", "white": "sd",
 }  # fmt: skip
 FAMILIES = {
-    "normal": "mean sd", "student_t": "mean scale df", "laplace": "mean scale",
-    "lognormal": "mean sd", "gamma": "log_mean shape", "beta": "logit_mean concentration",
-    "exponential": "log_rate", "weibull": "log_scale shape", "bernoulli": "logit probit cloglog",
-    "binomial": "n logit probit", "poisson": "log_rate exposure", "negbinomial": "log_mean size",
+    "normal": "mean sd log_sd", "student_t": "mean scale log_scale df", "laplace": "mean scale",
+    "lognormal": "mean sd log_sd", "gamma": "log_mean shape log_shape",
+    "beta": "logit_mean concentration log_concentration",
+    "exponential": "log_rate", "weibull": "log_scale shape log_shape",
+    "bernoulli": "logit probit cloglog", "binomial": "n logit probit cloglog",
+    "poisson": "log_rate exposure", "negbinomial": "log_mean size log_size exposure",
+    "negbinomial1": "log_mean dispersion log_dispersion exposure",
+    "betabinomial": "n logit probit cloglog concentration log_concentration",
+    "generalized_poisson": "log_mean dispersion exposure",
+    "com_poisson": "log_mean dispersion exposure", "tweedie": "log_mean dispersion power",
+    "dirichlet": "softmax concentration",
+    "dirichlet_multinomial": "n softmax concentration",
     "ordinal": "logit probit cuts scores model", "categorical": "softmax stick probit available",
     "multinomial": "n softmax", "admixture": "softmax emission",
     "inverse_gaussian": "log_mean shape", "loglogistic": "log_scale shape",
@@ -75,7 +83,10 @@ OPERATORS = {
     "wavelet": "expr filter levels", "fft": "expr", "mask": "expr keep", "cumsum": "expr index",
 }  # fmt: skip
 FUNCTIONS = {"log", "exp", "sqrt", "invlogit", "normal_cdf", "softmax"}
-CENSORED = {"normal", "student_t", "laplace", "lognormal", "gamma", "exponential", "weibull"}
+CENSORED = {
+    "normal", "student_t", "laplace", "lognormal", "gamma", "exponential", "weibull",
+    "inverse_gaussian", "loglogistic", "gompertz", "generalized_gamma", "generalized_pareto",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -105,7 +116,7 @@ def test_functions() -> None:
 
 
 def test_censoring_is_on_the_positive_and_real_families() -> None:
-    with_event = {s.name for s in signatures("family") if s.parameter("event")}
+    with_event = {s.name for s in signatures("family") if s.parameter("lower")}
     assert with_event == CENSORED
     for name in CENSORED:
         signature = lookup("family", name)

@@ -69,6 +69,61 @@ def asymmetric(s: Array, scale: Array, level: Array) -> Any:
     return stats.laplace_asymmetric(kappa, s, scale / np.sqrt(level * (1.0 - level)))
 
 
+def negative_binomial(mean: Array, size: Array) -> Any:
+    return stats.nbinom(size, size / (size + mean))
+
+
+def beta_binomial(p: Any, share: Any) -> Any:
+    return stats.betabinom(p.n, share * p.concentration, (1.0 - share) * p.concentration)
+
+
+class counted:
+    """The law of a count from its log masses, by a sum over all counts up to y."""
+
+    def __init__(self, log_mass: Callable[[Array], Array]) -> None:
+        counts = np.arange(400.0)
+        self.upto = np.cumsum(np.stack([np.exp(log_mass(k)) for k in counts]), axis=0)
+
+    def cdf(self, y: Array) -> Array:
+        places = np.arange(len(y)), np.maximum(y, 0.0).astype(int)
+        return np.where(y < 0.0, 0.0, self.upto[places[1], places[0]])
+
+
+def consul(y: Any, mean: Array, dispersion: Array) -> Array:
+    """Consul and Famoye (1992)."""
+    theta, share = mean / np.sqrt(dispersion), 1.0 - 1.0 / np.sqrt(dispersion)
+    rate = theta + share * y
+    return np.asarray(np.log(theta) + (y - 1.0) * np.log(rate) - rate - special.gammaln(y + 1.0))
+
+
+def conway(y: Any, mean: Any, dispersion: Any) -> Array:
+    """Conway and Maxwell (1962), its rate by bisection of the mean."""
+    counts, nu = np.arange(1500.0)[:, None], 1.0 / dispersion
+    low, high = np.full(len(mean), -60.0), 9.0 * nu + 9.0
+    for _ in range(80):
+        middle = 0.5 * (low + high)
+        terms = counts * middle - nu * special.gammaln(counts + 1.0)
+        under = (np.exp(terms - special.logsumexp(terms, axis=0)) * counts).sum(axis=0) < mean
+        low, high = np.where(under, middle, low), np.where(under, high, middle)
+    total = special.logsumexp(counts * low - nu * special.gammaln(counts + 1.0), axis=0)
+    return np.asarray(y * low - nu * special.gammaln(y + 1.0) - total)
+
+
+class compound:
+    """A Poisson number of gamma terms."""
+
+    def __init__(self, mean: Array, dispersion: Array, power: Array) -> None:
+        self.rate = mean ** (2.0 - power) / (dispersion * (2.0 - power))
+        self.shape = (2.0 - power) / (power - 1.0)
+        self.scale = dispersion * (power - 1.0) * mean ** (power - 1.0)
+
+    def cdf(self, y: Array) -> Array:
+        terms = np.arange(1.0, 3000.0)[:, None]
+        masses = stats.poisson.pmf(terms, self.rate)
+        inner = stats.gamma.cdf(y, terms * self.shape, scale=self.scale)
+        return np.where(y < 0.0, 0.0, np.exp(-self.rate) + (masses * inner).sum(axis=0))
+
+
 KNOWN: dict[str, Callable[[Any, Array], Any]] = {
     "normal.mean": lambda p, s: stats.norm(s, p.sd),
     "student_t.mean": lambda p, s: stats.t(p.df, s, p.scale),
@@ -112,7 +167,21 @@ KNOWN: dict[str, Callable[[Any, Array], Any]] = {
     "skew_normal.mean": lambda p, s: centred_skew(s, p.sd, p.skew),
     "asymmetric_laplace.quantile": lambda p, s: asymmetric(s, p.scale, p.level),
     "logistic.mean": lambda p, s: stats.logistic(s, p.scale),
-    "negbinomial.log_mean": lambda p, s: stats.nbinom(p.size, p.size / (p.size + np.exp(s))),
+    "negbinomial.log_mean": lambda p, s: negative_binomial(p.exposure * np.exp(s), p.size),
+    "negbinomial1.log_mean": lambda p, s: negative_binomial(
+        p.exposure * np.exp(s), p.exposure * np.exp(s) / p.dispersion
+    ),
+    "binomial.cloglog": lambda p, s: stats.binom(p.n, -np.expm1(-np.exp(s))),
+    "betabinomial.logit": lambda p, s: beta_binomial(p, special.expit(s)),
+    "betabinomial.probit": lambda p, s: beta_binomial(p, special.ndtr(s)),
+    "betabinomial.cloglog": lambda p, s: beta_binomial(p, -np.expm1(-np.exp(s))),
+    "generalized_poisson.log_mean": lambda p, s: counted(
+        lambda y: consul(y, p.exposure * np.exp(s), p.dispersion)
+    ),
+    "com_poisson.log_mean": lambda p, s: counted(
+        lambda y: conway(y, p.exposure * np.exp(s), p.dispersion)
+    ),
+    "tweedie.log_mean": lambda p, s: compound(np.exp(s), p.dispersion, p.power),
 }
 
 

@@ -34,7 +34,7 @@ Values = Callable[[IntArray, Array], Array]
 def nested(
     plane: Plane, power: float, values: Values, rows: IntArray, top: Array, root: Array
 ) -> tuple[Array, Array, BoolArray]:
-    """With h = power l - z'z / 2 less the log of a scale, (n,): that, the integrals of exp(h) values,
+    """With h = power l - z'z / 2 less the log of a scale, (n,): that, integrals of exp(h) values,
     (q, n), values[0] being 1, and which rows are settled. `top`, `root`: the mode
     of each row, and a root of the inverse curvature there."""
     frame = _frame(plane, rows)

@@ -77,9 +77,9 @@ def _averages(
         name = plane.site.spec.name
         message = (
             f"{name} has {r} directions in its predictors here: tilted moments are had of up to "
+            f"{MOST_COORDINATES} (that many predictors, or one class more)"
         )
-        message += f"{MOST_COORDINATES} (that many predictors, or one class more)"
-        raise MethodError(Diagnostic("E501", message, help="--method natural-gradient or laplace"))
+        raise MethodError(Diagnostic("E501", message, help="take natural-gradient or laplace"))
     extra = 0 if values is None else len(values(np.zeros(0, dtype=np.intp), np.zeros((0, 1, r))))
     out = _Moments(np.zeros(n), np.zeros((n, r)), np.zeros((n, r, r)), np.zeros((extra, n)))
     top, root = mode(plane, power)

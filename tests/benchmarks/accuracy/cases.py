@@ -165,6 +165,12 @@ def small_case(number: int) -> Case:
     return _Builder(rng, family).case(number)
 
 
+def small_case_of(family: str, turn: int) -> Case:
+    """The model of a family's turn."""
+    known = [f.spec.name for f in families()]
+    return small_case(known.index(family) + turn * len(known))
+
+
 def _seen(line: Array, earlier: Array) -> bool:
     """Whether a predictor is one latent, or an earlier predictor."""
     alone = np.count_nonzero(line) <= 1 and line.sum() in (0.0, 1.0)
