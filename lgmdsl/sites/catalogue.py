@@ -63,6 +63,7 @@ SITES: Catalogue[type[Site]] = Catalogue(
         "admixture.softmax": part("lgmdsl.sites.vector.admixture", "AdmixtureSoftmax"),
         "normal.mean.censored": part("lgmdsl.sites.censored.families", "NormalCensored"),
         "student_t.mean.censored": part("lgmdsl.sites.censored.families", "StudentTCensored"),
+        "laplace.mean.censored": part("lgmdsl.sites.censored.laplace", "LaplaceCensored"),
         "lognormal.mean.censored": part("lgmdsl.sites.censored.families", "LognormalCensored"),
         "gamma.log_mean.censored": part("lgmdsl.sites.censored.families", "GammaCensored"),
         "exponential.log_rate.censored": part(

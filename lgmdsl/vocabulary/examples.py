@@ -93,3 +93,44 @@ def sparse(potential: str, *declarations: str) -> str:
         f"potential w ~ {potential}",
         "observe y ~ normal(mean = X @ w, sd = 1)",
     )
+
+
+SHAPE = "hyper k : positive ~ lognormal(mean = 0, sd = 1)"
+SHARE = "hyper p : unit ~ beta(a = 1, b = 4)"
+_SECOND = ("latent c ~ normal(sd = 2)", "latent d ~ normal(sd = 1)", "let zeta[obs] = c + d * x")
+
+# Arguments that many words take, or that stand in place of another, each in a model.
+OF_ARGUMENTS = {
+    "weight": regression(
+        "poisson(log_rate = eta, weight = w)", "data w[obs] : nonnegative", y="count"
+    ),
+    "zero_inflation": regression(
+        "poisson(log_rate = eta, zero_inflation = p)", SHARE, y="count"
+    ),
+    "zero_inflation_logit": regression(
+        "poisson(log_rate = eta, zero_inflation_logit = zeta)", *_SECOND, y="count"
+    ),
+    "hurdle": regression(
+        "gamma(log_mean = eta, shape = k, hurdle = p)", SHAPE, SHARE, y="nonnegative"
+    ),
+    "hurdle_logit": regression(
+        "gamma(log_mean = eta, shape = k, hurdle_logit = zeta)", SHAPE, *_SECOND, y="nonnegative"
+    ),
+    "truncated": regression("poisson(log_rate = eta, truncated = true)", y="count"),
+    "entry": regression(
+        "weibull(log_scale = eta, shape = k, event = died, entry = joined)",
+        "data died[obs] : binary", "data joined[obs] : nonnegative", SHAPE, y="positive",
+    ),
+    "log_sd": regression("normal(mean = eta, log_sd = zeta)", *_SECOND),
+    "log_shape": regression("gamma(log_mean = eta, log_shape = zeta)", *_SECOND, y="positive"),
+    "log_size": regression("negbinomial(log_mean = eta, log_size = zeta)", *_SECOND, y="count"),
+    "log_dispersion": regression(
+        "negbinomial1(log_mean = eta, log_dispersion = zeta)", *_SECOND, y="count"
+    ),
+    "log_concentration": regression(
+        "beta(logit_mean = eta, log_concentration = zeta)", *_SECOND, y="unit"
+    ),
+    "log_var": regression("normal(mean = 0, log_var = eta)"),
+    "probit": regression("bernoulli(probit = eta)", y="binary"),
+    "cloglog": regression("bernoulli(cloglog = eta)", y="binary"),
+}  # fmt: skip

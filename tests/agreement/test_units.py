@@ -40,6 +40,7 @@ def test_families_with_a_scale_declare_it() -> None:
         "normal.mean.censored",
         "sech2",
         "student_t.mean.censored",
+        "laplace.mean.censored",
         "normal",
         "laplace",
         "student_t",

@@ -50,7 +50,7 @@ def without(given: dict[str, Any], row: int) -> dict[str, Any]:
     [([0, 1, 1], "`bus`; available: car, foot"), ([0, 0, 0], "nothing is available")],
 )
 def test_a_choice_that_was_not_available(link: str, offered: list[int], told: str) -> None:
-    with pytest.raises(lgm.DataError, match="not available in 1 rows") as raised:
+    with pytest.raises(lgm.DataError, match=r"not available in 1 row\b") as raised:
         fit(link, "laplace", data(4, offered, "bus"))
     assert raised.value.codes == ("E303",)
     assert told in str(raised.value) and "obs 4" in str(raised.value)

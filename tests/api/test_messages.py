@@ -71,11 +71,6 @@ CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
               "let q[obs, k] = conv2(f, h, boundary = \"zero\")\nlet eta[obs] = sum(q, k) + 0 * x\n"
               "observe y ~ normal(mean = eta, sd = 1)\n"), DATA, {},
     ),
-    "e501_censoring": (
-        model("data hit[obs] : binary\n" + ONE +
-              "observe y ~ laplace(mean = eta, scale = 2, event = hit)\n"),
-        {**DATA, "hit": np.ones(6)}, {},
-    ),
     "e104_event_and_lower": (
         model("data hit[obs] : binary\n" + ONE +
               "observe y ~ normal(mean = eta, sd = 2, event = hit, lower = x)\n"),

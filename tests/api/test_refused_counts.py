@@ -56,7 +56,7 @@ observe y ~ tweedie(log_mean = a, dispersion = 1, power = 2)
         (
             SHARES,
             {"y": [[0.2, 0.3, 0.5], [0.2, 0.2, 0.5]]},
-            "`y` cannot occur under `dirichlet.softmax` in 1 rows",
+            "`y` cannot occur under `dirichlet` in 1 row",
             "divide each row by its sum",
         ),
         (

@@ -207,8 +207,8 @@ def test_sites_at_extremes_are_finite() -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class Memoryless(Site, Pointwise, Tails):
-    """A family of another package: y of rate e^s, with its tails."""
+class Tailless(Site, Pointwise):
+    """A family of another package: y of rate e^s, with its distribution function alone."""
 
     y: Array
     spec: ClassVar[SiteSpec] = SiteSpec(
@@ -239,6 +239,11 @@ class Memoryless(Site, Pointwise, Tails):
 
     def cdf(self, s: Array) -> Array:
         return np.asarray(-np.expm1(-self.y * np.exp(s)))
+
+
+@dataclass(frozen=True, eq=False)
+class Memoryless(Tailless, Tails):
+    """The same with its tails."""
 
     def tail(self, s: Array, above: bool, parameters: tuple[str, ...]) -> Tail:
         rate = self.y * np.exp(s)
@@ -273,3 +278,20 @@ def test_a_family_of_another_package(seen: str) -> None:
         assert float(fits[0].mean("a")) == pytest.approx(float(fits[1].mean("a")), abs=1e-8)
     finally:
         unregister(Memoryless)
+
+
+@pytest.mark.parametrize("name", ["event", "lower", "entry"])
+def test_a_family_without_tails_names_what_it_lacks(name: str) -> None:
+    lgm.register(Tailless)
+    try:
+        text = (
+            "lgm 1\nindex obs\ndata y[obs] : positive\nlatent a ~ normal(sd = 3)\n"
+            f"observe y ~ memoryless(log_hazard = a, {name} = 1)\n"
+        )
+        with pytest.raises(lgm.LgmError) as caught:
+            lgm.fit(lgm.loads(text), {"y": np.arange(1.0, 5.0)})
+        message = str(caught.value)
+        assert f"`{name}` needs the tails of `memoryless`, which its class `Tailless`" in message
+        assert "`lgmdsl.extend.Tails` with the method `tail`: a `cdf` is not enough" in message
+    finally:
+        unregister(Tailless)

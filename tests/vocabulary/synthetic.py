@@ -55,7 +55,7 @@ def _entries(
     if kind in sizes:
         return np.arange(int(np.prod(shape))).reshape(shape) % sizes[kind]
     match kind:
-        case "positive" | "nonnegative":
+        case "positive":
             return rng.gamma(2.0, 0.5, shape)
         case "nonnegative":
             return np.maximum(rng.gamma(2.0, 0.5, shape) - 0.5, 0.0)
@@ -77,6 +77,8 @@ def _suited(data: dict[str, Any]) -> dict[str, Any]:
     """What more than a type is wanted of: trials, precisions, matrices of a mesh, breaks."""
     if "y" in data and data["y"].ndim == 2 and data["y"].dtype.kind == "f":
         data["y"] /= data["y"].sum(axis=1, keepdims=True)  # shares
+    if "joined" in data:
+        data["joined"] = 0.5 * data["y"]  # at risk before the event
     if "breaks" in data:
         data["breaks"] = np.sort(data["breaks"])
     if "n" in data and "y" in data:

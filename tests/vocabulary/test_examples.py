@@ -14,7 +14,7 @@ from lgmdsl.cli.main import main
 from lgmdsl.compile import compile_model
 from lgmdsl.dataset import read
 from lgmdsl.sites.catalogue import find_site
-from lgmdsl.vocabulary.examples import SD, grouped, model, process, regression
+from lgmdsl.vocabulary.examples import OF_ARGUMENTS, SD, grouped, model, process, regression
 from lgmdsl.vocabulary.page import Page
 from tests.vocabulary.synthetic import data_for
 
@@ -45,6 +45,12 @@ def test_an_example_uses_its_word(page: Page) -> None:
     if page.name == "iid":
         assert "~ iid *" in page.example
     assert page.name in page.example
+
+
+@pytest.mark.parametrize("name", OF_ARGUMENTS)
+def test_an_example_of_an_argument_uses_it(name: str) -> None:
+    (page,) = (p for p in PAGES if p.kind == "argument" and p.name == name)
+    assert f"{name} = " in page.example
 
 
 @pytest.mark.parametrize("text", MODELS)

@@ -207,6 +207,7 @@ def test_names_of_other_software() -> None:
     meant = {
         "pc_prec": "pc_sd", "loggamma": "inv_gamma", "besagproper": "car", "z": "normal",
         "generic0": "gmrf", "nbinom2": "negbinomial", "ordered_logistic": "ordinal",
+        "zero_inflated_poisson": "poisson", "zeroinflatednbinomial0": "negbinomial",
         "student": "student_t", "lkj": "lkj_cov", "RBF": "se", "bym": "bym2",
     }  # fmt: skip
     assert {name: elsewhere(name)[0].name for name in meant} == meant

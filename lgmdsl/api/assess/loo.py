@@ -80,8 +80,8 @@ class Loo:
         return -2.0 * self.elpd
 
     def pointwise(self, name: str | None = None) -> xr.DataArray:
-        """log p(y_i | y_-i), times the weight of the row; the name may be left out where one datum
-        is observed."""
+        """log p(y_i | y_-i), times the weight of the row, NaN for rows that are no responses: those
+        missing, and those of weight 0; the name may be left out where one datum is observed."""
         return self.places.labelled(self.log_density, name)
 
     def pointwise_error(self, name: str | None = None) -> xr.DataArray:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from lgmdsl.language.shapes.other_names import ARGUMENTS
+from lgmdsl.vocabulary.examples import OF_ARGUMENTS
 from lgmdsl.vocabulary.lookup import CATEGORIES, IN_WORDS, signatures
 from lgmdsl.vocabulary.page import Argument, Page
 from lgmdsl.vocabulary.signature import Signature
@@ -44,7 +45,7 @@ def _page(name: str, rows: list[tuple[Signature, Argument]]) -> Page:
         arguments=tuple(
             replace(a, meaning=f"{a.meaning} ({', '.join(of)})") for a, of in owners.items()
         ),
-        example=next(written, rows[0][0].example),
+        example=next(written, OF_ARGUMENTS.get(name, rows[0][0].example)),
         see_also=takers,
     )
 

@@ -96,13 +96,18 @@ CONCEPTS: tuple[Concept, ...] = (
     ),
     Concept(
         "survival", "hazard; time to event; lifetime; Cox; AFT; accelerated failure time",
-        "lifetimes with censoring: exponential, weibull, lognormal and gamma",
-        "event = died says which lifetimes were observed (1) and which are right-censored (0). "
+        "lifetimes with censoring, delayed entry and survival curves",
+        "All families of positive numbers: exponential, weibull, gompertz, loglogistic, lognormal, "
+        "gamma, inverse_gaussian, generalized_gamma, and piecewise_exponential, Cox's model with a "
+        "piecewise constant hazard. event = died says which lifetimes were "
+        "observed (1) and which are right-censored (0). "
         "Predictors are of the log rate (proportional hazards) or of the log scale (accelerated "
-        "failure time). A baseline hazard without a shape of its own is a poisson model of "
-        "person-time in intervals, with rw1 over them.",
+        "failure time). entry = joined is the time from which a row was at risk. "
+        "fit.survival(times, newdata) gives survival curves and hazards with their uncertainty, "
+        "as a frame.",
         regression("exponential(log_rate = eta, event = died)", _TIMES, y="positive"),
-        ("exponential", "weibull", "lognormal", "censoring", "frailty"),
+        ("exponential", "weibull", "gompertz", "loglogistic", "piecewise_exponential",
+         "censoring", "entry", "frailty"),
     ),
     Concept(
         "censoring",
@@ -165,7 +170,9 @@ CONCEPTS: tuple[Concept, ...] = (
         "truncated = true is for zeros that are never recorded, f(y) / (1 - f(0)). gamma, "
         "lognormal, weibull and other families of positive numbers take hurdle too, and y is then "
         "declared nonnegative. p is a number, data or a hyper of type unit; a beta prior "
-        "suits it. Zero inflation is not log-concave, and a zero may be of either kind: look at "
+        "suits it. zero_inflation_logit = zeta and hurdle_logit = zeta give p a predictor of its "
+        "own, the log odds of an extra zero and of P(0). Zero inflation "
+        "is not log-concave, and a zero may be of either kind: look at "
         "a negbinomial without it first.",
         regression("negbinomial(log_mean = eta, size = k, zero_inflation = p)",
                    "hyper k : positive ~ lognormal(mean = 0, sd = 1)",

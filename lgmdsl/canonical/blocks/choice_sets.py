@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from lgmdsl.arrays import AnyArray, Array, IntArray
+from lgmdsl.canonical.grounding.errors import count_of
 from lgmdsl.errors import Diagnostic, Span
 
 SHOWN = 6
@@ -32,7 +33,7 @@ def left_out(
     )
     return Diagnostic(
         "E303",
-        f"`{name}` chooses a class that is not available in {len(bad)} rows",
+        f"`{name}` chooses a class that is not available in {count_of(len(bad), 'row')}",
         span,
         f"first at {place}: `{chosen}`; {choices}",
         help=f"make `{chosen}` available there, or leave the choice out (a type with `?`)",

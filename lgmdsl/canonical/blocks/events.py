@@ -9,6 +9,7 @@ import numpy as np
 from lgmdsl.arrays import BoolArray, IntArray
 from lgmdsl.canonical.expressions.affine import Affine
 from lgmdsl.canonical.expressions.coefficient import Coefficient
+from lgmdsl.canonical.grounding.errors import count_of
 from lgmdsl.canonical.grounding.ground import GroundedModel
 from lgmdsl.contract.site import Site
 from lgmdsl.errors import DataError, Diagnostic
@@ -108,7 +109,7 @@ def whole_rows(missing: BoolArray, symbol: Symbol) -> BoolArray:
         raise DataError(
             Diagnostic(
                 "E304",
-                f"`{symbol.name}` has only some of its counts in {len(part)} rows",
+                f"`{symbol.name}` has only some of its counts in {count_of(len(part), 'row')}",
                 symbol.statement.span,
                 f"first in row {int(part[0])}",
                 help="give every count of a row, or none",

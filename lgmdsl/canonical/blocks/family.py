@@ -17,6 +17,7 @@ from lgmdsl.sites.combined.choose import BY_ARGUMENT, modified, seen_as
 from lgmdsl.vocabulary.lookup import lookup, shipped
 from lgmdsl.vocabulary.signature import Category
 
+SEEN = (*CENSORING, "entry")  # how a row was observed
 FindSite = Callable[[str], "type[Site] | None"]
 
 
@@ -28,7 +29,7 @@ def family_of(
     variant = unfitted.variant(family.name.id, arguments)
     names = [family.name.id] if potential else [f"{family.name.id}.{a}{variant}" for a in arguments]
     modifiers = _modifiers(arguments)
-    seen = arguments.keys() & {*CENSORING, "entry"}
+    seen = arguments.keys() & {*SEEN}
     if seen:
         names = [f"{name}{kind}" for kind in ("", ".censored") for name in names]
     sites = [site for name in names if (site := find(name)) is not None]
@@ -81,6 +82,8 @@ def parameters_of(
     extra = [a for name, a in arguments.items() if name not in site.spec.parameters]
     if extra:
         name = next(n for n in arguments if n not in site.spec.parameters)
+        if name in SEEN and not shipped_family(site):
+            raise MethodError(_without_tails(site, name, extra[0].span))
         raise MethodError(
             Diagnostic(
                 "E501",
@@ -114,9 +117,20 @@ def _instead(site: type[Site], name: str) -> str:
     signature = lookup(category, site.spec.family)
     parameter = None if signature is None else signature.parameter(name)
     given = "" if parameter is None else parameter.instead
-    if not given and name in (*CENSORING, "entry") and not shipped_family(site):
-        given = f"leave `{name}` out, or let its class give `lgmdsl.extend.Tails`"
     return given or f"leave `{name}` out, or take a family that has it: `lgm help {name}`"
+
+
+def _without_tails(site: type[Site], name: str, span: Span) -> Diagnostic:
+    """E501: a third party's family whose class gives no tails, though it may have a `cdf`."""
+    family = site.spec.family
+    return Diagnostic(
+        "E501",
+        f"`{name}` needs the tails of `{family}`, which its class `{site.__name__}` does not give",
+        span,
+        "the logs of P(Y > y) and of P(Y <= y), with derivatives in the predictor",
+        help=f"leave `{name}` out; its author makes `{site.__name__}` a subclass of "
+        "`lgmdsl.extend.Tails` with the method `tail`: a `cdf` is not enough",
+    )
 
 
 def _wanting(site: type[Site], name: str, span: Span) -> Diagnostic:

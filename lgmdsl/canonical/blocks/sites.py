@@ -23,6 +23,7 @@ from lgmdsl.canonical.expressions import coefficient as co
 from lgmdsl.canonical.expressions.affine import Affine
 from lgmdsl.canonical.expressions.coefficient import Coefficient, Theta
 from lgmdsl.canonical.expressions.named import expand
+from lgmdsl.canonical.grounding.errors import count_of
 from lgmdsl.canonical.grounding.limits import check_rows
 from lgmdsl.canonical.lowering.lower import Lowering
 from lgmdsl.contract.censoring import CENSORING
@@ -30,6 +31,7 @@ from lgmdsl.contract.site import Property, Site
 from lgmdsl.errors import DataError, Diagnostic, MethodError, Span
 from lgmdsl.graph.model_graph import SITES, Node
 from lgmdsl.language.tree import ast
+from lgmdsl.sites.combined.choose import written
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,7 +183,8 @@ class SiteBlock(Event):
         reason, _, remedy = site.reason(int(bad[0])).partition(": ")
         return Diagnostic(
             "E303",
-            f"`{self.name}` cannot occur under `{self.family.spec.name}` in {len(bad)} rows",
+            f"`{self.name}` cannot occur under {written(self.family)} in "
+            f"{count_of(len(bad), 'row')}",
             self.span,
             f"first at {place}: {reason}"
             if reason

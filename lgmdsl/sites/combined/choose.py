@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from lgmdsl.contract.site import Site
+from lgmdsl.sites.combined.combined import CombinedSite
 from lgmdsl.sites.combined.entered import entered
 from lgmdsl.sites.combined.hurdle import hurdle
 from lgmdsl.sites.combined.interval import interval
@@ -38,3 +39,16 @@ def seen_as(sites: Sequence[type[Site]], given: Collection[str]) -> list[type[Si
             if "event" in s.spec.parameters
         ]
     return out
+
+
+def written(site: type[Site]) -> str:
+    """A family as a model writes it, with the modifiers it was made by: `` `poisson` with
+    `truncated` ``."""
+    names: list[str] = []
+    base = site
+    while issubclass(base, CombinedSite):
+        names += [name for name, factory in BY_ARGUMENT.items() if factory is base.recipe[0]]
+        names += ["entry"] if base.recipe[0] is entered else []
+        base = base.base
+    given = " and ".join(f"`{name}`" for name in reversed(names))
+    return f"`{site.spec.family}` with {given}" if given else f"`{site.spec.family}`"

@@ -25,7 +25,10 @@ FAMILIES: tuple[Signature, ...] = (
         formulas={"mean": "positive, log y ~ N(s, sd^2)"},
         scale="sd is that of log y; the median of y is exp(s), its mean exp(s + sd^2 / 2)",
         example=regression("lognormal(mean = eta, sd = s)", SD, y="positive"),
-        also_called=(*also("R-INLA", "lognormalsurv"), *also("BUGS, JAGS", "dlnorm")),
+        also_called=(
+            *also("R-INLA", "lognormalsurv"), *also("BUGS, JAGS", "dlnorm"),
+            *also("brms", "hurdle_lognormal", "lognormal(mean = eta, sd = s, hurdle = p)"),
+        ),
         see_also=("gamma", "weibull", "normal"), source="Crow and Shimizu 1988",
     ),
     family(
@@ -43,6 +46,8 @@ FAMILIES: tuple[Signature, ...] = (
         also_called=(
             *also("mgcv", "gammals", "gamma(log_mean, log_shape)"), *also("R-INLA", "gammasurv"),
             *also("BUGS, JAGS", "dgamma"),
+            *also("brms", "hurdle_gamma", "gamma(log_mean = eta, shape = k, hurdle = p)"),
+            *also("glmmTMB", "ziGamma", "gamma(log_mean = eta, shape = k, hurdle = p)"),
         ),
         see_also=("lognormal", "weibull", "exponential"), source=f"{GLM}, chapter 8",
     ),
