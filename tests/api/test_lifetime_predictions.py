@@ -11,6 +11,10 @@ from scipy import stats
 import lgmdsl as lgm
 from lgmdsl.api.predict.predict import Prediction
 from lgmdsl.arrays import Array
+from lgmdsl.errors import NumericalError
+from lgmdsl.sites.catalogue import site
+from lgmdsl.sites.combined.entered import entered
+from lgmdsl.sites.observed import make_sites
 
 # Latents that are known: predictions are those of one distribution for each row.
 KNOWN = (
@@ -60,3 +64,39 @@ def test_survival_past_a_hurdle(family: str, law: Any, hurdle: str) -> None:
     )
     hazard = law.pdf(times) / law.sf(times)
     assert table["hazard_mean"].to_numpy() == pytest.approx(hazard, rel=1e-4, abs=1e-12)
+
+
+def test_lifetimes_that_never_end() -> None:
+    """Quantiles above the share that fails are inf, and so are as many draws."""
+    x, levels = np.array([-1.0, 0.0]), np.array([0.1, 0.5, 0.8, 0.9])
+    prediction = predicted("gompertz(log_rate = eta, shape = -0.5)", x)
+    rate = np.exp(x)
+    inside = np.maximum(1.0 + 0.5 * np.log(1.0 - levels)[:, None] / rate, 0.0)
+    with np.errstate(divide="ignore"):
+        wanted = -2.0 * np.log(inside)
+    assert np.isinf(wanted).sum() == 3
+    values = prediction.response_quantile("y", list(levels)).values
+    assert values == pytest.approx(wanted, rel=1e-4)
+    drawn = prediction.sample_response("y", 4000, seed=1).values
+    assert np.isposinf(drawn).mean(axis=0) == pytest.approx(np.exp(-rate / 0.5), abs=0.03)
+
+
+def test_lifetimes_that_never_end_among_those_who_entered_late() -> None:
+    """P(Y = inf | Y > entry), of rows with and without a late entry."""
+    family = site("gompertz.log_rate")
+    rows, s = 2000, np.zeros(2000)
+    fields = {"shape": np.full(rows, -0.5), "event": np.ones(rows)}
+    late = np.repeat([0.0, 1.0], rows // 2)
+    sites = make_sites(entered(family), np.full(rows, 2.0), fields | {"entry": late})
+    share = np.exp(-2.0 * np.exp(-0.5 * late))
+    assert sites.endless(s) == pytest.approx(share, rel=1e-12)
+    drawn = sites.sample(s, np.random.default_rng(2)).reshape(2, -1)
+    assert np.isposinf(drawn).mean(axis=1) == pytest.approx(share[:: rows // 2], abs=0.05)
+    assert drawn[1].min() > 1.0
+
+
+def test_draws_of_extreme_predictors_are_still_refused() -> None:
+    prediction = predicted("gompertz(log_rate = eta, shape = 0.5)", np.array([-800.0]))
+    with pytest.raises(NumericalError, match="cannot be drawn: its predictor reaches 800"):
+        predicted("exponential(log_rate = eta)", np.array([-800.0])).sample_response("y", 5)
+    assert np.isfinite(prediction.sample_response("y", 5).values).all()

@@ -60,6 +60,11 @@ class Given:
         inside = dataclasses.replace(self.site, **at).cdf(self.s.reshape(-1, *self.s.shape[2:]))
         return np.asarray(np.sum(self.weight * inside.reshape(self.weight.shape), axis=0))
 
+    def endless(self) -> Array:
+        """The weighted sum of P(Y = inf | s)."""
+        share = self.site.endless(self.s.reshape(-1, *self.s.shape[2:]))
+        return np.asarray(np.sum(self.weight * share.reshape(self.weight.shape), axis=0))
+
     def moments(self) -> tuple[Array, Array]:
         """The weighted sums of E[y | s] and E[y^2 | s]."""
         flat = self.s.reshape(-1, *self.s.shape[2:])
@@ -213,13 +218,17 @@ def _solved(family: type[Site], parts: tuple[Given, ...], levels: Array) -> Iter
     def below(y: Array) -> Array:
         return np.asarray(np.sum([p.below(y) for p in parts], axis=0))
 
+    lasting = np.sum([p.endless() for p in parts], axis=0)
     for level in levels:
         guess = mean + float(special.ndtri(level)) * sd
         if family.spec.discrete:
             yield _first_whole(below, float(level), guess, sd)
         else:
             ends = SUPPORT.get(family.spec.observed[0], (-math.inf, math.inf))
-            root = _root(below, float(level), guess, sd, ends)
+            reached = lasting <= 1.0 - level
+            # Half of those that end, where no y reaches the level: a root that is not used.
+            within = np.where(reached, level, 0.5 * (1.0 - lasting))
+            root = np.where(reached, _root(below, within, guess, sd, ends), np.inf)
             if "nonnegative" in family.spec.observed:  # a mass of its own at 0
                 root = np.where(below(np.zeros_like(root)) >= level, 0.0, root)
             yield root
@@ -247,7 +256,7 @@ def _first_whole(below: Callable[[Array], Array], level: float, guess: Array, sd
 
 def _root(
     below: Callable[[Array], Array],
-    level: float,
+    level: Array,
     guess: Array,
     sd: Array,
     ends: tuple[float, float],
