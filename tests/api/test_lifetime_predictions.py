@@ -10,8 +10,9 @@ from scipy import stats
 
 import lgmdsl as lgm
 from lgmdsl.api.predict.predict import Prediction
-from lgmdsl.arrays import Array
+from lgmdsl.arrays import Array, IntArray
 from lgmdsl.errors import NumericalError
+from lgmdsl.numerics.expectations.normal_product import averages
 from lgmdsl.sites.catalogue import site
 from lgmdsl.sites.combined.entered import entered
 from lgmdsl.sites.observed import make_sites
@@ -100,3 +101,57 @@ def test_draws_of_extreme_predictors_are_still_refused() -> None:
     with pytest.raises(NumericalError, match="cannot be drawn: its predictor reaches 800"):
         predicted("exponential(log_rate = eta)", np.array([-800.0])).sample_response("y", 5)
     assert np.isfinite(prediction.sample_response("y", 5).values).all()
+
+
+PIECES = (
+    "lgm 1\nindex obs\nindex piece = {count}\nindex inner = head(piece)\ndata x[obs] : real\n"
+    "data y[obs] : positive\ndata died[obs] : binary\ndata start[obs] : real\n"
+    "data b[inner] : positive\nlatent h[piece] ~ normal(sd = 1e-6)\n"
+    "let eta[obs, piece] = h + 0.3 * x - 1\n"
+    "observe y ~ piecewise_exponential(log_hazard = eta, breaks = b, event = died, entry = start)\n"
+)
+
+
+@pytest.mark.parametrize("count", [2, 3, 5, 20])
+def test_piecewise_exponential_answers_all_that_lifetimes_answer(count: int) -> None:
+    """One hazard in all pieces: y - entry is exponential."""
+    rng = np.random.default_rng(4)
+    x, start = rng.normal(size=8), np.repeat([0.0, 0.7], 4)
+    rate = np.exp(0.3 * x - 1.0)
+    y, breaks = start + rng.exponential(size=8) / rate, np.arange(1, count) / 3.0
+    data = {"x": x, "y": y, "died": np.ones(8), "start": start, "b": breaks}
+    fit = lgm.fit(lgm.loads(PIECES.format(count=count)), data, method="laplace")
+    gone = -np.expm1(-rate * (y - start))
+    assert fit.pit().upper().values == pytest.approx(gone, abs=1e-6)
+    prediction = fit.predict({"x": x[:2], "b": breaks, "start": np.zeros(2)})
+    law, levels = stats.expon(scale=1.0 / rate[:2]), np.array([0.05, 0.5, 0.95])
+    moments = prediction.response("y")
+    assert moments["mean"].values == pytest.approx(law.mean(), rel=1e-6)
+    assert moments["sd"].values == pytest.approx(law.std(), rel=1e-6)
+    values = prediction.response_quantile("y", list(levels)).values
+    assert values == pytest.approx(law.ppf(levels[:, None]), rel=1e-6)
+    assert len(prediction.frame()) == 2
+    assert fit.augment(data)["obs"].size == 8
+    drawn = fit.sample_predictive(2000, seed=1)["y"].values - start
+    assert drawn.min() > 0.0
+    assert drawn.mean(axis=0) == pytest.approx(1.0 / rate, rel=0.12)
+
+
+@pytest.mark.parametrize("dimension", [4, 30])
+def test_sampled_rules_average_exponentials_of_many_predictors(dimension: int) -> None:
+    """E exp(c's) = exp(c'm + c'Vc / 2), and rows of which nothing is known well are unsettled."""
+    rng = np.random.default_rng(5)
+    c = rng.normal(size=(3, dimension)) / np.sqrt(dimension)
+    mean = rng.normal(size=(2, dimension))
+    covariance = 0.04 * (np.eye(dimension) + np.ones((dimension, dimension)))
+    variance = np.stack([covariance, 900.0 * covariance])
+
+    def values(rows: IntArray, s: Array) -> Array:
+        with np.errstate(over="ignore"):
+            return np.asarray(np.exp(np.moveaxis(s @ c.T, -1, 0)))
+
+    with np.errstate(invalid="ignore"):
+        answer, settled = averages(values, mean, variance)
+    spread = np.einsum("qi,ij,qj->q", c, covariance, c)
+    assert answer[:, 0] == pytest.approx(np.exp(c @ mean[0] + 0.5 * spread), rel=1e-3)
+    assert settled.tolist() == [True, False]

@@ -25,7 +25,7 @@ from lgmdsl.assess.predictive import repeated
 from lgmdsl.canonical.blocks.sites import SiteBlock
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.site import Property, Site
-from lgmdsl.numerics.expectations.normal_product import nodes_for, product_rule, root_of
+from lgmdsl.numerics.expectations.normal_product import root_of, rule_for
 from lgmdsl.posterior.drawn_response import Draws, predictors_of_draws
 from lgmdsl.posterior.normal_mixtures import mixed_moments, mixed_quantile
 from lgmdsl.posterior.site_draws import parameter_rows
@@ -82,7 +82,7 @@ def response_quantiles(
     """
     thetas = [t for t, _, _ in predictors]
     means = np.array([m for _, m, _ in predictors])
-    if block.family.spec.predictors:
+    if block.family.spec.vector:
         return _of_several(block, predictors, weights, levels)
     sds = np.sqrt(np.array([v for _, _, v in predictors]))
     sites = [block.bind_family(t) for t in thetas]
@@ -114,7 +114,7 @@ def _of_several(block: SiteBlock, predictors: Predictors, weights: Array, levels
     sites = [block.bind_family(t) for t, _, _ in predictors]
     widest = max(float(np.einsum("nkk->nk", v).max(initial=0.0)) for _, _, v in predictors)
     dimension = predictors[0][1].shape[1]
-    t, share, _ = product_rule(nodes_for(math.sqrt(widest), dimension), dimension)
+    t, share, _ = rule_for(math.sqrt(widest), dimension)
 
     def given(rows: IntArray) -> tuple[Given, ...]:
         parts = []
@@ -125,7 +125,7 @@ def _of_several(block: SiteBlock, predictors: Predictors, weights: Array, levels
             parts.append(Given(repeated(site.take(rows), len(t)), s, whole))
         return tuple(parts)
 
-    step = max(1, CHUNK // (len(t) * len(weights)))
+    step = max(1, 3 * CHUNK // (t.size * len(weights)))
     return _in_turn(block.family, given, len(predictors[0][1]), step, levels)
 
 
