@@ -11,7 +11,7 @@ from scipy import stats
 import lgmdsl as lgm
 from lgmdsl.api.predict.predict import Prediction
 from lgmdsl.arrays import Array, IntArray
-from lgmdsl.errors import NumericalError
+from lgmdsl.errors import DataError, NumericalError
 from lgmdsl.numerics.expectations.normal_product import averages
 from lgmdsl.sites.catalogue import site
 from lgmdsl.sites.combined.entered import entered
@@ -155,3 +155,16 @@ def test_sampled_rules_average_exponentials_of_many_predictors(dimension: int) -
     spread = np.einsum("qi,ij,qj->q", c, covariance, c)
     assert answer[:, 0] == pytest.approx(np.exp(c @ mean[0] + 0.5 * spread), rel=1e-3)
     assert settled.tolist() == [True, False]
+
+
+def test_breaks_say_how_many_pieces_there_are() -> None:
+    """`index piece` without a size: one more than `data b[inner]`, inner = head(piece)."""
+    text = PIECES.format(count=3).replace("index piece = 3", "index piece")
+    data = {"x": np.zeros(3), "y": [0.3, 0.6, 1.5], "died": np.ones(3), "start": np.zeros(3)}
+    fit = lgm.fit(lgm.loads(text), data | {"b": [0.5, 1.0]}, method="laplace")
+    assert fit.mean("h").coords["piece"].values.tolist() == [0, 1, 2]
+    assert len(fit.predict({"x": [0.0], "start": [0.0], "b": [0.5, 1.0]}).frame()) == 1
+    named = lgm.fit(lgm.loads(text), data | {"b": [0.5, 1.0], "piece": ["a", "b", "c"]})
+    assert named.mean("h").coords["piece"].values.tolist() == ["a", "b", "c"]
+    with pytest.raises(DataError, match="missing `b`"):
+        lgm.fit(lgm.loads(text), data)

@@ -6,7 +6,8 @@ With one log hazard s_k for each piece (b[k-1], b[k]] and t_k the time at risk i
 
 a sum over pieces: the compiler makes an exponential site of each piece that a row was at risk in
 (Holford 1980; Laird and Olivier 1981). With a piece for each event time it is Cox's model with
-Breslow's likelihood.
+Breslow's likelihood where times of censoring and entry between two event times are moved back to
+the earlier of them.
 """
 
 from __future__ import annotations
