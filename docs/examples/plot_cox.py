@@ -4,7 +4,8 @@ Cox regression with frailty and a smooth hazard
 
 Times to failure of a catheter in 40 hospitals. The baseline hazard is constant within pieces of
 time, and neighbouring pieces are similar (a random walk of the log hazard): with a piece for each
-event time and no smoothing the coefficients are those of Cox's partial likelihood, ties by Breslow.
+event time and no smoothing the coefficients are those of Cox's partial likelihood, ties by Breslow,
+where times of censoring and entry between two event times are moved back to the earlier of them.
 """
 
 # %%

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lgmdsl.arrays import Array, IntArray
+from lgmdsl.arrays import Array, BoolArray, IntArray
 from lgmdsl.assess.component import Component
 from lgmdsl.assess.mixture import weights_of
 from lgmdsl.contract.site import Site
@@ -74,10 +74,18 @@ def responses(site: Site, s: Array, rng: np.random.Generator, name: str) -> Arra
         y = site.sample(s.reshape(-1, *s.shape[2:]), rng)
     except ValueError:  # numpy's generators refuse rates beyond 1e18
         y = np.full(s.shape[:2], np.nan)
-    if not (np.abs(y) <= MOST).all():
+    if not ((np.abs(y) <= MOST) | _endless(site, s, y)).all():
         message = (
             f"`{name}` cannot be drawn: its predictor reaches {np.abs(s).max(initial=0.0):.3g}"
         )
         advice = "give the latents priors on the scale of the link, e.g. sd = 1"
         raise NumericalError(Diagnostic("E602", message, help=advice))
     return np.asarray(y, dtype=np.float64).reshape(*s.shape[:2], *y.shape[1:])
+
+
+def _endless(site: Site, s: Array, y: Array) -> BoolArray:
+    """Which draws are infinite where some lifetimes never end."""
+    out = np.isposinf(y)
+    if out.any() and y.ndim == 1:
+        out &= site.endless(s.reshape(-1, *s.shape[2:])) > 0.0
+    return out

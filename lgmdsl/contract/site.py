@@ -301,6 +301,10 @@ class Site(ABC):
         potential, has none). Of rows that are censored too: it is a function of y alone."""
         raise TypeError(f"{self.spec.name} gives no distribution function of y")
 
+    def endless(self, s: Array) -> Array:
+        """P(Y = inf | s), (N,): of lifetimes of which some never end. 0 of others (the default)."""
+        return np.zeros(len(self))
+
     def distribution(self, s: Array) -> tuple[Array, Array]:
         """P(Y < y | s) and P(Y <= y | s), (N,) each: equal where y is continuous.
 

@@ -33,13 +33,14 @@ def lifetimes(n: int = 120) -> tuple[Array, Array, Array]:
     return x, y, np.asarray(life <= end, dtype=np.float64)
 
 
-def breslow(x: Array, y: Array, event: Array) -> tuple[float, float]:
+def breslow(x: Array, y: Array, event: Array, entry: Array | None = None) -> tuple[float, float]:
     """Cox's coefficient and its standard error, ties by Breslow."""
+    since = np.zeros_like(y) if entry is None else entry
     beta = 0.0
     for _ in range(40):
         slope = information = 0.0
         for i in np.flatnonzero(event):
-            at_risk = y >= y[i]
+            at_risk = (y >= y[i]) & (since < y[i])
             w = np.exp(beta * x[at_risk])
             mean = float(w @ x[at_risk] / w.sum())
             slope += x[i] - mean
@@ -68,6 +69,20 @@ def test_a_piece_for_each_event_time_is_cox_regression() -> None:
     x, y, event, b = at_events(*lifetimes())
     fit = fitted(COX, x=x, y=y, died=event, b=b, piece=np.arange(len(b) + 1))
     beta, error = breslow(x, y, event)
+    assert float(fit.mean("beta")) == pytest.approx(beta, abs=1e-6)
+    assert float(fit.sd("beta")) == pytest.approx(error, rel=1e-6)
+
+
+def test_late_entries_between_event_times_are_those_of_cox_at_the_earlier_one() -> None:
+    x, y, event, b = at_events(*lifetimes())
+    entry = np.where(np.arange(len(y)) % 2, 0.6 * y, 0.0)
+    times = np.concatenate([[0.0], b])
+    moved = times[np.searchsorted(times, entry, side="right") - 1]
+    text = COX.replace("event = died", "event = died, entry = start")
+    text = text.replace("data b[", "data start[obs] : real\ndata b[")
+    more = {"start": moved, "b": b, "piece": np.arange(len(b) + 1)}
+    fit = fitted(text, x=x, y=y, died=event, **more)
+    beta, error = breslow(x, y, event, entry)
     assert float(fit.mean("beta")) == pytest.approx(beta, abs=1e-6)
     assert float(fit.sd("beta")) == pytest.approx(error, rel=1e-6)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -242,3 +243,19 @@ def test_the_conformance_check_reads_it(name: str) -> None:
     wrong = type("Wrong", (type(right),), {"cdf": cdf})
     site = wrong(**{n: getattr(right, n) for n in ("y", *right.spec.parameters)})
     assert any("cdf()" in failure for failure in site_failures(site))
+
+
+POSITIVE = [
+    s.spec.name
+    for s in SITES.shipped()
+    if {"positive", "nonnegative"} & set(s.spec.observed) and not s.spec.vector
+]
+
+
+@pytest.mark.parametrize("name", sorted(set(POSITIVE) - {"tweedie.log_mean"}))
+def test_nothing_lies_at_zero(name: str) -> None:
+    """Brackets of quantiles end at 0."""
+    sites, s = example(name, 6), np.linspace(-1.0, 1.0, 6)
+    fields: dict[str, Any] = {"y": np.zeros(6)}
+    with np.errstate(all="ignore"):
+        assert (dataclasses.replace(sites, **fields).cdf(s) == 0.0).all()

@@ -27,6 +27,7 @@ from lgmdsl.contract.site import Site
 from lgmdsl.dataset import Keys, read
 from lgmdsl.errors import Diagnostic, MethodError, ModelError
 from lgmdsl.posterior.marginals import check_draws, probability_levels
+from lgmdsl.sites.combined.predictors import PredictorsSite
 from lgmdsl.sites.tails import Tails
 
 if TYPE_CHECKING:
@@ -164,21 +165,24 @@ def curves_at(site: Site, s: Array, time: float) -> Curves:
     }
     changed["y"] = np.full(len(site), time)
     with np.errstate(all="ignore"):
-        whole = unhidden(dataclasses.replace(site, **changed))
-        log = _log_survival(whole, flat) if time > 0.0 else _at_start(whole, flat)
-        later = np.exp(whole.log_density(flat) - log)
-        hazard = later if time > 0.0 else _at_zero(site, changed, flat)
+        whole, t = unhidden(dataclasses.replace(site, **changed), flat)
+        log = _log_survival(whole, t) if time > 0.0 else _at_start(whole, t)
+        later = np.exp(whole.log_density(t) - log)
+        hazard = later if time > 0.0 else _at_zero(site, changed, flat) / np.exp(log)
     return Curves(np.exp(log), hazard)
 
 
-def unhidden(site: Site) -> Site:
-    """The family of the response itself, of one that says how much of it was seen."""
+def unhidden(site: Site, s: Array) -> tuple[Site, Array]:
+    """The family of the response itself, of one that says how much of it was seen, and its
+    predictor; the others' values stand in its parameters."""
+    if isinstance(site, PredictorsSite):
+        return unhidden(site.at(s), s[:, 0])
     plain = getattr(site, "plain", None)
     if not isinstance(plain, Site):
-        return site
+        return site, s
     of_plain = {f.name for f in dataclasses.fields(plain)}
     added = {f.name for f in dataclasses.fields(site)} - of_plain
-    return unhidden(plain) if added <= _WHOLE.keys() else site
+    return unhidden(plain, s) if added <= _WHOLE.keys() else (site, s)
 
 
 def _log_survival(site: Site, s: Array) -> Array:
@@ -197,11 +201,13 @@ def _at_start(site: Site, s: Array) -> Array:
 
 
 def _at_zero(site: Site, changed: dict[str, Any], s: Array) -> Array:
-    """The limit of the hazard at time 0: 0 or inf where it goes on falling or growing."""
+    """The limit of the density at time 0: 0 or inf where it goes on falling or growing."""
     ends = (np.full(len(site), time) for time in NEAR_ZERO)
     near, far = (
-        np.exp(unhidden(dataclasses.replace(site, **{**changed, "y": y})).log_density(s))
-        for y in ends
+        np.exp(whole.log_density(t))
+        for whole, t in (
+            unhidden(dataclasses.replace(site, **{**changed, "y": y}), s) for y in ends
+        )
     )
     settled = np.abs(near - far) <= 1e-6 * near
     return np.where(settled, near, np.where(near < far, 0.0, np.inf))

@@ -73,9 +73,12 @@ def response_parts(prediction: Prediction, block: SiteBlock, most: float = 0.0) 
 def response_quantile(prediction: Prediction, block: SiteBlock, levels: Array) -> Array:
     """(Q, ...) quantiles of y over its axes. See `Prediction.response_quantile`."""
     if not has_quantiles(block):
-        message = f"`{block.name}` has no quantiles: its values are classes, which have no order"
-        help = "ask for their probabilities, by .response"
-        raise MethodError(Diagnostic("E501", message, help=help))
+        why = f"`{block.family.spec.family}` gives no distribution function"
+        help = "ask for its mean and sd, by .response"
+        if block.classes:
+            why = "its values are classes, which have no order"
+            help = "ask for their probabilities, by .response"
+        raise MethodError(Diagnostic("E501", f"`{block.name}` has no quantiles: {why}", help=help))
     if prediction.marginals.of_draws:
         draws = prediction.marginals.all_draws
         values = quantiles_of_draws(prediction.canonical, block, draws, levels)

@@ -189,7 +189,25 @@ class Resolver:
             return IndexSet(name, np.arange(size, dtype=np.int64), "from the given size")
         if name in self.fixed:
             return self._extended(symbol, self.fitted[name])
-        return self._from_data(name) or self.fitted.get(name)
+        return self._from_data(name) or self.fitted.get(name) or self._from_head(name)
+
+    def _from_head(self, name: str) -> IndexSet | None:
+        """One member more than a datum has over `head(name)`."""
+        heads = {
+            s.name
+            for s in self.model.of_kind("index")
+            if isinstance(s.statement, ast.Index)
+            and isinstance(s.statement.definition, ast.Head)
+            and s.statement.definition.of.id == name
+        }
+        for b in self.bound:
+            for axis, dim in enumerate(b.symbol.dims if b.fits else ()):
+                if dim in heads:
+                    size = b.shape[axis] + 1
+                    check_sizes(self.graph, {name: size})
+                    origin = f"from {_place(b)}, over head({name})"
+                    return IndexSet(name, np.arange(size, dtype=np.int64), origin)
+        return None
 
     def _blamed(self, name: str) -> bool:
         """Whether a datum that would give the size is at fault, and is reported itself."""

@@ -4,7 +4,8 @@ s = m + R t with RR' = V and t standard normal, so V may be singular. First prod
 Hermite rules, exact for polynomials; then the trapezoidal rule on a lattice, whose error
 e^{-2 pi d / step} is smaller where there are singularities at a distance d from the real axis;
 where much is left at its border, as of e^{a s} for large a, longer Gauss-Hermite rules, whose
-nodes reach further out.
+nodes reach further out. Above three dimensions quasi-Monte Carlo (Sobol 1967), symmetric and with
+the covariance of t.
 """
 
 from __future__ import annotations
@@ -14,9 +15,12 @@ from functools import cache
 from typing import NamedTuple
 
 import numpy as np
+from scipy import special
 
 from lgmdsl.arrays import Array, BoolArray, IntArray
 
+# Points of each rule above three dimensions, and to what two of them are to agree at least.
+SAMPLED, ROUGHLY = (1 << 9, 1 << 11, 1 << 13), 2e-3
 # Nodes on each axis, in turn; steps of lattices in a ball of REACH sds; further nodes. The first
 # rule is by the largest sd. Rules of three dimensions end at 7,000 points.
 LADDER: dict[int, tuple[int, ...]] = {
@@ -49,9 +53,11 @@ def averages(
 ) -> tuple[Array, BoolArray]:
     """E[values], (q, N), s ~ N(mean, variance), (N, K) and (N, K, K); and in which rows the last
     two rules agree, relative to 1 + |E|: the longer one's error is far below their difference.
-    K is at most 3."""
+    Above K = 3 the rules are sampled (`sampled_rule`), and they are to agree to ROUGHLY."""
     n, k = mean.shape
     root = root_of(variance)
+    if k not in LADDER:
+        return _sampled(values, mean, root, max(tolerance, ROUGHLY))
     sd = np.sqrt(np.einsum("nkk->nk", variance).max(axis=1, initial=0.0))
     first = np.minimum(np.searchsorted(LADDER[k], LADDER[k][0] + PER_SD * sd), len(LADDER[k]) - 2)
     settled = np.zeros(n, dtype=np.bool_)
@@ -81,10 +87,31 @@ def averages(
     return out, settled
 
 
-def nodes_for(sd: float, dimension: int) -> int:
-    """Nodes on each axis of a rule that is good for smooth functions at sds up to `sd`."""
+def _sampled(values: Values, mean: Array, root: Array, tolerance: float) -> tuple[Array, BoolArray]:
+    """`averages` in many dimensions."""
+    n, k = mean.shape
+    rows = np.arange(n)
+    out, _ = _by_rule(values, rows, mean, root, sampled_rule(SAMPLED[0], k))
+    settled = np.zeros(n, dtype=np.bool_)
+    for size in SAMPLED[1:]:
+        after, _ = _by_rule(values, rows, mean, root, sampled_rule(size, k))
+        with np.errstate(invalid="ignore"):
+            near = np.abs(after - out[:, rows]) <= tolerance * (1.0 + np.abs(after))
+        out[:, rows] = after
+        settled[rows] = near.all(axis=0)
+        rows = rows[~settled[rows]]
+        if not len(rows):
+            break
+    return out, settled
+
+
+def rule_for(sd: float, dimension: int) -> Rule:
+    """A rule that is good for smooth functions at sds up to `sd`."""
+    if dimension not in LADDER:
+        return sampled_rule(SAMPLED[1], dimension)
     ladder = LADDER[dimension]
-    return ladder[min(int(np.searchsorted(ladder, ladder[0] + PER_SD * sd)) + 2, len(ladder) - 1)]
+    level = int(np.searchsorted(ladder, ladder[0] + PER_SD * sd)) + 2
+    return product_rule(ladder[min(level, len(ladder) - 1)], dimension)
 
 
 def root_of(variance: Array) -> Array:
@@ -97,7 +124,7 @@ def _by_rule(
     values: Values, rows: IntArray, mean: Array, root: Array, rule: Rule
 ) -> tuple[Array, BoolArray]:
     """The averages of rows, and where the border of the rule holds next to nothing of them."""
-    size = max(1, CHUNK // len(rule.points))
+    size = max(1, 3 * CHUNK // (len(rule.points) * max(3, mean.shape[1])))
     parts, inside = [], []
     for start in range(0, len(rows), size):
         some = rows[start : start + size]
@@ -139,6 +166,21 @@ def product_rule(nodes: int, dimension: int) -> Rule:
     x, w = np.polynomial.hermite_e.hermegauss(nodes)
     line, share = np.asarray(x, dtype=np.float64), np.asarray(w / w.sum(), dtype=np.float64)
     return Rule(_grid(line, dimension), _grid(share, dimension).prod(axis=1))
+
+
+@cache
+def sampled_rule(count: int, dimension: int) -> Rule:
+    """`count` points of equal weight, those of a scrambled Sobol sequence and their opposites, made
+    to have the covariance of the standard normal: exact for polynomials of degree 3. The last
+    directions, the widest of `root_of`, have the sequence's first and best coordinates."""
+    from scipy.stats import qmc  # slow to import
+
+    draws = qmc.Sobol(dimension, seed=np.random.default_rng(0)).random(count // 2)
+    half = special.ndtri(np.clip(draws, 1e-12, 1.0 - 1e-12))[:, ::-1]
+    if dimension < count // 4:
+        half = np.linalg.solve(np.linalg.cholesky(half.T @ half / len(half)), half.T).T
+    points = np.concatenate([half, -half])
+    return Rule(points, np.full(len(points), 1.0 / len(points)))
 
 
 def lattice(step: float, dimension: int) -> Rule:

@@ -25,7 +25,7 @@ from lgmdsl.assess.predictive import repeated
 from lgmdsl.canonical.blocks.sites import SiteBlock
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.site import Property, Site
-from lgmdsl.numerics.expectations.normal_product import nodes_for, product_rule, root_of
+from lgmdsl.numerics.expectations.normal_product import root_of, rule_for
 from lgmdsl.posterior.drawn_response import Draws, predictors_of_draws
 from lgmdsl.posterior.normal_mixtures import mixed_moments, mixed_quantile
 from lgmdsl.posterior.site_draws import parameter_rows
@@ -60,6 +60,11 @@ class Given:
         inside = dataclasses.replace(self.site, **at).cdf(self.s.reshape(-1, *self.s.shape[2:]))
         return np.asarray(np.sum(self.weight * inside.reshape(self.weight.shape), axis=0))
 
+    def endless(self) -> Array:
+        """The weighted sum of P(Y = inf | s)."""
+        share = self.site.endless(self.s.reshape(-1, *self.s.shape[2:]))
+        return np.asarray(np.sum(self.weight * share.reshape(self.weight.shape), axis=0))
+
     def moments(self) -> tuple[Array, Array]:
         """The weighted sums of E[y | s] and E[y^2 | s]."""
         flat = self.s.reshape(-1, *self.s.shape[2:])
@@ -77,7 +82,7 @@ def response_quantiles(
     """
     thetas = [t for t, _, _ in predictors]
     means = np.array([m for _, m, _ in predictors])
-    if block.family.spec.predictors:
+    if block.family.spec.vector:
         return _of_several(block, predictors, weights, levels)
     sds = np.sqrt(np.array([v for _, _, v in predictors]))
     sites = [block.bind_family(t) for t in thetas]
@@ -109,7 +114,7 @@ def _of_several(block: SiteBlock, predictors: Predictors, weights: Array, levels
     sites = [block.bind_family(t) for t, _, _ in predictors]
     widest = max(float(np.einsum("nkk->nk", v).max(initial=0.0)) for _, _, v in predictors)
     dimension = predictors[0][1].shape[1]
-    t, share, _ = product_rule(nodes_for(math.sqrt(widest), dimension), dimension)
+    t, share, _ = rule_for(math.sqrt(widest), dimension)
 
     def given(rows: IntArray) -> tuple[Given, ...]:
         parts = []
@@ -120,7 +125,7 @@ def _of_several(block: SiteBlock, predictors: Predictors, weights: Array, levels
             parts.append(Given(repeated(site.take(rows), len(t)), s, whole))
         return tuple(parts)
 
-    step = max(1, CHUNK // (len(t) * len(weights)))
+    step = max(1, 3 * CHUNK // (t.size * len(weights)))
     return _in_turn(block.family, given, len(predictors[0][1]), step, levels)
 
 
@@ -213,13 +218,17 @@ def _solved(family: type[Site], parts: tuple[Given, ...], levels: Array) -> Iter
     def below(y: Array) -> Array:
         return np.asarray(np.sum([p.below(y) for p in parts], axis=0))
 
+    lasting = np.sum([p.endless() for p in parts], axis=0)
     for level in levels:
         guess = mean + float(special.ndtri(level)) * sd
         if family.spec.discrete:
             yield _first_whole(below, float(level), guess, sd)
         else:
             ends = SUPPORT.get(family.spec.observed[0], (-math.inf, math.inf))
-            root = _root(below, float(level), guess, sd, ends)
+            reached = lasting <= 1.0 - level
+            # Half of those that end, where no y reaches the level: a root that is not used.
+            within = np.where(reached, level, 0.5 * (1.0 - lasting))
+            root = np.where(reached, _root(below, within, guess, sd, ends), np.inf)
             if "nonnegative" in family.spec.observed:  # a mass of its own at 0
                 root = np.where(below(np.zeros_like(root)) >= level, 0.0, root)
             yield root
@@ -247,7 +256,7 @@ def _first_whole(below: Callable[[Array], Array], level: float, guess: Array, sd
 
 def _root(
     below: Callable[[Array], Array],
-    level: float,
+    level: Array,
     guess: Array,
     sd: Array,
     ends: tuple[float, float],

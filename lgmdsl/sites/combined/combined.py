@@ -80,6 +80,9 @@ class CombinedSite(Site, metaclass=Combined):
     def cdf(self, s: Array) -> Array:
         return self.plain.cdf(s)
 
+    def endless(self, s: Array) -> Array:
+        return self.plain.endless(s)
+
 
 def derived(
     factory: Factory,

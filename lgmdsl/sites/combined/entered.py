@@ -28,6 +28,7 @@ from lgmdsl.contract.site import Property, Site
 from lgmdsl.sites.combined.combined import CombinedSite, derived, spec_of
 
 _HALVINGS = 200
+_ENDLESS = 650.0  # log times beyond which a lifetime that may never end does not
 # log P(Y > entry) where exponents are cut off, so that differences from it mean nothing: what is
 # left there is the density without the entry, as small as a line search must see it.
 LEAST = -1e140
@@ -101,6 +102,7 @@ class EnteredSite(CombinedSite, Pointwise):
                 whole[name][:, self.late] -= np.array(list(curve))
         return {name: ParameterCurve(*parts) for name, parts in whole.items()}
 
+    @np.errstate(over="ignore", invalid="ignore")  # at the far end of the brackets
     def sample(self, s: Array, rng: np.random.Generator) -> Array:
         """Late rows by bisection of the survivor function given entry."""
         out = np.array(self.plain.sample(s, rng))
@@ -112,14 +114,24 @@ class EnteredSite(CombinedSite, Pointwise):
         low, high = np.log(entry), np.log(entry) + 1.0
         for _ in range(_HALVINGS):
             short = self._surviving(rows, np.exp(high)).log_density(t) > target
-            if not short.any() or np.all(high[short] > 650.0):
+            if not short.any() or np.all(high[short] > _ENDLESS):
                 break
             high = np.where(short, np.minimum(2.0 * high - low + 1.0, 700.0), high)
         for _ in range(_HALVINGS):
             middle = 0.5 * (low + high)
             beyond = self._surviving(rows, np.exp(middle)).log_density(t) > target
             low, high = np.where(beyond, middle, low), np.where(beyond, high, middle)
-        out[rows] = np.exp(0.5 * (low + high))
+        lasting = (0.5 * (low + high) > _ENDLESS) & (self.plain.take(rows).endless(t) > 0.0)
+        out[rows] = np.where(lasting, np.inf, np.exp(0.5 * (low + high)))
+        return out
+
+    def endless(self, s: Array) -> Array:
+        """P(Y = inf) / P(Y > entry)."""
+        out, rows = np.array(self.plain.endless(s)), self.late
+        if len(rows):
+            with np.errstate(divide="ignore"):
+                ahead = np.log(out[rows]) - self.at_entry.log_density(s[rows])
+            out[rows] = np.exp(np.minimum(ahead, 0.0))
         return out
 
     def cdf(self, s: Array) -> Array:

@@ -106,6 +106,9 @@ class HurdleSite(CombinedSite, Pointwise):
         """p + (1 - p) F(y | Y > 0)."""
         return self._upto(self.plain.cdf(s))
 
+    def endless(self, s: Array) -> Array:
+        return np.asarray((1.0 - self.hurdle) * self.plain.endless(s))
+
     def distribution(self, s: Array) -> tuple[Array, Array]:
         """P(Y < y) and P(Y <= y): they differ by p at y = 0."""
         below, upto = (self._upto(part) for part in self.plain.distribution(s))

@@ -167,44 +167,44 @@ class IntervalSite(CombinedSite, Pointwise):
     ) -> _Part:
         """By the density at nodes of log y, with Louis's identities for the derivatives."""
         a, width = np.log(low[rows]), np.log(high[rows] / low[rows])
-        parts = []
-        for node, weight in zip(_NODES, _WEIGHTS, strict=True):
-            u = a + 0.5 * width * (node + 1.0)
-            site = self._at(rows, np.exp(u))
-            answer = cast(Pointwise, site).pointwise(s)
-            jacobian = (u + np.log(0.5 * width * weight)).reshape(-1, *(1,) * (s.ndim - 1))
-            curves = site.parameter_curves(s) if names else {}
-            parts.append((answer.value + jacobian, answer, curves))
-        level = np.stack([p[0] for p in parts])
+        count, after = len(_NODES), (1,) * (s.ndim - 1)
+        u = a + 0.5 * width * (_NODES[:, None] + 1.0)
+        # All nodes in one call, nodes first.
+        site = self._at(np.tile(rows, count), np.exp(u).reshape(-1))
+        repeated = np.tile(s, (count, *after))
+
+        def by_node(values: Array) -> Array:
+            whole = np.broadcast_to(values, repeated.shape)
+            return np.asarray(whole.reshape(count, *s.shape))
+
+        whole = cast(Pointwise, site).pointwise(repeated)
+        value, slopes, bends, thirds = (
+            by_node(part) for part in (whole.value, whole.slope, whole.curvature, whole.third)
+        )
+        jacobian = u + np.log(0.5 * width * _WEIGHTS[:, None])
+        level = value + jacobian.reshape(count, -1, *after)
+        known = site.parameter_curves(repeated) if names else {}
         top = level.max(axis=0)
         share = np.exp(level - top)
         total = share.sum(axis=0)
         share /= total
 
-        def mean(values: list[Array]) -> Array:
-            return np.asarray((share * np.stack(values)).sum(axis=0))
+        def mean(values: Array) -> Array:
+            return np.asarray((share * values).sum(axis=0))
 
-        answers = [p[1] for p in parts]
-        d1, d2 = mean([x.slope for x in answers]), mean([x.curvature for x in answers])
-        away = [x.slope - d1 for x in answers]
-        bent = [x.curvature - d2 for x in answers]
-        third = mean([x.third for x in answers])
-        third = third + 3.0 * mean([x * y for x, y in zip(away, bent, strict=True)])
-        third = third + mean([x**3 for x in away])
-        answer = PointwiseAnswer(top + np.log(total), d1, d2 + mean([x**2 for x in away]), third)
+        d1, d2 = mean(slopes), mean(bends)
+        away, bent = slopes - d1, bends - d2
+        third = mean(thirds) + 3.0 * mean(away * bent) + mean(away**3)
+        answer = PointwiseAnswer(top + np.log(total), d1, d2 + mean(away**2), third)
         curves = {}
         for name in names:
-            b0, b1, b2 = ([p[2][name][k] for p in parts] for k in range(3))
+            b0, b1, b2 = (by_node(part) for part in known[name])
             value, first = mean(b0), mean(b1)
-            off = [x - value for x in b0]
-            grown = [x - first for x in b1]
+            off, grown = b0 - value, b1 - first
             curves[name] = ParameterCurve(
                 value,
-                first + mean([x * y for x, y in zip(off, away, strict=True)]),
-                mean(b2)
-                + mean([x * y for x, y in zip(off, bent, strict=True)])
-                + 2.0 * mean([x * y for x, y in zip(grown, away, strict=True)])
-                + mean([x * y * y for x, y in zip(off, away, strict=True)]),
+                first + mean(off * away),
+                mean(b2) + mean(off * bent) + 2.0 * mean(grown * away) + mean(off * away * away),
             )
         return _Part(rows, answer, curves)
 

@@ -158,6 +158,9 @@ class PredictorsSite(CombinedSite, Pointwise):
     def cdf(self, s: Array) -> Array:
         return self.at(s).cdf(s[:, 0])
 
+    def endless(self, s: Array) -> Array:
+        return self.at(s).endless(s[:, 0])
+
     def distribution(self, s: Array) -> tuple[Array, Array]:
         return self.at(s).distribution(s[:, 0])
 

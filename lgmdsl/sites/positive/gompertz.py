@@ -93,6 +93,11 @@ class GompertzLogRate(ExponentialSite, JetTails, Lifetimes):
     def cdf(self, s: Array) -> Array:
         return np.asarray(-np.expm1(-capped_exp(self.log_factor + s)))
 
+    def endless(self, s: Array) -> Array:
+        """exp(e^s / shape) where shape < 0."""
+        falling = np.where(self.shape < 0.0, self.shape, -1.0)
+        return np.where(self.shape < 0.0, np.exp(capped_exp(s) / falling), 0.0)
+
     def conditional_mean(self, s: Array) -> Array:
         """E log(1 + shape e^-s X) / shape of a unit exponential X; infinite where some never
         fail (shape < 0)."""

@@ -27,7 +27,8 @@ class LifetimeSite(FormulaSite, JetTails, Lifetimes):
         return np.where(self.y > 0.0, np.minimum(value, 0.0) + zero, zero)
 
     def cdf(self, s: Array) -> Array:
-        """P(Y <= y | s), (N,)."""
+        """P(Y <= y | s), (N,); 0 where y is not above 0, which is no case of `log_cdf`."""
         with np.errstate(all="ignore"):
             value = self.log_cdf(jets.constant(s, 0), self.constants(0)).value
-        return np.asarray(np.exp(np.minimum(value, 0.0)) + np.zeros(np.shape(s)))
+        inside = np.exp(np.minimum(value, 0.0)) + np.zeros(np.shape(s))
+        return np.where(self.y > 0.0, inside, 0.0)

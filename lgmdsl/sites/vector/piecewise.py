@@ -6,7 +6,8 @@ With one log hazard s_k for each piece (b[k-1], b[k]] and t_k the time at risk i
 
 a sum over pieces: the compiler makes an exponential site of each piece that a row was at risk in
 (Holford 1980; Laird and Olivier 1981). With a piece for each event time it is Cox's model with
-Breslow's likelihood.
+Breslow's likelihood where times of censoring and entry between two event times are moved back to
+the earlier of them.
 """
 
 from __future__ import annotations
@@ -74,11 +75,14 @@ class PiecewiseExponential(Site, Pointwise, Split, Lifetimes):
             )
 
     @cached_property
+    def before(self) -> Array:
+        """The time in each piece before the entry, (N, K)."""
+        return time_at_risk(np.where(np.isnan(self.entry), 0.0, self.entry), self.breaks)
+
+    @cached_property
     def at_risk(self) -> Array:
         """The time in each piece, (N, K)."""
-        upto = time_at_risk(self.y, self.breaks)
-        since = time_at_risk(np.where(np.isnan(self.entry), 0.0, self.entry), self.breaks)
-        return np.asarray(np.maximum(upto - since, 0.0))
+        return np.asarray(np.maximum(time_at_risk(self.y, self.breaks) - self.before, 0.0))
 
     @cached_property
     def last(self) -> Array:
@@ -119,9 +123,14 @@ class PiecewiseExponential(Site, Pointwise, Split, Lifetimes):
     def log_survival_at(self, s: Array) -> Array:
         return np.asarray(-(time_at_risk(self.y, self.breaks) * capped_exp(s)).sum(axis=-1))
 
+    def cdf(self, s: Array) -> Array:
+        """1 - P(Y > y) / P(Y > entry), as rows with an entry are observed."""
+        hazard = (self.at_risk * capped_exp(s)).sum(axis=-1)
+        return np.where(np.isnan(self.y), np.nan, -np.expm1(-hazard))
+
     def sample(self, s: Array, rng: Generator) -> Array:
-        """Lifetimes from 0 on, none of them censored, by the inverse of the total hazard."""
-        left = rng.exponential(size=len(s))
+        """Lifetimes after the entry, none censored, by the inverse of the total hazard."""
+        left = rng.exponential(size=len(s)) + (self.before * capped_exp(s)).sum(axis=-1)
         ends = np.hstack([self.breaks, np.full((len(s), 1), np.inf)])
         start, drawn = np.zeros(len(s)), np.full(len(s), np.inf)
         for k in range(s.shape[-1]):

@@ -210,7 +210,9 @@ FAMILIES: tuple[Signature, ...] = (
                                 "sum event s - exp(s) (time in the piece); event 0: still alive "
                                 "at y"},
         scale="exp(s) is the hazard a unit of y; coefficients are log hazard ratios; with a piece "
-              "for each event time they are coxph's (Breslow), and with few pieces near to them; "
+              "for each event time they are coxph's (Breslow) where times of censoring and entry "
+              "between two event times are moved back to the earlier of them, and near to them "
+              "otherwise; "
               "the Poisson terms' constant, event log(time), is left out, so that log evidences "
               "are those of the lifetimes",
         example=model(
