@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import lgmdsl as lgm
+from lgmdsl.assess.grouped.border import _matters
 
 POISSON = """lgm 1
 index obs
@@ -36,3 +37,9 @@ def test_a_huge_density_that_is_a_number_keeps_its_evidence(method: str) -> None
     assert fit.log_evidence == pytest.approx(-2.0 * np.exp(330.0), rel=1e-8)
     normal = lgm.fit(lgm.loads(NORMAL), {"y": [1e80]}, method=method)
     assert normal.converged and normal.log_evidence == pytest.approx(-0.5e160, rel=1e-8)
+
+
+def test_a_single_huge_weight_matters() -> None:
+    """The largest weight of a draw less 14 nats is the weight itself at 1e148."""
+    assert _matters(np.array([-1e148])).tolist() == [True]
+    assert _matters(np.array([-1e148, -2e148, -30.0])).tolist() == [False, False, True]
