@@ -23,6 +23,7 @@ from lgmdsl.contract.site import Property, Site
 from lgmdsl.contract.status import Guarantee
 from lgmdsl.numerics.expectations.normal_product import averages
 from lgmdsl.sites.combined.predictors import PredictorsSite
+from lgmdsl.sites.combined.weighted import WeightedSite, times
 from lgmdsl.vocabulary.notes import Notes
 
 MOST = 3  # predictors
@@ -99,8 +100,13 @@ class SeveralExpected(Expected, ExpectedSlopes, ThirdExpected):
         d_variance[:, *upper[::-1]] = 0.5 * found[1 + k :].T
         return ExpectedAnswer(found[0], found[1 : 1 + k].T.copy(), d_variance)
 
-    def third_expected(self, mean: Array, variance: Array) -> Array:
-        (n, k), site = mean.shape, cast(PredictorsSite, self.site)
+    def third_expected(self, mean: Array, variance: Array) -> Array | None:
+        (n, k), site = mean.shape, self.site
+        if isinstance(site, WeightedSite):
+            whole = SeveralExpected(site.plain).third_expected(mean, variance)
+            return None if whole is None else times(site.weight, whole)
+        if not isinstance(site, PredictorsSite):
+            return None
         orders = tuple(combinations_with_replacement(range(k), 3))
 
         def third(rows: IntArray, s: Array) -> Array:

@@ -1,15 +1,24 @@
-"""Withholds a log evidence that rounding has left without digits."""
+"""Withholds a log evidence that rounding has left without digits, or of capped densities."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
 
+import numpy as np
+
+from lgmdsl.arrays import Array
+from lgmdsl.contract.problem import Problem
+from lgmdsl.contract.questions import Pointwise
+from lgmdsl.contract.site import Site
 from lgmdsl.contract.status import Status
 from lgmdsl.inference.driver import Run
 
 # Nats that may be lost before the evidence is withheld: so many, or this share of it.
 MOST, SHARE = 1e-3, 1e-6
+# Exponentials end at e^340 (`numerics.stable`). A log density of this size that a step of ASIDE
+# uphill leaves as it is, while its slope says that it grows by a share of GROWS, is capped.
+HUGE, ASIDE, GROWS = 1e130, 1e-3, 1e-8
 
 
 def without_lost_evidence(result: Run) -> Run:
@@ -25,3 +34,32 @@ def without_lost_evidence(result: Run) -> Run:
     status = Status.numerical_error if result.status is Status.converged else result.status
     posterior = replace(posterior, log_evidence=math.nan, notes=(*posterior.notes, note))
     return replace(result, posterior=posterior, status=status, reason=result.reason or note)
+
+
+def without_capped_evidence(problem: Problem, result: Run) -> Run:
+    """The run; where a site's log density at the posterior's mean is beyond what exponentials
+    reach, without a log evidence and with the status numerical_error."""
+    posterior = result.posterior
+    if posterior is None or not abs(posterior.log_evidence) > HUGE:  # NaN too
+        return result
+    capped = [
+        site.spec.family
+        for site, mean in zip(problem.sites, posterior.conditioned.mean, strict=True)
+        if _capped(site, np.asarray(mean))
+    ]
+    if not capped:
+        return result
+    note = f"no log evidence: log densities of {capped[0]} are beyond what numbers hold there"
+    posterior = replace(posterior, log_evidence=math.nan, notes=(*posterior.notes, note))
+    return replace(result, posterior=posterior, status=Status.numerical_error, reason=note)
+
+
+@np.errstate(all="ignore")
+def _capped(site: Site, s: Array) -> bool:
+    if not isinstance(site, Pointwise):
+        return False
+    value, slope = site.log_density(s), site.pointwise(s).slope
+    axes = tuple(range(1, s.ndim))
+    grows = ASIDE * np.abs(slope).sum(axis=axes) > GROWS * np.abs(value)
+    same = site.log_density(s + ASIDE * np.sign(slope)) == value
+    return bool(((np.abs(value) > HUGE) & grows & same).any())

@@ -30,6 +30,7 @@ from lgmdsl.learning.integration.integrate import Integrated, default_design, in
 from lgmdsl.learning.integration.visited import Fitted, Known
 from lgmdsl.learning.objective.log_posterior import Evaluation, Objective
 from lgmdsl.learning.search.continued import numbered, reporting
+from lgmdsl.learning.search.endless import endless
 from lgmdsl.learning.search.exact_zeros import released
 from lgmdsl.learning.search.learning_record import Learning, LearningOptions
 from lgmdsl.learning.search.maximise import NOISE, RISING, RUNAWAY, LearningStep, Maximiser, Maximum
@@ -228,6 +229,9 @@ def learn(
             maximum = search.polished(to_the_top(search, maximum, on_step))
         elif going and smooth and maximum.status is Status.converged:
             maximum = _falling(search, to_the_top(search, search.with_curvature(maximum), on_step))
+        if going and integration is None and maximum.status is Status.converged:
+            away = endless(objective, maximum.at, maximum.hessian)
+            maximum = replace(maximum, edges=tuple(sorted({*maximum.edges, *away})))
     except KeyboardInterrupt:
         maximum = _interrupted(maximum)
     stopped = maximum.status is Status.interrupted

@@ -257,3 +257,23 @@ def test_estimates_of_its_error_are_those_of_a_variational_fit() -> None:
     assert abs(estimates["ep"].evidence) < 0.1 and estimates["ep"].sd < 0.05
     corrected = [f.log_evidence_corrected for f in found.values()]
     assert corrected[0] == pytest.approx(corrected[1], abs=0.02)
+
+
+@pytest.mark.parametrize("unit", [1e-20, 1e8, 1e20, 1e21])
+def test_the_unit_of_a_mean_next_to_a_log_sd_is_free(unit: float) -> None:
+    """y, its mean and sd in other units shift the log evidence by N log unit, and nothing else."""
+    text = """lgm 1
+index obs
+data y[obs] : real
+data q : positive
+data n : real
+latent a ~ normal(sd = q)
+latent b ~ normal(mean = n, sd = 1)
+observe y ~ normal(mean = a, log_sd = b)
+"""
+    y = np.array([-1.0, 0.2, 3.3, 0.1])
+    data = {"y": y * unit, "q": 2.0 * unit, "n": float(np.log(unit))}
+    fit = lgm.fit(lgm.loads(text), data, method="ep", options={"correction": "off"})
+    assert fit.status.name == "converged" and not fit.posterior.notes
+    assert fit.log_evidence + len(y) * np.log(unit) == pytest.approx(-9.7863669558, abs=1e-8)
+    assert float(fit.sd("a")) / unit == pytest.approx(0.817867, rel=1e-4)

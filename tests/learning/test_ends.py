@@ -191,3 +191,32 @@ def test_a_maximum_far_from_the_start_is_no_edge() -> None:
     top = t[log.argmax()]
     assert float(fit.mean("t")) == pytest.approx(top, abs=2e-3)
     assert 1.0 < float(fit.sd("t")) < 8.0
+
+
+@pytest.mark.parametrize(("family", "y"), [("count", [0, 0, 0]), ("binary", [1, 1, 1, 1])])
+@pytest.mark.parametrize("latent", [False, True])
+def test_a_real_value_whose_density_has_no_maximum(family: str, y: list[int], latent: bool) -> None:
+    law = "poisson(log_rate = {})" if family == "count" else "bernoulli(logit = {})"
+    text = f"lgm 1\nindex obs\ndata y[obs] : {family}\nhyper m : real ~ flat\n"
+    if latent:
+        text += "latent a ~ normal(sd = 1)\n"
+    text += f"observe y ~ {law.format('m + a' if latent else 'm')}\n"
+    fit = lgm.fit(lgm.loads(text), {"y": y}, hyper="map")
+    assert [w.code for w in fit.warnings if "`m`" in w.message] == ["W605"]
+    assert np.isnan(fit.sd("m"))
+    inside = lgm.fit(lgm.loads(text), {"y": [1 - y[0], *y[1:]]}, hyper="map")
+    assert "W605" not in {w.code for w in inside.warnings} and np.isfinite(inside.sd("m"))
+
+
+@pytest.mark.parametrize("unit", [1e-20, 1.0, 1e20])
+def test_a_real_value_in_any_unit_has_a_maximum(unit: float) -> None:
+    text = """lgm 1
+index obs
+data y[obs] : real
+data s : positive
+hyper m : real ~ flat
+observe y ~ normal(mean = m, sd = s)
+"""
+    data = {"y": np.array([1.0, 2.0, -5.0]) * unit, "s": unit}
+    fit = lgm.fit(lgm.loads(text), data, hyper="map")
+    assert not fit.warnings and np.isfinite(fit.sd("m"))

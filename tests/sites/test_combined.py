@@ -26,6 +26,7 @@ from lgmdsl.contract.questions import (
 from lgmdsl.contract.site import Property, Site
 from lgmdsl.sites.catalogue import SITES, find_site
 from lgmdsl.sites.combined.hurdle import hurdle
+from lgmdsl.sites.combined.predictors import Second, with_predictors
 from lgmdsl.sites.combined.truncated import truncated
 from lgmdsl.sites.combined.weighted import weighted
 from lgmdsl.sites.combined.zero_inflated import zero_inflated
@@ -283,3 +284,18 @@ def test_derived_families_are_made_once_and_pickled(
         assert pickle.loads(pickle.dumps(twice)) is twice
     site: Any = pickle.loads(pickle.dumps(zeros(truncated, "poisson.log_rate")))
     assert np.array_equal(site.y, np.maximum(Y, 1.0))
+
+
+@pytest.mark.parametrize("factory", [zero_inflated, hurdle])
+def test_no_distribution_function_with_two_predictors_either(
+    factory: Callable[[type[Site]], type[Site]],
+) -> None:
+    """Of a family that has none: what the PIT refuses families by."""
+    base = family("poisson.log_rate")
+    bare = type("Bare", (base,), {"cdf": Site.cdf, "distribution": Site.distribution})
+    share = next(iter(set(factory(base).spec.parameters) - set(base.spec.parameters)))
+    second = Second(share, f"{share}_logit", "logit")
+    for of, none in ((bare, True), (base, False)):
+        both = with_predictors(factory(of), (second,))
+        for made in (both, weighted(both)):
+            assert (made.cdf is Site.cdf) == (made.distribution is Site.distribution) == none

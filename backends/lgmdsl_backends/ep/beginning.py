@@ -15,7 +15,7 @@ from lgmdsl.contract.stacked import flatten
 from lgmdsl_backends.ep.blocks import cavities, nonnegative, tilt
 from lgmdsl_backends.ep.matching import Matched, matched
 
-# The largest variance of a predictor of a vector site in the first cavities.
+# The largest variance of a predictor of a vector site in the first cavities, where it has no unit.
 WIDEST = 0.1
 
 
@@ -55,7 +55,9 @@ def _candidates(
     unit = tuple(_units(m) for m in prior)
     none = tuple(np.zeros_like(v) for v in unit)
     alone = problem.engine.condition(none, tuple(np.zeros_like(m) for m in prior))
-    prior_spread = () if isinstance(alone, Failed) else (tuple(map(_narrow, alone.variance)),)
+    known = () if isinstance(alone, Failed) else zip(problem.sites, alone.variance, strict=True)
+    narrow = tuple(_narrow(v, site.spec.link == "identity") for site, v in known)
+    prior_spread = () if isinstance(alone, Failed) else (narrow,)
     for spread in (*prior_spread, unit):
         most = max((float(diagonal(v).max(initial=0.0)) for v in spread), default=0.0)
         targets = []
@@ -66,20 +68,23 @@ def _candidates(
             block = tilt(block, site)
             if not block.finite:
                 break
-            weight = nonnegative(block.target_weight())
+            weight = nonnegative(block.target_weight(), block.variance)
             targets.append((weight, block.slope_gap() + times(weight, m)))
         if len(targets) == len(prior):
             yield flatten(tuple(w for w, _ in targets)), flatten(tuple(s for _, s in targets))
     yield flatten(unit), flatten(tuple(times(w, m) for w, m in zip(unit, prior, strict=True)))
 
 
-def _narrow(variance: Array) -> Array:
-    """The variances; of vector sites scaled down until no predictor's is above WIDEST: their
-    moments are quick where cavities are narrow, and the first ones need not be the prior's."""
+def _narrow(variance: Array, placed: bool) -> Array:
+    """The variances; of vector sites with each predictor scaled down to WIDEST: their moments are
+    quick where cavities are narrow, and the first ones need not be the prior's. `placed`: the first
+    predictor is on the axis of y, whose unit is free: no variance is wide there."""
     if variance.ndim == 1:
         return variance
-    size = np.maximum(diagonal(variance).max(axis=1), WIDEST) / WIDEST
-    return np.asarray(variance / size[:, None, None])
+    scale = np.sqrt(WIDEST / np.maximum(diagonal(variance), WIDEST))
+    if placed:
+        scale[:, 0] = 1.0
+    return np.asarray(variance * scale[:, :, None] * scale[:, None, :])
 
 
 def _units(mean: Array) -> Array:

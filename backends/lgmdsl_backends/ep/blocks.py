@@ -101,7 +101,7 @@ class Block:
         a weight is negative)."""
         weight, target = self.weight, self.target_weight()
         if concave:
-            target = nonnegative(target)  # but for rounding
+            target = nonnegative(target, self.variance)  # but for rounding
         if self.scalar:
             change = np.abs(target - weight)
             if not ((weight >= 0.0).all() and (target >= 0.0).all()):
@@ -109,10 +109,10 @@ class Block:
             size = np.maximum(weight, target)
             share = np.divide(change, size, out=np.zeros_like(size), where=size > 0.0)
             return float(np.sum(change * self.variance)), float(share.max(initial=0.0))
-        root = symmetric_root(self.variance)
-        change = _even(root @ (target - weight) @ root)
+        root = root_of(self.variance)
+        change = _seen(root, target - weight)
         widest = float(np.abs(np.linalg.eigvalsh(change)).sum())
-        both = np.stack([_even(root @ w @ root) for w in (weight, target)])
+        both = np.stack([_seen(root, w) for w in (weight, target)])
         if np.linalg.eigvalsh(both).min(initial=0.0) < -ROUNDING:
             return widest, np.inf
         # |change| <= s (W + W' + 1 / (n V)) at each site: in sum at most 3 s of the precision.
@@ -143,8 +143,8 @@ def cavities(
         log_share = -np.log1p(power * weight * spread)
     else:
         known = ~(diagonal(v).max(axis=1) > POINT * most)
-        root = symmetric_root(np.where(known[:, None, None], 0.0, v))
-        values, turn = np.linalg.eigh(np.eye(m.shape[1]) - power * _even(root @ weight @ root))
+        root = root_of(np.where(known[:, None, None], 0.0, v))
+        values, turn = np.linalg.eigh(np.eye(m.shape[1]) - power * _seen(root, weight))
         if (values < -ROUNDING).any():
             return None
         values = np.maximum(values, FLATTEST)
@@ -185,19 +185,35 @@ def tilt(block: Block, site: Tilted) -> Block:
     return replace(block, tilted_mean=a.mean, tilted_variance=a.variance, log_mass=a.log_mass)
 
 
-def nonnegative(weight: Array) -> Array:
-    """Weights without their negative part."""
+def nonnegative(weight: Array, variance: Array | None = None) -> Array:
+    """Weights without their negative part, in units of the predictors' sds where their variance is
+    given."""
     if weight.ndim == 1:
         return np.maximum(weight, 0.0)
-    values, turn = np.linalg.eigh(_even(weight))
-    return np.asarray((turn * np.maximum(values, 0.0)[:, None, :]) @ turn.transpose(0, 2, 1))
+    unit = np.ones(weight.shape[:2]) if variance is None else _units(variance)
+    values, turn = np.linalg.eigh(_even(weight * unit[:, :, None] * unit[:, None, :]))
+    side = turn / unit[:, :, None]
+    return np.asarray((side * np.maximum(values, 0.0)[:, None, :]) @ side.transpose(0, 2, 1))
 
 
-def symmetric_root(variance: Array) -> Array:
-    """R = R', RR = V, of (N, K, K)."""
-    values, turn = np.linalg.eigh(variance)
-    root = (turn * np.sqrt(np.maximum(values, 0.0))[:, None, :]) @ turn.transpose(0, 2, 1)
-    return np.asarray(root)
+def root_of(variance: Array) -> Array:
+    """R with RR' = V, (N, K, K): the predictors' sds times the symmetric root of their
+    correlations, so that predictors of very different units keep their digits."""
+    unit = _units(variance)
+    values, turn = np.linalg.eigh(variance / unit[:, :, None] / unit[:, None, :])
+    side = turn * np.sqrt(np.maximum(values, 0.0))[:, None, :]
+    return np.asarray(unit[:, :, None] * (side @ turn.transpose(0, 2, 1)))
+
+
+def _units(variance: Array) -> Array:
+    """The predictors' sds, (N, K); 1 where there is none."""
+    sds = np.sqrt(np.maximum(diagonal(variance), 0.0))
+    return np.where(sds > 0.0, sds, 1.0)
+
+
+def _seen(root: Array, weight: Array) -> Array:
+    """R'WR."""
+    return _even(root.transpose(0, 2, 1) @ weight @ root)
 
 
 def _even(a: Array) -> Array:
@@ -221,6 +237,6 @@ def in_sds(weight: Array, shift: Array, mean: Array, variance: Array) -> tuple[A
     posterior sds, that each site would make alone."""
     if mean.ndim == 1:
         return variance * weight / np.sqrt(2.0), np.sqrt(variance) * (shift - mean * weight)
-    root = symmetric_root(variance)
-    turned = np.einsum("nij,nj->ni", root, shift - times(weight, mean))
-    return root @ weight @ root / np.sqrt(2.0), turned
+    root = root_of(variance)
+    turned = np.einsum("nji,nj->ni", root, shift - times(weight, mean))
+    return _seen(root, weight) / np.sqrt(2.0), turned

@@ -16,7 +16,7 @@ from lgmdsl.contract.problem import Problem
 from lgmdsl.errors import Diagnostic, MethodError, NumericalError
 from lgmdsl.inference.driver import Run, TraceEntry
 from lgmdsl.inference.estimated import with_standard_errors
-from lgmdsl.inference.evidence_digits import without_lost_evidence
+from lgmdsl.inference.evidence_digits import without_capped_evidence, without_lost_evidence
 from lgmdsl.inference.other_starts import Started, run_from_starts
 from lgmdsl.inference.plan import Plan
 from lgmdsl.inference.proper import check_bounded, check_determined, check_mode, hidden
@@ -129,7 +129,7 @@ def _usable_posterior(planned: Plan, problem: Problem, result: Run) -> GaussianP
 
 
 def _checked(planned: Plan, problem: Problem, solved: Solved) -> Solved:
-    result = without_lost_evidence(solved.run)
+    result = without_capped_evidence(problem, without_lost_evidence(solved.run))
     assert result.posterior is not None
     posterior = with_standard_errors(result.posterior)
     check_bounded(planned.canonical, problem, posterior.conditioned)

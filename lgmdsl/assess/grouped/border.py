@@ -238,7 +238,7 @@ def _scaled(count: int, seed: int) -> Array:
 
 def _matters(log_weight: Array) -> Array:
     """Whether a draw has any weight to speak of."""
-    return np.asarray(log_weight > log_weight.max() - NOTHING)
+    return np.asarray(log_weight >= log_weight.max() - NOTHING)  # of 1e148, where that is no less
 
 
 def _trials(rank: int) -> Array:

@@ -188,6 +188,8 @@ def with_predictors(base: type[Site], seconds: tuple[Second, ...]) -> type[Site]
         "__doc__": f"{base.__name__} with predictors for {' and '.join(sorted(moving))}.",
         "__module__": __name__,
     }
+    if base.cdf is Site.cdf:  # a family need not have one
+        inside |= {"cdf": Site.cdf, "distribution": Site.distribution}
     mixins = base.closed_forms(frozenset(moving)) if issubclass(base, Formula) else ()
     return dataclasses.make_dataclass(
         "".join((base.__name__, *(_camel(a) for a in arguments))),
