@@ -26,6 +26,13 @@ def located(s: Any) -> tuple[Array, Array]:
     return np.where(np.isinf(high), 0.0, -np.inf), np.where(np.isinf(low), 0.0, np.inf)
 
 
+def located_in_pieces(s: Any) -> tuple[Array, Array]:
+    """As `located`, with noise whose tails are e^-|x / scale|."""
+    low, high = ends(s)
+    pull = 1.0 / s.scale
+    return np.where(np.isinf(high), 0.0, -pull), np.where(np.isinf(low), 0.0, pull)
+
+
 def lifetimes(s: Any) -> tuple[Array, Array]:
     """Of scale e^s, with P(Y < y) ~ (y / e^s)^shape as it goes to 0."""
     low, high = ends(s)
@@ -80,8 +87,24 @@ EDGES: dict[str, Callable[[Any], tuple[Any, Any]]] = {
     **dict.fromkeys(("ordinal.probit.adjacent", "ordinal.probit.stereotype"), lambda s: (
         np.where(s.y < 3, -np.inf, 0.0), np.where(s.y > 0, np.inf, 0.0))),
     "sech2": lambda s: (-2.0 / s.scale, 2.0 / s.scale),
+    "binomial.cloglog": lambda s: (np.where(s.y < s.n, -np.inf, 0.0), s.y),
+    "tweedie.log_mean": lambda s: (-np.inf, np.where(s.y > 0.0, np.inf, 0.0)),
+    "loglogistic.log_scale": lambda s: (-s.shape, s.shape),
+    "gompertz.log_rate": lambda s: (-np.inf, getattr(s, "event", 1.0)),
+    "generalized_gamma.location": lambda s: (
+        np.where(s.shape > 0.0, -1.0 / (s.scale * s.shape), -np.inf),
+        np.where(s.shape < 0.0, -1.0 / (s.scale * s.shape), np.inf)),
+    "skew_normal.mean": lambda s: (-np.inf, np.inf),
+    **dict.fromkeys(("asymmetric_laplace.quantile", "asymmetric_laplace"), lambda s: (
+        (s.level - 1.0) / s.scale, s.level / s.scale)),
+    "logistic.mean": lambda s: (-1.0 / s.scale, 1.0 / s.scale),
+    "laplace.mean.censored": located_in_pieces,
 }  # fmt: skip
-SCALAR = [s.spec.name for s in SITES.shipped() if not s.spec.vector]
+SCALAR = [
+    s.spec.name
+    for s in SITES.shipped()
+    if not (s.spec.vector or Property.LIMITED in s.spec.properties)
+]
 
 
 @pytest.mark.parametrize("name", SCALAR)

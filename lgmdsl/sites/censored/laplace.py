@@ -129,7 +129,12 @@ def _expected(site: CensoredSite, mean: Array, variance: Array) -> Array:
         place = np.where(finite, end, mean)
         r = np.where(finite, (place - mean) / sd, 100.0)
         density = np.exp(-0.5 * np.minimum(r * r, 1400.0)) / (sd * np.sqrt(2.0 * np.pi))
-        jump = sign * np.exp(-site.log_density(place)) * (density / site.spread) / site.spread
+        jump = (
+            sign
+            * np.exp(np.minimum(-site.log_density(place), 700.0))
+            * (density / site.spread)
+            / site.spread
+        )
         third += jump
         fourth += jump * np.where(finite, r, 0.0) / sd
     first = [average(a.value), average(a.slope), 0.5 * average(a.curvature)]

@@ -139,8 +139,7 @@ FAMILIES: tuple[Signature, ...] = (
               "density, whatever the noise is",
         example=regression("asymmetric_laplace(quantile = eta, scale = s, level = 0.9)", SD),
         also_called=(
-            *also("brms", "asym_laplace"), *also("R", "quantreg rq"),
-            *also("statsmodels", "QuantReg"),
+            *also("brms", "asym_laplace"), *also("R", "rq"), *also("R, statsmodels", "QuantReg"),
             *also("Stan", "skew_double_exponential"), *also("R-INLA", "qloglogistic",
                                                         note="a quantile of another family"),
         ),

@@ -157,7 +157,7 @@ FAMILIES: tuple[Signature, ...] = (
                            "hyper c : positive ~ lognormal(mean = 2, sd = 1)", y="count"),
         also_called=(
             *also("brms, Stan", "beta_binomial"), *also("gamlss, VGAM", "BB"),
-            *also("PyMC", "BetaBinomial"), *also("BUGS, JAGS", "dbetabin"),
+            *also("BUGS, JAGS", "dbetabin"),
             *also("brms", "zero_inflated_beta_binomial",
                   "betabinomial(n = n, logit = eta, concentration = k, zero_inflation = p)"),
             *also("R-INLA", "zeroinflatedbetabinomial0",
@@ -202,7 +202,7 @@ FAMILIES: tuple[Signature, ...] = (
         example=regression("com_poisson(log_mean = eta, dispersion = d)",
                            "hyper d : positive ~ lognormal(mean = 0, sd = 1)", y="count"),
         also_called=(
-            *also("glmmTMB", "compois"), *also("brms", "com_poisson"), *also("mpcmp", "glm.cmp"),
+            *also("glmmTMB", "compois"), *also("mpcmp", "glm.cmp"),
             *also("glmmTMB", "truncated_compois",
                   "com_poisson(log_mean = eta, dispersion = d, truncated = true)"),
         ),

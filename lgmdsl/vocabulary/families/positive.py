@@ -191,9 +191,7 @@ FAMILIES: tuple[Signature, ...] = (
             "hyper p : unit ~ beta(a = 2, b = 2)", y="nonnegative",
         ),
         also_called=(
-            *also("mgcv", "tw Tweedie"),
-            *also("statmod", "tweedie dtweedie"),
-            *also("R-INLA, PyMC", "Tweedie"),
+            *also("mgcv", "tw"), *also("R", "dtweedie"),
         ),
         see_also=("gamma", "poisson", "lognormal"), source="Jorgensen 1997; Dunn and Smyth 2005",
     ),
@@ -225,8 +223,9 @@ FAMILIES: tuple[Signature, ...] = (
             "observe y ~ piecewise_exponential(log_hazard = eta, breaks = breaks, event = died)",
         ),
         also_called=(
-            *also("R-INLA", "coxph inla.coxph"), *also("survival", "Surv coxph"),
-            *also("mgcv", "cox.ph"), *also("brms", "cox"), *also("pammtools", "pamm"),
+            *also("R-INLA", "inla.coxph"), *also("survival", "Surv"),
+            *also("survival, R-INLA, mgcv", "coxph"), *also("brms", "cox"),
+            *also("pammtools", "pamm"),
         ),
         see_also=("exponential", "gompertz", "weibull", "poisson", "rw1"),
         source="Holford 1980; Laird and Olivier 1981; Breslow 1974",
