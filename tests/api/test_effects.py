@@ -407,3 +407,20 @@ observe y ~ poisson(log_rate = eta)
         fit.effects("x").iloc[0],
         (np.exp(draws["eta"].values) * draws["b"].values[:, None]).mean(axis=1),
     )
+
+
+def test_effects_of_hypers_alone_have_the_sds_of_the_curvature() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=60)
+    data = {"x": x, "y": rng.poisson(np.exp(0.3 + 0.5 * x))}
+    model = lgm.loads(
+        "lgm 1\nindex obs\ndata x[obs] : real\ndata y[obs] : count\n"
+        "hyper a : real ~ normal(sd = 3)\nhyper b : real ~ normal(sd = 3)\n"
+        "let eta[obs] = a + b * x\nobserve y ~ poisson(log_rate = eta)\n"
+    )
+    mode, whole = (
+        lgm.fit(model, data, hyper=way).effects("x").iloc[0] for way in ("map", "integrate")
+    )
+    assert mode["sd"] == pytest.approx(whole["sd"], rel=0.1)
+    assert mode["q5"] == pytest.approx(whole["q5"], abs=0.2 * whole["sd"])
+    assert mode["q95"] == pytest.approx(whole["q95"], abs=0.2 * whole["sd"])

@@ -17,7 +17,8 @@ from lgmdsl.contract.linear import Predictor
 from lgmdsl.errors import Diagnostic, ModelError
 from lgmdsl.posterior.class_response import class_moments
 from lgmdsl.posterior.marginals import Marginals
-from lgmdsl.posterior.shifted_draws import by_theta, hypers_of
+from lgmdsl.posterior.mixture import Mixture
+from lgmdsl.posterior.shifted_draws import DISTINCT, by_theta, hypers_of
 from lgmdsl.posterior.site_draws import drawn_sites
 from lgmdsl.remedies import setting
 
@@ -43,12 +44,15 @@ def drawn_averages(
     size = int(np.clip(WORK / (rows.weights.shape[1] * len(models)), min(FEWEST, n), n))
     blocks = [block_of(m, block) for m in models]
     hypers = mixed.drawn(seed, bool(hypers_of(Leaf(block.written))))
+    alone = () if models[0].latent_names else _alone(mixed, block, size, seed)
     out: Array | None = None
     for chosen, part, places, z in mixed.joint(size, np.random.default_rng(seed)):
         step = max(1, CHUNK // rows.weights.shape[1])
         for start in range(0, len(places), step):
             some = places[start : start + step]
             thetas = hypers.at(chosen, some)
+            if alone and not thetas:
+                thetas = tuple(alone[i % len(alone)] for i in some)
             shifted = hypers.carry(chosen, some, z[start : start + step])
             for model, level_block in zip(models, blocks, strict=True):
                 s = _predictors(model, rows, part, shifted, thetas if hypers.mixing else ())
@@ -67,6 +71,29 @@ def drawn_averages(
                     out[level, some] = average
     assert out is not None, "there are draws"
     return out
+
+
+def _alone(mixed: Mixture, block: SiteBlock, size: int, seed: int) -> tuple[Theta, ...]:
+    """Draws of the hyperparameters at a mode, of a model that has nothing else; none where the
+    posterior has draws of them, or they are fixed. Raises ModelError E108 where their sds are not
+    known."""
+    if mixed.hypers is None or len(mixed.thetas) > 1:
+        return ()
+    rng = np.random.default_rng([seed, 2])
+    chosen = np.zeros(1, dtype=np.int64)
+    if mixed.drawn(seed, True).at(chosen, chosen):
+        return ()
+    draws = mixed.hypers.alone(min(size, DISTINCT), rng)
+    if not draws:
+        raise ModelError(
+            Diagnostic(
+                "E108",
+                f"effects on `{block.name}` have no sds: those of the hyperparameters are unknown "
+                "at this mode",
+                help=f"{setting('hyper', 'integrate')} has them",
+            )
+        )
+    return draws
 
 
 def _predictors(

@@ -62,6 +62,11 @@ class HyperMarginals(ABC):
         (k,), of which `chosen` (size,) were drawn; none where they have those of their points."""
         return ()
 
+    def alone(self, size: int, rng: np.random.Generator) -> tuple[Theta, ...]:
+        """Draws for a model without latents, whose whole posterior this is; none where its
+        width is not known."""
+        return ()
+
     def places(self, thetas: Sequence[Theta]) -> Array | None:
         """(k, d) where hyperparameters lie, in the coordinates along which latents are shifted with
         those of their draw; None where they are not."""

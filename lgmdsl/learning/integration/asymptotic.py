@@ -90,6 +90,13 @@ class Asymptotic(HyperMarginals):
                 p = np.where(moves[..., None], normal / np.stack(steps, axis=-1), p)
         return x, p
 
+    def alone(self, size: int, rng: np.random.Generator) -> tuple[Theta, ...]:
+        """From the normal approximation in x, where the curvature determines all of it."""
+        if self.frame.unknown is not None or self.frame.flat.any():
+            return ()
+        steps = rng.standard_normal((size, self.frame.size)) @ self.frame.axes.T
+        return tuple(self.coordinates.unpack(self.frame.mode + step) for step in steps)
+
     def record(self) -> Stored:
         """The mode and the curvature, and what is pinned."""
         return Stored(pinned(self.coordinates), self.frame.record())
