@@ -80,7 +80,7 @@ def test_late_entries_between_event_times_are_those_of_cox_at_the_earlier_one() 
     moved = times[np.searchsorted(times, entry, side="right") - 1]
     text = COX.replace("event = died", "event = died, entry = start")
     text = text.replace("data b[", "data start[obs] : real\ndata b[")
-    more = {"start": moved, "b": b, "piece": np.arange(len(b) + 1)}
+    more: dict[str, Any] = {"start": moved, "b": b, "piece": np.arange(len(b) + 1)}
     fit = fitted(text, x=x, y=y, died=event, **more)
     beta, error = breslow(x, y, event, entry)
     assert float(fit.mean("beta")) == pytest.approx(beta, abs=1e-6)
