@@ -299,3 +299,27 @@ def test_no_distribution_function_with_two_predictors_either(
         both = with_predictors(factory(of), (second,))
         for made in (both, weighted(both)):
             assert (made.cdf is Site.cdf) == (made.distribution is Site.distribution) == none
+
+
+@pytest.mark.parametrize("name", ["asymmetric_laplace.quantile", "laplace.mean"])
+def test_tilted_moments_of_a_kinked_family_with_weights(name: str) -> None:
+    """Against sums on a fine grid; a weight of 0 leaves the Gaussian."""
+    weight, y = np.array([0.0, 0.3, 1.0, 2.0]), np.array([0.4, -1.0, 0.2, 3.0])
+    more = {"level": np.array([0.8, 0.3, 0.5, 0.9])} if "quantile" in name else {}
+    made: Any = weighted(family(name))
+    site = made(y=y, scale=np.array([0.4, 1.0, 0.7, 2.0]), weight=weight, **more)
+    assert isinstance(site, Tilted)
+    mean, variance = np.array([0.1, 0.5, -1.0, 0.0]), np.array([1.0, 0.5, 2.0, 1.5])
+    for power in (1.0, 0.5):
+        answer = site.tilted(mean, variance, power)
+        for k in range(4):
+            grid = mean[k] + np.sqrt(variance[k]) * np.linspace(-9.0, 9.0, 36001)
+            one = cast(Site, site).take(np.full(len(grid), k))
+            log = power * one.log_density(grid) - 0.5 * (grid - mean[k]) ** 2 / variance[k]
+            density = np.exp(log) / np.sqrt(2.0 * np.pi * variance[k])
+            mass = np.trapezoid(density, grid)
+            centre = np.trapezoid(density * grid, grid) / mass
+            spread = np.trapezoid(density * (grid - centre) ** 2, grid) / mass
+            assert answer.log_mass[k] == pytest.approx(np.log(mass), abs=1e-6)
+            assert answer.mean[k] == pytest.approx(centre, abs=1e-6)
+            assert answer.variance[k] == pytest.approx(spread, rel=1e-6)

@@ -33,6 +33,7 @@ from lgmdsl.api.fit.warnings import (
     cut_short,
     inaccurate,
     local_optima,
+    silent,
     undefined_reports,
     unfinished,
 )
@@ -282,6 +283,7 @@ def fit_compiled(
             warnings=(
                 *warnings_of(canonical.grounded.graph),
                 *canonical.grounded.warnings,
+                *silent(canonical),
                 *(unfinished(solved.run) if learned is None or learned.of_fit_alone else ()),
                 *solved.warnings,
             ),

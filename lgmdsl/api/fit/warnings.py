@@ -133,6 +133,22 @@ def _percent(share: float) -> str:
     return f"{100.0 * share:.0f} %"
 
 
+def silent(canonical: CanonicalModel) -> tuple[Diagnostic, ...]:
+    """W103 for observations whose weights are all 0."""
+    return tuple(
+        Diagnostic(
+            "W103",
+            f"all weights of `{block.name}` are 0: none of its rows says anything",
+            block.span,
+            details=("the fit is that of the model without them",),
+            help="give positive weights, or leave the statement out",
+            severity="warning",
+        )
+        for block in canonical.blocks
+        if block.weight is not None and not np.any(block.weight.evaluate({}).dense())
+    )
+
+
 def unfinished(result: Run) -> tuple[Diagnostic, ...]:
     """W601 for a fit that stopped early."""
     if result.status is Status.converged:

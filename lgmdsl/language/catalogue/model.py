@@ -160,7 +160,8 @@ MODEL: tuple[CodeEntry, ...] = (
     CodeEntry(
         "W103",
         "nothing observed",
-        "The model has neither an observation nor a potential, so a fit returns the prior.",
+        "The model has neither an observation nor a potential, or all weights of an observation "
+        "are 0, so a fit returns the prior.",
         "let eta[obs] = X @ b",
         "let eta[obs] = X @ b\nobserve y ~ poisson(log_rate = eta)",
     ),

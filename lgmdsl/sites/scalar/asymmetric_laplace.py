@@ -48,6 +48,7 @@ class AsymmetricLaplaceSite(
 ):
     """The asymmetric Laplace density at s - y."""
 
+    powers: ClassVar[bool] = True
     scale: Array
     level: Array
 
