@@ -92,7 +92,8 @@ def _sites(rng: np.random.Generator, family: type[Site], name: str, s: Array) ->
         if p == "n":
             parameters[p], types[p] = np.full(rows, float(rng.choice(VALUES[p]))), "count"
         elif p not in ("event", "lower", "upper"):
-            parameters[p] = float(rng.choice(VALUES.get(p, (1.0, 0.3, 3.0))))
+            usual = VALUES.get(p, (1.0, 0.3, 3.0))
+            parameters[p] = float(rng.choice(VALUES.get(f"{spec.family}.{p}", usual)))
     present = np.ones(rows, dtype=bool)
     if spec.potential:
         return Sites(family, name, None, parameters, types, present)
