@@ -409,7 +409,8 @@ observe y ~ poisson(log_rate = eta)
     )
 
 
-def test_effects_of_hypers_alone_have_the_sds_of_the_curvature() -> None:
+@pytest.mark.parametrize("scale", ["response", "link"])
+def test_effects_of_hypers_alone_have_the_sds_of_the_curvature(scale: str) -> None:
     rng = np.random.default_rng(0)
     x = rng.normal(size=60)
     data = {"x": x, "y": rng.poisson(np.exp(0.3 + 0.5 * x))}
@@ -419,7 +420,8 @@ def test_effects_of_hypers_alone_have_the_sds_of_the_curvature() -> None:
         "let eta[obs] = a + b * x\nobserve y ~ poisson(log_rate = eta)\n"
     )
     mode, whole = (
-        lgm.fit(model, data, hyper=way).effects("x").iloc[0] for way in ("map", "integrate")
+        lgm.fit(model, data, hyper=way).effects("x", scale=scale).iloc[0]
+        for way in ("map", "integrate")
     )
     assert mode["sd"] == pytest.approx(whole["sd"], rel=0.1)
     assert mode["q5"] == pytest.approx(whole["q5"], abs=0.2 * whole["sd"])

@@ -78,7 +78,8 @@ def effect_columns(
     levelled = [*zip(models, weights, strict=True)]
     each = rows.block.family.spec.predictors if scale == "link" else ()
     over, classes = ("predictor", list[Any](each)) if each else (rows.block.classes, [None])
-    if affine and not ratio and not rows.prediction.marginals.of_draws:
+    gaussian = bool(fit.canonical.latent_names) and not rows.prediction.marginals.of_draws
+    if affine and not ratio and gaussian:
         estimates = [
             np.stack([_exactly(rows, levelled, c, levels, k) for k in range(len(classes))], axis=-1)
             for c in requested.comparisons

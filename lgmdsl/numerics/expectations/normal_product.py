@@ -115,12 +115,9 @@ def rule_for(sd: float, dimension: int) -> Rule:
 
 
 def root_of(variance: Array) -> Array:
-    """R with RR' = V, (N, K, K), V positive semidefinite up to rounding. By the correlations:
-    coordinates may have any units, and rounding is relative to each one's sd."""
-    sd = np.sqrt(np.maximum(np.einsum("nkk->nk", variance), 0.0))
-    unit = np.where(sd > 0.0, sd, 1.0)
-    values, turn = np.linalg.eigh(variance / unit[:, :, None] / unit[:, None, :])
-    return np.asarray(unit[:, :, None] * turn * np.sqrt(np.maximum(values, 0.0))[:, None, :])
+    """R with RR' = V, (N, K, K), V positive semidefinite up to rounding."""
+    values, turn = np.linalg.eigh(variance)
+    return np.asarray(turn * np.sqrt(np.maximum(values, 0.0))[:, None, :])
 
 
 def _by_rule(

@@ -1,9 +1,9 @@
 """The directions of a vector site's Gaussian predictors in which its density changes.
 
 s = m + A z + (what is independent of z and does not change l), z ~ N(0, I) of r <= K coordinates.
-Where l depends on the contrasts C's alone (`Site.contrasts`), and with R a root of the variance,
-RR' = V, A = R W, W an orthonormal basis of the columns of R'C: no inverse, so that variances may be
-singular.
+Where l depends on the contrasts C's alone (`Site.contrasts`), and with R the symmetric root of the
+variance, A = R W, W an orthonormal basis of the columns of RC: no inverse, so that variances may
+be singular.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ import numpy as np
 from lgmdsl.arrays import Array, IntArray
 from lgmdsl.contract.questions import Pointwise, PointwiseAnswer
 from lgmdsl.contract.site import Property, Site
-from lgmdsl.numerics.expectations.normal_product import root_of
 
 NEWTONS, CUTS, CLOSE = 60, 30, 1e-7
 # Where a site is not log-concave its mode is sought from these places as well, in sds.
@@ -76,20 +75,21 @@ class Plane:
 def planes(site: Site, mean: Array, variance: Array) -> Iterator[tuple[IntArray, Plane]]:
     """Rows whose sites depend on equally many coordinates, and their plane."""
     n, k = mean.shape
+    values, turn = np.linalg.eigh(variance)
+    sds = np.sqrt(np.maximum(values, 0.0))
     contrasts = site.contrasts(k)
     if contrasts is None:
-        yield np.arange(n), Plane(site, mean, root_of(variance), np.zeros_like(variance))
+        yield np.arange(n), Plane(site, mean, turn * sds[:, None, :], np.zeros_like(variance))
         return
-    root = root_of(variance)
+    root = (turn * sds[:, None, :]) @ turn.transpose(0, 2, 1)
     contrasts = np.broadcast_to(contrasts, (n, *np.shape(contrasts)[-2:]))
     counts = (contrasts != 0.0).any(axis=1).sum(axis=1)
     for count in np.unique(counts):
         rows = np.flatnonzero(counts == count)
         some = root[rows]
-        across = some.transpose(0, 2, 1)
-        basis = np.linalg.svd(across @ contrasts[rows][:, :, :count], full_matrices=False)[0]
+        basis = np.linalg.svd(some @ contrasts[rows][:, :, :count], full_matrices=False)[0]
         axes = some @ basis
-        rest = some @ across - axes @ axes.transpose(0, 2, 1)
+        rest = some @ some - axes @ axes.transpose(0, 2, 1)
         yield rows, Plane(site.take(rows), mean[rows], axes, rest)
 
 
