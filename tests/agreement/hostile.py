@@ -16,7 +16,7 @@ import numpy as np
 
 from lgmdsl.api.fit.fit import Fit
 from lgmdsl.arrays import Array
-from lgmdsl.contract.site import Site
+from lgmdsl.contract.site import Property, Site
 from lgmdsl.contract.status import Guarantee
 from lgmdsl.errors import MethodError, NumericalError
 from lgmdsl.sites.catalogue import sites
@@ -31,13 +31,20 @@ REACH, BOXES, NODES, LEVELS = 14.0, 12, 10, 7
 FAR = 45.0  # nats below the highest box that are nothing
 VALUES: dict[str, tuple[float, ...]] = {
     "power": (1.5, 1.0, 0.7, 2.0), "df": (4.0, 1.0, 30.0), "exposure": (1.0, 0.01, 30.0),
-    "shape": (1.0, 0.6, 3.0), "n": (1.0, 7.0, 40.0),
+    "shape": (1.0, 0.6, 3.0), "n": (1.0, 7.0, 40.0), "level": (0.5, 0.2, 0.9),
+    "skew": (0.3, -0.5, 0.9), "tweedie.power": (1.5, 1.2, 1.8),
+    "generalized_poisson.dispersion": (1.5, 1.0, 3.0),
 }  # fmt: skip
 
 
 def scalar_families() -> tuple[type[Site], ...]:
-    """Every registered family of scalar sites whose parameters are numbers."""
-    return tuple(s for s in sites() if not s.spec.vector and not s.spec.indexed)
+    """Every registered family of scalar sites whose parameters are numbers, and that allows
+    any predictor."""
+    return tuple(
+        s
+        for s in sites()
+        if not (s.spec.vector or s.spec.indexed or Property.LIMITED in s.spec.properties)
+    )
 
 
 @dataclass(frozen=True, eq=False)

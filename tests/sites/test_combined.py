@@ -36,7 +36,10 @@ Y = np.array([0.0, 0.0, 1.0, 2.0, 3.0, 5.0, 8.0, 1.0])
 N = len(Y)
 COUNTS: Mapping[str, Mapping[str, Array]] = {
     "poisson.log_rate": {"exposure": np.array([1.0, 2.0, 1.0, 0.5, 3.0, 1.0, 1.0, 4.0])},
-    "negbinomial.log_mean": {"size": np.array([1.0, 2.0, 0.3, 0.5, 3.0, 10.0, 1.0, 0.02])},
+    "negbinomial.log_mean": {
+        "size": np.array([1.0, 2.0, 0.3, 0.5, 3.0, 10.0, 1.0, 0.02]),
+        "exposure": np.ones(N),
+    },
     "binomial.logit": {"n": np.array([1.0, 3.0, 4.0, 2.0, 6.0, 9.0, 20.0, 1.0])},
     "binomial.probit": {"n": np.array([1.0, 3.0, 4.0, 2.0, 6.0, 9.0, 20.0, 1.0])},
 }
@@ -103,13 +106,15 @@ def test_truncated_negbinomial_of_heavy_tail_near_zero() -> None:
     size, mean = 1e-4, 0.05
     s = np.log(mean)
     y = np.arange(1.0, 20_000.0)
-    site = made(y=y, size=np.full(len(y), size))
+    site = made(y=y, size=np.full(len(y), size), exposure=np.ones(len(y)))
     assert np.exp(site.log_density(np.full(len(y), s))).sum() == pytest.approx(1.0, abs=1e-9)
     k = np.arange(1.0, 4.0)
     law = stats.nbinom(size, size / (size + mean))
     exact = law.logpmf(k) - np.log(-np.expm1(size * np.log(size / (size + mean))))
     assert np.allclose(
-        made(y=k, size=np.full(3, size)).log_density(np.full(3, s)), exact, rtol=1e-9
+        made(y=k, size=np.full(3, size), exposure=np.ones(3)).log_density(np.full(3, s)),
+        exact,
+        rtol=1e-9,
     )
 
 
@@ -122,7 +127,7 @@ def test_densities_against_scipy(factory: Callable[[type[Site]], type[Site]]) ->
     made: Any = factory(family("negbinomial.log_mean"))
     names: dict[object, str] = {zero_inflated: "zero_inflation", hurdle: "hurdle"}
     more = {} if factory is truncated else {names[factory]: p}
-    got = made(y=y, size=size, **more).log_density(s)
+    got = made(y=y, size=size, exposure=np.ones(200), **more).log_density(s)
     law = stats.nbinom(size, size / (size + np.exp(s)))
     f, f0 = law.logpmf(y), law.logpmf(0)
     above = f - np.log1p(-np.exp(f0))

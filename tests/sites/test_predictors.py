@@ -315,6 +315,7 @@ def test_expected_third_derivatives() -> None:
     variance = np.broadcast_to(0.04 * np.eye(3) + 0.02, (6, 3, 3))
     answer = SeveralByQuadrature().lift(site)
     third = answer.third_expected(m, variance)
+    assert third is not None
     for j in range(3):
         step = np.zeros((6, 3))
         step[:, j] = 1e-3

@@ -227,7 +227,9 @@ class TweedieLogMean(ElementwiseSite, Expected, ExpectedSlopes):
         for few in (rows[i : i + size] for i in range(0, len(rows), size)):
             n = first[few, None] + step[few, None] * np.arange(count[few].max())
             mass = np.exp(log_poisson(n, rate[few, None], n - rate[few, None]))
-            upto = special.gammainc(shape[few, None] * n, (self.y / scale)[few, None])
+            with np.errstate(divide="ignore"):  # where scales fall to 0: all terms lie below
+                terms = (self.y[few] / scale[few])[:, None]
+            upto = special.gammainc(shape[few, None] * n, terms)
             out[few] += step[few] * (mass * upto).sum(axis=1)
         return np.clip(out, 0.0, 1.0)
 
