@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,21 @@ def test_an_interrupt_comes_inside_the_block_alone() -> None:
     assert not limit.passed
     with TimeLimit(None) as limit:
         assert limit._timer is None
+
+
+def test_an_interrupt_comes_where_those_of_others_are_ignored() -> None:
+    """What a shell script starts with `&` ignores Ctrl-C."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with pytest.raises(KeyboardInterrupt), TimeLimit(0.05):
+            signal.raise_signal(signal.SIGINT)
+            wait()
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+        with TimeLimit(1000.0):
+            signal.raise_signal(signal.SIGINT)
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_there_is_no_result_yet(
