@@ -50,7 +50,7 @@ def pull(
                 if name in block.site.spec.shared:
                     node.pull(collapse(d_parameter, block.dims_of(name), node.dims), theta, out)
                     continue
-                node.pull(_spread(block, d_parameter, block.dims_of(name), node.dims), theta, out)
+                node.pull(_of_data(block, d_parameter, block.dims_of(name), node.dims), theta, out)
     for latent in canonical.latents:
         _prior(latent, adjoints, theta, out)
     return out
@@ -65,7 +65,7 @@ def _parameter_slope(block: SiteBlock, slopes: Mapping[str, Array], name: str) -
     """dF/dparameter, one value a site, or one row over the index of its own."""
     if name not in block.site.spec.indexed:
         return slopes.get(name)
-    size = math.prod(block.sizes[d] for d in block.dims_of(name)[len(block.dims) :])
+    size = math.prod(block.sizes[d] for d in block.dims_of(name)[len(block.family_dims) :])
     names = [entry_name(name, j) for j in range(size)]
     return np.stack([slopes[n] for n in names], axis=-1) if names[0] in slopes else None
 
@@ -129,3 +129,14 @@ def _prior(latent: LatentBlock, adjoints: Adjoints, theta: Theta, out: Gradient)
     if len(block.factors) == 1:  # a product has mean zero
         by_mean = block.factors[0].pullback_mean(adjoints.mean[latent.name])
         latent.factors[0].pull(by_mean, theta, out)
+
+
+def _of_data(
+    block: SiteBlock, values: Array, over: tuple[str, ...], dims: tuple[str, ...]
+) -> Array:
+    """`_spread`, of parameters of the data: summed over the sites that stand for each."""
+    if block.whole is None:
+        return _spread(block, values, over, dims)
+    full = np.zeros((math.prod(block.data_shape), *values.shape[1:]))
+    np.add.at(full, block.whole.rows[block.whole.owner], values)
+    return collapse(full.reshape(*block.data_shape, *values.shape[1:]), over, dims)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 
 from lgmdsl.arrays import Array, BoolArray
+
+if TYPE_CHECKING:
+    from lgmdsl.contract.site import Site
 
 
 class ClassMoments(NamedTuple):
@@ -76,6 +79,24 @@ class Split(ABC):
     def pieces(y: Array, size: int) -> tuple[BoolArray, Array]:
         """Of observations (N,) and `size` predictors: which of these each has a site at, and what
         that site observes, (N, size) each."""
+
+
+class Separable(ABC):
+    """A vector family whose log density is a sum of terms in one predictor each: the compiler
+    writes each as a scalar site. Questions on data (predictions, leave-one-out) go to the family.
+    """
+
+    note: ClassVar[str]  # what `lgm explain` says of it
+
+    @classmethod
+    @abstractmethod
+    def terms(cls) -> type[Site]:
+        """The family of the terms: with this one's parameters and `term`, the predictor's number."""
+
+    @staticmethod
+    @abstractmethod
+    def reached(y: Array, size: int) -> BoolArray:
+        """At which of `size` predictors each observation has a term, (N, size)."""
 
 
 def among(offered: BoolArray) -> Array:

@@ -49,7 +49,7 @@ def drawn_sites(
 def parameter_rows(block: SiteBlock, theta: Theta, all_rows: bool = False) -> Array:
     """(N, P) the parameters of each row that depend on hyperparameters."""
     values = block.parameter_values(theta, all_rows)
-    count = math.prod(block.shape) if all_rows else len(block.rows)
+    count = math.prod(block.data_shape) if all_rows else len(block.data.rows)
     rows = [
         np.broadcast_to(v.reshape(1, -1), (count, v.size))
         if n in block.family.spec.shared

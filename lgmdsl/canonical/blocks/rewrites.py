@@ -13,7 +13,7 @@ from lgmdsl.canonical.blocks.sites import SiteBlock
 from lgmdsl.canonical.expressions import affine as af
 from lgmdsl.canonical.expressions import coefficient as co
 from lgmdsl.canonical.expressions.affine import Affine
-from lgmdsl.contract.classes import Split
+from lgmdsl.contract.classes import Pieces, Separable, Split
 from lgmdsl.contract.site import Site
 from lgmdsl.errors import Diagnostic, MethodError, listed
 from lgmdsl.sites.combined.weighted import weighted
@@ -29,8 +29,8 @@ class Rewrite:
 
 def rewrite(block: SiteBlock, find: FindSite) -> tuple[SiteBlock, tuple[Rewrite, ...]]:
     """What families declare: `centred` observations become potentials on eta - y, `Split` ones
-    several sites of another family; `rewrite` describes a change of name alone. What they become is
-    given the weights of the rows."""
+    several sites of another family, `Separable` ones a site for each term; `rewrite` describes a
+    change of name alone. What they become is given the weights of the rows."""
     block, rewrites = _of_family(block, find)
     if block.weight is None:
         return block, rewrites
@@ -55,36 +55,51 @@ def _of_family(block: SiteBlock, find: FindSite) -> tuple[SiteBlock, tuple[Rewri
         into = find(block.site.into)
         if into is not None:
             return _split(block, block.site, into), rewrites
+    if issubclass(block.site, Separable):
+        return _terms(block, block.site), (Rewrite(block.name, block.site.note),)
     return block, rewrites
 
 
 def _split(block: SiteBlock, family: type[Split], into: type[Site]) -> SiteBlock:
     """A scalar site of `into` at each predictor that an observation reaches."""
-    cut = next(d for d in block.form.dims if d not in block.dims)
-    size = block.sizes[cut]
-    places = block.rows[:, None] * size + np.arange(size)
+    size = block.predictors
     if block.y is None:
-        whole = RewrittenData(block.dims, block.rows, None, size, np.arange(0))
-        return replace(
-            block,
-            dims=(*block.dims, cut),
-            event="",
-            site=into,
-            rows=np.arange(0),
-            whole=whole,
-            given={name: np.zeros(0) for name in into.spec.parameters},
-        )
-    reached, values, parameters = family.split({"y": block.y, **_known(block)}, size)
-    whole = RewrittenData(block.dims, block.rows, block.y, size, np.nonzero(reached)[0])
+        return _in_pieces(block, into, None, tuple(into.spec.parameters))
+    pieces = family.split({"y": block.y, **_known(block)}, size)
+    return _in_pieces(block, into, pieces)
+
+
+def _terms(block: SiteBlock, family: type[Separable]) -> SiteBlock:
+    """A scalar site for each term of the log density."""
+    into = family.terms()
+    if block.y is None:
+        return _in_pieces(block, into, None, ("term",))
+    reached = family.reached(block.y, block.predictors)
+    term = np.broadcast_to(np.arange(reached.shape[1], dtype=np.float64), reached.shape)
+    y = np.broadcast_to(block.y[:, None], reached.shape)
+    return _in_pieces(block, into, Pieces(reached, y, {"term": term}))
+
+
+def _in_pieces(
+    block: SiteBlock, into: type[Site], pieces: Pieces | None, parameters: tuple[str, ...] = ()
+) -> SiteBlock:
+    """The block of scalar sites; without data, of none, with those parameters."""
+    size = block.predictors
+    if pieces is None:
+        none = np.zeros((len(block.rows), size), dtype=bool)
+        values = {name: np.zeros(none.shape) for name in parameters}
+        pieces = Pieces(none, np.zeros(none.shape), values)
+    places = block.rows[:, None] * size + np.arange(size)
+    owner = np.nonzero(pieces.reached)[0]
     return replace(
         block,
-        dims=(*block.dims, cut),
+        dims=(*block.dims, block.event),
         event="",
         site=into,
-        rows=places[reached],
-        y=values[reached],
-        whole=whole,
-        given={name: value[reached] for name, value in parameters.items()},
+        rows=places[pieces.reached],
+        y=None if block.y is None else pieces.y[pieces.reached],
+        whole=RewrittenData(block.dims, block.rows, block.y, size, owner),
+        given={name: value[pieces.reached] for name, value in pieces.parameters.items()},
     )
 
 

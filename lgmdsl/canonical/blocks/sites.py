@@ -76,7 +76,7 @@ class SiteBlock(Event):
 
     @property
     def family_dims(self) -> tuple[str, ...]:
-        return self.dims if self.given is None else self.data.dims
+        return self.dims if self.whole is None else self.whole.dims
 
     @property
     def data_shape(self) -> tuple[int, ...]:
@@ -132,9 +132,21 @@ class SiteBlock(Event):
                 continue
             size = math.prod(self.sizes[d] for d in self.family_dims)
             full = full.reshape(size, *full.shape[len(self.family_dims) :])
-            rows = self.rows if self.given is None else self.data.rows
+            rows = self.rows if self.whole is None else self.whole.rows
             out[name] = np.array(full if all_rows else full[rows], dtype=np.float64)
         return out
+
+    def _site_parameters(self, theta: Theta) -> dict[str, Array]:
+        """Those of the sites that the back ends see: of the datum that each stands for, and what
+        the rewrite gave them."""
+        if self.whole is None:
+            return self.parameter_values(theta)
+        given = {} if self.given is None else dict(self.given)
+        if given.keys() >= self.site.spec.parameters.keys() - {"weight"}:
+            return given
+        own = self.parameter_values(theta)
+        wanted = [n for n in self.site.spec.parameters if n in own and n not in given]
+        return {**{n: own[n][self.whole.owner] for n in wanted}, **given}
 
     @property
     def row_weights(self) -> Array:
@@ -149,9 +161,7 @@ class SiteBlock(Event):
 
     def bind(self, theta: Theta) -> Site:
         """The sites at theta. Raises DataError E303 for an observation that cannot occur."""
-        values: dict[str, Any] = (
-            self.parameter_values(theta) if self.given is None else dict(self.given)
-        )
+        values: dict[str, Any] = self._site_parameters(theta)
         if self.weight is not None:
             values["weight"] = self.row_weights
         if self.y is not None and not self.site.spec.potential:

@@ -24,6 +24,7 @@ from lgmdsl.contract.questions import (
 from lgmdsl.contract.site import Property, Site
 from lgmdsl.sites.combined.combined import CombinedSite, derived, spec_of
 from lgmdsl.sites.combined.formulas import HurdleFormula
+from lgmdsl.sites.combined.hurdle_terms import HurdleTerms
 from lgmdsl.sites.combined.truncated import truncated
 
 P = "hurdle"
@@ -45,12 +46,16 @@ class HurdleSite(CombinedSite, Pointwise):
         """The family above 0; at rows with y = 0 at y = 1, which is not used."""
         values = self.base_fields()
         values["y"] = np.where(self.passed, self.y, 1.0)
-        return self.positive(**values)
+        return self.above()(**values)
 
-    @property
-    def positive(self) -> type[Site]:
+    @classmethod
+    def above(cls) -> type[Site]:
         """The family of y given y > 0."""
-        return truncated(self.base) if self.base.spec.discrete else self.base
+        return truncated(cls.base) if cls.base.spec.discrete else cls.base
+
+    @classmethod
+    def closed_forms(cls, parameters: frozenset[str]) -> tuple[type, ...]:
+        return (HurdleTerms,) if parameters == {P} else ()
 
     @property
     def log_share(self) -> Array:
