@@ -91,7 +91,7 @@ class Separable(ABC):
     @classmethod
     @abstractmethod
     def terms(cls) -> type[Site]:
-        """The family of the terms: with this one's parameters and `term`, the predictor's number."""
+        """The family of the terms: this one's parameters, and `term`, the predictor's number."""
 
     @staticmethod
     @abstractmethod

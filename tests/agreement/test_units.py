@@ -15,6 +15,7 @@ import lgmdsl as lgm
 from lgmdsl.api.fit.fit import Fit
 from lgmdsl.arrays import Array
 from lgmdsl.contract.site import Property
+from lgmdsl.contract.status import Status
 from lgmdsl.sites.catalogue import SITES, site, sites
 from lgmdsl.testing.models import random_models
 from lgmdsl.testing.random import latent_blocks as blocks
@@ -75,11 +76,16 @@ def test_the_unit_is_irrelevant(family: str, method: str) -> None:
         if not two.converged:
             tally[f"{one.status}, {two.status}"] += 1
             return
-        assert one.converged, "in other units it converges"
-        tally["compared"] += 1
         flats = sum(b.size for b in case.blocks if b.covariance is None)
         gain = (flats - densities(case)) * np.log(unit)
         size = max(1.0, abs(one.log_evidence))
+        # What `tol` asks for lies beyond the digits of some bounds: it stops where no step raises
+        # them, at the same place.
+        close = abs(two.log_evidence - gain - one.log_evidence) < 1e-9 * size
+        assert one.converged or (one.status is Status.stalled and close), (
+            "in other units it converges"
+        )
+        tally["compared"] += 1
         assert two.log_evidence - gain == pytest.approx(one.log_evidence, abs=1e-6 * size)
         mean, sd = predictors(two)
         assert apart(predictors(one), (mean / unit, sd / unit)) < 1e-3

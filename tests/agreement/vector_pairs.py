@@ -68,25 +68,44 @@ WORDS = (
     "latent w[class] ~ normal(sd = 1.2)\nlet eta[obs, class] = x * w\n"
     "observe y ~ admixture(softmax = eta, emission = beta)\n"
 )
+SHARES = (
+    HEAD + "data y[obs, class] : unit?\nlatent w[class] ~ normal(sd = 1.2)\n"
+    "let eta[obs, class] = x * w\nobserve y ~ dirichlet(softmax = eta, concentration = 6)\n"
+)
+TIMES = (
+    HEAD + "data y[obs] : positive?\ndata breaks[cut] : positive\n"
+    "latent w[class] ~ normal(sd = 1.2)\nlet eta[obs, class] = x * w\n"
+    "observe y ~ piecewise_exponential(log_hazard = eta, breaks = breaks)\n"
+)
 TEXTS: Mapping[str, str] = {
     "categorical.softmax": ONE,
     "categorical.probit": ONE.replace("softmax", "probit"),
     "categorical.stick": ONE.replace("softmax", "stick").replace("class]", "cut]"),
     "multinomial.softmax": COUNTS,
     "admixture.softmax": WORDS,
+    "dirichlet.softmax": SHARES,
+    "dirichlet_multinomial.softmax": COUNTS.replace(
+        "multinomial(", "dirichlet_multinomial(concentration = 6, "
+    ),
+    "piecewise_exponential.log_hazard": TIMES,
 }  # fmt: skip
 EMISSION = np.array([[0.5, 0.3, 0.1, 0.1], [0.1, 0.2, 0.3, 0.4], [0.25, 0.05, 0.6, 0.1]])
 
 
 def data(family: str) -> dict[str, Any]:
-    """Five rows: classes by label, or counts of them or of words."""
+    """Five rows: classes by label, counts of them or of words, shares, or lifetimes."""
     rng = np.random.default_rng(3)
     x = np.round(rng.normal(size=ROWS), 2) + 0.3
     if family.startswith("categorical"):
         return {"x": x, "y": LABELS[rng.integers(0, CLASSES, ROWS)]}
-    width = CLASSES if family.startswith("multinomial") else EMISSION.shape[1]
+    if family.startswith("piecewise"):
+        return {"x": x, "y": rng.exponential(size=ROWS), "breaks": np.array([0.3, 0.9])}
+    if family.startswith("dirichlet."):
+        return {"x": x, "y": rng.dirichlet(np.full(CLASSES, 2.0), ROWS)}
+    trials = "multinomial.softmax" in family
+    width = CLASSES if trials else EMISSION.shape[1]
     y = rng.multinomial([1, 3, 2, 2, 4], np.full(width, 1.0 / width)).astype(np.float64)
-    return {"x": x, "y": y} | ({"n": y.sum(axis=1)} if family.startswith("multinomial") else {})
+    return {"x": x, "y": y} | ({"n": y.sum(axis=1)} if trials else {})
 
 
 def fit(family: str, pair: Pair, given: dict[str, Any], emission: Array = EMISSION) -> lgm.Fit:

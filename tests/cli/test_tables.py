@@ -79,7 +79,7 @@ def test_new_members_come_in_a_table(folder: Path, run: Run) -> None:
     assert done.status == 0 and "W307" in done.err
     assert np.allclose(predicted(done.out), [0.8])
     lacking = run("predict", "f.nc", "new.csv")
-    assert lacking.status == 1 and "give `age` for the new labels of subject: d" in lacking.err
+    assert lacking.status == 1 and 'give `age` for the new labels of subject: "d"' in lacking.err
 
 
 def test_the_data_again(folder: Path, run: Run) -> None:

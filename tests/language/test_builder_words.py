@@ -58,8 +58,10 @@ def test_a_word_with_several_roles_takes_the_arguments_of_each() -> None:
     assert all(p.default is None for p in normal.values())
     gamma = inspect.signature(lgm.gamma).parameters
     assert {"log_mean", "shape", "rate"} <= set(gamma)
-    assert gamma["shape"].default is inspect.Parameter.empty  # of the family and of the prior
+    assert gamma["shape"].default is None  # a predictor may stand in its place
     assert gamma["rate"].default is None
+    binomial = inspect.signature(lgm.binomial).parameters
+    assert binomial["n"].default is inspect.Parameter.empty
 
 
 def test_none_leaves_an_argument_out() -> None:

@@ -17,7 +17,7 @@ CASES: dict[str, tuple[float | None, dict[str, float]]] = {
     "bernoulli.logit": (1.0, {}),
     "bernoulli.probit": (0.0, {}),
     "bernoulli.cloglog": (1.0, {}),
-    "negbinomial.log_mean": (40.0, {"size": 2.0}),
+    "negbinomial.log_mean": (40.0, {"size": 2.0, "exposure": 1.0}),
     "student_t.mean": (0.0, {"scale": 2.0, "df": 0.5}),
     "logistic": (None, {"scale": 0.3}),
 }

@@ -97,7 +97,7 @@ def consul(y: Any, mean: Array, dispersion: Array) -> Array:
     return np.asarray(np.log(theta) + (y - 1.0) * np.log(rate) - rate - special.gammaln(y + 1.0))
 
 
-def conway(y: Any, mean: Any, dispersion: Any) -> Array:
+def conway(mean: Any, dispersion: Any) -> Callable[[Array], Array]:
     """Conway and Maxwell (1962), its rate by bisection of the mean."""
     counts, nu = np.arange(1500.0)[:, None], 1.0 / dispersion
     low, high = np.full(len(mean), -60.0), 9.0 * nu + 9.0
@@ -107,7 +107,7 @@ def conway(y: Any, mean: Any, dispersion: Any) -> Array:
         under = (np.exp(terms - special.logsumexp(terms, axis=0)) * counts).sum(axis=0) < mean
         low, high = np.where(under, middle, low), np.where(under, high, middle)
     total = special.logsumexp(counts * low - nu * special.gammaln(counts + 1.0), axis=0)
-    return np.asarray(y * low - nu * special.gammaln(y + 1.0) - total)
+    return lambda y: np.asarray(y * low - nu * special.gammaln(y + 1.0) - total)
 
 
 class compound:
@@ -179,9 +179,7 @@ KNOWN: dict[str, Callable[[Any, Array], Any]] = {
     "generalized_poisson.log_mean": lambda p, s: counted(
         lambda y: consul(y, p.exposure * np.exp(s), p.dispersion)
     ),
-    "com_poisson.log_mean": lambda p, s: counted(
-        lambda y: conway(y, p.exposure * np.exp(s), p.dispersion)
-    ),
+    "com_poisson.log_mean": lambda p, s: counted(conway(p.exposure * np.exp(s), p.dispersion)),
     "tweedie.log_mean": lambda p, s: compound(np.exp(s), p.dispersion, p.power),
 }
 

@@ -29,8 +29,8 @@ from lgmdsl.sites.laws.law import Law, Mass
 from lgmdsl.sites.scalar.laplace import LaplaceMean
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(14)
-_SDS = np.array([-10.0, -8.0, -6.0, -4.5, -3.0, -2.0, -1.0, 0.0])
-_SDS = np.concatenate([_SDS, -_SDS[:-1]])
+_BELOW = (-10.0, -8.0, -6.0, -4.5, -3.0, -2.0, -1.0)
+_SDS = np.array([*_BELOW, 0.0, *(-sd for sd in _BELOW)])
 _GRADES = 14  # panels on each side of an end, whose widths grow in proportion
 _FAR = 40.0  # scales from an end beyond which the log mass is linear to rounding
 

@@ -31,7 +31,13 @@ SHOWN = 3  # rows whose predictors are compared
 VALUES: dict[str, tuple[float, ...]] = {
     "power": (1.5, 1.0, 0.7), "df": (4.0, 2.5, 30.0), "exposure": (1.0, 0.1, 10.0),
     "shape": (1.0, 0.6, 3.0), "n": (1.0, 7.0, 47.0), "concentration": (1.0, 5.0, 30.0),
+    "tweedie.power": (1.5, 1.2, 1.8), "generalized_poisson.dispersion": (1.5, 1.1, 3.0),
 }  # fmt: skip
+
+
+def _usual(family: str, parameter: str, other: tuple[float, ...]) -> tuple[float, ...]:
+    """The values that a parameter is given."""
+    return VALUES.get(f"{family}.{parameter}", VALUES.get(parameter, other))
 
 
 class CannotBuildError(Exception):
@@ -344,6 +350,8 @@ class _Builder:
             declared = None if form is None else form.parameter(name)
             if declared is None:
                 raise CannotBuildError(f"{spec.name} has an undeclared parameter {name}")
+            if name in spec.indexed and declared.type == "positive":
+                raise CannotBuildError(f"{spec.name} has {name} over an index of its own")
             if declared.type == "ordered":
                 size = CLASSES - 1 if declared.over == "cut" else CLASSES
                 entries = np.round(np.cumsum(rng.uniform(0.5, 2.0, size)), 3)
@@ -366,7 +374,7 @@ class _Builder:
                 self.fixed[f"{name}0"], values[name] = table, table
                 assigned.append(f"{name} = {name}0")
             elif declared.type == "count" or name == "exposure":
-                column = rng.choice(VALUES.get(name, (1.0,)), self.rows)
+                column = rng.choice(_usual(spec.family, name, (1.0,)), self.rows)
                 kind = "count" if declared.type == "count" else "positive"
                 lines.append(f"data {name}0[obs] : {kind}")
                 self.data[f"{name}0"] = values[name] = column
@@ -378,7 +386,7 @@ class _Builder:
                 assigned.append(f"{name} = {text}")
             elif declared.type in ("positive", "real", "unit"):
                 usual = {"positive": (1.0, 0.3, 3.0), "real": (0.0,), "unit": (0.1, 0.4)}
-                value = float(rng.choice(VALUES.get(name, usual[declared.type])))
+                value = float(rng.choice(_usual(spec.family, name, usual[declared.type])))
                 values[name] = np.full(self.rows, value)
                 assigned.append(f"{name} = {value!r}")
             else:
