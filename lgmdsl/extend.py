@@ -146,7 +146,7 @@ from lgmdsl.arrays import AnyArray, Array, BoolArray, IntArray, Matrix, SparseMa
 from lgmdsl.contract import rows
 from lgmdsl.contract.backend import Backend, BackendSpec, State
 from lgmdsl.contract.bound import Bound, BoundSpec
-from lgmdsl.contract.classes import Classes, ClassMoments, OneClass, Split
+from lgmdsl.contract.classes import Classes, ClassMoments, OneClass, Separable, Split
 from lgmdsl.contract.engine import (
     Adjoints,
     Conditioned,
@@ -220,7 +220,7 @@ __all__ = [
     "Augmented", "AugmentedAnswer", "Stretch",
     "Decoupled", "ConjugateAnswer",
     "Tails", "Tail",
-    "Classes", "OneClass", "ClassMoments", "Split",
+    "Classes", "OneClass", "ClassMoments", "Split", "Separable",
     # sites that bounds of log(1 + exp(s)) and log(sum of exp(s)) take
     "LogisticSite", "SoftmaxSite", "TopicSite",
     # bounds
