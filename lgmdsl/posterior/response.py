@@ -83,7 +83,8 @@ def probabilities(
     first: Array,
     spread: Array,
 ) -> Array | None:
-    """P(y = k), (N, values), for binary and count families; None for continuous ones."""
+    """P(y = k), (N, values), for binary and count families, and P(y = 0) of nonnegative numbers;
+    None for other continuous ones."""
     last = last_value(block, first, spread)
     if last < 0:
         return None
@@ -98,11 +99,13 @@ def probabilities(
 
 
 def last_value(block: SiteBlock, first: Array, spread: Array) -> int:
-    """The last of the values 0, 1, ... whose probabilities are listed, for means and sds of y; -1
-    of continuous families."""
+    """The last of the values 0, 1, ... whose probabilities are listed, for means and sds of y: 0
+    of continuous families with zeros, -1 of others."""
     observed = block.family.spec.observed
     if "binary" in observed:
         return 1
+    if "nonnegative" in observed:
+        return 0
     if "count" not in observed:
         return -1
     reach = np.nanmax(first + 8.0 * spread, initial=1.0)

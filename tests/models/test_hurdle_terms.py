@@ -192,3 +192,25 @@ def test_terms_answer_as_their_families_do(name: str) -> None:
     none = made(y=np.zeros(n), term=np.ones(n), **fields)
     assert none.parameter_slopes(s).keys() == positive.parameter_slopes(s).keys()
     assert not any(slope.any() for slope in none.parameter_slopes(s).values())
+
+
+@pytest.mark.parametrize(
+    "observed",
+    [
+        "gamma(log_mean = eta, shape = 2, hurdle_logit = zeta)",
+        "gamma(log_mean = eta + zeta, shape = 2, hurdle = 0.3)",
+        "tweedie(log_mean = eta + zeta, dispersion = 1.2, power = 1.5)",
+    ],
+)
+def test_the_probability_of_zero_is_that_of_draws(observed: str) -> None:
+    text = (
+        HEAD + "data y[obs] : nonnegative\nlatent a ~ normal(sd = 3)\nlatent c ~ normal(sd = 2)\n"
+        "latent d ~ normal(sd = 2)\nlet eta[obs] = a\nlet zeta[obs] = c + d * x\n"
+        f"observe y ~ {observed}\n"
+    )
+    fit = lgm.fit(lgm.loads(text), data("gamma"), method="laplace")
+    new = fit.predict({"x": np.array([-1.0, 0.0, 1.0]), "who": np.zeros(3, dtype=int)})
+    zero = new.response("y")["probability"]
+    assert zero.dims == ("obs", "value") and zero["value"].values.tolist() == [0]
+    drawn = np.asarray(new.sample_response("y", 4000, seed=1)) == 0.0
+    np.testing.assert_allclose(zero.values[:, 0], drawn.mean(axis=0), rtol=0, atol=0.03)

@@ -119,8 +119,9 @@ class Prediction:
         """The predictive distribution of an observed datum at the new data.
 
         `mean` and `sd` of y (NaN where the family has none); for binary and count data also
-        `probability`, P(y = value) with a trailing axis `value`. Of classes `probability` alone,
-        with their index set as its last axis; of counts over classes all three, of each class.
+        `probability`, P(y = value) with a trailing axis `value`, of nonnegative numbers that of 0.
+        Of classes `probability` alone, with their index set as its last axis; of counts over
+        classes all three, of each class.
         Texts (admixtures) are as long as their counts at the new data say: `mean` and `sd` are NaN
         of those without.
         Raises ModelError E103 where the model observes no such datum.

@@ -241,8 +241,9 @@ def _count_remedy(name: str, values: Array) -> str:
 
 
 def _positive_remedy(name: str, values: Array) -> str:
-    kind = "0 is not positive" if values.min() == 0 else "negative values are not positive"
-    return f"{kind}: drop these rows, or declare `{name} : real`"
+    if values.min() == 0:
+        return f"0 is not positive: drop these rows, or declare `{name} : nonnegative`"
+    return f"negative values are not positive: drop these rows, or declare `{name} : real`"
 
 
 def _zeros_remedy(name: str) -> str:
