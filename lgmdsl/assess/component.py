@@ -59,11 +59,6 @@ class Component:
         values = {f.name: getattr(site, f.name) for f in dataclasses.fields(site)}
         return cast(Site, made(**values, weight=weight))
 
-    @property
-    def unweighted(self) -> bool:
-        """Whether every row has weight 1."""
-        return all(bool(np.all(w == 1.0)) for w in self.row_weights)
-
     def same_latents(self, other: Component) -> bool:
         """Whether both are of the same q(z), and differ by their sites' parameters alone."""
         return self.theta is other.theta

@@ -91,8 +91,10 @@ def _left_out(
         assert without is not None
         taken = [(s.take(r), m[r].shape) for s, m, r in zip(c.sites, c.mean, group, strict=True)]
         taken = [(s, shape) for s, shape in taken if shape[0]]
+        # Rows leave with their weights: one of weight 2 is two rows of the group.
+        leaving = [c.removed(k, r) for k, r in enumerate(group) if len(r)]
         density = joint_density(
-            [s for s, _ in taken],
+            leaving,
             [shape for _, shape in taken],
             without.mean,
             without.covariance,
@@ -105,20 +107,6 @@ def _left_out(
         errors.append(density.error)
         if factored(components):
             expected.append(_expected(taken, without.mean, without.covariance, c, group))
-        elif not c.unweighted:  # the rows leave with their weights
-            leaving = [c.removed(k, r) for k, r in enumerate(group) if len(r)]
-            expected.append(
-                joint_density(
-                    leaving,
-                    [shape for _, shape in taken],
-                    without.mean,
-                    without.covariance,
-                    without.weight,
-                    without.shift,
-                    n,
-                    seed,
-                ).log
-            )
     moved_by = np.array(expected)[:, None] if expected else None
     mixed = left_out(weights_of(components), np.array(logs)[:, None], moved_by)
     error = float(np.sqrt(np.sum((mixed.weight[:, 0] * np.array(errors)) ** 2)))

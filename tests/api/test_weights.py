@@ -188,6 +188,23 @@ def test_criteria_count_each_row_by_its_weight() -> None:
     assert fit.loo().elpd == pytest.approx(values.sum())
 
 
+@pytest.mark.parametrize("which", ["poisson", "normal", "drawn"])
+def test_groups_are_left_out_with_every_copy_of_their_rows(which: str) -> None:
+    half = np.arange(N) % 2
+    if which == "drawn":
+        text = model("bernoulli(logit = eta, weight = w)", "binary")
+        ones = np.ones(N, dtype=int)
+        one = lgm.fit(text, {"x": X, "y": ones, "w": TIMES})
+        rows = {"x": X[TWICE], "y": ones[TWICE], "w": np.ones(len(TWICE))}
+        copies = lgm.fit(text, rows)
+    else:
+        one, copies = fits(next(f for f in FAMILIES if f.startswith(which)), "laplace")
+    assert bool(one.drawn) == bool(copies.drawn) == (which == "drawn")
+    (left,) = one.loo(groups=np.where(TIMES > 0.0, half, 9)).log_density
+    (wanted,) = copies.loo(groups=half[TWICE]).log_density
+    np.testing.assert_allclose(left[:2], wanted, rtol=0, atol=0.02 if which == "drawn" else 5e-3)
+
+
 def test_loo_reweights_hyperparameters_with_the_weight() -> None:
     """Against fits without the row, hyperparameters learned again."""
     family = "normal(mean = eta, sd = s, weight = w)"

@@ -78,11 +78,11 @@ def groups_out(
     """Leave out every group of rows of each datum."""
     out = _blank(draws, len(groups), False)
     for g, rows in enumerate(groups):
-        level, leaving = (draws.joint_level(rows, weighted)[:, None] for weighted in (False, True))
+        level = leaving = draws.joint_level(rows, weighted=True)[:, None]
         _estimate(draws, out, np.array([g]), level, leaving, np.ones(1))
     for g in _again(out, redraw, chosen):
         assert redraw is not None
-        _drawn_again(draws, out, int(g), groups[g], redraw, 1.0)
+        _drawn_again(draws, out, int(g), groups[g], redraw, 1.0, True)
     return out
 
 
@@ -103,7 +103,7 @@ def _one_by_one(
         assert redraw is not None
         only = (*none[:k], np.array([i]), *none[k + 1 :])
         own = float(draws.components[0].row_weights[k][i])
-        _drawn_again(draws, out, int(i), only, redraw, own, k if transforms else None)
+        _drawn_again(draws, out, int(i), only, redraw, own, False, k if transforms else None)
     return out
 
 
@@ -158,9 +158,11 @@ def _drawn_again(
     rows: tuple[IntArray, ...],
     redraw: Redraw,
     times: float,
+    weighted: bool,
     transformed: int | None = None,
 ) -> None:
-    """Replace a value by that of draws without its rows at each hyperparameter point."""
+    """Replace a value by that of draws without its rows at each hyperparameter point; of densities
+    to the power of the rows' weights where it is `weighted`."""
     logs, errors, ends, leaving = [], [], [], []
     for c in draws.components:
         without = redraw(c, rows)
@@ -170,7 +172,7 @@ def _drawn_again(
             return
         z, ess = without
         alone = PosteriorDraws((c,), np.zeros(len(z), np.int64), z.__getitem__, ess)
-        level = alone.joint_level(rows)
+        level = alone.joint_level(rows, weighted)
         logs.append(float(special.logsumexp(level) - np.log(len(level))))
         errors.append(alone.error(np.exp(level - logs[-1])))
         power = alone.joint_level(rows, weighted=True)
@@ -178,7 +180,7 @@ def _drawn_again(
         if transformed is not None:
             pairs = [alone.each(transformed, rows[transformed], of) for of in (below, up_to)]
             ends.append([float(values.mean()) for pair in pairs for _, values in pair])
-    both = (draws.joint_level(rows, weighted)[:, None] for weighted in (False, True))
+    both = (draws.joint_level(rows, power)[:, None] for power in (weighted, True))
     out.influence[:] -= times * _weighted(*both)[3][:, 0]
     mixed = reweighted(
         weights_of(draws.components), np.array(logs)[:, None], np.array(leaving)[:, None]
