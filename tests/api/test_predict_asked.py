@@ -257,3 +257,14 @@ def test_what_runs_over_all_fitted_members_is_not_run_over_others(form: str) -> 
     with pytest.raises(lgm.DataError, match="runs over all fitted ones") as caught:
         fit.predict({"t": [3, 4]})
     assert caught.value.codes == ("E302",)
+
+
+@pytest.mark.parametrize("unused", ["data z[patient] : real", "index arm\ndata z[patient] : arm"])
+def test_what_nothing_depends_on_is_not_wanted(unused: str) -> None:
+    text = SURVIVAL.format(family="exponential(log_rate = eta)")
+    model = lgm.loads(text.replace("index patient\n", f"index patient\n{unused}\n"))
+    given = {"x": X, "time": TIME, "event": EVENT, "z": np.arange(30) % 3}
+    fit = lgm.fit(model, given, method="laplace")
+    wanted = lgm.fit(lgm.loads(text), given, method="laplace").predict({"x": np.zeros(2)})
+    found = fit.predict({"x": np.zeros(2)})
+    np.testing.assert_allclose(found.mean("eta"), wanted.mean("eta"), rtol=1e-9)

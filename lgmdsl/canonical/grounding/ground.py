@@ -153,9 +153,9 @@ class _Grounding:
     def _absent(self, symbol: Symbol, usage: Usage) -> None:
         name = symbol.name
         response = name in usage.observed and name not in usage.referenced
-        outcome = self.fitted is not None and name in usage.outcome
+        needless = self.fitted is not None and name in usage.outcome | usage.unused
         reuse = self.fitted is not None and name in self.fitted.values
-        if (self.partial and response) or outcome or (reuse and name not in self.dataset.mapping):
+        if (self.partial and response) or needless or (reuse and name not in self.dataset.mapping):
             return
         self.troubled.add(name)
         self.problems.append(

@@ -19,7 +19,7 @@ class Usage:
     """`observed`: responses of `observe` statements. `referenced`: those in expressions.
     `contracted`: those that are only operands of `@`, or the matrix of a structure. `outcome`: data
     on how a response was observed (`event`, `lower`, `upper`, `entry`, `weight`) and nothing else.
-    `rows`: index sets new data may replace. `steps`: those of which new data may name the members,
+    `unused`: those that nothing depends on. `rows`: index sets new data may replace. `steps`: those of which new data may name the members,
     known and new ones, as the order of their labels gives each a place. `growing`: those that take
     new labels."""
 
@@ -27,15 +27,16 @@ class Usage:
     referenced: frozenset[str]
     contracted: frozenset[str]
     outcome: frozenset[str]
+    unused: frozenset[str]
     rows: frozenset[str]
     steps: frozenset[str]
     growing: frozenset[str]
 
     @property
     def responses(self) -> frozenset[str]:
-        """What predictions do without: responses that no predictor has in it, and how they were
-        observed."""
-        return (self.observed - self.referenced) | self.outcome
+        """What predictions do without: responses that no predictor has in it, how they were
+        observed, and what is not used."""
+        return (self.observed - self.referenced) | self.outcome | self.unused
 
 
 def usage_of(graph: ModelGraph) -> Usage:
@@ -54,6 +55,7 @@ def usage_of(graph: ModelGraph) -> Usage:
             for name, edges in used.items()
             if edges and all(_of_observing(graph, e) for e in edges)
         ),
+        unused=frozenset(name for name, edges in used.items() if not edges) - observed,
         rows=frozenset(rows),
         steps=frozenset(steps),
         growing=frozenset(growing),
