@@ -68,7 +68,7 @@ count 1.0 -0.5 poisson(log_rate = eta, hurdle_logit = zeta)
 nonnegative 0.5 -0.5 gamma(log_mean = eta, shape = 2, hurdle_logit = zeta)
 """
 FAMILIES = {row.split(maxsplit=3)[3]: row.split()[:3] for row in TABLE.strip().splitlines()}
-METHODS = ("laplace", "natural-gradient", "ep")
+METHODS = ("natural-gradient", "ep", "laplace")
 WANTED = 2  # methods of each
 HEADER = ("family", "method", "runs", "ms", "worst", "bias", "sd", "p", "verdict")
 
