@@ -15,8 +15,10 @@ from lgmdsl.canonical.expressions.affine import Affine
 from lgmdsl.canonical.expressions.coefficient import Coefficient
 from lgmdsl.canonical.lowering.lower import Lowering
 from lgmdsl.contract.site import Site
+from lgmdsl.errors import Diagnostic, MethodError
 from lgmdsl.language.tree import ast
 from lgmdsl.sites.combined.predictors import Second, with_predictors
+from lgmdsl.sites.formula import Formula
 from lgmdsl.vocabulary.lookup import lookup
 
 EVENT = "predictor~"  # the index of a site's predictors; no user's index can have this name
@@ -33,8 +35,22 @@ class Predictors:
     forms: tuple[Affine, ...]
 
     def site(self, base: type[Site]) -> type[Site]:
-        """The family with these predictors, of the one that `plain` names."""
-        return with_predictors(base, self.seconds) if self.seconds else base
+        """The family with these predictors, of the one that `plain` names. Raises MethodError E501
+        for one that gives no formula."""
+        if not self.seconds:
+            return base
+        if not issubclass(base, Formula):
+            raise MethodError(
+                Diagnostic(
+                    "E501",
+                    f"`{base.spec.family}` as it is observed here takes no predictor for its "
+                    f"{self.seconds[0].parameter}",
+                    self.plain.span,
+                    f"{base.spec.name} gives no formula",
+                    help=f"give `{self.seconds[0].parameter}` as a number or a hyper",
+                )
+            )
+        return with_predictors(base, self.seconds)
 
     def form(self, first: Affine) -> Affine:
         """All predictors in one form, the first one's given."""

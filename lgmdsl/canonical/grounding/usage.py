@@ -19,9 +19,9 @@ class Usage:
     """`observed`: responses of `observe` statements. `referenced`: those in expressions.
     `contracted`: those that are only operands of `@`, or the matrix of a structure. `outcome`: data
     on how a response was observed (`event`, `lower`, `upper`, `entry`, `weight`) and nothing else.
-    `unused`: those that nothing depends on. `rows`: index sets new data may replace. `steps`: those of which new data may name the members,
-    known and new ones, as the order of their labels gives each a place. `growing`: those that take
-    new labels."""
+    `unused`: those that nothing depends on. `rows`: index sets new data may replace. `steps`: those
+    of which new data may name the members, known and new ones, as the order of their labels gives
+    each a place. `growing`: those that take new labels."""
 
     observed: frozenset[str]
     referenced: frozenset[str]

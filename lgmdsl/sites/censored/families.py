@@ -10,13 +10,18 @@ import numpy as np
 from lgmdsl.arrays import Array
 from lgmdsl.contract.questions import Expected, ExpectedAnswer
 from lgmdsl.contract.site import Property, Site, SiteSpec
+from lgmdsl.numerics import jets
+from lgmdsl.numerics.jets import Jet
 from lgmdsl.sites.censored.censored import ARGUMENTS, ENDS, CensoredSite
+from lgmdsl.sites.censored.formulas import CensoredFormula
 from lgmdsl.sites.censored.growing import expected_of_growing
+from lgmdsl.sites.formula import Jets
 from lgmdsl.sites.laws.gumbel import GumbelLaw
 from lgmdsl.sites.laws.law import Law, Mass
 from lgmdsl.sites.laws.log_gamma import LogGammaLaw
 from lgmdsl.sites.laws.normal import NormalLaw
 from lgmdsl.sites.laws.student import StudentLaw
+from lgmdsl.sites.positive.gamma_tails import log_tail
 from lgmdsl.sites.scalar.exponential_rate import GammaLogMean
 from lgmdsl.sites.scalar.lognormal import LognormalMean
 from lgmdsl.sites.scalar.normal import NormalMean
@@ -47,7 +52,7 @@ def censored_spec(family: type[Site], properties: Property) -> SiteSpec:
 
 
 @dataclass(frozen=True, eq=False)
-class NormalCensored(CensoredSite):
+class NormalCensored(CensoredFormula):
     """y ~ N(s, sd^2), censored. Log-concave, as the mass of an interval is (Prekopa)."""
 
     y: Array
@@ -61,6 +66,9 @@ class NormalCensored(CensoredSite):
     @property
     def spread(self) -> Array:
         return self.sd
+
+    def spread_jet(self, p: Jets) -> Jet:
+        return p["sd"]
 
     def law(self) -> Law:
         return NormalLaw()
@@ -79,7 +87,7 @@ class LognormalCensored(NormalCensored):
 
 
 @dataclass(frozen=True, eq=False)
-class StudentTCensored(CensoredSite):
+class StudentTCensored(CensoredFormula):
     """y = s + scale t_df, censored."""
 
     y: Array
@@ -94,6 +102,9 @@ class StudentTCensored(CensoredSite):
     @property
     def spread(self) -> Array:
         return self.scale
+
+    def spread_jet(self, p: Jets) -> Jet:
+        return p["scale"]
 
     def law(self) -> Law:
         return StudentLaw(self.df)
@@ -112,7 +123,7 @@ class GrowingCensored(CensoredSite, Expected):
 
 
 @dataclass(frozen=True, eq=False)
-class GammaCensored(GrowingCensored):
+class GammaCensored(CensoredFormula, GrowingCensored):
     """y ~ Gamma(shape, mean e^s), censored."""
 
     y: Array
@@ -127,6 +138,15 @@ class GammaCensored(GrowingCensored):
     def spread(self) -> Array:
         return np.ones_like(self.y)
 
+    def log_tail(self, u: Array, s: Jet, p: Jets, upper: bool) -> Jet:
+        """In Prentice's terms: (log y - s) / q with q = shape^(-1/2)."""
+        q = jets.power(p["shape"], -0.5)
+        return log_tail((u - s) / q, q, upper)
+
+    def log_density_at(self, u: Array, s: Jet, p: Jets) -> Jet:
+        x, k = u - s, p["shape"]
+        return k * (jets.log(k) + x - jets.exp(x)) - jets.gammaln(k)
+
     def law(self) -> Law:
         return LogGammaLaw(self.shape)
 
@@ -135,7 +155,7 @@ class GammaCensored(GrowingCensored):
 
 
 @dataclass(frozen=True, eq=False)
-class WeibullCensored(GrowingCensored):
+class WeibullCensored(CensoredFormula, GrowingCensored):
     """P(Y > y | s) = exp(-(y / e^s)^shape), censored."""
 
     y: Array
@@ -144,11 +164,15 @@ class WeibullCensored(GrowingCensored):
     lower: Array
     upper: Array
     family: ClassVar[type[Site]] = WeibullLogScale
+    infinite_in: ClassVar[frozenset[str]] = WeibullLogScale.infinite_in
     spec: ClassVar[SiteSpec] = censored_spec(WeibullLogScale, _LATE)
 
     @property
     def spread(self) -> Array:
         return np.asarray(1.0 / self.shape)
+
+    def spread_jet(self, p: Jets) -> Jet:
+        return jets.reciprocal(p["shape"])
 
     def law(self) -> Law:
         return GumbelLaw()

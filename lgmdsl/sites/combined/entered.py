@@ -25,7 +25,11 @@ from lgmdsl.contract.questions import (
     PointwiseAnswer,
 )
 from lgmdsl.contract.site import Property, Site
+from lgmdsl.numerics import jets
+from lgmdsl.numerics.jets import Jet
 from lgmdsl.sites.combined.combined import CombinedSite, derived, spec_of
+from lgmdsl.sites.combined.formulas import expanded
+from lgmdsl.sites.formula import Formula, Jets
 
 _HALVINGS = 200
 _ENDLESS = 650.0  # log times beyond which a lifetime that may never end does not
@@ -60,9 +64,9 @@ class EnteredSite(CombinedSite, Pointwise):
     @cached_property
     def at_entry(self) -> Site:
         """The late rows right-censored at their entry: log P(Y > entry)."""
-        return self._surviving(self.late, self.entry[self.late])
+        return self.surviving(self.late, self.entry[self.late])
 
-    def _surviving(self, rows: IntArray, y: Array) -> Site:
+    def surviving(self, rows: IntArray, y: Array) -> Site:
         """log P(Y > y) of some rows."""
         site = self.plain.take(rows)
         fields = {f.name for f in dataclasses.fields(site)}
@@ -113,13 +117,13 @@ class EnteredSite(CombinedSite, Pointwise):
         target = self.at_entry.log_density(t) + np.log(1.0 - rng.random(len(rows)))
         low, high = np.log(entry), np.log(entry) + 1.0
         for _ in range(_HALVINGS):
-            short = self._surviving(rows, np.exp(high)).log_density(t) > target
+            short = self.surviving(rows, np.exp(high)).log_density(t) > target
             if not short.any() or np.all(high[short] > _ENDLESS):
                 break
             high = np.where(short, np.minimum(2.0 * high - low + 1.0, 700.0), high)
         for _ in range(_HALVINGS):
             middle = 0.5 * (low + high)
-            beyond = self._surviving(rows, np.exp(middle)).log_density(t) > target
+            beyond = self.surviving(rows, np.exp(middle)).log_density(t) > target
             low, high = np.where(beyond, middle, low), np.where(beyond, high, middle)
         lasting = (0.5 * (low + high) > _ENDLESS) & (self.plain.take(rows).endless(t) > 0.0)
         out[rows] = np.where(lasting, np.inf, np.exp(0.5 * (low + high)))
@@ -138,10 +142,22 @@ class EnteredSite(CombinedSite, Pointwise):
         """1 - P(Y > y) / P(Y > entry)."""
         out, rows = np.array(self.plain.cdf(s)), self.late
         if len(rows):
-            ahead = self._surviving(rows, self.y[rows]).log_density(s[rows])
+            ahead = self.surviving(rows, self.y[rows]).log_density(s[rows])
             gone = ahead - self.at_entry.log_density(s[rows])
             out[rows] = -np.expm1(np.minimum(gone, 0.0))
         return out
+
+
+class _EnteredFormula(Formula):
+    """Of bases with a formula: what predictors for their parameters take derivatives of."""
+
+    def formula(self, s: Jet, p: Jets) -> Jet:
+        site = cast(EnteredSite, self)
+        late = site.entry > 0.0
+        before = site.surviving(np.arange(len(site.y)), np.where(late, site.entry, site.y))
+        survived, nothing = expanded(before, s, p), jets.constant(np.zeros(()), s.order)
+        kept = late & (survived.value > LEAST)
+        return expanded(site.plain, s, p) - jets.where(kept, survived, nothing)
 
 
 class _ExpectedEntered(Expected):
@@ -193,7 +209,7 @@ def entered(base: type[Site]) -> type[Site]:
 
     Log-concave where the base declares that given a late entry it stays so.
     """
-    parts: list[type] = [EnteredSite]
+    parts: list[type] = [EnteredSite, *([_EnteredFormula] if issubclass(base, Formula) else [])]
     if issubclass(base, Expected):
         parts.append(_ExpectedEntered)
         parts += [_SlopesEntered] if issubclass(base, ExpectedSlopes) else []
