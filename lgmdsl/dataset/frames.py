@@ -103,6 +103,14 @@ def _native(source: str, frame: Any) -> Any:
 
 def _from_pandas(source: str, frame: Any) -> Mapping[str, Entry]:
     with refusing(source, "the frame cannot be read"):
+        levels = getattr(frame.columns, "nlevels", 1)
+        if levels > 1:
+            raise refused(
+                source,
+                f"the frame's columns have {levels} levels of names",
+                help='give each one name: frame.columns = ["_".join(map(str, c)) for c in '
+                "frame.columns]",
+            )
         columns = [str(name) for name in frame.columns]
         if len(set(columns)) < len(columns):
             twice = next(name for name in columns if columns.count(name) > 1)

@@ -227,3 +227,11 @@ def test_dates_are_labels_whatever_their_unit() -> None:
     ):
         got = bind(GLMM, BASE | {"who": [0, 1, 0], "obs": dates})
         assert got.indices["obs"].labels.tolist() == days
+
+
+def test_columns_with_several_levels_of_names_are_refused_once() -> None:
+    pandas = pytest.importorskip("pandas")
+    columns = pandas.MultiIndex.from_tuples([("a", "y"), ("a", "who")])
+    with pytest.raises(DataError, match="columns have 2 levels of names") as caught:
+        bind(GLMM, pandas.DataFrame(np.ones((3, 2)), columns=columns))
+    assert len(caught.value.diagnostics) == 1
