@@ -23,7 +23,7 @@ from lgmdsl.canonical.expressions.named import expand
 from lgmdsl.canonical.lowering.derived import Leaf
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.learning.coordinates.hyper_marginals import HyperMarginals
-from lgmdsl.learning.coordinates.ranges import entry_ends
+from lgmdsl.learning.coordinates.ranges import Ends, entry_ends
 from lgmdsl.posterior.hyper_points import HyperPoint
 from lgmdsl.posterior.marginal_density import Density, density_of_draws, density_of_normals
 from lgmdsl.posterior.marginals import (
@@ -138,7 +138,7 @@ class Mixture(FieldState):
         dims = self.quantity_dims(name)
         of = self.of_hypers(name)
         if of is not None and self.hypers is not None:
-            return dims, self.hypers.quantile(of, levels)
+            return dims, self.hypers.quantile(of, levels, self._ends(name))
         factored = self._factored(name)
         if len(self.parts) == 1 and not factored:
             return self.part(0).quantile(name, levels)
@@ -149,12 +149,17 @@ class Mixture(FieldState):
         means, sds = np.array([n.mean for n in parts]), np.array([n.sd for n in parts])
         return dims, parts[0].curved(mixed_quantile(self.weights, means, sds, levels))
 
+    def _ends(self, name: str) -> Ends | None:
+        """The range of each entry of a hyperparameter; None of what is computed from them."""
+        block = self.canonical.hypers.block(name)
+        return None if block is None else entry_ends(block)
+
     def below(self, name: str, values: Array) -> Array:
         """P(X < value), entry by entry of a name: where `values` are among the quantiles."""
         of = self.of_hypers(name)
         if of is not None and self.hypers is not None:
-            hypers = self.hypers
-            return level_of(values, lambda levels: hypers.quantile(of, levels))
+            hypers, ends = self.hypers, self._ends(name)
+            return level_of(values, lambda levels: hypers.quantile(of, levels, ends))
         parts = None if self._factored(name) else self._parts_of(name)
         if parts is None:
             return rank_of(values, self._report_draws(name))
@@ -168,8 +173,7 @@ class Mixture(FieldState):
         dims = self.quantity_dims(name)
         of, block = self.of_hypers(name), self.canonical.hypers.block(name)
         if of is not None and self.hypers is not None:
-            ends = None if block is None else entry_ends(block)
-            return Density(dims, *self.hypers.density(of, size, ends))
+            return Density(dims, *self.hypers.density(of, size, self._ends(name)))
         if block is not None:
             value = np.repeat(self.part(0).quantity(name).mean[..., None], size, axis=-1)
             return Density(dims, value, np.full(value.shape, np.nan))

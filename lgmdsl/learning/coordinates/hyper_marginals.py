@@ -42,8 +42,10 @@ class HyperMarginals(ABC):
         """Posterior sd, of the function's shape; NaN where it is not known."""
 
     @abstractmethod
-    def quantile(self, of: Callable[[Theta], Array], levels: Array) -> Array:
-        """(Q, ...) quantiles."""
+    def quantile(
+        self, of: Callable[[Theta], Array], levels: Array, ends: Ends | None = None
+    ) -> Array:
+        """(Q, ...) quantiles, between the `ends` of the function's range."""
 
     @abstractmethod
     def density(

@@ -1,8 +1,9 @@
 """The normal approximation of the hyperparameters' posterior at a mode, in coordinates x.
 
 x ~ N(x^, (-H)^-1);   a hyperparameter made of one coordinate has transformed quantiles, any
-other a normal marginal by the delta method; what moves along a direction that is not identified
-has none
+other a marginal by the delta method: normal, or where its range has an end (the variances of a
+covariance, the entries of a simplex) with a normal log or logit; what moves along a direction that
+is not identified has none
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from lgmdsl.learning.coordinates.hyper_marginals import HyperMarginals, Stored
 from lgmdsl.learning.coordinates.ranges import Ends
 from lgmdsl.learning.coordinates.standardised import Standardised
 from lgmdsl.learning.coordinates.vector import Coordinates
+from lgmdsl.learning.integration.kernel_density import Range
 
 # Central differences of theta(x) over this many sds of x.
 SHARE = 1e-3
@@ -63,14 +65,16 @@ class Asymptotic(HyperMarginals):
             ends = [self._at(of, step) for step in steps]
         return np.asarray((ends[0] != self.mean(of)) | (ends[1] != self.mean(of)))
 
-    def quantile(self, of: Callable[[Theta], Array], levels: Array) -> Array:
+    def quantile(
+        self, of: Callable[[Theta], Array], levels: Array, ends: Ends | None = None
+    ) -> Array:
         """(Q, ...): where the value moves with one coordinate alone, its value at the coordinate's
-        quantiles, else normal ones."""
-        mean, z = self.mean(of), special.ndtri(levels)
-        out = mean + z.reshape(-1, *(1 for _ in mean.shape)) * self.sd(of)
+        quantiles, else normal ones, on the line that its range maps to."""
+        z = special.ndtri(levels)
+        out = np.moveaxis(self._by_delta(of, z, ends)[0], -1, 0)
         for unit, sign, moves in self._alone(of):
-            ends = np.array([self._at(of, sign * level * unit) for level in z])
-            out = np.where(moves, ends, out)
+            at = np.array([self._at(of, sign * level * unit) for level in z])
+            out = np.where(moves, at, out)
         return out
 
     def density(
@@ -78,17 +82,37 @@ class Asymptotic(HyperMarginals):
     ) -> tuple[Array, Array]:
         """(..., size) points and the density there, of the marginals that `quantile` has; NaN where
         the value is fixed. The range is that of the coordinates' maps."""
-        mean, sd, z = self.mean(of)[..., None], self.sd(of)[..., None], NORMAL_REACH
-        nodes = np.linspace(-z, z, size)
+        nodes = np.linspace(-NORMAL_REACH, NORMAL_REACH, size)
         normal = np.exp(-0.5 * nodes**2) / np.sqrt(2.0 * np.pi)
         with np.errstate(all="ignore"):
-            x, p = mean + nodes * sd, np.where(sd > 0.0, normal / sd, np.nan)
+            x, slope = self._by_delta(of, nodes, ends)
+            p = np.where(slope > 0.0, normal / slope, np.nan)
             for unit, sign, moves in self._alone(of):
                 at = [self._at(of, sign * t * unit) for t in nodes]
                 steps = [self._slopes(of, sign * unit[None], t * unit)[0] for t in sign * nodes]
                 x = np.where(moves[..., None], np.stack(at, axis=-1), x)
                 p = np.where(moves[..., None], normal / np.stack(steps, axis=-1), p)
         return x, p
+
+    def _by_delta(
+        self, of: Callable[[Theta], Array], z: Array, ends: Ends | None
+    ) -> tuple[Array, Array]:
+        """(..., Z) values at normal scores z by the delta method, and their slopes in z."""
+        mean, sd = self.mean(of), self.sd(of)
+        lower, upper = (
+            (np.full(mean.shape, side * np.inf) for side in (-1.0, 1.0))
+            if ends is None
+            else (np.broadcast_to(end, mean.shape) for end in ends)
+        )
+        x, slope = np.empty((2, *mean.shape, len(z)))
+        with np.errstate(all="ignore"):
+            for index in np.ndindex(*mean.shape):
+                within = Range(float(lower[index]), float(upper[index]))
+                centre = within.line(mean[index])
+                spread = sd[index] / within.slope(centre)
+                w = centre + z * spread
+                x[index], slope[index] = within.value(w), within.slope(w) * spread
+        return x, slope
 
     def alone(self, size: int, rng: np.random.Generator) -> tuple[Theta, ...]:
         """From the normal approximation in x, where the curvature determines all of it."""
@@ -145,7 +169,9 @@ class ModeOnly(HyperMarginals):
         moved = np.asarray(of(self.coordinates.unpack(x + SHARE)), dtype=np.float64)
         return np.where(moved == self.mean(of), 0.0, np.nan)
 
-    def quantile(self, of: Callable[[Theta], Array], levels: Array) -> Array:
+    def quantile(
+        self, of: Callable[[Theta], Array], levels: Array, ends: Ends | None = None
+    ) -> Array:
         """(Q, ...) the value where it is fixed, NaN where it was learned."""
         return self.mean(of) + np.zeros((len(levels), *(1 for _ in self.mean(of).shape))) * self.sd(
             of

@@ -103,7 +103,9 @@ class HyperPosterior(FieldState, HyperMarginals):
             gap = gap - np.tensordot(self.weights, gap, axes=1)
             return np.asarray(np.sqrt(np.tensordot(self.weights, gap**2, axes=1)))
 
-    def quantile(self, of: Callable[[Theta], Array], levels: Array) -> Array:
+    def quantile(
+        self, of: Callable[[Theta], Array], levels: Array, ends: Ends | None = None
+    ) -> Array:
         """(Q, ...) quantiles; of what overflows at some node, those of the nodes alone."""
         values = self.values(of)
         flat = values.reshape(len(values), -1)

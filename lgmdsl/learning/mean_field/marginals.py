@@ -54,13 +54,15 @@ class FactorMarginals(HyperMarginals):
         mean = np.tensordot(weight, values, axes=1)
         return np.asarray(np.sqrt(np.tensordot(weight, (values - mean) ** 2, axes=1)))
 
-    def quantile(self, of: Callable[[Theta], Array], levels: Array) -> Array:
+    def quantile(
+        self, of: Callable[[Theta], Array], levels: Array, ends: Ends | None = None
+    ) -> Array:
         """(Q, ...): of a function of one entry its values at that entry's quantiles, of several
         entries those of draws."""
         alone = self._alone(of)
         scores = special.ndtri(np.clip(levels, 1e-15, 1.0 - 1e-15))
-        ends = np.sort(np.array([self._at(of, z) for z in scores]), axis=0)
-        out = ends[np.argsort(np.argsort(levels))]
+        at = np.sort(np.array([self._at(of, z) for z in scores]), axis=0)
+        out = at[np.argsort(np.argsort(levels))]
         if not alone.all():
             draws = np.quantile(self._draws(of), levels, axis=0)
             out = np.where(alone, out, draws)
