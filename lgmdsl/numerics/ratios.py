@@ -77,6 +77,11 @@ def log_ratio_derivatives(x: Array) -> list[Array]:
 
 def exp_ratio(x: Jet) -> Jet:
     """(e^x - 1) / x."""
+    if not x.depth:
+        safe = np.where(x.value == 0.0, 1.0, x.value)
+        small = np.expm1(np.minimum(safe, _NEAR_EXP)) / safe
+        large = (capped_exp(safe) - 1.0) / safe
+        return x.compose(np.where(x.value == 0.0, 1.0, np.where(safe < _NEAR_EXP, small, large)))
     return x.compose(*exp_ratio_derivatives(x.value, 1))
 
 
@@ -87,6 +92,9 @@ def exp_ratio_two(x: Jet) -> Jet:
 
 def log_ratio(x: Jet) -> Jet:
     """log(1 + x) / x, x > -1."""
+    if not x.depth:  # the value alone does not cancel, only its derivatives do
+        safe = np.where(x.value == 0.0, 1.0, x.value)
+        return x.compose(np.where(x.value == 0.0, 1.0, np.log1p(safe) / safe))
     return x.compose(*log_ratio_derivatives(x.value))
 
 

@@ -103,22 +103,27 @@ def expected_by_quadrature(
 def tilted_by_quadrature(
     site: Site, mean: Array, variance: Array, power: float = 1.0
 ) -> TiltedAnswer:
-    """log of the mass, mean and variance of N(mean, variance) t(s)^power."""
-    point = variance <= 0.0
+    """log of the mass, mean and variance of N(mean, variance) t(s)^power; of rows without variance
+    t(mean)^power, mean and 0."""
+    wide = np.flatnonzero(variance > 0.0)
+    if len(wide) < len(mean):
+        out = np.stack([power * site.log_density(mean), mean, np.zeros(len(mean))])
+        if len(wide):
+            some = tilted_by_quadrature(site.take(wide), mean[wide], variance[wide], power)
+            out[:, wide] = some.log_mass, some.mean, some.variance
+        return TiltedAnswer(*out)
     v = _spread(mean, variance)
     log_mass, shift, spread = _over_tilted(site, mean, v, power, lambda rows, s, offset: offset)
     log_mass = log_mass - 0.5 * np.log(2.0 * np.pi * v)
-    if np.any(point):
-        log_mass = np.where(point, power * site.log_density(mean), log_mass)
-    tilted_mean = np.where(point, mean, mean + shift)
-    unresolved = ~(spread > 0.0) & ~point
+    tilted_mean = mean + shift
+    unresolved = ~(spread > 0.0)
     if np.any(unresolved):
         # A log density of 1e20 has no digits left for a width: the curvature at the peak does.
         bend = cast(Pointwise, site).pointwise(tilted_mean).curvature
         spread = np.where(unresolved, 1.0 / (1.0 / v + power * np.maximum(-bend, 0.0)), spread)
     if Property.LOG_CONCAVE in site.spec.properties:
         spread = np.minimum(spread, v)  # a theorem, kept against rounding
-    return TiltedAnswer(log_mass, tilted_mean, np.where(point, 0.0, spread))
+    return TiltedAnswer(log_mass, tilted_mean, spread)
 
 
 def slopes_by_quadrature(
@@ -128,16 +133,24 @@ def slopes_by_quadrature(
     if power == 0.0:
         return _plain_slopes(site, mean, variance)
     at_mean = site.parameter_slopes(mean)
+    wide = np.flatnonzero(variance > 0.0)
+    if len(wide) < len(mean):
+        out = {name: np.array(plain + np.zeros(len(mean))) for name, plain in at_mean.items()}
+        some = site.take(wide)
+        for name, slopes in (
+            slopes_by_quadrature(some, mean[wide], variance[wide], power) if len(wide) else {}
+        ).items():
+            out[name][wide] = slopes
+        return out
     nodes = NodeSites(site)
     v = _spread(mean, variance)
     out = {}
-    for name, plain in at_mean.items():
+    for name in at_mean:
 
         def slope(rows: IntArray, s: Array, offset: Array, name: str = name) -> Array:
             return nodes.parameter_slopes(rows, s)[name]
 
-        average = _over_tilted(site, mean, v, power, slope)[1]
-        out[name] = np.where(variance <= 0.0, plain, average)
+        out[name] = _over_tilted(site, mean, v, power, slope)[1]
     return out
 
 

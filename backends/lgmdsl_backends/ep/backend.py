@@ -1,6 +1,7 @@
 """The back end `ep`: what is tried, in which order, and what is handed back.
 
-1. parallel (or sequential) EP with adaptive damping, while it comes nearer;
+1. parallel (or sequential) EP with adaptive damping, while it comes nearer; from an earlier
+   posterior, which may be farther from this one than the prior is, then from the prior;
    then, for log-concave sites of few rows, sweeps: two sites with exponential tails that contradict
    each other under a wide prior only settle one after the other;
 2. where a site is not log-concave and the power was 1: the same at power 1/2, whose cavities are
@@ -54,13 +55,14 @@ FARTHEST = 10.0
 @dataclass(frozen=True, eq=False)
 class EPState:
     """A stage with its walk or its outer loop, the point with the least residual so far, and how
-    many steps ago that was."""
+    many steps ago that was; `warm`: whether it began at an earlier posterior."""
 
     stage: str
     walk: Walk | None = None
     outer: OuterPoint | None = None
     best: Matched | None = None
     waited: int = 0
+    warm: bool = False
     residual: float = math.inf
     failed: Status | None = None
     reason: str | Failed = ""
@@ -128,7 +130,8 @@ class ExpectationPropagation(Backend[EPState]):
             return EPState(self.mode, failed=Status.numerical_error, reason=point)
         if self.mode == "double-loop":
             return self._enter_double_loop(problem, _approached(problem, Walk(point, self.damping)))
-        return _walked(self._stage(self.power), Walk(point, self.damping), None)
+        begun = _walked(self._stage(self.power), Walk(point, self.damping), None)
+        return replace(begun, warm=warm is not None)
 
     def step(self, problem: Problem, state: EPState) -> EPState:
         if state.outer is not None:
@@ -173,6 +176,10 @@ class ExpectationPropagation(Backend[EPState]):
         """The next stage, from the best point of this one."""
         best = state.best
         assert best is not None
+        if state.warm:
+            cold = begin(problem, best.power)
+            if isinstance(cold, Matched):
+                return _walked(state.stage, Walk(cold, self.damping), None)
         concave = log_concave(problem.sites)
         if any(not b.scalar for b in best.blocks) and (best.power < 1.0 or concave):
             reason = "EP does not converge, and its double loop takes scalar sites alone"
@@ -217,7 +224,9 @@ def _walked(stage: str, walk: Walk, before: EPState | None) -> EPState:
     best, waited = walk.point, 0
     if before is not None and before.best is not None and best.residual >= before.best.residual:
         best, waited = before.best, before.waited + 1
-    return EPState(stage, walk=walk, best=best, waited=waited, residual=walk.point.residual)
+    warm = before is not None and before.warm
+    residual = walk.point.residual
+    return EPState(stage, walk=walk, best=best, waited=waited, warm=warm, residual=residual)
 
 
 def _looped(stage: str, outer: OuterPoint, before: EPState) -> EPState:

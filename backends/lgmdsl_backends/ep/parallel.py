@@ -26,6 +26,8 @@ from lgmdsl_backends.ep.sweep import sweep
 
 # The damping: how it shrinks when the residual grows and recovers when it falls, and its floor.
 SHRINK, RECOVER, FLOOR = 0.7, 1.1, 0.1
+# Where the residual grows by more than this the step is shortened, to FLOOR.
+WILD = 10.0
 # A step this short is none.
 SHORTEST = 1e-4
 # Anderson's candidates are tried once the residual is below this, and kept while it grows by less
@@ -71,7 +73,7 @@ def _damped(walk: Walk, history: Anderson, point: Callable[[float], Matched | No
     share = walk.share
     while share > SHORTEST:
         tried = point(share)
-        if tried is None:
+        if tried is None or (tried.residual > WILD * walk.point.residual and share > FLOOR):
             share *= 0.5
         elif tried.residual > walk.point.residual:
             return Walk(tried, max(SHRINK * share, min(FLOOR, share)), history)

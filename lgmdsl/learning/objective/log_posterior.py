@@ -110,6 +110,11 @@ class Objective:
         self.spanned = (self.origin, self.origin)
         self.scales = np.ones(self.coordinates.size)
 
+    @property
+    def longest_fit(self) -> int:
+        """The most steps of a fit."""
+        return self.max_steps or self.planned.backend.spec.max_steps
+
     def units(self, x: Array) -> Array:
         """(d,) what a search takes for a step of 1 in each coordinate at x (d,): that of the
         coordinates, times `scales`."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 from functools import cache, cached_property
-from typing import Any, ClassVar, NamedTuple, cast
+from typing import Any, ClassVar, NamedTuple, TypeAlias, cast
 
 import numpy as np
 
@@ -36,6 +36,9 @@ ENDS = {"event": 1.0, "lower": np.nan, "upper": np.nan}
 _NARROW = -0.5  # log of the ratio of the tails at the ends above which an interval is narrow
 NEVER = -1e140  # l where a tail has no logarithm in doubles any more
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(24)
+
+
+_Answer: TypeAlias = tuple[PointwiseAnswer, dict[str, ParameterCurve]]
 
 
 class _Part(NamedTuple):
@@ -147,20 +150,15 @@ class IntervalSite(CombinedSite, Pointwise):
         ups = [self._tail(rows, e, t, True, names) for e in (low, high)]
         downs = [self._tail(rows, e, t, False, names) for e in (high, low)]
         upper = ups[0].answer.value < downs[0].answer.value
-        for side, pair in ((upper, ups), (~upper, downs)):
-            value, curves = _difference(*pair)
-            narrow = pair[1].answer.value - pair[0].answer.value > _NARROW
-            # Rows by their predictors: with several of each, all of a row go one way.
-            wide = _all(side & ~narrow)
-            if wide.any():
-                kept = np.flatnonzero(wide)
-                yield _Part(rows[kept], _some(value, kept), _some_curves(curves, kept))
-            rest = np.flatnonzero(_all(side) & ~wide)
-            if len(rest):
-                yield self._integrated(rows[rest], low, high, s[rows[rest]], names)
-        mixed = np.flatnonzero(~_all(upper) & ~_all(~upper))
-        if len(mixed):
-            yield self._integrated(rows[mixed], low, high, s[rows[mixed]], names)
+        # Of each predictor, not of each row: at the nodes of quadrature a row goes several ways.
+        narrow = np.where(upper, _gap(*ups), _gap(*downs)) > _NARROW
+        whole = _chosen(upper, _difference(*ups), _difference(*downs))
+        few = np.flatnonzero(narrow.reshape(len(narrow), -1).any(axis=1))
+        yield _Part(rows, *whole)
+        if len(few):
+            fine = self._integrated(rows[few], low, high, t[few], names)
+            kept = _some(whole[0], few), _some_curves(whole[1], few)
+            yield _Part(rows[few], *_chosen(narrow[few], (fine.answer, fine.curves), kept))
 
     def _integrated(
         self, rows: IntArray, low: Array, high: Array, s: Array, names: tuple[str, ...]
@@ -233,9 +231,23 @@ def _difference(big: Tail, small: Tail) -> tuple[PointwiseAnswer, dict[str, Para
     return answer, curves
 
 
-def _all(which: BoolArray) -> BoolArray:
-    """Of each row, over its predictors."""
-    return np.asarray(which.reshape(len(which), -1).all(axis=1))
+def _gap(big: Tail, small: Tail) -> Array:
+    """The logarithm of the ratio of the masses beyond the two ends."""
+    return np.asarray(small.answer.value - big.answer.value)
+
+
+def _chosen(which: BoolArray, first: _Answer, other: _Answer) -> _Answer:
+    """The first where `which`, else the other, element by element."""
+    fields = ("value", "slope", "curvature", "third")
+    pairs = ((getattr(first[0], n), getattr(other[0], n)) for n in fields)
+    answer = PointwiseAnswer(*(np.where(which, x, y) for x, y in pairs))
+    curves = {
+        name: ParameterCurve(
+            *(np.where(which, x, y) for x, y in zip(curve, other[1][name], strict=True))
+        )
+        for name, curve in first[1].items()
+    }
+    return answer, curves
 
 
 def _some(a: PointwiseAnswer, rows: IntArray) -> PointwiseAnswer:
