@@ -265,6 +265,30 @@ def test_expectations(name: str, sd: float) -> None:
             np.testing.assert_allclose(a.curvature[i], bend, rtol=1e-6, atol=1e-6)
 
 
+def test_a_predictor_that_stands_apart_is_averaged_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """log(1 - p) of a count above 0 is a term of its own: two dimensions and one, not three."""
+    site, m = cases("three", 40, extreme=False)
+    rows = np.flatnonzero(site.y > 0.0)
+    site, m = site.take(rows), m[rows]
+    variance = np.tile(np.diag([0.1, 0.2, 0.1]), (len(m), 1, 1))
+    variance[:, 0, 2] = variance[:, 2, 0] = 0.05
+    taken, plain = [], PredictorsSite.to_order
+
+    def counted(self: PredictorsSite, s: Array, order: int) -> Any:
+        taken.append(len(s))
+        return plain(self, s, order)
+
+    monkeypatch.setattr(PredictorsSite, "to_order", counted)
+    answer = SeveralByQuadrature().lift(site).expected(m, variance)
+    assert sum(taken) < 500 * len(m)  # 4,000 in three dimensions
+    points, weight, _ = product_rule(24, 3)
+    for i, r in enumerate(root_of(variance)):
+        local = plain(site.take(np.full(len(points), i)), m[i] + points @ r.T, 2)
+        assert answer.value[i] == pytest.approx(weight @ local.value, rel=1e-7)
+        bend = np.einsum("p,pij->ij", weight, local.curvature)
+        np.testing.assert_allclose(answer.curvature[i], bend, rtol=1e-6, atol=1e-6)
+
+
 def test_normal_has_its_expectation_in_closed_form() -> None:
     assert issubclass(family("normal"), Expected)
     assert issubclass(family("lognormal"), Expected)
