@@ -17,8 +17,8 @@ VALUES = {"size": 2.0, "dispersion": 1.8, "power": 1.5, "concentration": 4.0, "s
 
 @dataclass(frozen=True)
 class Case:
-    """One likelihood on both sides. `d` here is exp(coefficient of the dispersion there / halves)
-    plus `shift`."""
+    """One likelihood on both sides. The coefficient of the dispersion there is `halves` times
+    log(d + shift)."""
 
     observation: str
     site: str  # draws data

@@ -54,8 +54,9 @@ def compared(label: str, case: Case, own: tuple[float, Any], peer: Record) -> tu
     order = [k for k in names if k[0] in "bz"] + [k for k in names if k[0] == "c"]
     pairs = [(float(fit.mean(k)), *x) for k, *x in zip(order, peer["b"], peer["se"], strict=True)]
     if case.uses("d"):
-        d = float(fit.mean("d")) + case.shift - (1.0 if case.shift else 0.0)
-        pairs.append((case.halves * np.log(d), *peer["dispersion"]))
+        pairs.append(
+            (case.halves * np.log(float(fit.mean("d")) + case.shift), *peer["dispersion"])
+        )
     if peer["sd"][1] > 0.0:
         pairs.append((float(np.log(fit.mean("s"))), *peer["sd"]))
     away = max(abs(ours - theirs) / error for ours, theirs, error in pairs if error > 0.0)
