@@ -11,8 +11,10 @@ from lgmdsl.sites.catalogue import SITES
 
 COEFFICIENTS = ("b0", "b1", "b2", "z0", "z1", "c0", "c1")
 # What data are drawn with.
-VALUES = {"size": 2.0, "dispersion": 1.8, "power": 1.5, "concentration": 4.0, "shape": 2.0, "sd": 0.7,
-          "scale": 0.7, "df": 5.0}  # fmt: skip
+VALUES = {
+    "size": 2.0, "dispersion": 1.8, "power": 1.5, "concentration": 4.0, "shape": 2.0, "sd": 0.7,
+    "scale": 0.7, "df": 5.0,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -54,9 +54,7 @@ def compared(label: str, case: Case, own: tuple[float, Any], peer: Record) -> tu
     order = [k for k in names if k[0] in "bz"] + [k for k in names if k[0] == "c"]
     pairs = [(float(fit.mean(k)), *x) for k, *x in zip(order, peer["b"], peer["se"], strict=True)]
     if case.uses("d"):
-        pairs.append(
-            (case.halves * np.log(float(fit.mean("d")) + case.shift), *peer["dispersion"])
-        )
+        pairs.append((case.halves * np.log(float(fit.mean("d")) + case.shift), *peer["dispersion"]))
     if peer["sd"][1] > 0.0:
         pairs.append((float(np.log(fit.mean("s"))), *peer["sd"]))
     away = max(abs(ours - theirs) / error for ours, theirs, error in pairs if error > 0.0)

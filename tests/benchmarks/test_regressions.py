@@ -36,7 +36,9 @@ def lines(y: str, names: str, predictor: str, observation: str, more: str = "") 
 
 
 def ordered(link: str) -> str:
-    classes = 'index class = {"0", "1", "2"}\nindex cut = head(class)\nhyper t[cut] : ordered ~ flat\n'
+    classes = (
+        'index class = {"0", "1", "2"}\nindex cut = head(class)\nhyper t[cut] : ordered ~ flat\n'
+    )
     observation = f"ordinal({link} = eta, cuts = t, weight = w)"
     return lines("class", "b1 b2 b3", ORDERED, observation, classes)
 

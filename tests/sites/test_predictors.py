@@ -383,3 +383,19 @@ def test_the_nine_families() -> None:
         "normal", "student_t", "lognormal", "gamma", "weibull", "beta", "negbinomial",
         "negbinomial1", "betabinomial",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("modifier", ["zero_inflation", "hurdle"])
+def test_many_rows_are_answered_as_few_are(modifier: str) -> None:
+    """Above 1,000 rows those above 0 and the others are answered apart."""
+    rng = np.random.default_rng(4)
+    cls = modified(named("poisson.log_rate"), (modifier,))
+    y = rng.poisson(1.5, 1_200).astype(np.float64)
+    values: dict[str, Any] = {"y": y, "exposure": np.ones(1_200), modifier: np.full(1_200, 0.3)}
+    site, s = cls(**values), rng.normal(size=1_200)
+    many = site.pointwise(s, 2.0)
+    parts = [site.take(np.arange(i, i + 400)).pointwise(s[i : i + 400], 2.0) for i in (0, 400, 800)]
+    for name in ("value", "slope", "curvature", "third"):
+        few = np.concatenate([getattr(part, name) for part in parts])
+        np.testing.assert_allclose(getattr(many, name), few, rtol=1e-13)
+    np.testing.assert_allclose(site.log_density(s), many.value, rtol=1e-12)

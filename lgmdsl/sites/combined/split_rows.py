@@ -20,7 +20,6 @@ from lgmdsl.contract.site import Site
 from lgmdsl.sites.combined.combined import CombinedSite
 from lgmdsl.sites.quadrature import expected_by_quadrature, slopes_by_quadrature
 
-
 MANY = 1_000  # sites from which rows of each kind are answered by themselves
 
 # Rows, and their sites.
