@@ -15,7 +15,7 @@ from numpy.random import Generator
 from lgmdsl.arrays import Array
 from lgmdsl.bounds.several_predictors import SeveralByQuadrature
 from lgmdsl.contract.curves import curves_by_differences
-from lgmdsl.contract.questions import Expected
+from lgmdsl.contract.questions import Expected, Pointwise
 from lgmdsl.contract.site import Site
 from lgmdsl.numerics.expectations.normal_product import product_rule, root_of
 from lgmdsl.sites.catalogue import families
@@ -393,8 +393,10 @@ def test_many_rows_are_answered_as_few_are(modifier: str) -> None:
     y = rng.poisson(1.5, 1_200).astype(np.float64)
     values: dict[str, Any] = {"y": y, "exposure": np.ones(1_200), modifier: np.full(1_200, 0.3)}
     site, s = cls(**values), rng.normal(size=1_200)
+    assert isinstance(site, Pointwise)
     many = site.pointwise(s, 2.0)
-    parts = [site.take(np.arange(i, i + 400)).pointwise(s[i : i + 400], 2.0) for i in (0, 400, 800)]
+    runs = [np.arange(i, i + 400) for i in (0, 400, 800)]
+    parts = [site.take(rows).pointwise(s[rows], 2.0) for rows in runs]
     for name in ("value", "slope", "curvature", "third"):
         few = np.concatenate([getattr(part, name) for part in parts])
         np.testing.assert_allclose(getattr(many, name), few, rtol=1e-13)
