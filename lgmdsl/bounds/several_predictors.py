@@ -9,7 +9,7 @@ from typing import ClassVar, cast
 
 import numpy as np
 
-from lgmdsl.arrays import Array, IntArray
+from lgmdsl.arrays import Array, BoolArray, IntArray
 from lgmdsl.contract.bound import Bound, BoundSpec
 from lgmdsl.contract.questions import (
     Expected,
@@ -21,7 +21,7 @@ from lgmdsl.contract.questions import (
 )
 from lgmdsl.contract.site import Property, Site
 from lgmdsl.contract.status import Guarantee
-from lgmdsl.numerics.expectations.normal_product import averages
+from lgmdsl.numerics.expectations.normal_product import Values, averages
 from lgmdsl.sites.combined.predictors import PredictorsSite
 from lgmdsl.sites.combined.weighted import WeightedSite, times
 from lgmdsl.vocabulary.notes import Notes
@@ -77,6 +77,39 @@ def _local(site: Site, s: Array) -> PointwiseAnswer:
     return cast(Pointwise, site).pointwise(s)
 
 
+def _averages(
+    site: Site, values: Values, mean: Array, variance: Array, tolerance: float
+) -> tuple[Array, BoolArray]:
+    """`averages` of l or of any of its derivatives. Where a predictor stands apart,
+    f(s) = g(t) + h(u), E f = E f(t, E u) + E f(E t, u) - f(E s): one dimension less."""
+    plain = site.plain if isinstance(site, WeightedSite) else site
+    apart = plain.apart if isinstance(plain, PredictorsSite) else None
+    if apart is None or not apart[1].any():
+        return averages(values, mean, variance, tolerance)
+    alone, where = apart
+    rest = np.flatnonzero(~where)
+    whole, known = averages(
+        lambda rows, s: values(rest[rows], s), mean[rest], variance[rest], tolerance
+    )
+    rows = np.flatnonzero(where)
+    found, settled = np.empty((len(whole), len(mean))), np.empty(len(mean), dtype=np.bool_)
+    found[:, rest], settled[rest], settled[rows] = whole, known, True
+    found[:, rows] = -values(rows, mean[rows][:, None, :])[:, :, 0]
+    for axes in (np.delete(np.arange(mean.shape[1]), alone), np.array([alone])):
+
+        def along(some: IntArray, s: Array, axes: IntArray = axes) -> Array:
+            full = np.repeat(mean[rows[some]][:, None, :], s.shape[1], axis=1)
+            full[:, :, axes] = s
+            return values(rows[some], full)
+
+        part, known = averages(
+            along, mean[np.ix_(rows, axes)], variance[np.ix_(rows, axes, axes)], tolerance
+        )
+        found[:, rows] += part
+        settled[rows] &= known
+    return found, settled
+
+
 @dataclass(frozen=True, eq=False)
 class SeveralExpected(Expected, ExpectedSlopes, ThirdExpected):
     """E[l], with E[l'] and E[l''] / 2, its derivatives in the means and variances."""
@@ -93,7 +126,7 @@ class SeveralExpected(Expected, ExpectedSlopes, ThirdExpected):
             parts = [a.value, *a.slope.T, *a.curvature[:, *upper].T]
             return np.stack([p.reshape(s.shape[:2]) for p in parts])
 
-        found, settled = averages(local, mean, variance, AGREEMENT[k])
+        found, settled = _averages(self.site, local, mean, variance, AGREEMENT[k])
         found[0, ~settled] = np.nan  # refuses the point; its slopes may still point the way
         d_variance = np.empty((len(mean), k, k))
         d_variance[:, *upper] = 0.5 * found[1 + k :].T
@@ -113,7 +146,7 @@ class SeveralExpected(Expected, ExpectedSlopes, ThirdExpected):
             l = site.take(np.repeat(rows, s.shape[1])).expand(s.reshape(-1, k), 3)
             return np.stack([l.derivative(*order).reshape(s.shape[:2]) for order in orders])
 
-        found, settled = averages(third, mean, variance, ROUGH)
+        found, settled = _averages(self.site, third, mean, variance, ROUGH)
         found[:, ~settled] = np.nan
         out = np.empty((n, k, k, k))
         for order, values in zip(orders, found, strict=True):
@@ -131,7 +164,7 @@ class SeveralExpected(Expected, ExpectedSlopes, ThirdExpected):
             known = many.parameter_slopes(s.reshape(-1, k))
             return np.stack([known[name].reshape(s.shape[:2]) for name in names])
 
-        found, settled = averages(slopes, mean, variance, AGREEMENT[k])
+        found, settled = _averages(self.site, slopes, mean, variance, AGREEMENT[k])
         found[:, ~settled] = np.nan
         return dict(zip(names, found, strict=True))
 

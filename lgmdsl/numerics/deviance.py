@@ -21,31 +21,44 @@ def log1p_minus(u: Array) -> Array:
     """log(1 + u) - u for u > -1, to full relative accuracy: with r = u / (2 + u), -r u + 2 (r^3 /
     3 + r^5 / 5 + ...)."""
     u = np.asarray(u, dtype=np.float64)
-    near = np.clip(u, -_NEAR, _NEAR)
-    r = near / (2.0 + near)
-    square, total = r * r, np.zeros_like(r)
-    for k in range(_TERMS, 0, -1):
-        total = total * square + 2.0 / (2 * k + 1)
-    series = r * (square * total - near)
     with np.errstate(divide="ignore"):
-        return np.where(np.abs(u) < _NEAR, series, np.log1p(u) - u)
+        return np.where(np.abs(u) < _NEAR, _series(np.clip(u, -_NEAR, _NEAR)), np.log1p(u) - u)
+
+
+def _series(u: Array) -> Array:
+    """`log1p_minus` near 0."""
+    r = u / (2.0 + u)
+    square, total = r * r, np.full(np.shape(r), 2.0 / (2 * _TERMS + 1))
+    for k in range(_TERMS - 1, 0, -1):
+        total *= square
+        total += 2.0 / (2 * k + 1)
+    return np.asarray(r * (square * total - u))
 
 
 def deviance(x: Array, mean: Array, excess: Array) -> Array:
     """D(x; mean) for x >= 0 and mean > 0, with excess = x - mean as accurately as it is known."""
     mean = np.maximum(mean, 1e-300)  # an underflow is no division by 0
     u = np.asarray(excess / mean)
-    close = np.clip(u, -_NEAR, _NEAR)
-    near = x * log1p_minus(close) + np.where(np.abs(u) < _NEAR, excess, 0.0) * close
-    with np.errstate(divide="ignore", over="ignore"):
-        far = special.xlogy(x, x / mean) - excess
-    return np.where(np.abs(u) < _NEAR, near, far)
+    far = ~(np.abs(u) < _NEAR)
+    close = np.where(far, 0.0, u)
+    out = np.asarray(x * _series(close) + excess * close)
+    if far.any():
+        y, m, e = (np.broadcast_to(part, out.shape)[far] for part in (x, mean, excess))
+        with np.errstate(divide="ignore", over="ignore"):
+            out[far] = special.xlogy(y, y / m) - e
+    return out
 
 
-def log_poisson(y: Array, mean: Array, excess: Array) -> Array:
-    """y log mean - mean - log y!, excess = y - mean."""
+def log_peak(y: Array) -> Array:
+    """log of the largest Poisson mass of y over all means, at y: y log y - y - log y!."""
     at = np.maximum(y, 1e-300)
-    seen = -deviance(y, mean, excess) - 0.5 * (LOG_TWO_PI + np.log(at)) - stirling_error(at)
+    peak = -0.5 * (LOG_TWO_PI + np.log(at)) - stirling_error(at)
+    return np.where(y > 0.0, peak, 0.0)
+
+
+def log_poisson(y: Array, mean: Array, excess: Array, peak: Array | None = None) -> Array:
+    """y log mean - mean - log y!, excess = y - mean; peak = log_peak(y) where it is at hand."""
+    seen = (log_peak(y) if peak is None else peak) - deviance(y, mean, excess)
     return np.where(y > 0.0, seen, -mean)
 
 

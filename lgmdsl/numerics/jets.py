@@ -288,14 +288,14 @@ def gammaln(x: Jet) -> Jet:
 
 def log_rising(x: Jet, y: Array) -> Jet:
     """log Gamma(x + y) - log Gamma(x) for x > 0, y >= 0, where x is large next to y too."""
-    return x.compose(*(rising.log_rising(x.value, y, k) for k in range(x.depth + 1)))
+    return x.compose(*rising.log_risings(x.value, y, x.depth))
 
 
 def log_rising_exp(x: Jet, y: Array) -> Jet:
     """log Gamma(1 + e^x + y) - log Gamma(1 + e^x) for y >= 0 and every x."""
     t = np.minimum(x.value, RISEN)  # beyond which it is y x
     e = np.exp(t)
-    f = [rising.log_rising(1.0 + e, y, k) for k in range(x.depth + 1)]
+    f = rising.log_risings(1.0 + e, y, x.depth)
     slopes = [f[0] + y * (x.value - t)]
     if x.depth > 0:
         slopes.append(e * f[1])

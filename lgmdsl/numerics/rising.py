@@ -10,6 +10,8 @@ from lgmdsl.arrays import Array
 from lgmdsl.numerics.polygamma import polygamma
 
 _LARGE = 20.0
+# Numbers from which compiled sums repay the loading of numba (0.25 s), and the longest of them.
+_MANY, _MOST = 5_000, 60.0
 # B_2k / (2k (2k - 1)) of Stirling's series of log Gamma
 _STIRLING = (
     1.0 / 12.0,
@@ -38,6 +40,20 @@ def log_rising(x: Array, y: Array, derivative: int) -> Array:
             k = derivative - 1
             out[small] = polygamma(k, a + b) - polygamma(k, a)
     return out
+
+
+def log_risings(x: Array, y: Array, order: int) -> tuple[Array, ...]:
+    """`log_rising` and its derivatives up to an order: where there are many x, and y are small
+    whole numbers, by the terms of their sums."""
+    x, y = np.broadcast_arrays(np.asarray(x, np.float64), np.asarray(y, np.float64))
+    if x.size < _MANY or y.max() > _MOST or (y != np.floor(y)).any():
+        return tuple(log_rising(x, y, k) for k in range(order + 1))
+    # Loads numba.
+    from lgmdsl.numerics.rising_kernel import log_rising_sums
+
+    out = np.empty((order + 1, x.size))
+    log_rising_sums(x.ravel(), y.ravel(), order, out)
+    return tuple(out.reshape(order + 1, *x.shape))
 
 
 def log_gamma_excess(log_x: Array, derivative: int) -> Array:

@@ -9,7 +9,7 @@ from typing import ClassVar, TypeAlias, cast
 
 import numpy as np
 
-from lgmdsl.arrays import Array
+from lgmdsl.arrays import Array, BoolArray
 from lgmdsl.contract.questions import ParameterCurve, Pointwise, PointwiseAnswer
 from lgmdsl.contract.site import Site
 from lgmdsl.numerics import jets
@@ -41,6 +41,11 @@ class Formula(Site):
         """Classes from which the family with predictors for those parameters inherits, that answer
         questions in closed form."""
         return ()
+
+    def apart(self) -> dict[str, BoolArray]:
+        """Parameters that stand apart: in the rows (N,) l is a function of this one alone plus one
+        of everything else."""
+        return {}
 
     def constants(self, order: int) -> dict[str, Jet]:
         """All parameters as they are."""

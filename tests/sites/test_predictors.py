@@ -15,7 +15,7 @@ from numpy.random import Generator
 from lgmdsl.arrays import Array
 from lgmdsl.bounds.several_predictors import SeveralByQuadrature
 from lgmdsl.contract.curves import curves_by_differences
-from lgmdsl.contract.questions import Expected
+from lgmdsl.contract.questions import Expected, Pointwise
 from lgmdsl.contract.site import Site
 from lgmdsl.numerics.expectations.normal_product import product_rule, root_of
 from lgmdsl.sites.catalogue import families
@@ -265,6 +265,30 @@ def test_expectations(name: str, sd: float) -> None:
             np.testing.assert_allclose(a.curvature[i], bend, rtol=1e-6, atol=1e-6)
 
 
+def test_a_predictor_that_stands_apart_is_averaged_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """log(1 - p) of a count above 0 is a term of its own: two dimensions and one, not three."""
+    site, m = cases("three", 40, extreme=False)
+    rows = np.flatnonzero(site.y > 0.0)
+    site, m = site.take(rows), m[rows]
+    variance = np.tile(np.diag([0.1, 0.2, 0.1]), (len(m), 1, 1))
+    variance[:, 0, 2] = variance[:, 2, 0] = 0.05
+    taken, plain = [], PredictorsSite.to_order
+
+    def counted(self: PredictorsSite, s: Array, order: int) -> Any:
+        taken.append(len(s))
+        return plain(self, s, order)
+
+    monkeypatch.setattr(PredictorsSite, "to_order", counted)
+    answer = SeveralByQuadrature().lift(site).expected(m, variance)
+    assert sum(taken) < 500 * len(m)  # 4,000 in three dimensions
+    points, weight, _ = product_rule(24, 3)
+    for i, r in enumerate(root_of(variance)):
+        local = plain(site.take(np.full(len(points), i)), m[i] + points @ r.T, 2)
+        assert answer.value[i] == pytest.approx(weight @ local.value, rel=1e-7)
+        bend = np.einsum("p,pij->ij", weight, local.curvature)
+        np.testing.assert_allclose(answer.curvature[i], bend, rtol=1e-6, atol=1e-6)
+
+
 def test_normal_has_its_expectation_in_closed_form() -> None:
     assert issubclass(family("normal"), Expected)
     assert issubclass(family("lognormal"), Expected)
@@ -359,3 +383,21 @@ def test_the_nine_families() -> None:
         "normal", "student_t", "lognormal", "gamma", "weibull", "beta", "negbinomial",
         "negbinomial1", "betabinomial",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("modifier", ["zero_inflation", "hurdle"])
+def test_many_rows_are_answered_as_few_are(modifier: str) -> None:
+    """Above 1,000 rows those above 0 and the others are answered apart."""
+    rng = np.random.default_rng(4)
+    cls = modified(named("poisson.log_rate"), (modifier,))
+    y = rng.poisson(1.5, 1_200).astype(np.float64)
+    values: dict[str, Any] = {"y": y, "exposure": np.ones(1_200), modifier: np.full(1_200, 0.3)}
+    site, s = cls(**values), rng.normal(size=1_200)
+    assert isinstance(site, Pointwise)
+    many = site.pointwise(s, 2.0)
+    runs = [np.arange(i, i + 400) for i in (0, 400, 800)]
+    parts = [site.take(rows).pointwise(s[rows], 2.0) for rows in runs]
+    for name in ("value", "slope", "curvature", "third"):
+        few = np.concatenate([getattr(part, name) for part in parts])
+        np.testing.assert_allclose(getattr(many, name), few, rtol=1e-13)
+    np.testing.assert_allclose(site.log_density(s), many.value, rtol=1e-12)

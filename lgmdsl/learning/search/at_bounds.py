@@ -23,6 +23,7 @@ from lgmdsl.numerics.optimisation.lbfgs import Iterate
 
 # Logs and logits this far beyond their start, whose slope outwards is no more than NEAR nats.
 FAR, NEAR, LEFT = 3.0, 0.5, 1e-3
+BACK = (1.0, 2.0, 4.0, 8.0, 16.0)  # how far back one is tried that gains inwards after all
 AHEAD = 1.0  # how much farther out a density must not have fallen to be at an edge
 STUCK = 1e-6  # of a value, that a unit of its coordinate moves it by: it is at its end
 # A density without a bound has a slope that stays: at least LEAST nats per unit, and PERSISTS of it
@@ -69,6 +70,25 @@ class Edges:
             if ahead is not None and ahead.value < found.value - 2.0 * LEFT:
                 return replace(self, inside=self.inside | near), None
         return replace(self, held=self.held | there), found
+
+    def released(self, objective: Objective, at: Evaluation) -> tuple[Edges, Evaluation | None]:
+        """One that is held but gains inwards, now that the others are at their best: free, and
+        moved to the best of a few places on the way back."""
+        away = at.x - objective.origin
+        inwards = self.held & (away * at.gradient < -0.1 * LEFT * np.abs(away))
+        for j in np.flatnonzero(inwards):
+            best = at
+            for length in BACK:
+                x = at.x.copy()
+                x[j] -= np.sign(away[j]) * min(length, abs(away[j]))
+                found = objective.at(x, best.posterior)
+                if found is None or found.value < best.value:
+                    break
+                best = found
+            if best.value > at.value + LEFT:
+                one = np.arange(len(at.x)) == j
+                return replace(self, held=self.held & ~one, inside=self.inside | one), best
+        return self, None
 
     def boundless(self, objective: Objective, at: Evaluation) -> BoolArray:
         """(d,) those on their way to an end where the density of their prior has no bound, which

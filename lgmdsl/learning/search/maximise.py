@@ -134,8 +134,12 @@ class Maximiser:
                 status, reason = Status.interrupted, "interrupted"
                 break
             if gain <= self._little(now.at.kept, len(now.pairs)):
-                status = Status.converged
-                break
+                edges, moved = edges.released(self.objective, now.at.kept)
+                if moved is None:
+                    status = Status.converged
+                    break
+                there = self._minimised(moved, unit, metric, edges)
+                now = Iterate(moved.x / unit, there, (), now.steps, now.evaluations + 1)
             if k == self.limit:
                 break
             warm = now.at.kept.posterior

@@ -25,11 +25,12 @@ def chained(f: Outer, u: PointwiseAnswer) -> PointwiseAnswer:
     u may be as large as doubles get there."""
     flat = f.first == 0.0
     u1, u2, u3 = (np.where(flat, 0.0, part) for part in (u.slope, u.curvature, u.third))
+    bend = f.second * u1  # products: a cube by `**` takes 20 times as long
     return PointwiseAnswer(
         f.value,
         f.first * u1,
-        f.second * u1**2 + f.first * u2,
-        f.third * u1**3 + 3.0 * f.second * u1 * u2 + f.first * u3,
+        bend * u1 + f.first * u2,
+        f.third * u1 * u1 * u1 + 3.0 * bend * u2 + f.first * u3,
     )
 
 

@@ -12,7 +12,7 @@ from typing import cast
 
 import numpy as np
 
-from lgmdsl.arrays import Array
+from lgmdsl.arrays import Array, BoolArray
 from lgmdsl.contract.questions import Pointwise
 from lgmdsl.contract.site import Site
 from lgmdsl.numerics import jets
@@ -66,10 +66,17 @@ class TruncatedFormula(ZerosFormula):
 class ZeroInflatedFormula(ZerosFormula):
     """l = log(p + (1 - p) f(0)) where y = 0, log(1 - p) + log f(y) elsewhere."""
 
+    def apart(self) -> dict[str, BoolArray]:
+        return {"zero_inflation": np.asarray(self.y > 0.0)}
+
     def formula(self, s: Jet, p: Jets) -> Jet:
         odds = jets.log_odds(p["zero_inflation"])
         kept = -jets.softplus(odds)
+        if (self.y > 0.0).all():
+            return kept + expanded(self.plain, s, p)
         at_zero = kept + jets.logaddexp(odds, expanded(self.at_zero, s, p))
+        if not (self.y > 0.0).any():
+            return at_zero
         return jets.where(self.y > 0.0, kept + expanded(self.plain, s, p), at_zero)
 
 
@@ -77,6 +84,9 @@ class HurdleFormula(Formula, CombinedSite):
     """l = log p where y = 0, log(1 - p) + log of the density above 0 elsewhere."""
 
     y: Array
+
+    def apart(self) -> dict[str, BoolArray]:
+        return {"hurdle": np.ones(len(self.y), dtype=np.bool_)}
 
     def formula(self, s: Jet, p: Jets) -> Jet:
         odds = jets.log_odds(p["hurdle"])

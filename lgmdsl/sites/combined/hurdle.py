@@ -25,6 +25,7 @@ from lgmdsl.contract.site import Property, Site
 from lgmdsl.sites.combined.combined import CombinedSite, derived, spec_of
 from lgmdsl.sites.combined.formulas import HurdleFormula
 from lgmdsl.sites.combined.hurdle_terms import HurdleTerms
+from lgmdsl.sites.combined.split_rows import Parts, joined, parts_of, pointwise_of_parts
 from lgmdsl.sites.combined.truncated import truncated
 
 P = "hurdle"
@@ -48,6 +49,11 @@ class HurdleSite(CombinedSite, Pointwise):
         values["y"] = np.where(self.passed, self.y, 1.0)
         return self.above()(**values)
 
+    @cached_property
+    def parts(self) -> Parts:
+        """The rows above 0, and their sites, where there are many of both kinds."""
+        return parts_of(self.plain, self.passed)[:1]
+
     @classmethod
     def above(cls) -> type[Site]:
         """The family of y given y > 0."""
@@ -64,9 +70,14 @@ class HurdleSite(CombinedSite, Pointwise):
             return np.where(self.passed, np.log1p(-self.hurdle), np.log(self.hurdle))
 
     def log_density(self, s: Array) -> Array:
+        if self.parts:
+            return joined(self.parts, s, lambda part, s: (part.log_density(s),))[0] + self.log_share
         return np.where(self.passed, self.plain.log_density(s), 0.0) + self.log_share
 
     def pointwise(self, s: Array, variance: Array | float = 1.0) -> PointwiseAnswer:
+        if self.parts:
+            a = pointwise_of_parts(self.parts, s, variance)
+            return PointwiseAnswer(a.value + self.log_share, a.slope, a.curvature, a.third)
         a = cast(Pointwise, self.plain).pointwise(s, variance)
         value, *rest = (
             np.where(self.passed, part, 0.0) for part in (a.value, a.slope, a.curvature, a.third)

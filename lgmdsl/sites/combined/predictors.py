@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from scipy import special
 
-from lgmdsl.arrays import Array
+from lgmdsl.arrays import Array, BoolArray
 from lgmdsl.contract.questions import (
     Expected,
     ExpectedSlopes,
@@ -73,6 +73,16 @@ class PredictorsSite(CombinedSite, Pointwise):
         fields = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
         blank = {x.parameter: np.full(len(self), 0.5) for x in self.seconds}
         return self.base(**fields, **blank)
+
+    @cached_property
+    def apart(self) -> tuple[int, BoolArray] | None:
+        """A predictor, and the rows in which l is a function of it alone plus one of the others."""
+        plain = self.plain
+        known = plain.apart() if isinstance(plain, Formula) else {}
+        for k, second in enumerate(self.seconds, start=1):
+            if second.parameter in known:
+                return k, known[second.parameter]
+        return None
 
     @classmethod
     def never(cls, question: type) -> str:

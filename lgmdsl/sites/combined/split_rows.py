@@ -1,15 +1,61 @@
-"""Expectations of sites of which some rows are those of the base family, and a constant."""
+"""Sites of which some rows are those of the base family and a constant: rows of each kind
+answered together, and expectations."""
 
 from __future__ import annotations
 
-from typing import cast
+from collections.abc import Callable
+from typing import TypeAlias, cast
 
 import numpy as np
 
-from lgmdsl.arrays import Array, BoolArray
-from lgmdsl.contract.questions import Expected, ExpectedAnswer, ExpectedSlopes
+from lgmdsl.arrays import Array, BoolArray, IntArray
+from lgmdsl.contract.questions import (
+    Expected,
+    ExpectedAnswer,
+    ExpectedSlopes,
+    Pointwise,
+    PointwiseAnswer,
+)
+from lgmdsl.contract.site import Site
 from lgmdsl.sites.combined.combined import CombinedSite
 from lgmdsl.sites.quadrature import expected_by_quadrature, slopes_by_quadrature
+
+MANY = 1_000  # sites from which rows of each kind are answered by themselves
+
+# Rows, and their sites.
+Parts: TypeAlias = tuple[tuple[IntArray, Site], ...]
+
+
+def parts_of(site: Site, first: BoolArray) -> Parts:
+    """The sites of the rows in `first` and of the others; () where there are few, or one kind."""
+    rows, others = np.flatnonzero(first), np.flatnonzero(~first)
+    if len(site) < MANY or not len(rows) or not len(others):
+        return ()
+    return ((rows, site.take(rows)), (others, site.take(others)))
+
+
+def joined(
+    parts: Parts, s: Array, answer: Callable[[Site, Array], tuple[Array, ...]]
+) -> tuple[Array, ...]:
+    """Answers of the shape of s from those of parts, 0 in rows of none."""
+    out: tuple[Array, ...] = ()
+    for rows, site in parts:
+        found = answer(site, s[rows])
+        out = out or tuple(np.zeros(np.shape(s)) for _ in found)
+        for whole, some in zip(out, found, strict=True):
+            whole[rows] = some
+    return out
+
+
+def pointwise_of_parts(parts: Parts, s: Array, variance: Array | float) -> PointwiseAnswer:
+    """l and its derivatives, the third times the variance."""
+
+    def answer(site: Site, s: Array) -> tuple[Array, ...]:
+        a = cast(Pointwise, site).pointwise(s)
+        return a.value, a.slope, a.curvature, a.third
+
+    value, slope, curvature, third = joined(parts, s, answer)
+    return PointwiseAnswer(value, slope, curvature, third * variance)
 
 
 def expected_of_parts(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, cached_property
 from typing import cast
 
 import numpy as np
@@ -17,10 +17,18 @@ from lgmdsl.contract.questions import (
     PointwiseAnswer,
 )
 from lgmdsl.contract.site import Property, Site
+from lgmdsl.numerics.stable import sigmoids
 from lgmdsl.sites.combined.chain import Outer, chained, chained_curve
 from lgmdsl.sites.combined.combined import derived, spec_of
 from lgmdsl.sites.combined.formulas import ZeroInflatedFormula
-from lgmdsl.sites.combined.split_rows import expected_of_parts, slopes_of_parts
+from lgmdsl.sites.combined.split_rows import (
+    Parts,
+    expected_of_parts,
+    joined,
+    parts_of,
+    pointwise_of_parts,
+    slopes_of_parts,
+)
 from lgmdsl.sites.combined.truncated import ZerosSite
 
 P = "zero_inflation"
@@ -31,29 +39,47 @@ class ZeroInflatedSite(ZerosSite):
 
     zero_inflation: Array
 
+    @cached_property
+    def parts(self) -> Parts:
+        """The rows above 0 and the others with their sites, where there are many of both: each then
+        computes its own formula alone."""
+        return parts_of(self, self.y > 0.0)
+
     def mixed(self, u: Array) -> Outer:
         """log(p + (1 - p) e^u) and its derivatives: r, r (1 - r), ... with r the share of f(0)."""
-        p = self.zero_inflation
-        with np.errstate(divide="ignore"):
-            extra, own = np.log(p), np.log1p(-p) + u
-        value = np.logaddexp(extra, own)
+        extra, own = self.log_extra, self.log_kept + u
         with np.errstate(invalid="ignore"):
-            share = np.where(p >= 1.0, 0.0, np.exp(own - value))
-            rest = np.where(p <= 0.0, 0.0, np.exp(extra - value))
+            apart = np.where(self.zero_inflation > 0.0, own - extra, np.inf)
+        share, rest, tail = sigmoids(apart)
         second = share * rest
-        return Outer(value, share, second, second * (rest - share))
+        return Outer(np.maximum(extra, own) + tail, share, second, second * (rest - share))
 
-    @property
+    @cached_property
+    def log_extra(self) -> Array:
+        """log p."""
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(self.zero_inflation))
+
+    @cached_property
     def log_kept(self) -> Array:
         """log(1 - p)."""
         with np.errstate(divide="ignore"):
             return np.asarray(np.log1p(-self.zero_inflation))
 
     def log_density(self, s: Array) -> Array:
+        if self.parts:
+            return joined(self.parts, s, lambda part, s: (part.log_density(s),))[0]
+        if (self.y > 0.0).all():
+            return self.plain.log_density(s) + self.log_kept
         at_zero = self.mixed(np.asarray(self.above.zero.log_density(s))).value
         return np.where(self.y > 0.0, self.plain.log_density(s) + self.log_kept, at_zero)
 
     def pointwise(self, s: Array, variance: Array | float = 1.0) -> PointwiseAnswer:
+        if self.parts:
+            return pointwise_of_parts(self.parts, s, variance)
+        if (self.y > 0.0).all():
+            a = cast(Pointwise, self.plain).pointwise(s, variance)
+            return PointwiseAnswer(a.value + self.log_kept, a.slope, a.curvature, a.third)
         u = self.above.log_zero(s)
         at_zero = chained(self.mixed(u.value), u)
         plain = cast(Pointwise, self.plain).pointwise(s)

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from lgmdsl.arrays import Array
+from lgmdsl.arrays import Array, IntArray
 from lgmdsl.contract.questions import ParameterCurve, PointwiseAnswer
 from lgmdsl.contract.site import Property, SiteSpec
 from lgmdsl.errors import DataError, Diagnostic
-from lgmdsl.numerics.deviance import log_poisson
+from lgmdsl.numerics.deviance import log_peak, log_poisson
 from lgmdsl.numerics.stable import capped_exp, sigmoids
 from lgmdsl.sites.counts.cumulated import cumulated
 from lgmdsl.sites.counts.log_mean import LARGEST, LogMeanCounts
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from numpy.random import Generator
 
 _LEAST = 1e-300
+_MANY = 30.0  # counts from which terms of size y log y would cancel
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +59,22 @@ class GeneralizedPoissonLogMean(LogMeanCounts):
         return np.asarray(1.0 / np.sqrt(self.dispersion))
 
     @cached_property
+    def many(self) -> tuple[IntArray, Array]:
+        """The rows of many counts, and these."""
+        rows = np.flatnonzero(self.y > _MANY)
+        return rows, self.y[rows]
+
+    @cached_property
+    def peak(self) -> Array:
+        """log of the largest Poisson mass of those."""
+        return log_peak(self.many[1])
+
+    @cached_property
+    def log_share(self) -> Array:
+        """log w, (N,)."""
+        return np.asarray(np.log(self.share))
+
+    @cached_property
     def echo(self) -> Array:
         """log of lambda y / w, -inf where it is 0, (N,)."""
         with np.errstate(divide="ignore"):
@@ -76,9 +93,14 @@ class GeneralizedPoissonLogMean(LogMeanCounts):
         apart = self.echo - x
         log_v = -(np.maximum(apart, 0.0) + np.log1p(np.exp(-np.abs(apart))))
         tiny = middle < _LEAST
-        seen = log_poisson(self.y, np.maximum(middle, _LEAST), self.share * (self.y - mean))
-        log_middle = x + np.log(self.share)
-        return log_v + np.where(tiny, self.y * log_middle - middle - self.log_factorial, seen)
+        log_middle = np.where(tiny, x + self.log_share, np.log(np.maximum(middle, _LEAST)))
+        value = self.y * log_middle - middle - self.log_factorial
+        rows, y = self.many
+        if len(rows):
+            excess = (self.share * (self.y - mean))[rows]
+            seen = log_poisson(y, np.maximum(middle[rows], _LEAST), excess, self.peak)
+            value[rows] = np.where(tiny[rows], value[rows], seen)
+        return np.asarray(log_v + value)
 
     def log_density(self, s: Array) -> Array:
         mean, _, middle, _, _ = self._parts(s)

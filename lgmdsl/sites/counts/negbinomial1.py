@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from scipy import special
 
-from lgmdsl.arrays import Array
+from lgmdsl.arrays import Array, IntArray
 from lgmdsl.contract.questions import ParameterCurve, PointwiseAnswer
 from lgmdsl.contract.site import Property, SiteSpec
 from lgmdsl.numerics import jets
@@ -67,9 +67,19 @@ class Negbinomial1LogMean(LogMeanCounts, FormulaSite):
         share = jets.log(p["dispersion"]) - loss
         return rising + self.y * share - jets.exp(size) * loss - self.log_factorial
 
+    @cached_property
+    def many(self) -> tuple[IntArray, Negbinomial1LogMean]:
+        """The rows of many counts, and their sites."""
+        rows = np.flatnonzero(self.y > _MANY)
+        return rows, self if len(rows) == len(self) else self.take(rows)
+
     def _accurate(self, s: Array, value: Array) -> Array:
         """The value, as a binomial one of y in y + r with deviances where y is large."""
-        if not np.any(self.y > _MANY):
+        rows, site = self.many
+        if not len(rows):
+            return value
+        if site is not self:
+            value[rows] = site._accurate(s[rows], value[rows])
             return value
         d = self.dispersion
         mean = self.conditional_mean(np.clip(s, -200.0, 200.0))
@@ -78,8 +88,7 @@ class Negbinomial1LogMean(LogMeanCounts, FormulaSite):
         with np.errstate(over="ignore", invalid="ignore"):
             about = log_binomial(y, size, d / (1.0 + d), 1.0 / (1.0 + d), excess)
             about = about + np.log(size / (y + size))
-        plain = (self.y <= _MANY) | (np.abs(s) > 200.0)
-        return np.where(plain, value, about)
+        return np.where(np.abs(s) > 200.0, value, about)
 
     def log_density(self, s: Array) -> Array:
         return self._accurate(s, FormulaSite.log_density(self, s))
