@@ -48,7 +48,9 @@ class Known(HyperMarginals):
     def sd(self, of: Callable[[Theta], Array]) -> Array:
         return np.ones_like(of(self.theta))
 
-    def quantile(self, of: Callable[[Theta], Array], levels: Array) -> Array:
+    def quantile(
+        self, of: Callable[[Theta], Array], levels: Array, ends: Ends | None = None
+    ) -> Array:
         return np.array([of(self.theta) for _ in levels])
 
     def density(

@@ -1,5 +1,7 @@
 """Families whose support moves with their parameters, flat priors, against SciPy's maximum."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy import optimize, stats
@@ -36,7 +38,7 @@ def test_flat_hypers_reach_the_maximum_of_the_likelihood(shape: float) -> None:
     x, y = _excesses(shape, 150)
     fit = lgm.fit(lgm.loads(PARETO.format(unknown=HYPERS)), {"x": x, "y": y}, hyper="map")
     start = np.array([np.log(y.max()), 0.0, 0.0])
-    options = {"xatol": 1e-9, "fatol": 1e-12, "maxfev": 5000}
+    options: Any = {"xatol": 1e-9, "fatol": 1e-12, "maxfev": 5000}
     known = optimize.minimize(_negative, start, args=(x, y), method="Nelder-Mead", options=options)
     assert fit.converged
     assert fit.log_evidence == pytest.approx(-known.fun, abs=1e-4)

@@ -35,7 +35,7 @@ def test_a_variance_near_zero() -> None:
     who, x = np.repeat(np.arange(5), 5), np.tile(np.linspace(-1.0, 1.0, 5), 5)
     y = rng.normal(size=5)[who] + 0.5 * rng.normal(size=25)
     fit = lgm.fit(lgm.loads(SLOPES), {"x": x, "who": who, "y": y}, "laplace", hyper="map")
-    levels = np.array([0.001, 0.05, 0.5, 0.95, 0.999])
+    levels = [0.001, 0.05, 0.5, 0.95, 0.999]
     found = fit.quantile("S", levels)
     variances = np.array([np.diag(s) for s in np.asarray(found)])
     mode, sd = np.diag(fit.mean("S")), np.diag(fit.sd("S"))
@@ -54,6 +54,6 @@ def test_shares_near_an_end() -> None:
     rng = np.random.default_rng(1)
     y = rng.multinomial(6, [0.95, 0.03, 0.02], 6)
     fit = lgm.fit(lgm.loads(SHARES), {"y": y}, "laplace", hyper="map")
-    found = np.asarray(fit.quantile("beta", np.array([0.001, 0.05, 0.95, 0.999])))
+    found = np.asarray(fit.quantile("beta", [0.001, 0.05, 0.95, 0.999]))
     known = np.isfinite(found).all(axis=0)
     assert known.any() and ((found > 0.0) & (found < 1.0))[:, known].all()
