@@ -14,7 +14,6 @@ from lgmdsl.arrays import Array
 from lgmdsl.numerics import jets
 from lgmdsl.numerics.jets import Jet
 from lgmdsl.sites.censored.censored import CensoredSite
-from lgmdsl.sites.combined.formulas import expanded
 from lgmdsl.sites.formula import Formula, Jets
 
 _NARROW = -1.0  # the log of the ratio of two tails above which an interval is narrow
@@ -43,7 +42,7 @@ class CensoredFormula(CensoredSite, Formula):
         return z.compose(*self.law().density(z.value).parts) - jets.log(spread)
 
     def formula(self, s: Jet, p: Jets) -> Jet:
-        out = expanded(self.plain, s, p)
+        out = cast(Formula, self.plain).formula(s, p)
         hidden = np.asarray(self.censored, dtype=np.bool_)
         if not hidden.any():
             return out
