@@ -103,11 +103,18 @@ ITERATIONS, COLUMNS = 60, 56.0
 def iterative_cost(linear: LinearGaussian) -> Estimate:
     """Products with B and B' for the samples and probes, what moves through memory with them, and
     the blocks of vectors they need."""
-    n = float(linear.size)
-    stored = sum(op.entries for p in linear.predictors for op in p.columns.values() if op.in_memory)
-    flops = ITERATIONS * COLUMNS * step_cost(linear)
+    cost = iterations_cost(linear)
+    flops, stored = cost.flops, cost.doubles
     if not IterativeEngine.refuses(linear):
         factored = IterativePrior.factored(linear)
         stored += sum(factor.fill for factor in factored)
         flops += sum(factor.flops for factor in factored)
+    return Estimate(flops, stored)
+
+
+def iterations_cost(linear: LinearGaussian) -> Estimate:
+    """The same without the prior's determinants."""
+    n = float(linear.size)
+    stored = sum(op.entries for p in linear.predictors for op in p.columns.values() if op.in_memory)
+    flops = ITERATIONS * COLUMNS * step_cost(linear)
     return Estimate(flops, 6.0 * COLUMNS * n + 2.0 * COLUMNS * linear.rows + stored)
