@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from lgmdsl.contract.linear import LinearGaussian
-from lgmdsl.engines.costs import SMALL, iterations_cost
+from lgmdsl.engines.costs import MAKING, SMALL, iterations_cost
+from lgmdsl.engines.dense.gram import COPY_LIMIT
 from lgmdsl.engines.grouped import batched, wide
 from lgmdsl.engines.grouped.batched_prior import Form, form_of
 from lgmdsl.engines.iterative.engine import IterativeEngine
@@ -64,7 +65,8 @@ def least_sparse(linear: LinearGaussian) -> Least:
     refusal = SparseEngine.refuses(linear)
     if linear.size < SMALL or refusal:
         return Least(1e6 + 10.0 * n**3 + 20.0 * pairs, 4.0 * n**2 + 3.0 * pairs, refusal)
-    return Least(4.0 * pairs + 3.0 * n + 2e6, pairs + 3.0 * n)
+    large = MAKING * pairs if 24.0 * pairs > COPY_LIMIT else 0.0
+    return Least(4.0 * pairs + large + 3.0 * n + 2e6, pairs + 3.0 * n)
 
 
 def _stored(operator: Operator) -> float:

@@ -6,10 +6,7 @@ latents, and of `FEWEST` groups or more none has many more rows than the average
 
 from __future__ import annotations
 
-import threading
 from collections import deque
-from typing import NamedTuple
-from weakref import ReferenceType, ref
 
 import numpy as np
 import scipy.sparse as sp
@@ -18,44 +15,32 @@ from scipy.sparse.csgraph import connected_components
 from lgmdsl.arrays import IntArray
 from lgmdsl.contract.linear import LinearGaussian, Predictor
 from lgmdsl.engines.grouped.plates import FEWEST, PADDED, WIDEST
+from lgmdsl.engines.shared.kept import KEPT, by_operators, shape_of
 from lgmdsl.operators.base import Operator
 
 SAMPLED = 4096  # sites looked at
-KEPT = 4
 
 
-class _Seen(NamedTuple):
-    """What was said of a model's operators."""
-
-    operators: tuple[ReferenceType[Operator], ...]
-    shape: tuple[object, ...]
-    join: bool
-
-
-_seen: deque[_Seen] = deque(maxlen=KEPT)
-_lock = threading.Lock()
+_open: deque[tuple[object, ...]] = deque(maxlen=KEPT)  # sizes of models that gave no sign
 
 
 def rows_join(linear: LinearGaussian) -> bool:
-    """Whether a group would have too many latents or rows; False is no promise.
-
-    Kept for the next theta: by the operators, or, where nothing was found, by their sizes.
+    """Whether a group would have too many latents or rows; False is no promise, and taken from
+    the last model of the same sizes: loadings that are learned are other operators at each theta.
     """
-    operators = tuple(o for p in linear.predictors for o in p.columns.values())
-    shape = tuple((tuple(p.columns), p.rows, p.event) for p in linear.predictors)
-    shape = (*shape, tuple(o.shape for o in operators))
-    with _lock:
-        for seen in _seen:
-            if seen.shape != shape:
-                continue
-            if not seen.join or all(
-                r() is o for r, o in zip(seen.operators, operators, strict=True)
-            ):
-                return seen.join
-    join = _long_column(operators, linear.rows) or _large_group(linear)
-    with _lock:
-        _seen.append(_Seen(tuple(ref(o) for o in operators), shape, join))
+    shape = shape_of(linear)
+    if shape in _open:
+        return False
+    join = _join(linear)
+    if not join:
+        _open.append(shape)
     return join
+
+
+@by_operators
+def _join(linear: LinearGaussian) -> bool:
+    operators = tuple(o for p in linear.predictors for o in p.columns.values())
+    return _long_column(operators, linear.rows) or _large_group(linear)
 
 
 def _long_column(operators: tuple[Operator, ...], rows: int) -> bool:
