@@ -1,4 +1,4 @@
-"""Every engine with its cost, and what a choice knows of it."""
+"""Every engine, how it is built and what it costs, and a row of the table that compares them."""
 
 from __future__ import annotations
 
