@@ -29,7 +29,7 @@ class PriorBlock:
     def size(self) -> int:
         return len(self.mean)
 
-    @property
+    @cached_property
     def shape(self) -> Shape:
         """What the product offers: only what every factor offers (IMPROPER if any is)."""
         offered = Shape.COVARIANCE | Shape.PRECISION | Shape.DIAGONAL

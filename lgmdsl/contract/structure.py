@@ -143,6 +143,12 @@ class Structure(Part, ABC):
         return None
 
     @property
+    def joined(self) -> bool:
+        """Whether Q joins all members, whatever the arguments: no group of them is independent of
+        the rest. False where that is not known."""
+        return False
+
+    @property
     def proportional(self) -> bool:
         """Whether Q depends on the arguments through one factor alone, of what data determine."""
         return False

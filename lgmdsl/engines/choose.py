@@ -3,110 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lgmdsl.contract.engine import Engine, Estimate
+from lgmdsl.contract.engine import Engine
 from lgmdsl.contract.linear import LinearGaussian
-from lgmdsl.engines.costs import (
-    batched_cost,
-    covariance_cost,
-    iterative_cost,
-    precision_cost,
-    sparse_cost,
-    wide_cost,
-)
-from lgmdsl.engines.dense.covariance import CovarianceEngine
-from lgmdsl.engines.dense.precision import PrecisionEngine
-from lgmdsl.engines.grouped.batched import BatchedEngine
-from lgmdsl.engines.grouped.wide import WideEngine
-from lgmdsl.engines.iterative.engine import IterativeEngine
-from lgmdsl.engines.iterative.patience import LONGEST_FIT
-from lgmdsl.engines.sparse.engine import SparseEngine
+from lgmdsl.engines.entries import AUTO as AUTO
+from lgmdsl.engines.entries import ENGINES as ENGINES
+from lgmdsl.engines.entries import Entry as Entry
+from lgmdsl.engines.entries import Option as Option
+from lgmdsl.engines.entries import names as names
+from lgmdsl.engines.entries import register_engine as register_engine
+from lgmdsl.engines.entries import unregister_engine as unregister_engine
 from lgmdsl.errors import Diagnostic, MethodError, listed, suggestion
 from lgmdsl.memory import VARIABLE, TooLarge, budget, size_text
 from lgmdsl.vocabulary import plugins
-
-
-@dataclass(frozen=True)
-class Entry:
-    """A known engine: its class, how it is built (from a seed too, which those that estimate draw
-    their random numbers from), and its cost."""
-
-    engine: type[Engine]
-    build: Callable[[LinearGaussian, int], Engine]
-    cost: Callable[[LinearGaussian], Estimate]
-
-
-@dataclass(frozen=True)
-class Option:
-    """One row of the table: a refusal, or a cost."""
-
-    entry: Entry
-    refusal: str
-    flops: float
-    engine: Engine | None
-
-    @property
-    def name(self) -> str:
-        return self.entry.engine.name
-
-    @property
-    def exact(self) -> bool:
-        """Whether variances and determinants are, to rounding."""
-        return self.entry.engine.exact
-
-
-# An engine, and what it costs: a new engine is one line here.
-ENGINES = [
-    Entry(CovarianceEngine, lambda linear, _: CovarianceEngine(linear), covariance_cost),
-    Entry(PrecisionEngine, lambda linear, _: PrecisionEngine(linear), precision_cost),
-    Entry(BatchedEngine, lambda linear, _: BatchedEngine(linear), batched_cost),
-    Entry(WideEngine, lambda linear, _: WideEngine(linear), wide_cost),
-    Entry(SparseEngine, lambda linear, _: SparseEngine(linear), sparse_cost),
-    Entry(
-        IterativeEngine,
-        lambda linear, seed: IterativeEngine(linear, seed=seed, endless=LONGEST_FIT),
-        iterative_cost,
-    ),
-]
-AUTO = "auto"
-
-
-def register_engine(engine: type[Engine]) -> type[Engine]:
-    """Add a third party's engine, chosen by its `refuses` and `cost` as the others are.
-
-    Raises MethodError E106 where the name is taken.
-    """
-    taken = next((e.engine for e in ENGINES if e.engine.name == engine.name), None)
-    if taken is None:
-        ENGINES.append(Entry(engine, engine.build, engine.cost))
-    elif taken is not engine:
-        raise MethodError(
-            Diagnostic(
-                "E106",
-                f"an engine called `{engine.name}` exists already",
-                help="give the new one another name",
-            )
-        )
-    return engine
-
-
-def unregister_engine(engine: type[Engine]) -> None:
-    """Take a registered engine out again; an unknown one is no error."""
-    ENGINES[:] = [e for e in ENGINES if e.engine is not engine]
-
 
 # Flops of one exact conditioning beyond which estimates take its place: ten seconds.
 PATIENCE = 2e11
 # Beyond which no engine is taken unless asked for: a quarter of an hour, and a fit needs dozens.
 LONGEST_CONDITIONING = 2e13
-
-
-def names() -> tuple[str, ...]:
-    """Every known engine, third parties' too."""
-    plugins.load()
-    return tuple(entry.engine.name for entry in ENGINES)
 
 
 @dataclass(frozen=True)
@@ -150,15 +66,61 @@ def _option(entry: Entry, linear: LinearGaussian, terms: Terms) -> Option:
         estimate = entry.cost(linear)
     except TooLarge as large:
         return Option(entry, f"it would hold {large.excess}", math.inf, None)
-    need = 8.0 * estimate.doubles
+    refusal = _beyond(entry, linear, terms, estimate.flops, estimate.doubles)
+    return Option(entry, refusal, estimate.flops, estimate.engine)
+
+
+def _glance(entry: Entry, linear: LinearGaussian, terms: Terms) -> Option:
+    """What sizes say of an engine."""
+    if entry.least is None:
+        return _option(entry, linear, terms)
+    least = entry.least(linear)
+    refusal = least.refusal or _beyond(entry, linear, terms, least.flops, least.doubles)
+    return Option(entry, refusal, least.flops, None, least=True)
+
+
+def _beyond(
+    entry: Entry, linear: LinearGaussian, terms: Terms, flops: float, doubles: float
+) -> str:
+    """The refusal of what would not fit memory, or not end."""
+    need = 8.0 * doubles
     if need > terms.budget:
-        refusal = (
+        return (
             f"it would hold {size_text(need)} ({linear.rows} predictor rows, "
             f"{linear.size} latents), and the memory budget is {size_text(terms.budget)}"
         )
-    elif estimate.flops > LONGEST_CONDITIONING and terms.engine != entry.engine.name:
-        refusal = f"one conditioning would take {estimate.flops:.2g} flops"
-    return Option(entry, refusal, estimate.flops, estimate.engine)
+    if flops > LONGEST_CONDITIONING and terms.engine != entry.engine.name:
+        return f"one conditioning would take {flops:.2g} flops"
+    return ""
+
+
+def considered(linear: LinearGaussian, terms: Terms) -> list[Option]:
+    """Options of which `preferred` is that of the whole table: engines are asked for their cost
+    only while the least that it may be is below the cost of any other. Estimates are looked at
+    where exact answers are slow."""
+    plugins.load()
+    if terms.engine != AUTO:
+        return table(linear, terms, alone=True)
+    exact = [_glance(e, linear, terms) for e in ENGINES if e.engine.exact]
+    _settle(exact, linear, terms, PATIENCE)
+    best = preferred(exact)
+    if best is not None and best.flops <= PATIENCE:
+        return exact
+    known = {id(o.entry): o for o in exact}
+    every = [known.get(id(e)) or _glance(e, linear, terms) for e in ENGINES]
+    _settle(every, linear, terms, math.inf)
+    return every
+
+
+def _settle(options: list[Option], linear: LinearGaussian, terms: Terms, most: float) -> None:
+    """Look closely at the cheapest option until it stays the cheapest, or costs more than
+    `most`."""
+    while True:
+        able = [k for k, o in enumerate(options) if not o.refusal]
+        best = min(able, key=lambda k: options[k].flops, default=None)
+        if best is None or not options[best].least or options[best].flops > most:
+            return
+        options[best] = _option(options[best].entry, linear, terms)
 
 
 def preferred(options: Sequence[Option], engine: str = AUTO) -> Option | None:
@@ -179,10 +141,10 @@ def choose(
     """The preferred engine and one sentence why (`reason`); None where none takes the model.
     `seed`: of estimates, where it gives any."""
     terms = terms or Terms.of()
-    options = table(linear, terms)
+    options = considered(linear, terms)
     best = preferred(options, terms.engine)
     if best is None:
-        return None, refusal(linear, options, terms).message
+        return None, refusal(linear, table(linear, terms), terms).message
     return _built(best, linear, terms, seed), reason(linear, options, terms)
 
 
@@ -199,12 +161,13 @@ def reason(linear: LinearGaussian, options: Sequence[Option], terms: Terms | Non
     cost = f"{best.flops:.2g} flops for one conditioning"
     able = sorted((o for o in options if not o.refusal), key=lambda o: o.flops)
     exact = next((o for o in able if o.exact), None)
+    take = "take at least" if exact is not None and exact.least else "take"
     if exact is None:
         why = f"no engine computes variances exactly; it takes {cost}"
     elif not best.exact:
         why = (
             f"it estimates variances, in {cost}; {exact.name}, the cheapest exact engine, would "
-            f"take {exact.flops:.2g}, above the limit of {PATIENCE:.2g} for exact engines"
+            f"{take} {exact.flops:.2g}, above the limit of {PATIENCE:.2g} for exact engines"
         )
     elif best.flops <= PATIENCE:
         why = (
@@ -216,7 +179,7 @@ def reason(linear: LinearGaussian, options: Sequence[Option], terms: Terms | Non
             f"the cheapest engine, {cost}: above the limit of {PATIENCE:.2g} from which estimates "
             "are considered, but these cost no less"
         )
-    following = next((o for o in able if o is not best and o.exact), None)
+    following = next((o for o in able if o is not best and o.exact and not o.least), None)
     if best.exact and following is not None:
         why += f"; {following.name} would cost {following.flops / best.flops:.3g} times as much"
     return f"{size}: {why}"
@@ -231,8 +194,7 @@ def required(linear: LinearGaussian, terms: Terms, seed: int = 0) -> tuple[Engin
     """The preferred engine, and the flops of one conditioning. Raises MethodError E501 where none
     takes the model, or the one that was asked for does not; E505 where they would only with more
     memory or time."""
-    options = table(linear, terms, alone=True)
-    best = preferred(options, terms.engine)
+    best = preferred(considered(linear, terms), terms.engine)
     if best is None:
         raise MethodError(refusal(linear, table(linear, terms), terms))
     return _built(best, linear, terms, seed), best.flops
@@ -264,9 +226,10 @@ def stronger(engine: Engine, terms: Terms) -> Engine:
     `PATIENCE`."""
     if terms.engine != AUTO:
         return engine
-    able = [o for o in table(engine.linear, terms) if o.exact and not o.refusal]
-    for option in sorted(able, key=lambda o: o.flops):
-        unmoved = option.entry.engine.strain is Engine.strain
-        if unmoved and option.flops <= PATIENCE:
-            return option.engine or option.entry.build(engine.linear, 0)
-    return engine
+    unmoved = [e for e in ENGINES if e.engine.exact and e.engine.strain is Engine.strain]
+    options = [_glance(e, engine.linear, terms) for e in unmoved]
+    _settle(options, engine.linear, terms, PATIENCE)
+    best = preferred(options)
+    if best is None or best.flops > PATIENCE:
+        return engine
+    return best.engine or best.entry.build(engine.linear, 0)

@@ -14,8 +14,10 @@ from lgmdsl.engines.grouped.wide import WideEngine
 from lgmdsl.engines.iterative.engine import IterativeEngine
 from lgmdsl.engines.iterative.patience import step_cost
 from lgmdsl.engines.iterative.prior import IterativePrior
+from lgmdsl.engines.shared.kept import by_operators
 from lgmdsl.engines.shared.prior import is_flat
 from lgmdsl.engines.sparse.engine import SparseEngine
+from lgmdsl.memory import budget
 
 
 def covariance_cost(linear: LinearGaussian) -> Estimate:
@@ -50,29 +52,41 @@ def precision_cost(linear: LinearGaussian) -> Estimate:
 
 # Sparse kernels on fronts as small as the groups of `batched`, against its products.
 SMALL_FRONTS = 20.0
+# A large table of pairs takes time to make, and this many doubles a pair until it is.
+MAKING, HELD = 16.0, 5.0
 SMALL = 128  # latents: below, dense algebra has done before a pattern is analysed
 
 
 def sparse_cost(linear: LinearGaussian) -> Estimate:
     """The factor, the selected inverse (about twice it) and the table of pairs, counted."""
-    n, widest, pairs = linear.size, 0.0, 0.0
+    n = linear.size
+    widest, pairs = _widths(linear)
+    if n >= SMALL and not BatchedEngine.refuses(linear):  # small fronts: not worth an analysis
+        plates = plates_in(linear)
+        fronts = SMALL_FRONTS * plates.groups * float(plates.width) ** 3
+        return Estimate(12.0 * pairs + 10.0 * n + fronts + 2e6, 6.0 * pairs + 50.0 * n)
+    large = MAKING * pairs if 24.0 * pairs > COPY_LIMIT else 0.0
+    dense = widest > 0.5 * n or 8.0 * HELD * pairs > budget()
+    if SparseEngine.refuses(linear) or n < SMALL or dense:
+        return Estimate(1e6 + 10.0 * float(n) ** 3 + 20.0 * pairs, 4.0 * n * n + 3.0 * pairs)
+    engine = SparseEngine(linear)
+    stored = 3.0 * engine.symbolic.fill + 2.0 * engine.table.table.nnz
+    stored += 3.0 * n * (engine.prior.rows.shape[0] + len(engine.prior.pins))
+    flops = 3.0 * engine.symbolic.flops + 4.0 * engine.table.flops + large + 2e6
+    return Estimate(flops, stored, engine)
+
+
+@by_operators
+def _widths(linear: LinearGaussian) -> tuple[float, float]:
+    """Entries of the longest site, and pairs of entries of all sites."""
+    widest, pairs = 0.0, 0.0
     for predictor in linear.predictors:
         width = np.zeros(predictor.rows)
         for operator in predictor.columns.values():
             width += operator.entries_by_row()
         per_site = width.reshape(-1, max(predictor.event, 1)).sum(axis=1)
         widest, pairs = max(widest, per_site.max(initial=0.0)), pairs + float(per_site @ per_site)
-    if n >= SMALL and not BatchedEngine.refuses(linear):  # small fronts: not worth an analysis
-        plates = plates_in(linear)
-        fronts = SMALL_FRONTS * plates.groups * float(plates.width) ** 3
-        return Estimate(12.0 * pairs + 10.0 * n + fronts + 2e6, 6.0 * pairs + 50.0 * n)
-    dense = widest > 0.5 * n or 24.0 * pairs > COPY_LIMIT
-    if SparseEngine.refuses(linear) or n < SMALL or dense:
-        return Estimate(1e6 + 10.0 * float(n) ** 3 + 20.0 * pairs, 4.0 * n * n + 3.0 * pairs)
-    engine = SparseEngine(linear)
-    stored = 3.0 * engine.symbolic.fill + 2.0 * engine.table.table.nnz
-    stored += 3.0 * n * (engine.prior.rows.shape[0] + len(engine.prior.pins))
-    return Estimate(3.0 * engine.symbolic.flops + 4.0 * engine.table.flops + 2e6, stored, engine)
+    return widest, pairs
 
 
 def batched_cost(linear: LinearGaussian) -> Estimate:
@@ -103,11 +117,18 @@ ITERATIONS, COLUMNS = 60, 56.0
 def iterative_cost(linear: LinearGaussian) -> Estimate:
     """Products with B and B' for the samples and probes, what moves through memory with them, and
     the blocks of vectors they need."""
-    n = float(linear.size)
-    stored = sum(op.entries for p in linear.predictors for op in p.columns.values() if op.in_memory)
-    flops = ITERATIONS * COLUMNS * step_cost(linear)
+    cost = iterations_cost(linear)
+    flops, stored = cost.flops, cost.doubles
     if not IterativeEngine.refuses(linear):
         factored = IterativePrior.factored(linear)
         stored += sum(factor.fill for factor in factored)
         flops += sum(factor.flops for factor in factored)
+    return Estimate(flops, stored)
+
+
+def iterations_cost(linear: LinearGaussian) -> Estimate:
+    """The same without the prior's determinants."""
+    n = float(linear.size)
+    stored = sum(op.entries for p in linear.predictors for op in p.columns.values() if op.in_memory)
+    flops = ITERATIONS * COLUMNS * step_cost(linear)
     return Estimate(flops, 6.0 * COLUMNS * n + 2.0 * COLUMNS * linear.rows + stored)

@@ -37,6 +37,10 @@ class Dense(Operator):
     def in_memory(self) -> bool:
         return True
 
+    @property
+    def entries(self) -> float:
+        return float(self.array.size)
+
     def gram(self, rows: IntArray, columns: IntArray) -> Gram:
         step = max(1, CHUNK // max(self.shape[0], 1))
 
@@ -82,6 +86,10 @@ class Sparse(Operator):
     def in_memory(self) -> bool:
         return True
 
+    @property
+    def entries(self) -> float:
+        return float(self.array.nnz)
+
 
 @dataclass(frozen=True)
 class Identity(Operator):
@@ -115,6 +123,10 @@ class Identity(Operator):
 
     def entries_by_row(self) -> Array:
         return np.ones(self.size)
+
+    @property
+    def entries(self) -> float:
+        return float(self.size)
 
     @property
     def cost(self) -> float:

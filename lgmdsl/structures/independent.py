@@ -42,7 +42,7 @@ class Normal(Structure):
     def size(self) -> int:
         return self.order
 
-    @property
+    @cached_property
     def shape(self) -> Shape:
         return _ALL if np.all(self.sd > 0) else _ALL & ~(Shape.PRECISION | Shape.SPARSE)
 

@@ -25,8 +25,9 @@ from lgmdsl.contract.stacked import StackedPredictors, flatten, split
 from lgmdsl.contract.structure import Shape
 from lgmdsl.engines.grouped.batched_conditioned import BatchedConditioned
 from lgmdsl.engines.grouped.batched_prior import form_of, pattern, roots
+from lgmdsl.engines.grouped.joining import rows_join
 from lgmdsl.engines.grouped.plates import WIDEST, Plates, events_of, plates_of
-from lgmdsl.engines.shared.prior import BlockPrior
+from lgmdsl.engines.shared.prior import BlockPrior, is_tied
 from lgmdsl.engines.shared.weights import SiteWeight
 from lgmdsl.numerics.sparse.base import times
 from lgmdsl.operators.base import Operator
@@ -35,6 +36,7 @@ from lgmdsl.vocabulary.notes import Notes
 # Weights (noise sds of 1e-3 against the latents' effect) from which on a product B'WB loses digits
 # that the data have: its square root is factored instead.
 STIFF = 1e6
+JOINED = "the latents do not split into many small groups"
 
 
 class BatchedEngine(Engine):
@@ -184,23 +186,21 @@ def plates_in(linear: LinearGaussian) -> Plates:
 
 
 def _examine(linear: LinearGaussian) -> _Examined:
-    reference, refusal = ref(linear), _first_refusal(linear)
+    reference, refusal = ref(linear), plain_refusal(linear)
     if refusal:
         return _Examined(reference, refusal)
     b, q = _pattern(linear)
     plates = plates_of(b, q, events_of(linear))
-    if plates is None:
-        return _Examined(reference, "the latents do not split into many small groups")
-    return _Examined(reference, "", (b, plates))
+    return _Examined(reference, JOINED) if plates is None else _Examined(reference, "", (b, plates))
 
 
-def _first_refusal(linear: LinearGaussian) -> str:
-    """What can be said without a pattern."""
+def plain_refusal(linear: LinearGaussian) -> str:
+    """Why the model is refused, as far as that can be said without its whole pattern."""
     if linear.constraints is not None:
         return "constraints join its groups"
     for block in linear.blocks:
         names = " * ".join(f.name for f in block.factors)
-        tied = any(f.constraints().shape[0] for f in block.factors)
+        tied = any(is_tied(f) for f in block.factors)
         if Shape.IMPROPER in block.shape or tied:
             return f"block `{block.name}` ({names}) is improper, or tied"
         if form_of(block) is None:
@@ -209,12 +209,17 @@ def _first_refusal(linear: LinearGaussian) -> str:
         for name, operator in p.columns.items():
             if not operator.is_sparse and _wide(operator):
                 return f"the first row has more than {WIDEST} entries of `{name}`"
-    return "" if linear.blocks else "there are no latents"
+    if not linear.blocks:
+        return "there are no latents"
+    chained = any(f.joined and f.size > WIDEST for b in linear.blocks for f in b.factors)
+    return JOINED if chained or rows_join(linear) else ""
 
 
 def _wide(operator: Operator) -> bool:
     """Whether a dense operator joins too many latents, by its first row."""
     rows = operator.shape[0]
+    if rows and operator.in_memory:
+        return bool(np.count_nonzero(operator.dense()[0]) > WIDEST)
     return rows > 0 and bool(np.count_nonzero(operator.rmatvec(np.eye(1, rows)[0])) > WIDEST)
 
 

@@ -19,7 +19,7 @@ from lgmdsl.arrays import Array, BoolArray, IntArray, SparseMatrix
 from lgmdsl.contract.linear import PriorBlock
 from lgmdsl.contract.structure import Shape, Structure
 from lgmdsl.engines.grouped.plates import WIDEST, Plates
-from lgmdsl.engines.shared.prior import BlockPrior
+from lgmdsl.engines.shared.prior import BlockPrior, is_tied
 from lgmdsl.errors import Diagnostic, NumericalError
 from lgmdsl.numerics.cholesky import pivoted_root
 from lgmdsl.vocabulary.signature import Trait
@@ -36,7 +36,7 @@ class Form(Enum):
 def form_of(block: PriorBlock) -> Form | None:
     """None for a block that `batched` cannot take: improper, tied, or with a large covariance."""
     shape = block.shape
-    if Shape.IMPROPER in shape or any(f.constraints().shape[0] for f in block.factors):
+    if Shape.IMPROPER in shape or any(is_tied(f) for f in block.factors):
         return None
     sparse = Shape.PRECISION | Shape.SPARSE
     if sparse | Shape.DIAGONAL in shape:

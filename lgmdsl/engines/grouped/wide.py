@@ -28,6 +28,7 @@ from lgmdsl.vocabulary.notes import Notes
 from lgmdsl.vocabulary.signature import Trait
 
 MOST = 8  # entries of a row
+UNSUITED = f"a row has no latents, or more than {MOST}"
 
 
 class WideEngine(Engine):
@@ -61,26 +62,16 @@ class WideEngine(Engine):
 
     @classmethod
     def refuses(cls, linear: LinearGaussian) -> str:
-        if linear.constraints is not None:
-            return "constraints join its vectors"
-        if len(linear.blocks) != 1:
-            return "it takes one block of latents"
-        (block,) = linear.blocks
-        *others, last = block.factors
-        if not others or not all(Trait.IDENTITY in f.traits() for f in others):
-            return f"block `{block.name}` is not `iid * ...` with one structure last"
-        if Shape.COVARIANCE not in last.shape or last.constraints().shape[0]:
-            return f"block `{block.name}` ({last.name}) has no covariance, or is tied"
-        for p in linear.predictors:
-            if p.event:
-                return "its sites are scalar"
-            if any(not o.is_sparse for o in p.columns.values()):
-                return "an operator is dense"
+        refusal = plain_refusal(linear)
+        if refusal:
+            return refusal
         b = _rows(linear)
         counts = np.diff(b.indptr)
         if not len(counts) or counts.min() < 1 or counts.max() > MOST:
-            return f"a row has no latents, or more than {MOST}"
-        return "" if _within(b, last.size) else "a row joins several vectors"
+            return UNSUITED
+        return (
+            "" if _within(b, linear.blocks[0].factors[-1].size) else "a row joins several vectors"
+        )
 
     @property
     def prior_mean(self) -> Rows:
@@ -116,6 +107,28 @@ class WideEngine(Engine):
         if isinstance(x, np.ndarray) and np.count_nonzero(x) < 0.2 * x.size:
             x = sp.csr_array(x)
         return np.asarray(x @ self.covariance)
+
+
+def plain_refusal(linear: LinearGaussian) -> str:
+    """Why the model is refused, as far as that can be said without B."""
+    if linear.constraints is not None:
+        return "constraints join its vectors"
+    if len(linear.blocks) != 1:
+        return "it takes one block of latents"
+    (block,) = linear.blocks
+    *others, last = block.factors
+    if not others or not all(Trait.IDENTITY in f.traits() for f in others):
+        return f"block `{block.name}` is not `iid * ...` with one structure last"
+    if Shape.COVARIANCE not in last.shape or last.constraints().shape[0]:
+        return f"block `{block.name}` ({last.name}) has no covariance, or is tied"
+    for p in linear.predictors:
+        if p.event:
+            return "its sites are scalar"
+        if any(not o.is_sparse for o in p.columns.values()):
+            return "an operator is dense"
+        if any(p.rows > o.entries for o in p.columns.values()):
+            return UNSUITED
+    return ""
 
 
 def _rows(linear: LinearGaussian) -> sp.csr_array:

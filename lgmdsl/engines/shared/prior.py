@@ -26,6 +26,13 @@ def is_flat(block: PriorBlock) -> bool:
     return any(f.shape & _FLAT == _FLAT for f in block.factors)
 
 
+def is_tied(factor: Structure) -> bool:
+    """Whether the structure carries constraints."""
+    return type(factor).constraints is not Structure.constraints and bool(
+        factor.constraints().shape[0]
+    )
+
+
 def kron_times(matrices: list[Array], x: Array) -> Array:
     """(M_1 (x) M_2 (x) ...) x for x of shape (n, k), each M_i (p_i, n_i); row-major order."""
     columns = x.shape[1]

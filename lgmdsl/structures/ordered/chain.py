@@ -95,6 +95,10 @@ class Chain(Structure):
     def shape(self) -> Shape:
         return Shape.PRECISION | Shape.SPARSE | Shape.COVARIANCE
 
+    @property
+    def joined(self) -> bool:
+        return True
+
     def variance(self) -> Array:
         return np.full(self.size, float(self.sd) ** 2)
 
