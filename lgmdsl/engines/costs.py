@@ -14,6 +14,7 @@ from lgmdsl.engines.grouped.wide import WideEngine
 from lgmdsl.engines.iterative.engine import IterativeEngine
 from lgmdsl.engines.iterative.patience import step_cost
 from lgmdsl.engines.iterative.prior import IterativePrior
+from lgmdsl.engines.nested.engine import NestedEngine, nested
 from lgmdsl.engines.shared.kept import by_operators
 from lgmdsl.engines.shared.prior import is_flat
 from lgmdsl.engines.sparse.engine import SparseEngine
@@ -87,6 +88,26 @@ def _widths(linear: LinearGaussian) -> tuple[float, float]:
         per_site = width.reshape(-1, max(predictor.event, 1)).sum(axis=1)
         widest, pairs = max(widest, per_site.max(initial=0.0)), pairs + float(per_site @ per_site)
     return widest, pairs
+
+
+# Of the compiled pass: its start, and flops for each pair of entries of a row.
+NESTED_START, NESTED_PAIR = 2.5e6, 2.0
+
+
+def nested_cost(linear: LinearGaussian) -> Estimate:
+    """The pass over the rows, the elimination of each group, and the factor of the border."""
+    refusal, nest = NestedEngine.refuses(linear), nested(linear)
+    if refusal or isinstance(nest, str):
+        return Estimate(1e6 + 10.0 * float(linear.size) ** 3, 4.0 * float(linear.size) ** 2)
+    r, k = nest.widths.astype(np.float64), nest.touched.astype(np.float64)
+    groups = float((r**3 + 2.0 * r**2 * k + 2.0 * (r + 1.0) * k**2).sum())
+    engine = NestedEngine(linear)
+    symbolic = engine.border.symbolic
+    flops = NESTED_START + NESTED_PAIR * nest.pairs + groups + 3.0 * symbolic.flops
+    held = 3.0 * float(nest.cross_start[-1] + nest.square_start[-1])
+    held += len(engine.border.slots) + 3.0 * symbolic.fill + 2.0 * engine.border.pattern.nnz
+    entries = len(nest.lines.z_value) + nest.lines.dense.size + len(nest.lines.x_value)
+    return Estimate(flops, held + 2.0 * entries + 2.0 * linear.rows, engine)
 
 
 def batched_cost(linear: LinearGaussian) -> Estimate:

@@ -11,6 +11,7 @@ from lgmdsl.engines.costs import (
     batched_cost,
     covariance_cost,
     iterative_cost,
+    nested_cost,
     precision_cost,
     sparse_cost,
     wide_cost,
@@ -25,9 +26,11 @@ from lgmdsl.engines.least_costs import (
     Least,
     least_batched,
     least_iterative,
+    least_nested,
     least_sparse,
     least_wide,
 )
+from lgmdsl.engines.nested.engine import NestedEngine
 from lgmdsl.engines.sparse.engine import SparseEngine
 from lgmdsl.errors import Diagnostic, MethodError
 from lgmdsl.vocabulary import plugins
@@ -72,6 +75,7 @@ ENGINES = [
     Entry(PrecisionEngine, lambda linear, _: PrecisionEngine(linear), precision_cost),
     Entry(BatchedEngine, lambda linear, _: BatchedEngine(linear), batched_cost, least_batched),
     Entry(WideEngine, lambda linear, _: WideEngine(linear), wide_cost, least_wide),
+    Entry(NestedEngine, lambda linear, _: NestedEngine(linear), nested_cost, least_nested),
     Entry(SparseEngine, lambda linear, _: SparseEngine(linear), sparse_cost, least_sparse),
     Entry(
         IterativeEngine,

@@ -9,11 +9,18 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from lgmdsl.contract.linear import LinearGaussian
-from lgmdsl.engines.costs import MAKING, SMALL, iterations_cost
+from lgmdsl.engines.costs import (
+    MAKING,
+    NESTED_PAIR,
+    NESTED_START,
+    SMALL,
+    iterations_cost,
+)
 from lgmdsl.engines.dense.gram import COPY_LIMIT
 from lgmdsl.engines.grouped import batched, wide
 from lgmdsl.engines.grouped.batched_prior import Form, form_of
 from lgmdsl.engines.iterative.engine import IterativeEngine
+from lgmdsl.engines.nested.grouping import plain_refusal
 from lgmdsl.engines.sparse.engine import SparseEngine
 from lgmdsl.operators.base import Operator
 from lgmdsl.operators.explicit import Identity, Sparse
@@ -67,6 +74,18 @@ def least_sparse(linear: LinearGaussian) -> Least:
         return Least(1e6 + 10.0 * n**3 + 20.0 * pairs, 4.0 * n**2 + 3.0 * pairs, refusal)
     large = MAKING * pairs if 24.0 * pairs > COPY_LIMIT else 0.0
     return Least(4.0 * pairs + large + 3.0 * n + 2e6, pairs + 3.0 * n)
+
+
+def least_nested(linear: LinearGaussian) -> Least:
+    """The pass over rows that are all as long."""
+    refusal = plain_refusal(linear)
+    if refusal:
+        return Least(refusal=refusal)
+    pairs = 0.0
+    for p in linear.predictors:
+        entries = sum(o.entries for o in p.columns.values())
+        pairs += entries**2 / max(p.rows, 1)
+    return Least(NESTED_START + NESTED_PAIR * pairs, float(linear.rows))
 
 
 def _stored(operator: Operator) -> float:

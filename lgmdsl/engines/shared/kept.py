@@ -28,15 +28,18 @@ def shape_of(linear: LinearGaussian) -> tuple[object, ...]:
     return (blocks, tuple((tuple(p.columns), p.rows, p.event) for p in linear.predictors))
 
 
-def by_operators(make: Callable[[LinearGaussian], T]) -> Callable[[LinearGaussian], T]:
+def by_operators(
+    make: Callable[[LinearGaussian], T],
+    also: Callable[[LinearGaussian], tuple[object, ...]] = lambda _: (),
+) -> Callable[[LinearGaussian], T]:
     """`make`, asked once for the same operators; it must look at nothing else of a model but its
-    sizes."""
+    sizes, and what `also` says."""
     known: deque[tuple[_Of, T]] = deque(maxlen=KEPT)
     lock = threading.Lock()
 
     @wraps(make)
     def kept(linear: LinearGaussian) -> T:
-        operators, shape = _operators(linear), shape_of(linear)
+        operators, shape = _operators(linear), (*shape_of(linear), *also(linear))
         with lock:
             for key, result in known:
                 same = key.shape == shape

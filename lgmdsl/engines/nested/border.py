@@ -1,0 +1,143 @@
+"""The border's precision S on its pattern: where the sums of groups go, dense or by slots."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import scipy.sparse as sp
+
+from lgmdsl.arrays import Array, IntArray, SparseMatrix
+from lgmdsl.engines.nested.nest import Nest
+from lgmdsl.numerics.sparse.analyse import analyse
+from lgmdsl.numerics.sparse.base import Pattern, Symbolic
+
+SMALL = 256  # latents on the border: always dense
+DENSER = 0.2  # share of pairs that groups join, from which on it is dense
+LARGEST = 4096  # latents on a dense border
+MOST_SLOTS = 200_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class Border:
+    """`symbolic`: of S. `slots`: where each pair of columns of each group stands on the pattern,
+    from `slot_start[g]` on; none where S is dense."""
+
+    symbolic: Symbolic
+    dense: bool
+    slots: IntArray
+    slot_start: IntArray
+    prior_places: IntArray
+    prior_lower: IntArray
+
+    @property
+    def pattern(self) -> Pattern:
+        """Its lower triangle, by columns."""
+        return self.symbolic.pattern
+
+    def values(self, precision: SparseMatrix) -> Array:
+        """(nnz,) the prior's Q on the pattern."""
+        lower = precision.data[self.prior_lower]
+        values = np.bincount(self.prior_places, weights=lower, minlength=self.pattern.nnz)
+        return np.asarray(values, dtype=np.float64)
+
+    def sums(self) -> tuple[Array, Array]:
+        """What groups add up in: (p, p), and on the pattern; one of them empty."""
+        p = self.pattern.size
+        if self.dense:
+            return np.zeros((p, p)), np.zeros(0)
+        return np.zeros((0, 0)), np.zeros(self.pattern.nnz)
+
+    def on_pattern(self, square: Array, values: Array) -> Array:
+        """(nnz,) what the groups added."""
+        return square[self.pattern.indices, self.pattern.columns] if self.dense else values
+
+    def both(self, values: Array) -> tuple[Array, Array]:
+        """S^-1 on the pattern, as compiled passes read it: (p, p), or as it is."""
+        if not self.dense:
+            return np.zeros((0, 0)), values
+        p = self.pattern.size
+        out = np.empty((p, p))
+        out[self.pattern.indices, self.pattern.columns] = values
+        out[self.pattern.columns, self.pattern.indices] = values
+        return out, np.zeros(0)
+
+
+_latest: WeakKeyDictionary[Nest, tuple[SparseMatrix, Border]] = WeakKeyDictionary()
+
+
+def cliques(nest: Nest) -> float:
+    """Pairs of columns in groups, all groups together."""
+    k = nest.touched.astype(np.float64)
+    return float(k @ (k + 1.0)) / 2.0
+
+
+def is_dense(nest: Nest) -> bool:
+    """Whether S is better held dense."""
+    p = float(len(nest.border))
+    return p <= SMALL or (p <= LARGEST and cliques(nest) > DENSER * p * p / 2.0)
+
+
+def border_of(nest: Nest, precision: SparseMatrix) -> Border:
+    """For the prior precision of the border, csr."""
+    latest = _latest.get(nest)
+    if latest is not None and _same(latest[0], precision):
+        return latest[1]
+    made = _make(nest, precision)
+    _latest[nest] = precision, made
+    return made
+
+
+def _same(known: SparseMatrix, precision: SparseMatrix) -> bool:
+    return np.array_equal(known.indptr, precision.indptr) and np.array_equal(
+        known.indices, precision.indices
+    )
+
+
+def _make(nest: Nest, precision: SparseMatrix) -> Border:
+    p = len(nest.border)
+    rows = np.repeat(np.arange(p), np.diff(precision.indptr))
+    lower = np.flatnonzero(rows >= precision.indices)
+    none = np.zeros(0, dtype=np.int64)
+    dense = is_dense(nest)
+    if dense:
+        indices = np.triu_indices(p)[1]
+        counts = np.arange(p, 0, -1)
+        pattern = Pattern(np.concatenate([[0], np.cumsum(counts)]), indices.astype(np.int64))
+        slots, slot_start = none, np.zeros(nest.groups + 1, dtype=np.int64)
+    else:
+        touched = _touched(nest)
+        joined = sp.csr_array(touched.T @ touched) + abs(precision) + sp.eye_array(p, format="csr")
+        pattern = Pattern.of(sp.csr_array(joined))
+        slots, slot_start = _slots(nest, pattern)
+    places = pattern.find(rows[lower], precision.indices[lower].astype(np.int64))
+    return Border(analyse(pattern), dense, slots, slot_start, places, lower)
+
+
+def _touched(nest: Nest) -> SparseMatrix:
+    """(G, p): the columns of each group, as ones."""
+    lines, d, p = nest.lines, nest.dense, len(nest.border)
+    thin = sp.csr_array(
+        (np.ones(len(lines.columns)), lines.columns, lines.column_start),
+        shape=(nest.groups, p - d),
+    )
+    full = sp.csr_array(np.ones((nest.groups, d)))
+    return sp.csr_array(sp.hstack([full, thin], format="csr"))
+
+
+def _slots(nest: Nest, pattern: Pattern) -> tuple[IntArray, IntArray]:
+    """Where the pairs (a, b), b <= a, of a group's columns stand."""
+    k, d = nest.touched, nest.dense
+    starts = np.concatenate([[0], np.cumsum(k * (k + 1) // 2)]).astype(np.int64)
+    out = np.empty(starts[-1], dtype=np.int64)
+    for size in np.unique(k):
+        some = np.flatnonzero(k == size)
+        high, low = np.tril_indices(size)
+        first = nest.lines.column_start[some, None] + np.arange(size - d)
+        columns = np.hstack(
+            [np.tile(np.arange(d), (len(some), 1)), d + nest.lines.columns[first].astype(np.int64)]
+        )
+        found = pattern.find(columns[:, high].reshape(-1), columns[:, low].reshape(-1))
+        out[(starts[some, None] + np.arange(len(high))).reshape(-1)] = found
+    return out, starts

@@ -1,0 +1,278 @@
+"""Rows that each touch the latents of one group, and of a border that all groups share.
+
+Of the operators alone: which latents are inner, in groups, which are on the border, and the entries
+of B by rows. Entries lie side by side in csr, whose values need not be sorted within a row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from lgmdsl.arrays import AnyArray, Array, IntArray, SparseMatrix
+from lgmdsl.contract.linear import LinearGaussian, PriorBlock
+from lgmdsl.engines.nested.grouping import DENSEST, WIDEST, grouped, rows_of
+
+
+class Lines(NamedTuple):
+    """B as compiled passes read it, row by row.
+
+    `group` (T,): of each site. `sites` (T + 1,): the first row of each, `weight` (T,): where its
+    weights begin; both empty where every site has one row. The inner latents of group g begin at
+    `inner_start[g]`, the sparse columns of the border that it touches, `columns`, at
+    `column_start[g]`. Then the rows: entries at inner latents (`z_*`), at sparse columns of the
+    border (`x_*`: counted from the first sparse one, and among its group's columns, the dense
+    ones first), and the (P, d) dense ones.
+    """
+
+    group: AnyArray
+    sites: AnyArray
+    weight: AnyArray
+    inner_start: IntArray
+    column_start: IntArray
+    columns: AnyArray
+    z_start: AnyArray
+    z_index: AnyArray
+    z_value: Array
+    x_start: AnyArray
+    x_index: AnyArray
+    x_local: AnyArray
+    x_value: Array
+    dense: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Nest:
+    """A model in groups and a border.
+
+    `inner_blocks`, `border_blocks`: names, the border's dense ones first; `inner`: the latents of
+    the groups, group by group, (n_u,); `border`: the others, (p,), in the order of its blocks.
+    """
+
+    lines: Lines
+    inner_blocks: tuple[str, ...]
+    border_blocks: tuple[str, ...]
+    inner: IntArray
+    border: IntArray
+
+    @property
+    def groups(self) -> int:
+        """All of them, those without inner latents too."""
+        return len(self.lines.inner_start) - 1
+
+    @property
+    def dense(self) -> int:
+        """Dense columns of the border."""
+        return int(self.lines.dense.shape[1])
+
+    @cached_property
+    def position(self) -> IntArray:
+        """(n,) of each latent: its place in `inner`, or -1 - its place in `border`."""
+        out = np.empty(len(self.inner) + len(self.border), dtype=np.int64)
+        out[self.inner] = np.arange(len(self.inner))
+        out[self.border] = -1 - np.arange(len(self.border))
+        return out
+
+    @cached_property
+    def widths(self) -> IntArray:
+        """(G,) inner latents of each group."""
+        return np.diff(self.lines.inner_start)
+
+    @cached_property
+    def touched(self) -> IntArray:
+        """(G,) columns of the border that a group touches."""
+        return self.dense + np.diff(self.lines.column_start)
+
+    @cached_property
+    def square_start(self) -> IntArray:
+        """(G + 1,) where the (r, r) matrices of groups begin, in a row."""
+        return _starts(self.widths**2)
+
+    @cached_property
+    def cross_start(self) -> IntArray:
+        """(G + 1,) where their (r, k) matrices begin."""
+        return _starts(self.widths * self.touched)
+
+    @cached_property
+    def group(self) -> IntArray:
+        """(n_u,) of each inner latent."""
+        return np.repeat(np.arange(self.groups), self.widths)
+
+    @cached_property
+    def pairs(self) -> float:
+        """Pairs of entries within rows, all rows together."""
+        lines = self.lines
+        each = np.diff(lines.z_start).astype(np.float64) + self.dense
+        if len(lines.x_index):
+            each += np.diff(lines.x_start)
+        return float(each @ each)
+
+    def in_group(self, rows: IntArray, columns: IntArray) -> IntArray:
+        """Where pairs of inner latents of the same group stand among the (r, r) matrices."""
+        g = self.group[rows]
+        first = self.lines.inner_start[g]
+        return np.asarray(
+            self.square_start[g] + (rows - first) * self.widths[g] + (columns - first)
+        )
+
+    def among(self, sites: IntArray, border: IntArray) -> IntArray:
+        """The place of latents on the border among the columns of the groups of some sites."""
+        size = len(self.border) + 1
+        of_column = np.repeat(np.arange(self.groups), np.diff(self.lines.column_start))
+        keys = of_column * size + self.dense + self.lines.columns
+        group = self.lines.group[sites].astype(np.int64)
+        found = np.searchsorted(keys, group * size + border)
+        place = self.dense + found - self.lines.column_start[group]
+        return np.where(border < self.dense, border, place)
+
+
+def _starts(sizes: IntArray) -> IntArray:
+    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+
+
+def nest_of(linear: LinearGaussian) -> Nest | str:
+    """The model in groups and a border, or why it has none."""
+    found = grouped(linear)
+    if isinstance(found, str):
+        return found
+    group_of, of_site = found
+    border = [b for b in linear.blocks if b.name not in group_of]
+    if not border:
+        return "there is no border: every latent belongs to a group"
+    full = [b for b in border if _is_full(linear, b)]
+    border = [*full, *(b for b in border if b not in full)]
+    if sum(b.size for b in full) > DENSEST:
+        return f"the border has more than {DENSEST} dense columns"
+    inner_blocks = tuple(group_of)
+    where = {b.name: linear.starts[b.name] + np.arange(b.size) for b in linear.blocks}
+    groups = np.concatenate([group_of[n] for n in inner_blocks])
+    latents = np.concatenate([where[n] for n in inner_blocks])
+    order = np.argsort(groups, kind="stable")
+    position = np.empty(len(order), dtype=np.int32)
+    position[order] = np.arange(len(order), dtype=np.int32)
+    counts = np.bincount(groups)
+    if counts.max() > WIDEST:
+        return f"a group has more than {WIDEST} latents"
+    z = _entries(linear, inner_blocks)
+    z_index = position[z.indices]
+    thin = tuple(b.name for b in border if b not in full)
+    x = _entries(linear, thin)
+    dense = _dense(linear, full)
+    lines = _lines(linear, of_site, counts, z, z_index, x, dense)
+    return Nest(
+        lines,
+        inner_blocks,
+        tuple(b.name for b in border),
+        latents[order],
+        np.concatenate([where[b.name] for b in border]),
+    )
+
+
+def _is_full(linear: LinearGaussian, block: PriorBlock) -> bool:
+    """Whether columns are held dense: where half of the entries are there, or any operator is."""
+    operators = [p.columns[block.name] for p in linear.predictors if block.name in p.columns]
+    if any(not o.is_sparse for o in operators):
+        return True
+    cells = sum(float(o.shape[0]) * o.shape[1] for o in operators)
+    return bool(cells) and sum(o.entries for o in operators) >= 0.5 * cells
+
+
+def _entries(linear: LinearGaussian, names: tuple[str, ...]) -> SparseMatrix:
+    """(P, m) csr of some blocks side by side, stored zeros kept."""
+    sizes = {b.name: b.size for b in linear.blocks}
+    stacked = []
+    for p in linear.predictors:
+        parts = [
+            rows_of(p.columns[n]) if n in p.columns else sp.csr_array((p.rows, sizes[n]))
+            for n in names
+        ]
+        whole = parts[0] if len(parts) == 1 else sp.hstack(parts, format="csr") if parts else None
+        stacked.append(sp.csr_array((p.rows, 0)) if whole is None else sp.csr_array(whole))
+    if len(stacked) == 1:
+        return stacked[0]
+    if not stacked:
+        return sp.csr_array((0, sum(sizes[n] for n in names)))
+    return sp.csr_array(sp.vstack(stacked, format="csr"))
+
+
+def _dense(linear: LinearGaussian, blocks: list[PriorBlock]) -> Array:
+    """(P, d) of some blocks side by side."""
+    out = np.zeros((linear.rows, sum(b.size for b in blocks)))
+    first = 0
+    for p in linear.predictors:
+        start = 0
+        for b in blocks:
+            if b.name in p.columns:
+                out[first : first + p.rows, start : start + b.size] = p.columns[b.name].dense()
+            start += b.size
+        first += p.rows
+    return out
+
+
+def _lines(
+    linear: LinearGaussian,
+    of_site: IntArray,
+    counts: IntArray,
+    z: SparseMatrix,
+    z_index: AnyArray,
+    x: SparseMatrix,
+    dense: Array,
+) -> Lines:
+    sites = _site_starts(linear)
+    thin = np.diff(x.indptr) if x.nnz else np.zeros(linear.rows, dtype=np.int64)
+    per_site = thin if sites is None else np.add.reduceat(thin, sites[:-1])
+    # Sites without a group: those that touch dense columns alone are one, each other one its own.
+    outside = of_site < 0
+    alone = outside & (per_site > 0)
+    of_site, groups = of_site.copy(), len(counts)
+    of_site[alone] = groups + np.arange(int(alone.sum()))
+    groups += int(alone.sum())
+    if (outside & ~alone).any():
+        of_site[outside & ~alone] = groups
+        groups += 1
+    widths = np.zeros(groups, dtype=np.int64)
+    widths[: len(counts)] = counts
+    of_row = of_site if sites is None else np.repeat(of_site, np.diff(sites))
+    column_start, columns, local = _columns(of_row, groups, x)
+    none = np.zeros(0, dtype=np.int64)
+    return Lines(
+        group=of_site.astype(np.int32),
+        sites=none if sites is None else sites,
+        weight=none if sites is None else _starts(np.diff(sites) ** 2)[:-1],
+        inner_start=_starts(widths),
+        column_start=column_start,
+        columns=columns,
+        z_start=z.indptr.astype(np.int32, copy=False),
+        z_index=z_index,
+        z_value=np.asarray(z.data, dtype=np.float64),
+        x_start=x.indptr.astype(np.int32, copy=False),
+        x_index=x.indices.astype(np.int32, copy=False),
+        x_local=(dense.shape[1] + local).astype(np.int32),
+        x_value=np.asarray(x.data, dtype=np.float64),
+        dense=dense,
+    )
+
+
+def _site_starts(linear: LinearGaussian) -> IntArray | None:
+    """(T + 1,) the first row of each site; None where each has one row."""
+    if all(p.event <= 1 for p in linear.predictors):
+        return None
+    sizes = [np.full(p.rows // max(p.event, 1), max(p.event, 1)) for p in linear.predictors]
+    return _starts(np.concatenate(sizes))
+
+
+def _columns(of_row: IntArray, groups: int, x: SparseMatrix) -> tuple[IntArray, AnyArray, IntArray]:
+    """Where the sparse columns that each group touches begin, these, and the place of each entry
+    among those of its group."""
+    none = np.zeros(0, dtype=np.int64)
+    if not x.nnz:
+        return np.zeros(groups + 1, dtype=np.int64), none.astype(np.int32), none
+    size, of_entry = x.shape[1], np.repeat(of_row, np.diff(x.indptr))
+    keys, place = np.unique(of_entry * size + x.indices, return_inverse=True)
+    group, column = np.divmod(keys, size)
+    starts = _starts(np.bincount(group, minlength=groups))
+    return starts, column.astype(np.int32), np.asarray(place - starts[of_entry])

@@ -1,0 +1,293 @@
+"""`nested` against brute force and the sparse engine: groups, pairs of latents, two levels, crossed
+factors, walks, vector sites, constraints, on a dense border and on a pattern."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.random import Generator
+
+import lgmdsl as lgm
+from lgmdsl.arrays import Array, IntArray
+from lgmdsl.contract.engine import Conditioned, Engine, Failed
+from lgmdsl.contract.failed import Failure
+from lgmdsl.contract.linear import Constraints, LinearGaussian, Predictor, PriorBlock
+from lgmdsl.engines.nested import border
+from lgmdsl.engines.nested.engine import NestedEngine, nested
+from lgmdsl.engines.nested.nest import Nest
+from lgmdsl.engines.sparse.engine import SparseEngine
+from lgmdsl.operators.base import Operator
+from lgmdsl.operators.explicit import Dense, Sparse
+from lgmdsl.structures.catalogue import structure
+from lgmdsl.testing.engine_checks import (
+    check_adjoints,
+    check_answers,
+    check_distances,
+    check_draws,
+    check_offset_adjoint,
+    check_prior_alone,
+    tilted,
+)
+from lgmdsl.testing.engines.failure_checks import check_failure
+from lgmdsl.testing.engines.models import Case
+
+GROUPS, ROWS = 9, 30
+
+
+def picks(index: IntArray, size: int, value: Array | None = None) -> Sparse:
+    rows = len(index)
+    entries = np.ones(rows) if value is None else value
+    return Sparse(sp.csr_array((entries, (np.arange(rows), index)), shape=(rows, size)))
+
+
+def with_slopes(index: IntArray, x: Array) -> Sparse:
+    """Rows of an intercept and a slope, side by side in one block."""
+    rows = len(index)
+    places = np.stack([2 * index, 2 * index + 1], axis=1).reshape(-1)
+    values = np.stack([np.ones(rows), x], axis=1).reshape(-1)
+    csr = sp.csr_array((values, places, 2 * np.arange(rows + 1)), shape=(rows, 2 * GROUPS))
+    return Sparse(csr)
+
+
+def normal(rng: Generator, name: str, size: int) -> PriorBlock:
+    mean, sd = rng.normal(size=size), np.exp(0.3 * rng.normal(size=size))
+    return PriorBlock(name, (structure("normal", size, mean=mean, sd=sd),), mean)
+
+
+def case(seed: int, options: str) -> Case:
+    """A model with some of: `f` flat level, `s` slopes in the block, `b` another block of the same
+    groups, `c` crossed factor, `w` a walk, `v` vector sites, `n` negative weights, `t` a tie."""
+    rng = np.random.default_rng(seed)
+    every = np.concatenate([np.arange(GROUPS), rng.integers(0, GROUPS, ROWS - GROUPS)])
+    blocks, columns = [], dict[str, Operator]()
+    flat = PriorBlock("level", (structure("flat", 1),), np.zeros(1))
+    blocks.append(flat if "f" in options else normal(rng, "level", 1))
+    columns["level"] = picks(np.zeros(ROWS, dtype=np.int64), 1)
+    size = 2 * GROUPS if "s" in options else GROUPS
+    blocks.append(normal(rng, "u", size))
+
+    def inner(index: IntArray) -> Sparse:
+        x = rng.normal(size=len(index))
+        return with_slopes(index, x) if "s" in options else picks(index, GROUPS)
+
+    columns["u"] = inner(every)
+    if "b" in options:
+        blocks.append(normal(rng, "more", GROUPS))
+        columns["more"] = picks(every, GROUPS, rng.normal(size=ROWS))
+    blocks.append(normal(rng, "w", 2))
+    columns["w"] = Dense(rng.normal(size=(ROWS, 2)))
+    if "c" in options:
+        blocks.append(normal(rng, "v", 5))
+        columns["v"] = picks(rng.integers(0, 5, ROWS), 5)
+    if "w" in options:
+        blocks.append(PriorBlock("r", (structure("rw1", 6, sd=0.7),), np.zeros(6)))
+        steps = np.concatenate([np.arange(6), rng.integers(0, 6, ROWS - 6)])
+        columns["r"] = picks(steps, 6)
+    predictors = [Predictor(columns, rng.normal(size=ROWS))]
+    if "v" in options:
+        by_site = np.repeat(np.arange(ROWS // 3) % GROUPS, 3)
+        vector = dict(columns)
+        vector["u"] = inner(by_site)
+        if "b" in options:
+            vector["more"] = picks(by_site, GROUPS, rng.normal(size=ROWS))
+        predictors.insert(0, Predictor(vector, rng.normal(size=ROWS), 3))
+    outside: dict[str, Operator] = {"w": Dense(rng.normal(size=(4, 2)))}
+    if "c" in options:
+        outside["v"] = picks(np.arange(4), 5)
+    predictors.append(Predictor(outside, rng.normal(size=4)))  # rows of the border alone
+    tie = Constraints({"w": Dense(np.ones((1, 2)))}, np.array([0.5])) if "t" in options else None
+    weight, shift = [], []
+    for p in predictors:
+        if p.event:
+            root = rng.normal(size=(p.rows // 3, 3, 3))
+            weight.append(root @ root.transpose(0, 2, 1))
+            shift.append(rng.normal(size=(p.rows // 3, 3)))
+        else:
+            w = rng.gamma(2.0, 1.0, p.rows)
+            w[::7] *= -0.01 if "n" in options else 1.0
+            weight.append(w)
+            shift.append(rng.normal(size=p.rows))
+    linear = LinearGaussian(tuple(blocks), tuple(predictors), tie)
+    return Case(f"{seed} {options}", linear, tuple(weight), tuple(shift))
+
+
+def every_case() -> Iterator[Case]:
+    letters = "fsbcwvnt"
+    for seed, chosen in enumerate(itertools.product([False, True], repeat=len(letters))):
+        yield case(seed, "".join(c for c, there in zip(letters, chosen, strict=True) if there))
+
+
+CASES = list(every_case())
+SOME = CASES[:: len(CASES) // 12]
+
+
+@pytest.fixture(params=["dense", "on a pattern"])
+def held(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """How the border is held, whatever its size."""
+    if request.param != "dense":
+        monkeypatch.setattr(border, "SMALL", 0)
+        monkeypatch.setattr(border, "DENSER", np.inf)
+    border._latest.clear()
+    return str(request.param)
+
+
+def thin(linear: LinearGaussian) -> Engine:
+    """The checks turn sparse operators into dense ones, which would not be inner."""
+
+    def sparse(name: str, operator: Operator) -> Operator:
+        dense = isinstance(operator, Dense) and name != "w"
+        return Sparse(sp.csr_array(operator.dense())) if dense else operator
+
+    predictors = tuple(
+        replace(p, columns={n: sparse(n, o) for n, o in p.columns.items()})
+        for p in linear.predictors
+    )
+    return NestedEngine(replace(linear, predictors=predictors))
+
+
+def test_answers_are_those_of_brute_force(held: str) -> None:
+    for c in CASES:
+        assert NestedEngine.refuses(c.linear) == "", c.name
+        check_answers(NestedEngine, c)
+        nest = nested(c.linear)
+        assert isinstance(nest, Nest) and border.is_dense(nest) == (held == "dense")
+
+
+def test_slopes_distances_and_the_prior_alone(held: str) -> None:
+    for c in SOME:
+        check_distances(thin, c)
+        check_prior_alone(thin, c)
+        for tilt in (None, tilted(c)):
+            check_offset_adjoint(thin, c, tilt=tilt)
+            if "w" not in c.name:  # slopes in a walk's precision are paired otherwise
+                check_adjoints(thin, c, tilt=tilt)
+
+
+def test_adjoints_are_those_of_the_sparse_engine(held: str) -> None:
+    def array(x: object) -> Array:
+        return x.toarray() if sp.issparse(x) else np.asarray(x)  # type: ignore[attr-defined]
+
+    for c in CASES[::5]:
+        found = _conditioned(NestedEngine(c.linear), c)
+        known = _conditioned(SparseEngine(c.linear), c)
+        for tilt in (None, tilted(c)):
+            a, b = found.adjoints(tilt), known.adjoints(tilt)
+            pairs = [*zip(a.offset, b.offset, strict=True)]
+            pairs += [(a.mean[n], b.mean[n]) for n in b.mean]
+            assert set(a.precision) == set(b.precision)
+            pairs += [(array(a.precision[n]), array(b.precision[n])) for n in b.precision]
+            for p, q in zip(a.operator, b.operator, strict=True):
+                pairs += [(array(p[n]), array(q[n])) for n in q]
+            for x, y in pairs:
+                np.testing.assert_allclose(x, y, atol=1e-11 * max(1.0, np.abs(y).max()))
+
+
+def test_draws(held: str) -> None:
+    for options in ("fsbcv", "ct", "bwn"):
+        check_draws(NestedEngine, case(3, options))
+
+
+def test_failures() -> None:
+    check_failure(NestedEngine)
+    c = case(1, "f")
+    low = tuple(np.full_like(w, -3.0) for w in c.weight)
+    failed = NestedEngine(c.linear).condition(low, c.shift)
+    assert isinstance(failed, Failed) and failed.kind is Failure.INDEFINITE
+
+
+def test_a_level_that_wide_groups_hide_is_named() -> None:
+    """sd 1e10 of the groups next to a flat level: nothing is left of it but rounding."""
+    c = case(2, "f")
+    blocks = tuple(
+        PriorBlock(b.name, (structure("normal", b.size, sd=1e10),), np.zeros(b.size))
+        if b.name in ("u", "w")
+        else b
+        for b in c.linear.blocks
+    )
+    linear = replace(c.linear, blocks=blocks, predictors=c.linear.predictors[:1])
+    failed = NestedEngine(linear).condition(c.weight[:1], c.shift[:1])
+    assert isinstance(failed, Failed) and "level" in failed.reason, failed
+
+
+def test_levels_stand_where_they_belong() -> None:
+    """Of two nested levels the lower one is inner; of crossed factors that with more levels."""
+    rows, rng = 200, np.random.default_rng(0)
+    child = np.concatenate([np.arange(40), rng.integers(0, 40, rows - 40)])
+    blocks = tuple(normal(rng, n, k) for n, k in (("school", 10), ("child", 40), ("day", 12)))
+    columns: dict[str, Operator] = {
+        "school": picks(child // 4, 10),
+        "child": picks(child, 40),
+        "day": picks(rng.integers(0, 12, rows), 12),
+    }
+    linear = LinearGaussian(blocks, (Predictor(columns, np.zeros(rows)),))
+    nest = nested(linear)
+    assert isinstance(nest, Nest)
+    assert nest.inner_blocks == ("child",) and set(nest.border_blocks) == {"school", "day"}
+    c = Case("two levels", linear, (rng.gamma(2.0, 1.0, rows),), (rng.normal(size=rows),))
+    check_answers(NestedEngine, c)
+
+
+def test_what_it_does_not_take() -> None:
+    rng = np.random.default_rng(0)
+    alone = LinearGaussian(
+        (normal(rng, "u", 20),), (Predictor({"u": picks(np.arange(20), 20)}, np.zeros(20)),)
+    )
+    assert "no border" in NestedEngine.refuses(alone)
+    chain = PriorBlock("u", (structure("ar1", 20, sd=1.0, rho=0.5),), np.zeros(20))
+    walked = replace(alone, blocks=(chain,))
+    assert "independent" in NestedEngine.refuses(walked)
+    tied = case(0, "")
+    tie = Constraints({"u": Dense(np.ones((1, GROUPS)))}, np.zeros(1))
+    assert NestedEngine.refuses(replace(tied.linear, constraints=tie))
+
+
+GROWTH = """lgm 1
+index obs
+index child
+index term = {"level", "slope"}
+data y[obs] : count
+data x[obs] : real
+data who[obs] : child
+hyper S[term, term] : covariance ~ lkj_cov(eta = 2, u = 2, alpha = 0.05)
+hyper s             : positive   ~ pc_sd(u = 1, alpha = 0.05)
+latent a              ~ normal(sd = 3)
+latent b              ~ normal(sd = 2)
+latent d[child, term] ~ iid * dense(cov = S)
+latent e[child]       ~ normal(sd = s)
+let eta[obs] = a + b * x + d[who, "level"] + x * d[who, "slope"] + x^2 * e[who]
+observe y ~ poisson(log_rate = eta)
+"""
+
+
+def test_fits_are_those_of_the_sparse_engine() -> None:
+    rng = np.random.default_rng(4)
+    rows, children = 600, 40
+    who, x = rng.integers(0, children, rows), rng.normal(size=rows)
+    u = rng.multivariate_normal([0.0, 0.0], [[0.3, 0.1], [0.1, 0.2]], children)
+    y = rng.poisson(np.exp(0.5 + 0.3 * x + u[who, 0] + x * u[who, 1]))
+    data = {"y": y, "x": x, "who": who}
+    new = {"x": x[:6], "who": who[:6]}
+    for method in ("laplace", "natural-gradient", "ep"):
+        fits = [
+            lgm.fit(lgm.loads(GROWTH), data, method=method, hyper="map", options={"engine": engine})
+            for engine in ("nested", "sparse")
+        ]
+        ours, theirs = fits
+        assert ours.engine == "nested" and ours.converged and theirs.converged
+        assert ours.log_evidence == pytest.approx(theirs.log_evidence, abs=1e-6)
+        for name in ("a", "b", "d", "e", "S"):
+            np.testing.assert_allclose(ours.mean(name), theirs.mean(name), atol=1e-5)
+            np.testing.assert_allclose(ours.sd(name), theirs.sd(name), rtol=1e-4)
+        p, q = ours.predict(new), theirs.predict(new)
+        np.testing.assert_allclose(p.mean("eta"), q.mean("eta"), atol=1e-5)
+
+
+def _conditioned(engine: Engine, c: Case) -> Conditioned:
+    q = engine.condition(c.weight, c.shift)
+    assert not isinstance(q, Failed), c.name
+    return q
