@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+
 from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.engines.costs import (
     MAKING,
@@ -21,9 +23,10 @@ from lgmdsl.engines.grouped import batched, wide
 from lgmdsl.engines.grouped.batched_prior import Form, form_of
 from lgmdsl.engines.iterative.engine import IterativeEngine
 from lgmdsl.engines.nested.grouping import plain_refusal
+from lgmdsl.engines.shared.kept import by_operators
 from lgmdsl.engines.sparse.engine import SparseEngine
 from lgmdsl.operators.base import Operator
-from lgmdsl.operators.explicit import Identity, Sparse
+from lgmdsl.operators.explicit import Dense, Identity, Sparse
 from lgmdsl.vocabulary.signature import Trait
 
 
@@ -65,10 +68,7 @@ def least_wide(linear: LinearGaussian) -> Least:
 
 def least_sparse(linear: LinearGaussian) -> Least:
     """The pairs of rows that are all as long, and a factor without fill."""
-    n, pairs = float(linear.size), 0.0
-    for p in linear.predictors:
-        each = sum(map(_stored, p.columns.values()))
-        pairs += each**2 / max(p.rows // max(p.event, 1), 1)
+    n, pairs = float(linear.size), _least_pairs(linear)
     refusal = SparseEngine.refuses(linear)
     if linear.size < SMALL or refusal:
         return Least(1e6 + 10.0 * n**3 + 20.0 * pairs, 4.0 * n**2 + 3.0 * pairs, refusal)
@@ -88,10 +88,22 @@ def least_nested(linear: LinearGaussian) -> Least:
     return Least(NESTED_START + NESTED_PAIR * pairs, float(linear.rows))
 
 
+@by_operators
+def _least_pairs(linear: LinearGaussian) -> float:
+    """Pairs of entries of sites that are all as long."""
+    pairs = 0.0
+    for p in linear.predictors:
+        each = sum(map(_stored, p.columns.values()))
+        pairs += each**2 / max(p.rows // max(p.event, 1), 1)
+    return pairs
+
+
 def _stored(operator: Operator) -> float:
-    """Entries of its sparse form, where they are known without counting."""
+    """Entries of its sparse form, where they are known without making it."""
     if isinstance(operator, Sparse):
         return operator.entries if operator.array.has_canonical_format else 0.0
+    if isinstance(operator, Dense):
+        return float(np.count_nonzero(operator.array))
     return operator.entries if isinstance(operator, Identity) else 0.0
 
 

@@ -44,13 +44,17 @@ class Elimination:
     @staticmethod
     def begin(nest: Nest, border: Border, prior: Array, weight: Array) -> Elimination | None:
         """The groups eliminated; None where one is not positive definite."""
+        from lgmdsl.engines.nested import plain_kernels
         from lgmdsl.engines.nested.kernels import eliminate, gather
 
         lower, cross = prior.copy(), np.zeros(nest.cross_start[-1])
         square, values = border.sums()
         groups = nest.square_start, nest.cross_start, lower, cross
         sums = square, values, border.slots, border.slot_start
-        gather(nest.lines, weight, *groups, *sums)
+        if nest.plain and border.dense:
+            plain_kernels.gather(nest.lines, weight, lower, cross, square)
+        else:
+            gather(nest.lines, weight, *groups, *sums)
         total = border.on_pattern(square, values)[border.pattern.on_diagonal]
         half = eliminate(nest.lines, *groups, *sums)
         if not np.isfinite(half):
@@ -130,9 +134,14 @@ class Elimination:
 
     def row_variances(self, size: int) -> Array:
         """B V B' within sites, in a row as weights lie, `size` of them."""
+        from lgmdsl.engines.nested import plain_kernels
         from lgmdsl.engines.nested.kernels import row_variances
 
         known, out = self.covariances, np.zeros(size)
+        if self.nest.plain and self.border.dense:
+            sigma = self.border.both(known.border)[0]
+            plain_kernels.row_variances(self.nest.lines, self.lower, self.cross, sigma, out)
+            return out
         row_variances(
             self.nest.lines,
             *self._groups,

@@ -105,7 +105,7 @@ class NestedEngine(Engine):
 
     def lifted(self, z: Array) -> Array:
         """B z for (n,) or (n, m)."""
-        from lgmdsl.engines.nested.kernels import lift
+        from lgmdsl.engines.nested.plain_kernels import lift
 
         columns = z.reshape(self.linear.size, -1).T
         out = np.zeros((len(columns), self.linear.rows))
@@ -115,7 +115,7 @@ class NestedEngine(Engine):
 
     def pulled(self, y: Array) -> tuple[Array, Array]:
         """B'y of (P,), among the inner latents and on the border."""
-        from lgmdsl.engines.nested.kernels import pull
+        from lgmdsl.engines.nested.plain_kernels import pull
 
         inner, border = np.zeros(len(self.nest.inner)), np.zeros(len(self.nest.border))
         pull(self.nest.lines, np.ascontiguousarray(y), inner, border)
@@ -187,9 +187,9 @@ class NestedEngine(Engine):
         self.flops += self.border.symbolic.flops + 2.0 * self.nest.pairs
         factor = self.border.symbolic.factor(values)
         if self.prior.improper or factor is None:
-            failed = loosest(self.border.symbolic, values, data, factor, self.on_border)
-            if failed is None:
-                failed = self._swallowed(groups, values)
+            failed = self._swallowed(groups, values) or loosest(
+                self.border.symbolic, values, data, factor, self.on_border
+            )
             if failed is not None:
                 return failed
         if factor is None:
@@ -204,11 +204,11 @@ class NestedEngine(Engine):
         diagonal = values[self.border.pattern.on_diagonal]
         before = groups.total + self.prior_values[self.border.pattern.on_diagonal]
         noise = 50.0 * self.linear.size**0.5 * EPSILON * before
-        k = int(np.argmin(diagonal / np.maximum(before, 1e-300)))
-        if diagonal[k] > noise[k]:
+        hidden = np.flatnonzero((before > 0.0) & (np.abs(diagonal) <= noise))
+        if not len(hidden):
             return None
         names = [(b.name, i) for b in self.on_border.blocks for i in range(b.size)]
-        return Failed(kind=Failure.HIDDEN, direction=Direction((Term(*names[k]),)))
+        return Failed(kind=Failure.HIDDEN, direction=Direction((Term(*names[int(hidden[0])]),)))
 
 
 nested = by_operators(nest_of, also=declared)

@@ -35,7 +35,7 @@ def gather(
 ) -> None:
     """Z'WZ, its lower triangles, and Z'WX are added to `lower` and `cross`, by groups; X'WX to
     `square`, (p, p), its lower triangle, or to `values` at `slots`."""
-    d, thin, scalar = lines.dense.shape[1], len(lines.x_index) > 0, len(lines.sites) == 0
+    d, thin, scalar = lines.dense.shape[0], len(lines.x_index) > 0, len(lines.sites) == 0
     gram = np.zeros((d, d))
     for t in range(len(lines.group)):
         i0, i1, w0 = t, t + 1, t
@@ -58,14 +58,14 @@ def gather(
                         if n <= m:
                             lower[s0 + m * r + n] += v * lines.z_value[f]
                     for b in range(d):
-                        cross[t0 + m * k + b] += v * lines.dense[h, b]
+                        cross[t0 + m * k + b] += v * lines.dense[b, h]
                     if thin:
                         for f in range(lines.x_start[h], lines.x_start[h + 1]):
                             cross[t0 + m * k + lines.x_local[f]] += v * lines.x_value[f]
                 for a in range(d):
-                    v = w * lines.dense[i, a]
+                    v = w * lines.dense[a, i]
                     for b in range(a + 1):
-                        gram[a, b] += v * lines.dense[h, b]
+                        gram[a, b] += v * lines.dense[b, h]
                 if thin:
                     for e in range(lines.x_start[i], lines.x_start[i + 1]):
                         m, c = lines.x_local[e], d + lines.x_index[e]
@@ -73,9 +73,9 @@ def gather(
                         q = slot_start[g] + m * (m + 1) // 2
                         for b in range(d):
                             if len(values) > 0:
-                                values[slots[q + b]] += v * lines.dense[h, b]
+                                values[slots[q + b]] += v * lines.dense[b, h]
                             else:
-                                square[c, b] += v * lines.dense[h, b]
+                                square[c, b] += v * lines.dense[b, h]
                         for f in range(lines.x_start[h], lines.x_start[h + 1]):
                             n = lines.x_local[f]
                             if n <= m:
@@ -110,7 +110,7 @@ def eliminate(
 
     Returns sum log|L|; NaN where a D is not positive definite.
     """
-    d, half = lines.dense.shape[1], 0.0
+    d, half = lines.dense.shape[0], 0.0
     for g in range(len(lines.inner_start) - 1):
         a0, c0 = lines.inner_start[g], lines.column_start[g]
         r, k = lines.inner_start[g + 1] - a0, d + lines.column_start[g + 1] - c0
@@ -157,37 +157,6 @@ def eliminate(
 
 
 @compiled
-def pull(lines: Lines, y: Array, inner: Array, border: Array) -> None:
-    """Z'y and X'y are added to `inner` and `border`."""
-    d, thin = lines.dense.shape[1], len(lines.x_index) > 0
-    for i in range(len(y)):
-        v = y[i]
-        for e in range(lines.z_start[i], lines.z_start[i + 1]):
-            inner[lines.z_index[e]] += v * lines.z_value[e]
-        for b in range(d):
-            border[b] += v * lines.dense[i, b]
-        if thin:
-            for e in range(lines.x_start[i], lines.x_start[i + 1]):
-                border[d + lines.x_index[e]] += v * lines.x_value[e]
-
-
-@compiled
-def lift(lines: Lines, inner: Array, border: Array, out: Array) -> None:
-    """Zu + X beta is added to `out`."""
-    d, thin = lines.dense.shape[1], len(lines.x_index) > 0
-    for i in range(len(out)):
-        v = 0.0
-        for e in range(lines.z_start[i], lines.z_start[i + 1]):
-            v += inner[lines.z_index[e]] * lines.z_value[e]
-        for b in range(d):
-            v += border[b] * lines.dense[i, b]
-        if thin:
-            for e in range(lines.x_start[i], lines.x_start[i + 1]):
-                v += border[d + lines.x_index[e]] * lines.x_value[e]
-        out[i] += v
-
-
-@compiled
 def forward(
     lines: Lines,
     square_start: IntArray,
@@ -198,7 +167,7 @@ def forward(
     border: Array,
 ) -> None:
     """`inner`, (n_u, m), becomes L^-1 of itself; `border`, (p, m), loses T' of that."""
-    d, width = lines.dense.shape[1], inner.shape[1]
+    d, width = lines.dense.shape[0], inner.shape[1]
     for g in range(len(lines.inner_start) - 1):
         a0, c0 = lines.inner_start[g], lines.column_start[g]
         r = lines.inner_start[g + 1] - a0
@@ -228,7 +197,7 @@ def backward(
     border: Array,
 ) -> None:
     """`inner`, (n_u, m), becomes L^-T (inner - T border)."""
-    d, width = lines.dense.shape[1], inner.shape[1]
+    d, width = lines.dense.shape[0], inner.shape[1]
     for g in range(len(lines.inner_start) - 1):
         a0, c0 = lines.inner_start[g], lines.column_start[g]
         r = lines.inner_start[g + 1] - a0
@@ -263,7 +232,7 @@ def covariances(
 ) -> None:
     """V of each group, D^-1 + F S^-1 F' with F = D^-1 C, in `own`, and its covariance with the
     columns that it touches, -F S^-1, in `shared`. `sigma`: S^-1, (p, p), or `values` at `slots`."""
-    d = lines.dense.shape[1]
+    d = lines.dense.shape[0]
     for g in range(len(lines.inner_start) - 1):
         a0, c0 = lines.inner_start[g], lines.column_start[g]
         r, few = lines.inner_start[g + 1] - a0, lines.column_start[g + 1] - c0
@@ -307,7 +276,7 @@ def _of_group(
     lines: Lines, g: int, sigma: Array, values: Array, slots: IntArray, slot_start: IntArray
 ) -> Array:
     """S^-1 at the columns of one group, (k, k)."""
-    d, c0 = lines.dense.shape[1], lines.column_start[g]
+    d, c0 = lines.dense.shape[0], lines.column_start[g]
     few = lines.column_start[g + 1] - c0
     if few == 0 and len(values) == 0:
         return sigma
@@ -347,7 +316,7 @@ def row_variances(
 ) -> None:
     """B V B' within sites, as weights lie. Of rows with dense columns alone as |L^-1 z|^2 + q'S^-1
     q, q = x - T'L^-1 z, without cancellation; else from the entries of V."""
-    d, thin, scalar = lines.dense.shape[1], len(lines.x_index) > 0, len(lines.sites) == 0
+    d, thin, scalar = lines.dense.shape[0], len(lines.x_index) > 0, len(lines.sites) == 0
     rows = 1
     for t in range(len(lines.sites) - 1):
         rows = max(rows, lines.sites[t + 1] - lines.sites[t])
@@ -370,7 +339,7 @@ def row_variances(
             if few or len(values) > 0:
                 continue
             for a in range(d):
-                border[p, a] = lines.dense[i, a]
+                border[p, a] = lines.dense[a, i]
             for j in range(r):
                 value = inner[p, j]
                 for m in range(j):
@@ -398,8 +367,8 @@ def row_variances(
                         for n in range(r):
                             v += inner[p, m] * own[s0 + m * r + n] * inner[q, n]
                         for b in range(d):
-                            v += inner[p, m] * shared[row + b] * lines.dense[h, b]
-                            v += inner[q, m] * shared[row + b] * lines.dense[i, b]
+                            v += inner[p, m] * shared[row + b] * lines.dense[b, h]
+                            v += inner[q, m] * shared[row + b] * lines.dense[b, i]
                         if thin:
                             for f in range(lines.x_start[h], lines.x_start[h + 1]):
                                 v += inner[p, m] * shared[row + lines.x_local[f]] * lines.x_value[f]
@@ -422,11 +391,11 @@ def _border_product(
     slot_start: IntArray,
 ) -> float:
     """x_i'S^-1 x_h of two rows of a group."""
-    d, s0, v = lines.dense.shape[1], slot_start[g], 0.0
+    d, s0, v = lines.dense.shape[0], slot_start[g], 0.0
     for a in range(d):
         for b in range(d):
             q = s0 + max(a, b) * (max(a, b) + 1) // 2 + min(a, b)
-            v += lines.dense[i, a] * _entry(a, b, q, sigma, values, slots) * lines.dense[h, b]
+            v += lines.dense[a, i] * _entry(a, b, q, sigma, values, slots) * lines.dense[b, h]
     if len(lines.x_index) == 0:
         return v
     for e in range(lines.x_start[i], lines.x_start[i + 1]):
@@ -434,7 +403,7 @@ def _border_product(
         q = s0 + m * (m + 1) // 2
         for b in range(d):
             s = _entry(c, b, q + b, sigma, values, slots)
-            v += lines.x_value[e] * s * lines.dense[h, b]
+            v += lines.x_value[e] * s * lines.dense[b, h]
         for f in range(lines.x_start[h], lines.x_start[h + 1]):
             n = lines.x_local[f]
             at = s0 + max(m, n) * (max(m, n) + 1) // 2 + min(m, n)
@@ -444,7 +413,7 @@ def _border_product(
         n, c = lines.x_local[f], d + lines.x_index[f]
         q = s0 + n * (n + 1) // 2
         for a in range(d):
-            v += lines.dense[i, a] * _entry(c, a, q + a, sigma, values, slots) * lines.x_value[f]
+            v += lines.dense[a, i] * _entry(c, a, q + a, sigma, values, slots) * lines.x_value[f]
     return v
 
 
@@ -469,7 +438,7 @@ def crossed(
 ) -> None:
     """Entries of W B V for rows first to last, at `codes` (from `starts[i - first]` on): a place
     among the inner latents, or -1 - one on the border, which is the group's column `places`."""
-    d, thin, scalar = lines.dense.shape[1], len(lines.x_index) > 0, len(lines.sites) == 0
+    d, thin, scalar = lines.dense.shape[0], len(lines.x_index) > 0, len(lines.sites) == 0
     for t in range(len(lines.group)):
         i0, i1, w0 = t, t + 1, t
         if not scalar:
@@ -494,10 +463,10 @@ def crossed(
                             u += lines.z_value[e] * shared[t0 + j * k + n]
                     for b in range(d):
                         if code >= 0:
-                            u += lines.dense[h, b] * shared[t0 + m * k + b]
+                            u += lines.dense[b, h] * shared[t0 + m * k + b]
                         else:
                             q = slot_start[g] + max(n, b) * (max(n, b) + 1) // 2 + min(n, b)
-                            u += lines.dense[h, b] * _entry(c, b, q, sigma, values, slots)
+                            u += lines.dense[b, h] * _entry(c, b, q, sigma, values, slots)
                     if thin:
                         for f in range(lines.x_start[h], lines.x_start[h + 1]):
                             b = lines.x_local[f]
@@ -527,7 +496,7 @@ def split_rows(
 ) -> None:
     """Of functionals with inner entries (by group within a row), |L^-1 z|^2 of each group in
     `out`; `border`, (rows, p), loses T'L^-1 z."""
-    d = lines.dense.shape[1]
+    d = lines.dense.shape[0]
     x = np.zeros(64)
     for i in range(len(out)):
         e, end = starts[i], starts[i + 1]

@@ -26,7 +26,7 @@ class Lines(NamedTuple):
     `inner_start[g]`, the sparse columns of the border that it touches, `columns`, at
     `column_start[g]`. Then the rows: entries at inner latents (`z_*`), at sparse columns of the
     border (`x_*`: counted from the first sparse one, and among its group's columns, the dense
-    ones first), and the (P, d) dense ones.
+    ones first), and the dense ones, (d, P).
     """
 
     group: AnyArray
@@ -67,7 +67,21 @@ class Nest:
     @property
     def dense(self) -> int:
         """Dense columns of the border."""
-        return int(self.lines.dense.shape[1])
+        return len(self.lines.dense)
+
+    @cached_property
+    def plain(self) -> bool:
+        """Whether every row is one site with one inner latent, alone in its group, and dense
+        columns: the passes of `plain_kernels` take it."""
+        lines = self.lines
+        rows = len(lines.z_start) - 1
+        return (
+            not len(lines.sites)
+            and not len(lines.columns)
+            and len(lines.z_index) == rows == len(lines.group)
+            and bool((self.widths <= 1).all())
+            and np.array_equal(lines.group, self.group[lines.z_index])
+        )
 
     @cached_property
     def position(self) -> IntArray:
@@ -200,14 +214,14 @@ def _entries(linear: LinearGaussian, names: tuple[str, ...]) -> SparseMatrix:
 
 
 def _dense(linear: LinearGaussian, blocks: list[PriorBlock]) -> Array:
-    """(P, d) of some blocks side by side."""
-    out = np.zeros((linear.rows, sum(b.size for b in blocks)))
+    """(d, P) of some blocks side by side."""
+    out = np.zeros((sum(b.size for b in blocks), linear.rows))
     first = 0
     for p in linear.predictors:
         start = 0
         for b in blocks:
             if b.name in p.columns:
-                out[first : first + p.rows, start : start + b.size] = p.columns[b.name].dense()
+                out[start : start + b.size, first : first + p.rows] = p.columns[b.name].dense().T
             start += b.size
         first += p.rows
     return out
@@ -251,7 +265,7 @@ def _lines(
         z_value=np.asarray(z.data, dtype=np.float64),
         x_start=x.indptr.astype(np.int32, copy=False),
         x_index=x.indices.astype(np.int32, copy=False),
-        x_local=(dense.shape[1] + local).astype(np.int32),
+        x_local=(len(dense) + local).astype(np.int32),
         x_value=np.asarray(x.data, dtype=np.float64),
         dense=dense,
     )
