@@ -108,14 +108,17 @@ class Laplace(Backend[LaplaceState]):
     def step(self, problem: Problem, state: LaplaceState) -> LaplaceState:
         if state.conditioned is None:
             return state
-        line = _Line(problem, state, state.conditioned.mean, _alpha(state.conditioned))
-        start, slope = line.energy(0.0), state.decrement**2
+        target, target_alpha = state.conditioned.mean, _alpha(state.conditioned)
+        start, slope = _energy(problem, state.answers, state.s, state.alpha), state.decrement**2
         # Near the mode the gain drowns in the rounding of the energy itself.
         slack = 1e-13 * (1.0 + abs(start))
         t = 1.0
         while t >= SHORTEST:
-            if line.energy(t) >= start + SUFFICIENT * t * slope - slack:
-                following = _state_at(problem, *line.point(t))
+            s = rows.interpolate(state.s, target, t)
+            alpha = rows.interpolate(state.alpha, target_alpha, t)
+            answers = problem.pointwise(s)
+            if _energy(problem, answers, s, alpha) >= start + SUFFICIENT * t * slope - slack:
+                following = _state_at(problem, s, alpha, answers)
                 if following.conditioned is not None:
                     return following
             t *= 0.5 if t > SMALL else 0.1
@@ -177,25 +180,6 @@ def _parameter_slopes(problem: Problem, q: Conditioned) -> tuple[Mapping[str, Ar
     return tuple(slopes)
 
 
-@dataclass(frozen=True)
-class _Line:
-    """The segment from a state's point (t = 0) to the Newton point (t = 1)."""
-
-    problem: Problem
-    state: LaplaceState
-    target: Rows
-    target_alpha: Rows
-
-    def point(self, t: float) -> tuple[Rows, Rows]:
-        return (
-            rows.interpolate(self.state.s, self.target, t),
-            rows.interpolate(self.state.alpha, self.target_alpha, t),
-        )
-
-    def energy(self, t: float) -> float:
-        return _energy(self.problem, *self.point(t))
-
-
 def _corrected(problem: Problem, q: Conditioned) -> Conditioned:
     """q with its mean moved to the maximum of E_q[sum l] - 1/2 (z - mu)'Q(z - mu), V frozen."""
     sites = cast("tuple[Expected, ...]", problem.asking(Expected))
@@ -217,9 +201,12 @@ def _first(problem: Problem, s: Rows, alpha: Rows) -> LaplaceState:
     return replace(outside, reason=support.OUTSIDE)
 
 
-def _state_at(problem: Problem, s: Rows, alpha: Rows) -> LaplaceState:
-    """Condition the engine on the curvature at s."""
-    answers = problem.pointwise(s)
+def _state_at(
+    problem: Problem, s: Rows, alpha: Rows, answers: tuple[PointwiseAnswer, ...] | None = None
+) -> LaplaceState:
+    """Condition the engine on the curvature at s; `answers`: those there, where they are known."""
+    if answers is None:
+        answers = problem.pointwise(s)
     finite = all(
         np.isfinite(a.value).all() and np.isfinite(a.slope).all() and np.isfinite(a.curvature).all()
         for a in answers
@@ -256,20 +243,16 @@ def _state_at(problem: Problem, s: Rows, alpha: Rows) -> LaplaceState:
             conditioned,
         )
     shift = conditioned.shift
-    correction = tuple(  # 1/2 w s^2 - b s less its value at the mean, which `centred` holds
-        a.value + rows.inner(0.5 * rows.times(w, x + m) - b, x - m)
-        for a, w, b, x, m in zip(answers, weight, shift, s, conditioned.mean, strict=True)
-    )
-    squared = sum(
-        float(np.sum((m - x) * (a.slope - al)))
-        for m, x, a, al in zip(conditioned.mean, s, answers, alpha, strict=True)
-    )
+    objective, squared = conditioned.centred, 0.0
+    for a, w, b, x, m, al in zip(answers, weight, shift, s, conditioned.mean, alpha, strict=True):
+        objective += rows.summed(_correction, a.value, w, b, x, m)
+        squared += rows.summed(_squared, m, x, a.slope, al)
     return LaplaceState(
         s=s,
         alpha=alpha,
         answers=answers,
         conditioned=conditioned,
-        objective=conditioned.centred + rows.total(correction),
+        objective=objective,
         # Below zero by rounding at the mode; by more where (s, alpha) has lost its meaning.
         decrement=math.sqrt(abs(squared)),
         definite=definite,
@@ -288,12 +271,25 @@ def _alpha(conditioned: Conditioned) -> Rows:
     return rows.slope_of(conditioned.shift, conditioned.weight, conditioned.mean)
 
 
-def _energy(problem: Problem, s: Rows, alpha: Rows) -> float:
-    """log t(s) - 1/2 (z - mu)'Q(z - mu) at z = mu + K B' alpha; -inf where not finite."""
-    fit = rows.total(problem.log_density(s))
-    prior = sum(
-        float(np.sum((x - x0) * a))
-        for x, x0, a in zip(s, problem.engine.prior_mean, alpha, strict=True)
-    )
-    value = fit - 0.5 * prior
+def _correction(value: Array, w: Array, b: Array, x: Array, m: Array) -> Array:
+    """What 1/2 w s^2 - b s at x is above its value at the mean m, which `centred` holds, and l."""
+    return np.asarray(value + rows.inner(0.5 * rows.times(w, x + m) - b, x - m))
+
+
+def _squared(m: Array, x: Array, slope: Array, alpha: Array) -> Array:
+    """Of the Newton decrement."""
+    return (m - x) * (slope - alpha)
+
+
+def _energy(problem: Problem, answers: tuple[PointwiseAnswer, ...], s: Rows, alpha: Rows) -> float:
+    """log t(s) - 1/2 (z - mu)'Q(z - mu) at z = mu + K B' alpha, `answers` being those at s; -inf
+    where not finite."""
+    prior = 0.0
+    for x, x0, a in zip(s, problem.engine.prior_mean, alpha, strict=True):
+        prior += rows.summed(_pull, x, x0, a)
+    value = rows.total(tuple(a.value for a in answers)) - 0.5 * prior
     return value if math.isfinite(value) else -math.inf
+
+
+def _pull(x: Array, x0: Array, alpha: Array) -> Array:
+    return (x - x0) * alpha

@@ -19,7 +19,7 @@ from lgmdsl.arrays import Array, Matrix
 from lgmdsl.contract.failed import Failed as Failed
 from lgmdsl.contract.linear import LinearGaussian, Predictor
 from lgmdsl.contract.rows import Rows as Rows
-from lgmdsl.contract.rows import inner, quadratic, total
+from lgmdsl.contract.rows import inner, quadratic, summed
 from lgmdsl.vocabulary.notes import NO_NOTES, Notes
 
 EPSILON = float(np.finfo(np.float64).eps)
@@ -97,6 +97,14 @@ class Leftover:
         )
 
 
+def _exponent(weight: Array, shift: Array, mean: Array) -> Array:
+    return 0.5 * quadratic(weight, mean) - inner(shift, mean)
+
+
+def _sizes(weight: Array, shift: Array, mean: Array) -> Array:
+    return np.abs(quadratic(weight, mean)) + np.abs(inner(shift, mean))
+
+
 class Conditioned(ABC):
     """The Gaussian q(z) proportional to p(z) exp(-1/2 s'Ws + b's), conditioned on constraints.
 
@@ -111,18 +119,19 @@ class Conditioned(ABC):
     def centred(self) -> float:
         """log_normaliser + 1/2 m'Wm - b'm = -1/2 (m_z - mu)'K^-1 (m_z - mu) - 1/2 log|I + KB'WB|:
         what is left of an evidence when weights are so large that those terms cancel."""
-        parts = zip(self.weight, self.shift, self.mean, strict=True)
-        return self.log_normaliser + total(
-            tuple(0.5 * quadratic(w, m) - inner(b, m) for w, b, m in parts)
-        )
+        value = self.log_normaliser
+        for w, b, m in zip(self.weight, self.shift, self.mean, strict=True):
+            value += summed(_exponent, w, b, m)
+        return value
 
     @property
     def lost(self) -> float:
         """About how many nats any evidence may have lost to the cancellation of its terms, which
         grow with m'Wm and b'm."""
-        parts = zip(self.weight, self.shift, self.mean, strict=True)
-        terms = (np.abs(quadratic(w, m)) + np.abs(inner(b, m)) for w, b, m in parts)
-        return total(tuple(terms)) * EPSILON
+        value = 0.0
+        for w, b, m in zip(self.weight, self.shift, self.mean, strict=True):
+            value += summed(_sizes, w, b, m)
+        return value * EPSILON
 
     @abstractmethod
     def with_shift(self, shift: Rows) -> Conditioned | Failed:

@@ -79,7 +79,7 @@ class NestedEngine(Engine):
         self.inner_precision = q if _is_range(rank) else q[rank][:, rank]
         self.groups_prior = self._by_group()
         self.offset = flatten(tuple(p.offset for p in linear.predictors))
-        self.start = self.lifted(self.mu) + self.offset
+        self.start = self.lifted(self.mu) + self.offset if self.mu.any() else self.offset
         self.target = self.prior.values - times(self.prior.rows, self.prior.mu)
         self.flops = 0.0
 
@@ -148,6 +148,8 @@ class NestedEngine(Engine):
 
     @cached_property
     def prior_mean(self) -> Rows:
+        if not self.prior.asked:
+            return split(self.start, self.linear.predictors)
         return split(self.lifted(self.prior_centre) + self.offset, self.linear.predictors)
 
     def condition(self, weight: Rows, shift: Rows) -> Conditioned | Failed:
