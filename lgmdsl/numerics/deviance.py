@@ -15,6 +15,7 @@ from lgmdsl.numerics.stable import stirling_error
 
 _NEAR = 0.25  # |u| below which log1p(u) - u takes its series
 _TERMS = 9
+_MANY = 20_000  # deviances from which compiled ones repay the loading of numba
 
 
 def log1p_minus(u: Array) -> Array:
@@ -37,6 +38,8 @@ def _series(u: Array) -> Array:
 
 def deviance(x: Array, mean: Array, excess: Array) -> Array:
     """D(x; mean) for x >= 0 and mean > 0, with excess = x - mean as accurately as it is known."""
+    if np.size(excess) >= _MANY:
+        return _compiled(x, mean, excess)
     mean = np.maximum(mean, 1e-300)  # an underflow is no division by 0
     u = np.asarray(excess / mean)
     far = ~(np.abs(u) < _NEAR)
@@ -47,6 +50,16 @@ def deviance(x: Array, mean: Array, excess: Array) -> Array:
         with np.errstate(divide="ignore", over="ignore"):
             out[far] = special.xlogy(y, y / m) - e
     return out
+
+
+def _compiled(x: Array, mean: Array, excess: Array) -> Array:
+    from lgmdsl.numerics.deviance_kernel import deviances
+
+    every = np.broadcast_arrays(x, mean, excess)
+    counts, means, gaps = (np.ravel(np.asarray(part, np.float64)) for part in every)
+    out = np.empty(len(counts))
+    deviances(counts, means, gaps, _NEAR, _TERMS, out)
+    return out.reshape(every[0].shape)
 
 
 def log_peak(y: Array) -> Array:
