@@ -34,7 +34,7 @@ from lgmdsl.testing.engine_checks import (
     tilted,
 )
 from lgmdsl.testing.engines.failure_checks import check_failure
-from lgmdsl.testing.engines.models import Case
+from lgmdsl.testing.engines.models import Case, brute
 
 GROUPS, ROWS = 9, 30
 
@@ -291,3 +291,28 @@ def _conditioned(engine: Engine, c: Case) -> Conditioned:
     q = engine.condition(c.weight, c.shift)
     assert not isinstance(q, Failed), c.name
     return q
+
+
+def test_functionals_of_any_rows(held: str) -> None:
+    """Rows that touch two groups, a column that a group has not, the border alone, nothing."""
+    c = case(5, "fscbt")
+    q, n = _conditioned(NestedEngine(c.linear), c), c.linear.size
+    rng = np.random.default_rng(0)
+    x = np.where(rng.random((60, n)) < 0.15, rng.normal(size=(60, n)), 0.0)
+    x[:5] = 0.0
+    x[1, c.linear.starts["u"]] = 2.0
+    x[2, c.linear.starts["v"] + 3] = 1.0
+    x[3, c.linear.starts["v"] : c.linear.starts["v"] + 2] = 1.0, -1.0
+    columns = {
+        b.name: Sparse(sp.csr_array(x[:, w]))
+        for b in c.linear.blocks
+        for w in [c.linear.slices[b.name]]
+    }
+    functional = Predictor(columns, np.zeros(60))
+    mean, variance = q.project(functional)
+    square = q.project(functional, full=True)[1]
+    np.testing.assert_allclose(mean, x @ q.latent_mean, atol=1e-12)
+    np.testing.assert_allclose(variance, square.diagonal(), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(square, x @ q.solve(x.T), atol=1e-11)
+    known = brute(c.linear, c.weight, c.shift)
+    np.testing.assert_allclose(variance, np.diag(x @ known.covariance @ x.T), rtol=1e-8, atol=1e-11)

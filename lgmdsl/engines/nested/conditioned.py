@@ -81,10 +81,13 @@ class NestedConditioned(RowConditioned):
         if full:
             square = times(x, self.solve(x.toarray().T))
             return mean, np.asarray(0.5 * (square + square.T))
-        variance = np.empty(predictor.rows)
-        step = max(1, CHUNK // max(len(self.engine.nest.border), 1))
-        for start in range(0, predictor.rows, step):
-            some = slice(start, start + step)
+        nest, variance = self.engine.nest, np.full(predictor.rows, np.nan)
+        if len(nest.lines.columns):
+            variance = self.known.by_pairs(x)
+        far = np.flatnonzero(np.isnan(variance))
+        step = max(1, CHUNK // max(len(nest.border), 1))
+        for start in range(0, len(far), step):
+            some = far[start : start + step]
             variance[some] = self.known.functional(sp.csr_array(x[some]))
         return mean, variance
 

@@ -180,8 +180,31 @@ class Elimination:
         )
         return out
 
+    def by_pairs(self, x: SparseMatrix) -> Array:
+        """diag(X V X') for rows X, (m, n) csr without duplicates, from entries of V that rows or
+        priors join; NaN where another is wanted."""
+        from lgmdsl.engines.nested.kernels import pair_sums
+
+        known, out = self.covariances, np.zeros(x.shape[0])
+        pair_sums(
+            self.nest.lines,
+            self.nest.square_start,
+            self.nest.cross_start,
+            known.own,
+            known.shared,
+            *self.border.both(known.border),
+            self.border.slots,
+            self.border.slot_start,
+            x.indptr.astype(np.int64),
+            self.nest.position[x.indices],
+            self.nest.group,
+            x.data,
+            out,
+        )
+        return out
+
     def functional(self, x: SparseMatrix) -> Array:
-        """diag(X V X') for rows X, (m, n) csr without duplicates."""
+        """diag(X V X') for rows X, (m, n) csr without duplicates, by solves."""
         from lgmdsl.engines.nested.kernels import split_rows
 
         position = self.nest.position[x.indices]

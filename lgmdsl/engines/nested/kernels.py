@@ -521,3 +521,74 @@ def split_rows(
                 for a in range(k):
                     c = a if a < d else d + lines.columns[c0 + a - d]
                     border[i, c] -= value * cross[t0 + j * k + a]
+
+
+@compiled
+def pair_sums(
+    lines: Lines,
+    square_start: IntArray,
+    cross_start: IntArray,
+    own: Array,
+    shared: Array,
+    sigma: Array,
+    values: Array,
+    slots: IntArray,
+    slot_start: IntArray,
+    starts: IntArray,
+    codes: IntArray,
+    group: IntArray,
+    entries: Array,
+    out: Array,
+) -> None:
+    """x'Vx of functionals with entries at `codes` (as in `crossed`), from the entries of V that are
+    known; NaN where one is not."""
+    d = lines.dense.shape[0]
+    for i in range(len(out)):
+        g, v = -1, 0.0
+        for e in range(starts[i], starts[i + 1]):
+            if codes[e] >= 0:
+                g = group[codes[e]]
+        for e in range(starts[i], starts[i + 1]):
+            for f in range(starts[i], e + 1):
+                a, b = codes[e], codes[f]
+                if a < b:
+                    a, b = b, a  # an inner latent first
+                if a >= 0 and (group[a] != g or (b >= 0 and group[b] != g)):
+                    s = np.nan
+                elif b >= 0:
+                    a0, r = lines.inner_start[g], lines.inner_start[g + 1] - lines.inner_start[g]
+                    s = own[square_start[g] + (a - a0) * r + b - a0]
+                elif a >= 0:
+                    n = _place(lines, g, -1 - b)
+                    k = d + lines.column_start[g + 1] - lines.column_start[g]
+                    m = a - lines.inner_start[g]
+                    s = shared[cross_start[g] + m * k + n] if n >= 0 else np.nan
+                elif len(values) == 0:
+                    s = sigma[-1 - a, -1 - b]
+                else:
+                    m, n = -1, -1
+                    if g >= 0:
+                        m, n = _place(lines, g, -1 - a), _place(lines, g, -1 - b)
+                    if m < n:
+                        m, n = n, m
+                    s = values[slots[slot_start[g] + m * (m + 1) // 2 + n]] if n >= 0 else np.nan
+                v += (1.0 if e == f else 2.0) * s * entries[e] * entries[f]
+        out[i] = v
+
+
+@compiled
+def _place(lines: Lines, g: int, c: int) -> int:
+    """The place of a latent on the border among the columns of a group; -1 where it has not it."""
+    d = lines.dense.shape[0]
+    if c < d:
+        return c
+    low, high = lines.column_start[g], lines.column_start[g + 1]
+    end = high
+    while low < high:
+        middle = (low + high) // 2
+        if lines.columns[middle] < c - d:
+            low = middle + 1
+        else:
+            high = middle
+    found = low < end and lines.columns[low] == c - d
+    return d + low - lines.column_start[g] if found else -1
