@@ -104,6 +104,14 @@ class WeightedSite(CombinedSite):
         for k, value in enumerate(values):
             yield float(value), np.flatnonzero(which == k)
 
+    @property
+    def log_scales(self) -> tuple[int, ...]:
+        return self.plain.log_scales
+
+    @property
+    def places(self) -> tuple[Array, ...]:
+        return self.plain.places
+
     def measured(self, origin: Array, unit: float) -> tuple[Any, float]:
         plain, _ = self.plain.measured(origin, unit)
         values: dict[str, Any] = {
