@@ -184,9 +184,15 @@ class Maximiser:
                 break
         spread = partial(_spread, search, now, metric, unit)
         at_end = status is Status.converged and not self.jacobian
-        held = edges.pressed(self.objective, now.at.kept) if at_end else edges.held
+        highest = now.at.kept
+        if at_end:
+            try:
+                highest = edges.closer(self.objective, highest) or highest
+            except KeyboardInterrupt:
+                status, reason = Status.interrupted, "interrupted"
+        held = edges.pressed(self.objective, highest) if at_end else edges.held
         out = Maximum(
-            now.at.kept,
+            highest,
             status,
             tuple(steps),
             spread,
