@@ -23,7 +23,7 @@ from lgmdsl.contract.site import Property, Site
 from lgmdsl.contract.status import Guarantee
 from lgmdsl.numerics.expectations.normal_product import Values, averages
 from lgmdsl.sites.combined.predictors import PredictorsSite
-from lgmdsl.sites.combined.weighted import WeightedSite, times
+from lgmdsl.sites.combined.weighted import WeightedSite, times, weighted_expected
 from lgmdsl.vocabulary.notes import Notes
 
 MOST = 3  # predictors
@@ -117,6 +117,9 @@ class SeveralExpected(Expected, ExpectedSlopes, ThirdExpected):
     site: Site
 
     def expected(self, mean: Array, variance: Array, second: bool = False) -> ExpectedAnswer:
+        if isinstance(self.site, WeightedSite):
+            plain = SeveralExpected(self.site.plain).expected(mean, variance)
+            return weighted_expected(self.site.weight, plain)
         k = mean.shape[1]
         upper = np.triu_indices(k)
 
@@ -155,6 +158,9 @@ class SeveralExpected(Expected, ExpectedSlopes, ThirdExpected):
         return out
 
     def expected_slopes(self, mean: Array, variance: Array) -> dict[str, Array]:
+        if isinstance(self.site, WeightedSite):
+            plain = SeveralExpected(self.site.plain).expected_slopes(mean, variance)
+            return {name: times(self.site.weight, slope) for name, slope in plain.items()}
         k, names = mean.shape[1], tuple(self.site.parameter_slopes(mean))
         if not names:
             return {}

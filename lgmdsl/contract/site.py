@@ -244,6 +244,19 @@ class Site(ABC):
         densities = len(self) - int(np.count_nonzero(self.censored))
         return dataclasses.replace(self, **changed), -densities * math.log(unit)
 
+    @property
+    def log_scales(self) -> tuple[int, ...]:
+        """Of a vector site, the predictors that are logarithms of a scale, where the density is
+        f((s_0 - place) / scale) / scale and no scale is a parameter: in another unit of s_0 they
+        lack its logarithm. Empty where there is no such axis."""
+        return ()
+
+    @property
+    def places(self) -> tuple[Array, ...]:
+        """The fields of `spec.places`; of a vector site with `log_scales`, those that move with its
+        first predictor."""
+        return tuple(getattr(self, name) for name in self.spec.places)
+
     def parameter(self, name: str) -> Array:
         """A parameter, (N,), or one entry of an indexed one: `cuts[1]`."""
         whole, _, entry = name.partition("[")

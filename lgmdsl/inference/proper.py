@@ -34,6 +34,7 @@ from lgmdsl.inference.registry import backends
 from lgmdsl.inference.rescaling import rescale
 from lgmdsl.inference.unit_weights import sizes, unit_weights
 from lgmdsl.language.tree import ast
+from lgmdsl.sites.combined.predictors import FARTHEST
 
 MODES = ("laplace", "map")  # methods that go to the mode, the second past kinks too
 
@@ -63,11 +64,8 @@ def check_determined(canonical: CanonicalModel, problem: Problem) -> None:
     outcome = _conditioned(problem, unit_weights(problem))
     rescaled = rescale(problem) if isinstance(outcome, Failed) else None
     if rescaled is not None:  # any positive weights will do: those of the sites' own scales
-        seen = tuple(
-            np.where(u == 1.0, w, np.ones_like(w))
-            for w, u in zip(unit_weights(rescaled.problem), rescaled.rescaling.unit, strict=True)
-        )
-        again = _conditioned(rescaled.problem, seen)
+        own = tuple(bool(np.any(u != 1.0)) for u in rescaled.rescaling.unit)
+        again = _conditioned(rescaled.problem, unit_weights(rescaled.problem, own))
         outcome = outcome if isinstance(again, Failed) else again
     if not isinstance(outcome, Failed):
         return
@@ -198,7 +196,22 @@ def _least_fall(problem: Problem, conditioned: Conditioned, direction: Array) ->
     scales = [SDS] if longest == 0.0 else [SDS, (UNITS[0] / longest, UNITS[1] / longest)]
     if 0.0 < precision < np.inf:
         scales.append((SDS[0] / np.sqrt(precision), SDS[1] / np.sqrt(precision)))
+    room = _room(problem, s, steps)
+    if 0.0 < room < np.inf:
+        scales.append((room / 3.0, room))
     return min(max(fall(sign, near, far) for near, far in scales) for sign in (-1.0, 1.0))
+
+
+def _room(problem: Problem, s: Rows, steps: Rows) -> float:
+    """How far logarithms of scales can go before they are taken as FARTHEST: beyond that the
+    density falls no more."""
+    room = math.inf
+    for site, x, d in zip(problem.sites, s, steps, strict=True):
+        logs = list(site.log_scales)
+        if logs:
+            reach = (FARTHEST - np.abs(x[:, logs])) / np.maximum(np.abs(d[:, logs]), 1e-300)
+            room = min(room, float(reach.min(initial=math.inf)))
+    return room
 
 
 def hidden(canonical: CanonicalModel, problem: Problem, failed: Failed | None) -> Diagnostic | None:

@@ -9,7 +9,9 @@ where levels or scales are extreme, a problem is solved for
 
     z = place + z',   s = origin + unit s',   origin = B place + c to twice the precision,
 
-and what comes back is translated (`engines.shared.rescaled`). Where priors are so wide that the
+and what comes back is translated (`engines.shared.rescaled`). Of vector sites with predictors for
+the logarithms of their scales (`Site.log_scales`) the unit is that of the first predictor, and the
+logarithms lack its own. Where priors are so wide that the
 engine's own algebra loses digits, one whose algebra does not takes its place. Elsewhere nothing is
 touched.
 """
@@ -31,13 +33,21 @@ from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.site import Site
 from lgmdsl.contract.structure import Shape
 from lgmdsl.engines.shared.prior import BlockPrior
-from lgmdsl.engines.shared.rescaled import Rescaling
+from lgmdsl.engines.shared.rescaled import Rescaling, Unit
+from lgmdsl.inference.landmarks import (
+    is_joint,
+    joint_landmark,
+    landmark_of,
+    robust,
+    unit_of,
+    weight_of,
+)
 from lgmdsl.numerics.doubled import Pair, added, row_sums
 from lgmdsl.operators.scaled import scaled
 
 # Levels of a row of a block's sites from which on terms cancel that are worth the digits (1e-8 nats
-# of a row), and powers of two beyond which its scale is its unit.
-LEVEL, OCTAVES = 1e4, 12
+# of a row).
+LEVEL = 1e4
 STRAIN = 1e-9  # nats of a row that an engine may lose to wide priors, where another loses none
 # Of the residual where an engine that iterates begins: a level of 1e12 is left some units off.
 NEAR = 1e-12
@@ -93,13 +103,22 @@ def rescale(problem: Problem) -> RescaledProblem | None:
     Unplaced where they are not and rounding hides where the latents are."""
     if problem.remade is None:
         return None
+    predictors = problem.engine.linear.predictors
     free = [bool(site.spec.scales) and not site.spec.vector for site in problem.sites]
-    if not any(free):
+    joint = [is_joint(s, p) for s, p in zip(problem.sites, predictors, strict=True)]
+    if not any(free) and not any(joint):
         return None
-    landmarks = [_landmark(s) if f else None for s, f in zip(problem.sites, free, strict=True)]
-    unit = tuple(_unit(found) for found in landmarks)
+    landmarks = [
+        landmark_of(site) if f else joint_landmark(site) if j else None
+        for site, f, j in zip(problem.sites, free, joint, strict=True)
+    ]
+    unit = tuple(unit_of(found) for found in landmarks)
     high, engine = _high(problem, landmarks), problem.engine
-    weight = tuple(_weight(f, m) for f, m in zip(landmarks, engine.prior_mean, strict=True))
+    # Flat latents of the logarithms are to start where the unit is.
+    high = high or any(j and u != 1.0 for j, u in zip(joint, unit, strict=True))
+    if not any(free) and not high:
+        return None
+    weight = tuple(weight_of(f, m) for f, m in zip(landmarks, engine.prior_mean, strict=True))
     if engine.strain(weight) > STRAIN * max(1, engine.linear.rows):
         engine = engine if problem.stronger is None else problem.stronger(engine)
     if not high and engine is problem.engine and all(u == 1.0 for u in unit):
@@ -109,31 +128,6 @@ def rescale(problem: Problem) -> RescaledProblem | None:
     return _rescaled(problem, unit, place, high)
 
 
-def _landmark(site: Site) -> tuple[Array, Array] | None:
-    """Centre and distance of each row; None where there are none to go by."""
-    landmark = site.landmark() if len(site) else None
-    if landmark is None:
-        scale = np.array(getattr(site, site.spec.scales[0])) if len(site) else np.zeros(0)
-        landmark = np.zeros_like(scale), scale
-    centre, distance = landmark
-    sound = np.isfinite(distance) & (distance > 0.0) & np.isfinite(centre)
-    if not sound.any():
-        return None
-    return np.where(sound, centre, 0.0), np.where(sound, distance, np.inf)
-
-
-def _unit(landmark: tuple[Array, Array] | None) -> float:
-    """The power of two nearest to a block's median distance, 1 where that is not extreme."""
-    if landmark is None:
-        return 1.0
-    known = landmark[1][np.isfinite(landmark[1])]
-    usual = math.ldexp(1.0, OCTAVES)
-    if known.min() >= 1.0 / usual and known.max() <= usual:
-        return 1.0  # a median of many rows takes its time
-    octave = round(float(np.median(np.log2(known))))
-    return 1.0 if abs(octave) <= OCTAVES else math.ldexp(1.0, octave)
-
-
 def _high(problem: Problem, landmarks: list[tuple[Array, Array] | None]) -> bool:
     """Whether the level of some block is high in units of its sites' distances."""
     blocks = zip(
@@ -141,8 +135,10 @@ def _high(problem: Problem, landmarks: list[tuple[Array, Array] | None]) -> bool
     )
     for landmark, mean, predictor in blocks:
         if landmark is not None:
-            parts = (np.abs(x) for x in (landmark[0], mean, predictor.offset))
-            level = np.maximum.reduce([np.broadcast_to(x, landmark[1].shape) for x in parts])
+            shape = landmark[1].shape
+            offset = np.broadcast_to(predictor.offset, predictor.rows).reshape(shape)
+            parts = (np.abs(x) for x in (landmark[0], mean, offset))
+            level = np.maximum.reduce([np.broadcast_to(x, shape) for x in parts])
             level = level / landmark[1]
             if float(level.max()) > LEVEL:
                 return True
@@ -170,27 +166,12 @@ def _place(problem: Problem, landmarks: list[tuple[Array, Array] | None], weight
             break
         place = np.array(q.latent_mean)
         parts = zip(weight, landmarks, centre, q.mean, strict=True)
-        weight = tuple(w if f is None else _robust(f, c - m) for w, f, c, m in parts)
+        weight = tuple(w if f is None else robust(f, c - m) for w, f, c, m in parts)
     for b in blocks:
         tied = any(f.constraints().shape[0] for f in b.block.factors)
         if tied or (Shape.IMPROPER in b.block.shape and not b.flat):
             place[b.where] = b.mean
     return place
-
-
-def _weight(landmark: tuple[Array, Array] | None, mean: Array) -> Array:
-    if landmark is not None:
-        return landmark[1] ** -2.0 + np.zeros_like(mean)
-    if mean.ndim == 1:
-        return np.ones_like(mean)
-    return np.broadcast_to(np.eye(mean.shape[1]), (*mean.shape, mean.shape[1])).copy()
-
-
-def _robust(landmark: tuple[Array, Array], residual: Array) -> Array:
-    """Cauchy's weights in units of the median residual."""
-    x = residual / landmark[1]
-    usual = max(1.0, float(np.median(np.abs(x))))
-    return np.asarray(landmark[1] ** -2.0 / (1.0 + (x / usual) ** 2))
 
 
 def _rescaled(
@@ -200,18 +181,27 @@ def _rescaled(
     linear = engine.linear
     sites: list[Site] = []
     origins: list[Array] = []
+    units: list[Unit] = []
     predictors: list[Predictor] = []
     for site, p, u in zip(problem.sites, linear.predictors, unit, strict=True):
         level = _level(p, linear, place) if high else (np.array(p.offset), np.zeros(p.rows))
         origin = np.zeros(p.rows)
-        if site.spec.places and high:
+        each: Unit = u
+        if is_joint(site, p):
+            origin, each = _joint_origin(site, level[0] if high else origin, u)
+            level = level[0] - origin, level[1]
+            site, more = site.measured(origin[:: p.event], u)
+            gain += more
+        elif site.spec.places and high:
             origin, level = level[0], (level[1], np.zeros(p.rows))
-        offset = (level[0] + level[1]) / u
-        columns = {name: scaled(operator, 1.0 / u) for name, operator in p.columns.items()}
+        of_row = np.resize(each, p.rows) if isinstance(each, np.ndarray) else each
+        offset = (level[0] + level[1]) / of_row
+        columns = {name: scaled(o, 1.0 / of_row) for name, o in p.columns.items()}
         if site.spec.scales and not site.spec.vector:
             site, more = site.measured(origin, u)
             gain += more
         sites.append(site)
+        units.append(each)
         origins.append(origin.reshape(-1, p.event) if p.event else origin)
         predictors.append(Predictor(columns, offset, p.event))
     blocks = tuple(
@@ -222,7 +212,18 @@ def _rescaled(
     assert problem.remade is not None
     rescaled = problem.remade(tuple(sites), engine.remade(model))
     scales = tuple(s.spec.scales for s in problem.sites)
-    return RescaledProblem(rescaled, Rescaling(linear, tuple(origins), unit, place), scales, gain)
+    rescaling = Rescaling(linear, tuple(origins), tuple(units), place)
+    return RescaledProblem(rescaled, rescaling, scales, gain)
+
+
+def _joint_origin(site: Site, level: Array, unit: float) -> tuple[Array, Unit]:
+    """Of each row, and the unit of each predictor: the level of the first, the logarithm of the
+    unit of those that are logarithms of scales."""
+    count = len(site.spec.predictors)
+    origin, each = np.zeros((len(site), count)), np.ones(count)
+    origin[:, 0], each[0] = level[::count], unit
+    origin[:, list(site.log_scales)] = math.log(unit)
+    return origin.reshape(-1), 1.0 if unit == 1.0 else each
 
 
 def _level(predictor: Predictor, linear: LinearGaussian, place: Array) -> Pair:

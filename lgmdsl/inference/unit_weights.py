@@ -15,8 +15,14 @@ PROBES = 4  # random vectors that tell the sizes of rows that are not written ou
 
 
 def sizes(linear: LinearGaussian) -> list[Array]:
-    """The size of B's row for each site, (N,); of operators that are not written out about that:
-    the root mean square of B x, x of sd 1."""
+    """The size of B's largest row for each site, (N,)."""
+    sized = zip(_row_sizes(linear), linear.predictors, strict=True)
+    return [size.reshape(-1, max(p.event, 1)).max(axis=1) for size, p in sized]
+
+
+def _row_sizes(linear: LinearGaussian) -> list[Array]:
+    """The size of each of B's rows; of operators that are not written out about that: the root mean
+    square of B x, x of sd 1."""
     rng, out = np.random.default_rng(0), []
     for p in linear.predictors:
         square = np.zeros(p.rows)
@@ -27,19 +33,29 @@ def sizes(linear: LinearGaussian) -> list[Array]:
             else:
                 x = rng.standard_normal((operator.shape[1], PROBES))
                 square += np.mean(operator.matvec(x) ** 2, axis=1)
-        out.append(np.sqrt(square.reshape(-1, max(p.event, 1)).max(axis=1)))
+        out.append(np.sqrt(square))
     return out
 
 
-def unit_weights(problem: Problem) -> tuple[Array, ...]:
+def unit_weights(problem: Problem, own: tuple[bool, ...] | None = None) -> tuple[Array, ...]:
     """A weight for each site, a power of 2, at which its row of B is about of size one, so that
     units do not decide: next to features in the millions a potential's rows would be lost to
-    rounding. Vector sites have it in the directions that they see."""
+    rounding. Vector sites have it in the directions that they see. Blocks that are measured in
+    their `own` units have weights of 1."""
     linear, weights = problem.engine.linear, []
     seen = _seen(problem)
-    for p, size, blocks in zip(linear.predictors, sizes(linear), seen, strict=True):
-        weight = np.exp2(-2.0 * np.round(np.log2(np.where(size > 0.0, size, 1.0))))
-        weights.append(weight[:, None, None] * blocks if p.event else weight)
+    own = own or (False,) * len(seen)
+    parts = zip(problem.sites, linear.predictors, _row_sizes(linear), seen, own, strict=True)
+    for site, p, size, blocks, measured in parts:
+        size = np.ones_like(size) if measured else size
+        if p.event and not site.spec.predictors:  # classes, which are of one unit
+            size = np.repeat(size.reshape(-1, p.event).max(axis=1), p.event)
+        root = np.exp2(-np.round(np.log2(np.where(size > 0.0, size, 1.0))))
+        if p.event:
+            root = root.reshape(-1, p.event)
+            weights.append(root[:, :, None] * blocks * root[:, None, :])
+        else:
+            weights.append(root * root)
     return tuple(weights)
 
 

@@ -12,8 +12,13 @@ from lgmdsl.operators.base import Gram, Operator
 from lgmdsl.operators.explicit import Dense, Sparse
 
 
-def scaled(operator: Operator, factor: float) -> Operator:
-    """factor B; entries that are in memory stay explicit."""
+def scaled(operator: Operator, factor: float | Array) -> Operator:
+    """factor B; entries that are in memory stay explicit. A factor for each row, (rows,), takes an
+    operator that is in memory or sparse."""
+    if isinstance(factor, np.ndarray):
+        if operator.is_sparse:
+            return Sparse(sp.csr_array(sp.diags_array(factor) @ operator.sparse()))
+        return Dense(factor[:, None] * operator.dense())
     if factor == 1.0:
         return operator
     if operator.is_sparse:

@@ -251,3 +251,58 @@ observe y ~ student_t(mean = eta, scale = d, df = k)
     best = optimize.minimize(loss, np.array([10.0, 4.0, 0.3, 2.5]), options={"gtol": 1e-8})
     assert fit.log_evidence == pytest.approx(-best.fun, abs=1e-6)
     assert float(fit.mean("k")) == pytest.approx(np.exp(best.x[3]), rel=1e-3)
+
+
+GROUPS = """lgm 1
+index obs
+index who
+data of[obs] : who
+data y[obs] : {type}
+hyper s : positive ~ flat
+latent a ~ normal(sd = 5)
+latent u[who] ~ normal(sd = s)
+let eta[obs] = a + u[of]
+observe y ~ {family}
+"""
+
+
+@pytest.mark.parametrize("method", ["laplace", "natural-gradient"])
+@pytest.mark.parametrize(
+    ("type_", "family"),
+    [("count", "poisson(log_rate = eta)"), ("real", "normal(mean = eta, sd = 1)")],
+)
+def test_an_sd_of_zero_is_the_model_without_the_effect(
+    type_: str, family: str, method: str
+) -> None:
+    """Groups of equal means: the evidence is highest at an sd of 0."""
+    data = {"of": np.repeat(np.arange(10), 5), "y": np.tile([1.0, 2.0, 3.0, 4.0, 5.0], 10)}
+    model = lgm.loads(GROUPS.format(type=type_, family=family))
+    fit = lgm.fit(model, data, method, hyper="map")
+    without = lgm.fit(model, data, method, fixed={"s": 1e-8}, tol=1e-12)
+    assert fit.converged and "W605" in {w.code for w in fit.warnings}
+    assert fit.log_evidence == pytest.approx(without.log_evidence, abs=2e-6)
+
+
+POWER_LAW = """lgm 1
+index obs
+data y[obs] : positive
+hyper a : real ~ flat
+hyper k : positive ~ flat
+hyper q : real ~ flat
+observe y ~ generalized_gamma(location = a, scale = k, shape = q)
+"""
+
+
+def test_a_shape_that_goes_to_infinity_is_reported() -> None:
+    """Data of a power law below a bound, c^-1 y^(1/c - 1) exp(-top/c): the limit of a generalized
+    gamma as its shape grows and its scale is c over it."""
+    log_y = -0.7 * np.random.default_rng(2).exponential(size=30)
+    top = log_y.max()
+    c = (top - log_y).mean()
+    limit = -30.0 * np.log(c) - 30.0 - log_y.sum()
+    fit = lgm.fit(lgm.loads(POWER_LAW), {"y": np.exp(log_y)}, "laplace", hyper="map")
+    assert fit.converged
+    assert [w.message for w in fit.warnings if w.code == "W605"]
+    assert float(fit.mean("q")) > 100.0
+    assert float(fit.mean("q") * fit.mean("k")) == pytest.approx(c, rel=1e-2)
+    assert limit - 2e-3 < fit.log_evidence < limit

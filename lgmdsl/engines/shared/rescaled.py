@@ -1,5 +1,6 @@
 """One model in two choices of origin and unit: z = place + z', s = origin + unit s', unit a number
-for each site block. With W' = unit^2 W and b' = unit (b - W origin),
+for each site block, or one for each predictor of a vector site. With W' = unit^2 W (unit W unit)
+and b' = unit (b - W origin),
 
     log_normaliser(W, b) = log_normaliser'(W', b') + b'origin - origin'W origin / 2
 
@@ -34,6 +35,8 @@ from lgmdsl.engines.shared.conditioned import Lazy
 if TYPE_CHECKING:
     from numpy.random import Generator
 
+Unit = float | Array
+
 
 @dataclass(frozen=True, eq=False)
 class Rescaling:
@@ -42,7 +45,7 @@ class Rescaling:
 
     linear: LinearGaussian
     origin: Rows
-    unit: tuple[float, ...]
+    unit: tuple[Unit, ...]
     place: Array
 
     def inverse(self) -> Rescaling:
@@ -53,7 +56,7 @@ class Rescaling:
 
     def weight(self, weight: Rows) -> Rows:
         """W of W'."""
-        return tuple(w / u / u for w, u in zip(weight, self.unit, strict=True))
+        return tuple(_twice(1.0 / u, w) for w, u in zip(weight, self.unit, strict=True))
 
     def shift(self, shift: Rows, weight: Rows) -> Rows:
         """b of b', W being that of the first model."""
@@ -67,7 +70,8 @@ class Rescaling:
 
     def adjoints(self, inner: Adjoints) -> Adjoints:
         """Those of the first model: only B and c are measured differently."""
-        offset = tuple(o / u for o, u in zip(inner.offset, self.unit, strict=True))
+        pairs = zip(inner.offset, self.unit, strict=True)
+        offset = tuple(o / np.resize(u, o.shape) for o, u in pairs)
         parts = zip(inner.operator, offset, self.unit, strict=True)
         operator = tuple(self._operators(columns, alpha, u) for columns, alpha, u in parts)
         return Adjoints(
@@ -75,7 +79,7 @@ class Rescaling:
         )
 
     def _operators(
-        self, inner: Mapping[str, object], alpha: Array, unit: float
+        self, inner: Mapping[str, object], alpha: Array, unit: Unit
     ) -> Mapping[str, object]:
         where = self.linear.slices
 
@@ -89,13 +93,21 @@ class Rescaling:
         return RescaledConditioned(self, inner)
 
 
-def _operator(inner: Any, alpha: Array, place: Array, unit: float) -> object:
+def _twice(unit: Unit, x: Array) -> Array:
+    """unit^2 x, or unit x unit of blocks."""
+    if isinstance(unit, np.ndarray):
+        return np.asarray(unit[:, None] * x * unit)
+    return unit * (unit * x)
+
+
+def _operator(inner: Any, alpha: Array, place: Array, unit: Unit) -> object:
     """dF/dB = dF'/dB' / unit + alpha place', on the pattern of the former where it is sparse."""
+    each = np.resize(unit, len(alpha))
     if isinstance(inner, np.ndarray):
-        return inner / unit + np.outer(alpha, place)
+        return inner / each[:, None] + np.outer(alpha, place)
     pattern = sp.csr_array(inner)
     line = np.repeat(np.arange(pattern.shape[0]), np.diff(pattern.indptr))
-    values = pattern.data / unit + alpha[line] * place[pattern.indices]
+    values = pattern.data / each[line] + alpha[line] * place[pattern.indices]
     return sp.csr_array((values, pattern.indices, pattern.indptr), shape=pattern.shape)
 
 
@@ -135,7 +147,7 @@ class RescaledConditioned(Conditioned):
     @cached_property
     def variance(self) -> Rows:
         parts = zip(self.inner.variance, self.rescaling.unit, strict=True)
-        return tuple(u * u * v for v, u in parts)
+        return tuple(_twice(u, v) for v, u in parts)
 
     @cached_property
     def latent_mean(self) -> Array:
@@ -177,4 +189,4 @@ class RescaledConditioned(Conditioned):
         if errors is None:
             return None
         parts = zip(errors.variance, self.rescaling.unit, strict=True)
-        return Errors(errors.log_normaliser, tuple(u * u * v for v, u in parts))
+        return Errors(errors.log_normaliser, tuple(_twice(u, v) for v, u in parts))

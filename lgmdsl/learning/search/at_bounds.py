@@ -4,6 +4,7 @@ Near it evidence + log prior is linear in the natural value h = lower + e^x: its
 is left to gain, and falls like e^x, or e^2x farther out. A search in x takes steps of 1 for ever,
 until the evidence is rounding alone, since factorisations beside an sd of 0 hold few digits. The
 value is moved instead to where about LEFT nats are left, and stays while the others are searched.
+At the end it goes on to where CLOSEST are left, if the digits of the evidence show what that gains.
 
 Where the density of a prior has no bound at an end (`pc_cor1` at 1, gamma of a shape below 1 at 0)
 and the evidence is flat on the way there, there is no maximum, and the search ends.
@@ -18,11 +19,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from lgmdsl.arrays import Array, BoolArray
+from lgmdsl.contract.status import Status
 from lgmdsl.learning.objective.log_posterior import Evaluation, Objective
 from lgmdsl.numerics.optimisation.lbfgs import Iterate
 
 # Logs and logits this far beyond their start, whose slope outwards is no more than NEAR nats.
 FAR, NEAR, LEFT = 3.0, 0.5, 1e-3
+CLOSEST = 1e-6
+EARNED = (0.5, 2.5)  # share of what a slope promises that the last move must gain: of e^2x, or e^x
 BACK = (1.0, 2.0, 4.0, 8.0, 16.0)  # how far back one is tried that gains inwards after all
 AHEAD = 1.0  # how much farther out a density must not have fallen to be at an edge
 STUCK = 1e-6  # of a value, that a unit of its coordinate moves it by: it is at its end
@@ -89,6 +93,23 @@ class Edges:
                 one = np.arange(len(at.x)) == j
                 return replace(self, held=self.held & ~one, inside=self.inside | one), best
         return self, None
+
+    def closer(self, objective: Objective, at: Evaluation) -> Evaluation | None:
+        """Those that are held where CLOSEST nats are left: at LEFT they make nested models differ,
+        and show an sd of 0 as one of a few thousandths. None where that gains something else than
+        the slopes promise, which is rounding."""
+        away, slope = at.x - objective.origin, np.abs(at.gradient)
+        outwards = self.held & (away * at.gradient > 0.0) & (slope > CLOSEST)
+        if not outwards.any():
+            return None
+        length = 0.5 * np.log(np.maximum(slope, CLOSEST) / CLOSEST)
+        found = objective.at(at.x + np.where(outwards, np.sign(away) * length, 0.0), at.posterior)
+        if found is None or found.run.status is not Status.converged:
+            return None
+        promised = 0.5 * float(slope[outwards].sum())
+        least, most = EARNED
+        earned = found.value - at.value
+        return found if least * promised <= earned <= most * promised else None
 
     def boundless(self, objective: Objective, at: Evaluation) -> BoolArray:
         """(d,) those on their way to an end where the density of their prior has no bound, which

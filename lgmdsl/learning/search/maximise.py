@@ -17,6 +17,7 @@ from lgmdsl.contract.status import Status
 from lgmdsl.inference.driver import Tolerances
 from lgmdsl.learning.objective.log_posterior import OUT, Evaluation, Objective
 from lgmdsl.learning.search.at_bounds import Edges, projected
+from lgmdsl.learning.search.endless import distant, doubled
 from lgmdsl.learning.search.metric import Metric
 from lgmdsl.numerics.optimisation.lbfgs import LBFGS, MOST_PAIRS, Evaluated, Iterate
 
@@ -124,6 +125,8 @@ class Maximiser:
         steps: list[LearningStep] = []
         status, reason = Status.iteration_limit, ""
         k, longest = 0, 0
+        path: list[tuple[Array, float]] = []
+        endless: tuple[int, ...] = ()
         while True:
             gain = _gain(search, now)
             steps.append(LearningStep(k, -now.at.value, gain, self.objective.calls))
@@ -174,6 +177,12 @@ class Maximiser:
                     there = self._minimised(moved, unit, metric, edges)
                     now = Iterate(moved.x / unit, there, pairs, now.steps, now.evaluations + 1)
                     kept = moved
+                endless = doubled(self.objective, path, kept)
+                if endless:
+                    status = Status.converged
+                    break
+                if distant(self.objective, kept).any():
+                    path.append((kept.x, kept.value))
                 if edges.boundless(self.objective, kept).any():
                     status, reason = Status.stalled, BOUNDLESS
                     break
@@ -184,15 +193,21 @@ class Maximiser:
                 break
         spread = partial(_spread, search, now, metric, unit)
         at_end = status is Status.converged and not self.jacobian
-        held = edges.pressed(self.objective, now.at.kept) if at_end else edges.held
+        highest = now.at.kept
+        if at_end:
+            try:
+                highest = edges.closer(self.objective, highest) or highest
+            except KeyboardInterrupt:
+                status, reason = Status.interrupted, "interrupted"
+        held = edges.pressed(self.objective, highest) if at_end else edges.held
         out = Maximum(
-            now.at.kept,
+            highest,
             status,
             tuple(steps),
             spread,
             None,
             reason,
-            tuple(np.flatnonzero(held).tolist()),
+            tuple(sorted({*np.flatnonzero(held).tolist(), *endless})),
         )
         if reason not in (RAN, BOUNDLESS):
             return out

@@ -10,6 +10,7 @@ moments, draws and distribution function are the base's at those parameters.
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -96,6 +97,25 @@ class PredictorsSite(CombinedSite, Pointwise):
 
     def landmark(self) -> None:
         return None
+
+    @property
+    def log_scales(self) -> tuple[int, ...]:
+        spec = self.base.spec
+        known = {x.parameter: k for k, x in enumerate(self.seconds, start=1) if x.link == "log"}
+        if not spec.scales or not spec.places or not known.keys() >= set(spec.scales):
+            return ()
+        return tuple(known[name] for name in spec.scales)
+
+    @property
+    def places(self) -> tuple[Array, ...]:
+        return tuple(getattr(self, name) for name in self.base.spec.places)
+
+    def measured(self, origin: Array, unit: float) -> tuple[Any, float]:
+        """As functions of (s_0 - origin) / unit and of the `log_scales` less log unit."""
+        values = {n: (getattr(self, n) - origin) / unit for n in self.base.spec.places}
+        densities = len(self) - int(np.count_nonzero(self.censored))
+        changed: dict[str, Any] = {**values}
+        return dataclasses.replace(self, **changed), -densities * math.log(unit)
 
     def at(self, s: Array) -> Site:
         """The base's sites with the parameters that the predictors s, (N, K), give."""

@@ -42,9 +42,12 @@ from lgmdsl.sites.combined.combined import CombinedSite, derived, spec_of
 
 
 def times(weight: Array, value: Array) -> Array:
-    """weight (N,) times an array whose first axis is that of the sites."""
+    """weight (N,) times an array whose first axis is that of the sites; 0 where the weight is, even
+    of what is not finite."""
     more = max(np.ndim(value) - np.ndim(weight), 0)
-    return np.asarray(weight.reshape(*np.shape(weight), *(1,) * more) * value)
+    each = weight.reshape(*np.shape(weight), *(1,) * more)
+    with np.errstate(invalid="ignore"):
+        return np.where(each == 0.0, 0.0, each * value)
 
 
 class WeightedSite(CombinedSite):
@@ -100,6 +103,14 @@ class WeightedSite(CombinedSite):
         values, which = np.unique(self.weight, return_inverse=True)
         for k, value in enumerate(values):
             yield float(value), np.flatnonzero(which == k)
+
+    @property
+    def log_scales(self) -> tuple[int, ...]:
+        return self.plain.log_scales
+
+    @property
+    def places(self) -> tuple[Array, ...]:
+        return self.plain.places
 
     def measured(self, origin: Array, unit: float) -> tuple[Any, float]:
         plain, _ = self.plain.measured(origin, unit)
