@@ -15,7 +15,8 @@ from tests.sites.test_predictors import cases
 
 def with_weights(site: Any, weight: Array) -> Any:
     values: dict[str, Any] = {n: getattr(site, n) for n in ("y", *site.spec.parameters)}
-    family: Any = weighted(type(site))
+    kind: Any = type(site)
+    family: Any = weighted(kind)
     return family(**values, weight=weight)
 
 
@@ -35,7 +36,8 @@ def test_large_weights_keep_the_accuracy_of_expectations() -> None:
     """Two rules are compared before the weight: the rounding of a derivative that is nearly 0,
     times 1e12, is no disagreement, after which the bound was -inf."""
     weight = np.full(10, 1e12)
-    site: Any = replace(cases("negbinomial", 10)[0], y=np.arange(10.0))
+    given: Any = cases("negbinomial", 10)[0]
+    site = replace(given, y=np.arange(10.0))
     variance = np.broadcast_to(1e-13 * np.eye(2), (10, 2, 2)).copy()
     plain = SeveralByQuadrature().lift(site).expected(np.zeros((10, 2)), variance)
     rows = with_weights(site, weight)

@@ -247,9 +247,9 @@ def test_conditionings_that_are_done_do_not_lie_ahead() -> None:
 def test_all_runs_of_a_solve_are_paid_for() -> None:
     """A second run from where the first ended, or for quadrature from the beginning, costs as the
     first did."""
-    linear, y = counts(2000)
+    linear, y = counts(900)
     engine = IterativeEngine(linear, endless=1e15)
-    found = engine.condition((1e3 * (1e-3 + y),), (np.zeros(2000),))
+    found = engine.condition((1e3 * (1e-3 + y),), (np.zeros(900),))
     assert not isinstance(found, Failed)
     before, spent = engine.products, engine.patience.spent
     assert np.isfinite(found.log_normaliser)

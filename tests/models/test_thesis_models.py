@@ -152,9 +152,9 @@ def test_latent_gaussian_graphical_model() -> None:
 def test_correlated_topic_model() -> None:
     rng = _rng()
     topics = np.array([[0.45, 0.45, 0.04, 0.03, 0.03], [0.02, 0.03, 0.05, 0.45, 0.45]])
-    z = 2.0 * rng.normal(size=(40, 2))
+    z = 2.0 * rng.normal(size=(24, 2))
     share = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
-    n = np.array([rng.multinomial(60, p) for p in share @ topics])
+    n = np.array([rng.multinomial(100, p) for p in share @ topics])
     fit = lgm.fit(lgm.loads(TOPICS), {"n": n, "scale": np.eye(2)}, hyper="em")
     assert fit.converged
     beta = fit.mean("beta").values
