@@ -123,8 +123,9 @@ def _merged_block(block: SiteBlock, kind: Alike) -> SiteBlock:
 
 
 def _described(block: SiteBlock, kind: Alike) -> str:
+    unit = "rows" if block.whole is None else "sites"
     return (
-        f"{len(kind.place):,} rows, {len(kind.kept):,} of them distinct: fitted as these with "
+        f"{len(kind.place):,} {unit}, {len(kind.kept):,} of them distinct: fitted as these with "
         "their counts as weights"
     )
 
