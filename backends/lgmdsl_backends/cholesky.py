@@ -121,6 +121,7 @@ class Cholesky(Backend[CholeskyState]):
     spec: ClassVar[BackendSpec] = BackendSpec(
         name="cholesky",
         needs=Expected,
+        additive=True,
         guarantee=Guarantee.LOWER,
         monotone=True,
         max_steps=1000,

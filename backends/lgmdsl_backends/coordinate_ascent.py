@@ -71,6 +71,7 @@ class CoordinateAscent(Backend[AscentState]):
     spec: ClassVar[BackendSpec] = BackendSpec(
         name="coordinate-ascent",
         needs=Expected,
+        additive=True,
         guarantee=Guarantee.LOWER,
         monotone=True,
         max_steps=500,

@@ -78,6 +78,7 @@ class CoordinateDescent(Backend[DescentState]):
     spec: ClassVar[BackendSpec] = BackendSpec(
         name="coordinate-descent",
         needs=SuperGaussian,
+        additive=True,
         requires=Property.SUPER_GAUSSIAN,
         guarantee=Guarantee.LOWER,
         monotone=True,

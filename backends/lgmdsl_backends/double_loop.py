@@ -64,6 +64,7 @@ class DoubleLoop(Backend[DoubleLoopState]):
     spec: ClassVar[BackendSpec] = BackendSpec(
         name="double-loop",
         needs=Widths,
+        additive=True,
         requires=Property.SUPER_GAUSSIAN,
         guarantee=Guarantee.LOWER,
         monotone=True,

@@ -76,6 +76,7 @@ class Laplace(Backend[LaplaceState]):
     spec: ClassVar[BackendSpec] = BackendSpec(
         name="laplace",
         needs=Pointwise,
+        additive=True,
         forbids=Property.KINKED,
         guarantee=Guarantee.APPROXIMATE,
         ranks=True,

@@ -84,6 +84,7 @@ class Mode(Backend[ModeState]):
     spec: ClassVar[BackendSpec] = BackendSpec(
         name="map",
         needs=Pointwise,
+        additive=True,
         guarantee=Guarantee.APPROXIMATE,
         evidence=False,
         ranks=True,

@@ -79,6 +79,7 @@ class NaturalGradient(Backend[NaturalState]):
     spec: ClassVar[BackendSpec] = BackendSpec(
         name="natural-gradient",
         needs=Expected,
+        additive=True,
         guarantee=Guarantee.LOWER,
         monotone=True,
         max_steps=100,

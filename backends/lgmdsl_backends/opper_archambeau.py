@@ -173,6 +173,7 @@ class OpperArchambeau(Backend[CoefficientState]):
     spec: ClassVar[BackendSpec] = BackendSpec(
         name="opper-archambeau",
         needs=Expected,
+        additive=True,
         requires=Property.LOG_CONCAVE,
         guarantee=Guarantee.LOWER,
         monotone=True,

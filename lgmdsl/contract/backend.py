@@ -22,6 +22,8 @@ class BackendSpec:
     `warm`: the method whose fit is a better start than its own, where it can run.
     `guarantee`: what its log evidence is when every site answers exactly. `evidence`: whether it
     has one at all; without, a posterior's is nan where not all sites are Gaussian.
+    `additive`: whether its answer depends on the sites through the sum of log t alone, so that m
+    sites that are alike and one of t^m have the same.
     `notes`: what else its page in the manual says."""
 
     name: str
@@ -34,6 +36,7 @@ class BackendSpec:
     vector: bool = True  # whether vector-valued sites are taken
     only_scalar: str = ""  # why not, where they are not
     evidence: bool = True
+    additive: bool = False
     warm: str = ""
     max_steps: int = 100
     paper: str = ""

@@ -14,6 +14,8 @@ from typing import Any, Protocol, cast, runtime_checkable
 import numpy as np
 
 from lgmdsl.arrays import Array
+from lgmdsl.bounds.weighted import WeightedBound
+from lgmdsl.contract.bound import Bound
 from lgmdsl.contract.questions import Expected
 from lgmdsl.contract.site import Site
 from lgmdsl.inference.routes import Route
@@ -40,8 +42,8 @@ def standard_error(
     """Of sum E[l] at the marginals of the sites' predictors; 0 where no points are random."""
     total = np.zeros(SCRAMBLES)
     for route, site, m, v in zip(routes, sites, mean, variance, strict=True):
-        bound: object = route.bound
-        if not isinstance(bound, Seeded):
+        bound = route.bound
+        if bound is None or _seeded(bound) is None:
             continue
         size = len(m)
         if size > MOST:
@@ -55,7 +57,16 @@ def standard_error(
     return float(total.std(ddof=1))
 
 
-def _value(bound: Seeded, site: Site, mean: Array, variance: Array, later: int) -> float:
+def _seeded(bound: Bound) -> Seeded | None:
+    """The bound whose points have a seed: itself, or that of the family that is weighted."""
+    inner: object = bound.inner if isinstance(bound, WeightedBound) else bound
+    return inner if isinstance(inner, Seeded) else None
+
+
+def _value(bound: Bound, site: Site, mean: Array, variance: Array, later: int) -> float:
     """sum E[l] by the points of another seed."""
-    other: Any = replace(cast(Any, bound), seed=bound.seed + later)
-    return float(cast(Expected, other.lift(site)).expected(mean, variance).value.sum())
+    seeded = _seeded(bound)
+    assert seeded is not None
+    other: Any = replace(cast(Any, seeded), seed=seeded.seed + later)
+    answers = WeightedBound(other) if isinstance(bound, WeightedBound) else other
+    return float(cast(Expected, answers.lift(site)).expected(mean, variance).value.sum())

@@ -18,7 +18,9 @@ from lgmdsl.contract.questions import Expected
 from lgmdsl.contract.status import Guarantee
 from lgmdsl.inference import quasi_random_error as scattered
 from lgmdsl.inference.quasi_random_error import SCRAMBLES, standard_error
-from lgmdsl.inference.routes import Route
+from lgmdsl.inference.registry import backends
+from lgmdsl.inference.routes import Route, route
+from lgmdsl.sites.combined.weighted import weighted
 from lgmdsl.sites.vector.softmax import CategoricalSoftmax
 
 ROWS = 6
@@ -95,3 +97,16 @@ def test_fits_tell_it(classes: str, told: bool) -> None:
     given: dict[str, Any] = {"x": np.linspace(-1, 1, 8), "y": list((classes * 8)[:8])}
     notes = lgm.fit(lgm.loads(text), given, "natural-gradient").provenance.get("notes", "")
     assert ("standard error of the points" in notes) is told
+
+
+def test_weighted_sites_have_it_too() -> None:
+    """Of weights of 2 it is that of each row twice."""
+    m, _, v = moments(4, 1.5)
+    plain = CategoricalSoftmax(np.zeros(ROWS), np.ones((ROWS, 4)))
+    fields = {"y": plain.y, "available": plain.available, "weight": np.full(ROWS, 2.0)}
+    twice = weighted(CategoricalSoftmax)(**fields)
+    answered = route(type(twice), backends()["natural-gradient"])
+    assert isinstance(answered, Route)
+    alone = Route(CategoricalSoftmax, SoftmaxByQuadrature(), Guarantee.NUMERICAL)
+    error = standard_error([alone], [plain], [m], [v])
+    assert standard_error([answered], [twice], [m], [v]) == pytest.approx(2.0 * error, rel=1e-9)

@@ -99,6 +99,7 @@ class ParameterExpanded(Backend[PxState]):
     spec: ClassVar[BackendSpec] = BackendSpec(
         name="px-vb",
         needs=Augmented,
+        additive=True,
         guarantee=Guarantee.LOWER,
         monotone=True,
         vector=False,

@@ -21,13 +21,16 @@ from lgmdsl.api.explain.views import (
 from lgmdsl.api.settings import check_fixed
 from lgmdsl.canonical.lowering.bym2 import owner
 from lgmdsl.canonical.lowering.hypers import HyperBlock
+from lgmdsl.canonical.merged import MergedModel, merged
+from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.canonical.queries.plates import plates
 from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.dataset import Keys
 from lgmdsl.engines.choose import Option, preferred, reason, table
-from lgmdsl.errors import LgmError
+from lgmdsl.errors import LgmError, listed
 from lgmdsl.graph.model_graph import SITES, ModelGraph
 from lgmdsl.graph.warnings import warnings_of
+from lgmdsl.inference.registry import backends
 from lgmdsl.language.builder import Model
 from lgmdsl.language.tree import ast
 from lgmdsl.language.tree.print_expr import show
@@ -52,8 +55,14 @@ def explain(
     outline = outline_of(model, data, mapping)
     grounded = outline.grounded
     graph, fixed = grounded.graph, check_fixed(fixed)
-    linear, note = _linear(outline, fixed)
-    options = [] if linear is None else table(linear)
+    linear, note = _linear(outline, outline.canonical, fixed)
+    merged_model, fitted = None, linear
+    if outline.canonical is not None and outline.has_data:
+        merged_model = merged(outline.canonical)
+    if linear is not None and merged_model is not None:
+        fitted, note = _linear(outline, merged_model, fixed)
+        note = f"sized at the distinct rows; {note}" if note else "sized at the distinct rows"
+    options = [] if fitted is None else table(fitted)
     return Explanation(
         model=graph.model.source.name,
         data=grounded.source if outline.has_data else "",
@@ -65,15 +74,26 @@ def explain(
         parts=_parts(graph, linear),
         sites=_sites(outline, linear),
         constraints=tuple(node.detail for node in graph.of_kind("constrain")),
-        rewrites=tuple((r.block, r.description) for r in outline.rewrites),
+        rewrites=(
+            *((r.block, r.description) for r in outline.rewrites),
+            *_merged(merged_model),
+        ),
         refused=outline.refused,
         engines=_engines(options),
-        engine_reason="" if linear is None else reason(linear, options),
+        engine_reason="" if fitted is None else reason(fitted, options),
         engine_note=note,
         memory_budget=budget(),
         warnings=warnings_of(graph),
         methods=methods_of(outline, graph.model.source.name),
     )
+
+
+def _merged(model: MergedModel | None) -> tuple[tuple[str, str], ...]:
+    """What the methods that allow for it are given of rows that are alike."""
+    if model is None:
+        return ()
+    others = listed([name for name, b in backends().items() if not b.spec.additive])
+    return tuple((r.block, f"{r.description} (all by {others})") for r in model.descriptions)
 
 
 def _sizes(outline: Outline) -> tuple[tuple[str, int | None, str], ...]:
@@ -207,17 +227,19 @@ def _stored(operator: Any) -> int:
     return int(operator.sparse().nnz) if operator.is_sparse else rows * columns
 
 
-def _linear(outline: Outline, fixed: Mapping[str, object]) -> tuple[LinearGaussian | None, str]:
+def _linear(
+    outline: Outline, canonical: CanonicalModel | None, fixed: Mapping[str, object]
+) -> tuple[LinearGaussian | None, str]:
     """The linear-Gaussian part at the given hypers (placeholders for the others), and a remark."""
-    if outline.canonical is None:
+    if canonical is None:
         return None, "no engine takes this model yet: see what is not available"
     if not outline.has_data:
         return None, "chosen when data are given"
-    space = outline.canonical.hypers
+    space = canonical.hypers
     free = [b for b in space.blocks if b.value is None and b.name not in fixed]
     values = {**{b.name: neutral(b) for b in free}, **fixed}
     try:
-        linear = outline.canonical.linear(space.theta(values))
+        linear = canonical.linear(space.theta(values))
     except LgmError as error:
         return None, f"not sized: {error.diagnostics[0].message}"
     note = f"sized at placeholder values for {', '.join(b.name for b in free)}" if free else ""

@@ -23,6 +23,7 @@ from lgmdsl.api.fit.hyper_ways import (
     learning_options,
 )
 from lgmdsl.api.fit.learned_fit import with_hypers
+from lgmdsl.api.fit.merging import NOTED, contracted, expanded, merge_option, noted
 from lgmdsl.api.fit.only_finite import only_finite
 from lgmdsl.api.fit.optima.higher_optimum import drawn_from_modes, highest
 from lgmdsl.api.fit.options import other_options
@@ -48,6 +49,7 @@ from lgmdsl.dataset import Dataset, Keys, read
 from lgmdsl.engines.choose import AUTO as ANY_ENGINE
 from lgmdsl.graph.warnings import warnings_of
 from lgmdsl.inference.driver import TraceEntry
+from lgmdsl.inference.merging import merged_model, merged_plan
 from lgmdsl.inference.plan import Plan, plan
 from lgmdsl.inference.quasi_random_error import standard_error
 from lgmdsl.inference.registry import load_entry_points
@@ -99,8 +101,10 @@ def fit(
     latent or words are drawn from topics, else integrates up to 6 scalars and maximises over more.
     `options` are fields of the back end, and `engine`: covariance, precision, batched, wide, sparse
     or iterative (default: the cheapest that fits the memory budget, `LGM_MEMORY` or half of the
-    machine's memory; never what is free); `integration`: grid, ccd or gauss-hermite (default:
-    grid for one or two hyperparameters, then ccd), `acceleration` of em: l-bfgs, squarem or none,
+    machine's memory; never what is free); `merge`: on, or off: rows that are alike are fitted as
+    one row with their number as its weight, which changes no answer; `integration`: grid, ccd or
+    gauss-hermite (default: grid for one or two hyperparameters, then ccd), `acceleration` of em:
+    l-bfgs, squarem or none,
     and `batch` of em: rows of a mini-batch, with `epochs` (default 3), for models of very many rows
     that factorise over an index; `learning_steps`: the most that the search for hyperparameters
     takes (200). Under `auto`, where the estimated error of the Gaussian posterior
@@ -206,6 +210,7 @@ def fit_compiled(
 
     learning, rest = learning_options(settings.options)
     correcting, rest = correction_options(rest)
+    merging, rest = merge_option(rest)
     wanted = correcting.wanted(settings.method)
     others = other_options(settings.hyper)
     planned = plan(canonical, settings.method, settings.bound, rest, others)
@@ -213,8 +218,14 @@ def fit_compiled(
     check_learning(settings, way)
     terms = replace(planned.terms, fits=expected_fits(canonical, settings.fixed, way))
     planned = replace(planned, terms=terms)
+    routes = planned.routes
+    if merging and learning.batch is None:
+        planned = merged_plan(planned, way, settings.bound) or planned
+    merged = merged_model(planned)
     earlier = None if start_from is None else _earlier(start_from)
     warm = None if earlier is None else earlier.posterior
+    if warm is not None and merged is not None:
+        warm = contracted(warm, merged)
     known = None if earlier is None else earlier.theta
     begin = starting_values(canonical.hypers, settings, known, way)
     chosen = {
@@ -224,6 +235,7 @@ def fit_compiled(
         "tol": settings.tol,
         "max_steps": settings.max_steps,
         "engine": None if planned.terms.engine == ANY_ENGINE else planned.terms.engine,
+        "merge": None if merging else "off",
     }
     origin = provenance(model, canonical, planned.backend, settings.seed, chosen)
     resume = None if earlier is None else resumable(earlier, origin)
@@ -239,7 +251,9 @@ def fit_compiled(
     q, learned = solved.posterior, solved.learned
     origin |= {"engine": solved.engine, "memory_budget": str(planned.terms.budget)}
     origin["flops"] = repr(float(solved.flops))
-    origin["routes"] = "; ".join(error_notes(planned.routes)) or "all sites answer by themselves"
+    origin["routes"] = "; ".join(error_notes(routes)) or "all sites answer by themselves"
+    if merged is not None:
+        origin[NOTED] = noted(merged)
     several = (optima.note,) if optima is not None and optima.note else ()
     notes = (*q.notes, *_scatter(planned, solved), *several)
     if notes:
@@ -269,10 +283,10 @@ def fit_compiled(
             seconds=solved.run.seconds,
             seed=settings.seed,
             starts=solved.starts,
-            canonical=canonical,
+            canonical=planned.canonical,
             theta=solved.theta,
             condition=Recondition(
-                canonical,
+                planned.canonical,
                 solved.theta,
                 q.weight,
                 q.shift,
@@ -310,6 +324,7 @@ def fit_compiled(
             fit = replace(fit, checkpoint=learned.checkpoint)
         local = local_optima(fit, optima, drawn_from_modes(fit, optima))
         off = inaccurate(canonical, planned.method, errors, remedy, wanted, bool(local))
+        fit = fit if merged is None else expanded(fit, merged)
         fit = replace(fit, warnings=(*fit.warnings, *local, *off))
         return only_finite(replace(fit, warnings=(*fit.warnings, *undefined_reports(fit))))
 

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from lgmdsl.accuracy.limits import MEAN, QUANTILE, SD
 from lgmdsl.api.fit.correction import EFFORTS, MARGINALS, WHEN_CORRECTED
 from lgmdsl.api.fit.hyper_ways import DESIGNS, EPOCHS, LARGEST, MOST_STEPS, OPTIONS
+from lgmdsl.api.fit.merging import MERGE
+from lgmdsl.canonical.blocks.alike import LEAST, SHARE
 from lgmdsl.engines.choose import AUTO
 from lgmdsl.inference.options import OtherOptions
 from lgmdsl.learning.em.em import ACCELERATIONS
@@ -53,6 +55,23 @@ FIT_OPTIONS: tuple[FitOption, ...] = (
         ),
         type="the name of an engine",
         default=AUTO,
+    ),
+    FitOption(
+        "merge",
+        "whether rows that are alike are fitted as one row with their number as its weight",
+        Notes(
+            formula="sum_i w_i log t_i(s_i), over distinct rows with the sums of their weights: "
+            "the same evidence, estimates and answers by row",
+            support="methods whose answer depends on the sum of log t alone (all but ep and lcl), "
+            f"hyperparameters that are fixed, map or integrate, {LEAST:,} rows or more of which at "
+            f"most {SHARE:.0%} are distinct",
+            advice="off for comparisons of time, and to see the search of the unmerged rows; `lgm "
+            "explain` says what is merged",
+            example=FIT + "--option merge=off",
+            see_also=("weight", "engine"),
+        ),
+        MERGE,
+        also_called=also("R", "aggregate", note="for rows that are alike"),
     ),
     FitOption(
         "integration",

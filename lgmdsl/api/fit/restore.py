@@ -20,11 +20,12 @@ from lgmdsl.api.files.learning_file import read_learning
 from lgmdsl.api.files.netcdf import Group, opened
 from lgmdsl.api.files.store import FORMAT, PARTS, unusable
 from lgmdsl.api.fit.fit import Fit
-from lgmdsl.api.fit.recondition import Recondition, point_of
+from lgmdsl.api.fit.merging import Expanded, reconditioning
 from lgmdsl.api.third_parties import unreadable
 from lgmdsl.assess.importance.moments import unflat
 from lgmdsl.assess.importance.verdict import Outcome
 from lgmdsl.canonical.blocks.observed import Observed
+from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.canonical.grounding.ground import GroundedModel, IndexSet
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.compile import canonicalise
@@ -39,6 +40,7 @@ from lgmdsl.inference.registry import load_entry_points
 from lgmdsl.language.load import loads
 from lgmdsl.memory import during
 from lgmdsl.posterior.drawn import JointSample
+from lgmdsl.posterior.hyper_points import HyperPoint
 from lgmdsl.posterior.marginals import Quantity
 from lgmdsl.sites import catalogue as sites
 
@@ -170,7 +172,7 @@ def _read(file: Group, place: Path) -> Fit:
         seed=seed,
         canonical=canonical,
         theta=theta,
-        condition=Recondition(canonical, theta, weight, shift, seed, provenance),
+        condition=reconditioning(canonical, theta, weight, shift, seed, provenance),
         provenance=provenance,
         stored={n: Quantity(d, array(mean[n]), array(sd[n])) for n, d in dims.items() if n in sd},
         audited=_audit(file, canonical) if "audit" in file.groups else None,
@@ -179,7 +181,16 @@ def _read(file: Group, place: Path) -> Fit:
         log_evidence_corrected=float(file.attrs.get("log_evidence_corrected", math.nan)),
     )
     fit = replace(fit, checkpoint=read_checkpoint(file, array))
-    return read_learning(file, fit, array, partial(point_of, fit))
+    return read_learning(file, fit, array, partial(_point, fit))
+
+
+def _point(
+    fit: Fit, theta: Theta, share: float, log_evidence: float, weight: Rows, shift: Rows
+) -> HyperPoint:
+    """A point of the mixture that a fit is, conditioned when asked for, by the fit's engine."""
+    model = fit.condition.model if isinstance(fit.condition, Expanded) else None
+    again = reconditioning(fit.canonical, theta, weight, shift, fit.seed, fit.provenance, model)
+    return HyperPoint(theta, share, log_evidence, weight, shift, again)
 
 
 def _reading(file: Group) -> dict[str, Any]:

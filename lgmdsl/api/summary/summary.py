@@ -102,6 +102,7 @@ def _head(fit: Fitted) -> list[str]:
         *([("hypers", _learned(fit, fit.learning))] if fit.learning is not None else []),
         *([("note", fit.provenance["notes"])] if "notes" in fit.provenance else []),
         ("sites", f"{number:,} ({kinds})"),
+        *([("merged", fit.provenance["merged"])] if "merged" in fit.provenance else []),
         ("latents", f"{size:,} in {counted(len(fit.canonical.reported), 'block')}"),
     ]
     return [line for name, text in rows for line in wrapped(f"{name:<14}{text}", 0, 14)]

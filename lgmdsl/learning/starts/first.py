@@ -65,7 +65,7 @@ def first_start(objective: Objective, warm: GaussianPosterior | None) -> Evaluat
 
 
 def _most(objective: Objective) -> float:
-    count = sum(len(block.rows) for block in objective.planned.canonical.blocks)
+    count = sum(float(block.row_weights.sum()) for block in objective.planned.canonical.blocks)
     return max(STEEP * count, LEAST)
 
 

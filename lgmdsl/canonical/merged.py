@@ -1,0 +1,137 @@
+"""A model whose rows that are alike are one row with their number as its weight.
+
+    sum_i w_i l_i(s_i) = sum_g (sum_{i in g} w_i) l_g(s_g),   l_i = l_g and s_i = s_g for all i in g
+
+as functions of the latents and the hyperparameters, so that evidence, posterior and gradients are
+the same. Of a block with a rewrite (several sites of a datum) the sites are merged.
+"""
+
+from __future__ import annotations
+
+import copyreg
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+
+from lgmdsl.arrays import Array
+from lgmdsl.canonical.blocks.alike import Alike, alike
+from lgmdsl.canonical.blocks.rewrites import Rewrite
+from lgmdsl.canonical.blocks.sites import SiteBlock
+from lgmdsl.canonical.expressions import coefficient as co
+from lgmdsl.canonical.expressions.coefficient import Theta
+from lgmdsl.canonical.model import CanonicalModel
+from lgmdsl.contract.linear import LinearGaussian
+from lgmdsl.contract.rows import Rows
+from lgmdsl.contract.site import Site
+from lgmdsl.errors import DataError
+from lgmdsl.sites.combined.weighted import weighted
+
+
+@dataclass(frozen=True, eq=False)
+class MergedModel(CanonicalModel):
+    """`whole`: the model with all its rows; `kinds`: of each site block its kinds of rows, None
+    where all are kept. What rows would be refused is said of all of them."""
+
+    whole: CanonicalModel
+    kinds: tuple[Alike | None, ...]
+
+    def linear(self, theta: Theta) -> LinearGaussian:
+        try:
+            return super().linear(theta)
+        except DataError:
+            self.whole.linear(theta)
+            raise
+
+    def sites(self, theta: Theta) -> tuple[Site, ...]:
+        try:
+            return super().sites(theta)
+        except DataError:
+            self.whole.sites(theta)
+            raise
+
+    @property
+    def descriptions(self) -> tuple[Rewrite, ...]:
+        """What was merged, for `lgm explain`."""
+        pairs = zip(self.whole.blocks, self.kinds, strict=True)
+        return tuple(Rewrite(b.name, _described(b, kind)) for b, kind in pairs if kind is not None)
+
+    def spread(self, values: Rows) -> Rows:
+        """What is the same for all rows of a kind, at all rows."""
+        pairs = zip(values, self.kinds, strict=True)
+        return tuple(v if kind is None else v[kind.place] for v, kind in pairs)
+
+    def shared_out(self, values: Rows) -> Rows:
+        """The sum over the rows of a kind, as the shares of all rows by their weights."""
+        out = []
+        for v, kind, block in zip(values, self.kinds, self.whole.blocks, strict=True):
+            if kind is None:
+                out.append(v)
+                continue
+            weight = block.row_weights
+            share = weight / np.bincount(kind.place, weight)[kind.place]
+            out.append(share.reshape(-1, *(1,) * (v.ndim - 1)) * v[kind.place])
+        return tuple(out)
+
+    def summed(self, values: Rows) -> Rows:
+        """The sums over the rows of each kind."""
+        pairs = zip(values, self.kinds, strict=True)
+        return tuple(v if kind is None else _sums(v, kind) for v, kind in pairs)
+
+    def first(self, values: Rows) -> Rows:
+        """The values at the first row of each kind."""
+        pairs = zip(values, self.kinds, strict=True)
+        return tuple(v if kind is None else v[kind.kept] for v, kind in pairs)
+
+
+def _sums(values: Array, kind: Alike) -> Array:
+    size = len(kind.kept)
+    columns = values.reshape(len(values), -1).T
+    sums = np.array([np.bincount(kind.place, column, size) for column in columns])
+    return np.asarray(sums.T.reshape(size, *values.shape[1:]), dtype=np.float64)
+
+
+def merged(canonical: CanonicalModel, predictors_only: bool = False) -> MergedModel | None:
+    """The model with the rows that are alike merged, in the blocks where that pays; None where it
+    pays in none. `predictors_only`: for Gaussian sites that are given, whatever was observed."""
+    kinds = tuple(alike(block, predictors_only) for block in canonical.blocks)
+    return _with_kinds(canonical, kinds) if any(kind is not None for kind in kinds) else None
+
+
+def _with_kinds(canonical: CanonicalModel, kinds: tuple[Alike | None, ...]) -> MergedModel:
+    pairs = zip(canonical.blocks, kinds, strict=True)
+    blocks = tuple(b if kind is None else _merged_block(b, kind) for b, kind in pairs)
+    own: dict[str, Any] = {f.name: getattr(canonical, f.name) for f in fields(CanonicalModel)}
+    return MergedModel(**{**own, "blocks": blocks}, whole=canonical, kinds=kinds)
+
+
+def _merged_block(block: SiteBlock, kind: Alike) -> SiteBlock:
+    kept = kind.kept
+    weight = np.zeros(block.shape).reshape(-1)
+    weight[block.rows[kept]] = np.bincount(kind.place, block.row_weights)
+    whole = block.whole
+    return replace(
+        block,
+        site=block.site if block.weight is not None else weighted(block.site),
+        rows=block.rows[kept],
+        y=None if block.y is None else block.y[kept],
+        given=block.given and {name: value[kept] for name, value in block.given.items()},
+        whole=None if whole is None else replace(whole, owner=whole.owner[kept]),
+        weight=co.Constant(block.dims, weight.reshape(block.shape)),
+    )
+
+
+def _described(block: SiteBlock, kind: Alike) -> str:
+    unit = "rows" if block.whole is None else "sites"
+    return (
+        f"{len(kind.place):,} {unit}, {len(kind.kept):,} of them distinct: fitted as these with "
+        "their counts as weights"
+    )
+
+
+def _reduced(model: MergedModel) -> tuple[Callable[..., MergedModel], tuple[Any, ...]]:
+    return _with_kinds, (model.whole, model.kinds)
+
+
+copyreg.pickle(MergedModel, _reduced)

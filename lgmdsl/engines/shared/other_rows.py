@@ -1,0 +1,94 @@
+"""One Gaussian q(z) seen at other rows: those of a model in which rows that are alike are one, or
+the other way round. All that concerns latents is the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from lgmdsl.arrays import Array
+from lgmdsl.contract.engine import Adjoints, Conditioned, Draws, Errors, Failed, Leftover, Rows
+from lgmdsl.contract.linear import Predictor
+
+if TYPE_CHECKING:
+    from numpy.random import Generator
+
+
+class OtherRows(Conditioned):
+    """`inner` at other rows, whose sites are `weight` and `shift`; `outward` gives what is known of
+    predictors at these rows from that at inner's, `inward` the shifts of inner's rows whose sum is
+    that of shifts at these.
+
+    `log_normaliser` and `centred` are inner's: the sums of the sites are the same functions.
+    """
+
+    def __init__(
+        self,
+        inner: Conditioned,
+        weight: Rows,
+        shift: Rows,
+        outward: Callable[[Rows], Rows],
+        inward: Callable[[Rows], Rows],
+    ) -> None:
+        self.inner, self.weight, self.shift = inner, weight, shift
+        self.outward, self.inward = outward, inward
+        self.log_normaliser = inner.log_normaliser
+
+    @property
+    def centred(self) -> float:
+        return self.inner.centred
+
+    @property
+    def lost(self) -> float:
+        return self.inner.lost
+
+    def with_shift(self, shift: Rows) -> Conditioned | Failed:
+        moved = self.inner.with_shift(self.inward(shift))
+        if isinstance(moved, Failed):
+            return moved
+        return OtherRows(moved, self.weight, shift, self.outward, self.inward)
+
+    @cached_property
+    def mean(self) -> Rows:
+        return self.outward(self.inner.mean)
+
+    @cached_property
+    def variance(self) -> Rows:
+        return self.outward(self.inner.variance)
+
+    @property
+    def latent_mean(self) -> Array:
+        return self.inner.latent_mean
+
+    @property
+    def latent_variance(self) -> Array:
+        return self.inner.latent_variance
+
+    def project(self, predictor: Predictor, full: bool = False) -> tuple[Array, Array]:
+        return self.inner.project(predictor, full)
+
+    def solve(self, rhs: Array) -> Array:
+        return self.inner.solve(rhs)
+
+    def sample(self, rng: Generator, size: int) -> Array:
+        return self.inner.sample(rng, size)
+
+    def draw(self, rng: Generator, size: int) -> Draws:
+        return self.inner.draw(rng, size)
+
+    def adjoints(self, tilt: Rows | None = None) -> Adjoints:
+        """Of the inner model alone: learning asks for them, which has its rows."""
+        raise NotImplementedError("adjoints are those of the model that was conditioned")
+
+    def squared_length(self, slope: Array) -> float:
+        return self.inner.squared_length(slope)
+
+    @property
+    def leftover(self) -> Leftover | None:
+        return self.inner.leftover
+
+    @property
+    def errors(self) -> Errors | None:
+        errors = self.inner.errors
+        return errors and Errors(errors.log_normaliser, self.outward(errors.variance))
