@@ -1,4 +1,5 @@
-"""log Gamma(x + y) - log Gamma(x) of whole y and its derivatives in x, by their terms, compiled.
+"""What log masses of counts are made of, compiled: deviances, and log Gamma(x + y) - log Gamma(x)
+of whole y and its derivatives in x, by their terms.
 
     log (x (x + 1) ... (x + y - 1)) and sums of 1 / (x + j), -1 / (x + j)^2, 2 / (x + j)^3
 
@@ -45,3 +46,19 @@ def log_rising_sums(x: Array, y: Array, order: int, out: Array) -> None:
             out[2, i] = second
         if order > 2:
             out[3, i] = third
+
+
+@compiled
+def deviances(x: Array, mean: Array, excess: Array, near: float, terms: int, out: Array) -> None:
+    """`deviance.deviance` of flat arrays; `near`, `terms`: of the series of log1p(u) - u."""
+    for i in range(len(x)):
+        m = max(mean[i], 1e-300)
+        u = excess[i] / m
+        if abs(u) < near:
+            r = u / (2.0 + u)
+            square, total = r * r, 2.0 / (2 * terms + 1)
+            for k in range(terms - 1, 0, -1):
+                total = total * square + 2.0 / (2 * k + 1)
+            out[i] = x[i] * (r * (square * total - u)) + excess[i] * u
+        else:
+            out[i] = (x[i] * math.log(x[i] / m) if x[i] != 0.0 else 0.0) - excess[i]
