@@ -99,12 +99,12 @@ def fit(
     pinned, `vb` keeps a factor over each that is a scale of Gaussians and reports the bound of
     log p(y) (px-vb and other methods that have one), `auto` takes em where loadings multiply a
     latent or words are drawn from topics, else integrates up to 6 scalars and maximises over more.
-    `options` are fields of the back end, and `engine`: covariance, precision, batched, wide, sparse
-    or iterative (default: the cheapest that fits the memory budget, `LGM_MEMORY` or half of the
-    machine's memory; never what is free); `merge`: on, or off: rows that are alike are fitted as
-    one row with their number as its weight, which changes no answer; `integration`: grid, ccd or
-    gauss-hermite (default: grid for one or two hyperparameters, then ccd), `acceleration` of em:
-    l-bfgs, squarem or none,
+    `options` are fields of the back end, and `engine`: covariance, precision, batched, wide,
+    nested, sparse or iterative (default: the cheapest that fits the memory budget, `LGM_MEMORY` or
+    half of the machine's memory; never what is free); `merge`: on, or off: rows that are alike are
+    fitted as one row with their number as its weight, which changes no answer; `integration`:
+    grid, ccd or gauss-hermite (default: grid for one or two hyperparameters, then ccd),
+    `acceleration` of em: l-bfgs, squarem or none,
     and `batch` of em: rows of a mini-batch, with `epochs` (default 3), for models of very many rows
     that factorise over an index; `learning_steps`: the most that the search for hyperparameters
     takes (200). Under `auto`, where the estimated error of the Gaussian posterior
