@@ -197,21 +197,50 @@ def test_failures() -> None:
     c = case(1, "f")
     low = tuple(np.full_like(w, -3.0) for w in c.weight)
     failed = NestedEngine(c.linear).condition(low, c.shift)
-    assert isinstance(failed, Failed) and failed.kind is Failure.INDEFINITE
+    assert isinstance(failed, Failed) and failed.kind is Failure.NEGATIVE_WEIGHTS
 
 
-def test_a_level_that_wide_groups_hide_is_named() -> None:
-    """sd 1e10 of the groups next to a flat level: nothing is left of it but rounding."""
-    c = case(2, "f")
+@pytest.mark.parametrize("options", ["f", ""])
+def test_a_level_that_wide_groups_hide_is_named(options: str) -> None:
+    """sd 1e10 of the groups next to a flat level, or one as wide: nothing but rounding is left."""
+    c = case(2, options)
     blocks = tuple(
         PriorBlock(b.name, (structure("normal", b.size, sd=1e10),), np.zeros(b.size))
-        if b.name in ("u", "w")
+        if b.name in ("u", "w") or (b.name == "level" and not options)
         else b
         for b in c.linear.blocks
     )
     linear = replace(c.linear, blocks=blocks, predictors=c.linear.predictors[:1])
     failed = NestedEngine(linear).condition(c.weight[:1], c.shift[:1])
     assert isinstance(failed, Failed) and "level" in failed.reason, failed
+
+
+def test_a_prior_that_stores_zeros(held: str) -> None:
+    """An ar1 without correlation, and slopes without one, next to groups that join few of them."""
+    rows, rng = 120, np.random.default_rng(0)
+    walk = PriorBlock("day", (structure("ar1", 40, sd=1.0, rho=0.0),), np.zeros(40))
+    blocks = (normal(rng, "level", 1), walk, normal(rng, "u", 60))
+    columns: dict[str, Operator] = {
+        "level": picks(np.zeros(rows, dtype=np.int64), 1),
+        "day": picks(rng.integers(0, 40, rows), 40),
+        "u": picks(rng.integers(0, 60, rows), 60),
+    }
+    linear = LinearGaussian(blocks, (Predictor(columns, np.zeros(rows)),))
+    c = Case("zeros", linear, (rng.gamma(2.0, 1.0, rows),), (rng.normal(size=rows),))
+    check_answers(NestedEngine, c)
+    wide = Predictor({"u": Dense(np.ones((2, 60))), "day": picks(np.arange(2), 40)}, np.zeros(2))
+    variance = _conditioned(NestedEngine(linear), c).project(wide)[1]
+    known = _conditioned(SparseEngine(linear), c).project(wide)[1]
+    np.testing.assert_allclose(variance, known, rtol=1e-11)
+
+
+def test_a_border_of_flat_latents_that_are_tied(held: str) -> None:
+    c = case(7, "f")
+    flat = PriorBlock("w", (structure("flat", 2),), np.zeros(2))
+    blocks = tuple(flat if b.name == "w" else b for b in c.linear.blocks)
+    tie = Constraints({"w": Dense(np.ones((1, 2)))}, np.array([0.5]))
+    linear = replace(c.linear, blocks=blocks, constraints=tie)
+    check_answers(NestedEngine, replace(c, linear=linear))
 
 
 def test_levels_stand_where_they_belong() -> None:

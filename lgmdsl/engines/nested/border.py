@@ -108,7 +108,10 @@ def _make(nest: Nest, precision: SparseMatrix) -> Border:
         slots, slot_start = none, np.zeros(nest.groups + 1, dtype=np.int64)
     else:
         touched = _touched(nest)
-        joined = sp.csr_array(touched.T @ touched) + abs(precision) + sp.eye_array(p, format="csr")
+        # Ones, as sums of sparse arrays drop zeros that are stored.
+        stored = np.ones(precision.nnz), precision.indices, precision.indptr
+        of_prior = sp.csr_array(stored, shape=precision.shape)
+        joined = sp.csr_array(touched.T @ touched) + of_prior + sp.eye_array(p, format="csr")
         pattern = Pattern.of(sp.csr_array(joined))
         slots, slot_start = _slots(nest, pattern)
     places = pattern.find(rows[lower], precision.indices[lower].astype(np.int64))

@@ -178,9 +178,11 @@ class NestedEngine(Engine):
 
     def _eliminated(self, weight: Rows) -> Elimination | Failed:
         """All groups eliminated, S with its pins factored and conditioned on the constraints."""
-        groups = Elimination.begin(self.nest, self.border, self.groups_prior, _flat(weight))
+        flat = _flat(weight)
+        groups = Elimination.begin(self.nest, self.border, self.groups_prior, flat)
         if groups is None:
-            return Failed(kind=Failure.INDEFINITE)
+            negative = bool((flat < 0.0).any())
+            return Failed(kind=Failure.NEGATIVE_WEIGHTS if negative else Failure.INDEFINITE)
         data = groups.data
         values = self.prior_values + data
         pins, diagonal = self.prior.pins, self.border.pattern.on_diagonal
@@ -188,12 +190,11 @@ class NestedEngine(Engine):
         values[diagonal[pins]] += tau
         self.flops += self.border.symbolic.flops + 2.0 * self.nest.pairs
         factor = self.border.symbolic.factor(values)
-        if self.prior.improper or factor is None:
-            failed = self._swallowed(groups, values) or loosest(
-                self.border.symbolic, values, data, factor, self.on_border
-            )
-            if failed is not None:
-                return failed
+        failed = self._swallowed(groups, values)
+        if failed is None and (self.prior.improper or factor is None):
+            failed = loosest(self.border.symbolic, values, data, factor, self.on_border)
+        if failed is not None:
+            return failed
         if factor is None:
             return Failed(kind=Failure.INDEFINITE)
         restriction = restrict(factor, self.prior.rows, pins, tau)

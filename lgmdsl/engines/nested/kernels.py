@@ -19,6 +19,8 @@ from lgmdsl.arrays import Array, IntArray
 from lgmdsl.engines.nested.nest import Lines
 from lgmdsl.numerics.compiled import compiled
 
+NARROW = 32  # entries of a functional
+
 
 @compiled
 def gather(
@@ -541,9 +543,13 @@ def pair_sums(
     out: Array,
 ) -> None:
     """x'Vx of functionals with entries at `codes` (as in `crossed`), from the entries of V that are
-    known; NaN where one is not."""
+    known; NaN where one is not, and for more than NARROW entries, whose pairs take longer than a
+    solve."""
     d = lines.dense.shape[0]
     for i in range(len(out)):
+        if starts[i + 1] - starts[i] > NARROW:
+            out[i] = np.nan
+            continue
         g, v = -1, 0.0
         for e in range(starts[i], starts[i + 1]):
             if codes[e] >= 0:

@@ -65,7 +65,8 @@ class Pattern:
         rows = np.repeat(np.arange(self.size), np.diff(csr.indptr))
         lower = rows >= csr.indices
         places = self.find(rows[lower], csr.indices[lower].astype(np.int64))
-        return np.asarray(np.bincount(places, weights=csr.data[lower], minlength=self.nnz))
+        values = np.bincount(places, weights=csr.data[lower], minlength=self.nnz)
+        return np.asarray(values, dtype=np.float64)  # counts of nothing are integers
 
     def find(self, rows: IntArray, columns: IntArray) -> IntArray:
         """Where the entries (row, column) or (column, row) stand; KeyError for one that is not."""
