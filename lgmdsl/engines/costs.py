@@ -92,7 +92,7 @@ def _widths(linear: LinearGaussian) -> tuple[float, float]:
 
 # Of the compiled pass: its start, flops for each pair of entries of a row, and how much longer it
 # takes where the border has sparse columns, which the groups' sums are added to one by one.
-NESTED_START, NESTED_PAIR, SCATTERED = 2e6, 2.0, 4.0
+NESTED_START, NESTED_PAIR, SCATTERED = 2.5e6, 2.0, 4.0
 
 
 def nested_cost(linear: LinearGaussian) -> Estimate:

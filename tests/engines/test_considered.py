@@ -106,7 +106,7 @@ CASES: dict[str, Callable[[], LinearGaussian]] = {
     "groups without a level": lambda: model(900, (normal(300), picks(900, 300))),
     "crossed": lambda: crossed(2000, 300, 40),
     "few crossed": lambda: crossed(500, 90, 60),
-    "dense columns": lambda: wide_design(1500, 200),
+    "dense columns": lambda: wide_design(6000, 200),
     "dense columns, few groups": lambda: wide_design(4000, 118),
     "ar1": lambda: chain(2000),
     "short ar1": lambda: chain(150),

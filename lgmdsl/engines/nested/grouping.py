@@ -17,7 +17,7 @@ from lgmdsl.engines.shared.prior import is_tied
 from lgmdsl.operators.base import Operator
 from lgmdsl.vocabulary.signature import Trait
 
-FEWEST = 8  # groups
+FEWEST = 2  # groups
 WIDEST = 32  # inner latents of a group
 DENSEST = 128  # columns of the border that are held dense
 
