@@ -14,7 +14,7 @@ from lgmdsl.engines.grouped.wide import WideEngine
 from lgmdsl.engines.iterative.engine import IterativeEngine
 from lgmdsl.engines.iterative.patience import step_cost
 from lgmdsl.engines.iterative.prior import IterativePrior
-from lgmdsl.engines.nested.engine import NestedEngine, nested
+from lgmdsl.engines.nested.engine import NestedEngine
 from lgmdsl.engines.shared.kept import by_operators
 from lgmdsl.engines.shared.prior import is_flat
 from lgmdsl.engines.sparse.engine import SparseEngine
@@ -97,13 +97,12 @@ NESTED_START, NESTED_PAIR, SCATTERED = 2.5e6, 2.0, 4.0
 
 def nested_cost(linear: LinearGaussian) -> Estimate:
     """The pass over the rows, the elimination of each group, and the factor of the border."""
-    refusal, nest = NestedEngine.refuses(linear), nested(linear)
-    if refusal or isinstance(nest, str):
+    if NestedEngine.refuses(linear):
         return Estimate(1e6 + 10.0 * float(linear.size) ** 3, 4.0 * float(linear.size) ** 2)
+    engine = NestedEngine(linear)
+    nest, symbolic = engine.nest, engine.border.symbolic
     r, k = nest.widths.astype(np.float64), nest.touched.astype(np.float64)
     groups = float((r**3 + 2.0 * r**2 * k + 2.0 * (r + 1.0) * k**2).sum())
-    engine = NestedEngine(linear)
-    symbolic = engine.border.symbolic
     passes = NESTED_PAIR * nest.pairs + groups
     passes *= SCATTERED if len(nest.lines.columns) else 1.0
     flops = NESTED_START + passes + 3.0 * symbolic.flops

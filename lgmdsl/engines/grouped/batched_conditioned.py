@@ -16,6 +16,7 @@ from lgmdsl.contract.stacked import flatten, split
 from lgmdsl.engines.grouped.batched_information import Information
 from lgmdsl.engines.grouped.batched_prior import Form, folded, form_of, pattern
 from lgmdsl.engines.shared.conditioned import Lazy, RowConditioned
+from lgmdsl.engines.shared.design import sparse_rows
 from lgmdsl.engines.shared.prior import BlockPrior
 from lgmdsl.engines.shared.prior_entries import covariance_entries
 from lgmdsl.engines.shared.shift_derivatives import Outer, Turn
@@ -121,7 +122,7 @@ class BatchedConditioned(RowConditioned):
         return out[:, 0] if rhs.ndim == 1 else out
 
     def project(self, predictor: Predictor, full: bool = False) -> tuple[Array, Array]:
-        x = self._rows(predictor)
+        x = sparse_rows(predictor, self.linear)
         mean = times(x, self.latent_mean) + predictor.offset
         if full:
             square = times(x, self.solve(x.toarray().T))
@@ -140,18 +141,6 @@ class BatchedConditioned(RowConditioned):
             half = np.einsum("pij,pj->pi", self.factor[group[some]], local[some])
             np.add.at(variance, row[some], np.einsum("pi,pi->p", half, half))
         return mean, variance
-
-    def _rows(self, predictor: Predictor) -> SparseMatrix:
-        """(P, n) csr of an affine functional, without duplicates."""
-        pieces = [
-            predictor.columns[b.name].sparse()
-            if b.name in predictor.columns
-            else sp.csr_array((predictor.rows, b.size))
-            for b in self.linear.blocks
-        ]
-        x = sp.csr_array(sp.hstack(pieces, format="csr"))
-        x.sum_duplicates()
-        return x
 
     def sample(self, rng: Generator, size: int) -> Array:
         return self._drawn(rng, size)[0]

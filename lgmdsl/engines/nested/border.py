@@ -53,6 +53,10 @@ class Border:
         """(nnz,) what the groups added."""
         return square[self.pattern.indices, self.pattern.columns] if self.dense else values
 
+    def diagonal(self, square: Array, values: Array) -> Array:
+        """(p,) of what the groups added."""
+        return square.diagonal().copy() if self.dense else values[self.pattern.on_diagonal]
+
     def both(self, values: Array) -> tuple[Array, Array]:
         """S^-1 on the pattern, as compiled passes read it: (p, p), or as it is."""
         if not self.dense:

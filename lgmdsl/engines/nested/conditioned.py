@@ -15,6 +15,7 @@ from lgmdsl.contract.linear import Predictor
 from lgmdsl.contract.stacked import row_slices, split_like
 from lgmdsl.engines.nested.elimination import Elimination
 from lgmdsl.engines.shared.conditioned import CHUNK, Lazy, RowConditioned
+from lgmdsl.engines.shared.design import sparse_rows
 from lgmdsl.engines.shared.prior import BlockPrior
 from lgmdsl.engines.shared.prior_entries import covariance_entries
 from lgmdsl.engines.shared.shift_derivatives import Outer, Turn
@@ -76,7 +77,7 @@ class NestedConditioned(RowConditioned):
         return np.asarray(out[:, 0] if rhs.ndim == 1 else out)
 
     def project(self, predictor: Predictor, full: bool = False) -> tuple[Array, Array]:
-        x = self._rows(predictor)
+        x = sparse_rows(predictor, self.linear)
         mean = times(x, self.latent_mean) + predictor.offset
         if full:
             square = times(x, self.solve(x.toarray().T))
@@ -90,18 +91,6 @@ class NestedConditioned(RowConditioned):
             some = far[start : start + step]
             variance[some] = self.known.functional(sp.csr_array(x[some]))
         return mean, variance
-
-    def _rows(self, predictor: Predictor) -> SparseMatrix:
-        """(P, n) csr of an affine functional, without duplicates."""
-        pieces = [
-            predictor.columns[b.name].sparse()
-            if b.name in predictor.columns
-            else sp.csr_array((predictor.rows, b.size))
-            for b in self.linear.blocks
-        ]
-        x = sp.csr_array(sp.hstack(pieces, format="csr"))
-        x.sum_duplicates()
-        return x
 
     def sample(self, rng: Generator, size: int) -> Array:
         return self.latent_mean + self.engine.joined(*self.known.draws(rng, size)).T

@@ -55,7 +55,7 @@ class Elimination:
             plain_kernels.gather(nest.lines, weight, lower, cross, square)
         else:
             gather(nest.lines, weight, *groups, *sums)
-        total = border.on_pattern(square, values)[border.pattern.on_diagonal]
+        total = border.diagonal(square, values)
         half = eliminate(nest.lines, *groups, *sums)
         if not np.isfinite(half):
             return None
@@ -115,11 +115,7 @@ class Elimination:
         """V where rows and priors join latents."""
         from lgmdsl.engines.nested.kernels import covariances
 
-        pattern = self.border.pattern
-        free = self.known.factor.selected()
-        lost = self.known.entries_lost(pattern.indices, pattern.columns)
-        border = free - lost
-        border[pattern.on_diagonal] = left(free[pattern.on_diagonal], lost[pattern.on_diagonal])
+        border = self.known.on_pattern(self.border.pattern)
         own, shared = np.zeros(len(self.lower)), np.zeros(len(self.cross))
         covariances(
             self.nest.lines,

@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import cast
 
 import numpy as np
+import scipy.sparse as sp
 
-from lgmdsl.arrays import Array, Matrix
+from lgmdsl.arrays import Array, Matrix, SparseMatrix
+from lgmdsl.contract.linear import LinearGaussian, Predictor
 from lgmdsl.operators.base import Operator
 
 Columns = Mapping[str, Operator]
@@ -20,6 +22,19 @@ def dense_rows(columns: Columns, where: Mapping[str, slice], size: int) -> Array
     for name, operator in columns.items():
         out[:, where[name]] = operator.dense()
     return out
+
+
+def sparse_rows(predictor: Predictor, linear: LinearGaussian) -> SparseMatrix:
+    """(P, n) csr of an affine functional over all latents, without duplicates."""
+    pieces = [
+        predictor.columns[b.name].sparse()
+        if b.name in predictor.columns
+        else sp.csr_array((predictor.rows, b.size))
+        for b in linear.blocks
+    ]
+    x = sp.csr_array(sp.hstack(pieces, format="csr"))
+    x.sum_duplicates()
+    return x
 
 
 def row_chunks(

@@ -8,14 +8,15 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from lgmdsl.arrays import Array
-from lgmdsl.contract.engine import Adjoints, Conditioned, Draws, Errors, Failed, Leftover, Rows
+from lgmdsl.contract.engine import Adjoints, Conditioned, Draws, Errors, Failed, Rows
 from lgmdsl.contract.linear import Predictor
+from lgmdsl.engines.shared.wrapped import WrappedConditioned
 
 if TYPE_CHECKING:
     from numpy.random import Generator
 
 
-class OtherRows(Conditioned):
+class OtherRows(WrappedConditioned):
     """`inner` at other rows, whose sites are `weight` and `shift`; `outward` gives what is known of
     predictors at these rows from that at inner's, `inward` the shifts of inner's rows whose sum is
     that of shifts at these.
@@ -35,14 +36,6 @@ class OtherRows(Conditioned):
         self.outward, self.inward = outward, inward
         self.log_normaliser = inner.log_normaliser
 
-    @property
-    def centred(self) -> float:
-        return self.inner.centred
-
-    @property
-    def lost(self) -> float:
-        return self.inner.lost
-
     def with_shift(self, shift: Rows) -> Conditioned | Failed:
         moved = self.inner.with_shift(self.inward(shift))
         if isinstance(moved, Failed):
@@ -61,15 +54,8 @@ class OtherRows(Conditioned):
     def latent_mean(self) -> Array:
         return self.inner.latent_mean
 
-    @property
-    def latent_variance(self) -> Array:
-        return self.inner.latent_variance
-
     def project(self, predictor: Predictor, full: bool = False) -> tuple[Array, Array]:
         return self.inner.project(predictor, full)
-
-    def solve(self, rhs: Array) -> Array:
-        return self.inner.solve(rhs)
 
     def sample(self, rng: Generator, size: int) -> Array:
         return self.inner.sample(rng, size)
@@ -80,13 +66,6 @@ class OtherRows(Conditioned):
     def adjoints(self, tilt: Rows | None = None) -> Adjoints:
         """Of the inner model alone: learning asks for them, which has its rows."""
         raise NotImplementedError("adjoints are those of the model that was conditioned")
-
-    def squared_length(self, slope: Array) -> float:
-        return self.inner.squared_length(slope)
-
-    @property
-    def leftover(self) -> Leftover | None:
-        return self.inner.leftover
 
     @property
     def errors(self) -> Errors | None:

@@ -26,11 +26,11 @@ from lgmdsl.contract.engine import (
     Draws,
     Errors,
     Failed,
-    Leftover,
     Rows,
 )
 from lgmdsl.contract.linear import LinearGaussian, Predictor
 from lgmdsl.engines.shared.conditioned import Lazy
+from lgmdsl.engines.shared.wrapped import WrappedConditioned
 
 if TYPE_CHECKING:
     from numpy.random import Generator
@@ -111,7 +111,7 @@ def _operator(inner: Any, alpha: Array, place: Array, unit: Unit) -> object:
     return sp.csr_array((values, pattern.indices, pattern.indptr), shape=pattern.shape)
 
 
-class RescaledConditioned(Conditioned):
+class RescaledConditioned(WrappedConditioned):
     """Answers of the first model from those of the second, `inner`."""
 
     def __init__(self, rescaling: Rescaling, inner: Conditioned) -> None:
@@ -126,14 +126,6 @@ class RescaledConditioned(Conditioned):
         return self.centred + rows.total(
             tuple(rows.inner(b, m) - 0.5 * rows.quadratic(w, m) for w, b, m in parts)
         )
-
-    @property
-    def centred(self) -> float:
-        return self.inner.centred
-
-    @property
-    def lost(self) -> float:
-        return self.inner.lost
 
     def with_shift(self, shift: Rows) -> Conditioned | Failed:
         shifted = self.inner.with_shift(self.rescaling.inner_shift(shift, self.weight))
@@ -153,16 +145,9 @@ class RescaledConditioned(Conditioned):
     def latent_mean(self) -> Array:
         return self.rescaling.place + self.inner.latent_mean
 
-    @property
-    def latent_variance(self) -> Array:
-        return self.inner.latent_variance
-
     def project(self, predictor: Predictor, full: bool = False) -> tuple[Array, Array]:
         mean, variance = self.inner.project(predictor, full)
         return mean + predictor.times(self.rescaling.place, self.rescaling.linear.slices), variance
-
-    def solve(self, rhs: Array) -> Array:
-        return self.inner.solve(rhs)
 
     def sample(self, rng: Generator, size: int) -> Array:
         return self.rescaling.place + self.inner.sample(rng, size)
@@ -175,13 +160,6 @@ class RescaledConditioned(Conditioned):
         if tilt is not None:
             tilt = tuple(u * t for t, u in zip(tilt, self.rescaling.unit, strict=True))
         return self.rescaling.adjoints(self.inner.adjoints(tilt))
-
-    def squared_length(self, slope: Array) -> float:
-        return self.inner.squared_length(slope)
-
-    @property
-    def leftover(self) -> Leftover | None:
-        return self.inner.leftover
 
     @property
     def errors(self) -> Errors | None:

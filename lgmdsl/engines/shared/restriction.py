@@ -21,8 +21,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lgmdsl.arrays import Array, IntArray, SparseMatrix
+from lgmdsl.engines.shared.constraints import left
 from lgmdsl.numerics.cholesky import Cholesky, cholesky
-from lgmdsl.numerics.sparse.base import Factor, times
+from lgmdsl.numerics.sparse.base import Factor, Pattern, times
 
 if TYPE_CHECKING:
     from numpy.random import Generator
@@ -128,6 +129,14 @@ class Restriction:
             out[start : start + wide] -= np.einsum(
                 "ij,ij->i", self.subspace.plus[i], self.subspace.plus[j]
             )
+        return out
+
+    def on_pattern(self, pattern: Pattern) -> Array:
+        """(nnz,) V on the pattern that was factored."""
+        free = self.factor.selected()
+        lost, own = self.entries_lost(pattern.indices, pattern.columns), pattern.on_diagonal
+        out = free - lost
+        out[own] = left(free[own], lost[own])
         return out
 
     def draws(self, rng: Generator, size: int) -> Array:

@@ -18,6 +18,7 @@ from lgmdsl.contract.engine import Adjoints, Conditioned, Draws, Failed, Rows
 from lgmdsl.contract.linear import Predictor
 from lgmdsl.engines.shared.conditioned import CHUNK, Lazy, RowConditioned
 from lgmdsl.engines.shared.constraints import left
+from lgmdsl.engines.shared.design import sparse_rows
 from lgmdsl.engines.shared.prior import BlockPrior
 from lgmdsl.engines.shared.prior_entries import covariance_entries
 from lgmdsl.engines.shared.restriction import Restriction
@@ -69,15 +70,7 @@ class SparseConditioned(RowConditioned):
     @cached_property
     def _covariance(self) -> Array:
         """(nnz,) V on A's pattern."""
-        pattern = self.engine.table.pattern
-        free = self.restriction.factor.selected()
-        lost, own = (
-            self.restriction.entries_lost(pattern.indices, pattern.columns),
-            pattern.on_diagonal,
-        )
-        out = free - lost
-        out[own] = left(free[own], lost[own])
-        return out
+        return self.restriction.on_pattern(self.engine.table.pattern)
 
     @cached_property
     def variance(self) -> Rows:
@@ -92,20 +85,8 @@ class SparseConditioned(RowConditioned):
         out = self.restriction.solve(np.ascontiguousarray(x))
         return np.asarray(out[:, 0] if rhs.ndim == 1 else out)
 
-    def _rows(self, predictor: Predictor) -> SparseMatrix:
-        """(P, n) csr of an affine functional."""
-        pieces = [
-            predictor.columns[b.name].sparse()
-            if b.name in predictor.columns
-            else sp.csr_array((predictor.rows, b.size))
-            for b in self.linear.blocks
-        ]
-        x = sp.csr_array(sp.hstack(pieces, format="csr"))
-        x.sum_duplicates()
-        return x
-
     def project(self, predictor: Predictor, full: bool = False) -> tuple[Array, Array]:
-        x = self._rows(predictor)
+        x = sparse_rows(predictor, self.linear)
         mean = times(x, self.latent_mean) + predictor.offset
         if full:
             columns = np.ascontiguousarray(x.toarray().T)
@@ -182,7 +163,7 @@ class SparseConditioned(RowConditioned):
         operator, rows = p.columns[name], slice(first, first + p.rows)
         weight = SiteWeight((p,), (self.weight[k],))
         if not operator.is_sparse:  # its zeros may be hyperparameters, and are not in A
-            dense = self.solve(self._rows(p).toarray().T)[where].T
+            dense = self.solve(sparse_rows(p, self.linear).toarray().T)[where].T
             return product.dense(rows, where) - weight.times(np.ascontiguousarray(dense))
         pattern = sp.csr_array(operator.sparse())
         line = np.repeat(np.arange(p.rows), np.diff(pattern.indptr))
