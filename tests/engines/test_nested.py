@@ -215,6 +215,39 @@ def test_a_level_that_wide_groups_hide_is_named(options: str) -> None:
     assert isinstance(failed, Failed) and "level" in failed.reason, failed
 
 
+@pytest.mark.parametrize("rows", [40, 512, 1100])
+def test_one_inner_latent_a_row(rows: int) -> None:
+    """The passes along rows, chunk by chunk; a level, slopes, groups with a value each."""
+    rng = np.random.default_rng(rows)
+    blocks = tuple(normal(rng, n, k) for n, k in (("level", 1), ("w", 3), ("u", GROUPS)))
+    columns: dict[str, Operator] = {
+        "level": picks(np.zeros(rows, dtype=np.int64), 1),
+        "w": Dense(rng.normal(size=(rows, 3))),
+        "u": picks(rng.integers(0, GROUPS, rows), GROUPS, rng.normal(size=rows)),
+    }
+    linear = LinearGaussian(blocks, (Predictor(columns, rng.normal(size=rows)),))
+    nest = nested(linear)
+    assert isinstance(nest, Nest) and nest.plain
+    weight = rng.gamma(2.0, 1.0, rows)
+    weight[::9] = 0.0
+    check_answers(NestedEngine, Case(f"{rows} rows", linear, (weight,), (rng.normal(size=rows),)))
+
+
+def test_other_priors_and_constraints_of_the_same_operators() -> None:
+    """What is kept for operators is not that of a model whose prior joins what it left apart."""
+    c = case(4, "")
+    assert NestedEngine.refuses(c.linear) == ""
+    chain = PriorBlock("u", (structure("ar1", GROUPS, sd=1.0, rho=0.5),), np.zeros(GROUPS))
+    blocks = tuple(chain if b.name == "u" else b for b in c.linear.blocks)
+    joined = nested(replace(c.linear, blocks=blocks))
+    assert isinstance(joined, str) or joined.inner_blocks != ("u",)
+    tie = Constraints({"u": Dense(np.ones((1, GROUPS)))}, np.zeros(1))
+    tied = nested(replace(c.linear, constraints=tie))
+    assert isinstance(tied, str) or tied.inner_blocks != ("u",)
+    again = nested(c.linear)
+    assert isinstance(again, Nest) and again.inner_blocks == ("u",)
+
+
 def test_a_prior_that_stores_zeros(held: str) -> None:
     """An ar1 without correlation, and slopes without one, next to groups that join few of them."""
     rows, rng = 120, np.random.default_rng(0)
