@@ -46,11 +46,13 @@ def pull(
         for name in parameters(block):
             d_parameter = _parameter_slope(block, slopes[k], name)
             if d_parameter is not None:
-                node = block.parameters[name]
-                if name in block.site.spec.shared:
-                    node.pull(collapse(d_parameter, block.dims_of(name), node.dims), theta, out)
+                node, dims = block.parameters[name], block.dims_of(name)
+                if block.summed:
+                    dims = dims[len(block.family_dims) :]
+                if block.summed or name in block.site.spec.shared:
+                    node.pull(collapse(d_parameter, dims, node.dims), theta, out)
                     continue
-                node.pull(_of_data(block, d_parameter, block.dims_of(name), node.dims), theta, out)
+                node.pull(_of_data(block, d_parameter, dims, node.dims), theta, out)
     for latent in canonical.latents:
         _prior(latent, adjoints, theta, out)
     return out

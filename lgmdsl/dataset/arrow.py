@@ -39,7 +39,9 @@ def read_parquet(path: Path) -> Mapping[str, Entry]:
     if rows < 0:
         raise refused(source, f"it claims {rows} rows")
     return {
-        name: Entry(name, source, (rows,), partial(_load, path, name, rows), table=str(path))
+        name: Entry(
+            name, source, (rows,), partial(_load, path, name, rows), table=str(path), batched=True
+        )
         for name in names
     }
 

@@ -47,6 +47,7 @@ class Entry:
     0..n-1. `table` marks columns, which share the row axis of one table, by what identifies that
     table; it is empty for anything else. `columns` are those of an entry that is a table
     of its own (a frame in a dict, a file that has a name). `refusal`: why a table cannot be read.
+    `batched`: whether `table` is a path whose rows can be read by batches (`batches`).
     """
 
     name: str
@@ -59,6 +60,7 @@ class Entry:
     table: str = ""
     columns: Mapping[str, Entry] | None = field(default=None, repr=False)
     refusal: DataError | None = None
+    batched: bool = False
 
     @cached_property
     def loaded(self) -> Loaded:

@@ -64,6 +64,7 @@ class SiteBlock(Event):
     event: str = ""
     labels: AnyArray | None = None
     weight: Coefficient | None = None
+    summed: bool = False  # whether slopes in its parameters come summed over the rows
 
     @property
     def data(self) -> RewrittenData:

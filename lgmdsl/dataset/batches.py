@@ -1,0 +1,105 @@
+"""A table read by batches: some of its rows at a time, as Datasets of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lgmdsl.dataset.entries import Dataset, Entry, Loaded
+from lgmdsl.dataset.refusals import refused, refusing
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Rows `first` to `stop` of a table: `dataset` has its columns over these, and all else as it
+    is."""
+
+    first: int
+    stop: int
+    dataset: Dataset
+
+
+def batches(
+    dataset: Dataset, size: int, keys: Collection[str], rows: str = ""
+) -> Iterator[Batch]:
+    """The rows of the table that the entries `keys` are columns of, `size` at a time. `rows`: the
+    key of labels of the rows, which are counted where there are none.
+
+    Raises E306 for columns that are of several tables, or that cannot be read.
+    """
+    columns = {key: dataset.entries[key] for key in keys}
+    tables = {(entry.table, entry.shape) for entry in columns.values()}
+    if len(tables) != 1 or "" in {table for table, _ in tables}:
+        raise refused(dataset.name, "rows are read by batches from one table alone")
+    ((table, shape),) = tables
+    rest = {k: e for k, e in dataset.entries.items() if e.table != table}
+    for first, loaded in _parts(table, columns, size):
+        count = len(next(iter(loaded.values())).values)
+        entries = {
+            key: replace(e, shape=(count,), loader=_given(loaded[key]), table=f"{table} {first}")
+            for key, e in columns.items()
+        }
+        if rows and rows not in dataset.entries:
+            names = Loaded(np.arange(first, first + count))
+            entries[rows] = Entry(rows, dataset.name, (count,), _given(names))
+        yield Batch(first, first + count, replace(dataset, entries={**rest, **entries}))
+        if first + count >= shape[0]:
+            return
+
+
+def _given(loaded: Loaded) -> Any:
+    return lambda: loaded
+
+
+def _parts(
+    table: str, columns: Mapping[str, Entry], size: int
+) -> Iterator[tuple[int, dict[str, Loaded]]]:
+    entry = next(iter(columns.values()))
+    if entry.batched:
+        yield from _from_parquet(Path(table), entry, list(columns), size)
+        return
+    whole = {key: e.loaded for key, e in columns.items()}
+    for first in range(0, max(entry.shape[0], 1), size):
+        rows = slice(first, first + size)
+        yield first, {key: _some(part, rows) for key, part in whole.items()}
+
+
+def _some(loaded: Loaded, rows: slice) -> Loaded:
+    missing = None if loaded.missing is None else loaded.missing[rows]
+    return Loaded(loaded.values[rows], missing, loaded.levels)
+
+
+def _from_parquet(
+    path: Path, entry: Entry, keys: list[str], size: int
+) -> Iterator[tuple[int, dict[str, Loaded]]]:
+    import pyarrow as pa
+    import pyarrow.dataset as pads
+
+    from lgmdsl.dataset.arrow import from_arrow
+
+    source, waiting, held, first = entry.source, list[Any](), 0, 0
+    with refusing(source, "its rows cannot be read"):
+        read = pads.dataset(path, format="parquet").scanner(
+            columns=keys, batch_size=size, use_threads=False, batch_readahead=1, fragment_readahead=1
+        )
+        parts = iter(read.to_batches())
+        while True:
+            part = next(parts, None)
+            if part is not None:
+                waiting.append(part)
+                held += part.num_rows
+            while held >= size or (part is None and held):
+                table = pa.Table.from_batches(waiting)
+                now, later = table.slice(0, size), table.slice(size)
+                yield (
+                    first,
+                    {key: from_arrow(source, key, now.column(key)) for key in keys},
+                )
+                first += now.num_rows
+                waiting, held = later.to_batches(), later.num_rows
+            if part is None:
+                return

@@ -1,0 +1,209 @@
+"""Sites of the latents that rows share: all rows of a place are one vector site.
+
+    L_g(z) = sum_i l_i(a_i'z + c_i)   over the rows i at place g, z the K latents that they touch
+
+Its value, slope sum l' a and curvature sum l'' a a' are sums over rows, made batch by batch, so
+that back ends which know sites by the sum of log t alone (`BackendSpec.additive`) need the latents
+of the places and one batch, and give the answer that they give for the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+
+from lgmdsl.arrays import Array
+from lgmdsl.contract import rows as by_rows
+from lgmdsl.contract.questions import (
+    Expected,
+    ExpectedAnswer,
+    ExpectedSlopes,
+    Pointwise,
+    PointwiseAnswer,
+)
+from lgmdsl.contract.site import Property, Site, SiteSpec
+from lgmdsl.streams.rows import Answering, BoundRows, Chunk
+
+# Of the rows' properties, those that their sums have.
+KEPT = Property.LOG_CONCAVE | Property.GAUSSIAN | Property.BOUNDED
+
+
+def spec_of(family: type[Site]) -> SiteSpec:
+    """Of the sites of places whose rows are of a family."""
+    known = family.spec
+    return SiteSpec(
+        f"{known.name} by places",
+        properties=known.properties & KEPT,
+        observed=known.observed,
+        vector=True,
+        shared=tuple(known.parameters),
+        summary=known.summary,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Places(Site):
+    """G sites, one of each place; predictors are (G, K)."""
+
+    spec: SiteSpec  # type: ignore[misc]
+    rows: BoundRows
+    answer: Answering
+
+    def __len__(self) -> int:
+        return self.rows.places
+
+    @property
+    def evaluations(self) -> int:
+        return self.rows.count
+
+    def log_density(self, s: Array) -> Array:
+        out = np.zeros(len(self))
+        for chunk in self._chunks():
+            chunk.add(chunk.site.log_density(chunk.lifted(s)), out)
+        return out
+
+    def along(self, s: Array, directions: Array, lengths: Array) -> Array:
+        """Sums of l over all rows at s + t d: s, (G, K); directions, (D, G, K); lengths, (D, T).
+        (D, T), in one pass."""
+        out = np.zeros(lengths.shape)
+        for chunk in self._chunks():
+            at = chunk.lifted(s)
+            for d, direction in enumerate(directions):
+                step = chunk.moved(direction)
+                for t, length in enumerate(lengths[d]):
+                    out[d, t] += float(np.sum(chunk.site.log_density(at + length * step)))
+        return out
+
+    def unit_weights(self) -> Array:
+        """(G, K, K) sums of a a', each a about of size one (`inference.unit_weights`)."""
+        size = self.rows.latents
+        out = np.zeros((len(self), size, size))
+        for chunk in self._chunks():
+            square = chunk.variances(np.broadcast_to(np.eye(size), out.shape))
+            root = np.exp2(-np.round(0.5 * np.log2(np.where(square > 0.0, square, 1.0))))
+            chunk.add_squares(root * root, out)
+        return _mirrored(out)
+
+    def working_sd(self, mean: Array, variance: Array, prior: Array | None = None) -> float:
+        """The sd of the rows' working residuals; with the prior's means, (G, K), that of the
+        working response about its mean, beyond what the prior says."""
+        total = first = second = 0.0
+        for chunk in self._chunks():
+            slope, precision = self._working(chunk, mean, variance)
+            value = slope / precision
+            if prior is not None:
+                value = value + chunk.moved(mean - prior)
+            total += float(np.sum(precision))
+            first += float(np.sum(precision * value))
+            second += float(np.sum(precision * value**2))
+        if not total > 0.0 or not np.isfinite(second):
+            return 0.0
+        centre = 0.0 if prior is None else first / total
+        return float(np.sqrt(max(second / total - centre * centre, 0.0)))
+
+    def _working(self, chunk: Chunk, mean: Array, variance: Array) -> tuple[Array, Array]:
+        """Slopes and precisions of the rows' Gaussian stand-ins."""
+        answer = self.answer(chunk.site)
+        if isinstance(answer, Pointwise):
+            a = answer.pointwise(chunk.lifted(mean))
+            slope, weight = a.slope, -a.curvature
+        else:
+            b = cast(Expected, answer).expected(chunk.lifted(mean), chunk.variances(variance))
+            slope, weight = b.d_mean, -2.0 * b.d_variance
+        typical = float(np.mean(slope**2)) if slope.size else 0.0
+        return slope, np.maximum(np.where(weight < 1e-3 * typical, typical, weight), 1e-300)
+
+    def parameter_slopes(self, s: Array) -> dict[str, Array]:
+        return self._summed(chunk.site.parameter_slopes(chunk.lifted(s)) for chunk in self._some())
+
+    def moved_slopes(self, s: Array, variance: Array, move: Array) -> dict[str, Array]:
+        def of(chunk: Chunk) -> dict[str, Array]:
+            v, du = chunk.variances(variance), chunk.moved(move)
+            curves = chunk.site.parameter_curves(chunk.lifted(s))
+            return {
+                name: c.value + 0.5 * by_rows.trace(c.curvature, v) + by_rows.inner(c.slope, du)
+                for name, c in curves.items()
+            }
+
+        return self._summed(of(chunk) for chunk in self._some())
+
+    def _summed(self, slopes: Iterator[Mapping[str, Array]]) -> dict[str, Array]:
+        out: dict[str, Array] = {}
+        for part in slopes:
+            for name, x in part.items():
+                out[name] = out.get(name, np.zeros(())) + np.sum(x)
+        return out
+
+    def _some(self) -> Iterator[Chunk]:
+        """The chunks where a field depends on a hyperparameter, so that slopes are wanted."""
+        return self._chunks() if self.rows.own else iter(())
+
+    def _chunks(self) -> Iterator[Chunk]:
+        return self.rows.chunks()
+
+
+@dataclass(frozen=True, eq=False)
+class PointwisePlaces(Places, Pointwise):
+    """Of rows that answer Pointwise."""
+
+    def pointwise(self, s: Array, variance: Array | float = 1.0) -> PointwiseAnswer:
+        """`third` is summed only where a variance is given; else it is NaN."""
+        value, wanted = np.zeros(len(self)), isinstance(variance, np.ndarray)
+        slope, curvature = _empty(self)
+        third = np.zeros_like(slope) if wanted else np.full_like(slope, np.nan)
+        for chunk in self._chunks():
+            v = chunk.variances(variance) if isinstance(variance, np.ndarray) else 1.0
+            a = cast(Pointwise, self.answer(chunk.site)).pointwise(chunk.lifted(s), v)
+            chunk.add(a.value, value)
+            chunk.add_rows(a.slope, slope)
+            chunk.add_squares(a.curvature, curvature)
+            if wanted:
+                chunk.add_rows(a.third, third)
+        return PointwiseAnswer(value, slope, _mirrored(curvature), third)
+
+
+@dataclass(frozen=True, eq=False)
+class ExpectedPlaces(Places, Expected, ExpectedSlopes):
+    """Of rows that answer Expected."""
+
+    def expected(self, mean: Array, variance: Array, second: bool = False) -> ExpectedAnswer:
+        """First derivatives alone: raises TypeError where second ones are wanted."""
+        if second:
+            raise TypeError("sites of places have no second derivatives of expectations")
+        value, (slope, half) = np.zeros(len(self)), _empty(self)
+        bent = np.zeros_like(half)
+        own = False
+        for chunk in self._chunks():
+            answer = cast(Expected, self.answer(chunk.site))
+            a = answer.expected(chunk.lifted(mean), chunk.variances(variance))
+            chunk.add(a.value, value)
+            chunk.add_rows(a.d_mean, slope)
+            chunk.add_squares(a.d_variance, half)
+            if a.d_mean2 is not None:
+                own = True
+                chunk.add_squares(a.d_mean2, bent)
+        d_mean2 = _mirrored(bent) if own else None
+        return ExpectedAnswer(value, slope, _mirrored(half), d_mean2=d_mean2)
+
+    def expected_slopes(self, mean: Array, variance: Array) -> dict[str, Array]:
+        return self._summed(
+            cast(ExpectedSlopes, self.answer(chunk.site)).expected_slopes(
+                chunk.lifted(mean), chunk.variances(variance)
+            )
+            for chunk in self._some()
+        )
+
+
+def _empty(site: Places) -> tuple[Array, Array]:
+    size = site.rows.latents
+    return np.zeros((len(site), size)), np.zeros((len(site), size, size))
+
+
+def _mirrored(lower: Array) -> Array:
+    from lgmdsl.streams.kernels import mirror
+
+    mirror(lower)
+    return lower

@@ -1,0 +1,130 @@
+"""A model whose rows are read by batches: canonical but for the site blocks over the streamed index,
+which stand for rows by the latents that these share."""
+
+from __future__ import annotations
+
+import copyreg
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from lgmdsl.arrays import Array, IntArray
+from lgmdsl.canonical.expressions.coefficient import Theta
+from lgmdsl.canonical.expressions.named import expand
+from lgmdsl.canonical.model import CanonicalModel
+from lgmdsl.contract.linear import Predictor
+from lgmdsl.contract.site import Site
+from lgmdsl.operators.base import Operator
+from lgmdsl.operators.explicit import Sparse
+from lgmdsl.streams.collective import Places, spec_of
+from lgmdsl.streams.rows import BoundRows, RowSource
+
+
+@dataclass(frozen=True, eq=False)
+class Gather:
+    """The places of a block's rows: `latents`, K names; `touched`, (G, K), the entry of each that
+    all rows of a place touch; `count` rows, `source` None where they are not at hand (a stored
+    fit)."""
+
+    latents: tuple[str, ...]
+    touched: IntArray
+    count: int
+    source: RowSource | None = None
+
+    @property
+    def places(self) -> int:
+        return len(self.touched)
+
+    def predictor(self, sizes: Mapping[str, int]) -> Predictor:
+        """z of each place, as the predictors of vector sites; `sizes` of the latents."""
+        places, count = self.touched.shape
+        columns: dict[str, Operator] = {}
+        for name in dict.fromkeys(self.latents):
+            own = np.array([k for k, n in enumerate(self.latents) if n == name])
+            counts = np.zeros((places, count), dtype=np.int64)
+            counts[:, own] = 1
+            indptr = np.concatenate([[0], np.cumsum(counts.reshape(-1))])
+            entries = self.touched[:, own].reshape(-1)
+            csr = sp.csr_array(
+                (np.ones(len(entries)), entries, indptr), shape=(places * count, sizes[name])
+            )
+            columns[name] = Sparse(csr)
+        return Predictor(columns, np.zeros(places * count), count)
+
+
+@dataclass(frozen=True, eq=False)
+class StreamedModel(CanonicalModel):
+    """`gathers`: of each site block, None where its rows are in memory. The blocks of the others
+    hold a sample of the rows, which tells their sizes and no more. `index`: the streamed one."""
+
+    gathers: tuple[Gather | None, ...]
+    index: str
+
+    @property
+    def count(self) -> int:
+        """Rows that are streamed."""
+        return sum(g.count for g in self.gathers if g is not None)
+
+    @cached_property
+    def _predictors(self) -> tuple[Predictor | None, ...]:
+        sizes = {b.name: b.size for b in self.latents}
+        return tuple(None if g is None else g.predictor(sizes) for g in self.gathers)
+
+    def _observed(self, k: int, theta: Theta) -> Predictor:
+        known = self._predictors[k]
+        return super()._observed(k, theta) if known is None else known
+
+    def _bound(self, k: int, theta: Theta) -> Site:
+        gather = self.gathers[k]
+        if gather is None:
+            return super()._bound(k, theta)
+        assert gather.source is not None, "a stored fit has no rows to bind"
+        block = self.blocks[k]
+        rows = BoundRows(
+            gather.source,
+            block.site,
+            self._own(k, theta),
+            gather.count,
+            gather.places,
+            len(gather.latents),
+        )
+        return Places(spec_of(block.site), rows, _itself)
+
+    def _own(self, k: int, theta: Theta) -> dict[str, Array]:
+        """The fields of the sites that depend on hyperparameters, without an axis of rows."""
+        block, out = self.blocks[k], {}
+        for name, node in block.parameters.items():
+            if node.depends:
+                dims = block.dims_of(name)[len(block.family_dims) :]
+                out[name] = np.asarray(expand(node.evaluate(theta), dims, self.sizes), np.float64)
+        return out
+
+
+def _itself(site: Site) -> Site:
+    return site
+
+
+def streamed_model(
+    canonical: CanonicalModel, gathers: tuple[Gather | None, ...], index: str
+) -> StreamedModel:
+    """The model with these places. Lets over the streamed index are left out: nobody holds them."""
+    own: dict[str, Any] = {f.name: getattr(canonical, f.name) for f in fields(CanonicalModel)}
+    pairs = zip(canonical.blocks, gathers, strict=True)
+    own["blocks"] = tuple(b if g is None else replace(b, summed=True) for b, g in pairs)
+    own["named"] = {n: (d, tree) for n, (d, tree) in canonical.named.items() if index not in d}
+    return StreamedModel(**own, gathers=gathers, index=index)
+
+
+def _reduced(model: StreamedModel) -> tuple[Callable[..., StreamedModel], tuple[Any, ...]]:
+    own: dict[str, Any] = {f.name: getattr(model, f.name) for f in fields(CanonicalModel)}
+    own["blocks"] = tuple(replace(b, summed=False) for b in model.blocks)
+    gathers = tuple(None if g is None else replace(g, source=None) for g in model.gathers)
+    return streamed_model, (CanonicalModel(**own), gathers, model.index)
+
+
+# Pickled without its rows.
+copyreg.pickle(StreamedModel, _reduced)
