@@ -25,6 +25,7 @@ from lgmdsl.contract.questions import (
     PointwiseAnswer,
 )
 from lgmdsl.contract.site import Property, Site, SiteSpec
+from lgmdsl.inference.routes import answering
 from lgmdsl.streams.rows import Answering, BoundRows, Chunk
 
 # Of the rows' properties, those that their sums have.
@@ -60,42 +61,43 @@ class Places(Site):
         return self.rows.count
 
     def log_density(self, s: Array) -> Array:
-        out = np.zeros(len(self))
+        out, z = np.zeros(len(self)), self._inward(s)
         for chunk in self._chunks():
-            chunk.add(chunk.site.log_density(chunk.lifted(s)), out)
+            chunk.add(chunk.site.log_density(chunk.lifted(z)), out)
         return out
 
     def along(self, s: Array, directions: Array, lengths: Array) -> Array:
         """Sums of l over all rows at s + t d: s, (G, K); directions, (D, G, K); lengths, (D, T).
         (D, T), in one pass."""
-        out = np.zeros(lengths.shape)
+        out, z = np.zeros(lengths.shape), self._inward(s)
+        inward = [self._inward(d) for d in directions]
         for chunk in self._chunks():
-            at = chunk.lifted(s)
-            for d, direction in enumerate(directions):
+            at = chunk.lifted(z)
+            for d, direction in enumerate(inward):
                 step = chunk.moved(direction)
                 for t, length in enumerate(lengths[d]):
                     out[d, t] += float(np.sum(chunk.site.log_density(at + length * step)))
         return out
 
     def unit_weights(self) -> Array:
-        """(G, K, K) sums of a a', each a about of size one (`inference.unit_weights`)."""
-        size = self.rows.latents
-        out = np.zeros((len(self), size, size))
+        size = self.rows.reduction.columns.shape[0]
+        out = self._no_squares()
+        form = self._form(np.broadcast_to(np.eye(size), (len(self), size, size)))
         for chunk in self._chunks():
-            square = chunk.variances(np.broadcast_to(np.eye(size), out.shape))
+            square = chunk.variances(form)
             root = np.exp2(-np.round(0.5 * np.log2(np.where(square > 0.0, square, 1.0))))
             chunk.add_squares(root * root, out)
-        return _mirrored(out)
+        return self._squares(out)
 
     def working_sd(self, mean: Array, variance: Array, prior: Array | None = None) -> float:
-        """The sd of the rows' working residuals; with the prior's means, (G, K), that of the
-        working response about its mean, beyond what the prior says."""
         total = first = second = 0.0
+        z, form = self._inward(mean), self._form(variance)
+        away = None if prior is None else self._inward(mean - prior)
         for chunk in self._chunks():
-            slope, precision = self._working(chunk, mean, variance)
+            slope, precision = self._working(chunk, z, form)
             value = slope / precision
-            if prior is not None:
-                value = value + chunk.moved(mean - prior)
+            if away is not None:
+                value = value + chunk.moved(away)
             total += float(np.sum(precision))
             first += float(np.sum(precision * value))
             second += float(np.sum(precision * value**2))
@@ -104,25 +106,28 @@ class Places(Site):
         centre = 0.0 if prior is None else first / total
         return float(np.sqrt(max(second / total - centre * centre, 0.0)))
 
-    def _working(self, chunk: Chunk, mean: Array, variance: Array) -> tuple[Array, Array]:
+    def _working(self, chunk: Chunk, z: Array, form: Array) -> tuple[Array, Array]:
         """Slopes and precisions of the rows' Gaussian stand-ins."""
         answer = self.answer(chunk.site)
         if isinstance(answer, Pointwise):
-            a = answer.pointwise(chunk.lifted(mean))
+            a = answer.pointwise(chunk.lifted(z))
             slope, weight = a.slope, -a.curvature
         else:
-            b = cast(Expected, answer).expected(chunk.lifted(mean), chunk.variances(variance))
+            b = cast(Expected, answer).expected(chunk.lifted(z), chunk.variances(form))
             slope, weight = b.d_mean, -2.0 * b.d_variance
         typical = float(np.mean(slope**2)) if slope.size else 0.0
         return slope, np.maximum(np.where(weight < 1e-3 * typical, typical, weight), 1e-300)
 
     def parameter_slopes(self, s: Array) -> dict[str, Array]:
-        return self._summed(chunk.site.parameter_slopes(chunk.lifted(s)) for chunk in self._some())
+        z = self._inward(s)
+        return self._summed(chunk.site.parameter_slopes(chunk.lifted(z)) for chunk in self._some())
 
     def moved_slopes(self, s: Array, variance: Array, move: Array) -> dict[str, Array]:
+        z, form, away = self._inward(s), self._form(variance), self._inward(move)
+
         def of(chunk: Chunk) -> dict[str, Array]:
-            v, du = chunk.variances(variance), chunk.moved(move)
-            curves = chunk.site.parameter_curves(chunk.lifted(s))
+            v, du = chunk.variances(form), chunk.moved(away)
+            curves = chunk.site.parameter_curves(chunk.lifted(z))
             return {
                 name: c.value + 0.5 * by_rows.trace(c.curvature, v) + by_rows.inner(c.slope, du)
                 for name, c in curves.items()
@@ -144,6 +149,25 @@ class Places(Site):
     def _chunks(self) -> Iterator[Chunk]:
         return self.rows.chunks()
 
+    def _inward(self, s: Array) -> Array:
+        return self.rows.reduction.inward(s)
+
+    def _form(self, variance: Array) -> Array:
+        return self.rows.reduction.form(variance)
+
+    def _outward(self, sums: Array) -> Array:
+        return self.rows.reduction.outward(sums)
+
+    def _squares(self, sums: Array) -> Array:
+        return self.rows.reduction.squares(sums)
+
+    def _no_rows(self) -> Array:
+        return np.zeros((len(self), self.rows.reduction.columns.shape[1]))
+
+    def _no_squares(self) -> Array:
+        size = self.rows.reduction.columns.shape[1]
+        return np.zeros((len(self), size, size))
+
 
 @dataclass(frozen=True, eq=False)
 class PointwisePlaces(Places, Pointwise):
@@ -151,18 +175,20 @@ class PointwisePlaces(Places, Pointwise):
 
     def pointwise(self, s: Array, variance: Array | float = 1.0) -> PointwiseAnswer:
         """`third` is summed only where a variance is given; else it is NaN."""
-        value, wanted = np.zeros(len(self)), isinstance(variance, np.ndarray)
-        slope, curvature = _empty(self)
-        third = np.zeros_like(slope) if wanted else np.full_like(slope, np.nan)
+        form = self._form(variance) if isinstance(variance, np.ndarray) else None
+        value, slope, curvature = np.zeros(len(self)), self._no_rows(), self._no_squares()
+        z, third = self._inward(s), self._no_rows()
         for chunk in self._chunks():
-            v = chunk.variances(variance) if isinstance(variance, np.ndarray) else 1.0
-            a = cast(Pointwise, self.answer(chunk.site)).pointwise(chunk.lifted(s), v)
+            v = 1.0 if form is None else chunk.variances(form)
+            a = cast(Pointwise, self.answer(chunk.site)).pointwise(chunk.lifted(z), v)
+            if form is not None:
+                chunk.add_rows(a.third, third)
             chunk.add(a.value, value)
             chunk.add_rows(a.slope, slope)
             chunk.add_squares(a.curvature, curvature)
-            if wanted:
-                chunk.add_rows(a.third, third)
-        return PointwiseAnswer(value, slope, _mirrored(curvature), third)
+        slope = self._outward(slope)
+        bend = np.full_like(slope, np.nan) if form is None else self._outward(third)
+        return PointwiseAnswer(value, slope, self._squares(curvature), bend)
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,37 +199,31 @@ class ExpectedPlaces(Places, Expected, ExpectedSlopes):
         """First derivatives alone: raises TypeError where second ones are wanted."""
         if second:
             raise TypeError("sites of places have no second derivatives of expectations")
-        value, (slope, half) = np.zeros(len(self)), _empty(self)
-        bent = np.zeros_like(half)
-        own = False
+        value, slope, half = np.zeros(len(self)), self._no_rows(), self._no_squares()
+        bent: Array | None = None
+        z, form = self._inward(mean), self._form(variance)
         for chunk in self._chunks():
             answer = cast(Expected, self.answer(chunk.site))
-            a = answer.expected(chunk.lifted(mean), chunk.variances(variance))
+            a = answer.expected(chunk.lifted(z), chunk.variances(form))
             chunk.add(a.value, value)
             chunk.add_rows(a.d_mean, slope)
             chunk.add_squares(a.d_variance, half)
             if a.d_mean2 is not None:
-                own = True
+                bent = self._no_squares() if bent is None else bent
                 chunk.add_squares(a.d_mean2, bent)
-        d_mean2 = _mirrored(bent) if own else None
-        return ExpectedAnswer(value, slope, _mirrored(half), d_mean2=d_mean2)
+        d_mean2 = None if bent is None else self._squares(bent)
+        return ExpectedAnswer(value, self._outward(slope), self._squares(half), d_mean2=d_mean2)
 
     def expected_slopes(self, mean: Array, variance: Array) -> dict[str, Array]:
+        z, form = self._inward(mean), self._form(variance)
         return self._summed(
-            cast(ExpectedSlopes, self.answer(chunk.site)).expected_slopes(
-                chunk.lifted(mean), chunk.variances(variance)
-            )
+            self._slopes_of(chunk.site).expected_slopes(chunk.lifted(z), chunk.variances(form))
             for chunk in self._some()
         )
 
-
-def _empty(site: Places) -> tuple[Array, Array]:
-    size = site.rows.latents
-    return np.zeros((len(site), size)), np.zeros((len(site), size, size))
-
-
-def _mirrored(lower: Array) -> Array:
-    from lgmdsl.streams.kernels import mirror
-
-    mirror(lower)
-    return lower
+    def _slopes_of(self, site: Site) -> ExpectedSlopes:
+        answer = self.answer(site)
+        if isinstance(answer, ExpectedSlopes):
+            return answer
+        assert answer is site, "a bound that answers gives its slopes"
+        return cast(ExpectedSlopes, answering(type(site), ExpectedSlopes)(site))

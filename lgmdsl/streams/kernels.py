@@ -1,78 +1,83 @@
-"""Compiled passes over rows that each touch the K latents of one place. Importing this module
-imports numba.
+"""Compiled passes over rows that each touch the latents of one place. Importing this module imports
+numba.
 
-Row i has the coefficients `constant` but for those at `varying`, which are `values[:, i]`; its
-latents are those of `place[i]`. Sums go in the order of the rows.
+Row i has the coefficients a_i = (1, values[:, i]) on the latents of `place[i]`, as `Reduction` has
+put them together. Sums go in the order of the rows.
 """
 
 from __future__ import annotations
 
-from lgmdsl.arrays import AnyArray, Array, IntArray
+from lgmdsl.arrays import AnyArray, Array
 from lgmdsl.numerics.compiled import compiled
 
 
 @compiled
-def lift(
-    place: AnyArray, constant: Array, varying: IntArray, values: Array, z: Array, s: Array
-) -> None:
-    """a'z of each row is added to s, (N,); z, (G, K)."""
-    size, count = len(constant), len(varying)
+def lift(place: AnyArray, values: Array, z: Array, s: Array) -> None:
+    """a'z of each row is added to s, (n,); z, (G, 1 + V)."""
+    if len(values) == 1:
+        x = values[0]
+        for i in range(len(place)):
+            s[i] += z[place[i], 0] + x[i] * z[place[i], 1]
+        return
     for i in range(len(place)):
-        g, total = place[i], 0.0
-        for k in range(size):
-            total += constant[k] * z[g, k]
-        for v in range(count):
-            total += values[v, i] * z[g, varying[v]]
+        g = place[i]
+        total = z[g, 0]
+        for v in range(len(values)):
+            total += values[v, i] * z[g, 1 + v]
         s[i] += total
 
 
 @compiled
-def squared(
-    place: AnyArray, constant: Array, varying: IntArray, values: Array, form: Array, out: Array
-) -> None:
-    """a'Va of each row into `out`, (N,); V, (G, K, K), symmetric."""
-    size, a = len(constant), constant.copy()
+def squared(place: AnyArray, values: Array, form: Array, out: Array) -> None:
+    """a'Va of each row into `out`, (n,); V, (G, 1 + V, 1 + V), symmetric."""
     for i in range(len(place)):
-        g, total = place[i], 0.0
-        for v in range(len(varying)):
-            a[varying[v]] = values[v, i]
-        for j in range(size):
-            if a[j] != 0.0:
-                part = 0.5 * a[j] * form[g, j, j]
-                for k in range(j):
-                    part += a[k] * form[g, j, k]
-                total += a[j] * part
-        out[i] = 2.0 * total
+        g = place[i]
+        total = form[g, 0, 0]
+        for v in range(len(values)):
+            part = 2.0 * form[g, 1 + v, 0] + values[v, i] * form[g, 1 + v, 1 + v]
+            for u in range(v):
+                part += 2.0 * values[u, i] * form[g, 1 + v, 1 + u]
+            total += values[v, i] * part
+        out[i] = total
 
 
 @compiled
-def add_rows(
-    place: AnyArray, constant: Array, varying: IntArray, values: Array, x: Array, out: Array
-) -> None:
-    """x a of each row is added to `out`, (G, K)."""
-    a = constant.copy()
+def add_rows(place: AnyArray, values: Array, x: Array, out: Array) -> None:
+    """x a of each row is added to `out`, (G, 1 + V)."""
+    if len(values) == 1:
+        a = values[0]
+        for i in range(len(place)):
+            g, t = place[i], x[i]
+            out[g, 0] += t
+            out[g, 1] += t * a[i]
+        return
     for i in range(len(place)):
-        g = place[i]
-        for v in range(len(varying)):
-            a[varying[v]] = values[v, i]
-        for k in range(len(a)):
-            out[g, k] += x[i] * a[k]
+        g, t = place[i], x[i]
+        out[g, 0] += t
+        for v in range(len(values)):
+            out[g, 1 + v] += t * values[v, i]
 
 
 @compiled
-def add_squares(
-    place: AnyArray, constant: Array, varying: IntArray, values: Array, x: Array, out: Array
-) -> None:
-    """x a a' of each row is added to the lower triangles of `out`, (G, K, K)."""
-    a = constant.copy()
+def add_squares(place: AnyArray, values: Array, x: Array, out: Array) -> None:
+    """x a a' of each row is added to the lower triangles of `out`, (G, 1 + V, 1 + V)."""
+    if len(values) == 1:
+        a = values[0]
+        for i in range(len(place)):
+            g, t = place[i], x[i]
+            w = t * a[i]
+            out[g, 0, 0] += t
+            out[g, 1, 0] += w
+            out[g, 1, 1] += w * a[i]
+        return
     for i in range(len(place)):
-        g = place[i]
-        for v in range(len(varying)):
-            a[varying[v]] = values[v, i]
-        for j in range(len(a)):
-            t = x[i] * a[j]
-            for k in range(j + 1):
-                out[g, j, k] += t * a[k]
+        g, t = place[i], x[i]
+        out[g, 0, 0] += t
+        for v in range(len(values)):
+            w = t * values[v, i]
+            out[g, 1 + v, 0] += w
+            for u in range(v + 1):
+                out[g, 1 + v, 1 + u] += w * values[u, i]
 
 
 @compiled

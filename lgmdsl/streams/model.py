@@ -21,19 +21,20 @@ from lgmdsl.contract.site import Site
 from lgmdsl.operators.base import Operator
 from lgmdsl.operators.explicit import Sparse
 from lgmdsl.streams.collective import Places, spec_of
-from lgmdsl.streams.rows import BoundRows, RowSource
+from lgmdsl.streams.rows import BoundRows, Reduction, RowSource
 
 
 @dataclass(frozen=True, eq=False)
 class Gather:
     """The places of a block's rows: `latents`, K names; `touched`, (G, K), the entry of each that
-    all rows of a place touch; `count` rows, `source` None where they are not at hand (a stored
-    fit)."""
+    all rows of a place touch; `count` rows, `source` with their coefficients by `reduction`, None
+    where they are not at hand (a stored fit)."""
 
     latents: tuple[str, ...]
     touched: IntArray
     count: int
     source: RowSource | None = None
+    reduction: Reduction | None = None
 
     @property
     def places(self) -> int:
@@ -79,20 +80,19 @@ class StreamedModel(CanonicalModel):
         return super()._observed(k, theta) if known is None else known
 
     def _bound(self, k: int, theta: Theta) -> Site:
-        gather = self.gathers[k]
-        if gather is None:
+        gather, known = self.gathers[k], self._sites.get(k)
+        if gather is None or known is not None:
             return super()._bound(k, theta)
         assert gather.source is not None, "a stored fit has no rows to bind"
-        block = self.blocks[k]
+        assert gather.reduction is not None, "a source comes with one"
+        family, own = self.blocks[k].site, self._own(k, theta)
         rows = BoundRows(
-            gather.source,
-            block.site,
-            self._own(k, theta),
-            gather.count,
-            gather.places,
-            len(gather.latents),
+            gather.source, family, own, gather.count, gather.places, gather.reduction
         )
-        return Places(spec_of(block.site), rows, _itself)
+        known = Places(spec_of(family), rows, _itself)
+        if not own:
+            self._sites[k] = known
+        return known
 
     def _own(self, k: int, theta: Theta) -> dict[str, Array]:
         """The fields of the sites that depend on hyperparameters, without an axis of rows."""
@@ -122,7 +122,7 @@ def streamed_model(
 def _reduced(model: StreamedModel) -> tuple[Callable[..., StreamedModel], tuple[Any, ...]]:
     own: dict[str, Any] = {f.name: getattr(model, f.name) for f in fields(CanonicalModel)}
     own["blocks"] = tuple(replace(b, summed=False) for b in model.blocks)
-    gathers = tuple(None if g is None else replace(g, source=None) for g in model.gathers)
+    gathers = tuple(None if g is None else replace(g, source=None, reduction=None) for g in model.gathers)
     return streamed_model, (CanonicalModel(**own), gathers, model.index)
 
 

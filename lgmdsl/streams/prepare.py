@@ -30,7 +30,7 @@ from lgmdsl.operators.base import Operator
 from lgmdsl.operators.explicit import Dense
 from lgmdsl.streams.model import Gather, StreamedModel, streamed_model
 from lgmdsl.streams.packed import Packed, packed
-from lgmdsl.streams.rows import CHUNK, InMemory, RowBatch, field_names
+from lgmdsl.streams.rows import CHUNK, InMemory, Reduction, RowBatch, field_names
 from lgmdsl.streams.streamable import Table
 
 BATCH = 16 * CHUNK  # rows that are compiled together
@@ -222,14 +222,32 @@ class _Rows:
             touched[:, k] = rest % sizes[k]
             rest //= sizes[k]
         find = _finder(known, radix)
-        made = []
-        for part, codes, key in zip(self.parts, self.codes, keys, strict=True):
+        made, reduction = [], self._reduction()
+        own = [k for k in range(total) if not reduction.columns[k, 0]]
+        for (values, offset, fields), codes, key in zip(self.parts, self.codes, keys, strict=True):
             place = find(key)
             for k in range(total):
                 if k not in lead:
                     touched[place, k] = codes[k]
-            made.append(RowBatch(place, *part))
-        return Gather(self.latents, touched, self.count, InMemory(tuple(made)))
+            made.append(RowBatch(place, tuple(values[k] for k in own), offset, fields))
+        return Gather(self.latents, touched, self.count, InMemory(tuple(made)), reduction)
+
+    def _reduction(self) -> Reduction:
+        """Coefficients that are one number in all rows, but for 0, and the others."""
+        numbers = [self._number([part[0][k] for part in self.parts]) for k in range(len(self.latents))]
+        columns = np.zeros((len(numbers), 1 + sum(not x for x in numbers)))
+        columns[:, 0] = numbers
+        own = np.flatnonzero(columns[:, 0] == 0.0)
+        columns[own, 1 + np.arange(len(own))] = 1.0
+        return Reduction(columns)
+
+    @staticmethod
+    def _number(parts: list[Packed]) -> float:
+        """The one value of a coefficient in all batches, 0 where there are several."""
+        if not all(p.constant for p in parts):
+            return 0.0
+        values = {float(p.values[0]) for p in parts}
+        return values.pop() if len(values) == 1 else 0.0
 
     def _leading(self) -> list[int]:
         """Entries that tell the place: not those that are one latent, nor as another one is."""

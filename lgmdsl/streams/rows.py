@@ -5,23 +5,24 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
 
-from lgmdsl.arrays import AnyArray, Array, IntArray
+from lgmdsl.arrays import AnyArray, Array
 from lgmdsl.contract.site import Site
 from lgmdsl.streams.packed import Packed
 
-CHUNK = 1 << 14  # rows whose numbers stay in the nearer caches
+CHUNK = 1 << 15  # rows whose numbers stay in the nearer caches
+KEPT = 5e8  # bytes of chunks that stay unpacked between passes
 
 
 @dataclass(frozen=True, eq=False)
 class RowBatch:
     """Some rows, one after the other.
 
-    `place`, (n,): the place of each, whose K latents it touches; `coefficients`: of these, K;
+    `place`, (n,): the place of each; `coefficients`: those that differ from row to row, V of them;
     `offset`; `fields` of its sites by name, but for those that depend on hyperparameters.
     """
 
@@ -46,51 +47,72 @@ class RowSource(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
+class Reduction:
+    """Coefficients on the K latents of a place, c_0 + sum_v x_v c_v of a row whose own ones are x:
+    `columns`, (K, 1 + V). Sums over rows are of 1 + V numbers, not of K."""
+
+    columns: Array
+
+    def inward(self, z: Array) -> Array:
+        """(G, 1 + V) of the latents z, (G, K)."""
+        return np.ascontiguousarray(z @ self.columns)
+
+    def form(self, v: Array) -> Array:
+        """(G, 1 + V, 1 + V) of V, (G, K, K)."""
+        return np.ascontiguousarray(self.columns.T @ v @ self.columns)
+
+    def outward(self, sums: Array) -> Array:
+        """(G, K) of sums of rows, (G, 1 + V)."""
+        return np.ascontiguousarray(sums @ self.columns.T)
+
+    def squares(self, sums: Array) -> Array:
+        """(G, K, K) of sums of squares, whose lower triangles (G, 1 + V, 1 + V) hold."""
+        from lgmdsl.streams.kernels import mirror
+
+        mirror(sums)
+        return np.ascontiguousarray(self.columns @ sums @ self.columns.T)
+
+
+@dataclass(frozen=True, eq=False)
 class Chunk:
-    """Rows that are worked on together; their predictor is a'z + offset."""
+    """Rows that are worked on together, in coordinates of the `Reduction`."""
 
     place: AnyArray
-    constant: Array
-    varying: IntArray
     values: Array
     offset: Array
     site: Site
 
     def lifted(self, z: Array) -> Array:
-        """(n,) predictors at the latents z, (G, K)."""
+        """(n,) predictors at z, (G, 1 + V)."""
+        return self.moved(z, self.offset.copy())
+
+    def moved(self, z: Array, s: Array | None = None) -> Array:
+        """(n,) a'z, added to s."""
         from lgmdsl.streams.kernels import lift
 
-        s = self.offset.copy()
-        lift(self.place, self.constant, self.varying, self.values, z, s)
+        s = np.zeros(len(self.place)) if s is None else s
+        lift(self.place, self.values, z, s)
         return s
 
-    def moved(self, z: Array) -> Array:
-        """(n,) a'z."""
-        from lgmdsl.streams.kernels import lift
-
-        s = np.zeros(len(self.place))
-        lift(self.place, self.constant, self.varying, self.values, z, s)
-        return s
-
-    def variances(self, v: Array) -> Array:
-        """(n,) a'Va for V, (G, K, K)."""
+    def variances(self, form: Array) -> Array:
+        """(n,) a'Va for V, (G, 1 + V, 1 + V)."""
         from lgmdsl.streams.kernels import squared
 
         out = np.empty(len(self.place))
-        squared(self.place, self.constant, self.varying, self.values, v, out)
+        squared(self.place, self.values, form, out)
         return out
 
     def add_rows(self, x: Array, out: Array) -> None:
-        """x a to (G, K)."""
+        """x a to (G, 1 + V)."""
         from lgmdsl.streams.kernels import add_rows
 
-        add_rows(self.place, self.constant, self.varying, self.values, x, out)
+        add_rows(self.place, self.values, x, out)
 
     def add_squares(self, x: Array, out: Array) -> None:
-        """x a a' to the lower triangles of (G, K, K)."""
+        """x a a' to the lower triangles of (G, 1 + V, 1 + V)."""
         from lgmdsl.streams.kernels import add_squares
 
-        add_squares(self.place, self.constant, self.varying, self.values, x, out)
+        add_squares(self.place, self.values, x, out)
 
     def add(self, x: Array, out: Array) -> None:
         """x to (G,)."""
@@ -98,46 +120,64 @@ class Chunk:
 
         add_values(self.place, x, out)
 
+    @property
+    def nbytes(self) -> int:
+        """What it holds, with all that its sites have computed once."""
+        arrays = (self.values, self.offset, *vars(self.site).values())
+        return sum(_held(x) for x in arrays)
+
+
+def _held(value: object) -> int:
+    if isinstance(value, tuple):
+        return sum(map(_held, value))
+    return int(value.nbytes) if isinstance(value, np.ndarray) and value.base is None else 0
+
 
 @dataclass(frozen=True, eq=False)
 class BoundRows:
     """All rows of a block at theta: `family` of the sites, `own`: the fields that depend on
-    hyperparameters, without an axis of rows; `count` rows at `places` places, K latents each."""
+    hyperparameters, without an axis of rows; `count` rows at `places` places."""
 
     source: RowSource
     family: type[Site]
     own: Mapping[str, Array]
     count: int
     places: int
-    latents: int
+    reduction: Reduction
+    _kept: list[Chunk] = field(default_factory=list)
+
+    def __getstate__(self) -> dict[str, object]:
+        return {**self.__dict__, "_kept": []}
 
     def chunks(self) -> Iterator[Chunk]:
-        """In the order of the rows. Chunks begin at whole multiples of CHUNK within a batch."""
+        """In the order of the rows, which begin at multiples of CHUNK. The first ones stay as they
+        are between passes where no field depends on hyperparameters."""
+        known, room, number = len(self._kept), not self.own, 0
+        if known:
+            room = False
         for batch in self.source:
-            fixed = np.array([k for k, c in enumerate(batch.coefficients) if c.constant], np.int64)
-            varying = np.array([k for k in range(self.latents) if k not in fixed], np.int64)
-            constant = np.zeros(self.latents)
-            constant[fixed] = [float(batch.coefficients[k].values[0]) for k in fixed]
             for first in range(0, len(batch), CHUNK):
+                if number < known:
+                    yield self._kept[number]
+                    number += 1
+                    continue
                 rows = slice(first, min(first + CHUNK, len(batch)))
-                size = rows.stop - rows.start
-                values = np.empty((len(varying), size))
-                for v, k in enumerate(varying):
-                    values[v] = batch.coefficients[k].at(rows)
-                yield Chunk(
-                    batch.place[rows],
-                    constant,
-                    varying,
-                    values,
-                    batch.offset.at(rows),
-                    self._site(batch, rows, size),
-                )
+                chunk = self._chunk(batch, rows)
+                yield chunk
+                number += 1
+                if room:
+                    self._kept.append(chunk)
+                    room = sum(c.nbytes for c in self._kept) < KEPT
 
-    def _site(self, batch: RowBatch, rows: slice, size: int) -> Site:
-        values: dict[str, Any] = {name: f.at(rows) for name, f in batch.fields.items()}
+    def _chunk(self, batch: RowBatch, rows: slice) -> Chunk:
+        size = rows.stop - rows.start
+        values = np.empty((len(batch.coefficients), size))
+        for v, coefficient in enumerate(batch.coefficients):
+            values[v] = coefficient.at(rows)
+        fields: dict[str, Any] = {name: f.at(rows) for name, f in batch.fields.items()}
         for name, value in self.own.items():
-            values[name] = np.array(np.broadcast_to(value, (size, *value.shape)))
-        return self.family(**values)
+            fields[name] = np.array(np.broadcast_to(value, (size, *value.shape)))
+        return Chunk(batch.place[rows], values, batch.offset.at(rows), self.family(**fields))
 
 
 @dataclass(frozen=True, eq=False)
