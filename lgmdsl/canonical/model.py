@@ -141,6 +141,16 @@ class CanonicalModel:
         return {}
 
     @property
+    def by_rows(self) -> bool:
+        """Whether the site blocks hold all rows."""
+        return True
+
+    @property
+    def total_weight(self) -> float:
+        """The sum of the weights of all sites: their number, where they have none."""
+        return sum(float(block.row_weights.sum()) for block in self.blocks)
+
+    @property
     def size(self) -> int:
         """How many latents, all blocks together."""
         return sum(b.size for b in self.latents)

@@ -23,9 +23,7 @@ class Batch:
     dataset: Dataset
 
 
-def batches(
-    dataset: Dataset, size: int, keys: Collection[str], rows: str = ""
-) -> Iterator[Batch]:
+def batches(dataset: Dataset, size: int, keys: Collection[str], rows: str = "") -> Iterator[Batch]:
     """The rows of the table that the entries `keys` are columns of, `size` at a time. `rows`: the
     key of labels of the rows, which are counted where there are none.
 
@@ -84,7 +82,11 @@ def _from_parquet(
     source, waiting, held, first = entry.source, list[Any](), 0, 0
     with refusing(source, "its rows cannot be read"):
         read = pads.dataset(path, format="parquet").scanner(
-            columns=keys, batch_size=size, use_threads=False, batch_readahead=1, fragment_readahead=1
+            columns=keys,
+            batch_size=size,
+            use_threads=False,
+            batch_readahead=1,
+            fragment_readahead=1,
         )
         parts = iter(read.to_batches())
         while True:

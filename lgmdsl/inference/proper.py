@@ -22,9 +22,10 @@ from lgmdsl.contract.engine import Conditioned, Rows
 from lgmdsl.contract.failed import Failed, Failure, entry_name
 from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.contract.problem import Problem
-from lgmdsl.contract.site import Property
+from lgmdsl.contract.site import Property, log_concave
 from lgmdsl.contract.status import Status
 from lgmdsl.contract.structure import Shape
+from lgmdsl.contract.sums import SumsOfRows
 from lgmdsl.engines.shared.prior import BlockPrior
 from lgmdsl.errors import Diagnostic, ModelError, NumericalError, listed
 from lgmdsl.inference.driver import Tolerances, run
@@ -43,6 +44,7 @@ MODES = ("laplace", "map")  # methods that go to the mode, the second past kinks
 # whether the fit has reached its optimum. LEVEL is the fall in nats that counts as none.
 SDS, UNITS = (1e3, 1e6), (100.0, 300.0)
 LEVEL = 1e-3
+NEARBY = 3.0  # where a fall, of sites that are log-concave, says that there is one farther out
 # A posterior sd of so many units of a predictor is infinity on its way. Its direction has no more
 # than so many digits, and a million sds would make the others count: a class never seen frees the
 # predictors of all others together, and what they differ by is rounding.
@@ -179,19 +181,18 @@ def _least_fall(problem: Problem, conditioned: Conditioned, direction: Array) ->
     )
     parts = zip(conditioned.weight, steps, strict=True)
     precision = rows.total(tuple(rows.quadratic(w, d) for w, d in parts))
+    if log_concave(problem.sites):
+        here, up, down = _sums_along(problem, s, steps, (0.0, NEARBY, -NEARBY))
+        if min(here - up, here - down) > LEVEL:  # a concave function falls faster and faster
+            return min(here - up, here - down)
     longest = max((float(np.abs(d).max(initial=0.0)) for d in steps), default=0.0)
     if longest > RUNAWAY:
         steps = tuple(longest * np.round(d / longest, DIGITS) for d in steps)
 
-    def log_density_at(t: float) -> float:
-        shifted = tuple(x + t * d for x, d in zip(s, steps, strict=True))
-        value = sum(float(v.sum()) for v in problem.log_density(shifted))
-        return value if np.isfinite(value) else -1e300
-
     def fall(sign: float, near: float, far: float) -> float:
-        end = log_density_at(sign * far)
+        before, end = _sums_along(problem, s, steps, (sign * near, sign * far))
         # Beyond the support of some row, near and far alike, nothing is possible any more.
-        return log_density_at(sign * near) - end if end > -1e300 else math.inf
+        return before - end if end > -1e300 else math.inf
 
     scales = [SDS] if longest == 0.0 else [SDS, (UNITS[0] / longest, UNITS[1] / longest)]
     if 0.0 < precision < np.inf:
@@ -200,6 +201,17 @@ def _least_fall(problem: Problem, conditioned: Conditioned, direction: Array) ->
     if 0.0 < room < np.inf:
         scales.append((room / 3.0, room))
     return min(max(fall(sign, near, far) for near, far in scales) for sign in (-1.0, 1.0))
+
+
+def _sums_along(problem: Problem, s: Rows, steps: Rows, lengths: tuple[float, ...]) -> list[float]:
+    """The log density of all sites at s + t steps, for some t; -1e300 where it is not finite."""
+    out = np.zeros(len(lengths))
+    for site, x, d in zip(problem.sites, s, steps, strict=True):
+        if isinstance(site, SumsOfRows):
+            out += site.along(x, d[None], np.array([lengths]))[0]
+        else:
+            out += [float(site.log_density(x + t * d).sum()) for t in lengths]
+    return [float(v) if np.isfinite(v) else -1e300 for v in out]
 
 
 def _room(problem: Problem, s: Rows, steps: Rows) -> float:

@@ -9,6 +9,7 @@ import numpy as np
 from lgmdsl.arrays import Array
 from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.contract.problem import Problem
+from lgmdsl.contract.sums import SumsOfRows
 
 SEEN = 1e-7  # nats by which a move of a predictor by 1 must change a row
 PROBES = 4  # random vectors that tell the sizes of rows that are not written out
@@ -47,6 +48,9 @@ def unit_weights(problem: Problem, own: tuple[bool, ...] | None = None) -> tuple
     own = own or (False,) * len(seen)
     parts = zip(problem.sites, linear.predictors, _row_sizes(linear), seen, own, strict=True)
     for site, p, size, blocks, measured in parts:
+        if isinstance(site, SumsOfRows):
+            weights.append(site.unit_weights())
+            continue
         size = np.ones_like(size) if measured else size
         if p.event and not site.spec.predictors:  # classes, which are of one unit
             size = np.repeat(size.reshape(-1, p.event).max(axis=1), p.event)
@@ -70,7 +74,7 @@ def _seen(problem: Problem) -> tuple[Array, ...]:
     ]
     out: list[Array] = []
     for k, p in enumerate(predictors):
-        if not p.event:
+        if not p.event or isinstance(problem.sites[k], SumsOfRows):
             out.append(np.zeros((0, 0, 0)))
             continue
 

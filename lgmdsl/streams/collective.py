@@ -25,6 +25,7 @@ from lgmdsl.contract.questions import (
     PointwiseAnswer,
 )
 from lgmdsl.contract.site import Property, Site, SiteSpec
+from lgmdsl.contract.sums import SumsOfRows
 from lgmdsl.inference.routes import answering
 from lgmdsl.streams.rows import Answering, BoundRows, Chunk
 
@@ -46,7 +47,7 @@ def spec_of(family: type[Site]) -> SiteSpec:
 
 
 @dataclass(frozen=True, eq=False)
-class Places(Site):
+class Places(Site, SumsOfRows):
     """G sites, one of each place; predictors are (G, K)."""
 
     spec: SiteSpec  # type: ignore[misc]
@@ -67,8 +68,6 @@ class Places(Site):
         return out
 
     def along(self, s: Array, directions: Array, lengths: Array) -> Array:
-        """Sums of l over all rows at s + t d: s, (G, K); directions, (D, G, K); lengths, (D, T).
-        (D, T), in one pass."""
         out, z = np.zeros(lengths.shape), self._inward(s)
         inward = [self._inward(d) for d in directions]
         for chunk in self._chunks():

@@ -66,6 +66,17 @@ class StreamedModel(CanonicalModel):
     index: str
 
     @property
+    def by_rows(self) -> bool:
+        return False
+
+    @property
+    def total_weight(self) -> float:
+        kept = (
+            b.row_weights.sum() for b, g in zip(self.blocks, self.gathers, strict=True) if g is None
+        )
+        return float(self.count) + sum(map(float, kept))
+
+    @property
     def count(self) -> int:
         """Rows that are streamed."""
         return sum(g.count for g in self.gathers if g is not None)
@@ -86,9 +97,7 @@ class StreamedModel(CanonicalModel):
         assert gather.source is not None, "a stored fit has no rows to bind"
         assert gather.reduction is not None, "a source comes with one"
         family, own = self.blocks[k].site, self._own(k, theta)
-        rows = BoundRows(
-            gather.source, family, own, gather.count, gather.places, gather.reduction
-        )
+        rows = BoundRows(gather.source, family, own, gather.count, gather.places, gather.reduction)
         known = Places(spec_of(family), rows, _itself)
         if not own:
             self._sites[k] = known
@@ -122,7 +131,9 @@ def streamed_model(
 def _reduced(model: StreamedModel) -> tuple[Callable[..., StreamedModel], tuple[Any, ...]]:
     own: dict[str, Any] = {f.name: getattr(model, f.name) for f in fields(CanonicalModel)}
     own["blocks"] = tuple(replace(b, summed=False) for b in model.blocks)
-    gathers = tuple(None if g is None else replace(g, source=None, reduction=None) for g in model.gathers)
+    gathers = tuple(
+        None if g is None else replace(g, source=None, reduction=None) for g in model.gathers
+    )
     return streamed_model, (CanonicalModel(**own), gathers, model.index)
 
 

@@ -23,13 +23,14 @@ from lgmdsl.compile import canonicalise
 from lgmdsl.contract.linear import Predictor
 from lgmdsl.dataset import Dataset, Entry, Loaded
 from lgmdsl.dataset.batches import Batch, batches
-from lgmdsl.errors import Diagnostic, MethodError
+from lgmdsl.errors import MethodError
 from lgmdsl.graph.model_graph import ModelGraph
 from lgmdsl.memory import TooLarge, budget, check
 from lgmdsl.operators.base import Operator
 from lgmdsl.operators.explicit import Dense
 from lgmdsl.streams.model import Gather, StreamedModel, streamed_model
 from lgmdsl.streams.packed import Packed, packed
+from lgmdsl.streams.refusals import refused
 from lgmdsl.streams.rows import CHUNK, InMemory, Reduction, RowBatch, field_names
 from lgmdsl.streams.streamable import Table
 
@@ -49,18 +50,19 @@ def prepare(
     """The model and its rows, packed. `on_rows`: how many rows were read, of how many (each is read
     twice).
 
-    Raises DataError as compiling does, rows by their numbers; MethodError E501 for what cannot be
-    streamed, TooLarge where places or packed rows are larger than the memory budget.
+    Raises DataError as compiling does, rows by their numbers; MethodError E501 for rows that touch
+    different numbers of latents, TooLarge where places or packed rows are larger than the memory
+    budget. For models that `plan.check_streamed` lets through.
     """
     sample = _sample(graph, dataset, table, on_rows)
     grounded = ground(graph, sample)
     canonical = canonicalise(grounded, find)
     streamed = tuple(table.index in b.dims for b in canonical.blocks)
-    for block, some in zip(canonical.blocks, streamed, strict=True):
-        if some:
-            _check(block)
     theta = canonical.hypers.start({})
-    collected = [_Rows(canonical, block) if some else None for block, some in zip(canonical.blocks, streamed, strict=True)]
+    collected = [
+        _Rows(canonical, block) if some else None
+        for block, some in zip(canonical.blocks, streamed, strict=True)
+    ]
     for batch in batches(dataset, BATCH, table.keys, table.index):
         _collect(grounded, batch, find, theta, collected)
         on_rows(table.rows + batch.stop, 2 * table.rows)
@@ -127,39 +129,11 @@ def _joined(parts: list[Loaded]) -> Loaded:
     missing = None
     if any(p.missing is not None for p in parts):
         none = [np.zeros(p.values.shape, dtype=np.bool_) for p in parts]
-        missing = np.concatenate([n if p.missing is None else p.missing for p, n in zip(parts, none, strict=True)])
+        missing = np.concatenate(
+            [n if p.missing is None else p.missing for p, n in zip(parts, none, strict=True)]
+        )
     levels = next((p.levels for p in parts if p.levels is not None), None)
     return Loaded(values, missing, levels)
-
-
-def _check(block: SiteBlock) -> None:
-    """Raise MethodError E501 for a block whose rows cannot be told apart from the whole."""
-    reason = ""
-    if block.event or block.site.spec.vector:
-        reason = f"{block.site.spec.name} has several predictors in a row"
-    elif block.whole is not None or block.form is not block.written:
-        reason = f"{block.family.spec.name} is rewritten by the compiler"
-    elif block.form.depends:
-        reason = f"hyper `{min(block.form.depends)}` is in the predictor"
-    elif any(term.applied is not None for term in block.form.terms):
-        reason = "an operator is in the predictor"
-    else:
-        for name, node in block.parameters.items():
-            if node.depends and set(node.dims) & set(block.family_dims):
-                reason = f"`{name}` has hypers and differs from row to row"
-    if reason:
-        raise MethodError(refused(block, reason))
-
-
-def refused(block: SiteBlock, reason: str) -> Diagnostic:
-    """E501 for a block whose rows cannot be streamed."""
-    return Diagnostic(
-        "E501",
-        f"the rows of `{block.name}` cannot be read by batches",
-        block.span,
-        reason,
-        help="keep all rows in memory: --option rows=kept",
-    )
 
 
 @dataclass
@@ -175,7 +149,14 @@ class _Rows:
     held: int = 0
     count: int = 0
 
-    def add(self, codes: list[IntArray], latents: tuple[str, ...], values: list[Array], offset: Array, fields: dict[str, Array]) -> None:
+    def add(
+        self,
+        codes: list[IntArray],
+        latents: tuple[str, ...],
+        values: list[Array],
+        offset: Array,
+        fields: dict[str, Array],
+    ) -> None:
         if not len(offset):
             return
         if not self.latents:
@@ -201,7 +182,9 @@ class _Rows:
 
     def gathered(self) -> Gather:
         """Places: the distinct tuples of the latents that rows touch."""
-        counts = [len(p[1].at(slice(None))) if p[1].constant else len(p[1].values) for p in self.parts]
+        counts = [
+            len(p[1].at(slice(None))) if p[1].constant else len(p[1].values) for p in self.parts
+        ]
         sizes = [self.canonical.latent(n).size for n in self.latents]
         lead = self._leading()
         radix = float(np.prod([float(sizes[k]) for k in lead]))
@@ -234,7 +217,9 @@ class _Rows:
 
     def _reduction(self) -> Reduction:
         """Coefficients that are one number in all rows, but for 0, and the others."""
-        numbers = [self._number([part[0][k] for part in self.parts]) for k in range(len(self.latents))]
+        numbers = [
+            self._number([part[0][k] for part in self.parts]) for k in range(len(self.latents))
+        ]
         columns = np.zeros((len(numbers), 1 + sum(not x for x in numbers)))
         columns[:, 0] = numbers
         own = np.flatnonzero(columns[:, 0] == 0.0)
@@ -253,7 +238,10 @@ class _Rows:
         """Entries that tell the place: not those that are one latent, nor as another one is."""
         out: list[int] = []
         for k in range(len(self.latents)):
-            single = all(len(c[k]) == 1 for c in self.codes) and len({int(c[k][0]) for c in self.codes}) == 1
+            single = (
+                all(len(c[k]) == 1 for c in self.codes)
+                and len({int(c[k][0]) for c in self.codes}) == 1
+            )
             alike = any(all(c[k] is c[j] for c in self.codes) for j in out)
             if not single and not alike:
                 out.append(k)

@@ -15,11 +15,13 @@ from lgmdsl.language.tree import ast
 
 @dataclass(frozen=True)
 class Table:
-    """What is streamed: the rows of `index`, and the keys of its columns; how many rows."""
+    """What is streamed: the rows of `index`, and the keys of its columns; how many rows; whether
+    they can be read from a file by batches."""
 
     index: str
     keys: tuple[str, ...]
     rows: int
+    batched: bool
 
 
 def table_of(graph: ModelGraph, dataset: Dataset) -> Table | str:
@@ -33,7 +35,7 @@ def table_of(graph: ModelGraph, dataset: Dataset) -> Table | str:
     if reason:
         return reason
     found = placed(graph.model, dataset)
-    keys, tables, count = [], set(), 0
+    keys, tables, count, batched = [], set(), 0, True
     for symbol in graph.model.of_kind("data"):
         if index not in symbol.dims:
             continue
@@ -41,18 +43,20 @@ def table_of(graph: ModelGraph, dataset: Dataset) -> Table | str:
             return f"`{symbol.name}` has another index next to `{index}`"
         entry = found.ask(symbol.name)
         key = dataset.key(symbol.name)
-        if entry is None or key not in dataset.entries or isinstance(
-            dataset.mapping.get(symbol.name, ""), tuple
+        if (
+            entry is None
+            or key not in dataset.entries
+            or isinstance(dataset.mapping.get(symbol.name, ""), tuple)
         ):
             return f"`{symbol.name}` is no column of the table"
         keys.append(key)
         tables.add(entry.table)
-        count = entry.shape[0]
+        count, batched = entry.shape[0], batched and entry.batched
     if len(tables) != 1 or "" in tables:
         return f"the data over `{index}` are not the columns of one table"
     if dataset.key(index) in dataset.entries:
         keys.append(dataset.key(index))
-    return Table(index, tuple(dict.fromkeys(keys)), count)
+    return Table(index, tuple(dict.fromkeys(keys)), count, batched)
 
 
 def _joined(graph: ModelGraph, index: str) -> str:
@@ -68,7 +72,9 @@ def _joined(graph: ModelGraph, index: str) -> str:
     for statement in graph.model.tree.statements:
         if any(name == index for name in _mentioned(statement)):
             return f"rows of `{index}` are joined by a sum or an operator"
-        if isinstance(statement, ast.Constrain | ast.Potential) and _reaches(statement, graph, index):
+        if isinstance(statement, ast.Constrain | ast.Potential) and _reaches(
+            statement, graph, index
+        ):
             return f"a constraint or a potential is over `{index}`"
     return ""
 

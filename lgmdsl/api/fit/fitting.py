@@ -8,10 +8,13 @@ import math
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from lgmdsl.accuracy.accuracy import Accuracy
 from lgmdsl.api.files.provenance import provenance
+from lgmdsl.api.fit.accuracy import Estimated
 from lgmdsl.api.fit.completed import assessed, corrected, unassessed
 from lgmdsl.api.fit.correction import correction_options
 from lgmdsl.api.fit.hyper_starts import starting_values
@@ -30,6 +33,8 @@ from lgmdsl.api.fit.options import other_options
 from lgmdsl.api.fit.recondition import Recondition
 from lgmdsl.api.fit.resume import resumable
 from lgmdsl.api.fit.solved import Solved, solve
+from lgmdsl.api.fit.streaming import STREAMED, WHY_NOT, rows_option, streamed
+from lgmdsl.api.fit.streaming import noted as rows_noted
 from lgmdsl.api.fit.warnings import (
     cut_short,
     inaccurate,
@@ -59,6 +64,8 @@ from lgmdsl.language.builder import Model
 from lgmdsl.memory import during
 from lgmdsl.numerics.blas_threads import one_thread
 from lgmdsl.sites import catalogue as sites
+from lgmdsl.streams.model import StreamedModel
+from lgmdsl.streams.plan import streamed_plan
 
 if TYPE_CHECKING:
     from lgmdsl.api.fit.fit import Fit
@@ -184,8 +191,19 @@ def fit_data(
     """Fit a model to data by settings that have been checked. See `fit`."""
     with during("reading the data and compiling the model"):
         dataset = data if isinstance(data, Dataset) else read(data, mapping)
-        canonical = compile_model(model.checked, dataset, sites.find_site)
+        canonical = streamed(model, dataset, settings, partial(_planned, settings), on_step)
+        canonical = canonical or compile_model(model.checked, dataset, sites.find_site)
     return fit_compiled(model, canonical, settings, start_from, on_step)
+
+
+def _planned(settings: FitSettings, canonical: CanonicalModel) -> Plan:
+    """The plan, with the options that are not the back end's taken out."""
+    _, rest = learning_options(settings.options)
+    _, rest = correction_options(rest)
+    _, rest = merge_option(rest)
+    _, rest = rows_option(rest)
+    others = other_options(settings.hyper)
+    return plan(canonical, settings.method, settings.bound, rest, others)
 
 
 def _scatter(planned: Plan, solved: Solved) -> tuple[str, ...]:
@@ -210,16 +228,18 @@ def fit_compiled(
 
     learning, rest = learning_options(settings.options)
     correcting, rest = correction_options(rest)
-    merging, rest = merge_option(rest)
-    wanted = correcting.wanted(settings.method)
-    others = other_options(settings.hyper)
-    planned = plan(canonical, settings.method, settings.bound, rest, others)
+    merging, _ = merge_option(rest)
+    in_batches = isinstance(canonical, StreamedModel)
+    wanted = correcting.wanted(settings.method) and not in_batches
+    planned = _planned(settings, canonical)
+    if in_batches:
+        planned = streamed_plan(planned)
     way = chosen_way(canonical, settings, planned.backend.spec, learning.design or "")
     check_learning(settings, way)
     terms = replace(planned.terms, fits=expected_fits(canonical, settings.fixed, way))
     planned = replace(planned, terms=terms)
     routes = planned.routes
-    if merging and learning.batch is None:
+    if merging and learning.batch is None and not in_batches:
         planned = merged_plan(planned, way, settings.bound) or planned
     merged = merged_model(planned)
     earlier = None if start_from is None else _earlier(start_from)
@@ -254,6 +274,8 @@ def fit_compiled(
     origin["routes"] = "; ".join(error_notes(routes)) or "all sites answer by themselves"
     if merged is not None:
         origin[NOTED] = noted(merged)
+    if isinstance(canonical, StreamedModel):
+        origin[STREAMED] = rows_noted(canonical)
     several = (optima.note,) if optima is not None and optima.note else ()
     notes = (*q.notes, *_scatter(planned, solved), *several)
     if notes:
@@ -268,7 +290,9 @@ def fit_compiled(
         whole = None if optima is None else optima.whole
         allowed = correcting if wanted else None
         errors = unassessed()
-        if not cut:
+        if in_batches:
+            errors = Estimated(Accuracy.none(WHY_NOT), math.nan)
+        elif not cut:
             errors, cut = assessed(planned, solved, settings.seed, whole, allowed)
         fit = Fit(
             model=model,

@@ -22,6 +22,7 @@ import numpy as np
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.canonical.queries.loadings import linear_hypers
+from lgmdsl.contract.sums import SumsOfRows
 from lgmdsl.learning.objective.log_posterior import Evaluation, Objective
 from lgmdsl.learning.starts.factor_axes import Loading, from_components, loadings, scattered
 from lgmdsl.learning.starts.from_data import HIGH, LOW, NOISE, Scaled, fit_at, scaled
@@ -135,7 +136,12 @@ def _cut(
 def _far(at: Evaluation) -> Array:
     """(blocks,) logs of the root mean square of the working response about the prior's mean."""
     q, out = at.posterior, []
-    for weight, shift, mean in zip(q.weight, q.shift, at.problem.engine.prior_mean, strict=True):
-        sd = residual_sd(*working_residuals(weight, shift, mean, as_they_are=True))
+    means = at.problem.engine.prior_mean
+    parts = zip(at.problem.answers, q.weight, q.shift, means, strict=True)
+    for k, (site, weight, shift, mean) in enumerate(parts):
+        if isinstance(site, SumsOfRows):
+            sd = site.working_sd(mean, q.conditioned.variance[k])
+        else:
+            sd = residual_sd(*working_residuals(weight, shift, mean, as_they_are=True))
         out.append(sd if sd > 0.0 else 1.0)
     return np.log(out)

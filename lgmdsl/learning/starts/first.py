@@ -65,8 +65,7 @@ def first_start(objective: Objective, warm: GaussianPosterior | None) -> Evaluat
 
 
 def _most(objective: Objective) -> float:
-    count = sum(float(block.row_weights.sum()) for block in objective.planned.canonical.blocks)
-    return max(STEEP * count, LEAST)
+    return max(STEEP * objective.planned.canonical.total_weight, LEAST)
 
 
 def _down_slopes(objective: Objective, first: Evaluation) -> Evaluation:

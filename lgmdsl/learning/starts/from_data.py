@@ -22,6 +22,7 @@ import numpy as np
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.canonical.queries.sizes import Size, sizes
+from lgmdsl.contract.sums import SumsOfRows
 from lgmdsl.errors import LgmError
 from lgmdsl.learning.coordinates.vector import transform
 from lgmdsl.learning.objective.log_posterior import Evaluation, Objective
@@ -205,10 +206,13 @@ def _open(
 
 def _response_log_sd(at: Evaluation) -> Array:
     """(blocks,) log sds of the working response about its mean, beyond what the prior says."""
-    q = at.posterior
-    out = []
-    parts = zip(q.weight, q.shift, q.conditioned.mean, at.problem.engine.prior_mean, strict=True)
-    for weight, shift, mean, prior in parts:
+    q, out = at.posterior, []
+    means, priors = q.conditioned.mean, at.problem.engine.prior_mean
+    parts = zip(at.problem.answers, q.weight, q.shift, means, priors, strict=True)
+    for k, (site, weight, shift, mean, prior) in enumerate(parts):
+        if isinstance(site, SumsOfRows):
+            out.append(site.working_sd(mean, q.conditioned.variance[k], prior))
+            continue
         residual, precision = working_residuals(weight, shift, mean)
         response = residual + mean - prior
         response = response - np.sum(precision * response, axis=0) / np.sum(precision, axis=0)
@@ -218,9 +222,14 @@ def _response_log_sd(at: Evaluation) -> Array:
 
 def _residual_log_sd(at: Evaluation) -> Array:
     """(blocks,) log sds of the working residuals."""
-    q = at.posterior
-    parts = zip(q.weight, q.shift, q.conditioned.mean, strict=True)
-    return _logs([residual_sd(*working_residuals(*part)) for part in parts])
+    q, out = at.posterior, []
+    parts = zip(at.problem.answers, q.weight, q.shift, q.conditioned.mean, strict=True)
+    for k, (site, weight, shift, mean) in enumerate(parts):
+        if isinstance(site, SumsOfRows):
+            out.append(site.working_sd(mean, q.conditioned.variance[k]))
+        else:
+            out.append(residual_sd(*working_residuals(weight, shift, mean)))
+    return _logs(out)
 
 
 def _logs(sds: list[float]) -> Array:

@@ -1,0 +1,95 @@
+"""Fits whose rows are read by batches: when, and what is said of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from lgmdsl.api.settings import one_of
+from lgmdsl.canonical.grounding.ground import ground
+from lgmdsl.canonical.model import CanonicalModel
+from lgmdsl.compile import canonicalise
+from lgmdsl.dataset import Dataset
+from lgmdsl.dataset.batches import batches
+from lgmdsl.errors import Diagnostic, MethodError
+from lgmdsl.graph.build import model_graph
+from lgmdsl.graph.model_graph import ModelGraph
+from lgmdsl.inference.driver import TraceEntry
+from lgmdsl.inference.plan import Plan
+from lgmdsl.inference.settings import FitSettings
+from lgmdsl.language.builder import Model
+from lgmdsl.sites import catalogue as sites
+from lgmdsl.streams.model import StreamedModel
+from lgmdsl.streams.plan import check_streamed
+from lgmdsl.streams.prepare import SAMPLE, prepare
+from lgmdsl.streams.streamable import Table, table_of
+
+ROWS = ("auto", "kept", "streamed")
+STREAMED = "streamed"  # the entry of the provenance
+MANY = 2_000_000  # rows of a .parquet file from which on `auto` streams them
+WHY_NOT = "rows were read by batches"
+
+
+def rows_option(options: Mapping[str, object]) -> tuple[str, dict[str, object]]:
+    """The option `rows`, and those left. Raises MethodError E104 for a value that it cannot be."""
+    rest = dict(options)
+    return one_of(rest, "rows", ROWS), rest
+
+
+def streamed(
+    model: Model,
+    dataset: Dataset,
+    settings: FitSettings,
+    planning: Callable[[CanonicalModel], Plan],
+    on_step: Callable[[TraceEntry], None] | None = None,
+) -> StreamedModel | None:
+    """The model with its rows read by batches, where that was asked for, or where there are many in
+    a .parquet file and model and method allow for it; None where all are to be kept. `planning`:
+    the plan for a model, which is asked of a sample.
+
+    Raises MethodError E501 where it was asked for and cannot be."""
+    wanted, _ = rows_option(settings.options)
+    if wanted == "kept":
+        return None
+    graph = model_graph(model.checked)
+    table = table_of(graph, dataset)
+    if isinstance(table, str):
+        if wanted == STREAMED:
+            raise MethodError(_refused(table))
+        return None
+    if wanted != STREAMED and not (table.batched and table.rows >= MANY):
+        return None
+    try:
+        glance = _glance(graph, dataset, table)
+        check_streamed(planning(glance), table.index, settings.hyper)
+    except MethodError:
+        if wanted == STREAMED:
+            raise
+        return None
+
+    def on_rows(done: int, of: int) -> None:
+        if on_step is not None:
+            on_step(TraceEntry(done, float("nan"), float("nan"), 0.0, "rows", of))
+
+    return prepare(graph, dataset, table, sites.find_site, on_rows)
+
+
+def _glance(graph: ModelGraph, dataset: Dataset, table: Table) -> CanonicalModel:
+    """The model with the first rows alone."""
+    first = next(batches(dataset, SAMPLE, table.keys, table.index))
+    return canonicalise(ground(graph, first.dataset), sites.find_site)
+
+
+def noted(model: StreamedModel) -> str:
+    """What was streamed, for the provenance: `y: 5,000,000 rows at 1,000 places`."""
+    pairs = zip(model.blocks, model.gathers, strict=True)
+    sizes = ((b.name, g.count, g.places) for b, g in pairs if g is not None)
+    return "; ".join(f"{name}: {n:,} rows at {places:,} places" for name, n, places in sizes)
+
+
+def _refused(reason: str) -> Diagnostic:
+    return Diagnostic(
+        "E501",
+        "the rows cannot be read by batches",
+        details=(reason,),
+        help="leave out `rows=streamed`",
+    )
