@@ -1,15 +1,24 @@
-"""Sites that stand for the rows that share their latents: what is asked of rows is asked of them."""
+"""Sites that stand for the rows that share their latents: they are asked what rows are asked."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Self
 
 from lgmdsl.arrays import Array
+
+if TYPE_CHECKING:
+    from lgmdsl.contract.site import Site
 
 
 class SumsOfRows(ABC):
     """G vector sites with K predictors each, whose log densities are sums over rows,
     L_g(z) = sum_i l_i(a_i'z + c_i)."""
+
+    @abstractmethod
+    def by(self, answer: Callable[[Site], object]) -> Self:
+        """The same sites, whose rows answer through `answer` of their own."""
 
     @abstractmethod
     def unit_weights(self) -> Array:

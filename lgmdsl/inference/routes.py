@@ -12,6 +12,7 @@ from lgmdsl.contract.bound import Bound
 from lgmdsl.contract.classes import Split
 from lgmdsl.contract.site import Property, Site
 from lgmdsl.contract.status import Guarantee
+from lgmdsl.contract.sums import SumsOfRows
 from lgmdsl.errors import Diagnostic, MethodError
 from lgmdsl.inference.registry import BackendClass
 from lgmdsl.sites.catalogue import find_site
@@ -27,6 +28,8 @@ class Route:
 
     def answer(self, site: Site) -> object:
         """The object that answers the back end's question for bound sites."""
+        if isinstance(site, SumsOfRows):
+            return site.by(self.answer)
         return site if self.bound is None else self.bound.lift(site)
 
     def __str__(self) -> str:

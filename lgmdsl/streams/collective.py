@@ -10,8 +10,8 @@ of the places and one batch, and give the answer that they give for the rows.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import cast
+from dataclasses import dataclass, replace
+from typing import Any, Self, cast
 
 import numpy as np
 
@@ -47,8 +47,9 @@ def spec_of(family: type[Site]) -> SiteSpec:
 
 
 @dataclass(frozen=True, eq=False)
-class Places(Site, SumsOfRows):
-    """G sites, one of each place; predictors are (G, K)."""
+class Places(Site, SumsOfRows, Pointwise, Expected, ExpectedSlopes):
+    """G sites, one of each place; predictors are (G, K). Rows answer through `answer`, and what
+    that does not give as any site of theirs does."""
 
     spec: SiteSpec  # type: ignore[misc]
     rows: BoundRows
@@ -60,6 +61,9 @@ class Places(Site, SumsOfRows):
     @property
     def evaluations(self) -> int:
         return self.rows.count
+
+    def by(self, answer: Answering) -> Self:
+        return replace(self, answer=answer)
 
     def log_density(self, s: Array) -> Array:
         out, z = np.zeros(len(self)), self._inward(s)
@@ -167,11 +171,6 @@ class Places(Site, SumsOfRows):
         size = self.rows.reduction.columns.shape[1]
         return np.zeros((len(self), size, size))
 
-
-@dataclass(frozen=True, eq=False)
-class PointwisePlaces(Places, Pointwise):
-    """Of rows that answer Pointwise."""
-
     def pointwise(self, s: Array, variance: Array | float = 1.0) -> PointwiseAnswer:
         """`third` is summed only where a variance is given; else it is NaN."""
         form = self._form(variance) if isinstance(variance, np.ndarray) else None
@@ -179,7 +178,7 @@ class PointwisePlaces(Places, Pointwise):
         z, third = self._inward(s), self._no_rows()
         for chunk in self._chunks():
             v = 1.0 if form is None else chunk.variances(form)
-            a = cast(Pointwise, self.answer(chunk.site)).pointwise(chunk.lifted(z), v)
+            a = self._asked(chunk, Pointwise).pointwise(chunk.lifted(z), v)
             if form is not None:
                 chunk.add_rows(a.third, third)
             chunk.add(a.value, value)
@@ -189,11 +188,6 @@ class PointwisePlaces(Places, Pointwise):
         bend = np.full_like(slope, np.nan) if form is None else self._outward(third)
         return PointwiseAnswer(value, slope, self._squares(curvature), bend)
 
-
-@dataclass(frozen=True, eq=False)
-class ExpectedPlaces(Places, Expected, ExpectedSlopes):
-    """Of rows that answer Expected."""
-
     def expected(self, mean: Array, variance: Array, second: bool = False) -> ExpectedAnswer:
         """First derivatives alone: raises TypeError where second ones are wanted."""
         if second:
@@ -202,8 +196,7 @@ class ExpectedPlaces(Places, Expected, ExpectedSlopes):
         bent: Array | None = None
         z, form = self._inward(mean), self._form(variance)
         for chunk in self._chunks():
-            answer = cast(Expected, self.answer(chunk.site))
-            a = answer.expected(chunk.lifted(z), chunk.variances(form))
+            a = self._asked(chunk, Expected).expected(chunk.lifted(z), chunk.variances(form))
             chunk.add(a.value, value)
             chunk.add_rows(a.d_mean, slope)
             chunk.add_squares(a.d_variance, half)
@@ -216,13 +209,17 @@ class ExpectedPlaces(Places, Expected, ExpectedSlopes):
     def expected_slopes(self, mean: Array, variance: Array) -> dict[str, Array]:
         z, form = self._inward(mean), self._form(variance)
         return self._summed(
-            self._slopes_of(chunk.site).expected_slopes(chunk.lifted(z), chunk.variances(form))
+            self._asked(chunk, ExpectedSlopes).expected_slopes(
+                chunk.lifted(z), chunk.variances(form)
+            )
             for chunk in self._some()
         )
 
-    def _slopes_of(self, site: Site) -> ExpectedSlopes:
-        answer = self.answer(site)
-        if isinstance(answer, ExpectedSlopes):
+    def _asked(self, chunk: Chunk, question: type) -> Any:
+        """What answers a question for the rows of a chunk."""
+        answer, site = self.answer(chunk.site), chunk.site
+        if isinstance(answer, question):
             return answer
-        assert answer is site, "a bound that answers gives its slopes"
-        return cast(ExpectedSlopes, answering(type(site), ExpectedSlopes)(site))
+        if question is ExpectedSlopes and answer is not site:
+            raise TypeError(f"{type(answer).__name__} needs a method `expected_slopes`")
+        return answering(type(site), question)(site)

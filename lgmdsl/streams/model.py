@@ -1,5 +1,5 @@
-"""A model whose rows are read by batches: canonical but for the site blocks over the streamed index,
-which stand for rows by the latents that these share."""
+"""A model whose rows are read by batches: canonical, but its site blocks over the streamed index
+stand for rows by the latents that these share."""
 
 from __future__ import annotations
 

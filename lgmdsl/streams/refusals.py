@@ -1,10 +1,17 @@
-"""Site blocks whose rows cannot be read by batches."""
+"""Methods and site blocks that cannot take rows by batches."""
 
 from __future__ import annotations
 
 from lgmdsl.canonical.blocks.sites import SiteBlock
+from lgmdsl.contract.backend import BackendSpec
+from lgmdsl.contract.questions import Expected, Pointwise
 from lgmdsl.contract.site import Property
-from lgmdsl.errors import Diagnostic
+from lgmdsl.errors import Diagnostic, MethodError, listed
+from lgmdsl.inference.plan import Plan
+from lgmdsl.inference.registry import backends
+from lgmdsl.remedies import setting
+
+ANSWERED = (Pointwise, Expected)  # what sums over rows answer
 
 
 def reason_against(block: SiteBlock) -> str:
@@ -35,3 +42,27 @@ def refused(block: SiteBlock, reason: str) -> Diagnostic:
         reason,
         help="keep all rows in memory: --option rows=kept",
     )
+
+
+def check_streamed(planned: Plan, index: str, hyper: str) -> None:
+    """Raise MethodError E501 where the rows of an index cannot be streamed: for a method that knows
+    more of sites than the sum of log t, and for sites that `reason_against` names. `planned`: for
+    some of the rows; `hyper`: how hyperparameters are to be learned."""
+    if not _able(planned.backend.spec):
+        able = [n for n, b in backends().items() if _able(b.spec)]
+        raise MethodError(_other(f"method `{planned.method}`", f"methods that can: {listed(able)}"))
+    if hyper == "vb":
+        raise MethodError(_other("`hyper = vb`", setting("hyper", "map")))
+    for block in planned.canonical.blocks:
+        reason = reason_against(block) if index in block.dims else ""
+        if reason:
+            raise MethodError(refused(block, reason))
+
+
+def _able(spec: BackendSpec) -> bool:
+    return spec.additive and spec.needs in ANSWERED and spec.vector and spec.evidence
+
+
+def _other(what: str, help: str) -> Diagnostic:
+    kept = "or keep all rows in memory: --option rows=kept"
+    return Diagnostic("E501", f"{what} cannot read rows by batches", help=f"{help}; {kept}")

@@ -65,7 +65,6 @@ from lgmdsl.memory import during
 from lgmdsl.numerics.blas_threads import one_thread
 from lgmdsl.sites import catalogue as sites
 from lgmdsl.streams.model import StreamedModel
-from lgmdsl.streams.plan import streamed_plan
 
 if TYPE_CHECKING:
     from lgmdsl.api.fit.fit import Fit
@@ -232,8 +231,6 @@ def fit_compiled(
     in_batches = isinstance(canonical, StreamedModel)
     wanted = correcting.wanted(settings.method) and not in_batches
     planned = _planned(settings, canonical)
-    if in_batches:
-        planned = streamed_plan(planned)
     way = chosen_way(canonical, settings, planned.backend.spec, learning.design or "")
     check_learning(settings, way)
     terms = replace(planned.terms, fits=expected_fits(canonical, settings.fixed, way))

@@ -19,8 +19,8 @@ from lgmdsl.inference.settings import FitSettings
 from lgmdsl.language.builder import Model
 from lgmdsl.sites import catalogue as sites
 from lgmdsl.streams.model import StreamedModel
-from lgmdsl.streams.plan import check_streamed
 from lgmdsl.streams.prepare import SAMPLE, prepare
+from lgmdsl.streams.refusals import check_streamed
 from lgmdsl.streams.streamable import Table, table_of
 
 ROWS = ("auto", "kept", "streamed")
