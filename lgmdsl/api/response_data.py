@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lgmdsl.api.by_rows import check_rows
 from lgmdsl.canonical.grounding.tables.place import placed
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.compile import compile_model
@@ -24,6 +25,7 @@ def with_responses(
     from a file and no data are given, E303 for other data than the fit's.
     """
     canonical = fit.canonical
+    check_rows(canonical, caller)
     if data is None:
         lacking = [b.name for b in canonical.blocks if b.y is None and not b.site.spec.potential]
         if lacking:

@@ -141,9 +141,19 @@ class CanonicalModel:
         return {}
 
     @property
+    def streamed(self) -> tuple[str, ...]:
+        """The index sets over which site blocks hold some of the rows alone."""
+        return ()
+
+    @property
     def by_rows(self) -> bool:
         """Whether the site blocks hold all rows."""
-        return True
+        return not self.streamed
+
+    @property
+    def observations(self) -> int:
+        """How many data are observed."""
+        return sum(len(b.data.rows) for b in self.blocks if not b.family.spec.potential)
 
     @property
     def total_weight(self) -> float:

@@ -66,8 +66,14 @@ class StreamedModel(CanonicalModel):
     index: str
 
     @property
-    def by_rows(self) -> bool:
-        return False
+    def streamed(self) -> tuple[str, ...]:
+        return (self.index,)
+
+    @property
+    def observations(self) -> int:
+        pairs = zip(self.blocks, self.gathers, strict=True)
+        kept = (len(b.data.rows) for b, g in pairs if g is None and not b.family.spec.potential)
+        return self.count + sum(kept)
 
     @property
     def total_weight(self) -> float:

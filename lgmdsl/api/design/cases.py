@@ -10,6 +10,7 @@ import numpy as np
 
 from lgmdsl.acquisition.pool import Pool
 from lgmdsl.acquisition.rows import times
+from lgmdsl.api.by_rows import check_rows
 from lgmdsl.api.design.labels import labels_of
 from lgmdsl.api.page import counted
 from lgmdsl.api.predict.predict import Prediction, predicted
@@ -37,6 +38,7 @@ LARGE = 1e100
 def response_of(canonical: CanonicalModel) -> int:
     """Which site block observes the labels. Raises MethodError E501 where not exactly one block
     observes, or it is not `bernoulli(logit = ...)` over one index."""
+    check_rows(canonical, "active learning")
     seen = [k for k, b in enumerate(canonical.blocks) if not b.family.spec.potential]
     first = canonical.blocks[seen[0]] if seen else None
     if first is None:

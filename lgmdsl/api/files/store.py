@@ -21,6 +21,7 @@ from lgmdsl.api.files.checkpoint_file import write_checkpoint
 from lgmdsl.api.files.digest import ATTRIBUTE, digest
 from lgmdsl.api.files.learning_file import write_learning
 from lgmdsl.api.files.netcdf import Group, NewGroup, new_file
+from lgmdsl.api.files.places_file import write_places
 from lgmdsl.api.positions import coordinate_pairs
 from lgmdsl.arrays import AnyArray, Array
 from lgmdsl.assess.importance.moments import flat
@@ -29,6 +30,7 @@ from lgmdsl.canonical.grounding.usage import usage_of
 from lgmdsl.canonical.lowering.lower import distinct
 from lgmdsl.errors import Diagnostic
 from lgmdsl.files import write
+from lgmdsl.streams.model import StreamedModel
 
 if TYPE_CHECKING:
     from lgmdsl.api.assess.audit import Audit
@@ -40,7 +42,7 @@ if TYPE_CHECKING:
 # 2: index sets say whether their order was given, and whether labels are positions.
 # 3: exact draws of the latents; an earlier version would show the Gaussian's quantiles next to the
 # draws' means. Files without draws are written as of format 2.
-FORMAT, WITHOUT_DRAWS = 3, 2
+FORMAT, WITH_DRAWS, PLAIN = 4, 3, 2  # the newest is that of fits whose rows were streamed
 NUMBERS = ("draws", "seed", "k_hat", "own_ess", "ess", "r_hat", "log_evidence", "log_evidence_se")
 PARTS = ("data", "indices", "indptr", "shape")
 
@@ -59,7 +61,7 @@ def packed(fit: Fit) -> io.BytesIO:
     grounded, layout = fit.canonical.grounded, fit.canonical.layout
     with new_file(content) as file:
         file.set(
-            lgmdsl_format=WITHOUT_DRAWS if fit.drawn is None else FORMAT,
+            lgmdsl_format=_format(fit),
             lgmdsl_version=__version__,
             model=fit.model.to_lgm(),
             model_name=_text(grounded.model.source.name),
@@ -115,6 +117,8 @@ def packed(fit: Fit) -> io.BytesIO:
         if fit.audited is not None:
             _audit(file, fit.audited)
         write_learning(file, fit, _plain)
+        if isinstance(fit.canonical, StreamedModel):
+            write_places(file, fit.canonical, _plain)
         if fit.drawn is not None:
             _drawn(file, fit.drawn)
         if fit.checkpoint is not None:
@@ -123,6 +127,12 @@ def packed(fit: Fit) -> io.BytesIO:
         file.create_group("provenance").set(**provenance)
         file.set(**{ATTRIBUTE: digest(Group(file.h5))})
     return content
+
+
+def _format(fit: Fit) -> int:
+    if not fit.canonical.by_rows:
+        return FORMAT
+    return PLAIN if fit.drawn is None else WITH_DRAWS
 
 
 def _reading(grounded: GroundedModel) -> str:

@@ -33,9 +33,7 @@ def glance_columns(
         "hyper": fit.hyper,
         "status": str(fit.status),
         "converged": fit.converged,
-        "observations": sum(
-            len(b.data.rows) for b in fit.canonical.blocks if not b.family.spec.potential
-        ),
+        "observations": fit.canonical.observations,
         "latents": sum(b.size for b in fit.canonical.reported),
         "log_evidence": fit.log_evidence,
         "log_evidence_corrected": fit.log_evidence_corrected,

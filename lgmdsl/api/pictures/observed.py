@@ -55,6 +55,8 @@ class Observations:
     def blocks(self) -> tuple[SiteBlock, ...]:
         """The observed data that are one number a row, with an order."""
         canonical = self.fit.canonical if self.canonical is None else self.canonical
+        if not canonical.by_rows:
+            return ()
         return tuple(
             b
             for b in canonical.blocks

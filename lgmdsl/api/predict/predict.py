@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lgmdsl.api.answering import answering
+from lgmdsl.api.by_rows import check_rows
 from lgmdsl.api.columns import LEVELS, Columns, frame_library, frame_of, joined
 from lgmdsl.api.page import several
 from lgmdsl.api.predict.pieces import ROWS, pieces
@@ -337,6 +338,8 @@ def predicted(
     grounded = ground_new(fit.canonical.grounded, _covariates(fit, dataset, responses))
     if check is not None:
         check(grounded)
+    if not {*fit.canonical.streamed} <= {*grounded.replaced}:
+        check_rows(fit.canonical, "a prediction at no new rows")
     check_members(fit.canonical, grounded)
     check_prior_data(fit.canonical.grounded, grounded)
     covariates = {n: v for n, v in grounded.values.items() if n not in responses}

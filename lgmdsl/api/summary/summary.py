@@ -88,7 +88,9 @@ def summary(fit: Fitted, full: bool = False) -> str:
 
 def _head(fit: Fitted) -> list[str]:
     blocks = fit.canonical.blocks
-    number = sum(len(b.rows) for b in blocks)
+    number = (
+        sum(len(b.rows) for b in blocks) if fit.canonical.by_rows else fit.canonical.observations
+    )
     kinds = ", ".join(f"{b.name} ~ {b.family.spec.name}" for b in blocks)
     size = sum(b.size for b in fit.canonical.reported)
     name = os.path.basename(fit.model.checked.source.name)
@@ -102,7 +104,11 @@ def _head(fit: Fitted) -> list[str]:
         *([("hypers", _learned(fit, fit.learning))] if fit.learning is not None else []),
         *([("note", fit.provenance["notes"])] if "notes" in fit.provenance else []),
         ("sites", f"{number:,} ({kinds})"),
-        *([("merged", fit.provenance["merged"])] if "merged" in fit.provenance else []),
+        *(
+            (name, fit.provenance[name])
+            for name in ("merged", "streamed")
+            if name in fit.provenance
+        ),
         ("latents", f"{size:,} in {counted(len(fit.canonical.reported), 'block')}"),
     ]
     return [line for name, text in rows for line in wrapped(f"{name:<14}{text}", 0, 14)]
