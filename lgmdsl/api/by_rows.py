@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.errors import Diagnostic, MethodError
+from lgmdsl.streams.refusals import KEPT
 
 
 def check_rows(canonical: CanonicalModel, what: str) -> None:
@@ -14,7 +15,6 @@ def check_rows(canonical: CanonicalModel, what: str) -> None:
         Diagnostic(
             "E501",
             f"{what} needs the rows of the fit, which were read by batches and not kept",
-            help="predict at new data by `fit.predict`, or fit with all rows in memory: "
-            "--option rows=kept",
+            help=f"predict at new data by `fit.predict`, or fit with all rows in memory: {KEPT}",
         )
     )

@@ -31,10 +31,10 @@ def batches(dataset: Dataset, size: int, keys: Collection[str], rows: str = "") 
     """
     columns = {key: dataset.entries[key] for key in keys}
     tables = {(entry.table, entry.shape) for entry in columns.values()}
-    if len(tables) != 1 or "" in {table for table, _ in tables}:
+    if len(tables) != 1:
         raise refused(dataset.name, "rows are read by batches from one table alone")
     ((table, shape),) = tables
-    rest = {k: e for k, e in dataset.entries.items() if e.table != table}
+    rest = {k: e for k, e in dataset.entries.items() if not table or e.table != table}
     for first, loaded in _parts(table, columns, size):
         count = len(next(iter(loaded.values())).values)
         entries = {

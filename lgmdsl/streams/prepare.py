@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 import scipy.sparse as sp
@@ -30,7 +31,7 @@ from lgmdsl.operators.base import Operator
 from lgmdsl.operators.explicit import Dense
 from lgmdsl.streams.model import Gather, StreamedModel, streamed_model
 from lgmdsl.streams.packed import Packed, packed
-from lgmdsl.streams.refusals import refused
+from lgmdsl.streams.refusals import KEPT, refused
 from lgmdsl.streams.rows import CHUNK, InMemory, Reduction, RowBatch, field_names
 from lgmdsl.streams.streamable import Table
 
@@ -99,12 +100,17 @@ def _sample(
     entries = dict(last.dataset.entries)
     for key in table.keys:
         whole = _joined([part[key] for part in kept])
-        entries[key] = replace(entries[key], shape=(len(whole.values),), loader=lambda w=whole: w)
+        given = partial(_itself, whole)
+        entries[key] = replace(entries[key], shape=(len(whole.values),), loader=given)
     rows_key = table.index
     if rows_key not in dataset.entries:
         names = Loaded(np.concatenate(numbers))
         entries[rows_key] = Entry(rows_key, dataset.name, (len(names.values),), lambda: names)
     return replace(last.dataset, entries=entries)
+
+
+def _itself(loaded: Loaded) -> Loaded:
+    return loaded
 
 
 def _first_named(column: Loaded, key: str, seen: dict[str, AnyArray]) -> IntArray:
@@ -197,7 +203,7 @@ class _Rows:
             f"what rows of `{self.block.name}` share",
             f"{len(known):,} places of {total} latents",
             8.0 * HELD * len(known) * total * total,
-            help="keep the rows in memory: --option rows=kept",
+            help=f"keep the rows in memory: {KEPT}",
         )
         touched = np.empty((len(known), total), dtype=np.int64)
         rest = known.copy()

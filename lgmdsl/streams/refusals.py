@@ -9,9 +9,10 @@ from lgmdsl.contract.site import Property
 from lgmdsl.errors import Diagnostic, MethodError, listed
 from lgmdsl.inference.plan import Plan
 from lgmdsl.inference.registry import backends
-from lgmdsl.remedies import setting
+from lgmdsl.remedies import either, setting
 
 ANSWERED = (Pointwise, Expected)  # what sums over rows answer
+KEPT = either("--option rows=kept", 'options={"rows": "kept"}')
 
 
 def reason_against(block: SiteBlock) -> str:
@@ -40,7 +41,7 @@ def refused(block: SiteBlock, reason: str) -> Diagnostic:
         f"the rows of `{block.name}` cannot be read by batches",
         block.span,
         reason,
-        help="keep all rows in memory: --option rows=kept",
+        help=f"keep all rows in memory: {KEPT}",
     )
 
 
@@ -64,5 +65,5 @@ def _able(spec: BackendSpec) -> bool:
 
 
 def _other(what: str, help: str) -> Diagnostic:
-    kept = "or keep all rows in memory: --option rows=kept"
+    kept = f"or keep all rows in memory: {KEPT}"
     return Diagnostic("E501", f"{what} cannot read rows by batches", help=f"{help}; {kept}")

@@ -50,9 +50,9 @@ def table_of(graph: ModelGraph, dataset: Dataset) -> Table | str:
         ):
             return f"`{symbol.name}` is no column of the table"
         keys.append(key)
-        tables.add(entry.table)
+        tables.add((entry.table, entry.shape))
         count, batched = entry.shape[0], batched and entry.batched
-    if len(tables) != 1 or "" in tables:
+    if len(tables) != 1:
         return f"the data over `{index}` are not the columns of one table"
     if dataset.key(index) in dataset.entries:
         keys.append(dataset.key(index))
@@ -66,9 +66,9 @@ def _joined(graph: ModelGraph, index: str) -> str:
             return f"{symbol.kind} `{symbol.name}` is over `{index}`"
         if symbol.target == index:
             return f"`{symbol.name}` is a map into `{index}`"
-        if isinstance(symbol.statement, ast.Index) and symbol.statement.definition is not None:
-            if symbol.name == index:
-                return f"`{index}` is declared with its members"
+        statement = symbol.statement
+        if isinstance(statement, ast.Index) and symbol.name == index and statement.definition:
+            return f"`{index}` is declared with its members"
     for statement in graph.model.tree.statements:
         if any(name == index for name in _mentioned(statement)):
             return f"rows of `{index}` are joined by a sum or an operator"

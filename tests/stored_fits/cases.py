@@ -197,5 +197,11 @@ CASES = {
     "vectors": Case(CLASSES, _classes, _new_classes),
     "sparse": Case(CHAIN, _chain, _new_chain, {"method": "laplace"}),
     "iterative": Case(IMAGE, _image, _new_image),
+    "streamed": Case(
+        COUNTS.replace("report rate[obs] = exp(eta)\n", ""),
+        _counts,
+        _new_counts,
+        {"hyper": "integrate", "method": "laplace", "options": {"rows": "streamed"}},
+    ),
     "drawn": Case(ZEROS, _zeros, _new_zeros),
 }

@@ -190,8 +190,10 @@ def fit_data(
     """Fit a model to data by settings that have been checked. See `fit`."""
     with during("reading the data and compiling the model"):
         dataset = data if isinstance(data, Dataset) else read(data, mapping)
+        canonical: CanonicalModel | None
         canonical = streamed(model, dataset, settings, partial(_planned, settings), on_step)
-        canonical = canonical or compile_model(model.checked, dataset, sites.find_site)
+        if canonical is None:
+            canonical = compile_model(model.checked, dataset, sites.find_site)
     return fit_compiled(model, canonical, settings, start_from, on_step)
 
 

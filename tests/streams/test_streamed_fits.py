@@ -1,0 +1,373 @@
+"""Fits whose rows are read by batches against fits that keep them, and bits of one against another
+source."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import lgmdsl as lgm
+from lgmdsl.streams import prepare as preparing
+from lgmdsl.streams import rows as rows_of_streams
+
+STREAMED, KEPT = {"rows": "streamed"}, {"rows": "kept", "merge": "off"}
+HEAD = """lgm 1
+index obs
+index group
+index item
+data y[obs] : {type}
+data x[obs] : real
+data who[obs] : group
+data what[obs] : item
+data n[obs] : positive
+{hypers}
+hyper s : positive ~ pc_sd(u = 1, alpha = 0.05)
+latent a ~ {flat}
+latent b ~ {flat}
+latent u[group] ~ normal(sd = s)
+{latents}
+let eta[obs] = {eta}
+observe y ~ {family}
+"""
+PLAIN = "a + b * x + u[who]"
+CASES = {
+    "poisson": ("count", "poisson(log_rate = eta, exposure = n)", PLAIN, "", ""),
+    "weighted": ("count", "poisson(log_rate = eta, weight = n)", PLAIN, "", ""),
+    "binary": ("binary", "bernoulli(logit = eta)", PLAIN, "", ""),
+    "gaussian": (
+        "real",
+        "normal(mean = eta, sd = t)",
+        PLAIN,
+        "hyper t : positive ~ pc_sd(u = 1, alpha = 0.05)",
+        "",
+    ),
+    "negbinomial": (
+        "count",
+        "negbinomial(log_mean = eta, size = k)",
+        PLAIN,
+        "hyper k : positive ~ gamma(shape = 2, rate = 0.1)",
+        "",
+    ),
+    "slopes": (
+        "count",
+        "poisson(log_rate = eta)",
+        PLAIN + " + v[who] * x",
+        "hyper r : positive ~ pc_sd(u = 1, alpha = 0.05)",
+        "latent v[group] ~ normal(sd = r)",
+    ),
+    "crossed": (
+        "count",
+        "poisson(log_rate = eta)",
+        PLAIN + " + v[what]",
+        "hyper r : positive ~ pc_sd(u = 1, alpha = 0.05)",
+        "latent v[item] ~ normal(sd = r)",
+    ),
+    "walk": (
+        "binary",
+        "bernoulli(probit = eta)",
+        PLAIN + " + v[what] - 0.3 * x",
+        "hyper r : positive ~ pc_sd(u = 1, alpha = 0.05)",
+        "latent v[item] ~ rw1(sd = r)",
+    ),
+}
+
+
+def model(case: str, flat: str = "flat") -> lgm.Model:
+    kind, family, eta, hypers, latents = CASES[case]
+    text = HEAD.format(
+        type=kind, family=family, eta=eta, hypers=hypers, latents=latents, flat=flat
+    )
+    unused = [n for n in ("n", "what") if n not in f"{family} {eta}".replace("n = ", "")]
+    lines = [line for line in text.splitlines() if not any(f"data {n}[" in line for n in unused)]
+    if "what" in unused:
+        lines.remove("index item")
+    return lgm.loads("\n".join(lines) + "\n")
+
+
+def frame(case: str, size: int = 700, seed: int = 0) -> pd.DataFrame:
+    rng = np.random.default_rng([seed, len(case)])
+    who, what = rng.integers(0, 9, size), rng.integers(0, 6, size)
+    x, n = rng.normal(size=size), rng.uniform(0.5, 2.0, size)
+    eta = 0.3 + 0.4 * x + rng.normal(0.0, 0.6, 9)[who]
+    if case in ("crossed", "walk"):
+        eta = eta + rng.normal(0.0, 0.6, 6)[what]
+    if case == "slopes":
+        eta = eta + rng.normal(0.0, 0.4, 9)[who] * x
+    kind = CASES[case][0]
+    y: np.ndarray = rng.poisson(n * np.exp(eta))
+    if kind == "binary":
+        y = (rng.random(size) < 1.0 / (1.0 + np.exp(-eta))).astype(np.int64)
+    elif kind == "real":
+        y = eta + rng.normal(size=size)
+    labels = np.array([f"g{k}" for k in range(9)])
+    columns = {"y": y, "x": x, "who": labels[who]}
+    declared = model(case).checked.symbols
+    more = {"n": n, "what": what}
+    return pd.DataFrame(columns | {k: v for k, v in more.items() if k in declared})
+
+
+@pytest.fixture(autouse=True)
+def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several batches of several chunks."""
+    monkeypatch.setattr(preparing, "BATCH", 192)
+    monkeypatch.setattr(preparing, "SAMPLE", 20)
+    monkeypatch.setattr(rows_of_streams, "CHUNK", 64)
+
+
+def agree(streamed: lgm.Fit, kept: lgm.Fit, tolerance: float) -> None:
+    assert streamed.status is kept.status
+    assert "streamed" in streamed.provenance and "streamed" not in kept.provenance
+    assert streamed.log_evidence == pytest.approx(kept.log_evidence, abs=tolerance)
+    for name in streamed.names:
+        sd = np.asarray(kept.sd(name))
+        assert (sd > 0.0).all(), name
+        gap = np.abs(np.asarray(streamed.mean(name)) - np.asarray(kept.mean(name))) / sd
+        assert gap.max() < tolerance, name
+        assert np.asarray(streamed.sd(name)) == pytest.approx(sd, rel=tolerance), name
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_laplace_agrees_with_kept_rows(case: str) -> None:
+    data, declared = frame(case), model(case)
+    for hyper in ("map", "integrate") if case in ("gaussian", "crossed") else ("map",):
+        agree(
+            lgm.fit(declared, data, method="laplace", hyper=hyper, options=STREAMED),
+            lgm.fit(declared, data, method="laplace", hyper=hyper, options=KEPT),
+            1e-4,
+        )
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_natural_gradient_agrees_with_kept_rows(case: str) -> None:
+    data, declared = frame(case), model(case)
+    own = {"correction": "off", "marginals": "gaussian"}
+    agree(
+        lgm.fit(declared, data, "natural-gradient", "map", tol=1e-10, options=STREAMED),
+        lgm.fit(declared, data, "natural-gradient", "map", tol=1e-10, options=KEPT | own),
+        1e-3,
+    )
+
+
+def test_cuts_between_classes() -> None:
+    """A parameter with an index of its own, learned."""
+    text = """lgm 1
+index obs
+index group
+index class = {"low", "middle", "high"}
+index cut = head(class)
+data y[obs] : class
+data x[obs] : real
+data who[obs] : group
+hyper cuts[cut] : ordered ~ normal(mean = 0, sd = 3)
+latent b ~ normal(sd = 2)
+latent u[group] ~ normal(sd = 0.7)
+let eta[obs] = b * x + u[who]
+observe y ~ ordinal(logit = eta, cuts = cuts)
+"""
+    rng = np.random.default_rng(5)
+    data = frame("poisson")[["x", "who"]]
+    level = data["x"] + rng.logistic(size=len(data))
+    data["y"] = np.array(["low", "middle", "high"])[np.digitize(level, [-0.5, 1.0])]
+    declared = lgm.loads(text)
+    agree(
+        lgm.fit(declared, data, method="laplace", hyper="map", options=STREAMED),
+        lgm.fit(declared, data, method="laplace", hyper="map", options=KEPT),
+        1e-5,
+    )
+
+
+def test_missing_responses_say_nothing() -> None:
+    data = frame("poisson")
+    data["y"] = data["y"].astype(float)
+    data.loc[[0, 3, 200, 201, 699], "y"] = np.nan
+    declared = lgm.loads(model("poisson").to_lgm().replace(": count", ": count?"))
+    agree(
+        lgm.fit(declared, data, method="laplace", hyper="map", options=STREAMED),
+        lgm.fit(declared, data, method="laplace", hyper="map", options=KEPT),
+        1e-6,
+    )
+
+
+def test_two_statements_over_the_same_rows() -> None:
+    text = model("poisson").to_lgm().replace("data x", "data z[obs] : binary\ndata x")
+    declared = lgm.loads(text + "observe z ~ bernoulli(logit = a - eta)\n")
+    data = frame("poisson")
+    data["z"] = (np.random.default_rng(1).random(len(data)) < 0.4).astype(int)
+    agree(
+        lgm.fit(declared, data, method="laplace", hyper="map", options=STREAMED),
+        lgm.fit(declared, data, method="laplace", hyper="map", options=KEPT),
+        1e-6,
+    )
+
+
+def test_a_group_whose_rows_come_last(tmp_path: Path) -> None:
+    """Members are found in all batches, in the order that they have when all rows are read."""
+    data = frame("poisson").sort_values("who", ascending=False, ignore_index=True)
+    streamed = lgm.fit(model("poisson"), data, "laplace", "map", options=STREAMED)
+    kept = lgm.fit(model("poisson"), data, "laplace", "map", options=KEPT)
+    assert list(streamed.mean("u").group.values) == list(kept.mean("u").group.values)
+    agree(streamed, kept, 1e-6)
+
+
+@pytest.mark.parametrize("group_size", [50, 64, 333, 10_000])
+def test_the_same_bits_from_every_source(tmp_path: Path, group_size: int) -> None:
+    data, declared = frame("negbinomial"), model("negbinomial")
+    path = tmp_path / "rows.parquet"
+    pq.write_table(pa.Table.from_pandas(data), path, row_group_size=group_size)
+    fits = [
+        lgm.fit(declared, source, "laplace", "map", options=STREAMED)
+        for source in (data, path, {k: data[k].to_numpy() for k in data}, pa.table(data))
+    ]
+    for other in fits[1:]:
+        assert other.log_evidence == fits[0].log_evidence
+        assert np.array_equal(other.weight[0], fits[0].weight[0])
+        assert np.array_equal(other.mean("u"), fits[0].mean("u"))
+        assert all(np.array_equal(other.theta[n], fits[0].theta[n]) for n in other.theta)
+
+
+def test_batches_of_other_sizes_give_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    data, declared = frame("slopes"), model("slopes")
+    one = lgm.fit(declared, data, "laplace", "map", options=STREAMED)
+    monkeypatch.setattr(preparing, "BATCH", 64 * 7)
+    other = lgm.fit(declared, data, "laplace", "map", options=STREAMED)
+    assert one.log_evidence == other.log_evidence
+    assert np.array_equal(one.weight[0], other.weight[0])
+
+
+def test_many_rows_of_a_file_are_streamed_by_themselves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from lgmdsl.api.fit import streaming
+
+    data, declared = frame("poisson"), model("poisson")
+    data.to_parquet(tmp_path / "rows.parquet")
+    monkeypatch.setattr(streaming, "MANY", 500)
+    path = tmp_path / "rows.parquet"
+    assert "streamed" in lgm.fit(declared, path, "laplace", "map").provenance
+    assert "streamed" not in lgm.fit(declared, data, "laplace", "map").provenance
+    assert "streamed" not in lgm.fit(declared, path, "ep", "map").provenance
+    kept = lgm.fit(declared, path, "laplace", "map", options={"rows": "kept"})
+    assert "streamed" not in kept.provenance
+    monkeypatch.setattr(streaming, "MANY", 5000)
+    assert "streamed" not in lgm.fit(declared, path, "laplace", "map").provenance
+
+
+def test_a_file_and_a_pickle_give_the_fit_again(tmp_path: Path) -> None:
+    data = frame("crossed")
+    fit = lgm.fit(model("crossed"), data, "laplace", "integrate", options=STREAMED)
+    fit.save(tmp_path / "fit.nc")
+    kept = lgm.fit(model("crossed"), data, "laplace", "integrate", options=KEPT)
+    new = pd.DataFrame({"x": [0.0, 1.0], "who": ["g3", "g0"], "what": [1, 5]})
+    want = kept.predict(new).mean("eta").values
+    for again in (fit, lgm.load_fit(tmp_path / "fit.nc"), pickle.loads(pickle.dumps(fit))):
+        assert again.log_evidence == fit.log_evidence
+        assert np.array_equal(again.quantile("v", [0.05]), fit.quantile("v", [0.05]))
+        assert again.predict(new).mean("eta").values == pytest.approx(want, abs=1e-8)
+        assert "eta" not in again.names
+        with pytest.raises(lgm.MethodError, match="needs the rows of the fit"):
+            again.loo()
+
+
+def test_a_fit_starts_from_another() -> None:
+    data, declared = frame("poisson"), model("poisson")
+    first = lgm.fit(declared, data, "laplace", "map", options=STREAMED)
+    again = lgm.fit(declared, data, "laplace", "map", options=STREAMED, start_from=first)
+    assert again.log_evidence == pytest.approx(first.log_evidence, abs=1e-7)
+
+
+def test_what_rows_cannot_be_asked() -> None:
+    data = frame("poisson")
+    fit = lgm.fit(model("poisson"), data, "laplace", "map", options=STREAMED)
+    asked = [fit.loo, fit.waic, fit.dic, fit.augment, fit.audit, fit.impute]
+    asked += [lambda: fit.effects("x"), lambda: fit.loo(data=data)]
+    for ask in asked:
+        with pytest.raises(lgm.MethodError, match="needs the rows of the fit") as error:
+            ask()
+        assert error.value.diagnostics[0].code == "E501"
+    assert fit.glance()["observations"][0] == len(data)
+    assert "none: rows were read by batches" in fit.summary()
+    effects = fit.effects("x", data=data.head(50))
+    assert np.isfinite(effects["estimate"]).all()
+
+
+REFUSED = {
+    "latent `e` is over `obs`": ("latent u[", "latent e[obs] ~ normal(sd = 1)\nlatent u["),
+    "rows of `obs` are joined": ("a + b * x", "a + b * sum(x, obs)"),
+    "hyper `c` is in the predictor": ("b * x", "c * b * x"),
+    "hypers and differs from row to row": ("exposure = n)", "exposure = n * c[who])"),
+    "student_t is not log-concave": (
+        "poisson(log_rate = eta, exposure = n)",
+        "student_t(mean = eta, scale = n, df = 4)",
+    ),
+}
+
+
+@pytest.mark.parametrize("reason", REFUSED)
+def test_what_cannot_be_streamed_is_refused_by_name(reason: str) -> None:
+    old, new = REFUSED[reason]
+    text = model("poisson").to_lgm()
+    dims = "[group]" if "c[who]" in new else ""
+    text = text.replace(old, new).replace(
+        "hyper s", f"hyper c{dims} : positive ~ gamma(shape = 2, rate = 2)\nhyper s", 1
+    )
+    if "student" in new:
+        text = text.replace(": count", ": real")
+    declared, data = lgm.loads(text), frame("poisson")
+    with pytest.raises(lgm.MethodError) as error:
+        lgm.fit(declared, data, "laplace", "map", options=STREAMED)
+    assert error.value.diagnostics[0].code == "E501"
+    assert reason in str(error.value)
+
+
+def test_methods_that_need_sites_by_rows_are_refused() -> None:
+    with pytest.raises(lgm.MethodError, match="`ep` cannot read rows by batches"):
+        lgm.fit(model("poisson"), frame("poisson"), "ep", "map", options=STREAMED)
+
+
+def test_a_wrong_row_is_named_by_its_number() -> None:
+    data = frame("poisson")
+    data.loc[[451, 600], "y"] = -3
+    with pytest.raises(lgm.DataError, match="451"):
+        lgm.fit(model("poisson"), data, "laplace", "map", options=STREAMED)
+
+
+def test_a_missing_label_is_refused() -> None:
+    data = frame("poisson")
+    data.loc[450, "who"] = None
+    with pytest.raises(lgm.DataError, match="E304"):
+        lgm.fit(model("poisson"), data, "laplace", "map", options=STREAMED)
+
+
+def test_separated_classes_have_no_proper_posterior() -> None:
+    data = frame("binary")
+    data["y"] = (data["x"] > 0.1).astype(int)
+    for rows in (STREAMED, KEPT):
+        with pytest.raises(lgm.ModelError, match="E402"):
+            lgm.fit(model("binary"), data, "laplace", fixed={"s": 0.5}, options=rows)
+
+
+def test_collinear_columns_have_no_proper_posterior() -> None:
+    data = frame("poisson")
+    data["x"] = 1.0
+    for rows in (STREAMED, KEPT):
+        with pytest.raises(lgm.ModelError, match="E402"):
+            lgm.fit(model("poisson"), data, "laplace", fixed={"s": 0.5}, options=rows)
+
+
+@pytest.mark.parametrize("scale", [1e-20, 1e-6, 1e6, 1e12])
+def test_units_of_a_covariate_do_not_matter(scale: float) -> None:
+    data, declared = frame("poisson"), model("poisson")
+    plain = lgm.fit(declared, data, "laplace", fixed={"s": 0.5}, options=STREAMED)
+    scaled = lgm.fit(
+        declared, data.assign(x=data["x"] * scale), "laplace", fixed={"s": 0.5}, options=STREAMED
+    )
+    assert scaled.converged
+    moved = scaled.log_evidence - plain.log_evidence + np.log(scale)
+    assert abs(moved) < 1e-6 or abs(moved - 2 * np.log(scale)) < 1e-6
+    assert float(scaled.mean("b")) * scale == pytest.approx(float(plain.mean("b")), rel=1e-6)

@@ -1,0 +1,149 @@
+"""Sums over rows as sites: values and derivatives against the rows' own, and packing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from lgmdsl.sites.scalar.exponential_rate import PoissonLogRate
+from lgmdsl.streams import rows as rows_of_streams
+from lgmdsl.streams.collective import Places, spec_of
+from lgmdsl.streams.packed import packed
+from lgmdsl.streams.rows import BoundRows, InMemory, Reduction, RowBatch
+
+LATENTS, PLACES = 4, 5
+
+
+class Case:
+    """Rows with an intercept, two coefficients and a constant 2 on the last latent."""
+
+    def __init__(self, size: int, seed: int) -> None:
+        rng = np.random.default_rng(seed)
+        self.x = rng.normal(size=(2, size))
+        self.place = rng.integers(0, PLACES, size)
+        self.y = rng.poisson(2.0, size).astype(float)
+        self.offset = rng.normal(size=size)
+        self.a = np.stack([np.ones(size), self.x[0], self.x[1], np.full(size, 2.0)], axis=1)
+        self.z = rng.normal(size=(PLACES, LATENTS))
+        root = rng.normal(size=(PLACES, LATENTS, LATENTS))
+        self.v = root @ root.transpose(0, 2, 1)
+        self.s = np.einsum("nk,nk->n", self.a, self.z[self.place]) + self.offset
+        self.row_v = np.einsum("ni,nij,nj->n", self.a, self.v[self.place], self.a)
+        self.site = PoissonLogRate(self.y, np.ones(size))
+
+    def places(self, batch: int) -> Places:
+        columns = np.zeros((LATENTS, 3))
+        columns[0, 0], columns[1, 1], columns[2, 2], columns[3, 0] = 1.0, 1.0, 1.0, 2.0
+        batches = []
+        for first in range(0, len(self.y), batch):
+            some = slice(first, first + batch)
+            fields = {"y": packed(self.y[some]), "exposure": packed(np.ones(len(self.y[some])))}
+            values = tuple(packed(x[some]) for x in self.x)
+            place = self.place[some].astype(np.int32)
+            batches.append(RowBatch(place, values, packed(self.offset[some]), fields))
+        source = InMemory(tuple(batches))
+        count = len(self.y)
+        rows = BoundRows(source, PoissonLogRate, {}, count, PLACES, Reduction(columns))
+        return Places(spec_of(PoissonLogRate), rows, lambda site: site)
+
+    def summed(self, values: np.ndarray) -> np.ndarray:
+        out = np.zeros((PLACES, *values.shape[1:]))
+        np.add.at(out, self.place, values)
+        return out
+
+    def vectors(self, x: np.ndarray) -> np.ndarray:
+        return self.summed(x[:, None] * self.a)
+
+    def squares(self, x: np.ndarray) -> np.ndarray:
+        return self.summed(x[:, None, None] * self.a[:, :, None] * self.a[:, None, :])
+
+
+@pytest.fixture(autouse=True)
+def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rows_of_streams, "CHUNK", 16)
+
+
+@given(size=st.integers(1, 90), seed=st.integers(0, 10**6), batch=st.sampled_from([16, 32, 64]))
+def test_sums_are_those_of_the_rows(size: int, seed: int, batch: int) -> None:
+    case = Case(size, seed)
+    places = case.places(batch)
+    for _ in range(2):  # the second time from chunks that were kept
+        answer, row = places.pointwise(case.z, case.v), case.site.pointwise(case.s, case.row_v)
+        close = pytest.approx
+        assert answer.value == close(case.summed(row.value), rel=1e-12, abs=1e-10)
+        assert answer.slope == close(case.vectors(row.slope), rel=1e-11, abs=1e-9)
+        assert answer.curvature == close(case.squares(row.curvature), rel=1e-11, abs=1e-9)
+        assert answer.third == close(case.vectors(row.third), rel=1e-11, abs=1e-8)
+        assert places.log_density(case.z) == close(case.summed(row.value), rel=1e-12, abs=1e-10)
+    got, own = places.expected(case.z, 0.01 * case.v), case.site.expected(case.s, 0.01 * case.row_v)
+    assert got.value == close(case.summed(own.value), rel=1e-12, abs=1e-10)
+    assert got.d_mean == close(case.vectors(own.d_mean), rel=1e-11, abs=1e-9)
+    assert got.d_variance == close(case.squares(own.d_variance), rel=1e-11, abs=1e-9)
+
+
+def test_derivatives_agree_with_differences() -> None:
+    case = Case(60, 3)
+    places, step = case.places(32), 1e-5
+    answer = places.pointwise(case.z, case.v)
+    for k in range(LATENTS):
+        move = np.zeros((PLACES, LATENTS))
+        move[:, k] = step
+        up, down = places.pointwise(case.z + move), places.pointwise(case.z - move)
+        value = (up.value - down.value) / (2 * step)
+        assert answer.slope[:, k] == pytest.approx(value, rel=1e-6, abs=1e-5)
+        bent = (up.slope - down.slope) / (2 * step)
+        assert answer.curvature[:, k] == pytest.approx(bent, rel=1e-6, abs=1e-5)
+        third = np.einsum("gij,gij->g", up.curvature - down.curvature, case.v) / (2 * step)
+        assert answer.third[:, k] == pytest.approx(third, rel=1e-5, abs=1e-3)
+
+
+def test_values_along_directions() -> None:
+    case = Case(50, 4)
+    rng = np.random.default_rng(0)
+    directions, lengths = rng.normal(size=(2, PLACES, LATENTS)), np.array([[0.0, 0.5], [1.0, -1.0]])
+    got = case.places(32).along(case.z, directions, lengths)
+    for d in range(2):
+        for t in range(2):
+            want = case.places(32).log_density(case.z + lengths[d, t] * directions[d]).sum()
+            assert got[d, t] == pytest.approx(want, rel=1e-12)
+
+
+def test_unit_weights_are_sums_of_rows_of_size_one() -> None:
+    case = Case(50, 5)
+    scale = np.array([1.0, 1e-20, 1e10, 1.0])
+    case.x *= np.array([[1e-20], [1e10]])
+    case.a *= scale
+    got = case.places(32).unit_weights()
+    size = np.sum(case.a**2, axis=1)
+    unit = np.exp2(-2.0 * np.round(0.5 * np.log2(size)))
+    assert got == pytest.approx(case.squares(unit), rel=1e-12)
+
+
+NUMBERS = st.one_of(
+    hnp.arrays(np.float64, st.integers(1, 40), elements=st.floats(width=64)),
+    hnp.arrays(np.float64, st.integers(1, 40), elements=st.integers(-70000, 70000).map(float)),
+    hnp.arrays(np.int64, st.integers(1, 40), elements=st.integers(0, 2**40)),
+    hnp.arrays(np.float64, st.integers(1, 40), elements=st.floats(width=32)),
+    hnp.arrays(np.float64, st.integers(1, 40), elements=st.sampled_from([0.0, -0.0, np.nan, 1.0])),
+)
+
+
+@given(NUMBERS, st.integers(0, 40), st.integers(0, 40))
+def test_packed_numbers_come_back_bit_for_bit(values: np.ndarray, first: int, count: int) -> None:
+    some = slice(first, min(first + count, len(values)))
+    if some.start > some.stop:
+        some = slice(0, 0)
+    back = packed(values).at(some)
+    assert back.dtype == np.float64
+    assert back.tobytes() == values[some].astype(np.float64).tobytes()
+
+
+def test_packing_takes_few_bytes() -> None:
+    counts = np.arange(200.0)
+    assert packed(counts).nbytes == 200
+    assert packed(counts + 0.5).nbytes == 800
+    assert packed(np.linspace(0.0, 1.0, 200)).nbytes == 1600
+    assert packed(np.ones(200)).nbytes == 8
