@@ -1,6 +1,7 @@
 """Data as they come: files, dicts and frames read into named raw entries, untyped and unmatched."""
 
-from lgmdsl.dataset.entries import Dataset, Entry, Keys, Loaded
+from lgmdsl.dataset.dataset import Batch, Dataset, Keys
+from lgmdsl.dataset.entries import Entry, Loaded
 from lgmdsl.dataset.sources import read
 
-__all__ = ["read", "Dataset", "Entry", "Keys", "Loaded"]
+__all__ = ["read", "Batch", "Dataset", "Entry", "Keys", "Loaded"]

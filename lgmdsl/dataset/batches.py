@@ -1,50 +1,43 @@
-"""A table read by batches: some of its rows at a time, as Datasets of their own."""
+"""A table read by batches: some of its rows at a time."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from lgmdsl.dataset.entries import Dataset, Entry, Loaded
+from lgmdsl.dataset.entries import Entry, Loaded
 from lgmdsl.dataset.refusals import refused, refusing
 
 
-@dataclass(frozen=True, eq=False)
-class Batch:
-    """Rows `first` to `stop` of a table: `dataset` has its columns over these, and all else as it
-    is."""
-
-    first: int
-    stop: int
-    dataset: Dataset
-
-
-def batches(dataset: Dataset, size: int, keys: Collection[str], rows: str = "") -> Iterator[Batch]:
-    """The rows of the table that the entries `keys` are columns of, `size` at a time. `rows`: the
-    key of labels of the rows, which are counted where there are none.
+def batches(
+    source: str, entries: Mapping[str, Entry], size: int, keys: Collection[str], rows: str = ""
+) -> Iterator[tuple[range, dict[str, Entry]]]:
+    """The rows of the table that the entries `keys` are columns of, `size` at a time: their
+    numbers, and all entries, the columns being over these rows alone. `rows`: the key of labels of
+    the rows, which are counted where there are none.
 
     Raises E306 for columns that are of several tables, or that cannot be read.
     """
-    columns = {key: dataset.entries[key] for key in keys}
+    columns = {key: entries[key] for key in keys}
     tables = {(entry.table, entry.shape) for entry in columns.values()}
     if len(tables) != 1:
-        raise refused(dataset.name, "rows are read by batches from one table alone")
+        raise refused(source, "rows are read by batches from one table alone")
     ((table, shape),) = tables
-    rest = {k: e for k, e in dataset.entries.items() if not table or e.table != table}
+    rest = {k: e for k, e in entries.items() if not table or e.table != table}
     for first, loaded in _parts(table, columns, size):
         count = len(next(iter(loaded.values())).values)
-        entries = {
+        part = {
             key: replace(e, shape=(count,), loader=_given(loaded[key]), table=f"{table} {first}")
             for key, e in columns.items()
         }
-        if rows and rows not in dataset.entries:
+        if rows and rows not in entries:
             names = Loaded(np.arange(first, first + count))
-            entries[rows] = Entry(rows, dataset.name, (count,), _given(names))
-        yield Batch(first, first + count, replace(dataset, entries={**rest, **entries}))
+            part[rows] = Entry(rows, source, (count,), _given(names))
+        yield range(first, first + count), {**rest, **part}
         if first + count >= shape[0]:
             return
 

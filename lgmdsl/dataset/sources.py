@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from lgmdsl.dataset.convert import from_nested, from_numpy
-from lgmdsl.dataset.entries import Dataset, Entry, Loaded, Selection
+from lgmdsl.dataset.dataset import Dataset, Selection
+from lgmdsl.dataset.entries import Entry, Loaded
 from lgmdsl.dataset.frames import (
     from_frame,
     from_series,

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from lgmdsl.arrays import AnyArray
-from lgmdsl.dataset.entries import Dataset, Entry, Loaded
+from lgmdsl.dataset.dataset import Dataset
+from lgmdsl.dataset.entries import Entry, Loaded
 from lgmdsl.dataset.refusals import refused, refusing
 
 PARTS = ("data", "indices", "indptr", "shape")

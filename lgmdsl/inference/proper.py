@@ -20,12 +20,12 @@ from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract import rows
 from lgmdsl.contract.engine import Conditioned, Rows
 from lgmdsl.contract.failed import Failed, Failure, entry_name
+from lgmdsl.contract.joint import SumsOfRows
 from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.site import Property, log_concave
 from lgmdsl.contract.status import Status
 from lgmdsl.contract.structure import Shape
-from lgmdsl.contract.sums import SumsOfRows
 from lgmdsl.engines.shared.prior import BlockPrior
 from lgmdsl.errors import Diagnostic, ModelError, NumericalError, listed
 from lgmdsl.inference.driver import Tolerances, run

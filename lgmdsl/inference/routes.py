@@ -10,9 +10,9 @@ from lgmdsl.bounds.catalogue import bounds, named
 from lgmdsl.bounds.weighted import reaching
 from lgmdsl.contract.bound import Bound
 from lgmdsl.contract.classes import Split
+from lgmdsl.contract.joint import SumsOfRows
 from lgmdsl.contract.site import Property, Site
 from lgmdsl.contract.status import Guarantee
-from lgmdsl.contract.sums import SumsOfRows
 from lgmdsl.errors import Diagnostic, MethodError
 from lgmdsl.inference.registry import BackendClass
 from lgmdsl.sites.catalogue import find_site

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from lgmdsl.arrays import Array
+from lgmdsl.contract.joint import SumsOfRows
 from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.contract.problem import Problem
-from lgmdsl.contract.sums import SumsOfRows
 
 SEEN = 1e-7  # nats by which a move of a predictor by 1 must change a row
 PROBES = 4  # random vectors that tell the sizes of rows that are not written out

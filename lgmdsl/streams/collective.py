@@ -17,6 +17,7 @@ import numpy as np
 
 from lgmdsl.arrays import Array
 from lgmdsl.contract import rows as by_rows
+from lgmdsl.contract.joint import SumsOfRows
 from lgmdsl.contract.questions import (
     Expected,
     ExpectedAnswer,
@@ -25,7 +26,6 @@ from lgmdsl.contract.questions import (
     PointwiseAnswer,
 )
 from lgmdsl.contract.site import Property, Site, SiteSpec
-from lgmdsl.contract.sums import SumsOfRows
 from lgmdsl.inference.routes import answering
 from lgmdsl.streams.rows import Answering, BoundRows, Chunk
 

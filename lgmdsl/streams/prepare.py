@@ -8,7 +8,7 @@ and keeps of it what sites need, packed: a place, coefficients, an offset, field
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -19,26 +19,21 @@ from lgmdsl.canonical.blocks.family import FindSite
 from lgmdsl.canonical.blocks.sites import SiteBlock
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.canonical.grounding.ground import GroundedModel, ground, ground_new
-from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.compile import canonicalise
 from lgmdsl.contract.linear import Predictor
-from lgmdsl.dataset import Dataset, Entry, Loaded
-from lgmdsl.dataset.batches import Batch, batches
+from lgmdsl.dataset import Batch, Dataset, Entry, Loaded
 from lgmdsl.errors import MethodError
 from lgmdsl.graph.model_graph import ModelGraph
-from lgmdsl.memory import TooLarge, budget, check
 from lgmdsl.operators.base import Operator
 from lgmdsl.operators.explicit import Dense
-from lgmdsl.streams.model import Gather, StreamedModel, streamed_model
-from lgmdsl.streams.packed import Packed, packed
-from lgmdsl.streams.refusals import KEPT, refused
-from lgmdsl.streams.rows import CHUNK, InMemory, Reduction, RowBatch, field_names
+from lgmdsl.streams.model import StreamedModel, streamed_model
+from lgmdsl.streams.places import CollectedRows
+from lgmdsl.streams.refusals import refused
+from lgmdsl.streams.rows import CHUNK, field_names
 from lgmdsl.streams.streamable import Table
 
 BATCH = 16 * CHUNK  # rows that are compiled together
 SAMPLE = 2000  # rows of the sample, next to those that name a member first
-TABLE = 50_000_000  # codes up to which places are looked up in a table
-HELD = 6.0  # (G, K, K) arrays that a fit holds
 
 
 def prepare(
@@ -53,7 +48,7 @@ def prepare(
 
     Raises DataError as compiling does, rows by their numbers; MethodError E501 for rows that touch
     different numbers of latents, TooLarge where places or packed rows are larger than the memory
-    budget. For models that `plan.check_streamed` lets through.
+    budget. For models that `refusals.check_streamed` lets through.
     """
     sample = _sample(graph, dataset, table, on_rows)
     grounded = ground(graph, sample)
@@ -61,10 +56,10 @@ def prepare(
     streamed = tuple(table.index in b.dims for b in canonical.blocks)
     theta = canonical.hypers.start({})
     collected = [
-        _Rows(canonical, block) if some else None
+        CollectedRows(canonical, block) if some else None
         for block, some in zip(canonical.blocks, streamed, strict=True)
     ]
-    for batch in batches(dataset, BATCH, table.keys, table.index):
+    for batch in dataset.batches(BATCH, table.keys, table.index):
         _collect(grounded, batch, find, theta, collected)
         on_rows(table.rows + batch.stop, 2 * table.rows)
     gathers = tuple(None if rows is None else rows.gathered() for rows in collected)
@@ -84,7 +79,7 @@ def _sample(
     kept: list[dict[str, Loaded]] = []
     numbers: list[IntArray] = []
     last: Batch | None = None
-    for last in batches(dataset, BATCH, table.keys, table.index):
+    for last in dataset.batches(BATCH, table.keys, table.index):
         columns = {key: last.dataset.entries[key].loaded for key in table.keys}
         size = last.stop - last.first
         chosen = np.zeros(size, dtype=np.bool_)
@@ -142,159 +137,12 @@ def _joined(parts: list[Loaded]) -> Loaded:
     return Loaded(values, missing, levels)
 
 
-@dataclass
-class _Rows:
-    """What is collected of a site block. `alike`: for each pair of entries whether the codes were
-    the same in all rows so far; `single`: the one code of an entry, -1 where there are several."""
-
-    canonical: CanonicalModel
-    block: SiteBlock
-    latents: tuple[str, ...] = ()
-    codes: list[list[AnyArray]] = field(default_factory=list)
-    parts: list[tuple[tuple[Packed, ...], Packed, dict[str, Packed]]] = field(default_factory=list)
-    held: int = 0
-    count: int = 0
-
-    def add(
-        self,
-        codes: list[IntArray],
-        latents: tuple[str, ...],
-        values: list[Array],
-        offset: Array,
-        fields: dict[str, Array],
-    ) -> None:
-        if not len(offset):
-            return
-        if not self.latents:
-            self.latents = latents
-        coefficients = tuple(packed(v) for v in values)
-        part = coefficients, packed(offset), {n: packed(f) for n, f in fields.items()}
-        small: list[AnyArray] = []
-        for k, c in enumerate(codes):  # equal columns are one array
-            same = next((small[j] for j in range(k) if np.array_equal(codes[j], c)), None)
-            small.append(_smallest(c) if same is None else same)
-        self.codes.append(small)
-        self.parts.append(part)
-        self.count += len(offset)
-        self.held += sum({id(c): c.nbytes for c in small}.values())
-        self.held += sum(p.nbytes for p in (*part[0], part[1], *part[2].values()))
-        if self.held > 0.5 * budget():
-            raise TooLarge(
-                f"the rows of `{self.block.name}`",
-                f"{self.count:,} rows read, packed",
-                2.0 * self.held,
-                self.block.span,
-            )
-
-    def gathered(self) -> Gather:
-        """Places: the distinct tuples of the latents that rows touch."""
-        counts = [
-            len(p[1].at(slice(None))) if p[1].constant else len(p[1].values) for p in self.parts
-        ]
-        sizes = [self.canonical.latent(n).size for n in self.latents]
-        lead = self._leading()
-        radix = float(np.prod([float(sizes[k]) for k in lead]))
-        if radix >= 2.0**62:
-            raise MethodError(refused(self.block, "too many latents together in a row"))
-        keys = [self._keys(c, lead, sizes, n) for c, n in zip(self.codes, counts, strict=True)]
-        known = _distinct(keys, radix)
-        total = len(self.latents)
-        check(
-            f"what rows of `{self.block.name}` share",
-            f"{len(known):,} places of {total} latents",
-            8.0 * HELD * len(known) * total * total,
-            help=f"keep the rows in memory: {KEPT}",
-        )
-        touched = np.empty((len(known), total), dtype=np.int64)
-        rest = known.copy()
-        for k in reversed(lead):
-            touched[:, k] = rest % sizes[k]
-            rest //= sizes[k]
-        find = _finder(known, radix)
-        made, reduction = [], self._reduction()
-        own = [k for k in range(total) if not reduction.columns[k, 0]]
-        for (values, offset, fields), codes, key in zip(self.parts, self.codes, keys, strict=True):
-            place = find(key)
-            for k in range(total):
-                if k not in lead:
-                    touched[place, k] = codes[k]
-            made.append(RowBatch(place, tuple(values[k] for k in own), offset, fields))
-        return Gather(self.latents, touched, self.count, InMemory(tuple(made)), reduction)
-
-    def _reduction(self) -> Reduction:
-        """Coefficients that are one number in all rows, but for 0, and the others."""
-        numbers = [
-            self._number([part[0][k] for part in self.parts]) for k in range(len(self.latents))
-        ]
-        columns = np.zeros((len(numbers), 1 + sum(not x for x in numbers)))
-        columns[:, 0] = numbers
-        own = np.flatnonzero(columns[:, 0] == 0.0)
-        columns[own, 1 + np.arange(len(own))] = 1.0
-        return Reduction(columns)
-
-    @staticmethod
-    def _number(parts: list[Packed]) -> float:
-        """The one value of a coefficient in all batches, 0 where there are several."""
-        if not all(p.constant for p in parts):
-            return 0.0
-        values = {float(p.values[0]) for p in parts}
-        return values.pop() if len(values) == 1 else 0.0
-
-    def _leading(self) -> list[int]:
-        """Entries that tell the place: not those that are one latent, nor as another one is."""
-        out: list[int] = []
-        for k in range(len(self.latents)):
-            single = (
-                all(len(c[k]) == 1 for c in self.codes)
-                and len({int(c[k][0]) for c in self.codes}) == 1
-            )
-            alike = any(all(c[k] is c[j] for c in self.codes) for j in out)
-            if not single and not alike:
-                out.append(k)
-        return out
-
-    @staticmethod
-    def _keys(codes: list[AnyArray], lead: list[int], sizes: list[int], count: int) -> IntArray:
-        key = np.zeros(count, dtype=np.int64)
-        for k in lead:
-            key = key * sizes[k] + codes[k].astype(np.int64)
-        return key
-
-
-def _smallest(codes: IntArray) -> AnyArray:
-    """Codes in few bytes; one where all are the same."""
-    if (codes == codes[0]).all():
-        return codes[:1].copy()
-    most = int(codes.max())
-    return codes.astype(np.min_scalar_type(most))
-
-
-def _distinct(keys: list[IntArray], radix: float) -> IntArray:
-    if radix <= TABLE:
-        seen = np.zeros(int(radix), dtype=np.bool_)
-        for key in keys:
-            seen[key] = True
-        return np.flatnonzero(seen)
-    known = np.zeros(0, dtype=np.int64)
-    for key in keys:
-        known = np.union1d(known, key)
-    return known
-
-
-def _finder(known: IntArray, radix: float) -> Callable[[IntArray], AnyArray]:
-    if radix <= TABLE:
-        table = np.zeros(int(radix), dtype=np.int32)
-        table[known] = np.arange(len(known), dtype=np.int32)
-        return lambda key: table[key]
-    return lambda key: np.searchsorted(known, key).astype(np.int32)
-
-
 def _collect(
     fitted: GroundedModel,
     batch: Batch,
     find: FindSite,
     theta: Theta,
-    collected: list[_Rows | None],
+    collected: list[CollectedRows | None],
 ) -> None:
     """Compile the model with a batch, and keep of its streamed blocks what sites need."""
     grounded = ground_new(fitted, batch.dataset)

@@ -80,9 +80,7 @@ CASES = {
 
 def model(case: str, flat: str = "flat") -> lgm.Model:
     kind, family, eta, hypers, latents = CASES[case]
-    text = HEAD.format(
-        type=kind, family=family, eta=eta, hypers=hypers, latents=latents, flat=flat
-    )
+    text = HEAD.format(type=kind, family=family, eta=eta, hypers=hypers, latents=latents, flat=flat)
     unused = [n for n in ("n", "what") if n not in f"{family} {eta}".replace("n = ", "")]
     lines = [line for line in text.splitlines() if not any(f"data {n}[" in line for n in unused)]
     if "what" in unused:
@@ -243,7 +241,7 @@ def test_batches_of_other_sizes_give_the_same_bits(monkeypatch: pytest.MonkeyPat
 def test_many_rows_of_a_file_are_streamed_by_themselves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from lgmdsl.api.fit import streaming
+    from lgmdsl.api import streaming
 
     data, declared = frame("poisson"), model("poisson")
     data.to_parquet(tmp_path / "rows.parquet")

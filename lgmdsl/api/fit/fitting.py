@@ -33,8 +33,6 @@ from lgmdsl.api.fit.options import other_options
 from lgmdsl.api.fit.recondition import Recondition
 from lgmdsl.api.fit.resume import resumable
 from lgmdsl.api.fit.solved import Solved, solve
-from lgmdsl.api.fit.streaming import STREAMED, WHY_NOT, rows_option, streamed
-from lgmdsl.api.fit.streaming import noted as rows_noted
 from lgmdsl.api.fit.warnings import (
     cut_short,
     inaccurate,
@@ -45,6 +43,8 @@ from lgmdsl.api.fit.warnings import (
 )
 from lgmdsl.api.notebook.progress import NotebookProgress, notebook_display
 from lgmdsl.api.settings import check_fixed, check_named, check_numbers, check_options
+from lgmdsl.api.streaming import STREAMED, WHY_NOT, rows_option, streamed
+from lgmdsl.api.streaming import noted as rows_noted
 from lgmdsl.api.third_parties import record, used_parts
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.compile import compile_model

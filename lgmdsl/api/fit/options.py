@@ -10,6 +10,7 @@ from lgmdsl.accuracy.limits import MEAN, QUANTILE, SD
 from lgmdsl.api.fit.correction import EFFORTS, MARGINALS, WHEN_CORRECTED
 from lgmdsl.api.fit.hyper_ways import DESIGNS, EPOCHS, LARGEST, MOST_STEPS, OPTIONS
 from lgmdsl.api.fit.merging import MERGE
+from lgmdsl.api.streaming import MANY, ROWS
 from lgmdsl.canonical.blocks.alike import LEAST, SHARE
 from lgmdsl.engines.choose import AUTO
 from lgmdsl.inference.options import OtherOptions
@@ -72,6 +73,22 @@ FIT_OPTIONS: tuple[FitOption, ...] = (
         ),
         MERGE,
         also_called=also("R", "aggregate", note="for rows that are alike"),
+    ),
+    FitOption(
+        "rows",
+        "whether all rows are kept in memory or read by batches",
+        Notes(
+            formula="streamed: rows are summed up, batch by batch, in sites of the latents that "
+            "they share; the same evidence and estimates, no answers by row (LOO, audits)",
+            support="methods whose answer depends on the sum of log t and its derivatives alone "
+            "(laplace, natural-gradient), log-concave families with one predictor a row, "
+            "hyperparameters that are fixed, map or integrate and not in the predictor",
+            advice=f"auto streams .parquet files of {MANY:,} rows or more where it can",
+            example="lgm fit model.lgm rows.parquet --option rows=streamed",
+            see_also=("merge", "nested"),
+        ),
+        ROWS,
+        also_called=also("R", "biglm"),
     ),
     FitOption(
         "integration",

@@ -13,7 +13,7 @@ import numpy as np
 from lgmdsl.arrays import AnyArray, Array, BoolArray, IntArray
 from lgmdsl.canonical.grounding.label_line import Line, line_of
 from lgmdsl.dataset.codings import Coding
-from lgmdsl.dataset.entries import Selection
+from lgmdsl.dataset.dataset import Selection
 from lgmdsl.errors import Diagnostic
 from lgmdsl.graph.build import model_graph
 from lgmdsl.graph.model_graph import ModelGraph, NodeKind

@@ -22,7 +22,7 @@ import numpy as np
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.canonical.queries.loadings import linear_hypers
-from lgmdsl.contract.sums import SumsOfRows
+from lgmdsl.contract.joint import SumsOfRows
 from lgmdsl.learning.objective.log_posterior import Evaluation, Objective
 from lgmdsl.learning.starts.factor_axes import Loading, from_components, loadings, scattered
 from lgmdsl.learning.starts.from_data import HIGH, LOW, NOISE, Scaled, fit_at, scaled

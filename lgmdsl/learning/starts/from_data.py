@@ -22,7 +22,7 @@ import numpy as np
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.canonical.queries.sizes import Size, sizes
-from lgmdsl.contract.sums import SumsOfRows
+from lgmdsl.contract.joint import SumsOfRows
 from lgmdsl.errors import LgmError
 from lgmdsl.learning.coordinates.vector import transform
 from lgmdsl.learning.objective.log_posterior import Evaluation, Objective

@@ -19,7 +19,7 @@ from lgmdsl.canonical.grounding.tables.selections import selected
 from lgmdsl.canonical.grounding.values import RULES
 from lgmdsl.dataset import Dataset, Entry, Loaded
 from lgmdsl.dataset.codings import Coding
-from lgmdsl.dataset.entries import Selection
+from lgmdsl.dataset.dataset import Selection
 from lgmdsl.errors import NOWHERE, DataError, Diagnostic, listed, nearest
 from lgmdsl.language.checked import CheckedModel, Symbol
 from lgmdsl.remedies import either, key

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 
 from lgmdsl.dataset.codings import Coding
-from lgmdsl.dataset.entries import Selection
+from lgmdsl.dataset.dataset import Selection
 from lgmdsl.errors import DataError, Diagnostic, suggestion
 from lgmdsl.remedies import either
 

@@ -9,7 +9,6 @@ from lgmdsl.canonical.grounding.ground import ground
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.compile import canonicalise
 from lgmdsl.dataset import Dataset
-from lgmdsl.dataset.batches import batches
 from lgmdsl.errors import Diagnostic, MethodError
 from lgmdsl.graph.build import model_graph
 from lgmdsl.graph.model_graph import ModelGraph
@@ -75,7 +74,7 @@ def streamed(
 
 def _glance(graph: ModelGraph, dataset: Dataset, table: Table) -> CanonicalModel:
     """The model with the first rows alone."""
-    first = next(batches(dataset, SAMPLE, table.keys, table.index))
+    first = next(dataset.batches(SAMPLE, table.keys, table.index))
     return canonicalise(ground(graph, first.dataset), sites.find_site)
 
 
