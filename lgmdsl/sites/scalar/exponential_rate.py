@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from numpy.random import Generator
 
 _LARGEST_RATE = 9e18  # numpy draws Poisson counts as 64-bit integers
+_MANY = 20_000  # rows from which on compiled sums repay the loading of numba
 _SMALLEST = -745.0  # the log of the smallest double
 
 
@@ -97,6 +98,20 @@ class ExponentialSite(ElementwiseSite, Expected, ExpectedSlopes, Decoupled):
             varying = rate * np.where(self.peaked, np.expm1(exponent), np.exp(exponent))
         return level + self.linear * away - varying, slope - self.sign * varying
 
+    def _bent(self, s: Array, more: Array | float = 0.0) -> tuple[Array, Array, Array]:
+        """l, l' and the exponential, with e^{k s + more}."""
+        if s.ndim != 1 or s.size < _MANY:
+            return *self._around(s, more), capped_exp(self.log_factor + self.sign * s + more)
+        from lgmdsl.numerics.exponential_kernels import bent
+
+        rate, level, flat, most = self.about
+        out = np.empty((3, s.size))
+        own = np.atleast_1d(np.asarray(more, dtype=np.float64))
+        rows = [s, own, self.centre, rate, level, self.linear, flat, most]
+        arrays = [np.ascontiguousarray(x) for x in rows]
+        bent(*arrays, self.peaked, self.sign, *out)
+        return out[0], out[1], out[2]
+
     @cached_property
     def log_factor(self) -> Array:
         """log c, -inf for 0. Joined to the exponent, so that the cap is on c e^s, not on e^s."""
@@ -107,8 +122,7 @@ class ExponentialSite(ElementwiseSite, Expected, ExpectedSlopes, Decoupled):
         return self._around(s)[0]
 
     def pointwise(self, s: Array, variance: Array | float = 1.0) -> PointwiseAnswer:
-        value, slope = self._around(s)
-        bend = capped_exp(self.log_factor + self.sign * s)
+        value, slope, bend = self._bent(s)
         return PointwiseAnswer(
             value=value,
             slope=slope,
@@ -123,8 +137,7 @@ class ExponentialSite(ElementwiseSite, Expected, ExpectedSlopes, Decoupled):
         return np.asarray(self.sign * balance), np.full(np.shape(balance), 0.5 * np.pi)
 
     def expected(self, mean: Array, variance: Array, second: bool = False) -> ExpectedAnswer:
-        value, slope = self._around(mean, 0.5 * variance)
-        bend = capped_exp(self.log_factor + self.sign * mean + 0.5 * variance)
+        value, slope, bend = self._bent(mean, 0.5 * variance)
         return ExpectedAnswer(
             value=value,
             d_mean=slope,
