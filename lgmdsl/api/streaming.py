@@ -85,6 +85,15 @@ def noted(model: StreamedModel) -> str:
     return "; ".join(f"{name}: {n:,} rows at {places:,} places" for name, n, places in sizes)
 
 
+def provenance_of(model: StreamedModel) -> dict[str, str]:
+    """What a fit's provenance says of streamed rows: how many, where, and hashes of all of them."""
+    out = {STREAMED: noted(model)}
+    for block, gather in zip(model.blocks, model.gathers, strict=True):
+        if gather is not None:
+            out[f"sha256_{block.name}"], out[f"sha256_rows_of_{block.name}"] = gather.digests
+    return out
+
+
 def _refused(reason: str) -> Diagnostic:
     return Diagnostic(
         "E501",

@@ -1,5 +1,5 @@
-"""Log densities whose only bend is an exponential, compiled: one exponential a row where arrays take
-three. Imported only where rows are many enough to repay numba.
+"""Log densities whose only bend is an exponential, compiled: one exponential a row, where arrays
+take three. Imported only where rows are many enough to repay numba.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ def bent(
     slope: Array,
     bend: Array,
 ) -> None:
-    """l, l' and the exponential of `ExponentialSite` at s, (n,) each, with e^{sign s + more}; `more`
-    has one entry for all rows or one for each."""
+    """l, l' and the exponential of `ExponentialSite` at s, (n,) each, with e^{sign s + more};
+    `more` has one entry for all rows or one for each."""
     own = 1 if len(more) == len(s) else 0
     for i in range(len(s)):
         away = s[i] - centre[i]

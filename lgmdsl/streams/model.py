@@ -28,13 +28,15 @@ from lgmdsl.streams.rows import BoundRows, Reduction, RowSource
 class Gather:
     """The places of a block's rows: `latents`, K names; `touched`, (G, K), the entry of each that
     all rows of a place touch; `count` rows, `source` with their coefficients by `reduction`, None
-    where they are not at hand (a stored fit)."""
+    where they are not at hand (a stored fit); `digests`: sha256 of the responses and of all that
+    rows say."""
 
     latents: tuple[str, ...]
     touched: IntArray
     count: int
     source: RowSource | None = None
     reduction: Reduction | None = None
+    digests: tuple[str, str] = ("", "")
 
     @property
     def places(self) -> int:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import hashlib
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -67,16 +68,12 @@ class CollectedRows:
 
     def gathered(self) -> Gather:
         """Places: the distinct tuples of the latents that rows touch."""
-        counts = [
-            len(p[1].at(slice(None))) if p[1].constant else len(p[1].values) for p in self.parts
-        ]
         sizes = [self.canonical.latent(n).size for n in self.latents]
         lead = self._leading()
         radix = float(np.prod([float(sizes[k]) for k in lead]))
         if radix >= 2.0**62:
             raise MethodError(refused(self.block, "too many latents together in a row"))
-        keys = [self._keys(c, lead, sizes, n) for c, n in zip(self.codes, counts, strict=True)]
-        known = _distinct(keys, radix)
+        known = _distinct((self._key(i, lead, sizes) for i in range(len(self.parts))), radix)
         total = len(self.latents)
         check(
             f"what rows of `{self.block.name}` share",
@@ -92,13 +89,21 @@ class CollectedRows:
         find = _finder(known, radix)
         made, reduction = [], self._reduction()
         own = [k for k in range(total) if not reduction.columns[k, 0]]
-        for (values, offset, fields), codes, key in zip(self.parts, self.codes, keys, strict=True):
-            place = find(key)
+        every, responses = hashlib.sha256(), hashlib.sha256()
+        for i, (values, offset, fields) in enumerate(self.parts):
+            place, codes = find(self._key(i, lead, sizes)), self.codes[i]
             for k in range(total):
                 if k not in lead:
                     touched[place, k] = codes[k]
+            self.codes[i] = []  # the places say as much
             made.append(RowBatch(place, tuple(values[k] for k in own), offset, fields))
-        return Gather(self.latents, touched, self.count, InMemory(tuple(made)), reduction)
+            for part in (place, *(p.values for p in (*values, offset, *fields.values()))):
+                every.update(np.ascontiguousarray(part).data)
+            observed = fields["y"].values if "y" in fields else place
+            responses.update(np.ascontiguousarray(observed).data)
+        source = InMemory(tuple(made))
+        digests = responses.hexdigest(), every.hexdigest()
+        return Gather(self.latents, touched, self.count, source, reduction, digests)
 
     def _reduction(self) -> Reduction:
         """Coefficients that are one number in all rows, but for 0, and the others."""
@@ -132,11 +137,11 @@ class CollectedRows:
                 out.append(k)
         return out
 
-    @staticmethod
-    def _keys(codes: list[AnyArray], lead: list[int], sizes: list[int], count: int) -> IntArray:
-        key = np.zeros(count, dtype=np.int64)
+    def _key(self, batch: int, lead: list[int], sizes: list[int]) -> IntArray:
+        """(n,) one number for the latents that tell the place, of the rows of a batch."""
+        key = np.zeros(self.parts[batch][1].count, dtype=np.int64)
         for k in lead:
-            key = key * sizes[k] + codes[k].astype(np.int64)
+            key = key * sizes[k] + self.codes[batch][k].astype(np.int64)
         return key
 
 
@@ -148,7 +153,7 @@ def _smallest(codes: IntArray) -> AnyArray:
     return codes.astype(np.min_scalar_type(most))
 
 
-def _distinct(keys: list[IntArray], radix: float) -> IntArray:
+def _distinct(keys: Iterable[IntArray], radix: float) -> IntArray:
     if radix <= TABLE:
         seen = np.zeros(int(radix), dtype=np.bool_)
         for key in keys:

@@ -52,7 +52,7 @@ def responses_of(fit: Fit) -> Responses:
         names=tuple(blocks[k].name for k in order),
         order=tuple(order),
         rows=tuple(blocks[k].data.rows for k in order),
-        values=tuple(blocks[k].data.y for k in order),
+        values=tuple(blocks[k].data.y if fit.canonical.by_rows else None for k in order),
         hashes=tuple(fit.provenance.get(f"sha256_{blocks[k].name}", "") for k in order),
         discrete=tuple(blocks[k].family.spec.discrete for k in order),
     )

@@ -43,8 +43,7 @@ from lgmdsl.api.fit.warnings import (
 )
 from lgmdsl.api.notebook.progress import NotebookProgress, notebook_display
 from lgmdsl.api.settings import check_fixed, check_named, check_numbers, check_options
-from lgmdsl.api.streaming import STREAMED, WHY_NOT, rows_option, streamed
-from lgmdsl.api.streaming import noted as rows_noted
+from lgmdsl.api.streaming import WHY_NOT, provenance_of, rows_option, streamed
 from lgmdsl.api.third_parties import record, used_parts
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.compile import compile_model
@@ -257,6 +256,8 @@ def fit_compiled(
         "merge": None if merging else "off",
     }
     origin = provenance(model, canonical, planned.backend, settings.seed, chosen)
+    if isinstance(canonical, StreamedModel):
+        origin |= provenance_of(canonical)
     resume = None if earlier is None else resumable(earlier, origin)
     with during(_doing(planned, way)):
         solved = solve(planned, way, settings, learning, warm, on_step, begin, resume)
@@ -273,8 +274,6 @@ def fit_compiled(
     origin["routes"] = "; ".join(error_notes(routes)) or "all sites answer by themselves"
     if merged is not None:
         origin[NOTED] = noted(merged)
-    if isinstance(canonical, StreamedModel):
-        origin[STREAMED] = rows_noted(canonical)
     several = (optima.note,) if optima is not None and optima.note else ()
     notes = (*q.notes, *_scatter(planned, solved), *several)
     if notes:
