@@ -28,7 +28,8 @@ class Step:
     @property
     def conditioned(self) -> Any:
         """Of the posterior, which is the state itself."""
-        return SimpleNamespace(errors=SimpleNamespace(log_normaliser=self.chance))
+        errors = SimpleNamespace(log_normaliser=self.chance)
+        return SimpleNamespace(errors=errors, lost=0.0)
 
 
 @dataclass(frozen=True)
