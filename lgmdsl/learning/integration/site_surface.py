@@ -22,7 +22,8 @@ from lgmdsl.learning.integration.surrogate import squares
 LENGTH = 3.0  # of the covariance, in half-axes
 NOISE = 1e-6  # of it: what the fits' tolerances leave of the parameters
 NEAREST = 24  # fits that count
-WILD = 8.0  # sum of |c| from which the nearest fit is a better start
+MET = 1e-3  # to what the conditions of a linear trend hold
+WILD = 20.0  # sum of |c| from which the nearest fit is a better start
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +59,8 @@ class SiteSurface:
 
 
 def coefficients(places: Array, place: Array) -> Array:
-    """(n,) c at a place (d,), which sum to 1, from places (n, d): exact for what is linear."""
+    """(n,) c at a place (d,), which sum to 1, from places (n, d): exact for what is linear; inf
+    where the places leave a trend open."""
     n, d = places.shape
     scaled, here = places / LENGTH, place / LENGTH
     system = np.zeros((n + 1 + d, n + 1 + d))
@@ -69,7 +71,6 @@ def coefficients(places: Array, place: Array) -> Array:
     wanted = np.zeros(n + 1 + d)
     wanted[:n] = np.exp(-0.5 * squares(here[None], scaled))[0]
     wanted[n] = 1.0
-    # Least squares: a few places need not lie in general position.
     found = np.linalg.lstsq(system, wanted, rcond=1e-12)[0][:n]
-    total = float(found.sum())
-    return np.asarray(found / total if abs(total) > 0.5 else np.full(n, np.inf))
+    met = np.concatenate([[found.sum() - 1.0], system[n + 1 :, :n] @ found])
+    return np.asarray(found if np.abs(met).max() < MET else np.full(n, np.inf))
