@@ -24,7 +24,7 @@ from lgmdsl.contract import rows
 from lgmdsl.contract.backend import Backend, BackendSpec
 from lgmdsl.contract.engine import Failed, Rows
 from lgmdsl.contract.objectives.elbo import ElboPoint, decrement, elbo_at, mismatch
-from lgmdsl.contract.objectives.elbo_start import begin, blur, comparable
+from lgmdsl.contract.objectives.elbo_start import LEGIBLE, begin, blur, comparable
 from lgmdsl.contract.objectives.fixed_point import profiled
 from lgmdsl.contract.options import check_least, option
 from lgmdsl.contract.posterior import GaussianPosterior
@@ -40,7 +40,7 @@ from lgmdsl.vocabulary.signature import also
 SHORTEST = 1e-10
 # A rise smaller than this fraction of the ELBO is rounding.
 ROUNDING = 1e-13
-# So is a fall that its terms' cancellation can make, up to this fraction.
+# So is a fall that its terms' cancellation can make, up to LEGIBLE nats or this fraction.
 HELD = 5e-10
 # An undamped step from weights this far from their target is not worth its factorisation.
 FAR = 100.0
@@ -82,6 +82,7 @@ class NaturalGradient(Backend[NaturalState]):
         additive=True,
         guarantee=Guarantee.LOWER,
         monotone=True,
+        scout="laplace",
         max_steps=100,
         paper="Khan and Lin 2017; Challis and Barber 2013 (the objective)",
         summary="variational Gaussian: the best Gaussian in KL(q || p); a lower bound",
@@ -190,7 +191,7 @@ def _better(problem: Problem, tried: ElboPoint, point: ElboPoint) -> bool:
     if not comparable(tried, point):
         return False
     size = max(1.0, abs(point.elbo))
-    slack = max(ROUNDING * size, min(blur(tried), HELD * size))
+    slack = max(ROUNDING * size, min(blur(tried), max(HELD * size, LEGIBLE)))
     errors = None if problem.engine.exact else tried.conditioned.errors
     if errors is not None:  # their chance, which is the same in both, hides as much
         slack = max(slack, errors.log_normaliser)

@@ -20,6 +20,8 @@ class BackendSpec:
     `monotone`: every step raises the objective (watched by the driver). `ranks`: of two runs that
     converged the one with the higher objective is the better, though a step need not raise it.
     `warm`: the method whose fit is a better start than its own, where it can run.
+    `scout`: a cheaper method whose evidence has its modes in the hyperparameters where this one's
+    are, or near, for sites that are log-concave.
     `guarantee`: what its log evidence is when every site answers exactly. `evidence`: whether it
     has one at all; without, a posterior's is nan where not all sites are Gaussian.
     `additive`: whether its answer depends on the sites through the sum of log t alone, so that m
@@ -38,6 +40,7 @@ class BackendSpec:
     evidence: bool = True
     additive: bool = False
     warm: str = ""
+    scout: str = ""
     max_steps: int = 100
     paper: str = ""
     summary: str = ""

@@ -17,6 +17,7 @@ from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.status import Status
 from lgmdsl.inference.rescaling import Unplaced, rescale
 
+HIDDEN = 5e-3  # sds: the largest residual that rounding excuses
 ROUNDING = 1e-9  # of the objective: what a step that gains nothing may seem to lose
 
 
@@ -189,13 +190,15 @@ def _fell(before: float, after: float) -> bool:
 
 
 def _chance(backend: Backend[Any], problem: Problem, state: State) -> float:
-    """The standard error of the objective, in nats; 0 where the engine is exact."""
+    """The standard error of the objective, in nats; its rounding where the engine is exact."""
+    conditioned = backend.posterior(problem, state).conditioned
     if problem.engine.exact:
-        return 0.0
-    errors = backend.posterior(problem, state).conditioned.errors
-    return 0.0 if errors is None else errors.log_normaliser
+        return conditioned.lost
+    return 0.0 if conditioned.errors is None else conditioned.errors.log_normaliser
 
 
 def _unseen(backend: Backend[Any], problem: Problem, state: State) -> float:
-    """The residual from which a whole step gains less than chance hides: half its square."""
-    return math.sqrt(2.0 * _chance(backend, problem, state))
+    """The residual from which a whole step gains less than chance hides: half its square; at most
+    HIDDEN where it is rounding that hides it."""
+    unseen = math.sqrt(2.0 * _chance(backend, problem, state))
+    return min(unseen, HIDDEN) if problem.engine.exact else unseen

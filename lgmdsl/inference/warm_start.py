@@ -9,11 +9,9 @@ from __future__ import annotations
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
-from lgmdsl.contract.site import Property
 from lgmdsl.inference.driver import Tolerances, run
-from lgmdsl.inference.options import configured
-from lgmdsl.inference.plan import Plan, verdict
-from lgmdsl.inference.registry import backends
+from lgmdsl.inference.plan import Plan
+from lgmdsl.inference.scout import replaced
 
 # A start need not be precise.
 ROUGH, STEPS = Tolerances(evidence=1e-4, mean=1e-2), 20
@@ -23,18 +21,7 @@ def warm_start(planned: Plan, problem: Problem, theta: Theta) -> GaussianPosteri
     """The fit by the method that the plan's back end wants to start from, on the same engine; None
     where it wants none, all sites are Gaussian, some have kinks or several modes (which the
     variational fit may settle on), or that method cannot run the model."""
-    wanted = planned.backend.spec.warm
-    smooth = all(
-        Property.LOG_CONCAVE in p and Property.KINKED not in p
-        for p in (s.spec.properties for s in problem.sites)
-    )
-    if not wanted or problem.gaussian or not smooth:
+    other = replaced(planned, problem, planned.backend.spec.warm)
+    if other is None:
         return None
-    backend = backends().get(wanted)
-    if backend is None:
-        return None
-    judged = verdict(planned.canonical.blocks, backend, None)
-    if not judged.runs:
-        return None
-    other = Plan(planned.canonical, configured(backend, {}), judged.routes)
     return run(other.backend, other.at(theta, problem.engine), ROUGH, STEPS).posterior

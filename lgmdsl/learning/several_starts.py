@@ -1,7 +1,6 @@
 """Searches from several starts: the highest maximum, and the others that matter.
 
-A search ends early where it has come to the basin of a maximum that is known: where, on the line to
-it, height and slope are those of a parabola with its top there.
+A search ends early where it has come to the basin of a maximum that is known.
 """
 
 from __future__ import annotations
@@ -14,13 +13,11 @@ import numpy as np
 from lgmdsl.contract.status import Status
 from lgmdsl.learning.integration.other_modes import OtherMode
 from lgmdsl.learning.objective.log_posterior import Evaluation, Objective
+from lgmdsl.learning.search.basin import NATS, in_basin
 from lgmdsl.learning.search.continued import numbered
 from lgmdsl.learning.search.maximise import Maximiser, Maximum
 from lgmdsl.learning.starts.from_data import Corner
 
-# A basin: a gap of the heights of at most BELOW nats, of which half the slope times the distance is
-# between the SHARES; or so few NATS, a distance of at most NEAR sds.
-BELOW, SHARES, NATS, NEAR = 4.0, (0.6, 1.6), 0.02, 0.7
 # Modes that much lower have less than a thousandth of the mass.
 MATTERS = 7.0
 # Searches that end within so many nats of each other have found the same.
@@ -45,7 +42,7 @@ def from_corners(search: Maximiser, found: Maximum, starts: Sequence[Corner]) ->
     maxima = [found]
 
     def known(at: Evaluation) -> bool:
-        return any(_in_basin(search, m, at) for m in maxima)
+        return any(in_basin(search, m.at, m.spread(), at) for m in maxima)
 
     again = replace(search, known=known)
     try:
@@ -117,16 +114,6 @@ def _add(search: Maximiser, maxima: list[Maximum], end: Maximum) -> None:
 
 def _highest(search: Maximiser, maxima: Sequence[Maximum]) -> Maximum:
     return max(maxima, key=lambda m: search.value(m.at))
-
-
-def _in_basin(search: Maximiser, top: Maximum, at: Evaluation) -> bool:
-    gap = top.at.x - at.x
-    fall = search.value(top.at) - search.value(at)
-    distance = float(np.max(np.abs(gap) / top.spread(), initial=0.0))
-    if abs(fall) <= NATS:
-        return distance <= NEAR
-    half = 0.5 * float(search.gradient(at) @ gap)
-    return 0.0 < fall <= BELOW and SHARES[0] <= half / fall <= SHARES[1]
 
 
 def _apart(search: Maximiser, end: Maximum, others: Sequence[Maximum]) -> bool:

@@ -97,6 +97,7 @@ class ExpectationPropagation(Backend[EPState]):
         guarantee=Guarantee.APPROXIMATE,
         max_steps=300,
         warm="natural-gradient",
+        scout="laplace",
         paper="Minka 2001; Seeger and Nickisch 2011; Opper and Winther 2005",
         summary="matches each site's moments against its cavity; bounds nothing, may not settle",
         notes=Notes(

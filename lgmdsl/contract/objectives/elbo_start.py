@@ -33,7 +33,7 @@ def begin(problem: Problem, warm: GaussianPosterior | None = None) -> ElboPoint 
     """
     if warm is not None:
         point = elbo_at(problem, warm.weight, warm.shift)
-        if isinstance(point, ElboPoint) and resolved(point):
+        if isinstance(point, ElboPoint) and (resolved(point) or blur(point) < LEGIBLE):
             return point
     unit = tuple(_unit(m) for m in problem.engine.prior_mean)
     answers = expected(problem, problem.engine.prior_mean, unit)

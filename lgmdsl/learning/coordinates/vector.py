@@ -60,6 +60,7 @@ class Coordinates:
         self.pinned = dict(pinned or {})
         self.closed = closed
         self.blocks = space.unpinned(self.pinned)
+        self._constant: dict[str, Transform] = {}  # maps that no hyper moves, as they are made
         names: list[str] = []
         self.slices: dict[str, slice] = {}  # of each block's coordinates
         for block in self.blocks:
@@ -187,7 +188,11 @@ class Coordinates:
         """The map of one of the blocks, given the earlier ones."""
         if self.closed and block.type == "simplex":
             return ClosedSimplex(block.sizes)
-        return transform(block, theta)
+        if block.prior is not None and block.prior.depends:
+            return transform(block, theta)
+        if block.name not in self._constant:
+            self._constant[block.name] = transform(block, theta)
+        return self._constant[block.name]
 
     def _value(self, block: HyperBlock, theta: Theta, x: Array) -> Array:
         return self.transform(block, theta).value(x[self.slices[block.name]])

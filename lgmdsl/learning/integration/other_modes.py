@@ -12,7 +12,8 @@ Looked for in three ways, each of a few fits:
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -20,11 +21,15 @@ import numpy as np
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.canonical.queries.loadings import linear_hypers
+from lgmdsl.contract.engine import Rows
+from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.status import Status
+from lgmdsl.inference.scout import scout
 from lgmdsl.learning.coordinates.standardised import Standardised
 from lgmdsl.learning.integration import designs
 from lgmdsl.learning.integration.visited import Visited
 from lgmdsl.learning.objective.log_posterior import Evaluation, Objective
+from lgmdsl.learning.search.basin import in_basin
 from lgmdsl.learning.search.maximise import Maximiser
 
 # A mode that is lower than this many nats has no share that matters.
@@ -36,6 +41,9 @@ ALIKE = 0.1  # nats: modes as high
 # Far from the mode: by so many logs or logits, or so many sds; to all corners of so many.
 FAR, FAR_SDS, CORNERS = 2.0, 3.5, (2, 3)
 CLIMBS, STEPS = 2, 15  # searches that are made again, and their steps
+# While searches look where they lead: the fits' relative tolerance, nats that are not climbed for,
+# and steps of a fit that is given up.
+ROUGH, ENOUGH, PATIENCE = 1e-5, 0.05, 20
 
 
 @dataclass(frozen=True)
@@ -50,16 +58,20 @@ class OtherMode:
 
 
 class Place(NamedTuple):
-    """What is kept of a fit: x, (d,), and the log density of x with its gradient there."""
+    """What is kept of a fit: x, (d,), the log density of x with its gradient there, and the sites'
+    parameters."""
 
     x: Array
     theta: Theta
     density: float
     gradient: Array
+    weight: Rows
+    shift: Rows
 
     @classmethod
     def of(cls, at: Evaluation) -> Place:
-        return cls(at.x, at.theta, at.density, at.density_gradient)
+        q = at.posterior
+        return cls(at.x, at.theta, at.density, at.density_gradient, q.weight, q.shift)
 
 
 def other_mode(found: Visited, design: str) -> OtherMode | None:
@@ -67,7 +79,7 @@ def other_mode(found: Visited, design: str) -> OtherMode | None:
     or where a lattice holds it too."""
     frame, mode, objective = found.frame, found.mode, found.objective
     places = [*_mirrored(objective, mode, frame), *_exchanged(objective, frame)]
-    fits = objective.many([x for _, x in places], mode.posterior, Place.of)
+    fits = objective.many([x for _, x in places], found.start(), Place.of)
     ends, starts = list[tuple[str, Place]](), list[Place]()
     for (kind, _), at in zip(places, fits, strict=True):
         if at is not None and abs(at.density - mode.density) < ALIKE:
@@ -128,32 +140,56 @@ def _exchanged(objective: Objective, frame: Standardised) -> list[tuple[str, Arr
 
 def _climbed(found: Visited, starts: list[Place]) -> list[Place]:
     """Other ends of searches from some starts, from where the density rises outwards and, of two
-    hyperparameters or more, from the highest of the places around."""
+    hyperparameters or more, from the highest of the places around. Places and searches are by a
+    scouting method, where there is one, and what it finds is searched again by the fits' own."""
     frame, mode, objective = found.frame, found.mode, found.objective
+    planned = scout(objective.planned, mode.problem)
+    survey = objective if planned is None else objective.by(planned)
+    top = mode if planned is None else survey.at(mode.x, mode.posterior)
+    if top is None:
+        survey, top = objective, mode
     sds = np.sqrt(np.diag(frame.covariance))
     reach = np.maximum(FAR * objective.coordinates.scaled, FAR_SDS * sds)
     ways = np.concatenate([np.eye(frame.size), -np.eye(frame.size)])
     if frame.size in CORNERS:
         ways = designs.factorial(frame.size)
-    around = objective.many([frame.mode + reach * w for w in ways], mode.posterior, Place.of)
+    around = survey.many([frame.mode + reach * w for w in ways], found.start(), Place.of, ROUGH)
     seen = sorted((at for at in around if at is not None), key=lambda s: -s.density)
     starts = [*starts, *(seen[:1] if frame.size > 1 else [])]
     seen += [
-        Place(frame.x(np.array(u)), f.theta, f.density, f.density_gradient)
+        Place(frame.x(np.array(u)), f.theta, f.density, f.density_gradient, f.weight, f.shift)
         for u, f in found.known.items()
         if f is not None and np.linalg.norm(u) > APART
     ]
     starts += [s for s in seen if s.gradient @ (frame.mode - s.x) < 0.0]
-    out: list[Place] = []
     search = Maximiser(objective, jacobian=True, limit=STEPS)
-    for start in starts[:CLIMBS]:
-        first = objective.at(start.x, mode.posterior)
-        end = None if first is None else search.run(first)
-        if end is not None and end.status is Status.interrupted:
+    search = replace(search, known=partial(in_basin, search, mode, sds))
+    beginning = replace(search, objective=survey, known=partial(in_basin, search, top, sds))
+    rough = replace(beginning, rough=ROUGH, enough=ENOUGH, patience=PATIENCE)
+    ends = [_end(rough, search, start, mode.posterior) for start in starts[:CLIMBS]]
+    if survey is not objective:
+        objective.counted(survey)
+    return [at for at in ends if at is not None and distance(frame, at.x) > APART]
+
+
+def _end(
+    rough: Maximiser, search: Maximiser, start: Place, warm: GaussianPosterior
+) -> Place | None:
+    """Where searches from a start end, first a rough one, then `search` from its end; None where
+    that is in a basin that is known, or none."""
+    at = rough.objective.at(
+        start.x, replace(warm, weight=start.weight, shift=start.shift), rough.rough
+    )
+    for climb in (rough, search):
+        if at is None or (climb.known is not None and climb.known(at)):
+            return None
+        end = climb.run(at)
+        if end.status is Status.interrupted:
             raise KeyboardInterrupt
-        if end is not None and end.status is Status.converged:
-            out.append(Place.of(end.at))
-    return [at for at in out if distance(frame, at.x) > APART]
+        if end.status is not Status.converged:
+            return None
+        at = search.objective.at(end.at.x, end.at.posterior) if climb is rough else end.at
+    return None if at is None else Place.of(at)
 
 
 def distance(frame: Standardised, x: Array) -> float:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.contract.engine import Rows
+from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.status import Status
 from lgmdsl.learning.coordinates.standardised import Standardised
+from lgmdsl.learning.integration.site_surface import SiteSurface
 from lgmdsl.learning.objective.log_posterior import Evaluation, Objective
 
 
@@ -105,11 +107,26 @@ class Visited:
         found = [self.known[u] for u in keys]
         return [-np.inf if f is None else f.density for f in found]
 
+    def start(self) -> Callable[[Array], GaussianPosterior]:
+        """Where a fit at x, (d,), starts, by the fits that there are now."""
+        mode, scale = self.mode.posterior, self.stretch.mean(axis=1)
+        fits = [f for _, f in self.fits]
+        if not fits:
+            return lambda _: mode
+        weight, shift = [f.weight for f in fits], [f.shift for f in fits]
+        surface = SiteSurface(self.u / scale, weight, shift)
+
+        def near(x: Array) -> GaussianPosterior:
+            w, b = surface.at(self.frame.u(x) / scale)
+            return replace(mode, weight=w, shift=b)
+
+        return near
+
     def _fits(self, places: list[tuple[float, ...]]) -> list[Fitted | None]:
         x = [self.frame.x(np.array(u)) for u in places if any(u)]
         made = self.made.fits
         new = [v for v in x if v.tobytes() not in made]
-        self.objective.many(new, self.mode.posterior, self._keep)
+        self.objective.many(new, self.start(), self._keep)
         fits = iter([made.get(v.tobytes()) for v in x])
         top = self.mode.x.tobytes()
         if top not in made:

@@ -14,7 +14,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import TypeVar
 
@@ -163,6 +163,17 @@ class Objective:
                     self.calls += 1
                     self.seconds += time.perf_counter() - began
 
+    def by(self, planned: Plan) -> Objective:
+        """The objective by another plan for the model, whose searches begin where this one's do;
+        its fits are counted by itself."""
+        other = replace(self, planned=planned)
+        other.origin, other.spanned, other.scales = self.origin, self.spanned, self.scales
+        return other
+
+    def counted(self, other: Objective) -> None:
+        """Count the fits that another objective has made."""
+        self.calls, self.steps = self.calls + other.calls, self.steps + other.steps
+
     def beyond(self, x: Array, distance: float, slope: Array | None = None) -> bool:
         """Whether a log or logit is farther than `distance` from where searches begin, and the
         density rises outwards there, whose `slope` (d,) is."""
@@ -185,13 +196,18 @@ class Objective:
         return name, f"from {begin:.3g} to {value:.10g}"
 
     def many(
-        self, places: Sequence[Array], warm: GaussianPosterior, keep: Callable[[Evaluation], T]
+        self,
+        places: Sequence[Array],
+        warm: GaussianPosterior | Callable[[Array], GaussianPosterior],
+        keep: Callable[[Evaluation], T],
+        rough: float = 0.0,
     ) -> list[T | None]:
-        """What `keep` takes of the evaluations at several places, all from the same start, so that
-        digits depend neither on their order nor on the number of threads."""
+        """What `keep` takes of the evaluations at several places, all from the same start, or each
+        from its own, `warm` of the place: digits depend neither on their order nor on the number
+        of threads. `rough`: as in `at`."""
 
         def one(x: Array) -> T | None:
-            evaluation = self.at(x, warm)
+            evaluation = self.at(x, warm(x) if callable(warm) else warm, rough)
             return None if evaluation is None else keep(evaluation)
 
         workers = self.workers

@@ -86,16 +86,21 @@ class Maximum:
 class Maximiser:
     """L-BFGS with warm-started fits. `jacobian`: maximise the density of the coordinates rather
     than that of theta on its natural scale. `known`: whether a search may end there, for where it
-    leads is known."""
+    leads is known. Of a search that only looks where it leads, `enough` nats need not be climbed
+    for, fits are `rough` (as in `Objective.at`), and trials given up after `patience` steps."""
 
     objective: Objective
     jacobian: bool
     limit: int = 200
     known: Callable[[Evaluation], bool] | None = None
+    enough: float = 0.0
+    rough: float = 0.0
+    patience: int = LONG
 
     def _little(self, at: Evaluation, pairs: int) -> float:
         """The gain, in nats, that is not climbed for, or not to be seen."""
-        wanted, least = self.objective.tolerances.evidence, max(GAIN, at.rounding)
+        wanted = self.objective.tolerances.evidence
+        least = max(GAIN, self.enough, at.rounding)
         if wanted > Tolerances().evidence and pairs >= SEEN:
             return max(least, wanted * abs(at.posterior.log_evidence))
         return max(least, min(ROUNDING, wanted) * abs(self.value(at)))
@@ -149,10 +154,11 @@ class Maximiser:
             longest = max(longest, now.at.kept.run.steps)
             try:
                 minimised = partial(self._minimised, unit=unit, metric=metric, edges=edges)
-                most = max(LONG, LONGER * longest)
+                most = max(self.patience, LONGER * longest if self.patience >= LONG else 0)
                 evaluate = partial(self._evaluate, unit=unit, warm=warm, then=minimised, most=most)
                 following = search.step(now, evaluate)
-                if following is None and gain > NOISE and self.objective.refine():
+                rough = self.rough > 0.0
+                if following is None and gain > NOISE and not rough and self.objective.refine():
                     seen = evaluate(now.x)  # differences of rougher fits meant nothing
                     if seen is not None:
                         following = search.step(replace(now, at=seen), evaluate)
@@ -321,7 +327,7 @@ class Maximiser:
         """What to minimise at a trial; None where there is no fit, or none within `most` steps: a
         shorter trial costs less."""
         whole = self.objective.longest_fit
-        found = self.objective.at(unit * part, warm, most=min(most, whole))
+        found = self.objective.at(unit * part, warm, self.rough, min(most, whole))
         if found is None or (most < whole and found.run.status is Status.iteration_limit):
             return None
         return then(found)

@@ -1,0 +1,37 @@
+"""A cheaper method that shows where the modes of hyperparameters may be.
+
+Far from the data's hyperparameters a variational fit takes tens of steps, Laplace's a few cheap
+ones; where sites are log-concave, both evidences rise and fall in the same places.
+"""
+
+from __future__ import annotations
+
+from lgmdsl.contract.problem import Problem
+from lgmdsl.contract.site import Property
+from lgmdsl.inference.options import configured
+from lgmdsl.inference.plan import Plan, verdict
+from lgmdsl.inference.registry import backends
+
+
+def replaced(planned: Plan, problem: Problem, method: str) -> Plan | None:
+    """The plan for another method, by name; None where there is no such method or it cannot run the
+    model, where all sites are Gaussian, or where some have kinks or several modes."""
+    smooth = all(
+        Property.LOG_CONCAVE in p and Property.KINKED not in p
+        for p in (s.spec.properties for s in problem.sites)
+    )
+    if not method or problem.gaussian or not smooth:
+        return None
+    backend = backends().get(method)
+    if backend is None:
+        return None
+    judged = verdict(planned.canonical.blocks, backend, None)
+    if not judged.runs:
+        return None
+    return Plan(planned.canonical, configured(backend, {}), judged.routes, planned.terms)
+
+
+def scout(planned: Plan, problem: Problem) -> Plan | None:
+    """The plan by the method that the back end declares to show the modes; None where it declares
+    none, or that cannot be had."""
+    return replaced(planned, problem, planned.backend.spec.scout)

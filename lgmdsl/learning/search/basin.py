@@ -1,0 +1,28 @@
+"""Whether a search has come to the basin of a maximum that is known.
+
+It has where, on the line to the maximum, height and slope are those of a parabola with its top
+there.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lgmdsl.arrays import Array
+from lgmdsl.learning.objective.log_posterior import Evaluation
+from lgmdsl.learning.search.maximise import Maximiser
+
+# A gap of the heights of at most BELOW nats, of which half the slope times the distance is between
+# the SHARES; or so few NATS, a distance of at most NEAR sds.
+BELOW, SHARES, NATS, NEAR = 4.0, (0.6, 1.6), 0.02, 0.7
+
+
+def in_basin(search: Maximiser, top: Evaluation, sds: Array, at: Evaluation) -> bool:
+    """Whether `at` lies in the basin of the maximum `top`; `sds`: (d,) rough ones of the
+    coordinates there."""
+    gap = top.x - at.x
+    fall = search.value(top) - search.value(at)
+    if abs(fall) <= NATS:
+        return float(np.max(np.abs(gap) / sds, initial=0.0)) <= NEAR
+    half = 0.5 * float(search.gradient(at) @ gap)
+    return 0.0 < fall <= BELOW and SHARES[0] <= half / fall <= SHARES[1]
