@@ -132,7 +132,7 @@ def data(case: str, size: int) -> dict[str, AnyArray]:
     if case in FAMILIES:
         return ratings(case, size, COLUMNS.get(size, max(size // 20, 50)))
     if case == "covariance":
-        return {**ratings("gaussian", 50 * size, size), "unit": np.eye(size)}
+        return {**ratings("gaussian", 50 * size, size), "unit": (2.0 * size + 3.0) * np.eye(size)}
     if case == "topics":
         beta = rng.dirichlet(np.full(size, 0.1), 4)
         shares = np.exp(rng.normal(size=(200, 4)))

@@ -245,7 +245,7 @@ class Gather(Coefficient):
             flat = flat * size + index % size  # -1, a missing entry, is the last as in `value`
         places = np.broadcast_to(flat, extent).reshape(-1)
         below = np.bincount(places, adjoint.reshape(-1), math.prod(shape))
-        return (below.reshape(shape),)
+        return (np.asarray(below.reshape(shape), dtype=np.float64),)
 
 
 def _summed(values: Array, axis: int, positions: IntArray, size: int) -> Array:

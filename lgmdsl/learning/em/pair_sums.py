@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from lgmdsl.arrays import Array, BoolArray, IntArray, SparseMatrix
+from lgmdsl.arrays import Array, BoolArray, IntArray
 
 FILLED = 0.2  # the least share of a table's cells that are rows where it is held as a dense one
 SAVED = 2.0  # rows a person and item: below, a table is as long as its rows
@@ -81,13 +81,13 @@ class PairGrid:
     def add(self, total: Array, weight: Array, moments: Array) -> None:
         """As `PairTable.add`."""
         persons, items = len(self.moment), len(self.place)
-        by_item: Array | SparseMatrix
         if len(self.person) >= FILLED * persons * items:
             cell = self.person * items + self.item
-            by_item = np.bincount(cell, weight, persons * items).reshape(persons, items).T
+            table = np.bincount(cell, weight, persons * items).reshape(persons, items)
+            shares = np.asarray(table.T @ moments[self.moment])
         else:
             by_item = sp.csr_array((weight, (self.item, self.person)), shape=(items, persons))
-        shares = np.asarray(by_item @ moments[self.moment])
+            shares = np.asarray(by_item @ moments[self.moment])
         total += np.bincount(self.place.reshape(-1), shares.reshape(-1), len(total))
 
 
