@@ -79,9 +79,9 @@ class Covariance:
         form, k = transform(self.block, now.theta), self.block.sizes[-1]
         if not isinstance(form, CovarianceForm):
             return None
-        factor = np.linalg.cholesky(now.theta[self.name])
+        factor: Array = np.linalg.cholesky(np.asarray(now.theta[self.name], dtype=np.float64))
         if k > LARGEST:
-            return fisher(np.asarray(factor, dtype=np.float64), self.count)
+            return fisher(factor, self.count)
         rows, columns = np.tril_indices(k)
         tangents = np.zeros((len(rows), k, k))
         scale = np.where(rows == columns, factor[rows, columns], 1.0)
