@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lgmdsl.contract.linear import LinearGaussian
+from lgmdsl.contract.linear import LinearGaussian, PriorBlock
 from lgmdsl.engines.costs import (
     MAKING,
     NESTED_PAIR,
@@ -67,13 +67,15 @@ def least_wide(linear: LinearGaussian) -> Least:
 
 
 def least_sparse(linear: LinearGaussian) -> Least:
-    """The pairs of rows that are all as long, and a factor without fill."""
+    """The pairs of rows that are all as long, and a factor with no more fill than the prior has:
+    (sum_j c_j)^2 / n <= sum_j c_j^2 for its n columns of c_j entries."""
     n, pairs = float(linear.size), _least_pairs(linear)
     refusal = SparseEngine.refuses(linear)
     if linear.size < SMALL or refusal:
         return Least(1e6 + 10.0 * n**3 + 20.0 * pairs, 4.0 * n**2 + 3.0 * pairs, refusal)
     large = MAKING * pairs if 24.0 * pairs > COPY_LIMIT else 0.0
-    return Least(4.0 * pairs + large + 3.0 * n + 2e6, pairs + 3.0 * n)
+    fill = sum(map(_fill, linear.blocks))
+    return Least(4.0 * pairs + large + 3.0 * fill**2 / n + 2e6, pairs + 3.0 * fill)
 
 
 def least_nested(linear: LinearGaussian) -> Least:
@@ -86,6 +88,15 @@ def least_nested(linear: LinearGaussian) -> Least:
         entries = sum(o.entries for o in p.columns.values())
         pairs += entries**2 / max(p.rows, 1)
     return Least(NESTED_START + NESTED_PAIR * pairs, float(linear.rows))
+
+
+def _fill(block: PriorBlock) -> float:
+    """Entries that the factor of a block's precision has at least: the precision of a covariance
+    is stored whole, others have a diagonal."""
+    entries = 1.0
+    for factor in block.factors:
+        entries *= float(factor.size) ** (2 if Trait.COVARIANCE in factor.traits() else 1)
+    return 0.5 * (entries + block.size)
 
 
 @by_operators

@@ -9,6 +9,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.sparse.csgraph import connected_components
 
 from lgmdsl.arrays import Array
 from lgmdsl.contract.engine import Conditioned, Failed, Rows
@@ -17,7 +18,8 @@ from lgmdsl.engines.choose import choose
 from lgmdsl.engines.dense.covariance import CovarianceEngine
 from lgmdsl.engines.grouped.batched import BatchedEngine
 from lgmdsl.engines.grouped.batched_information import Information
-from lgmdsl.engines.shared.prior import covariance_adjoints, precision_adjoints
+from lgmdsl.engines.grouped.batched_prior import joins, pattern
+from lgmdsl.engines.shared.prior import BlockPrior, covariance_adjoints, precision_adjoints
 from lgmdsl.engines.sparse.engine import SparseEngine
 from lgmdsl.errors import NumericalError
 from lgmdsl.operators.base import Operator
@@ -300,3 +302,17 @@ def test_latents_of_very_different_sizes_all_move() -> None:
     case = case_of(np.diag([1e-20, 1.0, 1.0, 1.0]))
     assert BatchedEngine(case.linear).prior.moving.all()
     assert conditioned(case).latent_variance[0] > 0.0
+
+
+def test_groups_are_found_without_the_whole_pattern() -> None:
+    cov = np.eye(3)[:, [0, 1, 2]] + 0.5
+    for factors in (
+        (structure("iid", 5), Covariance(cov)),
+        (Covariance(cov), structure("iid", 5), Covariance(np.eye(2))),
+    ):
+        size = int(np.prod([f.size for f in factors]))
+        prior = BlockPrior(PriorBlock("z", factors, np.zeros(size)), 0)
+        few, all_ = joins(prior), pattern(prior)
+        assert few.nnz < all_.nnz or size == 0
+        first, second = (connected_components(m, directed=False)[1] for m in (few, all_))
+        np.testing.assert_array_equal(first, second)

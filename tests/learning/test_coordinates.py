@@ -174,3 +174,13 @@ def test_integrating_in_coordinates_gives_mass_one() -> None:
         for x in (np.array([a, b]) for a in grid for b in grid)
     )
     assert float(total) == pytest.approx(1.0, abs=5e-5)  # of the trapezoidal rule
+
+
+def test_every_coordinate_has_a_label() -> None:
+    coordinates = Coordinates(full())
+    assert len(coordinates.names) == coordinates.size == len(set(coordinates.names))
+    for block in coordinates.blocks:
+        assert all(
+            n.partition("[")[0] == block.name
+            for n in coordinates.names[coordinates.slices[block.name]]
+        )

@@ -14,8 +14,9 @@ from lgmdsl.dataset import read
 from lgmdsl.inference.driver import Tolerances
 from lgmdsl.inference.plan import plan
 from lgmdsl.learning.coordinates.vector import Coordinates
-from lgmdsl.learning.em.covariances import covariances
+from lgmdsl.learning.em.covariances import covariances, fisher
 from lgmdsl.learning.objective.log_posterior import Evaluation, Objective
+from lgmdsl.learning.search.metric import Metric, together
 from lgmdsl.sites import catalogue as sites
 
 K, N = 4, 80
@@ -165,3 +166,22 @@ def test_what_is_refused_says_what_to_do() -> None:
     fit = lgm.fit(model, data, bound="jaakkola", fixed={"S": 1.0, "mu": 0.0})
     with pytest.raises(lgm.ModelError, match="no covariance is named `T`"):
         fit.precision("T")
+
+
+def test_products_with_the_curvature_are_those_of_its_matrix() -> None:
+    rng = np.random.default_rng(3)
+    factor = np.asarray(np.linalg.cholesky(np.cov(rng.normal(size=(6, 30)))), np.float64)
+    rows, columns = np.tril_indices(6)
+    tangents = np.zeros((len(rows), 6, 6))
+    tangents[np.arange(len(rows)), rows, columns] = np.where(
+        rows == columns, factor[rows, columns], 1.0
+    )
+    e = np.linalg.solve(factor, tangents)
+    both = (e + np.swapaxes(e, 1, 2)).reshape(len(rows), -1)
+    whole, metric = 0.5 * 13.0 * both @ both.T, fisher(factor, 13.0)
+    v = rng.normal(size=len(rows))
+    np.testing.assert_allclose(metric.times(v), whole @ v, rtol=1e-12)
+    np.testing.assert_allclose(metric.solve(whole @ v), v, rtol=1e-10)
+    ends = np.arange(len(rows)) + 2
+    joint = together([(ends, metric), (np.arange(2), Metric(lambda u: 2.0 * u, lambda u: 0.5 * u))])
+    np.testing.assert_allclose(joint.times(np.r_[1.0, 3.0, v]), np.r_[2.0, 6.0, whole @ v])

@@ -244,3 +244,40 @@ observe y ~ poisson(log_rate = eta)
     assert lgm.fit(lgm.loads(text), data, hyper="em").hyper == "map"
     with pytest.raises(lgm.MethodError, match="did you mean `squarem`"):
         lgm.fit(lgm.loads(text), data, hyper="em", options={"acceleration": "squarm"})
+
+
+LONG = """lgm 1
+index row
+index p
+index i
+index k = 2
+data y[row] : real
+data who[row] : p
+data item[row] : i
+hyper c[i] : real ~ normal(sd = 2)
+hyper L[i, k] : real ~ normal(sd = 1)
+hyper s[i] : positive ~ pc_sd(u = 1, alpha = 0.5)
+latent z[p, k] ~ normal(sd = 1)
+let eta[row] = c[item] + sum(L[item, k] * z[who, k], k)
+observe y ~ normal(mean = eta, sd = s[item])
+"""
+
+
+def test_loadings_of_a_long_table_have_the_m_step_of_a_matrix() -> None:
+    y = np.random.default_rng(5).normal(size=(30, 6)) @ np.tril(np.ones((6, 6)))
+    y[np.random.default_rng(6).random(y.shape) < 0.4] = np.nan
+    who, item = np.nonzero(np.isfinite(y))
+    long = {"y": y[who, item], "who": who, "item": item}
+    found = []
+    rng = np.random.default_rng(7)
+    start = {"L": rng.normal(size=(6, 2)), "c": rng.normal(size=6)}
+    for text, data in ((PROPER, {"y": y}), (LONG, long)):
+        em, now = _started(text, data, **start)
+        assert em.complete is not None and em.complete.names == ("c", "L") and not len(em.rest)
+        step = em.direction(now)
+        assert step is not None
+        found.append((now.value, now.gradient, step))
+    (value, gradient, step), (again, same, other) = found
+    assert value == pytest.approx(again, rel=1e-12)
+    np.testing.assert_allclose(gradient, same, rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(step, other, rtol=1e-8, atol=1e-8)

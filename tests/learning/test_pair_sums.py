@@ -38,10 +38,10 @@ def brute(
     return np.triu(out)
 
 
-@pytest.mark.parametrize("missing", [0.0, 0.3])
+@pytest.mark.parametrize(("persons", "items", "missing"), [(6, 4, 0.0), (6, 4, 0.3), (60, 40, 0.9)])
 @pytest.mark.parametrize("plain", [True, False])
-def test_sums(missing: float, plain: bool) -> None:
-    row, column, hyper = entries(6, 4, 2, missing)
+def test_sums(persons: int, items: int, missing: float, plain: bool) -> None:
+    row, column, hyper = entries(persons, items, 2, missing)  # the last: a sparse table
     rng = np.random.default_rng(1)
     value = np.ones(len(row)) if plain else rng.normal(size=len(row))
     weight, size = rng.random(row.max() + 1), hyper.max() + 1

@@ -17,7 +17,7 @@ import numpy as np
 
 from lgmdsl.canonical.expressions import coefficient as co
 from lgmdsl.canonical.expressions.coefficient import Coefficient
-from lgmdsl.canonical.expressions.named import Axis, Pick, Slot, Through, slot_dims, slot_indices
+from lgmdsl.canonical.expressions.named import Axis, Slot, compose, slot_dims
 from lgmdsl.canonical.expressions.transform import Transform, Transformed
 
 _fresh = count()
@@ -232,22 +232,6 @@ def substitute_coefficient(
         names = tuple(places[d].dim if d in places else d for d in node.dims)  # type: ignore[union-attr]
         return co.Constant(names, node.values)
     return co.gather(node, tuple(places.get(d, Axis(d)) for d in node.dims), sizes)
-
-
-def compose(slot: Slot, places: Mapping[str, Slot], sizes: Mapping[str, int]) -> Slot:
-    """The slot after its index names were replaced by slots."""
-    if isinstance(slot, Pick):
-        return slot
-    if isinstance(slot, Axis):
-        return places.get(slot.dim, slot)
-    if not any(d in places for d in slot.dims):
-        return slot
-    inner = tuple(places.get(d, Axis(d)) for d in slot.dims)
-    dims = slot_dims(inner)
-    positions = slot.positions[slot_indices(inner, dims, sizes)]
-    if not dims:
-        return Pick(int(positions))
-    return Through(positions, dims)
 
 
 def _is_zero(node: Coefficient) -> bool:

@@ -7,19 +7,23 @@ terms are all such nodes.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
+import scipy.sparse as sp
 
-from lgmdsl.arrays import Array, Matrix
+from lgmdsl.arrays import Array, IntArray, Matrix
 from lgmdsl.canonical.expressions.named import (
     Axis,
     NamedArray,
     Slot,
     Through,
     collapse,
+    compose,
     expand,
     product,
     slot_dims,
@@ -201,22 +205,56 @@ class Gather(Coefficient):
 
     def value(self, parts: Sequence[NamedArray], theta: Theta) -> NamedArray:
         named = parts[0]
-        index = slot_indices(self.slots, self.dims, self.sizes)
         if named.sparse:
             return _gather_sparse(named, self.slots, self.dims)
+        if self._map is not None:
+            axis, positions = self._map
+            return NamedArray(self.dims, np.take(named.dense(), positions, axis=axis))
+        index = slot_indices(self.slots, self.dims, self.sizes)
         return NamedArray(self.dims, self._full(np.asarray(named.dense()[index])))
 
     def _full(self, values: Array) -> Array:
         return np.broadcast_to(values, tuple(self.sizes[d] for d in self.dims))
 
+    @cached_property
+    def _map(self) -> tuple[int, IntArray] | None:
+        """The one axis that a map of one index gathers, and the map; None unless all others stay as
+        they are, in their order."""
+        through = [k for k, s in enumerate(self.slots) if isinstance(s, Through)]
+        if len(through) != 1:
+            return None
+        slot = self.slots[through[0]]
+        names = tuple(
+            s.dim if isinstance(s, Axis) else s.dims[0] if isinstance(s, Through) and s.dims else ""
+            for s in self.slots
+        )
+        if names != self.dims or not isinstance(slot, Through) or len(slot.dims) != 1:
+            return None
+        return through[0], slot.positions
+
     def slopes(self, adjoint: Array, parts: Sequence[NamedArray]) -> Sequence[Array | None]:
-        below = np.zeros(parts[0].dense().shape)
-        index = np.broadcast_arrays(
-            *slot_indices(self.slots, self.dims, self.sizes),
-            np.empty(tuple(self.sizes[d] for d in self.dims)),
-        )[:-1]
-        np.add.at(below, tuple(index), adjoint)
-        return (below,)
+        shape = parts[0].dense().shape
+        extent = tuple(self.sizes[d] for d in self.dims)
+        adjoint = np.broadcast_to(adjoint, extent)
+        if self._map is not None:
+            axis, positions = self._map
+            return (_summed(adjoint, axis, positions, shape[axis]),)
+        flat = np.zeros((1,) * len(self.dims), dtype=np.int64)
+        indices = slot_indices(self.slots, self.dims, self.sizes)
+        for index, size in zip(indices, shape, strict=True):
+            flat = flat * size + index % size  # -1, a missing entry, is the last as in `value`
+        places = np.broadcast_to(flat, extent).reshape(-1)
+        below = np.bincount(places, adjoint.reshape(-1), math.prod(shape))
+        return (np.asarray(below.reshape(shape), dtype=np.float64),)
+
+
+def _summed(values: Array, axis: int, positions: IntArray, size: int) -> Array:
+    """The adjoint of np.take: the sum of what stands at each of `size` positions of an axis."""
+    count, rest = len(positions), (*values.shape[:axis], *values.shape[axis + 1 :])
+    rows = np.moveaxis(values, axis, 0).reshape(count, math.prod(rest))
+    entries = (np.ones(count), positions % max(size, 1), np.arange(count + 1))
+    below = sp.csr_array(entries, shape=(count, size)).T @ rows
+    return np.moveaxis(np.asarray(below).reshape(size, *rest), 0, axis)
 
 
 def _gather_sparse(named: NamedArray, slots: tuple[Slot, ...], dims: tuple[str, ...]) -> NamedArray:
@@ -279,5 +317,11 @@ def factors_of(node: Coefficient) -> tuple[Coefficient, ...]:
 
 
 def gather(node: Coefficient, slots: tuple[Slot, ...], sizes: Mapping[str, int]) -> Coefficient:
-    """node[slots]."""
-    return Gather(slot_dims(slots), node, slots, sizes)
+    """node[slots]; of what is gathered itself, the two in one."""
+    dims = slot_dims(slots)
+    if isinstance(node, Gather) and not node.sparse:
+        places = dict(zip(node.dims, slots, strict=True))
+        sizes = {**node.sizes, **sizes}
+        slots = tuple(compose(s, places, sizes) for s in node.slots)
+        node = node.operand
+    return Gather(dims, node, slots, sizes)

@@ -132,3 +132,21 @@ def slot_indices(
             index = tuple(slice(None) if d in slot.dims else None for d in dims)
             out.append(slot.positions.transpose(order)[index])
     return tuple(out)
+
+
+def compose(slot: Slot, places: Mapping[str, Slot], sizes: Mapping[str, int]) -> Slot:
+    """The slot after its index names were replaced by slots."""
+    if isinstance(slot, Pick):
+        return slot
+    if isinstance(slot, Axis):
+        return places.get(slot.dim, slot)
+    if not any(d in places for d in slot.dims):
+        return slot
+    inner = tuple(places.get(d, Axis(d)) for d in slot.dims)
+    dims = slot_dims(inner)
+    if len(dims) == len(inner) and all(isinstance(s, Axis) for s in inner):
+        return Through(slot.positions, dims)  # other names, and no copy of the map
+    positions = slot.positions[slot_indices(inner, dims, sizes)]
+    if not dims:
+        return Pick(int(positions))
+    return Through(positions, dims)

@@ -17,7 +17,7 @@ import scipy.sparse as sp
 
 from lgmdsl.arrays import IntArray, Matrix, SparseMatrix
 from lgmdsl.canonical.expressions import coefficient as co
-from lgmdsl.canonical.expressions.affine import Applied, Term, compose, substitute
+from lgmdsl.canonical.expressions.affine import Applied, Term, substitute
 from lgmdsl.canonical.expressions.coefficient import Coefficient, Gradient, Theta
 from lgmdsl.canonical.expressions.named import (
     Axis,
@@ -25,6 +25,7 @@ from lgmdsl.canonical.expressions.named import (
     Pick,
     Slot,
     Through,
+    compose,
     expand,
     product,
     slot_dims,

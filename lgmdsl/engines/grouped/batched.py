@@ -24,7 +24,7 @@ from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.contract.stacked import StackedPredictors, flatten, split
 from lgmdsl.contract.structure import Shape
 from lgmdsl.engines.grouped.batched_conditioned import BatchedConditioned
-from lgmdsl.engines.grouped.batched_prior import form_of, pattern, roots
+from lgmdsl.engines.grouped.batched_prior import form_of, joins, roots
 from lgmdsl.engines.grouped.joining import rows_join
 from lgmdsl.engines.grouped.plates import WIDEST, Plates, events_of, plates_of
 from lgmdsl.engines.shared.prior import BlockPrior, is_tied
@@ -32,6 +32,7 @@ from lgmdsl.engines.shared.weights import SiteWeight
 from lgmdsl.numerics.sparse.base import times
 from lgmdsl.operators.base import Operator
 from lgmdsl.vocabulary.notes import Notes
+from lgmdsl.vocabulary.signature import Trait
 
 # Weights (noise sds of 1e-3 against the latents' effect) from which on a product B'WB loses digits
 # that the data have: its square root is factored instead.
@@ -211,7 +212,8 @@ def plain_refusal(linear: LinearGaussian) -> str:
                 return f"the first row has more than {WIDEST} entries of `{name}`"
     if not linear.blocks:
         return "there are no latents"
-    chained = any(f.joined and f.size > WIDEST for b in linear.blocks for f in b.factors)
+    large = (f for b in linear.blocks for f in b.factors if f.size > WIDEST)
+    chained = any(f.joined or Trait.COVARIANCE in f.traits() for f in large)
     return JOINED if chained or rows_join(linear) else ""
 
 
@@ -229,5 +231,5 @@ def _pattern(linear: LinearGaussian) -> tuple[SparseMatrix, SparseMatrix]:
     if not b.has_canonical_format:
         b = b.copy()
         b.sum_duplicates()
-    priors = [pattern(BlockPrior(p, linear.starts[p.name])) for p in linear.blocks]
+    priors = [joins(BlockPrior(p, linear.starts[p.name])) for p in linear.blocks]
     return b, sp.csr_array(sp.block_diag(priors, format="csr"))

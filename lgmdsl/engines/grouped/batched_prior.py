@@ -65,6 +65,22 @@ def pattern(prior: BlockPrior) -> SparseMatrix:
     return prior.sparse_precision
 
 
+def joins(prior: BlockPrior) -> SparseMatrix:
+    """(n, n) csr that joins the same latents as `pattern`, through the first of those that a matrix
+    joins: of k latents 3k entries, where a pattern has k^2."""
+    if form_of(prior.block) is not Form.covariance:
+        return pattern(prior)
+    parts = [sp.eye_array(f.size, format="csr") for f in prior.block.factors]
+    for k, factor in enumerate(prior.block.factors):
+        if not _plain(factor):
+            members = np.arange(factor.size)
+            first = np.zeros_like(members)
+            ends = np.r_[members, members, first], np.r_[members, first, members]
+            shape = (factor.size, factor.size)
+            parts[k] = sp.csr_array((np.ones(3 * factor.size), ends), shape=shape)
+    return sp.csr_array(reduce(lambda a, b: sp.kron(a, b, format="csr"), parts))
+
+
 def _product(matrix: Callable[[Structure], Array], block: PriorBlock) -> SparseMatrix:
     """The Kronecker product of small matrices, all their entries stored, the identity for `iid`."""
     parts = [

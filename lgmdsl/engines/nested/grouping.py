@@ -31,6 +31,8 @@ def plain_refusal(linear: LinearGaussian) -> str:
     inner = candidates(linear)
     if not inner:
         return "no latents are independent from group to group"
+    if len(linear.blocks) == 1:
+        return "a single block leaves no border"
     for p in linear.predictors:
         for name, o in p.columns.items():
             if not o.in_memory:

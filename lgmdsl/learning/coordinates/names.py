@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
 
 from lgmdsl.arrays import AnyArray
 from lgmdsl.canonical.lowering.hypers import HyperBlock
+
+
+def coordinate_count(block: HyperBlock) -> int:
+    """How many `coordinate_names` there are."""
+    sizes = block.sizes
+    if block.type == "covariance":
+        return math.prod(sizes[:-2]) * sizes[-1] * (sizes[-1] + 1) // 2
+    return math.prod(sizes[:-1]) * (sizes[-1] - 1) if block.type == "simplex" else math.prod(sizes)
 
 
 def coordinate_names(block: HyperBlock, labels: Mapping[str, AnyArray]) -> tuple[str, ...]:

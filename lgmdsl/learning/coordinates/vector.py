@@ -17,7 +17,7 @@ from lgmdsl.canonical.lowering.hypers import HyperBlock, HyperSpace, fold
 from lgmdsl.errors import DataError, Diagnostic
 from lgmdsl.learning.coordinates.closed_simplex import ClosedSimplex
 from lgmdsl.learning.coordinates.map_share import MapShare
-from lgmdsl.learning.coordinates.names import coordinate_names
+from lgmdsl.learning.coordinates.names import coordinate_count, coordinate_names
 from lgmdsl.learning.coordinates.sparse_precision import SparsePrecision
 from lgmdsl.learning.coordinates.transforms import (
     Above,
@@ -61,17 +61,20 @@ class Coordinates:
         self.closed = closed
         self.blocks = space.unpinned(self.pinned)
         self._constant: dict[str, Transform] = {}  # maps that no hyper moves, as they are made
-        names: list[str] = []
+        self.size = 0
         self.slices: dict[str, slice] = {}  # of each block's coordinates
         for block in self.blocks:
-            labels = coordinate_names(block, space.labels)
-            self.slices[block.name] = slice(len(names), len(names) + len(labels))
-            names += labels
-        self.names: tuple[str, ...] = tuple(names)
-        self.size = len(names)
+            first, self.size = self.size, self.size + coordinate_count(block)
+            self.slices[block.name] = slice(first, self.size)
         kinds = [self._logs(b) for b in self.blocks]
         self.logs = np.concatenate([np.zeros(0), *kinds])  # of a scale, in a unit of a coordinate
         self.scaled = self.logs > 0.0  # logs, logits, ...
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """(d,) a label for each: of 10^5 hypers they take longer to write than a fit does."""
+        labels = self.space.labels
+        return tuple(n for b in self.blocks for n in coordinate_names(b, labels))
 
     def _logs(self, block: HyperBlock) -> Array:
         """(m,) 0 for what has a unit or does not run away, as the entries of a covariance's factor

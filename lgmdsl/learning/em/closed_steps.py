@@ -12,6 +12,7 @@ from lgmdsl.learning.em.covariances import covariances
 from lgmdsl.learning.em.noise import noises
 from lgmdsl.learning.em.simplices import probabilities
 from lgmdsl.learning.objective.log_posterior import Evaluation
+from lgmdsl.learning.search.metric import Metric
 
 
 class ClosedStep(Protocol):
@@ -26,9 +27,9 @@ class ClosedStep(Protocol):
         """Its coordinates at the maximum of the complete-data objective, at the q of `now` and the
         other hypers of `theta`, or `stretch` times as far; None where it has none."""
 
-    def curvature(self, now: Evaluation) -> Array | None:
+    def curvature(self, now: Evaluation) -> Array | Metric | None:
         """Minus the second derivatives of that objective in the coordinates, (k,) a diagonal or
-        (k, k), about at its maximum; None where nobody knows."""
+        (k, k), or products with them, about at its maximum; None where nobody knows."""
 
 
 def closed_steps(

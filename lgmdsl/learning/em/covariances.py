@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+import scipy.linalg as sla
 
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.blocks.latents import LatentBlock
@@ -29,6 +30,7 @@ from lgmdsl.learning.coordinates.transforms import Covariance as CovarianceForm
 from lgmdsl.learning.coordinates.transforms import Transform
 from lgmdsl.learning.coordinates.vector import Coordinates, transform
 from lgmdsl.learning.objective.log_posterior import Evaluation
+from lgmdsl.learning.search.metric import Metric
 from lgmdsl.numerics.optimisation.graphical_lasso import graphical_lasso
 from lgmdsl.numerics.optimisation.lbfgs import LBFGS, MOST_PAIRS, Evaluated, Iterate
 from lgmdsl.priors.covariance import definite
@@ -71,13 +73,15 @@ class Covariance:
             return None if found is None else form.packed(found.precision)
         return _maximum(t, self.count, prior, form)
 
-    def curvature(self, now: Evaluation) -> Array | None:
+    def curvature(self, now: Evaluation) -> Array | Metric | None:
         """(m, m) n/2 <E_a + E_a', E_b + E_b'>, E_a = L^-1 dL/dx_a, in log-Cholesky coordinates at
-        T = S; None in others, and for large matrices."""
+        T = S, or products with it for large matrices; None in other coordinates."""
         form, k = transform(self.block, now.theta), self.block.sizes[-1]
-        if not isinstance(form, CovarianceForm) or k > LARGEST:
+        if not isinstance(form, CovarianceForm):
             return None
-        factor = np.linalg.cholesky(now.theta[self.name])
+        factor: Array = np.linalg.cholesky(np.asarray(now.theta[self.name], dtype=np.float64))
+        if k > LARGEST:
+            return fisher(factor, self.count)
         rows, columns = np.tril_indices(k)
         tangents = np.zeros((len(rows), k, k))
         scale = np.where(rows == columns, factor[rows, columns], 1.0)
@@ -85,6 +89,33 @@ class Covariance:
         e = np.linalg.solve(factor, tangents)
         both = (e + np.swapaxes(e, 1, 2)).reshape(len(rows), -1)
         return np.asarray(0.5 * self.count * both @ both.T)
+
+
+def fisher(factor: Array, count: float) -> Metric:
+    """M = n/2 J'DJ of `Covariance.curvature` for L, (k, k), without its k^4 / 4 entries.
+
+    J takes dx to the lower triangle of E = L^-1 dL, column by column, and D is 2 below its diagonal
+    and 4 on it. J' and its inverse are lower triangles of L^-T E and of L'E: products of (k, k).
+    """
+    rows, columns = np.tril_indices(len(factor))
+    scale = np.where(rows == columns, factor[rows, columns], 1.0)
+    weight = 0.5 * count * np.where(rows == columns, 4.0, 2.0)
+
+    def lower(x: Array) -> Array:
+        out = np.zeros_like(factor)
+        out[rows, columns] = x
+        return out
+
+    def times(v: Array) -> Array:
+        e = sla.solve_triangular(factor, lower(scale * v), lower=True)
+        pulled = sla.solve_triangular(factor, lower(weight * e[rows, columns]), lower=True, trans=1)
+        return np.asarray(scale * pulled[rows, columns])
+
+    def solve(g: Array) -> Array:
+        e = (factor.T @ lower(g / scale))[rows, columns] / weight
+        return np.asarray((factor @ lower(e))[rows, columns] / scale)
+
+    return Metric(times, solve)
 
 
 def covariances(canonical: CanonicalModel, coordinates: Coordinates) -> tuple[Covariance, ...]:

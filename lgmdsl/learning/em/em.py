@@ -31,7 +31,7 @@ from lgmdsl.learning.em.complete_data import CompleteData
 from lgmdsl.learning.em.simplices import Probabilities
 from lgmdsl.learning.objective.log_posterior import Evaluation, Objective
 from lgmdsl.learning.search.maximise import GAIN, NOISE, LearningStep
-from lgmdsl.learning.search.metric import Metric, joined, metric
+from lgmdsl.learning.search.metric import Metric, joined, metric, together
 from lgmdsl.numerics.optimisation.lbfgs import LBFGS, Evaluated, Iterate
 
 ACCELERATIONS = ("l-bfgs", "squarem", "none")
@@ -200,6 +200,7 @@ class EM:
         differences of gradients where none is known."""
         slices = self.objective.coordinates.slices
         parts: list[tuple[IntArray, sp.csr_array | Array]] = []
+        whole: list[tuple[IntArray, Metric]] = []
         unknown = [self.rest]
         if self.complete is not None:
             seen = self.complete.curvature(now.posterior)
@@ -209,12 +210,27 @@ class EM:
             where = np.arange(own.start, own.stop)
             if curvature is None:
                 unknown.append(where)
+            elif isinstance(curvature, Metric):
+                whole.append((where, curvature))
             else:
                 parts.append((where, curvature))
         unknown_entries = np.concatenate(unknown)
         if len(unknown_entries):
             parts.append((unknown_entries, self._diagonal(now, unknown_entries)))
-        return metric(joined(parts))
+        if not whole:
+            return metric(joined(parts))
+        if parts:
+            entries = np.concatenate([where for where, _ in parts])
+            ends = np.cumsum([0, *(len(where) for where, _ in parts)])
+            local = [
+                (np.arange(a, b), part)
+                for a, b, (_, part) in zip(ends[:-1], ends[1:], parts, strict=True)
+            ]
+            explicit = metric(joined(local))
+            if explicit is None:
+                return None
+            whole.append((entries, explicit))
+        return together(whole)
 
     def _diagonal(self, now: Evaluation, which: IntArray) -> Array:
         """The diagonal of minus the Hessian, roughly: means of v * (Hv) over random signs v

@@ -5,7 +5,8 @@
 over pairs e, f of a row; for sites of vectors, whose weights are matrices, over e of predictor a
 and f of predictor b of a site, with w_r the entry (a, b), a <= b. `PairGrid` where rows are a
 table, as of persons and items: the latents depend on the person alone and the hypers on the item,
-and the sum is a product of two matrices. `PairTable` for anything else.
+and the sum is a product of two matrices, the table of weights sparse where few cells are rows.
+`PairTable` for anything else.
 """
 
 from __future__ import annotations
@@ -13,10 +14,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import scipy.sparse as sp
 
 from lgmdsl.arrays import Array, BoolArray, IntArray
 
-FILLED = 0.2  # the least share of a table's cells that are rows
+FILLED = 0.2  # the least share of a table's cells that are rows where it is held as a dense one
+SAVED = 2.0  # rows a person and item: below, a table is as long as its rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,32 +70,41 @@ class PairTable:
 
 @dataclass(frozen=True, eq=False)
 class PairGrid:
-    """`cell`: (N,) where each row stands in the table (persons, items), flat; `moment` (persons,
-    Q) and `place` (items, Q) of the pairs."""
+    """`person`, `item`: (N,) where each row stands in the table (persons, items); `moment`
+    (persons, Q) and `place` (items, Q) of the pairs. A table that is not `FILLED` is sparse."""
 
-    cell: IntArray
+    person: IntArray
+    item: IntArray
     moment: IntArray
     place: IntArray
 
     def add(self, total: Array, weight: Array, moments: Array) -> None:
         """As `PairTable.add`."""
         persons, items = len(self.moment), len(self.place)
-        table = np.bincount(self.cell, weight, persons * items).reshape(persons, items)
-        shares = table.T @ moments[self.moment]
+        if len(self.person) >= FILLED * persons * items:
+            cell = self.person * items + self.item
+            table = np.bincount(cell, weight, persons * items).reshape(persons, items)
+            shares = np.asarray(table.T @ moments[self.moment])
+        else:
+            by_item = sp.csr_array((weight, (self.item, self.person)), shape=(items, persons))
+            shares = np.asarray(by_item @ moments[self.moment])
         total += np.bincount(self.place.reshape(-1), shares.reshape(-1), len(total))
 
 
 @dataclass(frozen=True, eq=False)
 class Grid:
-    """A table of rows: `cell` (N,); the pairs' latents (persons, Q) and hypers (items, Q)."""
+    """A table of rows: `person`, `item` (N,); the pairs' latents (persons, Q) and hypers (items,
+    Q)."""
 
-    cell: IntArray
+    person: IntArray
+    item: IntArray
     pairs: Pairs
 
     def numbered(self, moment: IntArray, place: IntArray) -> PairGrid:
         """With the positions of the pairs' moments and places, flat."""
         like = self.pairs.latents[0].shape, self.pairs.hypers[0].shape
-        return PairGrid(self.cell, moment.reshape(like[0]), place.reshape(like[1]))
+        places = place.reshape(like[1])
+        return PairGrid(self.person, self.item, moment.reshape(like[0]), places)
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,14 +145,16 @@ def _grid(left: Entered, right: Entered, same: bool) -> Grid | None:
     if persons is None or items is None:
         return None
     (known, person), (known_items, item) = persons, items
-    if rows < FILLED * len(known) * len(known_items):
+    sizes = len(known), len(known_items)
+    if rows < min(SAVED * sum(sizes), FILLED * sizes[0] * sizes[1]):
         return None
     width, second = one[0].shape[1], other[0].shape[1]
     a, b = np.triu_indices(width) if same else np.indices((width, second)).reshape(2, -1)
     b = b + width  # the second half of the columns
     columns, hypers = columns[known], hypers[known_items]
     return Grid(
-        person * len(known_items) + item,
+        person,
+        item,
         Pairs(_in_order(columns[:, a], columns[:, b]), _in_order(hypers[:, a], hypers[:, b])),
     )
 

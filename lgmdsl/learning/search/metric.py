@@ -36,6 +36,23 @@ class Metric:
         return float(u @ self.times(v))
 
 
+def together(parts: Sequence[tuple[IntArray, Metric]]) -> Metric:
+    """Of coordinates that are in one part each: the positions of all parts together are all."""
+    if len(parts) == 1:
+        return parts[0][1]
+
+    def each(way: Callable[[Metric, Array], Array]) -> Callable[[Array], Array]:
+        def whole(v: Array) -> Array:
+            out = np.empty(len(v))
+            for where, part in parts:
+                out[where] = way(part, v[where])
+            return out
+
+        return whole
+
+    return Metric(each(lambda m, v: m.times(v)), each(lambda m, v: m.solve(v)))
+
+
 def metric(matrix: sp.csr_array) -> Metric | None:
     """Of a symmetric matrix, (d, d); None where it is not positive definite."""
     diagonal = matrix.diagonal()
