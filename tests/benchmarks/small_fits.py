@@ -2,10 +2,11 @@
 
     OMP_NUM_THREADS=1 python -m tests.benchmarks.small_fits [NAME ...]
 
-`glmm`, `walk` and `map` integrate over hyperparameters of a few hundred rows; `map` is a grid of regions with
-islands, `lip` Scotland's (`../shared/data`). `ard` is the data of `test_relevance.py`, beside scikit-learn's
-ARDRegression; `topics` a text of five topics, beside its LatentDirichletAllocation. The others are the examples
-of `models/`, as a user fits them who says nothing.
+`glmm`, `walk` and `map` integrate over hyperparameters of a few hundred rows; `map` is a grid of
+regions, `lip` Scotland's (`../shared/data`). `ard` is the data of `test_relevance.py`, beside
+scikit-learn's ARDRegression; `topics` a text of five topics, beside its
+LatentDirichletAllocation. The others are the examples of `models/`, as a user fits them who says
+nothing; `factored` are relevance vectors as their README fits them.
 """
 
 from __future__ import annotations
@@ -119,8 +120,8 @@ def ard() -> tuple[Case, Callable[[], object]]:
 
     whole, y = diabetes(SHARED)
     X = whole[:, :10]
-    return (ARD, {"X": X, "y": y}, {"method": "px-vb", "hyper": "vb"}), lambda: (
-        ARDRegression().fit(X, y)
+    return (ARD, {"X": X, "y": y}, {"method": "px-vb", "hyper": "vb"}), lambda: ARDRegression().fit(
+        X, y
     )
 
 

@@ -59,6 +59,7 @@ class Coordinates:
         self.space = space
         self.pinned = dict(pinned or {})
         self.closed = closed
+        self._maps: dict[str, Transform] = {}  # of blocks whose prior has no hyper
         self.blocks = space.unpinned(self.pinned)
         names: list[str] = []
         self.slices: dict[str, slice] = {}  # of each block's coordinates
@@ -71,6 +72,10 @@ class Coordinates:
         kinds = [self._logs(b) for b in self.blocks]
         self.logs = np.concatenate([np.zeros(0), *kinds])  # of a scale, in a unit of a coordinate
         self.scaled = self.logs > 0.0  # logs, logits, ...
+
+    def __getstate__(self) -> dict[str, object]:
+        """All but what is made again when it is asked for."""
+        return {**self.__dict__, "_maps": {}}
 
     def _logs(self, block: HyperBlock) -> Array:
         """(m,) 0 for what has a unit or does not run away, as the entries of a covariance's factor
@@ -185,9 +190,13 @@ class Coordinates:
 
     def transform(self, block: HyperBlock, theta: Theta) -> Transform:
         """The map of one of the blocks, given the earlier ones."""
-        if self.closed and block.type == "simplex":
-            return ClosedSimplex(block.sizes)
-        return transform(block, theta)
+        known = self._maps.get(block.name)
+        if known is None:
+            edged = self.closed and block.type == "simplex"
+            known = ClosedSimplex(block.sizes) if edged else transform(block, theta)
+            if block.prior is None or not block.prior.depends:
+                self._maps[block.name] = known
+        return known
 
     def _value(self, block: HyperBlock, theta: Theta, x: Array) -> Array:
         return self.transform(block, theta).value(x[self.slices[block.name]])
