@@ -10,6 +10,7 @@ pi / sd_eff away, F by `expectation`. More: quasi-Monte Carlo, the same points f
 first two moments exact.
 """
 
+# Long because rules of one to three classes and of more share their form.
 from __future__ import annotations
 
 from functools import cache
@@ -236,9 +237,10 @@ def _compiled(q: _Nested) -> tuple[Array, Array, Array]:
 def _rules(wide: Array) -> tuple[IntArray, IntArray]:
     """Which of the Gauss-Hermite rules does for a softplus over `wide` sds, -1 for none; and half
     the nodes of the trapezoidal one."""
+    wide = np.where(np.isfinite(wide), wide, 0.0)  # others answer NaN by any rule
     which = np.searchsorted(np.pi * np.array(list(GAUSS_HERMITE.values())), wide, side="right")
-    step = np.minimum(COARSEST, FINEST / np.maximum(wide, 1e-300))
-    half = np.minimum(np.ceil(REACH / step), MOST_NODES).astype(np.int64)
+    step = np.clip(FINEST / np.maximum(wide, 1e-300), REACH / MOST_NODES, COARSEST)
+    half = np.ceil(REACH / step).astype(np.int64)
     return np.where(which < len(GAUSS_HERMITE), which, -1), half
 
 
