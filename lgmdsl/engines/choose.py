@@ -190,10 +190,19 @@ def _built(best: Option, linear: LinearGaussian, terms: Terms, seed: int) -> Eng
     return engine if terms.engine == AUTO else engine.patient()
 
 
-def required(linear: LinearGaussian, terms: Terms, seed: int = 0) -> tuple[Engine, float]:
-    """The preferred engine, and the flops of one conditioning. Raises MethodError E501 where none
+def required(
+    linear: LinearGaussian, terms: Terms, seed: int = 0, known: str = ""
+) -> tuple[Engine, float]:
+    """The preferred engine, and the flops of one conditioning; `known`: the one that was preferred
+    for the same model at another theta, which is taken again where it is exact, takes the model
+    and is fast. Raises MethodError E501 where none
     takes the model, or the one that was asked for does not; E505 where they would only with more
     memory or time."""
+    entry = next((e for e in ENGINES if e.engine.name == known and e.engine.exact), None)
+    if entry is not None:
+        again = _option(entry, linear, terms)
+        if not again.refusal and again.flops <= PATIENCE:
+            return _built(again, linear, terms, seed), again.flops
     best = preferred(considered(linear, terms), terms.engine)
     if best is None:
         raise MethodError(refusal(linear, table(linear, terms), terms))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from lgmdsl.contract.questions import Expected, Pointwise, Tilted
 from lgmdsl.contract.site import Property, Site
 from lgmdsl.engines.choose import AUTO as ANY_ENGINE
 from lgmdsl.engines.choose import Terms, required, stronger
+from lgmdsl.engines.shared.kept import shape_of
 from lgmdsl.errors import Diagnostic, MethodError, Span, listed, suggestion
 from lgmdsl.inference.options import NO_OTHERS, OtherOptions, configured
 from lgmdsl.inference.registry import BackendClass, backends
@@ -53,13 +54,22 @@ class Plan:
         Raises MethodError E501 where no engine, or not the one asked for, can take it."""
         flops = 0.0
         if engine is None:
-            engine, flops = required(self.canonical.linear(theta), self.terms, seed)
+            linear = self.canonical.linear(theta)
+            shape = shape_of(linear)
+            engine, flops = required(linear, self.terms, seed, self._taken.get(shape, ""))
+            self._taken.setdefault(shape, engine.name)  # where the search starts, in any order
         sites = self.canonical.sites(theta)
         if not engine.exact:
             self._check_positive(engine)
         gaussian = all(Property.GAUSSIAN in s.spec.properties for s in sites)
         engine = engine.expect(1.0 if gaussian else STEPS, self.terms.fits)
         return replace(self._of(sites, engine), flops=flops)
+
+    @cached_property
+    def _taken(self) -> dict[tuple[object, ...], str]:
+        """The engine that was chosen, by the model's sizes: sizes and patterns decide, not values,
+        and to compare costs takes as long as a small fit."""
+        return {}
 
     def _of(self, sites: tuple[Site, ...], engine: Engine) -> Problem:
         answers = tuple(r.answer(s) for r, s in zip(self.routes, sites, strict=True))

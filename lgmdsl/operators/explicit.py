@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import scipy.sparse as sp
 
 from lgmdsl.arrays import Array, IntArray, SparseMatrix
 from lgmdsl.operators.base import Gram, Operator
+from lgmdsl.state import FieldState
 
 CHUNK = 1 << 22  # entries of one dense temporary
 
@@ -56,7 +58,7 @@ class Dense(Operator):
 
 
 @dataclass(frozen=True, eq=False)
-class Sparse(Operator):
+class Sparse(FieldState, Operator):
     """B as a csr array."""
 
     array: SparseMatrix
@@ -70,7 +72,12 @@ class Sparse(Operator):
         return np.asarray(self.array @ x)
 
     def rmatvec(self, y: Array) -> Array:
-        return np.asarray(self.array.T @ y)
+        return np.asarray(self._transpose @ y)
+
+    @cached_property
+    def _transpose(self) -> sp.csc_array:
+        """B' on the same arrays: to make it takes as long as a small product."""
+        return self.array.T
 
     def dense(self) -> Array:
         return np.asarray(self.array.toarray())

@@ -8,6 +8,8 @@ the same from above. The derivative in an argument of entry j falls on phi_j alo
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 from scipy import special
 
@@ -25,11 +27,17 @@ def log_order_probability(mean: Array, sd: Array) -> tuple[Array, Array, Array]:
     if same:
         # every order is equally likely; the slopes still differ between entries
         value = np.full(lead, -special.gammaln(count + 1.0))
-        standard = _row(np.zeros(count), np.ones(count))
+        standard = _standard(count)
         return value, standard[1] / sd, standard[2] / sd
     rows = [_row(m, s) for m, s in zip(mean.reshape(-1, count), sd.reshape(-1, count), strict=True)]
     logs, in_mean, in_sd = (np.stack(part) for part in zip(*rows, strict=True))
     return logs.reshape(lead), in_mean.reshape(mean.shape), in_sd.reshape(sd.shape)
+
+
+@cache
+def _standard(count: int) -> tuple[Array, Array, Array]:
+    """`_row` of standard normals."""
+    return _row(np.zeros(count), np.ones(count))
 
 
 def _row(mean: Array, sd: Array) -> tuple[Array, Array, Array]:
@@ -58,14 +66,20 @@ def _panels(mean: Array, sd: Array) -> tuple[Array, Array, Array]:
         for m, s in {(float(m), float(s)) for m, s in zip(mean, sd, strict=True)}
     ]
     edges = np.unique(np.concatenate(cuts))
-    t, w = np.polynomial.legendre.leggauss(_ORDER)
+    t, w, running = _rule()
     half = 0.5 * np.diff(edges)
     nodes = (edges[:-1, None] + half[:, None] * (t + 1.0)).reshape(-1)
-    # integrals of the interpolant from the panel's left end to each node
+    return nodes, (half[:, None] * w).reshape(-1), running
+
+
+@cache
+def _rule() -> tuple[Array, Array, Array]:
+    """Nodes and weights of a panel, and the integrals of the interpolant from its left end to each
+    node."""
+    t, w = np.polynomial.legendre.leggauss(_ORDER)
     vander = np.polynomial.legendre.legvander(t, _ORDER - 1)
     basis = [np.polynomial.legendre.Legendre.basis(k).integ(lbnd=-1)(t) for k in range(_ORDER)]
-    running = np.stack(basis, axis=1) @ np.linalg.inv(vander)
-    return nodes, (half[:, None] * w).reshape(-1), running
+    return t, w, np.stack(basis, axis=1) @ np.linalg.inv(vander)
 
 
 def _below(values: Array, weights: Array, running: Array) -> Array:

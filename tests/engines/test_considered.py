@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,14 +13,25 @@ import scipy.sparse as sp
 import lgmdsl as lgm
 from lgmdsl.arrays import IntArray
 from lgmdsl.compile import compile_model
+from lgmdsl.contract.engine import Estimate
 from lgmdsl.contract.linear import LinearGaussian, Predictor, PriorBlock
 from lgmdsl.contract.structure import Structure
 from lgmdsl.dataset import read
 from lgmdsl.engines import costs, least_costs
-from lgmdsl.engines.choose import ENGINES, Terms, choose, considered, preferred, table
+from lgmdsl.engines.choose import (
+    ENGINES,
+    Entry,
+    Terms,
+    choose,
+    considered,
+    preferred,
+    required,
+    table,
+)
 from lgmdsl.engines.grouped import batched
 from lgmdsl.engines.grouped.joining import rows_join
 from lgmdsl.engines.sparse.engine import SparseEngine
+from lgmdsl.inference.plan import plan
 from lgmdsl.operators.base import Operator
 from lgmdsl.operators.convolution import Convolution
 from lgmdsl.operators.explicit import Dense, Identity, Sparse
@@ -189,3 +201,38 @@ def test_many_rows_are_no_reason_against_the_sparse_engine(monkeypatch: pytest.M
     engine, _ = choose(crossed(3000, 900, 40))
     assert engine is not None and engine.name in ("nested", "sparse")
     check_choice(crossed(3000, 900, 40))
+
+
+@pytest.mark.parametrize("name", ["poisson_glmm", "disease_map", "space_time", "discrete_choice"])
+def test_the_engine_of_another_theta_is_the_one_that_would_be_chosen(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is taken without a look at the others, and where it refuses, others are looked at."""
+    folder = ROOT / "models" / name
+    model = compile_model(
+        lgm.load(folder / "model.lgm").checked, read(folder / "data.npz"), find_site
+    )
+    looked: list[str] = []
+
+    def noted(entry: Entry) -> Entry:
+        def cost(linear: LinearGaussian) -> Estimate:
+            looked.append(entry.engine.name)
+            return entry.cost(linear)
+
+        return replace(entry, cost=cost)
+
+    entries = [noted(e) for e in ENGINES]
+    monkeypatch.setattr("lgmdsl.engines.choose.ENGINES", entries)
+    planned = plan(model, "laplace")
+    rng = np.random.default_rng(0)
+    first = planned.at(model.hypers.sample(rng)).engine.name
+    for _ in range(5):
+        theta = model.hypers.sample(rng)
+        looked.clear()
+        assert planned.at(theta).engine.name == first
+        assert looked == [first]
+        chosen = choose(model.linear(theta))[0]
+        assert chosen is not None and chosen.name == first
+    linear = model.linear(theta)
+    assert required(linear, Terms.of(), known="batched")[0].name == first
+    assert required(linear, Terms.of(), known="iterative")[0].name == first

@@ -59,8 +59,8 @@ class Coordinates:
         self.space = space
         self.pinned = dict(pinned or {})
         self.closed = closed
+        self._maps: dict[str, Transform] = {}  # of blocks whose prior has no hyper
         self.blocks = space.unpinned(self.pinned)
-        self._constant: dict[str, Transform] = {}  # maps that no hyper moves, as they are made
         self.size = 0
         self.slices: dict[str, slice] = {}  # of each block's coordinates
         for block in self.blocks:
@@ -75,6 +75,10 @@ class Coordinates:
         """(d,) a label for each: of 10^5 hypers they take longer to write than a fit does."""
         labels = self.space.labels
         return tuple(n for b in self.blocks for n in coordinate_names(b, labels))
+
+    def __getstate__(self) -> dict[str, object]:
+        """All but what is made again when it is asked for."""
+        return {**self.__dict__, "_maps": {}}
 
     def _logs(self, block: HyperBlock) -> Array:
         """(m,) 0 for what has a unit or does not run away, as the entries of a covariance's factor
@@ -189,13 +193,13 @@ class Coordinates:
 
     def transform(self, block: HyperBlock, theta: Theta) -> Transform:
         """The map of one of the blocks, given the earlier ones."""
-        if self.closed and block.type == "simplex":
-            return ClosedSimplex(block.sizes)
-        if block.prior is not None and block.prior.depends:
-            return transform(block, theta)
-        if block.name not in self._constant:
-            self._constant[block.name] = transform(block, theta)
-        return self._constant[block.name]
+        known = self._maps.get(block.name)
+        if known is None:
+            edged = self.closed and block.type == "simplex"
+            known = ClosedSimplex(block.sizes) if edged else transform(block, theta)
+            if block.prior is None or not block.prior.depends:
+                self._maps[block.name] = known
+        return known
 
     def _value(self, block: HyperBlock, theta: Theta, x: Array) -> Array:
         return self.transform(block, theta).value(x[self.slices[block.name]])

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
-from scipy.interpolate import RBFInterpolator
 
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.expressions.coefficient import Theta
@@ -109,6 +108,8 @@ def _spline(fits: Array, values: Array, heavy: Array) -> Curve:
     dimension."""
     if np.linalg.matrix_rank(_basis(fits, 0)) < 1 + fits.shape[1]:
         return _regression(fits, values, heavy)
+    from scipy.interpolate import RBFInterpolator  # slow to import
+
     try:
         spline = RBFInterpolator(fits, values, kernel="cubic", degree=1)
     except np.linalg.LinAlgError:  # two fits at one place

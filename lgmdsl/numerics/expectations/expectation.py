@@ -23,7 +23,7 @@ from functools import cache
 
 import numpy as np
 
-from lgmdsl.arrays import Array, IntArray
+from lgmdsl.arrays import Array, BoolArray, IntArray
 from lgmdsl.numerics.stable import asinh_difference
 
 # rows (n,), s (n, k), t = (s - m) / sd (n, k) -> (q, n, k)
@@ -40,6 +40,7 @@ CHUNK = 1 << 17
 CHUNK_HERMITE = 1 << 15  # its passes are so few that the cache decides
 ROUNDS = 12
 MOST = 1 << 14  # nodes: what more do not bring nearer is rounding, at sds of 1e20 scales
+JOINED = 2000  # evaluations of a function that cost no more than to call it for a few rows apart
 ACROSS = 60.0  # nodes of means this many sds away from c never reach it
 # Largest sd / a at which Gauss-Hermite with so many nodes is good to 1e-12 (1e-10 for the third
 # derivatives), measured over all sites that declare a scale (logistic, probit, cloglog, negative
@@ -100,28 +101,61 @@ def _gauss_hermite(
 ) -> IntArray:
     """Fill in the rows whose sd / a lets Gauss-Hermite serve; returns the others. With `checked`
     a rule of half as many nodes more must agree."""
-    below, refused = 0.0, [np.zeros(0, dtype=np.int64)]
-    for count, largest in GAUSS_HERMITE.items():
-        t, weight = _hermite(count)
-        more, others = _hermite(count + count // 2)
-        members = np.flatnonzero((ratio >= below) & (ratio < largest))
+    refused = [np.zeros(0, dtype=np.int64)]
+    rule = np.searchsorted(_LARGEST, ratio, side="right")
+    served = ratio < _LARGEST[-1]
+    for count, members in _joined(_COUNTS[np.minimum(rule, len(_COUNTS) - 1)], served):
         size = CHUNK_HERMITE // count
         for start in range(0, len(members), size):
             rows = members[start : start + size]
-            s = mean[rows, None] + sd[rows, None] * t
-            result[:, rows] = f(rows, s, np.broadcast_to(t, s.shape)) @ weight
+            values = result[:, rows] = _averages(f, rows, mean, sd, rule[rows], 1.0)
             if checked:
-                s = mean[rows, None] + sd[rows, None] * more
-                finer = f(rows, s, np.broadcast_to(more, s.shape)) @ others
-                gap = np.abs(finer - result[:, rows]) / np.maximum(1.0, np.abs(finer))
+                finer = _averages(f, rows, mean, sd, rule[rows], 1.5)
+                gap = np.abs(finer - values) / np.maximum(1.0, np.abs(finer))
                 result[:, rows] = finer
                 refused.append(rows[~(gap.max(axis=0) <= AGREEMENT)])
-        below = largest
-    return np.sort(np.concatenate([*refused, np.flatnonzero(ratio >= below)]))
+    return np.sort(np.concatenate([*refused, np.flatnonzero(ratio >= _LARGEST[-1])]))
+
+
+def _averages(
+    f: Integrands, rows: IntArray, mean: Array, sd: Array, rule: IntArray, finer: float
+) -> Array:
+    """(q, n) by a Gauss-Hermite rule for each of the rows, or one of `finer` times as many nodes;
+    rows of fewer nodes than others have some at the mean, without weight."""
+    kinds, which = np.unique(rule, return_inverse=True)
+    rules = [hermite(int(finer * _COUNTS[k])) for k in kinds]
+    if len(rules) == 1:
+        t, weight = rules[0]
+        s = mean[rows, None] + sd[rows, None] * t
+        return f(rows, s, np.broadcast_to(t, s.shape)) @ weight
+    nodes, weights = np.zeros((2, len(rules), len(rules[-1][0])))
+    for k, (t, weight) in enumerate(rules):
+        nodes[k, : len(t)], weights[k, : len(t)] = t, weight
+    t = nodes[which]
+    values = f(rows, mean[rows, None] + sd[rows, None] * t, t)
+    return np.asarray((values * weights[which]).sum(axis=-1))
+
+
+_COUNTS = np.array(list(GAUSS_HERMITE))
+_LARGEST = np.array(list(GAUSS_HERMITE.values()))
+
+
+def _joined(size: IntArray, able: BoolArray | None = None) -> list[tuple[int, IntArray]]:
+    """The rows that are `able` by the number of nodes that they take, the most first; few rows
+    join those that take more, which costs less than to ask for them alone."""
+    groups: list[tuple[int, list[IntArray]]] = []
+    for count in np.unique(size if able is None else size[able])[::-1]:
+        own = size == count
+        members = np.flatnonzero(own if able is None else own & able)
+        if groups and (groups[-1][0] - count) * len(members) <= JOINED:
+            groups[-1][1].append(members)
+        else:
+            groups.append((int(count), [members]))
+    return [(k, np.sort(np.concatenate(m)) if len(m) > 1 else m[0]) for k, m in groups]
 
 
 @cache
-def _hermite(count: int) -> tuple[Array, Array]:
+def hermite(count: int) -> tuple[Array, Array]:
     """Nodes and weights of N(0, 1)."""
     nodes, weights = np.polynomial.hermite_e.hermegauss(count)
     return nodes, weights / weights.sum()
@@ -138,20 +172,18 @@ def _step(x: Array, ratio: Array, decay: float, cap: float) -> Array:
 
 def _groups(
     x: Array, ratio: Array, reach: Array, step: Array
-) -> list[tuple[IntArray, IntArray, int]]:
-    """Rows that share a number of nodes (a multiple of 8), in chunks: positions, left, count."""
+) -> list[tuple[IntArray, IntArray, IntArray]]:
+    """Rows that are taken together, in chunks: positions, nodes to the left of the mean, and all
+    nodes (a multiple of 8, and one)."""
     before = np.ceil(-asinh_difference(x, -reach * ratio) / step).astype(np.int64)
     before += before % 2  # the coarse rule is every second node, the mean among them
     count = before + np.ceil(asinh_difference(x, reach * ratio) / step).astype(np.int64) + 1
     size = 8 * ((count + 7) // 8) + 1
     groups = []
-    for k in np.unique(size):
-        members = np.flatnonzero(size == k)
-        rows = max(1, CHUNK // int(k))
-        groups += [
-            (members[i : i + rows], before[members[i : i + rows]], int(k))
-            for i in range(0, len(members), rows)
-        ]
+    for k, members in _joined(size):
+        rows = max(1, CHUNK // k)
+        chunks = (members[i : i + rows] for i in range(0, len(members), rows))
+        groups += [(few, before[few], size[few]) for few in chunks]
     return groups
 
 
@@ -164,10 +196,14 @@ def _apply(
     scale: Array,
     step: Array,
     before: IntArray,
-    count: int,
+    count: IntArray,
 ) -> tuple[Array, Array, Array]:
-    """The fine rule, its distance to the coarse rule, and the share of the two end terms."""
-    w = (np.arange(count)[None, :] - before[:, None]) * step[:, None]
+    """The fine rule, its distance to the coarse rule, and the share of the two end terms. Rows of
+    fewer nodes than others repeat their last one, without weight."""
+    last = count[:, None] - 1
+    place = np.arange(count.max())[None, :]
+    beyond = place > last if count.min() < count.max() else None
+    w = (np.minimum(place, last) - before[:, None]) * step[:, None]
     # s - m = a [sinh(u0 + w) - sinh(u0)] = 2 a sinh(w/2) cosh(u0 + w/2): no cancellation however
     # small sd is relative to m. One exponential serves both, and a root the Jacobian cosh(u0 + w).
     e = np.expm1(0.5 * w)
@@ -184,6 +220,8 @@ def _apply(
     t = offset / sd[:, None]
     position += x[:, None]
     weight = np.exp(-0.5 * t * t) * np.sqrt(1.0 + position * position)
+    if beyond is not None:
+        weight[beyond] = 0.0
     values = f(rows, mean[:, None] + offset, t)
     # Where the weight underflows the value must not count, be it as large as it may.
     terms = np.where(weight > 0.0, values, 0.0)
@@ -192,6 +230,6 @@ def _apply(
     fine = terms.sum(axis=-1) / total
     coarse = terms[..., ::2].sum(axis=-1) / weight[:, ::2].sum(axis=-1)
     size = np.maximum(1.0, np.abs(fine))
-    ends = np.abs(terms[..., 0]) + np.abs(terms[..., -1])
+    ends = np.abs(terms[..., 0]) + np.abs(terms[:, np.arange(len(count)), last[:, 0]])
     share = ends / (size * total)
     return fine, np.max(np.abs(fine - coarse) / size, axis=0), np.max(share, axis=0)

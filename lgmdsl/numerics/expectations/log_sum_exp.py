@@ -10,6 +10,7 @@ pi / sd_eff away, F by `expectation`. More: quasi-Monte Carlo, the same points f
 first two moments exact.
 """
 
+# Long because rules of one to three classes and of more share their form.
 from __future__ import annotations
 
 from functools import cache
@@ -19,12 +20,14 @@ import numpy as np
 from scipy import special
 
 from lgmdsl.arrays import Array, BoolArray, IntArray
-from lgmdsl.numerics.expectations.expectation import expectations
-from lgmdsl.numerics.stable import sigmoids, softplus
+from lgmdsl.numerics.expectations.expectation import GAUSS_HERMITE, expectations, hermite
+from lgmdsl.numerics.stable import sigmoids
 
 REACH = 9.0  # of the trapezoidal rule, in sds
 FINEST, COARSEST = 0.65, 0.6  # its step: times 1 / sd_eff, and in sds (errors of 1e-13)
 MOST_NODES = 4000
+WIDEST = 3.0  # sd below which the trapezoidal rule is the faster one of a softplus alone
+MANY = 100  # sites from which compiled expectations repay the loading of numba
 POINTS = 2048  # pairs of quasi-Monte Carlo points
 CHUNK = 1 << 18  # predictors at all points that are held at once: the cache's size decides
 
@@ -128,55 +131,57 @@ def _two(m: Array, v: Array) -> LogSumExp:
 
 def _softplus(m: Array, v: Array) -> tuple[Array, Array, Array, Array]:
     """E[softplus(x)], E[sigma(x)], E[sigma(-x)] and E[sigma(x) sigma(-x)] for x ~ N(m, v)."""
+    sd = np.sqrt(np.maximum(v, 0.0))
+    if len(m) >= MANY:
+        from lgmdsl.numerics.expectations.softplus_kernels import softplus
+
+        out, (which, half), (starts, t, w) = np.empty((4, len(m))), _inner_rules(sd), _table()
+        softplus(np.ascontiguousarray(m), sd, which, half, REACH, starts, t, w, out)
+        return out[0], out[1], out[2], out[3]
 
     def integrands(rows: IntArray, s: Array, t: Array) -> Array:
-        up, down, _ = sigmoids(s)
-        return np.stack([softplus(s), up, down, up * down])
+        up, down, level = _both(s)
+        out = np.empty((4, *s.shape))
+        out[0], out[1], out[2] = level, up, down
+        np.multiply(up, down, out=out[3])
+        return out
 
     none = np.zeros_like(m)
-    sd = np.sqrt(np.maximum(v, 0.0))
     values = expectations(integrands, m, sd, none, np.full_like(m, np.pi), checked=False)
     return values[0], values[1], values[2], values[3]
 
 
+def _both(x: Array) -> tuple[Array, Array, Array]:
+    """sigma(x), sigma(-x) and softplus(x), by one exponential and one logarithm."""
+    up, down, tail = sigmoids(x)
+    tail += np.maximum(x, 0.0)
+    return up, down, tail
+
+
 _ORDERS = np.array([[0, 1, 2], [0, 2, 1], [1, 2, 0]])  # reference, outer class, inner class
+
+
+class _Nested(NamedTuple):
+    """Three classes relative to one of them, (n,) each: mean and sd of x, mean, slope in x and
+    variance of the inner class, and sd_eff."""
+
+    mu: Array
+    sd: Array
+    centre: Array
+    slope: Array
+    tau: Array
+    wide: Array
 
 
 def _three(m: Array, v: Array) -> LogSumExp:
     """Nested; the outer class is the one that leaves the widest strip of analyticity."""
     n = len(m)
     parts = [_relative(m, v, order) for order in _ORDERS]
-    width = np.stack([p[-1] for p in parts], axis=1)
+    width = np.stack([p.wide for p in parts], axis=1)
     choice = width.argmin(axis=1)
     order = _ORDERS[choice]
-    mu, sd, centre, slope, tau, wide = (
-        np.stack(p, axis=1)[np.arange(n), choice] for p in zip(*parts, strict=True)
-    )
-    step = np.minimum(COARSEST, FINEST / np.maximum(wide, 1e-300))
-    half = np.minimum(np.ceil(REACH / step), MOST_NODES).astype(np.int64)
-    # Few sizes, so that sites are taken together: each at most a quarter finer than it need be.
-    half = np.ceil(1.25 ** np.ceil(np.log(half) / np.log(1.25))).astype(np.int64)
-    value, p = np.zeros(n), np.zeros((n, 3))
-    off = np.zeros((n, 3))  # E of p_0 p_1, p_0 p_2, p_1 p_2 in the order's places
-    for size in np.unique(half):
-        rows = np.flatnonzero(half == size)
-        t = np.linspace(-REACH, REACH, 2 * int(size) + 1)
-        w = np.exp(-0.5 * t * t)
-        w /= w.sum()
-        for few in np.array_split(rows, max(1, len(rows) * len(t) * 40 // CHUNK)):
-            x = mu[few, None] + sd[few, None] * t
-            up, down, _ = sigmoids(x)
-            level = softplus(x)
-            inner = centre[few, None] + slope[few, None] * (sd[few, None] * t) - level
-            spread = np.broadcast_to(tau[few, None], inner.shape)
-            f, one, rest, bend = (
-                a.reshape(inner.shape) for a in _softplus(inner.ravel(), spread.ravel())
-            )
-            value[few] = (level + f) @ w
-            p[few] = np.stack([(down * rest) @ w, (up * rest) @ w, one @ w], axis=1)
-            # E[(1 - P)^2] = E[1 - P] - E[P (1 - P)].
-            both = up * down * (rest - bend)
-            off[few] = np.stack([both @ w, (down * bend) @ w, (up * bend) @ w], axis=1)
+    nested = _Nested(*(np.stack(p, axis=1)[np.arange(n), choice] for p in zip(*parts, strict=True)))
+    value, p, off = _by_arrays(nested) if n < MANY else _compiled(nested)
     h = np.zeros((n, 3, 3))
     for k, (i, j) in enumerate(((0, 1), (0, 2), (1, 2))):
         h[:, i, j] = h[:, j, i] = -off[:, k]
@@ -188,8 +193,73 @@ def _three(m: Array, v: Array) -> LogSumExp:
     return LogSumExp(reference + value, np.take_along_axis(p, back, axis=1), 0.5 * h, h)
 
 
-def _relative(m: Array, v: Array, order: IntArray) -> tuple[Array, ...]:
-    """Mean and sd of x, mean, slope in x and variance of the inner class, and sd_eff."""
+def _by_arrays(q: _Nested) -> tuple[Array, Array, Array]:
+    """E of the value, (n,), of the probabilities, (n, 3), and of p_0 p_1, p_0 p_2, p_1 p_2, in the
+    order's places."""
+    n = len(q.mu)
+    step = np.minimum(COARSEST, FINEST / np.maximum(q.wide, 1e-300))
+    half = np.minimum(np.ceil(REACH / step), MOST_NODES).astype(np.int64)
+    # Few sizes, so that sites are taken together: each at most a quarter finer than it need be.
+    half = np.ceil(1.25 ** np.ceil(np.log(half) / np.log(1.25))).astype(np.int64)
+    value, p, off = np.zeros(n), np.zeros((n, 3)), np.zeros((n, 3))
+    for size in np.unique(half):
+        rows = np.flatnonzero(half == size)
+        t = np.linspace(-REACH, REACH, 2 * int(size) + 1)
+        w = np.exp(-0.5 * t * t)
+        w /= w.sum()
+        for few in np.array_split(rows, max(1, len(rows) * len(t) * 40 // CHUNK)):
+            away = q.sd[few, None] * t
+            up, down, level = _both(q.mu[few, None] + away)
+            inner = q.centre[few, None] + q.slope[few, None] * away - level
+            spread = np.broadcast_to(q.tau[few, None], inner.shape)
+            f, one, rest, bend = (
+                a.reshape(inner.shape) for a in _softplus(inner.ravel(), spread.ravel())
+            )
+            value[few] = (level + f) @ w
+            p[few] = np.stack([(down * rest) @ w, (up * rest) @ w, one @ w], axis=1)
+            # E[(1 - P)^2] = E[1 - P] - E[P (1 - P)].
+            both = up * down * (rest - bend)
+            off[few] = np.stack([both @ w, (down * bend) @ w, (up * bend) @ w], axis=1)
+    return value, p, off
+
+
+def _compiled(q: _Nested) -> tuple[Array, Array, Array]:
+    """The same, compiled."""
+    from lgmdsl.numerics.expectations.softplus_kernels import three
+
+    out, spread = np.empty((7, len(q.mu))), np.sqrt(q.tau)
+    (outer, many), (inner, count), (starts, t, w) = _rules(q.wide), _inner_rules(spread), _table()
+    x = q.mu, q.sd, q.centre, q.slope, spread
+    three(*x, outer, many, inner, count, REACH, starts, t, w, out)
+    return out[0], out[1:4].T, out[4:].T
+
+
+def _rules(wide: Array) -> tuple[IntArray, IntArray]:
+    """Which of the Gauss-Hermite rules does for a softplus over `wide` sds, -1 for none; and half
+    the nodes of the trapezoidal one."""
+    wide = np.where(np.isfinite(wide), wide, 0.0)  # others answer NaN by any rule
+    which = np.searchsorted(np.pi * np.array(list(GAUSS_HERMITE.values())), wide, side="right")
+    step = np.clip(FINEST / np.maximum(wide, 1e-300), REACH / MOST_NODES, COARSEST)
+    half = np.ceil(REACH / step).astype(np.int64)
+    return np.where(which < len(GAUSS_HERMITE), which, -1), half
+
+
+def _inner_rules(sd: Array) -> tuple[IntArray, IntArray]:
+    """Of a softplus alone: 0 nodes where the sd is so large that another rule is shorter."""
+    which, half = _rules(sd)
+    return which, np.where(sd < WIDEST, half, 0)
+
+
+@cache
+def _table() -> tuple[IntArray, Array, Array]:
+    """Where each Gauss-Hermite rule begins, all nodes and all weights."""
+    rules = [hermite(count) for count in GAUSS_HERMITE]
+    starts = np.cumsum([0, *(len(t) for t, _ in rules)])
+    return starts, np.concatenate([t for t, _ in rules]), np.concatenate([w for _, w in rules])
+
+
+def _relative(m: Array, v: Array, order: IntArray) -> _Nested:
+    """In one order of the classes."""
     i, j, k = order
     variance = np.maximum(v[:, j, j] + v[:, i, i] - 2.0 * v[:, i, j], 0.0)
     inner = np.maximum(v[:, k, k] + v[:, i, i] - 2.0 * v[:, i, k], 0.0)
@@ -199,7 +269,7 @@ def _relative(m: Array, v: Array, order: IntArray) -> tuple[Array, ...]:
     tau = np.maximum(inner - slope * shared, 0.0)
     steepest = np.maximum(1.0, np.maximum(np.abs(slope), np.abs(1.0 - slope)))
     sd = np.sqrt(variance)
-    return m[:, j] - m[:, i], sd, m[:, k] - m[:, i], slope, tau, sd * steepest
+    return _Nested(m[:, j] - m[:, i], sd, m[:, k] - m[:, i], slope, tau, sd * steepest)
 
 
 def _by_points(m: Array, v: Array, seed: int) -> LogSumExp:

@@ -65,12 +65,14 @@ class StudentTSite(LocationSite, Formula):
         a = self.distance
         x = self.residual(s) / a
         power = self.df + 1.0
-        q = 1.0 / (1.0 + x * x)
+        square = x * x
+        q = 1.0 / (1.0 + square)
+        slope = -power * x * q / a
         return PointwiseAnswer(
             value=self.constant + 0.5 * power * np.log(q),
-            slope=-power * x * q / a,
-            curvature=-power * (1.0 - x * x) * q * q / a**2,
-            third=2.0 * power * x * (3.0 - x * x) * q**3 / a**3 * variance,
+            slope=slope,
+            curvature=-power * (1.0 - square) * q * q / a**2,
+            third=-2.0 * slope * (3.0 - square) * (q * q / a**2) * variance,
         )
 
     def parameter_slopes(self, s: Array) -> dict[str, Array]:
