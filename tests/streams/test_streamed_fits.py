@@ -4,6 +4,7 @@ source."""
 from __future__ import annotations
 
 import pickle
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -282,7 +283,14 @@ def test_a_fit_starts_from_another() -> None:
 def test_what_rows_cannot_be_asked() -> None:
     data = frame("poisson")
     fit = lgm.fit(model("poisson"), data, "laplace", "map", options=STREAMED)
-    asked = [fit.loo, fit.waic, fit.dic, fit.augment, fit.audit, fit.impute]
+    asked: list[Callable[[], object]] = [
+        fit.loo,
+        fit.waic,
+        fit.dic,
+        fit.augment,
+        fit.audit,
+        fit.impute,
+    ]
     asked += [lambda: fit.effects("x"), lambda: fit.loo(data=data)]
     for ask in asked:
         with pytest.raises(lgm.MethodError, match="needs the rows of the fit") as error:

@@ -106,10 +106,19 @@ class ExponentialSite(ElementwiseSite, Expected, ExpectedSlopes, Decoupled):
 
         rate, level, flat, most = self.about
         out = np.empty((3, s.size))
-        own = np.atleast_1d(np.asarray(more, dtype=np.float64))
-        rows = [s, own, self.centre, rate, level, self.linear, flat, most]
-        arrays = [np.ascontiguousarray(x) for x in rows]
-        bent(*arrays, self.peaked, self.sign, *out)
+        bent(
+            s,
+            np.atleast_1d(np.asarray(more, dtype=np.float64)),
+            self.centre,
+            rate,
+            level,
+            np.ascontiguousarray(self.linear),
+            flat,
+            most,
+            self.peaked,
+            self.sign,
+            *out,
+        )
         return out[0], out[1], out[2]
 
     @cached_property
