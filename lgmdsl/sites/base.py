@@ -11,6 +11,7 @@ from scipy import special
 from lgmdsl.arrays import Array
 from lgmdsl.contract.questions import ParameterCurve, Pointwise, PointwiseAnswer
 from lgmdsl.contract.site import Site
+from lgmdsl.numerics.stable import of_counts
 
 if TYPE_CHECKING:
     from numpy.random import Generator
@@ -92,6 +93,10 @@ def scale_curve(l: PointwiseAnswer, residual: Array, scale: Array) -> ParameterC
     )
 
 
+def _log_factorial(y: Array) -> Array:
+    return np.asarray(special.gammaln(y + 1.0))
+
+
 class CountSite(ElementwiseSite):
     """A family over counts y, with log y! computed once."""
 
@@ -100,7 +105,7 @@ class CountSite(ElementwiseSite):
     @cached_property
     def log_factorial(self) -> Array:
         """log y!, (N,)."""
-        return np.asarray(special.gammaln(self.y + 1.0))
+        return of_counts(_log_factorial, self.y)
 
 
 def answer(value: Array, slope: Array, curvature: Array, third: Array) -> PointwiseAnswer:

@@ -1,11 +1,12 @@
 """Mixed models of many rows: CPU seconds of fits, each in a process of its own, and the most memory
 that the process held.
 
-    OMP_NUM_THREADS=1 python -m tests.benchmarks.many_rows CASE ROWS [HYPER [ENGINE]]
+    OMP_NUM_THREADS=1 python -m tests.benchmarks.many_rows CASE ROWS [HYPER [ENGINE | streamed]]
     OMP_NUM_THREADS=1 python -m tests.benchmarks.many_rows all
 
 An intercept, a slope and a hundred rows for each group, in no order; `crossed` has a second factor
-with a tenth of the groups.
+with a tenth of the groups. `streamed`: from a .parquet file, by batches; it is written a million
+rows at a time by another process, so that memory is the fit's.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from __future__ import annotations
 import resource
 import subprocess
 import sys
+import tempfile
 import time
+from pathlib import Path
 
 import numpy as np
 
@@ -44,10 +47,14 @@ PLAIN = {
         "negbinomial(log_mean = eta, size = k)",
     ),
 }
-TABLE = [
+MILLION = 10**6
+TABLE: list[tuple[str | int, ...]] = [
     *(("poisson", n, "map") for n in (10**4, 10**5, 10**6, 10**7)),
     ("poisson", 10**6, "integrate"),
     *((case, 10**6, "map") for case in ("crossed", "binary", "gaussian", "negbinomial")),
+    *(("poisson", n, "map", "streamed") for n in (10**6, 10**7, 10**8)),
+    ("poisson", 10**6, "integrate", "streamed"),
+    *((case, 10**6, "map", "streamed") for case in ("binary", "gaussian", "negbinomial")),
 ]
 
 
@@ -66,12 +73,14 @@ def text(case: str) -> str:
     )
 
 
-def data(case: str, rows: int) -> dict[str, AnyArray]:
-    """Simulated rows."""
-    rng = np.random.default_rng(0)
-    groups = max(rows // 100, 10)
+def data(case: str, rows: int, of: int = 0, part: int = 0) -> dict[str, AnyArray]:
+    """Simulated rows; a `part` of them where there are `of` in all."""
+    groups = max((of or rows) // 100, 10)
+    shared = np.random.default_rng(0).normal(0.0, 0.5, groups) if of else None
+    rng = np.random.default_rng([part, 1] if of else 0)
     who, x = rng.integers(0, groups, rows), rng.normal(size=rows)
-    eta = 0.3 + 0.4 * x + rng.normal(0.0, 0.5, groups)[who]
+    effects = rng.normal(0.0, 0.5, groups) if shared is None else shared
+    eta = 0.3 + 0.4 * x + effects[who]
     out: dict[str, AnyArray] = {"x": x, "who": who}
     if case == "crossed":
         out["item"] = rng.integers(0, groups // 10, rows)
@@ -87,17 +96,46 @@ def data(case: str, rows: int) -> dict[str, AnyArray]:
     return out
 
 
+def write(case: str, rows: int, path: str) -> None:
+    """A .parquet file of simulated rows."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    writer = None
+    for part in range(max(rows // MILLION, 1)):
+        table = pa.table(data(case, min(rows, MILLION), rows, part))
+        writer = pq.ParquetWriter(path, table.schema) if writer is None else writer
+        writer.write_table(table)
+    assert writer is not None
+    writer.close()
+
+
 def main(arguments: list[str]) -> None:
     """One line for a fit, or for all."""
+    again = [sys.executable, "-m", "tests.benchmarks.many_rows"]
     if arguments == ["all"]:
-        for case, rows, hyper in TABLE:
-            command = [sys.executable, "-m", "tests.benchmarks.many_rows", case, str(rows), hyper]
-            subprocess.run(command, check=True)
+        for row in TABLE:
+            subprocess.run([*again, *map(str, row)], check=True)
+        return
+    if arguments[0] == "write":
+        write(arguments[1], int(arguments[2]), arguments[3])
+        return
+    if arguments[3:] == ["streamed"]:
+        with tempfile.TemporaryDirectory() as folder:
+            case, rows, hyper = arguments[0], int(float(arguments[1])), arguments[2]
+            path = Path(folder) / "rows.parquet"
+            subprocess.run([*again, "write", case, str(rows), str(path)], check=True)
+            subprocess.run([*again, case, str(rows), hyper, str(path)], check=True)
         return
     case, rows = arguments[0], int(float(arguments[1]))
     hyper = arguments[2] if len(arguments) > 2 else "map"
     options = {"engine": arguments[3]} if len(arguments) > 3 else {}
-    columns, model = data(case, rows), lgm.loads(text(case))
+    columns: object
+    if len(arguments) > 3 and arguments[3].endswith(".parquet"):
+        options, columns = {"rows": "streamed"}, arguments[3]
+    else:
+        columns = data(case, rows)
+    model = lgm.loads(text(case))
     began = time.process_time()
     fit = lgm.fit(model, columns, method="laplace", hyper=hyper, options=options)
     spent = time.process_time() - began

@@ -7,7 +7,9 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
+from scipy import special
 
+from lgmdsl.numerics.stable import of_counts
 from lgmdsl.sites.scalar import exponential_rate
 from lgmdsl.sites.scalar.exponential_rate import ExponentialSite, GammaLogMean, PoissonLogRate
 
@@ -38,3 +40,19 @@ def test_compiled_answers_agree(name: str, spread: float, monkeypatch: pytest.Mo
                 continue
             # Exponents of hundreds have lost two or three digits before they are raised.
             assert y == pytest.approx(x, rel=1e-12, abs=1e-300), name_
+
+
+@pytest.mark.parametrize("most", [200, 255, 256, 5000])
+def test_tables_of_small_counts_have_the_same_bits(most: int) -> None:
+    y = RNG.integers(0, most + 1, 3000).astype(np.float64)
+    y[0] = most
+    one_by_one = [PoissonLogRate(y[i : i + 1], np.ones(1)) for i in range(0, 3000, 7)]
+    site = PoissonLogRate(y, np.ones(3000))
+    assert np.array_equal(site.peak[::7], [float(s.peak[0]) for s in one_by_one])
+    assert np.array_equal(site.log_factorial[::7], [float(s.log_factorial[0]) for s in one_by_one])
+
+
+def test_what_is_no_small_count_has_no_table() -> None:
+    y = np.concatenate([np.linspace(0.0, 3.0, 1000), [-1.0]])
+    with np.errstate(all="ignore"):
+        assert np.array_equal(of_counts(special.gammaln, y), special.gammaln(y), equal_nan=True)

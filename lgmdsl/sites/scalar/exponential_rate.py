@@ -33,7 +33,7 @@ from lgmdsl.contract.questions import (
 from lgmdsl.contract.site import Property, SiteSpec
 from lgmdsl.numerics import jets
 from lgmdsl.numerics.jets import Jet
-from lgmdsl.numerics.stable import EXPONENT_CAP, capped_exp, stirling_error
+from lgmdsl.numerics.stable import EXPONENT_CAP, capped_exp, of_counts, stirling_error
 from lgmdsl.sites.base import CountSite, ElementwiseSite
 from lgmdsl.sites.formula import Formula, Jets
 from lgmdsl.vocabulary.lookup import declared
@@ -172,6 +172,11 @@ class ExponentialSite(ElementwiseSite, Expected, ExpectedSlopes, Decoupled):
         return ConjugateAnswer(h, sigma, value)
 
 
+def _highest(y: Array) -> Array:
+    at = np.maximum(y, 1.0)
+    return np.where(y > 0.0, -0.5 * np.log(2.0 * np.pi * at) - stirling_error(at), 0.0)
+
+
 @dataclass(frozen=True, eq=False)
 class PoissonLogRate(CountSite, ExponentialSite, Formula):
     """y ~ Poisson(exposure e^s): l = y (s + log exposure) - exposure e^s - log y!."""
@@ -198,8 +203,7 @@ class PoissonLogRate(CountSite, ExponentialSite, Formula):
     @cached_property
     def peak(self) -> Array:
         """y log y - y - log y!."""
-        y = np.maximum(self.y, 1.0)
-        return np.where(self.y > 0.0, -0.5 * np.log(2.0 * np.pi * y) - stirling_error(y), 0.0)
+        return of_counts(_highest, self.y)
 
     @property
     def linear(self) -> Array:
