@@ -72,6 +72,7 @@ class CoordinateAscent(Backend[AscentState]):
         name="coordinate-ascent",
         needs=Expected,
         additive=True,
+        row_by_row=True,
         guarantee=Guarantee.LOWER,
         monotone=True,
         max_steps=500,

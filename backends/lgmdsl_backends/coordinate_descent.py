@@ -79,6 +79,7 @@ class CoordinateDescent(Backend[DescentState]):
         name="coordinate-descent",
         needs=SuperGaussian,
         additive=True,
+        row_by_row=True,
         requires=Property.SUPER_GAUSSIAN,
         guarantee=Guarantee.LOWER,
         monotone=True,

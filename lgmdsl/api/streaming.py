@@ -55,21 +55,23 @@ def streamed(
         if wanted == STREAMED:
             raise MethodError(_refused(table))
         return None
-    if wanted != STREAMED and not (table.batched and table.rows >= MANY):
+    if table is None:
         return None
-    try:
-        glance = _glance(graph, dataset, table)
-        check_streamed(planning(glance), table.index, settings.hyper)
-    except MethodError:
-        if wanted == STREAMED:
-            raise
+    if wanted != STREAMED and not (table.batched and table.rows >= MANY):
         return None
 
     def on_rows(done: int, of: int) -> None:
         if on_step is not None:
             on_step(TraceEntry(done, float("nan"), float("nan"), 0.0, "rows", of))
 
-    return prepare(graph, dataset, table, sites.find_site, on_rows)
+    try:
+        glance = _glance(graph, dataset, table)
+        check_streamed(planning(glance), table.index, settings.hyper)
+        return prepare(graph, dataset, table, sites.find_site, on_rows)
+    except MethodError:
+        if wanted == STREAMED:
+            raise
+        return None
 
 
 def _glance(graph: ModelGraph, dataset: Dataset, table: Table) -> CanonicalModel:
@@ -87,11 +89,8 @@ def noted(model: StreamedModel) -> str:
 
 def provenance_of(model: StreamedModel) -> dict[str, str]:
     """What a fit's provenance says of streamed rows: how many, where, and hashes of all of them."""
-    out = {STREAMED: noted(model)}
-    for block, gather in zip(model.blocks, model.gathers, strict=True):
-        if gather is not None:
-            out[f"sha256_{block.name}"], out[f"sha256_rows_of_{block.name}"] = gather.digests
-    return out
+    hashes = {f"sha256_{name}": digest for name, digest in model.hashes.items()}
+    return {STREAMED: noted(model), **hashes}
 
 
 def _refused(reason: str) -> Diagnostic:

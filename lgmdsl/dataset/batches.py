@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,15 +30,35 @@ def batches(
     for first, loaded in _parts(table, columns, size):
         count = len(next(iter(loaded.values())).values)
         part = {
-            key: replace(e, shape=(count,), loader=_given(loaded[key]), table=f"{table} {first}")
+            key: Entry(key, e.source, (count,), _given(loaded[key]), table=f"{table} {first}")
             for key, e in columns.items()
         }
-        if rows and rows not in entries:
+        if rows:
             names = Loaded(np.arange(first, first + count))
             part[rows] = Entry(rows, source, (count,), _given(names))
         yield range(first, first + count), {**rest, **part}
         if first + count >= shape[0]:
             return
+
+
+def undecided(entries: Mapping[str, Entry], keys: Collection[str]) -> str:
+    """The first of the columns of a .parquet file that are read in a way which depends on all of
+    their values; "" where there is none."""
+    batched = {key: entries[key] for key in keys if entries[key].batched}
+    if not batched:
+        return ""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    known = pa.types
+    plain = (known.is_boolean, known.is_integer, known.is_floating, known.is_decimal)
+    plain = (*plain, known.is_string, known.is_large_string)
+    for key, entry in batched.items():
+        kind = pq.read_schema(entry.table).field(key).type
+        kind = kind.value_type if known.is_dictionary(kind) else kind
+        if not any(is_one(kind) for is_one in plain):
+            return key
+    return ""
 
 
 def _given(loaded: Loaded) -> Any:

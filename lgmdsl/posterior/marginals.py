@@ -202,7 +202,15 @@ def named_tree(canonical: CanonicalModel, name: str) -> tuple[tuple[str, ...], D
         return dims[name], Leaf(affine.latent(name, dims[name], canonical.sizes))
     if name in canonical.named:
         return canonical.named[name]
-    names = all_names(canonical)
+    names, symbol = all_names(canonical), canonical.grounded.model.symbols.get(name)
+    if symbol is not None and {*symbol.dims} & {*canonical.streamed}:
+        raise ModelError(
+            Diagnostic(
+                "E103",
+                f"the fit does not hold `{name}`: its rows were read by batches",
+                help=f"it has: {', '.join(names)}; `fit.predict` has `{name}` at new data",
+            )
+        )
     raise ModelError(
         Diagnostic(
             "E103",

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import copyreg
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -28,15 +29,13 @@ from lgmdsl.streams.rows import BoundRows, Reduction, RowSource
 class Gather:
     """The places of a block's rows: `latents`, K names; `touched`, (G, K), the entry of each that
     all rows of a place touch; `count` rows, `source` with their coefficients by `reduction`, None
-    where they are not at hand (a stored fit); `digests`: sha256 of the responses and of all that
-    rows say."""
+    where they are not at hand (a stored fit)."""
 
     latents: tuple[str, ...]
     touched: IntArray
     count: int
     source: RowSource | None = None
     reduction: Reduction | None = None
-    digests: tuple[str, str] = ("", "")
 
     @property
     def places(self) -> int:
@@ -62,10 +61,12 @@ class Gather:
 @dataclass(frozen=True, eq=False)
 class StreamedModel(CanonicalModel):
     """`gathers`: of each site block, None where its rows are in memory. The blocks of the others
-    hold a sample of the rows, which tells their sizes and no more. `index`: the streamed one."""
+    hold a sample of the rows, which tells their sizes and no more. `index`: the streamed one;
+    `hashes`: of the data over it, as `GroundedModel.hashes` has them."""
 
     gathers: tuple[Gather | None, ...]
     index: str
+    hashes: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def streamed(self) -> tuple[str, ...]:
@@ -126,14 +127,17 @@ def _itself(site: Site) -> Site:
 
 
 def streamed_model(
-    canonical: CanonicalModel, gathers: tuple[Gather | None, ...], index: str
+    canonical: CanonicalModel,
+    gathers: tuple[Gather | None, ...],
+    index: str,
+    hashes: Mapping[str, str] = MappingProxyType({}),
 ) -> StreamedModel:
     """The model with these places. Lets over the streamed index are left out: nobody holds them."""
     own: dict[str, Any] = {f.name: getattr(canonical, f.name) for f in fields(CanonicalModel)}
     pairs = zip(canonical.blocks, gathers, strict=True)
     own["blocks"] = tuple(b if g is None else replace(b, summed=True) for b, g in pairs)
     own["named"] = {n: (d, tree) for n, (d, tree) in canonical.named.items() if index not in d}
-    return StreamedModel(**own, gathers=gathers, index=index)
+    return StreamedModel(**own, gathers=gathers, index=index, hashes=dict(hashes))
 
 
 def _reduced(model: StreamedModel) -> tuple[Callable[..., StreamedModel], tuple[Any, ...]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
@@ -15,11 +15,12 @@ from lgmdsl.errors import MethodError
 from lgmdsl.memory import TooLarge, budget, check
 from lgmdsl.streams.model import Gather
 from lgmdsl.streams.packed import Packed, packed
-from lgmdsl.streams.refusals import KEPT, refused
+from lgmdsl.streams.refusals import KEPT, UNEQUAL, refused
 from lgmdsl.streams.rows import InMemory, Reduction, RowBatch
 
 TABLE = 50_000_000  # codes up to which places are looked up in a table
 HELD = 6.0  # (G, K, K) arrays that a fit holds
+LEVEL = 1e4  # of a response, in its sds, from which on squares lose digits
 
 
 @dataclass
@@ -45,8 +46,9 @@ class CollectedRows:
     ) -> None:
         if not len(offset):
             return
-        if not self.latents:
-            self.latents = latents
+        if self.latents and latents != self.latents:
+            raise MethodError(refused(self.block, UNEQUAL))
+        self.latents = latents
         coefficients = tuple(packed(v) for v in values)
         part = coefficients, packed(offset), {n: packed(f) for n, f in fields.items()}
         small: list[AnyArray] = []
@@ -68,6 +70,9 @@ class CollectedRows:
 
     def gathered(self) -> Gather:
         """Places: the distinct tuples of the latents that rows touch."""
+        if not self.parts:
+            raise MethodError(refused(self.block, "none of its rows is observed"))
+        self._check_level()
         sizes = [self.canonical.latent(n).size for n in self.latents]
         lead = self._leading()
         radix = float(np.prod([float(sizes[k]) for k in lead]))
@@ -89,7 +94,6 @@ class CollectedRows:
         find = _finder(known, radix)
         made, reduction = [], self._reduction()
         own = [k for k in range(total) if not reduction.columns[k, 0]]
-        every, responses = hashlib.sha256(), hashlib.sha256()
         for i, (values, offset, fields) in enumerate(self.parts):
             place, codes = find(self._key(i, lead, sizes)), self.codes[i]
             for k in range(total):
@@ -97,13 +101,23 @@ class CollectedRows:
                     touched[place, k] = codes[k]
             self.codes[i] = []  # the places say as much
             made.append(RowBatch(place, tuple(values[k] for k in own), offset, fields))
-            for part in (place, *(p.values for p in (*values, offset, *fields.values()))):
-                every.update(np.ascontiguousarray(part).data)
-            observed = fields["y"].values if "y" in fields else place
-            responses.update(np.ascontiguousarray(observed).data)
-        source = InMemory(tuple(made))
-        digests = responses.hexdigest(), every.hexdigest()
-        return Gather(self.latents, touched, self.count, source, reduction, digests)
+        return Gather(self.latents, touched, self.count, InMemory(tuple(made)), reduction)
+
+    def _check_level(self) -> None:
+        """Refuse numbers whose level is so high above their spread that sums of squares cancel."""
+        for name in self.block.site.spec.places:
+            count, mean, square, size = 0, 0.0, 0.0, 0.0
+            for _, offset, fields in self.parts:
+                x = fields[name].at(slice(None)) - offset.at(slice(None))
+                count += len(x)
+                gap = x - mean
+                mean += float(np.sum(gap)) / count
+                square += float(np.sum(gap * (x - mean)))
+                size = max(size, float(np.max(np.abs(x))))
+            if size > LEVEL * math.sqrt(square / count):
+                about = f"{mean:.3g}"
+                reason = f"its level, {about}, is high above its spread: subtract it"
+                raise MethodError(refused(self.block, reason))
 
     def _reduction(self) -> Reduction:
         """Coefficients that are one number in all rows, but for 0, and the others."""

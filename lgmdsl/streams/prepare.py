@@ -7,9 +7,11 @@ and keeps of it what sites need, packed: a place, coefficients, an offset, field
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -22,13 +24,13 @@ from lgmdsl.canonical.grounding.ground import GroundedModel, ground, ground_new
 from lgmdsl.compile import canonicalise
 from lgmdsl.contract.linear import Predictor
 from lgmdsl.dataset import Batch, Dataset, Entry, Loaded
-from lgmdsl.errors import MethodError
+from lgmdsl.errors import DataError, MethodError
 from lgmdsl.graph.model_graph import ModelGraph
 from lgmdsl.operators.base import Operator
 from lgmdsl.operators.explicit import Dense
 from lgmdsl.streams.model import StreamedModel, streamed_model
 from lgmdsl.streams.places import CollectedRows
-from lgmdsl.streams.refusals import refused
+from lgmdsl.streams.refusals import UNEQUAL, refused
 from lgmdsl.streams.rows import CHUNK, field_names
 from lgmdsl.streams.streamable import Table
 
@@ -51,7 +53,10 @@ def prepare(
     budget. For models that `refusals.check_streamed` lets through.
     """
     sample = _sample(graph, dataset, table, on_rows)
-    grounded = ground(graph, sample)
+    try:
+        grounded = ground(graph, sample)
+    except DataError as error:
+        raise _of_some(error, "those that were read first, or that name a member first") from None
     canonical = canonicalise(grounded, find)
     streamed = tuple(table.index in b.dims for b in canonical.blocks)
     theta = canonical.hypers.start({})
@@ -59,11 +64,33 @@ def prepare(
         CollectedRows(canonical, block) if some else None
         for block, some in zip(canonical.blocks, streamed, strict=True)
     ]
+    hashes: dict[str, Any] = {}
     for batch in dataset.batches(BATCH, table.keys, table.index):
-        _collect(grounded, batch, find, theta, collected)
+        try:
+            new = ground_new(grounded, batch.dataset)
+            _collect(new, find, theta, collected)
+        except DataError as error:
+            raise _of_some(error, f"{batch.first:,} to {batch.stop - 1:,}") from None
+        _hash(new, table, hashes)
         on_rows(table.rows + batch.stop, 2 * table.rows)
     gathers = tuple(None if rows is None else rows.gathered() for rows in collected)
-    return streamed_model(canonical, gathers, table.index)
+    digests = {name: digest.hexdigest() for name, digest in hashes.items()}
+    return streamed_model(canonical, gathers, table.index, digests)
+
+
+def _of_some(error: DataError, rows: str) -> DataError:
+    """The error, with the rows that were looked at."""
+    note = f"rows are read by batches, and counted among {rows}"
+    return DataError([replace(d, note=d.note or note) for d in error.diagnostics])
+
+
+def _hash(grounded: GroundedModel, table: Table, hashes: dict[str, Any]) -> None:
+    """What `grounding.model.hash_of` makes of all rows, batch by batch."""
+    for name, value in grounded.values.items():
+        if grounded.dims(name) == (table.index,):
+            kind = f"{value.dtype.str}{(table.rows,)}"
+            digest = hashes.setdefault(name, hashlib.sha256(kind.encode()))
+            digest.update(np.ascontiguousarray(value).tobytes())
 
 
 def _sample(
@@ -98,9 +125,8 @@ def _sample(
         given = partial(_itself, whole)
         entries[key] = replace(entries[key], shape=(len(whole.values),), loader=given)
     rows_key = table.index
-    if rows_key not in dataset.entries:
-        names = Loaded(np.concatenate(numbers))
-        entries[rows_key] = Entry(rows_key, dataset.name, (len(names.values),), lambda: names)
+    names = Loaded(np.concatenate(numbers))
+    entries[rows_key] = Entry(rows_key, dataset.name, (len(names.values),), lambda: names)
     return replace(last.dataset, entries=entries)
 
 
@@ -138,22 +164,20 @@ def _joined(parts: list[Loaded]) -> Loaded:
 
 
 def _collect(
-    fitted: GroundedModel,
-    batch: Batch,
+    grounded: GroundedModel,
     find: FindSite,
     theta: Theta,
     collected: list[CollectedRows | None],
 ) -> None:
     """Compile the model with a batch, and keep of its streamed blocks what sites need."""
-    grounded = ground_new(fitted, batch.dataset)
-    new = {name: labels for name, labels in grounded.new_levels.items() if len(labels)}
-    assert not new, "the first pass has found all members"
     canonical = canonicalise(grounded, find)
     predictors = canonical.linear(theta).predictors
     for k, rows in enumerate(collected):
         if rows is None:
             continue
         block = canonical.blocks[k]
+        if any(len(labels) for labels in grounded.new_levels.values()):
+            raise MethodError(refused(block, "labels are spelt in another way in some batches"))
         site = block.bind(theta)
         own = {n for n, node in block.parameters.items() if node.depends}
         fields = {n: getattr(site, n) for n in field_names(block.site) if n not in own}
@@ -186,7 +210,7 @@ def _columns(operator: Operator, block: SiteBlock) -> Iterator[tuple[IntArray, A
     csr = sp.csr_array(operator.sparse())
     each = np.diff(csr.indptr)
     if rows and (each != each[0]).any():
-        raise MethodError(refused(block, "rows touch different numbers of latents"))
+        raise MethodError(refused(block, UNEQUAL))
     width = int(each[0]) if rows else 0
     indices, data = csr.indices.reshape(rows, width), csr.data.reshape(rows, width)
     for j in range(width):

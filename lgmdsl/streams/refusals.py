@@ -12,6 +12,7 @@ from lgmdsl.inference.registry import backends
 from lgmdsl.remedies import either, setting
 
 ANSWERED = (Pointwise, Expected)  # what sums over rows answer
+UNEQUAL = "rows touch different numbers of latents"
 KEPT = either("--option rows=kept", 'options={"rows": "kept"}')
 
 
@@ -21,6 +22,8 @@ def reason_against(block: SiteBlock) -> str:
         return f"{block.family.spec.name} has several predictors in a row"
     if block.whole is not None or block.form is not block.written:
         return f"{block.family.spec.name} is rewritten by the compiler"
+    if not block.form.latents:
+        return "no latent is in the predictor"
     if block.form.depends:
         return f"hyper `{min(block.form.depends)}` is in the predictor"
     if any(term.applied is not None for term in block.form.terms):
@@ -49,8 +52,8 @@ def check_streamed(planned: Plan, index: str, hyper: str) -> None:
     """Raise MethodError E501 where the rows of an index cannot be streamed: for a method that knows
     more of sites than the sum of log t, and for sites that `reason_against` names. `planned`: for
     some of the rows; `hyper`: how hyperparameters are to be learned."""
-    if not _able(planned.backend.spec):
-        able = [n for n, b in backends().items() if _able(b.spec)]
+    if not able_to_stream(planned.backend.spec):
+        able = [n for n, b in backends().items() if able_to_stream(b.spec)]
         raise MethodError(_other(f"method `{planned.method}`", f"methods that can: {listed(able)}"))
     if hyper == "vb":
         raise MethodError(_other("`hyper = vb`", setting("hyper", "map")))
@@ -60,8 +63,10 @@ def check_streamed(planned: Plan, index: str, hyper: str) -> None:
             raise MethodError(refused(block, reason))
 
 
-def _able(spec: BackendSpec) -> bool:
-    return spec.additive and spec.needs in ANSWERED and spec.vector and spec.evidence
+def able_to_stream(spec: BackendSpec) -> bool:
+    """Whether a back end takes sites that are sums over rows."""
+    known = spec.needs in ANSWERED and not spec.row_by_row
+    return known and spec.additive and spec.vector and spec.evidence
 
 
 def _other(what: str, help: str) -> Diagnostic:

@@ -144,30 +144,26 @@ class BoundRows:
     count: int
     places: int
     reduction: Reduction
-    _kept: list[Chunk] = field(default_factory=list)
+    _kept: dict[int, Chunk] = field(default_factory=dict)
 
     def __getstate__(self) -> dict[str, object]:
-        return {**self.__dict__, "_kept": []}
+        return {**self.__dict__, "_kept": {}}
 
     def chunks(self) -> Iterator[Chunk]:
-        """In the order of the rows, which begin at multiples of CHUNK. The first ones stay as they
-        are between passes where no field depends on hyperparameters."""
-        known, room, number = len(self._kept), not self.own, 0
-        if known:
-            room = False
+        """In the order of the rows, which begin at multiples of CHUNK. Some of them stay as they
+        are between passes, also of several threads, where no field depends on hyperparameters."""
+        number, held = 0, 0.0
         for batch in self.source:
             for first in range(0, len(batch), CHUNK):
-                if number < known:
-                    yield self._kept[number]
-                    number += 1
-                    continue
-                rows = slice(first, min(first + CHUNK, len(batch)))
-                chunk = self._chunk(batch, rows)
+                chunk = self._kept.get(number)
+                if chunk is None:
+                    rows = slice(first, min(first + CHUNK, len(batch)))
+                    chunk = self._chunk(batch, rows)
                 yield chunk
+                held += chunk.nbytes if held < KEPT else 0.0
+                if held < KEPT and not self.own:
+                    self._kept[number] = chunk
                 number += 1
-                if room:
-                    self._kept.append(chunk)
-                    room = sum(c.nbytes for c in self._kept) < KEPT
 
     def _chunk(self, batch: RowBatch, rows: slice) -> Chunk:
         size = rows.stop - rows.start

@@ -9,6 +9,7 @@ from typing import Any
 from lgmdsl.canonical.grounding.tables.place import placed
 from lgmdsl.canonical.grounding.usage import usage_of
 from lgmdsl.dataset import Dataset
+from lgmdsl.dataset.batches import undecided
 from lgmdsl.graph.model_graph import ModelGraph
 from lgmdsl.language.tree import ast
 
@@ -24,8 +25,9 @@ class Table:
     batched: bool
 
 
-def table_of(graph: ModelGraph, dataset: Dataset) -> Table | str:
-    """The table whose rows are data alone, by batches; else why there is none."""
+def table_of(graph: ModelGraph, dataset: Dataset) -> Table | str | None:
+    """The table whose rows are data alone, by batches; else why there is none; None where a datum
+    is absent, which is said elsewhere."""
     rows = usage_of(graph).rows
     observed = {d for name in graph.observed for d in graph.model.symbols[name].dims}
     index = next(iter(rows & observed), "")
@@ -43,19 +45,18 @@ def table_of(graph: ModelGraph, dataset: Dataset) -> Table | str:
             return f"`{symbol.name}` has another index next to `{index}`"
         entry = found.ask(symbol.name)
         key = dataset.key(symbol.name)
-        if (
-            entry is None
-            or key not in dataset.entries
-            or isinstance(dataset.mapping.get(symbol.name, ""), tuple)
-        ):
+        if entry is None:
+            return None
+        if key not in dataset.entries or isinstance(dataset.mapping.get(symbol.name, ""), tuple):
             return f"`{symbol.name}` is no column of the table"
         keys.append(key)
         tables.add((entry.table, entry.shape))
         count, batched = entry.shape[0], batched and entry.batched
     if len(tables) != 1:
         return f"the data over `{index}` are not the columns of one table"
-    if dataset.key(index) in dataset.entries:
-        keys.append(dataset.key(index))
+    dates = undecided(dataset.entries, keys)
+    if dates:
+        return f"`{dates}` holds dates or times, whose spelling depends on all of them"
     return Table(index, tuple(dict.fromkeys(keys)), count, batched)
 
 

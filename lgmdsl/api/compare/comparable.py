@@ -19,11 +19,11 @@ from lgmdsl.errors import Diagnostic, listed
 class Responses:
     """What a model observes: `names` in their order, entries and values of each, whether they are
     discrete; `order`: their places among the model's own. `values` is None in fits from files,
-    whose `hashes` name the data."""
+    whose `hashes` name the data, and so is `rows` where these were streamed."""
 
     names: tuple[str, ...]
     order: tuple[int, ...]
-    rows: tuple[AnyArray, ...]
+    rows: tuple[AnyArray | None, ...]
     values: tuple[AnyArray | None, ...]
     hashes: tuple[str, ...]
     discrete: tuple[bool, ...]
@@ -33,7 +33,8 @@ class Responses:
         if len(self.names) != len(other.names):
             return False
         for k in range(len(self.names)):
-            if not np.array_equal(self.rows[k], other.rows[k]):
+            at, there = self.rows[k], other.rows[k]
+            if at is not None and there is not None and not np.array_equal(at, there):
                 return False
             mine, theirs = self.values[k], other.values[k]
             if mine is not None and theirs is not None:
@@ -47,12 +48,12 @@ class Responses:
 def responses_of(fit: Fit) -> Responses:
     """The observed data of a fit, by name."""
     blocks = [b for b in fit.canonical.blocks if not b.family.spec.potential]
-    order = sorted(range(len(blocks)), key=lambda k: blocks[k].name)
+    order, held = sorted(range(len(blocks)), key=lambda k: blocks[k].name), fit.canonical.by_rows
     return Responses(
         names=tuple(blocks[k].name for k in order),
         order=tuple(order),
-        rows=tuple(blocks[k].data.rows for k in order),
-        values=tuple(blocks[k].data.y if fit.canonical.by_rows else None for k in order),
+        rows=tuple(blocks[k].data.rows if held else None for k in order),
+        values=tuple(blocks[k].data.y if held else None for k in order),
         hashes=tuple(fit.provenance.get(f"sha256_{blocks[k].name}", "") for k in order),
         discrete=tuple(blocks[k].family.spec.discrete for k in order),
     )

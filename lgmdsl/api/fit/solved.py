@@ -147,7 +147,8 @@ def _other_model() -> Diagnostic:
     return Diagnostic(
         "E501",
         "the fit to start from has other sites than this model and data",
-        help="start from a fit of the same observations, or leave it out",
+        help="start from a fit of the same observations, read in the same way (option `rows`), or "
+        "leave it out",
     )
 
 
