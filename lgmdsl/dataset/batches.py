@@ -51,8 +51,8 @@ def undecided(entries: Mapping[str, Entry], keys: Collection[str]) -> str:
     import pyarrow.parquet as pq
 
     known = pa.types
-    plain = (known.is_boolean, known.is_integer, known.is_floating, known.is_decimal)
-    plain = (*plain, known.is_string, known.is_large_string)
+    numbers = (known.is_boolean, known.is_integer, known.is_floating, known.is_decimal)
+    plain = (*numbers, known.is_string, known.is_large_string)
     for key, entry in batched.items():
         kind = pq.read_schema(entry.table).field(key).type
         kind = kind.value_type if known.is_dictionary(kind) else kind

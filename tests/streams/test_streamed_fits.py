@@ -446,7 +446,8 @@ def test_labels_that_are_spelt_in_two_ways_are_refused() -> None:
 @pytest.mark.parametrize("named", [True, False])
 def test_labels_of_rows_do_not_matter(named: bool) -> None:
     labels = [f"r{k % 300}" for k in range(700)]
-    data = frame("poisson").assign(obs=labels) if named else frame("poisson").set_index([labels])
+    data = frame("poisson")
+    data = data.assign(obs=labels) if named else data.set_index(pd.Index(labels))
     plain = lgm.fit(model("poisson"), frame("poisson"), "laplace", "map", options=STREAMED)
     assert lgm.fit(model("poisson"), data, "laplace", "map", options=STREAMED) == plain
 
@@ -512,6 +513,7 @@ def test_passes_of_several_threads_see_the_same_chunks() -> None:
     from lgmdsl.dataset import read
     from lgmdsl.graph.build import model_graph
     from lgmdsl.sites.catalogue import find_site
+    from lgmdsl.streams.collective import Places
     from lgmdsl.streams.streamable import Table, table_of
 
     graph, dataset = model_graph(model("poisson").checked), read(frame("poisson"))
@@ -519,8 +521,9 @@ def test_passes_of_several_threads_see_the_same_chunks() -> None:
     assert isinstance(table, Table)
     streamed = preparing.prepare(graph, dataset, table, find_site)
     (site,) = streamed.sites(streamed.hypers.start({}))
-    s = np.random.default_rng(0).normal(size=streamed.gathers[0].touched.shape)  # type: ignore[union-attr]
-    begun = [site.rows.chunks() for _ in range(3)]  # type: ignore[attr-defined]
+    assert isinstance(site, Places)
+    s = np.random.default_rng(0).normal(size=(len(site), 3))
+    begun = [site.rows.chunks() for _ in range(3)]
     for _ in range(4):
         for chunks in begun:
             next(chunks)
