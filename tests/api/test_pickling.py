@@ -51,7 +51,7 @@ def of_fit(fit: Fit) -> Iterator[tuple[str, Any]]:
     yield "page", fit.summary()
     yield "repr", repr(fit)
     yield "warnings", [str(w.render()) for w in fit.warnings]
-    yield "accuracy", fit.accuracy
+    yield "accuracy", repr(fit.accuracy)
     yield "text", fit.model.to_lgm()
 
 
