@@ -118,7 +118,10 @@ class Laplace(Backend[LaplaceState]):
             s = rows.interpolate(state.s, target, t)
             alpha = rows.interpolate(state.alpha, target_alpha, t)
             answers = problem.pointwise(s)
-            if _energy(problem, answers, s, alpha) >= start + SUFFICIENT * t * slope - slack:
+            least = start + SUFFICIENT * t * slope - slack
+            reached = _energy(problem, answers, s, alpha)
+            # alpha is a difference of b and W m, whose rounding the energy has.
+            if reached >= least or reached + state.conditioned.lost >= least:
                 following = _state_at(problem, s, alpha, answers)
                 if following.conditioned is not None:
                     return following

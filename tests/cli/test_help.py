@@ -32,7 +32,7 @@ def test_a_word_and_a_command_of_one_name_are_both_shown(run: Run) -> None:
 def test_names_that_begin_with_what_was_asked_for_are_proposed(run: Run) -> None:
     done = run("help", "rw")
     assert done.status == 2 and not done.out
-    assert "did you mean rw1 or rw2?" in done.err
+    assert "did you mean rw1, rw2 or rows?" in done.err
     assert "did you mean besag" in run("help", "bessag").err
     assert "E203" in run("help", "E2O3").err
     assert "lgm help lists them" in run("help", "qqqqqq").err

@@ -30,6 +30,9 @@ from lgmdsl_backends.ep.matching import Matched, own
 LARGEST = 4000
 # Relative error of the bound: the site masses are good to 1e-9.
 ROUNDING = 1e-9
+# Logs that a variance of an extrapolated reference may be from the plain step's: bounds have no
+# digits at variances of 1e300, which candidates have had.
+FARTHEST = 20.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +73,8 @@ def advance(problem: Problem, outer: OuterPoint) -> OuterPoint | None:
         trials.insert(0, (history.candidate(_measure(inner)), outer.stretch))
     slack = ROUNDING * (1.0 + abs(outer.bound))
     for place, stretch in trials:
+        if np.abs(place - image)[len(inner.mean) :].max(initial=0.0) > FARTHEST:
+            continue
         tried = _solved(problem, inner, _reference(place))
         if tried is None or tried.bound < outer.bound - slack:
             continue

@@ -9,6 +9,8 @@ about the mode s* = k log(k b / c), where there is one, with x = k (s - s*) and 
 which needs no large terms. Elsewhere l stays as it is.
 """
 
+# Long because the families whose only bend is an exponential share its answers.
+
 from __future__ import annotations
 
 from abc import abstractmethod
@@ -102,7 +104,7 @@ class ExponentialSite(ElementwiseSite, Expected, ExpectedSlopes, Decoupled):
         """l, l' and the exponential, with e^{k s + more}."""
         if s.ndim != 1 or s.size < _MANY:
             return *self._around(s, more), capped_exp(self.log_factor + self.sign * s + more)
-        from lgmdsl.numerics.exponential_kernels import bent
+        from lgmdsl.sites.scalar.exponential_kernels import bent
 
         rate, level, flat, most = self.about
         out = np.empty((3, s.size))
