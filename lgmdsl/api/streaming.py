@@ -47,7 +47,8 @@ def streamed(
 
     Raises MethodError E501 where it was asked for and cannot be."""
     wanted, _ = rows_option(settings.options)
-    if wanted == "kept":
+    many = any(e.batched and e.shape[0] >= MANY for e in dataset.entries.values())
+    if wanted == "kept" or (wanted != STREAMED and not many):
         return None
     graph = model_graph(model.checked)
     table = table_of(graph, dataset)
@@ -55,9 +56,7 @@ def streamed(
         if wanted == STREAMED:
             raise MethodError(_refused(table))
         return None
-    if table is None:
-        return None
-    if wanted != STREAMED and not (table.batched and table.rows >= MANY):
+    if table is None or (wanted != STREAMED and not (table.batched and table.rows >= MANY)):
         return None
 
     def on_rows(done: int, of: int) -> None:

@@ -50,6 +50,8 @@ def table_of(graph: ModelGraph, dataset: Dataset) -> Table | str | None:
         if key not in dataset.entries or isinstance(dataset.mapping.get(symbol.name, ""), tuple):
             return f"`{symbol.name}` is no column of the table"
         keys.append(key)
+        if len(entry.shape) != 1:
+            return f"`{symbol.name}` is no column of the table"
         tables.add((entry.table, entry.shape))
         count, batched = entry.shape[0], batched and entry.batched
     if len(tables) != 1:
