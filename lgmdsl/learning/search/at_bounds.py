@@ -136,19 +136,18 @@ class Edges:
         return out
 
     def pressed(self, objective: Objective, at: Evaluation) -> BoolArray:
-        """(d,) those held, and those that the objective presses against the end of their range so
-        hard that the value is the end but for rounding, which is where the search ended."""
+        """(d,) those held, and those that the objective presses against the end of their range, the
+        value being the end but for rounding, which is where the search ended."""
         coordinates, out = objective.coordinates, self.held.copy()
-        outwards = (at.x - objective.origin) * at.gradient > 0.0
-        steep = outwards & (np.abs(at.gradient) > NEAR) & coordinates.alone
-        if not steep.any():
+        pressed = ((at.x - objective.origin) * at.gradient > 0.0) & coordinates.alone
+        if not pressed.any():
             return out
         further = coordinates.unpack(at.x + np.sign(at.gradient))
         for name, own in coordinates.slices.items():
             value = np.ravel(at.theta[name])
             if len(value) == own.stop - own.start:
                 change = np.abs(np.ravel(further[name]) - value)
-                out[own] |= steep[own] & (change <= STUCK * np.abs(value))
+                out[own] |= pressed[own] & (change <= STUCK * np.abs(value))
         return out
 
 
