@@ -139,7 +139,8 @@ def test_the_table_is_what_its_script_makes(name: str) -> None:
             continue
         at = int(rng.integers(len(stored)))
         again = case(kind, name, made[kind][at])
-        assert error(again, stored[at]["values"]).max() <= 1e-15
+        # Versions of mpmath differ by 2e-14 in one entry.
+        assert error(again, stored[at]["values"]).max() <= 1e-13
 
 
 if __name__ == "__main__":  # the table of the README
