@@ -54,7 +54,7 @@ def test_generator_makes_the_data(name: str) -> None:
             given = np.asarray(made[key])
             if given.dtype.kind in "US":
                 assert np.array_equal(stored[key], given)
-            elif given.dtype.kind == "i":  # a draw next to a limit falls by the processor's rounding
+            elif given.dtype.kind == "i":  # draws next to a limit fall by the processor's rounding
                 assert np.abs(stored[key] - given).max() <= 1
                 assert np.mean(stored[key] != given) <= 1e-3
             else:
