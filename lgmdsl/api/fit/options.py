@@ -84,7 +84,7 @@ FIT_OPTIONS: tuple[FitOption, ...] = (
             "(laplace, natural-gradient), log-concave families with one predictor a row, "
             "hyperparameters that are fixed, map or integrate and not in the predictor",
             advice=f"auto streams .parquet files of {MANY:,} rows or more where it can",
-            example="lgm fit model.lgm rows.parquet --option rows=streamed",
+            example=FIT + "--option rows=kept",
             see_also=("merge", "nested"),
         ),
         ROWS,
