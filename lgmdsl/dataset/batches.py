@@ -75,12 +75,7 @@ def _parts(
     whole = {key: e.loaded for key, e in columns.items()}
     for first in range(0, max(entry.shape[0], 1), size):
         rows = slice(first, first + size)
-        yield first, {key: _some(part, rows) for key, part in whole.items()}
-
-
-def _some(loaded: Loaded, rows: slice) -> Loaded:
-    missing = None if loaded.missing is None else loaded.missing[rows]
-    return Loaded(loaded.values[rows], missing, loaded.levels)
+        yield first, {key: part.rows(rows) for key, part in whole.items()}
 
 
 def _from_parquet(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from lgmdsl.arrays import AnyArray, BoolArray
+from lgmdsl.arrays import AnyArray, BoolArray, IntArray
 from lgmdsl.errors import DataError
 
 _tables = itertools.count()
@@ -30,6 +30,11 @@ class Loaded:
     @property
     def shape(self) -> tuple[int, ...]:
         return tuple(int(n) for n in self.values.shape)
+
+    def rows(self, where: IntArray | slice | tuple[slice, ...]) -> Loaded:
+        """Some of the entries, by an index of their array."""
+        missing = None if self.missing is None else self.missing[where]
+        return replace(self, values=self.values[where], missing=missing)
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,7 +22,7 @@ from lgmdsl.contract.site import Site
 from lgmdsl.operators.base import Operator
 from lgmdsl.operators.explicit import Sparse
 from lgmdsl.streams.collective import Places, spec_of
-from lgmdsl.streams.rows import BoundRows, Reduction, RowSource
+from lgmdsl.streams.rows import BoundRows, Reduction, RowBatch
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +34,7 @@ class Gather:
     latents: tuple[str, ...]
     touched: IntArray
     count: int
-    source: RowSource | None = None
+    source: tuple[RowBatch, ...] | None = None
     reduction: Reduction | None = None
 
     @property

@@ -16,7 +16,7 @@ from lgmdsl.memory import TooLarge, budget, check
 from lgmdsl.streams.model import Gather
 from lgmdsl.streams.packed import Packed, packed
 from lgmdsl.streams.refusals import KEPT, UNEQUAL, refused
-from lgmdsl.streams.rows import InMemory, Reduction, RowBatch
+from lgmdsl.streams.rows import Reduction, RowBatch
 
 TABLE = 50_000_000  # codes up to which places are looked up in a table
 HELD = 6.0  # (G, K, K) arrays that a fit holds
@@ -101,7 +101,7 @@ class CollectedRows:
                     touched[place, k] = codes[k]
             self.codes[i] = []  # the places say as much
             made.append(RowBatch(place, tuple(values[k] for k in own), offset, fields))
-        return Gather(self.latents, touched, self.count, InMemory(tuple(made)), reduction)
+        return Gather(self.latents, touched, self.count, tuple(made), reduction)
 
     def _check_level(self) -> None:
         """Refuse numbers whose level is so high above their spread that sums of squares cancel."""

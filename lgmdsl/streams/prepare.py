@@ -115,7 +115,7 @@ def _sample(
             chosen[_first_named(columns[key], key, seen)] = True
         rows = np.flatnonzero(chosen)
         if len(rows):
-            kept.append({key: _taken(part, rows) for key, part in columns.items()})
+            kept.append({key: part.rows(rows) for key, part in columns.items()})
             numbers.append(last.first + rows)
         on_rows(last.stop, 2 * table.rows)
     assert last is not None, "a table has a batch, if an empty one"
@@ -144,11 +144,6 @@ def _first_named(column: Loaded, key: str, seen: dict[str, AnyArray]) -> IntArra
     if new.any():
         seen[key] = np.union1d(seen[key], values[new])
     return np.asarray(first[new])
-
-
-def _taken(loaded: Loaded, rows: IntArray) -> Loaded:
-    missing = None if loaded.missing is None else loaded.missing[rows]
-    return Loaded(loaded.values[rows], missing, loaded.levels)
 
 
 def _joined(parts: list[Loaded]) -> Loaded:

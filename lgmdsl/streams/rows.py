@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -33,17 +33,6 @@ class RowBatch:
 
     def __len__(self) -> int:
         return len(self.place)
-
-    @property
-    def nbytes(self) -> int:
-        parts = (*self.coefficients, self.offset, *self.fields.values())
-        return int(self.place.nbytes) + sum(p.nbytes for p in parts)
-
-
-class RowSource(Protocol):
-    """Batches that can be read again and again, always the same."""
-
-    def __iter__(self) -> Iterator[RowBatch]: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,7 +127,7 @@ class BoundRows:
     """All rows of a block at theta: `family` of the sites, `own`: the fields that depend on
     hyperparameters, without an axis of rows; `count` rows at `places` places."""
 
-    source: RowSource
+    source: tuple[RowBatch, ...]
     family: type[Site]
     own: Mapping[str, Array]
     count: int
@@ -174,16 +163,6 @@ class BoundRows:
         for name, value in self.own.items():
             fields[name] = np.array(np.broadcast_to(value, (size, *value.shape)))
         return Chunk(batch.place[rows], values, batch.offset.at(rows), self.family(**fields))
-
-
-@dataclass(frozen=True, eq=False)
-class InMemory:
-    """Batches that are kept."""
-
-    batches: tuple[RowBatch, ...]
-
-    def __iter__(self) -> Iterator[RowBatch]:
-        return iter(self.batches)
 
 
 def field_names(family: type[Site]) -> tuple[str, ...]:

@@ -47,10 +47,9 @@ def table_of(graph: ModelGraph, dataset: Dataset) -> Table | str | None:
         key = dataset.key(symbol.name)
         if entry is None:
             return None
-        if key not in dataset.entries or isinstance(dataset.mapping.get(symbol.name, ""), tuple):
-            return f"`{symbol.name}` is no column of the table"
+        chosen = isinstance(dataset.mapping.get(symbol.name, ""), tuple)  # columns of a matrix
         keys.append(key)
-        if len(entry.shape) != 1:
+        if chosen or key not in dataset.entries or len(entry.shape) != 1:
             return f"`{symbol.name}` is no column of the table"
         tables.add((entry.table, entry.shape))
         count, batched = entry.shape[0], batched and entry.batched

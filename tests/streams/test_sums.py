@@ -12,7 +12,7 @@ from lgmdsl.sites.scalar.exponential_rate import PoissonLogRate
 from lgmdsl.streams import rows as rows_of_streams
 from lgmdsl.streams.collective import Places, spec_of
 from lgmdsl.streams.packed import packed
-from lgmdsl.streams.rows import BoundRows, InMemory, Reduction, RowBatch
+from lgmdsl.streams.rows import BoundRows, Reduction, RowBatch
 
 LATENTS, PLACES = 4, 5
 
@@ -44,9 +44,8 @@ class Case:
             values = tuple(packed(x[some]) for x in self.x)
             place = self.place[some].astype(np.int32)
             batches.append(RowBatch(place, values, packed(self.offset[some]), fields))
-        source = InMemory(tuple(batches))
         count = len(self.y)
-        rows = BoundRows(source, PoissonLogRate, {}, count, PLACES, Reduction(columns))
+        rows = BoundRows(tuple(batches), PoissonLogRate, {}, count, PLACES, Reduction(columns))
         return Places(spec_of(PoissonLogRate), rows, lambda site: site)
 
     def summed(self, values: np.ndarray) -> np.ndarray:

@@ -85,17 +85,11 @@ def _part(entry: Entry, axis: int, rows: slice) -> Entry:
     count = rows.stop - rows.start
     shape = tuple(count if k == axis else n for k, n in enumerate(entry.shape))
     labels = tuple(  # row numbers are no labels: those of a part would name other rows
-        label if k != axis or label is None else None if entry.weak else _of(label, 0, rows)
+        label if k != axis or label is None else None if entry.weak else label.rows(rows)
         for k, label in enumerate(entry.labels)
     )
     return replace(entry, shape=shape, labels=labels, loader=partial(_loaded, entry, axis, rows))
 
 
 def _loaded(entry: Entry, axis: int, rows: slice) -> Loaded:
-    return _of(entry.loaded, axis, rows)
-
-
-def _of(loaded: Loaded, axis: int, rows: slice) -> Loaded:
-    where = (slice(None),) * axis + (rows,)
-    missing = None if loaded.missing is None else loaded.missing[where]
-    return replace(loaded, values=loaded.values[where], missing=missing)
+    return entry.loaded.rows((*(slice(None),) * axis, rows))
