@@ -7,21 +7,25 @@ from collections.abc import Callable
 import numpy as np
 from scipy import special
 
-from lgmdsl.arrays import Array
+from lgmdsl.arrays import AnyArray, Array
 
 # exp(340) = 4.6e147: no fit goes there, and its square is still a number.
 EXPONENT_CAP = 340.0
-_SMALL = 255  # counts that `of_counts` has a table of
+_SMALL = 255  # counts that a byte holds
+
+
+def small_counts(y: Array) -> AnyArray | None:
+    """y, (n,), as bytes where all are small whole numbers and many; else None."""
+    if y.ndim != 1 or y.size < 2 * _SMALL or not ((y >= 0.0) & (y <= _SMALL)).all():
+        return None
+    whole = y.astype(np.uint8)
+    return whole if (whole == y).all() else None
 
 
 def of_counts(function: Callable[[Array], Array], y: Array) -> Array:
     """function(y), (n,), from a table where all y are small whole numbers."""
-    if y.ndim != 1 or y.size < 2 * _SMALL or not (y <= _SMALL).all():
-        return function(y)
-    place = y.astype(np.intp)
-    if not ((place == y) & (place >= 0)).all():
-        return function(y)
-    return np.asarray(function(np.arange(_SMALL + 1.0))[place])
+    whole = small_counts(y)
+    return function(y) if whole is None else np.asarray(function(np.arange(_SMALL + 1.0))[whole])
 
 
 def capped_exp(x: Array) -> Array:

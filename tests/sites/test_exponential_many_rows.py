@@ -19,6 +19,7 @@ SITES = {
         RNG.poisson(1.0, 400).astype(np.float64), RNG.uniform(0.0, 2.0, 400)
     ),
     "large counts": PoissonLogRate(RNG.poisson(1e9, 400).astype(np.float64), np.ones(400)),
+    "counts alike": PoissonLogRate(RNG.poisson(1.0, 1200).astype(np.float64), np.full(1200, 0.7)),
     "lifetimes": GammaLogMean(RNG.gamma(2.0, size=400), np.full(400, 3.0)),
 }
 
@@ -27,8 +28,8 @@ SITES = {
 @pytest.mark.parametrize("spread", [0.1, 20.0, 900.0])
 def test_compiled_answers_agree(name: str, spread: float, monkeypatch: pytest.MonkeyPatch) -> None:
     site: ExponentialSite = SITES[name]
-    s = site.centre + RNG.normal(size=400) * spread
-    v = RNG.gamma(1.0, size=400)
+    s = site.centre + RNG.normal(size=len(site)) * spread
+    v = RNG.gamma(1.0, size=len(site))
     few = site.pointwise(s, v), site.expected(s, v, second=True)
     monkeypatch.setattr(exponential_rate, "_MANY", 100)
     many = site.pointwise(s, v), site.expected(s, v, second=True)
@@ -56,3 +57,17 @@ def test_what_is_no_small_count_has_no_table() -> None:
     y = np.concatenate([np.linspace(0.0, 3.0, 1000), [-1.0]])
     with np.errstate(all="ignore"):
         assert np.array_equal(of_counts(special.gammaln, y), special.gammaln(y), equal_nan=True)
+
+
+@pytest.mark.parametrize("name", SITES)
+def test_what_is_no_number_stays_in_its_row(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    site: ExponentialSite = SITES[name]
+    s = site.centre.copy()
+    s[[3, 5, 8]] = np.nan, np.inf, -np.inf
+    with np.errstate(all="ignore"):
+        few = site.pointwise(s)
+        monkeypatch.setattr(exponential_rate, "_MANY", 100)
+        many = site.pointwise(s)
+    for x, y in ((few.value, many.value), (few.slope, many.slope), (few.curvature, many.curvature)):
+        assert np.array_equal(np.isnan(x), np.isnan(y))
+        assert y == pytest.approx(x, rel=1e-12, abs=1e-300, nan_ok=True)

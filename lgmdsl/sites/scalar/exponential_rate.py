@@ -14,14 +14,14 @@ which needs no large terms. Elsewhere l stays as it is.
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 from scipy import special
 
-from lgmdsl.arrays import Array, BoolArray
+from lgmdsl.arrays import AnyArray, Array, BoolArray
 from lgmdsl.contract.lifetimes import Lifetimes
 from lgmdsl.contract.questions import (
     ConjugateAnswer,
@@ -35,7 +35,7 @@ from lgmdsl.contract.questions import (
 from lgmdsl.contract.site import Property, SiteSpec
 from lgmdsl.numerics import jets
 from lgmdsl.numerics.jets import Jet
-from lgmdsl.numerics.stable import EXPONENT_CAP, capped_exp, of_counts, stirling_error
+from lgmdsl.numerics.stable import EXPONENT_CAP, capped_exp, of_counts, small_counts, stirling_error
 from lgmdsl.sites.base import CountSite, ElementwiseSite
 from lgmdsl.sites.formula import Formula, Jets
 from lgmdsl.vocabulary.lookup import declared
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
 _LARGEST_RATE = 9e18  # numpy draws Poisson counts as 64-bit integers
 _MANY = 20_000  # rows from which on compiled sums repay the loading of numba
+_OWN = np.zeros(0, dtype=np.uint8)
 _SMALLEST = -745.0  # the log of the smallest double
 
 
@@ -100,27 +101,32 @@ class ExponentialSite(ElementwiseSite, Expected, ExpectedSlopes, Decoupled):
             varying = rate * np.where(self.peaked, np.expm1(exponent), np.exp(exponent))
         return level + self.linear * away - varying, slope - self.sign * varying
 
+    @property
+    def _kinds(self) -> tuple[Self, AnyArray]:
+        """Sites of which each row is one, and which of them it is; empty: each is its own."""
+        return self, _OWN
+
+    @cached_property
+    def _tables(self) -> tuple[AnyArray, tuple[Array, ...]]:
+        """For `exponential_kernels.bent`."""
+        kinds, which = self._kinds
+        rate, level, flat, most = kinds.about
+        linear, peaked = np.ascontiguousarray(kinds.linear), kinds.peaked.astype(np.float64)
+        return which, (kinds.centre, rate, level, linear, flat, most, peaked)
+
+    def _many(self, s: Array) -> bool:
+        return s.ndim == 1 and s.size == len(self) >= _MANY
+
     def _bent(self, s: Array, more: Array | float = 0.0) -> tuple[Array, Array, Array]:
         """l, l' and the exponential, with e^{k s + more}."""
-        if s.ndim != 1 or s.size < _MANY:
+        if not self._many(s):
             return *self._around(s, more), capped_exp(self.log_factor + self.sign * s + more)
         from lgmdsl.sites.scalar.exponential_kernels import bent
 
-        rate, level, flat, most = self.about
+        which, tables = self._tables
+        added = np.atleast_1d(np.asarray(more, dtype=np.float64))
         out = np.empty((3, s.size))
-        bent(
-            s,
-            np.atleast_1d(np.asarray(more, dtype=np.float64)),
-            self.centre,
-            rate,
-            level,
-            np.ascontiguousarray(self.linear),
-            flat,
-            most,
-            self.peaked,
-            self.sign,
-            *out,
-        )
+        bent(s, added, which, *tables, self.sign, *out)
         return out[0], out[1], out[2]
 
     @cached_property
@@ -130,7 +136,7 @@ class ExponentialSite(ElementwiseSite, Expected, ExpectedSlopes, Decoupled):
             return np.asarray(np.log(self.factor))
 
     def log_density(self, s: Array) -> Array:
-        return self._around(s)[0]
+        return self._bent(s)[0] if self._many(s) else self._around(s)[0]
 
     def pointwise(self, s: Array, variance: Array | float = 1.0) -> PointwiseAnswer:
         value, slope, bend = self._bent(s)
@@ -197,6 +203,14 @@ class PoissonLogRate(CountSite, ExponentialSite, Formula):
     @cached_property
     def constant(self) -> Array:
         return np.asarray(special.xlogy(self.y, self.exposure) - self.log_factorial)
+
+    @property
+    def _kinds(self) -> tuple[Self, AnyArray]:
+        whole = small_counts(self.y)
+        if whole is None or not (self.exposure == self.exposure[0]).all():
+            return self, _OWN
+        counts = np.arange(int(whole.max()) + 1.0)
+        return replace(self, y=counts, exposure=np.full(len(counts), self.exposure[0])), whole
 
     def formula(self, s: Jet, p: Jets) -> Jet:
         x = s + jets.log(p["exposure"])
