@@ -11,6 +11,7 @@ from lgmdsl.arrays import AnyArray, Array
 
 # exp(340) = 4.6e147: no fit goes there, and its square is still a number.
 EXPONENT_CAP = 340.0
+MANY = 20_000  # numbers from which on compiled loops repay the loading of numba
 _SMALL = 255  # counts that a byte holds
 
 
@@ -40,6 +41,12 @@ def softplus(x: Array) -> Array:
 
 def sigmoids(x: Array) -> tuple[Array, Array, Array]:
     """sigma(x), sigma(-x) and log(1 + e^-|x|), each to full relative accuracy in both tails."""
+    if x.ndim == 1 and x.size >= MANY:
+        from lgmdsl.numerics import exponential_kernels
+
+        out = np.empty((3, x.size))
+        exponential_kernels.sigmoids(x, *out)
+        return out[0], out[1], out[2]
     e = np.exp(-np.abs(x))
     large = 1.0 / (1.0 + e)
     small = e * large

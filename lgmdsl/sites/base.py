@@ -93,7 +93,12 @@ def scale_curve(l: PointwiseAnswer, residual: Array, scale: Array) -> ParameterC
     )
 
 
-def _log_factorial(y: Array) -> Array:
+def log_factorial(y: Array) -> Array:
+    """log y!, (N,)."""
+    return of_counts(_log_gamma_above, y)
+
+
+def _log_gamma_above(y: Array) -> Array:
     return np.asarray(special.gammaln(y + 1.0))
 
 
@@ -105,7 +110,7 @@ class CountSite(ElementwiseSite):
     @cached_property
     def log_factorial(self) -> Array:
         """log y!, (N,)."""
-        return of_counts(_log_factorial, self.y)
+        return log_factorial(self.y)
 
 
 def answer(value: Array, slope: Array, curvature: Array, third: Array) -> PointwiseAnswer:

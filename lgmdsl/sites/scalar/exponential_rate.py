@@ -33,7 +33,7 @@ from lgmdsl.contract.questions import (
     PointwiseAnswer,
 )
 from lgmdsl.contract.site import Property, SiteSpec
-from lgmdsl.numerics import jets
+from lgmdsl.numerics import jets, stable
 from lgmdsl.numerics.jets import Jet
 from lgmdsl.numerics.stable import EXPONENT_CAP, capped_exp, of_counts, small_counts, stirling_error
 from lgmdsl.sites.base import CountSite, ElementwiseSite
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from numpy.random import Generator
 
 _LARGEST_RATE = 9e18  # numpy draws Poisson counts as 64-bit integers
-_MANY = 20_000  # rows from which on compiled sums repay the loading of numba
 _OWN = np.zeros(0, dtype=np.uint8)
 _SMALLEST = -745.0  # the log of the smallest double
 
@@ -115,7 +114,7 @@ class ExponentialSite(ElementwiseSite, Expected, ExpectedSlopes, Decoupled):
         return which, (kinds.centre, rate, level, linear, flat, most, peaked)
 
     def _many(self, s: Array) -> bool:
-        return s.ndim == 1 and s.size == len(self) >= _MANY
+        return s.ndim == 1 and s.size == len(self) >= stable.MANY
 
     def _bent(self, s: Array, more: Array | float = 0.0) -> tuple[Array, Array, Array]:
         """l, l' and the exponential, with e^{k s + more}."""

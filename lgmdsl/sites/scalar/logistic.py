@@ -19,7 +19,13 @@ from lgmdsl.arrays import Array
 from lgmdsl.contract.questions import ParameterCurve, PointwiseAnswer, SuperGaussian
 from lgmdsl.contract.site import Property, SiteSpec
 from lgmdsl.numerics.stable import sigmoids, softplus
-from lgmdsl.sites.base import ElementwiseSite, LocationSite, binomial_cdf, scale_curve
+from lgmdsl.sites.base import (
+    ElementwiseSite,
+    LocationSite,
+    binomial_cdf,
+    log_factorial,
+    scale_curve,
+)
 from lgmdsl.vocabulary.lookup import declared
 
 if TYPE_CHECKING:
@@ -70,13 +76,11 @@ class LogisticSite(ElementwiseSite, SuperGaussian):
     def constant(self) -> Array:
         """log C(n, y), (N,)."""
         n, y = self.trials, self.y
-        return np.asarray(
-            special.gammaln(n + 1.0) - special.gammaln(y + 1.0) - special.gammaln(n - y + 1.0)
-        )
+        return log_factorial(n) - log_factorial(y) - log_factorial(n - y)
 
     def log_density(self, s: Array) -> Array:
         # y log sigma(s) + (n - y) log sigma(-s): relative accuracy where y s and n s cancel.
-        return self._from_bend(s, np.log1p(np.exp(-np.abs(s))))
+        return self._from_bend(s, sigmoids(s)[2])
 
     def _from_bend(self, s: Array, bent: Array) -> Array:
         """The same from log(1 + e^-|s|)."""
@@ -145,6 +149,10 @@ class BernoulliLogit(LogisticSite):
     @property
     def trials(self) -> Array:
         return np.ones_like(self.y)
+
+    @cached_property
+    def constant(self) -> Array:
+        return np.zeros_like(self.y)
 
 
 @dataclass(frozen=True, eq=False)
