@@ -6,8 +6,9 @@ x = s + log(exposure / size): a shifted logistic site of power y + size.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -21,7 +22,7 @@ from lgmdsl.numerics.deviance import deviance
 from lgmdsl.numerics.jets import Jet
 from lgmdsl.numerics.normal_tail import LOG_TWO_PI
 from lgmdsl.numerics.rising import log_rising
-from lgmdsl.numerics.stable import capped_exp, sigmoids, softplus, stirling_error
+from lgmdsl.numerics.stable import capped_exp, of_counts, sigmoids, softplus, stirling_error
 from lgmdsl.sites.base import CountSite
 from lgmdsl.sites.formula import Formula, Jets
 from lgmdsl.vocabulary.lookup import declared
@@ -31,6 +32,17 @@ if TYPE_CHECKING:
 
 _LARGEST_RATE = 9e18
 _NEAR = 600.0  # |log(mean / size)| from which a probability underflows
+
+
+def _level(size: Array, y: Array) -> Array:
+    some = np.maximum(y, 1.0)
+    n = some + size
+    errors = stirling_error(n) - stirling_error(some) - stirling_error(size)
+    return np.asarray(errors + 0.5 * (np.log(size / n) - np.log(some) - LOG_TWO_PI))
+
+
+def _digammas(size: Array, y: Array) -> Array:
+    return np.asarray(special.digamma(y + size) - special.digamma(size))
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,14 +63,19 @@ class NegbinomialLogMean(CountSite, Formula):
     @cached_property
     def constant(self) -> Array:
         """log of Gamma(y + size) / (Gamma(size) y!), (N,)."""
-        return log_rising(self.size, self.y, 0) - self.log_factorial
+        return self._of_both(partial(log_rising, derivative=0)) - self.log_factorial
 
     @cached_property
     def level(self) -> Array:
         """l less its deviances, (N,), y > 0."""
-        y, n = np.maximum(self.y, 1.0), np.maximum(self.y, 1.0) + self.size
-        errors = stirling_error(n) - stirling_error(y) - stirling_error(self.size)
-        return np.asarray(errors + 0.5 * (np.log(self.size / n) - np.log(y) - LOG_TWO_PI))
+        return self._of_both(_level)
+
+    def _of_both(self, function: Callable[[Array, Array], Array]) -> Array:
+        """function(size, y), (N,), from a table where sizes are one and counts small."""
+        size = self.size
+        if size.ndim != 1 or not size.size or not (size == size[0]).all():
+            return function(size, self.y)
+        return of_counts(lambda y: function(np.full_like(y, size[0]), y), self.y)
 
     def formula(self, s: Jet, p: Jets) -> Jet:
         size, x = p["size"], s + jets.log(p["exposure"]) - jets.log(p["size"])
@@ -72,19 +89,24 @@ class NegbinomialLogMean(CountSite, Formula):
 
     def log_density(self, s: Array) -> Array:
         x = s - self.log_size
-        far = self.constant - self.y * softplus(-x) - self.size * softplus(x)
+        return self._density(x, *sigmoids(x))
+
+    def _density(self, x: Array, up: Array, down: Array, bent: Array) -> Array:
+        """l at x = s - `log_size`, with `sigmoids` of x."""
+        above, below = np.maximum(x, 0.0) + bent, np.maximum(-x, 0.0) + bent
+        far = self.constant - self.y * below - self.size * above
         # As a binomial mass of y in y + size, whose deviances do not cancel.
-        up, down, _ = sigmoids(np.clip(x, -_NEAR, _NEAR))
         n = self.y + self.size
         excess = self.y * down - self.size * up
         gaps = deviance(self.y, n * up, excess) + deviance(self.size, n * down, -excess)
         return np.where((np.abs(x) < _NEAR) & (self.y > 0.0), self.level - gaps, far)
 
     def pointwise(self, s: Array, variance: Array | float = 1.0) -> PointwiseAnswer:
-        up, down, _ = sigmoids(s - self.log_size)
+        x = s - self.log_size
+        up, down, bent = sigmoids(x)
         curvature = -(self.y + self.size) * up * down
         return PointwiseAnswer(
-            value=self.log_density(s),
+            value=self._density(x, up, down, bent),
             slope=self.y * down - self.size * up,
             curvature=curvature,
             third=curvature * (down - up) * variance,
@@ -93,7 +115,7 @@ class NegbinomialLogMean(CountSite, Formula):
     def parameter_slopes(self, s: Array) -> dict[str, Array]:
         x = s - self.log_size
         up, down, _ = sigmoids(x)
-        gain = special.digamma(self.y + self.size) - special.digamma(self.size)
+        gain = self._of_both(_digammas)
         slope = self.y * down - self.size * up
         return {
             "size": gain - softplus(x) + up - self.y * down / self.size,
