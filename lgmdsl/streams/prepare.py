@@ -136,14 +136,13 @@ def _itself(loaded: Loaded) -> Loaded:
 
 def _first_named(column: Loaded, key: str, seen: dict[str, AnyArray]) -> IntArray:
     """The rows of a column that are the first with their values."""
-    values, first = np.unique(column.values, return_index=True)
-    if key not in seen:
-        seen[key] = values
-        return np.asarray(first)
-    new = ~np.isin(values, seen[key])
-    if new.any():
-        seen[key] = np.union1d(seen[key], values[new])
-    return np.asarray(first[new])
+    where = np.arange(len(column.values))
+    if key in seen:
+        where = np.flatnonzero(~np.isin(column.values, seen[key]))
+    values, first = np.unique(column.values[where], return_index=True)
+    if len(values):
+        seen[key] = np.union1d(seen[key], values) if key in seen else values
+    return where[first]
 
 
 def _joined(parts: list[Loaded]) -> Loaded:

@@ -72,6 +72,20 @@ class IndexSet(FieldState):
         order = np.argsort(self.labels, kind="stable")
         return order, self.labels[order]
 
+    @cached_property
+    def _table(self) -> tuple[int, IntArray] | None:
+        """The least label, and the position of each whole number from there on, -1 where it is no
+        label; None where labels are no whole numbers, or lie far apart."""
+        if self.labels.dtype.kind != "i" or not self.size:
+            return None
+        low, high = int(self.labels.min()), int(self.labels.max())
+        if high - low > 4 * self.size:
+            return None
+        order, ordered = self._sorted
+        table = np.full(high - low + 1, -1, dtype=np.int64)
+        table[(ordered - low)[::-1]] = order[::-1]  # of labels that are one, the first
+        return low, table
+
     def positions(self, values: AnyArray) -> IntArray:
         """The position of each label of `values`, -1 for a label that is not in the set.
 
@@ -84,6 +98,10 @@ class IndexSet(FieldState):
             values = values.astype(np.str_)
         if not self.size:
             return np.full(values.shape, -1, dtype=np.int64)
+        if self._table is not None and values.dtype.kind == "i":
+            low, table = self._table
+            inside = (values >= low) & (values < low + len(table))
+            return np.where(inside, table[np.where(inside, values, low) - low], -1)
         slots = np.minimum(np.searchsorted(ordered, values), self.size - 1)
         return np.where(ordered[slots] == values, order[slots], -1).astype(np.int64)
 
