@@ -94,3 +94,11 @@ def mirror(out: Array) -> None:
         for j in range(out.shape[1]):
             for k in range(j):
                 out[g, k, j] = out[g, j, k]
+
+
+@compiled
+def number(place: AnyArray, following: AnyArray, out: AnyArray) -> None:
+    """The rows of each place are numbered on from `following`, (G,), into `out`, (n,)."""
+    for i in range(len(place)):
+        out[i] = following[place[i]]
+        following[place[i]] += 1

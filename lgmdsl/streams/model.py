@@ -22,19 +22,19 @@ from lgmdsl.contract.site import Site
 from lgmdsl.operators.base import Operator
 from lgmdsl.operators.explicit import Sparse
 from lgmdsl.streams.collective import Places, spec_of
-from lgmdsl.streams.rows import BoundRows, Reduction, RowBatch
+from lgmdsl.streams.rows import BoundRows, PackedRows, Reduction
 
 
 @dataclass(frozen=True, eq=False)
 class Gather:
     """The places of a block's rows: `latents`, K names; `touched`, (G, K), the entry of each that
-    all rows of a place touch; `count` rows, `source` with their coefficients by `reduction`, None
+    all rows of a place touch; `count` rows, `rows` with their coefficients by `reduction`, None
     where they are not at hand (a stored fit)."""
 
     latents: tuple[str, ...]
     touched: IntArray
     count: int
-    source: tuple[RowBatch, ...] | None = None
+    rows: PackedRows | None = None
     reduction: Reduction | None = None
 
     @property
@@ -103,10 +103,10 @@ class StreamedModel(CanonicalModel):
         gather, known = self.gathers[k], self._sites.get(k)
         if gather is None or known is not None:
             return super()._bound(k, theta)
-        assert gather.source is not None, "a stored fit has no rows to bind"
-        assert gather.reduction is not None, "a source comes with one"
+        assert gather.rows is not None, "a stored fit has no rows to bind"
+        assert gather.reduction is not None, "rows come with one"
         family, own = self.blocks[k].site, self._own(k, theta)
-        rows = BoundRows(gather.source, family, own, gather.count, gather.places, gather.reduction)
+        rows = BoundRows(gather.rows, family, own, gather.places, gather.reduction)
         known = Places(spec_of(family), rows, _itself)
         if not own:
             self._sites[k] = known
@@ -144,7 +144,7 @@ def _reduced(model: StreamedModel) -> tuple[Callable[..., StreamedModel], tuple[
     own: dict[str, Any] = {f.name: getattr(model, f.name) for f in fields(CanonicalModel)}
     own["blocks"] = tuple(replace(b, summed=False) for b in model.blocks)
     gathers = tuple(
-        None if g is None else replace(g, source=None, reduction=None) for g in model.gathers
+        None if g is None else replace(g, rows=None, reduction=None) for g in model.gathers
     )
     return streamed_model, (CanonicalModel(**own), gathers, model.index)
 

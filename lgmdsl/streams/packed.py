@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,6 +40,19 @@ def packed(values: AnyArray) -> Packed:
     if count and _same(values[:1], values[-1:]) and _same(np.repeat(values[:1], count, 0), values):
         return Packed(values[:1].astype(np.float64), count, True)
     return Packed(_small(values), count, False)
+
+
+def scattered(parts: Sequence[Packed], to: Sequence[AnyArray]) -> Packed:
+    """The entries of all parts in one array, those of part i at `to[i]`; parts of one kind."""
+    count = sum(p.count for p in parts)
+    first = parts[0]
+    if all(p.constant and _same(p.values, first.values) for p in parts):
+        return Packed(first.values, count, True)
+    each = [_small(p.values) if p.constant else p.values for p in parts]
+    out = np.empty((count, *first.values.shape[1:]), np.result_type(*(x.dtype for x in each)))
+    for values, where in zip(each, to, strict=True):
+        out[where] = values
+    return Packed(out, count, False)
 
 
 def _small(values: AnyArray) -> AnyArray:

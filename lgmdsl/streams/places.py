@@ -14,9 +14,9 @@ from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.errors import MethodError
 from lgmdsl.memory import TooLarge, budget, check
 from lgmdsl.streams.model import Gather
-from lgmdsl.streams.packed import Packed, packed
+from lgmdsl.streams.packed import Packed, packed, scattered
 from lgmdsl.streams.refusals import KEPT, UNEQUAL, refused
-from lgmdsl.streams.rows import Reduction, RowBatch
+from lgmdsl.streams.rows import PackedRows, Reduction
 
 TABLE = 50_000_000  # codes up to which places are looked up in a table
 HELD = 6.0  # (G, K, K) arrays that a fit holds
@@ -91,17 +91,40 @@ class CollectedRows:
         for k in reversed(lead):
             touched[:, k] = rest % sizes[k]
             rest //= sizes[k]
-        find = _finder(known, radix)
-        made, reduction = [], self._reduction()
-        own = [k for k in range(total) if not reduction.columns[k, 0]]
-        for i, (values, offset, fields) in enumerate(self.parts):
+        find, where = _finder(known, radix), list[AnyArray]()
+        for i in range(len(self.parts)):
             place, codes = find(self._key(i, lead, sizes)), self.codes[i]
             for k in range(total):
                 if k not in lead:
                     touched[place, k] = codes[k]
             self.codes[i] = []  # the places say as much
-            made.append(RowBatch(place, tuple(values[k] for k in own), offset, fields))
-        return Gather(self.latents, touched, self.count, tuple(made), reduction)
+            where.append(place)
+        reduction = self._reduction()
+        rows = self._ordered(
+            where, len(known), np.flatnonzero(~reduction.columns[:, 0].astype(bool))
+        )
+        return Gather(self.latents, touched, self.count, rows, reduction)
+
+    def _ordered(self, where: list[AnyArray], places: int, own: IntArray) -> PackedRows:
+        """The rows, those of a place together; `where`: the place of each, batch by batch, `own`:
+        the coefficients that differ."""
+        from lgmdsl.streams.kernels import number
+
+        counts = np.zeros(places, dtype=np.int64)
+        for place in where:
+            counts += np.bincount(place, minlength=places)
+        ends = np.cumsum(counts) - counts
+        kind = np.int32 if self.count < 2**31 else np.int64
+        to = [np.empty(len(place), dtype=kind) for place in where]
+        for place, numbers in zip(where, to, strict=True):
+            number(place, ends, numbers)
+        where.clear()
+        parts, self.parts = self.parts, []
+        coefficients = tuple(scattered([p[0][k] for p in parts], to) for k in own)
+        offset = scattered([p[1] for p in parts], to)
+        fields = {name: scattered([p[2][name] for p in parts], to) for name in parts[0][2]}
+        place = np.repeat(np.arange(places, dtype=np.int32), counts)
+        return PackedRows(place, coefficients, offset, fields)
 
     def _check_level(self) -> None:
         """Refuse numbers whose level is so high above their spread that sums of squares cancel."""

@@ -1,4 +1,4 @@
-"""Rows of one site block by batches, and what a chunk of them knows: the latents that it touches,
+"""The rows of one site block, packed, and what a chunk of them knows: the latents that it touches,
 with coefficients, an offset, and the fields of its sites."""
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ KEPT = 5e8  # bytes of chunks that stay unpacked between passes
 
 
 @dataclass(frozen=True, eq=False)
-class RowBatch:
-    """Some rows, one after the other.
+class PackedRows:
+    """All rows of a block, those of a place one after the other, in the order of the table.
 
     `place`, (n,): the place of each; `coefficients`: those that differ from row to row, V of them;
     `offset`; `fields` of its sites by name, but for those that depend on hyperparameters.
@@ -124,13 +124,12 @@ def _held(value: object) -> int:
 
 @dataclass(frozen=True, eq=False)
 class BoundRows:
-    """All rows of a block at theta: `family` of the sites, `own`: the fields that depend on
-    hyperparameters, without an axis of rows; `count` rows at `places` places."""
+    """The rows of a block at theta: `family` of the sites, `own`: the fields that depend on
+    hyperparameters, without an axis of rows; `places` of them."""
 
-    source: tuple[RowBatch, ...]
+    packed: PackedRows
     family: type[Site]
     own: Mapping[str, Array]
-    count: int
     places: int
     reduction: Reduction
     _kept: dict[int, Chunk] = field(default_factory=dict)
@@ -138,31 +137,32 @@ class BoundRows:
     def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "_kept": {}}
 
-    def chunks(self) -> Iterator[Chunk]:
-        """In the order of the rows, which begin at multiples of CHUNK. Some of them stay as they
-        are between passes, also of several threads, where no field depends on hyperparameters."""
-        number, held = 0, 0.0
-        for batch in self.source:
-            for first in range(0, len(batch), CHUNK):
-                chunk = self._kept.get(number)
-                if chunk is None:
-                    rows = slice(first, min(first + CHUNK, len(batch)))
-                    chunk = self._chunk(batch, rows)
-                yield chunk
-                held += chunk.nbytes if held < KEPT else 0.0
-                if held < KEPT and not self.own:
-                    self._kept[number] = chunk
-                number += 1
+    @property
+    def count(self) -> int:
+        return len(self.packed)
 
-    def _chunk(self, batch: RowBatch, rows: slice) -> Chunk:
-        size = rows.stop - rows.start
-        values = np.empty((len(batch.coefficients), size))
-        for v, coefficient in enumerate(batch.coefficients):
+    def chunks(self) -> Iterator[Chunk]:
+        """In the order of the rows. Some of them stay as they are between passes, also of several
+        threads, where no field depends on hyperparameters."""
+        held = 0.0
+        for first in range(0, self.count, CHUNK):
+            chunk = self._kept.get(first)
+            if chunk is None:
+                chunk = self._chunk(slice(first, min(first + CHUNK, self.count)))
+            yield chunk
+            held += chunk.nbytes if held < KEPT else 0.0
+            if held < KEPT and not self.own:
+                self._kept[first] = chunk
+
+    def _chunk(self, rows: slice) -> Chunk:
+        packed, size = self.packed, rows.stop - rows.start
+        values = np.empty((len(packed.coefficients), size))
+        for v, coefficient in enumerate(packed.coefficients):
             values[v] = coefficient.at(rows)
-        fields: dict[str, Any] = {name: f.at(rows) for name, f in batch.fields.items()}
+        fields: dict[str, Any] = {name: f.at(rows) for name, f in packed.fields.items()}
         for name, value in self.own.items():
             fields[name] = np.array(np.broadcast_to(value, (size, *value.shape)))
-        return Chunk(batch.place[rows], values, batch.offset.at(rows), self.family(**fields))
+        return Chunk(packed.place[rows], values, packed.offset.at(rows), self.family(**fields))
 
 
 def field_names(family: type[Site]) -> tuple[str, ...]:

@@ -11,8 +11,8 @@ from hypothesis.extra import numpy as hnp
 from lgmdsl.sites.scalar.exponential_rate import PoissonLogRate
 from lgmdsl.streams import rows as rows_of_streams
 from lgmdsl.streams.collective import Places, spec_of
-from lgmdsl.streams.packed import packed
-from lgmdsl.streams.rows import BoundRows, Reduction, RowBatch
+from lgmdsl.streams.packed import Packed, packed, scattered
+from lgmdsl.streams.rows import BoundRows, PackedRows, Reduction
 
 LATENTS, PLACES = 4, 5
 
@@ -37,15 +37,18 @@ class Case:
     def places(self, batch: int) -> Places:
         columns = np.zeros((LATENTS, 3))
         columns[0, 0], columns[1, 1], columns[2, 2], columns[3, 0] = 1.0, 1.0, 1.0, 2.0
-        batches = []
-        for first in range(0, len(self.y), batch):
-            some = slice(first, first + batch)
-            fields = {"y": packed(self.y[some]), "exposure": packed(np.ones(len(self.y[some])))}
-            values = tuple(packed(x[some]) for x in self.x)
-            place = self.place[some].astype(np.int32)
-            batches.append(RowBatch(place, values, packed(self.offset[some]), fields))
-        count = len(self.y)
-        rows = BoundRows(tuple(batches), PoissonLogRate, {}, count, PLACES, Reduction(columns))
+        order = np.argsort(self.place, kind="stable")
+        to = [np.argsort(order)[i : i + batch] for i in range(0, len(order), batch)]
+
+        def of(x: np.ndarray) -> Packed:
+            parts = [packed(x[i : i + batch]) for i in range(0, len(x), batch)]
+            return scattered(parts, to)
+
+        fields = {"y": of(self.y), "exposure": of(np.ones(len(self.y)))}
+        values = tuple(of(x) for x in self.x)
+        place = self.place[order].astype(np.int32)
+        packed_rows = PackedRows(place, values, of(self.offset), fields)
+        rows = BoundRows(packed_rows, PoissonLogRate, {}, PLACES, Reduction(columns))
         return Places(spec_of(PoissonLogRate), rows, lambda site: site)
 
     def summed(self, values: np.ndarray) -> np.ndarray:
