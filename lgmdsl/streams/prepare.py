@@ -34,7 +34,7 @@ from lgmdsl.streams.refusals import UNEQUAL, refused
 from lgmdsl.streams.rows import CHUNK, field_names
 from lgmdsl.streams.streamable import Table
 
-BATCH = 16 * CHUNK  # rows that are compiled together
+BATCH = 8 * CHUNK  # rows that are compiled together
 SAMPLE = 2000  # rows of the sample, next to those that name a member first
 
 

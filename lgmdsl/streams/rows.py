@@ -15,7 +15,7 @@ from lgmdsl.contract.site import Site
 from lgmdsl.streams.packed import Packed
 
 CHUNK = 1 << 15  # rows whose numbers stay in the nearer caches
-KEPT = 5e8  # bytes of chunks that stay unpacked between passes
+KEPT = 2e8  # bytes of chunks that stay unpacked between passes
 
 
 @dataclass(frozen=True, eq=False)
