@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -48,7 +49,8 @@ class Reduction:
 
     def form(self, v: Array) -> Array:
         """(G, 1 + V, 1 + V) of V, (G, K, K)."""
-        return np.ascontiguousarray(self.columns.T @ v @ self.columns)
+        size, own = self.columns.shape
+        return (v.reshape(-1, size * size) @ self._pairs).reshape(-1, own, own)
 
     def outward(self, sums: Array) -> Array:
         """(G, K) of sums of rows, (G, 1 + V)."""
@@ -59,7 +61,13 @@ class Reduction:
         from lgmdsl.streams.kernels import mirror
 
         mirror(sums)
-        return np.ascontiguousarray(self.columns @ sums @ self.columns.T)
+        size, own = self.columns.shape
+        return (sums.reshape(-1, own * own) @ self._pairs.T).reshape(-1, size, size)
+
+    @cached_property
+    def _pairs(self) -> Array:
+        """(K^2, (1 + V)^2): products of many small matrices are one with this."""
+        return np.asarray(np.kron(self.columns, self.columns))
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,13 +25,8 @@ def undetermined(
     """
     n = len(a)
     scale = np.sqrt(np.abs(a.diagonal()))
-    names = (
-        labels
-        if labels is not None
-        else [(b.name, i) for b in linear.blocks for i in range(b.size)]
-    )
     if n and scale.min() == 0.0:
-        block, i = names[int(np.argmin(scale))]
+        block, i = (labels or _names(linear))[int(np.argmin(scale))]
         return _free(Direction((Term(block, i),)))
     if n and not np.isfinite(scale).all():
         return Failed(kind=Failure.NOT_FINITE)
@@ -52,7 +47,7 @@ def undetermined(
         return Failed(kind=Failure.NEGATIVE_WEIGHTS)
     if factor is not None and values[0] > 50 * n * _EPS * values[-1]:
         return None
-    return _free(_direction(vectors[:, 0] / scale, names))
+    return _free(_direction(vectors[:, 0] / scale, labels or _names(linear)))
 
 
 def loosest(
@@ -63,13 +58,12 @@ def loosest(
     of nothing; where the data do say something along the direction, rounding has swallowed it."""
     pattern = symbolic.pattern
     diagonal = values[pattern.on_diagonal]
-    names = [(b.name, i) for b in linear.blocks for i in range(b.size)]
     if not np.isfinite(values).all():
         return Failed(kind=Failure.NOT_FINITE)
     if pattern.size and diagonal.min() <= 0.0:
-        block, i = names[int(np.argmin(diagonal))]
         if diagonal.min() < 0.0:
             return Failed(kind=Failure.NEGATIVE_WEIGHTS)
+        block, i = _names(linear)[int(np.argmin(diagonal))]
         return _free(Direction((Term(block, i),)))
     if factor is not None and (factor.pivots > 50 * pattern.size**0.5 * _EPS * diagonal).all():
         return None
@@ -85,6 +79,7 @@ def loosest(
         direction = near.solve(direction * diagonal)
         direction /= np.abs(direction).max()
     weighted = pattern.matrix(data)
+    names = _names(linear)
     information, most = (
         direction @ times(weighted, direction),
         abs(weighted.diagonal()) @ direction**2,
@@ -92,6 +87,11 @@ def loosest(
     if information > 1e-6 * most > 0.0:
         return Failed(kind=Failure.HIDDEN, direction=_direction(direction, names))
     return _free(_direction(direction, names))
+
+
+def _names(linear: LinearGaussian) -> list[tuple[str, int]]:
+    """Block and entry of each latent."""
+    return [(b.name, i) for b in linear.blocks for i in range(b.size)]
 
 
 def _comfortable(factor: Cholesky) -> bool:

@@ -60,7 +60,11 @@ class SiteWeight:
             else:
                 sites, k = w.shape[0], w.shape[1]
                 part = x[rows].reshape(sites, k, math.prod(x.shape[1:]))  # -1 is lost on no sites
-                out[rows] = np.matmul(w, part).reshape(x[rows].shape)
+                if x.ndim == 1:  # matmul is slow on many small ones
+                    turned = np.einsum("nij,nj->ni", w, part[:, :, 0])
+                else:
+                    turned = np.matmul(w, part)
+                out[rows] = turned.reshape(x[rows].shape)
         return out
 
     def root(self, x: Array) -> Array | None:

@@ -110,12 +110,14 @@ def _products(
     b: SparseMatrix, left: IntArray, right: IntArray, first: int, step: int
 ) -> list[EntryPairs]:
     """All ordered pairs of an entry in a left row and one in the right row paired with it."""
-    n, counts = b.shape[1], np.diff(b.indptr)
-    widths, out = np.stack([counts[left], counts[right]]), []
-    for wl, wr in np.unique(widths, axis=1).T:
+    n, counts = b.shape[1], np.diff(b.indptr).astype(np.int64)
+    widest = int(counts.max(initial=0)) + 1
+    both, out = counts[left] * widest + counts[right], []
+    for width in distinct(both):
+        wl, wr = divmod(int(width), widest)
         if wl == 0 or wr == 0:
             continue
-        chosen = np.flatnonzero((widths[0] == wl) & (widths[1] == wr))
+        chosen = np.flatnonzero(both == width)
         pl = b.indptr[left[chosen]].astype(np.int64)[:, None] + np.arange(wl)
         pr = b.indptr[right[chosen]].astype(np.int64)[:, None] + np.arange(wr)
         i, j = b.indices[pl].astype(np.int64)[:, :, None], b.indices[pr].astype(np.int64)[:, None]
