@@ -24,8 +24,7 @@ def quadratic(weight: Array, s: Array) -> Array:
     """s'Ws of each site of a block, (N,)."""
     if weight.ndim == 1:
         return weight * s * s
-    form: Array = np.einsum("ni,nij,nj->n", s, weight, s)
-    return form
+    return inner(s, times(weight, s))
 
 
 def trace(weight: Array, variance: Array) -> Array:

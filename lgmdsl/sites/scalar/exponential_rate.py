@@ -34,6 +34,7 @@ from lgmdsl.contract.questions import (
 )
 from lgmdsl.contract.site import Property, SiteSpec
 from lgmdsl.numerics import jets, stable
+from lgmdsl.numerics.deviance import log_peak
 from lgmdsl.numerics.jets import Jet
 from lgmdsl.numerics.stable import EXPONENT_CAP, capped_exp, of_counts, small_counts, stirling_error
 from lgmdsl.sites.base import CountSite, ElementwiseSite
@@ -179,11 +180,6 @@ class ExponentialSite(ElementwiseSite, Expected, ExpectedSlopes, Decoupled):
         return ConjugateAnswer(h, sigma, value)
 
 
-def _highest(y: Array) -> Array:
-    at = np.maximum(y, 1.0)
-    return np.where(y > 0.0, -0.5 * np.log(2.0 * np.pi * at) - stirling_error(at), 0.0)
-
-
 @dataclass(frozen=True, eq=False)
 class PoissonLogRate(CountSite, ExponentialSite, Formula):
     """y ~ Poisson(exposure e^s): l = y (s + log exposure) - exposure e^s - log y!."""
@@ -218,7 +214,7 @@ class PoissonLogRate(CountSite, ExponentialSite, Formula):
     @cached_property
     def peak(self) -> Array:
         """y log y - y - log y!."""
-        return of_counts(_highest, self.y)
+        return of_counts(log_peak, self.y)
 
     @property
     def linear(self) -> Array:
