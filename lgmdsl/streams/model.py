@@ -106,7 +106,7 @@ class StreamedModel(CanonicalModel):
         assert gather.rows is not None, "a stored fit has no rows to bind"
         assert gather.reduction is not None, "rows come with one"
         family, own = self.blocks[k].site, self._own(k, theta)
-        rows = BoundRows(gather.rows, family, own, gather.places, gather.reduction)
+        rows = BoundRows(gather.rows, family, own, gather.reduction)
         known = Places(spec_of(family), rows, _itself)
         if not own:
             self._sites[k] = known

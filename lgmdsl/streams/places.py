@@ -113,18 +113,18 @@ class CollectedRows:
         counts = np.zeros(places, dtype=np.int64)
         for place in where:
             counts += np.bincount(place, minlength=places)
-        ends = np.cumsum(counts) - counts
+        starts = np.concatenate([[0], np.cumsum(counts)])
+        following = starts[:-1].copy()
         kind = np.int32 if self.count < 2**31 else np.int64
         to = [np.empty(len(place), dtype=kind) for place in where]
         for place, numbers in zip(where, to, strict=True):
-            number(place, ends, numbers)
+            number(place, following, numbers)
         where.clear()
         parts, self.parts = self.parts, []
         coefficients = tuple(scattered([p[0][k] for p in parts], to) for k in own)
         offset = scattered([p[1] for p in parts], to)
         fields = {name: scattered([p[2][name] for p in parts], to) for name in parts[0][2]}
-        place = np.repeat(np.arange(places, dtype=np.int32), counts)
-        return PackedRows(place, coefficients, offset, fields)
+        return PackedRows(starts, coefficients, offset, fields)
 
     def _check_level(self) -> None:
         """Refuse numbers whose level is so high above their spread that sums of squares cancel."""

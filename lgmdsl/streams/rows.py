@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from lgmdsl.arrays import AnyArray, Array
+from lgmdsl.arrays import Array, IntArray
 from lgmdsl.contract.site import Site
 from lgmdsl.streams.packed import Packed
 
@@ -23,17 +23,24 @@ KEPT = 2e8  # bytes of chunks that stay unpacked between passes
 class PackedRows:
     """All rows of a block, those of a place one after the other, in the order of the table.
 
-    `place`, (n,): the place of each; `coefficients`: those that differ from row to row, V of them;
-    `offset`; `fields` of its sites by name, but for those that depend on hyperparameters.
+    `starts`, (G + 1,): the first row of each place, and n; `coefficients`: those that differ from
+    row to row, V of them; `offset`; `fields` of its sites by name, but for those that depend on
+    hyperparameters.
     """
 
-    place: AnyArray
+    starts: IntArray
     coefficients: tuple[Packed, ...]
     offset: Packed
     fields: Mapping[str, Packed]
 
     def __len__(self) -> int:
-        return len(self.place)
+        return int(self.starts[-1])
+
+    def places(self, rows: slice) -> IntArray:
+        """The place of each of these rows."""
+        first, last = np.searchsorted(self.starts, [rows.start, rows.stop - 1], side="right") - 1
+        ends = np.clip(self.starts[first : last + 2], rows.start, rows.stop)
+        return np.repeat(np.arange(first, last + 1), np.diff(ends))
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +81,7 @@ class Reduction:
 class Chunk:
     """Rows that are worked on together, in coordinates of the `Reduction`."""
 
-    place: AnyArray
+    place: IntArray
     values: Array
     offset: Array
     site: Site
@@ -120,7 +127,7 @@ class Chunk:
     @property
     def nbytes(self) -> int:
         """What it holds, with all that its sites have computed once."""
-        arrays = (self.values, self.offset, *vars(self.site).values())
+        arrays = (self.place, self.values, self.offset, *vars(self.site).values())
         return sum(_held(x) for x in arrays)
 
 
@@ -133,12 +140,11 @@ def _held(value: object) -> int:
 @dataclass(frozen=True, eq=False)
 class BoundRows:
     """The rows of a block at theta: `family` of the sites, `own`: the fields that depend on
-    hyperparameters, without an axis of rows; `places` of them."""
+    hyperparameters, without an axis of rows."""
 
     packed: PackedRows
     family: type[Site]
     own: Mapping[str, Array]
-    places: int
     reduction: Reduction
     _kept: dict[int, Chunk] = field(default_factory=dict)
 
@@ -148,6 +154,10 @@ class BoundRows:
     @property
     def count(self) -> int:
         return len(self.packed)
+
+    @property
+    def places(self) -> int:
+        return len(self.packed.starts) - 1
 
     def chunks(self) -> Iterator[Chunk]:
         """In the order of the rows. Some of them stay as they are between passes, also of several
@@ -170,7 +180,7 @@ class BoundRows:
         fields: dict[str, Any] = {name: f.at(rows) for name, f in packed.fields.items()}
         for name, value in self.own.items():
             fields[name] = np.array(np.broadcast_to(value, (size, *value.shape)))
-        return Chunk(packed.place[rows], values, packed.offset.at(rows), self.family(**fields))
+        return Chunk(packed.places(rows), values, packed.offset.at(rows), self.family(**fields))
 
 
 def field_names(family: type[Site]) -> tuple[str, ...]:

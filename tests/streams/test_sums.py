@@ -46,9 +46,9 @@ class Case:
 
         fields = {"y": of(self.y), "exposure": of(np.ones(len(self.y)))}
         values = tuple(of(x) for x in self.x)
-        place = self.place[order].astype(np.int32)
-        packed_rows = PackedRows(place, values, of(self.offset), fields)
-        rows = BoundRows(packed_rows, PoissonLogRate, {}, PLACES, Reduction(columns))
+        starts = np.searchsorted(self.place[order], np.arange(PLACES + 1))
+        packed_rows = PackedRows(starts, values, of(self.offset), fields)
+        rows = BoundRows(packed_rows, PoissonLogRate, {}, Reduction(columns))
         return Places(spec_of(PoissonLogRate), rows, lambda site: site)
 
     def summed(self, values: np.ndarray) -> np.ndarray:
