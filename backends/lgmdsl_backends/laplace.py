@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cache, partial
 from typing import ClassVar, cast
 
 import numpy as np
@@ -140,6 +141,7 @@ class Laplace(Backend[LaplaceState]):
         if self.correct_mean:
             corrected = _corrected(problem, q)
             q, notes = corrected, ("mean corrected at Laplace's variances; evidence is Laplace's",)
+        tilt = cache(partial(_tilt, problem, mode))
         return GaussianPosterior(
             weight=q.weight,
             shift=q.shift,
@@ -147,8 +149,8 @@ class Laplace(Backend[LaplaceState]):
             log_evidence=state.objective,
             guarantee=Guarantee.EXACT if problem.gaussian else self.spec.guarantee,
             notes=notes,
-            slopes=lambda: _parameter_slopes(problem, mode),
-            adjoints=lambda: mode.adjoints(_tilt(problem, mode)),
+            slopes=lambda: _parameter_slopes(problem, mode, tilt()),
+            adjoints=lambda: mode.adjoints(tilt()),
         )
 
 
@@ -158,17 +160,21 @@ def _tilt(problem: Problem, q: Conditioned) -> Rows:
     With it the evidence has the gradient of log_normaliser + tilt'E[s] at fixed (W, b).
     The mode moves as E_q[s] does at fixed (W, b): what W and b gain as it moves cancels.
     """
+    if problem.gaussian:
+        return tuple(np.zeros_like(m) for m in q.mean)
     return tuple(
         0.5 * cast(Pointwise, a).pointwise(m, v).third
         for a, m, v in zip(problem.answers, q.mean, q.variance, strict=True)
     )
 
 
-def _parameter_slopes(problem: Problem, q: Conditioned) -> tuple[Mapping[str, Array], ...]:
+def _parameter_slopes(
+    problem: Problem, q: Conditioned, tilt: Rows
+) -> tuple[Mapping[str, Array], ...]:
     """dl + 1/2 tr V d(curvature) + (Cov(s) tilt)'d(slope) for each continuous parameter."""
     linear = problem.engine.linear
     stacked = StackedPredictors(linear)
-    u = q.solve(stacked.pulled(_tilt(problem, q)))
+    u = q.solve(stacked.pulled(tilt))
     response, slopes = split(stacked.lifted(u), linear.predictors), []
     for site, m, v, du in zip(problem.sites, q.mean, q.variance, response, strict=True):
         if site.spec.shared:

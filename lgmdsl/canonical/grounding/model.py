@@ -100,6 +100,7 @@ class IndexSet(FieldState):
             return np.full(values.shape, -1, dtype=np.int64)
         if self._table is not None and values.dtype.kind == "i":
             low, table = self._table
+            values = values.astype(np.int64)
             inside = (values >= low) & (values < low + len(table))
             return np.where(inside, table[np.where(inside, values, low) - low], -1)
         slots = np.minimum(np.searchsorted(ordered, values), self.size - 1)
