@@ -86,7 +86,7 @@ class WideEngine(Engine):
                 factor = np.linalg.cholesky(identity + root[:, :, None] * self.s * root[:, None, :])
             except np.linalg.LinAlgError:
                 return Failed(kind=Failure.INDEFINITE)
-            half = np.linalg.inv(factor) * root[:, None, :]
+            half: Array | None = np.linalg.inv(factor) * root[:, None, :]
             c = half.transpose(0, 2, 1) @ half
             half_log_det = float(np.log(np.einsum("nii->ni", factor)).sum())
         else:
@@ -96,11 +96,11 @@ class WideEngine(Engine):
                 return Failed(kind=Failure.INDEFINITE)
             c = w[:, :, None] * np.linalg.inv(whole)
             c = 0.5 * (c + c.transpose(0, 2, 1))
-            half_log_det = 0.5 * float(np.linalg.slogdet(whole)[1].sum())
+            half_log_det, half = 0.5 * float(np.linalg.slogdet(whole)[1].sum()), None
         if not np.isfinite(c).all():
             return Failed(kind=Failure.NOT_FINITE)
         site_weight = SiteWeight(self.linear.predictors, weight)
-        return WideConditioned(self, weight, shift, site_weight, c, half_log_det)
+        return WideConditioned(self, weight, shift, site_weight, c, half, half_log_det)
 
     def spread(self, x: Array | sp.csr_array) -> Array:
         """(N, D) X K; rows of X that are mostly 0 cost what is not."""
