@@ -106,7 +106,7 @@ HYPER_WAYS: tuple[Way, ...] = (
             advice="what auto takes for factor and topic models, where map is slow; rotations of "
             "loadings have no standard errors",
             example="lgm fit model.lgm data.npz --hyper em --option acceleration=squarem",
-            see_also=("map", "acceleration", "batch", "graphical_lasso"),
+            see_also=("map", "acceleration", "batch", "standard_errors", "graphical_lasso"),
         ),
     ),
     Way(
