@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from lgmdsl.api.settings import one_of
+from lgmdsl.api.settings import one_of, several
 from lgmdsl.canonical.lowering.hypers import HyperBlock
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.canonical.queries.loadings import linear_hypers
@@ -268,19 +267,9 @@ def learning_options(
     rows = _count(rest, "batch", 1000) if "batch" in rest else 0
     epochs = _count(rest, "epochs", EPOCHS)
     steps = _count(rest, "learning_steps", MOST_STEPS) if "learning_steps" in rest else None
-    errors = _names(rest.pop("standard_errors", ()))
+    errors = several(rest.pop("standard_errors", ()))
     batch = (rows, epochs) if rows else None
     return LearningOptions(design, acceleration, batch, steps, errors), rest
-
-
-def _names(entered: object) -> tuple[str, ...]:
-    """Names that are given one by one, or as a text with commas between them, those in brackets
-    aside."""
-    if isinstance(entered, str):
-        entered = re.split(r",(?![^\[]*\])", entered)
-    elif not isinstance(entered, Sequence):
-        entered = (entered,)
-    return tuple(str(one).strip() for one in entered)
 
 
 def _count(options: dict[str, object], name: str, default: int) -> int:

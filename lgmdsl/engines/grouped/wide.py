@@ -80,14 +80,15 @@ class WideEngine(Engine):
     def condition(self, weight: Rows, shift: Rows) -> Conditioned | Failed:
         w = self.rows.by_group(flatten(weight))
         identity = np.eye(w.shape[1])
+        half: Array | None = None
         if (w >= 0.0).all():
             root = np.sqrt(w)
             try:
                 factor = np.linalg.cholesky(identity + root[:, :, None] * self.s * root[:, None, :])
             except np.linalg.LinAlgError:
                 return Failed(kind=Failure.INDEFINITE)
-            half: Array | None = np.linalg.inv(factor) * root[:, None, :]
-            c = half.transpose(0, 2, 1) @ half
+            scaled: Array = np.linalg.inv(factor) * root[:, None, :]
+            c, half = scaled.transpose(0, 2, 1) @ scaled, scaled
             half_log_det = float(np.log(np.einsum("nii->ni", factor)).sum())
         else:
             whole = identity + self.s * w[:, None, :]
@@ -96,7 +97,7 @@ class WideEngine(Engine):
                 return Failed(kind=Failure.INDEFINITE)
             c = w[:, :, None] * np.linalg.inv(whole)
             c = 0.5 * (c + c.transpose(0, 2, 1))
-            half_log_det, half = 0.5 * float(np.linalg.slogdet(whole)[1].sum()), None
+            half_log_det = 0.5 * float(np.linalg.slogdet(whole)[1].sum())
         if not np.isfinite(c).all():
             return Failed(kind=Failure.NOT_FINITE)
         site_weight = SiteWeight(self.linear.predictors, weight)
