@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -61,3 +62,13 @@ def one_of(options: dict[str, object], name: str, known: tuple[str, ...]) -> str
             )
         )
     return value
+
+
+def several(entered: object) -> tuple[str, ...]:
+    """Names that are given one by one, or as a text with commas between them, those in brackets
+    aside."""
+    if isinstance(entered, str):
+        entered = re.split(r",(?![^\[]*\])", entered)
+    elif not isinstance(entered, Sequence):
+        entered = (entered,)
+    return tuple(str(one).strip() for one in entered)

@@ -18,13 +18,14 @@ from lgmdsl.errors import Diagnostic, NumericalError
 from lgmdsl.inference.driver import Run
 from lgmdsl.inference.plan import Plan
 from lgmdsl.inference.settings import FitSettings
+from lgmdsl.learning.chosen_errors import chosen_errors, coordinates_of
 from lgmdsl.learning.coordinates.hyper_marginals import HyperMarginals
 from lgmdsl.learning.coordinates.standardised import Standardised, standardised
 from lgmdsl.learning.coordinates.vector import Coordinates
 from lgmdsl.learning.em.batches import Batches
 from lgmdsl.learning.em.em import ACCELERATIONS, EM
 from lgmdsl.learning.em.sparse_search import sparse_maximum, sparse_slices
-from lgmdsl.learning.integration.asymptotic import Asymptotic, ModeOnly
+from lgmdsl.learning.integration.asymptotic import Asymptotic, Chosen, ModeOnly
 from lgmdsl.learning.integration.checkpoint import Checkpoint, checkpoint
 from lgmdsl.learning.integration.integrate import Integrated, default_design, integrate
 from lgmdsl.learning.integration.visited import Fitted, Known
@@ -42,7 +43,7 @@ from lgmdsl.learning.starts.factor_axes import reported, vanished
 from lgmdsl.learning.starts.first import first_start
 from lgmdsl.learning.starts.from_data import Corner, corners
 from lgmdsl.learning.starts.real_units import real_units
-from lgmdsl.learning.unidentified import frame_of, unidentified
+from lgmdsl.learning.unidentified import Dense, frame_of, unidentified
 from lgmdsl.remedies import pin
 
 # More hyperparameters than this get no standard errors by differences of gradients.
@@ -57,7 +58,7 @@ class Learned:
     `idle`: loadings that vanished; `cut_short`: whether the integration was interrupted: all is
     conditional on the mode; `conflict`: hypers and latents far out in their priors, and `alone`:
     nats below the maximum where other searches ended, if none ended as high; `checkpoint`: what an
-    integration can go on from."""
+    integration can go on from; `chosen`: of the coordinates that standard errors were asked for."""
 
     start: Array
     maximum: Maximum
@@ -72,6 +73,7 @@ class Learned:
     conflict: tuple[str, ...] = ()
     alone: tuple[float, ...] = ()
     checkpoint: Checkpoint | None = None
+    chosen: Standardised | None = None
 
     @property
     def modes(self) -> tuple[Evaluation, ...]:
@@ -127,6 +129,8 @@ class Learned:
         """The posterior of the hyperparameters."""
         if self.integrated is not None:
             return self.integrated.posterior
+        if self.frame is None and self.chosen is not None:
+            return Chosen(self.coordinates, self.theta, self.chosen)
         if self.frame is None:
             return ModeOnly(self.coordinates, self.theta)
         return Asymptotic(self.coordinates, self.theta, self.frame)
@@ -160,12 +164,14 @@ def learn(
     on, whose posterior at the mode is `warm`.
 
     Raises NumericalError E601 where there is no fit at the start nor near it, or where there is
-    nothing to integrate because a hyperparameter runs away.
+    nothing to integrate because a hyperparameter runs away, and MethodError E104 where standard
+    errors are asked for of what is no free hyper.
     """
     space, fixed = planned.canonical.hypers, settings.fixed
     integration, acceleration = options.design, options.acceleration
     batch, limit = options.batch, options.steps
     coordinates = Coordinates(space, fixed, closed=integration is None)
+    chosen = coordinates_of(coordinates, options.errors)
     objective = Objective(
         planned,
         coordinates,
@@ -240,7 +246,11 @@ def learn(
         maximum = replace(maximum, status=Status.converged, reason="")
     conflict, alone = conflict if modes.alone else (), modes.alone
     try:
-        return _at_the_mode(search, maximum, integration, others, conflict, alone, stopped)
+        learned = _at_the_mode(search, maximum, integration, others, conflict, alone, stopped)
+        if learned.frame is None and len(chosen) and maximum.status is Status.converged:
+            errors = chosen_errors(objective, maximum, chosen)
+            learned = replace(learned, chosen=errors, calls=objective.calls)
+        return learned
     except KeyboardInterrupt:  # before there was anything to integrate, or after all
         bare = replace(_interrupted(maximum), hessian=None)
         return _at_the_mode(search, bare, integration, others, conflict, alone, True)
@@ -338,7 +348,7 @@ def _frame(objective: Objective, found: Maximum, integrated: bool) -> Standardis
     """Standardised coordinates; what a maximum leaves open (rotations, edges) is not in them."""
     if integrated or found.hessian is None or not np.isfinite(found.hessian).all():
         return standardised(found.at.x, found.hessian, objective.coordinates.scaled)
-    unknown = unidentified(objective, found.at, found.hessian, found.edges)
+    unknown = unidentified(objective, found.at, Dense(found.hessian), found.edges)
     return frame_of(found.at.x, found.hessian, unknown, objective.coordinates.scaled)
 
 

@@ -14,10 +14,12 @@ Maxwell 1971, chapter 7, for what is identified).
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
-from lgmdsl.arrays import Array, BoolArray
+from lgmdsl.arrays import Array, BoolArray, IntArray
 from lgmdsl.canonical.queries.loadings import linear_hypers
 from lgmdsl.learning.coordinates.standardised import Standardised, standardised
 from lgmdsl.learning.objective.log_posterior import Evaluation, Objective
@@ -27,12 +29,35 @@ from lgmdsl.learning.starts.factor_axes import loadings
 NONE = 1e-3
 
 
+class Curvature(Protocol):
+    """The Hessian H at the maximum, as far as it is asked for."""
+
+    def along(self, v: Array) -> float:
+        """v'Hv."""
+
+    def typical(self, which: IntArray) -> float:
+        """The median size of the second derivatives in coordinates `which`."""
+
+
+@dataclass(frozen=True, eq=False)
+class Dense:
+    """All of H, (d, d)."""
+
+    hessian: Array
+
+    def along(self, v: Array) -> float:
+        return float(v @ self.hessian @ v)
+
+    def typical(self, which: IntArray) -> float:
+        return float(np.median(np.abs(np.diag(self.hessian)[which])))
+
+
 def unidentified(
-    objective: Objective, at: Evaluation, hessian: Array, edges: Collection[int]
+    objective: Objective, at: Evaluation, curvature: Curvature, edges: Collection[int]
 ) -> Array:
-    """(d, r) an orthonormal basis of these directions; the Hessian tells whether the prior leaves
+    """(d, r) an orthonormal basis of these directions; the curvature tells whether the prior leaves
     loadings their rotations."""
-    directions = list(np.eye(len(at.x))[sorted(edges)])
+    directions = [_unit(len(at.x), j) for j in sorted(edges)]
     canonical = objective.planned.canonical
     names = linear_hypers(canonical, at.theta, objective.pinned).loadings
     for group in loadings(canonical, names).values():
@@ -48,11 +73,16 @@ def unidentified(
                 tangent[at_] = o.array(rotated, value).reshape(-1)
             turned.append(tangent)
         where = np.concatenate([np.arange(s.start, s.stop) for s in slices])
-        typical = float(np.median(np.abs(np.diag(hessian)[where])))
-        directions += [
-            t for t in _orthonormal(turned, len(at.x)).T if abs(t @ hessian @ t) <= NONE * typical
-        ]
+        least = NONE * curvature.typical(where)
+        turns = _orthonormal(turned, len(at.x)).T
+        directions += [t for t in turns if abs(curvature.along(t)) <= least]
     return _orthonormal(directions, len(at.x))
+
+
+def _unit(size: int, j: int) -> Array:
+    out = np.zeros(size)
+    out[j] = 1.0
+    return out
 
 
 def _orthonormal(columns: Sequence[Array], size: int) -> Array:

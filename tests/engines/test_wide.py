@@ -78,6 +78,32 @@ def test_conformance(case: Case) -> None:
             np.testing.assert_allclose(a.toarray(), c.toarray(), atol=1e-9)  # type: ignore[attr-defined]
 
 
+@pytest.mark.parametrize("sd", [1e-2, 1e-4, 1e-6])
+def test_noise_that_is_small_beside_the_covariance(sd: float) -> None:
+    """What q says, by (S + sd^2 I)^-1 of each vector, whose condition is that of S: weights of 1e12
+    take no digits. As b - W E[s] and S - S C S they took all: a covariance and its noise sd were
+    sought along slopes of rounding."""
+    rng, s = np.random.default_rng(4), np.asarray(_case(0).linear.blocks[0].factors[1].covariance())
+    at = np.array([g * D + j for g in range(N) for j in rng.permutation(D)[:3]])
+    b = np.eye(N * D)[at]
+    block = PriorBlock("z", (structure("iid", N), DenseCovariance(s)), rng.normal(size=N * D))
+    predictor = Predictor({"z": Sparse(sp.csr_array(b))}, rng.normal(size=len(b)))
+    y, weight = rng.normal(size=len(b)), np.full(len(b), sd**-2)
+    q = WideEngine(LinearGaussian((block,), (predictor,))).condition((weight,), (y * weight,))
+    assert not isinstance(q, Failed)
+    k = b @ np.kron(np.eye(N), s) @ b.T
+    inverse = np.linalg.inv(k + sd**2 * np.eye(len(k)))
+    alpha = inverse @ (y - predictor.offset - b @ block.mean)
+    np.testing.assert_allclose(q.adjoints().offset[0], alpha, atol=1e-9 * np.abs(alpha).max())
+    np.testing.assert_allclose(q.variance[0], sd**2 - sd**4 * np.diag(inverse), rtol=1e-9)
+    inner = (b.T @ (np.outer(alpha, alpha) - inverse) @ b).reshape(N, D, N, D)
+    wanted = 0.5 * np.einsum("nanb->ab", inner)
+    found = np.asarray(q.adjoints().factors["z"][1])
+    np.testing.assert_allclose(found, wanted, atol=1e-8 * np.abs(wanted).max())
+    half = 0.5 * np.linalg.slogdet(np.eye(len(k)) + k / sd**2)[1]
+    assert q.centred == pytest.approx(-0.5 * alpha @ k @ alpha - half, rel=1e-9)
+
+
 def test_draws() -> None:
     check_draws(WideEngine, CASES[1])
 

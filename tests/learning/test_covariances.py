@@ -180,8 +180,7 @@ def test_products_with_the_curvature_are_those_of_its_matrix() -> None:
     both = (e + np.swapaxes(e, 1, 2)).reshape(len(rows), -1)
     whole, metric = 0.5 * 13.0 * both @ both.T, fisher(factor, 13.0)
     v = rng.normal(size=len(rows))
-    np.testing.assert_allclose(metric.times(v), whole @ v, rtol=1e-12)
     np.testing.assert_allclose(metric.solve(whole @ v), v, rtol=1e-10)
     ends = np.arange(len(rows)) + 2
-    joint = together([(ends, metric), (np.arange(2), Metric(lambda u: 2.0 * u, lambda u: 0.5 * u))])
-    np.testing.assert_allclose(joint.times(np.r_[1.0, 3.0, v]), np.r_[2.0, 6.0, whole @ v])
+    joint = together([(ends, metric), (np.arange(2), Metric(lambda u: 0.5 * u))])
+    np.testing.assert_allclose(joint.solve(np.r_[2.0, 6.0, whole @ v]), np.r_[1.0, 3.0, v])

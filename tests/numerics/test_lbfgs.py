@@ -66,6 +66,28 @@ def test_a_metric_held_as_two_rows_is_the_whitened_problem() -> None:
     np.testing.assert_allclose(a.x[0], unroot @ b.x, rtol=1e-7)
 
 
+def test_a_preconditioner_is_the_whitened_problem() -> None:
+    """Plain gradients and M^-1: the steps are again those of L-BFGS in y = R x, M = R'R."""
+    rng = np.random.default_rng(0)
+    root = rng.normal(size=(5, 5)) + 3 * np.eye(5)
+    inverse, unroot = np.linalg.inv(root.T @ root), np.linalg.inv(root)
+
+    def plain(x: Array) -> Evaluated[None]:
+        slope = 1 - 3 / (1 + np.exp(3 * x)) + 2 * x
+        return Evaluated(float(np.logaddexp(x, -2 * x).sum() + x @ x), slope, None)
+
+    def whitened(y: Array) -> Evaluated[None]:
+        at = plain(unroot @ y)
+        return Evaluated(at.value, unroot.T @ at.gradient, None)
+
+    start = rng.normal(size=5)
+    a, first = run(LBFGS(6, precondition=lambda g: inverse @ g), start, plain, steps=4)
+    b, second = run(LBFGS(6), root @ start, whitened, steps=4)
+    assert len(first) == len(second) == 5
+    np.testing.assert_allclose(first, second, rtol=1e-10)
+    np.testing.assert_allclose(a.x, unroot @ b.x, rtol=1e-7)
+
+
 def test_the_domain_is_respected() -> None:
     """sum x - log x has its minimum at 1 and ends at 0."""
 

@@ -20,7 +20,7 @@ from lgmdsl.api.files.netcdf import Group, NewGroup
 from lgmdsl.arrays import AnyArray
 from lgmdsl.learning.coordinates.standardised import Standardised
 from lgmdsl.learning.coordinates.vector import Coordinates
-from lgmdsl.learning.integration.asymptotic import Asymptotic, ModeOnly
+from lgmdsl.learning.integration.asymptotic import Asymptotic, Chosen, ModeOnly
 from lgmdsl.learning.integration.hyper_posterior import HyperPosterior
 from lgmdsl.learning.mean_field.factor import factor
 from lgmdsl.learning.mean_field.marginals import FactorMarginals
@@ -109,7 +109,9 @@ def read_learning(
             )
             fit = replace(fit, hypers=posterior)
         else:
-            fit = replace(fit, hypers=Asymptotic(coordinates, fit.theta, frame))
+            few = frame.axes.shape[1] < frame.size
+            known = Chosen(coordinates, fit.theta, frame) if few else None
+            fit = replace(fit, hypers=known or Asymptotic(coordinates, fit.theta, frame))
     return replace(fit, mixed=_points(file, fit, array, point))
 
 

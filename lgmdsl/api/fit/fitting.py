@@ -112,7 +112,8 @@ def fit(
     `acceleration` of em: l-bfgs, squarem or none,
     and `batch` of em: rows of a mini-batch, with `epochs` (default 3), for models of very many rows
     that factorise over an index; `learning_steps`: the most that the search for hyperparameters
-    takes (200). Under `auto`, where the estimated error of the Gaussian posterior
+    takes (200); `standard_errors`: names of those that get them where there are more than 50.
+    Under `auto`, where the estimated error of the Gaussian posterior
     (`fit.accuracy`) passes 0.1 posterior sds of a mean, 10 % of an sd or 0.15 sds of a 5 or 95 %
     point, everything that is reported of latents, lets, reports and predictions comes from exact
     draws, where these are too expensive from draws with the posterior's skewness and sds to second

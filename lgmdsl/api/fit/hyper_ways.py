@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from lgmdsl.api.settings import one_of
+from lgmdsl.api.settings import one_of, several
 from lgmdsl.canonical.lowering.hypers import HyperBlock
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.canonical.queries.loadings import linear_hypers
@@ -105,7 +105,7 @@ HYPER_WAYS: tuple[Way, ...] = (
             advice="what auto takes for factor and topic models, where map is slow; rotations of "
             "loadings have no standard errors",
             example="lgm fit model.lgm data.npz --hyper em --option acceleration=squarem",
-            see_also=("map", "acceleration", "batch", "graphical_lasso"),
+            see_also=("map", "acceleration", "batch", "standard_errors", "graphical_lasso"),
         ),
     ),
     Way(
@@ -224,7 +224,7 @@ def expected_fits(canonical: CanonicalModel, fixed: Mapping[str, object] | None,
 # Options about learning, and the ways with hyperparameters that they are for.
 OPTIONS = {
     "integration": ("integrate",), "acceleration": ("em", "map"), "batch": ("em", "map"),
-    "epochs": ("em", "map"),
+    "epochs": ("em", "map"), "standard_errors": ("map", "em"),
 }  # fmt: skip
 
 
@@ -233,7 +233,9 @@ def check_learning(settings: FitSettings, way: str) -> None:
     em cannot do in closed form is map, with its options.)"""
     options, hyper = settings.options, settings.hyper
     for name, ways in OPTIONS.items():
-        other = hyper == "map" and "em" in ways  # as requested, not the way that em was replaced by
+        other = (
+            hyper == "map" and ways[0] == "em"
+        )  # as requested, not the way that em was replaced by
         if name in options and (other or way not in (*ways, "fixed")):
             used = f"`hyper = {way}`" + (", which auto chose" if hyper == "auto" else "")
             message = f"`{name}` is an option of `hyper = {ways[0]}`, not of {used}"
@@ -254,8 +256,8 @@ def _corners(block: HyperBlock) -> Diagnostic:
 def learning_options(
     options: Mapping[str, object],
 ) -> tuple[LearningOptions, dict[str, object]]:
-    """The options `integration`, `acceleration`, `batch`, `epochs` and `learning_steps`, and those
-    left for the method.
+    """The options `integration`, `acceleration`, `batch`, `epochs`, `learning_steps` and
+    `standard_errors`, and those left for the method.
 
     Raises MethodError E104 for a value that does not exist.
     """
@@ -265,7 +267,9 @@ def learning_options(
     rows = _count(rest, "batch", 1000) if "batch" in rest else 0
     epochs = _count(rest, "epochs", EPOCHS)
     steps = _count(rest, "learning_steps", MOST_STEPS) if "learning_steps" in rest else None
-    return LearningOptions(design, acceleration, (rows, epochs) if rows else None, steps), rest
+    errors = several(rest.pop("standard_errors", ()))
+    batch = (rows, epochs) if rows else None
+    return LearningOptions(design, acceleration, batch, steps, errors), rest
 
 
 def _count(options: dict[str, object], name: str, default: int) -> int:

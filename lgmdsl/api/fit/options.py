@@ -14,7 +14,9 @@ from lgmdsl.api.streaming import MANY, ROWS
 from lgmdsl.canonical.blocks.alike import LEAST, SHARE
 from lgmdsl.engines.choose import AUTO
 from lgmdsl.inference.options import OtherOptions
+from lgmdsl.learning.chosen_errors import MOST
 from lgmdsl.learning.em.em import ACCELERATIONS
+from lgmdsl.learning.learn import STANDARD_ERRORS
 from lgmdsl.remedies import either, setting
 from lgmdsl.vocabulary.notes import Notes
 from lgmdsl.vocabulary.signature import Alias, also, called
@@ -145,6 +147,20 @@ FIT_OPTIONS: tuple[FitOption, ...] = (
         ),
         type="a whole number above 0",
         default=str(EPOCHS),
+    ),
+    FitOption(
+        "standard_errors",
+        "hyperparameters that get standard errors where they are too many for all to",
+        Notes(
+            formula="a linear solve with the curvature of evidence + log prior for each value, by "
+            "conjugate gradients whose products are differences of gradients",
+            support=f"{_for('standard_errors')}; up to {STANDARD_ERRORS} hyperparameters all have "
+            f"them anyway; up to {MOST} values, as names or entries",
+            advice="each value takes some tens of fits; loadings that may rotate have none",
+            example=FIT + "--hyper em --option standard_errors=s",
+            see_also=("em", "map"),
+        ),
+        type="names of hypers or of entries, such as s, c[item 3]",
     ),
     FitOption(
         "learning_steps",

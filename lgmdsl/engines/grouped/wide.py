@@ -80,14 +80,15 @@ class WideEngine(Engine):
     def condition(self, weight: Rows, shift: Rows) -> Conditioned | Failed:
         w = self.rows.by_group(flatten(weight))
         identity = np.eye(w.shape[1])
+        half: Array | None = None
         if (w >= 0.0).all():
             root = np.sqrt(w)
             try:
                 factor = np.linalg.cholesky(identity + root[:, :, None] * self.s * root[:, None, :])
             except np.linalg.LinAlgError:
                 return Failed(kind=Failure.INDEFINITE)
-            half = np.linalg.inv(factor) * root[:, None, :]
-            c = half.transpose(0, 2, 1) @ half
+            scaled: Array = np.linalg.inv(factor) * root[:, None, :]
+            c, half = scaled.transpose(0, 2, 1) @ scaled, scaled
             half_log_det = float(np.log(np.einsum("nii->ni", factor)).sum())
         else:
             whole = identity + self.s * w[:, None, :]
@@ -100,7 +101,7 @@ class WideEngine(Engine):
         if not np.isfinite(c).all():
             return Failed(kind=Failure.NOT_FINITE)
         site_weight = SiteWeight(self.linear.predictors, weight)
-        return WideConditioned(self, weight, shift, site_weight, c, half_log_det)
+        return WideConditioned(self, weight, shift, site_weight, c, half, half_log_det)
 
     def spread(self, x: Array | sp.csr_array) -> Array:
         """(N, D) X K; rows of X that are mostly 0 cost what is not."""

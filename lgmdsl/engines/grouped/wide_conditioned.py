@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy.sparse as sp
 
-from lgmdsl.arrays import Array
+from lgmdsl.arrays import Array, BoolArray
 from lgmdsl.contract.engine import Adjoints, Conditioned, Draws, Failed, Rows
 from lgmdsl.contract.linear import Predictor
 from lgmdsl.contract.stacked import flatten, split
@@ -26,7 +26,8 @@ CHUNK = 1 << 22  # entries of one dense temporary
 
 
 class WideConditioned(RowConditioned):
-    """`c`: (N, M, M); `half_log_det`: of I + SW, halved and summed."""
+    """`c`: (N, M, M), and `half`, its root (I + W^1/2 S W^1/2)^-1/2 W^1/2, None where weights are
+    negative; `half_log_det`: of I + SW, halved and summed."""
 
     def __init__(
         self,
@@ -35,33 +36,57 @@ class WideConditioned(RowConditioned):
         shift: Rows,
         site_weight: SiteWeight,
         c: Array,
+        half: Array | None,
         half_log_det: float,
     ) -> None:
         self.engine, self.linear, self.rows = engine, engine.linear, engine.rows
         self.weight, self.shift, self.site_weight = weight, shift, site_weight
-        self.c, self.half_log_det = c, half_log_det
+        self.c, self.half, self.half_log_det = c, half, half_log_det
         b, start = flatten(shift), engine.start
-        h = self.rows.by_group(b - site_weight.times(start))
-        self.pull = h - _times(c, _times(engine.s, h))  # alpha by groups
+        self.pull = self._pulled(self.rows.by_group(b - site_weight.times(start)))
         lift = _times(engine.s, self.pull)
         self._mean = start + self.rows.by_row(lift)
+        self._centred = -0.5 * float((self.pull * lift).sum()) - half_log_det
         exponent = float((b - 0.5 * site_weight.times(self._mean)) @ self._mean)
-        self.log_normaliser = exponent - 0.5 * float((self.pull * lift).sum()) - half_log_det
+        self.log_normaliser = self._centred + exponent
 
     def with_shift(self, shift: Rows) -> Conditioned | Failed:
         return WideConditioned(
-            self.engine, self.weight, shift, self.site_weight, self.c, self.half_log_det
+            self.engine,
+            self.weight,
+            shift,
+            self.site_weight,
+            self.c,
+            self.half,
+            self.half_log_det,
         )
+
+    @property
+    def centred(self) -> float:
+        return self._centred
 
     @cached_property
     def flat_mean(self) -> Array:
         return self._mean
 
     @cached_property
+    def alpha(self) -> Array:
+        """(P,) b - W m, which has no digits left of that difference where weights are large."""
+        return self.rows.by_row(self.pull)
+
+    @cached_property
     def reduced(self) -> Array:
-        """(N, M, M) Cov(s_n) = S - S C S."""
-        s = self.engine.s
-        return np.asarray(s - s @ self.c @ s)
+        """(N, M, M) Cov(s_n) = S - S C S; between `informed` rows W^-1 - W^-1 C W^-1, for the
+        first difference leaves no digits there."""
+        s, informed = self.engine.s, self.informed
+        out = s - s @ self.c @ s
+        if informed.any():
+            scale = np.where(informed, 1.0 / np.where(informed, self._group_weight, 1.0), 0.0)
+            other = -scale[:, :, None] * self.c * scale[:, None, :]
+            index = np.arange(scale.shape[1])
+            other[:, index, index] += scale
+            out = np.where(informed[:, :, None] & informed[:, None, :], other, out)
+        return np.asarray(out)
 
     @cached_property
     def variance(self) -> Rows:
@@ -157,6 +182,32 @@ class WideConditioned(RowConditioned):
         )
 
     # ---- pieces --------------------------------------------------------------------------------
+
+    @cached_property
+    def _group_weight(self) -> Array:
+        """(N, M) W, 0 where a vector has fewer rows."""
+        return self.rows.by_group(flatten(self.weight))
+
+    @cached_property
+    def informed(self) -> BoolArray:
+        """(N, M) rows whose weights say more of s than the prior does."""
+        return np.asarray(self._group_weight * np.einsum("nii->ni", self.engine.s) > 1.0)
+
+    def _pulled(self, h: Array) -> Array:
+        """(N, M) alpha = (I + WS)^-1 h, h = b - W s0. As h - C S h it would lose all digits where
+        weights are large: with h = W g + r, r that of rows which are not `informed`,
+
+            alpha = C g + r - C S r
+        """
+        if self.half is None:
+            return np.asarray(h - _times(self.c, _times(self.engine.s, h)))
+        informed, w = self.informed, self._group_weight
+        g = np.where(informed, h / np.where(informed, w, 1.0), 0.0)
+        out = np.einsum("nji,nj->ni", self.half, _times(self.half, g))
+        rest = np.where(informed, 0.0, h)
+        if rest.any():
+            out += rest - _times(self.c, _times(self.engine.s, rest))
+        return np.asarray(out)
 
     @cached_property
     def _root(self) -> Array:

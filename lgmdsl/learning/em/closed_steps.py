@@ -29,7 +29,7 @@ class ClosedStep(Protocol):
 
     def curvature(self, now: Evaluation) -> Array | Metric | None:
         """Minus the second derivatives of that objective in the coordinates, (k,) a diagonal or
-        (k, k), or products with them, about at its maximum; None where nobody knows."""
+        (k, k), or products with their inverse, about at its maximum; None where nobody knows."""
 
 
 def closed_steps(

@@ -17,7 +17,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.linalg as sla
 
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.blocks.latents import LatentBlock
@@ -75,7 +74,7 @@ class Covariance:
 
     def curvature(self, now: Evaluation) -> Array | Metric | None:
         """(m, m) n/2 <E_a + E_a', E_b + E_b'>, E_a = L^-1 dL/dx_a, in log-Cholesky coordinates at
-        T = S, or products with it for large matrices; None in other coordinates."""
+        T = S, or products with its inverse for large matrices; None in other coordinates."""
         form, k = transform(self.block, now.theta), self.block.sizes[-1]
         if not isinstance(form, CovarianceForm):
             return None
@@ -95,7 +94,8 @@ def fisher(factor: Array, count: float) -> Metric:
     """M = n/2 J'DJ of `Covariance.curvature` for L, (k, k), without its k^4 / 4 entries.
 
     J takes dx to the lower triangle of E = L^-1 dL, column by column, and D is 2 below its diagonal
-    and 4 on it. J' and its inverse are lower triangles of L^-T E and of L'E: products of (k, k).
+    and 4 on it. The inverse of J' is the lower triangle of L'E, a product of (k, k), that of J dx =
+    the triangle of LE.
     """
     rows, columns = np.tril_indices(len(factor))
     scale = np.where(rows == columns, factor[rows, columns], 1.0)
@@ -106,16 +106,11 @@ def fisher(factor: Array, count: float) -> Metric:
         out[rows, columns] = x
         return out
 
-    def times(v: Array) -> Array:
-        e = sla.solve_triangular(factor, lower(scale * v), lower=True)
-        pulled = sla.solve_triangular(factor, lower(weight * e[rows, columns]), lower=True, trans=1)
-        return np.asarray(scale * pulled[rows, columns])
-
     def solve(g: Array) -> Array:
         e = (factor.T @ lower(g / scale))[rows, columns] / weight
         return np.asarray((factor @ lower(e))[rows, columns] / scale)
 
-    return Metric(times, solve)
+    return Metric(solve)
 
 
 def covariances(canonical: CanonicalModel, coordinates: Coordinates) -> tuple[Covariance, ...]:

@@ -127,7 +127,10 @@ class Asymptotic(HyperMarginals):
 
     def _alone(self, of: Callable[[Theta], Array]) -> list[tuple[Array, float, BoolArray]]:
         """One sd of a coordinate, a sign, and the entries that move with it alone, that way."""
-        units = np.diag(np.sqrt(np.diag(self.frame.covariance)))
+        spread = np.linalg.norm(self.frame.axes, axis=1)
+        moving = np.flatnonzero(spread)
+        units = np.zeros((len(moving), len(spread)))
+        units[np.arange(len(moving)), moving] = spread[moving]
         slopes = self._slopes(of, units)
         alone = np.sum([s != 0.0 for s in slopes], axis=0) == 1
         return [
@@ -150,6 +153,53 @@ class Asymptotic(HyperMarginals):
 
     def _at(self, of: Callable[[Theta], Array], step: Array) -> Array:
         return np.asarray(of(self.coordinates.unpack(self.frame.mode + step)), dtype=np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class Chosen(HyperMarginals):
+    """Of a few coordinates of very many the normal approximation: `frame` has axes (d, k), in whose
+    span their joint covariance is. What moves with others has sd NaN."""
+
+    coordinates: Coordinates
+    theta: Theta
+    frame: Standardised
+
+    def mean(self, of: Callable[[Theta], Array]) -> Array:
+        """The value at the mode."""
+        return self._inner.mean(of)
+
+    def sd(self, of: Callable[[Theta], Array]) -> Array:
+        """By the delta method; NaN for what moves with a coordinate that was not chosen."""
+        return np.asarray(self._inner.sd(of) + self._open(of))
+
+    def quantile(
+        self, of: Callable[[Theta], Array], levels: Array, ends: Ends | None = None
+    ) -> Array:
+        """(Q, ...) as `Asymptotic`, or NaN."""
+        return np.asarray(self._inner.quantile(of, levels, ends) + self._open(of))
+
+    def density(
+        self, of: Callable[[Theta], Array], size: int, ends: Ends | None = None
+    ) -> tuple[Array, Array]:
+        """(..., size) as `Asymptotic`, or the value and NaN."""
+        x, p = self._inner.density(of, size, ends)
+        open_ = self._open(of)[..., None]
+        return np.where(np.isnan(open_), self.mean(of)[..., None], x), np.asarray(p + open_)
+
+    def record(self) -> Stored:
+        """The mode and the axes, and what is pinned."""
+        return self._inner.record()
+
+    @property
+    def _inner(self) -> Asymptotic:
+        return Asymptotic(self.coordinates, self.theta, self.frame)
+
+    def _open(self, of: Callable[[Theta], Array]) -> Array:
+        """0, and NaN for what moves with others."""
+        others = np.where(self.frame.axes.any(axis=1), 0.0, SHARE)
+        moved = np.asarray(of(self.coordinates.unpack(self.frame.mode + others)), dtype=np.float64)
+        still = np.asarray(of(self.coordinates.unpack(self.frame.mode)), dtype=np.float64)
+        return np.where(moved == still, 0.0, np.nan)
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,6 @@ and the evidence is flat on the way there, there is no maximum, and the search e
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -151,14 +150,12 @@ class Edges:
         return out
 
 
-def projected(
-    now: Iterate[Evaluation], held: BoolArray, inner: Callable[[Array, Array], float]
-) -> tuple[tuple[Array, Array, float], ...]:
+def projected(now: Iterate[Evaluation], held: BoolArray) -> tuple[tuple[Array, Array, float], ...]:
     """The pairs of a search without the coordinates that are held, as far as they curve."""
     kept = []
     for s, y, _ in now.pairs:
         step, change = np.where(held, 0.0, s), np.where(held, 0.0, y)
-        product = inner(step, change)
-        if product > 1e-14 * math.sqrt(inner(step, step) * inner(change, change)):
+        product = float(step @ change)
+        if product > 1e-14 * math.sqrt(float(step @ step) * float(change @ change)):
             kept.append((step, change, 1.0 / product))
     return tuple(kept)

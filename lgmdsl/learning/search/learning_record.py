@@ -12,12 +12,14 @@ class LearningOptions:
     """How hyperparameters are learned. `design` of an integration (`auto`: by their number), None
     to maximise. `acceleration` of EM (l-bfgs, squarem or none), None for L-BFGS alone, where no
     prior has corners (a graphical lasso). `batch`: rows and epochs of mini-batches before either.
-    `steps`: the most that the search takes, EM's included, if it was said."""
+    `steps`: the most that the search takes, EM's included, if it was said. `errors`: hypers, or
+    entries of them, that get standard errors where there are too many for all to have them."""
 
     design: str | None = None
     acceleration: str | None = None
     batch: tuple[int, int] | None = None
     steps: int | None = None
+    errors: tuple[str, ...] = ()
 
     def of(self, way: str) -> LearningOptions:
         """Those of one way: the design of `integrate`, the acceleration and batches of `em`."""

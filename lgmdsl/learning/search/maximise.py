@@ -120,13 +120,10 @@ class Maximiser:
         """From an evaluated start to a maximum, in the inner product of `metric`, which was made
         there."""
         search = LBFGS(memory=min(max(LEAST_PAIRS, len(first.x)), MOST_PAIRS))
-        if metric is not None:
-            search = replace(search, inner=metric.inner)
         edges = Edges.none(len(first.x))
+        search = _within(search, metric, edges)
         unit = self._units(first, first, metric)
-        now: Iterate[Evaluation] = search.start(
-            first.x / unit, self._minimised(first, unit, metric, edges)
-        )
+        now: Iterate[Evaluation] = search.start(first.x / unit, self._minimised(first, unit, edges))
         steps: list[LearningStep] = []
         status, reason = Status.iteration_limit, ""
         k, longest = 0, 0
@@ -146,14 +143,15 @@ class Maximiser:
                 if moved is None:
                     status = Status.converged
                     break
-                there = self._minimised(moved, unit, metric, edges)
+                search = _within(search, metric, edges)
+                there = self._minimised(moved, unit, edges)
                 now = Iterate(moved.x / unit, there, (), now.steps, now.evaluations + 1)
             if k == self.limit:
                 break
             warm = now.at.kept.posterior
             longest = max(longest, now.at.kept.run.steps)
             try:
-                minimised = partial(self._minimised, unit=unit, metric=metric, edges=edges)
+                minimised = partial(self._minimised, unit=unit, edges=edges)
                 most = max(self.patience, LONGER * longest if self.patience >= LONG else 0)
                 evaluate = partial(self._evaluate, unit=unit, warm=warm, then=minimised, most=most)
                 following = search.step(now, evaluate)
@@ -175,12 +173,13 @@ class Maximiser:
                 now, status, reason = following, Status.stalled, KNOWN
                 break
             new = self._units(kept, first, metric, unit)
-            now, unit, k = _in_units(following, unit, new, metric), new, k + 1
+            now, unit, k = _in_units(following, unit, new), new, k + 1
             if not self.jacobian:
                 edges, moved = edges.tried(self.objective, kept)
                 if moved is not None:
-                    pairs = projected(now, edges.held, search.inner)
-                    there = self._minimised(moved, unit, metric, edges)
+                    pairs = projected(now, edges.held)
+                    search = _within(search, metric, edges)
+                    there = self._minimised(moved, unit, edges)
                     now = Iterate(moved.x / unit, there, pairs, now.steps, now.evaluations + 1)
                     kept = moved
                 endless = doubled(self.objective, path, kept)
@@ -197,7 +196,7 @@ class Maximiser:
                 if _gain(search, now) <= NOISE:  # to an edge, such as a variance of 0
                     status, reason = Status.converged, ""
                 break
-        spread = partial(_spread, search, now, metric, unit)
+        spread = partial(_spread, search, now, unit)
         at_end = status is Status.converged and not self.jacobian
         highest = now.at.kept
         if at_end:
@@ -332,26 +331,24 @@ class Maximiser:
             return None
         return then(found)
 
-    def _minimised(
-        self, at: Evaluation, unit: Array, metric: Metric | None, edges: Edges
-    ) -> Evaluated[Evaluation]:
-        slope = edges.masked(-unit * self.gradient(at))
-        if metric is not None:
-            slope = edges.masked(metric.solve(slope))
-        return Evaluated(-self.value(at), slope, at)
+    def _minimised(self, at: Evaluation, unit: Array, edges: Edges) -> Evaluated[Evaluation]:
+        return Evaluated(-self.value(at), edges.masked(-unit * self.gradient(at)), at)
 
 
-def _in_units(now: Iterate[T], old: Array, new: Array, metric: Metric | None) -> Iterate[T]:
+def _within(search: LBFGS, metric: Metric | None, edges: Edges) -> LBFGS:
+    """The search in the metric's inner product, of the coordinates that are not at an edge."""
+    if metric is None:
+        return search
+    return replace(search, precondition=lambda g: edges.masked(metric.solve(edges.masked(g))))
+
+
+def _in_units(now: Iterate[T], old: Array, new: Array) -> Iterate[T]:
     """The same iterate, with all that it knows of curvature, in other units of the coordinates."""
     if np.array_equal(old, new):
         return now
     ratio = old / new
-
-    def gradient(g: Array) -> Array:
-        return g / ratio if metric is None else metric.solve(metric.times(g) / ratio)
-
-    pairs = tuple((ratio * s, gradient(y), rho) for s, y, rho in now.pairs)
-    at = replace(now.at, gradient=gradient(now.at.gradient))
+    pairs = tuple((ratio * s, y / ratio, rho) for s, y, rho in now.pairs)
+    at = replace(now.at, gradient=now.at.gradient / ratio)
     return replace(now, x=ratio * now.x, at=at, pairs=pairs)
 
 
@@ -360,7 +357,7 @@ def _gain(search: LBFGS, now: Iterate[Evaluation]) -> float:
     return -0.5 * search.inner(now.at.gradient, search.direction(now))
 
 
-def _spread(search: LBFGS, now: Iterate[Evaluation], metric: Metric | None, unit: Array) -> Array:
+def _spread(search: LBFGS, now: Iterate[Evaluation], unit: Array) -> Array:
     """(d,) rough sds of the coordinates: roots of the diagonal of L-BFGS's inverse Hessian, one
     column at a time."""
     size = len(now.x)
@@ -370,7 +367,5 @@ def _spread(search: LBFGS, now: Iterate[Evaluation], metric: Metric | None, unit
     for j in range(size):
         slope = np.zeros(size)
         slope[j] = 1.0
-        if metric is not None:
-            slope = metric.solve(slope)
         diagonal[j] = search.inverse_times(now, slope)[j]
     return unit * np.sqrt(np.maximum(diagonal, 1e-12))

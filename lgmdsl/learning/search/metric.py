@@ -27,13 +27,9 @@ RIDGE = 1e-8
 
 @dataclass(frozen=True, eq=False)
 class Metric:
-    """M and its inverse: vectors are coordinates, gradients are M^-1 times plain ones."""
+    """M by products with its inverse, which is all that L-BFGS asks of it."""
 
-    times: Callable[[Array], Array]
     solve: Callable[[Array], Array]
-
-    def inner(self, u: Array, v: Array) -> float:
-        return float(u @ self.times(v))
 
 
 def together(parts: Sequence[tuple[IntArray, Metric]]) -> Metric:
@@ -41,16 +37,13 @@ def together(parts: Sequence[tuple[IntArray, Metric]]) -> Metric:
     if len(parts) == 1:
         return parts[0][1]
 
-    def each(way: Callable[[Metric, Array], Array]) -> Callable[[Array], Array]:
-        def whole(v: Array) -> Array:
-            out = np.empty(len(v))
-            for where, part in parts:
-                out[where] = way(part, v[where])
-            return out
+    def whole(g: Array) -> Array:
+        out = np.empty(len(g))
+        for where, part in parts:
+            out[where] = part.solve(g[where])
+        return out
 
-        return whole
-
-    return Metric(each(lambda m, v: m.times(v)), each(lambda m, v: m.solve(v)))
+    return Metric(whole)
 
 
 def metric(matrix: sp.csr_array) -> Metric | None:
@@ -60,17 +53,16 @@ def metric(matrix: sp.csr_array) -> Metric | None:
         return None
     whole = sp.csr_array(matrix + sp.diags_array(RIDGE * diagonal))
     if whole.shape[0] <= DENSE:
-        dense = whole.toarray()
         try:
-            factor = sla.cho_factor(dense)
+            factor = sla.cho_factor(whole.toarray())
         except np.linalg.LinAlgError:
             return None
-        return Metric(lambda v: dense @ v, lambda g: np.asarray(sla.cho_solve(factor, g)))
+        return Metric(lambda g: np.asarray(sla.cho_solve(factor, g)))
     try:
         lu = spla.splu(whole.tocsc())
     except RuntimeError:
         return None
-    return Metric(lambda v: whole @ v, lambda g: np.asarray(lu.solve(g)))
+    return Metric(lambda g: np.asarray(lu.solve(g)))
 
 
 def joined(parts: Sequence[tuple[IntArray, sp.csr_array | Array]]) -> sp.csr_array:

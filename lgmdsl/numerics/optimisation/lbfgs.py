@@ -4,7 +4,10 @@
 
 Vectors are arrays of any shape, and `inner` is their inner product; gradients are those of that
 inner product (Riesz representers), so a metric M needs no root: with vectors held as (x, Mx),
-inner(u, v) = u[0].v[1] is L-BFGS in the whitened coordinates M^1/2 x.
+inner(u, v) = u[0].v[1] is L-BFGS in the whitened coordinates M^1/2 x. The same steps come of plain
+gradients and `precondition`, M^-1, with no product with M:
+
+    H0 = <s, y> / <y, M^-1 y> M^-1
 
 The line search brackets a step that meets the weak Wolfe conditions by bisection (Lewis and Overton
 2013), with the approximate ones where f is flat to rounding (Hager and Zhang 2005).
@@ -64,7 +67,7 @@ def euclidean(u: Array, v: Array) -> float:
 class LBFGS:
     """Minimises f. `memory`: pairs held; `sufficient` < `curvature`: the Wolfe constants;
     `first`: the length of the first step in the inner product's norm; `trials`: evaluations of one
-    line search at most."""
+    line search at most; `precondition`: M^-1 of the metric that H0 is of, None for M = I."""
 
     memory: int = 20
     sufficient: float = 1e-4
@@ -72,6 +75,7 @@ class LBFGS:
     first: float = 1.0
     trials: int = 40
     inner: Callable[[Array, Array], float] = field(default=euclidean, repr=False)
+    precondition: Callable[[Array], Array] | None = field(default=None, repr=False)
 
     def start(self, x: Array, evaluated: Evaluated[T]) -> Iterate[T]:
         """The first point, already evaluated."""
@@ -81,8 +85,9 @@ class LBFGS:
         """-H g by the two-loop recursion; down the gradient, `first` long, without pairs."""
         q = np.array(now.at.gradient)
         if not now.pairs:
-            norm = math.sqrt(max(self.inner(q, q), 1e-300))
-            return -q * min(1.0, self.first / norm)
+            step = self._conditioned(q)
+            norm = math.sqrt(max(self.inner(q, step), 1e-300))
+            return -step * min(1.0, self.first / norm)
         return -self.inverse_times(now, q)
 
     def inverse_times(self, now: Iterate[T], vector: Array) -> Array:
@@ -94,10 +99,13 @@ class LBFGS:
             q -= a * y
             shares.append(a)
         y, rho = now.pairs[-1][1:]
-        q /= rho * self.inner(y, y)
+        q = self._conditioned(q) / (rho * self.inner(y, self._conditioned(y)))
         for (s, y, rho), a in zip(now.pairs, reversed(shares), strict=True):
             q += (a - rho * self.inner(y, q)) * s
         return q
+
+    def _conditioned(self, vector: Array) -> Array:
+        return vector if self.precondition is None else self.precondition(vector)
 
     def step(self, now: Iterate[T], function: Function[T]) -> Iterate[T] | None:
         """The next point; None where no step along the direction, nor along the gradient, lowers f.

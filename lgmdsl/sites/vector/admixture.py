@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from numpy.random import Generator
 
 _CHUNK = 1 << 20  # entries of (words, K, K) that are held at once
+_RARE = 1e-200  # a word's probability beside exp(largest s_k) that underflow may have reached
 _LONG = 2000  # of them in a row that is worth a product of its own
 
 
@@ -64,10 +65,9 @@ class TopicSite(Site, Pointwise, Sloped, Classes):
         )
 
     @cached_property
-    def log_emission(self) -> Array:
-        """(W, K)."""
-        with np.errstate(divide="ignore"):
-            return np.asarray(np.log(self.emission.T), order="C")
+    def likely(self) -> Array:
+        """(W, K) the emission by words."""
+        return np.ascontiguousarray(self.emission.T)
 
     @cached_property
     def sparse_counts(self) -> sp.csr_array:
@@ -102,12 +102,17 @@ class TopicSite(Site, Pointwise, Sloped, Classes):
 
     def mixing(self, s: Array, some: Words) -> tuple[Array, Array]:
         """L_w, (P,), and the probabilities of the topics given each word, (P, K)."""
-        level = s[some.rows[some.row]] + self.log_emission[some.word]
-        top = level.max(axis=1, keepdims=True)
-        with np.errstate(invalid="ignore"):  # a word that no topic has: -inf
-            part = np.exp(np.where(top > -np.inf, level - top, 0.0))
-        whole = part.sum(axis=1, keepdims=True)
-        return np.asarray((top + np.log(whole))[:, 0]), np.asarray(part / whole)
+        line, likely = s[some.rows], self.likely[some.word]
+        top = line.max(axis=1, keepdims=True)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            part = np.exp(line - top)[some.row] * likely
+            whole = part @ np.ones(part.shape[1])
+            level = np.log(whole) + top[some.row, 0]
+            part /= whole[:, None]
+        rare = np.flatnonzero(~(whole > _RARE))  # or of no topic at all
+        if len(rare):
+            level[rare], part[rare] = _logged(line[some.row[rare]], likely[rare])
+        return level, part
 
     def gain(self, s: Array) -> tuple[Array, Array, Array]:
         """constant + sum_w y_w L_w at s, (N,), its slope, (N, K), and its curvature, (N, K, K):
@@ -231,6 +236,17 @@ class AdmixtureSoftmax(TopicSite):
         link="softmax",
         mixture="emission",
     )
+
+
+def _logged(s: Array, likely: Array) -> tuple[Array, Array]:
+    """As `mixing` for rows s, (R, K), of words that the topics give with probabilities (R, K),
+    however small; topics are alike for a word that none of them gives."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        level = s + np.log(likely)
+        top = level.max(axis=1, keepdims=True)
+        part = np.exp(np.where(top > -np.inf, level - top, 0.0))
+        whole = part.sum(axis=1, keepdims=True)
+        return np.asarray((top + np.log(whole))[:, 0]), np.asarray(part / whole)
 
 
 def _squares(topics: Array, total: sp.csr_array) -> Array:
