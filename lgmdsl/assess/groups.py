@@ -20,7 +20,7 @@ from lgmdsl.assess.component import Component, factored, of_each
 from lgmdsl.assess.failure import Failure, judged
 from lgmdsl.assess.influence import group_influence
 from lgmdsl.assess.joint import joint_density
-from lgmdsl.assess.loo import Choose, Refit, gaussian
+from lgmdsl.assess.loo import Refit, gaussian
 from lgmdsl.assess.mixture import left_out, weights_of
 from lgmdsl.contract.linear import Predictor
 from lgmdsl.contract.site import Site
@@ -47,16 +47,16 @@ def groups_out(
     n: int,
     seed: int,
     refit: Refit | None = None,
-    chosen: Choose | None = None,
+    every: bool = False,
 ) -> GroupDensities:
     """Leave out every group; `n` quasi-random points for each that is not Gaussian. `refit` and
-    `chosen` as in `loo`."""
+    `every` as in `loo`."""
     exact = gaussian(components)
-    values = [_left_out(components, g, n, seed, exact, None) for g in groups]
-    flag = np.array([v.flag for v in values], dtype=np.int64)
-    again = np.zeros(len(groups), dtype=bool)
-    if refit is not None:
-        again = flag > 0 if chosen is None else chosen(flag)
+    first = refit if every else None  # no cavity of what is fitted again in any case
+    values = [_left_out(components, g, n, seed, exact, first) for g in groups]
+    again = np.full(len(groups), first is not None)
+    if refit is not None and not every:
+        again = np.array([v.flag > 0 for v in values], dtype=np.bool_)
         for k in map(int, np.flatnonzero(again)):
             values[k] = _left_out(components, groups[k], n, seed, exact, refit)
     return GroupDensities(

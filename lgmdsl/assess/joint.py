@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TypeAlias, cast
 
 import numpy as np
 import scipy.linalg as sl
-from scipy import stats
+from scipy import special, stats
 
 from lgmdsl.arrays import Array
 from lgmdsl.assess.importance.moments import Evidence
@@ -30,6 +31,8 @@ SCRAMBLINGS = 8
 RANGE = 1e-13
 # Points of the smallest nets; larger ones are made where those leave an error above CLOSE.
 FEWEST, CLOSE = 64, 2.5e-3
+# Coordinates of a net that is kept, and predictors that sites are asked about at once.
+KEPT, AT_ONCE = 2**18, 2**16
 
 
 @dataclass(frozen=True)
@@ -67,15 +70,7 @@ def joint_density(
     most = max(1 << int(np.ceil(np.log2(max(n, 1) / SCRAMBLINGS))), FEWEST)
     density = JointDensity(-np.inf, np.inf)
     for count in sorted({FEWEST, most}):
-        logs = np.array(
-            [
-                _scrambled(
-                    sites, shapes, mean, root, *target, count, np.random.default_rng([seed, r])
-                )
-                for r in range(SCRAMBLINGS)
-            ]
-        )
-        density = _averaged(logs)
+        density = _averaged(_scrambled(sites, shapes, mean, root, *target, count, seed))
         if density.error <= CLOSE:
             break
     return density
@@ -124,6 +119,36 @@ def _proposal(root: Array, mean: Array, weight: Array, shift: Array) -> tuple[Ar
     return centre, np.asarray(sl.solve_triangular(factor, np.eye(rank), lower=True).T)
 
 
+@dataclass(frozen=True, eq=False)
+class _Nets:
+    """Scrambled Sobol' nets of `count` points each, one after the other: `normal`, (k, rank), with
+    squared lengths `radius`, and the factors `stretch` that make Student vectors of them."""
+
+    normal: Array
+    radius: Array
+    stretch: Array
+
+
+def _nets(rank: int, count: int, seed: int) -> _Nets:
+    """The same for all groups and hyperparameter points: what is small is kept for the next."""
+    made = _kept_nets if rank * count <= KEPT else _new_nets
+    return made(rank, count, seed)
+
+
+def _new_nets(rank: int, count: int, seed: int) -> _Nets:
+    nets = []
+    for r in range(SCRAMBLINGS):
+        rng = np.random.default_rng([seed, r])
+        nets.append(stats.qmc.Sobol(rank + 1, scramble=True, rng=rng).random(count))
+    net = np.clip(np.concatenate(nets), 1e-12, 1.0 - 1e-12)
+    normal = special.ndtri(net[:, :-1])
+    stretch = np.sqrt((DF - 2.0) / (2.0 * special.gammaincinv(0.5 * DF, net[:, -1])))
+    return _Nets(normal, np.einsum("ij,ij->i", normal, normal), stretch)
+
+
+_kept_nets = lru_cache(maxsize=16)(_new_nets)
+
+
 def _scrambled(
     sites: Sequence[Site],
     shapes: Shapes,
@@ -132,15 +157,11 @@ def _scrambled(
     centre: Array,
     spread: Array,
     count: int,
-    rng: np.random.Generator,
-) -> float:
-    """The log integral from one scrambled Sobol' net."""
+    seed: int,
+) -> Array:
+    """The log integrals from each of the scrambled nets."""
     rank = len(centre)
-    net = stats.qmc.Sobol(rank + 1, scramble=True, rng=rng).random(count)
-    net = np.clip(net, 1e-12, 1.0 - 1e-12)
-    normal = stats.norm.ppf(net[:, :-1])
-    stretch = np.sqrt((DF - 2.0) / stats.chi2.ppf(net[:, -1], DF))
-    radius = np.einsum("ij,ij->i", normal, normal)
+    nets = _nets(rank, count, seed)
     log_root = float(np.log(np.abs(np.diag(spread))).sum())
 
     def ratio(x: Array) -> Array:
@@ -149,8 +170,13 @@ def _scrambled(
         prior = -0.5 * np.einsum("ij,ij->i", e, e) + 0.5 * np.einsum("ij,ij->i", x, x)
         return np.asarray(_level(sites, shapes, mean + e @ root.T) + prior + log_root)
 
-    normal_weights, stretched_weights = ratio(normal), ratio(normal * stretch[:, None])
-    return Evidence(best_proposal(normal_weights, stretched_weights, radius, stretch, rank)).log
+    weights = ratio(nets.normal), ratio(nets.normal * nets.stretch[:, None])
+    own, far = (x.reshape(SCRAMBLINGS, count) for x in weights)
+    radius, stretch = (x.reshape(SCRAMBLINGS, count) for x in (nets.radius, nets.stretch))
+    proposals = (
+        best_proposal(own[r], far[r], radius[r], stretch[r], rank) for r in range(SCRAMBLINGS)
+    )
+    return np.array([Evidence(proposal).log for proposal in proposals])
 
 
 @np.errstate(all="ignore")
@@ -159,9 +185,14 @@ def _level(sites: Sequence[Site], shapes: Shapes, s: Array) -> Array:
     total, start = np.zeros(len(s)), 0
     for site, (n, *event) in zip(sites, shapes, strict=True):
         width = int(np.prod([n, *event]))
-        many = site.take(np.tile(np.arange(n), len(s)))
-        flat = s[:, start : start + width].reshape(len(s) * n, *event)
-        level = many.log_density(flat).reshape(len(s), n).sum(axis=1)
-        total += np.where(np.isnan(level), -np.inf, level)
+        step = min(max(AT_ONCE // max(width, 1), 1), len(s))
+        repeated = np.tile(np.arange(n), step)
+        many = site.take(repeated)
+        for first in range(0, len(s), step):
+            some = s[first : first + step, start : start + width]
+            here = many if len(some) == step else site.take(repeated[: n * len(some)])
+            level = here.log_density(some.reshape(len(some) * n, *event))
+            level = level.reshape(len(some), n).sum(axis=1)
+            total[first : first + step] += np.where(np.isnan(level), -np.inf, level)
         start += width
-    return np.asarray(total)
+    return total

@@ -26,7 +26,6 @@ from lgmdsl.contract.site import Property
 # component, rows left out of each datum -> their joint mean (P,) and covariance (P, P); None where
 # the rest has no posterior
 Refit: TypeAlias = Callable[[Component, tuple[IntArray, ...]], "tuple[Array, Array] | None"]
-Choose: TypeAlias = Callable[[IntArray], BoolArray]
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,10 +45,10 @@ class LooBlock:
 
 
 def loo(
-    components: Sequence[Component], refit: Refit | None = None, chosen: Choose | None = None
+    components: Sequence[Component], refit: Refit | None = None, every: bool = False
 ) -> tuple[LooBlock, ...]:
-    """Leave out every response. With `refit`, those that `chosen` picks by their flags (all
-    that are flagged, where it is None) are left out of new fits at each component's theta."""
+    """Leave out every response. With `refit`, those that are flagged, or `every` one, are left out
+    of new fits at each component's theta."""
     exact, blocks = gaussian(components), []
     for k in range(len(components[0].sites)):
         removed = of_each(components, partial(_cavity, block=k))
@@ -59,7 +58,7 @@ def loo(
             influence = influences(components[top], k, removed[top])
         block = _block(components, k, removed, influence, np.zeros(len(influence), dtype=np.bool_))
         if refit is not None:
-            pick = block.flag > 0 if chosen is None else chosen(block.flag)
+            pick = np.asarray(every | (block.flag > 0))
             places = np.flatnonzero(pick)
             again = of_each(components, partial(_refitted, block=k, rows=places, refit=refit))
             block = _block(components, k, again, np.where(pick, 0.0, influence), pick)

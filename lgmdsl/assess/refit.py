@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from lgmdsl.assess.component import Component
 from lgmdsl.assess.groups import joined
 from lgmdsl.assess.importance.verdict import AGREE
 from lgmdsl.assess.sampling.draws import exact_draws
-from lgmdsl.canonical.model import CanonicalModel
+from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.contract.engine import Conditioned, Failed
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
@@ -69,14 +70,9 @@ class RefitWithout:
         removed = [gone.get(k, np.arange(0)) for k in range(len(self.plan.canonical.blocks))]
         pairs = list(zip(self.plan.canonical.blocks, removed, strict=True))
         remaining = [np.flatnonzero(~np.isin(b.data.owner, out)) for b, out in pairs]
-        blocks = [b.without(out) for b, out in pairs]
-        filled = [k for k, b in enumerate(blocks) if len(b.rows)]
-        canonical: CanonicalModel = replace(
-            self.plan.canonical, blocks=tuple(blocks[k] for k in filled)
-        )
-        routes = tuple(self.plan.routes[k] for k in filled)
-        problem = replace(self.plan, canonical=canonical, routes=routes).at(component.theta)
+        problem = self.plan.some_rows(self._whole(component.theta), remaining)
         q = component.conditioned
+        filled = [k for k, left in enumerate(remaining) if len(left)]
         weight = tuple(q.weight[k][remaining[k]] for k in filled)
         shift = tuple(q.shift[k][remaining[k]] for k in filled)
         start = problem.engine.condition(weight, shift)
@@ -89,3 +85,15 @@ class RefitWithout:
         if run.posterior is None or run.status in (Status.diverged, Status.numerical_error):
             return None
         return problem, run.posterior.conditioned
+
+    def _whole(self, theta: Theta) -> Problem:
+        """The problem of all rows at theta, which its refits share: without some of their rows, the
+        model's operators and what an engine makes of them are the same."""
+        kept = self._wholes.get(id(theta))
+        if kept is None or kept[0] is not theta:
+            kept = self._wholes[id(theta)] = theta, self.plan.at(theta)
+        return kept[1]
+
+    @cached_property
+    def _wholes(self) -> dict[int, tuple[Theta, Problem]]:
+        return {}

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
+from lgmdsl.arrays import IntArray
 from lgmdsl.bounds.catalogue import applicable, named, unknown
 from lgmdsl.canonical.blocks.sites import SiteBlock
 from lgmdsl.canonical.expressions.coefficient import Theta
@@ -21,6 +22,7 @@ from lgmdsl.contract.site import Property, Site
 from lgmdsl.engines.choose import AUTO as ANY_ENGINE
 from lgmdsl.engines.choose import Terms, required, stronger
 from lgmdsl.engines.shared.kept import shape_of
+from lgmdsl.engines.shared.some_rows import SomeRows
 from lgmdsl.errors import Diagnostic, MethodError, Span, listed, suggestion
 from lgmdsl.inference.options import NO_OTHERS, OtherOptions, configured
 from lgmdsl.inference.registry import BackendClass, backends
@@ -64,6 +66,16 @@ class Plan:
         gaussian = all(Property.GAUSSIAN in s.spec.properties for s in sites)
         engine = engine.expect(1.0 if gaussian else STEPS, self.terms.fits)
         return replace(self._of(sites, engine), flops=flops)
+
+    def some_rows(self, problem: Problem, rows: Sequence[IntArray]) -> Problem:
+        """The problem of some rows of each site block, by position, on the exact engine of all: the
+        others have no site. Blocks of which no row stays are none of it."""
+        engine = SomeRows(problem.engine, rows)
+        filled = engine.kept.filled
+        routes = tuple(self.routes[k] for k in filled)
+        return replace(self, routes=routes)._of(
+            tuple(problem.sites[k].take(rows[k]) for k in filled), engine
+        )
 
     @cached_property
     def _taken(self) -> dict[tuple[object, ...], str]:

@@ -137,12 +137,12 @@ def loo(
             raise MethodError(Diagnostic("E108", message, details=(f"got {value!r}",)))
     asked = assessed(fit, data, mapping, "loo", together=groups is not None)
     refit = without(fit, asked, int(seed)) if exact else None
-    chosen = _every if exact == "all" else None
+    every = exact == "all"
     if asked.drawn is not None:
-        return _of_draws(asked, asked.drawn, groups, refit, chosen)
+        return _of_draws(asked, asked.drawn, groups, refit, every)
     if groups is not None:
-        return _groups(asked, groups, refit, chosen, int(n), int(seed))
-    blocks = one.loo(asked.components, refit, chosen)
+        return _groups(asked, groups, refit, every, int(n), int(seed))
+    blocks = one.loo(asked.components, refit, every)
     weight = weights_of(asked.components)
     times = asked.components[0].row_weights
     inside = [
@@ -168,12 +168,12 @@ def _groups(
     asked: Assessed,
     groups: object,
     refit: one.Refit | None,
-    chosen: one.Choose | None,
+    every: bool,
     n: int,
     seed: int,
 ) -> Loo:
     places, members = grouped(groups, asked.canonical, asked.observations)
-    densities = groups_out(asked.components, members, n, seed, refit, chosen)
+    densities = groups_out(asked.components, members, n, seed, refit, every)
     return Loo(
         elpd=float(densities.log_density.sum()),
         se=standard_error((densities.log_density,)),
@@ -192,16 +192,16 @@ def _of_draws(
     draws: PosteriorDraws,
     groups: object,
     refit: RefitWithout | None,
-    chosen: one.Choose | None,
+    every: bool,
 ) -> Loo:
     """By exact draws of the posterior, reweighted; by new ones where it is fitted again."""
     redraw = None if refit is None else refit.draws
     places: Places = asked.observations
     if groups is None:
-        blocks = left_out.loo(draws, False, redraw, chosen)
+        blocks = left_out.loo(draws, False, redraw, every)
     else:
         places, members = grouped(groups, asked.canonical, asked.observations)
-        blocks = (left_out.groups_out(draws, members, redraw, chosen),)
+        blocks = (left_out.groups_out(draws, members, redraw, every),)
     times: Rows = draws.components[0].row_weights
     if groups is not None:
         times = tuple(np.ones_like(b.log_density) for b in blocks)
@@ -235,7 +235,3 @@ def without(fit: Fit, asked: Assessed, seed: int = 0) -> RefitWithout:
     tolerances = Tolerances.scaled(1e-9 if tol is None else min(float(tol), 1e-9))
     limit = settings.get("max_steps")
     return RefitWithout(planned, observed(asked.canonical), tolerances, limit, seed)
-
-
-def _every(flag: IntArray) -> BoolArray:
-    return np.ones(len(flag), dtype=np.bool_)

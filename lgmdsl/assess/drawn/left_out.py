@@ -8,7 +8,7 @@ flagged, and to be drawn again without it (`Redraw`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -23,8 +23,6 @@ from lgmdsl.assess.importance.pareto import threshold
 from lgmdsl.assess.importance.smoothing import smoothed
 from lgmdsl.assess.mixture import left_out as reweighted
 from lgmdsl.assess.mixture import weights_of
-
-Choose = Callable[[IntArray], BoolArray]
 
 
 class Redraw(Protocol):
@@ -60,11 +58,11 @@ def loo(
     draws: PosteriorDraws,
     transforms: bool = False,
     redraw: Redraw | None = None,
-    chosen: Choose | None = None,
+    every: bool = False,
 ) -> tuple[DrawnLoo, ...]:
-    """Leave out every response. `redraw` and `chosen`: as the refits of `assess/loo`."""
+    """Leave out every response. `redraw` and `every`: as the refits of `assess/loo`."""
     return tuple(
-        _one_by_one(draws, k, transforms, redraw, chosen)
+        _one_by_one(draws, k, transforms, redraw, every)
         for k in range(len(draws.components[0].sites))
     )
 
@@ -73,21 +71,21 @@ def groups_out(
     draws: PosteriorDraws,
     groups: Sequence[tuple[IntArray, ...]],
     redraw: Redraw | None = None,
-    chosen: Choose | None = None,
+    every: bool = False,
 ) -> DrawnLoo:
     """Leave out every group of rows of each datum."""
     out = _blank(draws, len(groups), False)
     for g, rows in enumerate(groups):
         level = leaving = draws.joint_level(rows, weighted=True)[:, None]
         _estimate(draws, out, np.array([g]), level, leaving, np.ones(1))
-    for g in _again(out, redraw, chosen):
+    for g in _again(out, redraw, every):
         assert redraw is not None
         _drawn_again(draws, out, int(g), groups[g], redraw, 1.0, True)
     return out
 
 
 def _one_by_one(
-    draws: PosteriorDraws, k: int, transforms: bool, redraw: Redraw | None, chosen: Choose | None
+    draws: PosteriorDraws, k: int, transforms: bool, redraw: Redraw | None, every: bool
 ) -> DrawnLoo:
     count = len(draws.components[0].sites[k])
     rows, out = np.arange(count), _blank(draws, count, transforms)
@@ -99,7 +97,7 @@ def _one_by_one(
                 for some, values in draws.each(k, rows[places], of):
                     target[places[some]] = np.sum(weight[:, some] * values, axis=0)
     none = [np.arange(0)] * len(draws.components[0].sites)
-    for i in _again(out, redraw, chosen):
+    for i in _again(out, redraw, every):
         assert redraw is not None
         only = (*none[:k], np.array([i]), *none[k + 1 :])
         own = float(draws.components[0].row_weights[k][i])
@@ -145,10 +143,10 @@ def _weighted(level: Array, leaving: Array) -> tuple[Array, Array, Array, Array]
     return np.asarray(value), weight, shape, len(level) * weight * (np.exp(level - value) - 1.0)
 
 
-def _again(out: DrawnLoo, redraw: Redraw | None, chosen: Choose | None) -> IntArray:
+def _again(out: DrawnLoo, redraw: Redraw | None, every: bool) -> IntArray:
     if redraw is None:
         return np.arange(0)
-    return np.flatnonzero(out.flag > 0 if chosen is None else chosen(out.flag))
+    return np.flatnonzero(every | (out.flag > 0))
 
 
 def _drawn_again(

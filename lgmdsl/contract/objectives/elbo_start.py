@@ -22,6 +22,8 @@ CERTAIN = 100.0
 WORSE = 10.0
 # What may be lost, in nats, for an ELBO to be one.
 LEGIBLE = 1e-2
+# Nats a row below the evidence that a posterior to start from had: its sites do not suit here.
+FALLEN = 100.0
 
 
 def begin(problem: Problem, warm: GaussianPosterior | None = None) -> ElboPoint | Failed:
@@ -30,11 +32,32 @@ def begin(problem: Problem, warm: GaussianPosterior | None = None) -> ElboPoint 
     Weights are |2 f_v| at the prior mean with unit variances, and again at the best mean for the
     variances they give; the better point of the two is taken. Where weights of 1 are better than
     that (a wide prior on a log variance: f overflows at its variance) they take their place.
+
+    An earlier posterior may be of other hyperparameters, at which its weights leave variances so
+    wide that f is e^300 (a Poisson rate), and Newton comes down from there by e a step: far below
+    its own evidence it is held against the other start, and the better of the two taken.
     """
-    if warm is not None:
-        point = elbo_at(problem, warm.weight, warm.shift)
-        if isinstance(point, ElboPoint) and (resolved(point) or blur(point) < LEGIBLE):
-            return point
+    known = _of_earlier(problem, warm)
+    if known is None:
+        return _own(problem)
+    assert warm is not None
+    count = sum(len(m) for m in problem.engine.prior_mean)
+    if known.elbo >= warm.log_evidence - FALLEN * max(count, 1):
+        return known
+    own = _own(problem)
+    return own if isinstance(own, ElboPoint) and own.elbo > known.elbo else known
+
+
+def _of_earlier(problem: Problem, warm: GaussianPosterior | None) -> ElboPoint | None:
+    """The point of an earlier posterior; None where its ELBO is not known to any digit."""
+    point = None if warm is None else elbo_at(problem, warm.weight, warm.shift)
+    if isinstance(point, ElboPoint) and (resolved(point) or blur(point) < LEGIBLE):
+        return point
+    return None
+
+
+def _own(problem: Problem) -> ElboPoint | Failed:
+    """The start without an earlier posterior."""
     unit = tuple(_unit(m) for m in problem.engine.prior_mean)
     answers = expected(problem, problem.engine.prior_mean, unit)
     point = _profiled(problem, lifted(tuple(-2.0 * a.d_variance for a in answers)))

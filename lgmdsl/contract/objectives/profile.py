@@ -20,6 +20,7 @@ from lgmdsl.contract.questions import Expected, ExpectedAnswer
 
 SUFFICIENT = 1e-4
 SHORTEST = 1e-20
+SLACK = 1e-13  # of the energy, which a step that gains nothing may seem to lose
 # Steps shorter than this, so often in a row, lead nowhere: variances at which f overflows.
 CRAWL, CRAWLS = 1e-6, 3
 # Share of its residual that an engine which iterates may leave of a Newton step, at first.
@@ -90,7 +91,9 @@ def maximise_mean(
             squared += float((target_left.delta - leftover.delta) @ leftover.residual)
         if abs(squared) <= tolerance**2:
             break
-        slack, step = 1e-13 * (1.0 + abs(energy)), 1.0
+        # Counts of a million leave fewer digits of the energy than its size says: steps are not
+        # halved seventy times for what is rounding.
+        slack, step = max(SLACK * (1.0 + abs(energy)), q.lost), 1.0
         while step >= SHORTEST:
             candidate = rows.interpolate(mean, target, step)
             candidate_alpha = rows.interpolate(alpha, target_alpha, step)
