@@ -19,12 +19,12 @@ from lgmdsl.arrays import Array
 
 F0 = 1.1  # the radius of the composite design over sqrt(d)
 # Points of the lattice whose density is this many nats below the highest one end an exploration;
-# beyond REACH half-axes nothing is explored. Steps by dimension: the trapezoid rule of a normal
-# density is exact to 2 exp(-2 pi^2 / step^2).
-DROP, REACH = 7.0, 60.0
+# beyond REACH half-axes nothing is explored. Steps in half-axes: the trapezoid rule of a normal
+# density is exact to 2 exp(-2 pi^2 / step^2), 4e-4 at 1.5, and the surrogate through the fits'
+# values and gradients, which is what is integrated, asks for more where they leave it uncertain.
+DROP, REACH = 5.0, 60.0
 SERIOUS = 4.0  # nats below the highest point: what is cut off at such a density is missed
-STEP = {1: 1.0, 2: 1.25}
-NEAR = 1.2  # steps of a lattice: what has a cell so near is inside the integral
+LINE, STEP = 1.0, 1.5
 CELLS = 600  # more are not explored
 # Columns whose product gives each further column of a fraction of the corners.
 GENERATORS: dict[int, tuple[tuple[int, ...], ...]] = {
@@ -37,6 +37,17 @@ GENERATORS: dict[int, tuple[tuple[int, ...], ...]] = {
 NODES = {1: 9, 2: 7, 3: 5, 4: 3}
 
 
+def step_of(size: int) -> float:
+    """Half-axes between neighbouring cells of the lattice."""
+    return LINE if size == 1 else STEP
+
+
+def near(size: int) -> float:
+    """Steps within which what has a cell is inside the integral: half the diagonal of a cell, and
+    a step at least."""
+    return max(1.0, 0.5 * float(np.sqrt(size)))
+
+
 def explored(
     size: int, density: Callable[[Sequence[tuple[int, ...]]], Sequence[float]]
 ) -> list[int]:
@@ -46,7 +57,7 @@ def explored(
     `density` is asked for waves of new cells, in a fixed order, and keeps them; a cell's
     neighbours are visited where its log density is within DROP of the highest. -inf stops.
     """
-    step = STEP.get(size, 1.5)
+    step = step_of(size)
     centre = (0,) * size
     top = density([centre])[0]
     known, wave, cut = {centre}, [centre], set[int]()

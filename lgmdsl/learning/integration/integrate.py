@@ -17,7 +17,7 @@ from lgmdsl.learning.coordinates.standardised import (
 from lgmdsl.learning.integration import designs
 from lgmdsl.learning.integration.hyper_posterior import HyperPosterior, hyper_posterior, matched
 from lgmdsl.learning.integration.landscape import Landscape
-from lgmdsl.learning.integration.other_modes import APART, OtherMode, other_mode
+from lgmdsl.learning.integration.other_modes import APART, OtherMode, near_lattice, other_mode
 from lgmdsl.learning.integration.refine import refined
 from lgmdsl.learning.integration.tails import SERIOUS, marched
 from lgmdsl.learning.integration.visited import Fitted, Known, Visited
@@ -146,7 +146,7 @@ def _further(first: Explored, others: Sequence[Evaluation], design: str) -> list
     regions, heights = [first.visited], [_normal_integral(first.visited)]
     for at in others:
         held = design == "grid" and first.visited.objective.coordinates.size <= 2
-        if held and near_lattice(first.visited, at.x):
+        if held and near_lattice(first.visited, at.x).any():
             continue
         made = first.visited.made
         region = Visited(objective, at, frame_at(objective, at, made), made=made)
@@ -285,16 +285,10 @@ def volumes(z: Array, stretch: Array) -> Array:
     return np.where(z == 0.0, stretch.mean(axis=1), sides)
 
 
-def near_lattice(found: Visited, x: Array) -> bool:
-    """Whether the explored lattice has a cell near x."""
-    step = designs.STEP.get(found.frame.size, 1.5) * found.stretch.mean(axis=1)
-    return bool(np.min(np.linalg.norm((found.u - found.frame.u(x)) / step, axis=1)) < designs.NEAR)
-
-
 def _lattice(size: int, found: Visited) -> tuple[Array, list[int]]:
     """The explored cells' places z, and the axes along which the exploration was cut short."""
     cells: list[tuple[int, ...]] = []
-    step = designs.STEP.get(size, 1.5)
+    step = designs.step_of(size)
 
     def explore(wave: Sequence[tuple[int, ...]]) -> list[float]:
         cells.extend(wave)
