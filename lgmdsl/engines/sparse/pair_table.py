@@ -84,8 +84,8 @@ class PairTable:
         entries = count.line * self.pattern.nnz + self.pattern.find(row, column)
         held = np.repeat(np.arange(lines), np.diff(self.table.indptr)) * self.pattern.nnz
         slot = np.searchsorted(held + self.table.indices, entries)
-        places = [np.rint(v.value / count.value).astype(np.int64) for v in (low, high)]
-        return Refill(slot, *places, count.value)
+        left, right = (np.rint(v.value / count.value).astype(np.int64) for v in (low, high))
+        return Refill(slot, left, right, count.value)
 
     def refilled(self, b: SparseMatrix) -> PairTable:
         """T of another B whose pattern is the same."""

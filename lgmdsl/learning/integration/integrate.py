@@ -291,8 +291,30 @@ def _lattice(size: int, found: Visited) -> tuple[Array, list[int]]:
     step = designs.step_of(size)
 
     def explore(wave: Sequence[tuple[int, ...]]) -> list[float]:
-        cells.extend(wave)
-        return found.at(step * np.array(wave, dtype=np.float64))
+        """-inf for what the slopes of all neighbours say is so low that it may be left out."""
+        least = found.mode.density - designs.drop_of(size) - designs.LOWER
+        wanted = [c for c in wave if not any(c) or _highest(c, cells, step, found) > least]
+        cells.extend(wanted)
+        values = found.at(step * np.array(wanted, dtype=np.float64)) if wanted else []
+        by_cell = dict(zip(wanted, values, strict=True))
+        return [by_cell.get(c, -np.inf) for c in wave]
 
     cut = designs.explored(size, explore)
     return step * np.array(cells, dtype=np.float64), cut
+
+
+def _highest(
+    cell: tuple[int, ...], made: Sequence[tuple[int, ...]], step: float, found: Visited
+) -> float:
+    """The highest of what the tangents at the fits of a cell's neighbours give for it: above the
+    density where that is log-concave."""
+    z, highest = step * np.array(cell, dtype=np.float64), -np.inf
+    x = found.frame.x(found.moved(z[None])[0])
+    for near in designs.neighbours(cell):
+        if near in made:
+            u = found.moved(step * np.array(near, dtype=np.float64)[None])[0]
+            fit = found.known_at(u)
+            if fit is not None:
+                slope = fit.density_gradient @ (x - found.frame.x(u))
+                highest = max(highest, fit.density + float(slope))
+    return highest

@@ -224,5 +224,6 @@ def _surrounded(found: Visited, x: Array) -> bool:
     ends inside the lattice: what is higher and connected with the cell was explored as well."""
     cells = found.u / found.sides(found.u) / designs.step_of(found.frame.size)
     whole = np.abs(cells - np.rint(cells)).max(axis=1) < ON_LATTICE
-    high = np.array([f.density >= found.mode.density - designs.DROP for _, f in found.fits])
+    least = found.mode.density - designs.drop_of(found.frame.size)
+    high = np.array([f.density >= least for _, f in found.fits])
     return bool((near_lattice(found, x) & whole & high).any())
