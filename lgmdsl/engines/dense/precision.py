@@ -15,13 +15,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from scipy.linalg import block_diag
 
 from lgmdsl.arrays import Array
 from lgmdsl.contract.engine import Adjoints, Conditioned, Engine, Rows
 from lgmdsl.contract.failed import Failed, Failure
 from lgmdsl.contract.linear import LinearGaussian
-from lgmdsl.contract.stacked import StackedPredictors, flatten, split
+from lgmdsl.contract.stacked import flatten, split
 from lgmdsl.contract.structure import Shape
 from lgmdsl.engines.dense.gram import designed
 from lgmdsl.engines.shared.conditioned import DenseConditioned, Lazy, Pieces
@@ -29,6 +28,7 @@ from lgmdsl.engines.shared.constraints import LOG_2PI, PreparedConstraints, krig
 from lgmdsl.engines.shared.design import transpose_dense
 from lgmdsl.engines.shared.directions import undetermined
 from lgmdsl.engines.shared.prior import BlockPrior
+from lgmdsl.engines.shared.prior_precision import block_diagonal
 from lgmdsl.engines.shared.shift_derivatives import Turn
 from lgmdsl.engines.shared.weights import SiteWeight, far
 from lgmdsl.errors import Diagnostic, NumericalError
@@ -70,7 +70,7 @@ class PrecisionEngine(Engine):
         for b in self.blocks:
             if not b.flat:
                 self.precision[b.where, b.where] = b.precision()
-        structural = block_diag(*[b.tied.rows.toarray() for b in self.blocks])
+        structural = block_diagonal([b.tied.rows for b in self.blocks]).toarray()
         prepared = prepare(
             linear,
             lambda c: c @ self.null_space,
