@@ -65,7 +65,7 @@ hyper p[a] : simplex ~ dirichlet(alpha = 2)
 @pytest.mark.parametrize("pin", [False, True])
 def test_many_places_at_once(found: HyperSpace, pin: bool) -> None:
     first = found.free[0]
-    pinned = {first: found.start()[first]} if pin else {}
+    pinned: dict[str, object] = {first: found.start()[first]} if pin else {}
     coordinates = Coordinates(found, pinned)
     x = np.stack([drawn(found, seed, pinned) for seed in range(5)])
     for one, theta in zip(x, coordinates.unpacked(x), strict=True):
