@@ -6,11 +6,12 @@ Symmetric matrices come C-ordered; LAPACK reads the same memory transposed, so n
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from scipy.linalg import blas, lapack
 
-from lgmdsl.arrays import Array
+from lgmdsl.arrays import Array, BoolArray
 from lgmdsl.errors import Diagnostic, NumericalError
 
 
@@ -100,11 +101,19 @@ def symmetrise(upper: Array) -> Array:
     for i in range(0, n, tile):
         rows = slice(i, min(i + tile, n))
         corner = upper[rows, rows]
-        corner[...] = np.triu(corner) + np.triu(corner, 1).T
+        np.copyto(corner, corner.T, where=_below(len(corner)))
         for j in range(i + tile, n, tile):
             columns = slice(j, min(j + tile, n))
             upper[columns, rows] = upper[rows, columns].T
     return upper
+
+
+@lru_cache(maxsize=16)
+def _below(size: int) -> BoolArray:
+    """(size, size) the entries below the diagonal."""
+    out = np.tri(size, k=-1, dtype=np.bool_)
+    out.flags.writeable = False
+    return out
 
 
 def pivoted_root(a: Array, tolerance: float | None = None) -> Array:

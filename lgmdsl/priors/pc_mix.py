@@ -9,6 +9,7 @@ no end as mix goes to 1, and is exponential with rate -log(1 - alpha) / d(u).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -93,12 +94,16 @@ class PcMix(InLogits):
         root = 2.0 * np.sqrt(b)
         return Distance(mix * 0.5 * root, a / root, (a_slope - 0.5 * a * b_slope / b) / root)
 
+    @cached_property
+    def _at_u(self) -> Distance:
+        return self.distance(self.u)
+
     @property
     def rate(self) -> Array:
-        return np.asarray(-np.log1p(-self.alpha) / self.distance(self.u).value)
+        return np.asarray(-np.log1p(-self.alpha) / self._at_u.value)
 
     def terms(self, value: Array) -> Terms:
-        distance = self.distance(self.u)
+        distance = self._at_u
         rate = -np.log1p(-self.alpha) / distance.value
         d = self.distance(value)
         up = 1.0 / rate - d.value

@@ -53,6 +53,30 @@ def test_round_trips(pinned: dict[str, object]) -> None:
         assert not {"tau", "S", "m"} & {n.partition("[")[0] for n in coordinates.names}
 
 
+ALONE = """hyper s : positive ~ half_normal(sd = 1)
+hyper m[a] : unit ~ uniform(lower = 0, upper = 1)
+hyper r : correlation ~ uniform(lower = -1, upper = 1)
+hyper c[a] : real ~ normal(sd = 1)
+hyper p[a] : simplex ~ dirichlet(alpha = 2)
+"""
+
+
+@pytest.mark.parametrize("found", [full(), space(ALONE)], ids=["in-one-another", "alone"])
+@pytest.mark.parametrize("pin", [False, True])
+def test_many_places_at_once(found: HyperSpace, pin: bool) -> None:
+    first = found.free[0]
+    pinned: dict[str, object] = {first: found.start()[first]} if pin else {}
+    coordinates = Coordinates(found, pinned)
+    x = np.stack([drawn(found, seed, pinned) for seed in range(5)])
+    for one, theta in zip(x, coordinates.unpacked(x), strict=True):
+        wanted = coordinates.unpack(one)
+        assert list(theta) == list(wanted)
+        for name, value in wanted.items():
+            assert theta[name].shape == value.shape
+            assert theta[name] == pytest.approx(value, rel=1e-14)
+    assert coordinates.unpacked(x[:0]) == ()
+
+
 @pytest.mark.parametrize("pinned", [{}, {"v": 0.8, "t": 0.5}])
 def test_jacobian_is_the_determinant(pinned: dict[str, object]) -> None:
     found = full()

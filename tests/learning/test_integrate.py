@@ -12,6 +12,8 @@ from scipy.integrate import simpson
 
 import lgmdsl as lgm
 from lgmdsl.arrays import Array
+from lgmdsl.learning.integration.designs import LOWER
+from lgmdsl.learning.objective.log_posterior import Evaluation, Objective
 from tests.learning.glmm import CROSSED, GLMM, NORMAL, counts, crossed, load, measured
 
 # A fit, and by fits at fixed scales: log scales, their density, the log evidence, what was found.
@@ -194,6 +196,50 @@ def test_without_data_the_prior_comes_back(prior: str, law: Any) -> None:
     assert float(fit.sd("s")) == pytest.approx(law.std(), rel=1.5e-3)
     levels = [0.025, 0.5, 0.975]
     np.testing.assert_allclose(fit.quantile("s", levels), law.ppf(levels), atol=5e-3 * law.std())
+
+
+SCALES = """lgm 1
+index i = 2
+data y[i] : real?
+hyper s : positive ~ half_normal(sd = 1)
+hyper r : positive ~ gamma(shape = 2, rate = 1)
+latent u[i] ~ normal(sd = s)
+latent v[i] ~ normal(sd = r)
+let eta[i] = u + v
+observe y ~ normal(mean = eta, sd = 1)
+"""
+
+
+def fits_made(monkeypatch: pytest.MonkeyPatch, lower: float) -> tuple[lgm.Fit, int]:
+    """Two scales without data, and how many fits they took; `lower`: nats below the rest of a cell
+    that is left out."""
+    made = [0]
+    at = Objective.at
+
+    def counted(self: Objective, *arguments: Any) -> Evaluation | None:
+        made[0] += 1
+        return at(self, *arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Objective, "at", counted)
+        patch.setattr("lgmdsl.learning.integration.designs.LOWER", lower)
+        fit = lgm.fit(lgm.loads(SCALES), {"y": np.full(2, np.nan)}, hyper="integrate")
+    return fit, made[0]
+
+
+def test_cells_whose_neighbours_fall_steeply_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The prior comes back, tails of powers among it, by fewer fits and the same as by all."""
+    (few, less), (every, more) = (fits_made(monkeypatch, lower) for lower in (LOWER, np.inf))
+    assert less < more
+    for fit in (few, every):
+        assert fit.log_evidence == pytest.approx(0.0, abs=2e-3)
+        for name, law in (("s", stats.halfnorm()), ("r", stats.gamma(2))):
+            assert float(fit.mean(name)) == pytest.approx(law.mean(), abs=3e-3 * law.std())
+            assert float(fit.sd(name)) == pytest.approx(law.std(), rel=3e-3)
+            ends = [0.025, 0.5, 0.975]
+            np.testing.assert_allclose(
+                fit.quantile(name, ends), law.ppf(ends), atol=2e-2 * law.std()
+            )
 
 
 @pytest.mark.parametrize("hyper", ["map", "integrate"])

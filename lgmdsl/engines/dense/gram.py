@@ -15,13 +15,15 @@ import scipy.sparse as sp
 from scipy.linalg import blas
 
 from lgmdsl.arrays import Array, SparseMatrix
-from lgmdsl.contract.linear import Predictor
+from lgmdsl.contract.linear import LinearGaussian, Predictor
 from lgmdsl.contract.stacked import StackedPredictors, cut, row_slices
+from lgmdsl.engines.shared.kept import by_operators
 from lgmdsl.engines.shared.weights import SiteWeight, site_blocks
 from lgmdsl.numerics.cholesky import Cholesky
 
 # A dense copy of a sparse B, or the table of pairs, may take this many bytes, never more.
 COPY_LIMIT = 1 << 28
+KEPT_ENTRIES = 1_000_000  # of B, rows times latents: beyond, it is not kept from theta to theta
 _CHUNK = 1 << 16  # entries of B scaled and multiplied at a time: stays in the second-level cache
 
 
@@ -206,6 +208,20 @@ def _by_chunks(
         shape = (0, p.event, p.event) if p.event else (0,)
         out.append(np.concatenate(parts) if parts else np.zeros(shape))
     return out
+
+
+def designed(linear: LinearGaussian) -> tuple[StackedPredictors, Gram]:
+    """B of a model and its form: those of the last theta, where operators are the same objects and
+    B is small. The predictors' offsets may be those of another theta."""
+    return _kept(linear) if linear.rows * linear.size <= KEPT_ENTRIES else _designed(linear)
+
+
+def _designed(linear: LinearGaussian) -> tuple[StackedPredictors, Gram]:
+    design = StackedPredictors(linear)
+    return design, choose_gram(design, linear.predictors)
+
+
+_kept = by_operators(_designed)
 
 
 def choose_gram(design: StackedPredictors, predictors: tuple[Predictor, ...]) -> Gram:

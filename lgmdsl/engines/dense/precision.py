@@ -15,20 +15,20 @@ from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from scipy.linalg import block_diag
 
 from lgmdsl.arrays import Array
 from lgmdsl.contract.engine import Adjoints, Conditioned, Engine, Rows
 from lgmdsl.contract.failed import Failed, Failure
 from lgmdsl.contract.linear import LinearGaussian
-from lgmdsl.contract.stacked import StackedPredictors, flatten, split
+from lgmdsl.contract.stacked import flatten, split
 from lgmdsl.contract.structure import Shape
-from lgmdsl.engines.dense.gram import choose_gram
+from lgmdsl.engines.dense.gram import designed
 from lgmdsl.engines.shared.conditioned import DenseConditioned, Lazy, Pieces
 from lgmdsl.engines.shared.constraints import LOG_2PI, PreparedConstraints, krige, left, prepare
 from lgmdsl.engines.shared.design import transpose_dense
 from lgmdsl.engines.shared.directions import undetermined
 from lgmdsl.engines.shared.prior import BlockPrior
+from lgmdsl.engines.shared.prior_precision import block_diagonal
 from lgmdsl.engines.shared.shift_derivatives import Turn
 from lgmdsl.engines.shared.weights import SiteWeight, far
 from lgmdsl.errors import Diagnostic, NumericalError
@@ -59,18 +59,18 @@ class PrecisionEngine(Engine):
         if reason:
             raise TypeError(reason)
         self.linear = linear
-        self.design = StackedPredictors(linear)
-        self.gram = choose_gram(self.design, linear.predictors)
+        self.design, self.gram = designed(linear)
+        self.offset = flatten(tuple(p.offset for p in linear.predictors))
         self.blocks = [BlockPrior(b, linear.starts[b.name]) for b in linear.blocks]
         self.mu = np.concatenate([b.mean for b in self.blocks])
         self.nullity = sum(b.nullity for b in self.blocks)
         self.log_det = sum(b.log_det_precision for b in self.blocks)
-        self.start = self.design.times(self.mu) + self.design.offset
+        self.start = self.design.times(self.mu) + self.offset
         self.precision = np.zeros((linear.size, linear.size))
         for b in self.blocks:
             if not b.flat:
                 self.precision[b.where, b.where] = b.precision()
-        structural = block_diag(*[b.tied.rows.toarray() for b in self.blocks])
+        structural = block_diagonal([b.tied.rows for b in self.blocks]).toarray()
         prepared = prepare(
             linear,
             lambda c: c @ self.null_space,
@@ -145,7 +145,7 @@ class PrecisionEngine(Engine):
     def prior_mean(self) -> Rows:
         if self.constraints is None:
             return split(self.start, self.linear.predictors)
-        s = self.design.times(self.constrained_prior[0]) + self.design.offset
+        s = self.design.times(self.constrained_prior[0]) + self.offset
         return split(s, self.linear.predictors)
 
     def condition(self, weight: Rows, shift: Rows) -> Conditioned | Failed:
@@ -219,11 +219,11 @@ class PrecisionConditioned(DenseConditioned):
         self.weight, self.shift, self.site_weight = weight, shift, site_weight
         self.factor, self.tau = factor, tau
         self._z = engine.mu + factor.solve(h)
-        self._rows = self.predictor(self._z) + engine.design.offset
+        self._rows = self.predictor(self._z) + engine.offset
         if far(engine.start, site_weight):
             pull = engine.gram.transposed(flatten(shift) - site_weight.times(self._rows))
             self._z = self._z + factor.solve(pull - engine.pull(self._z, tau))
-            self._rows = self.predictor(self._z) + engine.design.offset
+            self._rows = self.predictor(self._z) + engine.offset
         self.delta = self._z - engine.mu
         exponent = flatten(shift) - 0.5 * site_weight.times(self._rows)
         prior = float(self.delta @ (engine.precision @ self.delta))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy.sparse as sp
 
-from lgmdsl.arrays import Array, Matrix, SparseMatrix
+from lgmdsl.arrays import Array, IntArray, Matrix, SparseMatrix
 from lgmdsl.contract.engine import EPSILON, Adjoints, Conditioned, Draws, Failed, Rows
 from lgmdsl.contract.linear import Predictor
 from lgmdsl.engines.shared.conditioned import CHUNK, Lazy, RowConditioned
@@ -175,11 +175,30 @@ class SparseConditioned(RowConditioned):
             return product.dense(rows, where) - weight.times(np.ascontiguousarray(dense))
         pattern = sp.csr_array(operator.sparse())
         line = np.repeat(np.arange(p.rows), np.diff(pattern.indptr))
+        if self._products is not None and pattern.has_canonical_format:
+            values = product.entries(line + first, pattern.indices + where.start)
+            values -= self.weight[k][line] * self._products[self._places(rows, where)]
+            return sp.csr_array((values, pattern.indices, pattern.indptr), shape=pattern.shape)
         weighted = sp.csr_array(weight.sparse() @ self.engine.b[rows])
         products = sp.csr_array(weighted @ self._neighbouring[:, where])
         values = product.entries(line + first, pattern.indices + where.start)
         values -= np.asarray(products[line, pattern.indices]).reshape(-1)
         return sp.csr_array((values, pattern.indices, pattern.indptr), shape=pattern.shape)
+
+    @cached_property
+    def _products(self) -> Array | None:
+        """(nnz of B,) BV at B's places; None where sites are vectors, or B is large."""
+        table = self.engine.table
+        scalar = not any(p.event for p in self.linear.predictors)
+        return table.product(self._covariance) if scalar and table.small else None
+
+    def _places(self, rows: slice, columns: slice) -> IntArray:
+        """Where B's entries of some rows and columns stand, in order."""
+        b = self.engine.b
+        start, stop = b.indptr[rows.start], b.indptr[rows.stop]
+        index = b.indices[start:stop]
+        inside = (index >= columns.start) & (index < columns.stop)
+        return np.asarray(start + np.flatnonzero(inside))
 
     @cached_property
     def _neighbouring(self) -> SparseMatrix:

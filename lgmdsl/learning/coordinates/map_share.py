@@ -30,6 +30,7 @@ class MapShare(Transform):
     """mix = sigma(2 sinh(x)) under `prior`."""
 
     bounded: ClassVar[bool] = True
+    elementwise: ClassVar[bool] = True
     prior: InLogits
 
     def value(self, x: Array) -> Array:

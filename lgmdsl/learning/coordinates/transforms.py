@@ -8,7 +8,7 @@ that a line search that goes too far sees a bad value, and no warning.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -34,6 +34,7 @@ class Transform(ABC):
     """Coordinates x (size,) of a value of `shape`; `bounded`: of a value between two ends."""
 
     bounded: ClassVar[bool] = False
+    elementwise: ClassVar[bool] = False  # whether each entry of a value has a coordinate of its own
     shape: tuple[int, ...]
 
     @property
@@ -43,6 +44,12 @@ class Transform(ABC):
     @abstractmethod
     def value(self, x: Array) -> Array:
         """The natural value at x."""
+
+    def values(self, x: Array) -> Array:
+        """(m, *shape) the natural values at m places, (m, size)."""
+        if self.elementwise:
+            return replace(self, shape=(len(x), *self.shape)).value(x)
+        return np.array([self.value(one) for one in x]).reshape(len(x), *self.shape)
 
     @abstractmethod
     def coordinates(self, value: Array) -> Array:
@@ -67,6 +74,8 @@ class Transform(ABC):
 class Identity(Transform):
     """The whole real line."""
 
+    elementwise: ClassVar[bool] = True
+
     def value(self, x: Array) -> Array:
         return self._shaped(x).copy()
 
@@ -84,6 +93,7 @@ class Identity(Transform):
 class Above(Transform):
     """value = lower + exp(x)."""
 
+    elementwise: ClassVar[bool] = True
     lower: Array
 
     def value(self, x: Array) -> Array:
@@ -107,6 +117,7 @@ class Between(Transform):
     """value = lower + (upper - lower) sigma(x)."""
 
     bounded: ClassVar[bool] = True
+    elementwise: ClassVar[bool] = True
     lower: Array
     upper: Array
 
@@ -140,6 +151,7 @@ class Correlation(Transform):
     """value = tanh(x)."""
 
     bounded: ClassVar[bool] = True
+    elementwise: ClassVar[bool] = True
 
     def value(self, x: Array) -> Array:
         last = np.nextafter(1.0, 0.0)

@@ -101,6 +101,25 @@ class Coordinates:
         x = np.asarray(x, dtype=np.float64)
         return self.space.filled(self.pinned, lambda b, theta: self._value(b, theta, x))
 
+    def unpacked(self, x: Array) -> tuple[dict[str, Array], ...]:
+        """As `unpack` at many places, (m, d)."""
+        x = np.asarray(x, dtype=np.float64)
+        if len(x) and all(self._by_itself(b) for b in self.space.blocks):
+            first = self.unpack(x[0])  # by which the maps are known
+            columns = {
+                b.name: self._maps[b.name].values(x[:, self.slices[b.name]]) for b in self.blocks
+            }
+            return tuple(
+                {n: columns[n][k] if n in columns else v for n, v in first.items()}
+                for k in range(len(x))
+            )
+        return tuple(self.unpack(one) for one in x)
+
+    def _by_itself(self, block: HyperBlock) -> bool:
+        """Whether no other hyperparameter says what a block's coordinates stand for."""
+        free = block.prior is None or not block.prior.depends
+        return block.name in self.pinned or (block.value is None and free)
+
     def pack(self, theta: Theta) -> Array:
         """(d,) the coordinates of a theta that holds every hyper, or all but the computed ones.
 

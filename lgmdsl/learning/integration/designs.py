@@ -19,12 +19,14 @@ from lgmdsl.arrays import Array
 
 F0 = 1.1  # the radius of the composite design over sqrt(d)
 # Points of the lattice whose density is this many nats below the highest one end an exploration;
-# beyond REACH half-axes nothing is explored. Steps by dimension: the trapezoid rule of a normal
-# density is exact to 2 exp(-2 pi^2 / step^2).
-DROP, REACH = 7.0, 60.0
+# beyond REACH half-axes nothing is explored. Steps in half-axes: the trapezoid rule of a normal
+# density is exact to 2 exp(-2 pi^2 / step^2), and the surrogate through the fits'
+# values and gradients, which is what is integrated, asks for more where they leave it uncertain. Of
+# two coordinates or more marches follow the tails (`tails`), on a line its cells do.
+DROPS, REACH = (7.0, 5.0), 60.0
+LOWER = 2.0  # nats: what the fits next to a cell say is so much lower has no fit
 SERIOUS = 4.0  # nats below the highest point: what is cut off at such a density is missed
-STEP = {1: 1.0, 2: 1.25}
-NEAR = 1.2  # steps of a lattice: what has a cell so near is inside the integral
+LINE, STEP = 1.0, 1.25
 CELLS = 600  # more are not explored
 # Columns whose product gives each further column of a fraction of the corners.
 GENERATORS: dict[int, tuple[tuple[int, ...], ...]] = {
@@ -37,6 +39,30 @@ GENERATORS: dict[int, tuple[tuple[int, ...], ...]] = {
 NODES = {1: 9, 2: 7, 3: 5, 4: 3}
 
 
+def step_of(size: int) -> float:
+    """Half-axes between neighbouring cells of the lattice."""
+    return LINE if size == 1 else STEP
+
+
+def drop_of(size: int) -> float:
+    """Nats below the highest cell beyond which nothing is explored."""
+    return DROPS[size > 1]
+
+
+def near(size: int) -> float:
+    """Steps within which what has a cell is inside the integral: half the diagonal of a cell, and
+    a step at least."""
+    return max(1.0, 0.5 * float(np.sqrt(size)))
+
+
+def neighbours(cell: tuple[int, ...]) -> list[tuple[int, ...]]:
+    """The cells next to one along each axis."""
+    axes = range(len(cell))
+    return [
+        tuple(c + s * (k == axis) for k, c in enumerate(cell)) for axis in axes for s in (-1, 1)
+    ]
+
+
 def explored(
     size: int, density: Callable[[Sequence[tuple[int, ...]]], Sequence[float]]
 ) -> list[int]:
@@ -44,28 +70,20 @@ def explored(
     exploration ended before the density had fallen off.
 
     `density` is asked for waves of new cells, in a fixed order, and keeps them; a cell's
-    neighbours are visited where its log density is within DROP of the highest. -inf stops.
+    neighbours are visited where its log density is within `drop_of` the highest. -inf stops.
     """
-    step = STEP.get(size, 1.5)
+    step, drop = step_of(size), drop_of(size)
     centre = (0,) * size
     top = density([centre])[0]
     known, wave, cut = {centre}, [centre], set[int]()
     while wave and len(known) <= CELLS:
-        around = sorted(
-            {
-                tuple(c + s * (k == axis) for k, c in enumerate(cell))
-                for cell in wave
-                for axis in range(size)
-                for s in (-1, 1)
-            }
-            - known
-        )
+        around = sorted({neighbour for cell in wave for neighbour in neighbours(cell)} - known)
         inside = [c for c in around if step * float(np.linalg.norm(c)) <= REACH]
         known.update(around)
         values = density(inside) if inside else []
         top = max([top, *values])
         ends = list(zip(inside, values, strict=True))
-        wave = [c for c, value in ends if value >= top - DROP]
+        wave = [c for c, value in ends if value >= top - drop]
         over = len(known) > CELLS
         cut |= {
             int(np.argmax(np.abs(c)))

@@ -75,7 +75,7 @@ class HyperPosterior(FieldState, HyperMarginals):
     @cached_property
     def thetas(self) -> tuple[Theta, ...]:
         """Every hyperparameter at every node."""
-        return tuple(self.coordinates.unpack(x) for x in self.x)
+        return self.coordinates.unpacked(self.x)
 
     @cached_property
     def cells(self) -> Cells | None:
@@ -156,7 +156,7 @@ class HyperPosterior(FieldState, HyperMarginals):
         z = self.z[nodes]
         if self.cells is not None:
             z = z + self.cells.drawn(nodes, rng)
-        return tuple(self.coordinates.unpack(x) for x in self.frame.x(z))
+        return self.coordinates.unpacked(self.frame.x(z))
 
     def places(self, thetas: Sequence[Theta]) -> Array:
         """(k, d) z of each."""

@@ -17,7 +17,7 @@ from lgmdsl.learning.coordinates.standardised import (
 from lgmdsl.learning.integration import designs
 from lgmdsl.learning.integration.hyper_posterior import HyperPosterior, hyper_posterior, matched
 from lgmdsl.learning.integration.landscape import Landscape
-from lgmdsl.learning.integration.other_modes import APART, OtherMode, other_mode
+from lgmdsl.learning.integration.other_modes import APART, OtherMode, near_lattice, other_mode
 from lgmdsl.learning.integration.refine import refined
 from lgmdsl.learning.integration.tails import SERIOUS, marched
 from lgmdsl.learning.integration.visited import Fitted, Known, Visited
@@ -146,7 +146,7 @@ def _further(first: Explored, others: Sequence[Evaluation], design: str) -> list
     regions, heights = [first.visited], [_normal_integral(first.visited)]
     for at in others:
         held = design == "grid" and first.visited.objective.coordinates.size <= 2
-        if held and near_lattice(first.visited, at.x):
+        if held and near_lattice(first.visited, at.x).any():
             continue
         made = first.visited.made
         region = Visited(objective, at, frame_at(objective, at, made), made=made)
@@ -285,20 +285,36 @@ def volumes(z: Array, stretch: Array) -> Array:
     return np.where(z == 0.0, stretch.mean(axis=1), sides)
 
 
-def near_lattice(found: Visited, x: Array) -> bool:
-    """Whether the explored lattice has a cell near x."""
-    step = designs.STEP.get(found.frame.size, 1.5) * found.stretch.mean(axis=1)
-    return bool(np.min(np.linalg.norm((found.u - found.frame.u(x)) / step, axis=1)) < designs.NEAR)
-
-
 def _lattice(size: int, found: Visited) -> tuple[Array, list[int]]:
     """The explored cells' places z, and the axes along which the exploration was cut short."""
     cells: list[tuple[int, ...]] = []
-    step = designs.STEP.get(size, 1.5)
+    step = designs.step_of(size)
 
     def explore(wave: Sequence[tuple[int, ...]]) -> list[float]:
-        cells.extend(wave)
-        return found.at(step * np.array(wave, dtype=np.float64))
+        """-inf for what the slopes of all neighbours say is so low that it may be left out."""
+        least = found.mode.density - designs.drop_of(size) - designs.LOWER
+        wanted = [c for c in wave if not any(c) or _highest(c, cells, step, found) > least]
+        cells.extend(wanted)
+        values = found.at(step * np.array(wanted, dtype=np.float64)) if wanted else []
+        by_cell = dict(zip(wanted, values, strict=True))
+        return [by_cell.get(c, -np.inf) for c in wave]
 
     cut = designs.explored(size, explore)
     return step * np.array(cells, dtype=np.float64), cut
+
+
+def _highest(
+    cell: tuple[int, ...], made: Sequence[tuple[int, ...]], step: float, found: Visited
+) -> float:
+    """The highest of what the tangents at the fits of a cell's neighbours give for it: above the
+    density where that is log-concave."""
+    z, highest = step * np.array(cell, dtype=np.float64), -np.inf
+    x = found.frame.x(found.moved(z[None])[0])
+    for near in designs.neighbours(cell):
+        if near in made:
+            u = found.moved(step * np.array(near, dtype=np.float64)[None])[0]
+            fit = found.known_at(u)
+            if fit is not None:
+                slope = fit.density_gradient @ (x - found.frame.x(u))
+                highest = max(highest, fit.density + float(slope))
+    return highest

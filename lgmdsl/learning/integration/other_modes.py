@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lgmdsl.arrays import Array
+from lgmdsl.arrays import Array, BoolArray
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.canonical.queries.loadings import linear_hypers
 from lgmdsl.contract.engine import Rows
@@ -38,6 +38,7 @@ MATTERS = 6.0
 # the lower one.
 APART, VALLEY = 2.0, 0.3
 ALIKE = 0.1  # nats: modes as high
+ON_LATTICE = 1e-6  # of a step
 # Far from the mode: by so many logs or logits, or so many sds; to all corners of so many.
 FAR, FAR_SDS, CORNERS = 2.0, 3.5, (2, 3)
 CLIMBS, STEPS = 2, 15  # searches that are made again, and their steps
@@ -86,12 +87,12 @@ def other_mode(found: Visited, design: str) -> OtherMode | None:
             ends.append((kind, at))
         elif at is not None and at.density > mode.density - MATTERS:
             starts.append(at)
-    ends += [("apart", at) for at in _climbed(found, starts)]
+    ends += [("apart", at) for at in _climbed(found, starts, design == "grid")]
     modes = [
         (kind, at)
         for kind, at in ends
         if at.density > mode.density - MATTERS
-        and not (design == "grid" and _held(found, at.x))
+        and not (design == "grid" and near_lattice(found, at.x).any())
         and _valley(objective, mode, at)
     ]
     if not modes:
@@ -138,10 +139,11 @@ def _exchanged(objective: Objective, frame: Standardised) -> list[tuple[str, Arr
     return out
 
 
-def _climbed(found: Visited, starts: list[Place]) -> list[Place]:
+def _climbed(found: Visited, starts: list[Place], lattice: bool) -> list[Place]:
     """Other ends of searches from some starts, from where the density rises outwards and, of two
     hyperparameters or more, from the highest of the places around. Places and searches are by a
-    scouting method, where there is one, and what it finds is searched again by the fits' own."""
+    scouting method, where there is one, and what it finds is searched again by the fits' own.
+    `lattice`: nobody climbs where an explored lattice has the end."""
     frame, mode, objective = found.frame, found.mode, found.objective
     planned = scout(objective.planned, mode.problem)
     survey = objective if planned is None else objective.by(planned)
@@ -162,9 +164,15 @@ def _climbed(found: Visited, starts: list[Place]) -> list[Place]:
         if f is not None and np.linalg.norm(u) > APART
     ]
     starts += [s for s in seen if s.gradient @ (frame.mode - s.x) < 0.0]
+    if lattice:
+        starts = [s for s in starts if not _surrounded(found, s.x)]
     search = Maximiser(objective, jacobian=True, limit=STEPS)
-    search = replace(search, known=partial(in_basin, search, mode, sds))
-    beginning = replace(search, objective=survey, known=partial(in_basin, search, top, sds))
+
+    def known(top: Evaluation, at: Evaluation) -> bool:
+        return (lattice and _surrounded(found, at.x)) or in_basin(search, top, sds, at)
+
+    search = replace(search, known=partial(known, mode))
+    beginning = replace(search, objective=survey, known=partial(known, top))
     rough = replace(beginning, rough=ROUGH, enough=ENOUGH, patience=PATIENCE)
     ends = [_end(rough, search, start, mode.posterior) for start in starts[:CLIMBS]]
     if survey is not objective:
@@ -203,8 +211,19 @@ def _valley(objective: Objective, mode: Evaluation, at: Place) -> bool:
     return middle is None or middle.density < min(mode.density, at.density) - VALLEY
 
 
-def _held(found: Visited, x: Array) -> bool:
-    """Whether the lattice has a cell near x."""
-    u = np.linalg.solve(found.frame.axes, x - found.frame.mode)
-    step = designs.STEP.get(found.frame.size, 1.5) * found.stretch.mean(axis=1)
-    return bool(np.min(np.linalg.norm((found.u - u) / step, axis=1)) < designs.NEAR)
+def near_lattice(found: Visited, x: Array) -> BoolArray:
+    """(n,) which fits of an explored lattice are near x, (d,)."""
+    size = found.frame.size
+    step = designs.step_of(size) * found.stretch.mean(axis=1)
+    away = np.linalg.norm((found.u - found.frame.u(x)) / step, axis=1)
+    return np.asarray(away < designs.near(size))
+
+
+def _surrounded(found: Visited, x: Array) -> bool:
+    """Whether x is near a cell of the lattice that was explored on all sides. A climb from there
+    ends inside the lattice: what is higher and connected with the cell was explored as well."""
+    cells = found.u / found.sides(found.u) / designs.step_of(found.frame.size)
+    whole = np.abs(cells - np.rint(cells)).max(axis=1) < ON_LATTICE
+    least = found.mode.density - designs.drop_of(found.frame.size)
+    high = np.array([f.density >= least for _, f in found.fits])
+    return bool((near_lattice(found, x) & whole & high).any())
