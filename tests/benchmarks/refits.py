@@ -133,8 +133,7 @@ def case(name: str, works: list[str], out: Path | None) -> None:
     """One line for each work."""
     text, simulated, several = CASES[name]
     data, model = simulated(np.random.default_rng(0)), lgm.loads(text)
-    in_turn = isinstance(several, int)
-    labels: object = np.arange(len(data["y"])) // several if in_turn else several
+    labels = np.arange(len(data["y"])) // several if isinstance(several, int) else several
     lgm.fit(model, data)  # what is compiled at the first call
     began = time.process_time()
     fit = lgm.fit(model, data)

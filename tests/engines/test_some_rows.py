@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from lgmdsl.contract.engine import Conditioned, Engine, Failed
 from lgmdsl.contract.joint import newton_move
+from lgmdsl.contract.rows import Rows
 from lgmdsl.engines.dense.covariance import CovarianceEngine
 from lgmdsl.engines.dense.precision import PrecisionEngine
 from lgmdsl.engines.shared.some_rows import SomeRows
@@ -54,7 +55,7 @@ def test_answers_are_those_of_these_rows_alone(
         assert len(ours) == len(some.linear.predictors)
         for a, b in zip(ours, theirs, strict=True):
             close(a, b)
-    further = tuple(rng.normal(size=b.shape) for b in shift)
+    further: Rows = tuple(np.asarray(rng.normal(size=b.shape)) for b in shift)
     moved, target = found.with_shift(further), wanted.with_shift(further)
     assert isinstance(moved, Conditioned) and isinstance(target, Conditioned)
     close(moved.latent_mean, target.latent_mean)

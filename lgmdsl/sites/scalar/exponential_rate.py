@@ -107,7 +107,7 @@ class ExponentialSite(ElementwiseSite, Expected, ExpectedSlopes, Decoupled):
         return self, _OWN
 
     @cached_property
-    def _tables(self) -> tuple[AnyArray, tuple[Array, ...]]:
+    def _tables(self) -> tuple[AnyArray, tuple[Array, Array, Array, Array, Array, Array, Array]]:
         """For `exponential_kernels.bent`."""
         kinds, which = self._kinds
         rate, level, flat, most = kinds.about
@@ -125,9 +125,9 @@ class ExponentialSite(ElementwiseSite, Expected, ExpectedSlopes, Decoupled):
 
         which, tables = self._tables
         added = np.atleast_1d(np.asarray(more, dtype=np.float64))
-        out = np.empty((3, s.size))
-        bent(s, added, which, *tables, self.sign, *out)
-        return out[0], out[1], out[2]
+        value, slope, exponential = np.empty((3, s.size))
+        bent(s, added, which, *tables, self.sign, value, slope, exponential)
+        return value, slope, exponential
 
     @cached_property
     def log_factor(self) -> Array:
