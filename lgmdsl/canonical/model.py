@@ -150,6 +150,11 @@ class CanonicalModel:
         """Whether the site blocks hold all rows."""
         return not self.streamed
 
+    def sampled(self) -> CanonicalModel | None:
+        """The model of a sample of the rows, on the same latents, whose fits are much cheaper; None
+        where there is none."""
+        return None
+
     @property
     def observations(self) -> int:
         """How many data are observed."""

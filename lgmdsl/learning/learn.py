@@ -30,6 +30,7 @@ from lgmdsl.learning.integration.checkpoint import Checkpoint, checkpoint
 from lgmdsl.learning.integration.integrate import Integrated, default_design, integrate
 from lgmdsl.learning.integration.visited import Fitted, Known
 from lgmdsl.learning.objective.log_posterior import Evaluation, Objective
+from lgmdsl.learning.pilot import piloted
 from lgmdsl.learning.search.continued import numbered, reporting
 from lgmdsl.learning.search.endless import endless
 from lgmdsl.learning.search.exact_zeros import released
@@ -192,16 +193,25 @@ def learn(
                 search, mode, integration, others, left.conflict, left.alone, False, made
             )
     batches = None if batch is None else Batches.of(objective, *batch)
-    first = first_start(objective, warm) if batches is None else _from_batches(batches)
     size = coordinates.size
     search = Maximiser(objective, jacobian=integration is not None)
     search = search if limit is None else replace(search, limit=limit)
     cornered = bool(sparse_slices(objective))
-    starts = [] if batches is not None or cornered else _starts(search, first)
-    if starts and not begin and search.value(starts[0].at) > search.value(first):
-        first = starts.pop(0).at
-    objective.scales = real_units(objective, first)
-    if starts is None:
+    told = warm is not None or bool(begin) or batches is not None or limit is not None
+    pilot = None if told or cornered or acceleration is not None else piloted(search)
+    from_sample = None if pilot is None else pilot.climbed(search, on_step)
+    starts: list[Corner] | None = []
+    if pilot is not None and from_sample is not None:
+        first = pilot.first
+    else:
+        first = first_start(objective, warm) if batches is None else _from_batches(batches)
+        starts = [] if batches is not None or cornered else _starts(search, first)
+        if starts and not begin and search.value(starts[0].at) > search.value(first):
+            first = starts.pop(0).at
+        objective.scales = real_units(objective, first)
+    if from_sample is not None:
+        maximum = from_sample
+    elif starts is None:
         maximum = Maximum.interrupted(first, LearningStep(0, search.value(first), np.inf, 0))
     elif batches is not None and acceleration == ACCELERATIONS[0] and not cornered:
         maximum = search.run(first, on_step)  # the batches' steps were EM's

@@ -24,6 +24,10 @@ from lgmdsl.operators.explicit import Sparse
 from lgmdsl.streams.collective import Places, spec_of
 from lgmdsl.streams.rows import BoundRows, PackedRows, Reduction
 
+# Of a sample of places: at least so many rows and places in it, every so-manieth place; and rows at
+# a place, on average, from which on a fit takes as long as it has rows.
+LEAST_ROWS, LEAST_PLACES, LEAST_STEP, LARGEST_STEP, ROWS_A_PLACE = 50_000, 400, 8, 64, 8
+
 
 @dataclass(frozen=True, eq=False)
 class Gather:
@@ -40,6 +44,12 @@ class Gather:
     @property
     def places(self) -> int:
         return len(self.touched)
+
+    def at_places(self, some: IntArray) -> Gather:
+        """Some of the places, (g,), with their rows."""
+        assert self.rows is not None, "a stored fit has no rows to take"
+        rows = self.rows.at_places(some)
+        return replace(self, touched=self.touched[some], count=len(rows), rows=rows)
 
     def predictor(self, sizes: Mapping[str, int]) -> Predictor:
         """z of each place, as the predictors of vector sites; `sizes` of the latents."""
@@ -89,6 +99,22 @@ class StreamedModel(CanonicalModel):
     def count(self) -> int:
         """Rows that are streamed."""
         return sum(g.count for g in self.gathers if g is not None)
+
+    def sampled(self) -> StreamedModel | None:
+        """The model of every so-manieth place, on the same latents; None where that is not much
+        cheaper: few rows, few places, or few rows at each, which then are not what costs."""
+        step = LARGEST_STEP
+        for g in self.gathers:
+            if g is not None:
+                few = g.count < ROWS_A_PLACE * g.places
+                step = min(step, 0 if few else min(g.count // LEAST_ROWS, g.places // LEAST_PLACES))
+        if step < LEAST_STEP:
+            return None
+        some = tuple(
+            None if g is None else g.at_places(np.arange(step // 2, g.places, step))
+            for g in self.gathers
+        )
+        return streamed_model(self, some, self.index, self.hashes)
 
     @cached_property
     def _predictors(self) -> tuple[Predictor | None, ...]:

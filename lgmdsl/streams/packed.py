@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lgmdsl.arrays import AnyArray, Array
+from lgmdsl.arrays import AnyArray, Array, IntArray
 
 # From the smallest on; float32 before float64.
 WHOLE = (np.uint8, np.int8, np.uint16, np.int16, np.int32)
@@ -27,6 +27,11 @@ class Packed:
             size = len(range(*rows.indices(self.count)))
             return np.repeat(np.asarray(self.values, dtype=np.float64), size, axis=0)
         return self.values[rows].astype(np.float64)
+
+    def take(self, some: IntArray) -> Packed:
+        """Some entries, by position."""
+        values = self.values if self.constant else self.values[some]
+        return Packed(values, len(some), self.constant)
 
     @property
     def nbytes(self) -> int:

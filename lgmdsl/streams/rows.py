@@ -36,6 +36,18 @@ class PackedRows:
     def __len__(self) -> int:
         return int(self.starts[-1])
 
+    def at_places(self, some: IntArray) -> PackedRows:
+        """The rows of some places, (g,), in order."""
+        counts = np.diff(self.starts)[some]
+        starts = np.concatenate([[0], np.cumsum(counts)]).astype(self.starts.dtype)
+        rows = np.arange(starts[-1]) + np.repeat(self.starts[some] - starts[:-1], counts)
+        return PackedRows(
+            starts,
+            tuple(c.take(rows) for c in self.coefficients),
+            self.offset.take(rows),
+            {name: f.take(rows) for name, f in self.fields.items()},
+        )
+
     def places(self, rows: slice) -> IntArray:
         """The place of each of these rows."""
         first, last = np.searchsorted(self.starts, [rows.start, rows.stop - 1], side="right") - 1

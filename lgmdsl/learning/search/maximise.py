@@ -339,7 +339,12 @@ def _within(search: LBFGS, metric: Metric | None, edges: Edges) -> LBFGS:
     """The search in the metric's inner product, of the coordinates that are not at an edge."""
     if metric is None:
         return search
-    return replace(search, precondition=lambda g: edges.masked(metric.solve(edges.masked(g))))
+    solve = metric.solve
+    return replace(
+        search,
+        precondition=lambda g: edges.masked(solve(edges.masked(g))),
+        first=max(search.first, metric.reach),
+    )
 
 
 def _in_units(now: Iterate[T], old: Array, new: Array) -> Iterate[T]:

@@ -27,9 +27,11 @@ RIDGE = 1e-8
 
 @dataclass(frozen=True, eq=False)
 class Metric:
-    """M by products with its inverse, which is all that L-BFGS asks of it."""
+    """M by products with its inverse, which is all that L-BFGS asks of it. `reach`: the longest
+    first step, in its norm."""
 
     solve: Callable[[Array], Array]
+    reach: float = 1.0
 
 
 def together(parts: Sequence[tuple[IntArray, Metric]]) -> Metric:
