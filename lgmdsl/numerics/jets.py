@@ -28,7 +28,7 @@ import numpy as np
 from scipy import special
 
 from lgmdsl.arrays import Array, BoolArray
-from lgmdsl.numerics import rising
+from lgmdsl.numerics.counts import rising
 from lgmdsl.numerics.normal_tail import normal_tail
 from lgmdsl.numerics.polygamma import polygamma
 from lgmdsl.numerics.stable import EXPONENT_CAP, capped_exp, sigmoids

@@ -6,7 +6,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from lgmdsl.numerics import rising
+from lgmdsl.numerics.counts import rising
 
 
 def test_sums_of_whole_counts(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,10 +21,10 @@ from scipy import special
 from lgmdsl.arrays import Array
 from lgmdsl.contract.classes import ClassMoments
 from lgmdsl.contract.site import Property, SiteSpec
-from lgmdsl.numerics.deviance import deviance
+from lgmdsl.numerics.counts.deviance import deviance
+from lgmdsl.numerics.counts.rising import log_rising
 from lgmdsl.numerics.normal_tail import LOG_TWO_PI
 from lgmdsl.numerics.polygamma import polygamma
-from lgmdsl.numerics.rising import log_rising
 from lgmdsl.numerics.softmax import Shares
 from lgmdsl.numerics.stable import stirling_error, stirling_slope
 from lgmdsl.sites.vector.shares import SharesSite

@@ -53,7 +53,7 @@ def deviance(x: Array, mean: Array, excess: Array) -> Array:
 
 
 def _compiled(x: Array, mean: Array, excess: Array) -> Array:
-    from lgmdsl.numerics.count_kernels import deviances
+    from lgmdsl.numerics.counts.count_kernels import deviances
 
     every = np.broadcast_arrays(x, mean, excess)
     counts, means, gaps = (np.ravel(np.asarray(part, np.float64)) for part in every)

@@ -49,7 +49,7 @@ def log_risings(x: Array, y: Array, order: int) -> tuple[Array, ...]:
     if x.size < _MANY or y.max() > _MOST or (y != np.floor(y)).any():
         return tuple(log_rising(x, y, k) for k in range(order + 1))
     # Loads numba.
-    from lgmdsl.numerics.count_kernels import log_rising_sums
+    from lgmdsl.numerics.counts.count_kernels import log_rising_sums
 
     out = np.empty((order + 1, x.size))
     log_rising_sums(x.ravel(), y.ravel(), order, out)
