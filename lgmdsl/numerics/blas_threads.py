@@ -73,7 +73,9 @@ def _libraries() -> ThreadpoolController:
 
 def threads() -> int:
     """How many BLAS takes now."""
-    return max((i["num_threads"] for i in _libraries().info() if i["user_api"] == "blas"), default=1)
+    return max(
+        (i["num_threads"] for i in _libraries().info() if i["user_api"] == "blas"), default=1
+    )
 
 
 def adopt(count: int) -> None:

@@ -11,7 +11,7 @@ from lgmdsl.errors import Diagnostic, MethodError
 from lgmdsl.workers.refusals import unreachable
 from lgmdsl.workers.store import put
 
-PATIENCE = 30.0  # seconds that a scheduler has to answer
+PATIENCE = 10.0  # seconds that a scheduler has to answer
 RECENT = 2.0  # seconds that the number of workers is believed
 GUESS = 4  # tasks at a time, while a cluster has no workers yet
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,6 +11,7 @@ import numpy as np
 
 from lgmdsl.errors import Diagnostic, MethodError
 from lgmdsl.workers.executor import Executor, Jobs
+from lgmdsl.workers.refusals import unreachable
 from lgmdsl.workers.workers import Crew, Workers
 
 ADDRESS = re.compile(r"(tcp|tls|ws|wss|ucx)://.+")
@@ -37,8 +39,8 @@ def check_jobs(jobs: Jobs) -> None:
 @contextmanager
 def opened(jobs: Jobs, parts: bytes = b"") -> Iterator[Workers | None]:
     """Workers for as long as the context lasts; None where `jobs` is None or 1: all is done in this
-    process. Processes that a number asks for start with the first task and end with the context, however that ends. `parts`: those
-    registered at run time, for `registry.unpack`.
+    process. Processes that a number asks for start with the first task and end with the context,
+    however that ends. `parts`: those registered at run time, for `registry.unpack`.
 
     Raises MethodError E108, E501 without `distributed`, WorkerError E702 for a scheduler that does
     not answer.
@@ -52,6 +54,21 @@ def opened(jobs: Jobs, parts: bytes = b"") -> Iterator[Workers | None]:
         yield workers
     finally:
         workers.close()
+
+
+def scheduler_address(path: str) -> str:
+    """The address in a file that `dask scheduler --scheduler-file` wrote. Raises WorkerError E702
+    for a file without one."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            address = json.load(file)["address"]
+    except OSError as error:
+        raise unreachable(f"the scheduler of `{path}`", (error.strerror or "").lower()) from None
+    except (ValueError, KeyError, TypeError):
+        address = None
+    if not isinstance(address, str) or not ADDRESS.fullmatch(address):
+        raise unreachable(f"the scheduler of `{path}`", "the file holds no address")
+    return address
 
 
 def in_this_process(jobs: Jobs) -> bool:

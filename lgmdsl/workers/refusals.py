@@ -6,7 +6,7 @@ from lgmdsl import __version__
 from lgmdsl.errors import Diagnostic, WorkerError
 from lgmdsl.remedies import argument, number
 
-KEPT = "what was recorded is kept: with the same record, the same call goes on from there"
+KEPT = "a record keeps what is finished, and the same call goes on from there"
 
 
 def deadly(name: str, times: int) -> WorkerError:
@@ -16,7 +16,9 @@ def deadly(name: str, times: int) -> WorkerError:
         Diagnostic(
             "E701",
             f"{name} ended its worker {count} times",
-            details=("the other tasks that were running then are not to blame: they were repeated",),
+            details=(
+                "the other tasks that were running then are not to blame: they were repeated",
+            ),
             help=f"{number('jobs', 1)} runs it in this process, which may show why; a worker that "
             "the system ends most often ran out of memory: take fewer at a time",
         )

@@ -61,8 +61,8 @@ class Outcome:
 class Workers:
     """A crew at work for one call. `parts`: those registered at run time (`registry.packed`).
 
-    `sent`: bytes of all tasks that were sent, bundles included; `bare`: of tasks alone; `tasks`: how
-    many were sent.
+    `sent`: bytes of all tasks that were sent, bundles included; `bare`: of tasks alone; `tasks`:
+    how many were sent.
     """
 
     def __init__(self, crew: Crew, parts: bytes = b"") -> None:

@@ -40,7 +40,10 @@ def test_weights_follow_their_logs_and_shifts_themselves() -> None:
     places, gain = cross(2, 1.0), np.array([0.3, -0.7])
     weights = [(np.exp(np.array([0.2, -3.0]) + p @ gain),) for p in places]
     shifts = [(np.array([1.0, 2.0]) + p @ gain,) for p in places]
-    surface, place = SiteSurface(places, list(zip(weights, shifts, strict=True))), np.array([2.0, 1.5])
+    surface, place = (
+        SiteSurface(places, list(zip(weights, shifts, strict=True))),
+        np.array([2.0, 1.5]),
+    )
     weight, shift = surface.at(place).sites
     assert weight[0] == pytest.approx(np.exp(np.array([0.2, -3.0]) + place @ gain), rel=1e-4)
     assert shift[0] == pytest.approx(np.array([1.0, 2.0]) + place @ gain, rel=1e-4)

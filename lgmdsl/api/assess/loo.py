@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from lgmdsl.api.assess.components import Assessed, assessed, observed
 from lgmdsl.api.assess.groups import grouped
 from lgmdsl.api.assess.observations import Places
+from lgmdsl.api.jobs import workers_for
 from lgmdsl.api.page import counted, wrapped
 from lgmdsl.arrays import BoolArray, IntArray
 from lgmdsl.assess import loo as one
@@ -28,12 +31,17 @@ from lgmdsl.dataset import Keys
 from lgmdsl.errors import Diagnostic, MethodError
 from lgmdsl.inference.driver import Tolerances
 from lgmdsl.inference.plan import plan
+from lgmdsl.workers.executor import Jobs
+from lgmdsl.workers.opened import check_jobs
+from lgmdsl.workers.task import Task
+from lgmdsl.workers.workers import Workers
 
 if TYPE_CHECKING:
     import xarray as xr
 
     from lgmdsl.api.fit.fit import Fit
 
+T = TypeVar("T")
 # So many of the worst are shown.
 SHOWN = 6
 # Quasi-random points for each group that is not Gaussian.
@@ -126,8 +134,10 @@ def loo(
     seed: int = 0,
     data: object = None,
     mapping: Keys | None = None,
+    jobs: Jobs = None,
 ) -> Loo:
     """Leave out each response, or each group. See `Fit.loo`."""
+    check_jobs(jobs)
     if exact not in (False, True, "all"):
         message = f"`exact` is true (what is flagged), false or all, not {exact!r}"
         raise MethodError(Diagnostic("E108", message))
@@ -135,13 +145,29 @@ def loo(
         if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
             message = f"`{name}` must be a whole number not below {least}"
             raise MethodError(Diagnostic("E108", message, details=(f"got {value!r}",)))
-    asked = assessed(fit, data, mapping, "loo", together=groups is not None)
+    together = groups is not None
+    asked = assessed(fit, data, mapping, "loo", together)
     refit = without(fit, asked, int(seed)) if exact else None
     every = exact == "all"
+    with workers_for(jobs if exact else None, fit.model.tree) as workers:
+        if workers is not None and refit is not None:
+            shared = SharedFit(replace(fit, canonical=asked.canonical), together, int(seed))
+            refit = replace(refit, elsewhere=Refits(workers, shared, asked))
+        return _loo(asked, groups, refit, every, int(n), int(seed))
+
+
+def _loo(
+    asked: Assessed,
+    groups: object,
+    refit: RefitWithout | None,
+    every: bool,
+    n: int,
+    seed: int,
+) -> Loo:
     if asked.drawn is not None:
         return _of_draws(asked, asked.drawn, groups, refit, every)
     if groups is not None:
-        return _groups(asked, groups, refit, every, int(n), int(seed))
+        return _groups(asked, groups, refit, every, n, seed)
     blocks = one.loo(asked.components, refit, every)
     weight = weights_of(asked.components)
     times = asked.components[0].row_weights
@@ -195,13 +221,12 @@ def _of_draws(
     every: bool,
 ) -> Loo:
     """By exact draws of the posterior, reweighted; by new ones where it is fitted again."""
-    redraw = None if refit is None else refit.draws
     places: Places = asked.observations
     if groups is None:
-        blocks = left_out.loo(draws, False, redraw, every)
+        blocks = left_out.loo(draws, False, refit, every)
     else:
         places, members = grouped(groups, asked.canonical, asked.observations)
-        blocks = (left_out.groups_out(draws, members, redraw, every),)
+        blocks = (left_out.groups_out(draws, members, refit, every),)
     times: Rows = draws.components[0].row_weights
     if groups is not None:
         times = tuple(np.ones_like(b.log_density) for b in blocks)
@@ -235,3 +260,51 @@ def without(fit: Fit, asked: Assessed, seed: int = 0) -> RefitWithout:
     tolerances = Tolerances.scaled(1e-9 if tol is None else min(float(tol), 1e-9))
     limit = settings.get("max_steps")
     return RefitWithout(planned, observed(asked.canonical), tolerances, limit, seed)
+
+
+@dataclass(frozen=True, eq=False)
+class SharedFit:
+    """A fit with its responses, as it goes to workers."""
+
+    fit: Fit
+    together: bool
+    seed: int
+
+    @cached_property
+    def opened(self) -> tuple[Assessed, RefitWithout]:
+        """Its components, and refits."""
+        asked = assessed(self.fit, None, None, "loo", self.together)
+        return asked, without(self.fit, asked, self.seed)
+
+
+@dataclass(frozen=True, eq=False)
+class Refits:
+    """Refits on workers: a task names its components by their positions."""
+
+    workers: Workers
+    shared: SharedFit
+    asked: Assessed
+
+    def __call__(self, call: Callable[..., T], arguments: Sequence[tuple[Any, ...]]) -> list[T]:
+        """`RefitWithout.each`."""
+        known = {id(c): k for k, c in enumerate(self.asked.components)}
+        bundle = self.workers.bundle(self.shared)
+        tasks = [
+            Task(self._name(rows), again, (call, known.get(id(first)), rows, *more), (bundle,))
+            for first, rows, *more in arguments
+        ]
+        return self.workers.results(tasks)
+
+    def _name(self, rows: tuple[IntArray, ...]) -> str:
+        left = [(k, int(i)) for k, some in enumerate(rows) for i in some]
+        what = counted(len(left), "response")
+        if len(left) == 1:
+            what = self.asked.observations.entry(*left[0])
+        return f"the fit without {what}"
+
+
+def again(shared: SharedFit, call: Callable[..., T], number: int | None, *more: Any) -> T:
+    """In a worker: a refit at one component, or at all hyperparameter points (None)."""
+    asked, refit = shared.opened
+    first = asked.at_points if number is None else asked.components[number]
+    return call(refit, first, *more)

@@ -107,8 +107,7 @@ def pit(
         _check(site)
     refit = without(fit, asked) if exact else None
     if asked.drawn is not None:
-        redraw = None if refit is None else refit.draws
-        drawn = drawn_loo(asked.drawn, True, redraw)
+        drawn = drawn_loo(asked.drawn, True, refit)
         ends = tuple(PitBlock(b.lower, b.upper) for b in drawn)
         return Pit(asked.observations, ends, tuple(b.flag for b in drawn))
     left_out = loo(asked.components, refit)

@@ -9,7 +9,7 @@ all that did not.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from lgmdsl.api.compare.comparison import Compared, Comparison, difference, moments
 from lgmdsl.api.fit.correction import correction_options
@@ -17,6 +17,7 @@ from lgmdsl.api.fit.fit import Fit
 from lgmdsl.api.fit.fitting import fit_compiled
 from lgmdsl.api.fit.hyper_ways import check_hyper, learning_options
 from lgmdsl.api.fit.options import other_options
+from lgmdsl.api.jobs import workers_for
 from lgmdsl.api.settings import check_fixed, check_named, check_numbers, check_options
 from lgmdsl.assess.importance.pareto import check_arviz
 from lgmdsl.canonical.model import CanonicalModel
@@ -31,6 +32,10 @@ from lgmdsl.inference.registry import backends
 from lgmdsl.inference.settings import FitSettings
 from lgmdsl.language.builder import Model
 from lgmdsl.sites import catalogue as sites
+from lgmdsl.workers.executor import Jobs
+from lgmdsl.workers.sources import Source, source_of
+from lgmdsl.workers.task import Task
+from lgmdsl.workers.workers import Workers
 
 # Log evidences that differ by less, relative to max(1, |evidence|), are equal.
 EQUAL = 1e-6
@@ -60,6 +65,7 @@ def compare(
     audit: int | bool = False,
     audit_sampler: bool = False,
     on_step: Callable[[str, TraceEntry], None] | None = None,
+    jobs: Jobs = None,
 ) -> Comparison:
     """Fit a model with several methods (default: every one that can run it) and compare them.
 
@@ -68,11 +74,13 @@ def compare(
     the next. A method that fails has a row that says why. Ctrl-C ends the method that runs and
     those after.
     `audit`: audit every fit (`fit.audited`), with so many draws (True: 4000);
-    `audit_sampler`: exact ones (`fit.audit`).
+    `audit_sampler`: exact ones (`fit.audit`). `jobs` shares the methods: a number of processes, the
+    address of a Dask scheduler, a Dask Client, or any executor, as in `fit`; `on_step` then gets
+    the entries of a method's trace together, when it has ended.
 
     Raises what `fit` raises where every method fails: MethodError where none can run the
     model (and for a method or an option that does not exist), ModelError, DataError,
-    NumericalError.
+    NumericalError. WorkerError (E7xx) where workers die, are lost or lack something.
     """
     if not isinstance(model, Model):
         raise TypeError(f"compare takes a Model (lgm.load or lgm.loads), not {type(model)}")
@@ -90,18 +98,56 @@ def compare(
     example = '{"ep": {"damping": 0.5}}'
     by_method = {m: check_options(o) for m, o in check_named(options, "options", example).items()}
     names, unable = _asked(canonical, methods, settings, by_method)
+    wanted = [replace(settings, method=m, options=by_method.get(m, {})) for m in names]
+    auditing = Auditing(draws, seed, audit_sampler) if audit else None
+    with workers_for(jobs, model.tree) as workers:
+        if workers is None:
+            rows, errors = _one_by_one(model, canonical, wanted, auditing, on_step)
+        else:
+            source = source_of(canonical, data, mapping)
+            rows, errors = _shared(workers, model, source, wanted, auditing, on_step)
+    if not any(r.fit for r in rows):
+        raise _nothing(errors)
+    best, reason = _best(rows)
+    return Comparison(model, _measured(rows, best), best.method, reason, unable)
+
+
+@dataclass(frozen=True)
+class Auditing:
+    """How each fit is audited."""
+
+    draws: int
+    seed: int
+    sampler: bool
+
+    def of(self, name: str, fit: Fit) -> Compared:
+        """The fit with its audit, or without it and why."""
+        if fit.status is Status.interrupted:
+            return Compared(name, fit)
+        try:
+            made = fit.audit(self.draws, self.seed, sampler=self.sampler)
+            return Compared(name, replace(fit, audited=made))
+        except LgmError as error:
+            return Compared(name, fit, _failure(error))
+
+
+def _one_by_one(
+    model: Model,
+    canonical: CanonicalModel,
+    wanted: Sequence[FitSettings],
+    auditing: Auditing | None,
+    on_step: Callable[[str, TraceEntry], None] | None,
+) -> tuple[list[Compared], list[Exception]]:
     rows: list[Compared] = []
     errors: list[Exception] = []
-    for name in names:
+    for one in wanted:
+        name = one.method
         if rows and _stopped(rows[-1]):
             rows.append(Compared(name, None, _interrupted()))
             continue
         try:
-            one = replace(settings, method=name, options=by_method.get(name, {}))
             fit = fit_compiled(model, canonical, one, on_step=_reporter(on_step, name))
-            rows.append(
-                _audited(name, fit, draws, seed, audit_sampler) if audit else Compared(name, fit)
-            )
+            rows.append(Compared(name, fit) if auditing is None else auditing.of(name, fit))
         except KeyboardInterrupt:
             if not any(r.fit for r in rows):
                 raise
@@ -109,20 +155,48 @@ def compare(
         except Exception as error:  # noqa: BLE001  a defect in one method is its own affair
             errors.append(error)
             rows.append(Compared(name, None, _failure(error)))
-    if not any(r.fit for r in rows):
-        raise _nothing(errors)
-    best, reason = _best(rows)
-    return Comparison(model, _measured(rows, best), best.method, reason, unable)
+    return rows, errors
 
 
-def _audited(name: str, fit: Fit, draws: int, seed: int, sampler: bool) -> Compared:
-    """The fit with its audit, or without it and why."""
-    if fit.status is Status.interrupted:
-        return Compared(name, fit)
+def _shared(
+    workers: Workers,
+    model: Model,
+    source: Source,
+    wanted: Sequence[FitSettings],
+    auditing: Auditing | None,
+    on_step: Callable[[str, TraceEntry], None] | None,
+) -> tuple[list[Compared], list[Exception]]:
+    """Every method on a worker."""
+    bundle = workers.bundle(source)
+    tasks = [
+        Task(f"method `{s.method}`", compared, (model, s, auditing), (bundle,)) for s in wanted
+    ]
+    rows: list[Compared | None] = [None] * len(wanted)
+    errors: list[Exception] = []
     try:
-        return Compared(name, replace(fit, audited=fit.audit(draws, seed, sampler=sampler)))
-    except LgmError as error:
-        return Compared(name, fit, _failure(error))
+        for k, outcome in workers.outcomes(tasks):
+            if outcome.error is not None:
+                errors.append(outcome.error)
+                rows[k] = Compared(wanted[k].method, None, _failure(outcome.error))
+                continue
+            rows[k] = row = outcome.result
+            if on_step is not None and row.fit is not None:
+                for entry in row.fit.trace:
+                    on_step(row.method, entry)
+    except KeyboardInterrupt:
+        if not any(r is not None and r.fit for r in rows):
+            raise
+    names = [s.method for s in wanted]
+    whole = [r or Compared(n, None, _interrupted()) for n, r in zip(names, rows, strict=True)]
+    return whole, errors
+
+
+def compared(
+    source: Source, model: Model, settings: FitSettings, auditing: Auditing | None
+) -> Compared:
+    """In a worker: the row of one method."""
+    fit = fit_compiled(model, source.canonical, settings)
+    return Compared(settings.method, fit) if auditing is None else auditing.of(settings.method, fit)
 
 
 def _reporter(

@@ -66,7 +66,9 @@ def solve(
     Raises what `fit` raises for improper posteriors (E402), a start of another model (E501) and
     fits without any usable state (E601)."""
     with one_thread() as known:
-        return _solve(planned, way, settings, options, warm, on_step, begin, resume, known, elsewhere)
+        return _solve(
+            planned, way, settings, options, warm, on_step, begin, resume, known, elsewhere
+        )
 
 
 def _solve(
@@ -118,9 +120,7 @@ def _solve(
         problem = factors.problem
     else:
         wanted = options.of(way)
-        mode = learn(
-            planned, settings, wanted, warm, report, begin, at_point, resume, elsewhere
-        )
+        mode = learn(planned, settings, wanted, warm, report, begin, at_point, resume, elsewhere)
         learned, warnings, problem = mode, learning_warnings(mode), mode.mode.problem
     result = replace(learned.run, status=learned.status, seconds=time.perf_counter() - began)
     posterior = _usable_posterior(planned, problem, result)

@@ -280,7 +280,7 @@ DATA_AND_METHODS: tuple[CodeEntry, ...] = (
         "A worker has another version of lgmdsl than the caller, none at all, or lacks the module "
         "of a registered part. Its digits would be others, so nothing is computed there.",
         "dask worker tcp://host:8786                      with lgmdsl 0.1.0, the caller has 0.2.0",
-        "pip install lgmdsl==0.2.0                        where the workers run, then start them anew",
+        "pip install lgmdsl==0.2.0                        where the workers run",
     ),
     CodeEntry(
         "W601",

@@ -1,6 +1,6 @@
 """Site parameters between those of fits: where a further fit starts.
 
-    log w = sum_k c_k log w_k,   b = sum_k c_k b_k
+log w = sum_k c_k log w_k,   b = sum_k c_k b_k
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ Sites = tuple[Rows, Rows]  # W and b of all blocks
 
 @dataclass(frozen=True, eq=False)
 class Blend:
-    """`fits`, the nearest first, with coefficients `share` (k,) that sum to 1; None: the nearest."""
+    """Between `fits`, the nearest first, with coefficients `share` (k,) that sum to 1; None: the
+    nearest."""
 
     fits: tuple[Sites, ...]
     share: Array | None

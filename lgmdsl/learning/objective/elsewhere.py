@@ -137,4 +137,6 @@ class Elsewhere:
 def _words(coordinates: Coordinates, x: Array) -> str:
     theta = coordinates.unpack(x)
     few = [b for b in coordinates.blocks if np.size(theta[b.name]) == 1][:6]
-    return ", ".join(f"{b.name} = {float(np.ravel(theta[b.name])[0]):.6g}" for b in few) or "a place"
+    return (
+        ", ".join(f"{b.name} = {float(np.ravel(theta[b.name])[0]):.6g}" for b in few) or "a place"
+    )

@@ -84,9 +84,9 @@ class Objective:
     """Fits a plan's model at hyperparameters. `begin`: where a search starts, by name, of the
     hypers that do not start in the middle of their priors. `workers`: threads of `many` (None: one
     a core, or one in all where fits are so short that threads would wait for the interpreter's
-    lock). `elsewhere`: workers that make the fits of `many`, where there are any. `on_point`: how many of the points that are fitted together are done, and of how many.
-    `scales`: (d,) the units of reals. `calls` counts the fits, `steps` their iterations;
-    `seconds` is the time of all."""
+    lock). `elsewhere`: workers that make the fits of `many`, where there are any. `on_point`: how
+    many of the points that are fitted together are done, and of how many. `scales`: (d,) the units
+    of reals. `calls` counts the fits, `steps` their iterations; `seconds` is the time of all."""
 
     planned: Plan
     coordinates: Coordinates

@@ -47,9 +47,7 @@ def highest(
         begin, theta = _beginning(solved, optima)
         if optima is None or begin is None:
             break
-        again = solve(
-            planned, way, settings, learning, begin, on_step, theta, elsewhere=elsewhere
-        )
+        again = solve(planned, way, settings, learning, begin, on_step, theta, elsewhere=elsewhere)
         gain = _height(planned, again, settings) - _height(planned, solved, settings)
         if gain > GAIN:
             end = started("another optimum", again.run)
