@@ -1,0 +1,134 @@
+"""Pools of processes from the outside: scripts, interrupts, what is loaded."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import lgmdsl as lgm
+from lgmdsl.workers.pool import Pool
+from lgmdsl.workers.task import Task
+from lgmdsl.workers.workers import Workers
+from tests.workers.models import LONG, end_this_process, environment
+
+SCRIPT = """
+import os, sys
+import numpy as np
+import lgmdsl as lgm
+from tests.workers.models import COUNTS, counts
+print("RUN")
+class Local:
+    pass
+one, two = (lgm.fit(lgm.loads(COUNTS), counts(), "laplace", "integrate", jobs=j) for j in (1, 2))
+print(one.log_evidence == two.log_evidence)
+"""
+
+CALIBRATION = """
+import lgmdsl as lgm
+from lgmdsl.workers import opened
+from lgmdsl.workers.pool import Pool
+from tests.workers.models import GAUSSIAN
+pool = Pool(2)
+opened._crew = lambda _: pool
+def report(done, wanted):
+    if done == 4:
+        print(*(p.pid for p in pool.processes), flush=True)
+done = lgm.calibrate(
+    lgm.loads(GAUSSIAN), sizes={"obs": 6, "feat": 2}, runs=10**6, method="laplace", jobs=2,
+    on_run=report,
+)
+print(len(done.outcomes) >= 4, done.interrupted)
+"""
+
+
+def test_a_script_without_a_guard_runs_once(root: Path, tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    done = subprocess.run(
+        [sys.executable, script], env=environment(root), capture_output=True, text=True,
+        timeout=LONG, cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["RUN", "True"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+@pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGKILL])
+def test_workers_end_with_who_started_them(by: signal.Signals, root: Path, tmp_path: Path) -> None:
+    """Ctrl-C, which the whole group gets, and a caller that is killed."""
+    script = tmp_path / "script.py"
+    script.write_text(CALIBRATION)
+    caller = subprocess.Popen(
+        [sys.executable, script], env=environment(root), stdout=subprocess.PIPE, text=True,
+        start_new_session=True,
+    )  # fmt: skip
+    assert caller.stdout is not None
+    try:
+        workers = [int(word) for word in caller.stdout.readline().split()]
+        assert len(workers) == 2 and all(map(alive, workers))
+        if by == signal.SIGINT:
+            os.killpg(caller.pid, signal.SIGINT)
+            assert caller.stdout.read().split() == ["True", "True"]
+            assert caller.wait(LONG) == 0
+        else:
+            caller.kill()
+            caller.wait(LONG)
+        deadline = time.monotonic() + LONG
+        while any(map(alive, workers)):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+    finally:
+        if caller.poll() is None:
+            os.killpg(caller.pid, signal.SIGKILL)
+        caller.stdout.close()
+
+
+def alive(process: int) -> bool:
+    """Whether it runs (one that has ended and that nobody asked about does not)."""
+    try:
+        text = Path(f"/proc/{process}/stat").read_text()
+    except OSError:
+        return False
+    return text.rpartition(")")[2].split()[0] not in "ZX"
+
+
+def test_a_task_that_ends_its_process_is_e701() -> None:
+    workers = Workers(Pool(2))
+    tasks = [Task(f"task {k}", divmod, (k, 2)) for k in range(5)]
+    tasks[2] = Task("task 2", end_this_process)
+    seen = {}
+    try:
+        with pytest.raises(lgm.WorkerError, match="task 2 ended its worker three times"):
+            for number, outcome in workers.outcomes(tasks):
+                seen[number] = outcome.value()
+    finally:
+        workers.close()
+    assert seen.items() <= {k: divmod(k, 2) for k in range(5)}.items() and 2 not in seen
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "import lgmdsl",
+        "import lgmdsl as lgm; from tests.workers.models import integrated; integrated()",
+        "from tests.workers.models import calibrated; calibrated()",
+    ],
+)
+def test_without_jobs_nothing_of_it_is_loaded(script: str, root: Path) -> None:
+    watch = "import sys; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{script}; {watch}"], env=environment(root), capture_output=True,
+        text=True, timeout=LONG,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    loaded = set(done.stdout.split())
+    unwanted = {"concurrent.futures.process", "multiprocessing.pool", "multiprocessing.spawn",
+                "distributed", "dask", "loky", "mpi4py", "lgmdsl.workers.pool",
+                "lgmdsl.workers.cluster"}  # fmt: skip
+    assert "lgmdsl" in loaded and not loaded & unwanted

@@ -1,0 +1,126 @@
+"""The same bits from this process, threads, processes, and processes that end on the way."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import lgmdsl as lgm
+from lgmdsl.workers.pool import Pool
+from lgmdsl.workers.task import Payload
+from lgmdsl.workers.workers import Crew
+from tests.workers.models import (
+    COUNTS,
+    Killing,
+    alone,
+    calibrated,
+    counts,
+    integrated,
+    left_out,
+    same_fit,
+)
+
+Take = Callable[[Crew], None]
+
+
+def early(_: Payload, number: int) -> bool:
+    return number == 5
+
+
+@pytest.mark.parametrize("killed", [0, 1, 2])
+def test_processes_compute_the_same_bits_whoever_ends(killed: int, crew: Take) -> None:
+    """Three calls, three pools; a process or both end at the fifth task of each."""
+    calibration, fit, loo = alone()
+
+    def pool() -> Pool:
+        made = Killing(2, early, 1 if killed else 0, killed) if killed else Pool(2)
+        crew(made)
+        return made
+
+    pool()
+    assert calibrated(jobs=2).outcomes == calibration.outcomes
+    pool()
+    assert same_fit(integrated(jobs=2), fit)
+    if killed < 2:
+        pool()
+        assert all(map(np.array_equal, left_out(fit, 2), loo))
+
+
+def test_threads_compute_the_same_bits() -> None:
+    calibration, fit, loo = alone()
+    with ThreadPoolExecutor(2) as executor:
+        assert calibrated(jobs=executor).outcomes == calibration.outcomes
+        assert same_fit(integrated(jobs=executor), fit)
+        assert all(map(np.array_equal, left_out(fit, executor), loo))
+
+
+def test_one_process_and_three_give_what_none_gives(crew: Take) -> None:
+    for size in (1, 3):
+        crew(Pool(size))
+        assert same_fit(integrated(jobs=size + 1), alone()[1])
+
+
+def test_data_from_a_file_go_as_their_path(tmp_path: Path) -> None:
+    place = tmp_path / "data.npz"
+    np.savez(place, **counts())
+    model = lgm.loads(COUNTS)
+    with ThreadPoolExecutor(2) as executor:
+        shared = lgm.fit(model, place, "laplace", "integrate", jobs=executor)
+    assert same_fit(shared, lgm.fit(model, place, "laplace", "integrate"))
+
+
+def test_methods_compared_by_workers_are_those_compared_here() -> None:
+    def compared(jobs: object) -> lgm.Comparison:
+        methods = ["laplace", "ep", "opper-archambeau"]
+        options = {"ep": {"damping": 0.9}}
+        return lgm.compare(
+            lgm.loads(COUNTS), counts(), methods, fixed={"s": 1.0}, options=options, jobs=jobs
+        )
+
+    with ThreadPoolExecutor(2) as executor:
+        one, other = compared(None), compared(executor)
+    assert one.fits == other.fits and one.best == other.best
+    assert [r.difference for r in one] == [r.difference for r in other]
+
+
+def test_a_run_that_ends_its_workers_is_named_and_the_record_goes_on(
+    tmp_path: Path, crew: Take
+) -> None:
+    place = tmp_path / "runs.jsonl"
+    crew(Killing(2, lambda payload, _: payload.arguments == (7,), 99, 2))
+    with pytest.raises(lgm.WorkerError, match="run 7 ended its worker three times") as caught:
+        calibrated(jobs=2, record=place)
+    assert caught.value.codes == ("E701",)
+    done = place.read_text().splitlines()[1:]
+    assert len(done) >= 6 and all('"run": 7,' not in line for line in done)
+    before = len(done)
+    made: list[int] = []
+    whole = calibrated(record=place, on_run=lambda done, _: made.append(done))
+    assert made[0] == before + 1 and whole.outcomes == alone()[0].outcomes
+
+
+def test_tasks_carry_no_arrays(crew: Take) -> None:
+    """Of 5,000 rows: each fit of the integral is sent by x and coefficients."""
+    sizes: list[int] = []
+
+    class Counting(Pool):
+        def submit(self, fn: Callable[..., object], *args: object) -> object:
+            content = args[1]
+            assert isinstance(content, bytes)
+            payload = pickle.loads(content)
+            sizes.append(len(content) - sum(map(len, payload.inline.values())))
+            return super().submit(fn, *args)
+
+    rng = np.random.default_rng(1)
+    who = rng.integers(0, 50, 5000)
+    rows = {"y": rng.poisson(np.exp(0.3 * rng.normal(size=50))[who]), "who": who}
+    pool = Counting(2)
+    crew(pool)
+    options = {"merge": "off", "effort": "low"}
+    lgm.fit(lgm.loads(COUNTS), rows, "laplace", "integrate", options=options, jobs=2)
+    assert len(sizes) > 10 and max(sizes) < 4000
