@@ -20,7 +20,7 @@ class Cluster:
     """The workers that a Dask client reaches. `own`: whether the client ends with the work."""
 
     shared = False  # the scheduler blames a task by itself
-    at_home = False
+    cancels = True
 
     def __init__(self, client: Any, own: bool) -> None:
         from distributed.client import FutureCancelledError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from concurrent.futures import BrokenExecutor, ThreadPoolExecutor
+from concurrent.futures import BrokenExecutor
 from typing import Any
 
 from lgmdsl.workers.executor import Executor
@@ -16,11 +16,11 @@ class Given:
     lost: tuple[type[BaseException], ...] = ()
     broken: tuple[type[BaseException], ...] = (BrokenExecutor,)
     shared = True
+    cancels = True
 
     def __init__(self, executor: Executor) -> None:
         self.executor = executor
         self.name = f"the {type(executor).__name__}"
-        self.at_home = isinstance(executor, ThreadPoolExecutor)
 
     @property
     def size(self) -> int:

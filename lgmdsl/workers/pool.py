@@ -31,7 +31,7 @@ class Pool:
     broken: tuple[type[BaseException], ...] = (BrokenProcessPool,)
     lost: tuple[type[BaseException], ...] = ()
     shared = True  # a worker that ends takes all tasks in flight with it
-    at_home = False
+    cancels = False  # an executor that breaks trips over futures that were cancelled (Python 3.11)
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -63,7 +63,6 @@ class Pool:
         executor, self._executor = self._executor, None
         if executor is None:
             return
-        executor.shutdown(wait=False, cancel_futures=True)
         for process in self._processes:
             with suppress(ValueError, OSError):  # one that is closed or was never begun
                 process.kill()

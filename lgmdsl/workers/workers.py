@@ -24,13 +24,13 @@ BREAKS = 20  # of a pool without a result in between
 class Crew(Protocol):
     """Those who work. `size`: tasks at a time; `broken`, `lost`: exceptions by which a worker that
     has ended and a cluster that has gone are known; `shared`: whether all tasks in flight fail when
-    a worker ends; `at_home`: whether this process is the worker."""
+    a worker ends; `cancels`: whether tasks that have not begun may be given up."""
 
     name: str
     broken: tuple[type[BaseException], ...]
     lost: tuple[type[BaseException], ...]
     shared: bool
-    at_home: bool
+    cancels: bool
 
     @property
     def size(self) -> int: ...
@@ -181,7 +181,7 @@ class _Wave:
 
     def cancel(self) -> None:
         """Give up what has not begun."""
-        for future in self.flying:
+        for future in self.flying if self.crew.cancels else ():
             future.cancel()
 
     def _fill(self, context: Context) -> None:

@@ -1,4 +1,4 @@
-"""The way of tasks to workers and back, by crews in this process that fail when they are told to."""
+"""The way of tasks to workers and back, by crews in this process that fail when they are told."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Crashing:
     broken: tuple[type[BaseException], ...] = (BrokenProcessPool,)
     lost: tuple[type[BaseException], ...] = (OSError,)
     shared = True
-    at_home = True
+    cancels = True
 
     def __init__(self, size: int, deadly: Mapping[int, int], draw: Callable[[int], int]) -> None:
         self.size, self.deadly, self.draw = size, Counter(deadly), draw
@@ -309,7 +309,7 @@ def test_a_file_that_a_worker_loses_is_e703(tmp_path: Path) -> None:
                 place.unlink(missing_ok=True)
             return super().submit(fn, *args)
 
-    with Losing(2) as executor, pytest.raises(lgm.WorkerError, match="data.npz") as caught:
+    with Losing(2) as executor, pytest.raises(lgm.WorkerError, match=r"data\.npz") as caught:
         lgm.fit(lgm.loads(COUNTS), place, "laplace", "integrate", jobs=executor)
     assert caught.value.codes == ("E703",)
 

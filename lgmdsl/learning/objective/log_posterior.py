@@ -7,6 +7,8 @@ x are unconstrained coordinates (log, logit, ...). The density of theta lives on
 so the Jacobian enters only where x is integrated over (`priors/README.md`).
 """
 
+# Long because an objective makes fits one by one, in threads and on workers, to the same digits.
+
 from __future__ import annotations
 
 import math
@@ -220,15 +222,7 @@ class Objective:
             return self._elsewhere(self.elsewhere, places, base, keep, rough, near, arrived)
 
         def one(x: Array) -> T | None:
-            warm = base.posterior
-            if near is not None:
-                weight, shift = near(x).sites
-                warm = replace(warm, weight=weight, shift=shift)
-            evaluation = self.at(x, warm, rough)
-            kept = None if evaluation is None else keep(evaluation)
-            if kept is not None and arrived is not None:
-                arrived(x, kept)
-            return kept
+            return self._one(x, base, keep, rough, near, arrived)
 
         workers = self.workers
         if workers is None:
@@ -242,6 +236,25 @@ class Objective:
             return self._counted(len(places), (f.result() for f in futures))
         finally:  # an interrupt does not wait for what has not begun
             pool.shutdown(cancel_futures=True)
+
+    def _one(
+        self,
+        x: Array,
+        base: Evaluation,
+        keep: Callable[[Evaluation], T],
+        rough: float,
+        near: Callable[[Array], Blend] | None,
+        arrived: Callable[[Array, T], object] | None,
+    ) -> T | None:
+        warm = base.posterior
+        if near is not None:
+            weight, shift = near(x).sites
+            warm = replace(warm, weight=weight, shift=shift)
+        evaluation = self.at(x, warm, rough)
+        kept = None if evaluation is None else keep(evaluation)
+        if kept is not None and arrived is not None:
+            arrived(x, kept)
+        return kept
 
     def _elsewhere(
         self,
@@ -268,6 +281,9 @@ class Objective:
             if self.on_point is not None:
                 self.on_point(done, len(places))
 
+        while inside and self.roughest is None:  # the first fit says how rough the others may be
+            k, done = inside.pop(0), done + 1
+            out[k] = self._one(places[k], base, keep, rough, near, arrived)
         some = [places[k] for k in inside]
         starts = [None if near is None else near(x) for x in some]
         elsewhere.evaluations(self, some, base, starts, keep, rough, take, evaluated)
