@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lgmdsl import __version__
-from lgmdsl.errors import Diagnostic, WorkerError
+from lgmdsl.errors import Diagnostic, MethodError, WorkerError
 from lgmdsl.remedies import argument, number
 
 KEPT = "a record keeps what is finished, and the same call goes on from there"
@@ -84,6 +84,18 @@ def other_version(version: str) -> WorkerError:
             "E704",
             f"a worker {has}, and this process {__version__}",
             help=f"pip install lgmdsl=={__version__} where the workers run, and start them anew",
+        )
+    )
+
+
+def unsendable(reason: str) -> MethodError:
+    """E501: a model with a part that cannot leave this process."""
+    return MethodError(
+        Diagnostic(
+            "E501",
+            "a part of this model or its data cannot be sent to workers",
+            details=(reason,),
+            help=f"define its class in a module, or run it with {number('jobs', 1)}",
         )
     )
 

@@ -17,6 +17,8 @@ from enum import Enum
 from functools import cache
 from typing import Any, NamedTuple
 
+from lgmdsl.workers.refusals import unsendable
+
 
 @dataclass(frozen=True)
 class Bundle:
@@ -27,8 +29,11 @@ class Bundle:
 
     @classmethod
     def of(cls, value: object) -> Bundle:
-        """A value that can be pickled."""
-        content = pickle.dumps(value, protocol=5)
+        """A value's. Raises MethodError E501 for one that cannot be pickled."""
+        try:
+            content = pickle.dumps(value, protocol=5)
+        except (pickle.PicklingError, AttributeError, TypeError) as error:
+            raise unsendable((str(error).splitlines() or [type(error).__name__])[0]) from error
         return cls(hashlib.sha256(content).hexdigest(), content)
 
 

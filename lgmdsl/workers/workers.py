@@ -142,7 +142,8 @@ class Workers:
 class _Wave:
     """Some tasks on their way. `alone`: tasks that were in flight when a worker ended; while there
     are any, each is the only one in flight, so that who ends workers is known. `suspects`: those of
-    a worker that has just ended, until all that is in flight has come down."""
+    a worker that has just ended, until all that is in flight has come down; `apart`: all that ever
+    were; `ended`: how many workers a task has ended by itself."""
 
     def __init__(self, workers: Workers, tasks: Sequence[Task]) -> None:
         self.workers, self.crew, self.tasks = workers, workers.crew, tasks
@@ -151,6 +152,7 @@ class _Wave:
         self.flying: dict[Any, int] = {}
         self.done: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self.inline: dict[int, set[str]] = {}
+        self.apart = set[int]()
         self.ended: Counter[int] = Counter()
         self.breaks = 0
 
@@ -175,7 +177,7 @@ class _Wave:
             self.breaks = 0
             if kind == Answer.MISSING.value:
                 self.inline.setdefault(number, set()).update(value)
-                (self.alone if self.ended[number] else self.waiting).appendleft(number)
+                (self.alone if number in self.apart else self.waiting).appendleft(number)
             else:
                 yield number, _outcome(kind, value)
 
@@ -221,14 +223,15 @@ class _Wave:
             raise lost(self.crew.name, _line(error)) from error
 
     def _blame(self) -> None:
-        """A worker has ended, and what was in flight next to it has come down: E701 for a task that
-        was by itself and has ended as many as it may. (A scheduler tries by itself, next to others;
-        once more alone is enough to know.)"""
-        for number in self.suspects:
-            self.ended[number] += 1 if self.crew.shared or self.ended[number] else TIMES - 1
+        """A worker has ended, and what was in flight next to it has come down. E701 for a task that
+        has ended as many as it may while it was by itself. (A scheduler tries several times, next
+        to others; once more by itself is enough to know.)"""
         first = self.suspects[0]
-        if len(self.suspects) == 1 and self.ended[first] >= TIMES:
-            raise deadly(self.tasks[first].name, TIMES)
+        if len(self.suspects) == 1:
+            self.ended[first] += 1 if self.crew.shared or first in self.apart else 0
+            if self.ended[first] >= (TIMES if self.crew.shared else 1):
+                raise deadly(self.tasks[first].name, TIMES)
+        self.apart.update(self.suspects)
         self.alone.extendleft(sorted(self.suspects, reverse=True))
         self.suspects = []
 
