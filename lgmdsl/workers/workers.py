@@ -187,7 +187,7 @@ class _Wave:
             future.cancel()
 
     def _fill(self, context: Context) -> None:
-        while self.alone or self.waiting:
+        while (self.alone or self.waiting) and self.apart.isdisjoint(self.flying.values()):
             source, most = (self.alone, 1) if self.alone else (self.waiting, 0)
             most = most or self._guarded(lambda: self.crew.size)
             if len(self.flying) >= most:

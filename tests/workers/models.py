@@ -111,6 +111,19 @@ class Killing(Pool):
         return future
 
 
+class Kept:
+    """A pool that several calls share: the calls do not close it."""
+
+    def __init__(self, pool: Pool) -> None:
+        self.pool = pool
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.pool, name)
+
+    def close(self) -> None:
+        """Not yet."""
+
+
 def end_this_process() -> None:
     """As the kernel does to a process for which there is no memory."""
     os.kill(os.getpid(), signal.SIGKILL)

@@ -96,7 +96,7 @@ def test_a_dask_cluster_with_one_worker(cluster: Any) -> None:
 
     with (
         LocalCluster(
-            n_workers=1, threads_per_worker=1, processes=False, host="127.0.0.1",
+            n_workers=1, threads_per_worker=1, host="127.0.0.1",
             dashboard_address=None, silence_logs=50,
         ) as one,
         Client(one) as client,

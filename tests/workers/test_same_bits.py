@@ -6,16 +6,16 @@ import pickle
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import lgmdsl as lgm
 from lgmdsl.workers.pool import Pool
-from lgmdsl.workers.task import Payload
-from lgmdsl.workers.workers import Crew
 from tests.workers.models import (
     COUNTS,
+    Kept,
     Killing,
     alone,
     calibrated,
@@ -25,30 +25,41 @@ from tests.workers.models import (
     same_fit,
 )
 
-Take = Callable[[Crew], None]
+Take = Callable[[Any], None]
 
 
-def early(_: Payload, number: int) -> bool:
-    return number == 5
-
-
-@pytest.mark.parametrize("killed", [0, 1, 2])
-def test_processes_compute_the_same_bits_whoever_ends(killed: int, crew: Take) -> None:
-    """Three calls, three pools; a process or both end at the fifth task of each."""
+def calls(crew: Take, pool: Pool) -> None:
+    """Three calls in one pool."""
     calibration, fit, loo = alone()
-
-    def pool() -> Pool:
-        made = Killing(2, early, 1 if killed else 0, killed) if killed else Pool(2)
-        crew(made)
-        return made
-
-    pool()
-    assert calibrated(jobs=2).outcomes == calibration.outcomes
-    pool()
-    assert same_fit(integrated(jobs=2), fit)
-    if killed < 2:
-        pool()
+    crew(Kept(pool))
+    try:
+        assert calibrated(jobs=2).outcomes == calibration.outcomes
+        assert same_fit(integrated(jobs=2), fit)
         assert all(map(np.array_equal, left_out(fit, 2), loo))
+    finally:
+        pool.close()
+
+
+def test_processes_compute_the_same_bits(crew: Take) -> None:
+    calls(crew, Pool(3))
+
+
+def test_processes_that_end_on_the_way_change_nothing(crew: Take) -> None:
+    """One ends in the middle of each call."""
+    pool = Killing(2, lambda _, number: number in (6, 25, 60), 3)
+    calls(crew, pool)
+    assert pool.kills == 3
+
+
+def test_two_processes_that_end_together_change_nothing(crew: Take) -> None:
+    pool = Killing(2, lambda _, number: number == 6, 1, 2)
+    crew(pool)
+    assert calibrated(jobs=2).outcomes == alone()[0].outcomes and pool.kills == 1
+
+
+def test_one_process_gives_what_none_gives(crew: Take) -> None:
+    crew(Pool(1))
+    assert same_fit(integrated(jobs=2), alone()[1])
 
 
 def test_threads_compute_the_same_bits() -> None:
@@ -57,12 +68,6 @@ def test_threads_compute_the_same_bits() -> None:
         assert calibrated(jobs=executor).outcomes == calibration.outcomes
         assert same_fit(integrated(jobs=executor), fit)
         assert all(map(np.array_equal, left_out(fit, executor), loo))
-
-
-def test_one_process_and_three_give_what_none_gives(crew: Take) -> None:
-    for size in (1, 3):
-        crew(Pool(size))
-        assert same_fit(integrated(jobs=size + 1), alone()[1])
 
 
 def test_data_from_a_file_go_as_their_path(tmp_path: Path) -> None:
@@ -84,7 +89,7 @@ def test_methods_compared_by_workers_are_those_compared_here() -> None:
 
     with ThreadPoolExecutor(2) as executor:
         one, other = compared(None), compared(executor)
-    assert one.fits == other.fits and one.best == other.best
+    assert one.fits == other.fits and one.reference == other.reference
     assert [r.difference for r in one] == [r.difference for r in other]
 
 
@@ -92,7 +97,7 @@ def test_a_run_that_ends_its_workers_is_named_and_the_record_goes_on(
     tmp_path: Path, crew: Take
 ) -> None:
     place = tmp_path / "runs.jsonl"
-    crew(Killing(2, lambda payload, _: payload.arguments == (7,), 99, 2))
+    crew(Killing(1, lambda payload, _: payload.arguments == (7,), 99))
     with pytest.raises(lgm.WorkerError, match="run 7 ended its worker three times") as caught:
         calibrated(jobs=2, record=place)
     assert caught.value.codes == ("E701",)

@@ -223,7 +223,7 @@ def test_a_worker_takes_the_callers_budget_and_threads(monkeypatch: pytest.Monke
     before = threads()
     try:
         context = Context(123_000_000, 2, "", ("elsewhere", 1))
-        kind, value = reply(call=os.environ.get, arguments=("LGM_MEMORY",), context=context)
+        kind, value = reply(call=os.getenv, arguments=("LGM_MEMORY",), context=context)
         assert kind == Answer.DONE.value and pickle.loads(value) == "123000000"
         assert threads() == 2
     finally:
