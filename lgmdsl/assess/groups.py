@@ -60,7 +60,7 @@ def groups_out(
         if refit is not None:
             again = np.array([v.flag > 0 for v in found], dtype=np.bool_)
     if refit is not None:
-        chosen = np.flatnonzero(again)
+        chosen = [int(k) for k in np.flatnonzero(again)]
         without = refitted(refit, components, [groups[k] for k in chosen])
         for place, k in enumerate(chosen):
             moments = [m[place] for m in without]

@@ -83,7 +83,8 @@ def connected(address: str) -> Cluster:
             )
         ) from None
     try:
-        return Cluster(Client(address, timeout=PATIENCE, set_as_default=False), True)
+        made: Any = Client  # it has no types
+        return Cluster(made(address, timeout=PATIENCE, set_as_default=False), True)
     except (OSError, TimeoutError, ValueError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise unreachable(f"a scheduler at `{address}`", reason) from None

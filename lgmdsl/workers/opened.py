@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 
@@ -23,16 +24,17 @@ WANTED = (
 
 def check_jobs(jobs: Jobs) -> None:
     """Raise MethodError E108 for what is no `jobs`."""
-    whole = isinstance(jobs, int | np.integer) and not isinstance(jobs, bool)
-    if jobs is None or (whole and jobs >= 1) or _is_client(jobs):
+    if jobs is None or _is_client(jobs):
         return
+    message = f"`jobs` must be {WANTED}"
+    if isinstance(jobs, int | np.integer) and not isinstance(jobs, bool):
+        if jobs >= 1:
+            return
+        message = "`jobs` must be a whole number from 1"
     if isinstance(jobs, str) and ADDRESS.fullmatch(jobs):
         return
     if not isinstance(jobs, str | type) and isinstance(jobs, Executor):
         return
-    message = f"`jobs` must be {WANTED}"
-    if whole:
-        message = "`jobs` must be a whole number from 1"
     raise MethodError(Diagnostic("E108", message, details=(f"got {jobs!r}",)))
 
 
@@ -88,7 +90,7 @@ def _is_threads(jobs: Jobs) -> bool:
     return isinstance(jobs, ThreadPoolExecutor)
 
 
-def _crew(jobs: Jobs) -> Crew:
+def _crew(jobs: Any) -> Crew:
     if isinstance(jobs, int | np.integer):
         from lgmdsl.workers.pool import Pool
 

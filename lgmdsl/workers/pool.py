@@ -90,7 +90,7 @@ class _Worker(SpawnProcess):
     @staticmethod
     def _Popen(process_obj: Any) -> Any:
         with _without_script():
-            return SpawnProcess._Popen(process_obj)  # type: ignore[attr-defined]
+            return SpawnProcess._Popen(process_obj)
 
 
 class _Context(SpawnContext):

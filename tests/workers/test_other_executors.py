@@ -68,21 +68,21 @@ def cluster() -> Iterator[Any]:
         yield made
 
 
-def test_a_dask_cluster_computes_the_same_bits(cluster: Any) -> None:
-    from distributed import Client
+def client_of(cluster: Any) -> Any:
+    return pytest.importorskip("distributed").Client(cluster)
 
+
+def test_a_dask_cluster_computes_the_same_bits(cluster: Any) -> None:
     calibration, fit, loo = alone()
     assert calibrated(jobs=cluster.scheduler_address).outcomes == calibration.outcomes
-    with Client(cluster) as client:
+    with client_of(cluster) as client:
         assert same_fit(integrated(jobs=client), fit)
         assert all(map(np.array_equal, left_out(fit, client), loo))
         assert len(client.scheduler_info()["workers"]) == 2
 
 
 def test_a_dask_worker_that_is_killed_changes_nothing(cluster: Any) -> None:
-    from distributed import Client
-
-    with Client(cluster) as client:
+    with client_of(cluster) as client:
 
         def kill(done: int, _: int) -> None:
             if done == 4:
@@ -92,14 +92,13 @@ def test_a_dask_worker_that_is_killed_changes_nothing(cluster: Any) -> None:
 
 
 def test_a_dask_cluster_with_one_worker(cluster: Any) -> None:
-    from distributed import Client, LocalCluster
-
+    local = pytest.importorskip("distributed").LocalCluster
     with (
-        LocalCluster(
+        local(
             n_workers=1, threads_per_worker=1, host="127.0.0.1",
             dashboard_address=None, silence_logs=50,
         ) as one,
-        Client(one) as client,
+        client_of(one) as client,
     ):  # fmt: skip
         assert same_fit(integrated(jobs=client), alone()[1])
 

@@ -114,7 +114,7 @@ def test_tasks_carry_no_arrays(crew: Take) -> None:
     sizes: list[int] = []
 
     class Counting(Pool):
-        def submit(self, fn: Callable[..., object], *args: object) -> object:
+        def submit(self, fn: Callable[..., Any], *args: Any) -> Any:
             content = args[1]
             assert isinstance(content, bytes)
             payload = pickle.loads(content)

@@ -7,7 +7,7 @@ import pickle
 import queue
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
@@ -28,7 +28,7 @@ from lgmdsl.workers.perform import perform
 from lgmdsl.workers.sources import DataFile
 from lgmdsl.workers.store import Store
 from lgmdsl.workers.task import Answer, Bundle, Context, Payload, Task, here
-from lgmdsl.workers.workers import Workers
+from lgmdsl.workers.workers import Outcome, Workers
 from tests.workers.models import COUNTS, counts
 
 
@@ -48,7 +48,7 @@ class Crashing:
         self.together: list[list[int]] = []
 
     def submit(self, fn: Callable[..., Any], *args: Any) -> Future[Any]:
-        future = Eager(self)
+        future: Future[Any] = Future()
         payload: Payload = pickle.loads(args[1])
         self.flying.append((payload.arguments[0], future, (fn, *args)))
         return future
@@ -76,35 +76,21 @@ class Crashing:
         pass
 
 
-class Eager(Future[Any]):
-    """A future whose crew steps when somebody waits for it."""
-
-    def __init__(self, crew: Crashing) -> None:
-        super().__init__()
-        self.crew = crew
-
-
 class Stepping(Workers):
     """Workers whose crew steps while they wait."""
 
-    def outcomes(self, tasks: Any) -> Any:
+    def outcomes(self, tasks: Sequence[Task]) -> Iterator[tuple[int, Outcome]]:
         crew: Any = self.crew
-        kept = queue.SimpleQueue.get
 
-        class Waiting(queue.SimpleQueue):  # type: ignore[type-arg]
+        class Waiting(queue.SimpleQueue[Any]):
             def get(self, *args: Any, **named: Any) -> Any:
                 while self.empty():
                     crew.step()
-                return kept(self)
+                return super().get(*args, **named)
 
-        import lgmdsl.workers.workers as module
-
-        before = module.queue.SimpleQueue
-        module.queue.SimpleQueue = Waiting  # type: ignore[misc]
-        try:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(queue, "SimpleQueue", Waiting)
             yield from super().outcomes(tasks)
-        finally:
-            module.queue.SimpleQueue = before  # type: ignore[misc]
 
 
 def squared(number: int) -> int:
@@ -208,7 +194,7 @@ def test_other_software_is_an_error_by_name(
     if change:
         monkeypatch.setattr(performing, "__version__", change)
     else:
-        monkeypatch.setattr(performing.pickle, "loads", _lacking)
+        monkeypatch.setattr(pickle, "loads", _lacking)
     with ThreadPoolExecutor(1) as executor, pytest.raises(lgm.WorkerError, match=words) as caught:
         Workers(Given(executor)).results(squares(3))
     assert caught.value.codes == ("E704",)

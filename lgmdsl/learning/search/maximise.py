@@ -294,6 +294,7 @@ class Maximiser:
         units = self.objective.units(at.x)
         steps = np.minimum(SHARE * spread, FARTHEST * units)
         places = [at.x + sign * step for step in np.diag(steps) for sign in (1.0, -1.0)]
+        of: Callable[[Evaluation], Array]
         of = attrgetter("density_gradient" if self.jacobian else "gradient")
         found = self.objective.many(places, at, of)
         gradients = [g for g in found if g is not None]
