@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lgmdsl.api.assess.components import Assessed, assessed, observed
+from lgmdsl.api.assess.components import Assessed, assessed
 from lgmdsl.api.assess.groups import grouped
 from lgmdsl.api.assess.observations import Places
+from lgmdsl.api.assess.refits import Refits, SharedFit, without
 from lgmdsl.api.jobs import workers_for
 from lgmdsl.api.page import counted, wrapped
 from lgmdsl.arrays import BoolArray, IntArray
@@ -29,19 +27,14 @@ from lgmdsl.contract import rows
 from lgmdsl.contract.engine import Rows
 from lgmdsl.dataset import Keys
 from lgmdsl.errors import Diagnostic, MethodError
-from lgmdsl.inference.driver import Tolerances
-from lgmdsl.inference.plan import plan
 from lgmdsl.workers.executor import Jobs
 from lgmdsl.workers.opened import check_jobs
-from lgmdsl.workers.task import Task
-from lgmdsl.workers.workers import Workers
 
 if TYPE_CHECKING:
     import xarray as xr
 
     from lgmdsl.api.fit.fit import Fit
 
-T = TypeVar("T")
 # So many of the worst are shown.
 SHOWN = 6
 # Quasi-random points for each group that is not Gaussian.
@@ -246,65 +239,3 @@ def _of_draws(
         flag=tuple(b.flag for b in blocks),
         refitted=tuple(b.refitted for b in blocks),
     )
-
-
-def without(fit: Fit, asked: Assessed, seed: int = 0) -> RefitWithout:
-    """Refits without some responses: the method of the fit, its options and bound.
-
-    The tolerance is at most a hundredth of the default, since small differences are taken of it.
-    """
-    settings = json.loads(fit.provenance.get("settings", "{}"))
-    options = json.loads(fit.provenance.get("options", "{}"))
-    planned = plan(asked.canonical, fit.method, settings.get("bound"), options)
-    tol = settings.get("tol")
-    tolerances = Tolerances.scaled(1e-9 if tol is None else min(float(tol), 1e-9))
-    limit = settings.get("max_steps")
-    return RefitWithout(planned, observed(asked.canonical), tolerances, limit, seed)
-
-
-@dataclass(frozen=True, eq=False)
-class SharedFit:
-    """A fit with its responses, as it goes to workers."""
-
-    fit: Fit
-    together: bool
-    seed: int
-
-    @cached_property
-    def opened(self) -> tuple[Assessed, RefitWithout]:
-        """Its components, and refits."""
-        asked = assessed(self.fit, None, None, "loo", self.together)
-        return asked, without(self.fit, asked, self.seed)
-
-
-@dataclass(frozen=True, eq=False)
-class Refits:
-    """Refits on workers: a task names its components by their positions."""
-
-    workers: Workers
-    shared: SharedFit
-    asked: Assessed
-
-    def __call__(self, call: Callable[..., T], arguments: Sequence[tuple[Any, ...]]) -> list[T]:
-        """`RefitWithout.each`."""
-        known = {id(c): k for k, c in enumerate(self.asked.components)}
-        bundle = self.workers.bundle(self.shared)
-        tasks = [
-            Task(self._name(rows), again, (call, known.get(id(first)), rows, *more), (bundle,))
-            for first, rows, *more in arguments
-        ]
-        return self.workers.results(tasks)
-
-    def _name(self, rows: tuple[IntArray, ...]) -> str:
-        left = [(k, int(i)) for k, some in enumerate(rows) for i in some]
-        what = counted(len(left), "response")
-        if len(left) == 1:
-            what = self.asked.observations.entry(*left[0])
-        return f"the fit without {what}"
-
-
-def again(shared: SharedFit, call: Callable[..., T], number: int | None, *more: Any) -> T:
-    """In a worker: a refit at one component, or at all hyperparameter points (None)."""
-    asked, refit = shared.opened
-    first = asked.at_points if number is None else asked.components[number]
-    return call(refit, first, *more)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lgmdsl.api.assess.components import assessed
-from lgmdsl.api.assess.loo import without
 from lgmdsl.api.assess.observations import Observations
+from lgmdsl.api.assess.refits import without
 from lgmdsl.api.page import counted
 from lgmdsl.arrays import IntArray
 from lgmdsl.assess.drawn.left_out import loo as drawn_loo

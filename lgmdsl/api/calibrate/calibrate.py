@@ -9,7 +9,7 @@ against what is found.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
@@ -20,7 +20,8 @@ from lgmdsl.api.calibrate.claims import Claims, contradiction
 from lgmdsl.api.calibrate.page import page
 from lgmdsl.api.calibrate.placed import is_reported
 from lgmdsl.api.calibrate.record import CalibrationRecord
-from lgmdsl.api.calibrate.run import CalibrationTask, RunOutcome, SharedTask, run_once, run_shared
+from lgmdsl.api.calibrate.run import CalibrationTask, RunOutcome, run_once
+from lgmdsl.api.calibrate.shared import shared_runs
 from lgmdsl.api.jobs import workers_for
 from lgmdsl.api.page import counted, several
 from lgmdsl.api.settings import check_fixed, check_numbers, check_options
@@ -33,8 +34,6 @@ from lgmdsl.inference.settings import FitSettings
 from lgmdsl.language.builder import Model
 from lgmdsl.workers.executor import Jobs
 from lgmdsl.workers.opened import check_jobs
-from lgmdsl.workers.task import Task
-from lgmdsl.workers.workers import Workers
 
 NO_SIZES: Mapping[str, int] = MappingProxyType({})
 # The chance that any quantity of an exact posterior leaves its band.
@@ -287,7 +286,7 @@ def calibrate(
                 for number in remaining:
                     add(run_once(model, task, number))
             else:
-                for outcome in _shared(workers, task, remaining):
+                for outcome in shared_runs(workers, task, remaining):
                     add(outcome)
     except KeyboardInterrupt:
         if not outcomes.done:
@@ -295,13 +294,3 @@ def calibrate(
     return Calibration(
         task, tuple(outcomes.done[k] for k in sorted(outcomes.done) if k < runs), runs
     )
-
-
-def _shared(
-    workers: Workers, task: CalibrationTask, numbers: Sequence[int]
-) -> Iterator[RunOutcome]:
-    """The outcomes of these runs, in the order in which they end."""
-    bundle = workers.bundle(SharedTask.of(task))
-    tasks = [Task(f"run {number}", run_shared, (number,), (bundle,)) for number in numbers]
-    for _, outcome in workers.outcomes(tasks):
-        yield outcome.value()

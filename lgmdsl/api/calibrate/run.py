@@ -3,10 +3,8 @@ keep what the fit says of its own errors."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,12 +13,10 @@ from lgmdsl.api.calibrate.claims import NO_CLAIM, Claim
 from lgmdsl.api.calibrate.placed import Truth, placed
 from lgmdsl.api.fit.fitting import fit_data
 from lgmdsl.api.simulate.simulate import simulate
-from lgmdsl.dataset import Keys, read
+from lgmdsl.dataset import Keys
 from lgmdsl.errors import LgmError
 from lgmdsl.inference.settings import FitSettings
 from lgmdsl.language.builder import Model
-from lgmdsl.language.load import loads
-from lgmdsl.workers.sources import DataFile
 
 
 @dataclass(frozen=True)
@@ -33,36 +29,6 @@ class CalibrationTask:
     mapping: Keys | None = None
     sizes: Mapping[str, int] = field(default_factory=dict)
     settings: FitSettings = field(default_factory=FitSettings)
-
-
-@dataclass(frozen=True, eq=False)
-class SharedTask:
-    """A task as it goes to workers: data from a file go as its path, what else there is as arrays
-    that have been read."""
-
-    task: CalibrationTask
-    file: DataFile | None
-
-    @classmethod
-    def of(cls, task: CalibrationTask) -> SharedTask:
-        """The task, its data read or their file known."""
-        if isinstance(task.data, str | os.PathLike):
-            return cls(replace(task, data=None), DataFile.of(task.data))
-        data = None if task.data is None else read(task.data, task.mapping)
-        return cls(replace(task, data=data), None)
-
-    @cached_property
-    def opened(self) -> tuple[Model, CalibrationTask]:
-        """The model and the task with its data. Raises WorkerError E703."""
-        task = self.task
-        if self.file is not None:
-            task = replace(task, data=read(self.file.checked(), task.mapping))
-        return loads(task.text, task.name), task
-
-
-def run_shared(shared: SharedTask, number: int) -> RunOutcome:
-    """In a worker: one run."""
-    return run_once(*shared.opened, number)
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,12 @@ all that did not.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from lgmdsl.api.compare.comparison import Compared, Comparison, difference, moments
+from lgmdsl.api.compare.rows import Auditing, one_by_one, shared
 from lgmdsl.api.fit.correction import correction_options
 from lgmdsl.api.fit.fit import Fit
-from lgmdsl.api.fit.fitting import fit_compiled
 from lgmdsl.api.fit.hyper_ways import check_hyper, learning_options
 from lgmdsl.api.fit.options import other_options
 from lgmdsl.api.jobs import workers_for
@@ -22,7 +22,7 @@ from lgmdsl.api.settings import check_fixed, check_named, check_numbers, check_o
 from lgmdsl.assess.importance.pareto import check_arviz
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.compile import compile_model
-from lgmdsl.contract.status import Guarantee, Status
+from lgmdsl.contract.status import Guarantee
 from lgmdsl.dataset import Dataset, Keys, read
 from lgmdsl.errors import DataError, Diagnostic, LgmError, MethodError, ModelError, NumericalError
 from lgmdsl.inference.accuracy import rank
@@ -33,9 +33,7 @@ from lgmdsl.inference.settings import FitSettings
 from lgmdsl.language.builder import Model
 from lgmdsl.sites import catalogue as sites
 from lgmdsl.workers.executor import Jobs
-from lgmdsl.workers.sources import Source, source_of
-from lgmdsl.workers.task import Task
-from lgmdsl.workers.workers import Workers
+from lgmdsl.workers.sources import source_of
 
 # Log evidences that differ by less, relative to max(1, |evidence|), are equal.
 EQUAL = 1e-6
@@ -102,107 +100,14 @@ def compare(
     auditing = Auditing(draws, seed, audit_sampler) if audit else None
     with workers_for(jobs, model.tree) as workers:
         if workers is None:
-            rows, errors = _one_by_one(model, canonical, wanted, auditing, on_step)
+            rows, errors = one_by_one(model, canonical, wanted, auditing, on_step)
         else:
             source = source_of(canonical, data, mapping)
-            rows, errors = _shared(workers, model, source, wanted, auditing, on_step)
+            rows, errors = shared(workers, model, source, wanted, auditing, on_step)
     if not any(r.fit for r in rows):
         raise _nothing(errors)
     best, reason = _best(rows)
     return Comparison(model, _measured(rows, best), best.method, reason, unable)
-
-
-@dataclass(frozen=True)
-class Auditing:
-    """How each fit is audited."""
-
-    draws: int
-    seed: int
-    sampler: bool
-
-    def of(self, name: str, fit: Fit) -> Compared:
-        """The fit with its audit, or without it and why."""
-        if fit.status is Status.interrupted:
-            return Compared(name, fit)
-        try:
-            made = fit.audit(self.draws, self.seed, sampler=self.sampler)
-            return Compared(name, replace(fit, audited=made))
-        except LgmError as error:
-            return Compared(name, fit, _failure(error))
-
-
-def _one_by_one(
-    model: Model,
-    canonical: CanonicalModel,
-    wanted: Sequence[FitSettings],
-    auditing: Auditing | None,
-    on_step: Callable[[str, TraceEntry], None] | None,
-) -> tuple[list[Compared], list[Exception]]:
-    rows: list[Compared] = []
-    errors: list[Exception] = []
-    for one in wanted:
-        name = one.method
-        if rows and _stopped(rows[-1]):
-            rows.append(Compared(name, None, _interrupted()))
-            continue
-        try:
-            fit = fit_compiled(model, canonical, one, on_step=_reporter(on_step, name))
-            rows.append(Compared(name, fit) if auditing is None else auditing.of(name, fit))
-        except KeyboardInterrupt:
-            if not any(r.fit for r in rows):
-                raise
-            rows.append(Compared(name, None, _interrupted()))
-        except Exception as error:  # noqa: BLE001  a defect in one method is its own affair
-            errors.append(error)
-            rows.append(Compared(name, None, _failure(error)))
-    return rows, errors
-
-
-def _shared(
-    workers: Workers,
-    model: Model,
-    source: Source,
-    wanted: Sequence[FitSettings],
-    auditing: Auditing | None,
-    on_step: Callable[[str, TraceEntry], None] | None,
-) -> tuple[list[Compared], list[Exception]]:
-    """Every method on a worker."""
-    bundle = workers.bundle(source)
-    tasks = [
-        Task(f"method `{s.method}`", compared, (model, s, auditing), (bundle,)) for s in wanted
-    ]
-    rows: list[Compared | None] = [None] * len(wanted)
-    errors: list[Exception] = []
-    try:
-        for k, outcome in workers.outcomes(tasks):
-            if outcome.error is not None:
-                errors.append(outcome.error)
-                rows[k] = Compared(wanted[k].method, None, _failure(outcome.error))
-                continue
-            rows[k] = row = outcome.result
-            if on_step is not None and row.fit is not None:
-                for entry in row.fit.trace:
-                    on_step(row.method, entry)
-    except KeyboardInterrupt:
-        if not any(r is not None and r.fit for r in rows):
-            raise
-    names = [s.method for s in wanted]
-    whole = [r or Compared(n, None, _interrupted()) for n, r in zip(names, rows, strict=True)]
-    return whole, errors
-
-
-def compared(
-    source: Source, model: Model, settings: FitSettings, auditing: Auditing | None
-) -> Compared:
-    """In a worker: the row of one method."""
-    fit = fit_compiled(model, source.canonical, settings)
-    return Compared(settings.method, fit) if auditing is None else auditing.of(settings.method, fit)
-
-
-def _reporter(
-    on_step: Callable[[str, TraceEntry], None] | None, method: str
-) -> Callable[[TraceEntry], None] | None:
-    return None if on_step is None else lambda entry: on_step(method, entry)
 
 
 def _asked(
@@ -238,25 +143,6 @@ def _asked(
             if {"E103", "E104"} & set(error.codes):
                 raise  # a wrong name, reported before the work
     return names, unable
-
-
-def _stopped(row: Compared) -> bool:
-    if row.fit is not None:
-        return row.fit.status is Status.interrupted
-    return row.failure is not None and row.failure.code == "interrupted"
-
-
-def _interrupted() -> Diagnostic:
-    return Diagnostic("interrupted", "interrupted before there was a result")
-
-
-def _failure(error: Exception) -> Diagnostic:
-    if isinstance(error, LgmError):
-        return error.diagnostics[0]
-    if isinstance(error, MemoryError):
-        return Diagnostic("E505", "there is not enough memory for this model and data")
-    lines = str(error).strip().split("\n")
-    return Diagnostic("defect", f"a defect: {type(error).__name__}: {lines[0]}".rstrip(": "))
 
 
 def _nothing(errors: Sequence[Exception]) -> Exception:

@@ -302,7 +302,7 @@ class Maximiser:
             return None
         ends = np.array(gradients).reshape(-1, 2, len(at.x))
         hessian = (ends[:, 0] - ends[:, 1]) / (2.0 * steps[:, None])
-        return 0.5 * (hessian + hessian.T)
+        return np.asarray(0.5 * (hessian + hessian.T))
 
     def _units(
         self, at: Evaluation, first: Evaluation, metric: Metric | None, old: Array | None = None
