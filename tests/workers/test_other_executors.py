@@ -16,10 +16,13 @@ import numpy as np
 import pytest
 
 import lgmdsl as lgm
+from lgmdsl.workers.task import Task
+from lgmdsl.workers.workers import Workers
 from tests.workers.models import (
     LONG,
     alone,
     calibrated,
+    end_this_process,
     environment,
     integrated,
     left_out,
@@ -89,6 +92,19 @@ def test_a_dask_worker_that_is_killed_changes_nothing(cluster: Any) -> None:
                 os.kill(next(iter(client.run(os.getpid).values())), signal.SIGKILL)
 
         assert calibrated(jobs=client, on_run=kill).outcomes == alone()[0].outcomes
+
+
+def test_a_task_that_ends_dask_workers_is_named(cluster: Any) -> None:
+    pytest.importorskip("distributed")
+    from lgmdsl.workers.cluster import Cluster
+
+    with client_of(cluster) as client:
+        tasks = [Task(f"task {k}", divmod, (k, 2)) for k in range(4)]
+        tasks[1] = Task("task 1", end_this_process)
+        with pytest.raises(lgm.WorkerError, match="task 1 ended its worker three times") as caught:
+            Workers(Cluster(client, False)).results(tasks)
+        assert caught.value.codes == ("E701",)
+        assert calibrated(jobs=client).outcomes == alone()[0].outcomes  # the cluster goes on
 
 
 def test_a_dask_cluster_with_one_worker(cluster: Any) -> None:
