@@ -15,6 +15,7 @@ import lgmdsl as lgm
 from lgmdsl.workers.pool import Pool
 from tests.workers.models import (
     COUNTS,
+    GAUSSIAN,
     Kept,
     Killing,
     alone,
@@ -68,6 +69,23 @@ def test_threads_compute_the_same_bits() -> None:
         assert calibrated(jobs=executor).outcomes == calibration.outcomes
         assert same_fit(integrated(jobs=executor), fit)
         assert all(map(np.array_equal, left_out(fit, executor), loo))
+
+
+def test_posteriors_of_draws_are_drawn_again_alike() -> None:
+    text = (
+        GAUSSIAN.split("index feat")[0]
+        + """data n[obs] : count
+data y[obs] : count
+latent a ~ normal(sd = 10)
+observe y ~ binomial(n = n, logit = a)
+"""
+    )
+    fit = lgm.fit(lgm.loads(text), {"n": [20, 27], "y": [0, 0]})
+    assert fit.drawn is not None
+    with ThreadPoolExecutor(2) as executor:
+        one, other = fit.loo(exact="all"), fit.loo(exact="all", jobs=executor)
+    assert sum(map(np.sum, one.refitted)) == 2 and one.error == other.error
+    assert np.array_equal(one.log_density[0], other.log_density[0])
 
 
 def test_data_from_a_file_go_as_their_path(tmp_path: Path) -> None:
