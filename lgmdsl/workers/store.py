@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from threading import Lock
 from typing import Any
 
@@ -43,6 +43,13 @@ class Store:
                     self._values.move_to_end(digest)
             self._forget(set(digests))
         return found, missing
+
+    def drop(self, digests: Iterable[str]) -> None:
+        """Forget some, where they are here."""
+        with self._lock:
+            for digest in digests:
+                _, size = self._values.pop(digest, (None, 0))
+                self._size -= size
 
     def _forget(self, wanted: set[str]) -> None:
         most = SHARE * budget()

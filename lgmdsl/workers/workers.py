@@ -15,6 +15,7 @@ from lgmdsl.memory import budget
 from lgmdsl.numerics.blas_threads import threads
 from lgmdsl.workers.perform import perform
 from lgmdsl.workers.refusals import broken, deadly, lost, other_version, without_module
+from lgmdsl.workers.store import STORE
 from lgmdsl.workers.task import Answer, Bundle, Context, Payload, Task, here
 
 TIMES = 3  # workers that a task may end
@@ -71,6 +72,7 @@ class Workers:
         self.sent = self.bare = self.tasks = 0
         self._known: dict[int, tuple[object, Bundle]] = {}
         self._put: set[str] = set()
+        self._digests: set[str] = set()
 
     def bundle(self, value: object) -> Bundle:
         """The bundle of a value that does not change, made once."""
@@ -110,6 +112,7 @@ class Workers:
         bundles = self._all(task)
         digests = tuple(b.digest for b in task.bundles)
         known = {b.digest: b.content for b in bundles if b.digest in inline}
+        self._digests.update(known)
         content = pickle.dumps(
             Payload(task.call, task.arguments, digests, known, context), protocol=5
         )
@@ -132,8 +135,9 @@ class Workers:
         return Context(budget(), threads(), parts, here())
 
     def close(self) -> None:
-        """End the crew, if it is ours."""
+        """End the crew, if it is ours, and forget what threads of this process were sent."""
         self.crew.close()
+        STORE.drop(self._digests)
 
     def _all(self, task: Task) -> tuple[Bundle, ...]:
         return task.bundles if self.parts is None else (*task.bundles, self.parts)

@@ -26,7 +26,7 @@ from lgmdsl.workers.given import Given
 from lgmdsl.workers.opened import check_jobs, opened, scheduler_address
 from lgmdsl.workers.perform import perform
 from lgmdsl.workers.sources import DataFile
-from lgmdsl.workers.store import Store
+from lgmdsl.workers.store import STORE, Store
 from lgmdsl.workers.task import Answer, Bundle, Context, Payload, Task, here
 from lgmdsl.workers.workers import Outcome, Workers
 from tests.workers.models import COUNTS, counts
@@ -157,6 +157,9 @@ def test_a_bundle_is_sent_when_it_is_missing_and_then_no_more() -> None:
         assert workers.bare < 21 * 1000
         workers.results(tasks)
         assert workers.sent - workers.bare == len(bundle.content)
+        assert STORE.values([bundle.digest], {})[1] == []
+        workers.close()
+        assert STORE.values([bundle.digest], {})[1] == [bundle.digest]
 
 
 def test_a_store_forgets_what_was_not_used_for_longest(monkeypatch: pytest.MonkeyPatch) -> None:
