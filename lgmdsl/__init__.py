@@ -41,6 +41,7 @@ _HOMES = {
     "DataError": "lgmdsl.errors",
     "MethodError": "lgmdsl.errors",
     "NumericalError": "lgmdsl.errors",
+    "WorkerError": "lgmdsl.errors",
 }
 
 _OF_THE_BUILDER = ("const", "head")

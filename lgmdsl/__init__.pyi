@@ -25,6 +25,7 @@ from lgmdsl.errors import LgmError as LgmError
 from lgmdsl.errors import MethodError as MethodError
 from lgmdsl.errors import ModelError as ModelError
 from lgmdsl.errors import NumericalError as NumericalError
+from lgmdsl.errors import WorkerError as WorkerError
 from lgmdsl.language.builder import Model as Model
 from lgmdsl.language.load import load as load
 from lgmdsl.language.load import loads as loads

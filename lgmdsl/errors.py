@@ -256,6 +256,10 @@ class NumericalError(LgmError):
     """Numerical trouble that leaves no usable result: E6xx."""
 
 
+class WorkerError(LgmError):
+    """Worker processes or machines died, were lost, or lack what they need: E7xx."""
+
+
 def nearest(word: object, known: Iterable[str]) -> str | None:
     """The known word that `word` most likely means, whatever its case, or None."""
     words = list(known)

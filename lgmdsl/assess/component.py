@@ -99,6 +99,11 @@ def of_each(components: Sequence[Component], make: Callable[[Component], Result]
     return out
 
 
+def of_each_once(components: Sequence[Component]) -> list[Component]:
+    """Those that `of_each` makes something of."""
+    return [c for k, c in enumerate(components) if k == 0 or not c.same_latents(components[k - 1])]
+
+
 def factored(components: Sequence[Component]) -> bool:
     """Whether the sites' parameters have a separate factor, next to one q(z)."""
     return len(components) > 1 and components[0].same_latents(components[1])

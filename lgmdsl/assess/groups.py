@@ -20,7 +20,7 @@ from lgmdsl.assess.component import Component, factored, of_each
 from lgmdsl.assess.failure import Failure, judged
 from lgmdsl.assess.influence import group_influence
 from lgmdsl.assess.joint import joint_density
-from lgmdsl.assess.loo import Refit, gaussian
+from lgmdsl.assess.loo import Moments, Refit, gaussian, refitted
 from lgmdsl.assess.mixture import left_out, weights_of
 from lgmdsl.contract.linear import Predictor
 from lgmdsl.contract.site import Site
@@ -52,17 +52,24 @@ def groups_out(
     """Leave out every group; `n` quasi-random points for each that is not Gaussian. `refit` and
     `every` as in `loo`."""
     exact = gaussian(components)
-    first = refit if every else None  # no cavity of what is fitted again in any case
-    values = [_left_out(components, g, n, seed, exact, first) for g in groups]
-    again = np.full(len(groups), first is not None)
-    if refit is not None and not every:
-        again = np.array([v.flag > 0 for v in values], dtype=np.bool_)
-        for k in map(int, np.flatnonzero(again)):
-            values[k] = _left_out(components, groups[k], n, seed, exact, refit)
+    values: list[_Value | None] = [None] * len(groups)
+    again = np.full(len(groups), refit is not None and every)
+    if not again.any():  # no cavity of what is fitted again in any case
+        found = [_left_out(components, g, n, seed, exact) for g in groups]
+        values = [*found]
+        if refit is not None:
+            again = np.array([v.flag > 0 for v in found], dtype=np.bool_)
+    if refit is not None:
+        chosen = [int(k) for k in np.flatnonzero(again)]
+        without = refitted(refit, components, [groups[k] for k in chosen])
+        for place, k in enumerate(chosen):
+            moments = [m[place] for m in without]
+            values[k] = _left_out(components, groups[k], n, seed, exact, moments)
+    whole = [v for v in values if v is not None]
     return GroupDensities(
-        np.array([v.log for v in values]),
-        np.array([v.error for v in values]),
-        np.array([v.flag for v in values], dtype=np.int64),
+        np.array([v.log for v in whole]),
+        np.array([v.error for v in whole]),
+        np.array([v.flag for v in whole], dtype=np.int64),
         again,
     )
 
@@ -80,9 +87,15 @@ def _left_out(
     n: int,
     seed: int,
     exact: bool,
-    refit: Refit | None,
+    moments: Sequence[Moments] | None = None,
 ) -> _Value:
-    removed = of_each(components, lambda c: _removed(c, group, refit))
+    """`moments`: of fits without the group at each component, where it is fitted again."""
+    removed: list[_Removed | None]
+    if moments is None:
+        removed = of_each(components, lambda c: _removed(c, group))
+    else:
+        pairs = zip(components, moments, strict=True)
+        removed = [None if m is None else _refitted(c, group, m) for c, m in pairs]
     sound = all(r is not None for r in removed)
     if not sound:
         return _Value(np.nan, np.nan, int(Failure.improper))
@@ -111,7 +124,7 @@ def _left_out(
     mixed = left_out(weights_of(components), np.array(logs)[:, None], moved_by)
     error = float(np.sqrt(np.sum((mixed.weight[:, 0] * np.array(errors)) ** 2)))
     influence = 0.0
-    if not exact and refit is None:
+    if not exact and moments is None:
         top = int(np.argmax([c.weight for c in components]))
         without = removed[top]
         assert without is not None
@@ -154,14 +167,14 @@ class _Removed:
     pull: Array
 
 
-def _removed(component: Component, group: Group, refit: Refit | None) -> _Removed | None:
+def _refitted(component: Component, group: Group, moments: tuple[Array, Array]) -> _Removed:
+    weight, shift = own_sites(component, group)
+    return _Removed(*moments, weight, shift, joined(component, group), 0.0 * shift)
+
+
+def _removed(component: Component, group: Group) -> _Removed | None:
     weight, shift = own_sites(component, group)
     predictor = joined(component, group)
-    if refit is not None:
-        refitted = refit(component, group)
-        return (
-            None if refitted is None else _Removed(*refitted, weight, shift, predictor, 0.0 * shift)
-        )
     mean, covariance = component.conditioned.project(predictor, full=True)
     without = cavity(mean[None], covariance[None], weight[None], shift[None])
     if not without.sound[0]:

@@ -10,22 +10,45 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeAlias
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
 from lgmdsl.arrays import Array, BoolArray, IntArray
 from lgmdsl.assess.averages import expected_log, log_density
 from lgmdsl.assess.cavity import Cavity, cavity
-from lgmdsl.assess.component import Component, factored, of_each
+from lgmdsl.assess.component import Component, factored, of_each, of_each_once
 from lgmdsl.assess.failure import judged
 from lgmdsl.assess.influence import influences
 from lgmdsl.assess.mixture import left_out, weights_of
 from lgmdsl.contract.site import Property
 
-# component, rows left out of each datum -> their joint mean (P,) and covariance (P, P); None where
-# the rest has no posterior
-Refit: TypeAlias = Callable[[Component, tuple[IntArray, ...]], "tuple[Array, Array] | None"]
+# The joint mean (P,) and covariance (P, P) of the predictors of rows left out, by a fit without
+# them; None where the rest has no posterior.
+Moments: TypeAlias = "tuple[Array, Array] | None"
+T = TypeVar("T")
+
+
+class Refit(Protocol):
+    """Fits without some rows of each datum, at a component's hyperparameters, and many of them."""
+
+    def __call__(self, component: Component, rows: tuple[IntArray, ...]) -> Moments: ...
+
+    def each(self, call: Callable[..., T], arguments: Sequence[tuple[Any, ...]]) -> list[T]: ...
+
+
+def refitted(
+    refit: Refit, components: Sequence[Component], groups: Sequence[tuple[IntArray, ...]]
+) -> list[list[Moments]]:
+    """For each component the moments of groups of rows that are left out, one group at a time."""
+    pairs = [(c, rows) for c in of_each_once(components) for rows in groups]
+    found = iter(refit.each(moments, pairs))
+    return of_each(components, lambda _: [next(found) for _ in groups])
+
+
+def moments(refit: Refit, component: Component, rows: tuple[IntArray, ...]) -> Moments:
+    """One of them."""
+    return refit(component, rows)
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +83,10 @@ def loo(
         if refit is not None:
             pick = np.asarray(every | (block.flag > 0))
             places = np.flatnonzero(pick)
-            again = of_each(components, partial(_refitted, block=k, rows=places, refit=refit))
+            none = [np.arange(0)] * len(components[0].sites)
+            groups = [(*none[:k], np.array([i]), *none[k + 1 :]) for i in places]
+            found = refitted(refit, components, groups)
+            again = [_refitted(c, k, places, m) for c, m in zip(components, found, strict=True)]
             block = _block(components, k, again, np.where(pick, 0.0, influence), pick)
         blocks.append(block)
     return tuple(blocks)
@@ -105,14 +131,11 @@ def _block(
     return LooBlock(mixed.log_density, flag, refitted, tuple(cavities), mixed.weight)
 
 
-def _refitted(component: Component, block: int, rows: IntArray, refit: Refit) -> Cavity:
+def _refitted(component: Component, block: int, rows: IntArray, found: Sequence[Moments]) -> Cavity:
     """The cavities with those of some rows from fits without them."""
     old = _cavity(component, block)
     mean, variance, sound = old.mean.copy(), old.variance.copy(), old.sound.copy()
-    none = [np.arange(0)] * len(component.sites)
-    for row in rows:
-        without = (*none[:block], np.array([row]), *none[block + 1 :])
-        moments = refit(component, without)
+    for row, moments in zip(rows, found, strict=True):
         sound[row] = moments is not None
         mean[row], variance[row] = np.nan, np.nan
         if moments is not None:

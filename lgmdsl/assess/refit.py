@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -23,6 +24,15 @@ from lgmdsl.inference.other_starts import run_from_starts
 from lgmdsl.inference.plan import Plan
 
 DRAWS = 4000
+T = TypeVar("T")
+
+
+class Elsewhere(Protocol):
+    """`RefitWithout.each` on workers."""
+
+    def __call__(self, call: Callable[..., T], arguments: Sequence[tuple[Any, ...]]) -> list[T]:
+        """The results in the order of the arguments."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +41,7 @@ class RefitWithout:
 
     `observed`: the positions of the blocks that observe among all site blocks. Called with a
     component and the rows left out of each datum, it gives the joint mean (P,) and covariance
-    (P, P) of their predictors; None where the rest determines no posterior.
+    (P, P) of their predictors; None where the rest determines no posterior. `elsewhere`: workers.
     """
 
     plan: Plan
@@ -39,6 +49,14 @@ class RefitWithout:
     tolerances: Tolerances
     max_steps: int | None = None
     seed: int = 0
+    elsewhere: Elsewhere | None = None
+
+    def each(self, call: Callable[..., T], arguments: Sequence[tuple[Any, ...]]) -> list[T]:
+        """`call(self, *those)` of several arguments, the first of which are components; on workers
+        where there are any. `call` can be imported."""
+        if self.elsewhere is not None and len(arguments) > 1:
+            return self.elsewhere(call, arguments)
+        return [call(self, *each) for each in arguments]
 
     def __call__(
         self, component: Component, rows: tuple[IntArray, ...]

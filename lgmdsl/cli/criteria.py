@@ -6,12 +6,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from lgmdsl.api.fit.fit import Fit
+from lgmdsl.workers.executor import Jobs
 
 
-def criteria(fit: Fit, data: object, mapping: Mapping[str, str]) -> tuple[str, dict[str, Any]]:
-    """The three pages as one text, and their numbers."""
+def criteria(
+    fit: Fit, data: object, mapping: Mapping[str, str], exact: bool = False, jobs: Jobs = None
+) -> tuple[str, dict[str, Any]]:
+    """The three pages as one text, and their numbers; `exact`, `jobs` of leave-one-out."""
     dic, waic = fit.dic(data, mapping), fit.waic(data, mapping)
-    loo = fit.loo(data=data, mapping=mapping)
+    loo = fit.loo(exact=exact, data=data, mapping=mapping, jobs=jobs)
     fields = {
         "dic": dic.dic,
         "p_d": dic.p_d,

@@ -119,6 +119,44 @@ def audit_options(function: F) -> F:
     return cast(F, audit(draws(sampler(checked))))
 
 
+def jobs_options(function: F) -> F:
+    """--jobs N, --cluster ADDRESS or --scheduler-file F, of which one at most; the command gets
+    `jobs` as Python's functions take it."""
+
+    @wraps(function)
+    def chosen(*positional: Any, **named: Any) -> Any:
+        given = {name: named.pop(name) for name in ("jobs", "cluster", "scheduler_file")}
+        asked = [f"--{name.replace('_', '-')}" for name, v in given.items() if v is not None]
+        context = click.get_current_context()
+        if len(asked) > 1:
+            raise click.UsageError(f"take one of {' and '.join(asked)}", context)
+        jobs = given["jobs"] if given["jobs"] is not None else given["cluster"]
+        if jobs is not None and jobs == given["cluster"] and "://" not in jobs:
+            message = f"--cluster takes an address like tcp://host:8786, not `{jobs}`"
+            raise click.UsageError(message, context)
+        if given["scheduler_file"] is not None:
+            from lgmdsl.workers.opened import scheduler_address
+
+            jobs = scheduler_address(given["scheduler_file"])
+        return function(*positional, **named, jobs=jobs)
+
+    jobs = click.option(
+        "--jobs",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Share the fits between N processes.",
+    )
+    cluster = click.option(
+        "--cluster",
+        metavar="ADDRESS",
+        help="Share them between a Dask cluster's workers (tcp://host:8786).",
+    )
+    file = click.option(
+        "--scheduler-file", metavar="F", help="The same, by the file of its scheduler."
+    )
+    return cast(F, jobs(cluster(file(chosen))))
+
+
 def seed_option(function: F) -> F:
     """--seed N."""
     return click.option(

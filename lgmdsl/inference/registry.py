@@ -168,13 +168,15 @@ def backends() -> Mapping[str, BackendClass]:
 
 def packed() -> tuple[bytes, tuple[Registered, ...]]:
     """The parts registered at run time for another process (`unpack`), and those that it cannot
-    have: their classes cannot be imported, having been defined in a script or in a function."""
+    have: their classes cannot be imported, having been defined in a script or in a function. No
+    bytes where there are none."""
     importable: list[Registered] = []
     others: list[Registered] = []
     for entry in registered():
         if entry.point is None:
             (importable if _importable(entry.part) else others).append(entry)
-    return pickle.dumps([entry.part for entry in importable]), tuple(others)
+    parts = pickle.dumps([entry.part for entry in importable]) if importable else b""
+    return parts, tuple(others)
 
 
 def unpack(parts: bytes) -> None:

@@ -17,6 +17,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 
 import numpy as np
 
@@ -93,7 +94,7 @@ class Differences:
         if length is not None:
             h = min(h, LENGTH / max(length, 1e-300))
         ends = self.objective.many(
-            [self.at.x - h * v, self.at.x + h * v], self.at.posterior, lambda e: e.gradient
+            [self.at.x - h * v, self.at.x + h * v], self.at, attrgetter("gradient")
         )
         if ends[0] is None or ends[1] is None:
             return None

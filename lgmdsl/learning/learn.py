@@ -29,6 +29,7 @@ from lgmdsl.learning.integration.asymptotic import Asymptotic, Chosen, ModeOnly
 from lgmdsl.learning.integration.checkpoint import Checkpoint, checkpoint
 from lgmdsl.learning.integration.integrate import Integrated, default_design, integrate
 from lgmdsl.learning.integration.visited import Fitted, Known
+from lgmdsl.learning.objective.elsewhere import Elsewhere
 from lgmdsl.learning.objective.log_posterior import Evaluation, Objective
 from lgmdsl.learning.pilot import piloted
 from lgmdsl.learning.search.continued import numbered, reporting
@@ -158,11 +159,12 @@ def learn(
     begin: Theta | None = None,
     on_point: Callable[[int, int], None] | None = None,
     resume: Checkpoint | None = None,
+    elsewhere: Elsewhere | None = None,
 ) -> Learned:
     """Maximise, with the curvature there for up to STANDARD_ERRORS of them; integrate where the
     options name a design. `begin`: where the search starts, by name, of hypers that do not start
     in the middle of their priors. `on_point`: as in `Objective`. `resume`: an integration that goes
-    on, whose posterior at the mode is `warm`.
+    on, whose posterior at the mode is `warm`. `elsewhere`: as in `Objective`.
 
     Raises NumericalError E601 where there is no fit at the start nor near it, or where there is
     nothing to integrate because a hyperparameter runs away, and MethodError E104 where standard
@@ -182,6 +184,7 @@ def learn(
         settings.seed,
         begin=begin or {},
         on_point=on_point,
+        elsewhere=elsewhere,
     )
     if resume is not None and integration is not None:
         again = replace(objective)

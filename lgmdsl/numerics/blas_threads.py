@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from threading import Lock, Thread, get_ident
 
 from threadpoolctl import ThreadpoolController
@@ -39,6 +39,15 @@ class _Limit:
                 self.holders.remove(get_ident())
             self._restored()
 
+    def adopt(self, count: int) -> None:
+        """`count` threads, from when nobody holds it on."""
+        with self.lock:
+            work = partial(_set, count)
+            if self.holders:
+                self.restore = work
+            else:
+                _in_a_thread(work)
+
     def forked(self) -> None:
         """In a child only the thread that forked goes on: what others held is given back."""
         self.lock = Lock()
@@ -60,6 +69,23 @@ def _libraries() -> ThreadpoolController:
     """The BLAS libraries of the process, looked up once (0.6 ms, a tenth of a small fit): those of
     numpy and scipy, which every engine imports, are loaded before the first fit."""
     return ThreadpoolController()
+
+
+def threads() -> int:
+    """How many BLAS takes now."""
+    return max(
+        (i["num_threads"] for i in _libraries().info() if i["user_api"] == "blas"), default=1
+    )
+
+
+def adopt(count: int) -> None:
+    """Let BLAS take as many threads as in another process, whose digits this one is to compute."""
+    _LIMIT.adopt(count)
+
+
+def _set(count: int) -> None:
+    if threads() != count:
+        _libraries().limit(limits=count, user_api="blas")
 
 
 def _in_a_thread(work: Callable[[], None]) -> None:

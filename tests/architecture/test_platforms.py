@@ -15,14 +15,14 @@ from typing import Any
 import pytest
 
 from lgmdsl import memory
-from lgmdsl.api.calibrate import pool
 from lgmdsl.cli import main as command
 
 WINDOWS = """
 import builtins, importlib, os, pkgutil, sys
 # Libraries choose by the real platform.
 import h5netcdf, h5py, networkx, numba, numpy, pandas, scipy.linalg, scipy.optimize, xarray
-import matplotlib.pyplot, multiprocessing, rich.console, click, subprocess, tempfile, shutil
+import concurrent.futures.process, multiprocessing.spawn
+import matplotlib.pyplot, rich.console, click, subprocess, tempfile, shutil
 import arviz_stats, narwhals, pyarrow, sklearn.pipeline
 
 ABSENT = {"fcntl", "grp", "pwd", "resource", "termios", "tty", "pty", "posix", "syslog"}
@@ -129,22 +129,3 @@ def test_a_reader_that_has_gone(
 ) -> None:
     monkeypatch.setattr(sys, "platform", platform)
     assert command._closed(error) is closed
-
-
-def test_workers_leave_an_interrupt_to_their_starter(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By a session of their own, on Windows by a process group."""
-    started: dict[str, Any] = {}
-
-    class Started(Exception):
-        pass
-
-    def start(command: list[str], **options: Any) -> None:
-        started.update(options)
-        raise Started
-
-    monkeypatch.setattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 512, raising=False)
-    monkeypatch.setattr(subprocess, "Popen", start)
-    task: Any = None
-    with pytest.raises(Started):
-        pool._start(task, b"", [0])
-    assert started["start_new_session"] and started["creationflags"] == 512

@@ -32,7 +32,7 @@ def test_a_fit_that_was_made_is_its_own_start() -> None:
 
 def test_a_single_fit_is_the_start_everywhere() -> None:
     one, two = (np.array([2.0]),), (np.array([-1.0]),)
-    weight, shift = SiteSurface(np.zeros((1, 2)), [one], [two]).at(np.array([3.0, 1.0]))
+    weight, shift = SiteSurface(np.zeros((1, 2)), [(one, two)]).at(np.array([3.0, 1.0])).sites
     assert weight[0] == 2.0 and shift[0] == -1.0
 
 
@@ -40,8 +40,11 @@ def test_weights_follow_their_logs_and_shifts_themselves() -> None:
     places, gain = cross(2, 1.0), np.array([0.3, -0.7])
     weights = [(np.exp(np.array([0.2, -3.0]) + p @ gain),) for p in places]
     shifts = [(np.array([1.0, 2.0]) + p @ gain,) for p in places]
-    surface, place = SiteSurface(places, weights, shifts), np.array([2.0, 1.5])
-    weight, shift = surface.at(place)
+    surface, place = (
+        SiteSurface(places, list(zip(weights, shifts, strict=True))),
+        np.array([2.0, 1.5]),
+    )
+    weight, shift = surface.at(place).sites
     assert weight[0] == pytest.approx(np.exp(np.array([0.2, -3.0]) + place @ gain), rel=1e-4)
     assert shift[0] == pytest.approx(np.array([1.0, 2.0]) + place @ gain, rel=1e-4)
 
@@ -51,19 +54,22 @@ def test_weights_without_a_log_are_those_of_the_nearest_fit(weight: Array) -> No
     places = cross(2, 1.0)
     weights = [((k + 1.0) * weight,) for k in range(len(places))]
     shifts = [(np.full(2, float(k)),) for k in range(len(places))]
-    found, shift = SiteSurface(places, weights, shifts).at(np.array([0.1, -1.2]))
+    sites = list(zip(weights, shifts, strict=True))
+    found, shift = SiteSurface(places, sites).at(np.array([0.1, -1.2])).sites
     assert np.array_equal(found[0], 5.0 * weight) and np.array_equal(shift[0], [4.0, 4.0])
 
 
 def test_far_out_the_nearest_fit_is_the_start() -> None:
     places = cross(1, 0.1)
     weights = [(np.array([float(k + 1)]),) for k in range(len(places))]
-    found, _ = SiteSurface(places, weights, weights).at(np.array([30.0]))
+    sites = list(zip(weights, weights, strict=True))
+    found, _ = SiteSurface(places, sites).at(np.array([30.0])).sites
     assert np.array_equal(found[0], [2.0])
 
 
 def test_only_the_nearest_fits_count() -> None:
     places = np.linspace(0.0, 6.0, 2 * NEAREST)[:, None]
     weights = [(np.array([1.0 if k < NEAREST else np.nan]),) for k in range(len(places))]
-    found, _ = SiteSurface(places, weights, weights).at(np.array([0.5]))
+    sites = list(zip(weights, weights, strict=True))
+    found, _ = SiteSurface(places, sites).at(np.array([0.5])).sites
     assert np.isfinite(found[0]).all()

@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-import subprocess
-from typing import cast
+import os
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from lgmdsl.api.calibrate import pool as calibrate_pool
-from lgmdsl.api.calibrate.run import CalibrationTask
-
-
-class Stopped(Exception):
-    pass
+from lgmdsl.workers.given import Given
+from lgmdsl.workers.pool import Pool
+from lgmdsl.workers.task import Task
+from lgmdsl.workers.workers import Workers
 
 
 def test_the_budget_goes_with_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: dict[str, str] = {}
-
-    def start(*_: object, env: dict[str, str], **__: object) -> None:
-        seen.update(env)
-        raise Stopped
-
     monkeypatch.delenv("LGM_MEMORY", raising=False)
     monkeypatch.setattr("lgmdsl.memory._half", lambda: 10_000_000_000)
-    monkeypatch.setattr(subprocess, "Popen", start)
-    with pytest.raises(Stopped):
-        calibrate_pool._start(cast("CalibrationTask", None), b"", [0])
-    assert seen["LGM_MEMORY"] == "10000000000"
+    asked = [Task("the budget", os.getenv, ("LGM_MEMORY",))]
+    workers = Workers(Pool(1))
+    try:
+        assert workers.results(asked) == ["10000000000"]
+    finally:
+        workers.close()
+    with ThreadPoolExecutor(1) as executor:  # this process has it already
+        assert Workers(Given(executor)).results(asked) == [None]

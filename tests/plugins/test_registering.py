@@ -14,8 +14,7 @@ import pytest
 from scipy import stats
 
 import lgmdsl as lgm
-from lgmdsl.api.calibrate import pool as calibrate_pool
-from lgmdsl.api.calibrate.run import CalibrationTask
+from lgmdsl.api.jobs import workers_for
 from lgmdsl.engines.choose import ENGINES, choose
 from lgmdsl.extend import (
     Array,
@@ -317,11 +316,15 @@ def test_workers_say_which_part_they_cannot_have(acme: None) -> None:
 
     lgm.register(Hidden)
     try:
-        other = CalibrationTask(SCALE.format(prior="lomax(shape = 3)"), "m")
-        assert calibrate_pool._parts(other)
-        task = CalibrationTask(SCALE.format(prior="hidden(shape = 3)"), "m", sizes={"obs": 5})
-        with pytest.raises(lgm.MethodError, match="the hyperprior `hidden`") as told:
-            list(calibrate_pool.outcomes(task, [1, 2], 2))
+        other = lgm.loads(SCALE.format(prior="lomax(shape = 3)"))
+        with workers_for(2, other.tree) as workers:
+            assert workers is not None and workers.parts is not None
+        model = lgm.loads(SCALE.format(prior="hidden(shape = 3)"))
+        with (
+            pytest.raises(lgm.MethodError, match="the hyperprior `hidden`") as told,
+            workers_for(2, model.tree),
+        ):
+            pass
         assert "jobs=1" in str(told.value)
     finally:
         registry.unregister(Hidden)

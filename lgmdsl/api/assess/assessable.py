@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from lgmdsl.api.assess.loo import Loo
     from lgmdsl.api.assess.pit import Pit
     from lgmdsl.api.fit.fit import Fit
+    from lgmdsl.workers.executor import Jobs
 
 
 class Assessable:
@@ -58,6 +59,7 @@ class Assessable:
         seed: int = 0,
         data: object = None,
         mapping: Keys | None = None,
+        jobs: Jobs = None,
     ) -> Loo:
         """Leave-one-out predictive densities ``log p(y_i | y_-i)``, from q without the site of y_i.
 
@@ -73,10 +75,14 @@ class Assessable:
         weights smoothed by a generalised Pareto distribution (PSIS: Vehtari, Gelman and Gabry
         2017), and flagged where its shape k-hat passes 0.7; `exact` then draws exactly from fits
         without them, around the one mode that the method finds.
+
+        `jobs` shares the fits of `exact` (without it none is made): a number of processes, the
+        address of a Dask scheduler, a Dask Client, or any executor, as in `lgm.fit`; the bits are
+        the same.
         """
         from lgmdsl.api.assess.loo import loo
 
-        return loo(self._fit, groups, exact, n, seed, data, mapping)
+        return loo(self._fit, groups, exact, n, seed, data, mapping, jobs)
 
     @answering("computing transforms")
     def pit(self, exact: bool = False, data: object = None, mapping: Keys | None = None) -> Pit:

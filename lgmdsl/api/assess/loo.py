@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lgmdsl.api.assess.components import Assessed, assessed, observed
+from lgmdsl.api.assess.components import Assessed, assessed
 from lgmdsl.api.assess.groups import grouped
 from lgmdsl.api.assess.observations import Places
+from lgmdsl.api.assess.refits import Refits, SharedFit, without
+from lgmdsl.api.jobs import workers_for
 from lgmdsl.api.page import counted, wrapped
 from lgmdsl.arrays import BoolArray, IntArray
 from lgmdsl.assess import loo as one
@@ -26,8 +27,8 @@ from lgmdsl.contract import rows
 from lgmdsl.contract.engine import Rows
 from lgmdsl.dataset import Keys
 from lgmdsl.errors import Diagnostic, MethodError
-from lgmdsl.inference.driver import Tolerances
-from lgmdsl.inference.plan import plan
+from lgmdsl.workers.executor import Jobs
+from lgmdsl.workers.opened import check_jobs
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -126,8 +127,10 @@ def loo(
     seed: int = 0,
     data: object = None,
     mapping: Keys | None = None,
+    jobs: Jobs = None,
 ) -> Loo:
     """Leave out each response, or each group. See `Fit.loo`."""
+    check_jobs(jobs)
     if exact not in (False, True, "all"):
         message = f"`exact` is true (what is flagged), false or all, not {exact!r}"
         raise MethodError(Diagnostic("E108", message))
@@ -135,13 +138,29 @@ def loo(
         if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
             message = f"`{name}` must be a whole number not below {least}"
             raise MethodError(Diagnostic("E108", message, details=(f"got {value!r}",)))
-    asked = assessed(fit, data, mapping, "loo", together=groups is not None)
+    together = groups is not None
+    asked = assessed(fit, data, mapping, "loo", together)
     refit = without(fit, asked, int(seed)) if exact else None
     every = exact == "all"
+    with workers_for(jobs if exact else None, fit.model.tree) as workers:
+        if workers is not None and refit is not None:
+            shared = SharedFit(replace(fit, canonical=asked.canonical), together, int(seed))
+            refit = replace(refit, elsewhere=Refits(workers, shared, asked))
+        return _loo(asked, groups, refit, every, int(n), int(seed))
+
+
+def _loo(
+    asked: Assessed,
+    groups: object,
+    refit: RefitWithout | None,
+    every: bool,
+    n: int,
+    seed: int,
+) -> Loo:
     if asked.drawn is not None:
         return _of_draws(asked, asked.drawn, groups, refit, every)
     if groups is not None:
-        return _groups(asked, groups, refit, every, int(n), int(seed))
+        return _groups(asked, groups, refit, every, n, seed)
     blocks = one.loo(asked.components, refit, every)
     weight = weights_of(asked.components)
     times = asked.components[0].row_weights
@@ -195,13 +214,12 @@ def _of_draws(
     every: bool,
 ) -> Loo:
     """By exact draws of the posterior, reweighted; by new ones where it is fitted again."""
-    redraw = None if refit is None else refit.draws
     places: Places = asked.observations
     if groups is None:
-        blocks = left_out.loo(draws, False, redraw, every)
+        blocks = left_out.loo(draws, False, refit, every)
     else:
         places, members = grouped(groups, asked.canonical, asked.observations)
-        blocks = (left_out.groups_out(draws, members, redraw, every),)
+        blocks = (left_out.groups_out(draws, members, refit, every),)
     times: Rows = draws.components[0].row_weights
     if groups is not None:
         times = tuple(np.ones_like(b.log_density) for b in blocks)
@@ -221,17 +239,3 @@ def _of_draws(
         flag=tuple(b.flag for b in blocks),
         refitted=tuple(b.refitted for b in blocks),
     )
-
-
-def without(fit: Fit, asked: Assessed, seed: int = 0) -> RefitWithout:
-    """Refits without some responses: the method of the fit, its options and bound.
-
-    The tolerance is at most a hundredth of the default, since small differences are taken of it.
-    """
-    settings = json.loads(fit.provenance.get("settings", "{}"))
-    options = json.loads(fit.provenance.get("options", "{}"))
-    planned = plan(asked.canonical, fit.method, settings.get("bound"), options)
-    tol = settings.get("tol")
-    tolerances = Tolerances.scaled(1e-9 if tol is None else min(float(tol), 1e-9))
-    limit = settings.get("max_steps")
-    return RefitWithout(planned, observed(asked.canonical), tolerances, limit, seed)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lgmdsl.api.assess.components import assessed
-from lgmdsl.api.assess.loo import without
 from lgmdsl.api.assess.observations import Observations
+from lgmdsl.api.assess.refits import without
 from lgmdsl.api.page import counted
 from lgmdsl.arrays import IntArray
 from lgmdsl.assess.drawn.left_out import loo as drawn_loo
@@ -107,8 +107,7 @@ def pit(
         _check(site)
     refit = without(fit, asked) if exact else None
     if asked.drawn is not None:
-        redraw = None if refit is None else refit.draws
-        drawn = drawn_loo(asked.drawn, True, redraw)
+        drawn = drawn_loo(asked.drawn, True, refit)
         ends = tuple(PitBlock(b.lower, b.upper) for b in drawn)
         return Pit(asked.observations, ends, tuple(b.flag for b in drawn))
     left_out = loo(asked.components, refit)

@@ -16,12 +16,13 @@ from types import MappingProxyType
 
 import numpy as np
 
-from lgmdsl.api.calibrate import pool as calibrate_pool
 from lgmdsl.api.calibrate.claims import Claims, contradiction
 from lgmdsl.api.calibrate.page import page
 from lgmdsl.api.calibrate.placed import is_reported
 from lgmdsl.api.calibrate.record import CalibrationRecord
 from lgmdsl.api.calibrate.run import CalibrationTask, RunOutcome, run_once
+from lgmdsl.api.calibrate.shared import shared_runs
+from lgmdsl.api.jobs import workers_for
 from lgmdsl.api.page import counted, several
 from lgmdsl.api.settings import check_fixed, check_numbers, check_options
 from lgmdsl.arrays import Array
@@ -31,6 +32,8 @@ from lgmdsl.errors import Diagnostic, MethodError
 from lgmdsl.inference.registry import load_entry_points
 from lgmdsl.inference.settings import FitSettings
 from lgmdsl.language.builder import Model
+from lgmdsl.workers.executor import Jobs
+from lgmdsl.workers.opened import check_jobs
 
 NO_SIZES: Mapping[str, int] = MappingProxyType({})
 # The chance that any quantity of an exact posterior leaves its band.
@@ -229,21 +232,23 @@ def calibrate(
     max_steps: int | None = None,
     *,
     mapping: Keys | None = None,
-    jobs: int | None = None,
+    jobs: Jobs = None,
     record: str | os.PathLike[str] | None = None,
     on_run: Callable[[int, int], None] | None = None,
 ) -> Calibration:
     """Draw `runs` data sets from the model, fit each, and test where the truths lie.
 
     `data`, `sizes` as in `simulate`; method, fixed, bound, options, tol, max_steps as in `fit`.
-    `jobs` processes share the runs (default: one for each core; 1 stays in this process, which a
-    part needs that was registered from a script or a notebook); the digits do not depend on it.
+    `jobs` shares the runs: a number of processes (default: one for each core; 1 stays in this
+    process, which a part needs that was registered from a script or a notebook), the address of a
+    Dask scheduler, a Dask Client, or any executor, as in `fit`; the digits do not depend on it.
     `record` is a file to which each run is appended; runs that it already holds are not repeated.
     `on_run` is called with the number of finished runs and of those wanted. After an interrupt
     (Ctrl-C) the finished runs are returned.
 
     Raises what `simulate` and `fit` raise for the model and settings, DataError E306 for a
-    `record` that belongs to another calibration, MethodError E108 for an invalid number.
+    `record` that belongs to another calibration, MethodError E108 for an invalid number,
+    WorkerError (E7xx) where workers die, are lost or lack something.
     """
     load_entry_points()
     check_numbers(seed, tol, max_steps)
@@ -256,11 +261,11 @@ def calibrate(
         tol=tol,
         max_steps=max_steps,
     )
-    workers = jobs if jobs is not None else os.cpu_count() or 1
-    for name, value in (("runs", runs), ("jobs", workers)):
-        if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
-            message = f"`{name}` must be a whole number from 1"
-            raise MethodError(Diagnostic("E108", message, details=(f"got {value!r}",)))
+    wanted = jobs if jobs is not None else os.cpu_count() or 1
+    check_jobs(wanted)
+    if not isinstance(runs, int | np.integer) or isinstance(runs, bool) or runs < 1:
+        message = "`runs` must be a whole number from 1"
+        raise MethodError(Diagnostic("E108", message, details=(f"got {runs!r}",)))
     task = CalibrationTask(
         model.to_lgm(), model.checked.source.name, data, mapping, dict(sizes), settings
     )
@@ -276,12 +281,13 @@ def calibrate(
         # Run 0 in this process, so that errors of the model are raised as they are.
         if remaining[:1] == [0]:
             add(run_once(model, task, remaining.pop(0)))
-        if workers == 1 or len(remaining) <= 1:
-            for number in remaining:
-                add(run_once(model, task, number))
-        else:
-            for outcome in calibrate_pool.outcomes(task, remaining, workers):
-                add(outcome)
+        with workers_for(wanted if len(remaining) > 1 else None, model.tree) as workers:
+            if workers is None:
+                for number in remaining:
+                    add(run_once(model, task, number))
+            else:
+                for outcome in shared_runs(workers, task, remaining):
+                    add(outcome)
     except KeyboardInterrupt:
         if not outcomes.done:
             raise

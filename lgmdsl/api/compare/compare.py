@@ -12,16 +12,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from lgmdsl.api.compare.comparison import Compared, Comparison, difference, moments
+from lgmdsl.api.compare.rows import Auditing, one_by_one, shared
 from lgmdsl.api.fit.correction import correction_options
 from lgmdsl.api.fit.fit import Fit
-from lgmdsl.api.fit.fitting import fit_compiled
 from lgmdsl.api.fit.hyper_ways import check_hyper, learning_options
 from lgmdsl.api.fit.options import other_options
+from lgmdsl.api.jobs import workers_for
 from lgmdsl.api.settings import check_fixed, check_named, check_numbers, check_options
 from lgmdsl.assess.importance.pareto import check_arviz
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.compile import compile_model
-from lgmdsl.contract.status import Guarantee, Status
+from lgmdsl.contract.status import Guarantee
 from lgmdsl.dataset import Dataset, Keys, read
 from lgmdsl.errors import DataError, Diagnostic, LgmError, MethodError, ModelError, NumericalError
 from lgmdsl.inference.accuracy import rank
@@ -31,6 +32,8 @@ from lgmdsl.inference.registry import backends
 from lgmdsl.inference.settings import FitSettings
 from lgmdsl.language.builder import Model
 from lgmdsl.sites import catalogue as sites
+from lgmdsl.workers.executor import Jobs
+from lgmdsl.workers.sources import source_of
 
 # Log evidences that differ by less, relative to max(1, |evidence|), are equal.
 EQUAL = 1e-6
@@ -60,6 +63,7 @@ def compare(
     audit: int | bool = False,
     audit_sampler: bool = False,
     on_step: Callable[[str, TraceEntry], None] | None = None,
+    jobs: Jobs = None,
 ) -> Comparison:
     """Fit a model with several methods (default: every one that can run it) and compare them.
 
@@ -68,11 +72,13 @@ def compare(
     the next. A method that fails has a row that says why. Ctrl-C ends the method that runs and
     those after.
     `audit`: audit every fit (`fit.audited`), with so many draws (True: 4000);
-    `audit_sampler`: exact ones (`fit.audit`).
+    `audit_sampler`: exact ones (`fit.audit`). `jobs` shares the methods: a number of processes, the
+    address of a Dask scheduler, a Dask Client, or any executor, as in `fit`; `on_step` then gets
+    the entries of a method's trace together, when it has ended.
 
     Raises what `fit` raises where every method fails: MethodError where none can run the
     model (and for a method or an option that does not exist), ModelError, DataError,
-    NumericalError.
+    NumericalError. WorkerError (E7xx) where workers die, are lost or lack something.
     """
     if not isinstance(model, Model):
         raise TypeError(f"compare takes a Model (lgm.load or lgm.loads), not {type(model)}")
@@ -90,45 +96,18 @@ def compare(
     example = '{"ep": {"damping": 0.5}}'
     by_method = {m: check_options(o) for m, o in check_named(options, "options", example).items()}
     names, unable = _asked(canonical, methods, settings, by_method)
-    rows: list[Compared] = []
-    errors: list[Exception] = []
-    for name in names:
-        if rows and _stopped(rows[-1]):
-            rows.append(Compared(name, None, _interrupted()))
-            continue
-        try:
-            one = replace(settings, method=name, options=by_method.get(name, {}))
-            fit = fit_compiled(model, canonical, one, on_step=_reporter(on_step, name))
-            rows.append(
-                _audited(name, fit, draws, seed, audit_sampler) if audit else Compared(name, fit)
-            )
-        except KeyboardInterrupt:
-            if not any(r.fit for r in rows):
-                raise
-            rows.append(Compared(name, None, _interrupted()))
-        except Exception as error:  # noqa: BLE001  a defect in one method is its own affair
-            errors.append(error)
-            rows.append(Compared(name, None, _failure(error)))
+    wanted = [replace(settings, method=m, options=by_method.get(m, {})) for m in names]
+    auditing = Auditing(draws, seed, audit_sampler) if audit else None
+    with workers_for(jobs, model.tree) as workers:
+        if workers is None:
+            rows, errors = one_by_one(model, canonical, wanted, auditing, on_step)
+        else:
+            source = source_of(canonical, data, mapping)
+            rows, errors = shared(workers, model, source, wanted, auditing, on_step)
     if not any(r.fit for r in rows):
         raise _nothing(errors)
     best, reason = _best(rows)
     return Comparison(model, _measured(rows, best), best.method, reason, unable)
-
-
-def _audited(name: str, fit: Fit, draws: int, seed: int, sampler: bool) -> Compared:
-    """The fit with its audit, or without it and why."""
-    if fit.status is Status.interrupted:
-        return Compared(name, fit)
-    try:
-        return Compared(name, replace(fit, audited=fit.audit(draws, seed, sampler=sampler)))
-    except LgmError as error:
-        return Compared(name, fit, _failure(error))
-
-
-def _reporter(
-    on_step: Callable[[str, TraceEntry], None] | None, method: str
-) -> Callable[[TraceEntry], None] | None:
-    return None if on_step is None else lambda entry: on_step(method, entry)
 
 
 def _asked(
@@ -164,25 +143,6 @@ def _asked(
             if {"E103", "E104"} & set(error.codes):
                 raise  # a wrong name, reported before the work
     return names, unable
-
-
-def _stopped(row: Compared) -> bool:
-    if row.fit is not None:
-        return row.fit.status is Status.interrupted
-    return row.failure is not None and row.failure.code == "interrupted"
-
-
-def _interrupted() -> Diagnostic:
-    return Diagnostic("interrupted", "interrupted before there was a result")
-
-
-def _failure(error: Exception) -> Diagnostic:
-    if isinstance(error, LgmError):
-        return error.diagnostics[0]
-    if isinstance(error, MemoryError):
-        return Diagnostic("E505", "there is not enough memory for this model and data")
-    lines = str(error).strip().split("\n")
-    return Diagnostic("defect", f"a defect: {type(error).__name__}: {lines[0]}".rstrip(": "))
 
 
 def _nothing(errors: Sequence[Exception]) -> Exception:

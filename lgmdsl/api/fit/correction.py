@@ -30,12 +30,12 @@ from lgmdsl.posterior.drawn import JointSample
 if TYPE_CHECKING:
     from lgmdsl.api.fit.fit import Fit
 
-WHEN_CORRECTED = ("auto", "on", "off")
-MARGINALS = ("corrected", "gaussian")
+WHEN_CORRECTED: tuple[str, ...] = ("auto", "on", "off")
+MARGINALS: tuple[str, ...] = ("corrected", "gaussian")
 # What is tolerated, in times of what W609 tolerates, and the allowance, in times of the normal one.
 TOLERATED = {"normal": 1.0, "low": 2.0, "high": 0.5}
 ALLOWANCE = {"normal": 1.0, "low": 0.0, "high": 10.0}
-EFFORTS = tuple(TOLERATED)
+EFFORTS: tuple[str, ...] = tuple(TOLERATED)
 # The allowance in floating-point operations: some three seconds of one core, or as often what the
 # fit itself took.
 OPERATIONS, FITS = 5e9, 1.0

@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -41,6 +41,7 @@ from lgmdsl.api.fit.warnings import (
     undefined_reports,
     unfinished,
 )
+from lgmdsl.api.jobs import workers_for
 from lgmdsl.api.notebook.progress import NotebookProgress, notebook_display
 from lgmdsl.api.settings import check_fixed, check_named, check_numbers, check_options
 from lgmdsl.api.streaming import WHY_NOT, provenance_of, rows_option, streamed
@@ -51,6 +52,7 @@ from lgmdsl.contract.questions import Expected
 from lgmdsl.contract.status import Status
 from lgmdsl.dataset import Dataset, Keys, read
 from lgmdsl.engines.choose import AUTO as ANY_ENGINE
+from lgmdsl.errors import Diagnostic, MethodError
 from lgmdsl.graph.warnings import warnings_of
 from lgmdsl.inference.driver import TraceEntry
 from lgmdsl.inference.merging import merged_model, merged_plan
@@ -60,10 +62,15 @@ from lgmdsl.inference.registry import load_entry_points
 from lgmdsl.inference.routes import combined, error_notes
 from lgmdsl.inference.settings import FitSettings
 from lgmdsl.language.builder import Model
+from lgmdsl.learning.objective.elsewhere import Elsewhere
 from lgmdsl.memory import during
 from lgmdsl.numerics.blas_threads import one_thread
+from lgmdsl.remedies import argument, option
 from lgmdsl.sites import catalogue as sites
 from lgmdsl.streams.model import StreamedModel
+from lgmdsl.workers.executor import Jobs
+from lgmdsl.workers.sources import source_of
+from lgmdsl.workers.workers import Workers
 
 if TYPE_CHECKING:
     from lgmdsl.api.fit.fit import Fit
@@ -87,6 +94,7 @@ def fit(
     mapping: Keys | None = None,
     start: Mapping[str, object] | None = None,
     on_step: Callable[[TraceEntry], None] | None = None,
+    jobs: Jobs = None,
 ) -> Fit:
     """Fit a model to data.
 
@@ -134,7 +142,10 @@ def fit(
     was interrupted goes on with the fits that it had. `start` gives values to start from by name
     (a scalar fills an indexed hyper); otherwise they start in the middle of their priors. `on_step`
     is called with every entry of the trace; without it, notebooks show a line with how far a fit is
-    that takes more than half a second.
+    that takes more than half a second. `jobs` shares fits at several values of the hyperparameters
+    (the points of `integrate`, the differences that make a curvature): a number of processes, the
+    address of a Dask scheduler ("tcp://host:8786"), a Dask Client, or any executor with submit and
+    shutdown; None and 1: this process. The bits are the same, whoever computes them.
 
     One example of each argument:
 
@@ -150,10 +161,12 @@ def fit(
         lgm.fit(model, table, tol=1e-9, max_steps=50)
         lgm.fit(model, table, start={"s": 2.0})
         lgm.fit(model, table, on_step=print)
+        lgm.fit(model, table, hyper="integrate", jobs=2)
 
     Raises ModelError (E402 for an improper posterior), DataError, MethodError (E5xx), or
     NumericalError where there is no usable state at all; a fit that merely stopped early is
-    returned with its status. MethodError E505 names what is larger than the memory budget.
+    returned with its status. WorkerError (E7xx) where workers die, are lost or lack something.
+    MethodError E505 names what is larger than the memory budget.
     TypeError for a model, mapping or path of another type.
     """
     load_entry_points()
@@ -173,10 +186,12 @@ def fit(
         check_named(start, "start", '{"s": 0.5}'),
     )
     show = notebook_display() if on_step is None else None
-    if show is None:
-        return fit_data(model, data, settings, mapping, start_from, on_step)
-    with NotebookProgress(show) as progress:
-        return fit_data(model, data, settings, mapping, start_from, progress.on_step)
+    with workers_for(jobs, model.tree) as workers:
+        if show is None:
+            return fit_data(model, data, settings, mapping, start_from, on_step, workers)
+        with NotebookProgress(show) as progress:
+            follow = progress.on_step
+            return fit_data(model, data, settings, mapping, start_from, follow, workers)
 
 
 def fit_data(
@@ -186,6 +201,7 @@ def fit_data(
     mapping: Keys | None = None,
     start_from: Fit | str | os.PathLike[str] | None = None,
     on_step: Callable[[TraceEntry], None] | None = None,
+    workers: Workers | None = None,
 ) -> Fit:
     """Fit a model to data by settings that have been checked. See `fit`."""
     with during("reading the data and compiling the model"):
@@ -194,7 +210,25 @@ def fit_data(
         canonical = streamed(model, dataset, settings, partial(_planned, settings), on_step)
         if canonical is None:
             canonical = compile_model(model.checked, dataset, sites.find_site)
-    return fit_compiled(model, canonical, settings, start_from, on_step)
+    shared = None if workers is None else Shared(workers, data, mapping)
+    return fit_compiled(model, canonical, settings, start_from, on_step, shared)
+
+
+@dataclass(frozen=True, eq=False)
+class Shared:
+    """Workers, and the data as the caller gave them."""
+
+    workers: Workers
+    data: object
+    mapping: Keys | None = None
+
+    def elsewhere(self, planned: Plan) -> Elsewhere:
+        """Where fits by a plan are made. Raises MethodError E501 for rows read by batches."""
+        if isinstance(planned.canonical, StreamedModel):
+            message = f"{argument('jobs')} shares fits of all rows, and these are read by batches"
+            help = "leave it out, or read all rows at once: " + option("rows", "kept")
+            raise MethodError(Diagnostic("E501", message, help=help))
+        return Elsewhere(self.workers, source_of(planned.canonical, self.data, self.mapping))
 
 
 def _planned(settings: FitSettings, canonical: CanonicalModel) -> Plan:
@@ -223,6 +257,7 @@ def fit_compiled(
     settings: FitSettings,
     start_from: Fit | str | os.PathLike[str] | None = None,
     on_step: Callable[[TraceEntry], None] | None = None,
+    shared: Shared | None = None,
 ) -> Fit:
     """Fit a compiled model, for repeated fits of one model. See `fit`."""
     from lgmdsl.api.fit.fit import Fit
@@ -241,6 +276,7 @@ def fit_compiled(
     if merging and learning.batch is None and not in_batches:
         planned = merged_plan(planned, way, settings.bound) or planned
     merged = merged_model(planned)
+    elsewhere = None if shared is None else shared.elsewhere(planned)
     earlier = None if start_from is None else _earlier(start_from)
     warm = None if earlier is None else earlier.posterior
     if warm is not None and merged is not None:
@@ -261,12 +297,14 @@ def fit_compiled(
         origin |= provenance_of(canonical)
     resume = None if earlier is None else resumable(earlier, origin)
     with during(_doing(planned, way)):
-        solved = solve(planned, way, settings, learning, warm, on_step, begin, resume)
+        solved = solve(planned, way, settings, learning, warm, on_step, begin, resume, elsewhere)
         with one_thread() as known_flops:
             known_flops(solved.flops)
             optima, cut = None, False
             try:
-                solved, optima = highest(planned, way, settings, learning, solved, on_step)
+                solved, optima = highest(
+                    planned, way, settings, learning, solved, on_step, elsewhere
+                )
             except KeyboardInterrupt:
                 cut = True
     q, learned = solved.posterior, solved.learned

@@ -122,11 +122,11 @@ HYPER_WAYS: tuple[Way, ...] = (
     ),
 )
 WAYS = tuple(way.name for way in HYPER_WAYS)
-DESIGNS = ("auto", "grid", "ccd", "gauss-hermite")
+DESIGNS: tuple[str, ...] = ("auto", "grid", "ccd", "gauss-hermite")
 EPOCHS = 3
 MOST_STEPS = 200
 # A full product of nodes grows as their number to the power of the hyperparameters.
-LARGEST = {"grid": 3, "gauss-hermite": 4}
+LARGEST: dict[str, int] = {"grid": 3, "gauss-hermite": 4}
 
 
 def way_called(name: str) -> tuple[str, ...]:

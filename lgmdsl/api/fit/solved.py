@@ -26,6 +26,7 @@ from lgmdsl.learning.coordinates.vector import Coordinates
 from lgmdsl.learning.integration.checkpoint import Checkpoint
 from lgmdsl.learning.learn import learn
 from lgmdsl.learning.mean_field.mean_field import mean_field
+from lgmdsl.learning.objective.elsewhere import Elsewhere
 from lgmdsl.learning.search.learning_record import LearningOptions
 from lgmdsl.learning.search.maximise import LearningStep
 from lgmdsl.learning.weakly_determined import piled_up
@@ -56,14 +57,18 @@ def solve(
     on_step: Callable[[TraceEntry], None] | None = None,
     begin: Theta | None = None,
     resume: Checkpoint | None = None,
+    elsewhere: Elsewhere | None = None,
 ) -> Solved:
     """`way`: fixed, map, em, integrate or vb; `begin`: values of hypers to start from;
-    `resume`: an integration that goes on. BLAS takes one thread where conditioning is cheap.
+    `resume`: an integration that goes on; `elsewhere`: workers for fits at several
+    hyperparameters. BLAS takes one thread where conditioning is cheap.
 
     Raises what `fit` raises for improper posteriors (E402), a start of another model (E501) and
     fits without any usable state (E601)."""
     with one_thread() as known:
-        return _solve(planned, way, settings, options, warm, on_step, begin, resume, known)
+        return _solve(
+            planned, way, settings, options, warm, on_step, begin, resume, known, elsewhere
+        )
 
 
 def _solve(
@@ -76,6 +81,7 @@ def _solve(
     begin: Theta | None,
     resume: Checkpoint | None,
     known: Callable[[float], None],
+    elsewhere: Elsewhere | None,
 ) -> Solved:
     space, fixed, seed = planned.canonical.hypers, settings.fixed, settings.seed
     theta = space.theta(fixed) if way == "fixed" else space.start(fixed, begin)
@@ -113,7 +119,8 @@ def _solve(
         learned, warnings = factors, (*mean_field_warnings(factors), *map(at_bound, piled))
         problem = factors.problem
     else:
-        mode = learn(planned, settings, options.of(way), warm, report, begin, at_point, resume)
+        wanted = options.of(way)
+        mode = learn(planned, settings, wanted, warm, report, begin, at_point, resume, elsewhere)
         learned, warnings, problem = mode, learning_warnings(mode), mode.mode.problem
     result = replace(learned.run, status=learned.status, seconds=time.perf_counter() - began)
     posterior = _usable_posterior(planned, problem, result)

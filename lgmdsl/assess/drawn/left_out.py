@@ -8,9 +8,9 @@ flagged, and to be drawn again without it (`Redraw`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from scipy import special
@@ -24,15 +24,19 @@ from lgmdsl.assess.importance.smoothing import smoothed
 from lgmdsl.assess.mixture import left_out as reweighted
 from lgmdsl.assess.mixture import weights_of
 
+T = TypeVar("T")
+
 
 class Redraw(Protocol):
     """Exact draws of z without some rows of each datum, at a component's hyperparameters: (k, n),
     and how many independent ones they are worth; None where the rest has no posterior, or its
     chains do not agree."""
 
-    def __call__(
+    def draws(
         self, component: Component, rows: tuple[IntArray, ...]
     ) -> tuple[Array, float] | None: ...
+
+    def each(self, call: Callable[..., T], arguments: Sequence[tuple[Any, ...]]) -> list[T]: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,9 +82,9 @@ def groups_out(
     for g, rows in enumerate(groups):
         level = leaving = draws.joint_level(rows, weighted=True)[:, None]
         _estimate(draws, out, np.array([g]), level, leaving, np.ones(1))
-    for g in _again(out, redraw, every):
-        assert redraw is not None
-        _drawn_again(draws, out, int(g), groups[g], redraw, 1.0, True)
+    chosen = [(int(g), groups[g], 1.0) for g in _again(out, redraw, every)]
+    if redraw is not None:
+        _drawn_again(draws, out, chosen, redraw, True)
     return out
 
 
@@ -97,11 +101,12 @@ def _one_by_one(
                 for some, values in draws.each(k, rows[places], of):
                     target[places[some]] = np.sum(weight[:, some] * values, axis=0)
     none = [np.arange(0)] * len(draws.components[0].sites)
-    for i in _again(out, redraw, every):
-        assert redraw is not None
+    chosen = []
+    for i in map(int, _again(out, redraw, every)):
         only = (*none[:k], np.array([i]), *none[k + 1 :])
-        own = float(draws.components[0].row_weights[k][i])
-        _drawn_again(draws, out, int(i), only, redraw, own, False, k if transforms else None)
+        chosen.append((i, only, float(draws.components[0].row_weights[k][i])))
+    if redraw is not None:
+        _drawn_again(draws, out, chosen, redraw, False, k if transforms else None)
     return out
 
 
@@ -149,25 +154,31 @@ def _again(out: DrawnLoo, redraw: Redraw | None, every: bool) -> IntArray:
     return np.flatnonzero(every | (out.flag > 0))
 
 
-def _drawn_again(
-    draws: PosteriorDraws,
-    out: DrawnLoo,
-    place: int,
-    rows: tuple[IntArray, ...],
+@dataclass(frozen=True, eq=False)
+class Redrawn:
+    """What new draws at each of C hyperparameter points say of the rows that they are without: log
+    densities, their errors, log densities to the power of the rows' weights, (C,) each, and P(Y <
+    y) and P(Y <= y), (C, 2), empty where they were not asked for."""
+
+    logs: Array
+    errors: Array
+    leaving: Array
+    ends: Array
+
+
+def redrawn(
     redraw: Redraw,
-    times: float,
+    components: Sequence[Component],
+    rows: tuple[IntArray, ...],
     weighted: bool,
-    transformed: int | None = None,
-) -> None:
-    """Replace a value by that of draws without its rows at each hyperparameter point; of densities
-    to the power of the rows' weights where it is `weighted`."""
+    transformed: int | None,
+) -> Redrawn | None:
+    """Draws without some rows at each hyperparameter point; None where a point has none."""
     logs, errors, ends, leaving = [], [], [], []
-    for c in draws.components:
-        without = redraw(c, rows)
+    for c in components:
+        without = redraw.draws(c, rows)
         if without is None:
-            out.log_density[place], out.error[place] = np.nan, np.nan
-            out.flag[place] = Failure.improper
-            return
+            return None
         z, ess = without
         alone = PosteriorDraws((c,), np.zeros(len(z), np.int64), z.__getitem__, ess)
         level = alone.joint_level(rows, weighted)
@@ -178,14 +189,37 @@ def _drawn_again(
         if transformed is not None:
             pairs = [alone.each(transformed, rows[transformed], of) for of in (below, up_to)]
             ends.append([float(values.mean()) for pair in pairs for _, values in pair])
-    both = (draws.joint_level(rows, power)[:, None] for power in (weighted, True))
-    out.influence[:] -= times * _weighted(*both)[3][:, 0]
-    mixed = reweighted(
-        weights_of(draws.components), np.array(logs)[:, None], np.array(leaving)[:, None]
-    )
-    out.log_density[place] = mixed.log_density[0]
-    out.error[place] = float(np.sqrt(np.sum((mixed.weight[:, 0] * np.array(errors)) ** 2)))
-    out.flag[place] = Failure.none if np.isfinite(out.log_density[place]) else Failure.not_finite
-    out.refitted[place] = True
-    if ends:
-        out.lower[place], out.upper[place] = mixed.weight[:, 0] @ np.array(ends)
+    return Redrawn(np.array(logs), np.array(errors), np.array(leaving), np.array(ends))
+
+
+def _drawn_again(
+    draws: PosteriorDraws,
+    out: DrawnLoo,
+    chosen: Sequence[tuple[int, tuple[IntArray, ...], float]],
+    redraw: Redraw,
+    weighted: bool,
+    transformed: int | None = None,
+) -> None:
+    """Replace values by those of draws without their rows at each hyperparameter point; of
+    densities to the power of the rows' weights where it is `weighted`. `chosen`: places, their
+    rows, and how often each counts."""
+    wanted = [(draws.components, rows, weighted, transformed) for _, rows, _ in chosen]
+    for (place, rows, times), found in zip(chosen, redraw.each(redrawn, wanted), strict=True):
+        if found is None:
+            out.log_density[place], out.error[place] = np.nan, np.nan
+            out.flag[place] = Failure.improper
+            continue
+        both = (draws.joint_level(rows, power)[:, None] for power in (weighted, True))
+        out.influence[:] -= times * _weighted(*both)[3][:, 0]
+        mixed = reweighted(
+            weights_of(draws.components), found.logs[:, None], found.leaving[:, None]
+        )
+        weight = mixed.weight[:, 0]
+        out.log_density[place] = mixed.log_density[0]
+        out.error[place] = float(np.sqrt(np.sum((weight * found.errors) ** 2)))
+        out.flag[place] = (
+            Failure.none if np.isfinite(out.log_density[place]) else Failure.not_finite
+        )
+        out.refitted[place] = True
+        if transformed is not None:
+            out.lower[place], out.upper[place] = weight @ found.ends

@@ -11,6 +11,7 @@ from lgmdsl.cli.data_options import data_argument
 from lgmdsl.cli.exit_status import INTERRUPTED, OK, REFUSED, UNFINISHED
 from lgmdsl.cli.options import (
     bound_option,
+    jobs_options,
     json_option,
     map_option,
     max_steps_option,
@@ -49,12 +50,7 @@ from lgmdsl.cli.output import note
 @option_option
 @tol_option
 @max_steps_option
-@click.option(
-    "--jobs",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Processes that run at a time (default: one for each core).",
-)
+@jobs_options
 @click.option(
     "--record",
     metavar="FILE.jsonl",
@@ -80,7 +76,7 @@ def command(
     options: dict[str, object],
     tol: float | None,
     max_steps: int | None,
-    jobs: int | None,
+    jobs: int | str | None,
     record: str | None,
     picture: str | None,
     seed: int,
@@ -96,7 +92,8 @@ def command(
     Each run draws hyperparameters and latents from their priors, data from the model, fits them,
     and ranks the true values in the posterior; of calibrated posteriors the ranks are uniform.
     Covariates are those of DATA, or drawn by their types. The page also compares the errors of
-    means and sds with those that the fits estimated (fit.accuracy, W609).
+    means and sds with those that the fits estimated (fit.accuracy, W609). Without --jobs, one
+    process for each core makes the runs.
 
     Exit status 0 if all ranks are within their 95 % bands and no estimate of an error is
     contradicted, 3 if not (or a run ended without a posterior), 1 for an error in the model or the

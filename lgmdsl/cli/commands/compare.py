@@ -12,6 +12,7 @@ from lgmdsl.cli.options import (
     audit_options,
     bound_option,
     hyper_option,
+    jobs_options,
     json_option,
     map_option,
     max_steps_option,
@@ -73,6 +74,7 @@ def _options(
 @max_steps_option
 @map_option
 @audit_options
+@jobs_options
 @seed_option
 @json_option
 def command(
@@ -90,6 +92,7 @@ def command(
     audit: bool,
     audit_sampler: bool,
     draws: int,
+    jobs: int | str | None,
     seed: int,
     as_json: bool,
 ) -> int:
@@ -98,7 +101,7 @@ def command(
     \b
     lgm compare model.lgm data.npz
     lgm compare model.lgm data.npz --method laplace --method lcl --plot out.png
-    lgm compare model.lgm data.npz --audit
+    lgm compare model.lgm data.npz --audit --jobs 2
 
     Exit status 0 if a method converged, 1 for an error in the model or the data or if no method
     can run it, 3 if none converged, 130 if it was interrupted.
@@ -131,6 +134,7 @@ def command(
             audit=draws if audit else False,
             audit_sampler=audit_sampler,
             on_step=lambda method, entry: progress.on_step(entry, method),
+            jobs=jobs,
         )
     lost = deliver(
         None if as_json else comparison.table,

@@ -12,6 +12,7 @@ from lgmdsl.cli.options import (
     audit_options,
     bound_option,
     hyper_option,
+    jobs_options,
     json_option,
     map_option,
     max_steps_option,
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
 )
 @map_option
 @audit_options
+@jobs_options
 @seed_option
 @json_option
 @click.option("--full", is_flag=True, help="Print every entry of every latent.")
@@ -73,6 +75,7 @@ def command(
     audit: bool,
     audit_sampler: bool,
     draws: int,
+    jobs: int | str | None,
     seed: int,
     as_json: bool,
     full: bool,
@@ -89,7 +92,8 @@ def command(
 
     Ctrl-C and --time-limit stop a fit, with the result so far as `interrupted`; with -o it is
     written, and --start-from goes on from it: a search where it was, an integration with the fits
-    that it had.
+    that it had. With --jobs, --cluster or --scheduler-file workers share the fits at several
+    values of the hyperparameters; digits do not change.
     """
     from lgmdsl.cli.files import deliver, report, writable
     from lgmdsl.cli.progress import Progress
@@ -123,6 +127,7 @@ def command(
                 mapping=mapping,
                 start=start,
                 on_step=progress.on_step,
+                jobs=jobs,
             )
     except KeyboardInterrupt:
         if limit.passed:

@@ -10,6 +10,7 @@ from click.core import ParameterSource
 from lgmdsl.cli.data_options import earlier_data_option
 from lgmdsl.cli.options import (
     audit_options,
+    jobs_options,
     json_option,
     map_option,
     quantiles_option,
@@ -23,6 +24,10 @@ from lgmdsl.cli.output import note, show, show_json
 @audit_options
 @earlier_data_option("The data of the fit, for --audit or --criteria.")
 @click.option("--criteria", is_flag=True, help="Print DIC, WAIC and leave-one-out.")
+@click.option(
+    "--exact", is_flag=True, help="Fit again without each response that leave-one-out flags."
+)
+@jobs_options
 @map_option
 @seed_option
 @json_option
@@ -36,6 +41,8 @@ def command(
     draws: int,
     data: Any,
     criteria: bool,
+    exact: bool,
+    jobs: int | str | None,
     mapping: dict[str, str],
     seed: int,
     as_json: bool,
@@ -49,12 +56,15 @@ def command(
     \b
     lgm summary model.fit.nc
     lgm summary model.fit.nc --audit --data data.npz
-    lgm summary model.fit.nc --criteria --data data.npz
+    lgm summary model.fit.nc --criteria --exact --data data.npz --jobs 2
     lgm summary model.fit.nc --csv --quantiles 0.025,0.975
     """
     _check(as_csv, as_json or audit or criteria)
     if data is not None and not (audit or criteria):
         raise click.UsageError("--data is for --audit and --criteria", click.get_current_context())
+    for flag, given in (("--exact", exact), ("--jobs and --cluster", jobs is not None)):
+        if given and not criteria:
+            raise click.UsageError(f"{flag}: only with --criteria", click.get_current_context())
     from dataclasses import replace
 
     from lgmdsl.api.fit.restore import load_fit
@@ -73,7 +83,7 @@ def command(
     if criteria:
         from lgmdsl.cli.criteria import criteria as computed
 
-        text, numbers = computed(result, data, mapping)
+        text, numbers = computed(result, data, mapping, exact, jobs)
     if as_json:
         from lgmdsl.cli.fit_json import fit_json
 

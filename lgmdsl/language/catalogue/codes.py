@@ -18,6 +18,7 @@ _KINDS = {
     "E4": "the posterior",
     "E5": "methods",
     "E6": "numerical trouble",
+    "E7": "workers",
     "W": "warning",
 }
 

@@ -1,4 +1,4 @@
-"""Codes that need data, a posterior or a method: E3xx to E6xx and their warnings."""
+"""Codes that need data, a posterior, a method or workers: E3xx to E7xx and their warnings."""
 
 # Long because the codes of a phase stand in one table.
 from __future__ import annotations
@@ -247,6 +247,40 @@ DATA_AND_METHODS: tuple[CodeEntry, ...] = (
         "added in silence.",
         "two equal rows in a kernel matrix of condition 1e17",
         "add white(sd = 1e-3) to the kernel, or give its length a prior",
+    ),
+    CodeEntry(
+        "E701",
+        "a task ends its workers",
+        "One part of the work, which the message names, ended the process that did it three times: "
+        "most often it needs more memory than the system gives, or a part written in C crashes. "
+        "What was in flight next to it is done again, and a record keeps what is finished.",
+        "lgm calibrate m.lgm --sizes obs=1000000 --jobs 8  eight fits at a time, memory for two",
+        "lgm calibrate m.lgm --sizes obs=1000000 --jobs 2",
+    ),
+    CodeEntry(
+        "E702",
+        "the workers cannot be reached",
+        "Nothing answers at the scheduler's address, the connection to it was lost in the middle "
+        "of the work, or the executor that was given is broken. A record keeps what is finished, "
+        "and the same call goes on from there.",
+        "lgm fit m.lgm d.npz --cluster tcp://host:8786    with no scheduler there",
+        "dask scheduler --host 127.0.0.1                  then the same command",
+    ),
+    CodeEntry(
+        "E703",
+        "a worker lacks the data",
+        "The data were given as a path, and a worker finds no file there, cannot read it, or finds "
+        "another content than the caller has.",
+        "lgm fit m.lgm /tmp/d.npz --cluster tcp://host:8786",
+        "lgm fit m.lgm /shared/d.npz --cluster tcp://host:8786",
+    ),
+    CodeEntry(
+        "E704",
+        "a worker has other software",
+        "A worker has another version of lgmdsl than the caller, none at all, or lacks the module "
+        "of a registered part. Its digits would be others, so nothing is computed there.",
+        "dask worker tcp://host:8786                      with lgmdsl 0.1.0, the caller has 0.2.0",
+        "pip install lgmdsl==0.2.0                        where the workers run",
     ),
     CodeEntry(
         "W601",

@@ -80,7 +80,7 @@ def other_mode(found: Visited, design: str) -> OtherMode | None:
     or where a lattice holds it too."""
     frame, mode, objective = found.frame, found.mode, found.objective
     places = [*_mirrored(objective, mode, frame), *_exchanged(objective, frame)]
-    fits = objective.many([x for _, x in places], found.start(), Place.of)
+    fits = objective.many([x for _, x in places], mode, Place.of, near=found.start())
     ends, starts = list[tuple[str, Place]](), list[Place]()
     for (kind, _), at in zip(places, fits, strict=True):
         if at is not None and abs(at.density - mode.density) < ALIKE:
@@ -155,7 +155,8 @@ def _climbed(found: Visited, starts: list[Place], lattice: bool) -> list[Place]:
     ways = np.concatenate([np.eye(frame.size), -np.eye(frame.size)])
     if frame.size in CORNERS:
         ways = designs.factorial(frame.size)
-    around = survey.many([frame.mode + reach * w for w in ways], found.start(), Place.of, ROUGH)
+    far = [frame.mode + reach * w for w in ways]
+    around = survey.many(far, mode, Place.of, ROUGH, found.start())
     seen = sorted((at for at in around if at is not None), key=lambda s: -s.density)
     starts = [*starts, *(seen[:1] if frame.size > 1 else [])]
     seen += [

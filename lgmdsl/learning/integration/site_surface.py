@@ -16,8 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from lgmdsl.arrays import Array
-from lgmdsl.contract.engine import Rows
 from lgmdsl.learning.integration.surrogate import squares
+from lgmdsl.learning.objective.blend import Blend, Sites
 
 LENGTH = 3.0  # of the covariance, in half-axes
 NOISE = 1e-6  # of it: what the fits' tolerances leave of the parameters
@@ -28,34 +28,19 @@ WILD = 20.0  # sum of |c| from which the nearest fit is a better start
 
 @dataclass(frozen=True, eq=False)
 class SiteSurface:
-    """`places` (n, d), in half-axes, of fits with site parameters `weight` and `shift`."""
+    """`places` (n, d), in half-axes, of fits with `sites` (W, b)."""
 
     places: Array
-    weight: Sequence[Rows]
-    shift: Sequence[Rows]
+    sites: Sequence[Sites]
 
-    def at(self, place: Array) -> tuple[Rows, Rows]:
-        """(W, b) at a place (d,); those of the nearest fit where coefficients are WILD, and in
-        blocks that have weights which are matrices or not positive."""
+    def at(self, place: Array) -> Blend:
+        """Of the sites at a place (d,): of the nearest fit where coefficients are WILD."""
         away = np.linalg.norm(self.places - place, axis=1)
         near = np.argsort(away, kind="stable")[:NEAREST]
         share = coefficients(self.places[near], place)
-        first = int(near[0])
         if not np.abs(share).sum() <= WILD:
-            return self.weight[first], self.shift[first]
-        weight, shift = list[Array](), list[Array]()
-        for block, nearest in enumerate(self.weight[first]):
-            known = [self.weight[k][block] for k in near]
-            scalar = nearest.ndim == 1 and all((w > 0.0).all() for w in known)
-            if not scalar:
-                weight.append(nearest)
-                shift.append(self.shift[first][block])
-                continue
-            pairs = zip(share, known, strict=True)
-            weight.append(np.exp(sum(c * np.log(w) for c, w in pairs)))
-            others = (self.shift[k][block] for k in near)
-            shift.append(np.asarray(sum(c * b for c, b in zip(share, others, strict=True))))
-        return tuple(weight), tuple(shift)
+            return Blend((self.sites[near[0]],), None)
+        return Blend(tuple(self.sites[k] for k in near), share)
 
 
 def coefficients(places: Array, place: Array) -> Array:

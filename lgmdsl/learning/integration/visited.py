@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.contract.engine import Rows
-from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.status import Status
 from lgmdsl.learning.coordinates.standardised import Standardised
 from lgmdsl.learning.integration.site_surface import SiteSurface
+from lgmdsl.learning.objective.blend import Blend, Sites
 from lgmdsl.learning.objective.log_posterior import Evaluation, Objective
 
 
@@ -29,6 +29,11 @@ class Fitted:
     weight: Rows
     shift: Rows
     converged: bool
+
+    @property
+    def sites(self) -> Sites:
+        """W and b."""
+        return self.weight, self.shift
 
     @classmethod
     def of(cls, at: Evaluation) -> Fitted:
@@ -107,34 +112,28 @@ class Visited:
         found = [self.known[u] for u in keys]
         return [-np.inf if f is None else f.density for f in found]
 
-    def start(self) -> Callable[[Array], GaussianPosterior]:
-        """Where a fit at x, (d,), starts, by the fits that there are now."""
-        mode, scale = self.mode.posterior, self.stretch.mean(axis=1)
+    def start(self) -> Callable[[Array], Blend] | None:
+        """Where a fit at x, (d,), starts, by the fits that there are now; None: at the mode."""
+        scale = self.stretch.mean(axis=1)
         fits = [f for _, f in self.fits]
         if not fits:
-            return lambda _: mode
-        weight, shift = [f.weight for f in fits], [f.shift for f in fits]
-        surface = SiteSurface(self.u / scale, weight, shift)
-
-        def near(x: Array) -> GaussianPosterior:
-            w, b = surface.at(self.frame.u(x) / scale)
-            return replace(mode, weight=w, shift=b)
-
-        return near
+            return None
+        surface = SiteSurface(self.u / scale, [f.sites for f in fits])
+        return lambda x: surface.at(self.frame.u(x) / scale)
 
     def _fits(self, places: list[tuple[float, ...]]) -> list[Fitted | None]:
         x = [self.frame.x(np.array(u)) for u in places if any(u)]
         made = self.made.fits
         new = [v for v in x if v.tobytes() not in made]
-        self.objective.many(new, self.start(), self._keep)
+        self.objective.many(new, self.mode, Fitted.of, near=self.start(), arrived=self._keep)
         fits = iter([made.get(v.tobytes()) for v in x])
         top = self.mode.x.tobytes()
         if top not in made:
-            self._keep(self.mode)
+            self._keep(self.mode.x, Fitted.of(self.mode))
         return [next(fits) if any(u) else made[top] for u in places]
 
-    def _keep(self, at: Evaluation) -> None:
-        self.made.fits[at.x.tobytes()] = Fitted.of(at)
+    def _keep(self, x: Array, fitted: Fitted) -> None:
+        self.made.fits[x.tobytes()] = fitted
 
 
 def _key(u: Array) -> tuple[float, ...]:

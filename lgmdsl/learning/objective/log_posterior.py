@@ -7,6 +7,8 @@ x are unconstrained coordinates (log, logit, ...). The density of theta lives on
 so the Jacobian enters only where x is integrated over (`priors/README.md`).
 """
 
+# Long because an objective makes fits one by one, in threads and on workers, to the same digits.
+
 from __future__ import annotations
 
 import math
@@ -16,7 +18,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from threading import Lock
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -29,7 +31,10 @@ from lgmdsl.errors import LgmError, TooLong
 from lgmdsl.inference.driver import Run, Tolerances, run
 from lgmdsl.inference.plan import Plan
 from lgmdsl.learning.coordinates.vector import Coordinates
+from lgmdsl.learning.objective.blend import Blend, blended
+from lgmdsl.learning.objective.elsewhere import Base, Elsewhere, Kept, Terms
 from lgmdsl.learning.objective.gradient import evidence_gradient
+from lgmdsl.workers.sources import PlanParts, Source
 
 T = TypeVar("T")
 WORTH_A_THREAD = 0.05  # seconds of a fit
@@ -81,9 +86,9 @@ class Objective:
     """Fits a plan's model at hyperparameters. `begin`: where a search starts, by name, of the
     hypers that do not start in the middle of their priors. `workers`: threads of `many` (None: one
     a core, or one in all where fits are so short that threads would wait for the interpreter's
-    lock). `on_point`: how many of the points that are fitted together are done, and of how many.
-    `scales`: (d,) the units of reals. `calls` counts the fits, `steps` their iterations;
-    `seconds` is the time of all."""
+    lock). `elsewhere`: workers that make the fits of `many`, where there are any. `on_point`: how
+    many of the points that are fitted together are done, and of how many. `scales`: (d,) the units
+    of reals. `calls` counts the fits, `steps` their iterations; `seconds` is the time of all."""
 
     planned: Plan
     coordinates: Coordinates
@@ -94,6 +99,7 @@ class Objective:
     workers: int | None = None
     begin: Theta = field(default_factory=dict)
     on_point: Callable[[int, int], None] | None = None
+    elsewhere: Elsewhere | None = None
     origin: Array = field(init=False)
     spanned: tuple[Array, Array] = field(init=False)
     calls: int = field(default=0, init=False)
@@ -146,8 +152,12 @@ class Objective:
         TooLong where that is so of the first. `rough`: a relative tolerance of
         the evidence that does, where it is above the objective's own; `most`: steps of the
         fit, where fewer than the objective's own are wanted."""
-        if self.beyond(x, OUT):
-            return None
+        return None if self.beyond(x, OUT) else self.inside(x, warm, rough, most)
+
+    def inside(
+        self, x: Array, warm: GaussianPosterior | None = None, rough: float = 0.0, most: int = 0
+    ) -> Evaluation | None:
+        """`at`, of an x that is not too far out."""
         began = time.perf_counter()
         with np.errstate(all="ignore"):  # what is not finite is None
             try:
@@ -198,17 +208,21 @@ class Objective:
     def many(
         self,
         places: Sequence[Array],
-        warm: GaussianPosterior | Callable[[Array], GaussianPosterior],
+        base: Evaluation,
         keep: Callable[[Evaluation], T],
         rough: float = 0.0,
+        near: Callable[[Array], Blend] | None = None,
+        arrived: Callable[[Array, T], object] | None = None,
     ) -> list[T | None]:
-        """What `keep` takes of the evaluations at several places, all from the same start, or each
-        from its own, `warm` of the place: digits depend neither on their order nor on the number
-        of threads. `rough`: as in `at`."""
+        """What `keep` takes of the evaluations at several places, all from the posterior of `base`,
+        or from its own sites each, `near` the place: digits depend neither on their order nor on
+        the number of threads or workers. `rough`: as in `at`. `arrived` gets a place and what was
+        kept there as soon as there is anything. Workers want a `keep` that can be imported."""
+        if self.elsewhere is not None and len(places) > 1:
+            return self._elsewhere(self.elsewhere, places, base, keep, rough, near, arrived)
 
         def one(x: Array) -> T | None:
-            evaluation = self.at(x, warm(x) if callable(warm) else warm, rough)
-            return None if evaluation is None else keep(evaluation)
+            return self._one(x, base, keep, rough, near, arrived)
 
         workers = self.workers
         if workers is None:
@@ -222,6 +236,58 @@ class Objective:
             return self._counted(len(places), (f.result() for f in futures))
         finally:  # an interrupt does not wait for what has not begun
             pool.shutdown(cancel_futures=True)
+
+    def _one(
+        self,
+        x: Array,
+        base: Evaluation,
+        keep: Callable[[Evaluation], T],
+        rough: float,
+        near: Callable[[Array], Blend] | None,
+        arrived: Callable[[Array, T], object] | None,
+    ) -> T | None:
+        warm = base.posterior
+        if near is not None:
+            weight, shift = near(x).sites
+            warm = replace(warm, weight=weight, shift=shift)
+        evaluation = self.at(x, warm, rough)
+        kept = None if evaluation is None else keep(evaluation)
+        if kept is not None and arrived is not None:
+            arrived(x, kept)
+        return kept
+
+    def _elsewhere(
+        self,
+        elsewhere: Elsewhere,
+        places: Sequence[Array],
+        base: Evaluation,
+        keep: Callable[[Evaluation], T],
+        rough: float,
+        near: Callable[[Array], Blend] | None,
+        arrived: Callable[[Array, T], object] | None,
+    ) -> list[T | None]:
+        out: list[T | None] = [None] * len(places)
+        inside = [k for k, x in enumerate(places) if not self.beyond(x, OUT)]
+        done = len(places) - len(inside)
+
+        def take(number: int, kept: Kept) -> None:
+            nonlocal done
+            k, done = inside[number], done + 1
+            self.calls, self.steps = self.calls + 1, self.steps + kept.steps
+            self.seconds += kept.seconds
+            out[k] = kept.value
+            if kept.value is not None and arrived is not None:
+                arrived(places[k], kept.value)
+            if self.on_point is not None:
+                self.on_point(done, len(places))
+
+        while inside and self.roughest is None:  # the first fit says how rough the others may be
+            k, done = inside.pop(0), done + 1
+            out[k] = self._one(places[k], base, keep, rough, near, arrived)
+        some = [places[k] for k in inside]
+        starts = [None if near is None else near(x) for x in some]
+        elsewhere.evaluations(self, some, base, starts, keep, rough, take, evaluated)
+        return out
 
     def _counted(self, size: int, results: Iterable[T]) -> list[T]:
         out = []
@@ -270,6 +336,31 @@ class Objective:
             jacobian_gradient,
         )
         return out if math.isfinite(out.density) and np.isfinite(out.gradient).all() else None
+
+
+def evaluated(source: Source, parts: PlanParts, terms: Terms, about: Base, *more: Any) -> Kept:
+    """In a worker: one fit. `more`: the sites of the base and of the fits that the start is
+    between, then x and the coefficients."""
+    base, fits, x, share = more[0], more[1:-2], more[-2], more[-1]
+    planned = parts.plan(source)
+    objective = Objective(
+        planned,
+        terms.coordinates,
+        terms.coordinates.pinned,
+        terms.tolerances,
+        terms.max_steps,
+        terms.seed,
+    )
+    objective.roughest, objective.calls = terms.roughest, 1
+    with np.errstate(all="ignore"):
+        q = about.conditioned(planned, base, terms.seed)
+    if q is None:
+        return Kept(None, 0, 0.0)
+    weight, shift = blended(fits, share) if fits else base
+    warm = GaussianPosterior(weight, shift, q, about.log_evidence, about.guarantee, about.notes)
+    evaluation = objective.inside(x, warm, terms.rough)
+    value = None if evaluation is None else terms.keep(evaluation)
+    return Kept(value, objective.steps, objective.seconds)
 
 
 def _entry(coordinates: Coordinates, x: Array, j: int) -> float:

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from operator import attrgetter
 from typing import TypeVar
 
 import numpy as np
@@ -293,13 +294,15 @@ class Maximiser:
         units = self.objective.units(at.x)
         steps = np.minimum(SHARE * spread, FARTHEST * units)
         places = [at.x + sign * step for step in np.diag(steps) for sign in (1.0, -1.0)]
-        found = self.objective.many(places, at.posterior, self.gradient)
+        of: Callable[[Evaluation], Array]
+        of = attrgetter("density_gradient" if self.jacobian else "gradient")
+        found = self.objective.many(places, at, of)
         gradients = [g for g in found if g is not None]
         if len(gradients) < len(places):
             return None
         ends = np.array(gradients).reshape(-1, 2, len(at.x))
         hessian = (ends[:, 0] - ends[:, 1]) / (2.0 * steps[:, None])
-        return 0.5 * (hessian + hessian.T)
+        return np.asarray(0.5 * (hessian + hessian.T))
 
     def _units(
         self, at: Evaluation, first: Evaluation, metric: Metric | None, old: Array | None = None

@@ -18,6 +18,7 @@ from lgmdsl.inference.driver import TraceEntry
 from lgmdsl.inference.other_starts import started
 from lgmdsl.inference.plan import Plan
 from lgmdsl.inference.settings import FitSettings
+from lgmdsl.learning.objective.elsewhere import Elsewhere
 from lgmdsl.learning.search.learning_record import LearningOptions
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ def highest(
     learning: LearningOptions,
     solved: Solved,
     on_step: Callable[[TraceEntry], None] | None,
+    elsewhere: Elsewhere | None = None,
 ) -> tuple[Solved, OtherOptima | None]:
     """The fit, and what is known of its other optima. Under `auto`, where one of them is higher,
     the fit from there, hyperparameters and all, if that is higher too."""
@@ -45,7 +47,7 @@ def highest(
         begin, theta = _beginning(solved, optima)
         if optima is None or begin is None:
             break
-        again = solve(planned, way, settings, learning, begin, on_step, theta)
+        again = solve(planned, way, settings, learning, begin, on_step, theta, elsewhere=elsewhere)
         gain = _height(planned, again, settings) - _height(planned, solved, settings)
         if gain > GAIN:
             end = started("another optimum", again.run)

@@ -1,0 +1,85 @@
+"""Refits of a fit without some of its responses, here or on workers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from lgmdsl.api.assess.components import Assessed, assessed, observed
+from lgmdsl.api.page import counted
+from lgmdsl.arrays import IntArray
+from lgmdsl.assess.refit import RefitWithout
+from lgmdsl.inference.driver import Tolerances
+from lgmdsl.inference.plan import plan
+from lgmdsl.workers.task import Task
+from lgmdsl.workers.workers import Workers
+
+if TYPE_CHECKING:
+    from lgmdsl.api.fit.fit import Fit
+
+T = TypeVar("T")
+
+
+def without(fit: Fit, asked: Assessed, seed: int = 0) -> RefitWithout:
+    """Refits without some responses: the method of the fit, its options and bound.
+
+    The tolerance is at most a hundredth of the default, since small differences are taken of it.
+    """
+    settings = json.loads(fit.provenance.get("settings", "{}"))
+    options = json.loads(fit.provenance.get("options", "{}"))
+    planned = plan(asked.canonical, fit.method, settings.get("bound"), options)
+    tol = settings.get("tol")
+    tolerances = Tolerances.scaled(1e-9 if tol is None else min(float(tol), 1e-9))
+    limit = settings.get("max_steps")
+    return RefitWithout(planned, observed(asked.canonical), tolerances, limit, seed)
+
+
+@dataclass(frozen=True, eq=False)
+class SharedFit:
+    """A fit with its responses, as it goes to workers."""
+
+    fit: Fit
+    together: bool
+    seed: int
+
+    @cached_property
+    def opened(self) -> tuple[Assessed, RefitWithout]:
+        """Its components, and refits."""
+        asked = assessed(self.fit, None, None, "loo", self.together)
+        return asked, without(self.fit, asked, self.seed)
+
+
+@dataclass(frozen=True, eq=False)
+class Refits:
+    """Refits on workers: a task names its components by their positions."""
+
+    workers: Workers
+    shared: SharedFit
+    asked: Assessed
+
+    def __call__(self, call: Callable[..., T], arguments: Sequence[tuple[Any, ...]]) -> list[T]:
+        """`RefitWithout.each`."""
+        known = {id(c): k for k, c in enumerate(self.asked.components)}
+        bundle = self.workers.bundle(self.shared)
+        tasks = [
+            Task(self._name(rows), again, (call, known.get(id(first)), rows, *more), (bundle,))
+            for first, rows, *more in arguments
+        ]
+        return self.workers.results(tasks)
+
+    def _name(self, rows: tuple[IntArray, ...]) -> str:
+        left = [(k, int(i)) for k, some in enumerate(rows) for i in some]
+        what = counted(len(left), "response")
+        if len(left) == 1:
+            what = self.asked.observations.entry(*left[0])
+        return f"the fit without {what}"
+
+
+def again(shared: SharedFit, call: Callable[..., T], number: int | None, *more: Any) -> T:
+    """In a worker: a refit at one component, or at all hyperparameter points (None)."""
+    asked, refit = shared.opened
+    first = asked.at_points if number is None else asked.components[number]
+    return call(refit, first, *more)

@@ -1,0 +1,77 @@
+"""`--jobs`, `--cluster` and `--scheduler-file`: the same output, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from lgmdsl.workers import opened
+from lgmdsl.workers.given import Given
+from tests.cli.conftest import Run
+
+
+@pytest.fixture
+def threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[object]]:
+    """Threads in the place of whatever is asked for, which is kept."""
+    asked: list[object] = []
+    with ThreadPoolExecutor(2) as executor:
+
+        def crew(jobs: object) -> Given:
+            asked.append(jobs)
+            return Given(executor)
+
+        monkeypatch.setattr(opened, "_crew", crew)
+        yield asked
+
+
+def test_commands_print_the_same_with_workers(
+    run: Run, model: Path, data: Path, tmp_path: Path, threads: list[object]
+) -> None:
+    """Times aside."""
+    saved = tmp_path / "fit.nc"
+    fit = ("fit", model, data, "--method", "laplace", "--json")
+    plain, shared = (run(*fit, *more).json for more in ((), ("--jobs", "2", "-o", saved)))
+    for fields in (plain, shared):
+        del fields["seconds"]
+    assert plain == shared
+    compare = ("compare", model, data, "--method", "laplace", "--method", "ep", "--json")
+    address = ("--cluster", "tcp://127.0.0.1:8786")
+    one, other = (run(*compare, *more).json for more in ((), address))
+    evidences = [[m["log_evidence"] for m in found["methods"]] for found in (one, other)]
+    assert evidences[0] == evidences[1] and len(evidences[0]) == 2
+    file = tmp_path / "scheduler.json"
+    file.write_text('{"address": "tls://127.0.0.1:8786"}')
+    criteria = ("summary", saved, "--criteria", "--exact", "--data", data)
+    pages = [run(*criteria, *more) for more in ((), ("--scheduler-file", file))]
+    assert pages[0] == pages[1] and pages[0].status == 0
+    assert threads == [2, "tcp://127.0.0.1:8786", "tls://127.0.0.1:8786"]
+
+
+@pytest.mark.parametrize(
+    ("options", "status", "said"),
+    [
+        (("--jobs", "0"), 2, "--jobs"),
+        (("--jobs", "2", "--cluster", "tcp://h:1"), 2, "take one of --jobs and --cluster"),
+        (("--cluster", "host:8786"), 2, "--cluster takes an address like tcp://host:8786"),
+        (("--scheduler-file", "nowhere.json"), 1, "E702"),
+    ],
+)
+def test_what_is_refused(
+    run: Run, model: Path, data: Path, options: tuple[str, ...], status: int, said: str
+) -> None:
+    done = run("fit", model, data, *options)
+    assert done.status == status and said in done.err
+
+
+def test_options_of_leave_one_out_want_criteria(run: Run, tmp_path: Path) -> None:
+    for option in (("--exact",), ("--jobs", "2")):
+        done = run("summary", tmp_path / "fit.nc", *option)
+        assert done.status == 2 and "only with --criteria" in done.err
+
+
+def test_codes_of_workers_are_explained(run: Run) -> None:
+    for code in ("E701", "E702", "E703", "E704"):
+        assert f"{code} (workers)" in run("help", code).out

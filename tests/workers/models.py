@@ -1,0 +1,134 @@
+"""Small models, data, and pools in which workers are ended on purpose."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import lgmdsl as lgm
+from lgmdsl.workers.pool import Pool
+from lgmdsl.workers.task import Payload
+
+GAUSSIAN = """lgm 1
+index obs
+index feat
+data X[obs, feat] : real
+data y[obs] : real
+latent b[feat] ~ normal(mean = 1, sd = 1.5)
+latent a ~ normal(sd = 0.5)
+let eta[obs] = a + X @ b
+observe y ~ normal(mean = eta, sd = 0.7)
+"""
+COUNTS = """lgm 1
+index obs
+index g
+data y[obs] : count
+data who[obs] : g
+hyper s : positive ~ gamma(shape = 2, rate = 2)
+latent b0 ~ normal(sd = 5)
+latent u[g] ~ normal(sd = s)
+let eta[obs] = b0 + u[who]
+observe y ~ poisson(log_rate = eta)
+"""
+RUNS = 12
+LONG = 120.0  # seconds that a busy machine may take
+
+
+def counts() -> dict[str, Any]:
+    """Forty counts of eight groups."""
+    rng = np.random.default_rng(0)
+    who = np.arange(40) % 8
+    return {"y": rng.poisson(np.exp(0.5 + rng.normal(size=8))[who]), "who": who}
+
+
+def calibrated(**more: Any) -> lgm.Calibration:
+    """A dozen runs of half a second altogether."""
+    sizes = {"obs": 6, "feat": 2}
+    given: dict[str, Any] = {"sizes": sizes, "runs": RUNS, "method": "laplace", "jobs": 1, **more}
+    return lgm.calibrate(lgm.loads(GAUSSIAN), **given)
+
+
+def integrated(**more: Any) -> lgm.Fit:
+    """A fit that integrates over one hyperparameter."""
+    return lgm.fit(lgm.loads(COUNTS), counts(), "laplace", "integrate", **more)
+
+
+@cache
+def alone() -> tuple[lgm.Calibration, lgm.Fit, tuple[np.ndarray, ...]]:
+    fit = integrated()
+    return calibrated(), fit, left_out(fit, 1)
+
+
+def left_out(fit: lgm.Fit, jobs: object) -> tuple[np.ndarray, ...]:
+    one = fit.loo(groups="g", exact="all", jobs=jobs)
+    return (*one.log_density, *one.errors)
+
+
+def same_fit(one: lgm.Fit, other: lgm.Fit) -> bool:
+    """Every bit that was learned, and what is asked of it."""
+    points = (one.points, other.points)
+    draws = [f.sample(50, seed=3)["u"].values for f in (one, other)]
+    return (
+        one == other
+        and one.learning == other.learning
+        and one.log_evidence == other.log_evidence
+        and len(points[0]) == len(points[1])
+        and all(
+            np.array_equal(a.theta["s"], b.theta["s"]) and a.share == b.share
+            for a, b in zip(*points, strict=True)
+        )
+        and np.array_equal(draws[0], draws[1])
+        and np.array_equal(one.mean("u"), other.mean("u"))
+    )
+
+
+class Killing(Pool):
+    """Ends `count` of its processes as soon as the task `wanted` takes, by its payload or its
+    number, is on its way; `times` it does so."""
+
+    def __init__(
+        self, size: int, wanted: Callable[[Payload, int], bool], times: int = 1, count: int = 1
+    ) -> None:
+        super().__init__(size)
+        self.wanted, self.times, self.count, self.seen = wanted, times, count, 0
+        self.kills = 0
+
+    def submit(self, fn: Callable[..., Any], *args: Any) -> Any:
+        future = super().submit(fn, *args)
+        self.seen += 1
+        if self.kills < self.times and self.wanted(pickle.loads(args[1]), self.seen):
+            self.kills += 1
+            for process in self.processes[-self.count :]:
+                assert process.pid is not None
+                os.kill(process.pid, signal.SIGKILL)
+        return future
+
+
+class Kept:
+    """A pool that several calls share: the calls do not close it."""
+
+    def __init__(self, pool: Pool) -> None:
+        self.pool = pool
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.pool, name)
+
+    def close(self) -> None:
+        """Not yet."""
+
+
+def end_this_process() -> None:
+    """As the kernel does to a process for which there is no memory."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def environment(root: Path) -> dict[str, str]:
+    """Of a process that imports this checkout."""
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (root, root / "backends")))}

@@ -1,0 +1,185 @@
+"""Executors of others: loky, MPI, Dask clusters of processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import lgmdsl as lgm
+from lgmdsl.workers.task import Task
+from lgmdsl.workers.workers import Workers
+from tests.workers.models import (
+    LONG,
+    alone,
+    calibrated,
+    end_this_process,
+    environment,
+    integrated,
+    left_out,
+    same_fit,
+)
+
+# Their own servers and sockets are closed late, which is no concern of ours.
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+def test_loky() -> None:
+    loky = pytest.importorskip("loky")
+    with loky.ProcessPoolExecutor(2) as executor:
+        assert calibrated(jobs=executor).outcomes == alone()[0].outcomes
+
+
+def test_mpi(root: Path) -> None:
+    """`mpi4py.futures` in a process of its own: a machine without an MPI library skips it."""
+    pytest.importorskip("mpi4py")
+    script = """
+from mpi4py import MPI
+from mpi4py.futures import MPIPoolExecutor
+from tests.workers.models import calibrated
+with MPIPoolExecutor(2) as executor:
+    print(calibrated(jobs=executor).outcomes == calibrated().outcomes)
+"""
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", script], env=environment(root), capture_output=True, text=True,
+            timeout=LONG,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        pytest.skip("MPI cannot start processes here")
+    if done.returncode or not done.stdout.strip():
+        pytest.skip(f"no MPI here: {done.stderr[-200:]}")
+    assert done.stdout.split() == ["True"]
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    distributed = pytest.importorskip("distributed")
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None,
+        silence_logs=50,
+    ) as made:  # fmt: skip
+        yield made
+
+
+def client_of(cluster: Any) -> Any:
+    return pytest.importorskip("distributed").Client(cluster)
+
+
+def test_a_dask_cluster_computes_the_same_bits(cluster: Any) -> None:
+    calibration, fit, loo = alone()
+    assert calibrated(jobs=cluster.scheduler_address).outcomes == calibration.outcomes
+    with client_of(cluster) as client:
+        assert same_fit(integrated(jobs=client), fit)
+        assert all(map(np.array_equal, left_out(fit, client), loo))
+        assert len(client.scheduler_info()["workers"]) == 2
+
+
+def test_a_dask_worker_that_is_killed_changes_nothing(cluster: Any) -> None:
+    with client_of(cluster) as client:
+
+        def kill(done: int, _: int) -> None:
+            if done == 4:
+                os.kill(next(iter(client.run(os.getpid).values())), signal.SIGKILL)
+
+        assert calibrated(jobs=client, on_run=kill).outcomes == alone()[0].outcomes
+
+
+def test_a_task_that_ends_dask_workers_is_named(cluster: Any) -> None:
+    pytest.importorskip("distributed")
+    from lgmdsl.workers.cluster import Cluster
+
+    with client_of(cluster) as client:
+        tasks = [Task(f"task {k}", divmod, (k, 2)) for k in range(4)]
+        tasks[1] = Task("task 1", end_this_process)
+        with pytest.raises(lgm.WorkerError, match="task 1 ended its worker three times") as caught:
+            Workers(Cluster(client, False)).results(tasks)
+        assert caught.value.codes == ("E701",)
+        assert calibrated(jobs=client).outcomes == alone()[0].outcomes  # the cluster goes on
+
+
+def test_a_dask_cluster_with_one_worker(cluster: Any) -> None:
+    local = pytest.importorskip("distributed").LocalCluster
+    with (
+        local(
+            n_workers=1, threads_per_worker=1, host="127.0.0.1",
+            dashboard_address=None, silence_logs=50,
+        ) as one,
+        client_of(one) as client,
+    ):  # fmt: skip
+        assert same_fit(integrated(jobs=client), alone()[1])
+
+
+def test_a_scheduler_that_is_killed_is_e702_and_the_record_goes_on(
+    root: Path, tmp_path: Path
+) -> None:
+    pytest.importorskip("distributed")
+    file, record = tmp_path / "scheduler.json", tmp_path / "runs.jsonl"
+    python = [sys.executable, "-m"]
+    quiet = {"env": environment(root), "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    scheduler = subprocess.Popen(
+        [*python, "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", "0",
+         "--no-dashboard", "--scheduler-file", str(file)], **quiet,
+    )  # type: ignore[call-overload]  # fmt: skip
+    worker = None
+    try:
+        address = _address(file)
+        worker = subprocess.Popen(
+            [*python, "distributed.cli.dask_worker", address, "--nthreads", "1", "--no-nanny",
+             "--no-dashboard", "--death-timeout", "20", "--host", "127.0.0.1"], **quiet,
+        )  # type: ignore[call-overload]  # fmt: skip
+
+        def kill(done: int, _: int) -> None:
+            if done == 5:
+                scheduler.kill()
+
+        with pytest.raises(lgm.WorkerError, match=r"the scheduler tcp:.* was lost") as caught:
+            calibrated(jobs=address, record=record, on_run=kill)
+        assert caught.value.codes == ("E702",)
+    finally:
+        for process in (scheduler, worker):
+            if process is not None:
+                process.kill()
+                process.wait()
+    done = len(record.read_text().splitlines()) - 1
+    assert done >= 5
+    assert calibrated(record=record).outcomes == alone()[0].outcomes
+
+
+def _address(file: Path) -> str:
+    """As soon as the scheduler has written it."""
+    deadline = time.monotonic() + LONG
+    while True:
+        try:
+            return str(json.loads(file.read_text())["address"])
+        except (OSError, ValueError):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+
+
+def test_nobody_at_an_address_is_e702(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("distributed")
+    from lgmdsl.workers import cluster as module
+
+    monkeypatch.setattr(module, "PATIENCE", 0.5)
+    with pytest.raises(lgm.WorkerError, match="cannot be reached") as caught:
+        calibrated(jobs="tcp://127.0.0.1:1")
+    assert caught.value.codes == ("E702",)
+
+
+def test_an_address_without_distributed_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(lgm.MethodError, match=r"pip install 'lgmdsl\[cluster\]'") as caught:
+        calibrated(jobs="tcp://127.0.0.1:1")
+    assert caught.value.codes == ("E501",)
