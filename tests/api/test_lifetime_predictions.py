@@ -52,7 +52,10 @@ HURDLES = {"hurdle = 0.3": 0.7, "hurdle_logit = 0.5 + 0 * a": 1.0 / (1.0 + np.ex
         ("gamma(log_mean = eta, shape = 2", stats.gamma(2.0, scale=0.5)),
         ("exponential(log_rate = eta", stats.expon()),
         ("weibull(log_scale = eta, shape = 1.5", stats.weibull_min(1.5)),
-        ("gamma(log_mean = eta, log_shape = 0.7 + 0 * a", stats.gamma(np.e**0.7, scale=np.e**-0.7)),
+        (
+            "gamma(log_mean = eta, log_shape = 0.7 + 0 * a",
+            stats.gamma(math.e**0.7, scale=math.e**-0.7),
+        ),
     ],
 )
 def test_survival_past_a_hurdle(family: str, law: Any, hurdle: str) -> None:

@@ -67,7 +67,7 @@ def _dense() -> tuple[float, Array, float, float]:
     joint_ += (0.5 * (log_alpha - np.log(2 * np.pi)) - alpha * (below - b)).sum()
     joint_ += (a * np.log(b) - special.gammaln(a) + (a - 1) * log_alpha - b * alpha).sum()
     joint_ += c * np.log(d) - special.gammaln(c) + (c - 1) * log_tau - d * tau
-    entropy = 0.5 * np.linalg.slogdet(2 * np.pi * np.e * v)[1]
+    entropy = 0.5 * np.linalg.slogdet(2 * np.pi * math.e * v)[1]
     entropy += stats.gamma.entropy(a + 0.5, scale=1 / below).sum()
     entropy += stats.gamma.entropy(shape, scale=1 / rate)
     return float(joint_ + entropy), mean, shape, rate

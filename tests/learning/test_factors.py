@@ -105,7 +105,7 @@ def _dense() -> tuple[float, Array, tuple[float, float], tuple[float, float]]:
     joint += 0.5 * m * (log_p - np.log(2 * np.pi)) - 0.5 * p * length
     for e, log_e, s0, r0 in ((t, log_t, a, b), (p, log_p, c, d)):
         joint += s0 * np.log(r0) - special.gammaln(s0) + (s0 - 1) * log_e - r0 * e
-    entropy = 0.5 * np.linalg.slogdet(2 * np.pi * np.e * v)[1]
+    entropy = 0.5 * np.linalg.slogdet(2 * np.pi * math.e * v)[1]
     for s, r in ((shape, rate), (own, scale)):
         entropy += s - np.log(r) + special.gammaln(s) + (1 - s) * special.digamma(s)
     return float(joint + entropy), mean, (shape, rate), (own, scale)

@@ -117,7 +117,7 @@ def dense_mean_field(case: Relevance) -> Answer:
         (case.c, case.d, log_noise, noise.mean()),
     ):
         joint += np.sum(a * np.log(b) - special.gammaln(a) + (a - 1) * log - b * value)
-    entropy = 0.5 * np.linalg.slogdet(2 * np.pi * np.e * v)[1]
+    entropy = 0.5 * np.linalg.slogdet(2 * np.pi * math.e * v)[1]
     entropy += precisions.entropy().sum() + noise.entropy()
     return Answer(float(joint + entropy), mean, np.sqrt(np.diag(v)))
 

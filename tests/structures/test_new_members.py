@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -54,7 +56,7 @@ def test_between_its_members_it_is_the_integrated_wiener_process() -> None:
         ([18.4, 19.0, 19.2, 25.0, 31.0, 40.5, 41.0], 0.1),
         ([0.0, 3.0, 7.0, 8.0], 1.0),
         ([2.0, 2.0 + np.pi, 2.0 + 3.0 * np.pi], np.pi),
-        ([0.0, np.e, np.pi, 5.0], 5.0 / 3.0),
+        ([0.0, math.e, np.pi, 5.0], 5.0 / 3.0),
     ],
 )
 def test_the_unit_of_the_positions_changes_nothing(
