@@ -3,6 +3,7 @@ with a factor over the noise; its expansions; robust and binary responses."""
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import numpy as np

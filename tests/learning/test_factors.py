@@ -3,6 +3,7 @@ evidences, marginals, refusals, files."""
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any, cast
 
