@@ -32,8 +32,7 @@ def unreachable(what: str, reason: str) -> WorkerError:
             "E702",
             f"{what} cannot be reached",
             details=(reason,) if reason else (),
-            help="dask scheduler --host 127.0.0.1 starts one here; check the address, its port and "
-            "whether a firewall lies between",
+            help="check that it runs, the address, its port and whether a firewall lies between",
         )
     )
 
