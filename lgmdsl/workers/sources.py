@@ -21,8 +21,6 @@ from lgmdsl.language.load import loads
 from lgmdsl.sites import catalogue as sites
 from lgmdsl.workers.refusals import without_data
 
-BLOCK = 1 << 20
-
 
 class Source(Protocol):
     """What a worker makes a compiled model of."""
@@ -129,8 +127,5 @@ class PlanParts:
 
 
 def _digest(path: str) -> str:
-    known = hashlib.sha256()
     with open(path, "rb") as file:
-        while block := file.read(BLOCK):
-            known.update(block)
-    return known.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -147,9 +147,8 @@ def ordinal(rng: np.random.Generator) -> Columns:
     return {"y": np.searchsorted([-1.5, -0.4, 0.5, 1.6], eta) + 1, "x": x, "group": who}
 
 
-def disease_map(rng: np.random.Generator) -> Columns:
-    """2,025 regions of a 45 x 45 lattice."""
-    side = 45
+def disease_map(rng: np.random.Generator, side: int = 45) -> Columns:
+    """2,025 regions of a 45 x 45 lattice, or of another one."""
     at = np.arange(side * side).reshape(side, side)
     pairs = [(at[:, :-1], at[:, 1:]), (at[:-1], at[1:])]
     edges = np.concatenate([np.stack([a.ravel(), b.ravel()], axis=1) for a, b in pairs])

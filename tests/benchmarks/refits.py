@@ -16,6 +16,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ import numpy as np
 import lgmdsl as lgm
 from lgmdsl.api.fit.fit import Fit
 from lgmdsl.language.builder import Model
-from tests.benchmarks.integration_cost import MAP, SLOPES, Columns, sigmoid
+from tests.benchmarks.integration_cost import MAP, SLOPES, Columns, disease_map, sigmoid
 
 GLMM = """lgm 1
 index obs
@@ -55,19 +56,6 @@ def glmm(rng: np.random.Generator) -> Columns:
     return {"y": rng.poisson(np.exp(eta)), "x": x, "who": who}
 
 
-def disease_map(rng: np.random.Generator) -> Columns:
-    """400 regions of a 20 x 20 lattice."""
-    side = 20
-    at = np.arange(side * side).reshape(side, side)
-    pairs = [(at[:, :-1], at[:, 1:]), (at[:-1], at[1:])]
-    edges = np.concatenate([np.stack([a.ravel(), b.ravel()], axis=1) for a, b in pairs])
-    i, j = np.divmod(np.arange(side * side), side)
-    eta = 0.4 * np.sin(i / 7.0) * np.cos(j / 9.0) + 0.25 * rng.normal(size=side * side)
-    expected = rng.gamma(4.0, 2.0, side * side)
-    y = rng.poisson(expected * np.exp(eta))
-    return {"y": y, "log_expected": np.log(expected), "edges": edges}
-
-
 def trend(rng: np.random.Generator) -> Columns:
     """500 counts along a smooth curve."""
     return {"y": rng.poisson(np.exp(1.0 + np.sin(np.arange(500) / 500 * 3.0 * np.pi)))}
@@ -85,7 +73,7 @@ def slopes(rng: np.random.Generator) -> Columns:
 # Text, data, the groups that are left out: their name, or how many rows in turn make one.
 CASES: Mapping[str, tuple[str, Callable[[np.random.Generator], Columns], str | int]] = {
     "glmm": (GLMM, glmm, "group"),
-    "map": (MAP, disease_map, 8),
+    "map": (MAP, partial(disease_map, side=20), 8),
     "trend": (TREND, trend, 10),
     "slopes": (SLOPES, slopes, "group"),
 }

@@ -233,9 +233,8 @@ def check_learning(settings: FitSettings, way: str) -> None:
     em cannot do in closed form is map, with its options.)"""
     options, hyper = settings.options, settings.hyper
     for name, ways in OPTIONS.items():
-        other = (
-            hyper == "map" and ways[0] == "em"
-        )  # as requested, not the way that em was replaced by
+        # As requested, not the way that em was replaced by.
+        other = hyper == "map" and ways[0] == "em"
         if name in options and (other or way not in (*ways, "fixed")):
             used = f"`hyper = {way}`" + (", which auto chose" if hyper == "auto" else "")
             message = f"`{name}` is an option of `hyper = {ways[0]}`, not of {used}"
