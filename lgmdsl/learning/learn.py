@@ -43,7 +43,7 @@ from lgmdsl.learning.starts.against_priors import against_priors
 from lgmdsl.learning.starts.conflict import conflicts
 from lgmdsl.learning.starts.factor_axes import reported, vanished
 from lgmdsl.learning.starts.first import first_start
-from lgmdsl.learning.starts.from_data import Corner, corners
+from lgmdsl.learning.starts.from_data import Corner, corners, highest_start
 from lgmdsl.learning.starts.real_units import real_units
 from lgmdsl.learning.unidentified import Dense, frame_of, unidentified
 from lgmdsl.remedies import pin
@@ -209,8 +209,8 @@ def learn(
     else:
         first = first_start(objective, warm) if batches is None else _from_batches(batches)
         starts = [] if batches is not None or cornered else _starts(search, first)
-        if starts and not begin and search.value(starts[0].at) > search.value(first):
-            first = starts.pop(0).at
+        if starts and not begin:
+            first = highest_start(search, first, starts)
         objective.scales = real_units(objective, first)
     if from_sample is not None:
         maximum = from_sample

@@ -29,7 +29,7 @@ from lgmdsl.learning.search.maximise import LearningStep, Maximiser, Maximum
 from lgmdsl.learning.search.metric import Metric
 from lgmdsl.learning.several_starts import from_corners
 from lgmdsl.learning.starts.first import first_start
-from lgmdsl.learning.starts.from_data import corners
+from lgmdsl.learning.starts.from_data import corners, highest_start
 from lgmdsl.learning.starts.real_units import real_units
 
 # The sd of a coordinate, in its units, from which on a sample leaves a hyper open; and the sds of
@@ -87,8 +87,7 @@ def _maximum(search: Maximiser) -> Maximum | None:
     try:
         first = first_start(objective, None)
         starts = corners(search, first)
-        if starts and search.value(starts[0].at) > search.value(first):
-            first = starts.pop(0).at
+        first = highest_start(search, first, starts)
         objective.scales = real_units(objective, first)
         modes = from_corners(search, search.run(first), starts)
     except TooLong:

@@ -122,6 +122,14 @@ def scaled(objective: Objective, first: Evaluation) -> tuple[Scaled, Evaluation]
     return now, last
 
 
+def highest_start(search: Maximiser, first: Evaluation, starts: list[Corner]) -> Evaluation:
+    """The highest of `first` and the starts, which come highest first; one of these is taken out of
+    them."""
+    if starts and search.value(starts[0].at) > search.value(first):
+        return starts.pop(0).at
+    return first
+
+
 def corners(search: Maximiser, first: Evaluation) -> list[Corner]:
     """Starts on both sides, with their fits, the highest first; empty where no hyper sets a size.
 
