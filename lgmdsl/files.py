@@ -16,8 +16,9 @@ import shutil
 import stat
 import sys
 import tempfile
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
+from typing import IO
 
 from lgmdsl.errors import DataError, Diagnostic, meant, nearest
 
@@ -76,12 +77,21 @@ def write(path: str | os.PathLike[str], content: bytes | memoryview) -> None:
 
 
 def write_pieces(path: str | os.PathLike[str], pieces: Iterable[str]) -> None:
-    """Give a file this text, piece by piece, whole or not at all: it is gathered on disk first.
-    Raises DataError E306."""
+    """Give a file this text, piece by piece, whole or not at all. Raises DataError E306."""
+
+    def fill(file: IO[bytes]) -> None:
+        for piece in pieces:
+            file.write(piece.encode("utf-8"))
+
+    write_filled(path, fill)
+
+
+def write_filled(path: str | os.PathLike[str], fill: Callable[[IO[bytes]], None]) -> None:
+    """Give a file what `fill` writes, whole or not at all: it is gathered on disk first. Raises
+    DataError E306."""
     try:
         with tempfile.TemporaryFile() as gathered:
-            for piece in pieces:
-                gathered.write(piece.encode("utf-8"))
+            fill(gathered)
             gathered.flush()
             if not gathered.tell():
                 write(path, b"")

@@ -6,6 +6,7 @@ runs over rows (E302), and new members follow the prior given the fitted ones.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
@@ -37,6 +38,7 @@ def pieces(
         return None
     whole, axes = known
     counted = whole.ask(dim) is None
+    rows = even(size, rows)
     return (
         replace(
             predicted(fit, _cut(whole, axes, slice(start, min(start + rows, size)))),
@@ -44,6 +46,12 @@ def pieces(
         )
         for start in range(0, size, rows)
     )
+
+
+def even(size: int, rows: int) -> int:
+    """Rows of a piece where `size` rows are divided evenly into pieces of at most `rows`: the last
+    is as long as the others, so that each shows the same axes."""
+    return math.ceil(size / math.ceil(size / rows))
 
 
 def _axes(

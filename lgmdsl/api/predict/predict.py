@@ -315,15 +315,20 @@ def predict(fit: Fit, data: object, mapping: Keys | None = None) -> Prediction:
     model = fit.canonical.grounded.model
     check_asked(model, usage_of(fit.canonical.grounded.graph), dataset)
     prediction = predicted(fit, dataset)
-    rows, grounded = row_axes(prediction), prediction.canonical.grounded
-    if len(rows) != 1:
+    axis, grounded = independent_rows(prediction), prediction.canonical.grounded
+    if not axis:
         return prediction
-    size = len(grounded.asked.get(rows[0], grounded.indices[rows[0]].labels))
-    free = rows[0] in grounded.replaced and rows[0] not in grounded.steps
-    divided = (
-        partial(pieces, predicted, fit, dataset, rows[0], size) if free and size > ROWS else None
-    )
+    size = len(grounded.asked.get(axis, grounded.indices[axis].labels))
+    divided = partial(pieces, predicted, fit, dataset, axis, size) if size > ROWS else None
     return replace(prediction, divided=divided)
+
+
+def independent_rows(prediction: Prediction) -> str:
+    """The axis of the new rows where each of them has its marginals whatever the others are; empty
+    where there are several, or where they are steps of one another."""
+    rows, grounded = row_axes(prediction), prediction.canonical.grounded
+    free = len(rows) == 1 and rows[0] in grounded.replaced and rows[0] not in grounded.steps
+    return rows[0] if free else ""
 
 
 def predicted(

@@ -122,10 +122,11 @@ def carried_columns(
 
 
 def _with_gaps(values: AnyArray, missing: AnyArray | None) -> Any:
-    """Missing entries are NaN among numbers and None among text."""
+    """Missing entries are NaN among numbers, None among text and integers that no float holds."""
     if missing is None or not missing.any():
         return values
-    if values.dtype.kind in "iuf":
+    kind = values.dtype.kind
+    if kind == "f" or (kind in "iu" and np.abs(values.astype(np.float64)).max() < 2.0**53):
         return np.where(missing, np.nan, values)
     return [None if gone else v for v, gone in zip(values.tolist(), missing, strict=True)]
 
