@@ -31,9 +31,10 @@ from lgmdsl.posterior.normal_mixtures import mixed_moments, mixed_quantile
 from lgmdsl.posterior.site_draws import parameter_rows
 
 CHUNK = 1 << 19  # predictor entries that are held at once
-# Reach of the nodes in sds, and their steps: wide ones suffice where P(Y <= y | s) is a smooth
-# function of s, 1.2 times its width otherwise (the rule's error is then 1e-6).
-REACH, WIDEST, NARROWEST, PER_WIDTH = 6.0, 0.4, 0.03, 1.2
+# Reach of the nodes in sds, and their steps h. Where P(Y <= y | s) rises over w sds, its product with
+# the normal has a spectrum of exp(-k^2 w^2 / (2 + 2 w^2)), and the rule's error is what that is at
+# k = 2 pi / h: 1e-6 for h = 1.2 w / sqrt(1 + w^2).
+REACH, WIDEST, NARROWEST, PER_WIDTH = 6.0, 0.8, 0.03, 1.2
 LIKELY = 3.0  # sds of s within which widths matter
 # Parts of a mixture share nodes unless one is narrower than this share of the whole.
 ALIKE = 0.3
@@ -168,7 +169,7 @@ def _at_nodes(site: Site, weights: Array, means: Array, sds: Array) -> Given:
         per_width = np.abs(np.gradient(inner, x, axis=0)) / np.sqrt(noise)
     likely = per_width[np.abs(x) <= LIKELY]
     known = likely[np.isfinite(likely)]
-    step = PER_WIDTH / max(float(known.max(initial=0.0)), 1e-3)
+    step = PER_WIDTH / math.hypot(1.0, float(known.max(initial=0.0)))
     if step >= WIDEST:
         return coarse
     return _nodes(site, weights, means, sds, centre, spread, max(step, NARROWEST))
