@@ -88,6 +88,7 @@ def draw(
             above.set_title(title(*at))
             below.axhline(RISE, color="grey", linewidth=0.8, dashes=(3, 3))
             below.set(xscale="log", yscale="log", xlabel="flops")
+            below.xaxis.set_minor_formatter("")  # labels of less than a decade overlap
         axes[0, 0].set_ylabel("minus ELBO (nats)")
         axes[1, 0].set_ylabel("nats from the optimum")
         picture.legend(
