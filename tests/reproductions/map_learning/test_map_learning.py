@@ -10,12 +10,21 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import lgmdsl as lgm
 from lgmdsl.arrays import Array
 from tests.reproductions.map_learning.splits import (
+    FACTORS,
     FOLDER,
+    GIVEN_FACTORS,
+    GIVEN_LOADINGS,
+    ITEMS,
     MISSING,
     STRENGTHS,
+    VARIANCE,
     WAYS,
+    by_both,
+    cases,
+    coefficients,
     errors,
     stored,
 )
@@ -36,6 +45,28 @@ def test_stored_errors_are_those_of_the_code(missing: float) -> None:
             again = errors(0, missing, "VM", one.strength)
             assert again.test == pytest.approx(one.test, rel=1e-3)
             assert again.observed == pytest.approx(one.observed, rel=1e-3)
+
+
+@pytest.mark.parametrize("missing", MISSING)
+def test_each_given_the_other_is_the_mean_of_a_fit(missing: float) -> None:
+    y = cases(0, missing)[0].y
+    loads = np.random.default_rng(0).normal(size=(ITEMS, FACTORS))
+    z, _ = coefficients(y, ~np.isnan(y), loads, 1.0)
+    fit = lgm.fit(GIVEN_LOADINGS, {"y": y, "W": loads}, hyper="fixed")
+    np.testing.assert_allclose(z, fit.mean("z").values, atol=1e-9)
+    loads, _ = coefficients(y.T, ~np.isnan(y.T), z, 0.1)
+    fit = lgm.fit(GIVEN_FACTORS, {"y": y, "z": z, "r": 0.1**-0.5}, hyper="fixed")
+    np.testing.assert_allclose(loads, fit.mean("W").values, atol=1e-9)
+
+
+def test_both_end_at_a_mode() -> None:
+    """The slope of the joint log density in loadings and factors is zero there."""
+    y, strength = cases(0, 0.5)[0].y, 1.0
+    loads, has = by_both(y, strength), ~np.isnan(y)
+    z, _ = coefficients(y, has, loads, 1.0)
+    off = np.where(has, np.nan_to_num(y) - z @ loads.T, 0.0) / VARIANCE
+    assert np.abs(off @ loads - z).max() < 1e-8
+    assert np.abs(off.T @ z - strength * loads).max() < 0.05  # of sums of terms of up to 900
 
 
 def test_figure_2_1() -> None:
