@@ -58,16 +58,17 @@ def table(
 
 def splits_table(
     folder: Path,
-    found: Sequence[Mapping[str, float]],
+    found: Sequence[Mapping[str, float | None]],
     beside: str,
     errors: Sequence[str],
     *,
     name: str = "splits",
 ) -> dict[str, Array]:
     """Write `folder/name.csv`, a row for each split, then means over splits, their standard errors,
-    and for the columns `errors` the mean differences to the column `beside` and theirs. Returns the
-    columns, (splits,) each."""
-    each = {n: np.array([one[n] for one in found]) for n in found[0]}
+    and for the columns `errors` the mean differences to the column `beside` and theirs. None: this
+    split does without, and means are over those that have it. Returns the columns, (splits,) each,
+    NaN for None."""
+    each = {n: np.array([one[n] for one in found], dtype=float) for n in found[0]}
     gap = {n: each[n] - each[beside] for n in errors if n != beside}
 
     def row(head: str, of: Mapping[str, Array], told: Callable[[Array], float]) -> list[object]:
@@ -83,11 +84,11 @@ def splits_table(
 
 
 def _mean(x: Array) -> float:
-    return float(x.mean())
+    return float(np.nanmean(x))
 
 
 def _standard_error(x: Array) -> float:
-    return float(x.std(ddof=1) / math.sqrt(len(x)))
+    return float(np.nanstd(x, ddof=1) / math.sqrt(np.isfinite(x).sum()))
 
 
 def _cell(value: object, digits: int) -> str:

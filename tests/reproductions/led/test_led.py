@@ -26,7 +26,7 @@ from tests.reproductions.led.digits import (
     sparse,
     split,
 )
-from tests.reproductions.led.rates import Point, of_split, points
+from tests.reproductions.led.rates import FIRST, RATES, Point, missing, of_bound, of_split, points
 from tests.reproductions.record import COLOURS, figure, splits_table, table
 
 pytestmark = pytest.mark.reproduction
@@ -82,26 +82,41 @@ def test_dense(shared: Path) -> None:
     assert mean["Q20"] < mean["J"] < mean["B"] < mean["columns"]
 
 
-def by_split() -> list[dict[str, list[Point]]]:
+def by_split() -> dict[int, dict[str, list[Point]]]:
     """The points of each split by bound, by rate; splits that lack a bound are left out."""
     found = points()
-    each = [
-        {s: [p for p in found if (p.split, p.bound) == (k, s)] for s in BOUNDS}
-        for k in sorted({p.split for p in found})
-    ]
-    return [one for one in each if all(one.values())]
+    each = {k: {s: of_bound(found, k, s) for s in BOUNDS} for k in sorted({p.split for p in found})}
+    return {k: one for k, one in each.items() if all(one.values())}
+
+
+def test_rates_are_searched_until_the_best_lies_between_two() -> None:
+    def searched(best: float, short: str) -> list[float]:
+        tried: list[Point] = []
+        while (rate := missing(tried, FIRST[short])) is not None:
+            far = abs(RATES.index(rate) - RATES.index(best))
+            tried.append(Point(0, short, rate, float(far), 0.0, 0.0, 0.0, 0.0))
+        return sorted(p.rate for p in tried)
+
+    assert searched(3.0, "B") == [1.0, 3.0, 10.0]
+    assert searched(40.0, "J") == [3.0, 10.0, 20.0, 40.0, 80.0]
+    assert searched(0.1, "B") == [0.1, 0.3, 1.0, 3.0]  # 1 is better than 3: no need of 10
+    assert searched(5120.0, "Q20") == [160.0, 320.0, 640.0, 1280.0, 2560.0, 5120.0]
 
 
 def test_sparse(shared: Path) -> None:
     """Figure 4.10, middle and right; 4.11 and 4.12 for the first split."""
     y, splits = digits(shared), by_split()
-    chosen = [{s: min(tried, key=lambda p: p.choice) for s, tried in one.items()} for one in splits]
+    chosen = {
+        k: {s: min(tried, key=lambda p: p.choice) for s, tried in one.items()}
+        for k, one in splits.items()
+    }
     rows: list[dict[str, float]] = []
-    for number, one in enumerate(chosen):
+    for number, one in chosen.items():
         train, test, out = of_split(y, number)
         own = {"columns": by_columns(train, test[len(test) // 5 :], out[len(test) // 5 :])}
         for s, p in one.items():
             own |= {s: p.error, f"{s} rate": p.rate, f"{s} zeros": p.zeros}
+            own[f"{s} between two"] = float(missing(splits[number][s], FIRST[s]) is None)
         rows.append(own)
     mean = {n: float(v.mean()) for n, v in _told(rows, "sparse").items()}
     with figure(FOLDER, 4.0, 3.2, name="rates") as picture:
