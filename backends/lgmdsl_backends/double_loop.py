@@ -68,9 +68,6 @@ class DoubleLoop(Backend[DoubleLoopState]):
         requires=Property.SUPER_GAUSSIAN,
         guarantee=Guarantee.LOWER,
         monotone=True,
-        vector=False,
-        only_scalar="its bounds are widths of one predictor each; "
-        "laplace or natural-gradient take it",
         max_steps=500,
         paper="Seeger and Nickisch 2011, algorithm 1",
         summary="super-Gaussian bounds, variances outside and means inside; a lower bound",
@@ -78,7 +75,8 @@ class DoubleLoop(Backend[DoubleLoopState]):
             formula="t(s) = max over widths w of exp(b s - s^2 / (2 w) - h(w) / 2) for each site; "
             "the bound of log p(y) is maximised over all widths, variances in an outer loop and "
             "the mean in an inner one",
-            support="scalar super-Gaussian sites: logistic, laplace, student_t, sech2, exp_power",
+            support="super-Gaussian sites: logistic, laplace, student_t, sech2, exp_power, also of "
+            "the norm of a group, with one width for each group",
             advice="for sparse models and large designs (images); each step raises the bound; its "
             "bound is looser than that of natural-gradient",
             example="lgm fit model.lgm data.npz --method double-loop",
@@ -141,9 +139,11 @@ def _extrapolated(state: DoubleLoopState) -> tuple[Anderson, Rows | None]:
     where a variance is no positive number."""
     assert state.point is not None
     variance = state.point.conditioned.variance
-    if state.tangent is None or not all(bool((v > 0.0).all()) for v in variance):
+    spread = tuple(rows.spread(v) for v in variance)
+    if state.tangent is None or not all(bool((v > 0.0).all()) for v in spread):
         return Anderson(MEMORY), None
-    now, image = (np.log(np.concatenate(v)) for v in (state.tangent, variance))
+    before = tuple(rows.spread(v) for v in state.tangent)
+    now, image = (np.log(np.concatenate(v)) for v in (before, spread))
     history = state.history.seen(now, image)
     if len(history.points) < 2:
         return history, None
@@ -151,4 +151,6 @@ def _extrapolated(state: DoubleLoopState) -> tuple[Anderson, Rows | None]:
         trial = np.exp(history.candidate())
     if not (np.isfinite(trial).all() and (trial > 0.0).all()):
         return history, None
-    return history, split_like(trial, variance)
+    sizes = (m.size / max(len(m), 1) for m in state.point.conditioned.mean)
+    parts = zip(split_like(trial, spread), sizes, state.point.conditioned.mean, strict=True)
+    return history, tuple(rows.isotropic(part / size, m) for part, size, m in parts)

@@ -9,7 +9,9 @@ no limit of a curvature; Newton then follows the slope p = s / gamma as an unkno
     p = s / gamma(z + s^2)   linearised to   dp = [1/gamma - 4 s (p gamma) g''] ds + ...
 
 (Chan, Golub and Mulet 1999, for total variation), and p is the row's beta - alpha at hand. With a
-Laplace potential the end is the sparse mode: s = 0 to rounding where |p| is below its rate.
+Laplace potential the end is the sparse mode: s = 0 to rounding where |p| is below its rate. Sites
+of the norm of a group, s (K), have dp = [I/gamma - 2 g'' (s (p gamma)' + (p gamma) s')] ds, with
+|p gamma| at most sqrt(z + |s|^2), and whole groups at 0.
 """
 
 from __future__ import annotations
@@ -213,6 +215,9 @@ def _locals(problem: Problem, s: Rows, alpha: Rows, z: Rows) -> tuple[Local, ...
             out.append(Local(p.value, p.slope, -p.curvature, rows.absolute(p.curvature)))
             continue
         assert isinstance(site, SuperGaussian)
+        if x.ndim > 1:
+            out.append(_local_norm(site, x, a, square))
+            continue
         bound, second = site.widths(x, square), site.g(square + x * x)[2]
         inverse = 1.0 / bound.width
         reach = np.sqrt(square + x * x)
@@ -222,6 +227,19 @@ def _locals(problem: Problem, s: Rows, alpha: Rows, z: Rows) -> tuple[Local, ...
             Local(-bound.penalty, -bound.slope, np.where(weight >= 0.0, weight, inverse), inverse)
         )
     return tuple(out)
+
+
+def _local_norm(site: SuperGaussian, x: Array, a: Array, square: Array) -> Local:
+    """The same of sites of a norm, x and a (N, K)."""
+    length = square + rows.inner(x, x)
+    bound = site.widths(x, rows.isotropic(square / x.shape[1], x))
+    pull = -a * bound.width[:, None]
+    over = np.sqrt(np.maximum(rows.inner(pull, pull) / length, 1.0))
+    outer = x[:, :, None] * (pull / over[:, None])[:, None, :]
+    bend = (2.0 * site.g(length)[2])[:, None, None] * (outer + outer.transpose(0, 2, 1))
+    weight = bound.weight - bend
+    sound = rows.per_site(rows.smallest(weight) >= 0.0, weight)
+    return Local(-bound.penalty, -bound.slope, np.where(sound, weight, bound.weight), bound.weight)
 
 
 def _climb(
@@ -288,10 +306,11 @@ def _gaussian_at(problem: Problem, s: Rows, alpha: Rows, width: Widths) -> Condi
         p = answer.pointwise(x)
         at_kink = kinks.held(x, square)
         # With the slope there as the shift the mean is 0 whatever the weight is.
-        stiff = NARROWEST**2 / (STIFF**2 * square)
-        curved.append(np.where(at_kink, stiff, -p.curvature))
-        slopes.append(np.where(at_kink, a - stiff * x, p.slope))
-        safe.append(np.where(at_kink, stiff, l.safe))
+        stiff = rows.isotropic(NARROWEST**2 / (STIFF**2 * square), x)
+        held, each = rows.per_site(at_kink, stiff), rows.per_site(at_kink, x)
+        curved.append(np.where(held, stiff, -p.curvature))
+        slopes.append(np.where(each, a - rows.times(stiff, x), p.slope))
+        safe.append(np.where(held, stiff, l.safe))
     for weight in (tuple(curved), tuple(safe)):
         q = problem.engine.condition(weight, rows.shift_of(tuple(slopes), weight, s))
         if not isinstance(q, Failed):

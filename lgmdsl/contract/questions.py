@@ -13,6 +13,7 @@ from typing import Any, ClassVar, NamedTuple, cast
 import numpy as np
 
 from lgmdsl.arrays import Array
+from lgmdsl.contract import rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +157,8 @@ class TiltedSlopes(ABC):
 @dataclass(frozen=True, slots=True)
 class WidthsAnswer:
     """The super-Gaussian bound at (s, z): h*(s), its slope and curvature, width gamma, shift b,
-    h(gamma)."""
+    h(gamma). Of vector sites slope and shift are (N, K), the curvature (N, K, K), and all K
+    predictors of a site share its width."""
 
     penalty: Array
     slope: Array
@@ -165,13 +167,19 @@ class WidthsAnswer:
     h: Array
     shift: Array
 
+    @property
+    def weight(self) -> Array:
+        """1 / gamma, (N,), or times the identity, (N, K, K)."""
+        return rows.isotropic(1.0 / self.width, self.slope)
+
 
 class Widths(ABC):
-    """t(s) >= exp(b s - s^2 / (2 gamma) - h(gamma) / 2) (what the double loop needs)."""
+    """t(s) >= exp(b's - ||s||^2 / (2 gamma) - h(gamma) / 2) (what the double loop needs)."""
 
     @abstractmethod
     def widths(self, s: Array, z: Array) -> WidthsAnswer:
-        """The best such bound of E[log t] where E s = s and Var s = z, (N,)."""
+        """The best such bound of E[log t] where E s = s and Cov s = z: (N,) each, or (N, K) and
+        (N, K, K)."""
 
     @abstractmethod
     def width_slopes(self, s: Array, z: Array) -> dict[str, Array]:
@@ -213,6 +221,50 @@ class SuperGaussian(Widths):
         up, down = site.parameter_slopes(root), site.parameter_slopes(-root)
         ratio = s / np.maximum(root, 1e-300)
         return {name: 0.5 * ((1.0 + ratio) * up[name] + (1.0 - ratio) * down[name]) for name in up}
+
+
+class Radial(SuperGaussian):
+    """t(s) = exp(g(||s||^2)) of vector sites, s (N, K), g convex and decreasing:
+
+        t(s) = max over gamma of exp(-||s||^2 / (2 gamma) - h(gamma) / 2)
+
+    is the bound of SuperGaussian in ||s||, with one width for all K predictors of a site, and
+    E||s||^2 = ||m||^2 + tr V in the place of m^2 + v.
+    """
+
+    @property
+    def beta(self) -> Array:
+        """There is no odd part."""
+        return np.zeros(len(cast(Any, self)))
+
+    def widths(self, s: Array, z: Array) -> WidthsAnswer:
+        """At x* = tr z + ||s||^2: the curvature of h* is -2g' I - 4g'' ss'."""
+        x = rows.spread(z) + rows.inner(s, s)
+        g, g1, g2 = self.g(x)
+        inverse_width = -2.0 * g1
+        bend = (4.0 * g2)[:, None, None] * (s[:, :, None] * s[:, None, :])
+        return WidthsAnswer(
+            penalty=-g,
+            slope=s * inverse_width[:, None],
+            curvature=rows.isotropic(inverse_width, s) - bend,
+            width=1.0 / inverse_width,
+            h=-x * inverse_width - 2.0 * g,
+            shift=np.zeros_like(s),
+        )
+
+
+class Normed(SuperGaussian):
+    """A potential that is a function of |s|, with a form for the norm of a group of n predictors:
+    a density of s in R^n, with n = 1 the potential itself."""
+
+    @abstractmethod
+    def of_norm(self, members: Array) -> tuple[Normed, Array]:
+        """Sites and constants c, (N,), such that log t of a group of `members`, (N,), is
+        l(||s||) + c."""
+
+    @abstractmethod
+    def norm_slopes(self, length: Array, members: Array) -> dict[str, Array]:
+        """d log t / dparameter of groups whose norm is `length`, (N,) for each parameter."""
 
 
 @dataclass(frozen=True, slots=True)

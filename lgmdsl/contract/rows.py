@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from lgmdsl.arrays import Array
+from lgmdsl.arrays import AnyArray, Array
 
 Rows: TypeAlias = tuple[Array, ...]
 
@@ -38,6 +38,31 @@ def trace(weight: Array, variance: Array) -> Array:
 def inner(a: Array, s: Array) -> Array:
     """a's of each site of a block, (N,)."""
     return a * s if a.ndim == 1 else np.asarray(np.einsum("ni,ni->n", a, s))
+
+
+def spread(variance: Array) -> Array:
+    """The variances of each site's predictors, summed, (N,): the trace of (N, K, K)."""
+    if variance.ndim == 1:
+        return variance
+    return np.asarray(np.einsum("nii->n", variance))
+
+
+def isotropic(value: Array, s: Array) -> Array:
+    """A value of each site, (N,), as a weight of predictors s: itself for (N,), times the identity
+    for (N, K)."""
+    if s.ndim == 1:
+        return value
+    return np.asarray(value[:, None, None] * np.eye(s.shape[1]))
+
+
+def smallest(weight: Array) -> Array:
+    """The smallest eigenvalue of each site's weight, (N,)."""
+    return weight if weight.ndim == 1 else np.asarray(np.linalg.eigvalsh(weight)[:, 0])
+
+
+def per_site(value: AnyArray, like: Array) -> AnyArray:
+    """A value of each site, (N,), that broadcasts against `like`, (N, ...)."""
+    return value.reshape(-1, *(1,) * (like.ndim - 1))
 
 
 def total(parts: Rows) -> float:

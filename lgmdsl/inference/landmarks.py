@@ -9,6 +9,7 @@ import numpy as np
 
 from lgmdsl.arrays import Array
 from lgmdsl.contract.linear import Predictor
+from lgmdsl.contract.questions import Radial
 from lgmdsl.contract.site import Site
 
 OCTAVES = 12  # powers of two beyond which the scale of a block is its unit
@@ -21,8 +22,14 @@ def is_joint(site: Site, predictor: Predictor) -> bool:
     return bool(site.log_scales) and written
 
 
-def landmark_of(site: Site) -> tuple[Array, Array] | None:
-    """Centre and distance of each row; None where there are none to go by."""
+def has_unit(site: Site) -> bool:
+    """Whether the unit of the predictors is free: of scalar sites with scales, and of norms."""
+    return bool(site.spec.scales) and (not site.spec.vector or isinstance(site, Radial))
+
+
+def landmark_of(site: Site, event: int = 0) -> tuple[Array, Array] | None:
+    """Centre and distance of each row, (N,), or of each of `event` predictors, (N, K); None where
+    there are none to go by."""
     landmark = site.landmark() if len(site) else None
     if landmark is None:
         scale = np.array(getattr(site, site.spec.scales[0])) if len(site) else np.zeros(0)
@@ -31,7 +38,11 @@ def landmark_of(site: Site) -> tuple[Array, Array] | None:
     sound = np.isfinite(distance) & (distance > 0.0) & np.isfinite(centre)
     if not sound.any():
         return None
-    return np.where(sound, centre, 0.0), np.where(sound, distance, np.inf)
+    known = np.where(sound, centre, 0.0), np.where(sound, distance, np.inf)
+    if not event:
+        return known
+    each = np.ones(event)
+    return known[0][:, None] * each, known[1][:, None] * each
 
 
 def joint_landmark(site: Site) -> tuple[Array, Array] | None:

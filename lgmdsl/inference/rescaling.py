@@ -35,6 +35,7 @@ from lgmdsl.contract.structure import Shape
 from lgmdsl.engines.shared.prior import BlockPrior
 from lgmdsl.engines.shared.rescaled import Rescaling, Unit
 from lgmdsl.inference.landmarks import (
+    has_unit,
     is_joint,
     joint_landmark,
     landmark_of,
@@ -104,13 +105,13 @@ def rescale(problem: Problem) -> RescaledProblem | None:
     if problem.remade is None:
         return None
     predictors = problem.engine.linear.predictors
-    free = [bool(site.spec.scales) and not site.spec.vector for site in problem.sites]
+    free = [has_unit(site) for site in problem.sites]
     joint = [is_joint(s, p) for s, p in zip(problem.sites, predictors, strict=True)]
     if not any(free) and not any(joint):
         return None
     landmarks = [
-        landmark_of(site) if f else joint_landmark(site) if j else None
-        for site, f, j in zip(problem.sites, free, joint, strict=True)
+        landmark_of(site, p.event) if f else joint_landmark(site) if j else None
+        for site, p, f, j in zip(problem.sites, predictors, free, joint, strict=True)
     ]
     unit = tuple(unit_of(found) for found in landmarks)
     high, engine = _high(problem, landmarks), problem.engine
@@ -197,7 +198,7 @@ def _rescaled(
         of_row = np.resize(each, p.rows) if isinstance(each, np.ndarray) else each
         offset = (level[0] + level[1]) / of_row
         columns = {name: scaled(o, 1.0 / of_row) for name, o in p.columns.items()}
-        if site.spec.scales and not site.spec.vector:
+        if has_unit(site):
             site, more = site.measured(origin, u)
             gain += more
         sites.append(site)

@@ -9,10 +9,8 @@ _GROUP = Parameter(
     "group",
     "group",
     required=False,
-    meaning="a map or an index of groups, whose norm the potential is of; no method takes it yet",
-    instead="leave it out, which shrinks each entry by itself, or learn an sd for each group: "
-    "hyper s[group] : positive ~ pc_sd(u = 1, alpha = 0.05), latent w[feat] ~ normal(sd = s[of]), "
-    "data of[feat] : group",
+    meaning="an index, or a map: the potential is of the norm ||s|| over that index, or over the "
+    "entries of each label, a density in as many dimensions as a group has entries",
 )
 _SCALE = Parameter("scale", "positive", meaning="in the unit of the expression")
 
@@ -27,11 +25,12 @@ def _potential(
     also_called: tuple[Alias, ...] = (),
     source: str = "",
     example: str = "",
+    normed: bool = True,
 ) -> Signature:
     return Signature(
         name,
         "potential",
-        (*parameters, _GROUP),
+        (*parameters, _GROUP) if normed else parameters,
         summary=summary,
         formulas=(("", formula),),
         scale=scale,
@@ -109,6 +108,6 @@ POTENTIALS: tuple[Signature, ...] = (
         formula="level (1 - level) / scale exp(-rho(-s / scale)), rho(u) = u (level - 1[u < 0])",
         scale="the slope is -(1 - level) / scale above 0 and level / scale below",
         example=sparse("asymmetric_laplace(scale = s, level = 0.7)", SD),
-        see_also=("laplace", "exp_power"), source="Koenker and Bassett 1978",
+        see_also=("laplace", "exp_power"), source="Koenker and Bassett 1978", normed=False,
     ),
 )  # fmt: skip

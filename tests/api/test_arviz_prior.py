@@ -77,6 +77,14 @@ def test_priors_that_cannot_be_drawn_from() -> None:
         fit.to_arviz(10, prior=10)
 
 
+def test_intrinsic_priors_are_drawn_without_their_line() -> None:
+    text = TEXT.replace("latent a ~", "latent f[obs] ~ rw2(sd = 0.1)\nlatent a ~")
+    fit = lgm.fit(lgm.loads(text.replace("3 * x", "3 * x + f")), data(), hyper="map")
+    with pytest.warns(lgm.SimulationWarning, match="W402"):
+        f = fit.to_arviz(10, prior=20)["prior"].dataset["f"].values
+    assert np.abs(f @ (np.arange(f.shape[-1]) - 0.5 * (f.shape[-1] - 1))).max() < 1e-6
+
+
 def test_counts_are_whole_and_classes_too() -> None:
     counts = TEXT.replace("data y[obs] : real", "data y[obs] : count").replace(
         "normal(mean = eta, sd = noise)", "poisson(log_rate = eta - 3 * x)"

@@ -168,3 +168,22 @@ def test_what_a_prior_holds_fixed_is_no_quantity() -> None:
     """
     found = lgm.calibrate(lgm.loads(text), sizes={"t": 10}, runs=20, jobs=1)
     assert set(found.tests) == {"f[.]", "b0", "m[.]", "log likelihood"}
+
+
+def test_priors_without_their_flat_directions_are_noted(tmp_path: Path) -> None:
+    model = lgm.loads(
+        "lgm 1\nindex t\ndata y[t] : real\nlatent f[t] ~ rw2(sd = 1)\n"
+        "observe y ~ normal(mean = f, sd = 0.5)\n"
+    )
+    record = tmp_path / "runs.jsonl"
+    for _ in range(2):  # the second time from the record
+        found = lgm.calibrate(
+            model, sizes={"t": 6}, runs=40, method="laplace", jobs=1, record=record
+        )
+        assert found.notes == (
+            "W402: `f` is drawn without the directions in which the prior is flat",
+        )
+        assert "no matter where responses are normal" in " ".join(found.table.split())
+        assert found.as_json()["notes"] == list(found.notes)
+    assert found.calibrated  # the truth of the line is 0, and normal errors do not depend on it
+    assert calibrate(runs=1).notes == ()

@@ -56,14 +56,6 @@ def test_a_report_may_use_earlier_reports_and_functions_of_hypers() -> None:
     draws = fit.sample(20, seed=1)
     np.testing.assert_allclose(draws["back"], draws["b"])
     assert float(fit.mean("chance")) == pytest.approx(special.expit(2.0))
-    with pytest.raises(lgm.MethodError, match="no report can gather from `r`") as caught:
-        fitted(
-            ROWS
-            + "latent b[obs] ~ normal(sd = 1)\n"
-            + NORMAL
-            + "report r[obs] = exp(b)\nreport first = r[0]\n"
-        )
-    assert caught.value.codes == ("E501",)
 
 
 def test_moments_that_are_infinite_are_told_as_infinite() -> None:

@@ -56,11 +56,6 @@ CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
               "observe y ~ poisson(log_rate = eta)\nconstrain sum(u, g) = 1\n"
               "constrain sum(2 * u, g) = 3\n", "count"), DATA, {},
     ),
-    "e501_report_operator": (
-        model(ONE + "observe y ~ normal(mean = eta, sd = 1)\n"
-              "report s[obs] = cumsum(exp(eta), obs)\n"),
-        DATA, {},
-    ),
     "e501_argument": (
         model(ONE + "observe y ~ normal(mean = eta, sd = 1)\n"
               "potential eta ~ laplace(scale = 1, group = obs)\n"), DATA, {},

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
+import scipy.linalg as sla
 
 import lgmdsl as lgm
 from lgmdsl.api.simulate.simulate import simulate
+from lgmdsl.arrays import Array
 from lgmdsl.errors import DataError, MethodError, ModelError, NumericalError
 
 
@@ -113,8 +117,7 @@ def test_hypers_without_a_value_are_drawn_from_their_priors() -> None:
         ("flat", "", "E402", ModelError),
         ("normal(sd = s)", "", "E503", MethodError),
         ("normal(sd = 1)", "potential u ~ laplace(scale = 1)\n", "E501", ModelError),
-        ("rw1(sd = 1, sum_to_zero = false)", "", "E402", ModelError),
-        ("rw2(sd = 1)", "", "E402", ModelError),
+        ("flat", "constrain sum(u, a) = 1\n", "E402", ModelError),
     ],
 )
 def test_refusals(prior: str, rest: str, code: str, kind: type[Exception]) -> None:
@@ -138,6 +141,95 @@ def test_intrinsic_priors_are_drawn_on_their_constraint() -> None:
     steps = np.diff(y, axis=0).std(axis=1)
     assert steps == pytest.approx(np.full(5, steps.mean()), rel=0.1)
     assert np.exp(np.log(y.std(axis=1)).mean()) == pytest.approx(3.0, rel=0.05)
+
+
+def many(prior: str, draws: int = 4000, rest: str = "") -> Array:
+    """Draws of a latent of 6 members, (draws, 6), as rows of a product with iid."""
+    model = lgm.loads(
+        f"lgm 1\nindex b\nindex a\ndata y[b, a] : real\nlatent u[b, a] ~ iid * {prior}\n"
+        f"observe y ~ normal(mean = u, sd = 0.001)\n{rest}"
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", lgm.SimulationWarning)
+        return np.asarray(simulate(model, sizes={"a": 6, "b": draws}, seed=8)["truth.u"])
+
+
+def differences(order: int) -> Array:
+    return np.diff(np.eye(6), n=order, axis=0)
+
+
+@pytest.mark.parametrize(
+    ("prior", "structure", "directions"),
+    [
+        ("rw1(sd = 2, sum_to_zero = false)", differences(1), 1),
+        ("rw2(sd = 2)", differences(2), 2),
+        ("rw2(sd = 2, sum_to_zero = false)", differences(2), 2),
+        (
+            "seasonal(sd = 2, period = 3)",
+            np.array([np.eye(6)[k : k + 3].sum(axis=0) for k in range(4)]),
+            2,
+        ),
+    ],
+)
+def test_intrinsic_priors_are_drawn_off_their_flat_directions(
+    prior: str, structure: Array, directions: int
+) -> None:
+    """Zero along the null space of D, and of covariance c (D'D)^+ , scaled to the sd, off it."""
+    draws = many(prior, 300)
+    kernel = sla.null_space(structure)
+    assert kernel.shape[1] == directions
+    assert np.abs(draws @ kernel).max() < 1e-6
+    k = np.linalg.pinv(structure.T @ structure)
+    k *= 4.0 / np.exp(np.mean(np.log(np.diag(k))))
+    # z'K^+z of each draw is chi-squared of as many degrees of freedom as D has rows.
+    squares = np.einsum("ni,ij,nj->n", draws, np.linalg.pinv(k), draws)
+    rank = 6 - directions
+    assert abs(squares.mean() - rank) < 4 * np.sqrt(2 * rank / 300)
+    error = np.abs(draws.T @ draws / 300 - k).max() / np.diag(k).max()
+    assert error < 0.35
+
+
+def test_a_trend_that_a_constraint_fixes_is_kept() -> None:
+    """The user's own equations determine the directions: nothing is left out, and they hold."""
+    text = (
+        "lgm 1\nindex a\ndata x[a] : real\ndata y[a] : real\n"
+        "latent u[a] ~ rw2(sd = 1, sum_to_zero = false)\n"
+        "constrain sum(x * u, a) = 7\nREST"
+        "observe y ~ normal(mean = u, sd = 1)\n"
+    )
+    x = np.arange(6.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        both = lgm.loads(text.replace("REST", "constrain sum(u, a) = 3\n"))
+        u = simulate(both, {"x": x, "a": np.arange(6)}, seed=1)["truth.u"]
+    assert float(x @ u) == pytest.approx(7.0) and float(u.sum()) == pytest.approx(3.0)
+    with pytest.warns(lgm.SimulationWarning, match="`u` 1 direction"):
+        one = lgm.loads(text.replace("REST", ""))
+        u = simulate(one, {"x": x, "a": np.arange(6)}, seed=1)["truth.u"]
+    assert float(x @ u) == pytest.approx(7.0)
+    free = sla.null_space(np.vstack([differences(2), x]))[:, 0]
+    assert abs(float(free @ u)) < 1e-6
+
+
+def test_flat_latents_that_constraints_determine() -> None:
+    model = lgm.loads(
+        "lgm 1\nindex a\ndata y[a] : real\nlatent c ~ flat\nconstrain c = 2\n"
+        "latent u[a] ~ normal(sd = 1)\nobserve y ~ normal(mean = c + u, sd = 1)\n"
+    )
+    assert float(simulate(model, sizes={"a": 4})["truth.c"]) == pytest.approx(2.0)
+
+
+def test_products_are_drawn_off_all_their_flat_directions() -> None:
+    """rw1 * rw1 has a level for each member of either axis: all sums are zero."""
+    prior = "rw1(sd = 1, sum_to_zero = false) * rw1(sum_to_zero = false)"
+    model = lgm.loads(
+        f"lgm 1\nindex a\nindex b\ndata y[a, b] : real\nlatent u[a, b] ~ {prior}\n"
+        "observe y ~ normal(mean = u, sd = 1)\n"
+    )
+    with pytest.warns(lgm.SimulationWarning, match="`u` 11 directions"):
+        u = simulate(model, sizes={"a": 5, "b": 7})["truth.u"]
+    assert np.abs(u.sum(axis=0)).max() < 1e-6 and np.abs(u.sum(axis=1)).max() < 1e-6
+    assert u.std() > 0.1
 
 
 def test_sizes_are_asked_for() -> None:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
+import warnings
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lgmdsl.api.assess.components import Assessed
+from lgmdsl.api.simulate.simulate import SimulationWarning
 from lgmdsl.arrays import Array
 from lgmdsl.assess.predictive import responses
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.posterior.frame import fitted_frame
 from lgmdsl.posterior.marginals import Marginals
-from lgmdsl.posterior.prior_draws import prior_gaussian, refuse_improper, refuse_potentials
+from lgmdsl.posterior.prior_draws import left_out_warning, prior_to_draw, refuse_potentials
 
 if TYPE_CHECKING:
     from lgmdsl.api.fit.fit import Fit
@@ -27,7 +29,8 @@ def prior_draws(
     """`size` draws of the names, with their dims, and of the responses of each observed block at
     its observed rows.
 
-    Hyperparameters that the fit pinned stay so. Raises ModelError (E402 for an improper prior, E501
+    Hyperparameters that the fit pinned stay so. Priors that are flat in some
+    directions are drawn without these (W402). Raises ModelError (E402 for a flat prior, E501
     for a potential), MethodError E503 for a hyperparameter whose prior cannot be drawn from.
     """
     canonical = asked.canonical
@@ -38,18 +41,22 @@ def prior_draws(
     # With free hyperparameters each draw has its own; without, one prior is drawn from at once.
     turns = [(canonical.hypers.sample(rng, pinned), 1) for _ in range(size)] if free else []
     turns = turns or [(canonical.hypers.sample(rng, pinned), size)]
+    left_out: dict[str, int] = {}
     replicated: list[list[Array]] = [[] for _ in asked.at_points[0].mean]
     parts: dict[str, list[Array]] = {name: [] for name in names}
     for theta, count in turns:
         linear = canonical.linear(theta)
-        refuse_improper(canonical, linear)
-        q = prior_gaussian(linear)
+        drawn = prior_to_draw(canonical, linear)
+        q, left_out = drawn.gaussian, drawn.left_out
         z = q.sample(rng, count)
         marginals = Marginals(canonical, theta, fitted_frame(canonical, q), seed)
         for name in names:
             parts[name].append(marginals.evaluate(name, z))
         for k, y in enumerate(_responses(asked, theta, z, noise)):
             replicated[k].append(y)
+    warning = left_out_warning(canonical, left_out)
+    if warning is not None:
+        warnings.warn(warning.render(), SimulationWarning, stacklevel=4)
     named = {n: (fit.marginals.quantity_dims(n), np.concatenate(parts[n])) for n in names}
     return named, [np.concatenate(part) for part in replicated]
 

@@ -105,6 +105,11 @@ class Calibration:
         """The quantities outside their bands, and what that says."""
         return {n: t.fault() for n, t in self.tests.items() if t.p < self.level}
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """How the data were drawn, where that is not what the model says alone."""
+        return tuple(dict.fromkeys(note for o in self.outcomes for note in o.notes))
+
     @cached_property
     def claims(self) -> Claims:
         """What the fits of the runs with a posterior claimed of their errors."""
@@ -190,6 +195,7 @@ class Calibration:
             "method": self.method, "seed": self.task.settings.seed, "runs": len(self.outcomes),
             "wanted": self.wanted, "failed": len(self.failed), "not_converged": self.unfinished,
             "calibrated": self.calibrated, "verdict": self.verdict, "level": self.level,
+            "notes": list(self.notes),
             "claimed": self.claims.as_json(), "contradictions": dict(self.contradictions),
             "quantities": {n: self._quantity(n) for n in self.worst_first},
         }  # fmt: skip

@@ -16,6 +16,9 @@ HEADER = ("quantity", "runs", "bias", "sd", "in 50 %", "in 90 %", "p", "W609")
 RIGHT = (1, 2, 3, 4, 5, 7)
 WIDEST, SHOWN = 26, 40
 FAILURES = 3
+# Of draws that are zero along flat directions. With normal responses a posterior moves along with
+# the truth in them, so that its errors do not depend on where that is.
+FLAT = "no matter where responses are normal; elsewhere ranks of these latents may be off by it"
 
 
 def page(calibration: Calibration) -> str:
@@ -30,6 +33,8 @@ def page(calibration: Calibration) -> str:
         lines += ["", *wrapped(_legend(c)), "", *wrapped(c.claims.sentence, 0, 2)]
         reported = {n: t for n, t in c.tests.items() if is_reported(n)}
         lines += wrapped(found(reported), 0, 2) if reported else []
+    for note in c.notes:
+        lines += ["", *wrapped(f"{note}; {FLAT}", 0, 2)]
     if c.unfinished:
         lines += ["", f"{counted(c.unfinished, 'fit')} did not converge (counted)"]
     for outcome in c.failed[:FAILURES]:

@@ -12,7 +12,7 @@ import numpy as np
 from lgmdsl.api.calibrate.claims import NO_CLAIM, Claim
 from lgmdsl.api.calibrate.placed import Truth, placed
 from lgmdsl.api.fit.fitting import fit_data
-from lgmdsl.api.simulate.simulate import simulate
+from lgmdsl.api.simulate.simulate import simulated
 from lgmdsl.dataset import Keys
 from lgmdsl.errors import LgmError
 from lgmdsl.inference.settings import FitSettings
@@ -34,7 +34,8 @@ class CalibrationTask:
 @dataclass(frozen=True)
 class RunOutcome:
     """Run `number`: values in [0, 1] by quantity, uniform over runs where the posterior is exact;
-    what the fit claims of its errors; `failure` where there was no posterior (or no data)."""
+    what the fit claims of its errors; `failure` where there was no posterior (or no data); `notes`
+    on how the data were drawn."""
 
     number: int
     values: Mapping[str, float]
@@ -42,11 +43,13 @@ class RunOutcome:
     method: str = ""
     failure: str = ""
     claim: Claim = NO_CLAIM
+    notes: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, object]:
         return {
             "run": self.number, "values": dict(self.values), "converged": self.converged,
             "method": self.method, "failure": self.failure, "claim": self.claim.as_json(),
+            "notes": list(self.notes),
         }  # fmt: skip
 
     @classmethod
@@ -58,6 +61,7 @@ class RunOutcome:
             str(row["method"]),
             str(row["failure"]),
             Claim.of_json(row["claim"]),
+            tuple(map(str, row.get("notes", ()))),
         )
 
 
@@ -70,13 +74,14 @@ def run_once(model: Model, task: CalibrationTask, number: int) -> RunOutcome:
     rng = np.random.default_rng([task.settings.seed, number])
     seed = int(rng.integers(2**62))
     try:
-        data = simulate(
+        drawn = simulated(
             model, task.data, task.sizes, task.settings.fixed, seed, mapping=task.mapping
         )
+        data, notes = drawn.data, tuple(f"{w.code}: {w.message}" for w in drawn.warnings)
         fit = fit_data(model, data, replace(task.settings, seed=seed))
     except LgmError as error:
         if number == 0:
             raise
         return RunOutcome(number, {}, False, "", str(error).splitlines()[0])
     values = dict(placed(fit, Truth.of(fit, data, task.settings.fixed), rng))
-    return RunOutcome(number, values, fit.converged, fit.method, "", Claim.of(fit))
+    return RunOutcome(number, values, fit.converged, fit.method, "", Claim.of(fit), notes)

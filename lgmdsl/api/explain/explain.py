@@ -179,7 +179,9 @@ def _sites(outline: Outline, linear: LinearGaussian | None) -> tuple[SiteView, .
                 block.family.spec.name,
                 block.site.spec.name,
                 count,
-                entries - len(block.data.rows) if outline.has_data else 0,
+                entries - len(block.data.rows)
+                if outline.has_data and not block.family.spec.potential
+                else 0,
                 parameters(
                     block.parameters, tuple(a.name for a in statement.family.arguments), grounded
                 ),

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from lgmdsl.inference.registry import load_entry_points
 from lgmdsl.language.builder import Model
 from lgmdsl.language.tree import ast
 from lgmdsl.memory import during
-from lgmdsl.posterior.prior_draws import prior_gaussian, refuse_improper, refuse_potentials
+from lgmdsl.posterior.prior_draws import left_out_warning, prior_to_draw, refuse_potentials
 from lgmdsl.sites import catalogue as sites
 
 TRUTH = "truth."
@@ -34,7 +35,18 @@ WORDS = 100.0  # mean length of a row of words, where no data give it
 MOST = 2.0**53
 
 
-@during("simulating")
+class SimulationWarning(UserWarning):
+    """What a simulated data set is not what its model says: W402."""
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """A drawn data set, and what there is to know of how it was drawn."""
+
+    data: dict[str, Any]
+    warnings: tuple[Diagnostic, ...] = ()
+
+
 def simulate(
     model: Model,
     data: object = None,
@@ -52,12 +64,30 @@ def simulate(
     Then hypers without a value from their priors, z from its own, exactly and within the
     constraints, and y given z. The result holds the labels of index sets, all data, and
     each latent and drawn hyper as `truth.NAME`: it can be given to `fit` as it is. The same seed
-    gives the same digits.
+    gives the same digits. Latents whose priors are flat in some directions (the line of an `rw2`,
+    the patterns of `seasonal`) are drawn without these, with a SimulationWarning (W402).
 
     Raises DataError (E305: no size for an index set), MethodError (E503: a hyper without a
     value whose prior cannot be drawn from; E501: a part this version cannot draw) and ModelError
-    E402 for an improper prior.
+    E402 for a flat prior.
     """
+    drawn = simulated(model, data, sizes, fixed, seed, mapping=mapping)
+    for diagnostic in drawn.warnings:
+        warnings.warn(diagnostic.render(), SimulationWarning, stacklevel=2)
+    return drawn.data
+
+
+@during("simulating")
+def simulated(
+    model: Model,
+    data: object = None,
+    sizes: Mapping[str, int] | None = None,
+    fixed: Mapping[str, object] | None = None,
+    seed: int = 0,
+    *,
+    mapping: Keys | None = None,
+) -> Simulated:
+    """`simulate`, its warnings next to the data."""
     load_entry_points()
     check_numbers(seed)
     rng = np.random.default_rng(seed)
@@ -72,8 +102,8 @@ def simulate(
     refuse_potentials(canonical)
     _refuse_censored(canonical, theta)
     linear = canonical.linear(theta)
-    refuse_improper(canonical, linear)
-    z = prior_gaussian(linear).sample(rng, 1)[0]
+    prior = prior_to_draw(canonical, linear)
+    z = prior.gaussian.sample(rng, 1)[0]
     responses = {
         b.name: _respond(b, canonical, theta, z, rng, _lengths(b, dataset))
         for b in canonical.blocks
@@ -101,7 +131,8 @@ def simulate(
     for name in canonical.latent_names:
         if name not in canonical.layout.starts:
             out[TRUTH + name] = _mapped(canonical, name, theta, z)
-    return out
+    warning = left_out_warning(canonical, prior.left_out)
+    return Simulated(out, () if warning is None else (warning,))
 
 
 def _mapped(canonical: CanonicalModel, name: str, theta: Theta, z: Array) -> Array:

@@ -50,7 +50,8 @@ def _of_family(block: SiteBlock, find: FindSite) -> tuple[SiteBlock, tuple[Rewri
             f"{spec.name} observations to a {centred.spec.name} potential on the predictor minus y"
         )
         return replace(block, site=centred, form=form), (Rewrite(block.name, note),)
-    rewrites = (Rewrite(block.name, spec.rewrite),) if spec.rewrite else ()
+    note = spec.rewrite or block.note
+    rewrites = (Rewrite(block.name, note),) if note else ()
     if issubclass(block.site, Split):
         into = find(block.site.into)
         if into is not None:

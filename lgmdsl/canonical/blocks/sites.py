@@ -16,6 +16,7 @@ from lgmdsl.canonical.blocks.censoring import as_observed, check_censoring
 from lgmdsl.canonical.blocks.choice_sets import left_out
 from lgmdsl.canonical.blocks.events import Event, event_of, event_rows, whole_rows
 from lgmdsl.canonical.blocks.family import FindSite, family_of, parameters_of
+from lgmdsl.canonical.blocks.groups import grouped
 from lgmdsl.canonical.blocks.observed import RewrittenData
 from lgmdsl.canonical.blocks.predictors import predictors_of
 from lgmdsl.canonical.blocks.weights import weights_of, with_weights
@@ -65,6 +66,7 @@ class SiteBlock(Event):
     labels: AnyArray | None = None
     weight: Coefficient | None = None
     summed: bool = False  # whether slopes in its parameters come summed over the rows
+    note: str = ""  # how a potential's groups were formed, as `lgm explain` shows it
 
     @property
     def data(self) -> RewrittenData:
@@ -302,10 +304,11 @@ def _potential(
     statement: ast.Potential, number: int, lowering: Lowering, find: FindSite
 ) -> SiteBlock:
     site, arguments = family_of(statement.family, find, potential=True)
-    form = lowering.affine(statement.value)
+    form, name = lowering.affine(statement.value), f"potential {number}"
+    if "group" in arguments and "group" not in site.spec.parameters:
+        return _of_groups(statement, name, site, arguments, lowering)
     parameters = parameters_of(site, arguments, lowering, statement.span)
     dims = co.union(form.dims, *(p.dims for p in parameters.values()))
-    name = f"potential {number}"
     size = check_rows(name, [form.sizes[d] for d in dims], statement.span)
     return SiteBlock(
         name=name,
@@ -319,6 +322,34 @@ def _potential(
         rows=np.arange(size),
         span=statement.span,
         sizes={**lowering.sizes, **form.sizes},
+    )
+
+
+def _of_groups(
+    statement: ast.Potential,
+    name: str,
+    base: type[Site],
+    arguments: dict[str, ast.Value],
+    lowering: Lowering,
+) -> SiteBlock:
+    """A potential of the norms of groups of its expression."""
+    form = lowering.affine(statement.value)
+    of = grouped(base, form, arguments.pop("group"), name, lowering)
+    parameters = parameters_of(of.site, arguments, lowering, statement.span, of.given)
+    return SiteBlock(
+        name=name,
+        dims=of.dims,
+        family=of.site,
+        site=of.site,
+        form=of.form,
+        written=of.form,
+        parameters=parameters,
+        y=None,
+        rows=of.rows,
+        span=statement.span,
+        sizes={**lowering.sizes, **of.form.sizes},
+        event=of.event,
+        note=of.note,
     )
 
 

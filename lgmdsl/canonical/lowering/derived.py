@@ -3,6 +3,8 @@
 A monotone function of one affine leaf has a transformed marginal; anything else is sampled.
 """
 
+# Long because a node, how it is made, and its value at draws are one thing.
+
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
@@ -13,12 +15,21 @@ import numpy as np
 from scipy import special
 
 from lgmdsl.arrays import Array
+from lgmdsl.canonical.expressions import affine as af
 from lgmdsl.canonical.expressions import coefficient as co
+from lgmdsl.canonical.expressions import operators
 from lgmdsl.canonical.expressions.affine import Affine
-from lgmdsl.canonical.expressions.named import NamedArray, expand
+from lgmdsl.canonical.expressions.named import (
+    Axis,
+    NamedArray,
+    Slot,
+    expand,
+    slot_dims,
+    slot_indices,
+)
 from lgmdsl.canonical.expressions.node import ordered
+from lgmdsl.canonical.expressions.transform import Transform
 from lgmdsl.canonical.lowering.lower import Lowering
-from lgmdsl.errors import Diagnostic, MethodError
 from lgmdsl.language.checked import Symbol
 from lgmdsl.language.tree import ast
 from lgmdsl.vocabulary.operators import ELEMENTWISE
@@ -41,6 +52,8 @@ DOMAIN: Mapping[str, Elementwise] = {"log": np.log, "sqrt": np.sqrt}
 
 CURVED = (*MONOTONE, *DOMAIN, "softmax")
 FOR_REPORTS = tuple(name for name in CURVED if name not in ELEMENTWISE)
+
+ACROSS = ("sum", "softmax")  # those that are not elementwise
 
 SAMPLE = "~sample"
 
@@ -71,14 +84,30 @@ class Join:
     right: Derived
 
 
-Derived: TypeAlias = Leaf | Apply | Join
+@dataclass(frozen=True, eq=False)
+class Gathered:
+    """`operand[slots]`, `dims` being the indices that the slots address."""
+
+    operand: Derived
+    dims: tuple[str, ...]
+    slots: tuple[Slot, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Operated:
+    """An operator on named axes (cumsum, diff, ...) of a value."""
+
+    operand: Derived
+    transform: Transform
+
+
+Derived: TypeAlias = Leaf | Apply | Join | Gathered | Operated
 
 
 def derive(expr: ast.Value, lowering: Lowering, earlier: Mapping[str, Derived]) -> Derived:
     """The tree of a let or report, its largest affine parts as leaves.
 
     `earlier` holds the trees of earlier reports that are not affine; affine ones are lowered lets.
-    Raises MethodError E501 where such a report is gathered or a label of it picked.
     """
     if degree(expr, lowering.grounded.model.symbols, earlier) != "nonlinear":
         return Leaf(lowering.affine(expr))
@@ -93,15 +122,7 @@ def derive(expr: ast.Value, lowering: Lowering, earlier: Mapping[str, Derived]) 
         return Join(expr.op, left, right)
     assert isinstance(expr, ast.Call), "numbers are free of latents"
     if expr.function.id not in (*CURVED, "sum"):
-        raise MethodError(
-            Diagnostic(
-                "E501",
-                f"no report can apply `{expr.function.id}` to what is not affine, in this version",
-                expr.span,
-                "it is parsed and checked, but this version cannot compute it",
-                help=f"apply `{expr.function.id}` to the latents, inside the function",
-            )
-        )
+        return _operated(expr, lowering, earlier)
     over = ""
     if len(expr.positional) > 1 and isinstance(expr.positional[1], ast.Name):
         over = expr.positional[1].id
@@ -109,20 +130,60 @@ def derive(expr: ast.Value, lowering: Lowering, earlier: Mapping[str, Derived]) 
 
 
 def _indexed(expr: ast.Indexed, lowering: Lowering, earlier: Mapping[str, Derived]) -> Derived:
-    """A report over its own indices; gathering from it waits for draws that carry labels."""
-    dims = lowering.grounded.model.symbols[expr.base.id].dims
-    slots = tuple(s.id if isinstance(s, ast.Name) else "" for s in expr.slots)
-    if slots == dims:
-        return earlier[expr.base.id]
-    raise MethodError(
-        Diagnostic(
-            "E501",
-            f"no report can gather from `{expr.base.id}`, which is not affine, in this version",
-            expr.span,
-            "it is parsed and checked, but this version cannot compute it",
-            help="gather the latents inside the function instead",
-        )
-    )
+    """A report with its indices, gathered through maps, or at a label."""
+    tree, dims = earlier[expr.base.id], lowering.grounded.model.symbols[expr.base.id].dims
+    slots = tuple(lowering.slot(s, d) for s, d in zip(expr.slots, dims, strict=True))
+    if slots == tuple(Axis(d) for d in dims):
+        return tree
+    chain: list[str] = []
+    inner = tree
+    while isinstance(inner, Apply) and inner.function not in ACROSS:
+        chain.append(inner.function)
+        inner = inner.operand
+    if not isinstance(inner, Leaf):
+        return Gathered(tree, dims, slots)
+    # f(x)[who] = f(x[who]): a monotone function of a Gaussian stays one.
+    result: Derived = Leaf(af.gather(inner.form, dims, slots))
+    for function in reversed(chain):
+        result = Apply(function, result)
+    return result
+
+
+def _operated(expr: ast.Call, lowering: Lowering, earlier: Mapping[str, Derived]) -> Derived:
+    """mask, or an operator on all axes of its operand, in the order of the text."""
+    by_name = operators.arguments(expr)
+    operand = derive(by_name["expr"], lowering, earlier)
+    if expr.function.id == "mask":
+        return Join("*", operand, Leaf(lowering.affine(by_name["keep"])))
+    psf = lowering.kernel(by_name["psf"]) if "psf" in by_name else None
+    order = lowering.order(by_name["expr"])
+    dims = tuple(sorted(dims_of(operand), key=lambda d: order.index(d) if d in order else -1))
+    return Operated(operand, operators.transform(expr, dims, lowering.sizes, psf))
+
+
+def dims_of(tree: Derived) -> tuple[str, ...]:
+    """The indices of a report's value."""
+    known: dict[int, tuple[str, ...]] = {}
+    for node in order(tree):
+        if isinstance(node, Leaf):
+            dims = node.form.dims
+        elif isinstance(node, Join):
+            left, right = known[id(node.left)], known[id(node.right)]
+            dims = co.union(left, right)
+            if node.op == "@":
+                shared = next(d for d in left if d in right)
+                dims = tuple(d for d in dims if d != shared)
+        elif isinstance(node, Operated):
+            dims = node.transform.after
+        elif isinstance(node, Gathered):
+            places = dict(zip(node.dims, node.slots, strict=True))
+            inside = known[id(node.operand)]
+            dims = slot_dims(tuple(places.get(d, Axis(d)) for d in inside))
+        else:
+            summed = node.over if node.function == "sum" else ""
+            dims = tuple(d for d in known[id(node.operand)] if d != summed)
+        known[id(node)] = dims
+    return known[id(tree)]
 
 
 Degree: TypeAlias = Literal["free", "affine", "nonlinear"]
@@ -163,9 +224,9 @@ def order(tree: Derived) -> tuple[Derived, ...]:
 
 
 def _operands(node: Derived) -> tuple[Derived, ...]:
-    if isinstance(node, Apply):
-        return (node.operand,)
-    return (node.left, node.right) if isinstance(node, Join) else ()
+    if isinstance(node, Join):
+        return (node.left, node.right)
+    return () if isinstance(node, Leaf) else (node.operand,)
 
 
 def leaves(tree: Derived) -> tuple[Leaf, ...]:
@@ -212,6 +273,10 @@ def evaluate(tree: Derived, draws: Mapping[int, NamedArray]) -> NamedArray:
             values[id(node)] = draws[id(node)]
         elif isinstance(node, Apply):
             values[id(node)] = _apply(node, values[id(node.operand)])
+        elif isinstance(node, Gathered):
+            values[id(node)] = _gathered(node, values[id(node.operand)])
+        elif isinstance(node, Operated):
+            values[id(node)] = _transformed(node.transform, values[id(node.operand)])
         else:
             values[id(node)] = _join(node.op, values[id(node.left)], values[id(node.right)])
     return values[id(tree)]
@@ -252,6 +317,25 @@ def _apply(node: Apply, value: NamedArray) -> NamedArray:
     function = MONOTONE.get(node.function) or DOMAIN[node.function]
     with np.errstate(all="ignore"):
         return NamedArray(value.dims, function(value.dense()))
+
+
+def _gathered(node: Gathered, value: NamedArray) -> NamedArray:
+    places = dict(zip(node.dims, node.slots, strict=True))
+    slots = tuple(places.get(d, Axis(d)) for d in value.dims)
+    dims = slot_dims(slots)
+    values = value.dense()
+    sizes = dict(zip(value.dims, values.shape, strict=True))
+    return NamedArray(dims, values[slot_indices(slots, dims, sizes)])
+
+
+def _transformed(transform: Transform, value: NamedArray) -> NamedArray:
+    """Of values with a leading sample axis."""
+    values = value.dense()
+    count = values.shape[value.dims.index(SAMPLE)] if SAMPLE in value.dims else 1
+    sizes = dict(zip(transform.before, transform.grid, strict=True)) | {SAMPLE: count}
+    flat = expand(value, (*transform.before, SAMPLE), sizes).reshape(-1, count)
+    done = transform.operator.matvec(np.ascontiguousarray(flat, dtype=np.float64))
+    return NamedArray((SAMPLE, *transform.after), done.T.reshape(count, *transform.result))
 
 
 def _summed(value: NamedArray, over: str) -> NamedArray:

@@ -60,9 +60,12 @@ def command(
     if output is not None:
         place = writable(output, (".npz",), {"the model": model, "the data": data})
     read = read_model(model)
-    from lgmdsl.api.simulate.simulate import simulate
+    from lgmdsl.api.simulate.simulate import simulated
 
-    drawn = simulate(read, data, sizes, fixed, seed, mapping=mapping)
+    simulation = simulated(read, data, sizes, fixed, seed, mapping=mapping)
+    drawn = simulation.data
+    for warning in simulation.warnings:
+        note(warning.render())
     fields = {"data": {name: _listed(value) for name, value in drawn.items()}} if as_json else None
     page = _page(drawn) if place is None and not as_json else None
     lost = deliver(page, fields, None if place is None else lambda: _save(place, drawn))

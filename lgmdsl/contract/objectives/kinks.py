@@ -33,25 +33,30 @@ def rounds(site: Site) -> bool:
 
 
 def squared_width(problem: Problem, width: Widths) -> Rows:
-    """z of each row of kinked blocks, zeros elsewhere."""
+    """z of each site of kinked blocks, (N,), zeros elsewhere."""
     squares = []
     for site, s0, part in zip(problem.sites, problem.engine.prior_mean, width, strict=True):
         declared = site.landmark() if kinked(site) else None
-        scale = np.ones_like(s0) if declared is None else declared[1] + np.zeros_like(s0)
-        root = np.maximum(part * scale, ROUNDING * np.abs(s0))
-        squares.append(root**2 if kinked(site) else np.zeros_like(s0))
+        scale = np.ones(len(s0)) if declared is None else declared[1] + np.zeros(len(s0))
+        root = np.maximum(part * scale, ROUNDING * _length(s0))
+        squares.append(root**2 if kinked(site) else np.zeros(len(s0)))
     return tuple(squares)
 
 
+def _length(s: Array) -> Array:
+    """|s| of each site, (N,), of vector sites the norm."""
+    return np.abs(s) if s.ndim == 1 else np.sqrt(rows.inner(s, s))
+
+
 def held(x: Array, square: Array) -> Array:
-    """Which rows of a block at x, (N,), a kink rounded off by z = `square` holds."""
-    return np.asarray(x * x <= HELD**2 * square)
+    """Which sites of a block at x, (N,) or (N, K), a kink rounded off by z = `square` holds."""
+    return np.asarray(rows.inner(x, x) <= HELD**2 * square)
 
 
 def optimality(problem: Problem, q: Conditioned, s: Rows, width: Widths) -> Widths:
-    """How far the rows of each block with a kink are from optimal at q, of means m, slopes alpha,
-    relative: in a row fixed at the kink, |alpha - beta| is at most the site's own slope next to 0,
-    and m is 0; else alpha is the site's slope at m."""
+    """How far the sites of each block with a kink are from optimal at q, of means m, slopes alpha,
+    relative: in one fixed at the kink, |alpha - beta| is at most the site's own slope next to 0,
+    and m is 0; else alpha is the site's slope at m. Of vector sites these are norms."""
     residuals = []
     z = squared_width(problem, width)
     pairs = zip(q.mean, rows.slope_of(q.shift, q.weight, q.mean), strict=True)
@@ -62,11 +67,12 @@ def optimality(problem: Problem, q: Conditioned, s: Rows, width: Widths) -> Widt
             residuals.append(0.0)
             continue
         assert isinstance(answer, Pointwise) and isinstance(site, SuperGaussian)
-        root = np.sqrt(square)
-        sides = [answer.pointwise(r * root).slope for r in (HELD, 1.0, -1.0, -HELD)]
-        limit = np.max(np.abs(np.array(sides) - site.beta), axis=0)
-        over = np.maximum(np.abs(alpha - site.beta) / limit - 1.0, np.abs(m) / root)
-        off = np.abs(answer.pointwise(m).slope - alpha) / limit
+        root, beta = np.sqrt(square), rows.per_site(site.beta, m)
+        along = rows.per_site(root, m) * np.eye(1, m[0].size).reshape(m.shape[1:])
+        sides = [answer.pointwise(r * along).slope - beta for r in (HELD, 1.0, -1.0, -HELD)]
+        limit = np.max([_length(side) for side in sides], axis=0)
+        over = np.maximum(_length(alpha - beta) / limit - 1.0, _length(m) / root)
+        off = _length(answer.pointwise(m).slope - alpha) / limit
         worst = float(np.max(np.where(held(x, square), over, off)))
         residuals.append(worst if math.isfinite(worst) else math.inf)
     return tuple(residuals)

@@ -4,6 +4,7 @@
     log Z >= log_normaliser(1/gamma, beta) - 1/2 sum h(gamma) = -phi(gamma) / 2
 
 (Nickisch and Seeger 2009, section 2.1). At its optimum 1/gamma = -2g'(x), x = Var[s] + E[s]^2.
+Vector sites that are functions of ||s|| have one width each, and x = E||s||^2.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import cast
 import numpy as np
 
 from lgmdsl.arrays import Array
+from lgmdsl.contract import rows
 from lgmdsl.contract.engine import Conditioned, Failed, Rows
 from lgmdsl.contract.joint import newton_move
 from lgmdsl.contract.posterior import GaussianPosterior
@@ -62,8 +64,8 @@ class Penalty(Expected):
 
     def expected(self, mean: Array, variance: Array, second: bool = False) -> ExpectedAnswer:
         a = self.site.widths(mean, variance)
-        newton = (a.curvature > 0.0) & (not self.majorised)
-        curvature = np.where(newton, a.curvature, 1.0 / a.width)
+        newton = (rows.smallest(a.curvature) > 0.0) & (not self.majorised)
+        curvature = np.where(rows.per_site(newton, a.curvature), a.curvature, a.weight)
         return ExpectedAnswer(-a.penalty, -a.slope, -0.5 * curvature)
 
 
@@ -89,7 +91,8 @@ def start(problem: Problem, warm: GaussianPosterior | None = None) -> WidthPoint
 def _variance(site: Site, mean: Array) -> Array:
     """The squared distance of the site's landmark, 1 where it declares none."""
     landmark = site.landmark()
-    return np.ones_like(mean) if landmark is None else landmark[1] ** 2 + np.zeros_like(mean)
+    square = np.ones(len(mean)) if landmark is None else landmark[1] ** 2 + np.zeros(len(mean))
+    return rows.isotropic(square, mean)
 
 
 def at_moments(problem: Problem, mean: Rows, variance: Rows) -> WidthPoint | Failed:
@@ -102,7 +105,7 @@ def at_moments(problem: Problem, mean: Rows, variance: Rows) -> WidthPoint | Fai
 
 def at_widths(problem: Problem, answers: list[WidthsAnswer]) -> WidthPoint | Failed:
     """q and the bound at these widths; Failed where q does not exist or the bound is not finite."""
-    weight = tuple(1.0 / a.width for a in answers)
+    weight = tuple(a.weight for a in answers)
     shift = tuple(a.shift for a in answers)
     q = problem.engine.condition(weight, shift)
     if isinstance(q, Failed):
@@ -118,10 +121,11 @@ def residual(problem: Problem, q: Conditioned) -> float:
     sites = zip(super_gaussian(problem), q.mean, q.variance, q.weight, q.shift, strict=True)
     for site, m, v, w, b in sites:
         best = site.widths(m, v)
-        wanted = 1.0 / best.width
-        gaps.append((w - wanted) * m + (best.shift - b))
-        scale = np.maximum(wanted, 1e-4 / np.maximum(v, 1e-300))
-        worst = max(worst, float((np.abs(w - wanted) / scale).max(initial=0.0)))
+        wanted = best.weight
+        gaps.append(rows.times(w - wanted, m) + (best.shift - b))
+        usual = rows.spread(v) / (m.size / max(len(m), 1))
+        scale = np.maximum(1.0 / best.width, 1e-4 / np.maximum(usual, 1e-300))
+        worst = max(worst, float((np.abs(w - wanted) / rows.per_site(scale, w)).max(initial=0.0)))
     return max(newton_move(problem.engine.linear, q, tuple(gaps)), worst)
 
 

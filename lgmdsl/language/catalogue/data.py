@@ -174,6 +174,17 @@ DATA_AND_METHODS: tuple[CodeEntry, ...] = (
         "join the components in adj, or leave it as it is where they are intended",
     ),
     CodeEntry(
+        "W402",
+        "drawn without its flat directions",
+        "`lgm simulate` and `lgm calibrate` draw latents from their priors. One that is flat in "
+        "some directions (the level of a walk that need not sum to zero, the line of an rw2, the "
+        "patterns of seasonal) has no draws along these: they are zero, and the rest is drawn from "
+        "its own distribution. A flat block has no rest, and is refused (E402).",
+        "latent f[day] ~ rw2(sd = s)                       drawn without a line",
+        "latent f[day] ~ rw2(sd = s)\nlatent slope ~ normal(sd = 1)\n"
+        "let trend[day] = f + slope * x                    with data x[day] : real",
+    ),
+    CodeEntry(
         "E402",
         "improper posterior",
         "Neither the prior nor the data fix some direction of the latents: a free level, two "

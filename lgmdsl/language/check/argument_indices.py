@@ -85,9 +85,28 @@ def check_over(
         case "inner":
             return _inner(value, has, parameter, owner, place, earlier, scope)
     extra = [i for i in has if i not in dims]
+    if extra and place.entries and set(extra) <= set(place.entries):
+        return _each_entry(value, extra, owner, place, scope)
     if extra:
         complain_outside(value, extra, dims, place.shown, inference, scope)
     return not extra
+
+
+def _each_entry(value: ast.Expr, extra: list[str], owner: str, place: Place, scope: Scope) -> bool:
+    """E201: an argument with a value for each entry of a group, whose norm has one."""
+    text = text_of(value)
+    over, plain = bracketed(place.dims), text.replace(f"[{place.group}]", "")
+    help = "give it one number, or a hyper without an index"
+    if place.dims:
+        help = f"give it one number, or declare it over the groups: hyper s{over}"
+    scope.findings.error(
+        "E201",
+        f"{owner} has one value for each group, not for each of its entries",
+        value.span,
+        f"`{text}` {has_indices(tuple(extra))}",
+        help=help if plain == text else f"groups have no map to go through: write {plain}",
+    )
+    return False
 
 
 def _complain(value: ast.Expr, message: str, label: str, help: str, scope: Scope) -> bool:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from lgmdsl.language.check.binding import bind, find
 from lgmdsl.language.check.modifiers import check_modifiers, observed_with, zeros_remedy
 from lgmdsl.language.check.place import Place
-from lgmdsl.language.check.values import check_values
+from lgmdsl.language.check.values import check_values, group_dims
 from lgmdsl.language.shapes.scope import Scope, place_of
 from lgmdsl.language.shapes.shape import Context, usable
 from lgmdsl.language.shapes.shapes import Inference
@@ -118,4 +120,16 @@ def check_potential(statement: ast.Potential, scope: Scope) -> None:
         return
     bound = bind(statement.family, signature, scope)
     place = Place(signature.name, shape.indices, text, potential=True)
+    grouping = bound.matched.get("group")
+    if (
+        grouping is not None
+        and grouping[0].type == "group"
+        and not isinstance(grouping[1].value, ast.String | ast.Bool)
+    ):
+        within = group_dims(grouping[1].value, place, scope)
+        if within is None:
+            _only_names(statement.family, scope)
+            return
+        by = text_of(grouping[1].value)
+        place = replace(place, dims=within, entries=shape.indices, group=by)
     check_values(bound, place, scope)

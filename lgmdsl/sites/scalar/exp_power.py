@@ -18,8 +18,8 @@ from lgmdsl.contract.questions import (
     Expected,
     ExpectedAnswer,
     ExpectedSlopes,
+    Normed,
     PointwiseAnswer,
-    SuperGaussian,
     Tilted,
     TiltedAnswer,
     TiltedSlopes,
@@ -32,6 +32,7 @@ from lgmdsl.numerics.expectations.half_line import (
     moments_of_power,
     tilted_sides,
 )
+from lgmdsl.numerics.radial import log_power_integral, log_sphere
 from lgmdsl.sites.base import LocationSite
 from lgmdsl.vocabulary.lookup import declared
 
@@ -40,9 +41,7 @@ _FAR = 9.0  # sds from the cusp beyond which it carries less than 1e-17 of the m
 
 
 @dataclass(frozen=True, eq=False)
-class ExpPowerPotential(
-    LocationSite, Expected, ExpectedSlopes, Tilted, TiltedSlopes, SuperGaussian
-):
+class ExpPowerPotential(LocationSite, Expected, ExpectedSlopes, Tilted, TiltedSlopes, Normed):
     """The exponential-power (generalised Gaussian) density at s."""
 
     scale: Array
@@ -167,6 +166,21 @@ class ExpPowerPotential(
         slope = -0.5 * p * u ** (0.5 * p - 1.0)
         value = self.constant - (x / square) ** (0.5 * p)
         return value, slope / square, (0.5 * p - 1.0) * slope / u / square**2
+
+    def of_norm(self, members: Array) -> tuple[ExpPowerPotential, Array]:
+        """exp(-(||s|| / scale)^power) / (S_n Gamma(n / power) / power scale^n)."""
+        size = log_sphere(members) + log_power_integral(members, self.power)
+        return self, -size - members * np.log(self.scale) - self.constant
+
+    def norm_slopes(self, length: Array, members: Array) -> dict[str, Array]:
+        p = self.power
+        x = length / self.scale
+        bend = x**p
+        gain = 1.0 / p + special.digamma(members / p) * members / p**2
+        return {
+            "scale": (p * bend - members) / self.scale,
+            "power": gain - special.xlogy(bend, np.maximum(x, _NEAREST)),
+        }
 
 
 def _smooth_power(mean: Array, sd: Array, power: Array) -> Array:

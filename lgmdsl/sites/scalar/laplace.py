@@ -19,8 +19,8 @@ from lgmdsl.contract.questions import (
     Expected,
     ExpectedAnswer,
     ExpectedSlopes,
+    Normed,
     PointwiseAnswer,
-    SuperGaussian,
     Tilted,
     TiltedAnswer,
     TiltedSlopes,
@@ -28,6 +28,7 @@ from lgmdsl.contract.questions import (
 from lgmdsl.contract.site import Property, SiteSpec
 from lgmdsl.numerics.expectations.half_line import merge
 from lgmdsl.numerics.normal_tail import normal_tail
+from lgmdsl.numerics.radial import log_power_integral, log_sphere
 from lgmdsl.sites.base import LocationSite
 from lgmdsl.vocabulary.lookup import declared
 
@@ -163,8 +164,9 @@ class LaplaceMean(LaplaceSite):
 
 
 @dataclass(frozen=True, eq=False)
-class LaplacePotential(LaplaceSite, SuperGaussian):
-    """exp(-|s| / scale) / (2 scale): g = -sqrt(x) / scale - log(2 scale)."""
+class LaplacePotential(LaplaceSite, Normed):
+    """exp(-|s| / scale) / (2 scale): g = -sqrt(x) / scale - log(2 scale). Of a group of n it is
+    exp(-||s|| / scale) / (S_n Gamma(n) scale^n)."""
 
     scale: Array
     spec: ClassVar[SiteSpec] = SiteSpec(
@@ -183,3 +185,10 @@ class LaplacePotential(LaplaceSite, SuperGaussian):
         root = np.sqrt(np.maximum(x, 1e-60))
         slope = -0.5 / (self.scale * root)
         return -np.sqrt(x) / self.scale - np.log(2.0 * self.scale), slope, -0.5 * slope / root**2
+
+    def of_norm(self, members: Array) -> tuple[LaplacePotential, Array]:
+        size = log_sphere(members) + log_power_integral(members, np.ones(()))
+        return self, np.log(2.0) - size - (members - 1.0) * np.log(self.scale)
+
+    def norm_slopes(self, length: Array, members: Array) -> dict[str, Array]:
+        return {"scale": (length / self.scale - members) / self.scale}

@@ -16,8 +16,9 @@ import numpy as np
 from scipy import special
 
 from lgmdsl.arrays import Array
-from lgmdsl.contract.questions import ParameterCurve, PointwiseAnswer, SuperGaussian
+from lgmdsl.contract.questions import Normed, ParameterCurve, PointwiseAnswer, SuperGaussian
 from lgmdsl.contract.site import Property, SiteSpec
+from lgmdsl.numerics.radial import log_sech2_integral, log_sphere
 from lgmdsl.numerics.stable import sigmoids, softplus
 from lgmdsl.sites.base import (
     ElementwiseSite,
@@ -175,7 +176,7 @@ class BinomialLogit(LogisticSite):
         return self.n
 
 
-class LogisticDensity(ElementwiseSite, SuperGaussian):
+class LogisticDensity(ElementwiseSite, Normed):
     """The logistic density at x = s / width: l = -x - 2 log(1 + e^-x) - log width."""
 
     scale: Array
@@ -219,6 +220,15 @@ class LogisticDensity(ElementwiseSite, SuperGaussian):
         square = self.width**2
         even, first, second = even_part(x / square)
         return 2.0 * even - 0.5 * np.log(square), 2.0 * first / square, 2.0 * second / square**2
+
+    def of_norm(self, members: Array) -> tuple[LogisticDensity, Array]:
+        """sech(||s|| / (2 width))^2 over its integral, S_n (2 width)^n int r^(n-1) sech(r)^2."""
+        size = log_sphere(members) + log_sech2_integral(members)
+        return self, np.log(2.0) - size - (members - 1.0) * np.log(2.0 * self.width)
+
+    def norm_slopes(self, length: Array, members: Array) -> dict[str, Array]:
+        x = length / self.width
+        return {"scale": (x * np.tanh(0.5 * x) - members) / self.scale}
 
 
 @dataclass(frozen=True, eq=False)

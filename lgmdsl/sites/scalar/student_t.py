@@ -17,9 +17,9 @@ from lgmdsl.arrays import Array
 from lgmdsl.contract.questions import (
     Augmented,
     AugmentedAnswer,
+    Normed,
     ParameterCurve,
     PointwiseAnswer,
-    SuperGaussian,
 )
 from lgmdsl.contract.site import Property, SiteSpec
 from lgmdsl.numerics import jets
@@ -135,7 +135,7 @@ class StudentTMean(StudentTSite):
 
 
 @dataclass(frozen=True, eq=False)
-class StudentTPotential(StudentTSite, SuperGaussian, Augmented):
+class StudentTPotential(StudentTSite, Normed, Augmented):
     """The Student-t density at s: g = constant - (df+1)/2 log(1 + x / (df scale^2)).
 
     The mixture of N(s | 0, 1 / alpha) over alpha ~ gamma(a, b), a = df / 2, b = df scale^2 / 2,
@@ -171,3 +171,27 @@ class StudentTPotential(StudentTSite, SuperGaussian, Augmented):
 
     def weight_slopes(self, mean: Array, variance: Array) -> dict[str, Array]:
         return self.width_slopes(mean, variance)
+
+    def of_norm(self, members: Array) -> tuple[StudentTPotential, Array]:
+        """The multivariate t, (1 + ||s||^2 / (df scale^2))^(-(df + n)/2): one alpha ~ gamma(a, b)
+        for the group, which is the potential of df + n - 1 with df scale^2 as it is."""
+        df, more = self.df + members - 1.0, 0.5 * (members - 1.0)
+        half = 0.5 * self.df
+        rise = special.poch(half, more)
+        gammas = np.where(
+            np.isfinite(rise),
+            np.log(np.minimum(rise, np.finfo(float).max)),
+            special.gammaln(half + more) - special.gammaln(half),
+        )
+        site = StudentTPotential(self.scale * np.sqrt(self.df / df), df)
+        return site, gammas - more * np.log(np.pi * self.df) - 2.0 * more * np.log(self.scale)
+
+    def norm_slopes(self, length: Array, members: Array) -> dict[str, Array]:
+        df = self.df
+        x2 = (length / self.distance) ** 2
+        bend = (df + members) * x2 / (1.0 + x2)
+        gammas = special.digamma(0.5 * (df + members)) - special.digamma(0.5 * df)
+        return {
+            "scale": (bend - members) / self.scale,
+            "df": 0.5 * (gammas - members / df - np.log1p(x2) + bend / df),
+        }

@@ -13,7 +13,7 @@ from functools import cache
 import numpy as np
 
 from lgmdsl.arrays import Array, BoolArray, IntArray
-from lgmdsl.contract.questions import TiltedAnswer
+from lgmdsl.contract.questions import Radial, TiltedAnswer
 from lgmdsl.contract.site import Property, Site
 from lgmdsl.errors import Diagnostic, MethodError
 from lgmdsl.sites.vector.nested import by_cells, nested
@@ -79,7 +79,10 @@ def _averages(
             f"{name} has {r} directions in its predictors here: tilted moments are had of up to "
             f"{MOST_COORDINATES} (that many predictors, or one class more)"
         )
-        raise MethodError(Diagnostic("E501", message, help="take natural-gradient or laplace"))
+        help = "take natural-gradient or laplace"
+        if isinstance(plane.site, Radial):
+            help = "take laplace or double-loop"
+        raise MethodError(Diagnostic("E501", message, help=help))
     extra = 0 if values is None else len(values(np.zeros(0, dtype=np.intp), np.zeros((0, 1, r))))
     out = _Moments(np.zeros(n), np.zeros((n, r)), np.zeros((n, r, r)), np.zeros((extra, n)))
     top, root = mode(plane, power)
