@@ -25,6 +25,7 @@ from lgmdsl.contract.linear import Constraints, LinearGaussian, Predictor
 from lgmdsl.contract.structure import Members
 from lgmdsl.engines.choose import Terms, choose
 from lgmdsl.errors import Diagnostic, NumericalError
+from lgmdsl.inference.families import within
 from lgmdsl.inference.proper import labels_of
 from lgmdsl.operators.base import Operator
 from lgmdsl.operators.explicit import Sparse
@@ -175,7 +176,11 @@ def _conditioned(
         if linear.constraints is None
         else Constraints(placed(linear.constraints.columns), linear.constraints.values),
     )
-    engine, why = choose(joint, None if budget is None else Terms(budget), seed)
+    terms = None if budget is None else Terms(budget)
+    engine, why = choose(joint, terms, seed)
+    family = point.condition().family
+    if engine is not None and family is not None:
+        engine = within(family, engine, seed)
     outcome = Failed(why) if engine is None else engine.condition(point.weight, point.shift)
     if isinstance(outcome, Failed):
         layout = replace(fitted.layout, labels=_all_labels(fitted.grounded, new.grounded))

@@ -88,6 +88,15 @@ def correction_options(
     return CorrectionOptions(correction, marginals, one_of(rest, "effort", EFFORTS)), rest
 
 
+def check_correctable(planned: Plan) -> None:
+    """Raises MethodError E501 for a method that keeps q in a family: what it reports is meant to be
+    of that."""
+    if planned.backend.spec.restricted:
+        message = f"method `{planned.method}` keeps q in a family, and nothing of it is corrected"
+        help = "leave `correction` out, or fit by natural-gradient"
+        raise MethodError(Diagnostic("E501", message, help=help))
+
+
 @dataclass(frozen=True, eq=False)
 class Correction:
     """`errors` of what is reported, the draws, if any were taken, and what the page says of them.

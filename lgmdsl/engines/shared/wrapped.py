@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from lgmdsl.arrays import Array
 from lgmdsl.contract.engine import Conditioned, Leftover
+from lgmdsl.contract.family import Family
 
 
 class WrappedConditioned(Conditioned):
     """`inner` in other units, or at other rows; means, sites and rows are the subclass's."""
 
     inner: Conditioned
+
+    @property
+    def family(self) -> Family | None:
+        return self.inner.family
 
     @property
     def centred(self) -> float:
