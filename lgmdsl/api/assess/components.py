@@ -129,10 +129,7 @@ def assessed(
             Diagnostic("E501", message, help="fit a smaller part of the data exactly")
         )
     if removes and fit.posterior.conditioned.family is not None:
-        message = (
-            f"{caller} takes single responses out of q, and method `{fit.method}` keeps q in a "
-        )
-        message += "smaller family than all Gaussians"
+        message = f"{caller} takes responses out of q, which `{fit.method}` keeps in a family"
         raise MethodError(Diagnostic("E501", message, help="fit by natural-gradient"))
     blocks = tuple(canonical.blocks[k] for k in observed(canonical))
     where = tuple((b.name, b.data.dims, b.data.rows) for b in blocks)

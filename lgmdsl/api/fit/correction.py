@@ -24,6 +24,7 @@ from lgmdsl.assess.sampling.draws import ExactDraws, MixturePoint, mixture_draws
 from lgmdsl.contract.engine import Conditioned
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.site import log_concave
+from lgmdsl.errors import Diagnostic, MethodError
 from lgmdsl.inference.plan import Plan
 from lgmdsl.posterior.drawn import JointSample
 
