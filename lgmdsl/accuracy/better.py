@@ -115,8 +115,8 @@ def better(
     None where q is exact. `evidence_alone`: where nothing else is asked. Raises Unknown."""
     canonical = planned.canonical
     sites, linear = canonical.sites(theta), canonical.linear(theta)
-    if q.family is not None:
-        return _beyond_family(planned, theta, q, seed, evidence_alone)
+    if q.restriction is not None:
+        return _beyond_restriction(planned, theta, q, seed, evidence_alone)
     if all(Property.GAUSSIAN in s.spec.properties for s in sites):
         return None
     if q.errors is not None:
@@ -132,11 +132,11 @@ def better(
     return _finite(_closer(known, sites, seed, evidence_alone))
 
 
-def _beyond_family(
+def _beyond_restriction(
     planned: Plan, theta: Theta, q: Conditioned, seed: int, evidence_alone: bool
 ) -> Better:
-    """Of a q in a smaller family than all Gaussians: what is nearer than the best of all."""
-    base = _variational(planned, theta, q.whole, seed)
+    """Of a restricted q: what is nearer than the best of all Gaussians."""
+    base = _variational(planned, theta, q.unrestricted, seed)
     other = replace(plan(planned.canonical, VARIATIONAL), terms=planned.terms)
     known = better(other, theta, base, math.nan, seed, evidence_alone)
     if known is None:  # the best of all is exact

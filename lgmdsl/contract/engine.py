@@ -27,7 +27,7 @@ EPSILON = float(np.finfo(np.float64).eps)
 if TYPE_CHECKING:
     from numpy.random import Generator
 
-    from lgmdsl.contract.family import Family
+    from lgmdsl.contract.restriction import Restriction
 
 
 @dataclass(frozen=True)
@@ -189,14 +189,14 @@ class Conditioned(ABC):
         return float(slope @ self.solve(slope))
 
     @property
-    def whole(self) -> Conditioned:
-        """p(z) exp(-1/2 s'Ws + b's), normalised: this very Gaussian, except where q is kept in a
-        `family`. Importance weights and cavities, which divide by it, want this one."""
+    def unrestricted(self) -> Conditioned:
+        """p(z) exp(-1/2 s'Ws + b's), normalised: this very Gaussian, except under a `restriction`
+        of q. Importance weights and cavities, which divide by q, are of this one."""
         return self
 
     @property
-    def family(self) -> Family | None:
-        """What q is the nearest member of; None: all Gaussians."""
+    def restriction(self) -> Restriction | None:
+        """What q is kept to; None: any Gaussian."""
         return None
 
     @property
@@ -229,8 +229,8 @@ class Engine(ABC):
         self.linear = linear
 
     @property
-    def whole(self) -> Engine:
-        """The engine of all Gaussians: this one, except where it conditions in a family."""
+    def unrestricted(self) -> Engine:
+        """The engine of all Gaussians: this one, except where it restricts q."""
         return self
 
     @property

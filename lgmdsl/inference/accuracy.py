@@ -2,7 +2,7 @@
 
 1. those that match the moments of tilted sites (Tilted: ep);
 2. variational Gaussians (Expected: natural-gradient, ...);
-3. other bounds of the whole function (double-loop, px-vb), and Gaussians of a smaller family;
+3. other bounds of the whole function (double-loop, px-vb), and restricted Gaussians;
 4. those that know the mode only (Pointwise: laplace).
 """
 

@@ -24,9 +24,9 @@ from lgmdsl.engines.choose import Terms, required, stronger
 from lgmdsl.engines.shared.kept import shape_of
 from lgmdsl.engines.shared.some_rows import SomeRows
 from lgmdsl.errors import Diagnostic, MethodError, Span, listed, suggestion
-from lgmdsl.inference.families import kept
 from lgmdsl.inference.options import NO_OTHERS, OtherOptions, configured
 from lgmdsl.inference.registry import BackendClass, backends
+from lgmdsl.inference.restrictions import kept
 from lgmdsl.inference.routes import Refusal, Route, answering, route
 
 # Questions whose answers make weights that are negative where a site is not log-concave.
@@ -57,7 +57,7 @@ class Plan:
         Raises MethodError E501 where no engine, or not the one asked for, can take it."""
         flops = 0.0
         if engine is not None:
-            engine = engine.whole
+            engine = engine.unrestricted
         else:
             linear = self.canonical.linear(theta)
             shape = shape_of(linear)
@@ -93,8 +93,8 @@ class Plan:
             return tuple(answering(type(s), question)(s) for s in sites)
 
         def firmer(engine: Engine) -> Engine:
-            found = stronger(engine.whole, self.terms)
-            return engine if found is engine.whole else kept(self.backend, found)
+            found = stronger(engine.unrestricted, self.terms)
+            return engine if found is engine.unrestricted else kept(self.backend, found)
 
         return Problem(sites, answers, engine, lift, self._of, firmer)
 

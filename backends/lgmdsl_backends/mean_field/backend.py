@@ -1,6 +1,6 @@
 """Mean field between blocks of latents that the user names (Qi and Jaakkola 2007, section 2).
 
-The family is `blocks`; with q conditioned in it, the ELBO is climbed as that of all Gaussians is.
+The restriction of q is `blocks`; under it the ELBO is climbed as that of all Gaussians is.
 The mean of all blocks moves at once, at the variances that they have: it is the expansion of the
 paper, a translation of every block by parameters over which the bound is maximised, which are then
 taken back into q. Plain variational Bayes (`expand=false`) updates block after block, and its means
@@ -15,7 +15,6 @@ from typing import ClassVar
 
 from lgmdsl.contract.backend import BackendSpec
 from lgmdsl.contract.engine import Failed
-from lgmdsl.contract.family import Family
 from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.contract.objectives.elbo import ElboPoint, elbo_at
 from lgmdsl.contract.objectives.fixed_point import undamped_move
@@ -24,6 +23,7 @@ from lgmdsl.contract.options import check_least, option
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.questions import Expected
+from lgmdsl.contract.restriction import Restriction
 from lgmdsl.contract.status import Guarantee, Status
 from lgmdsl.vocabulary.notes import Notes
 from lgmdsl.vocabulary.signature import also
@@ -81,7 +81,7 @@ class MeanField(NaturalAscent):
         check_least("memory", self.memory, 1)
         parsed(self.blocks)
 
-    def family(self, linear: LinearGaussian) -> Family | None:
+    def restriction(self, linear: LinearGaussian) -> Restriction | None:
         return blocks_of(parsed(self.blocks), linear, self.spec.name)
 
     def start(self, problem: Problem, warm: GaussianPosterior | None = None) -> NaturalState:

@@ -1,4 +1,4 @@
-"""Gaussians with independent blocks of latents, q(z) = prod_k q_k(z_k), as a family.
+"""Gaussians with independent blocks of latents, q(z) = prod_k q_k(z_k), as a restriction of q.
 
 Priors of latent blocks are independent, so that with s_k = B_k z_k, s = sum_k s_k + c,
 
@@ -18,8 +18,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from lgmdsl.contract.engine import Engine
-from lgmdsl.contract.family import Family, MakeEngine
 from lgmdsl.contract.linear import LinearGaussian
+from lgmdsl.contract.restriction import MakeEngine, Restriction
 from lgmdsl.errors import Diagnostic, MethodError, listed, suggestion
 from lgmdsl_backends.mean_field.engine import BlockEngine
 
@@ -27,7 +27,7 @@ Groups = tuple[tuple[str, ...], ...]
 
 
 @dataclass(frozen=True)
-class Blocks(Family):
+class Blocks(Restriction):
     """`groups`: the names of the prior blocks in each block of q; `names`: those of the latents."""
 
     groups: Groups

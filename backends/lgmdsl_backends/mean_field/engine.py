@@ -22,7 +22,7 @@ from lgmdsl.contract.stacked import split
 if TYPE_CHECKING:
     from numpy.random import Generator
 
-    from lgmdsl.contract.family import Family
+    from lgmdsl.contract.restriction import Restriction
 
 
 class BlockEngine(Engine):
@@ -35,10 +35,15 @@ class BlockEngine(Engine):
         inside: Engine,
         parts: Sequence[Engine],
         groups: Sequence[Sequence[str]],
-        family: Family,
+        restriction: Restriction,
     ) -> None:
         super().__init__(inside.linear)
-        self.inside, self.parts, self.groups, self.family = inside, tuple(parts), groups, family
+        self.inside, self.parts, self.groups, self.restriction = (
+            inside,
+            tuple(parts),
+            groups,
+            restriction,
+        )
         self.name = inside.name  # type: ignore[misc]  # what a fit records and is rebuilt by
         slices = inside.linear.slices
         self.places: tuple[IntArray, ...] = tuple(
@@ -52,7 +57,7 @@ class BlockEngine(Engine):
         )
 
     @property
-    def whole(self) -> Engine:
+    def unrestricted(self) -> Engine:
         return self.inside
 
     @property
@@ -105,7 +110,7 @@ class BlockEngine(Engine):
             part.remade(linear.alone(group))
             for part, group in zip(self.parts, self.groups, strict=True)
         ]
-        return BlockEngine(self.inside.remade(linear), parts, self.groups, self.family)
+        return BlockEngine(self.inside.remade(linear), parts, self.groups, self.restriction)
 
     @classmethod
     def refuses(cls, linear: LinearGaussian) -> str:
@@ -126,12 +131,12 @@ class BlockConditioned(Conditioned):
         )
 
     @property
-    def whole(self) -> Conditioned:
+    def unrestricted(self) -> Conditioned:
         return self.together
 
     @property
-    def family(self) -> Family:
-        return self.engine.family
+    def restriction(self) -> Restriction:
+        return self.engine.restriction
 
     @property
     def centred(self) -> float:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lgmdsl.accuracy.limits import LEVELS
+from lgmdsl.api.assess.components import conditioned_once
 from lgmdsl.arrays import Array
 from lgmdsl.assess.importance.draws import Part, allotted
 from lgmdsl.assess.importance.moments import Functional, Reported
@@ -17,7 +18,6 @@ from lgmdsl.assess.importance.weights import displacement
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.canonical.lowering.derived import Leaf
 from lgmdsl.canonical.model import CanonicalModel
-from lgmdsl.contract.engine import Conditioned
 from lgmdsl.posterior.hyper_points import HyperPoint
 from lgmdsl.posterior.marginals import Marginals
 from lgmdsl.posterior.mixture import CACHED, Mixture
@@ -28,9 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class AuditedFit:
-    """A fit as `n` draws from `seed` see it. `canonical`: its model with its responses. The draws
-    are of p(z) exp(-1/2 s'Ws + b's) also where q is the nearest of a smaller family, whose moments
-    are those that are audited."""
+    """A fit as `n` draws from `seed` see it. `canonical`: its model with its responses."""
 
     fit: Fit
     canonical: CanonicalModel
@@ -51,7 +49,7 @@ class AuditedFit:
                 p.share,
                 self.canonical.sites(p.theta),
                 self.canonical.linear(p.theta),
-                _once(p) if small else partial(_whole, p),
+                conditioned_once(p) if small else p.condition,
                 p.log_evidence - self.fit.log_evidence if self.fit.mixed else 0.0,
             )
             for p in self.points
@@ -153,13 +151,3 @@ class AuditedFit:
     def _centres(self) -> tuple[Array, ...]:
         """(n,) E_q z at each point."""
         return tuple(p.condition().latent_mean for p in self.parts)
-
-
-def _whole(point: HyperPoint) -> Conditioned:
-    return point.condition().whole
-
-
-def _once(point: HyperPoint) -> Callable[[], Conditioned]:
-    """Conditioned on first use and cached."""
-    q = _whole(point)
-    return lambda: q

@@ -90,10 +90,10 @@ def correction_options(
 
 
 def check_correctable(planned: Plan) -> None:
-    """Raises MethodError E501 for a method that keeps q in a family: what it reports is meant to be
-    of that."""
+    """Raises MethodError E501 for a method that restricts q, whose reports are to be those of the
+    restricted one."""
     if planned.backend.spec.restricted:
-        message = f"method `{planned.method}` keeps q in a family, and nothing of it is corrected"
+        message = f"method `{planned.method}` restricts q, and what it reports is not corrected"
         help = "leave `correction` out, or fit by natural-gradient"
         raise MethodError(Diagnostic("E501", message, help=help))
 

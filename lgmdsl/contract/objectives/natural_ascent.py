@@ -1,4 +1,4 @@
-"""Natural-gradient ascent on the ELBO, which back ends share that differ in the family of q.
+"""Natural-gradient ascent on the ELBO, which back ends share that differ in what q is kept to.
 
 Two phases, each of whose accepted steps raises the ELBO (Khan and Lin 2017):
 

@@ -120,8 +120,8 @@ class RescaledConditioned(WrappedConditioned):
         self.shift = rescaling.shift(inner.shift, self.weight)
 
     @property
-    def whole(self) -> Conditioned:
-        inner = self.inner.whole
+    def unrestricted(self) -> Conditioned:
+        inner = self.inner.unrestricted
         return self if inner is self.inner else self.rescaling.seen(inner)
 
     @cached_property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lgmdsl.arrays import Array
 from lgmdsl.contract.engine import Conditioned, Leftover
-from lgmdsl.contract.family import Family
+from lgmdsl.contract.restriction import Restriction
 
 
 class WrappedConditioned(Conditioned):
@@ -13,8 +13,8 @@ class WrappedConditioned(Conditioned):
     inner: Conditioned
 
     @property
-    def family(self) -> Family | None:
-        return self.inner.family
+    def restriction(self) -> Restriction | None:
+        return self.inner.restriction
 
     @property
     def centred(self) -> float:

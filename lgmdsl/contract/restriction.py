@@ -13,8 +13,8 @@ from lgmdsl.contract.linear import LinearGaussian
 MakeEngine: TypeAlias = Callable[[LinearGaussian], Engine]
 
 
-class Family(ABC):
-    """For given sites (W, b), q is the member nearest to p(z) exp(-1/2 s'Ws + b's) in KL(q || .):
+class Restriction(ABC):
+    """A set of Gaussians. For given sites (W, b), q is the member nearest to p(z) exp(-1/2 s'Ws + b's) in KL(q || .):
 
         log_normaliser(W, b) = max over q of E_q[log p(z) - 1/2 s'Ws + b's - log q(z)]
 
@@ -22,7 +22,7 @@ class Family(ABC):
     -1/2 E_q[ss'] in W, and those in the prior and in B are partial ones at fixed q: so an evidence
     made of it is a lower bound with the gradients that back ends and learning take, and objectives
     of (W, b) hold as they are. What does not hold is that q is p(z) exp(-1/2 s'Ws + b's) up to a
-    constant: that Gaussian is `Conditioned.whole`.
+    constant: that Gaussian is `Conditioned.unrestricted`.
     """
 
     @property
@@ -32,5 +32,5 @@ class Family(ABC):
 
     @abstractmethod
     def engine(self, whole: Engine, make: MakeEngine) -> Engine:
-        """The engine that conditions in the family, for the model of `whole`, whose answers are
-        exact; `make` gives engines of parts of it."""
+        """The engine that conditions under it, for the model of `whole`, whose answers are exact;
+        `make` gives engines of parts of that model."""
