@@ -14,15 +14,15 @@ MakeEngine: TypeAlias = Callable[[LinearGaussian], Engine]
 
 
 class Restriction(ABC):
-    """A set of Gaussians. For given sites (W, b), q is the member nearest to p(z) exp(-1/2 s'Ws + b's) in KL(q || .):
+    """A set of Gaussians. Of sites (W, b), q is its member nearest to p(z) exp(-1/2 s'Ws + b's):
 
         log_normaliser(W, b) = max over q of E_q[log p(z) - 1/2 s'Ws + b's - log q(z)]
 
-    This is at most the log normaliser of all Gaussians. Its derivatives are E_q[s] in b and
-    -1/2 E_q[ss'] in W, and those in the prior and in B are partial ones at fixed q: so an evidence
-    made of it is a lower bound with the gradients that back ends and learning take, and objectives
-    of (W, b) hold as they are. What does not hold is that q is p(z) exp(-1/2 s'Ws + b's) up to a
-    constant: that Gaussian is `Conditioned.unrestricted`.
+    in KL(q || .). That is at most the log normaliser of all Gaussians. Its derivatives are E_q[s]
+    in b and -1/2 E_q[ss'] in W, and those in the prior and in B are partial ones at fixed q: an
+    evidence made of it is a lower bound with the gradients that back ends and learning take, and
+    objectives of (W, b) hold as they are. What does not is that q is p(z) exp(-1/2 s'Ws + b's) up
+    to a constant: that Gaussian is `Conditioned.unrestricted`.
     """
 
     @property

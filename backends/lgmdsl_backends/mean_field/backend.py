@@ -17,7 +17,6 @@ from lgmdsl.contract.backend import BackendSpec
 from lgmdsl.contract.engine import Failed
 from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.contract.objectives.elbo import ElboPoint, elbo_at
-from lgmdsl.contract.objectives.fixed_point import undamped_move
 from lgmdsl.contract.objectives.natural_ascent import NaturalAscent, NaturalState
 from lgmdsl.contract.options import check_least, option
 from lgmdsl.contract.posterior import GaussianPosterior
@@ -29,7 +28,7 @@ from lgmdsl.vocabulary.notes import Notes
 from lgmdsl.vocabulary.signature import also
 from lgmdsl_backends.mean_field.blocks import blocks_of, parsed
 from lgmdsl_backends.mean_field.engine import BlockEngine
-from lgmdsl_backends.mean_field.sweep import Factors, beginning, swept
+from lgmdsl_backends.mean_field.sweep import Factors, beginning, move, swept
 
 
 @dataclass(frozen=True)
@@ -108,9 +107,10 @@ def _standing(problem: Problem, factors: Factors, best: ElboPoint | None = None)
     """The state of sweeps, with the better of `best` and of all blocks on the sites that the sweeps
     lead to: for Gaussian sites their limit."""
     point = elbo_at(problem, *factors.target)
+    left = move(factors, point.conditioned) if isinstance(point, ElboPoint) else math.inf
     if isinstance(point, ElboPoint) and (best is None or point.elbo >= best.elbo):
         best = point
     if best is None:
         why = point if isinstance(point, Failed) else "the bound is not finite"
         return SweptState(None, failed=Status.numerical_error, reason=why)
-    return SweptState(best, undamped_move(problem, factors), factors=factors)
+    return SweptState(best, left, factors=factors)

@@ -22,9 +22,10 @@ from lgmdsl.contract.objectives.elbo import expected, target_of
 from lgmdsl.contract.objectives.elbo_start import lifted
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.questions import ExpectedAnswer
-from lgmdsl_backends.mean_field.engine import BlockEngine
+from lgmdsl_backends.mean_field.engine import BlockConditioned, BlockEngine
 
 ROUNDING = 1e-12  # of the bound, which a sweep may seem to lose
+FIXED = 1e-16  # of the largest variance of a block: what a constraint leaves of it is rounding
 SHORTEST = 1e-6  # share of a sweep that is tried
 
 
@@ -82,6 +83,21 @@ def swept(problem: Problem, engine: BlockEngine, now: Factors) -> Factors | None
             return tried
         r *= 0.5
     return None
+
+
+def move(factors: Factors, limit: Conditioned) -> float:
+    """How far latents are from where all blocks together would be: the largest difference of a mean
+    in sds, or of a log sd. (Predictors do not tell: their sums may be right where no block is.)"""
+    if not isinstance(limit, BlockConditioned):
+        return math.inf
+    worst = 0.0
+    for now, then in zip(factors.parts, limit.parts, strict=True):
+        least = FIXED * float(then.latent_variance.max(initial=0.0)) or 1.0
+        variance = np.maximum(then.latent_variance, least)
+        gaps = np.abs(now.latent_mean - then.latent_mean) / np.sqrt(variance)
+        widths = np.abs(np.log(np.maximum(now.latent_variance, least) / variance))
+        worst = max(worst, float(gaps.max(initial=0.0)), 0.5 * float(widths.max(initial=0.0)))
+    return worst
 
 
 def _sweep(problem: Problem, engine: BlockEngine, now: Factors) -> Factors | Failed:
