@@ -19,6 +19,7 @@ BACKENDS: Catalogue[type[Backend[Any]]] = Catalogue(
         "double-loop": part("lgmdsl_backends.double_loop", "DoubleLoop"),
         "coordinate-descent": part("lgmdsl_backends.coordinate_descent", "CoordinateDescent"),
         "px-vb": part("lgmdsl_backends.px_vb.backend", "ParameterExpanded"),
+        "mean-field": part("lgmdsl_backends.mean_field.backend", "MeanField"),
         "map": part("lgmdsl_backends.mode", "Mode"),
     }
 )

@@ -7,6 +7,7 @@ asks for expectations.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import cast
@@ -19,7 +20,7 @@ from lgmdsl.accuracy.errors import Errors as Errors
 from lgmdsl.accuracy.errors import Moments, errors_against, errors_of, errors_within
 from lgmdsl.accuracy.expansion import Expansion, Unanswered, expansion
 from lgmdsl.accuracy.second_order import LOW, second_order
-from lgmdsl.accuracy.terms import SecondOrder
+from lgmdsl.accuracy.terms import SecondOrder, Spread
 from lgmdsl.accuracy.weighed import Weighed, weighed
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.expressions.coefficient import Theta
@@ -114,6 +115,8 @@ def better(
     None where q is exact. `evidence_alone`: where nothing else is asked. Raises Unknown."""
     canonical = planned.canonical
     sites, linear = canonical.sites(theta), canonical.linear(theta)
+    if q.restriction is not None:
+        return _beyond_restriction(planned, theta, q, seed, evidence_alone)
     if all(Property.GAUSSIAN in s.spec.properties for s in sites):
         return None
     if q.errors is not None:
@@ -127,6 +130,28 @@ def better(
         none = SecondOrder(0.0, (), None, Derivatives((), ()), False, linear)
         return Better(q, q, none, weights.log_evidence, weights)
     return _finite(_closer(known, sites, seed, evidence_alone))
+
+
+def _beyond_restriction(
+    planned: Plan, theta: Theta, q: Conditioned, seed: int, evidence_alone: bool
+) -> Better:
+    """Of a restricted q: what is nearer than the best of all Gaussians."""
+    base = _variational(planned, theta, q.unrestricted, seed)
+    other = replace(plan(planned.canonical, VARIATIONAL), terms=planned.terms)
+    known = better(other, theta, base, math.nan, seed, evidence_alone)
+    if known is None:  # the best of all is exact
+        sites, linear = planned.canonical.sites(theta), planned.canonical.linear(theta)
+        nothing = np.zeros((linear.size, 0))
+        same = (Spread(nothing, nothing),)
+        none = SecondOrder(0.0, same, None, Derivatives((), ()), True, linear)
+        known = Better(base, base, none, _bound(base, _expanded(sites, base)))
+    return replace(known, q=q)
+
+
+def _bound(base: Conditioned, at: Expansion) -> float:
+    """The variational bound at a Gaussian."""
+    parts = zip(at.value, base.weight, base.variance, strict=True)
+    return base.centred + total(tuple(f + 0.5 * trace(w, v) for f, w, v in parts))
 
 
 def _expanded_about(
@@ -156,9 +181,7 @@ def _expanded_about(
         at = _expanded(sites, base)
     derivatives = Derivatives.of(at.third, at.fourth, base)
     change = second_order(linear, base, derivatives, seed, False, evidence_alone, condition)
-    parts = zip(at.value, base.weight, base.variance, strict=True)
-    bound = base.centred + total(tuple(f + 0.5 * trace(w, v) for f, w, v in parts))
-    return Better(q, base, change, bound + change.evidence)
+    return Better(q, base, change, _bound(base, at) + change.evidence)
 
 
 def _closer(known: Better, sites: tuple[Site, ...], seed: int, evidence_alone: bool) -> Better:

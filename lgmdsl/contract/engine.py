@@ -27,6 +27,8 @@ EPSILON = float(np.finfo(np.float64).eps)
 if TYPE_CHECKING:
     from numpy.random import Generator
 
+    from lgmdsl.contract.restriction import Restriction
+
 
 @dataclass(frozen=True)
 class Estimate:
@@ -187,6 +189,17 @@ class Conditioned(ABC):
         return float(slope @ self.solve(slope))
 
     @property
+    def unrestricted(self) -> Conditioned:
+        """p(z) exp(-1/2 s'Ws + b's), normalised: this very Gaussian, except under a `restriction`
+        of q. Importance weights and cavities, which divide by q, are of this one."""
+        return self
+
+    @property
+    def restriction(self) -> Restriction | None:
+        """What q is kept to; None: any Gaussian."""
+        return None
+
+    @property
     def leftover(self) -> Leftover | None:
         """What the mean lacks; None where it is exact to rounding."""
         return None
@@ -214,6 +227,11 @@ class Engine(ABC):
 
     def __init__(self, linear: LinearGaussian) -> None:
         self.linear = linear
+
+    @property
+    def unrestricted(self) -> Engine:
+        """The engine of all Gaussians: this one, except where it restricts q."""
+        return self
 
     @property
     @abstractmethod

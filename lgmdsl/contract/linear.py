@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -126,6 +126,19 @@ class LinearGaussian:
             own_columns = {n: Dense(op.dense()[rows]) for n, op in columns.items()}
             constraints = Constraints(own_columns, constraints.values[rows]) if columns else None
         return LinearGaussian(blocks, predictors, constraints)
+
+    def alone(self, names: Collection[str]) -> LinearGaussian:
+        """The model of some blocks, which no constraint joins to another: their priors and
+        constraints, and what they add to every row (zeros where that is nothing)."""
+        predictors = tuple(
+            Predictor(
+                {n: op for n, op in p.columns.items() if n in names},
+                np.zeros(p.rows),
+                p.event,
+            )
+            for p in self.predictors
+        )
+        return replace(self.part(names), predictors=predictors)
 
     @cached_property
     def slices(self) -> dict[str, slice]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ from lgmdsl.engines.shared.some_rows import SomeRows
 from lgmdsl.errors import Diagnostic, MethodError, Span, listed, suggestion
 from lgmdsl.inference.options import NO_OTHERS, OtherOptions, configured
 from lgmdsl.inference.registry import BackendClass, backends
+from lgmdsl.inference.restrictions import kept
 from lgmdsl.inference.routes import Refusal, Route, answering, route
 
 # Questions whose answers make weights that are negative where a site is not log-concave.
@@ -55,7 +56,9 @@ class Plan:
         `seed`: of an engine that estimates.
         Raises MethodError E501 where no engine, or not the one asked for, can take it."""
         flops = 0.0
-        if engine is None:
+        if engine is not None:
+            engine = engine.unrestricted
+        else:
             linear = self.canonical.linear(theta)
             shape = shape_of(linear)
             engine, flops = required(linear, self.terms, seed, self._taken.get(shape, ""))
@@ -65,7 +68,7 @@ class Plan:
             self._check_positive(engine)
         gaussian = all(Property.GAUSSIAN in s.spec.properties for s in sites)
         engine = engine.expect(1.0 if gaussian else STEPS, self.terms.fits)
-        return replace(self._of(sites, engine), flops=flops)
+        return replace(self._of(sites, kept(self.backend, engine, seed)), flops=flops)
 
     def some_rows(self, problem: Problem, rows: Sequence[IntArray]) -> Problem:
         """The problem of some rows of each site block, by position, on the exact engine of all: the
@@ -89,7 +92,11 @@ class Plan:
         def lift(question: type) -> tuple[object, ...]:
             return tuple(answering(type(s), question)(s) for s in sites)
 
-        return Problem(sites, answers, engine, lift, self._of, partial(stronger, terms=self.terms))
+        def firmer(engine: Engine) -> Engine:
+            found = stronger(engine.unrestricted, self.terms)
+            return engine if found is engine.unrestricted else kept(self.backend, found)
+
+        return Problem(sites, answers, engine, lift, self._of, firmer)
 
     def _check_positive(self, engine: Engine) -> None:
         """E501 where a site's weight may be negative: who estimates draws noise of variance W."""

@@ -98,12 +98,18 @@ class Assessed:
 
 
 def assessed(
-    fit: Fit, data: object, mapping: Keys | None, call: str, together: bool = False
+    fit: Fit,
+    data: object,
+    mapping: Keys | None,
+    call: str,
+    together: bool = False,
+    removes: bool = False,
 ) -> Assessed:
     """Everything behind `fit.CALL`; `together`: responses are not taken one by one.
 
-    Raises MethodError E501 where the model observes nothing, the fit is a mode alone, or its
-    variances are estimates; DataError as `with_responses`.
+    Raises MethodError E501 where the model observes nothing, the fit is a mode alone, its variances
+    are estimates, or responses are to leave a restricted q (`removes`); DataError as
+    `with_responses`.
     """
     caller = f"fit.{call}()"
     canonical = with_responses(fit, data, mapping, caller, f"fit.{call}(data=...)")
@@ -122,6 +128,9 @@ def assessed(
         raise MethodError(
             Diagnostic("E501", message, help="fit a smaller part of the data exactly")
         )
+    if removes and fit.posterior.conditioned.restriction is not None:
+        message = f"{caller} takes responses out of q, and `{fit.method}` restricts q"
+        raise MethodError(Diagnostic("E501", message, help="fit by natural-gradient"))
     blocks = tuple(canonical.blocks[k] for k in observed(canonical))
     where = tuple((b.name, b.data.dims, b.data.rows) for b in blocks)
     at_points = components(fit, canonical)

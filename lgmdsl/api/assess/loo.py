@@ -139,7 +139,7 @@ def loo(
             message = f"`{name}` must be a whole number not below {least}"
             raise MethodError(Diagnostic("E108", message, details=(f"got {value!r}",)))
     together = groups is not None
-    asked = assessed(fit, data, mapping, "loo", together)
+    asked = assessed(fit, data, mapping, "loo", together, removes=True)
     refit = without(fit, asked, int(seed)) if exact else None
     every = exact == "all"
     with workers_for(jobs if exact else None, fit.model.tree) as workers:

@@ -16,7 +16,7 @@ from lgmdsl.accuracy.accuracy import Accuracy
 from lgmdsl.api.files.provenance import provenance
 from lgmdsl.api.fit.accuracy import Estimated
 from lgmdsl.api.fit.completed import assessed, corrected, unassessed
-from lgmdsl.api.fit.correction import correction_options
+from lgmdsl.api.fit.correction import check_correctable, correction_options
 from lgmdsl.api.fit.hyper_starts import starting_values
 from lgmdsl.api.fit.hyper_ways import (
     check_hyper,
@@ -268,6 +268,8 @@ def fit_compiled(
     in_batches = isinstance(canonical, StreamedModel)
     wanted = correcting.wanted(settings.method) and not in_batches
     planned = _planned(settings, canonical)
+    if wanted:
+        check_correctable(planned)
     way = chosen_way(canonical, settings, planned.backend.spec, learning.design or "")
     check_learning(settings, way)
     terms = replace(planned.terms, fits=expected_fits(canonical, settings.fixed, way))

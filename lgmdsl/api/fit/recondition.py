@@ -16,6 +16,7 @@ from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.engine import Conditioned, Failed, Rows
 from lgmdsl.engines.choose import Terms, choose, names
 from lgmdsl.errors import Diagnostic, NumericalError
+from lgmdsl.inference.restrictions import kept_as
 from lgmdsl.numerics.blas_threads import one_thread
 from lgmdsl.posterior.hyper_points import HyperPoint
 
@@ -83,6 +84,8 @@ def recondition(
             built, why = choose(linear, Terms(math.inf, engine), seed)
         if built is None:
             built, why = choose(linear, seed=seed)
+        if built is not None:
+            built = kept_as(provenance, built, seed)
         outcome = Failed(why) if built is None else built.condition(weight, shift)
     if isinstance(outcome, Failed):
         raise NumericalError(

@@ -72,15 +72,17 @@ class ElboPoint:
         return rows.slope_of(self.shift, self.weight, self.mean)
 
     def posterior(self, problem: Problem, claim: Guarantee) -> GaussianPosterior:
-        """What a back end hands back of this point: exact where all sites are Gaussian, else what
-        the back end claims."""
-        guarantee = Guarantee.EXACT if problem.gaussian else claim
+        """What a back end hands back of this point: exact where all sites are Gaussian and q may be
+        any Gaussian, else what the back end claims."""
+        restriction = self.conditioned.restriction
+        guarantee = Guarantee.EXACT if problem.gaussian and restriction is None else claim
         return GaussianPosterior(
             self.weight,
             self.shift,
             self.conditioned,
             self.elbo,
             guarantee,
+            () if restriction is None else (restriction.note,),
             slopes=lambda: expected_slopes(problem, self.mean, self.variance),
         )
 

@@ -36,6 +36,13 @@ class OtherRows(WrappedConditioned):
         self.outward, self.inward = outward, inward
         self.log_normaliser = inner.log_normaliser
 
+    @property
+    def unrestricted(self) -> Conditioned:
+        inner = self.inner.unrestricted
+        if inner is self.inner:
+            return self
+        return OtherRows(inner, self.weight, self.shift, self.outward, self.inward)
+
     def with_shift(self, shift: Rows) -> Conditioned | Failed:
         moved = self.inner.with_shift(self.inward(shift))
         if isinstance(moved, Failed):

@@ -119,6 +119,11 @@ class RescaledConditioned(WrappedConditioned):
         self.weight = rescaling.weight(inner.weight)
         self.shift = rescaling.shift(inner.shift, self.weight)
 
+    @property
+    def unrestricted(self) -> Conditioned:
+        inner = self.inner.unrestricted
+        return self if inner is self.inner else self.rescaling.seen(inner)
+
     @cached_property
     def log_normaliser(self) -> float:  # type: ignore[override]
         """`centred` + b'm - m'Wm / 2."""

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from lgmdsl.arrays import Array
 from lgmdsl.contract.engine import Conditioned, Leftover
+from lgmdsl.contract.restriction import Restriction
 
 
 class WrappedConditioned(Conditioned):
     """`inner` in other units, or at other rows; means, sites and rows are the subclass's."""
 
     inner: Conditioned
+
+    @property
+    def restriction(self) -> Restriction | None:
+        return self.inner.restriction
 
     @property
     def centred(self) -> float:
