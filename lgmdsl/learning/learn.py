@@ -173,7 +173,9 @@ def learn(
     space, fixed = planned.canonical.hypers, settings.fixed
     integration, acceleration = options.design, options.acceleration
     batch, limit = options.batch, options.steps
-    coordinates = Coordinates(space, fixed, closed=integration is None)
+    coordinates = Coordinates(
+        space, fixed, closed=integration is None, apart=integration is not None
+    )
     chosen = coordinates_of(coordinates, options.errors)
     objective = Objective(
         planned,

@@ -188,6 +188,31 @@ def _new_zeros() -> dict[str, Any]:
     return {"n": [10, 47]}
 
 
+SLOPES = """lgm 1
+index obs
+index group
+index k
+data y[obs]    : real
+data x[obs, k] : real
+data who[obs]  : group
+hyper S[k, k] : covariance ~ lkj_cov(eta = 2, u = 3, alpha = 0.05)
+latent u[group, k] ~ iid * dense(cov = S)
+let eta[obs] = sum(x[obs, k] * u[who, k], k)
+observe y ~ normal(mean = eta, sd = 1)
+"""
+
+
+def _slopes() -> dict[str, Any]:
+    rng = _rng()
+    who, x = np.arange(40) % 8, np.c_[np.ones(40), rng.normal(size=40)]
+    u = np.array([1.5, 0.7]) * rng.normal(size=(8, 2))
+    return {"y": (x * u[who]).sum(axis=1) + rng.normal(size=40), "x": x, "who": who}
+
+
+def _new_slopes() -> dict[str, Any]:
+    return {"x": [[1.0, 0.5], [1.0, -1.0]], "who": [0, 3]}
+
+
 CASES = {
     "fixed": Case(COUNTS, _counts, _new_counts, {"fixed": {"s": 0.7}}, audit=True),
     "map": Case(COUNTS, _counts, _new_counts, {"hyper": "map", "method": "laplace"}),
@@ -204,4 +229,5 @@ CASES = {
         {"hyper": "integrate", "method": "laplace", "options": {"rows": "streamed"}},
     ),
     "drawn": Case(ZEROS, _zeros, _new_zeros),
+    "covariance": Case(SLOPES, _slopes, _new_slopes, {"hyper": "integrate"}),
 }

@@ -29,6 +29,7 @@ def write_checkpoint(
         roughest=search.roughest,
         refined=int(search.refined),
         conflict=json.dumps(search.conflict),
+        apart=1,
         points=len(points),
     )
     arrays: dict[str, Any] = {
@@ -55,11 +56,16 @@ def write_checkpoint(
             put(group, name, values)
 
 
-def read_checkpoint(file: Group, array: Callable[[Any], AnyArray]) -> Checkpoint | None:
-    """What the group holds; None of a file without."""
+def read_checkpoint(
+    file: Group, array: Callable[[Any], AnyArray], covariances: bool
+) -> Checkpoint | None:
+    """What the group holds; None of a file without, and of one with `covariances` among its
+    hyperparameters that says nothing of their coordinates: an earlier version had others."""
     if NAME not in file.groups:
         return None
     group = file[NAME]
+    if covariances and "apart" not in group.attrs:
+        return None
     held, given = {n: array(v) for n, v in group.variables.items()}, group.attrs
     size = len(held["mode"])
     blocks = sum(name.startswith("weight_") for name in held)

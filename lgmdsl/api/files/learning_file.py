@@ -95,7 +95,8 @@ def read_learning(
     if "pinned" in given:
         pinned = {n: fit.theta[n] for n in json.loads(given["pinned"])}
         closed = fit.hyper != "integrate"
-        coordinates = Coordinates(fit.canonical.hypers, pinned, closed)
+        apart = bool(given.get("apart", False))  # earlier files say nothing
+        coordinates = Coordinates(fit.canonical.hypers, pinned, closed, apart)
         if "axes" not in held:
             return replace(fit, hypers=ModeOnly(coordinates, fit.theta))
         flat = held["flat"].astype(bool)

@@ -42,7 +42,9 @@ if TYPE_CHECKING:
 # 2: index sets say whether their order was given, and whether labels are positions.
 # 3: exact draws of the latents; an earlier version would show the Gaussian's quantiles next to the
 # draws' means. Files without draws are written as of format 2.
-FORMAT, WITH_DRAWS, PLAIN = 4, 3, 2  # the newest is that of fits whose rows were streamed
+# 4: rows that were streamed. 5: hyperparameters integrated with a covariance among them, whose
+# coordinates are sds and partial correlations; an earlier version would take them for a factor's.
+FORMAT, STREAMED, WITH_DRAWS, PLAIN = 5, 4, 3, 2
 NUMBERS = ("draws", "seed", "k_hat", "own_ess", "ess", "r_hat", "log_evidence", "log_evidence_se")
 PARTS = ("data", "indices", "indptr", "shape")
 
@@ -130,8 +132,12 @@ def packed(fit: Fit) -> io.BytesIO:
 
 
 def _format(fit: Fit) -> int:
-    if not fit.canonical.by_rows:
+    if fit.hyper == "integrate" and any(
+        b.type == "covariance" for b in fit.canonical.hypers.blocks
+    ):
         return FORMAT
+    if not fit.canonical.by_rows:
+        return STREAMED
     return PLAIN if fit.drawn is None else WITH_DRAWS
 
 

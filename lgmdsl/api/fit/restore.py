@@ -181,7 +181,8 @@ def _read(file: Group, place: Path) -> Fit:
         drawn=_drawn(file),
         log_evidence_corrected=float(file.attrs.get("log_evidence_corrected", math.nan)),
     )
-    fit = replace(fit, checkpoint=read_checkpoint(file, array))
+    covariances = any(b.type == "covariance" for b in fit.canonical.hypers.blocks)
+    fit = replace(fit, checkpoint=read_checkpoint(file, array, covariances))
     return read_learning(file, fit, array, partial(_point, fit))
 
 

@@ -67,6 +67,14 @@ class Transform(ABC):
         """(size,) what a step of 1 is in each coordinate: 1 for logarithms and their like."""
         return np.ones(self.size)
 
+    def natural(self, x: Array, logs: Array) -> Array:
+        """(m, size) what each coordinate of x (m, size) stands for by itself, but for its origin
+        and unit, where `logs` (size,) are the logs of a scale in a unit of a coordinate: exp(x_j)
+        of logs, sigma(x_j) of what has two ends, x_j of what has none."""
+        if self.bounded:
+            return sigmoids(np.maximum(logs, 1.0) * x)[0]
+        return np.where(logs > 0.0, capped_exp(x), x)
+
     def _shaped(self, x: Array) -> Array:
         return np.asarray(x, dtype=np.float64).reshape(self.shape)
 

@@ -18,6 +18,7 @@ from lgmdsl.errors import DataError, Diagnostic
 from lgmdsl.learning.coordinates.closed_simplex import ClosedSimplex
 from lgmdsl.learning.coordinates.map_share import MapShare
 from lgmdsl.learning.coordinates.names import coordinate_count, coordinate_names
+from lgmdsl.learning.coordinates.sds_and_correlations import SdsAndCorrelations
 from lgmdsl.learning.coordinates.sparse_precision import SparsePrecision
 from lgmdsl.learning.coordinates.transforms import (
     Above,
@@ -31,7 +32,6 @@ from lgmdsl.learning.coordinates.transforms import (
     Slopes,
     Transform,
 )
-from lgmdsl.numerics.stable import capped_exp, sigmoids
 from lgmdsl.priors.prior import InLogits
 
 _OF_TYPE: dict[str, type[Transform]] = {
@@ -44,8 +44,9 @@ _OF_TYPE: dict[str, type[Transform]] = {
 class Coordinates:
     """The hypers of `space` that have a prior and are not in `pinned`, in order of declaration.
 
-    real: as it is; positive: log; unit: logit; correlation: atanh; covariance: log-Cholesky (under
-    a graphical lasso, the entries of the precision);
+    real: as it is; positive: log; unit: logit; correlation: atanh; covariance: log-Cholesky, or
+    where `apart`, for integrals, `SdsAndCorrelations` (under a graphical lasso, the entries of the
+    precision);
     simplex: log ratios to the last entry, or where `closed`, for maxima, which may have zeros,
     `ClosedSimplex`; ordered: the first entry and log steps. Where a prior leaves less than the type
     (uniform: a scaled logit; pc_df: log(df - 2)) its bounds are used, which may be earlier hypers.
@@ -54,11 +55,15 @@ class Coordinates:
     """
 
     def __init__(
-        self, space: HyperSpace, pinned: Mapping[str, object] | None = None, closed: bool = False
+        self,
+        space: HyperSpace,
+        pinned: Mapping[str, object] | None = None,
+        closed: bool = False,
+        apart: bool = False,
     ) -> None:
         self.space = space
         self.pinned = dict(pinned or {})
-        self.closed = closed
+        self.closed, self.apart = closed, apart
         self._maps: dict[str, Transform] = {}  # of blocks whose prior has no hyper
         self.blocks = space.unpinned(self.pinned)
         self.size = 0
@@ -89,7 +94,8 @@ class Coordinates:
             return np.zeros(count)
         if block.type == "covariance":
             rows, columns = np.tril_indices(block.sizes[-1])
-            return np.tile((rows == columns).astype(float), count // len(rows))
+            below = 2.0 if self.apart else 0.0
+            return np.tile(np.where(rows == columns, 1.0, below), count // len(rows))
         return np.full(count, 2.0 if block.type == "correlation" else 1.0)
 
     def _count(self, block: HyperBlock) -> int:
@@ -164,14 +170,11 @@ class Coordinates:
     def natural(self, x: Array, theta: Theta) -> Array:
         """(m, d) what each coordinate of x (m, d) stands for by itself, but for its origin and
         unit: exp(x_j) of logs, sigma(x_j) of what has two ends, which may depend on `theta`."""
-        out = np.array(x, dtype=np.float64)
+        out = np.empty(np.shape(x))
         for block in self.blocks:
             entries = self.slices[block.name]
-            if transform(block, theta).bounded:
-                out[:, entries] = sigmoids(np.maximum(self.logs[entries], 1.0) * x[:, entries])[0]
-            else:
-                inside = capped_exp(x[:, entries])
-                out[:, entries] = np.where(self.scaled[entries], inside, x[:, entries])
+            form = self.transform(block, theta)
+            out[:, entries] = form.natural(x[:, entries], self.logs[entries])
         return out
 
     def units(self, x: Array) -> Array:
@@ -183,7 +186,7 @@ class Coordinates:
             if block.type == "covariance":
                 theta = self.unpack(x) if theta is None else theta
                 entries = self.slices[block.name]
-                out[entries] = transform(block, theta).units(x[entries])
+                out[entries] = self.transform(block, theta).units(x[entries])
         return out
 
     def pull(self, gradient: Mapping[str, Array], x: Array) -> Array:
@@ -214,8 +217,13 @@ class Coordinates:
         """The map of one of the blocks, given the earlier ones."""
         known = self._maps.get(block.name)
         if known is None:
-            edged = self.closed and block.type == "simplex"
-            known = ClosedSimplex(block.sizes) if edged else transform(block, theta)
+            if self.closed and block.type == "simplex":
+                known = ClosedSimplex(block.sizes)
+            elif self.apart and block.type == "covariance" and not sparse(block):
+                separated = block.prior is not None and block.prior.family.separated
+                known = SdsAndCorrelations(block.sizes, separated)
+            else:
+                known = transform(block, theta)
             if block.prior is None or not block.prior.depends:
                 self._maps[block.name] = known
         return known

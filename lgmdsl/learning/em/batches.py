@@ -58,8 +58,8 @@ class Batches:
         """The objective of some rows."""
         planned: Plan = some_rows(self.objective.planned, self.plate, rows)
         whole = self.objective
-        closed = whole.coordinates.closed
-        coordinates = Coordinates(planned.canonical.hypers, whole.pinned, closed)
+        closed, apart = whole.coordinates.closed, whole.coordinates.apart
+        coordinates = Coordinates(planned.canonical.hypers, whole.pinned, closed, apart)
         return Objective(
             planned,
             coordinates,

@@ -239,6 +239,8 @@ class ModeOnly(HyperMarginals):
         return Stored(pinned(self.coordinates))
 
 
-def pinned(coordinates: Coordinates) -> dict[str, str]:
-    """The names of what is pinned, as an attribute of a file."""
-    return {"pinned": json.dumps(sorted(coordinates.pinned))}
+def pinned(coordinates: Coordinates) -> dict[str, str | int]:
+    """The names of what is pinned, and which coordinates covariances have, as attributes of a
+    file."""
+    names = json.dumps(sorted(coordinates.pinned))
+    return {"pinned": names, "apart": int(coordinates.apart)}
