@@ -65,6 +65,7 @@ class SiteBlock(Event):
     labels: AnyArray | None = None
     weight: Coefficient | None = None
     summed: bool = False  # whether slopes in its parameters come summed over the rows
+    pulled: bool = False  # whether they come as slopes in the hyperparameters, by their names
 
     @property
     def data(self) -> RewrittenData:
