@@ -4,7 +4,7 @@ shards cannot take."""
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -63,19 +63,11 @@ def gathered(
         raise cannot("this model cannot be fitted to shards")
     by = _map_of_groups(graph, dataset, table, manifest)
     source = model.source
-    none: dict[str, Loaded] = {}
     index = str(graph.model.symbols[by].target)
     bare = Roles(index, by, (), ())
-    passes = Passes(
-        tuple(ShardSource(source.text, source.name, s, mapping, bare, none) for s in manifest.shards),
-        workers,
-    )
-    others = tuple(m for m in maps_of(graph, dataset, table) if m != dataset.key(by))
-    named: dict[str, Loaded] = {}
-    if others:
-        parts = passes.ask(at_shard.members, others, table.keys, table.index, 0)
-        named = _once(parts, others, table.keys)
-    start = at_shard.members(passes.sources[0], (), table.keys, table.index, SAMPLE)
+    named = _named(graph, dataset, table, _sources(model, manifest, mapping, bare, {}), by, workers)
+    first = ShardSource(source.text, source.name, manifest.shards[0], mapping, bare, {})
+    start = at_shard.members(first, (), table.keys, table.index, SAMPLE)
     columns = {k: joined([named[k], start[k]]) for k in table.keys} if named else start
     count = len(next(iter(columns.values())).values)
     rest = next(dataset.batches(1, table.keys, table.index)).dataset
@@ -85,10 +77,7 @@ def gathered(
     roles = _roles(whole, index, by)
     _check(whole, roles, table, block)
     _check_method(planning(whole), hyper)
-    sources = tuple(
-        ShardSource(source.text, source.name, s, mapping, roles, named) for s in manifest.shards
-    )
-    passes = Passes(sources, workers)
+    passes = Passes(_sources(model, manifest, mapping, roles, named), workers)
     known: list[Found] = passes.ask(at_shard.found)
     wanted = labels_of(whole, roles)
     for shard, found in zip(manifest.shards, known, strict=True):
@@ -97,6 +86,54 @@ def gathered(
     rows, groups = sum(f.rows for f in known), manifest.groups
     about = About(table.index, rows, groups, len(known), manifest.sha256)
     return sharded_model(whole, roles, about, block, passes, _hashes(known))
+
+
+def again(
+    model: ShardedModel,
+    checked: CheckedModel,
+    manifest: Manifest,
+    mapping: Keys | None,
+    workers: Workers | None,
+) -> Passes:
+    """The shards of a fit, for further questions."""
+    graph = model_graph(checked)
+    dataset = read(manifest.shards[0].checked(), mapping)
+    table = table_of(graph, dataset)
+    if not isinstance(table, Table):
+        raise cannot("this model cannot be asked of these shards", table or "")
+    bare = _sources(checked, manifest, mapping, model.roles, {})
+    named = _named(graph, dataset, table, bare, model.roles.by, workers)
+    return Passes(_sources(checked, manifest, mapping, model.roles, named), workers)
+
+
+def _sources(
+    model: CheckedModel,
+    manifest: Manifest,
+    mapping: Keys | None,
+    roles: Roles,
+    named: Mapping[str, Loaded],
+) -> tuple[ShardSource, ...]:
+    text, name = model.source.text, model.source.name
+    return tuple(ShardSource(text, name, s, mapping, roles, named) for s in manifest.shards)
+
+
+def _named(
+    graph: ModelGraph,
+    dataset: Dataset,
+    table: Table,
+    sources: tuple[ShardSource, ...],
+    by: str,
+    workers: Workers | None,
+) -> dict[str, Loaded]:
+    """Columns of the rows of all shards that are the first to name a member of an index other than
+    that of the groups."""
+    others = tuple(m for m in maps_of(graph, dataset, table) if m != dataset.key(by))
+    if not others:
+        return {}
+    parts = Passes(sources, workers).ask(
+        at_shard.members, others, table.keys, table.index, 0
+    )
+    return _once(parts, others, table.keys)
 
 
 def _map_of_groups(graph: ModelGraph, dataset: Dataset, table: Table, manifest: Manifest) -> str:

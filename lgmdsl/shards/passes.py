@@ -7,7 +7,7 @@ and how many there are, changes no bit.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import reduce
 from typing import Any, Self
 
@@ -36,18 +36,24 @@ class Passes:
     workers: Workers | None = None
     questions: int = 0
     received: int = 0
-    _known: dict[int, Any] = field(default_factory=dict, repr=False)
 
     def ask(self, call: Callable[..., Any], *arguments: Any) -> list[Any]:
         """The answers in the order of the shards. Raises WorkerError as `Workers.results`, and what
         a shard raises."""
-        count = len(self.sources)
+        return self._ask(call, [arguments] * len(self.sources))
+
+    def each(self, call: Callable[..., Any], *arguments: Any) -> list[Any]:
+        """As `ask`, of a question that takes the number of the shard last."""
+        return self._ask(call, [(*arguments, k) for k in range(len(self.sources))])
+
+    def _ask(self, call: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
+        count, pairs = len(self.sources), list(zip(self.sources, arguments, strict=True))
         if self.workers is None:
-            answers = [call(source, *arguments) for source in self.sources]
+            answers = [call(source, *given) for source, given in pairs]
         else:
             tasks = [
-                Task(f"shard {k + 1} of {count}", call, arguments, (self.workers.bundle(source),))
-                for k, source in enumerate(self.sources)
+                Task(f"shard {k + 1} of {count}", call, given, (self.workers.bundle(source),))
+                for k, (source, given) in enumerate(pairs)
             ]
             answers = self.workers.results(tasks)
         self.questions += 1
@@ -61,7 +67,7 @@ class Passes:
             SHELF.drop(source)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "workers": None, "_known": {}}
+        return {**self.__dict__, "workers": None}
 
 
 def added(parts: Sequence[Any]) -> Any:

@@ -102,6 +102,11 @@ class ShardSource:
         """Give up what was read."""
         self._shard = None
 
+    def by_key(self) -> str:
+        """The column of the groups."""
+        key = (self.mapping or {}).get(self.roles.by, self.roles.by)
+        return str(key)
+
     def dataset(self) -> Dataset:
         """The rows. Raises WorkerError E703."""
         path = self.file.checked()

@@ -66,8 +66,7 @@ def split(
         count = int(file.metadata.num_rows)
         if not count:
             raise refused(source.name, "it has no rows")
-        if target.exists() and (not target.is_dir() or any(target.iterdir())):
-            raise refused(str(target), "it is there already", help="give a new folder")
+        check_new(target)
         number = shards if shards is not None else -(-count // ROWS)
         target.parent.mkdir(parents=True, exist_ok=True)
         scratch = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
@@ -207,6 +206,21 @@ def _sorted(path: Path, by: str, scratch: Path, k: int) -> ShardFile:
     pq.write_table(table.take(order), final, row_group_size=GROUP, compression="zstd")
     groups = int(pc.count_distinct(column).as_py())
     return ShardFile(str(final), sha256_of(final), len(column), groups)
+
+
+def check_new(folder: Path) -> None:
+    """Raise E306 for a folder that holds something."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise refused(str(folder), "it is there already", help="give a new folder")
+
+
+def new_folder(place: str | os.PathLike[str]) -> Path:
+    """A folder that is made, or is empty. Raises DataError E306."""
+    target = Path(os.path.abspath(os.fsdecode(place)))
+    check_new(target)
+    with refusing(str(target), "it cannot be made"):
+        target.mkdir(parents=True, exist_ok=True)
+    return target
 
 
 def described(manifest: Manifest) -> str:

@@ -44,7 +44,7 @@ from lgmdsl.api.fit.warnings import (
 from lgmdsl.api.jobs import workers_for
 from lgmdsl.api.notebook.progress import NotebookProgress, notebook_display
 from lgmdsl.api.settings import check_fixed, check_named, check_numbers, check_options
-from lgmdsl.api.sharding import finishing, provenance_of_shards, sharded
+from lgmdsl.api.sharding import finishing, for_shards, provenance_of_shards, sharded
 from lgmdsl.api.streaming import WHY_NOT, provenance_of, rows_option, streamed
 from lgmdsl.api.third_parties import record, used_parts
 from lgmdsl.canonical.model import CanonicalModel
@@ -208,6 +208,7 @@ def fit_data(
 ) -> Fit:
     """Fit a model to data by settings that have been checked. See `fit`."""
     if is_sharded(data):
+        settings = for_shards(settings)
         model_of = partial(sharded, model, data, mapping, settings, partial(_planned, settings))
         with during("reading the shards"):
             of_shards = model_of(workers, on_step)
