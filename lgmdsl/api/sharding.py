@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lgmdsl.api.fit.merging import merge_option
 from lgmdsl.api.jobs import workers_for
 from lgmdsl.api.streaming import rows_option
 from lgmdsl.canonical.model import CanonicalModel
@@ -25,10 +24,9 @@ from lgmdsl.posterior.hyper_points import HyperPoint
 from lgmdsl.shards.gathered import again, gathered
 from lgmdsl.shards.groups import NAME, SharedAt
 from lgmdsl.shards.groups import write_groups as written
-from lgmdsl.shards.manifest import read_manifest
+from lgmdsl.shards.manifest import new_folder, read_manifest
 from lgmdsl.shards.model import ShardedModel
 from lgmdsl.shards.refusals import cannot, without_shard
-from lgmdsl.shards.split import new_folder
 from lgmdsl.sites import catalogue as sites
 from lgmdsl.workers.executor import Jobs
 from lgmdsl.workers.workers import Workers
@@ -48,10 +46,9 @@ def sharded(
     workers: Workers | None = None,
     on_step: Callable[[TraceEntry], None] | None = None,
 ) -> ShardedModel:
-    """The model of a folder of shards. Raises as `gathered`, and DataError E306 for a folder without
-    shards."""
-    wanted, rest = rows_option(settings.options)
-    merge_option(rest)
+    """The model of a folder of shards. Raises as `gathered`, and DataError E306 for a folder
+    without shards."""
+    wanted, _ = rows_option(settings.options)
     if settings.options.get("correction") == "on":
         raise cannot("fits of shards are not corrected", help="leave out `correction`")
     if wanted != "auto":

@@ -34,7 +34,8 @@ def pull(
     """dF/dtheta for every hyperparameter that the model uses directly.
 
     `adjoints` are dF/d(engine's inputs); `slopes[k][name]` is dF/dparameter of site block k, one
-    value a site (of one that is `pulled`, dF/dhyper by name). `HyperSpace.pull` folds hypers given by a value onto the free ones.
+    value a site (of one that is `pulled`, dF/dhyper by name). `HyperSpace.pull` folds hypers given
+    by a value onto the free ones.
     """
     out: Gradient = {}
     for k, block in enumerate(canonical.blocks):

@@ -26,8 +26,8 @@ class BackendSpec:
     has one at all; without, a posterior's is nan where not all sites are Gaussian.
     `additive`: whether its answer depends on the sites through the sum of log t alone, so that m
     sites that are alike and one of t^m have the same.
-    `eliminates`: whether its answer is that of the whole model where sites have latents of their own
-    at their mode (`PointwiseAnswer.eliminated`).
+    `eliminates`: whether its answer is that of the whole model where sites have latents of their
+    own at their mode (`PointwiseAnswer.eliminated`).
     `row_by_row`: whether its steps are of single rows, so that sites are asked some at a time.
     `notes`: what else its page in the manual says."""
 

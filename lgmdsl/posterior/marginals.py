@@ -208,7 +208,7 @@ def named_tree(canonical: CanonicalModel, name: str) -> tuple[tuple[str, ...], D
             Diagnostic(
                 "E103",
                 f"the fit does not hold `{name}`, which is of groups that lie in shards",
-                help=f"it has: {', '.join(names)}; fit.groups (--groups) writes the groups' latents",
+                help=f"it has: {', '.join(names)}; fit.groups writes the groups' latents",
             )
         )
     if symbol is not None and {*symbol.dims} & {*canonical.streamed}:

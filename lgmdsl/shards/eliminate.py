@@ -22,6 +22,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -93,7 +94,7 @@ class Groups:
     places: Places
     split: SplitPlaces
     engine: Engine
-    backend: Backend[object]
+    backend: Backend[Any]
 
     def eliminated(self, beta: Array) -> Eliminated:
         """The groups at beta, (p,). Raises NoMode."""
@@ -152,9 +153,7 @@ class Eliminated:
         prior = rows.total(
             tuple(
                 (m - s) * a
-                for m, s, a in zip(
-                    self.q.mean, self.groups.engine.prior_mean, alpha, strict=True
-                )
+                for m, s, a in zip(self.q.mean, self.groups.engine.prior_mean, alpha, strict=True)
             )
         )
         likelihood = float(np.sum(self.answer.value))
@@ -269,7 +268,7 @@ class Eliminated:
         """(p,): J'x of x, (G, K), J the slope of the places' latents in beta along the modes."""
         split = self.split
         inner = np.einsum("gr,grp->p", x[:, split.own], self.path)
-        return split.gathered(x[:, split.others]) + inner
+        return np.asarray(split.gathered(x[:, split.others]) + inner)
 
     def _pulled(self, x: Array) -> Array:
         """Z'x, (n,) or (n, p), of x, (G, r) or (G, r, p)."""

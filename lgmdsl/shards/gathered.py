@@ -130,9 +130,7 @@ def _named(
     others = tuple(m for m in maps_of(graph, dataset, table) if m != dataset.key(by))
     if not others:
         return {}
-    parts = Passes(sources, workers).ask(
-        at_shard.members, others, table.keys, table.index, 0
-    )
+    parts = Passes(sources, workers).ask(at_shard.members, others, table.keys, table.index, 0)
     return _once(parts, others, table.keys)
 
 

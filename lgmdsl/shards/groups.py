@@ -1,7 +1,7 @@
 """The posterior of the groups' latents, shard by shard, as .parquet.
 
-    u | theta ~ N(u(beta^), D^-1 + J V J'),   J = -D^-1 C, beta^ and V the mean and covariance of the
-                                              shared latents at theta
+    u | theta ~ N(u(beta^), D^-1 + J V J'),   J = -D^-1 C,   beta^ and V the mean and covariance
+                                                             of the shared latents at theta
 
 and where hyperparameters were integrated over, the moments of the mixture: sum w m, and
 sum w (v + m^2) - (sum w m)^2 by differences from the first mean.

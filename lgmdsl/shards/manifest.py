@@ -9,8 +9,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from lgmdsl.dataset.refusals import refused, refusing
 from lgmdsl.errors import DataError, Diagnostic
-from lgmdsl.shards.refusals import no_shards, without_shard
+from lgmdsl.shards.refusals import cannot, no_shards, without_shard
 
 NAME, FORMAT = "manifest.json", 1
 
@@ -23,6 +24,11 @@ class ShardFile:
     sha256: str
     rows: int
     groups: int
+
+    @property
+    def name(self) -> str:
+        """Its name in the folder."""
+        return os.path.basename(self.path)
 
     def checked(self) -> str:
         """The path, where the bytes are those that were written. Raises WorkerError E703."""
@@ -54,10 +60,10 @@ class Manifest:
     def groups(self) -> int:
         return sum(s.groups for s in self.shards)
 
-    def text(self) -> str:
+    def fields(self) -> dict[str, Any]:
         """As it is written: paths are names within the folder."""
-        shards = [{**asdict(s), "path": os.path.basename(s.path)} for s in self.shards]
-        fields: dict[str, Any] = {
+        shards = [{**asdict(s), "path": s.name} for s in self.shards]
+        return {
             "format": FORMAT,
             "lgmdsl": self.version,
             "by": self.by,
@@ -66,7 +72,10 @@ class Manifest:
             "groups": self.groups,
             "shards": shards,
         }
-        return json.dumps(fields, indent=1) + "\n"
+
+    def text(self) -> str:
+        """The file's content."""
+        return json.dumps(self.fields(), indent=1) + "\n"
 
 
 def is_sharded(data: object) -> bool:
@@ -124,3 +133,29 @@ def sha256_of(path: str | os.PathLike[str]) -> str:
     """The sha256 of a file."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def check_new(folder: Path) -> None:
+    """Raise E306 for a folder that holds something."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise refused(str(folder), "it is there already", help="give a new folder")
+
+
+def new_folder(place: str | os.PathLike[str]) -> Path:
+    """A folder that is made, or is empty. Raises DataError E306."""
+    target = Path(os.path.abspath(os.fsdecode(place)))
+    check_new(target)
+    with refusing(str(target), "it cannot be made"):
+        target.mkdir(parents=True, exist_ok=True)
+    return target
+
+
+def check_folders(data: object, output: str) -> None:
+    """Raise what writing the groups of a fit would: MethodError E501 for data that are no folder of
+    shards, DataError E306 for an output that is there."""
+    if not is_sharded(data):
+        raise cannot(
+            "only fits of shards write their groups to a folder",
+            help="lgm shard ROWS.parquet --by DATUM -o FOLDER makes shards",
+        )
+    check_new(Path(os.path.abspath(output)))

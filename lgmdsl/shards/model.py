@@ -13,8 +13,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from lgmdsl.canonical.expressions.coefficient import Theta
-from lgmdsl.canonical.lowering.derived import Apply, Derived, Leaf
 from lgmdsl.canonical.layout import Layout
+from lgmdsl.canonical.lowering.derived import Apply, Derived, Leaf
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.linear import Predictor
 from lgmdsl.contract.site import Site

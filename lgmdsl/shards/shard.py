@@ -17,7 +17,7 @@ from lgmdsl.contract.backend import Backend
 from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.dataset import Dataset, Loaded, read
 from lgmdsl.engines.choose import Terms, required
-from lgmdsl.errors import DataError, MethodError
+from lgmdsl.errors import DataError
 from lgmdsl.graph.build import model_graph
 from lgmdsl.inference.registry import backends
 from lgmdsl.language.load import loads
@@ -286,9 +286,7 @@ def labels_of(model: Any, roles: Roles) -> str:
     return digest.hexdigest()
 
 
-def pointwise(
-    source: ShardSource, theta: Theta, beta: Array, covariance: Array | None
-) -> Answered:
+def pointwise(source: ShardSource, theta: Theta, beta: Array, covariance: Array | None) -> Answered:
     """Task: the answer at beta; h is -inf where the groups have no mode."""
     shard = source.shard()
     with shard.lock, np.errstate(all="ignore"):

@@ -8,7 +8,6 @@ or one shard, is in memory.
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import tempfile
@@ -25,7 +24,7 @@ from lgmdsl import __version__
 from lgmdsl.arrays import IntArray
 from lgmdsl.dataset.refusals import refused, refusing
 from lgmdsl.errors import DataError, Diagnostic, MethodError, suggestion
-from lgmdsl.shards.manifest import NAME, Manifest, ShardFile, sha256_of
+from lgmdsl.shards.manifest import NAME, Manifest, ShardFile, check_new, sha256_of
 
 ROWS = 4_000_000  # of a shard, where nobody says how many shards there are to be
 MOST = 4_096  # shards: each is an open file while rows are dealt out
@@ -48,15 +47,12 @@ def split(
     labels, labels that are missing (E304), an empty table, and a folder that is there already;
     MethodError E108 for a number of shards below 1 or above 4,096.
     """
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
     if shards is not None and not (
         isinstance(shards, int) and not isinstance(shards, bool) and 1 <= shards <= MOST
     ):
-        raise MethodError(
-            Diagnostic("E108", f"`shards` must be a whole number from 1 to {MOST:,}")
-        )
+        raise MethodError(Diagnostic("E108", f"`shards` must be a whole number from 1 to {MOST:,}"))
     source, target = Path(os.fsdecode(rows)), Path(os.path.abspath(os.fsdecode(output)))
     with refusing(source.name, "its rows cannot be read"):
         file = pq.ParquetFile(source)
@@ -72,7 +68,7 @@ def split(
         scratch = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
         try:
             parts = _dealt(file, source.name, by, number, scratch, count, on_rows)
-            files = []
+            files: list[ShardFile] = []
             for path in parts:
                 with refusing(source.name, "its rows cannot be sorted"):
                     files.append(_sorted(path, by, scratch, len(files)))
@@ -88,7 +84,6 @@ def split(
             shutil.rmtree(scratch, ignore_errors=True)
             raise
     at = tuple(replace(f, path=str(target / os.path.basename(f.path))) for f in files)
-    assert pa is not None
     return replace(made, shards=at, sha256=sha256_of(target / NAME))
 
 
@@ -206,23 +201,3 @@ def _sorted(path: Path, by: str, scratch: Path, k: int) -> ShardFile:
     pq.write_table(table.take(order), final, row_group_size=GROUP, compression="zstd")
     groups = int(pc.count_distinct(column).as_py())
     return ShardFile(str(final), sha256_of(final), len(column), groups)
-
-
-def check_new(folder: Path) -> None:
-    """Raise E306 for a folder that holds something."""
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise refused(str(folder), "it is there already", help="give a new folder")
-
-
-def new_folder(place: str | os.PathLike[str]) -> Path:
-    """A folder that is made, or is empty. Raises DataError E306."""
-    target = Path(os.path.abspath(os.fsdecode(place)))
-    check_new(target)
-    with refusing(str(target), "it cannot be made"):
-        target.mkdir(parents=True, exist_ok=True)
-    return target
-
-
-def described(manifest: Manifest) -> str:
-    """What was made, as JSON."""
-    return json.dumps(json.loads(manifest.text()), indent=1)

@@ -40,7 +40,8 @@ class SplitPlaces:
     def gathered(self, x: Array) -> Array:
         """(p,) or (p, k): sums over the places of x, (G, c) or (G, c, k), in the places' order."""
         if x.ndim == 2:
-            return np.bincount(self.columns.reshape(-1), x.reshape(-1), self.size)
+            sums = np.bincount(self.columns.reshape(-1), x.reshape(-1), self.size)
+            return np.asarray(sums, dtype=np.float64)
         out = np.empty((self.size, x.shape[2]))
         where = self.columns.reshape(-1)
         for k in range(x.shape[2]):

@@ -169,9 +169,11 @@ def _chosen(
             numbers.append(last.first + rows)
         on_rows(last.stop, 2 * dataset.entries[keys[0]].shape[0])
     assert last is not None, "a table has a batch, if an empty one"
-    return {key: joined([part[key] for part in kept]) for key in keys}, (
-        np.concatenate(numbers)
-    ), last.dataset
+    return (
+        {key: joined([part[key] for part in kept]) for key in keys},
+        (np.concatenate(numbers)),
+        last.dataset,
+    )
 
 
 def _itself(loaded: Loaded) -> Loaded:
