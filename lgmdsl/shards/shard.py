@@ -213,7 +213,13 @@ def _read(source: ShardSource) -> Shard:
     table = table_of(graph, dataset)
     assert isinstance(table, Table), "the coordinator has seen one of its like"
     first = as_own(source.first, dataset, table, dataset.key(roles.by))
-    model = prepare(graph, dataset, table, sites.find_site, first=first)
+    try:
+        model = prepare(graph, dataset, table, sites.find_site, first=first)
+    except DataError as error:
+        note = f"in {source.file.name}"
+        raise DataError(
+            [replace(d, details=(*d.details, note)) for d in error.diagnostics]
+        ) from None
     block = next(k for k, g in enumerate(model.gathers) if g is not None)
     gather = model.gathers[block]
     assert gather is not None
