@@ -29,7 +29,7 @@ from lgmdsl.shards import shard as at_shard
 from lgmdsl.shards.manifest import Manifest
 from lgmdsl.shards.model import About, ShardedModel, of_groups, sharded_model
 from lgmdsl.shards.passes import Passes
-from lgmdsl.shards.refusals import cannot, of_block, without_shard
+from lgmdsl.shards.refusals import cannot, noted, of_block, without_shard
 from lgmdsl.shards.shard import Found, Roles, ShardSource, labels_of
 from lgmdsl.streams.prepare import SAMPLE, joined, maps_of, sample_of
 from lgmdsl.streams.refusals import reason_against
@@ -72,7 +72,11 @@ def gathered(
     count = len(next(iter(columns.values())).values)
     rest = next(dataset.batches(1, table.keys, table.index)).dataset
     sample = sample_of(dataset, rest, columns, np.arange(count), table.index)
-    whole = canonicalise(ground(graph, sample), find)
+    try:
+        whole = canonicalise(ground(graph, sample), find)
+    except DataError as error:
+        where = "among rows of shards that were read first, or that name a member first"
+        raise noted(error, where) from None
     block = next(k for k, b in enumerate(whole.blocks) if table.index in b.dims)
     roles = _roles(whole, index, by)
     _check(whole, roles, table, block)

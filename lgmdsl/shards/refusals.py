@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from lgmdsl.canonical.blocks.sites import SiteBlock
@@ -70,3 +71,8 @@ def no_shards(folder: Path, reason: str) -> DataError:
             layout="plain",
         )
     )
+
+
+def noted(error: DataError, where: str) -> DataError:
+    """The error, with the rows that it is about."""
+    return DataError([replace(d, details=(*d.details, where)) for d in error.diagnostics])

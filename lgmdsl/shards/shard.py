@@ -24,7 +24,7 @@ from lgmdsl.language.load import loads
 from lgmdsl.memory import budget
 from lgmdsl.shards.eliminate import Eliminated, Groups, NoMode, finite
 from lgmdsl.shards.manifest import ShardFile
-from lgmdsl.shards.refusals import apart, too_many_shared, without_shard
+from lgmdsl.shards.refusals import apart, noted, too_many_shared, without_shard
 from lgmdsl.shards.split_places import SplitPlaces, split_places
 from lgmdsl.sites import catalogue as sites
 from lgmdsl.streams.collective import Places
@@ -216,10 +216,7 @@ def _read(source: ShardSource) -> Shard:
     try:
         model = prepare(graph, dataset, table, sites.find_site, first=first)
     except DataError as error:
-        note = f"in {source.file.name}"
-        raise DataError(
-            [replace(d, details=(*d.details, note)) for d in error.diagnostics]
-        ) from None
+        raise noted(error, f"in {source.file.name}") from None
     block = next(k for k, g in enumerate(model.gathers) if g is not None)
     gather = model.gathers[block]
     assert gather is not None

@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from click.testing import CliRunner
 
 import lgmdsl as lgm
 from lgmdsl.cli.main import main
@@ -41,7 +40,8 @@ def test_shards_hold_whole_groups_and_all_rows(
         assert all(p["row"].is_monotonic_increasing for _, p in part.groupby("who"))
     again = read_manifest(tmp_path / "shards")
     assert again == made and all(sha256_of(s.path) == s.sha256 for s in made.shards)
-    assert [p.name for p in sorted((tmp_path / "shards").iterdir())][0] == "manifest.json"
+    names = sorted(p.name for p in (tmp_path / "shards").iterdir())
+    assert names == ["manifest.json", *(s.name for s in made.shards)]
     assert not list(tmp_path.glob(".shards*")), "no scratch is left"
 
 
@@ -147,22 +147,24 @@ def test_manifests_that_cannot_be_read(tmp_path: Path) -> None:
         lgm.fit(model, tmp_path)
 
 
-def test_the_commands(tmp_path: Path) -> None:
+def test_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     place, shards = table(tmp_path / "rows.parquet", rows("poisson")), tmp_path / "shards"
     model = tmp_path / "m.lgm"
     model.write_text(text("poisson"))
 
-    def call(*arguments: object) -> Any:
-        return CliRunner().invoke(main, [str(a) for a in arguments])
+    def call(*arguments: object) -> tuple[int, str, str]:
+        status = main([str(a) for a in arguments])
+        return status, *capsys.readouterr()
 
-    made = call("shard", place, "--by", "who", "-o", shards, "--shards", 3, "--json")
-    assert made.exit_code == 0, made.output
-    assert json.loads(made.stdout)["rows"] == 240
-    out = tmp_path / "groups"
-    fitted = call("fit", model, shards, "--set", "s=0.5", "--groups", out, "--json")
-    assert fitted.exit_code == 0, fitted.output
-    assert len(list(out.iterdir())) == 3
-    again = call("fit", model, shards, "--set", "s=0.5", "--groups", out)
-    assert again.exit_code == 1 and "there already" in again.output
-    plain = call("fit", model, place, "--groups", tmp_path / "none")
-    assert plain.exit_code == 1 and "only fits of shards" in plain.output
+    status, out, _ = call("shard", place, "--by", "who", "-o", shards, "--shards", 3, "--json")
+    assert status == 0 and json.loads(out)["rows"] == 240
+    groups = tmp_path / "groups"
+    status, out, err = call("fit", model, shards, "--set", "s=0.5", "--groups", groups, "--json")
+    assert status == 0 and json.loads(out)["method"] == "laplace", err
+    assert len(list(groups.iterdir())) == 3
+    status, _, err = call("fit", model, shards, "--set", "s=0.5", "--groups", groups)
+    assert status == 1 and "there already" in err
+    status, _, err = call("fit", model, place, "--groups", tmp_path / "none")
+    assert status == 1 and "only fits of shards" in err
+    status, out, _ = call("shard", place, "--by", "who", "-o", tmp_path / "two", "--shards", 2)
+    assert status == 0 and "shard-00001.parquet" in out
