@@ -33,7 +33,7 @@ from lgmdsl.shards.refusals import cannot, noted, of_block, without_shard
 from lgmdsl.shards.shard import Found, Roles, ShardSource, labels_of
 from lgmdsl.streams.prepare import SAMPLE, joined, maps_of, sample_of
 from lgmdsl.streams.refusals import reason_against
-from lgmdsl.streams.streamable import Table, table_of
+from lgmdsl.streams.streamable import Table, joins, table_of
 from lgmdsl.workers.workers import Workers
 
 
@@ -153,7 +153,15 @@ def _map_of_groups(graph: ModelGraph, dataset: Dataset, table: Table, manifest: 
                 "another column",
             )
         )
-    by, index = of[0].name, of[0].target
+    by, index = of[0].name, str(of[0].target)
+    if joins(graph, index):
+        raise cannot(f"members of `{index}`, which lie in different shards, are joined by a sum")
+    over = next((s.name for s in graph.model.of_kind("data") if index in s.dims), "")
+    if over:
+        raise cannot(
+            f"`{over}` is over `{index}`, and a shard holds rows alone",
+            help=f"declare it over `{table.index}`: a column that is the same in a group's rows",
+        )
     also = next((s.name for s in maps if s.target == index and s.name != by), "")
     if also:
         raise cannot(

@@ -138,7 +138,7 @@ def sharded_model(
 def of_groups(dims: tuple[str, ...], tree: Derived, roles: Roles, index: str) -> bool:
     """Whether a let or report is over the rows or the groups, or is of the groups' latents."""
     touched = {name for leaf in _leaves(tree) for name in leaf.form.latents}
-    over = {d for leaf in _leaves(tree) for d in leaf.form.sizes} | set(dims)
+    over = {d for leaf in _leaves(tree) for d in leaf.form.dims} | set(dims)
     return bool(touched & set(roles.inner) or over & {roles.index, index})
 
 

@@ -72,7 +72,15 @@ MODELS = {
         text("gaussian", family="student_t(mean = eta, scale = t, df = 4)"),
         "is rewritten by the compiler",
     ),
-    "constraint": (text("poisson") + "constrain sum(u, group) = 0\n", "on latents of the groups"),
+    "constraint": (text("poisson") + "constrain sum(u, group) = 0\n", "joined by a sum"),
+    "data of groups": (
+        text(
+            "poisson",
+            declared=f"{S}\ndata n[group] : real",
+            latents="u[group] ~ normal(mean = n, sd = s)",
+        ),
+        "`n` is over `group`, and a shard holds rows alone",
+    ),
     "report": (text("poisson") + "report r[group] = exp(u)\n", "report `r` is of the groups"),
     "sum": (
         text("poisson", eta="a + b * (x - sum(x, obs)) + u[who]"),

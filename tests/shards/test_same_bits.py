@@ -116,7 +116,7 @@ def test_fits_are_written_read_and_pickled_without_their_shards(tmp_path: Path) 
         assert other == fit and other.summary() == fit.summary()
         for name in ("a", "v", "s"):
             assert np.array_equal(other.mean(name), fit.mean(name))
-            assert np.array_equal(other.quantile(name, 0.1), fit.quantile(name, 0.1))
+            assert np.array_equal(other.quantile(name, [0.1]), fit.quantile(name, [0.1]))
     (tmp_path / "kept.json").rename(shards / "manifest.json")
     again = lgm.load_fit(tmp_path / "fit.nc").groups(shards, tmp_path / "again")
     first = fit.groups(shards, tmp_path / "first")
