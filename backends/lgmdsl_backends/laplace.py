@@ -80,6 +80,7 @@ class Laplace(Backend[LaplaceState]):
         name="laplace",
         needs=Pointwise,
         additive=True,
+        eliminates=True,
         forbids=Property.KINKED,
         guarantee=Guarantee.APPROXIMATE,
         ranks=True,
@@ -100,6 +101,10 @@ class Laplace(Backend[LaplaceState]):
             ),
         ),
     )
+
+    @property
+    def further(self) -> tuple[type, ...]:
+        return (Expected,) if self.correct_mean else ()
 
     def start(self, problem: Problem, warm: GaussianPosterior | None = None) -> LaplaceState:
         if warm is not None:
@@ -259,6 +264,7 @@ def _state_at(
     for a, w, b, x, m, al in zip(answers, weight, shift, s, conditioned.mean, alpha, strict=True):
         objective += rows.summed(_correction, a.value, w, b, x, m)
         squared += rows.summed(_squared, m, x, a.slope, al)
+        objective += 0.0 if a.eliminated is None else float(np.sum(a.eliminated))
     return LaplaceState(
         s=s,
         alpha=alpha,

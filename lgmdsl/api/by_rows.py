@@ -1,14 +1,16 @@
-"""What fits whose rows were read by batches cannot be asked."""
+"""What fits whose rows were read by batches, or lie in shards, cannot be asked."""
 
 from __future__ import annotations
 
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.errors import Diagnostic, MethodError
+from lgmdsl.shards.refusals import WHOLE
 from lgmdsl.streams.refusals import KEPT
 
 
 def check_rows(canonical: CanonicalModel, what: str) -> None:
     """Raise MethodError E501 where `what` needs the rows of a fit that keeps none."""
+    check_groups(canonical, what)
     if canonical.by_rows:
         return
     raise MethodError(
@@ -16,5 +18,18 @@ def check_rows(canonical: CanonicalModel, what: str) -> None:
             "E501",
             f"{what} needs the rows of the fit, which were read by batches and not kept",
             help=f"predict at new data by `fit.predict`, or fit with all rows in memory: {KEPT}",
+        )
+    )
+
+
+def check_groups(canonical: CanonicalModel, what: str) -> None:
+    """Raise MethodError E501 where `what` needs latents that a fit does not hold."""
+    if canonical.declared is canonical:
+        return
+    raise MethodError(
+        Diagnostic(
+            "E501",
+            f"{what} needs the rows and the groups' latents of the fit, which lie in shards",
+            help=f"fit.groups writes the groups' latents; {WHOLE}",
         )
     )

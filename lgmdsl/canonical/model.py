@@ -150,6 +150,12 @@ class CanonicalModel:
         """Whether the site blocks hold all rows."""
         return not self.streamed
 
+    @property
+    def declared(self) -> CanonicalModel:
+        """The model with every latent, of some of the rows where blocks hold no more: what says how
+        hyperparameters enter."""
+        return self
+
     def sampled(self) -> CanonicalModel | None:
         """The model of a sample of the rows, on the same latents, whose fits are much cheaper; None
         where there is none."""

@@ -34,10 +34,15 @@ def pull(
     """dF/dtheta for every hyperparameter that the model uses directly.
 
     `adjoints` are dF/d(engine's inputs); `slopes[k][name]` is dF/dparameter of site block k, one
-    value a site. `HyperSpace.pull` folds hypers given by a value onto the free ones.
+    value a site (of one that is `pulled`, dF/dhyper by name). `HyperSpace.pull` folds hypers given
+    by a value onto the free ones.
     """
     out: Gradient = {}
     for k, block in enumerate(canonical.blocks):
+        if block.pulled:
+            for name, slope in slopes[k].items():
+                out[name] = out.get(name, np.zeros(())) + slope
+            continue
         _operators(canonical, block, adjoints.operator[k], theta, out)
         offset = block.form.offset
         if offset.depends:

@@ -15,6 +15,7 @@ COMMANDS = {
     "graph": "Draw a model as dot, mermaid or svg.",
     "methods": "Show which sites each method can take.",
     "fit": "Fit a model to data.",
+    "shard": "Split a table by groups, for fits of more rows than memory holds.",
     "compare": "Fit with several methods and compare them.",
     "summary": "Print a saved fit.",
     "plot": "Draw a saved fit.",

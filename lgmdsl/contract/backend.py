@@ -30,6 +30,8 @@ class BackendSpec:
     answer need not be exact where all sites are Gaussian.
     `additive`: whether its answer depends on the sites through the sum of log t alone, so that m
     sites that are alike and one of t^m have the same.
+    `eliminates`: whether its answer is that of the whole model where sites have latents of their
+    own at their mode (`PointwiseAnswer.eliminated`).
     `row_by_row`: whether its steps are of single rows, so that sites are asked some at a time.
     `notes`: what else its page in the manual says."""
 
@@ -45,6 +47,7 @@ class BackendSpec:
     evidence: bool = True
     restricted: bool = False
     additive: bool = False
+    eliminates: bool = False
     row_by_row: bool = False
     warm: str = ""
     scout: str = ""
@@ -136,6 +139,11 @@ class Backend(ABC, Generic[S]):
         """What it keeps q in for this model; None: all Gaussians. The problem's engine conditions
         in it. Raises MethodError where an option does not suit the model."""
         return None
+
+    @property
+    def further(self) -> tuple[type, ...]:
+        """Questions that its options ask of sites in addition to `spec.needs`."""
+        return ()
 
     @abstractmethod
     def start(self, problem: Problem, warm: GaussianPosterior | None = None) -> S:

@@ -19,12 +19,18 @@ from lgmdsl.contract import rows
 @dataclass(frozen=True, slots=True)
 class PointwiseAnswer:
     """l, l', l'' at s; `third` is l''' contracted with the variance that was passed, so it has
-    the shape of the slope: (N,) or (N, K) with entries sum_jk l_ijk V_jk."""
+    the shape of the slope: (N,) or (N, K) with entries sum_jk l_ijk V_jk.
+
+    Sites with latents of their own, which they hold at the mode given s, have l at that mode;
+    `eliminated`, (N,), is then -1/2 log|I + K_u H| of them, which belongs to the evidence and not
+    to what the mode of s is sought of, and `third` has twice its slope in addition.
+    """
 
     value: Array
     slope: Array
     curvature: Array
     third: Array
+    eliminated: Array | None = None
 
 
 class ParameterCurve(NamedTuple):

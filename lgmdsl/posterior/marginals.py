@@ -203,6 +203,14 @@ def named_tree(canonical: CanonicalModel, name: str) -> tuple[tuple[str, ...], D
     if name in canonical.named:
         return canonical.named[name]
     names, symbol = all_names(canonical), canonical.grounded.model.symbols.get(name)
+    if symbol is not None and name in all_names(canonical.declared):
+        raise ModelError(
+            Diagnostic(
+                "E103",
+                f"the fit does not hold `{name}`, which is of groups that lie in shards",
+                help=f"it has: {', '.join(names)}; fit.groups writes the groups' latents",
+            )
+        )
     if symbol is not None and {*symbol.dims} & {*canonical.streamed}:
         raise ModelError(
             Diagnostic(

@@ -46,6 +46,15 @@ def spec_of(family: type[Site]) -> SiteSpec:
     )
 
 
+def sd_of(total: float, first: float, second: float, centred: bool) -> float:
+    """The sd of numbers whose weights, and weighted powers, have these sums; 0 where there are
+    none."""
+    if not total > 0.0 or not np.isfinite(second):
+        return 0.0
+    centre = first / total if centred else 0.0
+    return float(np.sqrt(max(second / total - centre * centre, 0.0)))
+
+
 @dataclass(frozen=True, eq=False)
 class Places(Site, SumsOfRows, Pointwise, Expected, ExpectedSlopes):
     """G sites, one of each place; predictors are (G, K). Rows answer through `answer`, and what
@@ -93,6 +102,13 @@ class Places(Site, SumsOfRows, Pointwise, Expected, ExpectedSlopes):
         return self._squares(out)
 
     def working_sd(self, mean: Array, variance: Array, prior: Array | None = None) -> float:
+        return sd_of(*self.working_sums(mean, variance, prior), centred=prior is not None)
+
+    def working_sums(
+        self, mean: Array, variance: Array, prior: Array | None
+    ) -> tuple[float, float, float]:
+        """Sums over the rows of the precision of what `working_sd` is the sd of, and of its
+        first two powers times that."""
         total = first = second = 0.0
         z, form = self._inward(mean), self._form(variance)
         away = None if prior is None else self._inward(mean - prior)
@@ -104,10 +120,7 @@ class Places(Site, SumsOfRows, Pointwise, Expected, ExpectedSlopes):
             total += float(np.sum(precision))
             first += float(np.sum(precision * value))
             second += float(np.sum(precision * value**2))
-        if not total > 0.0 or not np.isfinite(second):
-            return 0.0
-        centre = 0.0 if prior is None else first / total
-        return float(np.sqrt(max(second / total - centre * centre, 0.0)))
+        return total, first, second
 
     def _working(self, chunk: Chunk, z: Array, form: Array) -> tuple[Array, Array]:
         """Slopes and precisions of the rows' Gaussian stand-ins."""

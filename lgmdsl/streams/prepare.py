@@ -8,9 +8,10 @@ and keeps of it what sites need, packed: a place, coefficients, an offset, field
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -44,15 +45,16 @@ def prepare(
     table: Table,
     find: FindSite,
     on_rows: Callable[[int, int], None] = lambda done, of: None,
+    first: Mapping[str, Loaded] = MappingProxyType({}),
 ) -> StreamedModel:
     """The model and its rows, packed. `on_rows`: how many rows were read, of how many (each is read
-    twice).
+    twice); `first`: columns of rows of other tables, which name members before those of this one.
 
     Raises DataError as compiling does, rows by their numbers; MethodError E501 for rows that touch
     different numbers of latents, TooLarge where places or packed rows are larger than the memory
     budget. For models that `refusals.check_streamed` lets through.
     """
-    sample = _sample(graph, dataset, table, on_rows)
+    sample = _sample(graph, dataset, table, on_rows, first)
     try:
         grounded = ground(graph, sample)
     except DataError as error:
@@ -94,40 +96,84 @@ def _hash(grounded: GroundedModel, table: Table, hashes: dict[str, Any]) -> None
 
 
 def _sample(
-    graph: ModelGraph, dataset: Dataset, table: Table, on_rows: Callable[[int, int], None]
+    graph: ModelGraph,
+    dataset: Dataset,
+    table: Table,
+    on_rows: Callable[[int, int], None],
+    before: Mapping[str, Loaded],
 ) -> Dataset:
-    """The first rows, and those that are the first to name a member."""
-    maps = {
-        dataset.key(s.name)
-        for s in graph.model.of_kind("data")
-        if s.target is not None and s.dims == (table.index,)
-    }
+    """The rows of other tables, the first ones, and those that are the first to name a member."""
+    maps = maps_of(graph, dataset, table)
+    chosen, numbers, last = _chosen(dataset, table.keys, table.index, maps, SAMPLE, before, on_rows)
+    return sample_of(dataset, last, chosen, numbers, table.index)
+
+
+def maps_of(graph: ModelGraph, dataset: Dataset, table: Table) -> tuple[str, ...]:
+    """The keys of the maps from the rows to members of indices."""
+    symbols = graph.model.of_kind("data")
+    known = (s for s in symbols if s.target is not None and s.dims == (table.index,))
+    return tuple(dict.fromkeys(dataset.key(s.name) for s in known))
+
+
+def first_rows(
+    dataset: Dataset, keys: tuple[str, ...], index: str, maps: tuple[str, ...], least: int
+) -> dict[str, Loaded]:
+    """Columns of the first `least` rows, and of those that are the first to name a value in
+    `maps`."""
+    return _chosen(dataset, keys, index, maps, least, {}, lambda done, of: None)[0]
+
+
+def sample_of(
+    dataset: Dataset, rest: Dataset, columns: Mapping[str, Loaded], numbers: IntArray, index: str
+) -> Dataset:
+    """Data with some rows alone; `rest`: where all other entries are."""
+    entries = dict(rest.entries)
+    for key, whole in columns.items():
+        given = partial(_itself, whole)
+        entries[key] = replace(entries[key], shape=(len(whole.values),), loader=given)
+    names = Loaded(numbers)
+    entries[index] = Entry(index, dataset.name, (len(numbers),), partial(_itself, names))
+    return replace(rest, entries=entries)
+
+
+def _chosen(
+    dataset: Dataset,
+    keys: tuple[str, ...],
+    index: str,
+    maps: tuple[str, ...],
+    least: int,
+    before: Mapping[str, Loaded],
+    on_rows: Callable[[int, int], None],
+) -> tuple[dict[str, Loaded], IntArray, Dataset]:
+    """Columns of rows and their numbers (those from other tables count down from -1), and the last
+    batch."""
     seen: dict[str, AnyArray] = {}
     kept: list[dict[str, Loaded]] = []
     numbers: list[IntArray] = []
+    if before:
+        for key in maps:
+            _first_named(before[key], key, seen)
+        kept.append(dict(before))
+        numbers.append(-1 - np.arange(len(next(iter(before.values())).values)))
     last: Batch | None = None
-    for last in dataset.batches(BATCH, table.keys, table.index):
-        columns = {key: last.dataset.entries[key].loaded for key in table.keys}
+    for last in dataset.batches(BATCH, keys, index):
+        columns = {key: last.dataset.entries[key].loaded for key in keys}
         size = last.stop - last.first
         chosen = np.zeros(size, dtype=np.bool_)
-        chosen[: max(SAMPLE - last.first, 0)] = True
+        chosen[: max(least - last.first, 0)] = True
         for key in maps:
             chosen[_first_named(columns[key], key, seen)] = True
         rows = np.flatnonzero(chosen)
         if len(rows):
             kept.append({key: part.rows(rows) for key, part in columns.items()})
             numbers.append(last.first + rows)
-        on_rows(last.stop, 2 * table.rows)
+        on_rows(last.stop, 2 * dataset.entries[keys[0]].shape[0])
     assert last is not None, "a table has a batch, if an empty one"
-    entries = dict(last.dataset.entries)
-    for key in table.keys:
-        whole = _joined([part[key] for part in kept])
-        given = partial(_itself, whole)
-        entries[key] = replace(entries[key], shape=(len(whole.values),), loader=given)
-    rows_key = table.index
-    names = Loaded(np.concatenate(numbers))
-    entries[rows_key] = Entry(rows_key, dataset.name, (len(names.values),), lambda: names)
-    return replace(last.dataset, entries=entries)
+    return (
+        {key: joined([part[key] for part in kept]) for key in keys},
+        (np.concatenate(numbers)),
+        last.dataset,
+    )
 
 
 def _itself(loaded: Loaded) -> Loaded:
@@ -145,7 +191,8 @@ def _first_named(column: Loaded, key: str, seen: dict[str, AnyArray]) -> IntArra
     return where[first]
 
 
-def _joined(parts: list[Loaded]) -> Loaded:
+def joined(parts: list[Loaded]) -> Loaded:
+    """One column of several, one after the other."""
     values = np.concatenate([p.values for p in parts])
     missing = None
     if any(p.missing is not None for p in parts):

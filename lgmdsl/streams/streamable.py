@@ -71,14 +71,20 @@ def _joined(graph: ModelGraph, index: str) -> str:
         statement = symbol.statement
         if isinstance(statement, ast.Index) and symbol.name == index and statement.definition:
             return f"`{index}` is declared with its members"
+    if joins(graph, index):
+        return f"rows of `{index}` are joined by a sum or an operator"
     for statement in graph.model.tree.statements:
-        if any(name == index for name in _mentioned(statement)):
-            return f"rows of `{index}` are joined by a sum or an operator"
         if isinstance(statement, ast.Constrain | ast.Potential) and _reaches(
             statement, graph, index
         ):
             return f"a constraint or a potential is over `{index}`"
     return ""
+
+
+def joins(graph: ModelGraph, index: str) -> bool:
+    """Whether members of an index are joined by a sum or an operator in some statement."""
+    statements = graph.model.tree.statements
+    return any(name == index for s in statements for name in _mentioned(s))
 
 
 def _reaches(statement: ast.Statement, graph: ModelGraph, index: str) -> bool:

@@ -22,6 +22,7 @@ from lgmdsl.api.files.digest import ATTRIBUTE, digest
 from lgmdsl.api.files.learning_file import write_learning
 from lgmdsl.api.files.netcdf import Group, NewGroup, new_file
 from lgmdsl.api.files.places_file import write_places
+from lgmdsl.api.files.shards_file import write_shards
 from lgmdsl.api.positions import coordinate_pairs
 from lgmdsl.arrays import AnyArray, Array
 from lgmdsl.assess.importance.moments import flat
@@ -30,6 +31,7 @@ from lgmdsl.canonical.grounding.usage import usage_of
 from lgmdsl.canonical.lowering.lower import distinct
 from lgmdsl.errors import Diagnostic
 from lgmdsl.files import write
+from lgmdsl.shards.model import ShardedModel
 from lgmdsl.streams.model import StreamedModel
 
 if TYPE_CHECKING:
@@ -42,8 +44,9 @@ if TYPE_CHECKING:
 # 2: index sets say whether their order was given, and whether labels are positions.
 # 3: exact draws of the latents; an earlier version would show the Gaussian's quantiles next to the
 # draws' means. Files without draws are written as of format 2.
-# 4: rows that were streamed. 5: hyperparameters integrated with a covariance among them, whose
-# coordinates are sds and partial correlations; an earlier version would take them for a factor's.
+# 4: rows that were streamed. 5: rows that were spread over shards, and hyperparameters integrated
+# with a covariance among them, whose coordinates are sds and partial correlations; an earlier
+# version would take them for a factor's.
 FORMAT, STREAMED, WITH_DRAWS, PLAIN = 5, 4, 3, 2
 NUMBERS = ("draws", "seed", "k_hat", "own_ess", "ess", "r_hat", "log_evidence", "log_evidence_se")
 PARTS = ("data", "indices", "indptr", "shape")
@@ -121,6 +124,8 @@ def packed(fit: Fit) -> io.BytesIO:
         write_learning(file, fit, _plain)
         if isinstance(fit.canonical, StreamedModel):
             write_places(file, fit.canonical, _plain)
+        if isinstance(fit.canonical, ShardedModel):
+            write_shards(file, fit.canonical)
         if fit.drawn is not None:
             _drawn(file, fit.drawn)
         if fit.checkpoint is not None:
@@ -132,9 +137,8 @@ def packed(fit: Fit) -> io.BytesIO:
 
 
 def _format(fit: Fit) -> int:
-    if fit.hyper == "integrate" and any(
-        b.type == "covariance" for b in fit.canonical.hypers.blocks
-    ):
+    covariances = any(b.type == "covariance" for b in fit.canonical.hypers.blocks)
+    if isinstance(fit.canonical, ShardedModel) or (fit.hyper == "integrate" and covariances):
         return FORMAT
     if not fit.canonical.by_rows:
         return STREAMED

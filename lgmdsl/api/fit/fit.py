@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -37,6 +38,7 @@ from lgmdsl.posterior.labelled import dataset, labelled
 from lgmdsl.posterior.marginals import Marginals, Quantity, probability_levels
 from lgmdsl.posterior.mixture import Mixture, mixture
 from lgmdsl.state import FieldState
+from lgmdsl.workers.executor import Jobs
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -405,6 +407,30 @@ class Fit(FieldState, Assessable, Framed):
         return drawn(self, target, ax, format, names, data, mapping)
 
     @answering("writing the fit")
+    def groups(
+        self,
+        shards: str | os.PathLike[str],
+        output: str | os.PathLike[str],
+        *,
+        mapping: Keys | None = None,
+        jobs: Jobs = None,
+    ) -> tuple[Path, ...]:
+        """Write means and sds of the groups' latents of a fit to shards, as .parquet files, one
+        for each shard, in the new folder `output`: a row for each group, with its label and
+        columns `NAME.mean` and `NAME.sd`, `NAME[member].mean` where a latent has another index.
+        Moments are those of the mixture where hyperparameters were integrated over.
+
+        `shards`: the folder that the fit was made of; `mapping` and `jobs` as for `lgm.fit`.
+        Returns the paths. Raises MethodError E501 for a fit that was not made of shards, DataError
+        E306 for a folder that holds something, WorkerError E703 for other shards than the fit's.
+
+            fit = lgm.fit(model, "visits.shards", "laplace", jobs=2)
+            fit.groups("visits.shards", "patients", jobs=2)
+        """
+        from lgmdsl.api.sharding import write_groups
+
+        return write_groups(self, shards, output, mapping, jobs)
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a NetCDF file, whole or not at all; `load_fit` and plain xarray open it."""
         from lgmdsl.api.files.store import save

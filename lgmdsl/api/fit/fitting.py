@@ -44,6 +44,7 @@ from lgmdsl.api.fit.warnings import (
 from lgmdsl.api.jobs import workers_for
 from lgmdsl.api.notebook.progress import NotebookProgress, notebook_display
 from lgmdsl.api.settings import check_fixed, check_named, check_numbers, check_options
+from lgmdsl.api.sharding import finishing, for_shards, provenance_of_shards, sharded
 from lgmdsl.api.streaming import WHY_NOT, provenance_of, rows_option, streamed
 from lgmdsl.api.third_parties import record, used_parts
 from lgmdsl.canonical.model import CanonicalModel
@@ -66,6 +67,8 @@ from lgmdsl.learning.objective.elsewhere import Elsewhere
 from lgmdsl.memory import during
 from lgmdsl.numerics.blas_threads import one_thread
 from lgmdsl.remedies import argument, option
+from lgmdsl.shards.manifest import is_sharded
+from lgmdsl.shards.model import ShardedModel
 from lgmdsl.sites import catalogue as sites
 from lgmdsl.streams.model import StreamedModel
 from lgmdsl.workers.executor import Jobs
@@ -204,6 +207,13 @@ def fit_data(
     workers: Workers | None = None,
 ) -> Fit:
     """Fit a model to data by settings that have been checked. See `fit`."""
+    if is_sharded(data):
+        settings = for_shards(settings)
+        model_of = partial(sharded, model, data, mapping, settings, partial(_planned, settings))
+        with during("reading the shards"):
+            of_shards = model_of(workers, on_step)
+        with finishing(of_shards):
+            return fit_compiled(model, of_shards, settings, start_from, on_step)
     with during("reading the data and compiling the model"):
         dataset = data if isinstance(data, Dataset) else read(data, mapping)
         canonical: CanonicalModel | None
@@ -265,7 +275,7 @@ def fit_compiled(
     learning, rest = learning_options(settings.options)
     correcting, rest = correction_options(rest)
     merging, _ = merge_option(rest)
-    in_batches = isinstance(canonical, StreamedModel)
+    in_batches = not canonical.by_rows
     wanted = correcting.wanted(settings.method) and not in_batches
     planned = _planned(settings, canonical)
     if wanted:
@@ -297,6 +307,8 @@ def fit_compiled(
     origin = provenance(model, canonical, planned.backend, settings.seed, chosen)
     if isinstance(canonical, StreamedModel):
         origin |= provenance_of(canonical)
+    if isinstance(canonical, ShardedModel):
+        origin |= provenance_of_shards(canonical)
     resume = None if earlier is None else resumable(earlier, origin)
     with during(_doing(planned, way)):
         solved = solve(planned, way, settings, learning, warm, on_step, begin, resume, elsewhere)

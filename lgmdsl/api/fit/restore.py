@@ -19,6 +19,7 @@ from lgmdsl.api.files.digest import ATTRIBUTE, array, digest
 from lgmdsl.api.files.learning_file import read_learning
 from lgmdsl.api.files.netcdf import Group, opened
 from lgmdsl.api.files.places_file import read_places
+from lgmdsl.api.files.shards_file import read_shards
 from lgmdsl.api.files.store import FORMAT, PARTS, unusable
 from lgmdsl.api.fit.fit import Fit
 from lgmdsl.api.fit.merging import Expanded, reconditioning
@@ -143,6 +144,7 @@ def _read(file: Group, place: Path) -> Fit:
         for k in range(count)
     ]
     canonical = read_places(file, canonicalise(grounded, sites.find_site, observed), array)
+    canonical = read_shards(file, canonical)
     weight: Rows = tuple(array(site[f"weight_{k}"]) for k in range(count))
     shift: Rows = tuple(array(site[f"shift_{k}"]) for k in range(count))
     seed = int(file.attrs["seed"])

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lgmdsl.api.answering import answering
-from lgmdsl.api.by_rows import check_rows
+from lgmdsl.api.by_rows import check_groups, check_rows
 from lgmdsl.api.columns import LEVELS, Columns, frame_library, frame_of, joined
 from lgmdsl.api.page import several
 from lgmdsl.api.predict.pieces import ROWS, pieces
@@ -336,6 +336,7 @@ def predicted(
 ) -> Prediction:
     """As `predict`, also for data that do not say where: then at the rows of the fit. `check`
     examines the new data first."""
+    check_groups(fit.canonical, "a prediction")
     usage = usage_of(fit.canonical.grounded.graph)
     # Counts of words only give the length of a text here.
     lengths = {b.name for b in fit.canonical.blocks if b.own_trials}

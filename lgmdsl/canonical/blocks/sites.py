@@ -67,6 +67,7 @@ class SiteBlock(Event):
     weight: Coefficient | None = None
     summed: bool = False  # whether slopes in its parameters come summed over the rows
     note: str = ""  # how a potential's groups were formed, as `lgm explain` shows it
+    pulled: bool = False  # whether they come as slopes in the hyperparameters, by their names
 
     @property
     def data(self) -> RewrittenData:

@@ -55,7 +55,7 @@ def linear_hypers(
 ) -> LinearHypers:
     """The free hypers without bounds that every predictor is linear in, all of them at once, and
     that nothing else depends on."""
-    space = canonical.hypers
+    canonical, space = canonical.declared, canonical.hypers
     free = unbounded(canonical, theta, pinned)
     elsewhere = (*of_sites(canonical), *of_priors(canonical))
     other = {name for depends in elsewhere for name in depends}

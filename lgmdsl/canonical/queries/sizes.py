@@ -39,7 +39,7 @@ class Size:
 
 def sizes(canonical: CanonicalModel, theta: Theta, pinned: Collection[str]) -> tuple[Size, ...]:
     """All sizes that a positive hyper sets, at theta."""
-    space = canonical.hypers
+    canonical, space = canonical.declared, canonical.hypers
     free = {b.name for b in space.unpinned(pinned) if b.type == "positive"}
     out: list[Size] = []
     for k, block in enumerate(canonical.blocks):

@@ -51,6 +51,9 @@ if TYPE_CHECKING:
     metavar="S",
     help="Stop after S seconds with what there is.",
 )
+@click.option(
+    "--groups", metavar="DIR", help="Of shards: write the groups' latents to this new folder."
+)
 @map_option
 @audit_options
 @jobs_options
@@ -71,6 +74,7 @@ def command(
     max_steps: int | None,
     start_from: str | None,
     time_limit: float | None,
+    groups: str | None,
     mapping: dict[str, str],
     audit: bool,
     audit_sampler: bool,
@@ -94,6 +98,9 @@ def command(
     written, and --start-from goes on from it: a search where it was, an integration with the fits
     that it had. With --jobs, --cluster or --scheduler-file workers share the fits at several
     values of the hyperparameters; digits do not change.
+
+    DATA may be a folder of shards (`lgm shard`): workers then share the rows, and --groups writes
+    the groups' latents, which the result does not hold.
     """
     from lgmdsl.cli.files import deliver, report, writable
     from lgmdsl.cli.progress import Progress
@@ -107,6 +114,10 @@ def command(
         read_files = {"the model": model, "the data": data, "the fit to start from": start_from}
         writable(output, (".nc",), read_files)
     read = read_model(model)
+    if groups is not None:
+        from lgmdsl.shards.manifest import check_folders
+
+        check_folders(data, groups)
     from lgmdsl.api.fit.fitting import fit
 
     limit = TimeLimit(time_limit)
@@ -159,6 +170,9 @@ def command(
         diagnose(result.warnings)
     if output is not None:
         report(output, lost, as_json)
+    if groups is not None and status != INTERRUPTED:
+        result.groups(data, groups, mapping=mapping, jobs=jobs)
+        note(f"wrote {groups}")
     if failure is not None:
         diagnose(failure.diagnostics, failure.left_out)
     return status if failure is None and lost is None else REFUSED

@@ -1,0 +1,290 @@
+"""The groups of a shard, eliminated: their latents u at the mode given the shared ones, beta.
+
+    h(beta) = max_u sum_i l_i(z_i'u + x_i'beta + c_i) - 1/2 (u - mu)'Q(u - mu)
+    e(beta) = -1/2 log|I + K_u H|                          H = Z'WZ at that mode, W = -l''
+
+A shard is one site of the shared latents: value h, slope h' = X'l', and curvature of the mode
+
+    -h'' = X'WX - C'D^-1 C,   C = Z'WX, D = Q + H,
+
+and h + e, with the prior of beta and -1/2 log|S|, S = Q_beta - sum h'', is Laplace's evidence of
+the whole model: log|A| of all latents is log|S| + sum log|D|. Along the path of the modes a row's
+predictor moves by q_i = x_i - C'D^-1 z_i, so that with v_i = z_i'D^-1 z_i + q_i'V q_i, V the
+covariance of beta, the slope of the log determinants is -1/2 sum l''' v q (derived; checked
+against differences in `tests/shards`).
+"""
+
+# Long because the answers of one elimination share its arrays.
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from lgmdsl.arrays import Array, IntArray
+from lgmdsl.canonical.expressions.coefficient import Gradient, Theta
+from lgmdsl.canonical.model import CanonicalModel
+from lgmdsl.canonical.reverse import pull
+from lgmdsl.contract import rows
+from lgmdsl.contract.backend import Backend
+from lgmdsl.contract.engine import Adjoints, Conditioned, Engine, Failed
+from lgmdsl.contract.problem import Problem
+from lgmdsl.contract.questions import Pointwise, PointwiseAnswer
+from lgmdsl.contract.site import Site, SiteSpec
+from lgmdsl.contract.status import Status
+from lgmdsl.inference.driver import Tolerances, run
+from lgmdsl.shards.split_places import SplitPlaces
+from lgmdsl.streams.collective import Places
+
+# The mode is found until a Newton step moves all groups together by no more than this many sds.
+EXACT = Tolerances(evidence=1e-10, mean=1e-9)
+STEPS = 200
+
+
+@dataclass(frozen=True, eq=False)
+class Given(Site, Pointwise):
+    """The sites of the places as functions of the groups' latents, (G, r), at given shared ones.
+    `at`, (G, K): these in their places."""
+
+    spec: SiteSpec  # type: ignore[misc]
+    sums: Places
+    own: IntArray
+    at: Array
+
+    def __len__(self) -> int:
+        return len(self.sums)
+
+    def whole(self, s: Array) -> Array:
+        """(G, K): all latents of the places."""
+        z = self.at.copy()
+        z[:, self.own] = s
+        return z
+
+    def log_density(self, s: Array) -> Array:
+        return self.sums.log_density(self.whole(s))
+
+    def parameter_slopes(self, s: Array) -> dict[str, Array]:
+        return {}
+
+    def pointwise(self, s: Array, variance: Array | float = 1.0) -> PointwiseAnswer:
+        """No third derivatives."""
+        a = self.sums.pointwise(self.whole(s))
+        own = self.own
+        bend = np.ascontiguousarray(a.curvature[:, own[:, None], own])
+        slope = np.ascontiguousarray(a.slope[:, own])
+        return PointwiseAnswer(a.value, slope, bend, np.full_like(slope, np.nan))
+
+
+class NoMode(Exception):
+    """The groups' latents have no mode that could be found at these shared latents."""
+
+
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """The groups of a shard at theta: `canonical` holds their latents alone and the block of the
+    rows; `places` are its sites, `engine` conditions the groups' latents."""
+
+    canonical: CanonicalModel
+    theta: Theta
+    places: Places
+    split: SplitPlaces
+    engine: Engine
+    backend: Backend[Any]
+
+    def eliminated(self, beta: Array) -> Eliminated:
+        """The groups at beta, (p,). Raises NoMode."""
+        split = self.split
+        at = np.zeros((split.count, len(split.own) + len(split.others)))
+        at[:, split.others] = split.shared(beta)
+        site = Given(self.places.spec, self.places, split.own, at)
+        problem = Problem((site,), (site,), self.engine)
+        found = run(self.backend, problem, EXACT, STEPS)
+        if found.posterior is None or found.status is Status.diverged:
+            raise NoMode(found.reason or found.status.value)
+        z = site.whole(found.posterior.conditioned.mean[0])
+        answer = self.places.pointwise(z)
+        weight = -answer.curvature
+        q = self._conditioned(weight, answer.slope[:, split.own], z[:, split.own])
+        if isinstance(q, Failed):
+            raise NoMode("the curvature at the mode of the groups is not positive")
+        return Eliminated(self, z, answer, weight, q)
+
+    def _conditioned(self, weight: Array, slope: Array, mean: Array) -> Conditioned | Failed:
+        own = self.split.own
+        inner = np.ascontiguousarray(weight[:, own[:, None], own])
+        shift = slope + rows.times(inner, mean)
+        return self.engine.condition((inner,), (np.ascontiguousarray(shift),))
+
+    def information(self, weight: Array) -> Array:
+        """(p, p): X'WX - C'D^-1 C for any weights of the places, (G, K, K). Raises NoMode."""
+        count, size = weight.shape[:2]
+        none = np.zeros((count, size))
+        q = self._conditioned(weight, none[:, self.split.own], none[:, self.split.own])
+        if isinstance(q, Failed):
+            raise NoMode("the groups' latents are not determined")
+        answer = PointwiseAnswer(np.zeros(count), none, -weight, none)
+        return Eliminated(self, none, answer, weight, q).information
+
+
+@dataclass(frozen=True, eq=False)
+class Eliminated:
+    """The groups at their mode: z, (G, K), all latents of the places; the places' answer there;
+    W, (G, K, K); q of the groups' latents given the shared ones."""
+
+    groups: Groups
+    z: Array
+    answer: PointwiseAnswer
+    weight: Array
+    q: Conditioned
+
+    @property
+    def split(self) -> SplitPlaces:
+        return self.groups.split
+
+    @cached_property
+    def value(self) -> tuple[float, float]:
+        """h and e."""
+        alpha = rows.slope_of(self.q.shift, self.q.weight, self.q.mean)
+        prior = rows.total(
+            tuple(
+                (m - s) * a
+                for m, s, a in zip(self.q.mean, self.groups.engine.prior_mean, alpha, strict=True)
+            )
+        )
+        likelihood = float(np.sum(self.answer.value))
+        return likelihood - 0.5 * prior, self.q.centred + 0.5 * prior
+
+    @property
+    def slope(self) -> Array:
+        """(p,) h'."""
+        return self.split.gathered(self.answer.slope[:, self.split.others])
+
+    @cached_property
+    def crossed(self) -> Array:
+        """(G, r, p): WX at the groups' entries of each place, of which C is Z' times."""
+        own, others = self.split.own, self.split.others
+        return self.split.spread(self.weight[:, own[:, None], others])
+
+    @cached_property
+    def moved(self) -> Array:
+        """(n, p): -D^-1 C, how the groups' latents move with the shared ones."""
+        return -self.q.solve(self._pulled(self.crossed))
+
+    @cached_property
+    def path(self) -> Array:
+        """(G, r, p): the same at the places."""
+        return self._lifted(self.moved)
+
+    @cached_property
+    def information(self) -> Array:
+        """(p, p): -h''."""
+        split, own, others = self.split, self.split.own, self.split.others
+        out = split.squares(self.weight[:, others[:, None], others])
+        # C'D^-1 C = -(WX)'path, place by place.
+        mixed = np.einsum("gjr,grp->gjp", self.weight[:, others[:, None], own], self.path)
+        out += split.gathered(mixed)
+        return 0.5 * (out + out.T)
+
+    def variance(self, covariance: Array) -> Array:
+        """(G, K, K): of the places' latents, V = `covariance`, (p, p), being that of the shared."""
+        split, own, others = self.split, self.split.own, self.split.others
+        out = np.empty_like(self.weight)
+        columns = split.columns
+        out[:, others[:, None], others] = covariance[columns[:, :, None], columns[:, None, :]]
+        along = self.path @ covariance
+        for j, place in enumerate(others):
+            cross = along[np.arange(split.count), :, columns[:, j]]
+            out[:, own, place] = cross
+            out[:, place, own] = cross
+        inner = self.q.variance[0] + along @ self.path.transpose(0, 2, 1)
+        out[:, own[:, None], own] = inner
+        return out
+
+    def third(self, covariance: Array) -> Array:
+        """(p,): sum l''' v q, twice the slope of all log determinants."""
+        bend = self.places.pointwise(self.z, self.variance(covariance)).third
+        return self._along(bend)
+
+    def slopes(self, covariance: Array, move: Array) -> Gradient:
+        """d(h + e + 1/2 tr V h'' + m'h')/dhyper at fixed beta, V and m = `move`, (p,), of every
+        hyper that the rows' sites and the groups' priors depend on."""
+        split, own = self.split, self.split.own
+        variance = self.variance(covariance)
+        model = self.groups.canonical
+        free = bool(self.groups.places.rows.own)
+        pulls = any(
+            c.depends for b in model.latents for f in b.factors for c in f.coefficients().values()
+        )
+        if not free and not pulls:
+            return {}
+        bend = 0.5 * self.places.pointwise(self.z, variance).third
+        # The groups' latents move by D^-1 (Z'bend - C m).
+        tilt = bend[:, own] - self.crossed @ move
+        step = np.empty_like(self.z)
+        step[:, split.others] = split.shared(move)
+        step[:, own] = self._lifted(self.q.solve(self._pulled(tilt)))
+        slopes: Mapping[str, Array] = {}
+        if free:
+            slopes = self.places.moved_slopes(self.z, variance, step)
+        first = self.q.adjoints((np.ascontiguousarray(tilt),))
+        out = pull(model, first, (slopes,), self.groups.theta)
+        if pulls:
+            self._spreads(covariance, out)
+        return out
+
+    def _spreads(self, covariance: Array, out: Gradient) -> None:
+        """Add what the spread of beta gives to the covariance of u, sum_k e_k e_k' with
+        e_k = -D^-1 C l_k, V = sum l_k l_k': the adjoints are those of q with its mean e_k off the
+        prior's, less those of one at the prior's mean."""
+        values, vectors = np.linalg.eigh(covariance)
+        kept = values > 1e-14 * max(float(values[-1]), 0.0)
+        roots = vectors[:, kept] * np.sqrt(values[kept])
+        level = rows.times(self.q.weight[0], self.groups.engine.prior_mean[0])
+        level_pull = self._prior_pull(level)
+        for root in roots.T:
+            pulled = self._prior_pull(level - self.crossed @ root)
+            for name, slope in pulled.items():
+                out[name] = out.get(name, np.zeros(())) + (slope - level_pull.get(name, 0.0))
+
+    def _prior_pull(self, shift: Array) -> Gradient:
+        """What the prior's covariance gives at other shifts of the groups."""
+        q = self.q.with_shift((np.ascontiguousarray(shift),))
+        assert not isinstance(q, Failed), "the weights are those of a posterior"
+        a = q.adjoints()
+        still = {name: np.zeros_like(m) for name, m in a.mean.items()}
+        changed: Adjoints = replace(a, mean=still)
+        return pull(self.groups.canonical, changed, ({},), self.groups.theta)
+
+    @property
+    def places(self) -> Places:
+        return self.groups.places
+
+    def _along(self, x: Array) -> Array:
+        """(p,): J'x of x, (G, K), J the slope of the places' latents in beta along the modes."""
+        split = self.split
+        inner = np.einsum("gr,grp->p", x[:, split.own], self.path)
+        return np.asarray(split.gathered(x[:, split.others]) + inner)
+
+    def _pulled(self, x: Array) -> Array:
+        """Z'x, (n,) or (n, p), of x, (G, r) or (G, r, p)."""
+        linear = self.groups.engine.linear
+        flat = np.ascontiguousarray(x.reshape(-1, *x.shape[2:]))
+        out = np.zeros((linear.size, *x.shape[2:]))
+        self.split.inner.add_transposed(flat, linear.slices, out)
+        return out
+
+    def _lifted(self, u: Array) -> Array:
+        """Z u, (G, r) or (G, r, p), of u, (n,) or (n, p)."""
+        linear = self.groups.engine.linear
+        flat = self.split.inner.times(u, linear.slices)
+        return flat.reshape(self.split.count, len(self.split.own), *u.shape[1:])
+
+
+def finite(value: float) -> float:
+    """-inf for what is not finite."""
+    return value if math.isfinite(value) else -math.inf

@@ -1,0 +1,280 @@
+"""From a folder of shards to a model of the shared latents: which latents are the groups', and what
+shards cannot take."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from lgmdsl.arrays import AnyArray
+from lgmdsl.canonical.blocks.family import FindSite
+from lgmdsl.canonical.blocks.latents import LatentBlock
+from lgmdsl.canonical.grounding.ground import ground
+from lgmdsl.canonical.model import CanonicalModel
+from lgmdsl.compile import canonicalise
+from lgmdsl.contract.structure import Shape
+from lgmdsl.dataset import Keys, Loaded, read
+from lgmdsl.dataset.dataset import Dataset
+from lgmdsl.engines.shared.prior import is_tied
+from lgmdsl.errors import DataError, Diagnostic, listed
+from lgmdsl.graph.build import model_graph
+from lgmdsl.graph.model_graph import ModelGraph
+from lgmdsl.inference.plan import Plan
+from lgmdsl.inference.registry import backends
+from lgmdsl.language.checked import CheckedModel
+from lgmdsl.shards import shard as at_shard
+from lgmdsl.shards.manifest import Manifest
+from lgmdsl.shards.model import About, ShardedModel, of_groups, sharded_model
+from lgmdsl.shards.passes import Passes
+from lgmdsl.shards.refusals import cannot, noted, of_block, without_shard
+from lgmdsl.shards.shard import Found, Roles, ShardSource, labels_of
+from lgmdsl.streams.prepare import SAMPLE, joined, maps_of, sample_of
+from lgmdsl.streams.refusals import reason_against
+from lgmdsl.streams.streamable import Table, joins, table_of
+from lgmdsl.workers.workers import Workers
+
+
+def gathered(
+    model: CheckedModel,
+    manifest: Manifest,
+    mapping: Keys | None,
+    planning: Callable[[CanonicalModel], Plan],
+    hyper: str,
+    find: FindSite,
+    workers: Workers | None,
+    on_shard: Callable[[int, int], None] = lambda done, of: None,
+) -> ShardedModel:
+    """The model of the rows in a folder of shards. `planning`: the plan for a model, which is asked
+    of some of the rows; `hyper`: how hyperparameters are to be learned.
+
+    Raises DataError as compiling does, MethodError E501 for what shards do not take, WorkerError
+    E703 for a shard that is lost or changed.
+    """
+    graph = model_graph(model)
+    dataset = read(manifest.shards[0].checked(), mapping)
+    table = table_of(graph, dataset)
+    if isinstance(table, str):
+        raise cannot("this model cannot be fitted to shards", table)
+    if table is None:
+        ground(graph, dataset)  # says which datum is absent
+        raise cannot("this model cannot be fitted to shards")
+    by = _map_of_groups(graph, dataset, table, manifest)
+    source = model.source
+    index = str(graph.model.symbols[by].target)
+    bare = Roles(index, by, (), ())
+    named = _named(graph, dataset, table, _sources(model, manifest, mapping, bare, {}), by, workers)
+    first = ShardSource(source.text, source.name, manifest.shards[0], mapping, bare, {})
+    start = at_shard.members(first, (), table.keys, table.index, SAMPLE)
+    columns = {k: joined([named[k], start[k]]) for k in table.keys} if named else start
+    count = len(next(iter(columns.values())).values)
+    rest = next(dataset.batches(1, table.keys, table.index)).dataset
+    sample = sample_of(dataset, rest, columns, np.arange(count), table.index)
+    try:
+        whole = canonicalise(ground(graph, sample), find)
+    except DataError as error:
+        where = "among rows of shards that were read first, or that name a member first"
+        raise noted(error, where) from None
+    block = next(k for k, b in enumerate(whole.blocks) if table.index in b.dims)
+    roles = _roles(whole, index, by)
+    _check(whole, roles, table, block)
+    _check_method(planning(whole), hyper)
+    passes = Passes(_sources(model, manifest, mapping, roles, named), workers)
+    known: list[Found] = passes.ask(at_shard.found)
+    wanted = labels_of(whole, roles)
+    for shard, found in zip(manifest.shards, known, strict=True):
+        if found.labels != wanted:
+            raise without_shard(shard.path, "its rows name other members than they did at first")
+    rows, groups = sum(f.rows for f in known), manifest.groups
+    about = About(table.index, rows, groups, len(known), manifest.sha256)
+    return sharded_model(whole, roles, about, block, passes, _hashes(known))
+
+
+def again(
+    model: ShardedModel,
+    checked: CheckedModel,
+    manifest: Manifest,
+    mapping: Keys | None,
+    workers: Workers | None,
+) -> Passes:
+    """The shards of a fit, for further questions."""
+    graph = model_graph(checked)
+    dataset = read(manifest.shards[0].checked(), mapping)
+    table = table_of(graph, dataset)
+    if not isinstance(table, Table):
+        raise cannot("this model cannot be asked of these shards", table or "")
+    bare = _sources(checked, manifest, mapping, model.roles, {})
+    named = _named(graph, dataset, table, bare, model.roles.by, workers)
+    return Passes(_sources(checked, manifest, mapping, model.roles, named), workers)
+
+
+def _sources(
+    model: CheckedModel,
+    manifest: Manifest,
+    mapping: Keys | None,
+    roles: Roles,
+    named: Mapping[str, Loaded],
+) -> tuple[ShardSource, ...]:
+    text, name = model.source.text, model.source.name
+    return tuple(ShardSource(text, name, s, mapping, roles, named) for s in manifest.shards)
+
+
+def _named(
+    graph: ModelGraph,
+    dataset: Dataset,
+    table: Table,
+    sources: tuple[ShardSource, ...],
+    by: str,
+    workers: Workers | None,
+) -> dict[str, Loaded]:
+    """Columns of the rows of all shards that are the first to name a member of an index other than
+    that of the groups."""
+    others = tuple(m for m in maps_of(graph, dataset, table) if m != dataset.key(by))
+    if not others:
+        return {}
+    parts = Passes(sources, workers).ask(at_shard.members, others, table.keys, table.index, 0)
+    return _once(parts, others, table.keys)
+
+
+def _map_of_groups(graph: ModelGraph, dataset: Dataset, table: Table, manifest: Manifest) -> str:
+    """The datum that maps rows to groups."""
+    maps = [s for s in graph.model.of_kind("data") if s.target and s.dims == (table.index,)]
+    of = [s for s in maps if dataset.key(s.name) == manifest.by]
+    if not of:
+        names = [f"`{s.name}`" for s in maps]
+        raise DataError(
+            Diagnostic(
+                "E306",
+                f"the shards are of the groups of `{manifest.by}`, which is no map in the model",
+                details=(f"maps in it: {listed(names)}",) if names else (),
+                help="name the map so, lead to the column by `mapping` (--map), or shard by "
+                "another column",
+            )
+        )
+    by, index = of[0].name, str(of[0].target)
+    if joins(graph, index):
+        raise cannot(f"members of `{index}`, which lie in different shards, are joined by a sum")
+    over = next((s.name for s in graph.model.of_kind("data") if index in s.dims), "")
+    if over:
+        raise cannot(
+            f"`{over}` is over `{index}`, and a shard holds rows alone",
+            help=f"declare it over `{table.index}`: a column that is the same in a group's rows",
+        )
+    also = next((s.name for s in maps if s.target == index and s.name != by), "")
+    if also:
+        raise cannot(
+            f"`{also}` leads to `{index}` too, whose members lie in different shards",
+            help="give it an index of its own",
+        )
+    return by
+
+
+def _roles(whole: CanonicalModel, index: str, by: str) -> Roles:
+    inner = tuple(b.name for b in whole.latents if index in b.dims)
+    shared = tuple(b.name for b in whole.latents if index not in b.dims)
+    if not inner:
+        raise cannot(f"no latent is over `{index}`, the index of the groups")
+    if not shared:
+        raise cannot(
+            f"all latents are over `{index}`: shards need one that all groups share",
+            help="add an intercept, `latent a ~ flat`",
+        )
+    return Roles(index, by, inner, shared)
+
+
+def _check(whole: CanonicalModel, roles: Roles, table: Table, block: int) -> None:
+    """Raise E501 for what cannot be eliminated by groups, shard by shard."""
+    of_rows = [b for b in whole.blocks if table.index in b.dims]
+    if len(of_rows) > 1:
+        raise of_block(of_rows[1], f"`{of_rows[0].name}` is observed over the same rows")
+    reason = reason_against(whole.blocks[block])
+    if reason:
+        raise of_block(whole.blocks[block], reason)
+    for other in whole.blocks:
+        if other is not whole.blocks[block] and roles.index in other.dims:
+            raise of_block(other, f"it is over `{roles.index}`")
+        if other is not whole.blocks[block] and set(other.form.latents) & set(roles.inner):
+            raise of_block(other, f"it is of latents over `{roles.index}`")
+    for symbol in whole.grounded.model.symbols.values():
+        if symbol.kind == "hyper" and roles.index in symbol.dims:
+            raise cannot(f"hyper `{symbol.name}` is over `{roles.index}`, the index of the groups")
+    theta = whole.hypers.start({})
+    for latent in whole.latents:
+        if latent.name in roles.inner:
+            _check_prior(latent, roles, theta)
+    for equation in whole.equations:
+        if set(equation.form.latents) & set(roles.inner):
+            raise cannot("a constraint is on latents of the groups")
+    for name, (dims, tree) in whole.named.items():
+        kind = whole.grounded.model.symbols[name].kind
+        if kind == "report" and of_groups(dims, tree, roles, table.index):
+            raise cannot(
+                f"report `{name}` is of the groups' latents, which no one place holds",
+                help="leave it out, and ask for the groups' latents: fit.groups (--groups)",
+            )
+
+
+def _check_prior(latent: LatentBlock, roles: Roles, theta: Any) -> None:
+    block = latent.at(theta)
+    if Shape.IMPROPER in block.shape:
+        raise cannot(
+            f"the prior of `{latent.name}`, over the groups, is improper",
+            help="give it a proper one, such as normal(sd = s)",
+        )
+    for spec, factor in zip(latent.factors, block.factors, strict=True):
+        over = not spec.dims or roles.index in spec.dims
+        if over and (Shape.DIAGONAL not in factor.shape or is_tied(factor)):
+            raise cannot(
+                f"the prior of `{latent.name}` joins members of `{roles.index}`",
+                f"{spec.name} over `{roles.index}`",
+                "make the groups independent: normal, or iid over their index",
+            )
+
+
+def _check_method(planned: Plan, hyper: str) -> None:
+    """Raise E501 for a method that does not eliminate, or an option that asks for more."""
+    spec = planned.backend.spec
+    able = [n for n, b in backends().items() if b.spec.eliminates]
+    if not spec.eliminates:
+        raise cannot(
+            f"method `{planned.method}` cannot fit shards", help=f"methods that can: {listed(able)}"
+        )
+    more = [q.__name__ for q in planned.backend.further]
+    if more:
+        raise cannot(f"this option of `{planned.method}` cannot fit shards", help="leave it out")
+    if any(r.bound is not None for r in planned.routes):
+        raise cannot("sites that answer through a bound cannot be spread over shards")
+    if hyper in ("vb", "em"):
+        raise cannot(f"`hyper = {hyper}` cannot fit shards", help="take map, integrate or fixed")
+
+
+def _once(
+    parts: Iterable[dict[str, Loaded]], maps: tuple[str, ...], keys: tuple[str, ...]
+) -> dict[str, Loaded]:
+    """Of the rows that name members first in each shard, those that do so among all."""
+    seen: dict[str, set[Any]] = {m: set() for m in maps}
+    kept: list[dict[str, Loaded]] = []
+    for part in parts:
+        rows = []
+        values: dict[str, AnyArray] = {m: part[m].values for m in maps}
+        for i in range(len(part[keys[0]].values)):
+            new = [m for m in maps if values[m][i].item() not in seen[m]]
+            if new:
+                rows.append(i)
+                for m in new:
+                    seen[m].add(values[m][i].item())
+        if rows:
+            kept.append({k: part[k].rows(np.array(rows)) for k in keys})
+    return {k: joined([p[k] for p in kept]) for k in keys}
+
+
+def _hashes(known: list[Found]) -> dict[str, str]:
+    out = {}
+    for name in known[0].hashes:
+        digest = hashlib.sha256()
+        for found in known:
+            digest.update(found.hashes[name].encode())
+        out[name] = digest.hexdigest()
+    return out

@@ -1,0 +1,93 @@
+"""The posterior of the groups' latents, shard by shard, as .parquet.
+
+    u | theta ~ N(u(beta^), D^-1 + J V J'),   J = -D^-1 C,   beta^ and V the mean and covariance
+                                                             of the shared latents at theta
+
+and where hyperparameters were integrated over, the moments of the mixture: sum w m, and
+sum w (v + m^2) - (sum w m)^2 by differences from the first mean.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from lgmdsl.arrays import Array
+from lgmdsl.canonical.expressions.coefficient import Theta
+from lgmdsl.errors import Diagnostic, NumericalError
+from lgmdsl.shards.eliminate import NoMode
+from lgmdsl.shards.shard import Shard, ShardSource
+
+NAME = "groups-{:05d}.parquet"
+
+
+@dataclass(frozen=True, eq=False)
+class SharedAt:
+    """A point of a posterior: theta, its weight, and the shared latents' mean and covariance."""
+
+    theta: Theta
+    share: float
+    mean: Array
+    covariance: Array
+
+
+def write_groups(
+    source: ShardSource, points: Sequence[SharedAt], folder: str, number: int
+) -> tuple[int, list[str]]:
+    """Task: write the means and sds of a shard's groups; how many there are, and the columns.
+
+    Raises NumericalError E601 where the groups have no mode at a point."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    shard = source.shard()
+    with shard.lock, np.errstate(all="ignore"):
+        mean, sd = _moments(shard, points)
+    labels = shard.model.layout.labels[shard.roles.index]
+    columns = {source.by_key(): pa.array(labels)}
+    start = 0
+    for latent in shard.model.latents:
+        if latent.name not in shard.roles.inner:
+            continue
+        axis = latent.dims.index(shard.roles.index)
+        part = slice(start, start + latent.size)
+        start += latent.size
+        both = [np.moveaxis(x[part].reshape(latent.sizes), axis, 0) for x in (mean, sd)]
+        rest = tuple(d for d in latent.dims if d != shard.roles.index)
+        for entry in np.ndindex(*both[0].shape[1:]):
+            names = [str(shard.model.layout.labels[d][i]) for d, i in zip(rest, entry, strict=True)]
+            name = f"{latent.name}[{', '.join(names)}]" if names else latent.name
+            for kind, values in zip(("mean", "sd"), both, strict=True):
+                columns[f"{name}.{kind}"] = pa.array(np.ascontiguousarray(values[:, *entry]))
+    place = Path(folder) / NAME.format(number)
+    partial = place.with_suffix(f".{os.getpid()}.partial")
+    pq.write_table(pa.table(columns), partial, compression="zstd")
+    os.replace(partial, place)  # whole, also where a task is done twice
+    return len(labels), list(columns)
+
+
+def _moments(shard: Shard, points: Sequence[SharedAt]) -> tuple[Array, Array]:
+    """(n,) means and sds of the groups' latents."""
+    first: Array | None = None
+    total, off, square = 0.0, np.zeros(()), np.zeros(())
+    for point in points:
+        try:
+            e = shard.eliminated(point.theta, point.mean)
+        except NoMode as reason:
+            raise NumericalError(
+                Diagnostic("E601", "the groups' latents have no mode", details=(str(reason),))
+            ) from None
+        mean = e.q.latent_mean
+        variance = e.q.latent_variance + np.sum((e.moved @ point.covariance) * e.moved, axis=1)
+        first = mean if first is None else first
+        gap = mean - first
+        total += point.share
+        off = off + point.share * gap
+        square = square + point.share * (variance + gap * gap)
+    assert first is not None, "a posterior has a point"
+    off, square = off / total, square / total
+    return first + off, np.sqrt(np.maximum(square - off * off, 0.0))

@@ -1,0 +1,160 @@
+"""A model whose rows are spread over shards: canonical, with the latents that all groups share, and
+one site that stands for all rows."""
+
+from __future__ import annotations
+
+import copyreg
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from lgmdsl.canonical.expressions.coefficient import Theta
+from lgmdsl.canonical.layout import Layout
+from lgmdsl.canonical.lowering.derived import Apply, Derived, Leaf
+from lgmdsl.canonical.model import CanonicalModel
+from lgmdsl.contract.linear import Predictor
+from lgmdsl.contract.site import Site
+from lgmdsl.operators.base import Operator
+from lgmdsl.operators.explicit import Sparse
+from lgmdsl.shards.passes import Passes, Shards, spec_of
+from lgmdsl.shards.shard import Roles
+
+
+@dataclass(frozen=True)
+class About:
+    """What was split: `rows` of the index, `groups`, `shards`; `manifest`: its sha256."""
+
+    index: str
+    rows: int
+    groups: int
+    shards: int
+    manifest: str
+
+
+@dataclass(frozen=True, eq=False)
+class ShardedModel(CanonicalModel):
+    """`whole`: the model of some of the rows, with the groups' latents; `block`: the number of the
+    site block whose rows are spread; `passes`: None for a stored fit; `hashes`: of the data over
+    the rows, made of those of the shards in order."""
+
+    whole: CanonicalModel
+    roles: Roles
+    about: About
+    block: int
+    passes: Passes | None
+    hashes: Mapping[str, str]
+
+    @property
+    def streamed(self) -> tuple[str, ...]:
+        return (self.about.index,)
+
+    @property
+    def declared(self) -> CanonicalModel:
+        return self.whole
+
+    @property
+    def observations(self) -> int:
+        kept = (
+            len(b.data.rows)
+            for k, b in enumerate(self.blocks)
+            if k != self.block and not b.family.spec.potential
+        )
+        return self.about.rows + sum(kept)
+
+    @property
+    def total_weight(self) -> float:
+        kept = (b.row_weights.sum() for k, b in enumerate(self.blocks) if k != self.block)
+        return float(self.about.rows) + sum(map(float, kept))
+
+    def _observed(self, k: int, theta: Theta) -> Predictor:
+        if k != self.block:
+            return super()._observed(k, theta)
+        known = self._still.get(k)
+        if known is None:
+            known = self._still[k] = self._all_shared()
+        return known
+
+    def _all_shared(self) -> Predictor:
+        size, start = self.size, 0
+        columns: dict[str, Operator] = {}
+        for latent in self.latents:
+            n = latent.size
+            rows = start + np.arange(n)
+            csr = sp.csr_array((np.ones(n), (rows, np.arange(n))), shape=(size, n))
+            columns[latent.name] = Sparse(csr)
+            start += n
+        return Predictor(columns, np.zeros(size), size)
+
+    def _bound(self, k: int, theta: Theta) -> Site:
+        if k != self.block:
+            return super()._bound(k, theta)
+        assert self.passes is not None, "a stored fit has no rows to bind"
+        return Shards(spec_of(self.blocks[k].site), self.passes, theta, self.about.rows)
+
+
+def sharded_model(
+    whole: CanonicalModel,
+    roles: Roles,
+    about: About,
+    block: int,
+    passes: Passes | None = None,
+    hashes: Mapping[str, str] = MappingProxyType({}),
+) -> ShardedModel:
+    """The model of the shared latents. Lets over the rows or the groups, and those of the groups'
+    latents, are left out: nobody holds them."""
+    own: dict[str, Any] = {f.name: getattr(whole, f.name) for f in fields(CanonicalModel)}
+    latents = tuple(b for b in whole.latents if b.name in roles.shared)
+    own["latents"] = latents
+    own["blocks"] = tuple(
+        replace(b, summed=True, pulled=True) if k == block else b
+        for k, b in enumerate(whole.blocks)
+    )
+    own["named"] = {
+        name: (dims, tree)
+        for name, (dims, tree) in whole.named.items()
+        if not of_groups(dims, tree, roles, about.index)
+    }
+    starts, start = {}, 0
+    for latent in latents:
+        starts[latent.name] = start
+        start += latent.size
+    dims = {b.name: b.dims for b in latents}
+    own["layout"] = Layout(whole.layout.labels, starts, dims)
+    return ShardedModel(
+        **own,
+        whole=whole,
+        roles=roles,
+        about=about,
+        block=block,
+        passes=passes,
+        hashes=dict(hashes),
+    )
+
+
+def of_groups(dims: tuple[str, ...], tree: Derived, roles: Roles, index: str) -> bool:
+    """Whether a let or report is over the rows or the groups, or is of the groups' latents."""
+    touched = {name for leaf in _leaves(tree) for name in leaf.form.latents}
+    over = {d for leaf in _leaves(tree) for d in leaf.form.dims} | set(dims)
+    return bool(touched & set(roles.inner) or over & {roles.index, index})
+
+
+def _leaves(tree: Derived) -> Iterator[Leaf]:
+    if isinstance(tree, Leaf):
+        yield tree
+    elif isinstance(tree, Apply):
+        yield from _leaves(tree.operand)
+    else:
+        yield from _leaves(tree.left)
+        yield from _leaves(tree.right)
+
+
+def _reduced(model: ShardedModel) -> tuple[Callable[..., ShardedModel], tuple[Any, ...]]:
+    return sharded_model, (model.whole, model.roles, model.about, model.block)
+
+
+# Pickled without its shards.
+copyreg.pickle(ShardedModel, _reduced)

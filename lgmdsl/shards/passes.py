@@ -1,0 +1,164 @@
+"""Questions to all shards, and the site that their answers make: sums in the order of the shards.
+
+The order of the sums, and what each shard computes, depend on the shards alone: who computes them,
+and how many there are, changes no bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any, Self
+
+import numpy as np
+
+from lgmdsl.arrays import Array
+from lgmdsl.canonical.expressions.coefficient import Theta
+from lgmdsl.contract.joint import SumsOfRows
+from lgmdsl.contract.questions import Pointwise, PointwiseAnswer
+from lgmdsl.contract.site import Site, SiteSpec
+from lgmdsl.shards import shard as at_shard
+from lgmdsl.shards.shard import SHELF, ShardSource
+from lgmdsl.streams.collective import KEPT, sd_of
+from lgmdsl.workers.task import Task
+from lgmdsl.workers.workers import Workers
+
+HYPERPARAMETERS = "hyperparameters"  # in which the slopes of these sites come
+
+
+@dataclass(eq=False)
+class Passes:
+    """The shards and who works on them; None: this process. `questions`: how many were asked of
+    all shards; `received`: bytes of numbers in the answers."""
+
+    sources: tuple[ShardSource, ...]
+    workers: Workers | None = None
+    questions: int = 0
+    received: int = 0
+
+    def ask(self, call: Callable[..., Any], *arguments: Any) -> list[Any]:
+        """The answers in the order of the shards. Raises WorkerError as `Workers.results`, and what
+        a shard raises."""
+        return self._ask(call, [arguments] * len(self.sources))
+
+    def each(self, call: Callable[..., Any], *arguments: Any) -> list[Any]:
+        """As `ask`, of a question that takes the number of the shard last."""
+        return self._ask(call, [(*arguments, k) for k in range(len(self.sources))])
+
+    def _ask(self, call: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
+        count, pairs = len(self.sources), list(zip(self.sources, arguments, strict=True))
+        if self.workers is None:
+            answers = [call(source, *given) for source, given in pairs]
+        else:
+            tasks = [
+                Task(f"shard {k + 1} of {count}", call, given, (self.workers.bundle(source),))
+                for k, (source, given) in enumerate(pairs)
+            ]
+            answers = self.workers.results(tasks)
+        self.questions += 1
+        self.received += sum(map(_bytes, answers))
+        return answers
+
+    def done(self) -> None:
+        """Let go of the workers, and of the rows that this process has read."""
+        self.workers = None
+        for source in self.sources:
+            SHELF.drop(source)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "workers": None}
+
+
+def added(parts: Sequence[Any]) -> Any:
+    """The sum, from the first to the last."""
+    return reduce(lambda a, b: a + b, parts)
+
+
+def _bytes(answer: Any) -> int:
+    if isinstance(answer, np.ndarray):
+        return int(answer.nbytes)
+    if isinstance(answer, dict):
+        return sum(map(_bytes, answer.values()))
+    if isinstance(answer, tuple | list):
+        return sum(map(_bytes, answer))
+    return 8 if isinstance(answer, float) else 0
+
+
+def spec_of(family: type[Site]) -> SiteSpec:
+    """Of the site that all shards make together, whose rows are of a family."""
+    known = family.spec
+    return SiteSpec(
+        f"{known.name} by shards",
+        properties=known.properties & KEPT,
+        observed=known.observed,
+        vector=True,
+        shared=(HYPERPARAMETERS,),
+        summary=known.summary,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Shards(Site, SumsOfRows, Pointwise):
+    """One site of the p shared latents, predictors (1, p): the sum of all shards at theta."""
+
+    spec: SiteSpec  # type: ignore[misc]
+    passes: Passes
+    theta: Theta
+    rows: int
+
+    def __len__(self) -> int:
+        return 1
+
+    @property
+    def evaluations(self) -> int:
+        return self.rows
+
+    def by(self, answer: Callable[[Site], object]) -> Self:
+        return self
+
+    def log_density(self, s: Array) -> Array:
+        return self.pointwise(s).value
+
+    def pointwise(self, s: Array, variance: Array | float = 1.0) -> PointwiseAnswer:
+        """`third` only where a variance is given; else it is NaN."""
+        covariance = variance[0] if isinstance(variance, np.ndarray) else None
+        parts = self._ask(at_shard.pointwise, s[0], covariance)
+        third = np.full_like(s, np.nan)
+        if covariance is not None:
+            third = added([a.third for a in parts])[None]
+        return PointwiseAnswer(
+            np.array([added([a.value for a in parts])]),
+            added([a.slope for a in parts])[None],
+            -added([a.information for a in parts])[None],
+            third,
+            np.array([added([a.eliminated for a in parts])]),
+        )
+
+    def parameter_slopes(self, s: Array) -> dict[str, Array]:
+        return {}
+
+    def moved_slopes(self, s: Array, variance: Array, move: Array) -> dict[str, Array]:
+        """By hyperparameter (`SiteBlock.pulled`)."""
+        out: dict[str, Array] = {}
+        for part in self._ask(at_shard.slopes, s[0], variance[0], move[0]):
+            for name, slope in part.items():
+                out[name] = out[name] + slope if name in out else np.asarray(slope)
+        return out
+
+    def unit_weights(self) -> Array:
+        return np.asarray(added(self._ask(at_shard.unit_information))[None])
+
+    def working_sd(self, mean: Array, variance: Array, prior: Array | None = None) -> float:
+        before = None if prior is None else prior[0]
+        parts = self._ask(at_shard.working, mean[0], variance[0], before)
+        total, first, second = (added([p[k] for p in parts]) for k in range(3))
+        return sd_of(total, first, second, centred=prior is not None)
+
+    def along(self, s: Array, directions: Array, lengths: Array) -> Array:
+        parts = self._ask(at_shard.along, s[0], directions[:, 0], lengths)
+        return np.asarray(added(parts))
+
+    def _ask(self, call: Callable[..., Any], *arguments: Any) -> list[Any]:
+        given = (np.ascontiguousarray(a) if isinstance(a, np.ndarray) else a for a in arguments)
+        return self.passes.ask(call, dict(self.theta), *given)

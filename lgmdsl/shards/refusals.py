@@ -1,0 +1,78 @@
+"""What shards cannot do or are not, worded once: E306, E501, E703."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from lgmdsl.canonical.blocks.sites import SiteBlock
+from lgmdsl.errors import DataError, Diagnostic, MethodError, WorkerError
+from lgmdsl.remedies import either
+
+WHOLE = "fit the file that the shards were made of, with its rows read by batches: " + either(
+    "--option rows=streamed", 'options={"rows": "streamed"}'
+)
+
+
+def without_shard(path: str, reason: str) -> WorkerError:
+    """E703: a shard that a worker cannot read, or that is not what it was."""
+    return WorkerError(
+        Diagnostic(
+            "E703",
+            f"the shard `{path}` is lost or changed",
+            details=(reason,),
+            help="put the folder of shards where all workers read it under the same path; or make "
+            "it again: lgm shard ROWS.parquet --by DATUM -o FOLDER",
+        )
+    )
+
+
+def cannot(what: str, reason: str = "", help: str = WHOLE) -> MethodError:
+    """E501: a model, method or question that shards do not take."""
+    return MethodError(
+        Diagnostic("E501", f"{what}", details=(reason,) if reason else (), help=help)
+    )
+
+
+def of_block(block: SiteBlock, reason: str) -> MethodError:
+    """E501 for the rows of a site block."""
+    return MethodError(
+        Diagnostic(
+            "E501",
+            f"the rows of `{block.name}` cannot be spread over shards",
+            block.span,
+            reason,
+            help=WHOLE,
+        )
+    )
+
+
+def apart(block: SiteBlock, index: str) -> MethodError:
+    """E501 where a row joins two groups."""
+    return of_block(block, f"a row touches the latents of two members of `{index}`")
+
+
+def too_many_shared(size: int, places: int) -> MethodError:
+    """E501 where what joins groups and shared latents is larger than memory allows."""
+    return cannot(
+        f"{size:,} latents that all groups share are too many for shards of this size",
+        f"what joins them to {places:,} places is kept whole",
+        "make more and smaller shards (lgm shard --shards N), or raise LGM_MEMORY",
+    )
+
+
+def no_shards(folder: Path, reason: str) -> DataError:
+    """E306: a folder that holds no shards."""
+    return DataError(
+        Diagnostic(
+            "E306",
+            f"{folder}: {reason}",
+            help="lgm shard ROWS.parquet --by DATUM -o FOLDER makes one",
+            layout="plain",
+        )
+    )
+
+
+def noted(error: DataError, where: str) -> DataError:
+    """The error, with the rows that it is about."""
+    return DataError([replace(d, details=(*d.details, where)) for d in error.diagnostics])

@@ -1,0 +1,368 @@
+"""A shard in a worker: its file, the model of its rows, and the answers to questions about them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from threading import Lock, RLock
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lgmdsl.arrays import AnyArray, Array
+from lgmdsl.canonical.expressions.coefficient import Gradient, Theta
+from lgmdsl.contract.backend import Backend
+from lgmdsl.contract.linear import LinearGaussian
+from lgmdsl.dataset import Dataset, Loaded, read
+from lgmdsl.engines.choose import Terms, required
+from lgmdsl.errors import DataError
+from lgmdsl.graph.build import model_graph
+from lgmdsl.inference.registry import backends
+from lgmdsl.language.load import loads
+from lgmdsl.memory import budget
+from lgmdsl.shards.eliminate import Eliminated, Groups, NoMode, finite
+from lgmdsl.shards.manifest import ShardFile
+from lgmdsl.shards.refusals import apart, noted, too_many_shared, without_shard
+from lgmdsl.shards.split_places import SplitPlaces, split_places
+from lgmdsl.sites import catalogue as sites
+from lgmdsl.streams.collective import Places
+from lgmdsl.streams.model import StreamedModel
+from lgmdsl.streams.prepare import prepare
+from lgmdsl.streams.streamable import Table, table_of
+
+HELD = 0.5  # of the memory budget, for the rows of shards that a worker keeps
+FULL = 0.25  # of it, for one shard's arrays over the shared latents
+
+
+class Answered(NamedTuple):
+    """h, e, h' (p,), -h'' (p, p) and, where it was asked for, the contracted third derivative."""
+
+    value: float
+    eliminated: float
+    slope: Array
+    information: Array
+    third: Array | None
+
+
+@dataclass(frozen=True)
+class Roles:
+    """What the coordinator found in the model: the index of the groups and the datum that maps rows
+    to them, the latents of the groups (`inner`) and the `shared` ones, in order."""
+
+    index: str
+    by: str
+    inner: tuple[str, ...]
+    shared: tuple[str, ...]
+
+
+class Found(NamedTuple):
+    """What a shard is, once it was read: counts, and hashes of its data and of the labels of the
+    indices of the shared latents."""
+
+    rows: int
+    groups: int
+    places: int
+    hashes: Mapping[str, str]
+    labels: str
+
+
+@dataclass(eq=False)
+class ShardSource:
+    """What a worker makes a shard of. It crosses as a text, a path and the rows that name members
+    of the indices of shared latents; the rest is made where it is."""
+
+    text: str
+    name: str
+    file: ShardFile
+    mapping: Any
+    roles: Roles
+    first: Mapping[str, Loaded]
+    _shard: Shard | None = field(default=None, repr=False)
+    _lock: Any = field(default_factory=RLock, repr=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_shard": None, "_lock": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _lock=RLock())
+
+    def shard(self) -> Shard:
+        """The shard, read once while there is room. Raises WorkerError E703 for a file that is not
+        there, or not what it was."""
+        with self._lock:
+            made = self._shard
+            if made is None:
+                made = self._shard = _read(self)
+            SHELF.put(self, made.nbytes)
+            return made
+
+    def forget(self) -> None:
+        """Give up what was read."""
+        self._shard = None
+
+    def by_key(self) -> str:
+        """The column of the groups."""
+        key = (self.mapping or {}).get(self.roles.by, self.roles.by)
+        return str(key)
+
+    def dataset(self) -> Dataset:
+        """The rows. Raises WorkerError E703."""
+        path = self.file.checked()
+        try:
+            return read(path, self.mapping)
+        except DataError as error:
+            raise without_shard(path, error.diagnostics[0].message) from error
+
+
+class Shelf:
+    """The shards that a process holds, those asked last."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._held: OrderedDict[int, tuple[ShardSource, float]] = OrderedDict()
+
+    def put(self, source: ShardSource, size: float) -> None:
+        """Note that one was asked, and give up others where they are too large together."""
+        with self._lock:
+            self._held[id(source)] = source, size
+            self._held.move_to_end(id(source))
+            while len(self._held) > 1 and self._total > HELD * budget():
+                _, (old, _) = self._held.popitem(last=False)
+                old.forget()
+
+    def drop(self, source: ShardSource) -> None:
+        """Give one up."""
+        with self._lock:
+            self._held.pop(id(source), None)
+            source.forget()
+
+    @property
+    def _total(self) -> float:
+        return sum(size for _, size in self._held.values())
+
+
+SHELF = Shelf()
+
+
+@dataclass(eq=False)
+class Shard:
+    """The model of a shard's rows. `block`: the number of their site block."""
+
+    model: StreamedModel
+    roles: Roles
+    block: int
+    split: SplitPlaces
+    nbytes: float
+    _groups: tuple[bytes, Groups] | None = None
+    _last: tuple[bytes, Eliminated] | None = None
+    lock: Any = field(default_factory=RLock, repr=False)
+
+    def groups(self, theta: Theta) -> Groups:
+        """At theta, the last kept."""
+        key = _key(theta)
+        if self._groups is None or self._groups[0] != key:
+            self._last = None
+            self._groups = key, self._at(theta)
+        return self._groups[1]
+
+    def eliminated(self, theta: Theta, beta: Array) -> Eliminated:
+        """At theta and beta, the last kept: a function of both alone. Raises NoMode."""
+        groups, key = self.groups(theta), _key(theta) + beta.tobytes()
+        if self._last is None or self._last[0] != key:
+            self._last = None
+            self._last = key, groups.eliminated(beta)
+        return self._last[1]
+
+    def _at(self, theta: Theta) -> Groups:
+        model, gather = self.model, self.model.gathers[self.block]
+        inner = tuple(b for b in model.latents if b.name in self.roles.inner)
+        blocks = tuple(b.at(theta) for b in inner)
+        linear = LinearGaussian(blocks, (self.split.inner,))
+        engine, _ = required(linear, Terms.of())
+        places = model.sites(theta)[self.block]
+        assert isinstance(places, Places) and gather is not None
+        part = replace(
+            model,
+            latents=inner,
+            blocks=(model.blocks[self.block],),
+            gathers=(gather,),
+        )
+        return Groups(part, theta, places, self.split, engine, eliminating())
+
+
+def eliminating() -> Backend[Any]:
+    """The back end whose answer is that of the whole model where groups are eliminated."""
+    return next(b() for b in backends().values() if b.spec.eliminates)
+
+
+def _key(theta: Theta) -> bytes:
+    return b"".join(
+        name.encode() + np.asarray(theta[name], dtype=np.float64).tobytes()
+        for name in sorted(theta)
+    )
+
+
+def _read(source: ShardSource) -> Shard:
+    """Raises WorkerError E703, DataError and MethodError as `prepare` does, and E501 where rows
+    join groups."""
+    backends()  # entry points may bring families
+    roles, dataset = source.roles, source.dataset()
+    graph = model_graph(loads(source.text, source.name).checked)
+    table = table_of(graph, dataset)
+    assert isinstance(table, Table), "the coordinator has seen one of its like"
+    first = as_own(source.first, dataset, table, dataset.key(roles.by))
+    try:
+        model = prepare(graph, dataset, table, sites.find_site, first=first)
+    except DataError as error:
+        raise noted(error, f"in {source.file.name}") from None
+    block = next(k for k, g in enumerate(model.gathers) if g is not None)
+    gather = model.gathers[block]
+    assert gather is not None
+    sizes = {b.name: b.size for b in model.latents}
+    starts, start = {}, 0
+    for name in roles.shared:
+        starts[name] = start
+        start += sizes[name]
+    split = split_places(gather, roles.inner, starts, sizes)
+    _check_apart(model, roles, block)
+    count, total = gather.touched.shape
+    arrays = 8.0 * count * (6.0 * total * total + 3.0 * len(split.own) * split.size)
+    if 8.0 * count * 3.0 * len(split.own) * split.size > FULL * budget():
+        raise too_many_shared(split.size, count)
+    return Shard(model, roles, block, split, arrays + 16.0 * gather.count)
+
+
+def as_own(
+    first: Mapping[str, Loaded], dataset: Dataset, table: Table, by: str
+) -> Mapping[str, Loaded]:
+    """Rows of other shards as rows of this one: of its first group."""
+    if not first:
+        return {}
+    batch = next(dataset.batches(1, table.keys, table.index))
+    own = batch.dataset.entries[by].loaded
+    if not len(own.values):
+        raise without_shard(dataset.name, "it has no rows")
+    count = len(first[by].values)
+    return {**first, by: own.rows(np.zeros(count, dtype=np.int64))}
+
+
+def _check_apart(model: StreamedModel, roles: Roles, block: int) -> None:
+    """Raise E501 where a row touches the latents of two groups."""
+    gather = model.gathers[block]
+    assert gather is not None
+    group: AnyArray | None = None
+    for k, name in enumerate(gather.latents):
+        if name not in roles.inner:
+            continue
+        latent = model.latent(name)
+        axis = latent.dims.index(roles.index)
+        places = np.unravel_index(gather.touched[:, k], latent.sizes)[axis]
+        if group is not None and not np.array_equal(group, places):
+            raise apart(model.blocks[block], roles.index)
+        group = places
+
+
+def found(source: ShardSource) -> Found:
+    """Task: read the shard, and say what it is."""
+    shard = source.shard()
+    gather = shard.model.gathers[shard.block]
+    assert gather is not None
+    return Found(
+        gather.count,
+        len(shard.model.layout.labels[shard.roles.index]),
+        gather.places,
+        dict(shard.model.hashes),
+        labels_of(shard.model, shard.roles),
+    )
+
+
+def labels_of(model: Any, roles: Roles) -> str:
+    """A hash of the members of the indices of shared latents, in order."""
+    digest = hashlib.sha256()
+    for name in roles.shared:
+        latent = model.latent(name)
+        for dim in latent.dims:
+            digest.update(repr((dim, [str(x) for x in model.layout.labels[dim]])).encode())
+        digest.update(repr(latent.sizes).encode())
+    return digest.hexdigest()
+
+
+def pointwise(source: ShardSource, theta: Theta, beta: Array, covariance: Array | None) -> Answered:
+    """Task: the answer at beta; h is -inf where the groups have no mode."""
+    shard = source.shard()
+    with shard.lock, np.errstate(all="ignore"):
+        try:
+            e = shard.eliminated(theta, beta)
+        except NoMode:
+            p = len(beta)
+            none = np.full(p, np.nan)
+            return Answered(-np.inf, 0.0, none, np.full((p, p), np.nan), none)
+        value, eliminated = e.value
+        third = None if covariance is None else e.third(covariance)
+        return Answered(finite(value), eliminated, e.slope, e.information, third)
+
+
+def slopes(
+    source: ShardSource, theta: Theta, beta: Array, covariance: Array, move: Array
+) -> Gradient:
+    """Task: slopes in the hyperparameters (`Eliminated.slopes`)."""
+    shard = source.shard()
+    with shard.lock, np.errstate(all="ignore"):
+        return shard.eliminated(theta, beta).slopes(covariance, move)
+
+
+def unit_information(source: ShardSource, theta: Theta) -> Array:
+    """Task: the information of unit weights about the shared latents."""
+    shard = source.shard()
+    with shard.lock:
+        groups = shard.groups(theta)
+        try:
+            return groups.information(groups.places.unit_weights())
+        except NoMode:
+            return np.full((groups.split.size, groups.split.size), np.nan)
+
+
+def working(
+    source: ShardSource, theta: Theta, beta: Array, covariance: Array, prior: Array | None
+) -> tuple[float, float, float]:
+    """Task: sums of the rows' working residuals (`Places.working_sums`)."""
+    shard = source.shard()
+    with shard.lock, np.errstate(all="ignore"):
+        try:
+            e = shard.eliminated(theta, beta)
+        except NoMode:
+            return np.nan, np.nan, np.nan
+        before = None
+        if prior is not None:
+            before = np.empty_like(e.z)
+            before[:, e.split.others] = e.split.shared(prior)
+            before[:, e.split.own] = e.groups.engine.prior_mean[0]
+        return e.places.working_sums(e.z, e.variance(covariance), before)
+
+
+def along(
+    source: ShardSource, theta: Theta, beta: Array, directions: Array, lengths: Array
+) -> Array:
+    """Task: sums of l with the groups' latents held at their mode at beta: (D, T), for directions
+    (D, p) and lengths (D, T)."""
+    shard = source.shard()
+    with shard.lock, np.errstate(all="ignore"):
+        try:
+            e = shard.eliminated(theta, beta)
+        except NoMode:
+            return np.full(lengths.shape, -np.inf)
+        steps = np.zeros((len(directions), *e.z.shape))
+        for d, direction in enumerate(directions):
+            steps[d][:, e.split.others] = e.split.shared(direction)
+        return e.places.along(e.z, steps, lengths)
+
+
+def members(
+    source: ShardSource, columns: tuple[str, ...], keys: tuple[str, ...], index: str, least: int
+) -> dict[str, Loaded]:
+    """Task: the first `least` rows, and those that are the first to name a value in `columns`."""
+    from lgmdsl.streams.prepare import first_rows
+
+    return first_rows(source.dataset(), keys, index, columns, least)

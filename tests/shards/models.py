@@ -1,0 +1,149 @@
+"""Models of rows in groups, data for them, and folders of shards."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import lgmdsl as lgm
+from lgmdsl.api.fit.fitting import _planned
+from lgmdsl.api.sharding import sharded
+from lgmdsl.compile import compile_model
+from lgmdsl.contract.posterior import GaussianPosterior
+from lgmdsl.dataset import read
+from lgmdsl.inference.driver import Tolerances, run
+from lgmdsl.inference.plan import Plan, plan
+from lgmdsl.inference.settings import FitSettings
+from lgmdsl.shards.model import ShardedModel
+from lgmdsl.shards.split import split
+from lgmdsl.sites import catalogue as sites
+
+HEAD = """lgm 1
+index obs
+index group
+data y[obs] : {type}
+data x[obs] : real
+data who[obs] : group
+{declared}
+latent a ~ {a}
+latent b ~ normal(sd = 2)
+latent {latents}
+let eta[obs] = {eta}
+observe y ~ {family}
+"""
+S = "hyper s : positive ~ gamma(shape = 2, rate = 2)"
+T = "hyper t : positive ~ gamma(shape = 2, rate = 2)"
+WHAT = "index item\ndata what[obs] : item"
+PLAIN = {
+    "type": "count",
+    "declared": S,
+    "a": "normal(sd = 5)",
+    "latents": "u[group] ~ normal(sd = s)",
+    "eta": "a + b * x + u[who]",
+    "family": "poisson(log_rate = eta)",
+}
+CASES: dict[str, dict[str, str]] = {
+    "poisson": {},
+    "exposure": {
+        "a": "flat",
+        "declared": f"data n[obs] : count\n{S}",
+        "family": "poisson(log_rate = eta, exposure = 1 + n)",
+    },
+    "binary": {"type": "binary", "family": "bernoulli(logit = eta)"},
+    "trials": {
+        "declared": f"data n[obs] : count\n{S}",
+        "family": "binomial(n = n, logit = eta)",
+    },
+    "gaussian": {
+        "type": "real",
+        "declared": f"{S}\n{T}",
+        "family": "normal(mean = eta, sd = t)",
+    },
+    "negbinomial": {"declared": f"{S}\n{T}", "family": "negbinomial(log_mean = eta, size = t)"},
+    "means": {
+        "declared": f"{S}\nhyper t : real ~ normal(sd = 1)",
+        "a": "normal(mean = t, sd = 2)",
+        "latents": "u[group] ~ normal(mean = t, sd = s)",
+    },
+    "vectors": {
+        "declared": 'index k = {"level", "slope"}\n'
+        "hyper V[k, k] : covariance ~ lkj_cov(eta = 2, u = 2, alpha = 0.05)",
+        "latents": "u[group, k] ~ iid * dense(cov = V)",
+        "eta": 'a + b * x + u[who, "level"] + x * u[who, "slope"]',
+    },
+    "two": {
+        "declared": f"{S}\n{T}",
+        "latents": "u[group] ~ normal(sd = s)\nlatent v[group] ~ normal(sd = t * s)",
+        "eta": "a + b * x + u[who] + v[who] * x",
+    },
+    "crossed": {
+        "declared": f"{WHAT}\n{S}\n{T}",
+        "latents": "u[group] ~ normal(sd = s)\nlatent v[item] ~ normal(sd = t)",
+        "eta": "a + b * x + u[who] + v[what]",
+    },
+    "walk": {
+        "declared": f"{WHAT}\n{S}\n{T}",
+        "latents": "u[group] ~ normal(sd = s)\nlatent v[item] ~ rw1(sd = t)",
+        "eta": "a + b * x + u[who] + v[what]",
+    },
+}
+
+
+def text(case: str, **changed: str) -> str:
+    """The model of a case, with some parts of it changed."""
+    return HEAD.format(**{**PLAIN, **CASES[case], **changed})
+
+
+def rows(case: str, count: int = 240, groups: int = 15, seed: int = 0) -> dict[str, Any]:
+    """Data for a case, rows in no order; labels of groups are texts."""
+    rng = np.random.default_rng(seed)
+    who, what = rng.integers(0, groups, count), rng.integers(0, 5, count)
+    x, n = rng.normal(size=count), rng.integers(1, 6, count)
+    s = 0.3 + 0.4 * x + 0.6 * rng.normal(size=groups)[who] + 0.2 * what - 0.5
+    kind = CASES[case].get("type", "count")
+    y: Any = rng.poisson(np.exp(s))
+    if kind == "real":
+        y = s + 0.7 * rng.normal(size=count)
+    elif kind == "binary":
+        y = (rng.random(count) < 1.0 / (1.0 + np.exp(-s))).astype(float)
+    elif case == "trials":
+        y = rng.binomial(n, 1.0 / (1.0 + np.exp(-s)))
+    labels = np.array([f"g{i}" for i in range(groups)])[who]
+    return {"y": y, "x": x, "n": n, "who": labels, "what": what}
+
+
+def table(place: Path, columns: Any, **options: Any) -> Path:
+    """A .parquet file."""
+    pq.write_table(pa.table(columns), place, **options)
+    return place
+
+
+def folder(place: Path, columns: Any, shards: int = 3) -> Path:
+    """A folder of shards; the table of which it was made is next to it."""
+    split(table(place.with_suffix(".parquet"), columns), "who", place, shards)
+    return place
+
+
+def compiled(model: lgm.Model, shards: Path, **options: Any) -> tuple[ShardedModel, Plan]:
+    """The model of shards in this process, with a plan for Laplace."""
+    settings = FitSettings("laplace", "map", {}, None, options)
+    made = sharded(model, str(shards), None, settings, partial(_planned, settings))
+    return made, _planned(settings, made)
+
+
+def whole(model: lgm.Model, place: Path) -> Plan:
+    """The plan of the model with all rows in memory."""
+    canonical = compile_model(model.checked, read(place), sites.find_site)
+    return plan(canonical, "laplace")
+
+
+def posterior(planned: Plan, theta: Any) -> GaussianPosterior:
+    """Laplace's at theta, to all digits."""
+    found = run(planned.backend, planned.at(theta), Tolerances(1e-12, 1e-9)).posterior
+    assert found is not None
+    return found

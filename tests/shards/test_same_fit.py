@@ -1,0 +1,136 @@
+"""Fits of shards against fits with all rows in memory, and slopes against differences."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import lgmdsl as lgm
+from lgmdsl.learning.objective.gradient import evidence_gradient
+from tests.shards.models import CASES, compiled, folder, posterior, rows, text, whole
+
+STEP = 1e-4
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_evidence_moments_and_gradient_are_those_of_all_rows(case: str, tmp_path: Path) -> None:
+    model, place = lgm.loads(text(case)), folder(tmp_path / case, rows(case))
+    canonical, planned = compiled(model, place)
+    kept = whole(model, place.with_suffix(".parquet"))
+    theta = canonical.hypers.start({})
+    one, other = posterior(planned, theta), posterior(kept, theta)
+    assert one.log_evidence == pytest.approx(other.log_evidence, abs=1e-9)
+    where = np.concatenate(
+        [
+            np.arange(b.size) + kept.canonical.layout.starts[b.name]
+            for b in kept.canonical.latents
+            if b.name in canonical.layout.starts
+        ]
+    )
+    means = one.conditioned.latent_mean, other.conditioned.latent_mean[where]
+    sds = one.conditioned.latent_variance, other.conditioned.latent_variance[where]
+    np.testing.assert_allclose(*means, atol=1e-9)
+    np.testing.assert_allclose(*sds, rtol=1e-9)
+    slopes = [evidence_gradient(p, q, theta, {}) for p, q in ((planned, one), (kept, other))]
+    assert slopes[0].keys() == slopes[1].keys()
+    for name, slope in slopes[0].items():
+        np.testing.assert_allclose(slope, slopes[1][name], rtol=1e-7, atol=1e-7)
+
+
+@pytest.mark.parametrize("case", ["negbinomial", "means", "vectors", "walk"])
+def test_the_gradient_is_that_of_differences(case: str, tmp_path: Path) -> None:
+    model, place = lgm.loads(text(case)), folder(tmp_path / case, rows(case))
+    canonical, planned = compiled(model, place)
+    theta = canonical.hypers.start({})
+    slopes = evidence_gradient(planned, posterior(planned, theta), theta, {})
+    for name, slope in slopes.items():
+        value = np.asarray(theta[name], dtype=float)
+        direction = np.ones_like(value) if value.ndim < 2 else np.eye(len(value))
+        ends = [
+            posterior(planned, {**theta, name: value + sign * STEP * direction}).log_evidence
+            for sign in (1.0, -1.0)
+        ]
+        difference = (ends[0] - ends[1]) / (2.0 * STEP)
+        assert float(np.sum(slope * direction)) == pytest.approx(difference, rel=2e-6, abs=1e-6)
+
+
+@pytest.mark.parametrize("hyper", ["map", "integrate"])
+def test_fits_that_learn_end_where_those_of_all_rows_do(hyper: str, tmp_path: Path) -> None:
+    """Groups' latents included, at a maximum and mixed over the hyperparameter."""
+    place = folder(tmp_path / "shards", rows("crossed"))
+    model = lgm.loads(text("crossed"))
+    one = lgm.fit(model, place, hyper=hyper, fixed={"t": 0.4}, tol=1e-9)
+    other = lgm.fit(
+        model,
+        place.with_suffix(".parquet"),
+        "laplace",
+        hyper,
+        {"t": 0.4},
+        options={"merge": "off"},
+        tol=1e-9,
+    )
+    assert one.converged and one.method == "laplace"
+    assert one.log_evidence == pytest.approx(other.log_evidence, abs=1e-8)
+    for name in ("a", "b", "v"):
+        np.testing.assert_allclose(one.mean(name), other.mean(name), atol=1e-7)
+        np.testing.assert_allclose(one.sd(name), other.sd(name), rtol=1e-6)
+    np.testing.assert_allclose(one.mean("s"), other.mean("s"), rtol=1e-6)
+    written = one.groups(place, tmp_path / "groups")
+    assert len(written) == 3
+    groups = pd.concat([pd.read_parquet(p) for p in written]).set_index("who")
+    assert sorted(groups.index) == sorted(other["u"].coords["group"].values)
+    order = other.mean("u").sel(group=groups.index.values)
+    np.testing.assert_allclose(groups["u.mean"], order, atol=1e-7)
+    order = other.sd("u").sel(group=groups.index.values)
+    np.testing.assert_allclose(groups["u.sd"], order, rtol=1e-6)
+
+
+def test_a_number_of_shards_changes_rounding_alone(tmp_path: Path) -> None:
+    model, data = lgm.loads(text("poisson")), rows("poisson")
+    fits = [
+        lgm.fit(model, folder(tmp_path / f"of{n}", data, n), fixed={"s": 0.5}) for n in (1, 2, 7)
+    ]
+    for other in fits[1:]:
+        assert other.log_evidence == pytest.approx(fits[0].log_evidence, abs=1e-9)
+        np.testing.assert_allclose(other.mean("a"), fits[0].mean("a"), atol=1e-9)
+
+
+def test_rows_in_another_order_change_rounding_alone(tmp_path: Path) -> None:
+    """Shuffled rows, and groups that are split over row groups of the file."""
+    data = rows("poisson")
+    order = np.random.default_rng(1).permutation(len(data["y"]))
+    shuffled = {name: values[order] for name, values in data.items()}
+    model = lgm.loads(text("poisson"))
+    one = lgm.fit(model, folder(tmp_path / "one", data), fixed={"s": 0.5})
+    other = lgm.fit(model, folder(tmp_path / "other", shuffled), fixed={"s": 0.5})
+    assert one.log_evidence == pytest.approx(other.log_evidence, abs=1e-9)
+
+
+def test_rows_with_missing_responses_say_nothing(tmp_path: Path) -> None:
+    data = rows("gaussian")
+    y = np.where(np.arange(len(data["y"])) % 7 == 0, np.nan, data["y"])
+    some = {name: values[~np.isnan(y)] for name, values in data.items()}
+    model = lgm.loads(text("gaussian", type="real?"))
+    fits = [
+        lgm.fit(model, folder(tmp_path / name, columns), fixed={"s": 0.5, "t": 0.7})
+        for name, columns in (("missing", {**data, "y": y}), ("without", some))
+    ]
+    assert fits[0].log_evidence == pytest.approx(fits[1].log_evidence, abs=1e-9)
+
+
+def test_wide_units_keep_their_digits(tmp_path: Path) -> None:
+    """A response in units of 1e-6, whose groups are all but known."""
+    data = rows("gaussian")
+    small = {**data, "y": 1e-6 * data["y"]}
+    text_ = text("gaussian", a="normal(sd = 1e-5)").replace(
+        "latent b ~ normal(sd = 2)", "latent b ~ normal(sd = 1e-5)"
+    )
+    model, place = lgm.loads(text_), folder(tmp_path / "small", small)
+    fixed = {"s": 1e-6, "t": 1e-7}
+    one = lgm.fit(model, place, fixed=fixed)
+    other = lgm.fit(model, place.with_suffix(".parquet"), "laplace", fixed=fixed)
+    assert one.converged and one.log_evidence == pytest.approx(other.log_evidence, abs=1e-6)
+    np.testing.assert_allclose(one.mean("a"), other.mean("a"), rtol=1e-6, atol=1e-13)
