@@ -10,7 +10,8 @@ and A'^-1 b' = A^-1 b' - d (d'b') / (rho + gamma): later solves need the block's
 the d of those that joined since. An inclusion costs one solve and one product with the rows.
 
 Variances that are estimates may become negative in these updates. Such candidates are left out
-until the next block; those of model sites are recomputed from one solve each (`repair`).
+until the next block (`candidates`); those of model sites are recomputed from one solve each
+(`repair`).
 """
 
 from __future__ import annotations
@@ -19,11 +20,12 @@ from typing import cast
 
 import numpy as np
 
+from lgmdsl.acquisition.candidates import Candidates, Move
 from lgmdsl.acquisition.pool import Pool
 from lgmdsl.acquisition.rows import row, times
 from lgmdsl.acquisition.scores import probability
 from lgmdsl.acquisition.width import include
-from lgmdsl.arrays import Array, BoolArray
+from lgmdsl.arrays import Array
 from lgmdsl.contract.engine import Conditioned, Rows
 from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.contract.questions import SuperGaussian
@@ -33,26 +35,25 @@ class PoolMarginals:
     """The state within a block of inclusions, from the posterior at its start.
 
     `mean`, `variance`, `weight`, `shift`: of the model's sites by block, the cases that joined at
-    the end of the response's. `candidate_mean`, `candidate_variance`: (J,), where `follow` asks for
-    them. `latent_mean`: u*. `log_det`: log|A| less its value at the start. `open`: (J,) candidates
-    that can be chosen.
+    the end of the response's. `latent_mean`: u*. `log_det`: log|A| less its value at the start.
+    `candidates`: those that can be chosen, where they are followed.
     """
 
     def __init__(
-        self, pool: Pool, q: Conditioned, linear: LinearGaussian, chosen: BoolArray, follow: bool
+        self,
+        pool: Pool,
+        q: Conditioned,
+        linear: LinearGaussian,
+        candidates: Candidates | None = None,
     ) -> None:
         self.pool, self.linear, self.conditioned = pool, linear, q
         self.mean, self.variance = list(q.mean), list(q.variance)
         self.weight, self.shift = list(q.weight), list(q.shift)
         self.latent_mean, self.log_det = q.latent_mean.copy(), 0.0
-        self.open = ~chosen
-        self.follow = follow
+        self.candidates = candidates
         self.spread: list[Array] = []  # d of each case that joined
         self.joined: list[Array] = []  # their b
         self.shrink: list[float] = []  # 1 / (rho + gamma)
-        if follow:
-            self.candidate_mean, self.candidate_variance = q.project(pool.candidates)
-            self._leave_out()
 
     def solve(self, rhs: Array) -> Array:
         """A^-1 rhs, (n,), with all that joined."""
@@ -87,11 +88,10 @@ class PoolMarginals:
         share = [1.0 - p, p] if label is None else [1.0]
         weight = float(np.dot(share, weights))
         kappa = 1.0 + variance * weight
-        self._move(d, weight / kappa, 0.0 if label is None else pulls[0])
+        self._move(Move(number, d, 0.0 if label is None else pulls[0], weight / kappa))
         self.log_det += float(np.log(kappa))
         if label is not None:
             self._append(number, weight, betas[0], mean + variance * pulls[0], variance / kappa)
-        self.open[number] = False
         return p
 
     def repair(self) -> int:
@@ -108,19 +108,17 @@ class PoolMarginals:
         """mean, variance, weight and shift of the model's sites by block."""
         return tuple(self.mean), tuple(self.variance), tuple(self.weight), tuple(self.shift)
 
-    def _move(self, d: Array, shrink: float, pull: float) -> None:
-        """The rank-one updates: s_J moves by pull w, its variance by -shrink w^2."""
+    def _move(self, move: Move) -> None:
+        """The rank-one updates: s moves by pull w, its variance by -shrink w^2."""
+        d, pull, shrink = move.d, move.pull, move.shrink
         for k, predictor in enumerate(self.linear.predictors):
             w = times(predictor, d, self.linear)
             if k == self.pool.response:
                 w = np.r_[w, [b @ d for b in self.joined]]
             self.mean[k] = self.mean[k] + pull * w
             self.variance[k] = self.variance[k] - shrink * w * w
-        if self.follow:
-            w = times(self.pool.candidates, d, self.linear)
-            self.candidate_mean = self.candidate_mean + pull * w
-            self.candidate_variance = self.candidate_variance - shrink * w * w
-            self._leave_out()
+        if self.candidates is not None:
+            self.candidates.join(move)
         self.latent_mean = self.latent_mean + pull * d
         self.spread.append(d)
         self.shrink.append(shrink)
@@ -131,9 +129,6 @@ class PoolMarginals:
         for part, value in zip(parts, of_site, strict=True):
             part[k] = np.r_[part[k], value]
         self.joined.append(row(self.pool.candidates, number, self.linear))
-
-    def _leave_out(self) -> None:
-        self.open &= self.candidate_variance >= 0.0
 
     def _model_row(self, k: int, j: int) -> Array:
         predictor = self.linear.predictors[k]

@@ -27,6 +27,22 @@ def times(predictor: Predictor, z: Array, linear: LinearGaussian) -> Array:
     return predictor.times(z, linear.slices)
 
 
+def sliceable(predictor: Predictor) -> bool:
+    """Whether its operators have rows to take."""
+    return all(isinstance(op, Dense) or op.is_sparse for op in predictor.columns.values())
+
+
+def between(predictor: Predictor, rows: slice) -> Predictor:
+    """Some rows of one that is sliceable, or all of any."""
+    if rows == slice(0, predictor.rows):
+        return predictor
+    taken: dict[str, Operator] = {
+        name: Dense(op.array[rows]) if isinstance(op, Dense) else Sparse(op.sparse()[rows])
+        for name, op in predictor.columns.items()
+    }
+    return Predictor(taken, predictor.offset[rows])
+
+
 def grown(predictor: Predictor, more: Predictor, rows: Sequence[int]) -> Predictor:
     """The predictor with some rows of another below its own."""
     added = np.asarray(rows, dtype=np.int64)

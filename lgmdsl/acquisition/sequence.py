@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from lgmdsl.acquisition.candidates import Block, Candidates, Here, OnWorkers, SharedPool, chunks
 from lgmdsl.acquisition.marginals import PoolMarginals
 from lgmdsl.acquisition.pool import Pool
 from lgmdsl.acquisition.refit import conditioned, refit
-from lgmdsl.acquisition.scores import best
-from lgmdsl.arrays import Array, IntArray
-from lgmdsl.contract.engine import Conditioned, Rows
-from lgmdsl.contract.linear import LinearGaussian
+from lgmdsl.arrays import Array, BoolArray, IntArray
+from lgmdsl.contract.engine import Rows
+from lgmdsl.workers.workers import Workers
 
 Oracle = Callable[[int], float]
 
@@ -59,69 +59,71 @@ def sequence(
     oracle: Oracle | None,
     done: Sequence[Query] = (),
     settled: int = 0,
+    workers: Workers | None = None,
 ) -> Iterator[Query | BlockEnd]:
     """Queries as they are made, each block's followed by its `BlockEnd`; without an oracle queries
     alone, all of one block.
 
     `weight`: of the sites after the first `settled` of `done`, queries of an earlier run. The rest
-    of them are replayed and not yielded: the digits are those of an uninterrupted run.
+    of them are replayed and not yielded: the digits are those of an uninterrupted run. `workers`:
+    who score the candidates, where there are several chunks of them.
     """
     order = np.random.default_rng(settings.seed).permutation(pool.candidates.rows)
     size = settings.steps if oracle is None else settings.block
     earlier, waiting = list(done[:settled]), list(done[settled:])
-    problem = pool.with_cases(*_cases(earlier if oracle is not None else []))
+    cases = _cases(earlier if oracle is not None else [])
+    problem = pool.with_cases(*cases)
     q = conditioned(problem, weight)
+    shared = SharedPool(pool) if workers is not None and len(chunks(pool)) > 1 else None
     while len(earlier) < settings.steps:
-        marginals = _marginals(pool, q, problem.engine.linear, settings, earlier)
-        if not marginals.open.any():
-            return  # every variance is an estimate below 0
+        begun, linear = len(earlier), problem.engine.linear
+        candidates: Candidates | None = None
+        if settings.score != "random" and workers is not None and shared is not None:
+            candidates = OnWorkers(workers, shared, Block(*cases, q.weight, _chosen(pool, earlier)))
+        elif settings.score != "random":
+            candidates = Here(pool, q, linear, _chosen(pool, earlier))
+        marginals = PoolMarginals(pool, q, linear, candidates)
         for number in range(len(earlier) + 1, min(len(earlier) + size, settings.steps) + 1):
             if waiting:
                 query = waiting.pop(0)
                 marginals.join(query.row, query.label)
             else:
-                if not marginals.open.any():
+                best = _choose(candidates, settings.score, order, earlier)
+                if best is None:
                     break  # the rest has negative variances until the next block
-                row, score = _choose(marginals, settings.score, order)
+                row, score = best
                 label = None if oracle is None else oracle(row)
                 p = marginals.join(row, label)
                 query = Query(number, row, score, p, label)
                 yield query
             earlier.append(query)
-        if oracle is None:
+        if oracle is None or len(earlier) == begun:  # every variance is an estimate below 0
             return
         marginals.repair()
-        problem = pool.with_cases(*_cases(earlier))
+        cases = _cases(earlier)
+        problem = pool.with_cases(*cases)
         posterior = refit(problem, *marginals.rows(), settings.outer)
         q = posterior.conditioned
         yield BlockEnd(len(earlier), posterior.bound, q.latent_mean, q.weight)
 
 
-def _marginals(
-    pool: Pool,
-    q: Conditioned,
-    linear: LinearGaussian,
-    settings: Settings,
-    earlier: Sequence[Query],
-) -> PoolMarginals:
+def _chosen(pool: Pool, earlier: Sequence[Query]) -> BoolArray:
     chosen = np.zeros(pool.candidates.rows, dtype=bool)
     chosen[[query.row for query in earlier]] = True
-    return PoolMarginals(pool, q, linear, chosen, follow=settings.score != "random")
+    return chosen
 
 
-def _choose(marginals: PoolMarginals, score: str, order: IntArray) -> tuple[int, float | None]:
-    if score == "random":
-        return int(next(i for i in order if marginals.open[i])), None
-    able = np.flatnonzero(marginals.open)
-    won, value = best(
-        score,
-        marginals.pool.make,
-        marginals.candidate_mean[able],
-        marginals.candidate_variance[able],
-    )
-    return int(able[won]), value
+def _choose(
+    candidates: Candidates | None, score: str, order: IntArray, earlier: Sequence[Query]
+) -> tuple[int, float | None] | None:
+    """A row and its score; None where none can be chosen."""
+    if candidates is not None:
+        return candidates.best(score)
+    known = {query.row for query in earlier}
+    row = next((int(i) for i in order if int(i) not in known), None)
+    return None if row is None else (row, None)
 
 
-def _cases(queries: Sequence[Query]) -> tuple[list[int], list[float]]:
-    rows = [query.row for query in queries]
-    return rows, [query.label for query in queries if query.label is not None]
+def _cases(queries: Sequence[Query]) -> tuple[tuple[int, ...], tuple[float, ...]]:
+    rows = tuple(query.row for query in queries)
+    return rows, tuple(query.label for query in queries if query.label is not None)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from lgmdsl.arrays import Array, IntArray
 from lgmdsl.assess.component import Component
+from lgmdsl.assess.elsewhere import Elsewhere
 from lgmdsl.assess.groups import joined
 from lgmdsl.assess.importance.verdict import AGREE
 from lgmdsl.assess.sampling.draws import exact_draws
@@ -25,14 +26,6 @@ from lgmdsl.inference.plan import Plan
 
 DRAWS = 4000
 T = TypeVar("T")
-
-
-class Elsewhere(Protocol):
-    """`RefitWithout.each` on workers."""
-
-    def __call__(self, call: Callable[..., T], arguments: Sequence[tuple[Any, ...]]) -> list[T]:
-        """The results in the order of the arguments."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +48,7 @@ class RefitWithout:
         """`call(self, *those)` of several arguments, the first of which are components; on workers
         where there are any. `call` can be imported."""
         if self.elsewhere is not None and len(arguments) > 1:
-            return self.elsewhere(call, arguments)
+            return list(self.elsewhere(call, arguments))
         return [call(self, *each) for each in arguments]
 
     def __call__(

@@ -13,7 +13,8 @@ import numpy as np
 from lgmdsl.contract.status import Status
 from lgmdsl.learning.integration.other_modes import OtherMode
 from lgmdsl.learning.objective.log_posterior import Evaluation, Objective
-from lgmdsl.learning.search.basin import NATS, in_basin
+from lgmdsl.learning.search.ahead import Ahead
+from lgmdsl.learning.search.basin import NATS, Top, alike, in_basin
 from lgmdsl.learning.search.continued import numbered
 from lgmdsl.learning.search.maximise import Maximiser, Maximum
 from lgmdsl.learning.starts.from_data import Corner
@@ -22,9 +23,8 @@ from lgmdsl.learning.starts.from_data import Corner
 MATTERS = 7.0
 # Searches that end within so many nats of each other have found the same.
 SAME = 0.2
-# Modes are apart by ALIKE sds or more, and half-way between them the density is VALLEY nats below
-# the lower one.
-ALIKE, VALLEY = 0.5, 0.1
+# Half-way between modes the density is so many nats below the lower one.
+VALLEY = 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,17 +38,21 @@ class Modes:
 
 
 def from_corners(search: Maximiser, found: Maximum, starts: Sequence[Corner]) -> Modes:
-    """The maxima that further starts lead to, `found` being that of the first search."""
-    maxima = [found]
+    """The maxima that further starts lead to, `found` being that of the first search. Workers are
+    asked beforehand which searches lead to nothing new, as most do; the others are made here."""
+    maxima, tops = [found], list[Top]()
 
     def known(at: Evaluation) -> bool:
-        return any(in_basin(search, m.at, m.spread(), at) for m in maxima)
+        tops.extend(_top(search, m) for m in maxima[len(tops) :])
+        return any(in_basin(search, top, at) for top in tops)
 
     again = replace(search, known=known)
+    ahead = Ahead(search, [start.at for start in starts if not start.open])
     try:
         for start in starts:
-            if not start.open and not known(start.at):
-                _add(search, maxima, again.run(start.at))
+            if start.open or known(start.at) or ahead.leads_nowhere(start.at, tops):
+                continue
+            _add(search, maxima, again.run(start.at))
     except KeyboardInterrupt:
         best = _highest(search, maxima)
         return Modes(replace(best, status=Status.interrupted, reason="interrupted"))
@@ -116,11 +120,14 @@ def _highest(search: Maximiser, maxima: Sequence[Maximum]) -> Maximum:
     return max(maxima, key=lambda m: search.value(m.at))
 
 
+def _top(search: Maximiser, found: Maximum) -> Top:
+    return Top(found.at.x, search.value(found.at), found.spread())
+
+
 def _apart(search: Maximiser, end: Maximum, others: Sequence[Maximum]) -> bool:
     """Whether there is a valley between a maximum and each of the others."""
     for other in others:
-        gap = np.abs(end.at.x - other.at.x)
-        if float(np.max(gap / np.maximum(end.spread(), other.spread()), initial=0.0)) < ALIKE:
+        if alike(_top(search, end), _top(search, other)):
             return False
         middle = search.objective.at(0.5 * (end.at.x + other.at.x), end.at.posterior)
         lower = min(search.value(end.at), search.value(other.at))

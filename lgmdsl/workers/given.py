@@ -20,7 +20,7 @@ class Given:
 
     def __init__(self, executor: Executor) -> None:
         self.executor = executor
-        self.name = f"the {type(executor).__name__}"
+        self.name = f"the executor {type(executor).__name__}"
 
     @property
     def size(self) -> int:

@@ -74,11 +74,13 @@ class Workers:
         self._put: set[str] = set()
         self._digests: set[str] = set()
 
-    def bundle(self, value: object) -> Bundle:
-        """The bundle of a value that does not change, made once."""
-        known = self._known.get(id(value))
+    def bundle(self, value: object, key: object = None) -> Bundle:
+        """The bundle of a value that does not change, made once for the `key`, by its identity: the
+        value itself, or what it is made of each time."""
+        key = value if key is None else key
+        known = self._known.get(id(key))
         if known is None:
-            known = self._known[id(value)] = value, Bundle.of(value)
+            known = self._known[id(key)] = key, Bundle.of(value)
         return known[1]
 
     def results(
@@ -93,6 +95,17 @@ class Workers:
             if arrived is not None and outcome.error is None:
                 arrived(k, outcome.result)
         return [o.value() for o in out if o is not None]
+
+    def in_order(self, tasks: Sequence[Task]) -> Iterator[Any]:
+        """The results in the order of the tasks, each as soon as those before it are there. Raises
+        as `results`."""
+        early: dict[int, Outcome] = {}
+        wanted = 0
+        for k, outcome in self.outcomes(tasks):
+            early[k] = outcome
+            while wanted in early:
+                yield early.pop(wanted).value()
+                wanted += 1
 
     def outcomes(self, tasks: Sequence[Task]) -> Iterator[tuple[int, Outcome]]:
         """What becomes of each task, by its number, as soon as it is known.

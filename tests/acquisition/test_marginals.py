@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from lgmdsl.acquisition.candidates import Chunk, Here
 from lgmdsl.acquisition.marginals import PoolMarginals
 from lgmdsl.acquisition.pool import Pool
 from lgmdsl.acquisition.rows import row
@@ -36,8 +37,18 @@ def begun(name: str, engine: type[Any]) -> tuple[Pool, PoolMarginals, np.ndarray
     pool = made.pool(fit)
     q = engine(pool.linear).condition(fit.weight, fit.shift)
     assert not isinstance(q, Failed)
+    return pool, followed(pool, q), made.oracle["y"]
+
+
+def followed(pool: Pool, q: Conditioned) -> PoolMarginals:
     chosen = np.zeros(pool.candidates.rows, dtype=bool)
-    return pool, PoolMarginals(pool, q, pool.linear, chosen, follow=True), made.oracle["y"]
+    return PoolMarginals(pool, q, pool.linear, Here(pool, q, pool.linear, chosen))
+
+
+def only(kept: PoolMarginals) -> Chunk:
+    assert isinstance(kept.candidates, Here)
+    (chunk,) = kept.candidates.chunks
+    return chunk
 
 
 def from_scratch(
@@ -61,12 +72,14 @@ def test_updates_are_those_of_a_refit(name: str, engine: type[Any]) -> None:
         for a, b in zip(ours, theirs, strict=True):
             assert np.allclose(a, b, rtol=1e-8, atol=1e-10)
     mean, variance = q.project(pool.candidates)
-    assert np.allclose(kept.candidate_mean, mean, rtol=1e-8, atol=1e-10)
-    assert np.allclose(kept.candidate_variance, variance, rtol=1e-8, atol=1e-10)
+    assert np.allclose(only(kept).mean, mean, rtol=1e-8, atol=1e-10)
+    assert np.allclose(only(kept).variance, variance, rtol=1e-8, atol=1e-10)
     assert np.allclose(kept.latent_mean, q.latent_mean, rtol=1e-8, atol=1e-10)
     b = row(pool.candidates, 9, pool.linear)
     assert np.allclose(kept.solve(b), q.solve(b), rtol=1e-8, atol=1e-10)
-    assert np.isfinite(start) and not kept.open[list(ORDER)].any() and kept.open.sum() == 8
+    assert (
+        np.isfinite(start) and not only(kept).open[list(ORDER)].any() and only(kept).open.sum() == 8
+    )
 
 
 @pytest.mark.parametrize("name", ["gaussian", "laplace", "mixed"])
@@ -99,7 +112,7 @@ def test_without_a_label_the_mean_stays_and_the_expected_weight_counts() -> None
     pool, kept, _ = begun("gaussian", PrecisionEngine)
     d, mean, variance = kept.marginal(4)
     p = float(probability(pool.make, np.array([mean]), np.array([variance]))[0])
-    before = kept.candidate_mean.copy(), kept.candidate_variance.copy()
+    before = only(kept).mean.copy(), only(kept).variance.copy()
     yes, no = (
         include(BernoulliLogit(np.array([v])), np.array([mean]), np.array([variance]))
         for v in (1.0, 0.0)
@@ -107,10 +120,10 @@ def test_without_a_label_the_mean_stays_and_the_expected_weight_counts() -> None
     weight = float((p * yes.weight + (1 - p) * no.weight)[0])
     assert kept.join(4, None) == pytest.approx(p, rel=1e-12)
     w = np.array([row(pool.candidates, k, pool.linear) @ d for k in range(12)])
-    assert np.array_equal(kept.candidate_mean, before[0])
+    assert np.array_equal(only(kept).mean, before[0])
     want = before[1] - w * w / (variance + 1.0 / weight)
-    assert np.allclose(kept.candidate_variance, want, rtol=1e-12)
-    assert len(kept.weight[pool.response]) == 25 and not kept.open[4]
+    assert np.allclose(only(kept).variance, want, rtol=1e-12)
+    assert len(kept.weight[pool.response]) == 25 and not only(kept).open[4]
 
 
 class Underestimated(Conditioned):
@@ -138,15 +151,14 @@ def test_negative_variances_leave_or_are_solved_for() -> None:
     pool, exact, y = begun("gaussian", PrecisionEngine)
     estimated: Any = Underestimated
     q = estimated(exact.conditioned, 0.05)
-    chosen = np.zeros(pool.candidates.rows, dtype=bool)
-    kept = PoolMarginals(pool, q, pool.linear, chosen, follow=True)
+    kept = followed(pool, q)
     for i in ORDER:
         kept.join(i, float(y[i]))
         exact.join(i, float(y[i]))
     # The chosen cases themselves enter by a solve, so their widths are those of exact variances.
     assert np.allclose(kept.weight[0], exact.weight[0], rtol=1e-10)
-    below = kept.candidate_variance < 0.0
-    assert below.any() and not kept.open[below].any()
+    below = only(kept).variance < 0.0
+    assert below.any() and not only(kept).open[below].any()
     lost = [np.flatnonzero(v < 0.0) for v in kept.variance]
     assert sum(map(len, lost)) > 0 and kept.repair() == sum(map(len, lost))
     for where, ours, theirs in zip(lost, kept.variance, exact.variance, strict=True):

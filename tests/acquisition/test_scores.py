@@ -81,3 +81,17 @@ def test_equals_are_taken_in_order() -> None:
     mean, variance = np.array([3.0, 0.5, 0.5, 0.5]), np.ones(4)
     for kind in ("uncertainty", "information"):
         assert best(kind, MAKE, mean, variance)[0] == 1
+
+
+@pytest.mark.parametrize("kind", ["uncertainty", "information"])
+def test_scores_do_not_depend_on_what_is_scored_with_them(kind: str) -> None:
+    """To the bit: chunks of candidates are scored in different processes."""
+    rng = np.random.default_rng(3)
+    mean, variance = 3.0 * rng.normal(size=203), np.exp(2.0 * rng.normal(size=203))
+    whole = score(kind, MAKE, mean, variance)
+    for size in (1, 7, 64):
+        parts = [
+            score(kind, MAKE, mean[k : k + size], variance[k : k + size])
+            for k in range(0, 203, size)
+        ]
+        assert np.array_equal(np.concatenate(parts), whole)

@@ -61,7 +61,7 @@ def test_one_outer_iteration_raises_the_bound_and_comes_near(name: str) -> None:
     labels = [float(made.oracle["y"][i]) for i in rows]
     start = pool.with_cases([], []).engine.condition(fit.weight, fit.shift)
     assert not isinstance(start, Failed)
-    kept = PoolMarginals(pool, start, pool.linear, np.zeros(12, dtype=bool), follow=False)
+    kept = PoolMarginals(pool, start, pool.linear)
     for i, y in zip(rows, labels, strict=True):
         kept.join(i, y)
     problem = pool.with_cases(rows, labels)
@@ -100,7 +100,7 @@ def test_scores_within_a_block_are_those_of_conditioning_anew() -> None:
             assert query.row == left[np.argmax(scores)]
             assert query.score == pytest.approx(scores.max(), rel=1e-8)
             start = fit.posterior.conditioned
-            kept = PoolMarginals(pool, start, pool.linear, np.zeros(20, dtype=bool), follow=False)
+            kept = PoolMarginals(pool, start, pool.linear)
             rows.append(query.row)
             for i in rows:
                 kept.join(i, float(made.oracle["y"][i]))

@@ -82,3 +82,23 @@ def test_predictors_of_a_mixture_are_compared_with_its_own_points() -> None:
     assert predictors.quantiles == pytest.approx(wanted, abs=1e-6)
     normal = predictors.mean + np.array([[-1.6448536], [1.6448536]]) * predictors.sd
     assert np.abs((wanted - normal) / predictors.sd).max() > 0.05
+
+
+def test_points_without_draws_say_nothing_of_the_evidence() -> None:
+    """Their evidence is unknown, not 0: beside others of -8,000 nats all shares were NaN, and the
+    effective size infinite."""
+    text = """lgm 1
+index obs
+index g
+data y[obs] : real
+data who[obs] : g
+hyper s : positive ~ half_normal(sd = 2)
+latent u[g] ~ normal(sd = s)
+observe y ~ normal(mean = u[who], sd = 0.05)
+"""
+    rng = np.random.default_rng(0)
+    data = {"y": rng.normal(size=24), "who": np.arange(24) % 4}
+    fit = lgm.fit(lgm.loads(text), data, "laplace", "integrate")
+    assert fit.log_evidence < -800.0 and min(p.share for p in fit.points) < 0.004
+    audit = fit.audit(100, sampler=True)
+    assert audit.ess <= audit.draws and np.isfinite(audit.log_evidence_se)

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from lgmdsl.accuracy.density_ratio import DensityRatio
 from lgmdsl.arrays import Array
 from lgmdsl.assess.importance.audit import audit
+from lgmdsl.assess.importance.followed import FollowedDirections, direction, k_hats
 from lgmdsl.assess.importance.moments import Functional
 from lgmdsl.assess.importance.pareto import effective_size, k_hat
-from lgmdsl.assess.importance.scan import FollowedDirections, direction
 from lgmdsl.assess.importance.verdict import Outcome, judge
 from lgmdsl.assess.importance.weights import moves
 from lgmdsl.contract import rows
@@ -183,11 +183,12 @@ def test_the_followed_predictors_are_those_whose_sites_depart_most() -> None:
     x = rng.normal(size=(1000, size)) * np.sqrt(q.latent_variance)
     bx = moves(linear, x)
     follow.add(x, bx)
-    assert follow.places == [(1, 11), (1, 4), (1, 20)]
+    assert follow.places == ((1, 11), (1, 4), (1, 20))
     own = ratio(bx)
     effective = effective_size(own)
     want = [k_hat(own + np.log(np.abs(x[:, i])), effective) for i in (11, 4, 20)]
-    assert follow.k_hats(own, effective)["predictors"] == max(want) != k_hat(own, effective)
+    found = k_hats(follow.distances, own, effective)["predictors"]
+    assert found == max(want) != k_hat(own, effective)
 
 
 @given(st.integers(0, 2**20), st.integers(1, 6), st.floats(0.3, 3.0))

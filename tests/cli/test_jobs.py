@@ -6,11 +6,13 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from lgmdsl.workers import opened
 from lgmdsl.workers.given import Given
 from tests.cli.conftest import Run
+from tests.workers.models import BINARY
 
 
 @pytest.fixture
@@ -67,11 +69,43 @@ def test_what_is_refused(
 
 
 def test_options_of_leave_one_out_want_criteria(run: Run, tmp_path: Path) -> None:
-    for option in (("--exact",), ("--jobs", "2")):
+    for option in (("--exact",), ("--jobs", "2"), ("--exact", "--audit")):
         done = run("summary", tmp_path / "fit.nc", *option)
         assert done.status == 2 and "only with --criteria" in done.err
 
 
+def test_audits_and_designs_print_the_same_with_workers(
+    run: Run, model: Path, data: Path, tmp_path: Path, threads: list[object]
+) -> None:
+    saved = tmp_path / "fit.nc"
+    audited = ("fit", model, data, "--method", "laplace", "--audit", "--draws", "200", "--json")
+    plain, shared = (run(*audited, *more).json for more in ((), ("--jobs", "2", "-o", saved)))
+    assert plain["audit"] == shared["audit"]
+    again = ("summary", saved, "--audit", "--draws", "200", "--data", data)
+    pages = [run(*again, *more) for more in ((), ("--jobs", "3"))]
+    assert pages[0] == pages[1] and pages[0].status == 0
+    rng, text = np.random.default_rng(0), tmp_path / "binary.lgm"
+    text.write_text(BINARY)
+    rows, pool = rng.normal(size=(20, 3)), rng.normal(size=(5000, 3))
+    np.savez(tmp_path / "rows.npz", X=rows, y=rows[:, 0] > 0)
+    np.savez(tmp_path / "pool.npz", X=pool)
+    design = (
+        "design", text, tmp_path / "rows.npz", "--candidates", tmp_path / "pool.npz",
+        "--steps", "3", "--score", "information", "--json",
+    )  # fmt: skip
+    one, other = (run(*design, *more) for more in ((), ("--jobs", "4")))
+    assert one.json == other.json and one.status == 0
+    assert threads == [2, 2, 3, 4]
+
+
 def test_codes_of_workers_are_explained(run: Run) -> None:
-    for code in ("E701", "E702", "E703", "E704"):
-        assert f"{code} (workers)" in run("help", code).out
+    """With what to do."""
+    remedies = {
+        "E701": "--jobs 2",
+        "E702": "dask scheduler",
+        "E703": "/shared/",
+        "E704": "pip install",
+    }
+    for code, remedy in remedies.items():
+        page = run("help", code).out
+        assert f"{code} (workers)" in page and remedy in page.partition("Right:")[2]

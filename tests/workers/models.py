@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,33 @@ latent u[g] ~ normal(sd = s)
 let eta[obs] = b0 + u[who]
 observe y ~ poisson(log_rate = eta)
 """
+# Priors with a mode at 0 for each sd, so that searches for maxima begin at several places.
+CROSSED = """lgm 1
+index obs
+index g
+index h
+index k
+data y[obs] : real
+data a[obs] : g
+data b[obs] : h
+data c[obs] : k
+hyper s : positive ~ gamma(shape = 0.2, rate = 1)
+hyper r : positive ~ gamma(shape = 0.2, rate = 1)
+hyper t : positive ~ gamma(shape = 0.2, rate = 1)
+latent b0 ~ normal(sd = 10)
+latent u[g] ~ normal(sd = s)
+latent v[h] ~ normal(sd = r)
+latent w[k] ~ normal(sd = t)
+observe y ~ normal(mean = b0 + u[a] + v[b] + w[c], sd = 1)
+"""
+BINARY = """lgm 1
+index obs
+index feat
+data X[obs, feat] : real
+data y[obs] : binary
+latent b[feat] ~ normal(sd = 1)
+observe y ~ bernoulli(logit = X @ b)
+"""
 RUNS = 12
 LONG = 120.0  # seconds that a busy machine may take
 
@@ -58,6 +85,51 @@ def calibrated(**more: Any) -> lgm.Calibration:
 def integrated(**more: Any) -> lgm.Fit:
     """A fit that integrates over one hyperparameter."""
     return lgm.fit(lgm.loads(COUNTS), counts(), "laplace", "integrate", **more)
+
+
+def searched(**more: Any) -> lgm.Fit:
+    """The highest of several maxima over three hyperparameters."""
+    rng = np.random.default_rng(1)
+    who = [rng.integers(0, 5, 60) for _ in range(3)]
+    parts = [sd * rng.normal(size=5)[w] for sd, w in zip((0.3, 0.1, 0.3), who, strict=True)]
+    y = 1.0 + sum(parts) + rng.normal(size=60)
+    data = {"y": y, **dict(zip("abc", who, strict=True))}
+    return lgm.fit(lgm.loads(CROSSED), data, "laplace", "map", **more)
+
+
+def designed(**more: Any) -> lgm.Design:
+    """Seven of 9,000 candidates, in three blocks."""
+    rng = np.random.default_rng(2)
+    b, rows, pool = rng.normal(size=3), rng.normal(size=(40, 3)), rng.normal(size=(9000, 3))
+    y, labels = (
+        (rng.random(len(x)) < 1.0 / (1.0 + np.exp(-x @ b))).astype(float) for x in (rows, pool)
+    )
+    given: dict[str, Any] = {
+        "score": "information",
+        "steps": 7,
+        "block": 3,
+        "oracle": {"y": labels},
+    }
+    return lgm.design(lgm.loads(BINARY), {"X": rows, "y": y}, {"X": pool}, **{**given, **more})
+
+
+def audited(fit: lgm.Fit, ways: tuple[bool, ...] = (False, True), **more: Any) -> list[str]:
+    """Everything that audits of a fit say, by weights and by exact draws."""
+    made = (fit.audit(300, 3, sampler=exact, **more) for exact in ways)
+    return [str({n: np.asarray(v).tolist() for n, v in flattened(a.as_json())}) for a in made]
+
+
+def flattened(fields: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in fields.items():
+        if isinstance(value, Mapping):
+            yield from flattened(value, f"{before}{name}.")
+        else:
+            yield before + name, value
+
+
+@cache
+def others_alone() -> tuple[lgm.Fit, lgm.Design, list[str]]:
+    return searched(), designed(), audited(alone()[1])
 
 
 @cache

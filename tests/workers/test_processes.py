@@ -9,13 +9,14 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import lgmdsl as lgm
 from lgmdsl.workers.pool import Pool
 from lgmdsl.workers.task import Task
 from lgmdsl.workers.workers import Workers
-from tests.workers.models import COUNTS, LONG, end_this_process, environment
+from tests.workers.models import COUNTS, LONG, counts, end_this_process, environment
 
 SCRIPT = """
 import os, sys
@@ -118,24 +119,33 @@ WITHOUT = """
 import sys
 import numpy as np
 import lgmdsl as lgm
-if len(sys.argv) > 1:
+if sys.argv[1:] == ["fit"]:
     data = {{"y": np.arange(8) % 3, "who": np.arange(8) % 4}}
     fit = lgm.fit(lgm.loads({model!r}), data, "laplace", "integrate")
     fit.loo(exact=True)
-print(*sys.modules)
+if len(sys.argv) > 2:
+    from lgmdsl.cli.main import main
+    assert main(sys.argv[1:]) == 0
+print("MODULES", *sys.modules)
 """
 
 
-@pytest.mark.parametrize("fitting", [(), ("fit",)])
-def test_without_jobs_nothing_of_it_is_loaded(fitting: tuple[str, ...], root: Path) -> None:
+@pytest.mark.parametrize("work", ["import", "fit", "lgm fit"])
+def test_without_jobs_nothing_of_it_is_loaded(work: str, root: Path, tmp_path: Path) -> None:
+    """Neither by an import, nor by a fit and what is asked of it, nor by the command."""
+    arguments: list[str | Path] = ["fit"] if work == "fit" else []
+    if work == "lgm fit":
+        arguments = ["fit", tmp_path / "model.lgm", tmp_path / "data.npz", "--method", "laplace"]
+        (tmp_path / "model.lgm").write_text(COUNTS)
+        np.savez(tmp_path / "data.npz", **counts())
     done = subprocess.run(
-        [sys.executable, "-c", WITHOUT.format(model=COUNTS), *fitting], env=environment(root),
+        [sys.executable, "-c", WITHOUT.format(model=COUNTS), *arguments], env=environment(root),
         capture_output=True, text=True, timeout=LONG,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    loaded = set(done.stdout.split())
-    assert ("lgmdsl.api.fit.fitting" in loaded) == bool(fitting)
+    loaded = set(done.stdout.partition("MODULES")[2].split())
+    assert ("lgmdsl.api.fit.fitting" in loaded) == bool(arguments)
     pools = {"concurrent.futures.process", "multiprocessing.pool", "multiprocessing.spawn",
              "lgmdsl.workers.pool", "lgmdsl.workers.given"}  # fmt: skip
     clusters = {"distributed", "dask", "loky", "mpi4py", "lgmdsl.workers.cluster"}
-    assert not loaded & (pools | clusters)
+    assert loaded and not loaded & (pools | clusters)

@@ -14,25 +14,26 @@ import numpy as np
 
 from lgmdsl.accuracy.limits import LEVELS
 from lgmdsl.api.assess.audit_functionals import AuditedFit
+from lgmdsl.api.assess.audit_shared import Drawing, SharedAudit, SharedDraws
 from lgmdsl.api.assess.audit_verdict import Advice, advised, detecting_draws, point, sentence
+from lgmdsl.api.jobs import workers_for
 from lgmdsl.api.response_data import with_responses
 from lgmdsl.arrays import Array
 from lgmdsl.assess.importance.audit import Findings
 from lgmdsl.assess.importance.audit import audit_mixture as audit_draws
-from lgmdsl.assess.importance.draws import Part
 from lgmdsl.assess.importance.moments import Corrected, Functional, flat
 from lgmdsl.assess.importance.pareto import FEWEST, check_arviz
-from lgmdsl.assess.importance.scan import ExactPoint
 from lgmdsl.assess.importance.verdict import Outcome, judge
-from lgmdsl.assess.sampling.draws import exact_draws
 from lgmdsl.canonical.layout import Layout
 from lgmdsl.canonical.lowering.lower import distinct
 from lgmdsl.canonical.model import CanonicalModel
-from lgmdsl.contract.engine import Conditioned
 from lgmdsl.dataset import Keys
 from lgmdsl.errors import Diagnostic, MethodError, ModelError, suggestion
 from lgmdsl.posterior.labelled import labelled
 from lgmdsl.remedies import either
+from lgmdsl.workers.executor import Jobs
+from lgmdsl.workers.opened import check_jobs
+from lgmdsl.workers.workers import Workers
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
 DRAWS = 4000
 # Latents and predictors at all draws: up to so many, more exact draws are taken where they decide.
 VALUES = 10_000_000
-OTHERS = 619  # sets the audit's draws apart from the fit's
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,13 +170,15 @@ def audit(
     data: object = None,
     mapping: Keys | None = None,
     sampler: bool = False,
+    jobs: Jobs = None,
 ) -> Audit:
     """Audit a fit with n draws. A fit read from a file needs its `data` again. Where
     hyperparameters were integrated, the audit is of the mixture; where they were learned, of the
     posterior given their mode (under `hyper = vb` the values whose precisions are expected), and so
     is its log evidence; the verdict says so. `sampler`: n draws of an exact sampler in place of
     weighted ones, or up to 50 times as many where n cannot decide and the model is small. A fit
-    that reports exact draws is held against others, where weights cannot tell.
+    that reports exact draws is held against others, where weights cannot tell. `jobs`: as in `fit`,
+    for the draws.
 
     Raises MethodError (E501 without arviz-stats, and where the method restricts q; E108 for n below
     100), DataError (E305 where the
@@ -184,6 +186,7 @@ def audit(
     where the posterior cannot be drawn from.
     """
     check_arviz()
+    check_jobs(jobs)
     for name, value, least in (("n", n, FEWEST), ("seed", seed, 0)):
         if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
             message = f"`{name}` must be a whole number not below {least}"
@@ -200,29 +203,41 @@ def audit(
         help = "fit.accuracy has the estimated errors; audit a fit by natural-gradient"
         raise MethodError(Diagnostic("E501", message, help=help))
     audited = AuditedFit(fit, canonical, int(n), int(seed))
-    functionals = tuple(audited.functionals())
-    findings = _findings(audited, functionals, sampler)
+    with workers_for(jobs, fit.model.tree) as workers:
+        findings = _enough(audited, sampler, workers)
+    return _report(fit, findings, {name: audited.dims(name) for name in audited.names}, int(seed))
+
+
+def _enough(audited: AuditedFit, sampler: bool, workers: Workers | None) -> Findings:
+    """What draws find: exact ones, and more, where those that were asked for cannot tell."""
+    fit, functionals = audited.fit, tuple(audited.functionals())
+    shared = None if workers is None else SharedAudit(fit, audited.canonical)
+
+    def found(audited: AuditedFit, functionals: Sequence[Functional], exact: bool) -> Findings:
+        drawing = Drawing(audited.n, audited.seed, exact)
+        each = None
+        if workers is not None and shared is not None:
+            each = SharedDraws(workers, shared, drawing)
+        return audit_draws(
+            audited.parts,
+            functionals,
+            audited.n,
+            audited.seed,
+            drawing.sampler,
+            named_alone=fit.drawn is not None,
+            each=each,
+        )
+
+    findings = found(audited, functionals, sampler)
     # Chains start around one mode, and have nothing to say of draws at several.
     again = fit.drawn is not None and fit.drawn.of_chains
     if not sampler and again and judge(findings).outcome is Outcome.undecided:
-        sampler, findings = True, _findings(audited, functionals, True)
-    more = _more(findings, canonical) if sampler else 0
+        sampler, findings = True, found(audited, functionals, True)
+    more = _more(findings, audited.canonical) if sampler else 0
     if more > findings.draws:
         audited = replace(audited, n=more)
-        functionals = tuple(audited.functionals())
-        findings = _findings(audited, functionals, True)
-    return _report(fit, findings, {f.name: audited.dims(f.name) for f in functionals}, int(seed))
-
-
-def _findings(audited: AuditedFit, functionals: Sequence[Functional], sampler: bool) -> Findings:
-    return audit_draws(
-        audited.parts,
-        functionals,
-        audited.n,
-        audited.seed,
-        exact_points if sampler else None,
-        named_alone=audited.fit.drawn is not None,
-    )
+        findings = found(audited, tuple(audited.functionals()), True)
+    return findings
 
 
 def _more(findings: Findings, canonical: CanonicalModel) -> int:
@@ -234,18 +249,6 @@ def _more(findings: Findings, canonical: CanonicalModel) -> int:
     wanted = detecting_draws(findings, judged)
     rows = sum(len(b.rows) for b in canonical.blocks)
     return wanted if wanted * (canonical.size + rows) <= VALUES else 0
-
-
-def exact_points(part: Part, q: Conditioned, count: int, seed: int) -> ExactPoint | None:
-    """Exact draws at a hyperparameter point; None where chains are not to be had. They are others
-    than those that a fit reports by the same seed, which would agree with themselves."""
-    apart = int(np.random.default_rng([seed, OTHERS]).integers(2**62))
-    drawn = exact_draws(part.sites, part.linear, q, count, apart)
-    if drawn is None:
-        return None
-    ess = min(drawn.ess, float(len(drawn.z)))
-    rows = np.arange(count) % len(drawn.z)  # a budget that was passed leaves fewer
-    return ExactPoint((drawn.z - q.latent_mean)[rows], ess, drawn.r_hat)
 
 
 def _report(fit: Fit, findings: Findings, names: Mapping[str, tuple[str, ...]], seed: int) -> Audit:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
@@ -68,30 +68,39 @@ class AuditedFit:
         """The declared indices of a name."""
         return self.fit.gaussian_marginals.quantity_dims(name)
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every latent, let and report, and under a mixture every hyperparameter that varies."""
+        latents = (b.name for b in self.canonical.reported)
+        hypers = (b.name for b in self.canonical.hypers.blocks) if self.fit.mixed else ()
+        varying = (name for name in hypers if self.fit.quantity(name).sd.any())
+        return (*latents, *self.canonical.named, *varying)
+
     def functionals(self) -> Iterator[Functional]:
-        """Every latent, let and report, and under a mixture every hyperparameter."""
-        model = self.canonical.grounded.model
-        lets = {s.name for s in model.of_kind("let")}
-        for name in (*(b.name for b in self.canonical.reported), *self.canonical.named):
-            judged = name in lets or name in self.canonical.layout.starts
-            yield self._functional(name, judged)
-        if self.fit.mixed:
-            for block in self.canonical.hypers.blocks:
-                if self.fit.quantity(block.name).sd.any():
-                    yield self._functional(block.name, True)
+        """Of all names; what is no latent, let or hyperparameter is not judged."""
+        judged = {s.name for s in self.canonical.grounded.model.of_kind("let")}
+        judged |= {*self.canonical.layout.starts, *(b.name for b in self.canonical.hypers.blocks)}
+        for name in self.names:
+            yield self._functional(name, name in judged)
+
+    def moving(self, name: str, mean: Array) -> Functional:
+        """A functional of a `mean` under q that moves with the draws, of which nothing else is
+        known."""
+        maps = self._maps(name, mean)
+        several = maps if len(maps) > 1 else ()
+        drawn = self._drawn(name, mean)
+        return Functional(name, mean, mean, maps[0], of_part=several, drawn=drawn)
 
     def _functional(self, name: str, judged: bool) -> Functional:
         quantity = self.moments.quantity(name)
         mean, sd = quantity.mean.reshape(-1), quantity.sd.reshape(-1)
         levels = np.array(LEVELS)
         quantiles = self.moments.quantile(name, levels)[1].reshape(len(levels), -1)
-        maps = self._maps(name, mean)
-        one = maps[0]
-        several = maps if len(maps) > 1 else ()
-        drawn, said = self._drawn(name, mean), None
+        said = None
         if self._mixed or self.fit.drawn is not None:
             said = self._reported(name)
-        return Functional(name, mean, sd, one, judged, several, drawn, quantiles, said)
+        moving = self.moving(name, mean)
+        return replace(moving, sd=sd, judged=judged, quantiles=quantiles, reported=said)
 
     def _reported(self, name: str) -> Reported:
         quantity = self.fit.quantity(name)
@@ -123,31 +132,40 @@ class AuditedFit:
         theta, linear, single = self.points[k].theta, self.parts[k].linear, len(self.parts) == 1
         if name in self.canonical.layout.starts:
             where = linear.slices[name]
-            shift = 0.0 if single else self._centres[k][where] - mean
-            return lambda x: np.asarray(x[:, where] + shift)
+
+            def of_latent(x: Array) -> Array:
+                shift = 0.0 if single else self._centre(k)[where] - mean
+                return np.asarray(x[:, where] + shift)
+
+            return of_latent
         if name in self.canonical.named:
             dims, tree = self.canonical.named[name]
             if isinstance(tree, Leaf):
                 predictor = self.canonical.predictor(tree.form, dims, theta)
-                shift = 0.0
-                if not single:
-                    shift = predictor.values(self._centres[k], linear.slices) - mean
-                return lambda x: np.asarray(displacement(linear, predictor, x) + shift)
+
+                def of_let(x: Array) -> Array:
+                    shift: Array | float = 0.0
+                    if not single:
+                        shift = predictor.values(self._centre(k), linear.slices) - mean
+                    return np.asarray(displacement(linear, predictor, x) + shift)
+
+                return of_let
         return partial(self._evaluated, name, mean, k)
 
     def _evaluated(self, name: str, mean: Array, k: int, x: Array) -> Array:
-        values = self._marginals(k).evaluate(name, self._centres[k] + x)
+        values = self._marginals(k).evaluate(name, self._centre(k) + x)
         return np.asarray(values.reshape(len(x), -1) - mean)
 
     def _marginals(self, k: int) -> Marginals:
         """Those at a point; draws come point by point, and the last one is kept."""
-        kept: dict[int, Marginals] = self.__dict__.setdefault("_kept", {})
-        if k not in kept:
-            kept.clear()
-            kept[k] = self.fit.gaussian_marginals.part(k)
-        return kept[k]
+        kept: tuple[int, Marginals] | None = self.__dict__.get("_kept")
+        if kept is None or kept[0] != k:
+            kept = self.__dict__["_kept"] = k, self.fit.gaussian_marginals.part(k)
+        return kept[1]
 
-    @cached_property
-    def _centres(self) -> tuple[Array, ...]:
-        """(n,) E_q z at each point."""
-        return tuple(p.condition().latent_mean for p in self.parts)
+    def _centre(self, k: int) -> Array:
+        """(n,) E_q z at a point."""
+        known: dict[int, Array] = self.__dict__.setdefault("_known", {})
+        if k not in known:
+            known[k] = self.parts[k].condition().latent_mean
+        return known[k]

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lgmdsl.assess.importance.audit import Findings
+from lgmdsl.assess.importance.followed import PROJECTION
 from lgmdsl.assess.importance.pareto import threshold
-from lgmdsl.assess.importance.scan import EXACT, PROJECTION
+from lgmdsl.assess.importance.scan import EXACT
 from lgmdsl.assess.importance.verdict import (
     AGREE,
     CLEAR,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -14,7 +14,7 @@ from lgmdsl.arrays import IntArray
 from lgmdsl.assess.refit import RefitWithout
 from lgmdsl.inference.driver import Tolerances
 from lgmdsl.inference.plan import plan
-from lgmdsl.workers.task import Task
+from lgmdsl.workers.task import Bundle, Task
 from lgmdsl.workers.workers import Workers
 
 if TYPE_CHECKING:
@@ -60,15 +60,20 @@ class Refits:
     shared: SharedFit
     asked: Assessed
 
-    def __call__(self, call: Callable[..., T], arguments: Sequence[tuple[Any, ...]]) -> list[T]:
+    def __call__(
+        self,
+        call: Callable[..., T],
+        arguments: Sequence[tuple[Any, ...]],
+        common: tuple[Any, ...] = (),
+    ) -> Iterator[T]:
         """`RefitWithout.each`."""
         known = {id(c): k for k, c in enumerate(self.asked.components)}
-        bundle = self.workers.bundle(self.shared)
+        bundles = self.workers.bundle(self.shared), Bundle.of(common)
         tasks = [
-            Task(self._name(rows), again, (call, known.get(id(first)), rows, *more), (bundle,))
+            Task(self._name(rows), again, (call, known.get(id(first)), rows, *more), bundles)
             for first, rows, *more in arguments
         ]
-        return self.workers.results(tasks)
+        return self.workers.in_order(tasks)
 
     def _name(self, rows: tuple[IntArray, ...]) -> str:
         left = [(k, int(i)) for k, some in enumerate(rows) for i in some]
@@ -78,8 +83,14 @@ class Refits:
         return f"the fit without {what}"
 
 
-def again(shared: SharedFit, call: Callable[..., T], number: int | None, *more: Any) -> T:
+def again(
+    shared: SharedFit,
+    common: tuple[Any, ...],
+    call: Callable[..., T],
+    number: int | None,
+    *more: Any,
+) -> T:
     """In a worker: a refit at one component, or at all hyperparameter points (None)."""
     asked, refit = shared.opened
     first = asked.at_points if number is None else asked.components[number]
-    return call(refit, first, *more)
+    return call(refit, *common, first, *more)

@@ -54,8 +54,7 @@ def one_by_one(
             rows.append(Compared(name, None, _interrupted()))
             continue
         try:
-            fit = fit_compiled(model, canonical, one, on_step=_reporter(on_step, name))
-            rows.append(Compared(name, fit) if auditing is None else auditing.of(name, fit))
+            rows.append(_row(model, canonical, one, auditing, _reporter(on_step, name)))
         except KeyboardInterrupt:
             if not any(r.fit for r in rows):
                 raise
@@ -103,7 +102,17 @@ def compared(
     source: Source, model: Model, settings: FitSettings, auditing: Auditing | None
 ) -> Compared:
     """In a worker: the row of one method."""
-    fit = fit_compiled(model, source.canonical, settings)
+    return _row(model, source.canonical, settings, auditing)
+
+
+def _row(
+    model: Model,
+    canonical: CanonicalModel,
+    settings: FitSettings,
+    auditing: Auditing | None,
+    on_step: Callable[[TraceEntry], None] | None = None,
+) -> Compared:
+    fit = fit_compiled(model, canonical, settings, on_step=on_step)
     return Compared(settings.method, fit) if auditing is None else auditing.of(settings.method, fit)
 
 

@@ -19,6 +19,7 @@ from lgmdsl.api.design.cases import METHOD, cases_of, response_of, tester
 from lgmdsl.api.design.labels import answers_of
 from lgmdsl.api.design.record import CoursePoint, DesignRecord, DesignTask
 from lgmdsl.api.fit.fitting import fit_compiled
+from lgmdsl.api.jobs import workers_for
 from lgmdsl.api.page import counted
 from lgmdsl.api.settings import check_numbers
 from lgmdsl.arrays import AnyArray
@@ -29,6 +30,8 @@ from lgmdsl.inference.registry import load_entry_points
 from lgmdsl.inference.settings import FitSettings
 from lgmdsl.language.builder import Model
 from lgmdsl.sites import catalogue as sites
+from lgmdsl.workers.executor import Jobs
+from lgmdsl.workers.opened import check_jobs
 
 
 @dataclass(frozen=True)
@@ -94,6 +97,7 @@ def design(
     mapping: Keys | None = None,
     record: str | os.PathLike[str] | None = None,
     on_query: Callable[[int, int], None] | None = None,
+    jobs: Jobs = None,
 ) -> Design:
     """Choose `steps` of the candidates by a score: uncertainty, information or random.
 
@@ -109,7 +113,10 @@ def design(
 
     `record` is a file written as queries are made, and read again: a design that was cut off goes
     on with the same digits. `on_query` is called with the number of queries there are and of those
-    wanted. An interrupt (Ctrl-C) ends it with the queries there are. `seed` is for random.
+    wanted. An interrupt (Ctrl-C) ends it with the queries there are. `seed` is for random. `jobs`
+    shares the marginals and scores of the candidates, where there are more than 4,096: a number of
+    processes, the address of a Dask scheduler, a Dask Client, or any executor, as in `fit`; the
+    digits are the same.
 
     Raises what `fit` and `predict` raise; MethodError E501 for another model, or one where cases
     bring more than their observation, E103 for an unknown score, E108 for invalid numbers or
@@ -117,6 +124,7 @@ def design(
     E306 for a record of another design.
     """
     load_entry_points()
+    check_jobs(jobs)
     _check(score, {"steps": steps, "block": block, "outer": outer})
     check_numbers(seed)
     task = DesignTask(
@@ -164,10 +172,12 @@ def design(
         weight = fit.weight if log.weight is None else log.weight
         course_of = Settings(score, steps, block, seed, outer)
         done = log.queries[:]
-        for event in sequence(cases.pool, weight, course_of, ask, done, log.settled):
-            if isinstance(event, BlockEnd):
-                log.point(point(event.included, event.log_evidence, event.latent_mean), event)
-            else:
+        with workers_for(jobs, model.tree) as workers:
+            made = sequence(cases.pool, weight, course_of, ask, done, log.settled, workers)
+            for event in made:
+                if isinstance(event, BlockEnd):
+                    log.point(point(event.included, event.log_evidence, event.latent_mean), event)
+                    continue
                 log.query(event)
                 if on_query is not None:
                     on_query(len(log.queries), steps)

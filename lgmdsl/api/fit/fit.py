@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from lgmdsl.api.assess.audit import Audit
     from lgmdsl.api.predict.impute import Imputation
     from lgmdsl.api.predict.predict import Prediction
+    from lgmdsl.workers.executor import Jobs
 
 
 SHOWN = (0.05, 0.5, 0.95)
@@ -346,18 +347,20 @@ class Fit(FieldState, Assessable, Framed):
         data: object = None,
         mapping: Keys | None = None,
         sampler: bool = False,
+        jobs: Jobs = None,
     ) -> Audit:
         """How far this posterior is from the truth, by importance sampling with n draws: k-hat,
         corrected log evidence, means, sds and 5 and 95 % points, and a verdict. The same seed gives
         the same digits. `sampler`: by n or more draws of an exact sampler, where weights cannot
-        tell; so is a fit that reports exact draws (`drawn`), against draws of its own.
+        tell; so is a fit that reports exact draws (`drawn`), against draws of its own. `jobs`
+        shares the draws, as in `lgm.fit`; the bits are the same.
 
         A fit read from a file needs its `data` again (`mapping` renames keys). Raises MethodError
         E501 without arviz-stats (extra `arviz`), DataError for other data.
         """
         from lgmdsl.api.assess.audit import audit
 
-        return audit(self, n, seed, data, mapping, sampler)
+        return audit(self, n, seed, data, mapping, sampler, jobs)
 
     @answering("summarising the fit")
     def summary(self, full: bool = False) -> str:

@@ -11,18 +11,27 @@ points then come from them and q's draws together.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from lgmdsl.accuracy.limits import NORMAL
 from lgmdsl.arrays import Array, IntArray
+from lgmdsl.assess.elsewhere import Elsewhere
+from lgmdsl.assess.importance.bench import Bench, Movement, Sampler, here, summed
 from lgmdsl.assess.importance.draws import Chunk, DrawChunks, Part
-from lgmdsl.assess.importance.moments import Corrected, Evidence, Functional, Moments
+from lgmdsl.assess.importance.moments import (
+    Corrected,
+    Evidence,
+    Functional,
+    Moments,
+    Sums,
+    sums_of,
+)
 from lgmdsl.assess.importance.pareto import effective_size, k_hat
 from lgmdsl.assess.importance.quantiles import chosen_entries, quantile_shifts
-from lgmdsl.assess.importance.scan import Sampler, Scan
+from lgmdsl.assess.importance.scan import Scan
 from lgmdsl.assess.importance.weights import Proposal
 from lgmdsl.contract.engine import Conditioned
 from lgmdsl.contract.linear import LinearGaussian
@@ -74,20 +83,24 @@ def audit_mixture(
     seed: int,
     sampler: Sampler | None = None,
     named_alone: bool = False,
+    each: Elsewhere | None = None,
 ) -> Findings:
     """Audit a mixture over hyperparameter points against the true sites.
 
     `functionals` are corrected, and so are the sites' predictors and one random projection of all
     latents, which are judged too: a bias spread thinly over many latents adds up there. `sampler`:
     what makes exact draws of a part, in place of a proposal. `named_alone`: judge the `functionals`
-    alone, of which something else than q is reported. Log evidence counts from the parts'
-    levels. Raises NumericalError E601 where the posterior cannot be drawn from.
+    alone, of which something else than q is reported. `each`: workers that have a bench of these
+    arguments. Log evidence counts from the parts' levels. Raises NumericalError E601 where the
+    posterior cannot be drawn from.
     """
-    chunks = DrawChunks(parts, n, seed)
-    scan = Scan(chunks, sampler)
-    every = (*functionals, *scan.predictors(), scan.projection())
+    by_name = {f.name: f for f in functionals}
+    bench = Bench(DrawChunks(parts, n, seed), sampler, lambda name, _: by_name[name])
+    each = here(bench) if each is None else each
+    scan = Scan(bench, each)
+    others, moving = zip(*scan.predictors(), scan.projection(), strict=True)
+    every = (*functionals, *others)
     if named_alone:
-        others = every[len(functionals) :]
         every = (*functionals, *(replace(f, judged=False) for f in others))
     own_size = effective_size(scan.log_weights)
     follow = scan.k_hats(own_size)
@@ -98,7 +111,15 @@ def audit_mixture(
         error, inflation = scan.evidence_error, float(np.sqrt(n / max(effective, 1e-300)))
     else:
         inflation = 1.0
-    corrected = _corrected(every, source, proposal, evidence)
+    sums: Iterable[Sequence[Sums]]
+    if sampler is None:
+        movements = (*(Movement(f.name, f.mean) for f in functionals), *moving)
+        common = (movements, scan.direction, proposal.scale, evidence.columns)
+        units = [(k, start) for k in range(len(parts)) for start in bench.chunks.starts(k)]
+        sums = each(summed, units, common)
+    else:
+        sums = _summed(every, source, evidence)
+    corrected = _corrected(every, sums, source, proposal, evidence)
     return Findings(
         draws=n,
         k_hat=k_hat(scan.log_weights, own_size),
@@ -114,20 +135,28 @@ def audit_mixture(
     )
 
 
+def _summed(
+    functionals: Sequence[Functional], source: Iterable[Chunk], evidence: Evidence
+) -> Iterator[list[Sums]]:
+    """What exact draws add to the moments, chunk by chunk."""
+    for chunk in source:
+        columns = evidence.columns[chunk.where]
+        yield [sums_of(f, chunk.x, columns, chunk.part, chunk.where) for f in functionals]
+
+
 def _corrected(
     functionals: Sequence[Functional],
+    sums: Iterable[Sequence[Sums]],
     source: Iterable[Chunk],
     proposal: Proposal,
     evidence: Evidence,
 ) -> dict[str, Corrected]:
-    sums = [Moments(f) for f in functionals]
-    for chunk in source:
-        where = chunk.where
-        stretched = chunk.x * proposal.scale[where, None]
-        for total in sums:
-            total.add(stretched, evidence.columns[where], chunk.part, where)
+    totals = [Moments(f) for f in functionals]
+    for chunk in sums:
+        for total, more in zip(totals, chunk, strict=True):
+            total.add(more)
     out = {}
-    for total, f in zip(sums, functionals, strict=True):
+    for total, f in zip(totals, functionals, strict=True):
         out[f.name] = _with_quantiles(f, total.corrected(evidence), source, proposal, evidence)
     return out
 

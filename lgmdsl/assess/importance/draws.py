@@ -84,17 +84,30 @@ class DrawChunks:
         for k in range(len(self.parts)):
             yield from self.of(k)
 
-    def of(self, k: int, q: Conditioned | None = None) -> Iterator[Chunk]:
-        """Those of one part, whose Gaussian is `q`."""
+    def starts(self, k: int) -> range:
+        """The numbers of the draws with which the chunks of a part begin."""
         end = int(self.counts[: k + 1].sum())
-        for start in range(end - int(self.counts[k]), end, self.step):
-            chunk = self.stored.get(start)
-            if chunk is None:
-                q = self.parts[k].condition() if q is None else q
-                chunk = self._drawn(start, min(start + self.step, end), k, q)
+        return range(end - int(self.counts[k]), end, self.step)
+
+    def of(self, k: int) -> Iterator[Chunk]:
+        """Those of one part."""
+        q = None
+        for start in self.starts(k):
+            if q is None and start not in self.stored:
+                q = self.parts[k].condition()
+            yield self.at(k, start, q)
+
+    def at(self, k: int, start: int, q: Conditioned | None) -> Chunk:
+        """The chunk of part k that begins with draw `start`; `q`: the part's Gaussian, which a
+        chunk that is kept does without."""
+        chunk = self.stored.get(start)
+        if chunk is None:
+            assert q is not None
+            stop = min(start + self.step, int(self.counts[: k + 1].sum()))
+            chunk = self._drawn(start, stop, k, q)
             if self.keep:
                 self.stored[start] = chunk
-            yield chunk
+        return chunk
 
     def _drawn(self, start: int, stop: int, k: int, q: Conditioned) -> Chunk:
         drawn = q.draw(np.random.default_rng([self.seed, start]), stop - start)

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -126,6 +127,31 @@ class Evidence:
         return np.column_stack([o, v, o * o, o * v, v * v])
 
 
+class Sums(NamedTuple):
+    """Sums over some draws of one functional: of y, y^2 and y^4 times `Evidence.columns` (of y^4
+    the last three), and the range of y; (5, size), (5, size), (3, size), (size,), (size,)."""
+
+    first: Array
+    second: Array
+    fourth: Array
+    least: Array
+    most: Array
+
+
+@np.errstate(all="ignore")  # a report may be infinite
+def sums_of(
+    functional: Functional,
+    x: Array,
+    columns: Array,
+    part: int = 0,
+    where: slice = slice(None),
+) -> Sums:
+    """Of draws E z + x, (k, n), of a part, with their places and rows of `Evidence.columns`."""
+    y = functional.at(part, x, where)
+    powers = columns.T @ y, columns.T @ y**2, columns[:, 2:].T @ y**4
+    return Sums(*powers, y.min(axis=0), y.max(axis=0))
+
+
 class Moments:
     """Sums over the draws of one functional, chunk by chunk."""
 
@@ -137,15 +163,14 @@ class Moments:
         self.least = np.full(functional.mean.size, np.inf)
         self.most = -self.least
 
-    @np.errstate(all="ignore")  # a report may be infinite
-    def add(self, x: Array, columns: Array, part: int = 0, where: slice = slice(None)) -> None:
-        """Draws E z + x, (k, n), of a part, with their places and rows of `Evidence.columns`."""
-        y = self.functional.at(part, x, where)
-        self.first += columns.T @ y
-        self.second += columns.T @ y**2
-        self.fourth += columns[:, 2:].T @ y**4
-        self.least = np.minimum(self.least, y.min(axis=0))
-        self.most = np.maximum(self.most, y.max(axis=0))
+    @np.errstate(all="ignore")
+    def add(self, sums: Sums) -> None:
+        """The next draws."""
+        self.first += sums.first
+        self.second += sums.second
+        self.fourth += sums.fourth
+        self.least = np.minimum(self.least, sums.least)
+        self.most = np.maximum(self.most, sums.most)
 
     @np.errstate(all="ignore")
     def corrected(self, evidence: Evidence) -> Corrected:

@@ -10,6 +10,7 @@ from lgmdsl import files
 from lgmdsl.cli.data_options import data_argument
 from lgmdsl.cli.exit_status import INTERRUPTED, OK, REFUSED
 from lgmdsl.cli.options import (
+    jobs_options,
     json_option,
     map_option,
     model_argument,
@@ -73,6 +74,7 @@ from lgmdsl.cli.options import (
     help="Draw test error against labels there (.png, .svg or .pdf).",
 )
 @set_option
+@jobs_options
 @seed_option
 @map_option
 @json_option
@@ -91,6 +93,7 @@ def command(
     record: str | None,
     picture: str | None,
     fixed: dict[str, object],
+    jobs: int | str | None,
     seed: int,
     mapping: dict[str, str],
     as_json: bool,
@@ -102,7 +105,8 @@ def command(
     lgm design model.lgm data.npz --candidates pool.npz --oracle labels.npz \\
         --steps 200 --block 20 --test test.npz --plot error.png -o design.jsonl
 
-    MODEL has one observation, bernoulli(logit = ...); DATA hold the cases labelled so far. Exit
+    MODEL has one observation, bernoulli(logit = ...); DATA hold the cases labelled so far. With
+    --jobs, --cluster or --scheduler-file workers share the scores of many candidates. Exit
     status 0, 1 for an error in the model or the data, 130 if it was interrupted.
     """
     from lgmdsl.cli.files import PICTURES, deliver, report, writable
@@ -142,6 +146,7 @@ def command(
             mapping=mapping,
             record=record,
             on_query=lambda done, wanted: progress.show(f"{done} of {wanted} queries"),
+            jobs=jobs,
         )
     lost = deliver(
         None if as_json else result.table,

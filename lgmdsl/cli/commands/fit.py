@@ -97,7 +97,7 @@ def command(
     Ctrl-C and --time-limit stop a fit, with the result so far as `interrupted`; with -o it is
     written, and --start-from goes on from it: a search where it was, an integration with the fits
     that it had. With --jobs, --cluster or --scheduler-file workers share the fits at several
-    values of the hyperparameters; digits do not change.
+    values of the hyperparameters, and the draws of --audit; digits do not change.
 
     DATA may be a folder of shards (`lgm shard`): workers then share the rows, and --groups writes
     the groups' latents, which the result does not hold.
@@ -151,7 +151,7 @@ def command(
     if audit and status != INTERRUPTED and not limit.passed:
         from lgmdsl.cli.audited import audited
 
-        result, failure = audited(result, draws, seed, audit_sampler)
+        result, failure = audited(result, draws, seed, audit_sampler, jobs)
     page: str | None = None
     fields: dict[str, Any] | None = None
     left_out: tuple[str, ...] = ()

@@ -55,16 +55,18 @@ def command(
 
     \b
     lgm summary model.fit.nc
-    lgm summary model.fit.nc --audit --data data.npz
+    lgm summary model.fit.nc --audit --data data.npz --jobs 2
     lgm summary model.fit.nc --criteria --exact --data data.npz --jobs 2
     lgm summary model.fit.nc --csv --quantiles 0.025,0.975
     """
     _check(as_csv, as_json or audit or criteria)
     if data is not None and not (audit or criteria):
         raise click.UsageError("--data is for --audit and --criteria", click.get_current_context())
-    for flag, given in (("--exact", exact), ("--jobs and --cluster", jobs is not None)):
-        if given and not criteria:
-            raise click.UsageError(f"{flag}: only with --criteria", click.get_current_context())
+    if exact and not criteria:
+        raise click.UsageError("--exact: only with --criteria", click.get_current_context())
+    if jobs is not None and not (criteria or audit):
+        message = "--jobs and --cluster: only with --criteria or --audit"
+        raise click.UsageError(message, click.get_current_context())
     from dataclasses import replace
 
     from lgmdsl.api.fit.restore import load_fit
@@ -79,7 +81,8 @@ def command(
         show(csv_of(tidy_columns(result, None, np.array(quantiles))), end="")
         return
     if audit:
-        result = replace(result, audited=result.audit(draws, seed, data, mapping, audit_sampler))
+        made = result.audit(draws, seed, data, mapping, audit_sampler, jobs)
+        result = replace(result, audited=made)
     if criteria:
         from lgmdsl.cli.criteria import criteria as computed
 

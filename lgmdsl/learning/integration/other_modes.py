@@ -29,7 +29,7 @@ from lgmdsl.learning.coordinates.standardised import Standardised
 from lgmdsl.learning.integration import designs
 from lgmdsl.learning.integration.visited import Visited
 from lgmdsl.learning.objective.log_posterior import Evaluation, Objective
-from lgmdsl.learning.search.basin import in_basin
+from lgmdsl.learning.search.basin import Top, in_basin
 from lgmdsl.learning.search.maximise import Maximiser
 
 # A mode that is lower than this many nats has no share that matters.
@@ -170,7 +170,8 @@ def _climbed(found: Visited, starts: list[Place], lattice: bool) -> list[Place]:
     search = Maximiser(objective, jacobian=True, limit=STEPS)
 
     def known(top: Evaluation, at: Evaluation) -> bool:
-        return (lattice and _surrounded(found, at.x)) or in_basin(search, top, sds, at)
+        there = Top(top.x, search.value(top), sds)
+        return (lattice and _surrounded(found, at.x)) or in_basin(search, there, at)
 
     search = replace(search, known=partial(known, mode))
     beginning = replace(search, objective=survey, known=partial(known, top))

@@ -73,14 +73,12 @@ class Kept:
     seconds: float
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class Elsewhere:
     """Workers, and the source of the model that an objective's plan is for."""
 
     workers: Workers
     source: Source
-    _sites: dict[int, tuple[Sites, Bundle]] = field(default_factory=dict)
-    _plans: dict[int, tuple[Plan, Bundle]] = field(default_factory=dict)
 
     def evaluations(
         self,
@@ -95,7 +93,7 @@ class Elsewhere:
     ) -> None:
         """Fit at all places by `call`; `starts`: where each begins, None: at the base. `arrived`
         gets each as soon as it is there. `keep` has to be a function that can be imported."""
-        q, shared = base.posterior, self.workers.bundle(self.source)
+        q = base.posterior
         terms = Terms(
             objective.coordinates,
             objective.max_steps,
@@ -107,34 +105,33 @@ class Elsewhere:
         )
         about = Base(base.theta, q.log_evidence, q.guarantee, q.notes)
         common = (
-            shared,
-            self._plan(objective.planned),
+            *self.planned(objective.planned),
             Bundle.of(terms),
             Bundle.of(about),
-            self._of((q.weight, q.shift)),
+            self.sites(base),
         )
         tasks = []
         for x, start in zip(places, starts, strict=True):
             fits, share = ((), None) if start is None else (start.fits, start.share)
             bundles = (*common, *map(self._of, fits))
-            name = f"the fit at {_words(objective.coordinates, x)}"
+            name = f"the fit at {words(objective.coordinates, x)}"
             tasks.append(Task(name, call, (x, share), bundles))
         self.workers.results(tasks, arrived)
 
+    def planned(self, planned: Plan) -> tuple[Bundle, Bundle]:
+        """The model, and the rest of a plan for it."""
+        return self.workers.bundle(self.source), self.workers.bundle(PlanParts.of(planned), planned)
+
+    def sites(self, at: Evaluation) -> Bundle:
+        """(W, b) of a fit."""
+        return self._of((at.posterior.weight, at.posterior.shift))
+
     def _of(self, sites: Sites) -> Bundle:
-        known = self._sites.get(id(sites[0]))
-        if known is None:
-            known = self._sites[id(sites[0])] = sites, Bundle.of(sites)
-        return known[1]
-
-    def _plan(self, planned: Plan) -> Bundle:
-        known = self._plans.get(id(planned))
-        if known is None:
-            known = self._plans[id(planned)] = planned, Bundle.of(PlanParts.of(planned))
-        return known[1]
+        return self.workers.bundle(sites, sites[0])
 
 
-def _words(coordinates: Coordinates, x: Array) -> str:
+def words(coordinates: Coordinates, x: Array) -> str:
+    """A place, for messages: `s = 0.5, r = 2`."""
     theta = coordinates.unpack(x)
     few = [b for b in coordinates.blocks if np.size(theta[b.name]) == 1][:6]
     return (

@@ -16,7 +16,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from threading import Lock
 from typing import Any, TypeVar
 
@@ -336,6 +336,36 @@ class Objective:
             jacobian_gradient,
         )
         return out if math.isfinite(out.density) and np.isfinite(out.gradient).all() else None
+
+
+@dataclass(frozen=True, eq=False)
+class ObjectiveState:
+    """What an objective is besides its plan and its workers, where it stands now."""
+
+    coordinates: Coordinates
+    tolerances: Tolerances
+    max_steps: int | None
+    seed: int
+    begin: Theta
+    origin: Array
+    spanned: tuple[Array, Array]
+    scales: Array
+    calls: int
+    roughest: float | None
+    refined: bool
+
+    @classmethod
+    def of(cls, objective: Objective) -> ObjectiveState:
+        """That of an objective."""
+        return cls(**{f.name: getattr(objective, f.name) for f in fields(cls)})
+
+    def objective(self, planned: Plan) -> Objective:
+        """An objective by a plan that stands there; `workers` of `many` are one thread."""
+        began = self.coordinates.pinned, self.tolerances, self.max_steps, self.seed, 1
+        made = Objective(planned, self.coordinates, *began, begin=self.begin)
+        for name in ("origin", "spanned", "scales", "calls", "roughest", "refined"):
+            setattr(made, name, getattr(self, name))
+        return made
 
 
 def evaluated(source: Source, parts: PlanParts, terms: Terms, about: Base, *more: Any) -> Kept:

@@ -1,0 +1,216 @@
+"""What an audit computes part by part and chunk by chunk, each independently of the others: here,
+or on workers that have the same bench."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from lgmdsl.accuracy.density_ratio import DensityRatio
+from lgmdsl.arrays import Array
+from lgmdsl.assess.elsewhere import Elsewhere
+from lgmdsl.assess.importance.draws import DrawChunks, Part
+from lgmdsl.assess.importance.followed import FollowedDirections, Places, along
+from lgmdsl.assess.importance.moments import Functional, Sums, sums_of
+from lgmdsl.assess.importance.weights import DF, displacement, moves
+from lgmdsl.contract import rows
+from lgmdsl.contract.engine import Conditioned, Rows
+
+# More latents than this, and k-hat is also asked along single directions.
+MANY = 20
+
+
+@dataclass(frozen=True, eq=False)
+class ExactPoint:
+    """Exact draws of p(z | y, theta_k) of one part as moves from q's mean, (k, n): as many as were
+    allotted to it, which are worth `effective` independent ones, and their `r_hat`."""
+
+    x: Array
+    effective: float
+    r_hat: float
+
+
+class Sampler(Protocol):
+    """Makes exact draws of a part: `count` of them, None where that cannot be had."""
+
+    def __call__(self, part: Part, q: Conditioned, count: int, seed: int) -> ExactPoint | None: ...
+
+
+class Described(NamedTuple):
+    """A part's moments of the predictors, by site block, and of z along the projection."""
+
+    mean: Rows
+    variance: Rows
+    along: tuple[Array, Array]
+
+
+class Looked(NamedTuple):
+    """The draws of a chunk, (k,) each: their log weights, those of the stretched draws, squared
+    Mahalanobis distances; `rank` of Cov z; `distances`, (k, f), along the followed directions,
+    whose `places` come from the first chunk."""
+
+    where: slice
+    log_weight: Array
+    stretched: Array
+    radius: Array
+    rank: float
+    distances: Array | None
+    places: Places | None
+
+
+class Sampled(NamedTuple):
+    """A part's exact draws, and their log weights under q."""
+
+    draws: ExactPoint
+    log_weight: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Movement:
+    """How a functional moves with z, from its `name` and its `mean` under q; or, of a site block's
+    predictors by its `number` (-1: of the projection), by its means at the parts less that mean."""
+
+    name: str
+    mean: Array
+    number: int | None = None
+    shifts: tuple[Array, ...] = ()
+
+
+class Bench:
+    """The draws of a mixture, with what is computed from them. `named`: functionals by their names
+    and means; of each other its movement alone is known."""
+
+    def __init__(
+        self,
+        chunks: DrawChunks,
+        sampler: Sampler | None,
+        named: Callable[[str, Array], Functional],
+    ) -> None:
+        self.chunks, self.sampler, self.named = chunks, sampler, named
+        n, seed = chunks.n, chunks.seed
+        self.stretch = np.sqrt((DF - 2.0) / np.random.default_rng([seed, n, DF]).chisquare(DF, n))
+        self._last: tuple[int, Conditioned, DensityRatio] | None = None
+        self._functionals: tuple[object, tuple[Functional, ...]] | None = None
+
+    def at(self, k: int) -> tuple[Conditioned, DensityRatio]:
+        """A part's Gaussian, and the density over it; those of the last part are kept."""
+        last = self._last
+        if last is None or last[0] != k:
+            part = self.chunks.parts[k]
+            q = part.condition()
+            self._last = last = k, q, DensityRatio(part.sites, q)
+        return last[1], last[2]
+
+    def functionals(
+        self, movements: Sequence[Movement], direction: Array
+    ) -> tuple[Functional, ...]:
+        """Those of some movements, made once."""
+        known = self._functionals
+        if known is None or known[0] is not movements:
+            made = tuple(self._functional(m, direction) for m in movements)
+            self._functionals = known = movements, made
+        return known[1]
+
+    def maps(self, number: int, direction: Array) -> tuple[Callable[[Array], Array], ...]:
+        """Moves of z to those of a site block's predictors (-1: of the projection), by part."""
+        if number < 0:
+            return (lambda x: np.asarray(x @ direction[:, None]),) * len(self.chunks.parts)
+        return tuple(
+            partial(displacement, p.linear, p.linear.predictors[number]) for p in self.chunks.parts
+        )
+
+    def of_part(self, movement: Movement, direction: Array) -> tuple[Callable[[Array], Array], ...]:
+        """Moves of z to deviations from the mean of a mixture, by part."""
+        assert movement.number is not None
+        maps = self.maps(movement.number, direction)
+        return tuple(partial(_moved, m, s) for m, s in zip(maps, movement.shifts, strict=True))
+
+    def _functional(self, movement: Movement, direction: Array) -> Functional:
+        if movement.number is None:
+            return self.named(movement.name, movement.mean)
+        of_part = self.of_part(movement, direction)
+        mean = movement.mean
+        return Functional(movement.name, mean, mean, of_part[0], of_part=of_part)
+
+
+def _moved(make: Callable[[Array], Array], shift: Array, x: Array) -> Array:
+    return make(x) + shift
+
+
+def here(bench: Bench) -> Elsewhere:
+    """`Elsewhere` in this process."""
+
+    def each(
+        call: Callable[..., Any], arguments: Sequence[tuple[Any, ...]], common: tuple[Any, ...] = ()
+    ) -> Iterator[Any]:
+        return (call(bench, *common, *some) for some in arguments)
+
+    return each
+
+
+def step(
+    bench: Bench, direction: Array, places: Places | None, call: Callable[..., Any], *where: int
+) -> Described | Looked | Sampled | None:
+    """One of the three below."""
+    answer: Described | Looked | Sampled | None = call(bench, direction, places, *where)
+    return answer
+
+
+def described(bench: Bench, direction: Array, _: Places | None, k: int) -> Described:
+    """The moments of part k."""
+    q, _ratio = bench.at(k)
+    variance = tuple(rows.diagonal(v) for v in q.variance)
+    return Described(q.mean, variance, along(bench.chunks.parts[k].linear, q, direction))
+
+
+def looked(bench: Bench, direction: Array, places: Places | None, k: int, start: int) -> Looked:
+    """The draws of part k that begin with number `start`. Without `places` those of its own draws
+    are followed."""
+    chunks, part = bench.chunks, bench.chunks.parts[k]
+    q, ratio = bench.at(k)
+    chunk = chunks.at(k, start, q)
+    bx = moves(part.linear, chunk.x)
+    weight = ratio(bx) - part.level
+    stretched = ratio([b * bench.stretch[chunk.where, None] for b in bx]) - part.level
+    distances = None
+    if chunks.parts[0].linear.size > MANY:
+        follow = FollowedDirections(bench.at(0)[1] if places is None else ratio, direction, places)
+        distances, places = follow.distances_of(chunk.x, bx), follow.places
+    rank = float(chunks.ranks[k])
+    return Looked(chunk.where, weight, stretched, chunk.radius, rank, distances, places)
+
+
+def sampled(bench: Bench, _: Array, _places: Places | None, k: int) -> Sampled | None:
+    """Exact draws of part k; None where there are none to be had."""
+    chunks, part = bench.chunks, bench.chunks.parts[k]
+    q, ratio = bench.at(k)
+    assert bench.sampler is not None
+    count = int(chunks.counts[k])
+    drawn = bench.sampler(part, q, count, chunks.seed + k)
+    if drawn is None:
+        return None
+    pieces = (drawn.x[i : i + chunks.step] for i in range(0, count, chunks.step))
+    level = np.concatenate([ratio(moves(part.linear, x)) for x in pieces])
+    return Sampled(drawn, level - part.level)
+
+
+def summed(
+    bench: Bench,
+    movements: Sequence[Movement],
+    direction: Array,
+    scale: Array,
+    columns: Array,
+    k: int,
+    start: int,
+) -> list[Sums]:
+    """What the draws of part k from number `start` on, times their `scale`, add to the moments of
+    functionals; `columns`: of `Evidence`, (n, 5)."""
+    q = None if start in bench.chunks.stored else bench.at(k)[0]
+    chunk = bench.chunks.at(k, start, q)
+    x = chunk.x * scale[chunk.where, None]
+    of = bench.functionals(movements, direction)
+    return [sums_of(f, x, columns[chunk.where], k, chunk.where) for f in of]
