@@ -10,7 +10,7 @@ import pytest
 import lgmdsl as lgm
 from lgmdsl.acquisition.measuring import Measurable, Measured, Refitted, measure
 from lgmdsl.api.design.measurable import lines_of, measurable, measured_response
-from lgmdsl.arrays import Array
+from lgmdsl.arrays import Array, BoolArray, IntArray
 from lgmdsl.compile import compile_model
 from lgmdsl.contract.engine import Engine, Failed
 from lgmdsl.dataset import read
@@ -90,7 +90,7 @@ def test_information_of_a_gaussian_model_adds_up(block: int, oracle: bool, weigh
     precision = (3.0 if weight else 1.0) * np.repeat(KNOWN.sd**-2.0, 8)
     first = KNOWN.line.reshape(-1) <= 1
 
-    def half(rows: Array) -> float:
+    def half(rows: BoolArray) -> float:
         a = np.eye(64) / 0.49 + KNOWN.design[rows].T @ (precision[rows, None] * KNOWN.design[rows])
         return 0.5 * float(np.linalg.slogdet(a)[1])
 
@@ -132,7 +132,7 @@ def test_the_mean_stays_without_values() -> None:
     means: list[Array] = []
     make = measuring.engine
 
-    def watched(rows: Array) -> Engine:
+    def watched(rows: IntArray) -> Engine:
         engine = make(rows)
         condition = engine.condition
 
@@ -172,7 +172,7 @@ def test_a_posterior_that_does_not_exist(monkeypatch: pytest.MonkeyPatch) -> Non
     fit, measuring = begun(m, KNOWN)
     make, block = measuring.engine, fit.canonical.blocks[0]
 
-    def failing(rows: Array) -> Engine:
+    def failing(rows: IntArray) -> Engine:
         engine = make(rows)
         engine.condition = lambda weight, shift: Failed("improper")  # type: ignore[method-assign]
         return engine

@@ -139,14 +139,13 @@ def values_of(
         lost = np.zeros(there.size, dtype=bool)
         lost[wanted] = ~there[wanted]
         number = counted(int(lost.sum()), "entry", "entries")
+        where = places(lost.reshape(block.shape), block.dims, canonical.grounded.indices)
         raise DataError(
             Diagnostic(
                 "E304",
                 f"the {kind} lacks `{block.name}` in {number} that a line would measure",
                 bound.symbol.statement.span,
-                details=(
-                    places(lost.reshape(block.shape), block.dims, canonical.grounded.indices),
-                ),
+                details=(where,),
                 help="leave these entries out of the lines, or give their values",
                 layout="plain",
             )
@@ -278,8 +277,9 @@ def _aligned(canonical: CanonicalModel, block: SiteBlock, source: Dataset, name:
 def _no_lines(block: SiteBlock, by: str, candidates: Dataset | None) -> Diagnostic:
     over = listed([f"`{d}`" for d in block.dims])
     keys = () if candidates is None else candidates.keys
-    help = f"name an index of `{block.name}` ({over}), or a key of {either('--candidates', 'candidates=')}"
-    help += " whose array has the label of each entry's line"
+    given = either("--candidates", "candidates=")
+    help = f"name an index of `{block.name}` ({over}), or a key of {given} whose array has the "
+    help += "label of each entry's line"
     return Diagnostic(
         "E305",
         f"`{by}` names no lines of `{block.name}`",

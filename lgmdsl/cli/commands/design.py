@@ -210,9 +210,7 @@ def _check_usage(
         raise click.UsageError(message, context)
     if by is None and (method is not None or options):
         given = "--option" if method is None else "--method"
-        message = (
-            f"{given} is for lines of measurements (--by): cases are chosen by the double loop"
-        )
+        message = f"{given} is for lines (--by): cases are chosen by the double loop"
         raise click.UsageError(message, context)
     if by is not None and record is not None:
         message = "-o keeps queries of labels: leave it out with --by, or redirect --json"
