@@ -31,6 +31,8 @@ _HOMES = {
     "Calibration": "lgmdsl.api.calibrate.calibrate",
     "design": "lgmdsl.api.design.design",
     "Design": "lgmdsl.api.design.design",
+    "design_measurements": "lgmdsl.api.design.measurements",
+    "MeasurementDesign": "lgmdsl.api.design.measurements",
     "explain": "lgmdsl.api.explain.explain",
     "methods": "lgmdsl.api.explain.methods",
     "register": "lgmdsl.api.register",

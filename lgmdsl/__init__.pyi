@@ -11,6 +11,8 @@ from lgmdsl.api.compare.models import ModelComparison as ModelComparison
 from lgmdsl.api.compare.models import compare_models as compare_models
 from lgmdsl.api.design.design import Design as Design
 from lgmdsl.api.design.design import design as design
+from lgmdsl.api.design.measurements import MeasurementDesign as MeasurementDesign
+from lgmdsl.api.design.measurements import design_measurements as design_measurements
 from lgmdsl.api.explain.explain import explain as explain
 from lgmdsl.api.explain.methods import methods as methods
 from lgmdsl.api.fit.fit import Fit as Fit

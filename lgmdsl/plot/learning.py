@@ -1,4 +1,4 @@
-"""The learning curve of a design: test error against labels."""
+"""The learning curve of a design: test error against labels, or against measurements."""
 
 from __future__ import annotations
 
@@ -13,10 +13,15 @@ if TYPE_CHECKING:
 
 
 def learning_picture(
-    title: str, labels: Sequence[int], errors: Sequence[float], format: str = "png"
+    title: str,
+    labels: Sequence[int],
+    errors: Sequence[float],
+    format: str = "png",
+    axes_labels: tuple[str, str] = ("labels", "test error in %"),
+    unit: float = 0.01,
 ) -> bytes:
-    """The share of wrong test cases against the number of labels, as the bytes of a png, svg or
-    pdf. Raises ImportError without matplotlib."""
+    """The error at test cases, in `unit`s (the share of wrong ones in %), against the number of
+    labels, as the bytes of a png, svg or pdf. Raises ImportError without matplotlib."""
 
     def draw(figure: Figure) -> None:
         from matplotlib.ticker import MaxNLocator
@@ -25,15 +30,15 @@ def learning_picture(
         marker = "o" if len(labels) <= MARKED else ""
         axes.plot(
             labels,
-            [100.0 * e for e in errors],
+            [e / unit for e in errors],
             color=COLOURS[0],
             marker=marker,
             markersize=4.0,
             linewidth=1.8,
             label="test cases",
         )
-        axes.set_xlabel("labels")
-        axes.set_ylabel("test error in %")
+        axes.set_xlabel(axes_labels[0])
+        axes.set_ylabel(axes_labels[1])
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.margins(x=0.02)
         legend(axes)

@@ -18,14 +18,13 @@ from lgmdsl.api.design import page as design_page
 from lgmdsl.api.design.cases import METHOD, cases_of, response_of, tester
 from lgmdsl.api.design.labels import answers_of
 from lgmdsl.api.design.record import CoursePoint, DesignRecord, DesignTask
+from lgmdsl.api.design.steps import check_counts, check_score, check_steps
 from lgmdsl.api.fit.fitting import fit_compiled
 from lgmdsl.api.jobs import workers_for
-from lgmdsl.api.page import counted
 from lgmdsl.api.settings import check_numbers
 from lgmdsl.arrays import AnyArray
 from lgmdsl.compile import compile_model
 from lgmdsl.dataset import Keys, read
-from lgmdsl.errors import Diagnostic, MethodError, suggestion
 from lgmdsl.inference.registry import load_entry_points
 from lgmdsl.inference.settings import FitSettings
 from lgmdsl.language.builder import Model
@@ -125,7 +124,8 @@ def design(
     """
     load_entry_points()
     check_jobs(jobs)
-    _check(score, {"steps": steps, "block": block, "outer": outer})
+    check_score(score, SCORES)
+    check_counts({"steps": steps, "block": block, "outer": outer})
     check_numbers(seed)
     task = DesignTask(
         model.to_lgm(),
@@ -148,12 +148,7 @@ def design(
     fit = fit_compiled(model, canonical, settings)
     pool_data = read(candidates, mapping)
     cases = cases_of(fit, response, pool_data)
-    if steps > cases.members.size:
-        number = cases.members.size
-        message = f"`steps` is {steps}, more than the {counted(number, 'candidate')}"
-        if number == 1:
-            message = f"`steps` is {steps}, and there is 1 candidate"
-        raise MethodError(Diagnostic("E108", message, help=f"ask for {number} at most"))
+    check_steps(steps, cases.members.size, "candidate")
     ask = None
     if oracle is not None:
         known = answers_of(fit, response, pool_data, cases.members, read(oracle, mapping))
@@ -199,13 +194,3 @@ def design(
         steps,
         not ended,
     )
-
-
-def _check(score: str, counts: Mapping[str, object]) -> None:
-    if score not in SCORES:
-        message = suggestion(score, SCORES, f"scores: {', '.join(SCORES)}")
-        raise MethodError(Diagnostic("E103", f"unknown score `{score}`", help=message))
-    for name, value in counts.items():
-        if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
-            message = f"`{name}` must be a whole number from 1"
-            raise MethodError(Diagnostic("E108", message, details=(f"got {value!r}",)))

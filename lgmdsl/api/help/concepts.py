@@ -353,6 +353,16 @@ CONCEPTS: tuple[Concept, ...] = (
         ("bernoulli", "categorical", "gp", "multinomial"),
     ),
     Concept(
+        "experimental-design", "optimal design; sampling design; compressed sensing; MRI; k-space; "
+        "sensor placement; information gain",
+        "lgm design --by chooses which measurements to make next",
+        "What is missing in a response y : real? with Gaussian noise can be measured. Lines of "
+        "entries that are measured together, members of an index or labels in --candidates, are "
+        "chosen by the information that they promise about the latents.",
+        "lgm design image.lgm data.npz --candidates spokes.npz --by spoke --steps 16",
+        ("fft", "normal", "laplace"),
+    ),
+    Concept(
         "multivariate", "several responses; joint model; shared random effect; copy",
         "several observe statements whose predictors share latents",
         "A latent may stand in any number of predictors, multiplied by data, numbers or "
