@@ -9,6 +9,7 @@ the engine stands below.
 | kind | a part is | entry-point group |
 |---|---|---|
 | site | a subclass of `Site` and of the questions that it answers | `lgmdsl.sites` |
+| potential | `SuperGaussianSite(name, g, dg, d2g)`, by its g alone | `lgmdsl.sites` |
 | bound | an object of a subclass of `Bound` | `lgmdsl.bounds` |
 | structure | a subclass of `Structure` | `lgmdsl.structures` |
 | hyperprior | a subclass of `Elementwise` (entries are independent) or `Prior` | `lgmdsl.priors` |
@@ -198,6 +199,7 @@ from lgmdsl.priors.prior import (
 )
 from lgmdsl.priors.refusals import Unsuitable
 from lgmdsl.sites.scalar.logistic import LogisticSite
+from lgmdsl.sites.scalar.super_gaussian import SuperGaussianSite
 from lgmdsl.sites.tails import Tail, Tails
 from lgmdsl.sites.vector.admixture import TopicSite
 from lgmdsl.sites.vector.softmax import SoftmaxSite
@@ -216,7 +218,7 @@ __all__ = [
     "Pointwise", "PointwiseAnswer", "Sloped",
     "Expected", "ExpectedAnswer", "ExpectedSlopes",
     "Tilted", "TiltedAnswer", "TiltedSlopes",
-    "Widths", "WidthsAnswer", "SuperGaussian",
+    "Widths", "WidthsAnswer", "SuperGaussian", "SuperGaussianSite",
     "Augmented", "AugmentedAnswer", "Stretch",
     "Decoupled", "ConjugateAnswer",
     "Tails", "Tail",

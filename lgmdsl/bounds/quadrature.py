@@ -82,6 +82,13 @@ def _endless(site: type[Site]) -> str:
     return ""
 
 
+def _jumping(site: type[Site]) -> str:
+    """Why the rule does not average a curvature."""
+    if Property.CORNERED in site.spec.properties:
+        return f"the curvature of {site.spec.name} jumps, and the rule is for smooth sites"
+    return ""
+
+
 def _refusal(site: type[Site]) -> str:
     if site.spec.vector:
         return f"{site.spec.name} is a vector site: quadrature is one-dimensional"
@@ -115,7 +122,7 @@ class ExpectedByQuadrature(Bound):
     )
 
     def applies_to(self, site: type[Site]) -> str:
-        return _refusal(site) or _endless(site)
+        return _refusal(site) or _endless(site) or _jumping(site)
 
     def lift(self, site: Site) -> QuadratureExpected:
         return QuadratureExpected(site)

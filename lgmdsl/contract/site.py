@@ -36,6 +36,7 @@ class Property(Flag):
     LATE_CONCAVE = auto()  # l - log P(Y > t | s) is concave for each t below y, of censored y too
     # l is -inf for some s, as the support of y moves with s: E[l] is then -inf for every Gaussian
     LIMITED = auto()
+    CORNERED = auto()  # l'' jumps somewhere, so that rules of quadrature average it to few digits
 
 
 @dataclass(frozen=True)
@@ -189,6 +190,8 @@ class Site(ABC):
     # log_density and pointwise also take s (N, k) where the fields are (N, 1): quadrature then
     # computes what depends on the fields alone once for each site, not for each node.
     broadcasts: ClassVar[bool] = False
+    # Of a potential: whether t(s) integrates to one over s.
+    normalised: ClassVar[bool] = True
     # landmark() is only where to start: quadrature refines until two rules agree all the same.
     guessed: ClassVar[bool] = False
 

@@ -128,7 +128,8 @@ def _derivatives(site: Site) -> Iterator[str]:
         ("curvature", lambda s: point.pointwise(s).slope, lambda s: point.pointwise(s).curvature),
         ("third", lambda s: point.pointwise(s).curvature, lambda s: point.pointwise(s).third),
     )
-    kinked = bool((Property.KINKED | Property.LIMITED) & site.spec.properties)
+    rough = Property.KINKED | Property.LIMITED | Property.CORNERED
+    kinked = bool(rough & site.spec.properties)
     for x, s in everywhere(site, NEAR):
         for name, lower, upper in chain:
             slope, smooth = difference(lower, s)
@@ -169,7 +170,7 @@ def _curves(site: Site, x: float, s: Array) -> Iterator[str]:
     if curves.keys() != slopes.keys():
         yield f"curves in {sorted(curves)}, but slopes in {sorted(slopes)}"
         return
-    kinked = Property.KINKED in site.spec.properties
+    kinked = bool((Property.KINKED | Property.CORNERED) & site.spec.properties)
     for name, curve in curves.items():
         if not np.allclose(curve.value, slopes[name], rtol=1e-10, atol=1e-10):
             yield f"the curve in {name} at s = {x:g} has another value than the slope"

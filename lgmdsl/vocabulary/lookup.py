@@ -90,12 +90,9 @@ def signatures(category: Category) -> tuple[Signature, ...]:
 
 
 def categories(name: str) -> tuple[Category, ...]:
-    """The categories that know a name."""
-    matches = tuple(c for c in CATEGORIES if name in _TABLE[c])
-    if not matches:
-        plugins.load()
-        matches = tuple(c for c in CATEGORIES if name in _TABLE[c])
-    return matches
+    """The categories that know a name: a plug-in's potential may be called as a hyperprior is."""
+    plugins.load()
+    return tuple(c for c in CATEGORIES if name in _TABLE[c])
 
 
 def translations(name: str, category: Category | None = None) -> tuple[Translation, ...]:

@@ -34,6 +34,7 @@ def acme() -> Iterator[None]:
     """Its parts, registered at run time; taken out again afterwards."""
     parts = [
         acme_lgm.Geometric,
+        acme_lgm.cauchy,
         acme_lgm.curvature,
         acme_lgm.Exchangeable,
         acme_lgm.Lomax,

@@ -134,6 +134,14 @@ def test_a_kernel_in_sums_and_products_is_learned(installed: Path, folder: Path)
     assert found["hyper"]["w"]["mean"] == pytest.approx(1.7, abs=0.3)
 
 
+def test_a_potential_by_its_g(installed: Path, folder: Path) -> None:
+    potential = "lgm 1\nindex obs\ndata z[obs] : real\nlatent m ~ flat\n"
+    (folder / "robust.lgm").write_text(potential + "potential z - m ~ cauchy(scale = 0.5)\n")
+    assert "the Cauchy density" in lgm(folder, "help", "cauchy", path=installed)
+    said = lgm(folder, "fit", "robust.lgm", "d.npz", "--method", "ep", "--json", path=installed)
+    assert said["status"] == "converged"
+
+
 def test_save_load_predict_plot_and_what_to_install(installed: Path, folder: Path) -> None:
     lgm(folder, "fit", "counts.lgm", "d.npz", "-o", "f.nc", path=installed)
     assert "geometric.logit" in lgm(folder, "summary", "f.nc", path=installed)

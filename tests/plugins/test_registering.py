@@ -367,7 +367,7 @@ def test_unused_names() -> None:
         "Site SiteSpec Property Structure Shape Prior Kernel Engine Conditioned Failed Backend "
         "BackendSpec Problem GaussianPosterior Guarantee Status rows Signature Parameter "
         "Pointwise PointwiseAnswer Expected ExpectedAnswer Tilted TiltedAnswer Widths WidthsAnswer "
-        "Augmented AugmentedAnswer"
+        "Augmented AugmentedAnswer SuperGaussianSite"
     )
     assert set(promised.split()) <= set(extend.__all__)
     assert all(hasattr(extend, name) for name in extend.__all__)

@@ -31,9 +31,9 @@ from lgmdsl.posterior.normal_mixtures import mixed_moments, mixed_quantile
 from lgmdsl.posterior.site_draws import parameter_rows
 
 CHUNK = 1 << 19  # predictor entries that are held at once
-# Reach of the nodes in sds, and their steps h. Where P(Y <= y | s) rises over w sds, its product with
-# the normal has a spectrum of exp(-k^2 w^2 / (2 + 2 w^2)), and the rule's error is what that is at
-# k = 2 pi / h: 1e-6 for h = 1.2 w / sqrt(1 + w^2).
+# Reach of the nodes in sds, and their steps h. Where P(Y <= y | s) rises over w sds, its product
+# with the normal has a spectrum of exp(-k^2 w^2 / (2 + 2 w^2)), and the rule's error is what that
+# is at k = 2 pi / h: 1e-6 for h = 1.2 w / sqrt(1 + w^2).
 REACH, WIDEST, NARROWEST, PER_WIDTH = 6.0, 0.8, 0.03, 1.2
 LIKELY = 3.0  # sds of s within which widths matter
 # Parts of a mixture share nodes unless one is narrower than this share of the whole.

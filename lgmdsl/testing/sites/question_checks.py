@@ -33,7 +33,8 @@ def question_failures(site: Site, seed: int = 0) -> Iterator[str]:
     means and three sds; Decoupled against Expected."""
     rng = np.random.default_rng(seed)
     mean = rng.uniform(-3.0, 3.0, len(site))
-    tolerance = _KINKED if Property.KINKED in site.spec.properties else _SMOOTH
+    rough = (Property.KINKED | Property.CORNERED) & site.spec.properties
+    tolerance = _KINKED if rough else _SMOOTH
     expecting: list[tuple[str, Expected]] = []
     tilting: list[tuple[str, Tilted]] = []
     if isinstance(site, Expected):

@@ -23,7 +23,8 @@ _NORMALISED = 1e-7
 def sampling_failures(site: Site, seed: int = 0) -> Iterator[str]:
     """Normalisation over y; draws against conditional_mean and against the score identities.
 
-    For potentials: the density integrates to one over s, and y has neither mean nor draws.
+    For potentials: the density integrates to one over s, if it is declared `normalised`, and y has
+    neither mean nor draws.
     """
     if site.spec.potential:
         yield from _potential(site, seed)
@@ -136,7 +137,7 @@ def _draws(many: Site, x: float, rng: np.random.Generator) -> Iterator[str]:
 def _potential(site: Site, seed: int) -> Iterator[str]:
     u = np.arange(-90.0, 45.0, 0.02)
     half = np.exp(u)
-    for i in range(min(len(site), 6)):
+    for i in range(min(len(site), 6) if site.normalised else 0):
         many = site.take(np.full(len(u), i))
         total = sum(
             float(np.sum(0.02 * half * np.exp(many.log_density(side * half)))) for side in (1, -1)

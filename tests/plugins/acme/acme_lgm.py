@@ -36,6 +36,7 @@ from lgmdsl.extend import (
     SiteSpec,
     Status,
     Structure,
+    SuperGaussianSite,
     Terms,
     natural_bounds,
     rows,
@@ -43,6 +44,18 @@ from lgmdsl.extend import (
 
 if TYPE_CHECKING:
     from numpy.random import Generator
+
+
+# The Cauchy density: log t(s) = g(s^2).
+cauchy = SuperGaussianSite(
+    "cauchy",
+    lambda x: -np.log1p(x) - math.log(math.pi),
+    lambda x: -1.0 / (1.0 + x),
+    lambda x: (1.0 + x) ** -2.0,
+    summary="the Cauchy density",
+    formula="1 / (pi (1 + s^2))",
+    source="Cauchy 1853",
+)
 
 
 @dataclass(frozen=True, eq=False)
