@@ -59,7 +59,8 @@ FAMILIES: tuple[Signature, ...] = (
         latent("stick", "log odds of each class but the last among those left", "link", "cut"),
         latent("probit", "a predictor of each class", "link", "class"),
         Parameter("available", "binary", required=False, over="class", blank=1.0,
-                  meaning="1 where a class can be chosen"),
+                  meaning="1 where a class can be chosen; of `stick` the others are passed over, "
+                          "and the last available class takes what is left"),
         summary="one of several classes, by a predictor of each class",
         support="the classes of an index",
         formulas={
