@@ -61,8 +61,8 @@ def test_against_a_grid() -> None:
     bound = lgm.fit(model, data, method="natural-gradient")
     assert truth - 0.05 < bound.log_evidence < truth
     ep = lgm.fit(model, data, method="ep")
-    assert abs(ep.log_evidence - truth) < 0.01
-    np.testing.assert_allclose(ep.mean("b").values, mean, atol=2e-3)
+    assert abs(ep.log_evidence - truth) < 0.03
+    np.testing.assert_allclose(ep.mean("b").values, mean, atol=5e-3)
 
 
 def test_everything_on_offer_is_no_mask() -> None:
@@ -90,7 +90,7 @@ def test_predictions_and_rows_that_say_nothing() -> None:
     }
     p = fit.predict(new).response("y")["probability"].values
     np.testing.assert_allclose(p.sum(axis=1), 1.0, rtol=1e-10)
-    assert (p[new["av"] == 0] == 0.0).all() and p[1, 2] == 1.0
+    assert (p[new["av"] == 0] == 0.0).all() and p[1, 2] == pytest.approx(1.0, rel=1e-12)
     b = fit.sample(20_000, seed=2)["b"].values
     third = np.exp([log_chance(new["av"][2], -b, y) for y in (1, 2, 3)]).mean(axis=1)
     np.testing.assert_allclose(p[2, 1:], third, atol=0.01)

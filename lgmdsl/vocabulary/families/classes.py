@@ -13,6 +13,7 @@ FAMILIES: tuple[Signature, ...] = (
         Parameter("cuts", "ordered", over="cut", meaning="thresholds between the classes"),
         # Of the stereotype model only: a score of each class; only differences matter.
         Parameter("scores", "ordered", required=False, over="class",
+                  instead='write model = "stereotype" with them, or leave them out',
                   meaning="a score of each class; only differences matter (stereotype model)"),
         Parameter(
             "model", "string", required=False, default="cumulative",
