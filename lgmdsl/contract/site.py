@@ -55,6 +55,7 @@ class SiteSpec:
     observed: tuple[str, ...] = ()
     vector: bool = False
     wide: tuple[str, ...] = ()  # fields with one value for each class, (N, K): of vector sites
+    headed: bool = False  # whether there is always one class more than predictors
     # The arguments that are the predictors of a vector site, in their order, where these are
     # arguments of their own and no classes: `mean`, `log_sd`.
     predictors: tuple[str, ...] = ()

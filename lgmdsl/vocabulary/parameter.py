@@ -51,9 +51,9 @@ class Parameter:
     alternative arguments of which exactly one must be given (bernoulli's logit | probit | cloglog).
     `meaning` says what it is, with its unit. Where an argument without a default is left out a site
     takes `blank`, and NaN for an `open` one (the end of an interval), which no model writes.
-    `instead` says what to write in place of an argument that no method takes yet. A `known` one is
-    a number or data: no hyper is in it. `of` names the parameter for which a `latent` argument is a
-    predictor, in place of its number, on the scale of `link`: `log_sd` of `sd`.
+    `instead` says what to write in place of an argument that a form of the family lacks. A `known`
+    one is a number or data: no hyper is in it. `of` names the parameter for which a `latent`
+    argument is a predictor, in place of its number, on the scale of `link`: `log_sd` of `sd`.
     """
 
     name: str

@@ -57,8 +57,10 @@ CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
               "constrain sum(2 * u, g) = 3\n", "count"), DATA, {},
     ),
     "e501_argument": (
-        model(ONE + "observe y ~ normal(mean = eta, sd = 1)\n"
-              "potential eta ~ laplace(scale = 1, group = obs)\n"), DATA, {},
+        model("index cut = head(g)\nhyper c[cut] : ordered ~ normal(sd = 3)\n"
+              "hyper t[g] : ordered ~ normal(sd = 3)\n" + ONE +
+              "observe y ~ ordinal(logit = eta, cuts = c, scores = t)\n", "g"),
+        {**DATA, "y": ["a", "b"] * 3}, {},
     ),
     "e501_operator": (
         model("index k = 2\nindex j = 2\nhyper h[j, k] : positive = 1\n"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import lgmdsl as lgm
-from lgmdsl.errors import DataError, MethodError, ModelError, NumericalError
+from lgmdsl.errors import DataError, ModelError, NumericalError
 
 MODEL = """lgm 1
 index obs
@@ -118,27 +118,6 @@ def test_words_of_a_binary_column_are_refused_with_the_values_that_are_taken(
     for yes, no in (("1", "0"), ("true", "false"), ("TRUE", "FALSE"), ("True", "False")):
         table.write_text(f"y\n{yes}\n{no}\n{yes}\n")
         assert lgm.fit(lgm.loads(text), table).converged
-
-
-def test_a_group_of_a_potential_is_refused_with_a_model_that_shrinks_groups() -> None:
-    text = (
-        "lgm 1\nindex obs\nindex feat\nindex group\ndata X[obs, feat] : real\n"
-        "data of[feat] : group\ndata y[obs] : real\nlatent w[feat] ~ flat\n"
-        "potential w ~ laplace(scale = 1, group = of)\n"
-        "observe y ~ normal(mean = X @ w, sd = 1)\n"
-    )
-    X = np.random.default_rng(0).normal(size=(20, 3))
-    data = {"X": X, "y": X @ [1.0, 1.0, 0.0], "of": ["a", "a", "b"]}
-    with pytest.raises(MethodError) as caught:
-        lgm.fit(lgm.loads(text), data)
-    (problem,) = caught.value.diagnostics
-    assert problem.code == "E501" and "no method takes the argument `group`" in problem.message
-    hyper, latent = problem.help.partition("an sd for each group: ")[2].split(", latent ")
-    other = text.replace(
-        "latent w[feat] ~ flat\n", f"{hyper}\nlatent {latent.split(', data')[0]}\n"
-    )
-    other = other.replace("potential w ~ laplace(scale = 1, group = of)\n", "")
-    assert lgm.fit(lgm.loads(other), data).converged
 
 
 GROUPED = """lgm 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import mpmath as mp
@@ -182,7 +183,7 @@ def test_continuation_needs_no_order() -> None:
 
 
 def stick(size: int) -> CategoricalStick:
-    return CategoricalStick(np.arange(size + 1.0))
+    return CategoricalStick(np.arange(size + 1.0), np.ones((size + 1, size + 1)))
 
 
 def test_sticks_have_all_the_mass_and_draws_follow_it() -> None:
@@ -191,7 +192,7 @@ def test_sticks_have_all_the_mass_and_draws_follow_it() -> None:
     np.testing.assert_allclose(p[0], special.expit(-0.4))
     np.testing.assert_allclose(p[1], special.expit(0.4) * special.expit(0.3))
     assert p.sum() == pytest.approx(1.0, rel=1e-14)
-    many = CategoricalStick(np.zeros(40_000))
+    many = CategoricalStick(np.zeros(40_000), np.ones((40_000, 4)))
     drawn = many.sample(np.tile(s[0], (40_000, 1)), np.random.default_rng(1))
     share = np.bincount(drawn.astype(int), minlength=4) / 40_000
     assert np.all(np.abs(share - p) < 4.0 * np.sqrt(p * (1 - p) / 40_000))
@@ -224,7 +225,8 @@ def test_tilted_sticks_against_a_grid() -> None:
     weight /= weight.sum()
     found = stick(2).tilted(np.tile(mean, (3, 1)), np.tile(variance, (3, 1, 1)))
     for y in range(3):
-        density = np.exp(CategoricalStick(np.full(len(s), float(y))).log_density(s)) * weight
+        site = CategoricalStick(np.full(len(s), float(y)), np.ones((len(s), 3)))
+        density = np.exp(site.log_density(s)) * weight
         mass, share = density.sum(), density / density.sum()
         centre = share @ s
         spread: Array = (share[:, None] * (s - centre)).T @ (s - centre)
@@ -232,3 +234,64 @@ def test_tilted_sticks_against_a_grid() -> None:
         np.testing.assert_allclose(found.mean[y], centre, atol=2e-6)
         np.testing.assert_allclose(found.variance[y], spread, atol=1e-5)
     assert np.exp(found.log_mass).sum() == pytest.approx(1.0, rel=1e-12)
+
+
+MASKS = np.array(list(product([0.0, 1.0], repeat=4)))[1:]  # all but nothing on offer
+
+
+def chance(available: Array, s: Array) -> Array:
+    """P(class) by going through the classes one after the other."""
+    out, left = np.zeros(4), 1.0
+    offered = np.flatnonzero(available)
+    for k in offered[:-1]:
+        out[k] = left * special.expit(s[k])
+        left *= special.expit(-s[k])
+    out[offered[-1]] = left
+    return out
+
+
+@pytest.mark.parametrize("mask", MASKS)
+def test_sticks_pass_over_what_is_not_available(mask: Array) -> None:
+    s = np.array([-0.4, 0.3, 1.2])
+    site = CategoricalStick(np.arange(4.0), np.tile(mask, (4, 1)))
+    with np.errstate(divide="ignore"):
+        p = np.exp(site.log_density(np.tile(s, (4, 1))))
+    np.testing.assert_allclose(p, chance(mask, s), rtol=1e-14)
+    assert p.sum() == pytest.approx(1.0, rel=1e-14)
+    many = CategoricalStick(np.zeros(20_000), np.tile(mask, (20_000, 1)))
+    drawn = many.sample(np.tile(s, (20_000, 1)), np.random.default_rng(1))
+    share = np.bincount(drawn.astype(int), minlength=4) / 20_000
+    assert np.all(np.abs(share - p) <= 4.5 * np.sqrt(p * (1 - p) / 20_000))
+
+
+@pytest.mark.parametrize("mask", MASKS)
+def test_the_sites_of_a_masked_stick_multiply_to_it(mask: Array) -> None:
+    s = np.array([-0.4, 0.3, 1.2])
+    y = np.flatnonzero(mask).astype(np.float64)
+    available = np.tile(mask, (len(y), 1))
+    reached, taken, parameters = CategoricalStick.split({"y": y, "available": available}, 3)
+    assert not parameters
+    log = np.where(taken > 0, special.log_expit(s), special.log_expit(-s))
+    p = np.exp(np.where(reached, log, 0.0).sum(axis=1))
+    np.testing.assert_allclose(p, chance(mask, s)[mask > 0], rtol=1e-14)
+
+
+def test_predictions_of_masked_sticks_are_averages_over_the_predictors() -> None:
+    mean, variance = np.array([0.4, -0.8, 0.2]), 0.8 * np.eye(3) + 0.3
+    s = np.random.default_rng(3).multivariate_normal(mean, variance, 100_000)
+    n = len(MASKS)
+    site = CategoricalStick(np.argmax(MASKS, axis=1).astype(np.float64), MASKS)
+    found = site.predictive(np.tile(mean, (n, 1)), np.tile(variance, (n, 1, 1)))
+    mass = site.tilted(np.tile(mean, (n, 1)), np.tile(variance, (n, 1, 1))).log_mass
+    for k, mask in enumerate(MASKS):
+        each = np.array([chance(mask, x) for x in s[:2000]])
+        error = 4.5 * each.std(axis=0) / np.sqrt(len(each)) + 1e-3
+        assert np.all(np.abs(found[k] - each.mean(axis=0)) < error)
+        first = int(np.argmax(mask))
+        assert np.exp(mass[k]) == pytest.approx(found[k, first], rel=1e-4)
+    np.testing.assert_allclose(found.sum(axis=1), 1.0, rtol=1e-10)
+
+
+def test_nothing_on_offer_cannot_occur() -> None:
+    site = CategoricalStick(np.zeros(1), np.zeros((1, 4)))
+    assert site.log_density(np.zeros((1, 3)))[0] == -np.inf

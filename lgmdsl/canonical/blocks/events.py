@@ -64,7 +64,7 @@ class Event:
         an index of its own (the cuts between classes); of one that all rows share the predictors'
         index and the classes."""
         if parameter in self.family.spec.wide:
-            return (*self.dims, self.classes)
+            return (*self.family_dims, self.classes)
         if parameter in self.family.spec.shared:
             return (self.event, self.classes)
         extra = (d for d in self.parameters[parameter].dims if d not in self.family_dims)

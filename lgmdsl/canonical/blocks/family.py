@@ -87,9 +87,9 @@ def parameters_of(
         raise MethodError(
             Diagnostic(
                 "E501",
-                f"no method takes the argument `{name}` of `{site.spec.family}` yet",
+                f"`{site.spec.name}` does not take the argument `{name}`",
                 extra[0].span,
-                "this version cannot fit it",
+                f"other forms of `{site.spec.family}` do",
                 help=_instead(site, name),
             )
         )

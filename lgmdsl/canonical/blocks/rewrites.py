@@ -66,8 +66,10 @@ def _split(block: SiteBlock, family: type[Split], into: type[Site]) -> SiteBlock
     size = block.predictors
     if block.y is None:
         return _in_pieces(block, into, None, tuple(into.spec.parameters))
-    pieces = family.split({"y": block.y, **_known(block)}, size)
-    return _in_pieces(block, into, pieces)
+    known = _known(block)
+    if "available" in known:
+        block.check_offered(block.family(**{"y": block.y, **known}), known)
+    return _in_pieces(block, into, family.split({"y": block.y, **known}, size))
 
 
 def _terms(block: SiteBlock, family: type[Separable]) -> SiteBlock:

@@ -177,6 +177,14 @@ class SiteBlock(Event):
             raise DataError(self._impossible(site, values, np.flatnonzero(impossible)))
         return site
 
+    def check_offered(self, site: Site, known: Mapping[str, Array]) -> None:
+        """Raise DataError E303 for classes that `available` excludes, before a rewrite loses it."""
+        impossible = ~np.isfinite(site.log_density(np.zeros(self.predictor_shape)))
+        if impossible.any():
+            assert self.y is not None
+            values = {"y": self.y, **known}
+            raise DataError(self._impossible(site, values, np.flatnonzero(impossible)))
+
     def _anywhere(self, site: Site) -> Array:
         """Predictors at which every y that can occur at all is possible."""
         s = np.zeros(self.predictor_shape)

@@ -1,21 +1,23 @@
 """categorical.stick: P(y = k | s) = sigma(s_k) prod_{j < k} sigma(-s_j), one s_j for each cut.
 
-The last class is the product alone. A vector site as the model writes it; the compiler makes one
+The last class is the product alone. Classes that are not available are passed over: their cuts have
+no part, the others keep their probability of being taken once they are reached, and the last class
+on offer takes what is left. A vector site as the model writes it; the compiler makes one
 bernoulli.logit site of each cut that y has reached, so this family never reaches a back end.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from scipy import special
 
 from lgmdsl.arrays import Array, BoolArray, IntArray
-from lgmdsl.contract.classes import Classes, ClassMoments, Split
+from lgmdsl.contract.classes import Classes, ClassMoments, Pieces, Split
 from lgmdsl.contract.questions import Tilted, TiltedAnswer
 from lgmdsl.contract.site import Property, Site, SiteSpec
 from lgmdsl.numerics.cuts import reached_and_taken
@@ -37,39 +39,70 @@ _CHUNK = 1 << 22
 @dataclass(frozen=True, eq=False)
 class CategoricalStick(Site, Tilted, Classes, Split):
     """The classes in order, each taken with a logistic probability once the earlier ones are not.
-    s is (N, L) for L + 1 classes."""
+    s is (N, L) for L + 1 classes; `available`, (N, L + 1), is 0 for what cannot be chosen."""
 
     y: Array
+    available: Array
     into: ClassVar[str] = "bernoulli.logit"
     spec: ClassVar[SiteSpec] = SiteSpec(
         "categorical.stick",
         signature=declared("family", "categorical"),
+        takes=("available",),
+        wide=("available",),
+        headed=True,
         properties=Property.LOG_CONCAVE | Property.BOUNDED,
         vector=True,
         link="logit",
-        rewrite="stick breaking to a logistic site for each cut up to the class",
+        rewrite="stick breaking to a logistic site for each available cut up to the class",
     )
+
+    @classmethod
+    def split(cls, values: Mapping[str, Array], size: int) -> Pieces:
+        """A logistic site at each open cut j <= y, 1 where j = y."""
+        reached, taken = reached_and_taken(values["y"], size)
+        reached = reached & _open(np.asarray(values["available"] != 0.0))
+        return Pieces(reached, taken.astype(np.float64), {})
 
     @staticmethod
     def pieces(y: Array, size: int) -> tuple[BoolArray, Array]:
-        """A logistic site at each cut j <= y, 1 where j = y."""
+        """The same where all classes are available."""
         reached, taken = reached_and_taken(y, size)
         return reached, taken.astype(np.float64)
 
+    @cached_property
+    def offered(self) -> BoolArray:
+        """Which classes can be chosen, (N, L + 1)."""
+        return np.asarray(self.available != 0.0)
+
+    @cached_property
+    def open(self) -> BoolArray:
+        """At which cuts there is a choice, (N, L): the class is on offer, and a later one."""
+        return _open(self.offered)
+
+    @cached_property
+    def last(self) -> BoolArray:
+        """The last class on offer, (N, L + 1)."""
+        choice = np.concatenate([self.open, np.zeros((len(self), 1), dtype=np.bool_)], axis=1)
+        return self.offered & ~choice
+
     def log_density(self, s: Array) -> Array:
-        """l, (..., N) for s (..., N, L): minus infinity for a class after the L + 1 there are."""
-        reached, taken = reached_and_taken(self.y, s.shape[-1])
+        """l, (..., N) for s (..., N, L): minus infinity for a class that is not on offer, or after
+        the L + 1 there are."""
+        size = s.shape[-1]
+        reached, taken = reached_and_taken(self.y, size)
         cost = softplus(np.where(taken, -s, s))
-        value = -np.where(reached, cost, 0.0).sum(axis=-1)
-        return np.where(self.y > s.shape[-1], -np.inf, value)
+        value = -np.where(reached & self.open, cost, 0.0).sum(axis=-1)
+        code = np.clip(self.y, 0, size).astype(np.int64)
+        possible = (self.y == code) & self.offered[np.arange(len(self)), code]
+        return np.where(possible, value, -np.inf)
 
     def parameter_slopes(self, s: Array) -> dict[str, Array]:
         return {}
 
     def sample(self, s: Array, rng: Generator) -> Array:
-        taken = rng.random(s.shape) < special.expit(s)
-        last = np.ones((*s.shape[:-1], 1), dtype=np.bool_)
-        both = np.concatenate([taken, last], axis=-1)
+        taken = self.open & (rng.random(s.shape) < special.expit(s))
+        none = np.zeros((*s.shape[:-1], 1), dtype=np.bool_)
+        both = np.concatenate([taken, none], axis=-1) | self.last
         return np.asarray(np.argmax(both, axis=-1), dtype=np.float64)
 
     def tilted(self, mean: Array, variance: Array, power: float = 1.0) -> TiltedAnswer:
@@ -97,12 +130,20 @@ class CategoricalStick(Site, Tilted, Classes, Split):
         n, size = mean.shape
         out = np.empty((n, size + 1))
         for rows, away, weight in _scattered(variance):
-            s = mean[rows] + away
-            remaining = np.cumprod(special.expit(-s), axis=-1)
-            before = np.concatenate([np.ones((*s.shape[:-1], 1)), remaining[..., :-1]], axis=-1)
-            out[rows, :size] = np.einsum("p,pnk->nk", weight, before * special.expit(s))
-            out[rows, size] = weight @ remaining[..., -1]
+            s, choice = mean[rows] + away, self.open[rows]
+            remaining = np.cumprod(np.where(choice, special.expit(-s), 1.0), axis=-1)
+            before = np.concatenate([np.ones((*s.shape[:-1], 1)), remaining], axis=-1)
+            taken = np.where(choice, special.expit(s), 0.0)
+            last = np.broadcast_to(self.last[rows].astype(np.float64), before.shape)
+            share = np.concatenate([taken, np.zeros((*s.shape[:-1], 1))], axis=-1) + last
+            out[rows] = np.einsum("p,pnk->nk", weight, before * share)
         return out
+
+
+def _open(offered: BoolArray) -> BoolArray:
+    """Of the classes on offer, (N, L + 1), those with a later one on offer, (N, L)."""
+    later = np.cumsum(offered[:, ::-1], axis=1)[:, ::-1]
+    return np.asarray(offered[:, :-1] & (later[:, 1:] > 0))
 
 
 def _scattered(variance: Array) -> Iterator[tuple[IntArray, Array, Array]]:

@@ -40,7 +40,9 @@ def ask_vectors(
         raise _shape(f"`variance` has shape {v.shape}, and `mean` {k} predictors: end it in {k, k}")
     wide = {**given_parameters(cls.spec, parameters), "y": as_floats("y", y)}
     ends = {wide[n].shape[-1] for n in cls.spec.wide if wide[n].ndim}
-    classes = max(ends, default=k)
+    classes = max(ends, default=k + 1 if cls.spec.headed else k)
+    if cls.spec.headed and (classes != k + 1 or ends - {classes}):
+        raise _shape(f"{k} predictors are for {k + 1} classes, one for each but the last")
     if classes not in (k, k + 1) or ends - {classes}:
         raise _shape(f"{k} predictors are for {k} classes, or {k + 1} with the last one 0")
     each = {n: (classes,) if n in cls.spec.wide else () for n in wide}

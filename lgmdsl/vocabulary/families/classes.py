@@ -13,6 +13,7 @@ FAMILIES: tuple[Signature, ...] = (
         Parameter("cuts", "ordered", over="cut", meaning="thresholds between the classes"),
         # Of the stereotype model only: a score of each class; only differences matter.
         Parameter("scores", "ordered", required=False, over="class",
+                  instead='write model = "stereotype" with them, or leave them out',
                   meaning="a score of each class; only differences matter (stereotype model)"),
         Parameter(
             "model", "string", required=False, default="cumulative",
@@ -59,7 +60,8 @@ FAMILIES: tuple[Signature, ...] = (
         latent("stick", "log odds of each class but the last among those left", "link", "cut"),
         latent("probit", "a predictor of each class", "link", "class"),
         Parameter("available", "binary", required=False, over="class", blank=1.0,
-                  meaning="1 where a class can be chosen"),
+                  meaning="1 where a class can be chosen; of `stick` the others are passed over, "
+                          "and the last available class takes what is left"),
         summary="one of several classes, by a predictor of each class",
         support="the classes of an index",
         formulas={

@@ -38,7 +38,7 @@ observe y ~ categorical({link} = eta)
 def test_figure_5_1() -> None:
     """The four lengths are what is left of the stick times sigma, and make 1."""
     eta = np.array([-0.8, 0.3, -0.2])
-    site = CategoricalStick(np.arange(CLASSES, dtype=np.float64))
+    site = CategoricalStick(np.arange(CLASSES, dtype=np.float64), np.ones((CLASSES, CLASSES)))
     lengths = np.exp(site.log_density(np.tile(eta, (CLASSES, 1))))
     taken = np.append(1.0 / (1.0 + np.exp(-eta)), 1.0)
     left = np.append(1.0, np.cumprod(1.0 - taken)[:-1])
