@@ -26,6 +26,8 @@ class BackendSpec:
     has one at all; without, a posterior's is nan where not all sites are Gaussian.
     `additive`: whether its answer depends on the sites through the sum of log t alone, so that m
     sites that are alike and one of t^m have the same.
+    `any_variances`: whether its bound holds whatever variances it is driven by, as those of few
+    Lanczos vectors.
     `row_by_row`: whether its steps are of single rows, so that sites are asked some at a time.
     `notes`: what else its page in the manual says."""
 
@@ -40,6 +42,7 @@ class BackendSpec:
     only_scalar: str = ""  # why not, where they are not
     evidence: bool = True
     additive: bool = False
+    any_variances: bool = False
     row_by_row: bool = False
     warm: str = ""
     scout: str = ""
