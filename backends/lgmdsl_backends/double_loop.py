@@ -1,4 +1,5 @@
-"""The double loop (Seeger and Nickisch 2011, algorithm 1): super-Gaussian bounds on the sites.
+"""The double loop (Nickisch and Seeger 2009, section 2.2; Seeger and Nickisch 2011, algorithm 1):
+super-Gaussian bounds on the sites.
 
 Outer: the part of phi that is concave in 1/gamma, log|A|, is bounded by its tangent, whose slopes
 are the variances z = Var[s]. Inner: what is left is an estimation problem in the means with
@@ -65,11 +66,12 @@ class DoubleLoop(Backend[DoubleLoopState]):
         name="double-loop",
         needs=Widths,
         additive=True,
+        any_variances=True,
         requires=Property.SUPER_GAUSSIAN,
         guarantee=Guarantee.LOWER,
         monotone=True,
         max_steps=500,
-        paper="Seeger and Nickisch 2011, algorithm 1",
+        paper="Nickisch and Seeger 2009, section 2.2; Seeger and Nickisch 2011, algorithm 1",
         summary="super-Gaussian bounds, variances outside and means inside; a lower bound",
         notes=Notes(
             formula="t(s) = max over widths w of exp(b s - s^2 / (2 w) - h(w) / 2) for each site; "
@@ -78,9 +80,10 @@ class DoubleLoop(Backend[DoubleLoopState]):
             support="super-Gaussian sites: logistic, laplace, student_t, sech2, exp_power, also of "
             "the norm of a group, with one width for each group",
             advice="for sparse models and large designs (images); each step raises the bound; its "
-            "bound is looser than that of natural-gradient",
+            "bound is looser than that of natural-gradient; the option `variances` says what "
+            "drives the outer loop: exact ones, samples, or the Lanczos vectors of the paper",
             example="lgm fit model.lgm data.npz --method double-loop",
-            see_also=("coordinate-descent", "natural-gradient", "jaakkola"),
+            see_also=("coordinate-descent", "natural-gradient", "jaakkola", "variances"),
         ),
     )
 

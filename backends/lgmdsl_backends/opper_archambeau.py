@@ -1,4 +1,4 @@
-"""The variational Gaussian in N mean coefficients and N log weights, by L-BFGS.
+"""The variational Gaussian in N mean coefficients and N weights, by L-BFGS.
 
 At its optimum Cov_q[z] = (Q + B'WB)^-1 with W diagonal, so 2N unknowns do (Opper and Archambeau
 2009). With a reference q0 in canonical form (W0, b0), its predictor means m0 and covariance C0,
@@ -6,12 +6,19 @@ At its optimum Cov_q[z] = (Q + B'WB)^-1 with W diagonal, so 2N unknowns do (Oppe
     m = m0 + C0 a,   w = w0 exp(omega)
     dELBO/da = C0 (f_m - alpha),   dELBO/domega = 1/2 w (C o C)(-2 f_v - w)
 
-where alpha = b - Wm = alpha0 + a - W0 (m - m0) and C = Cov_q[s] at w. W0 = 0 is the paper's choice
-of a; any other reference spans the same means, and its metric whitens them: L-BFGS runs in the
-inner product <a, a'> = a'C0 a', whose gradient is f_m - alpha.
+for sites that are log-concave, whose weights -2 f_v are positive. Those of others may be negative
+(Student's t in its tails): there the unknowns are the weights themselves, in units u,
+
+    w = w0 + u omega,   dELBO/domega = 1/2 u (C o C)(-2 f_v - w)
+
+and a step after which Q + B'WB is not positive definite is cut. Here C = Cov_q[s] at w and
+alpha = b - Wm = alpha0 + a - W0 (m - m0). W0 = 0 is the paper's choice of a; any other reference
+spans the same means, and its metric whitens them: L-BFGS runs in the inner product
+<a, a'> = a'C0 a', whose gradient is f_m - alpha.
 
 Not whitened, it is the papers' own form (Khan 2012, equations 3.49 to 3.51): q0 is the prior, so
-m = s0 + Sa with S = BKB', w = exp(omega), and L-BFGS runs in the plain inner product of (a, omega).
+m = s0 + Sa with S = BKB', w = exp(omega) or omega, and L-BFGS runs in the plain inner product of
+(a, omega).
 """
 
 # Long because a back end is one file.
@@ -26,7 +33,7 @@ from typing import ClassVar
 import numpy as np
 import scipy.sparse as sp
 
-from lgmdsl.arrays import Array, Matrix
+from lgmdsl.arrays import Array, BoolArray, Matrix
 from lgmdsl.contract.backend import Backend, BackendSpec
 from lgmdsl.contract.engine import Conditioned, Failed
 from lgmdsl.contract.objectives.elbo import ElboPoint, elbo_at
@@ -41,9 +48,11 @@ from lgmdsl.contract.status import Guarantee, Status
 from lgmdsl.numerics.optimisation.lbfgs import LBFGS, Evaluated, Iterate
 from lgmdsl.vocabulary.notes import Notes
 
-# How far log weights may leave those of the reference; and zero, where the prior is the reference.
+# How far log weights, and weights in their units, may leave those of the reference; and log weights
+# zero, where the prior is the reference.
 RANGE = 5.0
 WIDE = 80.0
+SHARE = 0.1  # of 1/variance, the least unit of a weight that may be negative
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,9 +101,9 @@ class Spread:
 
 @dataclass(frozen=True, eq=False)
 class Reference:
-    """q0, flattened over the site blocks. `unit`, (P,): the weights at omega = 0. `metric`, (P,):
-    that of the log weights, the row sums of 1/2 W0 (C0 o C0) W0, which bound their curvature from
-    above."""
+    """q0, flattened over the site blocks. `signed`, (P,): where omega is a weight and no logarithm
+    of one. `unit`, (P,): the weights at omega = 0, or what those are measured in. `metric`, (P,):
+    that of omega, the row sums of 1/2 U (C0 o C0) U, which bound its curvature from above."""
 
     spread: Spread
     mean: Array
@@ -102,25 +111,30 @@ class Reference:
     alpha: Array
     unit: Array
     metric: Array
+    signed: BoolArray
 
     @classmethod
-    def at(cls, point: ElboPoint, design: Matrix) -> Reference:
+    def at(cls, point: ElboPoint, design: Matrix, signed: BoolArray) -> Reference:
         """The reference at a point of the ELBO."""
         spread = Spread(design, point.conditioned)
         weight = flatten(point.weight)
-        metric = 0.5 * weight * spread.squared_times(weight)
+        # A weight of 1/variance halves a variance.
+        variance = np.maximum(flatten(point.variance), 1e-300)
+        unit = np.where(signed, np.maximum(np.abs(weight), SHARE / variance), weight)
+        metric = 0.5 * unit * spread.squared_times(unit)
         floor = 1e-12 * max(float(metric.max(initial=0.0)), 1e-300)
         return cls(
             spread,
             flatten(point.mean),
             weight,
             flatten(point.alpha),
-            weight,
+            unit,
             np.maximum(metric, floor),
+            signed,
         )
 
     @classmethod
-    def prior(cls, problem: Problem, design: Matrix) -> Reference | Failed:
+    def prior(cls, problem: Problem, design: Matrix, signed: BoolArray) -> Reference | Failed:
         """The prior as q0, with the plain metric; Failed where it is improper."""
         nothing = tuple(np.zeros_like(m) for m in problem.engine.prior_mean)
         q = problem.engine.condition(nothing, nothing)
@@ -128,7 +142,17 @@ class Reference:
             return q
         mean = flatten(q.mean)
         zero, one = np.zeros_like(mean), np.ones_like(mean)
-        return cls(Spread(design, q), mean, zero, zero, one, one)
+        return cls(Spread(design, q), mean, zero, zero, one, one, signed)
+
+    def weights(self, omega: Array) -> Array:
+        """w, (P,)."""
+        with np.errstate(over="ignore"):
+            positive = self.unit * np.exp(np.where(self.signed, 0.0, omega))
+        return np.where(self.signed, self.weight + self.unit * omega, positive)
+
+    def rates(self, weight: Array) -> Array:
+        """dw/domega, (P,)."""
+        return np.where(self.signed, self.unit, weight)
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,7 +182,7 @@ class CoefficientState:
 
 @dataclass(frozen=True)
 class OpperArchambeau(Backend[CoefficientState]):
-    """L-BFGS in (mean coefficients, log weights).
+    """L-BFGS in (mean coefficients, log weights or weights).
 
     `memory`: pairs of L-BFGS. `refresh`: steps after which the reference is renewed at the point
     reached. `whitened`: false for the papers' parametrisation, which is slow to converge and needs
@@ -174,19 +198,19 @@ class OpperArchambeau(Backend[CoefficientState]):
         name="opper-archambeau",
         needs=Expected,
         additive=True,
-        requires=Property.LOG_CONCAVE,
         guarantee=Guarantee.LOWER,
         monotone=True,
         vector=False,
-        only_scalar="it has one log weight for each predictor; "
+        only_scalar="it has one weight for each predictor; "
         "natural-gradient, cholesky and coordinate-ascent have the same optimum",
         max_steps=1000,
         paper="Opper and Archambeau 2009",
-        summary="variational Gaussian by L-BFGS in mean coefficients and log weights",
+        summary="variational Gaussian by L-BFGS in mean coefficients and weights",
         notes=Notes(
             formula="maximise E_q[log p(y, z)] - E_q[log q(z)] over all Gaussians q = N(m, V) "
-            "with V = (Q + B' diag(w) B)^-1, in the coefficients of the mean and log w",
-            support="log-concave scalar sites",
+            "with V = (Q + B' diag(w) B)^-1, in the coefficients of the mean and log w (w itself, "
+            "which may be negative, where a site is not log-concave)",
+            support="scalar sites with an expectation of log t",
             advice="the optimum of natural-gradient by another search; for comparison",
             example="lgm fit model.lgm data.npz --method opper-archambeau --option memory=10",
             see_also=("natural-gradient", "cholesky", "lcl"),
@@ -206,12 +230,16 @@ class OpperArchambeau(Backend[CoefficientState]):
                 point = elbo_at(problem, weight, tuple(a + w * m for a, w, m in parts))
         if isinstance(point, Failed):
             return CoefficientState(None, None, Status.numerical_error, point)
-        design = StackedPredictors(problem.engine.linear).matrix()
-        return self._around(point, design) if self.whitened else _plain(problem, point, design)
+        design, signed = StackedPredictors(problem.engine.linear).matrix(), _signed(problem)
+        if not self.whitened:
+            return _plain(problem, point, design, signed)
+        return self._around(point, design, signed)
 
-    def _around(self, point: ElboPoint, design: Matrix, evaluations: int = 1) -> CoefficientState:
+    def _around(
+        self, point: ElboPoint, design: Matrix, signed: BoolArray, evaluations: int = 1
+    ) -> CoefficientState:
         """The state at a point that is its own reference."""
-        reference = Reference.at(point, design)
+        reference = Reference.at(point, design, signed)
         x = np.zeros((2, 2 * len(reference.mean)))
         evaluated = _evaluated(reference, reference.spread, point)
         return CoefficientState(reference, Iterate(x, evaluated, evaluations=evaluations))
@@ -226,14 +254,18 @@ class OpperArchambeau(Backend[CoefficientState]):
         solver, design = LBFGS(self.memory, inner=_inner), state.reference.spread.design
         following = solver.step(state.iterate, _evaluate(problem, state.reference))
         if following is None and state.iterate.steps:
-            fresh = self._around(state.iterate.at.kept.point, design, state.iterate.evaluations)
+            signed = state.reference.signed
+            evaluations = state.iterate.evaluations
+            fresh = self._around(state.iterate.at.kept.point, design, signed, evaluations)
             assert fresh.reference is not None and fresh.iterate is not None
             following = solver.step(fresh.iterate, _evaluate(problem, fresh.reference))
             state = fresh
         if following is None:
             return _stalled(state)
         if following.steps >= self.refresh:
-            return self._around(following.at.kept.point, design, following.evaluations)
+            assert state.reference is not None
+            signed = state.reference.signed
+            return self._around(following.at.kept.point, design, signed, following.evaluations)
         return replace(state, iterate=following)
 
     def residual(self, problem: Problem, state: CoefficientState) -> float:
@@ -252,13 +284,23 @@ class OpperArchambeau(Backend[CoefficientState]):
         return point.posterior(problem, self.spec.guarantee)
 
 
-def _plain(problem: Problem, point: ElboPoint, design: Matrix) -> CoefficientState:
+def _signed(problem: Problem) -> BoolArray:
+    """(P,) the rows whose weights may be negative."""
+    rows = zip(problem.sites, problem.engine.prior_mean, strict=True)
+    blocks = [np.full(len(m), Property.LOG_CONCAVE not in s.spec.properties) for s, m in rows]
+    return np.concatenate([np.zeros(0, dtype=np.bool_), *blocks])
+
+
+def _plain(
+    problem: Problem, point: ElboPoint, design: Matrix, signed: BoolArray
+) -> CoefficientState:
     """The state at a point in the papers' coordinates."""
-    reference = Reference.prior(problem, design)
+    reference = Reference.prior(problem, design, signed)
     if isinstance(reference, Failed):
         reason = f"without whitening it needs a proper prior: {reference.reason}"
         return CoefficientState(None, None, Status.numerical_error, reason)
-    x = np.r_[flatten(point.alpha), np.log(flatten(point.weight))]
+    weight = flatten(point.weight)
+    x = np.r_[flatten(point.alpha), np.where(signed, weight, np.log(np.abs(weight)))]
     evaluated = _evaluated(reference, Spread(design, point.conditioned), point)
     return CoefficientState(
         reference, Iterate(x, replace(evaluated, gradient=evaluated.gradient[1]))
@@ -283,9 +325,10 @@ def _evaluate(
     def evaluate(x: Array) -> Evaluated[Climbed] | None:
         size = len(reference.mean)
         a, omega, change = x[0, :size], x[0, size:], x[1, :size]
-        if not np.abs(omega).max(initial=0.0) <= reach:
+        bounded = omega if reach == RANGE else omega[~reference.signed]
+        if not np.abs(bounded).max(initial=0.0) <= reach:
             return None
-        weight = reference.unit * np.exp(omega)
+        weight = reference.weights(omega)
         shift = reference.alpha + a - reference.weight * change + weight * (reference.mean + change)
         point = elbo_at(problem, split(weight, predictors), split(shift, predictors))
         if isinstance(point, Failed) or not resolved(point):
@@ -313,7 +356,7 @@ def _evaluated(reference: Reference, spread: Spread, point: ElboPoint) -> Evalua
     weight, target = flatten(point.weight), flatten(point.target[0])
     slope = flatten(tuple(a.d_mean for a in point.answers)) - flatten(point.alpha)
     variance_gap = spread.squared_times(target - weight)
-    omega = 0.5 * weight * variance_gap
+    omega = 0.5 * reference.rates(weight) * variance_gap
     gradient = np.array(
         [
             np.r_[slope, omega / reference.metric],

@@ -32,6 +32,8 @@ class BackendSpec:
     sites that are alike and one of t^m have the same.
     `eliminates`: whether its answer is that of the whole model where sites have latents of their
     own at their mode (`PointwiseAnswer.eliminated`).
+    `any_variances`: whether its bound holds whatever variances it is driven by, as those of few
+    Lanczos vectors.
     `row_by_row`: whether its steps are of single rows, so that sites are asked some at a time.
     `notes`: what else its page in the manual says."""
 
@@ -48,6 +50,7 @@ class BackendSpec:
     restricted: bool = False
     additive: bool = False
     eliminates: bool = False
+    any_variances: bool = False
     row_by_row: bool = False
     warm: str = ""
     scout: str = ""

@@ -209,11 +209,34 @@ class Conditioned(ABC):
         """Of answers that are estimates; None where they are exact."""
         return None
 
+    @property
+    def latent_variance_error(self) -> Array | None:
+        """(n,) standard errors of `latent_variance`; None where it is exact."""
+        return None
+
+    @property
+    def reported(self) -> Conditioned:
+        """The posterior that a run hands on: itself, but where what drove the run is not what may
+        be reported (variances from Lanczos vectors, which are too small)."""
+        return self
+
+    @property
+    def remark(self) -> str:
+        """What a fit says of how it came about; "" (the default) where there is nothing to say."""
+        return ""
+
+    @property
+    def doubt(self) -> str:
+        """Why a run that ended at it has not converged, whatever its residual; "" (the default)
+        where it has."""
+        return ""
+
 
 class Engine(ABC):
     """Linear-Gaussian algebra for one structure of prior and operators.
 
     `exact`: whether variances and normalisers are, to rounding; else they are estimates.
+    `estimates`: by what, as values of the option `variances`, of which `estimating` makes another.
     `summary`, one sentence, and `notes` are for its page in the manual.
 
     One from outside: `help(lgmdsl.extend)`.
@@ -221,6 +244,7 @@ class Engine(ABC):
 
     name: ClassVar[str]
     exact: ClassVar[bool] = True
+    estimates: ClassVar[tuple[str, ...]] = ()
     summary: ClassVar[str] = ""
     notes: ClassVar[Notes] = NO_NOTES
     linear: LinearGaussian
@@ -241,6 +265,11 @@ class Engine(ABC):
     @abstractmethod
     def condition(self, weight: Rows, shift: Rows) -> Conditioned | Failed:
         """Factorise once. An indefinite or singular posterior is `Failed`, never jittered."""
+
+    def estimating(self, variances: str, count: int) -> Engine:
+        """The same engine with variances by one of `estimates` from `count` samples or vectors; 0:
+        as many as it takes by itself."""
+        return self
 
     def strain(self, weight: Rows) -> float:
         """About how many nats log_normaliser loses at such weights because priors are wide in

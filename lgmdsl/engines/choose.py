@@ -19,6 +19,11 @@ from lgmdsl.errors import Diagnostic, MethodError, listed, suggestion
 from lgmdsl.memory import VARIABLE, TooLarge, budget, size_text
 from lgmdsl.vocabulary import plugins
 
+# How variances may be computed: as the engine does, exactly, or estimated from perturbation samples
+# or from Lanczos vectors.
+EXACT, SAMPLES, LANCZOS = "exact", "samples", "lanczos"
+VARIANCES = (AUTO, EXACT, SAMPLES, LANCZOS)
+COUNTS = {SAMPLES: "samples", LANCZOS: "vectors"}  # options that say from how many
 # Flops of one exact conditioning beyond which estimates take its place: ten seconds.
 PATIENCE = 2e11
 # Beyond which no engine is taken unless asked for: a quarter of an hour, and a fit needs dozens.
@@ -28,14 +33,39 @@ LONGEST_CONDITIONING = 2e13
 @dataclass(frozen=True)
 class Terms:
     """What an engine is chosen by, once for a fit: `budget`, the bytes that it may hold; `engine`,
-    the name of the one that was asked for, or auto; `fits`: how many fits there will be."""
+    the name of the one that was asked for, or auto; `fits`: how many fits there will be;
+    `variances`: how they are computed, one of `VARIANCES`, and `count`: from how many samples or
+    vectors, 0 for as many as the engine takes by itself."""
 
     budget: float
     engine: str = AUTO
     fits: float = 1.0
+    variances: str = AUTO
+    count: int = 0
+
+    @property
+    def counted(self) -> dict[str, str]:
+        """`count`, by the option that gives it; empty where none was given."""
+        return {COUNTS[self.variances]: str(self.count)} if self.count else {}
+
+    @property
+    def asked(self) -> str:
+        """What was asked for of the variances, as a reason to refuse an engine."""
+        return f"variances={self.variances} was asked for"
+
+    def refuses(self, engine: type[Engine]) -> str:
+        """Why it does not compute variances as was asked for, or ""."""
+        if self.variances == AUTO:
+            return ""
+        if self.variances == EXACT:
+            return "" if engine.exact else f"it estimates variances, and {self.asked}"
+        if self.variances in engine.estimates:
+            return ""
+        how = "computes variances exactly" if engine.exact else "takes no such estimate"
+        return f"it {how}, and {self.asked}"
 
     @staticmethod
-    def of(engine: str = AUTO) -> Terms:
+    def of(engine: str = AUTO, variances: str = AUTO, count: int = 0) -> Terms:
         """Within the memory budget of this process. Raises MethodError E103 for an unknown name."""
         known = (AUTO, *names())
         if engine not in known:
@@ -45,7 +75,7 @@ class Terms:
                     "E103", f"unknown engine `{engine}`", help=suggestion(engine, known, available)
                 )
             )
-        return Terms(budget(), engine)
+        return Terms(budget(), engine, variances=variances, count=count)
 
 
 def table(linear: LinearGaussian, terms: Terms | None = None, alone: bool = False) -> list[Option]:
@@ -59,7 +89,7 @@ def table(linear: LinearGaussian, terms: Terms | None = None, alone: bool = Fals
 
 
 def _option(entry: Entry, linear: LinearGaussian, terms: Terms) -> Option:
-    refusal = entry.engine.refuses(linear)
+    refusal = terms.refuses(entry.engine) or entry.engine.refuses(linear)
     if refusal:
         return Option(entry, refusal, math.inf, None)
     try:
@@ -75,7 +105,11 @@ def _glance(entry: Entry, linear: LinearGaussian, terms: Terms) -> Option:
     if entry.least is None:
         return _option(entry, linear, terms)
     least = entry.least(linear)
-    refusal = least.refusal or _beyond(entry, linear, terms, least.flops, least.doubles)
+    refusal = (
+        terms.refuses(entry.engine)
+        or least.refusal
+        or _beyond(entry, linear, terms, least.flops, least.doubles)
+    )
     return Option(entry, refusal, least.flops, None, least=True)
 
 
@@ -187,6 +221,8 @@ def reason(linear: LinearGaussian, options: Sequence[Option], terms: Terms | Non
 
 def _built(best: Option, linear: LinearGaussian, terms: Terms, seed: int) -> Engine:
     engine = best.engine or best.entry.build(linear, seed)
+    if terms.variances in engine.estimates:
+        engine = engine.estimating(terms.variances, terms.count)
     return engine if terms.engine == AUTO else engine.patient()
 
 
@@ -219,6 +255,14 @@ def refusal(linear: LinearGaussian, options: Sequence[Option], terms: Terms) -> 
             "E501",
             f"engine `{wanted.name}` cannot take this model: {wanted.refusal}",
             help=f"{can}; without `engine` the cheapest is taken",
+        )
+    if terms.variances != AUTO:
+        fitting = [o for o in options if not terms.refuses(o.entry.engine)]
+        return Diagnostic(
+            "E501",
+            f"no engine takes this model with variances={terms.variances}: "
+            + "; ".join(f"{o.name}: {o.refusal}" for o in fitting),
+            help="without `variances` the cheapest engine is taken",
         )
     name, size = max(((b.name, b.size) for b in linear.blocks), key=lambda block: block[1])
     return Diagnostic(

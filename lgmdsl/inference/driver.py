@@ -164,8 +164,13 @@ def _run(
             last = entry
     except KeyboardInterrupt:
         status = Status.interrupted
-    seconds = time.perf_counter() - began
     posterior = backend.posterior(problem, state)
+    reported = posterior.conditioned.reported
+    if reported is not posterior.conditioned:
+        posterior = replace(posterior, conditioned=reported)
+    if status is Status.converged and reported.doubt:
+        status, reason = Status.stalled, reported.doubt
+    seconds = time.perf_counter() - began
     return Run(posterior, status, steps, seconds, tuple(trace), reason, failure)
 
 

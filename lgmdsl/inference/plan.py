@@ -20,7 +20,7 @@ from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.questions import Expected, Pointwise, Tilted
 from lgmdsl.contract.site import Property, Site
 from lgmdsl.engines.choose import AUTO as ANY_ENGINE
-from lgmdsl.engines.choose import Terms, required, stronger
+from lgmdsl.engines.choose import COUNTS, LANCZOS, VARIANCES, Terms, required, stronger
 from lgmdsl.engines.shared.kept import shape_of
 from lgmdsl.engines.shared.some_rows import SomeRows
 from lgmdsl.errors import Diagnostic, MethodError, Span, listed, suggestion
@@ -31,7 +31,11 @@ from lgmdsl.inference.routes import Refusal, Route, answering, route
 
 # Questions whose answers make weights that are negative where a site is not log-concave.
 SIGNED = (Pointwise, Expected, Tilted)
-ENGINE = "engine"  # the option that every method has
+ENGINE, VARIANCES_OPTION = "engine", "variances"  # options that every method has
+# Those that are numbers: with which variances, the least that they may be, and a usual value. With
+# four samples or fewer a standard error has no finite mean square.
+COUNTED = {name: variances for variances, name in COUNTS.items()}
+LEAST, USUAL = {"samples": 5, "vectors": 1}, {"samples": 50, "vectors": 400}
 STEPS = 12.0  # conditionings of a fit whose sites are not Gaussian, about
 # `auto` tries these in order and takes the first that can run the model.
 AUTO = ("natural-gradient", "ep", "laplace")
@@ -176,8 +180,53 @@ def plan(
         needs = known[method].spec.needs
         raise MethodError(tuple(_refused(method, b, r, able, needs) for b, r in judged.refusals))
     chosen = dict(options or {})
-    terms = Terms.of(str(chosen.pop(ENGINE, ANY_ENGINE)))
+    terms = _terms(known[method], chosen)
     return Plan(canonical, configured(known[method], chosen, others), judged.routes, terms)
+
+
+def _terms(backend: BackendClass, options: dict[str, object]) -> Terms:
+    """What the engine is chosen by, taken out of the options. Raises MethodError E103 for an
+    unknown engine, E104 for variances that there are not or that the method cannot be driven by."""
+    engine = str(options.pop(ENGINE, ANY_ENGINE))
+    counts = {name: options.pop(name) for name in COUNTED if name in options}
+    variances = str(options.pop(VARIANCES_OPTION, next((COUNTED[n] for n in counts), ANY_ENGINE)))
+    if variances not in VARIANCES:
+        remedy = suggestion(variances, VARIANCES, f"there are: {', '.join(VARIANCES)}")
+        raise _wrong_option(f"option `variances` cannot be `{variances}`", remedy)
+    number = 0
+    for name, given in counts.items():
+        if COUNTED[name] != variances:
+            raise _wrong_option(
+                f"option `{name}` has no use with variances={variances}",
+                f"it is how many there are with variances={COUNTED[name]}",
+            )
+        number = _count(name, given)
+    if variances == LANCZOS and not backend.spec.any_variances:
+        able = [n for n, b in backends().items() if b.spec.any_variances]
+        raise _wrong_option(
+            f"method `{backend.spec.name}` cannot be driven by variances=lanczos",
+            "Lanczos vectors give less than the variances, and its result would be off by as much; "
+            f"methods that can: {listed(able)}",
+        )
+    return Terms.of(engine, variances, number)
+
+
+def _count(name: str, given: object) -> int:
+    """A number of samples or vectors. Raises MethodError E104."""
+    try:
+        number = int(str(given))
+    except ValueError:
+        number = 0
+    if number < LEAST[name] or isinstance(given, bool):
+        raise _wrong_option(
+            f"option `{name}` is a whole number, at least {LEAST[name]}, not `{given}`",
+            f"as in {name}={USUAL[name]}",
+        )
+    return number
+
+
+def _wrong_option(message: str, help: str) -> MethodError:
+    return MethodError(Diagnostic("E104", message, help=help))
 
 
 def _unknown(method: str, known: Mapping[str, BackendClass], option: str) -> Diagnostic:

@@ -4,7 +4,7 @@ one site that stands for all rows."""
 from __future__ import annotations
 
 import copyreg
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from types import MappingProxyType
 from typing import Any
@@ -14,7 +14,7 @@ import scipy.sparse as sp
 
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.canonical.layout import Layout
-from lgmdsl.canonical.lowering.derived import Apply, Derived, Leaf
+from lgmdsl.canonical.lowering.derived import Derived, leaves
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.linear import Predictor
 from lgmdsl.contract.site import Site
@@ -137,19 +137,10 @@ def sharded_model(
 
 def of_groups(dims: tuple[str, ...], tree: Derived, roles: Roles, index: str) -> bool:
     """Whether a let or report is over the rows or the groups, or is of the groups' latents."""
-    touched = {name for leaf in _leaves(tree) for name in leaf.form.latents}
-    over = {d for leaf in _leaves(tree) for d in leaf.form.dims} | set(dims)
+    forms = [leaf.form for leaf in leaves(tree)]
+    touched = {name for form in forms for name in form.latents}
+    over = {d for form in forms for d in form.dims} | set(dims)
     return bool(touched & set(roles.inner) or over & {roles.index, index})
-
-
-def _leaves(tree: Derived) -> Iterator[Leaf]:
-    if isinstance(tree, Leaf):
-        yield tree
-    elif isinstance(tree, Apply):
-        yield from _leaves(tree.operand)
-    else:
-        yield from _leaves(tree.left)
-        yield from _leaves(tree.right)
 
 
 def _reduced(model: ShardedModel) -> tuple[Callable[..., ShardedModel], tuple[Any, ...]]:

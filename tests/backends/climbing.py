@@ -57,6 +57,8 @@ def data(text: str, seed: int = 0, n: int = 14) -> dict[str, Any]:
     found: dict[str, Any] = {"X": X, "who": np.arange(n) % 3}
     if "y[obs] : count" in text:
         found["y"] = rng.poisson(np.exp(0.5 + 0.3 * eta))
+    elif "y[obs] : unit" in text:
+        found["y"] = np.clip(rng.beta(0.4 * np.exp(eta), 0.4 * np.exp(-eta)), 1e-4, 1.0 - 1e-4)
     elif "y[obs] : real" in text:
         found["y"] = eta + rng.standard_t(3, n)
     else:

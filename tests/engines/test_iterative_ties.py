@@ -118,10 +118,10 @@ def test_what_the_constraint_takes_is_given_back_to_the_neighbours_first() -> No
     assert np.abs(off).max() < 0.3
 
 
-@pytest.mark.parametrize("variances", ["perturb", "lanczos"])
+@pytest.mark.parametrize("variances", ["samples", "lanczos"])
 @pytest.mark.parametrize("steps", [3, 40])
 def test_what_constraints_hold_fixed_has_no_variance(
-    variances: Literal["perturb", "lanczos"], steps: int
+    variances: Literal["samples", "lanczos"], steps: int
 ) -> None:
     """Entries, sums and combinations of constraints; what is nearly one of them keeps its own."""
     size = 30
@@ -155,7 +155,7 @@ def test_what_constraints_hold_fixed_has_no_variance(
     error = q.variance_error[1][4:] + 1e-9
     above = q.variance[1][4:] - exact[4:]
     assert (above < 4.0 * error + 1e-6 * exact[4:]).all() and (q.latent_variance >= 0.0).all()
-    if variances == "perturb":  # Lanczos's are below
+    if variances == "samples":  # Lanczos's are below
         assert (above > -4.0 * error - 1e-6 * exact[4:]).all()
     mean, variance = q.project(Predictor({"w": Dense(rows)}, np.zeros(len(rows))))
     assert (variance == 0.0).tolist() == fixed and np.allclose(mean[:4], 0.0, atol=1e-9)

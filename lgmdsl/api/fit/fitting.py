@@ -302,6 +302,8 @@ def fit_compiled(
         "tol": settings.tol,
         "max_steps": settings.max_steps,
         "engine": None if planned.terms.engine == ANY_ENGINE else planned.terms.engine,
+        "variances": None if planned.terms.variances == ANY_ENGINE else planned.terms.variances,
+        **planned.terms.counted,
         "merge": None if merging else "off",
     }
     origin = provenance(model, canonical, planned.backend, settings.seed, chosen)

@@ -12,7 +12,7 @@ from lgmdsl.api.fit.hyper_ways import DESIGNS, EPOCHS, LARGEST, MOST_STEPS, OPTI
 from lgmdsl.api.fit.merging import MERGE
 from lgmdsl.api.streaming import MANY, ROWS
 from lgmdsl.canonical.blocks.alike import LEAST, SHARE
-from lgmdsl.engines.choose import AUTO
+from lgmdsl.engines.choose import AUTO, VARIANCES
 from lgmdsl.inference.options import OtherOptions
 from lgmdsl.learning.chosen_errors import MOST
 from lgmdsl.learning.em.em import ACCELERATIONS
@@ -58,6 +58,52 @@ FIT_OPTIONS: tuple[FitOption, ...] = (
         ),
         type="the name of an engine",
         default=AUTO,
+    ),
+    FitOption(
+        "variances",
+        "how posterior variances are computed: exactly, from samples, or from Lanczos vectors",
+        Notes(
+            formula="exact: by a factorisation; samples: mean squares of perturbation samples, "
+            "with standard errors; lanczos: diag(B Q T^-1 Q'B') of k Lanczos vectors, from below, "
+            "and exact once they span all latents",
+            support="every fit; samples and lanczos by the iterative engine; lanczos drives the "
+            "outer loop of double-loop at fixed hyperparameters",
+            advice=f"{AUTO} is exact unless only the iterative engine fits memory and time; "
+            "the page of a lanczos fit says what share of the variances the vectors hold; where it "
+            "is less than all, samples are reported, and the fit is not called converged",
+            example=FIT + "--method double-loop --option variances=samples",
+            see_also=("samples", "vectors", "iterative", "engine", "double-loop"),
+        ),
+        VARIANCES,
+    ),
+    FitOption(
+        "samples",
+        "how many perturbation samples the iterative engine estimates variances from",
+        Notes(
+            formula="standard errors of sqrt(2 / samples), relative, where nothing else is known "
+            "of a row; less where rows are short",
+            support="variances=samples, which it stands for where that is left out",
+            advice="left out, 20, and up to 80 where the rows of few latents are not precise to 5 "
+            "% (root mean square); a number is kept as it is",
+            example=FIT + "--option samples=50",
+            see_also=("variances", "vectors", "iterative"),
+        ),
+        type="a whole number, at least 5",
+        default="20 to 80",
+    ),
+    FitOption(
+        "vectors",
+        "how many Lanczos vectors drive the outer loop of the double loop",
+        Notes(
+            formula="k vectors hold about k / n of the variances of n latents, and all for k = n",
+            support="variances=lanczos, which it stands for where that is left out",
+            advice="about as many as there are latents, or take variances=samples: few vectors "
+            "hold little of the variances, and time grows with their square",
+            example=FIT + "--method double-loop --option vectors=400",
+            see_also=("variances", "samples", "double-loop"),
+        ),
+        type="a whole number, at least 1",
+        default="200",
     ),
     FitOption(
         "merge",

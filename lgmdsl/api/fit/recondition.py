@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from lgmdsl.arrays import Array
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.engine import Conditioned, Failed, Rows
-from lgmdsl.engines.choose import Terms, choose, names
+from lgmdsl.engines.choose import AUTO, SAMPLES, Terms, choose, names
 from lgmdsl.errors import Diagnostic, NumericalError
 from lgmdsl.inference.restrictions import kept_as
 from lgmdsl.numerics.blas_threads import one_thread
@@ -81,7 +82,11 @@ def recondition(
         known_flops(float(provenance.get("flops", 0.0)))
         built, why = None, ""
         if engine:  # whatever the budget is now: the fit had it
-            built, why = choose(linear, Terms(math.inf, engine), seed)
+            # What drove the run is not what it reports: that are samples.
+            count = int(json.loads(provenance.get("settings", "{}")).get("samples", 0))
+            kind = SAMPLES if count else AUTO
+            terms = Terms(math.inf, engine, variances=kind, count=count)
+            built, why = choose(linear, terms, seed)
         if built is None:
             built, why = choose(linear, seed=seed)
         if built is not None:

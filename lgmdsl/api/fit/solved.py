@@ -13,6 +13,7 @@ from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.contract.engine import Rows
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
+from lgmdsl.engines.choose import LANCZOS
 from lgmdsl.errors import Diagnostic, MethodError, NumericalError
 from lgmdsl.inference.driver import Run, TraceEntry
 from lgmdsl.inference.estimated import with_standard_errors
@@ -99,6 +100,8 @@ def _solve(
         )
         solved = Solved(theta, _usable_posterior(planned, problem, result), result, starts)
         return _checked(planned, problem, solved)
+    if planned.terms.variances == LANCZOS:
+        raise MethodError(_one_fit(way))
     began = time.perf_counter()
 
     def report(step: LearningStep) -> None:
@@ -156,6 +159,16 @@ def _other_model() -> Diagnostic:
         "the fit to start from has other sites than this model and data",
         help="start from a fit of the same observations, read in the same way (option `rows`), or "
         "leave it out",
+    )
+
+
+def _one_fit(way: str) -> Diagnostic:
+    """E104: widths that are not the best ones have no slope of the evidence to go by."""
+    return Diagnostic(
+        "E104",
+        f"option `variances` cannot be `lanczos` with --hyper {way}",
+        help='it is for hyperparameters that have values, fixed={"s": 0.5} or --set s=0.5; '
+        "with variances=samples they are learned",
     )
 
 

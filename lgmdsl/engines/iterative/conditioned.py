@@ -1,5 +1,7 @@
 """q(z) of the iterative engine: the mean is there, the rest is estimated when asked for."""
 
+# Long because a posterior answers all that is asked of one.
+
 from __future__ import annotations
 
 from functools import cached_property
@@ -12,6 +14,7 @@ from lgmdsl.contract.engine import Adjoints, Conditioned, Draws, Errors, Failed,
 from lgmdsl.contract.linear import Predictor
 from lgmdsl.contract.stacked import flatten, split
 from lgmdsl.engines.iterative.adjoints import adjoints
+from lgmdsl.engines.iterative.driven import LANCZOS, Driven
 from lgmdsl.engines.iterative.estimate import estimate, precise
 from lgmdsl.engines.iterative.patience import SCATTER
 from lgmdsl.engines.iterative.solve import not_converged
@@ -58,6 +61,7 @@ class IterativeConditioned(Conditioned):
         self.delta = free
         if held is not None and engine.ties is not None:
             self.delta = held.place(free, engine.ties.target)
+        self._driven: Driven | None = None
         self._like: IterativeConditioned | None = None  # the first one of the same weights
         if like is not None:
             self._like = like._like or like
@@ -197,6 +201,28 @@ class IterativeConditioned(Conditioned):
     @property
     def errors(self) -> Errors:
         return Errors(self.log_normaliser_error, self.variance_error)
+
+    @cached_property
+    def reported(self) -> Conditioned:
+        """Itself, or with variances from samples where Lanczos vectors do not hold them."""
+        if self.engine.variances != LANCZOS:
+            return self
+        self._driven = Driven(self)
+        if self._driven.whole:
+            return self
+        q = self.engine.sampling.condition(self.weight, self.shift)
+        if not isinstance(q, IterativeConditioned):
+            return self
+        q._driven = self._driven
+        return q
+
+    @property
+    def remark(self) -> str:
+        return "" if self._driven is None else self._driven.remark
+
+    @property
+    def doubt(self) -> str:
+        return "" if self._driven is None else self._driven.doubt
 
     @cached_property
     def _latents(self) -> tuple[Array, Array]:

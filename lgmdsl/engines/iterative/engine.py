@@ -27,6 +27,7 @@ from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.contract.stacked import StackedPredictors, flatten, split
 from lgmdsl.engines.iterative.conditioned import IterativeConditioned
 from lgmdsl.engines.iterative.determinant import controlled_mean, quadratures
+from lgmdsl.engines.iterative.driven import LANCZOS
 from lgmdsl.engines.iterative.noise import Noise
 from lgmdsl.engines.iterative.patience import LOGS, Patience
 from lgmdsl.engines.iterative.prior import IterativePrior
@@ -56,7 +57,7 @@ class IterativeEngine(Engine):
     samples: K at first; doubled, as far as `most`, where short rows' variances have relative
     standard errors above 5 %. probes: of log|A|. tolerance: of the mean, in posterior sds,
     |d - A^-1 h|_A. loose: of samples and probes, likewise, or a share of their length sqrt(n) where
-    that is more (`SCATTER`, `LOGS`). limit: iterations. variances: "perturb", or "lanczos" with
+    that is more (`SCATTER`, `LOGS`). limit: iterations. variances: "samples", or "lanczos" with
     `steps` vectors (from below; exact once they span everything). endless: flops that no fit may
     take; one that would is refused before it begins (E501), where that can be seen, and samples
     are doubled only where that is quick.
@@ -77,6 +78,7 @@ class IterativeEngine(Engine):
         see_also=("sparse", "choosing-a-method"),
     )
     exact: ClassVar[bool] = False
+    estimates: ClassVar[tuple[str, ...]] = ("samples", "lanczos")
 
     def __init__(
         self,
@@ -88,7 +90,7 @@ class IterativeEngine(Engine):
         tolerance: float = 1e-6,
         loose: float = 0.1,
         limit: int = 5000,
-        variances: Literal["perturb", "lanczos"] = "perturb",
+        variances: Literal["samples", "lanczos"] = "samples",
         steps: int = 200,
         endless: float = math.inf,
     ) -> None:
@@ -124,6 +126,37 @@ class IterativeEngine(Engine):
 
     def patient(self) -> Engine:
         return IterativeEngine(self.linear, *self.settings)
+
+    def estimating(self, variances: str, count: int) -> Engine:
+        kind: Literal["samples", "lanczos"] = "lanczos" if variances == LANCZOS else "samples"
+        samples, most, probes, seed, tolerance, loose, limit, _, steps = self.settings
+        if kind == LANCZOS:
+            steps = count or steps
+        elif count:
+            samples = most = count
+        return IterativeEngine(
+            self.linear,
+            samples,
+            most,
+            probes,
+            seed,
+            tolerance,
+            loose,
+            limit,
+            kind,
+            steps,
+            self.patience.endless,
+        )
+
+    @cached_property
+    def sampling(self) -> IterativeEngine:
+        """The same engine with variances from perturbation samples."""
+        engine = self.estimating("samples", 0)
+        assert isinstance(engine, IterativeEngine)
+        engine.examined, engine.lowest = self.examined, self.lowest
+        if "mean" in self.warm:
+            engine.warm["mean"] = self.warm["mean"]
+        return engine
 
     def expect(self, steps: float, fits: float) -> Engine:
         self.patience.steps, self.patience.fits = steps, fits

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lgmdsl.arrays import Array
+from lgmdsl.engines.iterative.driven import LANCZOS
 from lgmdsl.engines.iterative.variance import RowGroups, known_moments, plain, regressed
 from lgmdsl.operators.base import Gram, Operator
 from lgmdsl.operators.compose import parts_of
@@ -35,7 +36,7 @@ def _estimate(
     q: IterativeConditioned, groups: RowGroups, local: Callable[[], Gram | None]
 ) -> tuple[Array, Array]:
     operator = groups.operator
-    if q.engine.variances == "lanczos":
+    if q.engine.variances == LANCZOS:
         out = np.asarray((operator.matvec(q.root) ** 2).sum(axis=1))
         return out, np.zeros(groups.rows)
     known = local() if len(groups.keys) else None
@@ -61,7 +62,7 @@ def lost(q: IterativeConditioned, operator: Operator) -> Array:
 def precise(q: IterativeConditioned, variance: Array, error: Array) -> bool:
     """Whether the rows that neighbours make precise are; the others never can be."""
     groups = q.engine.groups
-    if q.engine.variances == "lanczos" or len(groups.long) == groups.rows:
+    if q.engine.variances == LANCZOS or len(groups.long) == groups.rows:
         return True
     share = np.delete(error / np.maximum(variance, 1e-300), groups.long)
     return float(np.sqrt(np.mean(share**2))) <= PRECISE

@@ -28,6 +28,14 @@ class WrappedConditioned(Conditioned):
     def latent_variance(self) -> Array:
         return self.inner.latent_variance
 
+    @property
+    def latent_variance_error(self) -> Array | None:
+        return self.inner.latent_variance_error
+
+    @property
+    def remark(self) -> str:
+        return self.inner.remark
+
     def solve(self, rhs: Array) -> Array:
         return self.inner.solve(rhs)
 
