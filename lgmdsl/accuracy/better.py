@@ -115,8 +115,8 @@ def better(
     None where q is exact. `evidence_alone`: where nothing else is asked. Raises Unknown."""
     canonical = planned.canonical
     sites, linear = canonical.sites(theta), canonical.linear(theta)
-    if q.restriction is not None:
-        return _beyond_restriction(planned, theta, q, seed, evidence_alone)
+    if q.confinement is not None:
+        return _beyond_confinement(planned, theta, q, seed, evidence_alone)
     if all(Property.GAUSSIAN in s.spec.properties for s in sites):
         return None
     if q.errors is not None:
@@ -132,11 +132,11 @@ def better(
     return _finite(_closer(known, sites, seed, evidence_alone))
 
 
-def _beyond_restriction(
+def _beyond_confinement(
     planned: Plan, theta: Theta, q: Conditioned, seed: int, evidence_alone: bool
 ) -> Better:
-    """Of a restricted q: what is nearer than the best of all Gaussians."""
-    base = _variational(planned, theta, q.unrestricted, seed)
+    """Of a confined q: what is nearer than the best of all Gaussians."""
+    base = _variational(planned, theta, q.unconfined, seed)
     other = replace(plan(planned.canonical, VARIATIONAL), terms=planned.terms)
     known = better(other, theta, base, math.nan, seed, evidence_alone)
     if known is None:  # the best of all is exact

@@ -6,10 +6,10 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar, Generic, Protocol, TypeVar, runtime_checkable
 
+from lgmdsl.contract.engine import Confinement
 from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
-from lgmdsl.contract.restriction import Restriction
 from lgmdsl.contract.site import Property
 from lgmdsl.contract.status import Guarantee, Status
 from lgmdsl.vocabulary.notes import NO_NOTES, Notes
@@ -26,7 +26,7 @@ class BackendSpec:
     are, or near, for sites that are log-concave.
     `guarantee`: what its log evidence is when every site answers exactly. `evidence`: whether it
     has one at all; without, a posterior's is nan where not all sites are Gaussian.
-    `restricted`: whether its q may be less than any Gaussian (`Backend.restriction`), so that its
+    `confined`: whether its q may be less than any Gaussian (`Backend.confinement`), so that its
     answer need not be exact where all sites are Gaussian.
     `additive`: whether its answer depends on the sites through the sum of log t alone, so that m
     sites that are alike and one of t^m have the same.
@@ -47,7 +47,7 @@ class BackendSpec:
     vector: bool = True  # whether vector-valued sites are taken
     only_scalar: str = ""  # why not, where they are not
     evidence: bool = True
-    restricted: bool = False
+    confined: bool = False
     additive: bool = False
     eliminates: bool = False
     any_variances: bool = False
@@ -138,7 +138,7 @@ class Backend(ABC, Generic[S]):
 
     spec: ClassVar[BackendSpec]
 
-    def restriction(self, linear: LinearGaussian) -> Restriction | None:
+    def confinement(self, linear: LinearGaussian) -> Confinement | None:
         """What it keeps q in for this model; None: all Gaussians. The problem's engine conditions
         in it. Raises MethodError where an option does not suit the model."""
         return None

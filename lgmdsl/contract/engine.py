@@ -6,12 +6,13 @@ Statistics of the site blocks come as tuples, one array for each block: (N,) or 
 and shifts, (N,) or (N, K, K) for variances and weights (`Rows`). Weights may be signed.
 """
 
+# Long because an engine and what it returns are one contract.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -26,8 +27,6 @@ EPSILON = float(np.finfo(np.float64).eps)
 
 if TYPE_CHECKING:
     from numpy.random import Generator
-
-    from lgmdsl.contract.restriction import Restriction
 
 
 @dataclass(frozen=True)
@@ -189,13 +188,13 @@ class Conditioned(ABC):
         return float(slope @ self.solve(slope))
 
     @property
-    def unrestricted(self) -> Conditioned:
-        """p(z) exp(-1/2 s'Ws + b's), normalised: this very Gaussian, except under a `restriction`
+    def unconfined(self) -> Conditioned:
+        """p(z) exp(-1/2 s'Ws + b's), normalised: this very Gaussian, except under a `confinement`
         of q. Importance weights and cavities, which divide by q, are of this one."""
         return self
 
     @property
-    def restriction(self) -> Restriction | None:
+    def confinement(self) -> Confinement | None:
         """What q is kept to; None: any Gaussian."""
         return None
 
@@ -253,8 +252,8 @@ class Engine(ABC):
         self.linear = linear
 
     @property
-    def unrestricted(self) -> Engine:
-        """The engine of all Gaussians: this one, except where it restricts q."""
+    def unconfined(self) -> Engine:
+        """The engine of all Gaussians: this one, except where it confines q."""
         return self
 
     @property
@@ -311,3 +310,30 @@ class Engine(ABC):
         """The engine of a model; `seed` is for engines that estimate. By default `cls(linear)`."""
         make: Callable[[LinearGaussian], Engine] = cls
         return make(linear)
+
+
+# The engine of a model, or of a part of one. Raises MethodError where there is none.
+MakeEngine: TypeAlias = Callable[[LinearGaussian], Engine]
+
+
+class Confinement(ABC):
+    """A set of Gaussians. Of sites (W, b), q is its member nearest to p(z) exp(-1/2 s'Ws + b's):
+
+        log_normaliser(W, b) = max over q of E_q[log p(z) - 1/2 s'Ws + b's - log q(z)]
+
+    in KL(q || .). That is at most the log normaliser of all Gaussians. Its derivatives are E_q[s]
+    in b and -1/2 E_q[ss'] in W, and those in the prior and in B are partial ones at fixed q: an
+    evidence made of it is a lower bound with the gradients that back ends and learning take, and
+    objectives of (W, b) hold as they are. What does not is that q is p(z) exp(-1/2 s'Ws + b's) up
+    to a constant: that Gaussian is `Conditioned.unconfined`.
+    """
+
+    @property
+    @abstractmethod
+    def note(self) -> str:
+        """What every fit says of q, in one clause."""
+
+    @abstractmethod
+    def engine(self, whole: Engine, make: MakeEngine) -> Engine:
+        """The engine that conditions under it, for the model of `whole`, whose answers are exact;
+        `make` gives engines of parts of that model."""

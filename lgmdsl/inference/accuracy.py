@@ -2,7 +2,7 @@
 
 1. those that match the moments of tilted sites (Tilted: ep);
 2. variational Gaussians (Expected: natural-gradient, ...);
-3. other bounds of the whole function (double-loop, px-vb), and restricted Gaussians;
+3. other bounds of the whole function (double-loop, px-vb), and confined Gaussians;
 4. those that know the mode only (Pointwise: laplace).
 """
 
@@ -16,7 +16,7 @@ from lgmdsl.inference.registry import BackendClass, backends
 
 def rank(backend: BackendClass | None) -> int:
     """1 to 4, see the module; 3 for a method that is not known."""
-    if backend is None or backend.spec.restricted:
+    if backend is None or backend.spec.confined:
         return 3
     asks: object = backend.spec.needs
     return 1 if asks is Tilted else 2 if asks is Expected else 4 if asks is Pointwise else 3

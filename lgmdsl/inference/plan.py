@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -15,7 +16,8 @@ from lgmdsl.canonical.blocks.sites import SiteBlock
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.backend import Backend
-from lgmdsl.contract.engine import Engine
+from lgmdsl.contract.engine import Confinement, Engine
+from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.questions import Expected, Pointwise, Tilted
 from lgmdsl.contract.site import Property, Site
@@ -26,7 +28,6 @@ from lgmdsl.engines.shared.some_rows import SomeRows
 from lgmdsl.errors import Diagnostic, MethodError, Span, listed, suggestion
 from lgmdsl.inference.options import NO_OTHERS, OtherOptions, configured
 from lgmdsl.inference.registry import BackendClass, backends
-from lgmdsl.inference.restrictions import kept
 from lgmdsl.inference.routes import Refusal, Route, answering, route
 
 # Questions whose answers make weights that are negative where a site is not log-concave.
@@ -61,7 +62,7 @@ class Plan:
         Raises MethodError E501 where no engine, or not the one asked for, can take it."""
         flops = 0.0
         if engine is not None:
-            engine = engine.unrestricted
+            engine = engine.unconfined
         else:
             linear = self.canonical.linear(theta)
             shape = shape_of(linear)
@@ -97,8 +98,8 @@ class Plan:
             return tuple(answering(type(s), question)(s) for s in sites)
 
         def firmer(engine: Engine) -> Engine:
-            found = stronger(engine.unrestricted, self.terms)
-            return engine if found is engine.unrestricted else kept(self.backend, found)
+            found = stronger(engine.unconfined, self.terms)
+            return engine if found is engine.unconfined else kept(self.backend, found)
 
         return Problem(sites, answers, engine, lift, self._of, firmer)
 
@@ -261,3 +262,38 @@ def _refused(
         refusal.reason,
         help=f"{can}.  `lgm explain` shows the table",
     )
+
+
+# ---- confinements of q ---------------------------------------------------------------------------
+
+
+def kept(backend: Backend[Any], engine: Engine, seed: int = 0) -> Engine:
+    """The engine of a model under the back end's confinement; itself where there is none. Raises
+    MethodError E501 where the engine's answers are estimates."""
+    confinement = backend.confinement(engine.linear)
+    if confinement is None:
+        return engine
+    if not engine.exact:
+        message = f"method `{backend.spec.name}` cannot run this model at its size"
+        details = (f"the {engine.name} engine estimates, and {confinement.note}",)
+        help = "fit fewer rows or latents; or a method that keeps all Gaussians: natural-gradient"
+        raise MethodError(Diagnostic("E501", message, details=details, help=help))
+    return within(confinement, engine, seed)
+
+
+def within(confinement: Confinement, engine: Engine, seed: int = 0) -> Engine:
+    """An exact engine under a confinement; engines of parts are the cheapest that there are."""
+
+    def make(linear: LinearGaussian) -> Engine:
+        return required(linear, Terms.of(), seed)[0]
+
+    return confinement.engine(engine, make)
+
+
+def kept_as(provenance: Mapping[str, str], engine: Engine, seed: int = 0) -> Engine:
+    """The engine of a stored fit, under the confinement of its method and options."""
+    backend = backends().get(provenance.get("method", ""))
+    if backend is None or not backend.spec.confined:
+        return engine
+    options: Mapping[str, object] = json.loads(provenance["options"])
+    return kept(configured(backend, options), engine, seed)

@@ -25,8 +25,8 @@ from lgmdsl.contract.linear import Constraints, LinearGaussian, Predictor
 from lgmdsl.contract.structure import Members
 from lgmdsl.engines.choose import Terms, choose
 from lgmdsl.errors import Diagnostic, NumericalError
+from lgmdsl.inference.plan import within
 from lgmdsl.inference.proper import labels_of
-from lgmdsl.inference.restrictions import within
 from lgmdsl.operators.base import Operator
 from lgmdsl.operators.explicit import Sparse
 from lgmdsl.posterior.extended_gaussian import Extended, Gaussian
@@ -178,9 +178,9 @@ def _conditioned(
     )
     terms = None if budget is None else Terms(budget)
     engine, why = choose(joint, terms, seed)
-    restriction = point.condition().restriction
-    if engine is not None and restriction is not None:
-        engine = within(restriction, engine, seed)
+    confinement = point.condition().confinement
+    if engine is not None and confinement is not None:
+        engine = within(confinement, engine, seed)
     outcome = Failed(why) if engine is None else engine.condition(point.weight, point.shift)
     if isinstance(outcome, Failed):
         layout = replace(fitted.layout, labels=_all_labels(fitted.grounded, new.grounded))

@@ -161,7 +161,7 @@ def brute_bound(kind: str, values: Mapping[str, Any], groups: list[list[int]]) -
 
 
 @pytest.mark.parametrize(("kind", "blocks"), [("count", "m; u; b"), ("binary", "m, u; b")])
-def test_other_sites_reach_the_best_of_the_restriction(kind: str, blocks: str) -> None:
+def test_other_sites_reach_the_best_of_the_confinement(kind: str, blocks: str) -> None:
     values = data(kind, 16)
     options: dict[str, Any] = {"blocks": blocks}
     fit = lgm.fit(model(kind), values, method="mean-field", options=options, tol=1e-10)
@@ -249,7 +249,7 @@ def test_gradients_in_hyperparameters_are_those_of_the_bound() -> None:
     assert float(slope) == pytest.approx(difference, rel=1e-6)
 
 
-def test_a_file_and_new_members_keep_the_restriction(tmp_path: Path) -> None:
+def test_a_file_and_new_members_keep_the_confinement(tmp_path: Path) -> None:
     values = data("count")
     fit = lgm.fit(model("count"), values, method="mean-field", options={"blocks": "u, b"})
     fit.save(tmp_path / "one.fit.nc")
@@ -259,7 +259,7 @@ def test_a_file_and_new_members_keep_the_restriction(tmp_path: Path) -> None:
     assert not covariance(again)[0, 1:].any()
 
 
-def test_new_places_of_a_process_follow_the_restricted_q() -> None:
+def test_new_places_of_a_process_follow_the_confined_q() -> None:
     """f at new places given f, with q's own covariance of f; m apart."""
     text = """lgm 1
 index obs
@@ -355,10 +355,10 @@ def test_what_divides_by_q_is_refused() -> None:
     """Importance weights and cavities take q for p(z) exp(-1/2 s'Ws + b's)."""
     fit = lgm.fit(model("count"), data("count"), method="mean-field")
     for asked in (fit.loo, fit.pit, fit.audit):
-        with pytest.raises(MethodError, match="restricts q"):
+        with pytest.raises(MethodError, match="confines q"):
             asked()
     assert np.isfinite(fit.waic().elpd)
-    with pytest.raises(MethodError, match="restricts q"):
+    with pytest.raises(MethodError, match="confines q"):
         lgm.fit(model("count"), data("count"), method="mean-field", options={"correction": "on"})
 
 

@@ -1,6 +1,6 @@
 """Mean field between blocks of latents that the user names (Qi and Jaakkola 2007, section 2).
 
-The restriction of q is `blocks`; under it the ELBO is climbed as that of all Gaussians is.
+The confinement of q is `blocks`; under it the ELBO is climbed as that of all Gaussians is.
 The mean of all blocks moves at once, at the variances that they have: it is the expansion of the
 paper, a translation of every block by parameters over which the bound is maximised, which are then
 taken back into q. Plain variational Bayes (`expand=false`) updates block after block, and its means
@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from lgmdsl.contract.backend import BackendSpec
-from lgmdsl.contract.engine import Failed
+from lgmdsl.contract.engine import Confinement, Failed
 from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.contract.objectives.elbo import ElboPoint, elbo_at
 from lgmdsl.contract.objectives.natural_ascent import NaturalAscent, NaturalState
@@ -22,7 +22,6 @@ from lgmdsl.contract.options import check_least, option
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.questions import Expected
-from lgmdsl.contract.restriction import Restriction
 from lgmdsl.contract.status import Guarantee, Status
 from lgmdsl.vocabulary.notes import Notes
 from lgmdsl.vocabulary.signature import also
@@ -58,7 +57,7 @@ class MeanField(NaturalAscent):
     spec: ClassVar[BackendSpec] = BackendSpec(
         name="mean-field",
         needs=Expected,
-        restricted=True,
+        confined=True,
         guarantee=Guarantee.LOWER,
         monotone=True,
         max_steps=20_000,
@@ -70,7 +69,7 @@ class MeanField(NaturalAscent):
             support="every site that natural-gradient takes; constraints within a block",
             advice="for comparison with published variational Bayes; sds are those given the other "
             "blocks, and too small; means are exact where sites are Gaussian",
-            example='lgm fit model.lgm data.npz --method mean-field --option blocks="a, b; c"',
+            example='lgm fit model.lgm data.npz --method mean-field --option blocks="level; u"',
             see_also=("natural-gradient", "px-vb", "lower"),
             also_called=(*also("Stan, PyMC", "advi variational meanfield"),),
         ),
@@ -80,7 +79,7 @@ class MeanField(NaturalAscent):
         check_least("memory", self.memory, 1)
         parsed(self.blocks)
 
-    def restriction(self, linear: LinearGaussian) -> Restriction | None:
+    def confinement(self, linear: LinearGaussian) -> Confinement | None:
         return blocks_of(parsed(self.blocks), linear, self.spec.name)
 
     def start(self, problem: Problem, warm: GaussianPosterior | None = None) -> NaturalState:

@@ -1,4 +1,4 @@
-"""Gaussians with independent blocks of latents, q(z) = prod_k q_k(z_k), as a restriction of q.
+"""Gaussians with independent blocks of latents, q(z) = prod_k q_k(z_k), as a confinement of q.
 
 Priors of latent blocks are independent, so that with s_k = B_k z_k, s = sum_k s_k + c,
 
@@ -17,9 +17,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lgmdsl.contract.engine import Engine
+from lgmdsl.contract.engine import Confinement, Engine, MakeEngine
 from lgmdsl.contract.linear import LinearGaussian
-from lgmdsl.contract.restriction import MakeEngine, Restriction
 from lgmdsl.errors import Diagnostic, MethodError, listed, suggestion
 from lgmdsl_backends.mean_field.engine import BlockEngine
 
@@ -27,7 +26,7 @@ Groups = tuple[tuple[str, ...], ...]
 
 
 @dataclass(frozen=True)
-class Blocks(Restriction):
+class Blocks(Confinement):
     """`groups`: the names of the prior blocks in each block of q; `names`: those of the latents."""
 
     groups: Groups

@@ -22,7 +22,7 @@ from lgmdsl.contract.stacked import split
 if TYPE_CHECKING:
     from numpy.random import Generator
 
-    from lgmdsl.contract.restriction import Restriction
+    from lgmdsl.contract.engine import Confinement
 
 
 class BlockEngine(Engine):
@@ -35,14 +35,14 @@ class BlockEngine(Engine):
         inside: Engine,
         parts: Sequence[Engine],
         groups: Sequence[Sequence[str]],
-        restriction: Restriction,
+        confinement: Confinement,
     ) -> None:
         super().__init__(inside.linear)
-        self.inside, self.parts, self.groups, self.restriction = (
+        self.inside, self.parts, self.groups, self.confinement = (
             inside,
             tuple(parts),
             groups,
-            restriction,
+            confinement,
         )
         self.name = inside.name  # type: ignore[misc]  # what a fit records and is rebuilt by
         slices = inside.linear.slices
@@ -57,7 +57,7 @@ class BlockEngine(Engine):
         )
 
     @property
-    def unrestricted(self) -> Engine:
+    def unconfined(self) -> Engine:
         return self.inside
 
     @property
@@ -110,7 +110,7 @@ class BlockEngine(Engine):
             part.remade(linear.alone(group))
             for part, group in zip(self.parts, self.groups, strict=True)
         ]
-        return BlockEngine(self.inside.remade(linear), parts, self.groups, self.restriction)
+        return BlockEngine(self.inside.remade(linear), parts, self.groups, self.confinement)
 
     @classmethod
     def refuses(cls, linear: LinearGaussian) -> str:
@@ -131,12 +131,12 @@ class BlockConditioned(Conditioned):
         )
 
     @property
-    def unrestricted(self) -> Conditioned:
+    def unconfined(self) -> Conditioned:
         return self.together
 
     @property
-    def restriction(self) -> Restriction:
-        return self.engine.restriction
+    def confinement(self) -> Confinement:
+        return self.engine.confinement
 
     @property
     def centred(self) -> float:

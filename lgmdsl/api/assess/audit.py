@@ -180,7 +180,7 @@ def audit(
     that reports exact draws is held against others, where weights cannot tell. `jobs`: as in `fit`,
     for the draws.
 
-    Raises MethodError (E501 without arviz-stats, and where the method restricts q; E108 for n below
+    Raises MethodError (E501 without arviz-stats, and where the method confines q; E108 for n below
     100), DataError (E305 where the
     file of the fit lacks the responses, E303 for other data than the fit's), NumericalError E601
     where the posterior cannot be drawn from.
@@ -198,8 +198,8 @@ def audit(
         raise MethodError(
             Diagnostic("E501", message, help="fit a smaller part of the data exactly")
         )
-    if fit.posterior.conditioned.restriction is not None:
-        message = f"an audit weights draws of q, and `{fit.method}` restricts q"
+    if fit.posterior.conditioned.confinement is not None:
+        message = f"an audit weights draws of q, and `{fit.method}` confines q"
         help = "fit.accuracy has the estimated errors; audit a fit by natural-gradient"
         raise MethodError(Diagnostic("E501", message, help=help))
     audited = AuditedFit(fit, canonical, int(n), int(seed))

@@ -108,7 +108,7 @@ def assessed(
     """Everything behind `fit.CALL`; `together`: responses are not taken one by one.
 
     Raises MethodError E501 where the model observes nothing, the fit is a mode alone, its variances
-    are estimates, or responses are to leave a restricted q (`removes`); DataError as
+    are estimates, or responses are to leave a confined q (`removes`); DataError as
     `with_responses`.
     """
     caller = f"fit.{call}()"
@@ -128,8 +128,8 @@ def assessed(
         raise MethodError(
             Diagnostic("E501", message, help="fit a smaller part of the data exactly")
         )
-    if removes and fit.posterior.conditioned.restriction is not None:
-        message = f"{caller} takes responses out of q, and `{fit.method}` restricts q"
+    if removes and fit.posterior.conditioned.confinement is not None:
+        message = f"{caller} takes responses out of q, and `{fit.method}` confines q"
         raise MethodError(Diagnostic("E501", message, help="fit by natural-gradient"))
     blocks = tuple(canonical.blocks[k] for k in observed(canonical))
     where = tuple((b.name, b.data.dims, b.data.rows) for b in blocks)

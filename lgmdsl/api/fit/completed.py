@@ -17,6 +17,7 @@ from lgmdsl.api.fit.optima.higher_optimum import modes_of
 from lgmdsl.api.fit.optima.other_runs import OtherOptima
 from lgmdsl.api.fit.solved import Solved
 from lgmdsl.assess.modes.weighed import Weighed
+from lgmdsl.errors import Diagnostic, MethodError
 from lgmdsl.inference.plan import Plan
 from lgmdsl.remedies import either
 
@@ -73,3 +74,12 @@ def corrected(
                 fit = replace(fit, log_evidence_corrected=errors.log_evidence)
         remedy = MORE_EFFORT if drawn.unaffordable else None
     return fit, errors, remedy
+
+
+def check_correctable(planned: Plan) -> None:
+    """Raises MethodError E501 for a method that confines q, whose reports are to be those of the
+    confined one."""
+    if planned.backend.spec.confined:
+        message = f"method `{planned.method}` confines q, and what it reports is not corrected"
+        help = "leave `correction` out, or fit by natural-gradient"
+        raise MethodError(Diagnostic("E501", message, help=help))

@@ -24,7 +24,6 @@ from lgmdsl.assess.sampling.draws import ExactDraws, MixturePoint, mixture_draws
 from lgmdsl.contract.engine import Conditioned
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.site import log_concave
-from lgmdsl.errors import Diagnostic, MethodError
 from lgmdsl.inference.plan import Plan
 from lgmdsl.posterior.drawn import JointSample
 
@@ -87,15 +86,6 @@ def correction_options(
     correction = one_of(rest, "correction", WHEN_CORRECTED)
     marginals = one_of(rest, "marginals", MARGINALS)
     return CorrectionOptions(correction, marginals, one_of(rest, "effort", EFFORTS)), rest
-
-
-def check_correctable(planned: Plan) -> None:
-    """Raises MethodError E501 for a method that restricts q, whose reports are to be those of the
-    restricted one."""
-    if planned.backend.spec.restricted:
-        message = f"method `{planned.method}` restricts q, and what it reports is not corrected"
-        help = "leave `correction` out, or fit by natural-gradient"
-        raise MethodError(Diagnostic("E501", message, help=help))
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 from lgmdsl.accuracy.accuracy import Accuracy
 from lgmdsl.api.files.provenance import provenance
 from lgmdsl.api.fit.accuracy import Estimated
-from lgmdsl.api.fit.completed import assessed, corrected, unassessed
-from lgmdsl.api.fit.correction import check_correctable, correction_options
+from lgmdsl.api.fit.completed import assessed, check_correctable, corrected, unassessed
+from lgmdsl.api.fit.correction import correction_options
 from lgmdsl.api.fit.hyper_starts import starting_values
 from lgmdsl.api.fit.hyper_ways import (
     check_hyper,

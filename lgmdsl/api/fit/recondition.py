@@ -17,7 +17,7 @@ from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.engine import Conditioned, Failed, Rows
 from lgmdsl.engines.choose import AUTO, SAMPLES, Terms, choose, names
 from lgmdsl.errors import Diagnostic, NumericalError
-from lgmdsl.inference.restrictions import kept_as
+from lgmdsl.inference.plan import kept_as
 from lgmdsl.numerics.blas_threads import one_thread
 from lgmdsl.posterior.hyper_points import HyperPoint
 

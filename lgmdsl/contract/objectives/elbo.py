@@ -74,15 +74,15 @@ class ElboPoint:
     def posterior(self, problem: Problem, claim: Guarantee) -> GaussianPosterior:
         """What a back end hands back of this point: exact where all sites are Gaussian and q may be
         any Gaussian, else what the back end claims."""
-        restriction = self.conditioned.restriction
-        guarantee = Guarantee.EXACT if problem.gaussian and restriction is None else claim
+        confinement = self.conditioned.confinement
+        guarantee = Guarantee.EXACT if problem.gaussian and confinement is None else claim
         return GaussianPosterior(
             self.weight,
             self.shift,
             self.conditioned,
             self.elbo,
             guarantee,
-            () if restriction is None else (restriction.note,),
+            () if confinement is None else (confinement.note,),
             slopes=lambda: expected_slopes(problem, self.mean, self.variance),
         )
 

@@ -37,8 +37,8 @@ class OtherRows(WrappedConditioned):
         self.log_normaliser = inner.log_normaliser
 
     @property
-    def unrestricted(self) -> Conditioned:
-        inner = self.inner.unrestricted
+    def unconfined(self) -> Conditioned:
+        inner = self.inner.unconfined
         if inner is self.inner:
             return self
         return OtherRows(inner, self.weight, self.shift, self.outward, self.inward)

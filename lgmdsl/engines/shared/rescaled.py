@@ -120,8 +120,8 @@ class RescaledConditioned(WrappedConditioned):
         self.shift = rescaling.shift(inner.shift, self.weight)
 
     @property
-    def unrestricted(self) -> Conditioned:
-        inner = self.inner.unrestricted
+    def unconfined(self) -> Conditioned:
+        inner = self.inner.unconfined
         return self if inner is self.inner else self.rescaling.seen(inner)
 
     @cached_property

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from lgmdsl.arrays import Array
-from lgmdsl.contract.engine import Conditioned, Leftover
-from lgmdsl.contract.restriction import Restriction
+from lgmdsl.contract.engine import Conditioned, Confinement, Leftover
 
 
 class WrappedConditioned(Conditioned):
@@ -13,8 +12,8 @@ class WrappedConditioned(Conditioned):
     inner: Conditioned
 
     @property
-    def restriction(self) -> Restriction | None:
-        return self.inner.restriction
+    def confinement(self) -> Confinement | None:
+        return self.inner.confinement
 
     @property
     def centred(self) -> float:

@@ -76,7 +76,7 @@ def other_optima(planned: Plan, solved: Solved, settings: FitSettings) -> OtherO
 def _at_theta(
     planned: Plan, problem: Problem, solved: Solved, settings: FitSettings, allowance: float
 ) -> OtherOptima:
-    q = solved.posterior.conditioned.unrestricted
+    q = solved.posterior.conditioned.unconfined
     if searchable(problem, q):
         known = modes(problem, q, allowance, settings.seed)
         if known is not None:
@@ -152,7 +152,7 @@ def _begun(problem: Problem, made: Sequence[Run]) -> Iterator[GaussianPosterior]
     first = made[0].posterior
     if first is None:
         return
-    q = first.conditioned.unrestricted
+    q = first.conditioned.unconfined
     known = modes(problem, q) if searchable(problem, q) else None
     if known is None:
         yield from (start for _, start in islice(landmark_starts(problem, q), TRIED))
