@@ -13,6 +13,7 @@ from lgmdsl.api.design.measurable import lines_of, measurable, measured_response
 from lgmdsl.arrays import Array, BoolArray, IntArray
 from lgmdsl.compile import compile_model
 from lgmdsl.contract.engine import Engine, Failed
+from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.dataset import read
 from lgmdsl.inference.plan import plan
 from lgmdsl.inference.settings import FitSettings
@@ -151,6 +152,25 @@ def test_the_mean_stays_without_values() -> None:
     assert len(means) == 2
     for mean in means:
         assert np.allclose(mean, fit.posterior.conditioned.latent_mean, atol=1e-9)
+
+
+def test_a_refit_starts_where_the_values_put_the_posterior() -> None:
+    """Of a Gaussian model that is where it ends."""
+    fit, measuring = begun(model(potentials=False), KNOWN)
+    refit, block = measuring.refit, fit.canonical.blocks[0]
+    seen: list[Array] = []
+
+    def watched(rows: IntArray, y: Array, start: GaussianPosterior) -> Any:
+        seen.append(start.conditioned.latent_mean)
+        return refit(rows, y, start)
+
+    object.__setattr__(measuring, "refit", watched)
+    y = KNOWN.y.reshape(-1)
+    events = measure(measuring, fit.posterior, block.rows, block.y, "information", 3, 2, 0, y)
+    ends = [e.posterior.conditioned.latent_mean for e in events if isinstance(e, Refitted)]
+    assert len(seen) == len(ends) == 2
+    for begin, end in zip(seen, ends, strict=True):
+        assert np.allclose(begin, end, atol=1e-9)
 
 
 def test_random_is_ordered_by_its_seed() -> None:
