@@ -237,8 +237,10 @@ class Mixture(FieldState):
 
     def undefined(self, name: str) -> float:
         """The share of entries and draws in which a report is not finite."""
-        if len(self.parts) == 1 or self.part(0).normal(name) is not None:
-            return self.part(0).undefined(name)
+        # One point says whether a report is Gaussian: all of them are a conditioning each.
+        first = self.part(0) if "_cached" in self.__dict__ else self.parts[0]()
+        if len(self.parts) == 1 or first.normal(name) is not None:
+            return first.undefined(name)
         with np.errstate(all="ignore"):
             return float(1.0 - np.isfinite(self._report_draws(name)[:FEWEST]).mean())
 

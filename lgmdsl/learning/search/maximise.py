@@ -149,7 +149,8 @@ class Maximiser:
                 now = Iterate(moved.x / unit, there, (), now.steps, now.evaluations + 1)
             if k == self.limit:
                 break
-            warm = now.at.kept.posterior
+            last = now.at.kept
+            warm = last.posterior
             longest = max(longest, now.at.kept.run.steps)
             try:
                 minimised = partial(self._minimised, unit=unit, edges=edges)
@@ -177,6 +178,8 @@ class Maximiser:
             now, unit, k = _in_units(following, unit, new), new, k + 1
             if not self.jacobian:
                 edges, moved = edges.tried(self.objective, kept)
+                if moved is None:
+                    edges, moved = edges.at_once(self.objective, last, kept)
                 if moved is not None:
                     pairs = projected(now, edges.held)
                     search = _within(search, metric, edges)
