@@ -101,7 +101,8 @@ def fit(
 ) -> Fit:
     """Fit a model to data.
 
-    `data` is a path (.npz, .csv, .parquet, .nc), a dict of arrays, a frame, an xarray Dataset, or
+    `data` is a path (.npz, .csv, .parquet, .nc, or a folder of shards that `lgm shard` made, whose
+    rows are fitted where they lie, by `laplace`), a dict of arrays, a frame, an xarray Dataset, or
     a list of these, whose keys are joined: ["rows.csv", {"edges": pairs}]. Frames and paths in a
     dict are tables of their own, each over the index that its key column names. `mapping` renames
     keys ({"name in the model": "key"}) and makes matrices of columns: {"X": ["age",
@@ -146,7 +147,7 @@ def fit(
     (a scalar fills an indexed hyper); otherwise they start in the middle of their priors. `on_step`
     is called with every entry of the trace; without it, notebooks show a line with how far a fit is
     that takes more than half a second. `jobs` shares fits at several values of the hyperparameters
-    (the points of `integrate`, the differences that make a curvature): a number of processes, the
+    (the points of `integrate`, the differences that make a curvature), or the shards: a number of processes, the
     address of a Dask scheduler ("tcp://host:8786"), a Dask Client, or any executor with submit and
     shutdown; None and 1: this process. The bits are the same, whoever computes them.
 

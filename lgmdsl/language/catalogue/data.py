@@ -281,7 +281,7 @@ DATA_AND_METHODS: tuple[CodeEntry, ...] = (
         "E703",
         "a worker lacks the data",
         "The data were given as a path, and a worker finds no file there, cannot read it, or finds "
-        "another content than the caller has.",
+        "another content than the caller has, or than the manifest of its folder of shards says.",
         "lgm fit m.lgm /tmp/d.npz --cluster tcp://host:8786",
         "lgm fit m.lgm /shared/d.npz --cluster tcp://host:8786",
     ),
