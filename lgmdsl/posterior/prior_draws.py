@@ -39,6 +39,10 @@ class DrawnPrior:
     left_out: dict[str, int]
 
 
+class SimulationWarning(UserWarning):
+    """Where a simulated data set is not quite what its model says: W402."""
+
+
 def prior_to_draw(canonical: CanonicalModel, linear: LinearGaussian) -> DrawnPrior:
     """z under its prior, within the constraints, at zero along the directions of density 1. Raises
     ModelError E402 for flat latents, NumericalError E601 where it cannot be drawn from."""

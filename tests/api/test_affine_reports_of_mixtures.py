@@ -1,4 +1,4 @@
-"""Whether a report is Gaussian is asked of one point of a mixture: each of them is a conditioning."""
+"""Whether a report is Gaussian is asked of one point of a mixture: each is a conditioning."""
 
 from __future__ import annotations
 
