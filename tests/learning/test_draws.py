@@ -91,3 +91,20 @@ def test_a_plan_has_both_margins_and_moves_mass_least() -> None:
     at = nodes[drawn_nodes(plan, chosen, np.random.default_rng(0)), 0]
     for k in range(5):
         assert at[chosen == k].mean() == pytest.approx(middles[k], abs=0.06)
+
+
+@pytest.mark.parametrize("far", [3.0, 10.0, 60.0])
+def test_a_point_far_from_all_nodes_takes_its_mass_from_the_side_that_it_lies_on(
+    far: float,
+) -> None:
+    """Its distance used to overflow: the plan, and the hyperparameters of all draws, were NaN."""
+    nodes = np.linspace(-4.0, 4.0, 201)[:, None]
+    weights = np.exp(-0.5 * nodes[:, 0] ** 2)
+    weights /= weights.sum()
+    places = np.array([[-1.0], [0.0], [1.0], [-1.2 * far], [far]])
+    shares = np.array([0.25, 0.45, 0.25, 0.02, 0.03])
+    plan = transport(nodes, weights, places, shares)
+    np.testing.assert_allclose(plan.sum(axis=1), weights, rtol=1e-12)
+    np.testing.assert_allclose(plan.sum(axis=0), shares, rtol=1e-2)
+    middles = (plan * nodes).sum(axis=0) / plan.sum(axis=0)
+    assert middles[3] < -1.9 and middles[4] > 1.8  # the ends: 2 % below -2.05, 3 % above 1.88
