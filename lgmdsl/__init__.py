@@ -26,7 +26,7 @@ _HOMES = {
     "ModelComparison": "lgmdsl.api.compare.models",
     "PredictionWarning": "lgmdsl.api.predict.requested",
     "simulate": "lgmdsl.api.simulate.simulate",
-    "SimulationWarning": "lgmdsl.api.simulate.simulate",
+    "SimulationWarning": "lgmdsl.posterior.prior_draws",
     "calibrate": "lgmdsl.api.calibrate.calibrate",
     "Calibration": "lgmdsl.api.calibrate.calibrate",
     "design": "lgmdsl.api.design.design",

@@ -30,6 +30,10 @@ from lgmdsl.operators.explicit import Dense
 NEGLIGIBLE = 1e-9
 
 
+class SimulationWarning(UserWarning):
+    """A draw that lacks a part of what the model says: W402."""
+
+
 @dataclass(frozen=True, eq=False)
 class DrawnPrior:
     """The Gaussian that draws come from, and of each latent how many directions it leaves out,

@@ -9,13 +9,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lgmdsl.api.assess.components import Assessed
-from lgmdsl.api.simulate.simulate import SimulationWarning
 from lgmdsl.arrays import Array
 from lgmdsl.assess.predictive import responses
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.posterior.frame import fitted_frame
 from lgmdsl.posterior.marginals import Marginals
-from lgmdsl.posterior.prior_draws import left_out_warning, prior_to_draw, refuse_potentials
+from lgmdsl.posterior.prior_draws import (
+    SimulationWarning,
+    left_out_warning,
+    prior_to_draw,
+    refuse_potentials,
+)
 
 if TYPE_CHECKING:
     from lgmdsl.api.fit.fit import Fit

@@ -25,7 +25,12 @@ from lgmdsl.inference.registry import load_entry_points
 from lgmdsl.language.builder import Model
 from lgmdsl.language.tree import ast
 from lgmdsl.memory import during
-from lgmdsl.posterior.prior_draws import left_out_warning, prior_to_draw, refuse_potentials
+from lgmdsl.posterior.prior_draws import (
+    SimulationWarning,
+    left_out_warning,
+    prior_to_draw,
+    refuse_potentials,
+)
 from lgmdsl.sites import catalogue as sites
 
 TRUTH = "truth."
@@ -33,10 +38,6 @@ WORDS = 100.0  # mean length of a row of words, where no data give it
 
 # Counts beyond this are not whole in float64 any more; real responses are never that large.
 MOST = 2.0**53
-
-
-class SimulationWarning(UserWarning):
-    """What a simulated data set is not what its model says: W402."""
 
 
 @dataclass(frozen=True)
