@@ -30,6 +30,10 @@ from lgmdsl.operators.explicit import Dense
 NEGLIGIBLE = 1e-9
 
 
+class SimulationWarning(UserWarning):
+    """A draw that lacks a part of what the model says: W402."""
+
+
 @dataclass(frozen=True, eq=False)
 class DrawnPrior:
     """The Gaussian that draws come from, and of each latent how many directions it leaves out,
@@ -37,10 +41,6 @@ class DrawnPrior:
 
     gaussian: Conditioned
     left_out: dict[str, int]
-
-
-class SimulationWarning(UserWarning):
-    """Where a simulated data set is not quite what its model says: W402."""
 
 
 def prior_to_draw(canonical: CanonicalModel, linear: LinearGaussian) -> DrawnPrior:

@@ -11,6 +11,7 @@ from scipy import special
 
 import lgmdsl as lgm
 from lgmdsl.arrays import Array
+from lgmdsl.canonical.blocks import alike
 
 TASKS = """lgm 1
 index obs
@@ -72,7 +73,7 @@ def blocks() -> dict[str, Any]:
 
 def group_lasso(x: Array, y: Array, shrink: Callable[[Array, float], Array]) -> Array:
     """Accelerated proximal gradient for ||y - Xw||^2 / (2 0.25) + penalty."""
-    bend = np.linalg.norm(x, 2) ** 2 / 0.25
+    bend = float(np.linalg.norm(x, 2)) ** 2 / 0.25
     w = z = np.zeros((x.shape[1], *y.shape[1:]))
     t = 1.0
     for _ in range(4000):
@@ -311,3 +312,54 @@ def test_files_pages_and_what_is_refused(tmp_path: Any) -> None:
     text = BLOCKS.replace("of[feat] : block", "of[feat] : block?")
     with pytest.raises(lgm.DataError, match="an entry without a label has no group"):
         fitted(text, "laplace(scale = rate, group = of)", missing, "double-loop")
+
+
+@pytest.mark.parametrize("method", ["double-loop", "map", "laplace"])
+def test_groups_that_are_alike_count_as_often_as_they_come(
+    method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """2,400 groups that read three vectors: merged into three of a weight each."""
+    text = """lgm 1
+index obs
+index who
+index task
+data on[obs] : who
+data y[who, task] : real
+latent u[who, task] ~ normal(sd = 1)
+let v[obs, task] = u[on, task]
+potential v ~ POTENTIAL
+observe y ~ normal(mean = u, sd = 0.5)
+"""
+    rng = np.random.default_rng(7)
+    data = {"y": rng.normal(size=(3, 2)), "on": np.array(["a", "b", "c"] * 800)}
+    kind = "sech2(scale = 60" if method == "laplace" else "laplace(scale = 400"
+    merged = fitted(text, f"{kind}, group = task)", data, method)
+    assert alike.alike(merged.canonical.blocks[0]) is not None
+    monkeypatch.setattr(alike, "LEAST", 1 << 30)
+    apart = fitted(text, f"{kind}, group = task)", data, method)
+    np.testing.assert_allclose(merged.mean("u").values, apart.mean("u").values, atol=1e-5)
+    if method != "map":
+        np.testing.assert_allclose(merged.log_evidence, apart.log_evidence, rtol=1e-7)
+        np.testing.assert_allclose(merged.sd("u").values, apart.sd("u").values, rtol=1e-4)
+    assert np.abs(merged.mean("u").values).max() < 0.9 * np.abs(data["y"]).max()
+
+
+HOSTILE = [
+    ("laplace(scale = rate[of], group = of)", "E201", "write rate"),
+    ("laplace(scale = b / root[of], group = of)", "E201", "write b / root"),
+    ("laplace(scale = each, group = of)", "E201", "over the groups: hyper s[block]"),
+    ("laplace(scale = b, group = block)", "E108", "write group = of"),
+    ("laplace(scale = b, group = obs)", "E108", "write group = feat"),
+    ("laplace(scale = b, group = b)", "E108", "write group = feat"),
+    ('laplace(scale = b, group = "of")', "E108", "group = of"),
+    ("laplace(scale = b, group = off)", "E103", "did you mean `of`"),
+    ("asymmetric_laplace(scale = b, level = 0.3, group = of)", "E104", "it takes"),
+]
+
+
+@pytest.mark.parametrize(("potential", "code", "help"), HOSTILE)
+def test_what_the_language_refuses(potential: str, code: str, help: str) -> None:
+    text = BLOCKS.replace("data root", "data each[feat] : positive\ndata root")
+    with pytest.raises(lgm.ModelError) as caught:
+        lgm.loads(text.replace("POTENTIAL", potential))
+    assert caught.value.codes == (code,) and help in str(caught.value)

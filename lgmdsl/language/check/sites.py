@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lgmdsl.language.check.binding import bind, find
+from lgmdsl.language.check.groups import group_dims
 from lgmdsl.language.check.modifiers import check_modifiers, observed_with, zeros_remedy
 from lgmdsl.language.check.place import Place
-from lgmdsl.language.check.values import check_values, group_dims
+from lgmdsl.language.check.values import check_values
 from lgmdsl.language.shapes.scope import Scope, place_of
 from lgmdsl.language.shapes.shape import Context, usable
 from lgmdsl.language.shapes.shapes import Inference

@@ -28,6 +28,7 @@ from lgmdsl.contract.questions import (
     ParameterCurve,
     Pointwise,
     PointwiseAnswer,
+    Radial,
     Sloped,
     Stretch,
     SuperGaussian,
@@ -182,8 +183,8 @@ class _Widths(Widths):
     def widths(self, s: Array, z: Array) -> WidthsAnswer:
         site = cast(WeightedSite, self)
         a, w = cast(Widths, site.plain).widths(s, z), site.weight
-        penalty, slope, curvature = (w * part for part in (a.penalty, a.slope, a.curvature))
-        return WidthsAnswer(penalty, slope, curvature, a.width / w, w * a.h, w * a.shift)
+        penalty, slope, curvature = (times(w, part) for part in (a.penalty, a.slope, a.curvature))
+        return WidthsAnswer(penalty, slope, curvature, a.width / w, w * a.h, times(w, a.shift))
 
     def width_slopes(self, s: Array, z: Array) -> dict[str, Array]:
         site = cast(WeightedSite, self)
@@ -201,6 +202,10 @@ class _SuperGaussian(_Widths, SuperGaussian):
         site = cast(WeightedSite, self)
         g, g1, g2 = cast(SuperGaussian, site.plain).g(x)
         return site.weight * g, site.weight * g1, site.weight * g2
+
+
+class _Radial(_SuperGaussian, Radial):
+    """Norms: a weight for each group."""
 
 
 class _Augmented(Augmented):
@@ -233,6 +238,7 @@ _PARTS: tuple[tuple[type, type], ...] = (
     (Expected, _Expected),
     (ExpectedSlopes, _ExpectedSlopes),
     (Decoupled, _Decoupled),
+    (Radial, _Radial),
     (SuperGaussian, _SuperGaussian),
     (Widths, _Widths),
     (Augmented, _Augmented),
@@ -248,6 +254,8 @@ def weighted(base: type[Site]) -> type[Site]:
     row; quadrature lifts it to the rest.
     """
     parts = [part for question, part in _PARTS if issubclass(base, question)]
+    if issubclass(base, Radial):
+        parts.remove(_SuperGaussian)
     if issubclass(base, SuperGaussian):
         parts.remove(_Widths)
     if issubclass(base, Tilted) and base.powers:

@@ -53,7 +53,7 @@ class CategoricalStick(Site, Tilted, Classes, Split):
         properties=Property.LOG_CONCAVE | Property.BOUNDED,
         vector=True,
         link="logit",
-        rewrite="stick breaking to a logistic site for each available cut up to the class",
+        rewrite="stick breaking to a logistic site for each cut up to the class",
     )
 
     @classmethod
