@@ -8,7 +8,7 @@ from concurrent.futures import CancelledError
 from typing import Any
 
 from lgmdsl.errors import Diagnostic, MethodError
-from lgmdsl.workers.refusals import unreachable
+from lgmdsl.workers.refusals import too_large, unreachable
 from lgmdsl.workers.store import put
 
 PATIENCE = 10.0  # seconds that a scheduler has to answer
@@ -56,9 +56,19 @@ class Cluster:
         return True
 
     def put(self, bundles: Mapping[str, bytes]) -> bool:
-        """Send bundles to the workers that there are, each once."""
+        """Send bundles to the workers that there are, each once. Raises WorkerError E701 for what
+        no worker has room for: a nanny would end one after another while it arrives."""
+        needed = 2 * sum(map(len, bundles.values()))  # as it arrives, and as it is kept
+        room = self._room()
+        if room and needed > room:
+            raise too_large(needed, room)
         self.client.run(put, bundles, on_error="ignore")
         return True
+
+    def _room(self) -> int:
+        """Bytes that every worker may take; 0 where none has a limit."""
+        known = self.client.scheduler_info()["workers"].values()
+        return min((int(w["memory_limit"]) for w in known if w["memory_limit"]), default=0)
 
     def close(self) -> None:
         """Leave the cluster, which goes on."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from lgmdsl import __version__
 from lgmdsl.errors import Diagnostic, MethodError, WorkerError
+from lgmdsl.memory import size_text
 from lgmdsl.remedies import argument, number
 
 KEPT = "a record keeps what is finished, and the same call goes on from there"
@@ -21,6 +22,19 @@ def deadly(name: str, times: int) -> WorkerError:
             ),
             help=f"{number('jobs', 1)} runs it in this process, which may show why; a worker that "
             "the system ends most often ran out of memory: take fewer at a time",
+        )
+    )
+
+
+def too_large(needed: int, room: int) -> WorkerError:
+    """E701: what tasks share would end every worker that gets it. Both in bytes."""
+    need, has = size_text(needed), size_text(room)
+    return WorkerError(
+        Diagnostic(
+            "E701",
+            f"model and data take {need} of a worker while they arrive, and it may take {has}",
+            help="start fewer workers on a machine, with more memory each: "
+            "`dask worker --memory-limit`",
         )
     )
 

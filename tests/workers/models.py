@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import signal
+import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -199,6 +200,14 @@ class Kept:
 def end_this_process() -> None:
     """As the kernel does to a process for which there is no memory."""
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+def hog(megabytes: int) -> None:
+    """Take memory, ten megabytes at a time, as a fit may."""
+    taken = []
+    for _ in range(megabytes // 10):
+        taken.append(np.ones(10 * 2**17))
+        time.sleep(0.01)
 
 
 def environment(root: Path) -> dict[str, str]:

@@ -99,7 +99,7 @@ def module(crew: Take) -> None:
 
     with pytest.MonkeyPatch.context() as patch, ThreadPoolExecutor(1) as executor:
         crew(Given(executor))
-        patch.setattr(performing.pickle, "loads", lacking)
+        patch.setattr(pickle, "loads", lacking)
         calibrated(jobs=2)
 
 

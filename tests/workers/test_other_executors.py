@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import lgmdsl as lgm
-from lgmdsl.workers.task import Task
+from lgmdsl.workers.task import Bundle, Task
 from lgmdsl.workers.workers import Workers
 from tests.workers.models import (
     LONG,
@@ -24,6 +24,7 @@ from tests.workers.models import (
     calibrated,
     end_this_process,
     environment,
+    hog,
     integrated,
     left_out,
     same_fit,
@@ -105,6 +106,39 @@ def test_a_task_that_ends_dask_workers_is_named(cluster: Any) -> None:
             Workers(Cluster(client, False)).results(tasks)
         assert caught.value.codes == ("E701",)
         assert calibrated(jobs=client).outcomes == alone()[0].outcomes  # the cluster goes on
+
+
+@pytest.fixture
+def small() -> Iterator[Any]:
+    """A client of one worker of 400 MB; its scheduler blames a task for the first that it ends."""
+    distributed, dask = pytest.importorskip("distributed"), pytest.importorskip("dask")
+    with (
+        dask.config.set({"distributed.scheduler.allowed-failures": 0}),
+        distributed.LocalCluster(
+            n_workers=1, threads_per_worker=1, host="127.0.0.1", dashboard_address=None,
+            silence_logs=50, memory_limit="400MB",
+        ) as made,
+        client_of(made) as client,
+    ):  # fmt: skip
+        yield client
+
+
+def test_a_dask_worker_out_of_memory_is_e701_or_refused_before(small: Any) -> None:
+    """The nanny ends a worker above its limit, and what was next to the task is done again; data
+    that no worker has room for are not sent."""
+    from lgmdsl.workers.cluster import Cluster
+
+    workers = Workers(Cluster(small, False))
+    large = Bundle.of(np.zeros(30_000_000))
+    with pytest.raises(lgm.WorkerError, match="take 480 MB of a worker") as caught:
+        workers.results([Task("task 0", np.shape, (), (large,))])
+    assert caught.value.codes == ("E701",) and "--memory-limit" in str(caught.value)
+    tasks = [Task(f"task {k}", divmod, (k, 2)) for k in range(3)]
+    tasks[1] = Task("task 1", hog, (2000,))
+    with pytest.raises(lgm.WorkerError, match="task 1 ended its worker three times") as caught:
+        workers.results(tasks)
+    assert caught.value.codes == ("E701",)
+    assert workers.results(tasks[::2]) == [(0, 0), (1, 0)]  # the cluster goes on
 
 
 def test_a_dask_cluster_with_one_worker(cluster: Any) -> None:

@@ -73,8 +73,9 @@ class Begun:
             q = self.base.conditioned(planned, sites, seed)
         if q is None:
             return None
-        about = self.base.log_evidence, self.base.guarantee, self.base.notes
-        run = replace(self.run, posterior=GaussianPosterior(*sites, q, *about))
+        base = self.base
+        posterior = GaussianPosterior(*sites, q, base.log_evidence, base.guarantee, base.notes)
+        run = replace(self.run, posterior=posterior)
         return Evaluation(
             self.x,
             theta,
