@@ -64,14 +64,15 @@ def like_real_sim(cases: int = REAL_SIM[0], tau: float = 3.0, seed: int = 0) -> 
     _, features, entries, ratio = REAL_SIM
     y = (rng.random(cases) < ratio / (1.0 + ratio)).astype(np.int64)
     sizes = np.exp(LENGTH * rng.normal(size=cases) - 0.5 * LENGTH**2) * entries / REAL_SIM[0]
-    sizes = np.maximum(1, np.round(REPEATED * sizes)).astype(np.int64)
-    row = np.repeat(np.arange(cases), sizes)
+    words_of = np.maximum(1, np.round(REPEATED * sizes)).astype(np.int64)
+    row = np.repeat(np.arange(cases), words_of)
+    zipf: Array = np.arange(1.0, features + 1.0) ** -ZIPF
     own = rng.random(len(row)) < (rng.random(cases) ** PURITY)[row]
-    words = _drawn(rng, np.arange(1, features + 1) ** -ZIPF, len(row))
+    words = _drawn(rng, zipf, len(row))
     for kind in (0, 1):
         where = np.flatnonzero(own & (y[row] == kind))
         odds = np.exp(CONTRAST * rng.normal(size=features))
-        words[where] = _drawn(rng, np.arange(1, features + 1) ** -ZIPF * odds, len(where))
+        words[where] = _drawn(rng, zipf * odds, len(where))
     counts = sp.coo_array((np.ones(len(words)), (row, words)), shape=(cases, features)).tocsr()
     counts.sum_duplicates()
     rarity = np.log(cases / (1.0 + np.bincount(counts.indices, minlength=features)))
