@@ -1,4 +1,4 @@
-"""Whether a report is Gaussian is asked of one point of a mixture: each is a conditioning."""
+"""One point of a mixture says whether a report is Gaussian: each of them is a conditioning."""
 
 from __future__ import annotations
 

@@ -6,10 +6,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 import pytest
 
 import lgmdsl as lgm
+from lgmdsl.api.files.digest import ATTRIBUTE, digest
+from lgmdsl.api.files.netcdf import Group
 from lgmdsl.api.fit import completed, fitting
 from lgmdsl.arrays import Array
 from lgmdsl.contract.status import Status
@@ -17,6 +20,7 @@ from lgmdsl.inference.driver import TraceEntry
 from lgmdsl.learning import learn
 from lgmdsl.learning.objective.log_posterior import Objective
 from tests.learning.test_modes import CROSSED, VAGUE, crossed
+from tests.stored_fits.cases import CASES
 
 TEXT = """lgm 1
 index obs
@@ -242,3 +246,21 @@ def test_both_modes_are_integrated_around_again(monkeypatch: pytest.MonkeyPatch)
     assert [w.code for w in again.warnings] == [w.code for w in whole.warnings]
     for name in ("v1", "v2", "u"):
         np.testing.assert_allclose(again.mean(name), whole.mean(name), rtol=1e-7, atol=1e-9)
+
+
+def test_places_in_other_coordinates_are_not_gone_on_from(tmp_path: Path) -> None:
+    """An earlier version integrated covariances in the entries of their Cholesky factor: its places
+    would be other covariances now."""
+    case = CASES["covariance"]
+    model = lgm.loads(case.text)
+    cut = lgm.fit(model, case.data(), on_step=points_before(12), **case.arguments)
+    assert cut.status is Status.interrupted
+    cut.save(tmp_path / "f.nc")
+    kept = lgm.load_fit(tmp_path / "f.nc").checkpoint
+    assert kept is not None and len(kept.points)
+    with h5py.File(tmp_path / "f.nc", "a") as file:
+        assert file.attrs["lgmdsl_format"] == 5
+        del file["checkpoint"].attrs["apart"]
+        file.attrs[ATTRIBUTE] = digest(Group(file))
+    earlier = lgm.load_fit(tmp_path / "f.nc")
+    assert earlier.checkpoint is None and earlier.status is Status.interrupted
