@@ -233,7 +233,8 @@ __all__ = [
     "Prior", "Elementwise", "InLogits", "Terms", "Bounds", "Scatter", "GammaPower",
     "natural_bounds", "Unsuitable",
     # engines, and the model that they condition
-    "Engine", "Estimate", "Conditioned", "Adjoints", "Draws", "Errors", "Leftover", "Confinement", "MakeEngine",
+    "Engine", "Estimate", "Conditioned", "Adjoints", "Draws", "Errors", "Leftover",
+    "Confinement", "MakeEngine",
     "Failed", "Failure", "Direction", "Term",
     "LinearGaussian", "PriorBlock", "Predictor", "Constraints", "Operator",
     # back ends
