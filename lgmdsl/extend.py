@@ -151,11 +151,13 @@ from lgmdsl.contract.classes import Classes, ClassMoments, OneClass, Separable, 
 from lgmdsl.contract.engine import (
     Adjoints,
     Conditioned,
+    Confinement,
     Draws,
     Engine,
     Errors,
     Estimate,
     Leftover,
+    MakeEngine,
 )
 from lgmdsl.contract.failed import Direction, Failed, Failure, Term
 from lgmdsl.contract.linear import Constraints, LinearGaussian, Predictor, PriorBlock
@@ -236,6 +238,7 @@ __all__ = [
     "natural_bounds", "Unsuitable",
     # engines, and the model that they condition
     "Engine", "Estimate", "Conditioned", "Adjoints", "Draws", "Errors", "Leftover",
+    "Confinement", "MakeEngine",
     "Failed", "Failure", "Direction", "Term",
     "LinearGaussian", "PriorBlock", "Predictor", "Constraints", "Operator",
     # back ends

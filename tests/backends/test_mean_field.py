@@ -364,3 +364,39 @@ def test_what_divides_by_q_is_refused() -> None:
 
 def test_it_conforms() -> None:
     assert check_backend(MeanField) >= 4
+
+
+def test_rows_that_a_block_does_not_enter() -> None:
+    """Two data, one of which sees no group: every engine has the same bound."""
+    text = """lgm 1
+index obs
+index g
+index t
+data who[obs] : g
+data when[obs] : t
+data y[obs] : real
+data x[t] : count
+latent a ~ normal(sd = 3)
+latent u[g] ~ normal(sd = 1)
+latent f[t] ~ rw1(sd = 0.5)
+latent c ~ normal(sd = 2)
+observe y ~ normal(mean = a + u[who] + f[when], sd = 0.7)
+observe x ~ poisson(log_rate = c + f)
+"""
+    rng = np.random.default_rng(0)
+    values = {
+        "who": np.arange(60) % 6,
+        "when": np.arange(60) % 10,
+        "y": rng.normal(size=60),
+        "x": rng.poisson(2.0, 10),
+    }
+    bounds = [
+        lgm.fit(lgm.loads(text), values, method="mean-field", options={"engine": engine})
+        for engine in ("covariance", "precision", "sparse", "nested")
+    ]
+    assert [f.engine for f in bounds] == ["covariance", "precision", "sparse", "nested"]
+    for fit in bounds:
+        assert fit.converged
+        assert fit.log_evidence == pytest.approx(bounds[0].log_evidence, abs=1e-8)
+    with pytest.raises(MethodError, match="E501"):
+        lgm.fit(lgm.loads(text), values, method="mean-field", options={"engine": "iterative"})

@@ -43,13 +43,13 @@ class Blocks(Confinement):
 
 
 def parsed(text: str) -> Groups:
-    """The latents of each block in `a; b, c`. Raises ValueError for an empty name, or one that
-    stands twice."""
+    """The latents of each block in `a; b, c`. Raises ValueError for what is no name, or one that
+    stands in it twice."""
     if not text.strip():
         return ()
     groups = tuple(tuple(name.strip() for name in block.split(",")) for block in text.split(";"))
     names = [name for group in groups for name in group]
-    if "" in names:
+    if not all(name.isidentifier() for name in names):
         raise ValueError("blocks are separated by `;` and the latents of a block by `,`")
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
