@@ -39,7 +39,7 @@ SHARDS = "shards"  # the entry of the provenance
 
 def sharded(
     model: Model,
-    folder: str,
+    folder: str | os.PathLike[str],
     mapping: Keys | None,
     settings: FitSettings,
     planning: Callable[[CanonicalModel], Plan],

@@ -25,12 +25,13 @@ from lgmdsl.graph.model_graph import ModelGraph
 from lgmdsl.inference.plan import Plan
 from lgmdsl.inference.registry import backends
 from lgmdsl.language.checked import CheckedModel
-from lgmdsl.shards import shard as at_shard
+from lgmdsl.shards import questions
 from lgmdsl.shards.manifest import Manifest
 from lgmdsl.shards.model import About, ShardedModel, of_groups, sharded_model
 from lgmdsl.shards.passes import Passes
+from lgmdsl.shards.questions import Found
 from lgmdsl.shards.refusals import cannot, noted, of_block, without_shard
-from lgmdsl.shards.shard import Found, Roles, ShardSource, labels_of
+from lgmdsl.shards.shard import Roles, ShardSource, labels_of
 from lgmdsl.streams.prepare import SAMPLE, joined, maps_of, sample_of
 from lgmdsl.streams.refusals import reason_against
 from lgmdsl.streams.streamable import Table, joins, table_of
@@ -67,7 +68,7 @@ def gathered(
     bare = Roles(index, by, (), ())
     named = _named(graph, dataset, table, _sources(model, manifest, mapping, bare, {}), by, workers)
     first = ShardSource(source.text, source.name, manifest.shards[0], mapping, bare, {})
-    start = at_shard.members(first, (), table.keys, table.index, SAMPLE)
+    start = questions.members(first, (), table.keys, table.index, SAMPLE)
     columns = {k: joined([named[k], start[k]]) for k in table.keys} if named else start
     count = len(next(iter(columns.values())).values)
     rest = next(dataset.batches(1, table.keys, table.index)).dataset
@@ -82,7 +83,7 @@ def gathered(
     _check(whole, roles, table, block)
     _check_method(planning(whole), hyper)
     passes = Passes(_sources(model, manifest, mapping, roles, named), workers)
-    known: list[Found] = passes.ask(at_shard.found)
+    known: list[Found] = passes.ask(questions.found)
     wanted = labels_of(whole, roles)
     for shard, found in zip(manifest.shards, known, strict=True):
         if found.labels != wanted:
@@ -134,7 +135,7 @@ def _named(
     others = tuple(m for m in maps_of(graph, dataset, table) if m != dataset.key(by))
     if not others:
         return {}
-    parts = Passes(sources, workers).ask(at_shard.members, others, table.keys, table.index, 0)
+    parts = Passes(sources, workers).ask(questions.members, others, table.keys, table.index, 0)
     return _once(parts, others, table.keys)
 
 

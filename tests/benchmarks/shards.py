@@ -99,15 +99,15 @@ def main(count: int, shards: int, place: Path) -> None:
 
     from lgmdsl.api.fit import fitting
 
-    fitting.finishing = seen  # type: ignore[attr-defined]
+    fitting.finishing = seen  # type: ignore[attr-defined, assignment]
     for jobs in (None, 1, 2):
         pool = Clocked(jobs or 1)
         if jobs is not None:
-            opened._crew = lambda _, p=pool: p  # type: ignore[assignment, misc]
+            opened._crew = lambda _, p=pool: p  # type: ignore[misc]
         call = lambda: lgm.fit(model, folder, hyper="map", jobs=None if jobs is None else 2)  # noqa: E731, B023
         fits.append(timed(f"fit, {'this process' if jobs is None else jobs}", call))
         passes = asked[-1]
-        print(f"  {passes.questions} questions, {passes.received:,} bytes of numbers back")
+        print(f"  {passes.asked} questions, {passes.received:,} bytes of numbers back")
         if pool.out:
             some = sorted(pool.out)[len(pool.out) // 2], sorted(pool.back)[len(pool.back) // 2]
             print(f"  {len(pool.out)} tasks of {some[0]:,} bytes, answers of {some[1]:,} (medians)")

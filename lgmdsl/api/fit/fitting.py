@@ -147,9 +147,9 @@ def fit(
     (a scalar fills an indexed hyper); otherwise they start in the middle of their priors. `on_step`
     is called with every entry of the trace; without it, notebooks show a line with how far a fit is
     that takes more than half a second. `jobs` shares fits at several values of the hyperparameters
-    (the points of `integrate`, the differences that make a curvature), or the shards: a number of processes, the
-    address of a Dask scheduler ("tcp://host:8786"), a Dask Client, or any executor with submit and
-    shutdown; None and 1: this process. The bits are the same, whoever computes them.
+    (the points of `integrate`, the differences that make a curvature), or the shards: a number of
+    processes, the address of a Dask scheduler ("tcp://host:8786"), a Dask Client, or any executor
+    with submit and shutdown; None and 1: this process. The bits are the same, whoever computes them.
 
     One example of each argument:
 
