@@ -56,13 +56,13 @@ def gathered(
     """
     graph = model_graph(model)
     dataset = read(manifest.shards[0].checked(), mapping)
+    by = _map_of_groups(graph, dataset, manifest)
     table = table_of(graph, dataset)
     if isinstance(table, str):
         raise cannot("this model cannot be fitted to shards", table)
     if table is None:
         ground(graph, dataset)  # says which datum is absent
         raise cannot("this model cannot be fitted to shards")
-    by = _map_of_groups(graph, dataset, table, manifest)
     source = model.source
     index = str(graph.model.symbols[by].target)
     bare = Roles(index, by, (), ())
@@ -139,9 +139,9 @@ def _named(
     return _once(parts, others, table.keys)
 
 
-def _map_of_groups(graph: ModelGraph, dataset: Dataset, table: Table, manifest: Manifest) -> str:
+def _map_of_groups(graph: ModelGraph, dataset: Dataset, manifest: Manifest) -> str:
     """The datum that maps rows to groups."""
-    maps = [s for s in graph.model.of_kind("data") if s.target and s.dims == (table.index,)]
+    maps = [s for s in graph.model.of_kind("data") if s.target and len(s.dims) == 1]
     of = [s for s in maps if dataset.key(s.name) == manifest.by]
     if not of:
         names = [f"`{s.name}`" for s in maps]
@@ -161,7 +161,7 @@ def _map_of_groups(graph: ModelGraph, dataset: Dataset, table: Table, manifest: 
     if over:
         raise cannot(
             f"`{over}` is over `{index}`, and a shard holds rows alone",
-            help=f"declare it over `{table.index}`: a column that is the same in a group's rows",
+            help=f"declare it over `{of[0].dims[0]}`: a column, the same in all rows of a group",
         )
     also = next((s.name for s in maps if s.target == index and s.name != by), "")
     if also:

@@ -73,13 +73,23 @@ def write(place: Path, count: int) -> None:
     writer.close()
 
 
+def _children() -> float:
+    """CPU seconds of processes that have ended."""
+    spent = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return spent.ru_utime + spent.ru_stime
+
+
 def timed(name: str, work: Any) -> Any:
     """The result, with a line of how long it took."""
-    wall, cpu = time.perf_counter(), time.process_time()
+    wall, cpu, others = time.perf_counter(), time.process_time(), _children()
     out = work()
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
-    print(f"{name}: {wall:.1f} s, CPU here {cpu:.1f} s, peak here {peak:.2f} GB", flush=True)
+    print(
+        f"{name}: {wall:.1f} s, CPU here {cpu:.1f} s, of workers {_children() - others:.1f} s, "
+        f"peak here {peak:.2f} GB",
+        flush=True,
+    )
     return out
 
 

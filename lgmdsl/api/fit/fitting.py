@@ -149,7 +149,7 @@ def fit(
     that takes more than half a second. `jobs` shares fits at several values of the hyperparameters
     (the points of `integrate`, the differences that make a curvature), or the shards: a number of
     processes, the address of a Dask scheduler ("tcp://host:8786"), a Dask Client, or any executor
-    with submit and shutdown; None and 1: this process. The bits are the same, whoever computes them.
+    with submit and shutdown; None and 1: this process. Bits are the same, whoever computes them.
 
     One example of each argument:
 
