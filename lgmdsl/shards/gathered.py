@@ -190,6 +190,8 @@ def _check(whole: CanonicalModel, roles: Roles, table: Table, block: int) -> Non
     of_rows = [b for b in whole.blocks if table.index in b.dims]
     if len(of_rows) > 1:
         raise of_block(of_rows[1], f"`{of_rows[0].name}` is observed over the same rows")
+    if not set(whole.blocks[block].form.latents) & set(roles.inner):
+        raise of_block(whole.blocks[block], f"no latent over `{roles.index}` is in the predictor")
     reason = reason_against(whole.blocks[block])
     if reason:
         raise of_block(whole.blocks[block], reason)

@@ -44,7 +44,7 @@ def found(source: ShardSource) -> Found:
     assert gather is not None
     return Found(
         gather.count,
-        len(shard.model.layout.labels[shard.roles.index]),
+        len(shard.members),
         gather.places,
         dict(shard.model.hashes),
         labels_of(shard.model, shard.roles),

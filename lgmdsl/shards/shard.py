@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from lgmdsl.arrays import AnyArray, Array
+from lgmdsl.arrays import AnyArray, Array, IntArray
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.contract.backend import Backend
 from lgmdsl.contract.linear import LinearGaussian
@@ -21,6 +21,7 @@ from lgmdsl.errors import DataError
 from lgmdsl.graph.build import model_graph
 from lgmdsl.inference.registry import backends
 from lgmdsl.language.load import loads
+from lgmdsl.language.tree import ast
 from lgmdsl.memory import budget
 from lgmdsl.shards.eliminate import Eliminated, Groups
 from lgmdsl.shards.manifest import ShardFile
@@ -137,6 +138,23 @@ class Shard:
     _groups: tuple[bytes, Groups] | None = None
     _last: tuple[bytes, Eliminated] | None = None
     lock: Any = field(default_factory=RLock, repr=False)
+
+    @property
+    def members(self) -> IntArray:
+        """The positions of the groups that are this shard's: all, or where the model names them
+        all, those that rows touch."""
+        labels = self.model.layout.labels[self.roles.index]
+        statement = self.model.grounded.model.symbols[self.roles.index].statement
+        if not (isinstance(statement, ast.Index) and statement.definition):
+            return np.arange(len(labels))
+        gather = self.model.gathers[self.block]
+        assert gather is not None
+        name = gather.latents[int(self.split.own[0])]
+        latent = self.model.latent(name)
+        touched = gather.touched[:, self.split.own[0]]
+        return np.unique(
+            np.unravel_index(touched, latent.sizes)[latent.dims.index(self.roles.index)]
+        )
 
     def groups(self, theta: Theta) -> Groups:
         """At theta, the last kept."""
