@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from lgmdsl.api.fit.fit import Fit
 
 SHARDS = "shards"  # the entry of the provenance
+APART = "rows lie in shards"
 
 
 def sharded(

@@ -44,7 +44,7 @@ from lgmdsl.api.fit.warnings import (
 from lgmdsl.api.jobs import workers_for
 from lgmdsl.api.notebook.progress import NotebookProgress, notebook_display
 from lgmdsl.api.settings import check_fixed, check_named, check_numbers, check_options
-from lgmdsl.api.sharding import finishing, for_shards, provenance_of_shards, sharded
+from lgmdsl.api.sharding import APART, finishing, for_shards, provenance_of_shards, sharded
 from lgmdsl.api.streaming import WHY_NOT, provenance_of, rows_option, streamed
 from lgmdsl.api.third_parties import record, used_parts
 from lgmdsl.canonical.model import CanonicalModel
@@ -341,7 +341,8 @@ def fit_compiled(
         allowed = correcting if wanted else None
         errors = unassessed()
         if in_batches:
-            errors = Estimated(Accuracy.none(WHY_NOT), math.nan)
+            why = APART if isinstance(canonical, ShardedModel) else WHY_NOT
+            errors = Estimated(Accuracy.none(why), math.nan)
         elif not cut:
             errors, cut = assessed(planned, solved, settings.seed, whole, allowed)
         fit = Fit(
