@@ -46,7 +46,6 @@ def gathered(
     hyper: str,
     find: FindSite,
     workers: Workers | None,
-    on_shard: Callable[[int, int], None] = lambda done, of: None,
 ) -> ShardedModel:
     """The model of the rows in a folder of shards. `planning`: the plan for a model, which is asked
     of some of the rows; `hyper`: how hyperparameters are to be learned.

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from threading import Lock, RLock
 from typing import Any
+from weakref import ref
 
 import numpy as np
 
@@ -97,20 +98,24 @@ class ShardSource:
 
 
 class Shelf:
-    """The shards that a process holds, those asked last."""
+    """The shards that a process holds, those asked last, for as long as somebody has their
+    sources."""
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._held: OrderedDict[int, tuple[ShardSource, float]] = OrderedDict()
+        self._held: OrderedDict[int, tuple[ref[ShardSource], float]] = OrderedDict()
 
     def put(self, source: ShardSource, size: float) -> None:
         """Note that one was asked, and give up others where they are too large together."""
         with self._lock:
-            self._held[id(source)] = source, size
+            self._held = OrderedDict((k, v) for k, v in self._held.items() if v[0]() is not None)
+            self._held[id(source)] = ref(source), size
             self._held.move_to_end(id(source))
             while len(self._held) > 1 and self._total > HELD * budget():
-                _, (old, _) = self._held.popitem(last=False)
-                old.forget()
+                _, (known, _) = self._held.popitem(last=False)
+                old = known()
+                if old is not None:
+                    old.forget()
 
     def drop(self, source: ShardSource) -> None:
         """Give one up."""

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import lgmdsl as lgm
+from lgmdsl.shards import shard
 from lgmdsl.shards.questions import pointwise
 from tests.shards.models import folder, rows, text
 from tests.workers.models import Kept, Killing
@@ -131,3 +132,24 @@ def test_fits_are_written_read_and_pickled_without_their_shards(tmp_path: Path) 
         lgm.loads(text("crossed")), shards, hyper="map", fixed={"t": 0.4}, start_from=fit
     )
     assert warm.log_evidence == pytest.approx(fit.log_evidence, abs=1e-6)
+
+
+def test_shards_that_memory_has_no_room_for_are_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One at a time: the same bits; and nothing is held when the fit has ended."""
+    shards = folder(tmp_path / "shards", rows("poisson"), 3)
+    model = lgm.loads(text("poisson"))
+    plain = lgm.fit(model, shards, fixed={"s": 0.5})
+    reads: list[str] = []
+    whole = shard._read
+    monkeypatch.setattr(shard, "HELD", 0.0)
+
+    def counted(source: shard.ShardSource) -> shard.Shard:
+        reads.append(source.file.name)
+        return whole(source)
+
+    monkeypatch.setattr(shard, "_read", counted)
+    tight = lgm.fit(model, shards, fixed={"s": 0.5})
+    assert tight == plain and len(reads) >= 9
+    assert not shard.SHELF._held
