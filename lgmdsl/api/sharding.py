@@ -15,7 +15,6 @@ from lgmdsl.api.jobs import workers_for
 from lgmdsl.api.streaming import rows_option
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.dataset import Keys
-from lgmdsl.inference.driver import TraceEntry
 from lgmdsl.inference.plan import Plan
 from lgmdsl.inference.registry import backends
 from lgmdsl.inference.settings import FitSettings
@@ -35,16 +34,16 @@ if TYPE_CHECKING:
     from lgmdsl.api.fit.fit import Fit
 
 SHARDS = "shards"  # the entry of the provenance
+APART = "rows lie in shards"
 
 
 def sharded(
     model: Model,
-    folder: str,
+    folder: str | os.PathLike[str],
     mapping: Keys | None,
     settings: FitSettings,
     planning: Callable[[CanonicalModel], Plan],
     workers: Workers | None = None,
-    on_step: Callable[[TraceEntry], None] | None = None,
 ) -> ShardedModel:
     """The model of a folder of shards. Raises as `gathered`, and DataError E306 for a folder
     without shards."""

@@ -14,8 +14,6 @@ covariance of beta, the slope of the log determinants is -1/2 sum l''' v q (deri
 against differences in `tests/shards`).
 """
 
-# Long because the answers of one elimination share its arrays.
-
 from __future__ import annotations
 
 import math
@@ -44,6 +42,9 @@ from lgmdsl.streams.collective import Places
 # The mode is found until a Newton step moves all groups together by no more than this many sds.
 EXACT = Tolerances(evidence=1e-10, mean=1e-9)
 STEPS = 200
+# A mode from which one more step leads farther than this, in sds, was not reached: slopes of h
+# there are off by as much.
+REACHED = 1e-5
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,12 +107,17 @@ class Groups:
         found = run(self.backend, problem, EXACT, STEPS)
         if found.posterior is None or found.status is Status.diverged:
             raise NoMode(found.reason or found.status.value)
-        z = site.whole(found.posterior.conditioned.mean[0])
+        at_mode = found.posterior.conditioned
+        z = site.whole(at_mode.mean[0])
         answer = self.places.pointwise(z)
         weight = -answer.curvature
         q = self._conditioned(weight, answer.slope[:, split.own], z[:, split.own])
         if isinstance(q, Failed):
             raise NoMode("the curvature at the mode of the groups is not positive")
+        alpha = rows.slope_of(at_mode.shift, at_mode.weight, at_mode.mean)[0]
+        left = rows.inner(q.mean[0] - z[:, split.own], answer.slope[:, split.own] - alpha)
+        if not math.sqrt(abs(float(np.sum(left)))) <= REACHED:
+            raise NoMode("the mode of the groups was not reached")
         return Eliminated(self, z, answer, weight, q)
 
     def _conditioned(self, weight: Array, slope: Array, mean: Array) -> Conditioned | Failed:

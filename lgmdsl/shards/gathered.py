@@ -25,12 +25,13 @@ from lgmdsl.graph.model_graph import ModelGraph
 from lgmdsl.inference.plan import Plan
 from lgmdsl.inference.registry import backends
 from lgmdsl.language.checked import CheckedModel
-from lgmdsl.shards import shard as at_shard
+from lgmdsl.shards import questions
 from lgmdsl.shards.manifest import Manifest
 from lgmdsl.shards.model import About, ShardedModel, of_groups, sharded_model
 from lgmdsl.shards.passes import Passes
+from lgmdsl.shards.questions import Found
 from lgmdsl.shards.refusals import cannot, noted, of_block, without_shard
-from lgmdsl.shards.shard import Found, Roles, ShardSource, labels_of
+from lgmdsl.shards.shard import Roles, ShardSource, labels_of
 from lgmdsl.streams.prepare import SAMPLE, joined, maps_of, sample_of
 from lgmdsl.streams.refusals import reason_against
 from lgmdsl.streams.streamable import Table, joins, table_of
@@ -45,7 +46,6 @@ def gathered(
     hyper: str,
     find: FindSite,
     workers: Workers | None,
-    on_shard: Callable[[int, int], None] = lambda done, of: None,
 ) -> ShardedModel:
     """The model of the rows in a folder of shards. `planning`: the plan for a model, which is asked
     of some of the rows; `hyper`: how hyperparameters are to be learned.
@@ -55,19 +55,19 @@ def gathered(
     """
     graph = model_graph(model)
     dataset = read(manifest.shards[0].checked(), mapping)
+    by = _map_of_groups(graph, dataset, manifest)
     table = table_of(graph, dataset)
     if isinstance(table, str):
         raise cannot("this model cannot be fitted to shards", table)
     if table is None:
         ground(graph, dataset)  # says which datum is absent
         raise cannot("this model cannot be fitted to shards")
-    by = _map_of_groups(graph, dataset, table, manifest)
     source = model.source
     index = str(graph.model.symbols[by].target)
     bare = Roles(index, by, (), ())
     named = _named(graph, dataset, table, _sources(model, manifest, mapping, bare, {}), by, workers)
     first = ShardSource(source.text, source.name, manifest.shards[0], mapping, bare, {})
-    start = at_shard.members(first, (), table.keys, table.index, SAMPLE)
+    start = questions.members(first, (), table.keys, table.index, SAMPLE)
     columns = {k: joined([named[k], start[k]]) for k in table.keys} if named else start
     count = len(next(iter(columns.values())).values)
     rest = next(dataset.batches(1, table.keys, table.index)).dataset
@@ -82,7 +82,7 @@ def gathered(
     _check(whole, roles, table, block)
     _check_method(planning(whole), hyper)
     passes = Passes(_sources(model, manifest, mapping, roles, named), workers)
-    known: list[Found] = passes.ask(at_shard.found)
+    known: list[Found] = passes.ask(questions.found)
     wanted = labels_of(whole, roles)
     for shard, found in zip(manifest.shards, known, strict=True):
         if found.labels != wanted:
@@ -134,13 +134,13 @@ def _named(
     others = tuple(m for m in maps_of(graph, dataset, table) if m != dataset.key(by))
     if not others:
         return {}
-    parts = Passes(sources, workers).ask(at_shard.members, others, table.keys, table.index, 0)
+    parts = Passes(sources, workers).ask(questions.members, others, table.keys, table.index, 0)
     return _once(parts, others, table.keys)
 
 
-def _map_of_groups(graph: ModelGraph, dataset: Dataset, table: Table, manifest: Manifest) -> str:
+def _map_of_groups(graph: ModelGraph, dataset: Dataset, manifest: Manifest) -> str:
     """The datum that maps rows to groups."""
-    maps = [s for s in graph.model.of_kind("data") if s.target and s.dims == (table.index,)]
+    maps = [s for s in graph.model.of_kind("data") if s.target and len(s.dims) == 1]
     of = [s for s in maps if dataset.key(s.name) == manifest.by]
     if not of:
         names = [f"`{s.name}`" for s in maps]
@@ -160,7 +160,7 @@ def _map_of_groups(graph: ModelGraph, dataset: Dataset, table: Table, manifest: 
     if over:
         raise cannot(
             f"`{over}` is over `{index}`, and a shard holds rows alone",
-            help=f"declare it over `{table.index}`: a column that is the same in a group's rows",
+            help=f"declare it over `{of[0].dims[0]}`: a column, the same in all rows of a group",
         )
     also = next((s.name for s in maps if s.target == index and s.name != by), "")
     if also:
@@ -189,6 +189,8 @@ def _check(whole: CanonicalModel, roles: Roles, table: Table, block: int) -> Non
     of_rows = [b for b in whole.blocks if table.index in b.dims]
     if len(of_rows) > 1:
         raise of_block(of_rows[1], f"`{of_rows[0].name}` is observed over the same rows")
+    if not set(whole.blocks[block].form.latents) & set(roles.inner):
+        raise of_block(whole.blocks[block], f"no latent over `{roles.index}` is in the predictor")
     reason = reason_against(whole.blocks[block])
     if reason:
         raise of_block(whole.blocks[block], reason)

@@ -47,7 +47,8 @@ def write_groups(
     shard = source.shard()
     with shard.lock, np.errstate(all="ignore"):
         mean, sd = _moments(shard, points)
-    labels = shard.model.layout.labels[shard.roles.index]
+    members = shard.members
+    labels = shard.model.layout.labels[shard.roles.index][members]
     columns = {source.by_key(): pa.array(labels)}
     start = 0
     for latent in shard.model.latents:
@@ -62,7 +63,7 @@ def write_groups(
             names = [str(shard.model.layout.labels[d][i]) for d, i in zip(rest, entry, strict=True)]
             name = f"{latent.name}[{', '.join(names)}]" if names else latent.name
             for kind, values in zip(("mean", "sd"), both, strict=True):
-                columns[f"{name}.{kind}"] = pa.array(np.ascontiguousarray(values[:, *entry]))
+                columns[f"{name}.{kind}"] = pa.array(values[members][:, *entry])
     place = Path(folder) / NAME.format(number)
     partial = place.with_suffix(f".{os.getpid()}.partial")
     pq.write_table(pa.table(columns), partial, compression="zstd")

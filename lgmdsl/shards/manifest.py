@@ -7,7 +7,7 @@ import json
 import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from lgmdsl.dataset.refusals import refused, refusing
 from lgmdsl.errors import DataError, Diagnostic
@@ -78,7 +78,7 @@ class Manifest:
         return json.dumps(self.fields(), indent=1) + "\n"
 
 
-def is_sharded(data: object) -> bool:
+def is_sharded(data: object) -> TypeGuard[str | os.PathLike[str]]:
     """Whether data are the path of a folder."""
     return isinstance(data, str | os.PathLike) and Path(os.fsdecode(data)).is_dir()
 

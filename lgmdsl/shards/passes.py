@@ -18,7 +18,7 @@ from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.contract.joint import SumsOfRows
 from lgmdsl.contract.questions import Pointwise, PointwiseAnswer
 from lgmdsl.contract.site import Site, SiteSpec
-from lgmdsl.shards import shard as at_shard
+from lgmdsl.shards import questions
 from lgmdsl.shards.shard import SHELF, ShardSource
 from lgmdsl.streams.collective import KEPT, sd_of
 from lgmdsl.workers.task import Task
@@ -29,12 +29,12 @@ HYPERPARAMETERS = "hyperparameters"  # in which the slopes of these sites come
 
 @dataclass(eq=False)
 class Passes:
-    """The shards and who works on them; None: this process. `questions`: how many were asked of
+    """The shards and who works on them; None: this process. `asked`: how many questions were put to
     all shards; `received`: bytes of numbers in the answers."""
 
     sources: tuple[ShardSource, ...]
     workers: Workers | None = None
-    questions: int = 0
+    asked: int = 0
     received: int = 0
 
     def ask(self, call: Callable[..., Any], *arguments: Any) -> list[Any]:
@@ -56,7 +56,7 @@ class Passes:
                 for k, (source, given) in enumerate(pairs)
             ]
             answers = self.workers.results(tasks)
-        self.questions += 1
+        self.asked += 1
         self.received += sum(map(_bytes, answers))
         return answers
 
@@ -123,7 +123,7 @@ class Shards(Site, SumsOfRows, Pointwise):
     def pointwise(self, s: Array, variance: Array | float = 1.0) -> PointwiseAnswer:
         """`third` only where a variance is given; else it is NaN."""
         covariance = variance[0] if isinstance(variance, np.ndarray) else None
-        parts = self._ask(at_shard.pointwise, s[0], covariance)
+        parts = self._ask(questions.pointwise, s[0], covariance)
         third = np.full_like(s, np.nan)
         if covariance is not None:
             third = added([a.third for a in parts])[None]
@@ -141,22 +141,22 @@ class Shards(Site, SumsOfRows, Pointwise):
     def moved_slopes(self, s: Array, variance: Array, move: Array) -> dict[str, Array]:
         """By hyperparameter (`SiteBlock.pulled`)."""
         out: dict[str, Array] = {}
-        for part in self._ask(at_shard.slopes, s[0], variance[0], move[0]):
+        for part in self._ask(questions.slopes, s[0], variance[0], move[0]):
             for name, slope in part.items():
                 out[name] = out[name] + slope if name in out else np.asarray(slope)
         return out
 
     def unit_weights(self) -> Array:
-        return np.asarray(added(self._ask(at_shard.unit_information))[None])
+        return np.asarray(added(self._ask(questions.unit_information))[None])
 
     def working_sd(self, mean: Array, variance: Array, prior: Array | None = None) -> float:
         before = None if prior is None else prior[0]
-        parts = self._ask(at_shard.working, mean[0], variance[0], before)
+        parts = self._ask(questions.working, mean[0], variance[0], before)
         total, first, second = (added([p[k] for p in parts]) for k in range(3))
         return sd_of(total, first, second, centred=prior is not None)
 
     def along(self, s: Array, directions: Array, lengths: Array) -> Array:
-        parts = self._ask(at_shard.along, s[0], directions[:, 0], lengths)
+        parts = self._ask(questions.along, s[0], directions[:, 0], lengths)
         return np.asarray(added(parts))
 
     def _ask(self, call: Callable[..., Any], *arguments: Any) -> list[Any]:

@@ -7,12 +7,13 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from threading import Lock, RLock
-from typing import Any, NamedTuple
+from typing import Any
+from weakref import ref
 
 import numpy as np
 
-from lgmdsl.arrays import AnyArray, Array
-from lgmdsl.canonical.expressions.coefficient import Gradient, Theta
+from lgmdsl.arrays import AnyArray, Array, IntArray
+from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.contract.backend import Backend
 from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.dataset import Dataset, Loaded, read
@@ -21,8 +22,9 @@ from lgmdsl.errors import DataError
 from lgmdsl.graph.build import model_graph
 from lgmdsl.inference.registry import backends
 from lgmdsl.language.load import loads
+from lgmdsl.language.tree import ast
 from lgmdsl.memory import budget
-from lgmdsl.shards.eliminate import Eliminated, Groups, NoMode, finite
+from lgmdsl.shards.eliminate import Eliminated, Groups
 from lgmdsl.shards.manifest import ShardFile
 from lgmdsl.shards.refusals import apart, noted, too_many_shared, without_shard
 from lgmdsl.shards.split_places import SplitPlaces, split_places
@@ -36,16 +38,6 @@ HELD = 0.5  # of the memory budget, for the rows of shards that a worker keeps
 FULL = 0.25  # of it, for one shard's arrays over the shared latents
 
 
-class Answered(NamedTuple):
-    """h, e, h' (p,), -h'' (p, p) and, where it was asked for, the contracted third derivative."""
-
-    value: float
-    eliminated: float
-    slope: Array
-    information: Array
-    third: Array | None
-
-
 @dataclass(frozen=True)
 class Roles:
     """What the coordinator found in the model: the index of the groups and the datum that maps rows
@@ -55,17 +47,6 @@ class Roles:
     by: str
     inner: tuple[str, ...]
     shared: tuple[str, ...]
-
-
-class Found(NamedTuple):
-    """What a shard is, once it was read: counts, and hashes of its data and of the labels of the
-    indices of the shared latents."""
-
-    rows: int
-    groups: int
-    places: int
-    hashes: Mapping[str, str]
-    labels: str
 
 
 @dataclass(eq=False)
@@ -117,20 +98,24 @@ class ShardSource:
 
 
 class Shelf:
-    """The shards that a process holds, those asked last."""
+    """The shards that a process holds, those asked last, for as long as somebody has their
+    sources."""
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._held: OrderedDict[int, tuple[ShardSource, float]] = OrderedDict()
+        self._held: OrderedDict[int, tuple[ref[ShardSource], float]] = OrderedDict()
 
     def put(self, source: ShardSource, size: float) -> None:
         """Note that one was asked, and give up others where they are too large together."""
         with self._lock:
-            self._held[id(source)] = source, size
+            self._held = OrderedDict((k, v) for k, v in self._held.items() if v[0]() is not None)
+            self._held[id(source)] = ref(source), size
             self._held.move_to_end(id(source))
             while len(self._held) > 1 and self._total > HELD * budget():
-                _, (old, _) = self._held.popitem(last=False)
-                old.forget()
+                _, (known, _) = self._held.popitem(last=False)
+                old = known()
+                if old is not None:
+                    old.forget()
 
     def drop(self, source: ShardSource) -> None:
         """Give one up."""
@@ -158,6 +143,23 @@ class Shard:
     _groups: tuple[bytes, Groups] | None = None
     _last: tuple[bytes, Eliminated] | None = None
     lock: Any = field(default_factory=RLock, repr=False)
+
+    @property
+    def members(self) -> IntArray:
+        """The positions of the groups that are this shard's: all, or where the model names them
+        all, those that rows touch."""
+        labels = self.model.layout.labels[self.roles.index]
+        statement = self.model.grounded.model.symbols[self.roles.index].statement
+        if not (isinstance(statement, ast.Index) and statement.definition):
+            return np.arange(len(labels))
+        gather = self.model.gathers[self.block]
+        assert gather is not None
+        name = gather.latents[int(self.split.own[0])]
+        latent = self.model.latent(name)
+        touched = gather.touched[:, self.split.own[0]]
+        return np.unique(
+            np.unravel_index(touched, latent.sizes)[latent.dims.index(self.roles.index)]
+        )
 
     def groups(self, theta: Theta) -> Groups:
         """At theta, the last kept."""
@@ -264,20 +266,6 @@ def _check_apart(model: StreamedModel, roles: Roles, block: int) -> None:
         group = places
 
 
-def found(source: ShardSource) -> Found:
-    """Task: read the shard, and say what it is."""
-    shard = source.shard()
-    gather = shard.model.gathers[shard.block]
-    assert gather is not None
-    return Found(
-        gather.count,
-        len(shard.model.layout.labels[shard.roles.index]),
-        gather.places,
-        dict(shard.model.hashes),
-        labels_of(shard.model, shard.roles),
-    )
-
-
 def labels_of(model: Any, roles: Roles) -> str:
     """A hash of the members of the indices of shared latents, in order."""
     digest = hashlib.sha256()
@@ -287,82 +275,3 @@ def labels_of(model: Any, roles: Roles) -> str:
             digest.update(repr((dim, [str(x) for x in model.layout.labels[dim]])).encode())
         digest.update(repr(latent.sizes).encode())
     return digest.hexdigest()
-
-
-def pointwise(source: ShardSource, theta: Theta, beta: Array, covariance: Array | None) -> Answered:
-    """Task: the answer at beta; h is -inf where the groups have no mode."""
-    shard = source.shard()
-    with shard.lock, np.errstate(all="ignore"):
-        try:
-            e = shard.eliminated(theta, beta)
-        except NoMode:
-            p = len(beta)
-            none = np.full(p, np.nan)
-            return Answered(-np.inf, 0.0, none, np.full((p, p), np.nan), none)
-        value, eliminated = e.value
-        third = None if covariance is None else e.third(covariance)
-        return Answered(finite(value), eliminated, e.slope, e.information, third)
-
-
-def slopes(
-    source: ShardSource, theta: Theta, beta: Array, covariance: Array, move: Array
-) -> Gradient:
-    """Task: slopes in the hyperparameters (`Eliminated.slopes`)."""
-    shard = source.shard()
-    with shard.lock, np.errstate(all="ignore"):
-        return shard.eliminated(theta, beta).slopes(covariance, move)
-
-
-def unit_information(source: ShardSource, theta: Theta) -> Array:
-    """Task: the information of unit weights about the shared latents."""
-    shard = source.shard()
-    with shard.lock:
-        groups = shard.groups(theta)
-        try:
-            return groups.information(groups.places.unit_weights())
-        except NoMode:
-            return np.full((groups.split.size, groups.split.size), np.nan)
-
-
-def working(
-    source: ShardSource, theta: Theta, beta: Array, covariance: Array, prior: Array | None
-) -> tuple[float, float, float]:
-    """Task: sums of the rows' working residuals (`Places.working_sums`)."""
-    shard = source.shard()
-    with shard.lock, np.errstate(all="ignore"):
-        try:
-            e = shard.eliminated(theta, beta)
-        except NoMode:
-            return np.nan, np.nan, np.nan
-        before = None
-        if prior is not None:
-            before = np.empty_like(e.z)
-            before[:, e.split.others] = e.split.shared(prior)
-            before[:, e.split.own] = e.groups.engine.prior_mean[0]
-        return e.places.working_sums(e.z, e.variance(covariance), before)
-
-
-def along(
-    source: ShardSource, theta: Theta, beta: Array, directions: Array, lengths: Array
-) -> Array:
-    """Task: sums of l with the groups' latents held at their mode at beta: (D, T), for directions
-    (D, p) and lengths (D, T)."""
-    shard = source.shard()
-    with shard.lock, np.errstate(all="ignore"):
-        try:
-            e = shard.eliminated(theta, beta)
-        except NoMode:
-            return np.full(lengths.shape, -np.inf)
-        steps = np.zeros((len(directions), *e.z.shape))
-        for d, direction in enumerate(directions):
-            steps[d][:, e.split.others] = e.split.shared(direction)
-        return e.places.along(e.z, steps, lengths)
-
-
-def members(
-    source: ShardSource, columns: tuple[str, ...], keys: tuple[str, ...], index: str, least: int
-) -> dict[str, Loaded]:
-    """Task: the first `least` rows, and those that are the first to name a value in `columns`."""
-    from lgmdsl.streams.prepare import first_rows
-
-    return first_rows(source.dataset(), keys, index, columns, least)

@@ -73,13 +73,23 @@ def write(place: Path, count: int) -> None:
     writer.close()
 
 
+def _children() -> float:
+    """CPU seconds of processes that have ended."""
+    spent = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return spent.ru_utime + spent.ru_stime
+
+
 def timed(name: str, work: Any) -> Any:
     """The result, with a line of how long it took."""
-    wall, cpu = time.perf_counter(), time.process_time()
+    wall, cpu, others = time.perf_counter(), time.process_time(), _children()
     out = work()
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
-    print(f"{name}: {wall:.1f} s, CPU here {cpu:.1f} s, peak here {peak:.2f} GB", flush=True)
+    print(
+        f"{name}: {wall:.1f} s, CPU here {cpu:.1f} s, of workers {_children() - others:.1f} s, "
+        f"peak here {peak:.2f} GB",
+        flush=True,
+    )
     return out
 
 
@@ -99,15 +109,15 @@ def main(count: int, shards: int, place: Path) -> None:
 
     from lgmdsl.api.fit import fitting
 
-    fitting.finishing = seen  # type: ignore[attr-defined]
+    fitting.finishing = seen  # type: ignore[attr-defined, assignment]
     for jobs in (None, 1, 2):
         pool = Clocked(jobs or 1)
         if jobs is not None:
-            opened._crew = lambda _, p=pool: p  # type: ignore[assignment, misc]
+            opened._crew = lambda _, p=pool: p  # type: ignore[misc]
         call = lambda: lgm.fit(model, folder, hyper="map", jobs=None if jobs is None else 2)  # noqa: E731, B023
         fits.append(timed(f"fit, {'this process' if jobs is None else jobs}", call))
         passes = asked[-1]
-        print(f"  {passes.questions} questions, {passes.received:,} bytes of numbers back")
+        print(f"  {passes.asked} questions, {passes.received:,} bytes of numbers back")
         if pool.out:
             some = sorted(pool.out)[len(pool.out) // 2], sorted(pool.back)[len(pool.back) // 2]
             print(f"  {len(pool.out)} tasks of {some[0]:,} bytes, answers of {some[1]:,} (medians)")

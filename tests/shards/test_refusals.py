@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import lgmdsl as lgm
+from lgmdsl.shards import eliminate
 from tests.shards.models import S, folder, rows, text
 
 METHODS: dict[str, tuple[dict[str, Any], str]] = {
@@ -73,6 +75,10 @@ MODELS = {
         "is rewritten by the compiler",
     ),
     "constraint": (text("poisson") + "constrain sum(u, group) = 0\n", "joined by a sum"),
+    "not in the predictor": (
+        text("poisson", eta="a + b * x"),
+        "no latent over `group` is in the predictor",
+    ),
     "data of groups": (
         text(
             "poisson",
@@ -200,3 +206,42 @@ def test_columns_of_other_names(tmp_path: Path) -> None:
     assert mapped.log_evidence == plain.log_evidence
     out = mapped.groups(tmp_path / "b", tmp_path / "g", mapping={"x": "age", "patient": "who"})
     assert len(out) == 3
+
+
+def test_a_posterior_that_is_improper_is_refused(tmp_path: Path) -> None:
+    """Classes that are separated, and two latents for one level."""
+    data = rows("binary", 90)
+    data["y"] = (data["x"] > 0.0).astype(float)
+    declared = text("binary", a="flat").replace("latent b ~ normal(sd = 2)", "latent b ~ flat")
+    with pytest.raises(lgm.ModelError, match="does not fall") as caught:
+        lgm.fit(lgm.loads(declared), folder(tmp_path / "apart", data), fixed={"s": 0.5})
+    assert caught.value.codes == ("E402",)
+    level = {**rows("binary", 90), "x": np.ones(90)}
+    with pytest.raises(lgm.ModelError) as caught:
+        lgm.fit(lgm.loads(declared), folder(tmp_path / "level", level), fixed={"s": 0.5})
+    assert caught.value.codes == ("E402",)
+
+
+def test_groups_that_the_model_names_are_written_once(tmp_path: Path) -> None:
+    data = rows("poisson", 120, 6)
+    names = ", ".join(f'"g{i}"' for i in range(8))
+    model = lgm.loads(text("poisson").replace("index group", f"index group = {{{names}}}"))
+    place = folder(tmp_path / "shards", data)
+    fit = lgm.fit(model, place, fixed={"s": 0.5})
+    other = lgm.fit(model, place.with_suffix(".parquet"), "laplace", fixed={"s": 0.5})
+    assert fit.log_evidence == pytest.approx(other.log_evidence, abs=1e-6)
+    parts = [pd.read_parquet(p) for p in fit.groups(place, tmp_path / "groups")]
+    groups = pd.concat(parts).set_index("who")
+    assert sorted(groups.index) == sorted(set(data["who"]))
+    order = other.mean("u").sel(group=groups.index.values)
+    np.testing.assert_allclose(groups["u.mean"], order, atol=1e-5)
+
+
+def test_a_mode_that_is_not_reached_is_no_answer(
+    shards: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Groups given two steps where they take some six: no value, rather than a wrong one."""
+    monkeypatch.setattr(eliminate, "STEPS", 2)
+    with pytest.raises(lgm.NumericalError) as caught:
+        lgm.fit(lgm.loads(text("poisson")), shards, fixed={"s": 0.5})
+    assert caught.value.codes == ("E601",)

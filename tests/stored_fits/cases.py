@@ -11,13 +11,15 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Case:
-    """A fit: `arguments` of `lgm.fit`, and `new`, data that it is asked to predict at."""
+    """A fit: `arguments` of `lgm.fit`, and `new`, data that it is asked to predict at; `by`: the
+    map by which its rows are split into two shards, if they are."""
 
     text: str
     data: Callable[[], dict[str, Any]]
     new: Callable[[], dict[str, Any]]
     arguments: dict[str, Any] = field(default_factory=dict)
     audit: bool = False
+    by: str = ""
 
 
 def _rng() -> np.random.Generator:
@@ -227,6 +229,13 @@ CASES = {
         _counts,
         _new_counts,
         {"hyper": "integrate", "method": "laplace", "options": {"rows": "streamed"}},
+    ),
+    "sharded": Case(
+        COUNTS.replace("report rate[obs] = exp(eta)\n", ""),
+        _counts,
+        dict,
+        {"hyper": "integrate"},
+        by="who",
     ),
     "drawn": Case(ZEROS, _zeros, _new_zeros),
     "covariance": Case(SLOPES, _slopes, _new_slopes, {"hyper": "integrate"}),

@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import json
 import sys
+import tempfile
 import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 import lgmdsl as lgm
 from lgmdsl.api.fit.fit import Fit
+from lgmdsl.shards.split import split
 
 from .cases import CASES, Case
 
@@ -56,13 +60,23 @@ def every(name: str, whole: list[str]) -> int:
     return 1 if name in whole else 37
 
 
+def data_of(case: Case, scratch: Path) -> Any:
+    """The data, or a folder of shards made of them."""
+    if not case.by:
+        return case.data()
+    pq.write_table(pa.table(case.data()), scratch / "rows.parquet")
+    split(scratch / "rows.parquet", case.by, scratch / "shards", 2)
+    return scratch / "shards"
+
+
 def main(folder: Path, names: list[str]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for name in names or list(CASES):
         case, target = CASES[name], folder / f"{name}.nc"
         if target.exists():
             raise SystemExit(f"{target} is kept: name another folder")
-        fit = lgm.fit(lgm.loads(case.text), case.data(), **case.arguments)
+        with tempfile.TemporaryDirectory() as scratch:
+            fit = lgm.fit(lgm.loads(case.text), data_of(case, Path(scratch)), **case.arguments)
         if case.audit:
             fit = replace(fit, audited=fit.audit(400))
         fit.save(target)

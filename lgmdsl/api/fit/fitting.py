@@ -44,7 +44,7 @@ from lgmdsl.api.fit.warnings import (
 from lgmdsl.api.jobs import workers_for
 from lgmdsl.api.notebook.progress import NotebookProgress, notebook_display
 from lgmdsl.api.settings import check_fixed, check_named, check_numbers, check_options
-from lgmdsl.api.sharding import finishing, for_shards, provenance_of_shards, sharded
+from lgmdsl.api.sharding import APART, finishing, for_shards, provenance_of_shards, sharded
 from lgmdsl.api.streaming import WHY_NOT, provenance_of, rows_option, streamed
 from lgmdsl.api.third_parties import record, used_parts
 from lgmdsl.canonical.model import CanonicalModel
@@ -149,7 +149,7 @@ def fit(
     that takes more than half a second. `jobs` shares fits at several values of the hyperparameters
     (the points of `integrate`, the differences that make a curvature), or the shards: a number of
     processes, the address of a Dask scheduler ("tcp://host:8786"), a Dask Client, or any executor
-    with submit and shutdown; None and 1: this process. The bits are the same whoever computes them.
+    with submit and shutdown; None and 1: this process. Bits are the same, whoever computes them.
 
     One example of each argument:
 
@@ -212,7 +212,7 @@ def fit_data(
         settings = for_shards(settings)
         model_of = partial(sharded, model, data, mapping, settings, partial(_planned, settings))
         with during("reading the shards"):
-            of_shards = model_of(workers, on_step)
+            of_shards = model_of(workers)
         with finishing(of_shards):
             return fit_compiled(model, of_shards, settings, start_from, on_step)
     with during("reading the data and compiling the model"):
@@ -345,7 +345,8 @@ def fit_compiled(
         allowed = correcting if wanted else None
         errors = unassessed()
         if in_batches:
-            errors = Estimated(Accuracy.none(WHY_NOT), math.nan)
+            why = APART if isinstance(canonical, ShardedModel) else WHY_NOT
+            errors = Estimated(Accuracy.none(why), math.nan)
         elif not cut:
             errors, cut = assessed(planned, solved, settings.seed, whole, allowed)
         fit = Fit(

@@ -106,7 +106,7 @@ def _head(fit: Fitted) -> list[str]:
         ("sites", f"{number:,} ({kinds})"),
         *(
             (name, fit.provenance[name])
-            for name in ("merged", "streamed")
+            for name in ("merged", "streamed", "shards")
             if name in fit.provenance
         ),
         ("latents", f"{size:,} in {counted(len(fit.canonical.reported), 'block')}"),

@@ -1,0 +1,128 @@
+"""What a worker answers about a shard: tasks that are functions of the shard and of their
+arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from lgmdsl.arrays import Array
+from lgmdsl.canonical.expressions.coefficient import Gradient, Theta
+from lgmdsl.dataset import Loaded
+from lgmdsl.shards.eliminate import NoMode, finite
+from lgmdsl.shards.shard import ShardSource, labels_of
+from lgmdsl.streams.prepare import first_rows
+
+
+class Answered(NamedTuple):
+    """h, e, h' (p,), -h'' (p, p) and, where it was asked for, the contracted third derivative."""
+
+    value: float
+    eliminated: float
+    slope: Array
+    information: Array
+    third: Array | None
+
+
+class Found(NamedTuple):
+    """What a shard is, once it was read: counts, and hashes of its data and of the labels of the
+    indices of the shared latents."""
+
+    rows: int
+    groups: int
+    places: int
+    hashes: Mapping[str, str]
+    labels: str
+
+
+def found(source: ShardSource) -> Found:
+    """Task: read the shard, and say what it is."""
+    shard = source.shard()
+    gather = shard.model.gathers[shard.block]
+    assert gather is not None
+    return Found(
+        gather.count,
+        len(shard.members),
+        gather.places,
+        dict(shard.model.hashes),
+        labels_of(shard.model, shard.roles),
+    )
+
+
+def pointwise(source: ShardSource, theta: Theta, beta: Array, covariance: Array | None) -> Answered:
+    """Task: the answer at beta; h is -inf where the groups have no mode."""
+    shard = source.shard()
+    with shard.lock, np.errstate(all="ignore"):
+        try:
+            e = shard.eliminated(theta, beta)
+        except NoMode:
+            p = len(beta)
+            none = np.full(p, np.nan)
+            return Answered(-np.inf, 0.0, none, np.full((p, p), np.nan), none)
+        value, eliminated = e.value
+        third = None if covariance is None else e.third(covariance)
+        return Answered(finite(value), eliminated, e.slope, e.information, third)
+
+
+def slopes(
+    source: ShardSource, theta: Theta, beta: Array, covariance: Array, move: Array
+) -> Gradient:
+    """Task: slopes in the hyperparameters (`Eliminated.slopes`)."""
+    shard = source.shard()
+    with shard.lock, np.errstate(all="ignore"):
+        return shard.eliminated(theta, beta).slopes(covariance, move)
+
+
+def unit_information(source: ShardSource, theta: Theta) -> Array:
+    """Task: the information of unit weights about the shared latents."""
+    shard = source.shard()
+    with shard.lock:
+        groups = shard.groups(theta)
+        try:
+            return groups.information(groups.places.unit_weights())
+        except NoMode:
+            return np.full((groups.split.size, groups.split.size), np.nan)
+
+
+def working(
+    source: ShardSource, theta: Theta, beta: Array, covariance: Array, prior: Array | None
+) -> tuple[float, float, float]:
+    """Task: sums of the rows' working residuals (`Places.working_sums`)."""
+    shard = source.shard()
+    with shard.lock, np.errstate(all="ignore"):
+        try:
+            e = shard.eliminated(theta, beta)
+        except NoMode:
+            return np.nan, np.nan, np.nan
+        before = None
+        if prior is not None:
+            before = np.empty_like(e.z)
+            before[:, e.split.others] = e.split.shared(prior)
+            before[:, e.split.own] = e.groups.engine.prior_mean[0]
+        return e.places.working_sums(e.z, e.variance(covariance), before)
+
+
+def along(
+    source: ShardSource, theta: Theta, beta: Array, directions: Array, lengths: Array
+) -> Array:
+    """Task: sums of l with the groups' latents held at their mode at beta: (D, T), for directions
+    (D, p) and lengths (D, T)."""
+    shard = source.shard()
+    with shard.lock, np.errstate(all="ignore"):
+        try:
+            e = shard.eliminated(theta, beta)
+        except NoMode:
+            return np.full(lengths.shape, -np.inf)
+        steps = np.zeros((len(directions), *e.z.shape))
+        for d, direction in enumerate(directions):
+            steps[d][:, e.split.others] = e.split.shared(direction)
+        return e.places.along(e.z, steps, lengths)
+
+
+def members(
+    source: ShardSource, columns: tuple[str, ...], keys: tuple[str, ...], index: str, least: int
+) -> dict[str, Loaded]:
+    """Task: the first `least` rows, and those that are the first to name a value in `columns`."""
+    return first_rows(source.dataset(), keys, index, columns, least)
