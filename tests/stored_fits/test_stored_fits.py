@@ -23,8 +23,7 @@ KEPT = sorted(FOLDER.glob("format_*/*.nc"))
 # Predictions and quantiles condition the prior on the stored sites again: exact engines agree to
 # rounding, estimates of variances to their error. Quantiles of integrated hyperparameters are read
 # between nodes, by a rule that was made better since the files were written.
-# Formats of their own.
-SINCE = {3: {"drawn"}, 4: {"streamed"}, 5: {"covariance", "sharded"}}
+SINCE = {3: {"drawn"}, 4: {"streamed"}, 5: {"covariance", "sharded"}}  # formats of their own
 CLOSE = {"iterative": 0.1, "integrated": 1e-3, "covariance": 1e-3}
 
 
