@@ -67,7 +67,11 @@ def test_splits_have_means_and_standard_errors(tmp_path: Path) -> None:
 
 
 def test_splits_that_do_without_a_column_are_left_out_of_its_means(tmp_path: Path) -> None:
-    found = [{"a": 2.0, "b": 1.0}, {"a": 6.0, "b": 2.0}, {"a": None, "b": 9.0}]
+    found: list[dict[str, float | None]] = [
+        {"a": 2.0, "b": 1.0},
+        {"a": 6.0, "b": 2.0},
+        {"a": None, "b": 9.0},
+    ]
     each = splits_table(tmp_path, found, "b", ("a", "b"))
     assert each["b"].tolist() == [1.0, 2.0, 9.0] and each["a"][:2].tolist() == [2.0, 6.0]
     told = (tmp_path / "splits.csv").read_text().splitlines()
