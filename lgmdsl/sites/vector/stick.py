@@ -83,7 +83,7 @@ class CategoricalStick(Site, Tilted, Classes, Split):
     def last(self) -> BoolArray:
         """The last class on offer, (N, L + 1)."""
         choice = np.concatenate([self.open, np.zeros((len(self), 1), dtype=np.bool_)], axis=1)
-        return self.offered & ~choice
+        return np.asarray(self.offered & ~choice)
 
     def log_density(self, s: Array) -> Array:
         """l, (..., N) for s (..., N, L): minus infinity for a class that is not on offer, or after
