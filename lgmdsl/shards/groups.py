@@ -9,7 +9,7 @@ sum w (v + m^2) - (sum w m)^2 by differences from the first mean.
 
 from __future__ import annotations
 
-import os
+import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +19,7 @@ import numpy as np
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.errors import Diagnostic, NumericalError
+from lgmdsl.files import write
 from lgmdsl.shards.eliminate import NoMode
 from lgmdsl.shards.shard import Shard, ShardSource
 
@@ -65,9 +66,9 @@ def write_groups(
             for kind, values in zip(("mean", "sd"), both, strict=True):
                 columns[f"{name}.{kind}"] = pa.array(values[members][:, *entry])
     place = Path(folder) / NAME.format(number)
-    partial = place.with_suffix(f".{os.getpid()}.partial")
-    pq.write_table(pa.table(columns), partial, compression="zstd")
-    os.replace(partial, place)  # whole, also where a task is done twice
+    content = io.BytesIO()
+    pq.write_table(pa.table(columns), content, compression="zstd")
+    write(place, content.getbuffer())  # whole, also where a task is done twice
     return len(labels), list(columns)
 
 

@@ -24,6 +24,7 @@ from lgmdsl import __version__
 from lgmdsl.arrays import IntArray
 from lgmdsl.dataset.refusals import refused, refusing
 from lgmdsl.errors import DataError, Diagnostic, MethodError, suggestion
+from lgmdsl.files import write
 from lgmdsl.shards.manifest import NAME, Manifest, ShardFile, check_new, sha256_of
 
 ROWS = 4_000_000  # of a shard, where nobody says how many shards there are to be
@@ -75,11 +76,11 @@ def split(
                 path.unlink()
             columns = tuple((f.name, str(f.type)) for f in schema)
             made = Manifest(by, columns, tuple(files), __version__)
-            (scratch / NAME).write_text(made.text(), encoding="utf-8")
+            write(scratch / NAME, made.text().encode())
             if target.is_dir():
                 target.rmdir()
             scratch.chmod(0o755)
-            os.replace(scratch, target)
+            scratch.rename(target)
         except BaseException:
             shutil.rmtree(scratch, ignore_errors=True)
             raise

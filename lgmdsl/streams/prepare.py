@@ -168,6 +168,8 @@ def _chosen(
             kept.append({key: part.rows(rows) for key, part in columns.items()})
             numbers.append(last.first + rows)
         on_rows(last.stop, 2 * dataset.entries[keys[0]].shape[0])
+        if not maps and last.stop >= least:  # no later row names anything
+            break
     assert last is not None, "a table has a batch, if an empty one"
     return (
         {key: joined([part[key] for part in kept]) for key in keys},
