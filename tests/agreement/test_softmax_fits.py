@@ -228,10 +228,12 @@ def test_predicted_counts_are_those_of_draws() -> None:
 
 
 def test_methods_that_take_no_vector_sites_say_so() -> None:
-    for method in ("lcl", "opper-archambeau", "double-loop", "coordinate-descent"):
+    for method in ("lcl", "opper-archambeau", "coordinate-descent"):
         with pytest.raises(lgm.MethodError, match=r"vector-valued: .* natural-gradient") as raised:
             fit(CHOICE, data(), method)
         assert raised.value.codes == ("E501",)
+    with pytest.raises(lgm.MethodError, match=r"not super-gaussian\n.* natural-gradient"):
+        fit(CHOICE, data(), "double-loop")  # of vectors it takes norms
 
 
 def test_ep_takes_choices_and_their_sticks() -> None:
