@@ -31,6 +31,7 @@ from lgmdsl.errors import WorkerError as WorkerError
 from lgmdsl.language.builder import Model as Model
 from lgmdsl.language.load import load as load
 from lgmdsl.language.load import loads as loads
+from lgmdsl.posterior.prior_draws import SimulationWarning as SimulationWarning
 from lgmdsl.structures.spatial.mesh import grid_matrices as grid_matrices
 from lgmdsl.structures.spatial.mesh import mesh_matrices as mesh_matrices
 from lgmdsl.language.constructors import DistributionConstructor
@@ -62,7 +63,6 @@ def asymmetric_laplace(
     scale: Expression | float,
     level: Expression | float,
     weight: Expression | float | None = None,
-    group: Expression | None = None,
 ) -> Distribution:
     """family: quantile regression: the mode is the quantile of a level
     potential: absolute loss with another slope on either side: the loss of quantile regression

@@ -21,6 +21,7 @@ USUAL = {
     "graph": "lgm graph model.lgm --to svg -o model.svg",
     "methods": "lgm methods model.lgm",
     "fit": "lgm fit model.lgm data.npz -o model.fit.nc",
+    "shard": "lgm shard rows.parquet --by group -o rows.shards",
     "compare": "lgm compare model.lgm data.npz --plot compare.png",
     "summary": "lgm summary model.fit.nc",
     "predict": "lgm predict model.fit.nc new.csv -o predictions.csv",

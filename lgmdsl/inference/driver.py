@@ -165,8 +165,9 @@ def _run(
     except KeyboardInterrupt:
         status = Status.interrupted
     posterior = backend.posterior(problem, state)
-    reported = posterior.conditioned.reported
-    if reported is not posterior.conditioned:
+    conditioned = posterior.conditioned
+    reported = conditioned.reported
+    if reported is not conditioned:
         posterior = replace(posterior, conditioned=reported)
     if status is Status.converged and reported.doubt:
         status, reason = Status.stalled, reported.doubt

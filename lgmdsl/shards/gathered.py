@@ -25,6 +25,7 @@ from lgmdsl.graph.model_graph import ModelGraph
 from lgmdsl.inference.plan import Plan
 from lgmdsl.inference.registry import backends
 from lgmdsl.language.checked import CheckedModel
+from lgmdsl.remedies import either, key
 from lgmdsl.shards import questions
 from lgmdsl.shards.manifest import Manifest
 from lgmdsl.shards.model import About, ShardedModel, of_groups, sharded_model
@@ -149,7 +150,7 @@ def _map_of_groups(graph: ModelGraph, dataset: Dataset, manifest: Manifest) -> s
                 "E306",
                 f"the shards are of the groups of `{manifest.by}`, which is no map in the model",
                 details=(f"maps in it: {listed(names)}",) if names else (),
-                help="name the map so, lead to the column by `mapping` (--map), or shard by "
+                help=f"name the map so, lead to the column by {key('MAP', 'COLUMN')}, or shard by "
                 "another column",
             )
         )
@@ -214,7 +215,8 @@ def _check(whole: CanonicalModel, roles: Roles, table: Table, block: int) -> Non
         if kind == "report" and of_groups(dims, tree, roles, table.index):
             raise cannot(
                 f"report `{name}` is of the groups' latents, which no one place holds",
-                help="leave it out, and ask for the groups' latents: fit.groups (--groups)",
+                help="leave it out, and ask for the groups' latents: "
+                + either("--groups FOLDER", "fit.groups"),
             )
 
 

@@ -11,7 +11,7 @@ from typing import Any, TypeGuard
 
 from lgmdsl.dataset.refusals import refused, refusing
 from lgmdsl.errors import DataError, Diagnostic
-from lgmdsl.shards.refusals import cannot, no_shards, without_shard
+from lgmdsl.shards.refusals import SHARD, cannot, no_shards, without_shard
 
 NAME, FORMAT = "manifest.json", 1
 
@@ -156,6 +156,6 @@ def check_folders(data: object, output: str) -> None:
     if not is_sharded(data):
         raise cannot(
             "only fits of shards write their groups to a folder",
-            help="lgm shard ROWS.parquet --by DATUM -o FOLDER makes shards",
+            help=f"{SHARD} makes shards",
         )
     check_new(Path(os.path.abspath(output)))

@@ -12,6 +12,7 @@ from lgmdsl.remedies import either
 WHOLE = "fit the file that the shards were made of, with its rows read by batches: " + either(
     "--option rows=streamed", 'options={"rows": "streamed"}'
 )
+SHARD = either("lgm shard ROWS.parquet --by DATUM -o FOLDER", "the command lgm shard")
 
 
 def without_shard(path: str, reason: str) -> WorkerError:
@@ -22,7 +23,7 @@ def without_shard(path: str, reason: str) -> WorkerError:
             f"the shard `{path}` is lost or changed",
             details=(reason,),
             help="put the folder of shards where all workers read it under the same path; or make "
-            "it again: lgm shard ROWS.parquet --by DATUM -o FOLDER",
+            f"it again: {SHARD}",
         )
     )
 
@@ -67,7 +68,7 @@ def no_shards(folder: Path, reason: str) -> DataError:
         Diagnostic(
             "E306",
             f"{folder}: {reason}",
-            help="lgm shard ROWS.parquet --by DATUM -o FOLDER makes one",
+            help=f"{SHARD} makes one",
             layout="plain",
         )
     )

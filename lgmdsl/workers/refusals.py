@@ -33,8 +33,7 @@ def too_large(needed: int, room: int) -> WorkerError:
         Diagnostic(
             "E701",
             f"model and data take {need} of a worker while they arrive, and it may take {has}",
-            help="start fewer workers on a machine, with more memory each: "
-            "`dask worker --memory-limit`",
+            help="start fewer workers on a machine, with a larger memory limit each",
         )
     )
 

@@ -70,11 +70,14 @@ def test_every_refusal_is_named() -> None:
         'index d = head(c)\nhyper e[d] : ordered ~ normal(sd = 1)\nlet v[t] = w[t, "a"]\n'
         'let s[t] = sum(conv2(w, h, boundary = "zero"), c)\nlet twice[t] = 2 * s\n'
         "observe y ~ normal(mean = twice, sd = 1)\n"
-        "observe k ~ ordinal(logit = v, cuts = e)\npotential v ~ laplace(scale = 1, group = t)\n"
+        "hyper g[c] : ordered ~ normal(sd = 1)\n"
+        "observe k ~ ordinal(logit = v, cuts = e, scores = g)\n"
     )
     found = explain(model)
     told = " ".join(d.message for d in found.refused)
-    assert all(name in told for name in ("kernel", "the argument `group` of `laplace`"))
+    assert all(
+        name in told for name in ("kernel", "`ordinal.logit` does not take the argument `scores`")
+    )
     assert {d.code for d in found.refused} == {"E501"}
     assert found.engines == () and found.methods.able == ()
     # A predictor that cannot be lowered is shown as it is written, never as nothing.

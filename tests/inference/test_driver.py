@@ -30,7 +30,9 @@ class Step:
     def conditioned(self) -> Any:
         """Of the posterior, which is the state itself."""
         errors = SimpleNamespace(log_normaliser=self.chance)
-        return SimpleNamespace(errors=errors, lost=self.lost)
+        out = SimpleNamespace(errors=errors, lost=self.lost, doubt="")
+        out.reported = out
+        return out
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ LAST = "let eta[obs] = a + 0.5 * x + u[who]\n"
 SHARE = "let zeta[obs] = c + 0.3 * x + v[who]\n"
 QUESTIONS: tuple[tuple[type, Callable[[Any, Array, Array], tuple[Array, ...]]], ...] = (
     (Site, lambda site, s, v: (site.log_density(s),)),
-    (Pointwise, lambda site, s, v: dataclasses.astuple(site.pointwise(s, v))),
+    (Pointwise, lambda site, s, v: dataclasses.astuple(site.pointwise(s, v))[:4]),
     (Expected, lambda site, s, v: dataclasses.astuple(site.expected(s, v, True))[:5]),
     (Tilted, lambda site, s, v: dataclasses.astuple(site.tilted(s, v, 0.8))),
     (Widths, lambda site, s, v: dataclasses.astuple(site.widths(s, v))),

@@ -32,6 +32,7 @@ from lgmdsl.learning.search.learning_record import LearningOptions
 from lgmdsl.learning.search.maximise import LearningStep
 from lgmdsl.learning.weakly_determined import piled_up
 from lgmdsl.numerics.blas_threads import one_thread
+from lgmdsl.remedies import pin, setting
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,8 +167,8 @@ def _one_fit(way: str) -> Diagnostic:
     """E104: widths that are not the best ones have no slope of the evidence to go by."""
     return Diagnostic(
         "E104",
-        f"option `variances` cannot be `lanczos` with --hyper {way}",
-        help='it is for hyperparameters that have values, fixed={"s": 0.5} or --set s=0.5; '
+        f"option `variances` cannot be `lanczos` with {setting('hyper', way)}",
+        help=f"it is for hyperparameters that have values, {pin('s', '0.5')}; "
         "with variances=samples they are learned",
     )
 
