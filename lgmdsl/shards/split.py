@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from lgmdsl import __version__
-from lgmdsl.arrays import IntArray
+from lgmdsl.arrays import BoolArray, IntArray
 from lgmdsl.dataset.refusals import refused, refusing
 from lgmdsl.errors import DataError, Diagnostic, MethodError, suggestion
 from lgmdsl.files import write
@@ -91,6 +91,11 @@ def split(
 def _check_column(source: str, schema: Any, by: str) -> None:
     import pyarrow as pa
 
+    twice = {name for name in schema.names if schema.names.count(name) > 1}
+    if twice:
+        raise refused(
+            source, f"it has two columns `{min(twice)}`", help="rename or drop one of them"
+        )
     if by not in schema.names:
         raise DataError(
             Diagnostic(
@@ -106,7 +111,12 @@ def _check_column(source: str, schema: Any, by: str) -> None:
         raise refused(
             source,
             f"`{by}` holds {kind}, not labels of groups",
-            help="groups are named by whole numbers or texts",
+            help="groups are named by whole numbers or texts"
+            + (
+                ": a gap turns whole numbers into decimals; leave such rows out and write integers"
+                if known.is_floating(kind)
+                else "; write them as texts"
+            ),
         )
 
 
@@ -134,8 +144,9 @@ def _dealt(
             if batch is None:
                 break
             labels = batch.column(by)
-            if labels.null_count:
-                first = done + int(np.flatnonzero(labels.is_null().to_numpy(False))[0])
+            missing = _missing(labels)
+            if missing.any():
+                first = done + int(np.flatnonzero(missing)[0])
                 raise DataError(
                     Diagnostic(
                         "E304",
@@ -154,6 +165,20 @@ def _dealt(
             done += batch.num_rows
             on_rows(done, count)
     return [paths[k] for k in sorted(writers)]
+
+
+def _missing(labels: Any) -> BoolArray:
+    """Which labels a fit would take for missing: nulls, and texts without characters."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    kind = labels.type
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+        labels = labels.cast(kind)
+    if not pa.types.is_integer(kind):
+        labels = pc.if_else(pc.equal(labels, ""), None, labels)
+    return np.asarray(labels.is_null().to_numpy(zero_copy_only=False), dtype=np.bool_)
 
 
 def shard_of(labels: Any, number: int) -> IntArray:

@@ -119,7 +119,8 @@ def rows(case: str, count: int = 240, groups: int = 15, seed: int = 0) -> dict[s
 
 def table(place: Path, columns: Any, **options: Any) -> Path:
     """A .parquet file."""
-    pq.write_table(pa.table(columns), place, **options)
+    made = columns if isinstance(columns, pa.Table) else pa.table(columns)
+    pq.write_table(made, place, **options)
     return place
 
 

@@ -90,6 +90,13 @@ def test_more_shards_than_groups_leave_none_empty(tmp_path: Path) -> None:
 
 HOSTILE: dict[str, tuple[dict[str, Any], str, str, str]] = {
     "missing": ({"who": pa.array(["a", None])}, "who", "E304", "`who` is missing in row 1"),
+    "empty text": ({"who": pa.array(["a", "b", ""])}, "who", "E304", "`who` is missing in row 2"),
+    "empty entry": (
+        {"who": pa.array(["a", ""]).dictionary_encode()},
+        "who",
+        "E304",
+        "`who` is missing in row 1",
+    ),
     "floats": ({"who": [1.0, float("nan")]}, "who", "E306", "holds double, not labels"),
     "absent": ({"whom": ["a", "b"]}, "who", "E305", "has no column `who`"),
     "lists": ({"who": [["a"], ["b"]]}, "who", "E306", "not labels of groups"),
@@ -168,3 +175,12 @@ def test_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert status == 1 and "only fits of shards" in err
     status, out, _ = call("shard", place, "--by", "who", "-o", tmp_path / "two", "--shards", 2)
     assert status == 0 and "shard-00001.parquet" in out
+
+
+@pytest.mark.parametrize("twice", ["who", "x"])
+def test_columns_of_one_name_are_refused(twice: str, tmp_path: Path) -> None:
+    columns = pa.table({"who": ["a", "b"], "x": [1.0, 2.0]})
+    place = table(tmp_path / "rows.parquet", columns.append_column(twice, columns[twice]))
+    with pytest.raises(lgm.DataError, match=f"it has two columns `{twice}`") as caught:
+        split(place, "who", tmp_path / "shards")
+    assert caught.value.codes == ("E306",) and not (tmp_path / "shards").exists()
