@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy import integrate, special
+from scipy import integrate, special, stats
 
 from lgmdsl.contract.questions import Normed
 from lgmdsl.sites.catalogue import find_site
 from lgmdsl.sites.combined.normed import of_norms
+from lgmdsl.sites.vector.tilted import tilted_by_lattice
 
 CASES: list[tuple[str, dict[str, float]]] = [
     ("laplace", {"scale": 0.7}),
@@ -153,3 +154,30 @@ def test_a_family_without_a_norm_is_refused() -> None:
     assert base is not None
     with pytest.raises(TypeError, match="norm of a group"):
         of_norms(base)
+
+
+@pytest.mark.parametrize("scale", [0.3, 0.1, 0.02])
+@pytest.mark.parametrize("mean", [(0.0, 0.0, 0.0), (0.5, -0.2, 0.3), (1.5, 0.0, -1.0)])
+def test_tilted_moments_of_three_entries_with_a_narrow_peak(
+    scale: float, mean: tuple[float, ...]
+) -> None:
+    """The multivariate t mixes normals over one precision: the moments are one integral each."""
+    m, v = np.array(mean), np.array([[1.0, 0.4, -0.2], [0.4, 0.5, 0.1], [-0.2, 0.1, 0.8]])
+    answer = tilted_by_lattice(made("student_t", {"scale": scale, "df": 4.0}, 3), m[None], v[None])
+
+    u = np.linspace(-25.0, 12.0, 4001)
+    log = stats.gamma.logpdf(np.exp(u), 2.0, scale=0.5) + u + np.log(u[1] - u[0])
+    inverse = np.linalg.inv(v + (scale**2 / np.exp(u))[:, None, None] * np.eye(3))
+    log -= 0.5 * np.einsum("i,nij,j->n", m, inverse, m) - 0.5 * np.linalg.slogdet(inverse)[1]
+    share = np.exp(log - special.logsumexp(log))
+    gain = v @ inverse
+    means = m - np.einsum("nij,j->ni", gain, m)
+    centre = share @ means
+    away = means - centre
+    spread = np.einsum("n,nij->ij", share, v - gain @ v)
+    spread += np.einsum("n,ni,nj->ij", share, away, away)
+
+    expected = special.logsumexp(log) - 1.5 * np.log(2.0 * np.pi)
+    np.testing.assert_allclose(answer.log_mass[0], expected, atol=1e-6)
+    np.testing.assert_allclose(answer.mean[0], centre, atol=2e-6 * np.sqrt(spread.trace()))
+    np.testing.assert_allclose(answer.variance[0], spread, atol=4e-6 * spread.trace())
