@@ -15,6 +15,7 @@ from lgmdsl.learning.integration.sensitivities import (
     EVIDENCE,
     MOMENT,
     QUANTILE,
+    VARIANCE,
     bent,
     chosen,
     reported,
@@ -32,7 +33,7 @@ def test_sensitivities_are_the_derivatives_of_what_is_reported() -> None:
     share = np.full(len(x), 1.0 / len(x))
     error = 1e-3 * np.sin(3.0 * x[:, 0] + 0.5)
     values = np.exp(x[:, 0])
-    effects = sensitivities(values[:, None], share) @ error
+    effects = sensitivities(values[:, None], share, np.array([True])) @ error
     sd = np.sqrt(share @ (values - share @ values) ** 2)
 
     def all_of(weights: np.ndarray) -> np.ndarray:
@@ -40,10 +41,13 @@ def test_sensitivities_are_the_derivatives_of_what_is_reported() -> None:
         w = weights / total
         mean = w @ values
         tails = weighted_quantile(values, w, np.array([0.025, 0.975]))
-        return np.array([np.log(total), mean, np.sqrt(w @ (values - mean) ** 2), *tails])
+        wide = np.sqrt(w @ (values**2 - w @ values**2) ** 2)
+        return np.array([np.log(total), mean, np.sqrt(w @ (values - mean) ** 2), *tails, wide])
 
     change = all_of(share * np.exp(error)) - all_of(share)
-    unit = np.array([EVIDENCE, MOMENT * sd, MOMENT * sd, QUANTILE * sd, QUANTILE * sd])
+    of_square = np.sqrt(share @ (values**2 - share @ values**2) ** 2)
+    scale = np.array([MOMENT, MOMENT, QUANTILE, QUANTILE]) * sd
+    unit = np.concatenate([[EVIDENCE], scale, [VARIANCE * of_square]])
     np.testing.assert_allclose(effects, change / unit, rtol=0.12, atol=2e-4)
 
 
@@ -124,7 +128,7 @@ def test_all_marginals_agree_after_several_sweeps() -> None:
 
 def test_both_tails_of_a_symmetric_value_count_alike() -> None:
     values = np.linspace(-2.0, 2.0, 41)
-    low, high = sensitivities(values[:, None], np.full(41, 1.0 / 41))[-2:]
+    low, high = sensitivities(values[:, None], np.full(41, 1.0 / 41), np.array([False]))[-2:]
     np.testing.assert_allclose(high, -low[::-1], rtol=1e-12)
 
 
@@ -161,11 +165,13 @@ def test_what_the_fits_leave_uncertain_is_said(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_words_for_what_is_uncertain() -> None:
-    names = ("sa", "se")
-    assert reported(names, 0, 2.0) == "the log evidence may be off by 0.04"
-    assert reported(names, 2, 1.5) == "the sd of `sa` may be off by 0.075 posterior sds"
-    assert reported(names, 5, 1.5) == "the mean of `se` may be off by 0.075 posterior sds"
-    assert reported(names, 8, 1.5) == "the 97.5 % quantile of `se` may be off by 0.15 posterior sds"
+    names, squared = ("sa", "se"), np.array([False, True])
+    assert reported(names, squared, 0, 2.0) == "the log evidence may be off by 0.04"
+    assert reported(names, squared, 2, 1.5) == "the sd of `sa` may be off by 0.075 posterior sds"
+    assert reported(names, squared, 5, 1.5) == "the mean of `se` may be off by 0.075 posterior sds"
+    quantile = "the 97.5 % quantile of `se` may be off by 0.15 posterior sds"
+    assert reported(names, squared, 8, 1.5) == quantile
+    assert reported(names, squared, 9, 1.5) == "the sd of `se` may be off by 0.15 posterior sds"
 
 
 def test_tails_of_a_bounded_value_are_short() -> None:

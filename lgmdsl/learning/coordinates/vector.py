@@ -167,6 +167,16 @@ class Coordinates:
                 out[self.slices[block.name]] = False
         return out
 
+    @cached_property
+    def squared(self) -> BoolArray:
+        """(d,) the log sds of covariances, whose squares a fit reports."""
+        out = np.zeros(self.size, dtype=bool)
+        for block in self.blocks:
+            if block.type == "covariance":
+                entries = self.slices[block.name]
+                out[entries] = self.logs[entries] == 1.0
+        return out
+
     def natural(self, x: Array, theta: Theta) -> Array:
         """(m, d) what each coordinate of x (m, d) stands for by itself, but for its origin and
         unit: exp(x_j) of logs, sigma(x_j) of what has two ends, which may depend on `theta`."""

@@ -59,7 +59,7 @@ def refined(regions: Sequence[Visited], explore: bool = True) -> Refined:
         share = shares(log_weight)[0]
         sd = inflation * landscape.sd(nodes)
         natural = coordinates.natural(landscape.frame.x(nodes), theta)
-        effects = bent(sensitivities(natural, share), sd)
+        effects = bent(sensitivities(natural, share, coordinates.squared), sd)
         top = np.argsort(-np.abs(effects).max(axis=0) * sd, kind="stable")[:HEAVIEST]
         covariance = inflation**2 * landscape.covariance(nodes[top])
         doubts = uncertainties(effects[:, top], covariance)
@@ -85,7 +85,7 @@ def refined(regions: Sequence[Visited], explore: bool = True) -> Refined:
     open_ = float(np.expm1(min(EVIDENCE * float(doubts[0]), MOST)))
     worst = int(doubts.argmax())
     doubt = float(doubts[worst])
-    words = reported(coordinates.names, worst, doubt)
+    words = reported(coordinates.names, coordinates.squared, worst, doubt)
     missing = _missing(landscape, nodes, share)
     return Refined(Landscape.of(regions), open_, doubt, words, missing)
 
