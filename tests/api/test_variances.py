@@ -163,7 +163,7 @@ REFUSED: list[tuple[str, str, dict[str, object], str]] = [
     ("double-loop", LOGIT, {"engine": "iterative", "variances": "exact"},
      "E501.*`iterative` cannot take .* estimates variances, and variances=exact was asked for"),
     ("double-loop", LEARNED, {"variances": "lanczos"},
-     "E104.*`variances` cannot be `lanczos` with --hyper integrate"),
+     'E104.*`variances` cannot be `lanczos` with hyper="integrate"'),
     ("laplace", LOGIT.replace("normal(sd = 2)", "gp(at = u, kernel = se(sd = 1, length = 1))")
      .replace("data y", "data u[feat] : real\ndata y"), {"samples": 20},
      "E501.*no engine takes this model with variances=samples: iterative: "),

@@ -99,7 +99,7 @@ FIT_OPTIONS: tuple[FitOption, ...] = (
             support="variances=lanczos, which it stands for where that is left out",
             advice="about as many as there are latents, or take variances=samples: few vectors "
             "hold little of the variances, and time grows with their square",
-            example=FIT + "--method double-loop --option vectors=400",
+            example="lgm fit logit.lgm data.npz --method double-loop --option vectors=400",
             see_also=("variances", "samples", "double-loop"),
         ),
         type="a whole number, at least 1",

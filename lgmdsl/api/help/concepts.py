@@ -360,8 +360,9 @@ CONCEPTS: tuple[Concept, ...] = (
         "lgm design --by chooses which measurements to make next",
         "What is missing in a response y : real? with Gaussian noise can be measured. Lines of "
         "entries that are measured together, members of an index or labels in --candidates, are "
-        "chosen by the information that they promise about the latents.",
-        "lgm design image.lgm data.npz --candidates spokes.npz --by spoke --steps 16",
+        "chosen by the information that they promise about the latents: lgm design image.lgm "
+        "data.npz --candidates spokes.npz --by spoke --steps 16.",
+        regression("normal(mean = eta, sd = 0.5)", y="real?"),
         ("fft", "normal", "laplace"),
     ),
     Concept(
