@@ -84,8 +84,7 @@ class CoordinateDescent(Backend[DescentState]):
         guarantee=Guarantee.LOWER,
         monotone=True,
         vector=False,
-        only_scalar="its bounds are widths of one predictor each; "
-        "laplace or natural-gradient take it",
+        only_scalar="its bounds are widths of one predictor each",
         max_steps=500,
         paper="Jaakkola 1997; Girolami 2001",
         summary="double-loop's bound, one width at a time; dense in the latents or in the rows",

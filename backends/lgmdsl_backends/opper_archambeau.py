@@ -201,8 +201,7 @@ class OpperArchambeau(Backend[CoefficientState]):
         guarantee=Guarantee.LOWER,
         monotone=True,
         vector=False,
-        only_scalar="it has one weight for each predictor; "
-        "natural-gradient, cholesky and coordinate-ascent have the same optimum",
+        only_scalar="it has one weight for each predictor",
         max_steps=1000,
         paper="Opper and Archambeau 2009",
         summary="variational Gaussian by L-BFGS in mean coefficients and weights",

@@ -85,8 +85,7 @@ class LinearlyConstrained(Backend[LclState]):
         guarantee=Guarantee.LOWER,
         monotone=True,
         vector=False,
-        only_scalar="its dual decouples predictors one by one; "
-        "natural-gradient, cholesky and coordinate-ascent have the same optimum",
+        only_scalar="its dual decouples predictors one by one",
         max_steps=100,
         paper="Khan 2014, algorithm 1",
         summary="variational Gaussian by its dual (decoupled inference); proper priors",
