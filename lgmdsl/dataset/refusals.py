@@ -31,7 +31,8 @@ def refusing(source: str, doing: str) -> Iterator[None]:
     except FileNotFoundError as error:
         raise refused(source, "there is no such file") from error
     except IsADirectoryError as error:
-        raise refused(source, "this is a directory, not a data file") from error
+        help = "of a folder of shards only fits can be made: lgm fit, lgm.fit"
+        raise refused(source, "this is a directory, not a data file", help) from error
     except PermissionError as error:
         raise refused(source, "permission to read it is denied") from error
     except Exception as error:

@@ -136,6 +136,22 @@ class Groups:
         answer = PointwiseAnswer(np.zeros(count), none, -weight, none)
         return Eliminated(self, none, answer, weight, q).information
 
+    @property
+    def unit_information(self) -> Array:
+        """(p, p): the information of weights of one size about the shared latents, in units of the
+        weights. Next to groups whose prior sd is 1e8, weights of 1 would leave rounding of it:
+        X'WX and C'D^-1 C agree in all digits. So they are of the size of the groups' precision.
+        Raises NoMode."""
+        weight = self.places.unit_weights()
+        own = self.split.own
+        none = np.zeros((len(weight), weight.shape[1]))
+        prior = self._conditioned(0.0 * weight, none[:, own], none[:, own])
+        if isinstance(prior, Failed):
+            raise NoMode("the groups' latents have no prior")
+        sizes = rows.diagonal(prior.variance[0])
+        level = 1.0 / float(np.median(sizes[sizes > 0.0])) if (sizes > 0.0).any() else 1.0
+        return self.information(level * weight) / level
+
 
 @dataclass(frozen=True, eq=False)
 class Eliminated:

@@ -81,7 +81,7 @@ def unit_information(source: ShardSource, theta: Theta) -> Array:
     with shard.lock:
         groups = shard.groups(theta)
         try:
-            return groups.information(groups.places.unit_weights())
+            return groups.unit_information
         except NoMode:
             return np.full((groups.split.size, groups.split.size), np.nan)
 

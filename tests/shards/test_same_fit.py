@@ -134,3 +134,19 @@ def test_wide_units_keep_their_digits(tmp_path: Path) -> None:
     other = lgm.fit(model, place.with_suffix(".parquet"), "laplace", fixed=fixed)
     assert one.converged and one.log_evidence == pytest.approx(other.log_evidence, abs=1e-6)
     np.testing.assert_allclose(one.mean("a"), other.mean("a"), rtol=1e-6, atol=1e-13)
+
+
+@pytest.mark.parametrize("unit", [1e-20, 1e10, 1e20])
+def test_flat_latents_are_determined_in_any_unit(unit: float, tmp_path: Path) -> None:
+    """Next to groups of sd 1e10, weights of 1 left rounding of what the rows say: E402."""
+    data = rows("gaussian")
+    model = lgm.loads(
+        text("gaussian", a="flat").replace("latent b ~ normal(sd = 2)", "latent b ~ flat")
+    )
+    place = folder(tmp_path / "rows", {**data, "y": unit * data["y"]})
+    fixed = {"s": unit, "t": 0.5 * unit}
+    one = lgm.fit(model, place, fixed=fixed)
+    other = lgm.fit(model, place.with_suffix(".parquet"), "laplace", fixed=fixed)
+    assert one.converged and one.log_evidence == pytest.approx(other.log_evidence, rel=1e-12)
+    np.testing.assert_allclose(one.mean("a"), other.mean("a"), rtol=1e-9)
+    np.testing.assert_allclose(one.sd("b"), other.sd("b"), rtol=1e-9)
