@@ -229,7 +229,9 @@ def test_predicted_counts_are_those_of_draws() -> None:
 
 def test_methods_that_take_no_vector_sites_say_so() -> None:
     for method in ("lcl", "opper-archambeau", "coordinate-descent"):
-        with pytest.raises(lgm.MethodError, match=r"vector-valued: .*\n.* natural-gradient") as raised:
+        with pytest.raises(
+            lgm.MethodError, match=r"vector-valued: .*\n.* natural-gradient"
+        ) as raised:
             fit(CHOICE, data(), method)
         assert raised.value.codes == ("E501",)
     with pytest.raises(lgm.MethodError, match=r"not super-gaussian\n.* natural-gradient"):
