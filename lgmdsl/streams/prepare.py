@@ -58,7 +58,7 @@ def prepare(
     try:
         grounded = ground(graph, sample)
     except DataError as error:
-        raise _of_some(error, "those that were read first, or that name a member first") from None
+        raise of_some(error, "those that were read first, or that name a member first") from None
     canonical = canonicalise(grounded, find)
     streamed = tuple(table.index in b.dims for b in canonical.blocks)
     theta = canonical.hypers.start({})
@@ -72,7 +72,7 @@ def prepare(
             new = ground_new(grounded, batch.dataset)
             _collect(new, find, theta, collected)
         except DataError as error:
-            raise _of_some(error, f"{batch.first:,} to {batch.stop - 1:,}") from None
+            raise of_some(error, f"{batch.first:,} to {batch.stop - 1:,}") from None
         _hash(new, table, hashes)
         on_rows(table.rows + batch.stop, 2 * table.rows)
     gathers = tuple(None if rows is None else rows.gathered() for rows in collected)
@@ -80,7 +80,7 @@ def prepare(
     return streamed_model(canonical, gathers, table.index, digests)
 
 
-def _of_some(error: DataError, rows: str) -> DataError:
+def of_some(error: DataError, rows: str) -> DataError:
     """The error, with the rows that were looked at."""
     note = f"rows are read by batches, and counted among {rows}"
     return DataError([replace(d, note=d.note or note) for d in error.diagnostics])

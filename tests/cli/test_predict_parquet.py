@@ -135,6 +135,7 @@ def test_a_bad_row_of_a_later_batch_leaves_no_file(
     out = saved.with_name("out.parquet")
     done = run("predict", saved, rows, "-o", out)
     assert done.status == 1 and "`x`" in done.err and not out.exists()
+    assert "counted among 90 to 99" in done.err
     assert not list(saved.parent.glob(".lgm-*"))
 
 

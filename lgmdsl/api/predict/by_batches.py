@@ -11,6 +11,8 @@ from lgmdsl.api.predict.pieces import ROWS, even
 from lgmdsl.api.predict.predict import Prediction, independent_rows, predict
 from lgmdsl.dataset import Dataset, Entry
 from lgmdsl.dataset.batches import undecided
+from lgmdsl.errors import DataError
+from lgmdsl.streams.prepare import of_some
 
 if TYPE_CHECKING:
     from lgmdsl.api.fit.fit import Fit
@@ -43,7 +45,10 @@ def _predictions(
 ) -> Iterator[Prediction]:
     size = even(next(iter(columns.values())).shape[0], rows)
     for batch in dataset.batches(size, list(columns)):
-        part = predict(fit, batch.dataset)
+        try:
+            part = predict(fit, batch.dataset)
+        except DataError as error:
+            raise of_some(error, f"{batch.first:,} to {batch.stop - 1:,}") from None
         axis = independent_rows(part)
         counted = dataset.ask(axis) is None
         yield replace(part, start=batch.first if counted else 0)
