@@ -14,6 +14,8 @@ covariance of beta, the slope of the log determinants is -1/2 sum l''' v q (deri
 against differences in `tests/shards`).
 """
 
+# Long because the answers of one elimination share its arrays.
+
 from __future__ import annotations
 
 import math
