@@ -85,7 +85,7 @@ def test_predictors_of_a_mixture_are_compared_with_its_own_points() -> None:
 
 
 def test_points_without_draws_say_nothing_of_the_evidence() -> None:
-    """Their evidence is unknown, not 0: beside others of -8,000 nats all shares were NaN, and the
+    """Their evidence is unknown, not 0: next to others of -8,000 nats all shares were NaN, and the
     effective size infinite."""
     text = """lgm 1
 index obs
