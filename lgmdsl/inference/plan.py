@@ -177,7 +177,7 @@ def plan(
         raise MethodError(_unknown(method, known, others.remedy(method)))
     judged = verdict(canonical.blocks, known[method], bound)
     if not judged.runs:
-        able = [m for m, b in known.items() if verdict(canonical.blocks, b, bound).runs]
+        able = able_to_run(canonical.blocks, bound)
         needs = known[method].spec.needs
         raise MethodError(tuple(_refused(method, b, r, able, needs) for b, r in judged.refusals))
     chosen = dict(options or {})
@@ -228,6 +228,11 @@ def _count(name: str, given: object) -> int:
 
 def _wrong_option(message: str, help: str) -> MethodError:
     return MethodError(Diagnostic("E104", message, help=help))
+
+
+def able_to_run(blocks: tuple[SiteBlock, ...], bound: str | None = None) -> list[str]:
+    """The methods that can run these sites, by the bound where one is named."""
+    return [name for name, b in backends().items() if verdict(blocks, b, bound).runs]
 
 
 def _unknown(method: str, known: Mapping[str, BackendClass], option: str) -> Diagnostic:

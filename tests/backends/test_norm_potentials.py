@@ -363,3 +363,14 @@ def test_what_the_language_refuses(potential: str, code: str, help: str) -> None
     with pytest.raises(lgm.ModelError) as caught:
         lgm.loads(text.replace("POTENTIAL", potential))
     assert caught.value.codes == (code,) and help in str(caught.value)
+
+
+def test_what_a_method_refuses_is_said_of_learned_hyperparameters_too() -> None:
+    """Four entries a group are more than moments are had of; and no start says otherwise."""
+    learned = TASKS.replace(
+        "index task", "index task = 4\nhyper s : positive ~ half_normal(sd = 1)"
+    )
+    data = tasks() | {"y": np.repeat(tasks()["y"][:, :1], 4, axis=1)}
+    for settings in ({"fixed": {"s": 0.5}}, {"hyper": "map"}, {"hyper": "integrate"}):
+        with pytest.raises(lgm.MethodError, match="4 directions.*\n.*laplace or double-loop"):
+            fitted(learned, "student_t(scale = s, df = 3, group = task)", data, "ep", **settings)

@@ -14,12 +14,12 @@ from lgmdsl.contract.engine import Rows
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
 from lgmdsl.engines.choose import LANCZOS
-from lgmdsl.errors import Diagnostic, MethodError, NumericalError
+from lgmdsl.errors import Diagnostic, MethodError, NumericalError, listed
 from lgmdsl.inference.driver import Run, TraceEntry
 from lgmdsl.inference.estimated import with_standard_errors
 from lgmdsl.inference.evidence_digits import without_capped_evidence, without_lost_evidence
 from lgmdsl.inference.other_starts import Started, run_from_starts
-from lgmdsl.inference.plan import Plan
+from lgmdsl.inference.plan import Plan, able_to_run
 from lgmdsl.inference.proper import check_bounded, check_determined, check_mode, hidden
 from lgmdsl.inference.settings import FitSettings
 from lgmdsl.inference.warm_start import warm_start
@@ -135,7 +135,7 @@ def _solve(
 def _usable_posterior(planned: Plan, problem: Problem, result: Run) -> GaussianPosterior:
     if result.posterior is None:
         lost = hidden(planned.canonical, problem, result.failure)
-        raise NumericalError(lost or _no_state(planned.method, result))
+        raise NumericalError(lost or _no_state(planned, result))
     return result.posterior
 
 
@@ -173,10 +173,12 @@ def _one_fit(way: str) -> Diagnostic:
     )
 
 
-def _no_state(method: str, result: Run) -> Diagnostic:
+def _no_state(planned: Plan, result: Run) -> Diagnostic:
+    others = [m for m in able_to_run(planned.canonical.blocks) if m != planned.method]
+    methods = f", or take another method: {listed(others)}" if others else ""
     return Diagnostic(
         "E601",
-        f"method `{method}` found no usable state",
+        f"method `{planned.method}` found no usable state",
         details=(f"status {result.status}: {result.reason or result.status.value}",),
-        help="check the scale of the data and the priors: `lgm explain` prints both",
+        help=f"check the scale of the data and the priors: `lgm explain` prints both{methods}",
     )

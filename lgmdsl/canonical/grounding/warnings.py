@@ -72,6 +72,8 @@ def expanded(symbol: Symbol, shape: tuple[int, ...], stored: int) -> Diagnostic:
         symbol,
         f"`{symbol.name}` is sparse but is used outside `@`; it is expanded",
         f"{shape[0]} x {shape[1]}, {filled:.1%} of the entries stored",
+        f"products with `@` keep it sparse, and are taken before others: 3 * ({symbol.name} @ w), "
+        f"not 3 * {symbol.name} @ w",
     )
 
 

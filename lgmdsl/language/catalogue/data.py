@@ -100,7 +100,8 @@ DATA_AND_METHODS: tuple[CodeEntry, ...] = (
     CodeEntry(
         "W304",
         "a sparse array is expanded",
-        "A sparse matrix is used outside `@`, where only a full array will do.",
+        "A sparse matrix is used outside `@`, where only a full array will do. `3 * X @ b` is one "
+        "such use: products are taken from left to right, so that X is multiplied by 3 first.",
         "let eta[obs] = sum(X * b, feat)",
         "let eta[obs] = X @ b",
     ),

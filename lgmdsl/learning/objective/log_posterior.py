@@ -27,7 +27,7 @@ from lgmdsl.canonical.expressions.coefficient import Gradient, Theta
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.status import Status
-from lgmdsl.errors import LgmError, TooLong
+from lgmdsl.errors import LgmError, MethodError, TooLong
 from lgmdsl.inference.driver import Run, Tolerances, run
 from lgmdsl.inference.plan import Plan
 from lgmdsl.learning.coordinates.vector import Coordinates
@@ -88,7 +88,8 @@ class Objective:
     a core, or one in all where fits are so short that threads would wait for the interpreter's
     lock). `elsewhere`: workers that make the fits of `many`, where there are any. `on_point`: how
     many of the points that are fitted together are done, and of how many. `scales`: (d,) the units
-    of reals. `calls` counts the fits, `steps` their iterations; `seconds` is the time of all."""
+    of reals. `calls` counts the fits, `steps` their iterations; `seconds` is the time of all.
+    `refused`: what the method said last of a place that it does not take."""
 
     planned: Plan
     coordinates: Coordinates
@@ -107,6 +108,7 @@ class Objective:
     roughest: float | None = field(default=None, init=False)
     seconds: float = field(default=0.0, init=False)
     refined: bool = field(default=False, init=False)
+    refused: MethodError | None = field(default=None, init=False)
     scales: Array = field(init=False)
     _lock: Lock = field(default_factory=Lock, init=False, repr=False)
 
@@ -165,6 +167,9 @@ class Objective:
             except TooLong:
                 if not self.calls:  # where the search begins: so would all that follow
                     raise
+                return None
+            except MethodError as refused:
+                self.refused = refused
                 return None
             except (LgmError, np.linalg.LinAlgError, FloatingPointError):
                 return None

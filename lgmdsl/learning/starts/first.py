@@ -35,7 +35,8 @@ OFFSETS = 12  # M-steps of offsets at most: each leaves a hundredth
 def first_start(objective: Objective, warm: GaussianPosterior | None) -> Evaluation:
     """A start that has a fit, and where loadings have a slope.
 
-    Raises NumericalError E601 where there is no fit at the start nor near it.
+    Raises NumericalError E601 where there is no fit at the start nor near it; what the
+    method said, a MethodError, where it does not take the model there.
     """
     canonical = objective.planned.canonical
     start = canonical.hypers.start(objective.pinned, objective.begin)
@@ -54,6 +55,8 @@ def first_start(objective: Objective, warm: GaussianPosterior | None) -> Evaluat
             begin = objective.coordinates.pack(from_components(objective, found, idle))
             found = objective.at(begin, found.posterior) or found
         return from_the_widest(objective, found)
+    if objective.refused is not None:
+        raise objective.refused
     names = ", ".join(objective.coordinates.names[:6])
     raise NumericalError(
         Diagnostic(
