@@ -17,9 +17,11 @@ from lgmdsl.canonical.layout import Layout
 from lgmdsl.canonical.lowering.derived import Derived, leaves
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.linear import Predictor
+from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.site import Site
 from lgmdsl.operators.base import Operator
 from lgmdsl.operators.explicit import Sparse
+from lgmdsl.shards.anchors import Point
 from lgmdsl.shards.passes import Passes, Shards, spec_of
 from lgmdsl.shards.shard import Roles
 
@@ -55,6 +57,11 @@ class ShardedModel(CanonicalModel):
     @property
     def declared(self) -> CanonicalModel:
         return self.whole
+
+    def reached(self, theta: Theta, posterior: GaussianPosterior, value: float) -> None:
+        if self.passes is not None:
+            beta = np.ascontiguousarray(posterior.conditioned.latent_mean)
+            self.passes.anchors.reached(Point(dict(theta), beta), value)
 
     @property
     def observations(self) -> int:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from threading import Lock, RLock
-from typing import Any
+from typing import Any, TypeVar
 from weakref import ref
 
 import numpy as np
@@ -24,16 +24,20 @@ from lgmdsl.inference.registry import backends
 from lgmdsl.language.load import loads
 from lgmdsl.language.tree import ast
 from lgmdsl.memory import budget
-from lgmdsl.shards.eliminate import Eliminated, Groups
+from lgmdsl.shards.anchors import Near
+from lgmdsl.shards.eliminate import Eliminated, Groups, Mode, NoMode
 from lgmdsl.shards.manifest import ShardFile
 from lgmdsl.shards.refusals import apart, noted, too_many_shared, without_shard
 from lgmdsl.shards.split_places import SplitPlaces, split_places
 from lgmdsl.sites import catalogue as sites
 from lgmdsl.streams.collective import Places
 from lgmdsl.streams.model import StreamedModel
-from lgmdsl.streams.prepare import prepare
+from lgmdsl.streams.prepare import BATCH, prepare
 from lgmdsl.streams.streamable import Table, table_of
 
+K, V = TypeVar("K"), TypeVar("V")
+Name = tuple[bytes, ...]  # of a point and of those from which it was found
+THETAS, MODES = 2, 6  # that a shard keeps
 HELD = 0.5  # of the memory budget, for the rows of shards that a worker keeps
 FULL = 0.25  # of it, for one shard's arrays over the shared latents
 
@@ -140,8 +144,9 @@ class Shard:
     block: int
     split: SplitPlaces
     nbytes: float
-    _groups: tuple[bytes, Groups] | None = None
-    _last: tuple[bytes, Eliminated] | None = None
+    _groups: OrderedDict[bytes, Groups] = field(default_factory=OrderedDict)
+    _modes: OrderedDict[Name, Mode | None] = field(default_factory=OrderedDict)
+    _last: tuple[Name, Eliminated] | None = None
     lock: Any = field(default_factory=RLock, repr=False)
 
     @property
@@ -162,20 +167,46 @@ class Shard:
         )
 
     def groups(self, theta: Theta) -> Groups:
-        """At theta, the last kept."""
-        key = _key(theta)
-        if self._groups is None or self._groups[0] != key:
-            self._last = None
-            self._groups = key, self._at(theta)
-        return self._groups[1]
+        """At theta, those asked last kept."""
+        return _kept(self._groups, _key(theta), THETAS, lambda: self._at(theta))
 
-    def eliminated(self, theta: Theta, beta: Array) -> Eliminated:
-        """At theta and beta, the last kept: a function of both alone. Raises NoMode."""
-        groups, key = self.groups(theta), _key(theta) + beta.tobytes()
+    def eliminated(self, theta: Theta, beta: Array, near: Near = ()) -> Eliminated:
+        """At theta and beta, the last kept: a function of these and of the points `near`, from
+        which the mode is sought (`anchors`). Raises NoMode."""
+        key = self._name(theta, beta, near)
         if self._last is None or self._last[0] != key:
             self._last = None
-            self._last = key, groups.eliminated(beta)
+            mode = self._modes.get(key)
+            if mode is not None:
+                self._modes.move_to_end(key)
+                found = self.groups(theta).at_mode(mode)
+            else:
+                start = self._mode(near)
+                found = self.groups(theta).eliminated(beta, start)
+                mode = Mode(found.z, found.answer, found.passes)
+                _kept(self._modes, key, MODES, lambda: mode)
+            self._last = key, found
         return self._last[1]
+
+    def _mode(self, near: Near) -> Mode | None:
+        """At the last of some points, found from those before it; None where there is none."""
+        if not near:
+            return None
+        (theta, beta), before = near[-1], near[:-1]
+        key = self._name(theta, beta, before)
+
+        def found() -> Mode | None:
+            try:
+                at = self.groups(theta).eliminated(beta, self._mode(before))
+            except NoMode:
+                return None
+            return Mode(at.z, at.answer, at.passes)
+
+        return _kept(self._modes, key, MODES, found)
+
+    @staticmethod
+    def _name(theta: Theta, beta: Array, near: Near) -> Name:
+        return tuple(_key(t) + b.tobytes() for t, b in ((theta, beta), *reversed(near)))
 
     def _at(self, theta: Theta) -> Groups:
         model, gather = self.model, self.model.gathers[self.block]
@@ -197,6 +228,17 @@ class Shard:
 def eliminating() -> Backend[Any]:
     """The back end whose answer is that of the whole model where groups are eliminated."""
     return next(b() for b in backends().values() if b.spec.eliminates)
+
+
+def _kept(known: OrderedDict[K, V], key: K, most: int, make: Callable[[], V]) -> V:
+    """What was made for a key, those asked last kept."""
+    if key not in known:
+        made = make()
+        while len(known) >= most:
+            known.popitem(last=False)
+        known[key] = made
+    known.move_to_end(key)
+    return known[key]
 
 
 def _key(theta: Theta) -> bytes:
@@ -230,7 +272,8 @@ def _read(source: ShardSource) -> Shard:
     split = split_places(gather, roles.inner, starts, sizes)
     _check_apart(model, roles, block)
     count, total = gather.touched.shape
-    arrays = 8.0 * count * (6.0 * total * total + 3.0 * len(split.own) * split.size)
+    modes = MODES * (total + 1.0) ** 2
+    arrays = 8.0 * count * (6.0 * total * total + modes + 3.0 * len(split.own) * split.size)
     if 8.0 * count * 3.0 * len(split.own) * split.size > FULL * budget():
         raise too_many_shared(split.size, count)
     return Shard(model, roles, block, split, arrays + 16.0 * gather.count)
@@ -242,7 +285,7 @@ def as_own(
     """Rows of other shards as rows of this one: of its first group."""
     if not first:
         return {}
-    batch = next(dataset.batches(1, table.keys, table.index))
+    batch = next(dataset.batches(BATCH, table.keys, table.index))
     own = batch.dataset.entries[by].loaded
     if not len(own.values):
         raise without_shard(dataset.name, "it has no rows")
