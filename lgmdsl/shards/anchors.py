@@ -80,8 +80,8 @@ class Anchors:
 @dataclass(eq=False)
 class Path:
     """From where the questions of one problem are asked, one after the other. The first ones move
-    far, and are asked from A; those that follow are asked from the last of them, X, until one has
-    moved far from it."""
+    far, and are asked from A, until one was near it; those that follow are asked from the last of
+    them, X, until one has moved far from it."""
 
     anchors: Anchors
     theta: Theta
@@ -103,6 +103,8 @@ class Path:
         self.anchors.noted(near, passes)
         if len(near) == 2 and passes > NEAR:
             self._left = 1
+        elif len(near) == 1 and passes <= NEAR:
+            self._left = 0
 
     def _new(self, point: Point) -> Near:
         if self._first is None:

@@ -174,9 +174,7 @@ class Groups:
         q = self.engine.condition((weight,), (np.ascontiguousarray(shift),))
         if isinstance(q, Failed):
             return None
-        return GaussianPosterior(
-            q.weight, q.shift, q, math.nan, self.backend.spec.guarantee
-        )
+        return GaussianPosterior(q.weight, q.shift, q, math.nan, self.backend.spec.guarantee)
 
     def _conditioned(self, weight: Array, slope: Array, mean: Array) -> Conditioned | Failed:
         own = self.split.own
@@ -225,12 +223,16 @@ class Eliminated:
     passes: int = 0
 
     @cached_property
+    def gap(self) -> Array:
+        """(G, r): how far one more Newton step leads."""
+        return np.asarray(self.q.mean[0] - self.z[:, self.split.own])
+
+    @property
     def left(self) -> float:
-        """Sds that one more Newton step moves all groups together."""
-        own = self.split.own
+        """The same of all groups together, in sds."""
         alpha = rows.slope_of(self.q.shift, self.q.weight, self.q.mean)[0]
-        gap = self.q.mean[0] - self.z[:, own]
-        return math.sqrt(abs(float(np.sum(rows.inner(gap, self.answer.slope[:, own] - alpha)))))
+        away = self.answer.slope[:, self.split.own] - alpha
+        return math.sqrt(abs(float(np.sum(rows.inner(self.gap, away)))))
 
     @property
     def split(self) -> SplitPlaces:
@@ -238,7 +240,7 @@ class Eliminated:
 
     @cached_property
     def value(self) -> tuple[float, float]:
-        """h and e."""
+        """h and e, to the second order of what a Newton step would still change."""
         alpha = rows.slope_of(self.q.shift, self.q.weight, self.q.mean)
         prior = rows.total(
             tuple(
@@ -247,12 +249,24 @@ class Eliminated:
             )
         )
         likelihood = float(np.sum(self.answer.value))
+        gap, slope = self.gap, self.answer.slope[:, self.split.own]
+        likelihood += float(np.sum(rows.inner(slope - 0.5 * rows.times(self._inner, gap), gap)))
         return likelihood - 0.5 * prior, self.q.centred + 0.5 * prior
 
     @property
     def slope(self) -> Array:
         """(p,) h'."""
-        return self.split.gathered(self.answer.slope[:, self.split.others])
+        own, others = self.split.own, self.split.others
+        cross = self.weight[:, others[:, None], own]
+        return self.split.gathered(
+            self.answer.slope[:, others] - np.einsum("gjr,gr->gj", cross, self.gap)
+        )
+
+    @cached_property
+    def _inner(self) -> Array:
+        """(G, r, r): W of the groups' latents."""
+        own = self.split.own
+        return np.ascontiguousarray(self.weight[:, own[:, None], own])
 
     @cached_property
     def crossed(self) -> Array:

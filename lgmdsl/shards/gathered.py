@@ -84,6 +84,7 @@ def gathered(
     _check_method(planning(whole), hyper)
     passes = Passes(_sources(model, manifest, mapping, roles, named), workers)
     known: list[Found] = passes.ask(questions.found)
+    passes.found = tuple(known)
     wanted = labels_of(whole, roles)
     for shard, found in zip(manifest.shards, known, strict=True):
         if found.labels != wanted:

@@ -20,7 +20,9 @@ from lgmdsl.contract.questions import Pointwise, PointwiseAnswer
 from lgmdsl.contract.site import Site, SiteSpec
 from lgmdsl.shards import questions
 from lgmdsl.shards.anchors import Anchors, Path
-from lgmdsl.shards.shard import SHELF, ShardSource
+from lgmdsl.shards.questions import Found
+from lgmdsl.shards.shard import ShardSource
+from lgmdsl.shards.shelf import SHELF
 from lgmdsl.streams.collective import KEPT, sd_of
 from lgmdsl.workers.task import Task
 from lgmdsl.workers.workers import Workers
@@ -31,13 +33,14 @@ HYPERPARAMETERS = "hyperparameters"  # in which the slopes of these sites come
 @dataclass(eq=False)
 class Passes:
     """The shards and who works on them; None: this process. `asked`: how many questions were put to
-    all shards; `received`: bytes of numbers in the answers; `anchors`: from where the groups' modes
-    are sought."""
+    all shards; `received`: bytes of numbers in the answers; `found`: what each shard is, once that
+    was asked; `anchors`: from where the groups' modes are sought."""
 
     sources: tuple[ShardSource, ...]
     workers: Workers | None = None
     asked: int = 0
     received: int = 0
+    found: tuple[Found, ...] = ()
     anchors: Anchors = field(default_factory=Anchors)
 
     def ask(self, call: Callable[..., Any], *arguments: Any) -> list[Any]:
@@ -62,6 +65,10 @@ class Passes:
         self.asked += 1
         self.received += sum(map(_bytes, answers))
         return answers
+
+    def first(self, count: int) -> Passes:
+        """Of the first shards alone."""
+        return Passes(self.sources[:count], self.workers, found=self.found[:count])
 
     def done(self) -> None:
         """Let go of the workers, and of the rows that this process has read."""
@@ -152,7 +159,9 @@ class Shards(Site, SumsOfRows, Pointwise):
         return out
 
     def unit_weights(self) -> Array:
-        return np.asarray(added(self.passes.ask(questions.unit_information, dict(self.theta)))[None])
+        return np.asarray(
+            added(self.passes.ask(questions.unit_information, dict(self.theta)))[None]
+        )
 
     def working_sd(self, mean: Array, variance: Array, prior: Array | None = None) -> float:
         before = None if prior is None else prior[0]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from threading import Lock, RLock
-from typing import Any, TypeVar
-from weakref import ref
+from threading import RLock
+from typing import Any
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from lgmdsl.shards.anchors import Near
 from lgmdsl.shards.eliminate import Eliminated, Groups, Mode, NoMode
 from lgmdsl.shards.manifest import ShardFile
 from lgmdsl.shards.refusals import apart, noted, too_many_shared, without_shard
+from lgmdsl.shards.shelf import SHELF, kept
 from lgmdsl.shards.split_places import SplitPlaces, split_places
 from lgmdsl.sites import catalogue as sites
 from lgmdsl.streams.collective import Places
@@ -35,10 +36,8 @@ from lgmdsl.streams.model import StreamedModel
 from lgmdsl.streams.prepare import BATCH, prepare
 from lgmdsl.streams.streamable import Table, table_of
 
-K, V = TypeVar("K"), TypeVar("V")
 Name = tuple[bytes, ...]  # of a point and of those from which it was found
 THETAS, MODES = 2, 6  # that a shard keeps
-HELD = 0.5  # of the memory budget, for the rows of shards that a worker keeps
 FULL = 0.25  # of it, for one shard's arrays over the shared latents
 
 
@@ -83,6 +82,11 @@ class ShardSource:
             SHELF.put(self, made.nbytes)
             return made
 
+    @property
+    def series(self) -> object:
+        """What the shards of one fit have in common."""
+        return self.text, os.path.dirname(self.file.path)
+
     def forget(self) -> None:
         """Give up what was read."""
         self._shard = None
@@ -99,40 +103,6 @@ class ShardSource:
             return read(path, self.mapping)
         except DataError as error:
             raise without_shard(path, error.diagnostics[0].message) from error
-
-
-class Shelf:
-    """The shards that a process holds, those asked last, for as long as somebody has their
-    sources."""
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._held: OrderedDict[int, tuple[ref[ShardSource], float]] = OrderedDict()
-
-    def put(self, source: ShardSource, size: float) -> None:
-        """Note that one was asked, and give up others where they are too large together."""
-        with self._lock:
-            self._held = OrderedDict((k, v) for k, v in self._held.items() if v[0]() is not None)
-            self._held[id(source)] = ref(source), size
-            self._held.move_to_end(id(source))
-            while len(self._held) > 1 and self._total > HELD * budget():
-                _, (known, _) = self._held.popitem(last=False)
-                old = known()
-                if old is not None:
-                    old.forget()
-
-    def drop(self, source: ShardSource) -> None:
-        """Give one up."""
-        with self._lock:
-            self._held.pop(id(source), None)
-            source.forget()
-
-    @property
-    def _total(self) -> float:
-        return sum(size for _, size in self._held.values())
-
-
-SHELF = Shelf()
 
 
 @dataclass(eq=False)
@@ -168,7 +138,7 @@ class Shard:
 
     def groups(self, theta: Theta) -> Groups:
         """At theta, those asked last kept."""
-        return _kept(self._groups, _key(theta), THETAS, lambda: self._at(theta))
+        return kept(self._groups, _key(theta), THETAS, lambda: self._at(theta))
 
     def eliminated(self, theta: Theta, beta: Array, near: Near = ()) -> Eliminated:
         """At theta and beta, the last kept: a function of these and of the points `near`, from
@@ -184,7 +154,7 @@ class Shard:
                 start = self._mode(near)
                 found = self.groups(theta).eliminated(beta, start)
                 mode = Mode(found.z, found.answer, found.passes)
-                _kept(self._modes, key, MODES, lambda: mode)
+                kept(self._modes, key, MODES, lambda: mode)
             self._last = key, found
         return self._last[1]
 
@@ -202,7 +172,7 @@ class Shard:
                 return None
             return Mode(at.z, at.answer, at.passes)
 
-        return _kept(self._modes, key, MODES, found)
+        return kept(self._modes, key, MODES, found)
 
     @staticmethod
     def _name(theta: Theta, beta: Array, near: Near) -> Name:
@@ -228,17 +198,6 @@ class Shard:
 def eliminating() -> Backend[Any]:
     """The back end whose answer is that of the whole model where groups are eliminated."""
     return next(b() for b in backends().values() if b.spec.eliminates)
-
-
-def _kept(known: OrderedDict[K, V], key: K, most: int, make: Callable[[], V]) -> V:
-    """What was made for a key, those asked last kept."""
-    if key not in known:
-        made = make()
-        while len(known) >= most:
-            known.popitem(last=False)
-        known[key] = made
-    known.move_to_end(key)
-    return known[key]
 
 
 def _key(theta: Theta) -> bytes:
