@@ -58,7 +58,7 @@ class Passes:
             answers = [call(source, *given) for source, given in pairs]
         else:
             tasks = [
-                Task(f"shard {k + 1} of {count}", call, given, (self.workers.bundle(source),))
+                Task(f"shard {k + 1} of {count}", call, given, (self.workers.bundle(source),), k)
                 for k, (source, given) in enumerate(pairs)
             ]
             answers = self.workers.results(tasks)

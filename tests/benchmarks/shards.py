@@ -51,9 +51,9 @@ class Clocked(Pool):
         self.out: list[int] = []
         self.back: list[int] = []
 
-    def submit(self, fn: Any, *args: Any) -> Any:
+    def submit(self, fn: Any, *args: Any, home: int | None = None) -> Any:
         self.out.append(len(args[1]))
-        future = super().submit(fn, *args)
+        future = super().submit(fn, *args, home=home)
         future.add_done_callback(lambda f: self.back.append(len(f.result()[1])))
         return future
 
