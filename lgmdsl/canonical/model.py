@@ -29,6 +29,7 @@ from lgmdsl.canonical.lowering.bym2 import owner
 from lgmdsl.canonical.lowering.derived import Derived
 from lgmdsl.canonical.lowering.hypers import HyperSpace
 from lgmdsl.contract.linear import Constraints, LinearGaussian, Predictor
+from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.site import Site
 from lgmdsl.errors import DataError, Diagnostic
 from lgmdsl.memory import TooLarge, check
@@ -160,6 +161,10 @@ class CanonicalModel:
         """The model of a sample of the rows, on the same latents, whose fits are much cheaper; None
         where there is none."""
         return None
+
+    def reached(self, theta: Theta, posterior: GaussianPosterior, value: float) -> None:
+        """A search, which makes one fit after another, has made this one; `value`: the log
+        posterior of theta. Of use to models whose questions cost less near another fit."""
 
     @property
     def observations(self) -> int:

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -33,6 +33,7 @@ from lgmdsl.canonical.reverse import pull
 from lgmdsl.contract import rows
 from lgmdsl.contract.backend import Backend
 from lgmdsl.contract.engine import Adjoints, Conditioned, Engine, Failed
+from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.questions import Pointwise, PointwiseAnswer
 from lgmdsl.contract.site import Site, SiteSpec
@@ -41,8 +42,9 @@ from lgmdsl.inference.driver import Tolerances, run
 from lgmdsl.shards.split_places import SplitPlaces
 from lgmdsl.streams.collective import Places
 
-# The mode is found until a Newton step moves all groups together by no more than this many sds.
-EXACT = Tolerances(evidence=1e-10, mean=1e-9)
+# The mode is found until a Newton step moves a group by no more than SMALL sds (root mean square),
+# or until steps of up to ROUGH do not change the evidence any more.
+SMALL, ROUGH, ROUNDING = 1e-10, 1e-7, 1e-13
 STEPS = 200
 # A mode from which one more step leads farther than this, in sds, was not reached: slopes of h
 # there are off by as much.
@@ -52,12 +54,14 @@ REACHED = 1e-5
 @dataclass(frozen=True, eq=False)
 class Given(Site, Pointwise):
     """The sites of the places as functions of the groups' latents, (G, r), at given shared ones.
-    `at`, (G, K): these in their places."""
+    `at`, (G, K): these in their places; `answered`: where the rows were last asked, and what they
+    said."""
 
     spec: SiteSpec  # type: ignore[misc]
     sums: Places
     own: IntArray
     at: Array
+    answered: list[Mode] = field(default_factory=list)
 
     def __len__(self) -> int:
         return len(self.sums)
@@ -76,11 +80,29 @@ class Given(Site, Pointwise):
 
     def pointwise(self, s: Array, variance: Array | float = 1.0) -> PointwiseAnswer:
         """No third derivatives."""
-        a = self.sums.pointwise(self.whole(s))
+        z = self.whole(s)
+        a = self.sums.pointwise(z)
+        passes = 1 + sum(m.passes for m in self.answered)
+        self.answered[:] = [Mode(z, a, passes)]
         own = self.own
         bend = np.ascontiguousarray(a.curvature[:, own[:, None], own])
         slope = np.ascontiguousarray(a.slope[:, own])
         return PointwiseAnswer(a.value, slope, bend, np.full_like(slope, np.nan))
+
+
+@dataclass(frozen=True, eq=False)
+class Mode:
+    """z, (G, K), all latents of the places with those of the groups at their mode; the places'
+    answer there; `passes` over the rows that it took to find."""
+
+    z: Array
+    answer: PointwiseAnswer
+    passes: int
+
+    @property
+    def weight(self) -> Array:
+        """(G, K, K)."""
+        return -self.answer.curvature
 
 
 class NoMode(Exception):
@@ -99,28 +121,60 @@ class Groups:
     engine: Engine
     backend: Backend[Any]
 
-    def eliminated(self, beta: Array) -> Eliminated:
-        """The groups at beta, (p,). Raises NoMode."""
+    def eliminated(self, beta: Array, near: Mode | None = None) -> Eliminated:
+        """The groups at beta, (p,), their mode found from that at another theta or beta. Raises
+        NoMode."""
         split = self.split
         at = np.zeros((split.count, len(split.own) + len(split.others)))
         at[:, split.others] = split.shared(beta)
         site = Given(self.places.spec, self.places, split.own, at)
         problem = Problem((site,), (site,), self.engine)
-        found = run(self.backend, problem, EXACT, STEPS)
+        root = math.sqrt(max(1, self.engine.linear.size))
+        # The driver stops at once where a residual is 1e-3 of its tolerance.
+        exact = Tolerances(evidence=ROUNDING, mean=min(ROUGH, 1e3 * SMALL) * root)
+        found = None
+        if near is not None:
+            warm = self._expected(near, at)
+            if warm is not None:
+                found = run(self.backend, problem, exact, STEPS, warm)
+        if found is None or found.posterior is None or found.status is Status.diverged:
+            found = run(self.backend, problem, exact, STEPS)
         if found.posterior is None or found.status is Status.diverged:
             raise NoMode(found.reason or found.status.value)
-        at_mode = found.posterior.conditioned
-        z = site.whole(at_mode.mean[0])
-        answer = self.places.pointwise(z)
-        weight = -answer.curvature
-        q = self._conditioned(weight, answer.slope[:, split.own], z[:, split.own])
+        mode, reached = site.answered[0], found.posterior.conditioned
+        own = split.own
+        if np.array_equal(reached.weight[0], mode.weight[:, own[:, None], own]):
+            out = self.at_mode(mode)
+            if out.left <= REACHED:
+                return out
+        site.pointwise(reached.mean[0])
+        out = self.at_mode(site.answered[0])
+        if not out.left <= REACHED:
+            raise NoMode("the mode of the groups was not reached")
+        return out
+
+    def at_mode(self, mode: Mode) -> Eliminated:
+        """The groups at a mode that is known. Raises NoMode."""
+        own = self.split.own
+        weight = mode.weight
+        q = self._conditioned(weight, mode.answer.slope[:, own], mode.z[:, own])
         if isinstance(q, Failed):
             raise NoMode("the curvature at the mode of the groups is not positive")
-        alpha = rows.slope_of(at_mode.shift, at_mode.weight, at_mode.mean)[0]
-        left = rows.inner(q.mean[0] - z[:, split.own], answer.slope[:, split.own] - alpha)
-        if not math.sqrt(abs(float(np.sum(left)))) <= REACHED:
-            raise NoMode("the mode of the groups was not reached")
-        return Eliminated(self, z, answer, weight, q)
+        return Eliminated(self, mode.z, mode.answer, weight, q, mode.passes)
+
+    def _expected(self, near: Mode, at: Array) -> GaussianPosterior | None:
+        """Where the mode is to the first order, from that at another theta and beta: the mode of
+        the sites' quadratics there, moved along with the shared latents (`at`, (G, K)), next to
+        the groups' prior here. At one theta, u - D^-1 C (beta - beta_near)."""
+        own, others = self.split.own, self.split.others
+        weight = np.ascontiguousarray(near.weight[:, own[:, None], own])
+        shift = near.answer.slope[:, own] + rows.times(weight, near.z[:, own])
+        move = at[:, others] - near.z[:, others]
+        shift -= np.einsum("grc,gc->gr", near.weight[:, own[:, None], others], move)
+        q = self.engine.condition((weight,), (np.ascontiguousarray(shift),))
+        if isinstance(q, Failed):
+            return None
+        return GaussianPosterior(q.weight, q.shift, q, math.nan, self.backend.spec.guarantee)
 
     def _conditioned(self, weight: Array, slope: Array, mean: Array) -> Conditioned | Failed:
         own = self.split.own
@@ -158,13 +212,27 @@ class Groups:
 @dataclass(frozen=True, eq=False)
 class Eliminated:
     """The groups at their mode: z, (G, K), all latents of the places; the places' answer there;
-    W, (G, K, K); q of the groups' latents given the shared ones."""
+    W, (G, K, K); q of the groups' latents given the shared ones; `passes` over the rows that it
+    took to find the mode."""
 
     groups: Groups
     z: Array
     answer: PointwiseAnswer
     weight: Array
     q: Conditioned
+    passes: int = 0
+
+    @cached_property
+    def gap(self) -> Array:
+        """(G, r): how far one more Newton step leads."""
+        return np.asarray(self.q.mean[0] - self.z[:, self.split.own])
+
+    @property
+    def left(self) -> float:
+        """The same of all groups together, in sds."""
+        alpha = rows.slope_of(self.q.shift, self.q.weight, self.q.mean)[0]
+        away = self.answer.slope[:, self.split.own] - alpha
+        return math.sqrt(abs(float(np.sum(rows.inner(self.gap, away)))))
 
     @property
     def split(self) -> SplitPlaces:
@@ -172,7 +240,7 @@ class Eliminated:
 
     @cached_property
     def value(self) -> tuple[float, float]:
-        """h and e."""
+        """h and e, to the second order of what a Newton step would still change."""
         alpha = rows.slope_of(self.q.shift, self.q.weight, self.q.mean)
         prior = rows.total(
             tuple(
@@ -181,12 +249,24 @@ class Eliminated:
             )
         )
         likelihood = float(np.sum(self.answer.value))
+        gap, slope = self.gap, self.answer.slope[:, self.split.own]
+        likelihood += float(np.sum(rows.inner(slope - 0.5 * rows.times(self._inner, gap), gap)))
         return likelihood - 0.5 * prior, self.q.centred + 0.5 * prior
 
     @property
     def slope(self) -> Array:
         """(p,) h'."""
-        return self.split.gathered(self.answer.slope[:, self.split.others])
+        own, others = self.split.own, self.split.others
+        cross = self.weight[:, others[:, None], own]
+        return self.split.gathered(
+            self.answer.slope[:, others] - np.einsum("gjr,gr->gj", cross, self.gap)
+        )
+
+    @cached_property
+    def _inner(self) -> Array:
+        """(G, r, r): W of the groups' latents."""
+        own = self.split.own
+        return np.ascontiguousarray(self.weight[:, own[:, None], own])
 
     @cached_property
     def crossed(self) -> Array:
@@ -231,8 +311,20 @@ class Eliminated:
 
     def third(self, covariance: Array) -> Array:
         """(p,): sum l''' v q, twice the slope of all log determinants."""
-        bend = self.places.pointwise(self.z, self.variance(covariance)).third
-        return self._along(bend)
+        return self._along(self._bend(covariance))
+
+    def _bend(self, covariance: Array) -> Array:
+        """(G, K): sum l''' v a over the rows of a place, the last kept."""
+        key = covariance.tobytes()
+        if key not in self._bends:
+            bend = self.places.pointwise(self.z, self.variance(covariance)).third
+            self._bends.clear()
+            self._bends[key] = bend
+        return self._bends[key]
+
+    @cached_property
+    def _bends(self) -> dict[bytes, Array]:
+        return {}
 
     def slopes(self, covariance: Array, move: Array) -> Gradient:
         """d(h + e + 1/2 tr V h'' + m'h')/dhyper at fixed beta, V and m = `move`, (p,), of every
@@ -246,7 +338,7 @@ class Eliminated:
         )
         if not free and not pulls:
             return {}
-        bend = 0.5 * self.places.pointwise(self.z, variance).third
+        bend = 0.5 * self._bend(covariance)
         # The groups' latents move by D^-1 (Z'bend - C m).
         tilt = bend[:, own] - self.crossed @ move
         step = np.empty_like(self.z)

@@ -33,7 +33,7 @@ from lgmdsl.shards.passes import Passes
 from lgmdsl.shards.questions import Found
 from lgmdsl.shards.refusals import cannot, noted, of_block, without_shard
 from lgmdsl.shards.shard import Roles, ShardSource, labels_of
-from lgmdsl.streams.prepare import SAMPLE, joined, maps_of, sample_of
+from lgmdsl.streams.prepare import BATCH, SAMPLE, joined, maps_of, sample_of
 from lgmdsl.streams.refusals import reason_against
 from lgmdsl.streams.streamable import Table, joins, table_of
 from lgmdsl.workers.workers import Workers
@@ -71,7 +71,7 @@ def gathered(
     start = questions.members(first, (), table.keys, table.index, SAMPLE)
     columns = {k: joined([named[k], start[k]]) for k in table.keys} if named else start
     count = len(next(iter(columns.values())).values)
-    rest = next(dataset.batches(1, table.keys, table.index)).dataset
+    rest = next(dataset.batches(BATCH, table.keys, table.index)).dataset
     sample = sample_of(dataset, rest, columns, np.arange(count), table.index)
     try:
         whole = canonicalise(ground(graph, sample), find)
@@ -84,6 +84,7 @@ def gathered(
     _check_method(planning(whole), hyper)
     passes = Passes(_sources(model, manifest, mapping, roles, named), workers)
     known: list[Found] = passes.ask(questions.found)
+    passes.found = tuple(known)
     wanted = labels_of(whole, roles)
     for shard, found in zip(manifest.shards, known, strict=True):
         if found.labels != wanted:

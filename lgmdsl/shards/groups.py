@@ -20,6 +20,7 @@ from lgmdsl.arrays import Array
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.errors import Diagnostic, NumericalError
 from lgmdsl.files import write
+from lgmdsl.shards.anchors import Near, Point
 from lgmdsl.shards.eliminate import NoMode
 from lgmdsl.shards.shard import Shard, ShardSource
 
@@ -76,13 +77,15 @@ def _moments(shard: Shard, points: Sequence[SharedAt]) -> tuple[Array, Array]:
     """(n,) means and sds of the groups' latents."""
     first: Array | None = None
     total, off, square = 0.0, np.zeros(()), np.zeros(())
+    near: Near = ()
     for point in points:
         try:
-            e = shard.eliminated(point.theta, point.mean)
+            e = shard.eliminated(point.theta, point.mean, near)
         except NoMode as reason:
             raise NumericalError(
                 Diagnostic("E601", "the groups' latents have no mode", details=(str(reason),))
             ) from None
+        near = near or (Point(point.theta, point.mean),)
         mean = e.q.latent_mean
         variance = e.q.latent_variance + np.sum((e.moved @ point.covariance) * e.moved, axis=1)
         first = mean if first is None else first

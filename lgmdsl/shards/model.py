@@ -17,11 +17,16 @@ from lgmdsl.canonical.layout import Layout
 from lgmdsl.canonical.lowering.derived import Derived, leaves
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.linear import Predictor
+from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.site import Site
 from lgmdsl.operators.base import Operator
 from lgmdsl.operators.explicit import Sparse
+from lgmdsl.shards.anchors import Point
 from lgmdsl.shards.passes import Passes, Shards, spec_of
 from lgmdsl.shards.shard import Roles
+from lgmdsl.streams.model import LEAST_PLACES, LEAST_ROWS
+
+STEP = 4  # of as many shards, one at most is a sample
 
 
 @dataclass(frozen=True)
@@ -55,6 +60,25 @@ class ShardedModel(CanonicalModel):
     @property
     def declared(self) -> CanonicalModel:
         return self.whole
+
+    def sampled(self) -> ShardedModel | None:
+        """The model of the first shards, whose groups are drawn by their labels' hashes; None where
+        those that hold enough are more than one in STEP."""
+        if self.passes is None:
+            return None
+        rows = groups = 0
+        for count, found in enumerate(self.passes.found[: len(self.passes.found) // STEP], 1):
+            rows, groups = rows + found.rows, groups + found.groups
+            if rows >= LEAST_ROWS and groups >= LEAST_PLACES:
+                about = replace(self.about, rows=rows, groups=groups, shards=count)
+                part = self.passes.first(count)
+                return sharded_model(self.whole, self.roles, about, self.block, part, self.hashes)
+        return None
+
+    def reached(self, theta: Theta, posterior: GaussianPosterior, value: float) -> None:
+        if self.passes is not None:
+            beta = np.ascontiguousarray(posterior.conditioned.latent_mean)
+            self.passes.anchors.reached(Point(dict(theta), beta), value)
 
     @property
     def observations(self) -> int:

@@ -7,8 +7,8 @@ and how many there are, changes no bit.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import reduce
+from dataclasses import dataclass, field
+from functools import cached_property, reduce
 from typing import Any, Self
 
 import numpy as np
@@ -19,7 +19,10 @@ from lgmdsl.contract.joint import SumsOfRows
 from lgmdsl.contract.questions import Pointwise, PointwiseAnswer
 from lgmdsl.contract.site import Site, SiteSpec
 from lgmdsl.shards import questions
-from lgmdsl.shards.shard import SHELF, ShardSource
+from lgmdsl.shards.anchors import Anchors, Path
+from lgmdsl.shards.questions import Found
+from lgmdsl.shards.shard import ShardSource
+from lgmdsl.shards.shelf import SHELF
 from lgmdsl.streams.collective import KEPT, sd_of
 from lgmdsl.workers.task import Task
 from lgmdsl.workers.workers import Workers
@@ -30,12 +33,15 @@ HYPERPARAMETERS = "hyperparameters"  # in which the slopes of these sites come
 @dataclass(eq=False)
 class Passes:
     """The shards and who works on them; None: this process. `asked`: how many questions were put to
-    all shards; `received`: bytes of numbers in the answers."""
+    all shards; `received`: bytes of numbers in the answers; `found`: what each shard is, once that
+    was asked; `anchors`: from where the groups' modes are sought."""
 
     sources: tuple[ShardSource, ...]
     workers: Workers | None = None
     asked: int = 0
     received: int = 0
+    found: tuple[Found, ...] = ()
+    anchors: Anchors = field(default_factory=Anchors)
 
     def ask(self, call: Callable[..., Any], *arguments: Any) -> list[Any]:
         """The answers in the order of the shards. Raises WorkerError as `Workers.results`, and what
@@ -52,13 +58,17 @@ class Passes:
             answers = [call(source, *given) for source, given in pairs]
         else:
             tasks = [
-                Task(f"shard {k + 1} of {count}", call, given, (self.workers.bundle(source),))
+                Task(f"shard {k + 1} of {count}", call, given, (self.workers.bundle(source),), k)
                 for k, (source, given) in enumerate(pairs)
             ]
             answers = self.workers.results(tasks)
         self.asked += 1
         self.received += sum(map(_bytes, answers))
         return answers
+
+    def first(self, count: int) -> Passes:
+        """Of the first shards alone."""
+        return Passes(self.sources[:count], self.workers, found=self.found[:count])
 
     def done(self) -> None:
         """Let go of the workers, and of the rows that this process has read."""
@@ -123,7 +133,9 @@ class Shards(Site, SumsOfRows, Pointwise):
     def pointwise(self, s: Array, variance: Array | float = 1.0) -> PointwiseAnswer:
         """`third` only where a variance is given; else it is NaN."""
         covariance = variance[0] if isinstance(variance, np.ndarray) else None
+        near = self._path.near(s[0])
         parts = self._ask(questions.pointwise, s[0], covariance)
+        self._path.noted(near, max(a.passes for a in parts))
         third = np.full_like(s, np.nan)
         if covariance is not None:
             third = added([a.third for a in parts])[None]
@@ -147,7 +159,9 @@ class Shards(Site, SumsOfRows, Pointwise):
         return out
 
     def unit_weights(self) -> Array:
-        return np.asarray(added(self._ask(questions.unit_information))[None])
+        return np.asarray(
+            added(self.passes.ask(questions.unit_information, dict(self.theta)))[None]
+        )
 
     def working_sd(self, mean: Array, variance: Array, prior: Array | None = None) -> float:
         before = None if prior is None else prior[0]
@@ -159,6 +173,12 @@ class Shards(Site, SumsOfRows, Pointwise):
         parts = self._ask(questions.along, s[0], directions[:, 0], lengths)
         return np.asarray(added(parts))
 
-    def _ask(self, call: Callable[..., Any], *arguments: Any) -> list[Any]:
+    @cached_property
+    def _path(self) -> Path:
+        return Path(self.passes.anchors, dict(self.theta))
+
+    def _ask(self, call: Callable[..., Any], beta: Array, *arguments: Any) -> list[Any]:
+        """Of a question about the groups at their mode given beta, (p,)."""
+        near = self._path.near(beta)
         given = (np.ascontiguousarray(a) if isinstance(a, np.ndarray) else a for a in arguments)
-        return self.passes.ask(call, dict(self.theta), *given)
+        return self.passes.ask(call, self._path.theta, np.ascontiguousarray(beta), near, *given)

@@ -11,19 +11,22 @@ import numpy as np
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.expressions.coefficient import Gradient, Theta
 from lgmdsl.dataset import Loaded
+from lgmdsl.shards.anchors import Near
 from lgmdsl.shards.eliminate import NoMode, finite
 from lgmdsl.shards.shard import ShardSource, labels_of
 from lgmdsl.streams.prepare import first_rows
 
 
 class Answered(NamedTuple):
-    """h, e, h' (p,), -h'' (p, p) and, where it was asked for, the contracted third derivative."""
+    """h, e, h' (p,), -h'' (p, p) and, where it was asked for, the contracted third derivative.
+    `passes`: over the rows, that it took to find the groups' mode from where it was sought."""
 
     value: float
     eliminated: float
     slope: Array
     information: Array
     third: Array | None
+    passes: int
 
 
 class Found(NamedTuple):
@@ -51,28 +54,30 @@ def found(source: ShardSource) -> Found:
     )
 
 
-def pointwise(source: ShardSource, theta: Theta, beta: Array, covariance: Array | None) -> Answered:
+def pointwise(
+    source: ShardSource, theta: Theta, beta: Array, near: Near, covariance: Array | None
+) -> Answered:
     """Task: the answer at beta; h is -inf where the groups have no mode."""
     shard = source.shard()
     with shard.lock, np.errstate(all="ignore"):
         try:
-            e = shard.eliminated(theta, beta)
+            e = shard.eliminated(theta, beta, near)
         except NoMode:
             p = len(beta)
             none = np.full(p, np.nan)
-            return Answered(-np.inf, 0.0, none, np.full((p, p), np.nan), none)
+            return Answered(-np.inf, 0.0, none, np.full((p, p), np.nan), none, 0)
         value, eliminated = e.value
         third = None if covariance is None else e.third(covariance)
-        return Answered(finite(value), eliminated, e.slope, e.information, third)
+        return Answered(finite(value), eliminated, e.slope, e.information, third, e.passes)
 
 
 def slopes(
-    source: ShardSource, theta: Theta, beta: Array, covariance: Array, move: Array
+    source: ShardSource, theta: Theta, beta: Array, near: Near, covariance: Array, move: Array
 ) -> Gradient:
     """Task: slopes in the hyperparameters (`Eliminated.slopes`)."""
     shard = source.shard()
     with shard.lock, np.errstate(all="ignore"):
-        return shard.eliminated(theta, beta).slopes(covariance, move)
+        return shard.eliminated(theta, beta, near).slopes(covariance, move)
 
 
 def unit_information(source: ShardSource, theta: Theta) -> Array:
@@ -87,13 +92,18 @@ def unit_information(source: ShardSource, theta: Theta) -> Array:
 
 
 def working(
-    source: ShardSource, theta: Theta, beta: Array, covariance: Array, prior: Array | None
+    source: ShardSource,
+    theta: Theta,
+    beta: Array,
+    near: Near,
+    covariance: Array,
+    prior: Array | None,
 ) -> tuple[float, float, float]:
     """Task: sums of the rows' working residuals (`Places.working_sums`)."""
     shard = source.shard()
     with shard.lock, np.errstate(all="ignore"):
         try:
-            e = shard.eliminated(theta, beta)
+            e = shard.eliminated(theta, beta, near)
         except NoMode:
             return np.nan, np.nan, np.nan
         before = None
@@ -105,14 +115,14 @@ def working(
 
 
 def along(
-    source: ShardSource, theta: Theta, beta: Array, directions: Array, lengths: Array
+    source: ShardSource, theta: Theta, beta: Array, near: Near, directions: Array, lengths: Array
 ) -> Array:
     """Task: sums of l with the groups' latents held at their mode at beta: (D, T), for directions
     (D, p) and lengths (D, T)."""
     shard = source.shard()
     with shard.lock, np.errstate(all="ignore"):
         try:
-            e = shard.eliminated(theta, beta)
+            e = shard.eliminated(theta, beta, near)
         except NoMode:
             return np.full(lengths.shape, -np.inf)
         steps = np.zeros((len(directions), *e.z.shape))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from threading import Lock, RLock
+from threading import RLock
 from typing import Any
-from weakref import ref
 
 import numpy as np
 
@@ -24,17 +24,20 @@ from lgmdsl.inference.registry import backends
 from lgmdsl.language.load import loads
 from lgmdsl.language.tree import ast
 from lgmdsl.memory import budget
-from lgmdsl.shards.eliminate import Eliminated, Groups
+from lgmdsl.shards.anchors import Near
+from lgmdsl.shards.eliminate import Eliminated, Groups, Mode, NoMode
 from lgmdsl.shards.manifest import ShardFile
 from lgmdsl.shards.refusals import apart, noted, too_many_shared, without_shard
+from lgmdsl.shards.shelf import SHELF, kept
 from lgmdsl.shards.split_places import SplitPlaces, split_places
 from lgmdsl.sites import catalogue as sites
 from lgmdsl.streams.collective import Places
 from lgmdsl.streams.model import StreamedModel
-from lgmdsl.streams.prepare import prepare
+from lgmdsl.streams.prepare import BATCH, prepare
 from lgmdsl.streams.streamable import Table, table_of
 
-HELD = 0.5  # of the memory budget, for the rows of shards that a worker keeps
+Name = tuple[bytes, ...]  # of a point and of those from which it was found
+THETAS, MODES = 2, 6  # that a shard keeps
 FULL = 0.25  # of it, for one shard's arrays over the shared latents
 
 
@@ -79,6 +82,11 @@ class ShardSource:
             SHELF.put(self, made.nbytes)
             return made
 
+    @property
+    def series(self) -> object:
+        """What the shards of one fit have in common."""
+        return self.text, os.path.dirname(self.file.path)
+
     def forget(self) -> None:
         """Give up what was read."""
         self._shard = None
@@ -97,40 +105,6 @@ class ShardSource:
             raise without_shard(path, error.diagnostics[0].message) from error
 
 
-class Shelf:
-    """The shards that a process holds, those asked last, for as long as somebody has their
-    sources."""
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._held: OrderedDict[int, tuple[ref[ShardSource], float]] = OrderedDict()
-
-    def put(self, source: ShardSource, size: float) -> None:
-        """Note that one was asked, and give up others where they are too large together."""
-        with self._lock:
-            self._held = OrderedDict((k, v) for k, v in self._held.items() if v[0]() is not None)
-            self._held[id(source)] = ref(source), size
-            self._held.move_to_end(id(source))
-            while len(self._held) > 1 and self._total > HELD * budget():
-                _, (known, _) = self._held.popitem(last=False)
-                old = known()
-                if old is not None:
-                    old.forget()
-
-    def drop(self, source: ShardSource) -> None:
-        """Give one up."""
-        with self._lock:
-            self._held.pop(id(source), None)
-            source.forget()
-
-    @property
-    def _total(self) -> float:
-        return sum(size for _, size in self._held.values())
-
-
-SHELF = Shelf()
-
-
 @dataclass(eq=False)
 class Shard:
     """The model of a shard's rows. `block`: the number of their site block."""
@@ -140,8 +114,9 @@ class Shard:
     block: int
     split: SplitPlaces
     nbytes: float
-    _groups: tuple[bytes, Groups] | None = None
-    _last: tuple[bytes, Eliminated] | None = None
+    _groups: OrderedDict[bytes, Groups] = field(default_factory=OrderedDict)
+    _modes: OrderedDict[Name, Mode | None] = field(default_factory=OrderedDict)
+    _last: tuple[Name, Eliminated] | None = None
     lock: Any = field(default_factory=RLock, repr=False)
 
     @property
@@ -162,20 +137,46 @@ class Shard:
         )
 
     def groups(self, theta: Theta) -> Groups:
-        """At theta, the last kept."""
-        key = _key(theta)
-        if self._groups is None or self._groups[0] != key:
-            self._last = None
-            self._groups = key, self._at(theta)
-        return self._groups[1]
+        """At theta, those asked last kept."""
+        return kept(self._groups, _key(theta), THETAS, lambda: self._at(theta))
 
-    def eliminated(self, theta: Theta, beta: Array) -> Eliminated:
-        """At theta and beta, the last kept: a function of both alone. Raises NoMode."""
-        groups, key = self.groups(theta), _key(theta) + beta.tobytes()
+    def eliminated(self, theta: Theta, beta: Array, near: Near = ()) -> Eliminated:
+        """At theta and beta, the last kept: a function of these and of the points `near`, from
+        which the mode is sought (`anchors`). Raises NoMode."""
+        key = self._name(theta, beta, near)
         if self._last is None or self._last[0] != key:
             self._last = None
-            self._last = key, groups.eliminated(beta)
+            mode = self._modes.get(key)
+            if mode is not None:
+                self._modes.move_to_end(key)
+                found = self.groups(theta).at_mode(mode)
+            else:
+                start = self._mode(near)
+                found = self.groups(theta).eliminated(beta, start)
+                mode = Mode(found.z, found.answer, found.passes)
+                kept(self._modes, key, MODES, lambda: mode)
+            self._last = key, found
         return self._last[1]
+
+    def _mode(self, near: Near) -> Mode | None:
+        """At the last of some points, found from those before it; None where there is none."""
+        if not near:
+            return None
+        (theta, beta), before = near[-1], near[:-1]
+        key = self._name(theta, beta, before)
+
+        def found() -> Mode | None:
+            try:
+                at = self.groups(theta).eliminated(beta, self._mode(before))
+            except NoMode:
+                return None
+            return Mode(at.z, at.answer, at.passes)
+
+        return kept(self._modes, key, MODES, found)
+
+    @staticmethod
+    def _name(theta: Theta, beta: Array, near: Near) -> Name:
+        return tuple(_key(t) + b.tobytes() for t, b in ((theta, beta), *reversed(near)))
 
     def _at(self, theta: Theta) -> Groups:
         model, gather = self.model, self.model.gathers[self.block]
@@ -230,7 +231,8 @@ def _read(source: ShardSource) -> Shard:
     split = split_places(gather, roles.inner, starts, sizes)
     _check_apart(model, roles, block)
     count, total = gather.touched.shape
-    arrays = 8.0 * count * (6.0 * total * total + 3.0 * len(split.own) * split.size)
+    modes = MODES * (total + 1.0) ** 2
+    arrays = 8.0 * count * (6.0 * total * total + modes + 3.0 * len(split.own) * split.size)
     if 8.0 * count * 3.0 * len(split.own) * split.size > FULL * budget():
         raise too_many_shared(split.size, count)
     return Shard(model, roles, block, split, arrays + 16.0 * gather.count)
@@ -242,7 +244,7 @@ def as_own(
     """Rows of other shards as rows of this one: of its first group."""
     if not first:
         return {}
-    batch = next(dataset.batches(1, table.keys, table.index))
+    batch = next(dataset.batches(BATCH, table.keys, table.index))
     own = batch.dataset.entries[by].loaded
     if not len(own.values):
         raise without_shard(dataset.name, "it has no rows")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from concurrent.futures import CancelledError
+from threading import Lock
 from typing import Any
 
 from lgmdsl.errors import Diagnostic, MethodError
@@ -21,6 +23,7 @@ class Cluster:
 
     shared = False  # the scheduler blames a task by itself
     cancels = True
+    homes = True
 
     def __init__(self, client: Any, own: bool) -> None:
         from distributed.client import FutureCancelledError
@@ -33,23 +36,49 @@ class Cluster:
         self.lost: tuple[type[BaseException], ...] = (
             CancelledError, FutureCancelledError, OSError, RuntimeError, TimeoutError,
         )  # fmt: skip
-        self._counted = (-RECENT, GUESS)
+        self._known: tuple[float, dict[str, int]] = (-RECENT, {})
+        self._homes: dict[int, str] = {}
+        self._at: dict[str, Any] = {}
+        self._lock = Lock()
 
     @property
     def size(self) -> int:
         """Threads of all workers."""
-        when, count = self._counted
-        if time.monotonic() - when > RECENT:
-            count = sum(self.client.nthreads().values()) or GUESS
-            self._counted = time.monotonic(), count
-        return count
+        return sum(self._threads().values()) or GUESS
 
-    def submit(self, fn: Callable[..., Any], *args: Any) -> Any:
-        """Begin `fn(*args)` on one of them."""
+    def _threads(self) -> dict[str, int]:
+        """Of each worker, by its address."""
+        when, threads = self._known
+        if time.monotonic() - when > RECENT:
+            threads = dict(self.client.nthreads())
+            self._known = time.monotonic(), threads
+        return threads
+
+    def submit(self, fn: Callable[..., Any], *args: Any, home: int | None = None) -> Any:
+        """Begin `fn(*args)` on one of them: of a `home` on the same one, while it lives."""
         import dask
 
+        executor = self.executor if home is None else self._home(home)
         with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1GB"}):
-            return self.executor.submit(fn, *args)
+            return executor.submit(fn, *args)
+
+    def _home(self, home: int) -> Any:
+        """The executor of the worker that a home is. One that is new, or whose worker has ended, is
+        the worker that is home to the fewest. (The scheduler takes another one where it has ended
+        since, or has much to do.)"""
+        with self._lock:
+            threads = self._threads()
+            if not threads:
+                return self.executor
+            if self._homes.get(home) not in threads:
+                counts = Counter(self._homes.values())
+                self._homes[home] = min(sorted(threads), key=lambda a: counts[a] / threads[a])
+            address = self._homes[home]
+            if address not in self._at:
+                self._at[address] = self.client.get_executor(
+                    pure=False, workers=[address], allow_other_workers=True
+                )
+            return self._at[address]
 
     def renew(self) -> bool:
         """The scheduler has new workers by itself."""
@@ -72,7 +101,8 @@ class Cluster:
 
     def close(self) -> None:
         """Leave the cluster, which goes on."""
-        self.executor.shutdown(wait=False)
+        for executor in (self.executor, *self._at.values()):
+            executor.shutdown(wait=False)
         if self.own:
             self.client.close()
 

@@ -17,6 +17,7 @@ class Given:
     broken: tuple[type[BaseException], ...] = (BrokenExecutor,)
     shared = True
     cancels = True
+    homes = False
 
     def __init__(self, executor: Executor) -> None:
         self.executor = executor
@@ -31,8 +32,8 @@ class Given:
                 return count
         return os.cpu_count() or 1
 
-    def submit(self, fn: Callable[..., Any], *args: Any) -> Any:
-        """Begin `fn(*args)`."""
+    def submit(self, fn: Callable[..., Any], *args: Any, home: int | None = None) -> Any:
+        """Begin `fn(*args)`, anywhere."""
         return self.executor.submit(fn, *args)
 
     def renew(self) -> bool:

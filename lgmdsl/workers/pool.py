@@ -25,33 +25,46 @@ _SPAWNING = threading.Lock()
 
 
 class Pool:
-    """`size` processes, started with the first task."""
+    """`size` lanes of one process each, started when tasks come to them. A process that ends takes
+    the tasks of its lane with it."""
 
     name = "the pool of worker processes"
     broken: tuple[type[BaseException], ...] = (BrokenProcessPool,)
     lost: tuple[type[BaseException], ...] = ()
-    shared = True  # a worker that ends takes all tasks in flight with it
+    shared = True  # several tasks may wait in a lane, and all of them fail
     cancels = False  # an executor that breaks trips over futures that were cancelled (Python 3.11)
+    homes = True
 
     def __init__(self, size: int) -> None:
         self.size = size
-        self._executor: ProcessPoolExecutor | None = None
-        self._processes: list[SpawnProcess] = []
+        self._lanes: dict[int, _Lane] = {}
+        self._lock = threading.Lock()
 
     @property
     def processes(self) -> tuple[SpawnProcess, ...]:
-        """Those that were started, in order."""
-        return tuple(self._processes)
+        """Those that were started, by lanes."""
+        return tuple(p for k in sorted(self._lanes) for p in self._lanes[k].processes)
 
-    def submit(self, fn: Callable[..., Any], *args: Any) -> Future[Any]:
-        """Begin `fn(*args)` in one of the processes."""
-        if self._executor is None:
-            self._executor = ProcessPoolExecutor(self.size, _Context(self._processes), _begin)
-        return self._executor.submit(fn, *args)
+    def submit(self, fn: Callable[..., Any], *args: Any, home: int | None = None) -> Future[Any]:
+        """Begin `fn(*args)` in the lane that is its `home`, or in the one that has least to do."""
+        with self._lock:
+            number = self._idle() if home is None else home % self.size
+            lane = self._lanes.get(number)
+            if lane is None:
+                lane = self._lanes[number] = _Lane()
+            return lane.submit(fn, *args)
+
+    def _idle(self) -> int:
+        busy = {k: lane.flying for k, lane in self._lanes.items()}
+        return min(range(self.size), key=lambda k: (busy.get(k, 0), k not in busy))
 
     def renew(self) -> bool:
-        """Processes that are all new."""
-        self.close()
+        """New processes in the lanes that are broken; in all, where none is known to be."""
+        with self._lock:
+            some = [k for k, lane in self._lanes.items() if lane.broken] or list(self._lanes)
+            lanes = [self._lanes.pop(k) for k in some]
+        for lane in lanes:
+            lane.close()
         return True
 
     def put(self, bundles: object) -> bool:
@@ -60,14 +73,48 @@ class Pool:
 
     def close(self) -> None:
         """End the processes, whatever they do."""
-        executor, self._executor = self._executor, None
-        if executor is None:
-            return
-        for process in self._processes:
+        with self._lock:
+            lanes, self._lanes = list(self._lanes.values()), {}
+        for lane in lanes:
+            lane.kill()
+        for lane in lanes:
+            lane.close()
+
+
+class _Lane:
+    """A process, its tasks one after the other. `flying`: how many it has."""
+
+    def __init__(self) -> None:
+        self.processes: list[SpawnProcess] = []
+        self.executor = ProcessPoolExecutor(1, _Context(self.processes), _begin)
+        self.flying, self.broken = 0, False
+        self._lock = threading.Lock()
+
+    def submit(self, fn: Callable[..., Any], *args: Any) -> Future[Any]:
+        try:
+            future = self.executor.submit(fn, *args)
+        except BrokenProcessPool:
+            self.broken = True
+            raise
+        with self._lock:
+            self.flying += 1
+        future.add_done_callback(self._done)
+        return future
+
+    def _done(self, future: Future[Any]) -> None:
+        with self._lock:
+            self.flying -= 1
+        if not future.cancelled() and isinstance(future.exception(), BrokenProcessPool):
+            self.broken = True
+
+    def kill(self) -> None:
+        for process in self.processes:
             with suppress(ValueError, OSError):  # one that is closed or was never begun
                 process.kill()
-        executor.shutdown(wait=True)
-        self._processes.clear()
+
+    def close(self) -> None:
+        self.kill()
+        self.executor.shutdown(wait=True)
 
 
 def _begin() -> None:

@@ -39,12 +39,14 @@ class Bundle:
 
 @dataclass(frozen=True)
 class Task:
-    """`call(*values of bundles, *arguments)`; `name`: its subject in messages, as in `run 7`."""
+    """`call(*values of bundles, *arguments)`; `name`: its subject in messages, as in `run 7`;
+    `home`: tasks of one number go to one worker while there is one, which keeps what they need."""
 
     name: str
     call: Callable[..., Any]
     arguments: tuple[Any, ...] = ()
     bundles: tuple[Bundle, ...] = ()
+    home: int | None = None
 
 
 @dataclass(frozen=True)

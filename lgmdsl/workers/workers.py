@@ -25,18 +25,20 @@ BREAKS = 20  # of a pool without a result in between
 class Crew(Protocol):
     """Those who work. `size`: tasks at a time; `broken`, `lost`: exceptions by which a worker that
     has ended and a cluster that has gone are known; `shared`: whether all tasks in flight fail when
-    a worker ends; `cancels`: whether tasks that have not begun may be given up."""
+    a worker ends; `cancels`: whether tasks that have not begun may be given up; `homes`: whether
+    tasks wait for the worker that is their home."""
 
     name: str
     broken: tuple[type[BaseException], ...]
     lost: tuple[type[BaseException], ...]
     shared: bool
     cancels: bool
+    homes: bool
 
     @property
     def size(self) -> int: ...
 
-    def submit(self, fn: Callable[..., Any], *args: Any) -> Any: ...
+    def submit(self, fn: Callable[..., Any], *args: Any, home: int | None = None) -> Any: ...
 
     def renew(self) -> bool: ...
 
@@ -206,14 +208,18 @@ class _Wave:
     def _fill(self, context: Context) -> None:
         while (self.alone or self.waiting) and self.apart.isdisjoint(self.flying.values()):
             source, most = (self.alone, 1) if self.alone else (self.waiting, 0)
+            number = source[0]
+            home = self.tasks[number].home
+            if home is not None and self.crew.homes and not most:
+                most = len(self.tasks)  # they wait where they are to be done
             most = most or self._guarded(lambda: self.crew.size)
             if len(self.flying) >= most:
                 return
-            number = source[0]
             inline = self.inline.get(number, set())
             content = self.workers.payload(self.tasks[number], inline, context)
             try:
-                future = self._guarded(partial(self.crew.submit, perform, __version__, content))
+                submit = partial(self.crew.submit, perform, __version__, content, home=home)
+                future = self._guarded(submit)
             except self.crew.broken as error:  # between two tasks: none of them is to blame
                 if not self.flying:
                     self._renew(_line(error))

@@ -45,12 +45,12 @@ class Counting(Pool):
         self.bare: list[int] = []
         self.bundles: list[int] = []
 
-    def submit(self, fn: Any, *args: Any) -> Any:
+    def submit(self, fn: Any, *args: Any, **named: Any) -> Any:
         payload = pickle.loads(args[1])
         inline = sum(map(len, payload.inline.values()))
         self.bare.append(len(args[1]) - inline)
         self.bundles.append(inline)
-        return super().submit(fn, *args)
+        return super().submit(fn, *args, **named)
 
 
 def start() -> None:

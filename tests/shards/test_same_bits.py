@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import lgmdsl as lgm
-from lgmdsl.shards import shard
+from lgmdsl.shards import shard, shelf
 from lgmdsl.shards.questions import pointwise
 from tests.shards.models import folder, rows, text
 from tests.workers.models import Kept, Killing
@@ -143,7 +143,7 @@ def test_shards_that_memory_has_no_room_for_are_read_again(
     plain = lgm.fit(model, shards, fixed={"s": 0.5})
     reads: list[str] = []
     whole = shard._read
-    monkeypatch.setattr(shard, "HELD", 0.0)
+    monkeypatch.setattr(shelf, "HELD", 0.0)
 
     def counted(source: shard.ShardSource) -> shard.Shard:
         reads.append(source.file.name)
@@ -152,4 +152,4 @@ def test_shards_that_memory_has_no_room_for_are_read_again(
     monkeypatch.setattr(shard, "_read", counted)
     tight = lgm.fit(model, shards, fixed={"s": 0.5})
     assert tight == plain and len(reads) >= 9
-    assert not shard.SHELF._held
+    assert not shelf.SHELF._held

@@ -173,8 +173,8 @@ class Killing(Pool):
         self.wanted, self.times, self.count, self.seen = wanted, times, count, 0
         self.kills = 0
 
-    def submit(self, fn: Callable[..., Any], *args: Any) -> Any:
-        future = super().submit(fn, *args)
+    def submit(self, fn: Callable[..., Any], *args: Any, home: int | None = None) -> Any:
+        future = super().submit(fn, *args, home=home)
         self.seen += 1
         if self.kills < self.times and self.wanted(pickle.loads(args[1]), self.seen):
             self.kills += 1

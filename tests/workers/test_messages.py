@@ -33,7 +33,7 @@ class Here(Given):
     def __init__(self, fails: Callable[[tuple[Any, ...]], Exception | None]) -> None:
         self.fails = fails
 
-    def submit(self, fn: Callable[..., Any], *args: Any) -> Any:
+    def submit(self, fn: Callable[..., Any], *args: Any, home: int | None = None) -> Any:
         future: Future[Any] = Future()
         error = self.fails(pickle.loads(args[1]).arguments)
         if error is None:

@@ -123,10 +123,10 @@ def test_an_interrupt_ends_a_design_with_its_queries(crew: Take) -> None:
     """While scores are on their way."""
 
     class Interrupting(Pool):
-        def submit(self, fn: Callable[..., Any], *args: Any) -> Any:
+        def submit(self, fn: Callable[..., Any], *args: Any, **named: Any) -> Any:
             if len(done) == 4:
                 raise KeyboardInterrupt
-            return super().submit(fn, *args)
+            return super().submit(fn, *args, **named)
 
     done: list[int] = []
     crew(Interrupting(1))

@@ -85,6 +85,20 @@ def test_a_dask_cluster_computes_the_same_bits(cluster: Any) -> None:
         assert len(client.scheduler_info()["workers"]) == 2
 
 
+def test_tasks_of_a_home_go_to_one_dask_worker(cluster: Any) -> None:
+    from lgmdsl.workers.cluster import Cluster
+
+    with client_of(cluster) as client:
+        workers = Workers(Cluster(client, False))
+        tasks = [Task(f"task {k}", os.getpid, home=k) for k in range(4)]
+        first = workers.results(tasks)
+        assert len(set(first)) == 2 and first[0] != first[1]
+        again = [workers.results(tasks) == first for _ in range(5)]
+        assert sum(again) >= 3  # the scheduler may move a task where a worker has much to do
+        os.kill(first[0], signal.SIGKILL)
+        assert len(workers.results(tasks)) == 4
+
+
 def test_a_dask_worker_that_is_killed_changes_nothing(cluster: Any) -> None:
     with client_of(cluster) as client:
 

@@ -115,6 +115,28 @@ def test_a_task_that_ends_its_process_is_e701() -> None:
     assert seen == {0: (0, 0)}
 
 
+def test_tasks_of_a_home_go_to_one_process_while_it_lives() -> None:
+    """And the end of one is none of the others'."""
+    pool = Pool(2)
+    workers = Workers(pool)
+    tasks = [Task(f"task {k}", os.getpid, home=k) for k in range(4)]
+    try:
+        first = workers.results(tasks)
+        assert first[0] == first[2] != first[1] == first[3]
+        assert workers.results(tasks[::-1]) == first[::-1]
+        assert set(workers.results([Task("any", os.getpid)])) <= set(first)
+        os.kill(first[1], signal.SIGKILL)
+        second = workers.results(tasks)
+        assert second[0] == second[2] == first[0]
+        assert second[1] == second[3] not in first
+        ends = [*tasks, Task("deadly", end_this_process, home=1)]
+        with pytest.raises(lgm.WorkerError, match="deadly ended its worker three times"):
+            workers.results(ends)
+        assert workers.results(tasks)[0] == first[0]
+    finally:
+        workers.close()
+
+
 WITHOUT = """
 import sys
 import numpy as np

@@ -132,12 +132,12 @@ def test_tasks_carry_no_arrays(crew: Take) -> None:
     sizes: list[int] = []
 
     class Counting(Pool):
-        def submit(self, fn: Callable[..., Any], *args: Any) -> Any:
+        def submit(self, fn: Callable[..., Any], *args: Any, **named: Any) -> Any:
             content = args[1]
             assert isinstance(content, bytes)
             payload = pickle.loads(content)
             sizes.append(len(content) - sum(map(len, payload.inline.values())))
-            return super().submit(fn, *args)
+            return super().submit(fn, *args, **named)
 
     rng = np.random.default_rng(1)
     who = rng.integers(0, 50, 5000)

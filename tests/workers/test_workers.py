@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -41,13 +42,14 @@ class Crashing:
     lost: tuple[type[BaseException], ...] = (OSError,)
     shared = True
     cancels = True
+    homes = True
 
     def __init__(self, size: int, deadly: Mapping[int, int], draw: Callable[[int], int]) -> None:
         self.size, self.deadly, self.draw = size, Counter(deadly), draw
         self.flying: list[tuple[int, Future[Any], tuple[Any, ...]]] = []
         self.together: list[list[int]] = []
 
-    def submit(self, fn: Callable[..., Any], *args: Any) -> Future[Any]:
+    def submit(self, fn: Callable[..., Any], *args: Any, home: int | None = None) -> Future[Any]:
         future: Future[Any] = Future()
         payload: Payload = pickle.loads(args[1])
         self.flying.append((payload.arguments[0], future, (fn, *args)))
@@ -103,10 +105,13 @@ def squares(size: int) -> list[Task]:
 
 @given(st.data())
 def test_whoever_ends_results_are_whole_and_in_order(data: st.DataObject) -> None:
+    """Of tasks that have a home, all are in flight at once."""
     size, width = data.draw(st.integers(1, 8)), data.draw(st.integers(1, 4))
     deadly = data.draw(st.dictionaries(st.integers(0, size - 1), st.integers(1, 2), max_size=3))
     crew = Crashing(width, deadly, lambda n: data.draw(st.integers(0, n - 1)))
-    assert Stepping(crew).results(squares(size)) == [k**2 for k in range(size)]
+    homes = data.draw(st.lists(st.none() | st.integers(0, 3), min_size=size, max_size=size))
+    tasks = [replace(t, home=home) for t, home in zip(squares(size), homes, strict=True)]
+    assert Stepping(crew).results(tasks) == [k**2 for k in range(size)]
 
 
 @given(st.data())
@@ -243,7 +248,9 @@ def test_an_executor_that_is_shut_down_is_e702() -> None:
 
 def test_a_crew_that_is_lost_is_e702() -> None:
     class Lost(Crashing):
-        def submit(self, fn: Callable[..., Any], *args: Any) -> Future[Any]:
+        def submit(
+            self, fn: Callable[..., Any], *args: Any, home: int | None = None
+        ) -> Future[Any]:
             raise ConnectionResetError("connection reset by peer")
 
     with pytest.raises(lgm.WorkerError, match="connection to the test's crew was lost"):

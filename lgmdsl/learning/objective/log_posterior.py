@@ -154,6 +154,15 @@ class Objective:
         TooLong where that is so of the first. `rough`: a relative tolerance of
         the evidence that does, where it is above the objective's own; `most`: steps of the
         fit, where fewer than the objective's own are wanted."""
+        found = self._apart(x, warm, rough, most)
+        if found is not None:
+            self.planned.canonical.reached(found.theta, found.posterior, found.value)
+        return found
+
+    def _apart(
+        self, x: Array, warm: GaussianPosterior | None, rough: float, most: int = 0
+    ) -> Evaluation | None:
+        """`at`, of a fit that others may be made next to: the model is not informed."""
         return None if self.beyond(x, OUT) else self.inside(x, warm, rough, most)
 
     def inside(
@@ -255,7 +264,7 @@ class Objective:
         if near is not None:
             weight, shift = near(x).sites
             warm = replace(warm, weight=weight, shift=shift)
-        evaluation = self.at(x, warm, rough)
+        evaluation = self._apart(x, warm, rough)
         kept = None if evaluation is None else keep(evaluation)
         if kept is not None and arrived is not None:
             arrived(x, kept)
