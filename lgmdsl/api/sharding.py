@@ -23,9 +23,11 @@ from lgmdsl.posterior.hyper_points import HyperPoint
 from lgmdsl.shards.gathered import again, gathered
 from lgmdsl.shards.groups import NAME, SharedAt
 from lgmdsl.shards.groups import write_groups as written
-from lgmdsl.shards.manifest import new_folder, read_manifest
+from lgmdsl.shards.manifest import filling, read_manifest
 from lgmdsl.shards.model import ShardedModel
+from lgmdsl.shards.passes import Passes
 from lgmdsl.shards.refusals import cannot, without_shard
+from lgmdsl.shards.shard import ShardSource
 from lgmdsl.sites import catalogue as sites
 from lgmdsl.workers.executor import Jobs
 from lgmdsl.workers.workers import Workers
@@ -83,18 +85,28 @@ def write_groups(
             "this fit holds the latents of its groups: its rows were not spread over shards",
             help="ask for them by name: fit[NAME]",
         )
-    manifest = read_manifest(folder)
-    if manifest.sha256 != canonical.about.manifest:
-        raise without_shard(os.fsdecode(folder), "it is not the folder that the fit was made of")
-    target = new_folder(output)
-    with workers_for(jobs, fit.model.tree) as workers:
+    with workers_for(jobs, fit.model.tree) as workers, filling(output) as target:
+        passes = Passes(sources_of(fit, folder, mapping, workers), workers)
         points = [_shared_at(p) for p in fit.points]
-        passes = again(canonical, fit.model.checked, manifest, mapping, workers)
         try:
             passes.each(written, points, str(target))
         finally:
             passes.done()
-    return tuple(target / NAME.format(k) for k in range(len(manifest.shards)))
+    return tuple(target / NAME.format(k) for k in range(canonical.about.shards))
+
+
+def sources_of(
+    fit: Fit, folder: str | os.PathLike[str], mapping: Keys | None, workers: Workers | None
+) -> tuple[ShardSource, ...]:
+    """The shards of a fit to shards, for further questions; `mapping`: that of the fit by default.
+    Raises WorkerError E703 for another folder than the fit's."""
+    canonical = fit.canonical
+    assert isinstance(canonical, ShardedModel), "a fit to shards"
+    manifest = read_manifest(folder)
+    if manifest.sha256 != canonical.about.manifest:
+        raise without_shard(os.fsdecode(folder), "it is not the folder that the fit was made of")
+    known = mapping or dict(canonical.grounded.mapping) or None
+    return again(canonical, fit.model.checked, manifest, known, workers).sources
 
 
 def _shared_at(point: HyperPoint) -> SharedAt:

@@ -18,9 +18,9 @@ import numpy as np
 
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.expressions.coefficient import Theta
-from lgmdsl.errors import Diagnostic, NumericalError
 from lgmdsl.files import write
 from lgmdsl.shards.eliminate import NoMode
+from lgmdsl.shards.refusals import without_mode
 from lgmdsl.shards.shard import Shard, ShardSource
 
 NAME = "groups-{:05d}.parquet"
@@ -80,9 +80,7 @@ def _moments(shard: Shard, points: Sequence[SharedAt]) -> tuple[Array, Array]:
         try:
             e = shard.eliminated(point.theta, point.mean)
         except NoMode as reason:
-            raise NumericalError(
-                Diagnostic("E601", "the groups' latents have no mode", details=(str(reason),))
-            ) from None
+            raise without_mode(str(reason)) from None
         mean = e.q.latent_mean
         variance = e.q.latent_variance + np.sum((e.moved @ point.covariance) * e.moved, axis=1)
         first = mean if first is None else first

@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeGuard
@@ -18,12 +20,14 @@ NAME, FORMAT = "manifest.json", 1
 
 @dataclass(frozen=True)
 class ShardFile:
-    """A shard: its path, the sha256 of its bytes, how many rows and groups it holds."""
+    """A shard: its path, the sha256 of its bytes, how many rows and groups it holds; `bucket`: the
+    hash of the labels of its groups (`split.shard_of`)."""
 
     path: str
     sha256: str
     rows: int
     groups: int
+    bucket: int
 
     @property
     def name(self) -> str:
@@ -43,10 +47,12 @@ class ShardFile:
 
 @dataclass(frozen=True)
 class Manifest:
-    """`by`: the column of the groups; `columns`: names and types of all; `shards` in order;
-    `sha256`: of the manifest itself; `version`: the lgmdsl that wrote it."""
+    """`by`: the column of the groups; `columns`: names and types of all; `shards` in order, those
+    of `buckets` hashes that have rows; `sha256`: of the manifest itself; `version`: the lgmdsl that
+    wrote it."""
 
     by: str
+    buckets: int
     columns: tuple[tuple[str, str], ...]
     shards: tuple[ShardFile, ...]
     version: str
@@ -67,6 +73,7 @@ class Manifest:
             "format": FORMAT,
             "lgmdsl": self.version,
             "by": self.by,
+            "buckets": self.buckets,
             "columns": [list(c) for c in self.columns],
             "rows": self.rows,
             "groups": self.groups,
@@ -103,11 +110,13 @@ def read_manifest(folder: str | os.PathLike[str]) -> Manifest:
                 str(s["sha256"]),
                 int(s["rows"]),
                 int(s["groups"]),
+                int(s["bucket"]),
             )
             for s in raw["shards"]
         )
         made = Manifest(
             str(raw["by"]),
+            int(raw["buckets"]),
             tuple((str(n), str(t)) for n, t in raw["columns"]),
             shards,
             str(raw["lgmdsl"]),
@@ -141,13 +150,23 @@ def check_new(folder: Path) -> None:
         raise refused(str(folder), "it is there already", help="give a new folder")
 
 
-def new_folder(place: str | os.PathLike[str]) -> Path:
-    """A folder that is made, or is empty. Raises DataError E306."""
+@contextmanager
+def filling(place: str | os.PathLike[str]) -> Iterator[Path]:
+    """A folder that is made, or is empty; emptied again where the context ends by an error. Raises
+    DataError E306 for one that holds something or cannot be made."""
     target = Path(os.path.abspath(os.fsdecode(place)))
     check_new(target)
+    made = not target.exists()
     with refusing(str(target), "it cannot be made"):
         target.mkdir(parents=True, exist_ok=True)
-    return target
+    try:
+        yield target
+    except BaseException:
+        for file in target.iterdir():
+            file.unlink()
+        if made:
+            target.rmdir()
+        raise
 
 
 def check_folders(data: object, output: str) -> None:

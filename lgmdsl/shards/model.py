@@ -6,11 +6,9 @@ from __future__ import annotations
 import copyreg
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any
-
-import numpy as np
-import scipy.sparse as sp
 
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.canonical.layout import Layout
@@ -18,10 +16,9 @@ from lgmdsl.canonical.lowering.derived import Derived, leaves
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.linear import Predictor
 from lgmdsl.contract.site import Site
-from lgmdsl.operators.base import Operator
-from lgmdsl.operators.explicit import Sparse
 from lgmdsl.shards.passes import Passes, Shards, spec_of
 from lgmdsl.shards.shard import Roles
+from lgmdsl.shards.shared_layout import SharedLayout
 
 
 @dataclass(frozen=True)
@@ -73,21 +70,17 @@ class ShardedModel(CanonicalModel):
     def _observed(self, k: int, theta: Theta) -> Predictor:
         if k != self.block:
             return super()._observed(k, theta)
-        known = self._still.get(k)
-        if known is None:
-            known = self._still[k] = self._all_shared()
-        return known
+        return self.shared_predictor
 
-    def _all_shared(self) -> Predictor:
-        size, start = self.size, 0
-        columns: dict[str, Operator] = {}
-        for latent in self.latents:
-            n = latent.size
-            rows = start + np.arange(n)
-            csr = sp.csr_array((np.ones(n), (rows, np.arange(n))), shape=(size, n))
-            columns[latent.name] = Sparse(csr)
-            start += n
-        return Predictor(columns, np.zeros(size), size)
+    @cached_property
+    def shared_layout(self) -> SharedLayout:
+        """How what the rows say about the shared latents is laid out as sites."""
+        return SharedLayout(tuple((b.name, b.size) for b in self.latents))
+
+    @cached_property
+    def shared_predictor(self) -> Predictor:
+        """The predictors of these sites."""
+        return self.shared_layout.predictor()
 
     def _bound(self, k: int, theta: Theta) -> Site:
         if k != self.block:

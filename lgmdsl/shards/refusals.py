@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from lgmdsl.canonical.blocks.sites import SiteBlock
-from lgmdsl.errors import DataError, Diagnostic, MethodError, WorkerError
+from lgmdsl.errors import DataError, Diagnostic, MethodError, NumericalError, WorkerError
 from lgmdsl.remedies import either
 
 WHOLE = "fit the file that the shards were made of, with its rows read by batches: " + either(
@@ -25,6 +25,15 @@ def without_shard(path: str, reason: str) -> WorkerError:
             help="put the folder of shards where all workers read it under the same path; or make "
             f"it again: {SHARD}",
         )
+    )
+
+
+def other_folder(path: str) -> MethodError:
+    """E501 for predictions at the rows of other shards than those of the fit."""
+    return cannot(
+        "the latents of the fit's groups lie in its shards, and these are others",
+        f"the fit was not made of {path}",
+        "name the folder of the fit too: " + either("--data FOLDER", 'fitted="FOLDER"'),
     )
 
 
@@ -60,6 +69,11 @@ def too_many_shared(size: int, places: int) -> MethodError:
         f"what joins them to {places:,} places is kept whole",
         "make more and smaller shards (lgm shard --shards N), or raise LGM_MEMORY",
     )
+
+
+def without_mode(reason: str) -> NumericalError:
+    """E601 where the groups of a shard have no mode at the shared latents of a fit."""
+    return NumericalError(Diagnostic("E601", "the groups' latents have no mode", details=(reason,)))
 
 
 def no_shards(folder: Path, reason: str) -> DataError:

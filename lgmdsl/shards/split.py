@@ -12,7 +12,7 @@ import os
 import shutil
 import tempfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -70,12 +70,12 @@ def split(
         try:
             parts = _dealt(file, source.name, by, number, scratch, count, on_rows)
             files: list[ShardFile] = []
-            for path in parts:
+            for bucket, path in parts:
                 with refusing(source.name, "its rows cannot be sorted"):
-                    files.append(_sorted(path, by, scratch, len(files)))
+                    files.append(_sorted(path, by, scratch, len(files), bucket))
                 path.unlink()
             columns = tuple((f.name, str(f.type)) for f in schema)
-            made = Manifest(by, columns, tuple(files), __version__)
+            made = Manifest(by, number, columns, tuple(files), __version__)
             write(scratch / NAME, made.text().encode())
             if target.is_dir():
                 target.rmdir()
@@ -97,13 +97,7 @@ def _check_column(source: str, schema: Any, by: str) -> None:
             source, f"it has two columns `{min(twice)}`", help="rename or drop one of them"
         )
     if by not in schema.names:
-        raise DataError(
-            Diagnostic(
-                "E305",
-                f"{source} has no column `{by}`",
-                help=suggestion(by, schema.names, then=f"columns: {', '.join(schema.names)}"),
-            )
-        )
+        raise without_column(source, by, schema.names)
     kind = schema.field(by).type
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
     known = pa.types
@@ -128,8 +122,9 @@ def _dealt(
     scratch: Path,
     count: int,
     on_rows: Callable[[int, int], None],
-) -> list[Path]:
-    """Files with the rows of each shard, in the order of the table; those without rows are none."""
+) -> list[tuple[int, Path]]:
+    """Files with the rows of each hash of labels, in the order of the table; those without rows are
+    none."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -164,7 +159,7 @@ def _dealt(
                 writers[int(k)].write_table(part)
             done += batch.num_rows
             on_rows(done, count)
-    return [paths[k] for k in sorted(writers)]
+    return [(k, paths[k]) for k in sorted(writers)]
 
 
 def _missing(labels: Any) -> BoolArray:
@@ -199,6 +194,38 @@ def shard_of(labels: Any, number: int) -> IntArray:
     return np.asarray(_mixed(np.array(texts, dtype=np.uint64), number)[codes])
 
 
+def buckets_of(table: Any, by: str, like: Any, number: int, source: str) -> IntArray:
+    """The hashes of the labels in a column of an Arrow table, as where they are of the type `like`,
+    0 where they are missing. Raises DataError E305 for a table without the column, E306 for one of
+    a type that has no such labels."""
+    import pyarrow as pa
+
+    if by not in table.column_names:
+        raise without_column(source, by, table.column_names)
+    labels = table.column(by)
+    with refusing(source, f"`{by}` holds {labels.type}, and the groups of the fit are {like}"):
+        plain = like.value_type if pa.types.is_dictionary(like) else like
+        labels = labels.cast(
+            labels.type.value_type if pa.types.is_dictionary(labels.type) else plain
+        )
+        labels = labels.cast(plain).combine_chunks()
+    missing = _missing(labels)
+    out = np.zeros(len(labels), dtype=np.int64)
+    out[~missing] = shard_of(labels.filter(pa.array(~missing)), number)
+    return out
+
+
+def without_column(source: str, by: str, names: Sequence[str]) -> DataError:
+    """E305 for a table without the column of the groups."""
+    return DataError(
+        Diagnostic(
+            "E305",
+            f"{source} has no column `{by}`",
+            help=suggestion(by, names, then=f"columns: {', '.join(names)}"),
+        )
+    )
+
+
 def _mixed(words: Any, number: int) -> IntArray:
     with np.errstate(over="ignore"):
         x = words + np.uint64(0x9E3779B97F4A7C15)
@@ -208,7 +235,7 @@ def _mixed(words: Any, number: int) -> IntArray:
     return np.asarray((x % np.uint64(number)).astype(np.int64))
 
 
-def _sorted(path: Path, by: str, scratch: Path, k: int) -> ShardFile:
+def _sorted(path: Path, by: str, scratch: Path, k: int, bucket: int) -> ShardFile:
     """One shard, rows of a group together in the order of the table."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -226,4 +253,4 @@ def _sorted(path: Path, by: str, scratch: Path, k: int) -> ShardFile:
     final = scratch / f"shard-{k:05d}.parquet"
     pq.write_table(table.take(order), final, row_group_size=GROUP, compression="zstd")
     groups = int(pc.count_distinct(column).as_py())
-    return ShardFile(str(final), sha256_of(final), len(column), groups)
+    return ShardFile(str(final), sha256_of(final), len(column), groups, bucket)
