@@ -28,7 +28,8 @@ NAME = "groups-{:05d}.parquet"
 
 @dataclass(frozen=True, eq=False)
 class SharedAt:
-    """A point of a posterior: theta, its weight, and the shared latents' mean and covariance."""
+    """A point of a posterior: theta, its weight, and the shared latents' mean and covariance, as
+    `Eliminated.information` has its entries."""
 
     theta: Theta
     share: float
@@ -82,7 +83,7 @@ def _moments(shard: Shard, points: Sequence[SharedAt]) -> tuple[Array, Array]:
         except NoMode as reason:
             raise without_mode(str(reason)) from None
         mean = e.q.latent_mean
-        variance = e.q.latent_variance + np.sum((e.moved @ point.covariance) * e.moved, axis=1)
+        variance = e.q.latent_variance + e.spread(point.covariance)
         first = mean if first is None else first
         gap = mean - first
         total += point.share

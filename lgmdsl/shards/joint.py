@@ -92,7 +92,8 @@ def _sites(model: ShardedModel, shard: Shard, point: AtTheta) -> tuple[Rows, Row
     weight, shift = list(point.weight), list(point.shift)
     at = layout.lifted(point.mean)
     (slope,) = rows.slope_of((shift[block],), (weight[block],), (at,))
-    others = weight[block] - layout.weights(e.information)
+    own = layout.weights(layout.total([e.information], [shard.split.codes]))
+    others = weight[block] - own
     rest = slope - layout.placed(e.slope) + rows.times(others, at)
     weight[block], shift[block] = e.weight, e.answer.slope + rows.times(e.weight, e.z)
     return (*weight, others), (*shift, rest)

@@ -9,10 +9,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any
 
 from lgmdsl.dataset.refusals import refused, refusing
 from lgmdsl.errors import DataError, Diagnostic
+from lgmdsl.shards.given import is_sharded
 from lgmdsl.shards.refusals import SHARD, cannot, no_shards, without_shard
 
 NAME, FORMAT = "manifest.json", 1
@@ -83,11 +84,6 @@ class Manifest:
     def text(self) -> str:
         """The file's content."""
         return json.dumps(self.fields(), indent=1) + "\n"
-
-
-def is_sharded(data: object) -> TypeGuard[str | os.PathLike[str]]:
-    """Whether data are the path of a folder."""
-    return isinstance(data, str | os.PathLike) and Path(os.fsdecode(data)).is_dir()
 
 
 def read_manifest(folder: str | os.PathLike[str]) -> Manifest:

@@ -10,6 +10,7 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
+from lgmdsl.arrays import IntArray
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.canonical.layout import Layout
 from lgmdsl.canonical.lowering.derived import Derived, leaves
@@ -35,13 +36,14 @@ class About:
 @dataclass(frozen=True, eq=False)
 class ShardedModel(CanonicalModel):
     """`whole`: the model of some of the rows, with the groups' latents; `block`: the number of the
-    site block whose rows are spread; `passes`: None for a stored fit; `hashes`: of the data over
-    the rows, made of those of the shards in order."""
+    site block whose rows are spread, and `shared_layout` how it is laid out; `passes`: None for a
+    stored fit; `hashes`: of the data over the rows, made of those of the shards in order."""
 
     whole: CanonicalModel
     roles: Roles
     about: About
     block: int
+    shared_layout: SharedLayout
     passes: Passes | None
     hashes: Mapping[str, str]
 
@@ -73,11 +75,6 @@ class ShardedModel(CanonicalModel):
         return self.shared_predictor
 
     @cached_property
-    def shared_layout(self) -> SharedLayout:
-        """How what the rows say about the shared latents is laid out as sites."""
-        return SharedLayout(tuple((b.name, b.size) for b in self.latents))
-
-    @cached_property
     def shared_predictor(self) -> Predictor:
         """The predictors of these sites."""
         return self.shared_layout.predictor()
@@ -86,7 +83,8 @@ class ShardedModel(CanonicalModel):
         if k != self.block:
             return super()._bound(k, theta)
         assert self.passes is not None, "a stored fit has no rows to bind"
-        return Shards(spec_of(self.blocks[k].site), self.passes, theta, self.about.rows)
+        spec = spec_of(self.blocks[k].site)
+        return Shards(spec, self.passes, theta, self.about.rows, self.shared_layout)
 
 
 def sharded_model(
@@ -94,10 +92,12 @@ def sharded_model(
     roles: Roles,
     about: About,
     block: int,
+    codes: IntArray | None,
     passes: Passes | None = None,
     hashes: Mapping[str, str] = MappingProxyType({}),
 ) -> ShardedModel:
-    """The model of the shared latents. Lets over the rows or the groups, and those of the groups'
+    """The model of the shared latents; `codes`: the pairs of them that are sites, None where one
+    site is of all (`SharedLayout`). Lets over the rows or the groups, and those of the groups'
     latents, are left out: nobody holds them."""
     own: dict[str, Any] = {f.name: getattr(whole, f.name) for f in fields(CanonicalModel)}
     latents = tuple(b for b in whole.latents if b.name in roles.shared)
@@ -123,6 +123,7 @@ def sharded_model(
         roles=roles,
         about=about,
         block=block,
+        shared_layout=SharedLayout(tuple((b.name, b.size) for b in latents), codes),
         passes=passes,
         hashes=dict(hashes),
     )
@@ -137,7 +138,8 @@ def of_groups(dims: tuple[str, ...], tree: Derived, roles: Roles, index: str) ->
 
 
 def _reduced(model: ShardedModel) -> tuple[Callable[..., ShardedModel], tuple[Any, ...]]:
-    return sharded_model, (model.whole, model.roles, model.about, model.block)
+    codes = model.shared_layout.codes
+    return sharded_model, (model.whole, model.roles, model.about, model.block, codes)
 
 
 # Pickled without its shards.

@@ -7,7 +7,10 @@ from pathlib import Path
 
 from lgmdsl.canonical.blocks.sites import SiteBlock
 from lgmdsl.errors import DataError, Diagnostic, MethodError, NumericalError, WorkerError
+from lgmdsl.memory import budget, size_text
 from lgmdsl.remedies import either
+
+PAIRS = 0.1  # of the memory budget, for all pairs of shared latents
 
 WHOLE = "fit the file that the shards were made of, with its rows read by batches: " + either(
     "--option rows=streamed", 'options={"rows": "streamed"}'
@@ -74,6 +77,19 @@ def too_many_shared(size: int, places: int) -> MethodError:
 def without_mode(reason: str) -> NumericalError:
     """E601 where the groups of a shard have no mode at the shared latents of a fit."""
     return NumericalError(Diagnostic("E601", "the groups' latents have no mode", details=(reason,)))
+
+
+def check_all_pairs(size: int) -> None:
+    """Raise E501 where most pairs of `size` shared latents are joined by one group or another, and
+    all pairs are larger than memory allows."""
+    if 8.0 * size * size > PAIRS * budget():
+        raise cannot(
+            f"{size:,} latents that all groups share are too many",
+            "groups join most pairs of them: one group has rows at more than half of them, or all "
+            f"groups together at more than half of the pairs, {size_text(8.0 * size * size)}",
+            "raise LGM_MEMORY, or take an index of the groups with fewer members of the shared "
+            "ones in each",
+        )
 
 
 def no_shards(folder: Path, reason: str) -> DataError:

@@ -16,7 +16,7 @@ from lgmdsl.arrays import AnyArray, Array, IntArray
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.contract.backend import Backend
 from lgmdsl.contract.linear import LinearGaussian
-from lgmdsl.dataset import Dataset, Loaded, read
+from lgmdsl.dataset import Dataset, Keys, Loaded, read
 from lgmdsl.engines.choose import Terms, required
 from lgmdsl.errors import DataError
 from lgmdsl.graph.build import model_graph
@@ -51,8 +51,9 @@ class Roles:
 
 @dataclass(eq=False)
 class ShardSource:
-    """What a worker makes a shard of. It crosses as a text, a path and the rows that name members
-    of the indices of shared latents; the rest is made where it is."""
+    """What a worker makes a shard of. It crosses as a text, a path, the rows that name members of
+    the indices of shared latents, and the data that are no rows (`others`); the rest is made where
+    it is."""
 
     text: str
     name: str
@@ -60,6 +61,7 @@ class ShardSource:
     mapping: Any
     roles: Roles
     first: Mapping[str, Loaded]
+    others: Dataset | None = None
     _shard: Shard | None = field(default=None, repr=False)
     _lock: Any = field(default_factory=RLock, repr=False)
 
@@ -92,9 +94,14 @@ class ShardSource:
         """The rows. Raises WorkerError E703."""
         path = self.file.checked()
         try:
-            return read(path, self.mapping)
+            return rows_with(path, self.others, self.mapping)
         except DataError as error:
             raise without_shard(path, error.diagnostics[0].message) from error
+
+
+def rows_with(path: str, others: Dataset | None, mapping: Keys | None) -> Dataset:
+    """The rows of a shard, and the data next to the folder."""
+    return read(path if others is None else [path, others], mapping)
 
 
 class Shelf:
@@ -227,12 +234,14 @@ def _read(source: ShardSource) -> Shard:
     for name in roles.shared:
         starts[name] = start
         start += sizes[name]
-    split = split_places(gather, roles.inner, starts, sizes)
-    _check_apart(model, roles, block)
+    group = _groups_of_places(model, roles, block)
+    split = split_places(gather, roles.inner, starts, sizes, group, _groups_of(model, roles))
     count, total = gather.touched.shape
-    arrays = 8.0 * count * (6.0 * total * total + 3.0 * len(split.own) * split.size)
-    if 8.0 * count * 3.0 * len(split.own) * split.size > FULL * budget():
-        raise too_many_shared(split.size, count)
+    joining = 8.0 * count * 3.0 * len(split.own) * split.width
+    if joining > FULL * budget():
+        raise too_many_shared(split.width, count)
+    pairs = 0 if split.touched is None else split.touched.nbytes
+    arrays = 8.0 * count * 6.0 * total * total + joining + pairs
     return Shard(model, roles, block, split, arrays + 16.0 * gather.count)
 
 
@@ -250,8 +259,18 @@ def as_own(
     return {**first, by: own.rows(np.zeros(count, dtype=np.int64))}
 
 
-def _check_apart(model: StreamedModel, roles: Roles, block: int) -> None:
-    """Raise E501 where a row touches the latents of two groups."""
+def _groups_of(model: StreamedModel, roles: Roles) -> IntArray:
+    """(n,) the group of each of the groups' latents."""
+    out = []
+    for latent in model.latents:
+        if latent.name in roles.inner:
+            axis = latent.dims.index(roles.index)
+            out.append(np.indices(latent.sizes)[axis].reshape(-1))
+    return np.concatenate(out).astype(np.int64)
+
+
+def _groups_of_places(model: StreamedModel, roles: Roles, block: int) -> IntArray:
+    """(G,) the group of each place. Raises E501 where a row touches the latents of two groups."""
     gather = model.gathers[block]
     assert gather is not None
     group: AnyArray | None = None
@@ -264,6 +283,8 @@ def _check_apart(model: StreamedModel, roles: Roles, block: int) -> None:
         if group is not None and not np.array_equal(group, places):
             raise apart(model.blocks[block], roles.index)
         group = places
+    assert group is not None, "a predictor has latents of the groups"
+    return np.asarray(group, dtype=np.int64)
 
 
 def labels_of(model: Any, roles: Roles) -> str:

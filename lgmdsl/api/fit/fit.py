@@ -413,7 +413,7 @@ class Fit(FieldState, Assessable, Framed):
     @answering("writing the fit")
     def groups(
         self,
-        shards: str | os.PathLike[str],
+        shards: object,
         output: str | os.PathLike[str],
         *,
         mapping: Keys | None = None,
@@ -424,7 +424,8 @@ class Fit(FieldState, Assessable, Framed):
         columns `NAME.mean` and `NAME.sd`, `NAME[member].mean` where a latent has another index.
         Moments are those of the mixture where hyperparameters were integrated over.
 
-        `shards`: the folder that the fit was made of; `mapping` and `jobs` as for `lgm.fit`.
+        `shards`: what the fit was made of, the folder or a list of it and other data; `mapping`,
+        by default that of the fit, and `jobs` as for `lgm.fit`.
         Returns the paths. Raises MethodError E501 for a fit that was not made of shards, DataError
         E306 for a folder that holds something, WorkerError E703 for other shards than the fit's.
 
@@ -441,7 +442,7 @@ class Fit(FieldState, Assessable, Framed):
         shards: str | os.PathLike[str],
         output: str | os.PathLike[str],
         *,
-        fitted: str | os.PathLike[str] | None = None,
+        fitted: object = None,
         quantiles: Sequence[float] = SHOWN,
         mapping: Keys | None = None,
         jobs: Jobs = None,
@@ -450,8 +451,9 @@ class Fit(FieldState, Assessable, Framed):
         shard with its rows in their order, in the new folder `output`: the columns that
         `predict(...).frame()` has. Rows without labels are counted from shard to shard.
 
-        `shards`: the folder that the fit was made of, or with `fitted`, that folder, new rows that
-        `lgm shard` has split: by the same groups or by others, into any number of shards. Groups
+        `shards`: the folder that the fit was made of, or new rows that `lgm shard` has split: by
+        the same groups or by others, into any number of shards. `fitted`: with new rows, and where
+        the fit was made of other data next to the folder, what it was made of. Groups
         that the fit does not know have their prior. A fit with all rows in memory needs no
         `fitted`. `mapping`: as for `lgm.fit`, by default that of the fit; `jobs` as there.
 

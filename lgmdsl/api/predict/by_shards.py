@@ -27,6 +27,7 @@ from lgmdsl.dataset.parquet import check_pyarrow, column_types, write_parquet
 from lgmdsl.errors import DataError, Diagnostic
 from lgmdsl.files import write_filled
 from lgmdsl.posterior.marginals import probability_levels
+from lgmdsl.shards.given import given_shards
 from lgmdsl.shards.joint import AtTheta, joined
 from lgmdsl.shards.manifest import ShardFile, filling, read_manifest
 from lgmdsl.shards.model import ShardedModel
@@ -76,7 +77,7 @@ def predict_shards(
     fit: Fit,
     shards: str | os.PathLike[str],
     output: str | os.PathLike[str],
-    fitted: str | os.PathLike[str] | None = None,
+    fitted: object = None,
     quantiles: Sequence[float] = LEVELS,
     mapping: Keys | None = None,
     jobs: Jobs = None,
@@ -122,7 +123,7 @@ def _done(
 def _owners(
     fit: Fit,
     shards: str | os.PathLike[str],
-    fitted: str | os.PathLike[str] | None,
+    fitted: object,
     mapping: Keys | None,
     workers: Workers | None,
 ) -> tuple[Owners | None, ...]:
@@ -133,8 +134,11 @@ def _owners(
     same = read_manifest(shards).sha256 == canonical.about.manifest
     if not same and fitted is None:
         raise other_folder(os.fsdecode(shards))
-    manifest = read_manifest(shards if same or fitted is None else fitted)
-    sources = sources_of(fit, shards if same or fitted is None else fitted, mapping, workers)
+    known = shards if fitted is None else fitted
+    manifest, sources = (
+        read_manifest(given_shards(known).folder),
+        sources_of(fit, known, mapping, workers),
+    )
     points = tuple(
         AtTheta(dict(p.theta), p.weight, p.shift, np.asarray(p.condition().latent_mean))
         for p in fit.points

@@ -13,7 +13,7 @@ from lgmdsl.cli.data_options import earlier_data_option
 from lgmdsl.cli.exit_status import OK, REFUSED
 from lgmdsl.cli.options import jobs_options, json_option, map_option, quantiles_option
 from lgmdsl.cli.tables import SUFFIXES, csv_of, fields, write
-from lgmdsl.shards.manifest import is_sharded
+from lgmdsl.shards.given import is_sharded
 
 if TYPE_CHECKING:
     from lgmdsl.api.predict.by_batches import Tables
@@ -128,6 +128,8 @@ def _shards(
     """Predictions at the rows of shards, to files in a folder."""
     if output is None:
         raise click.UsageError("NEW is a folder of shards: name a new folder for -o")
+    if isinstance(data, list) and not is_sharded(data):
+        data = [new, *data]
     if data is not None and not is_sharded(data):
         raise click.UsageError("--data is the folder of shards that the fit was made of")
     from lgmdsl.api.fit.restore import load_fit
