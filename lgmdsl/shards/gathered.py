@@ -31,10 +31,10 @@ from lgmdsl.shards.manifest import Manifest
 from lgmdsl.shards.model import About, ShardedModel, of_groups, sharded_model
 from lgmdsl.shards.passes import Passes
 from lgmdsl.shards.questions import Found
-from lgmdsl.shards.refusals import cannot, check_all_pairs, noted, of_block, without_shard
+from lgmdsl.shards.refusals import IN_MEMORY, cannot, check_all_pairs, of_block, without_shard
 from lgmdsl.shards.shard import Roles, ShardSource, labels_of, rows_with
 from lgmdsl.shards.shared_layout import pairs_of
-from lgmdsl.streams.prepare import SAMPLE, joined, maps_of, sample_of
+from lgmdsl.streams.prepare import SAMPLE, joined, maps_of, of_some, sample_of
 from lgmdsl.streams.refusals import reason_against
 from lgmdsl.streams.streamable import Table, joins, table_of
 from lgmdsl.workers.workers import Workers
@@ -77,8 +77,8 @@ def gathered(
     try:
         whole = canonicalise(ground(graph, sample), find)
     except DataError as error:
-        where = "among rows of shards that were read first, or that name a member first"
-        raise noted(error, where) from None
+        where = "those of shards that were read first, or that name a member first"
+        raise of_some(error, where) from None
     block = next(k for k, b in enumerate(whole.blocks) if table.index in b.dims)
     roles = _roles(whole, index, by)
     _check(whole, roles, table, block)
@@ -90,6 +90,8 @@ def gathered(
         if found.labels != wanted:
             raise without_shard(shard.path, "its rows name other members than they did at first")
     rows, groups = sum(f.rows for f in known), manifest.groups
+    if not rows:
+        raise of_block(whole.blocks[block], "none of its rows is observed", IN_MEMORY)
     about = About(table.index, rows, groups, len(known), manifest.sha256)
     passes.codes = tuple(f.codes for f in known)
     size = sum(b.size for b in whole.latents if b.name in roles.shared)

@@ -18,6 +18,7 @@ import numpy as np
 
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.expressions.coefficient import Theta
+from lgmdsl.canonical.grounding.labels import reported
 from lgmdsl.files import write
 from lgmdsl.shards.eliminate import NoMode
 from lgmdsl.shards.refusals import without_mode
@@ -50,8 +51,11 @@ def write_groups(
     with shard.lock, np.errstate(all="ignore"):
         mean, sd = _moments(shard, points)
     members = shard.members
-    labels = shard.model.layout.labels[shard.roles.index][members]
-    columns = {source.by_key(): pa.array(labels)}
+    labels = reported(shard.model.layout.labels[shard.roles.index][members])
+    key = source.by_key()
+    if pa.types.is_floating(pq.read_schema(source.file.path).field(key).type):
+        labels = labels.astype(np.float64)  # which a shard by itself may take for whole numbers
+    columns = {key: pa.array(labels)}
     start = 0
     for latent in shard.model.latents:
         if latent.name not in shard.roles.inner:

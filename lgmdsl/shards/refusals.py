@@ -15,6 +15,9 @@ PAIRS = 0.1  # of the memory budget, for all pairs of shared latents
 WHOLE = "fit the file that the shards were made of, with its rows read by batches: " + either(
     "--option rows=streamed", 'options={"rows": "streamed"}'
 )
+IN_MEMORY = "fit the file that the shards were made of, with its rows in memory: " + either(
+    "--option rows=kept", 'options={"rows": "kept"}'
+)
 SHARD = either("lgm shard ROWS.parquet --by DATUM -o FOLDER", "the command lgm shard")
 
 
@@ -47,7 +50,7 @@ def cannot(what: str, reason: str = "", help: str = WHOLE) -> MethodError:
     )
 
 
-def of_block(block: SiteBlock, reason: str) -> MethodError:
+def of_block(block: SiteBlock, reason: str, help: str = WHOLE) -> MethodError:
     """E501 for the rows of a site block."""
     return MethodError(
         Diagnostic(
@@ -55,7 +58,7 @@ def of_block(block: SiteBlock, reason: str) -> MethodError:
             f"the rows of `{block.name}` cannot be spread over shards",
             block.span,
             reason,
-            help=WHOLE,
+            help=help,
         )
     )
 
@@ -104,6 +107,6 @@ def no_shards(folder: Path, reason: str) -> DataError:
     )
 
 
-def noted(error: DataError, where: str) -> DataError:
-    """The error, with the rows that it is about."""
-    return DataError([replace(d, details=(*d.details, where)) for d in error.diagnostics])
+def in_shard(error: MethodError) -> MethodError:
+    """What cannot be read by batches, of the rows of a shard."""
+    return MethodError(replace(d, help=IN_MEMORY) for d in error.diagnostics)

@@ -18,7 +18,7 @@ from lgmdsl.contract.backend import Backend
 from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.dataset import Dataset, Keys, Loaded, read
 from lgmdsl.engines.choose import Terms, required
-from lgmdsl.errors import DataError
+from lgmdsl.errors import DataError, MethodError, with_note
 from lgmdsl.graph.build import model_graph
 from lgmdsl.inference.registry import backends
 from lgmdsl.language.load import loads
@@ -26,7 +26,7 @@ from lgmdsl.language.tree import ast
 from lgmdsl.memory import budget
 from lgmdsl.shards.eliminate import Eliminated, Groups
 from lgmdsl.shards.manifest import ShardFile
-from lgmdsl.shards.refusals import apart, noted, too_many_shared, without_shard
+from lgmdsl.shards.refusals import apart, in_shard, too_many_shared, without_shard
 from lgmdsl.shards.split_places import SplitPlaces, split_places
 from lgmdsl.sites import catalogue as sites
 from lgmdsl.streams.collective import Places
@@ -223,9 +223,11 @@ def _read(source: ShardSource) -> Shard:
     assert isinstance(table, Table), "the coordinator has seen one of its like"
     first = as_own(source.first, dataset, table, dataset.key(roles.by))
     try:
-        model = prepare(graph, dataset, table, sites.find_site, first=first)
+        model = prepare(graph, dataset, table, sites.find_site, first=first, silent=True)
     except DataError as error:
-        raise noted(error, f"in {source.file.name}") from None
+        raise with_note(error, f"in {source.file.name}") from None
+    except MethodError as error:
+        raise in_shard(error) from None
     block = next(k for k, g in enumerate(model.gathers) if g is not None)
     gather = model.gathers[block]
     assert gather is not None

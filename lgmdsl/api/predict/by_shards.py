@@ -24,16 +24,16 @@ from lgmdsl.api.sharding import sources_of
 from lgmdsl.arrays import Array
 from lgmdsl.dataset import Keys, read
 from lgmdsl.dataset.parquet import check_pyarrow, column_types, write_parquet
-from lgmdsl.errors import DataError, Diagnostic
+from lgmdsl.errors import DataError, Diagnostic, with_note
 from lgmdsl.files import write_filled
 from lgmdsl.posterior.marginals import probability_levels
 from lgmdsl.shards.given import given_shards
 from lgmdsl.shards.joint import AtTheta, joined
+from lgmdsl.shards.keys import buckets_of
 from lgmdsl.shards.manifest import ShardFile, filling, read_manifest
 from lgmdsl.shards.model import ShardedModel
-from lgmdsl.shards.refusals import noted, other_folder
+from lgmdsl.shards.refusals import other_folder
 from lgmdsl.shards.shard import SHELF, ShardSource
-from lgmdsl.shards.split import buckets_of
 from lgmdsl.workers.executor import Jobs
 from lgmdsl.workers.task import Task
 from lgmdsl.workers.workers import Workers
@@ -168,7 +168,7 @@ def write_predictions(
             return _written(known, path, mapping, levels, place, first)
         return _dealt(fit, owners, path, mapping, levels, place, first)
     except DataError as error:
-        raise noted(error, shard.name) from None
+        raise with_note(error, f"in {shard.name}") from None
 
 
 def _at_shard(fit: Fit, source: ShardSource, points: Sequence[AtTheta]) -> Fit:
