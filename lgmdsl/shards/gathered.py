@@ -129,7 +129,10 @@ def _sources(
     named: Mapping[str, Loaded],
 ) -> tuple[ShardSource, ...]:
     text, name = model.source.text, model.source.name
-    return tuple(ShardSource(text, name, s, mapping, roles, named, others) for s in manifest.shards)
+    return tuple(
+        ShardSource(text, name, s, mapping, roles, named, manifest.buckets, others)
+        for s in manifest.shards
+    )
 
 
 def _named(

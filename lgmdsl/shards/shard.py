@@ -25,6 +25,7 @@ from lgmdsl.language.load import loads
 from lgmdsl.language.tree import ast
 from lgmdsl.memory import budget
 from lgmdsl.shards.eliminate import Eliminated, Groups
+from lgmdsl.shards.keys import buckets_of
 from lgmdsl.shards.manifest import ShardFile
 from lgmdsl.shards.refusals import apart, in_shard, too_many_shared, without_shard
 from lgmdsl.shards.split_places import SplitPlaces, split_places
@@ -61,6 +62,7 @@ class ShardSource:
     mapping: Any
     roles: Roles
     first: Mapping[str, Loaded]
+    buckets: int
     others: Dataset | None = None
     _shard: Shard | None = field(default=None, repr=False)
     _lock: Any = field(default_factory=RLock, repr=False)
@@ -218,6 +220,7 @@ def _read(source: ShardSource) -> Shard:
     join groups."""
     backends()  # entry points may bring families
     roles, dataset = source.roles, source.dataset()
+    _check_rows(source)
     graph = model_graph(loads(source.text, source.name).checked)
     table = table_of(graph, dataset)
     assert isinstance(table, Table), "the coordinator has seen one of its like"
@@ -245,6 +248,20 @@ def _read(source: ShardSource) -> Shard:
     pairs = 0 if split.touched is None else split.touched.nbytes
     arrays = 8.0 * count * 6.0 * total * total + joining + pairs
     return Shard(model, roles, block, split, arrays + 16.0 * gather.count)
+
+
+def _check_rows(source: ShardSource) -> None:
+    """Raise WorkerError E703 for rows that are not those of the manifest: a group in two shards
+    would be two groups."""
+    import pyarrow.parquet as pq
+
+    file, key = source.file, source.by_key()
+    column = pq.read_table(file.path, columns=[key], use_threads=False)
+    kind = column.schema.field(key).type
+    if len(column) != file.rows:
+        raise without_shard(file.path, "it has other rows than its manifest says")
+    if (buckets_of(column, key, kind, source.buckets, file.name) != file.bucket).any():
+        raise without_shard(file.path, "it has groups that belong to other shards")
 
 
 def as_own(

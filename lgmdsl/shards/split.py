@@ -27,10 +27,9 @@ from lgmdsl.dataset.refusals import refused, refusing
 from lgmdsl.errors import DataError, Diagnostic, MethodError
 from lgmdsl.files import write
 from lgmdsl.shards.keys import BATCH, check_column, dates_as_text, missing, shard_of, unit_of_dates
-from lgmdsl.shards.manifest import NAME, Manifest, ShardFile, check_new, sha256_of
+from lgmdsl.shards.manifest import MOST, NAME, Manifest, ShardFile, check_new, sha256_of
 
 ROWS = 4_000_000  # of a shard, where nobody says how many shards there are to be
-MOST = 4_096  # shards: each is an open file while rows are dealt out
 GROUP = 1 << 20  # rows of a row group
 
 
@@ -66,8 +65,9 @@ def split(
             raise refused(source.name, "it has no rows")
         check_new(target)
         number = shards if shards is not None else -(-count // ROWS)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        scratch = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+        with refusing(str(target), "it cannot be made"):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            scratch = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
         try:
             parts = _dealt(file, source.name, by, number, scratch, count, on_rows)
             files: list[ShardFile] = []

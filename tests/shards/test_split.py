@@ -159,31 +159,6 @@ def test_files_and_folders_that_are_refused(tmp_path: Path) -> None:
         split(place, "who", tmp_path / "s", 2)
 
 
-def test_manifests_that_cannot_be_read(tmp_path: Path) -> None:
-    shards = folder(tmp_path / "shards", rows("poisson"))
-    model, place = lgm.loads(text("poisson")), shards / "manifest.json"
-    good = json.loads(place.read_text())
-    hostile = {
-        "is damaged": "{",
-        "later format": json.dumps({**good, "format": 99}),
-        "without rows": json.dumps({**good, "shards": []}),
-    }
-    hostile["is damaged "] = json.dumps({k: v for k, v in good.items() if k != "by"})
-    empty = [{**good["shards"][0], "rows": 0}]
-    hostile["without rows "] = json.dumps({**good, "shards": empty})
-    for message, content in hostile.items():
-        place.write_text(content)
-        with pytest.raises(lgm.DataError, match=message.strip()) as caught:
-            lgm.fit(model, shards)
-        assert caught.value.codes == ("E306",)
-    outside = {**good["shards"][0], "path": "../../elsewhere.parquet"}
-    place.write_text(json.dumps({**good, "shards": [outside]}))
-    with pytest.raises(lgm.WorkerError, match=str(shards / "elsewhere.parquet")):
-        lgm.fit(model, shards)
-    with pytest.raises(lgm.DataError, match="holds no shards"):
-        lgm.fit(model, tmp_path)
-
-
 def test_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     place, shards = table(tmp_path / "rows.parquet", rows("poisson")), tmp_path / "shards"
     model = tmp_path / "m.lgm"
