@@ -260,6 +260,13 @@ class WorkerError(LgmError):
     """Worker processes or machines died, were lost, or lack what they need: E7xx."""
 
 
+def with_note(error: DataError, note: str) -> DataError:
+    """The error, with what its rows are, after what its diagnostics note already."""
+    return DataError(
+        replace(d, note=f"{d.note}; {note}" if d.note else note) for d in error.diagnostics
+    )
+
+
 def nearest(word: object, known: Iterable[str]) -> str | None:
     """The known word that `word` most likely means, whatever its case, or None."""
     words = list(known)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.errors import Diagnostic, MethodError
+from lgmdsl.remedies import either
 from lgmdsl.shards.refusals import WHOLE
 from lgmdsl.streams.refusals import KEPT
+
+PREDICT = either("lgm predict FIT.nc FOLDER -o OUT", 'fit.predict_shards("FOLDER", "OUT")')
 
 
 def check_rows(canonical: CanonicalModel, what: str) -> None:
@@ -30,6 +33,7 @@ def check_groups(canonical: CanonicalModel, what: str) -> None:
         Diagnostic(
             "E501",
             f"{what} needs the rows and the groups' latents of the fit, which lie in shards",
-            help=f"fit.groups writes the groups' latents; {WHOLE}",
+            help=f"predict at rows that lgm shard has split: {PREDICT}; fit.groups writes the "
+            f"groups' latents; {WHOLE}",
         )
     )

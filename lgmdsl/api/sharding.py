@@ -20,12 +20,16 @@ from lgmdsl.inference.registry import backends
 from lgmdsl.inference.settings import FitSettings
 from lgmdsl.language.builder import Model
 from lgmdsl.posterior.hyper_points import HyperPoint
+from lgmdsl.shards import questions
 from lgmdsl.shards.gathered import again, gathered
+from lgmdsl.shards.given import given_shards
 from lgmdsl.shards.groups import NAME, SharedAt
 from lgmdsl.shards.groups import write_groups as written
-from lgmdsl.shards.manifest import new_folder, read_manifest
+from lgmdsl.shards.manifest import filling, read_manifest
 from lgmdsl.shards.model import ShardedModel
+from lgmdsl.shards.passes import Passes
 from lgmdsl.shards.refusals import cannot, without_shard
+from lgmdsl.shards.shard import ShardSource
 from lgmdsl.sites import catalogue as sites
 from lgmdsl.workers.executor import Jobs
 from lgmdsl.workers.workers import Workers
@@ -39,7 +43,7 @@ APART = "rows lie in shards"
 
 def sharded(
     model: Model,
-    folder: str | os.PathLike[str],
+    data: object,
     mapping: Keys | None,
     settings: FitSettings,
     planning: Callable[[CanonicalModel], Plan],
@@ -55,9 +59,10 @@ def sharded(
             f"`rows = {wanted}` is for one table; these rows are spread over shards",
             help="leave it out",
         )
+    folder, others = given_shards(data)
     manifest = read_manifest(folder)
     return gathered(
-        model.checked, manifest, mapping, planning, settings.hyper, sites.find_site, workers
+        model.checked, manifest, others, mapping, planning, settings.hyper, sites.find_site, workers
     )
 
 
@@ -71,7 +76,7 @@ def for_shards(settings: FitSettings) -> FitSettings:
 
 def write_groups(
     fit: Fit,
-    folder: str | os.PathLike[str],
+    shards: object,
     output: str | os.PathLike[str],
     mapping: Keys | None,
     jobs: Jobs,
@@ -83,24 +88,43 @@ def write_groups(
             "this fit holds the latents of its groups: its rows were not spread over shards",
             help="ask for them by name: fit[NAME]",
         )
-    manifest = read_manifest(folder)
-    if manifest.sha256 != canonical.about.manifest:
-        raise without_shard(os.fsdecode(folder), "it is not the folder that the fit was made of")
-    target = new_folder(output)
-    with workers_for(jobs, fit.model.tree) as workers:
-        points = [_shared_at(p) for p in fit.points]
-        passes = again(canonical, fit.model.checked, manifest, mapping, workers)
+    with workers_for(jobs, fit.model.tree) as workers, filling(output) as target:
+        passes = Passes(sources_of(fit, shards, mapping, workers), workers)
+        points = [_shared_at(canonical, p) for p in fit.points]
         try:
-            passes.each(written, points, str(target))
+            # A shard's pairs of shared latents are among those of all: it is sent no others.
+            codes = [f.codes for f in passes.ask(questions.found)]
+            layout = canonical.shared_layout
+            parts = [
+                [replace(p, covariance=layout.part(p.covariance, of)) for p in points]
+                for of in codes
+            ]
+            numbered = enumerate(parts)
+            passes.of_each(written, [(part, str(target), k) for k, part in numbered])
         finally:
             passes.done()
-    return tuple(target / NAME.format(k) for k in range(len(manifest.shards)))
+    return tuple(target / NAME.format(k) for k in range(canonical.about.shards))
 
 
-def _shared_at(point: HyperPoint) -> SharedAt:
+def sources_of(
+    fit: Fit, shards: object, mapping: Keys | None, workers: Workers | None
+) -> tuple[ShardSource, ...]:
+    """The shards of a fit to shards, for further questions; `mapping`: that of the fit by default.
+    Raises WorkerError E703 for another folder than the fit's."""
+    canonical = fit.canonical
+    assert isinstance(canonical, ShardedModel), "a fit to shards"
+    folder, others = given_shards(shards)
+    manifest = read_manifest(folder)
+    if manifest.sha256 != canonical.about.manifest:
+        raise without_shard(folder, "it is not the folder that the fit was made of")
+    known = mapping or dict(canonical.grounded.mapping) or None
+    return again(canonical, fit.model.checked, manifest, others, known, workers).sources
+
+
+def _shared_at(model: ShardedModel, point: HyperPoint) -> SharedAt:
     q = point.condition()
-    mean = np.asarray(q.latent_mean)
-    return SharedAt(dict(point.theta), point.share, mean, q.solve(np.eye(len(mean))))
+    covariance = model.shared_layout.entries(q.variance[model.block])
+    return SharedAt(dict(point.theta), point.share, np.asarray(q.latent_mean), covariance)
 
 
 @contextmanager
@@ -118,8 +142,9 @@ def provenance_of_shards(model: ShardedModel) -> dict[str, str]:
     of the data over the rows."""
     about, name = model.about, model.blocks[model.block].name
     hashes = {f"sha256_{n}": digest for n, digest in model.hashes.items()}
+    layout = model.shared_layout
     text = (
         f"{name}: {about.rows:,} rows of {about.groups:,} members of {model.roles.index} in "
-        f"{about.shards} shards"
+        f"{about.shards} shards; {layout.size:,} shared latents, of which {layout.said}"
     )
     return {SHARDS: text, "shards_sha256": about.manifest, **hashes}

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from lgmdsl.dataset.entries import Entry, Loaded
+from lgmdsl.dataset.parquet import text_types
 from lgmdsl.dataset.refusals import refused, refusing
 
 
@@ -52,7 +53,7 @@ def undecided(entries: Mapping[str, Entry], keys: Collection[str]) -> str:
 
     known = pa.types
     numbers = (known.is_boolean, known.is_integer, known.is_floating, known.is_decimal)
-    plain = (*numbers, known.is_string, known.is_large_string)
+    plain = (*numbers, *text_types())
     for key, entry in batched.items():
         kind = pq.read_schema(entry.table).field(key).type
         kind = kind.value_type if known.is_dictionary(kind) else kind

@@ -20,14 +20,22 @@ def check_pyarrow(path: str) -> None:
         )
 
 
+def text_types() -> tuple[Any, ...]:
+    """Whether an Arrow type is one of text: a function for each."""
+    import pyarrow as pa
+
+    known = pa.types
+    views = (known.is_string_view,) if hasattr(known, "is_string_view") else ()
+    return known.is_string, known.is_large_string, *views
+
+
 def column_types(entries: Mapping[str, Entry]) -> dict[str, Any]:
     """The Arrow types of columns of numbers and text that come from a .parquet file."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     known = pa.types
-    text = (known.is_string, known.is_large_string)
-    kept = (known.is_boolean, known.is_integer, known.is_floating, *text)
+    kept = (known.is_boolean, known.is_integer, known.is_floating, *text_types())
     out: dict[str, Any] = {}
     schemas: dict[str, Any] = {}
     for key, entry in entries.items():

@@ -31,7 +31,10 @@ def refusing(source: str, doing: str) -> Iterator[None]:
     except FileNotFoundError as error:
         raise refused(source, "there is no such file") from error
     except IsADirectoryError as error:
-        help = "of a folder of shards only fits can be made: lgm fit, lgm.fit"
+        help = (
+            "a folder of shards is taken by lgm check, explain, fit and predict; all else needs "
+            "the rows in one place: give the file that the shards were made of"
+        )
         raise refused(source, "this is a directory, not a data file", help) from error
     except PermissionError as error:
         raise refused(source, "permission to read it is denied") from error

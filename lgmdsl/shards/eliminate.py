@@ -183,7 +183,8 @@ class Groups:
         return self.engine.condition((inner,), (np.ascontiguousarray(shift),))
 
     def information(self, weight: Array) -> Array:
-        """(p, p): X'WX - C'D^-1 C for any weights of the places, (G, K, K). Raises NoMode."""
+        """X'WX - C'D^-1 C for any weights of the places, (G, K, K), laid out as
+        `Eliminated.information`. Raises NoMode."""
         count, size = weight.shape[:2]
         none = np.zeros((count, size))
         q = self._conditioned(weight, none[:, self.split.own], none[:, self.split.own])
@@ -194,7 +195,7 @@ class Groups:
 
     @property
     def unit_information(self) -> Array:
-        """(p, p): the information of weights of one size about the shared latents, in units of the
+        """The information of weights of one size about the shared latents, in units of the
         weights. Next to groups whose prior sd is 1e8, weights of 1 would leave rounding of it:
         X'WX and C'D^-1 C agree in all digits. So they are of the size of the groups' precision.
         Raises NoMode."""
@@ -270,39 +271,45 @@ class Eliminated:
 
     @cached_property
     def crossed(self) -> Array:
-        """(G, r, p): WX at the groups' entries of each place, of which C is Z' times."""
+        """(G, r, m): WX at the groups' entries of each place, of which C is Z' times; columns over
+        the shared latents that the place's group touches (`SplitPlaces`), here and below."""
         own, others = self.split.own, self.split.others
         return self.split.spread(self.weight[:, own[:, None], others])
 
     @cached_property
     def moved(self) -> Array:
-        """(n, p): -D^-1 C, how the groups' latents move with the shared ones."""
+        """(n, m): -D^-1 C, how the groups' latents move with the shared ones: D is of blocks of
+        groups, so that each column may be of another shared latent in each group."""
         return -self.q.solve(self._pulled(self.crossed))
 
     @cached_property
     def path(self) -> Array:
-        """(G, r, p): the same at the places."""
+        """(G, r, m): the same at the places."""
         return self._lifted(self.moved)
 
     @cached_property
     def information(self) -> Array:
-        """(p, p): -h''."""
-        split, own, others = self.split, self.split.own, self.split.others
-        out = split.squares(self.weight[:, others[:, None], others])
+        """-h'', (p, p), or its entries at the pairs that groups touch (`SplitPlaces.squares`)."""
+        own, others = self.split.own, self.split.others
         # C'D^-1 C = -(WX)'path, place by place.
-        mixed = np.einsum("gjr,grp->gjp", self.weight[:, others[:, None], own], self.path)
-        out += split.gathered(mixed)
-        return 0.5 * (out + out.T)
+        mixed = np.einsum("gjr,grm->gjm", self.weight[:, others[:, None], own], self.path)
+        return self.split.squares(self.weight[:, others[:, None], others], mixed)
+
+    def spread(self, covariance: Array) -> Array:
+        """(n,): what V = `covariance` of the shared latents, laid out as `information`, adds to the
+        variances of the groups'."""
+        along = self.split.along(self.moved, covariance)
+        return np.asarray(np.sum(along * self.moved, axis=1))
 
     def variance(self, covariance: Array) -> Array:
-        """(G, K, K): of the places' latents, V = `covariance`, (p, p), being that of the shared."""
+        """(G, K, K): of the places' latents, V = `covariance`, laid out as `information`, being
+        that of the shared."""
         split, own, others = self.split, self.split.own, self.split.others
         out = np.empty_like(self.weight)
-        columns = split.columns
-        out[:, others[:, None], others] = covariance[columns[:, :, None], columns[:, None, :]]
-        along = self.path @ covariance
+        out[:, others[:, None], others] = split.at_places(covariance)
+        along = self._lifted(split.along(self.moved, covariance))
         for j, place in enumerate(others):
-            cross = along[np.arange(split.count), :, columns[:, j]]
+            cross = along[np.arange(split.count), :, split.slots[:, j]]
             out[:, own, place] = cross
             out[:, place, own] = cross
         inner = self.q.variance[0] + along @ self.path.transpose(0, 2, 1)
@@ -340,7 +347,7 @@ class Eliminated:
             return {}
         bend = 0.5 * self._bend(covariance)
         # The groups' latents move by D^-1 (Z'bend - C m).
-        tilt = bend[:, own] - self.crossed @ move
+        tilt = bend[:, own] - split.times(self.crossed, move)
         step = np.empty_like(self.z)
         step[:, split.others] = split.shared(move)
         step[:, own] = self._lifted(self.q.solve(self._pulled(tilt)))
@@ -356,14 +363,12 @@ class Eliminated:
     def _spreads(self, covariance: Array, out: Gradient) -> None:
         """Add what the spread of beta gives to the covariance of u, sum_k e_k e_k' with
         e_k = -D^-1 C l_k, V = sum l_k l_k': the adjoints are those of q with its mean e_k off the
-        prior's, less those of one at the prior's mean."""
-        values, vectors = np.linalg.eigh(covariance)
-        kept = values > 1e-14 * max(float(values[-1]), 0.0)
-        roots = vectors[:, kept] * np.sqrt(values[kept])
+        prior's, less those of one at the prior's mean. They are sums over groups, so that each may
+        have roots of its own."""
         level = rows.times(self.q.weight[0], self.groups.engine.prior_mean[0])
         level_pull = self._prior_pull(level)
-        for root in roots.T:
-            pulled = self._prior_pull(level - self.crossed @ root)
+        for step in self.split.times_roots(self.crossed, covariance):
+            pulled = self._prior_pull(level - step)
             for name, slope in pulled.items():
                 out[name] = out.get(name, np.zeros(())) + (slope - level_pull.get(name, 0.0))
 
@@ -383,11 +388,11 @@ class Eliminated:
     def _along(self, x: Array) -> Array:
         """(p,): J'x of x, (G, K), J the slope of the places' latents in beta along the modes."""
         split = self.split
-        inner = np.einsum("gr,grp->p", x[:, split.own], self.path)
+        inner = split.pulled(self.moved, self._pulled(x[:, split.own]))
         return np.asarray(split.gathered(x[:, split.others]) + inner)
 
     def _pulled(self, x: Array) -> Array:
-        """Z'x, (n,) or (n, p), of x, (G, r) or (G, r, p)."""
+        """Z'x, (n,) or (n, m), of x, (G, r) or (G, r, m)."""
         linear = self.groups.engine.linear
         flat = np.ascontiguousarray(x.reshape(-1, *x.shape[2:]))
         out = np.zeros((linear.size, *x.shape[2:]))
@@ -395,7 +400,7 @@ class Eliminated:
         return out
 
     def _lifted(self, u: Array) -> Array:
-        """Z u, (G, r) or (G, r, p), of u, (n,) or (n, p)."""
+        """Z u, (G, r) or (G, r, m), of u, (n,) or (n, m)."""
         linear = self.groups.engine.linear
         flat = self.split.inner.times(u, linear.slices)
         return flat.reshape(self.split.count, len(self.split.own), *u.shape[1:])

@@ -16,7 +16,7 @@ from lgmdsl.canonical.grounding.ground import ground
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.compile import canonicalise
 from lgmdsl.contract.structure import Shape
-from lgmdsl.dataset import Keys, Loaded, read
+from lgmdsl.dataset import Keys, Loaded
 from lgmdsl.dataset.dataset import Dataset
 from lgmdsl.engines.shared.prior import is_tied
 from lgmdsl.errors import DataError, Diagnostic, listed
@@ -31,9 +31,10 @@ from lgmdsl.shards.manifest import Manifest
 from lgmdsl.shards.model import About, ShardedModel, of_groups, sharded_model
 from lgmdsl.shards.passes import Passes
 from lgmdsl.shards.questions import Found
-from lgmdsl.shards.refusals import cannot, noted, of_block, without_shard
-from lgmdsl.shards.shard import Roles, ShardSource, labels_of
-from lgmdsl.streams.prepare import BATCH, SAMPLE, joined, maps_of, sample_of
+from lgmdsl.shards.refusals import IN_MEMORY, cannot, check_all_pairs, of_block, without_shard
+from lgmdsl.shards.shard import Roles, ShardSource, labels_of, rows_with
+from lgmdsl.shards.shared_layout import pairs_of
+from lgmdsl.streams.prepare import BATCH, SAMPLE, joined, maps_of, of_some, sample_of
 from lgmdsl.streams.refusals import reason_against
 from lgmdsl.streams.streamable import Table, joins, table_of
 from lgmdsl.workers.workers import Workers
@@ -42,20 +43,22 @@ from lgmdsl.workers.workers import Workers
 def gathered(
     model: CheckedModel,
     manifest: Manifest,
+    others: Dataset | None,
     mapping: Keys | None,
     planning: Callable[[CanonicalModel], Plan],
     hyper: str,
     find: FindSite,
     workers: Workers | None,
 ) -> ShardedModel:
-    """The model of the rows in a folder of shards. `planning`: the plan for a model, which is asked
-    of some of the rows; `hyper`: how hyperparameters are to be learned.
+    """The model of the rows in a folder of shards, and of `others`, data next to it. `planning`:
+    the plan for a model, which is asked of some of the rows; `hyper`: how hyperparameters are to be
+    learned.
 
     Raises DataError as compiling does, MethodError E501 for what shards do not take, WorkerError
     E703 for a shard that is lost or changed.
     """
     graph = model_graph(model)
-    dataset = read(manifest.shards[0].checked(), mapping)
+    dataset = rows_with(manifest.shards[0].checked(), others, mapping)
     by = _map_of_groups(graph, dataset, manifest)
     table = table_of(graph, dataset)
     if isinstance(table, str):
@@ -63,12 +66,10 @@ def gathered(
     if table is None:
         ground(graph, dataset)  # says which datum is absent
         raise cannot("this model cannot be fitted to shards")
-    source = model.source
     index = str(graph.model.symbols[by].target)
-    bare = Roles(index, by, (), ())
-    named = _named(graph, dataset, table, _sources(model, manifest, mapping, bare, {}), by, workers)
-    first = ShardSource(source.text, source.name, manifest.shards[0], mapping, bare, {})
-    start = questions.members(first, (), table.keys, table.index, SAMPLE)
+    bare = _sources(model, manifest, others, mapping, Roles(index, by, (), ()), {})
+    named = _named(graph, dataset, table, bare, by, workers)
+    start = questions.members(bare[0], (), table.keys, table.index, SAMPLE)
     columns = {k: joined([named[k], start[k]]) for k in table.keys} if named else start
     count = len(next(iter(columns.values())).values)
     rest = next(dataset.batches(BATCH, table.keys, table.index)).dataset
@@ -76,13 +77,13 @@ def gathered(
     try:
         whole = canonicalise(ground(graph, sample), find)
     except DataError as error:
-        where = "among rows of shards that were read first, or that name a member first"
-        raise noted(error, where) from None
+        where = "those of shards that were read first, or that name a member first"
+        raise of_some(error, where) from None
     block = next(k for k, b in enumerate(whole.blocks) if table.index in b.dims)
     roles = _roles(whole, index, by)
     _check(whole, roles, table, block)
     _check_method(planning(whole), hyper)
-    passes = Passes(_sources(model, manifest, mapping, roles, named), workers)
+    passes = Passes(_sources(model, manifest, others, mapping, roles, named), workers)
     known: list[Found] = passes.ask(questions.found)
     passes.found = tuple(known)
     wanted = labels_of(whole, roles)
@@ -90,37 +91,48 @@ def gathered(
         if found.labels != wanted:
             raise without_shard(shard.path, "its rows name other members than they did at first")
     rows, groups = sum(f.rows for f in known), manifest.groups
+    if not rows:
+        raise of_block(whole.blocks[block], "none of its rows is observed", IN_MEMORY)
     about = About(table.index, rows, groups, len(known), manifest.sha256)
-    return sharded_model(whole, roles, about, block, passes, _hashes(known))
+    size = sum(b.size for b in whole.latents if b.name in roles.shared)
+    codes = pairs_of(passes.codes, size)
+    if codes is None:
+        check_all_pairs(size)
+    return sharded_model(whole, roles, about, block, codes, passes, _hashes(known))
 
 
 def again(
     model: ShardedModel,
     checked: CheckedModel,
     manifest: Manifest,
+    others: Dataset | None,
     mapping: Keys | None,
     workers: Workers | None,
 ) -> Passes:
     """The shards of a fit, for further questions."""
     graph = model_graph(checked)
-    dataset = read(manifest.shards[0].checked(), mapping)
+    dataset = rows_with(manifest.shards[0].checked(), others, mapping)
     table = table_of(graph, dataset)
     if not isinstance(table, Table):
         raise cannot("this model cannot be asked of these shards", table or "")
-    bare = _sources(checked, manifest, mapping, model.roles, {})
+    bare = _sources(checked, manifest, others, mapping, model.roles, {})
     named = _named(graph, dataset, table, bare, model.roles.by, workers)
-    return Passes(_sources(checked, manifest, mapping, model.roles, named), workers)
+    return Passes(_sources(checked, manifest, others, mapping, model.roles, named), workers)
 
 
 def _sources(
     model: CheckedModel,
     manifest: Manifest,
+    others: Dataset | None,
     mapping: Keys | None,
     roles: Roles,
     named: Mapping[str, Loaded],
 ) -> tuple[ShardSource, ...]:
     text, name = model.source.text, model.source.name
-    return tuple(ShardSource(text, name, s, mapping, roles, named) for s in manifest.shards)
+    return tuple(
+        ShardSource(text, name, s, mapping, roles, named, manifest.buckets, others)
+        for s in manifest.shards
+    )
 
 
 def _named(

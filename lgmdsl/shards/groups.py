@@ -18,10 +18,11 @@ import numpy as np
 
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.expressions.coefficient import Theta
-from lgmdsl.errors import Diagnostic, NumericalError
+from lgmdsl.canonical.grounding.labels import reported
 from lgmdsl.files import write
 from lgmdsl.shards.anchors import Near, Point
 from lgmdsl.shards.eliminate import NoMode
+from lgmdsl.shards.refusals import without_mode
 from lgmdsl.shards.shard import Shard, ShardSource
 
 NAME = "groups-{:05d}.parquet"
@@ -29,7 +30,8 @@ NAME = "groups-{:05d}.parquet"
 
 @dataclass(frozen=True, eq=False)
 class SharedAt:
-    """A point of a posterior: theta, its weight, and the shared latents' mean and covariance."""
+    """A point of a posterior: theta, its weight, and the shared latents' mean and covariance, as
+    `Eliminated.information` has its entries."""
 
     theta: Theta
     share: float
@@ -50,8 +52,11 @@ def write_groups(
     with shard.lock, np.errstate(all="ignore"):
         mean, sd = _moments(shard, points)
     members = shard.members
-    labels = shard.model.layout.labels[shard.roles.index][members]
-    columns = {source.by_key(): pa.array(labels)}
+    labels = reported(shard.model.layout.labels[shard.roles.index][members])
+    key = source.by_key()
+    if pa.types.is_floating(pq.read_schema(source.file.path).field(key).type):
+        labels = labels.astype(np.float64)  # which a shard by itself may take for whole numbers
+    columns = {key: pa.array(labels)}
     start = 0
     for latent in shard.model.latents:
         if latent.name not in shard.roles.inner:
@@ -82,12 +87,10 @@ def _moments(shard: Shard, points: Sequence[SharedAt]) -> tuple[Array, Array]:
         try:
             e = shard.eliminated(point.theta, point.mean, near)
         except NoMode as reason:
-            raise NumericalError(
-                Diagnostic("E601", "the groups' latents have no mode", details=(str(reason),))
-            ) from None
+            raise without_mode(str(reason)) from None
         near = near or (Point(point.theta, point.mean),)
         mean = e.q.latent_mean
-        variance = e.q.latent_variance + np.sum((e.moved @ point.covariance) * e.moved, axis=1)
+        variance = e.q.latent_variance + e.spread(point.covariance)
         first = mean if first is None else first
         gap = mean - first
         total += point.share

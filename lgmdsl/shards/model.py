@@ -6,12 +6,13 @@ from __future__ import annotations
 import copyreg
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
+from lgmdsl.arrays import IntArray
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.canonical.layout import Layout
 from lgmdsl.canonical.lowering.derived import Derived, leaves
@@ -19,11 +20,10 @@ from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.linear import Predictor
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.site import Site
-from lgmdsl.operators.base import Operator
-from lgmdsl.operators.explicit import Sparse
 from lgmdsl.shards.anchors import Point
 from lgmdsl.shards.passes import Passes, Shards, spec_of
 from lgmdsl.shards.shard import Roles
+from lgmdsl.shards.shared_layout import SharedLayout
 from lgmdsl.streams.model import LEAST_PLACES, LEAST_ROWS
 
 STEP = 4  # of as many shards, one at most is a sample
@@ -43,13 +43,14 @@ class About:
 @dataclass(frozen=True, eq=False)
 class ShardedModel(CanonicalModel):
     """`whole`: the model of some of the rows, with the groups' latents; `block`: the number of the
-    site block whose rows are spread; `passes`: None for a stored fit; `hashes`: of the data over
-    the rows, made of those of the shards in order."""
+    site block whose rows are spread, and `shared_layout` how it is laid out; `passes`: None for a
+    stored fit; `hashes`: of the data over the rows, made of those of the shards in order."""
 
     whole: CanonicalModel
     roles: Roles
     about: About
     block: int
+    shared_layout: SharedLayout
     passes: Passes | None
     hashes: Mapping[str, str]
 
@@ -71,8 +72,10 @@ class ShardedModel(CanonicalModel):
             rows, groups = rows + found.rows, groups + found.groups
             if rows >= LEAST_ROWS and groups >= LEAST_PLACES:
                 about = replace(self.about, rows=rows, groups=groups, shards=count)
-                part = self.passes.first(count)
-                return sharded_model(self.whole, self.roles, about, self.block, part, self.hashes)
+                part, codes = self.passes.first(count), self.shared_layout.codes
+                return sharded_model(
+                    self.whole, self.roles, about, self.block, codes, part, self.hashes
+                )
         return None
 
     def reached(self, theta: Theta, posterior: GaussianPosterior, value: float) -> None:
@@ -97,27 +100,19 @@ class ShardedModel(CanonicalModel):
     def _observed(self, k: int, theta: Theta) -> Predictor:
         if k != self.block:
             return super()._observed(k, theta)
-        known = self._still.get(k)
-        if known is None:
-            known = self._still[k] = self._all_shared()
-        return known
+        return self.shared_predictor
 
-    def _all_shared(self) -> Predictor:
-        size, start = self.size, 0
-        columns: dict[str, Operator] = {}
-        for latent in self.latents:
-            n = latent.size
-            rows = start + np.arange(n)
-            csr = sp.csr_array((np.ones(n), (rows, np.arange(n))), shape=(size, n))
-            columns[latent.name] = Sparse(csr)
-            start += n
-        return Predictor(columns, np.zeros(size), size)
+    @cached_property
+    def shared_predictor(self) -> Predictor:
+        """The predictors of these sites."""
+        return self.shared_layout.predictor()
 
     def _bound(self, k: int, theta: Theta) -> Site:
         if k != self.block:
             return super()._bound(k, theta)
         assert self.passes is not None, "a stored fit has no rows to bind"
-        return Shards(spec_of(self.blocks[k].site), self.passes, theta, self.about.rows)
+        spec = spec_of(self.blocks[k].site)
+        return Shards(spec, self.passes, theta, self.about.rows, self.shared_layout)
 
 
 def sharded_model(
@@ -125,10 +120,12 @@ def sharded_model(
     roles: Roles,
     about: About,
     block: int,
+    codes: IntArray | None,
     passes: Passes | None = None,
     hashes: Mapping[str, str] = MappingProxyType({}),
 ) -> ShardedModel:
-    """The model of the shared latents. Lets over the rows or the groups, and those of the groups'
+    """The model of the shared latents; `codes`: the pairs of them that are sites, None where one
+    site is of all (`SharedLayout`). Lets over the rows or the groups, and those of the groups'
     latents, are left out: nobody holds them."""
     own: dict[str, Any] = {f.name: getattr(whole, f.name) for f in fields(CanonicalModel)}
     latents = tuple(b for b in whole.latents if b.name in roles.shared)
@@ -154,6 +151,7 @@ def sharded_model(
         roles=roles,
         about=about,
         block=block,
+        shared_layout=SharedLayout(tuple((b.name, b.size) for b in latents), codes),
         passes=passes,
         hashes=dict(hashes),
     )
@@ -168,7 +166,8 @@ def of_groups(dims: tuple[str, ...], tree: Derived, roles: Roles, index: str) ->
 
 
 def _reduced(model: ShardedModel) -> tuple[Callable[..., ShardedModel], tuple[Any, ...]]:
-    return sharded_model, (model.whole, model.roles, model.about, model.block)
+    codes = model.shared_layout.codes
+    return sharded_model, (model.whole, model.roles, model.about, model.block, codes)
 
 
 # Pickled without its shards.

@@ -13,7 +13,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from lgmdsl.arrays import Array
+from lgmdsl.arrays import Array, IntArray
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.contract.joint import SumsOfRows
 from lgmdsl.contract.questions import Pointwise, PointwiseAnswer
@@ -22,6 +22,7 @@ from lgmdsl.shards import questions
 from lgmdsl.shards.anchors import Anchors, Path
 from lgmdsl.shards.questions import Found
 from lgmdsl.shards.shard import ShardSource
+from lgmdsl.shards.shared_layout import SharedLayout
 from lgmdsl.shards.shelf import SHELF
 from lgmdsl.streams.collective import KEPT, sd_of
 from lgmdsl.workers.task import Task
@@ -43,16 +44,22 @@ class Passes:
     found: tuple[Found, ...] = ()
     anchors: Anchors = field(default_factory=Anchors)
 
+    @property
+    def codes(self) -> tuple[IntArray | None, ...]:
+        """Of each shard, the pairs of shared latents that its informations are of, None for all."""
+        return tuple(f.codes for f in self.found)
+
     def ask(self, call: Callable[..., Any], *arguments: Any) -> list[Any]:
         """The answers in the order of the shards. Raises WorkerError as `Workers.results`, and what
         a shard raises."""
-        return self._ask(call, [arguments] * len(self.sources))
+        return self.of_each(call, [arguments] * len(self.sources))
 
     def each(self, call: Callable[..., Any], *arguments: Any) -> list[Any]:
         """As `ask`, of a question that takes the number of the shard last."""
-        return self._ask(call, [(*arguments, k) for k in range(len(self.sources))])
+        return self.of_each(call, [(*arguments, k) for k in range(len(self.sources))])
 
-    def _ask(self, call: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
+    def of_each(self, call: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """As `ask`, with arguments for each shard."""
         count, pairs = len(self.sources), list(zip(self.sources, arguments, strict=True))
         if self.workers is None:
             answers = [call(source, *given) for source, given in pairs]
@@ -110,15 +117,16 @@ def spec_of(family: type[Site]) -> SiteSpec:
 
 @dataclass(frozen=True, eq=False)
 class Shards(Site, SumsOfRows, Pointwise):
-    """One site of the p shared latents, predictors (1, p): the sum of all shards at theta."""
+    """Sites of the p shared latents, N with K predictors each: the sum of all shards at theta."""
 
     spec: SiteSpec  # type: ignore[misc]
     passes: Passes
     theta: Theta
     rows: int
+    layout: SharedLayout
 
     def __len__(self) -> int:
-        return 1
+        return len(self.layout.once(0.0))
 
     @property
     def evaluations(self) -> int:
@@ -132,19 +140,21 @@ class Shards(Site, SumsOfRows, Pointwise):
 
     def pointwise(self, s: Array, variance: Array | float = 1.0) -> PointwiseAnswer:
         """`third` only where a variance is given; else it is NaN."""
-        covariance = variance[0] if isinstance(variance, np.ndarray) else None
-        near = self._path.near(s[0])
-        parts = self._ask(questions.pointwise, s[0], covariance)
+        layout, beta = self.layout, self.layout.shared(s)
+        given = variance if isinstance(variance, np.ndarray) else None
+        spread = [None] * len(self.passes.sources) if given is None else self._spread(given)
+        near = self._path.near(beta)
+        parts = self._of_each(questions.pointwise, beta, [(v,) for v in spread])
         self._path.noted(near, max(a.passes for a in parts))
         third = np.full_like(s, np.nan)
-        if covariance is not None:
-            third = added([a.third for a in parts])[None]
+        if given is not None:
+            third = layout.placed(added([a.third for a in parts]))
         return PointwiseAnswer(
-            np.array([added([a.value for a in parts])]),
-            added([a.slope for a in parts])[None],
-            -added([a.information for a in parts])[None],
+            layout.once(added([a.value for a in parts])),
+            layout.placed(added([a.slope for a in parts])),
+            -self._weights([a.information for a in parts]),
             third,
-            np.array([added([a.eliminated for a in parts])]),
+            layout.once(added([a.eliminated for a in parts])),
         )
 
     def parameter_slopes(self, s: Array) -> dict[str, Array]:
@@ -153,32 +163,46 @@ class Shards(Site, SumsOfRows, Pointwise):
     def moved_slopes(self, s: Array, variance: Array, move: Array) -> dict[str, Array]:
         """By hyperparameter (`SiteBlock.pulled`)."""
         out: dict[str, Array] = {}
-        for part in self._ask(questions.slopes, s[0], variance[0], move[0]):
+        beta, along = self.layout.shared(s), self.layout.shared(move)
+        given = [(v, along) for v in self._spread(variance)]
+        for part in self._of_each(questions.slopes, beta, given):
             for name, slope in part.items():
                 out[name] = out[name] + slope if name in out else np.asarray(slope)
         return out
 
     def unit_weights(self) -> Array:
-        return np.asarray(
-            added(self.passes.ask(questions.unit_information, dict(self.theta)))[None]
-        )
+        return self._weights(self.passes.ask(questions.unit_information, dict(self.theta)))
 
     def working_sd(self, mean: Array, variance: Array, prior: Array | None = None) -> float:
-        before = None if prior is None else prior[0]
-        parts = self._ask(questions.working, mean[0], variance[0], before)
+        before = None if prior is None else self.layout.shared(prior)
+        beta = self.layout.shared(mean)
+        given = [(v, before) for v in self._spread(variance)]
+        parts = self._of_each(questions.working, beta, given)
         total, first, second = (added([p[k] for p in parts]) for k in range(3))
         return sd_of(total, first, second, centred=prior is not None)
 
     def along(self, s: Array, directions: Array, lengths: Array) -> Array:
-        parts = self._ask(questions.along, s[0], directions[:, 0], lengths)
+        ways = np.array([self.layout.shared(d) for d in directions])
+        given = [(ways, np.ascontiguousarray(lengths))] * len(self.passes.sources)
+        parts = self._of_each(questions.along, self.layout.shared(s), given)
         return np.asarray(added(parts))
 
     @cached_property
     def _path(self) -> Path:
         return Path(self.passes.anchors, dict(self.theta))
 
-    def _ask(self, call: Callable[..., Any], beta: Array, *arguments: Any) -> list[Any]:
-        """Of a question about the groups at their mode given beta, (p,)."""
-        near = self._path.near(beta)
-        given = (np.ascontiguousarray(a) if isinstance(a, np.ndarray) else a for a in arguments)
-        return self.passes.ask(call, self._path.theta, np.ascontiguousarray(beta), near, *given)
+    def _weights(self, parts: list[Array]) -> Array:
+        return self.layout.weights(self.layout.total(parts, self.passes.codes))
+
+    def _spread(self, variance: Array) -> list[Array]:
+        """What each shard needs of the covariance of beta."""
+        whole = self.layout.entries(variance)
+        return [self.layout.part(whole, codes) for codes in self.passes.codes]
+
+    def _of_each(
+        self, call: Callable[..., Any], beta: Array, given: list[tuple[Any, ...]]
+    ) -> list[Any]:
+        """The answers to a question about the groups at their mode given beta, (p,), with what else
+        each shard is given."""
+        near, beta = self._path.near(beta), np.ascontiguousarray(beta)
+        return self.passes.of_each(call, [(self._path.theta, beta, near, *g) for g in given])

@@ -8,18 +8,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lgmdsl.arrays import Array
+from lgmdsl.arrays import Array, IntArray
 from lgmdsl.canonical.expressions.coefficient import Gradient, Theta
 from lgmdsl.dataset import Loaded
 from lgmdsl.shards.anchors import Near
 from lgmdsl.shards.eliminate import NoMode, finite
-from lgmdsl.shards.shard import ShardSource, labels_of
+from lgmdsl.shards.shard import Shard, ShardSource, labels_of
 from lgmdsl.streams.prepare import first_rows
 
 
 class Answered(NamedTuple):
-    """h, e, h' (p,), -h'' (p, p) and, where it was asked for, the contracted third derivative.
-    `passes`: over the rows, that it took to find the groups' mode from where it was sought."""
+    """h, e, h' (p,), -h'' as `Eliminated.information` and, where it was asked for, the contracted
+    third derivative. `passes`: over the rows, that it took to find the groups' mode from where it
+    was sought."""
 
     value: float
     eliminated: float
@@ -31,13 +32,15 @@ class Answered(NamedTuple):
 
 class Found(NamedTuple):
     """What a shard is, once it was read: counts, and hashes of its data and of the labels of the
-    indices of the shared latents."""
+    indices of the shared latents. `codes`: the pairs of these that it touches (`Touched.codes`),
+    None where it answers for all."""
 
     rows: int
     groups: int
     places: int
     hashes: Mapping[str, str]
     labels: str
+    codes: IntArray | None
 
 
 def found(source: ShardSource) -> Found:
@@ -51,6 +54,7 @@ def found(source: ShardSource) -> Found:
         gather.places,
         dict(shard.model.hashes),
         labels_of(shard.model, shard.roles),
+        shard.split.codes,
     )
 
 
@@ -63,9 +67,8 @@ def pointwise(
         try:
             e = shard.eliminated(theta, beta, near)
         except NoMode:
-            p = len(beta)
-            none = np.full(p, np.nan)
-            return Answered(-np.inf, 0.0, none, np.full((p, p), np.nan), none, 0)
+            none = np.full(len(beta), np.nan)
+            return Answered(-np.inf, 0.0, none, _unknown(shard), none, 0)
         value, eliminated = e.value
         third = None if covariance is None else e.third(covariance)
         return Answered(finite(value), eliminated, e.slope, e.information, third, e.passes)
@@ -88,7 +91,13 @@ def unit_information(source: ShardSource, theta: Theta) -> Array:
         try:
             return groups.unit_information
         except NoMode:
-            return np.full((groups.split.size, groups.split.size), np.nan)
+            return _unknown(shard)
+
+
+def _unknown(shard: Shard) -> Array:
+    """An information that is not known."""
+    split = shard.split
+    return np.full((split.size,) * 2 if split.codes is None else len(split.codes), np.nan)
 
 
 def working(

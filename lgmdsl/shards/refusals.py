@@ -6,11 +6,17 @@ from dataclasses import replace
 from pathlib import Path
 
 from lgmdsl.canonical.blocks.sites import SiteBlock
-from lgmdsl.errors import DataError, Diagnostic, MethodError, WorkerError
+from lgmdsl.errors import DataError, Diagnostic, MethodError, NumericalError, WorkerError
+from lgmdsl.memory import budget, size_text
 from lgmdsl.remedies import either
+
+PAIRS = 0.1  # of the memory budget, for all pairs of shared latents
 
 WHOLE = "fit the file that the shards were made of, with its rows read by batches: " + either(
     "--option rows=streamed", 'options={"rows": "streamed"}'
+)
+IN_MEMORY = "fit the file that the shards were made of, with its rows in memory: " + either(
+    "--option rows=kept", 'options={"rows": "kept"}'
 )
 SHARD = either("lgm shard ROWS.parquet --by DATUM -o FOLDER", "the command lgm shard")
 
@@ -28,6 +34,15 @@ def without_shard(path: str, reason: str) -> WorkerError:
     )
 
 
+def other_folder(path: str) -> MethodError:
+    """E501 for predictions at the rows of other shards than those of the fit."""
+    return cannot(
+        "the latents of the fit's groups lie in its shards, and these are others",
+        f"the fit was not made of {path}",
+        "name the folder of the fit too: " + either("--data FOLDER", 'fitted="FOLDER"'),
+    )
+
+
 def cannot(what: str, reason: str = "", help: str = WHOLE) -> MethodError:
     """E501: a model, method or question that shards do not take."""
     return MethodError(
@@ -35,7 +50,7 @@ def cannot(what: str, reason: str = "", help: str = WHOLE) -> MethodError:
     )
 
 
-def of_block(block: SiteBlock, reason: str) -> MethodError:
+def of_block(block: SiteBlock, reason: str, help: str = WHOLE) -> MethodError:
     """E501 for the rows of a site block."""
     return MethodError(
         Diagnostic(
@@ -43,7 +58,7 @@ def of_block(block: SiteBlock, reason: str) -> MethodError:
             f"the rows of `{block.name}` cannot be spread over shards",
             block.span,
             reason,
-            help=WHOLE,
+            help=help,
         )
     )
 
@@ -62,6 +77,24 @@ def too_many_shared(size: int, places: int) -> MethodError:
     )
 
 
+def without_mode(reason: str) -> NumericalError:
+    """E601 where the groups of a shard have no mode at the shared latents of a fit."""
+    return NumericalError(Diagnostic("E601", "the groups' latents have no mode", details=(reason,)))
+
+
+def check_all_pairs(size: int) -> None:
+    """Raise E501 where most pairs of `size` shared latents are joined by one group or another, and
+    all pairs are larger than memory allows."""
+    if 8.0 * size * size > PAIRS * budget():
+        raise cannot(
+            f"{size:,} latents that all groups share are too many",
+            "groups join most pairs of them: one group has rows at more than half of them, or all "
+            f"groups together at more than half of the pairs, {size_text(8.0 * size * size)}",
+            "raise LGM_MEMORY, or take an index of the groups with fewer members of the shared "
+            "ones in each",
+        )
+
+
 def no_shards(folder: Path, reason: str) -> DataError:
     """E306: a folder that holds no shards."""
     return DataError(
@@ -74,6 +107,6 @@ def no_shards(folder: Path, reason: str) -> DataError:
     )
 
 
-def noted(error: DataError, where: str) -> DataError:
-    """The error, with the rows that it is about."""
-    return DataError([replace(d, details=(*d.details, where)) for d in error.diagnostics])
+def in_shard(error: MethodError) -> MethodError:
+    """What cannot be read by batches, of the rows of a shard."""
+    return MethodError(replace(d, help=IN_MEMORY) for d in error.diagnostics)

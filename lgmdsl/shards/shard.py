@@ -16,9 +16,9 @@ from lgmdsl.arrays import AnyArray, Array, IntArray
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.contract.backend import Backend
 from lgmdsl.contract.linear import LinearGaussian
-from lgmdsl.dataset import Dataset, Loaded, read
+from lgmdsl.dataset import Dataset, Keys, Loaded, read
 from lgmdsl.engines.choose import Terms, required
-from lgmdsl.errors import DataError
+from lgmdsl.errors import DataError, MethodError, with_note
 from lgmdsl.graph.build import model_graph
 from lgmdsl.inference.registry import backends
 from lgmdsl.language.load import loads
@@ -26,8 +26,9 @@ from lgmdsl.language.tree import ast
 from lgmdsl.memory import budget
 from lgmdsl.shards.anchors import Near
 from lgmdsl.shards.eliminate import Eliminated, Groups, Mode, NoMode
+from lgmdsl.shards.keys import buckets_of
 from lgmdsl.shards.manifest import ShardFile
-from lgmdsl.shards.refusals import apart, noted, too_many_shared, without_shard
+from lgmdsl.shards.refusals import apart, in_shard, too_many_shared, without_shard
 from lgmdsl.shards.shelf import SHELF, kept
 from lgmdsl.shards.split_places import SplitPlaces, split_places
 from lgmdsl.sites import catalogue as sites
@@ -54,8 +55,9 @@ class Roles:
 
 @dataclass(eq=False)
 class ShardSource:
-    """What a worker makes a shard of. It crosses as a text, a path and the rows that name members
-    of the indices of shared latents; the rest is made where it is."""
+    """What a worker makes a shard of. It crosses as a text, a path, the rows that name members of
+    the indices of shared latents, and the data that are no rows (`others`); the rest is made where
+    it is."""
 
     text: str
     name: str
@@ -63,6 +65,8 @@ class ShardSource:
     mapping: Any
     roles: Roles
     first: Mapping[str, Loaded]
+    buckets: int
+    others: Dataset | None = None
     _shard: Shard | None = field(default=None, repr=False)
     _lock: Any = field(default_factory=RLock, repr=False)
 
@@ -100,9 +104,14 @@ class ShardSource:
         """The rows. Raises WorkerError E703."""
         path = self.file.checked()
         try:
-            return read(path, self.mapping)
+            return rows_with(path, self.others, self.mapping)
         except DataError as error:
             raise without_shard(path, error.diagnostics[0].message) from error
+
+
+def rows_with(path: str, others: Dataset | None, mapping: Keys | None) -> Dataset:
+    """The rows of a shard, and the data next to the folder."""
+    return read(path if others is None else [path, others], mapping)
 
 
 @dataclass(eq=False)
@@ -212,14 +221,17 @@ def _read(source: ShardSource) -> Shard:
     join groups."""
     backends()  # entry points may bring families
     roles, dataset = source.roles, source.dataset()
+    _check_rows(source)
     graph = model_graph(loads(source.text, source.name).checked)
     table = table_of(graph, dataset)
     assert isinstance(table, Table), "the coordinator has seen one of its like"
     first = as_own(source.first, dataset, table, dataset.key(roles.by))
     try:
-        model = prepare(graph, dataset, table, sites.find_site, first=first)
+        model = prepare(graph, dataset, table, sites.find_site, first=first, silent=True)
     except DataError as error:
-        raise noted(error, f"in {source.file.name}") from None
+        raise with_note(error, f"in {source.file.name}") from None
+    except MethodError as error:
+        raise in_shard(error) from None
     block = next(k for k, g in enumerate(model.gathers) if g is not None)
     gather = model.gathers[block]
     assert gather is not None
@@ -228,14 +240,30 @@ def _read(source: ShardSource) -> Shard:
     for name in roles.shared:
         starts[name] = start
         start += sizes[name]
-    split = split_places(gather, roles.inner, starts, sizes)
-    _check_apart(model, roles, block)
+    group = _groups_of_places(model, roles, block)
+    split = split_places(gather, roles.inner, starts, sizes, group, _groups_of(model, roles))
     count, total = gather.touched.shape
+    joining = 8.0 * count * 3.0 * len(split.own) * split.width
+    if joining > FULL * budget():
+        raise too_many_shared(split.width, count)
+    pairs = 0 if split.touched is None else split.touched.nbytes
     modes = MODES * (total + 1.0) ** 2
-    arrays = 8.0 * count * (6.0 * total * total + modes + 3.0 * len(split.own) * split.size)
-    if 8.0 * count * 3.0 * len(split.own) * split.size > FULL * budget():
-        raise too_many_shared(split.size, count)
+    arrays = 8.0 * count * (6.0 * total * total + modes) + joining + pairs
     return Shard(model, roles, block, split, arrays + 16.0 * gather.count)
+
+
+def _check_rows(source: ShardSource) -> None:
+    """Raise WorkerError E703 for rows that are not those of the manifest: a group in two shards
+    would be two groups."""
+    import pyarrow.parquet as pq
+
+    file, key = source.file, source.by_key()
+    column = pq.read_table(file.path, columns=[key], use_threads=False)
+    kind = column.schema.field(key).type
+    if len(column) != file.rows:
+        raise without_shard(file.path, "it has other rows than its manifest says")
+    if (buckets_of(column, key, kind, source.buckets, file.name) != file.bucket).any():
+        raise without_shard(file.path, "it has groups that belong to other shards")
 
 
 def as_own(
@@ -252,8 +280,18 @@ def as_own(
     return {**first, by: own.rows(np.zeros(count, dtype=np.int64))}
 
 
-def _check_apart(model: StreamedModel, roles: Roles, block: int) -> None:
-    """Raise E501 where a row touches the latents of two groups."""
+def _groups_of(model: StreamedModel, roles: Roles) -> IntArray:
+    """(n,) the group of each of the groups' latents."""
+    out = []
+    for latent in model.latents:
+        if latent.name in roles.inner:
+            axis = latent.dims.index(roles.index)
+            out.append(np.indices(latent.sizes)[axis].reshape(-1))
+    return np.concatenate(out).astype(np.int64)
+
+
+def _groups_of_places(model: StreamedModel, roles: Roles, block: int) -> IntArray:
+    """(G,) the group of each place. Raises E501 where a row touches the latents of two groups."""
     gather = model.gathers[block]
     assert gather is not None
     group: AnyArray | None = None
@@ -266,6 +304,8 @@ def _check_apart(model: StreamedModel, roles: Roles, block: int) -> None:
         if group is not None and not np.array_equal(group, places):
             raise apart(model.blocks[block], roles.index)
         group = places
+    assert group is not None, "a predictor has latents of the groups"
+    return np.asarray(group, dtype=np.int64)
 
 
 def labels_of(model: Any, roles: Roles) -> str:

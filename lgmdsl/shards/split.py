@@ -1,9 +1,9 @@
 """`lgm shard`: a table sorted by groups once, whole groups to a shard, in bounded memory.
 
 A group goes to the shard that a hash of its label names, so that shards are of about one size and
-depend on the table alone. The table is read twice by batches: once to count (rows, labels that are
-missing), once to deal rows out to files, which are then sorted one by one. Never more than a batch,
-or one shard, is in memory.
+depend on the table alone. Its rows are read by batches and dealt out to files, which
+are then sorted one by one. Never more than a batch, or one shard, is in memory. Dates that name
+groups are read once more before, and written as texts.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-import zlib
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
@@ -21,15 +20,16 @@ from typing import Any
 import numpy as np
 
 from lgmdsl import __version__
-from lgmdsl.arrays import BoolArray, IntArray
+from lgmdsl.canonical.grounding.labels import labels_of
+from lgmdsl.dataset.arrow import from_arrow
+from lgmdsl.dataset.parquet import text_types
 from lgmdsl.dataset.refusals import refused, refusing
-from lgmdsl.errors import DataError, Diagnostic, MethodError, suggestion
+from lgmdsl.errors import DataError, Diagnostic, MethodError
 from lgmdsl.files import write
-from lgmdsl.shards.manifest import NAME, Manifest, ShardFile, check_new, sha256_of
+from lgmdsl.shards.keys import BATCH, check_column, dates_as_text, missing, shard_of, unit_of_dates
+from lgmdsl.shards.manifest import MOST, NAME, Manifest, ShardFile, check_new, sha256_of
 
 ROWS = 4_000_000  # of a shard, where nobody says how many shards there are to be
-MOST = 4_096  # shards: each is an open file while rows are dealt out
-BATCH = 1 << 18
 GROUP = 1 << 20  # rows of a row group
 
 
@@ -59,23 +59,24 @@ def split(
         file = pq.ParquetFile(source)
     with file:
         schema = file.schema_arrow
-        _check_column(source.name, schema, by)
+        check_column(source.name, schema, by)
         count = int(file.metadata.num_rows)
         if not count:
             raise refused(source.name, "it has no rows")
         check_new(target)
         number = shards if shards is not None else -(-count // ROWS)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        scratch = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+        with refusing(str(target), "it cannot be made"):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            scratch = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
         try:
             parts = _dealt(file, source.name, by, number, scratch, count, on_rows)
             files: list[ShardFile] = []
-            for path in parts:
+            for bucket, path in parts:
                 with refusing(source.name, "its rows cannot be sorted"):
-                    files.append(_sorted(path, by, scratch, len(files)))
+                    files.append(_sorted(path, by, scratch, len(files), bucket))
                 path.unlink()
-            columns = tuple((f.name, str(f.type)) for f in schema)
-            made = Manifest(by, columns, tuple(files), __version__)
+            columns = tuple((f.name, str(f.type)) for f in pq.read_schema(files[0].path))
+            made = Manifest(by, number, columns, tuple(files), __version__)
             write(scratch / NAME, made.text().encode())
             if target.is_dir():
                 target.rmdir()
@@ -88,38 +89,6 @@ def split(
     return replace(made, shards=at, sha256=sha256_of(target / NAME))
 
 
-def _check_column(source: str, schema: Any, by: str) -> None:
-    import pyarrow as pa
-
-    twice = {name for name in schema.names if schema.names.count(name) > 1}
-    if twice:
-        raise refused(
-            source, f"it has two columns `{min(twice)}`", help="rename or drop one of them"
-        )
-    if by not in schema.names:
-        raise DataError(
-            Diagnostic(
-                "E305",
-                f"{source} has no column `{by}`",
-                help=suggestion(by, schema.names, then=f"columns: {', '.join(schema.names)}"),
-            )
-        )
-    kind = schema.field(by).type
-    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-    known = pa.types
-    if not any(f(kind) for f in (known.is_integer, known.is_string, known.is_large_string)):
-        raise refused(
-            source,
-            f"`{by}` holds {kind}, not labels of groups",
-            help="groups are named by whole numbers or texts"
-            + (
-                ": a gap turns whole numbers into decimals; leave such rows out and write integers"
-                if known.is_floating(kind)
-                else "; write them as texts"
-            ),
-        )
-
-
 def _dealt(
     file: Any,
     source: str,
@@ -128,11 +97,13 @@ def _dealt(
     scratch: Path,
     count: int,
     on_rows: Callable[[int, int], None],
-) -> list[Path]:
-    """Files with the rows of each shard, in the order of the table; those without rows are none."""
+) -> list[tuple[int, Path]]:
+    """Files with the rows of each hash of labels, in the order of the table; those without rows are
+    none."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    unit = unit_of_dates(file, source, by)
     paths = [scratch / f"part-{k}.parquet" for k in range(number)]
     writers: dict[int, Any] = {}
     done = 0
@@ -144,9 +115,9 @@ def _dealt(
             if batch is None:
                 break
             labels = batch.column(by)
-            missing = _missing(labels)
-            if missing.any():
-                first = done + int(np.flatnonzero(missing)[0])
+            absent = missing(labels)
+            if absent.any():
+                first = done + int(np.flatnonzero(absent)[0])
                 raise DataError(
                     Diagnostic(
                         "E304",
@@ -154,8 +125,12 @@ def _dealt(
                         help="leave such rows out, or give them a group of their own",
                     )
                 )
+            table = _without_views(pa.Table.from_batches([batch]))
+            labels = table.column(by).combine_chunks()
+            if unit:
+                labels = dates_as_text(labels, unit)
+                table = table.set_column(table.column_names.index(by), by, labels)
             where = shard_of(labels, number)
-            table = pa.Table.from_batches([batch])
             for k in np.unique(where):
                 part = table.take(pa.array(np.flatnonzero(where == k)))
                 if k not in writers:
@@ -164,51 +139,22 @@ def _dealt(
                 writers[int(k)].write_table(part)
             done += batch.num_rows
             on_rows(done, count)
-    return [paths[k] for k in sorted(writers)]
+    return [(k, paths[k]) for k in sorted(writers)]
 
 
-def _missing(labels: Any) -> BoolArray:
-    """Which labels a fit would take for missing: nulls, and texts without characters."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    kind = labels.type
-    if pa.types.is_dictionary(kind):
-        kind = kind.value_type
-        labels = labels.cast(kind)
-    if not pa.types.is_integer(kind):
-        labels = pc.if_else(pc.equal(labels, ""), None, labels)
-    return np.asarray(labels.is_null().to_numpy(zero_copy_only=False), dtype=np.bool_)
-
-
-def shard_of(labels: Any, number: int) -> IntArray:
-    """The shard of each label of an Arrow array: of whole numbers by a mixing of their bits
-    (splitmix64: Steele, Lea and Flood 2014), of texts by their CRC-32, mixed."""
+def _without_views(table: Any) -> Any:
+    """Texts in a layout that rows can be taken of."""
     import pyarrow as pa
 
-    kind = labels.type
-    if pa.types.is_dictionary(kind):
-        codes = labels.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-        return np.asarray(shard_of(labels.dictionary, number)[codes])
-    if pa.types.is_integer(kind):
-        words = labels.to_numpy(zero_copy_only=False)
-        return _mixed(words.astype(np.int64).view(np.uint64), number)
-    coded = labels.dictionary_encode()
-    texts = [zlib.crc32(t.encode()) for t in coded.dictionary.to_pylist()]
-    codes = coded.indices.to_numpy(zero_copy_only=False)
-    return np.asarray(_mixed(np.array(texts, dtype=np.uint64), number)[codes])
+    plain = pa.types.is_string, pa.types.is_large_string
+    for k, column in enumerate(table.columns):
+        is_text, is_plain = (any(f(column.type) for f in fs) for fs in (text_types(), plain))
+        if is_text and not is_plain:
+            table = table.set_column(k, table.column_names[k], column.cast(pa.large_string()))
+    return table
 
 
-def _mixed(words: Any, number: int) -> IntArray:
-    with np.errstate(over="ignore"):
-        x = words + np.uint64(0x9E3779B97F4A7C15)
-        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        x = x ^ (x >> np.uint64(31))
-    return np.asarray((x % np.uint64(number)).astype(np.int64))
-
-
-def _sorted(path: Path, by: str, scratch: Path, k: int) -> ShardFile:
+def _sorted(path: Path, by: str, scratch: Path, k: int, bucket: int) -> ShardFile:
     """One shard, rows of a group together in the order of the table."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -218,6 +164,8 @@ def _sorted(path: Path, by: str, scratch: Path, k: int) -> ShardFile:
     column = table.column(by)
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
+    if any(is_text(column.type) for is_text in text_types()):
+        column = column.cast(pa.large_string())
     # A stable order: rows of a group stay as they were.
     order = pc.sort_indices(
         pa.table({"group": column, "row": pa.array(np.arange(len(column)))}),
@@ -225,5 +173,5 @@ def _sorted(path: Path, by: str, scratch: Path, k: int) -> ShardFile:
     )
     final = scratch / f"shard-{k:05d}.parquet"
     pq.write_table(table.take(order), final, row_group_size=GROUP, compression="zstd")
-    groups = int(pc.count_distinct(column).as_py())
-    return ShardFile(str(final), sha256_of(final), len(column), groups)
+    groups = len(np.unique(labels_of(from_arrow(path.name, by, column)).values))
+    return ShardFile(str(final), sha256_of(final), len(column), groups, bucket)

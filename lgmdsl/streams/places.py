@@ -68,8 +68,11 @@ class CollectedRows:
                 self.block.span,
             )
 
-    def gathered(self) -> Gather:
-        """Places: the distinct tuples of the latents that rows touch."""
+    def gathered(self, silent: bool = False) -> Gather:
+        """Places: the distinct tuples of the latents that rows touch. `silent`: whether there may
+        be none, of no rows."""
+        if not self.parts and silent:
+            return self._nothing()
         if not self.parts:
             raise MethodError(refused(self.block, "none of its rows is observed"))
         self._check_level()
@@ -104,6 +107,13 @@ class CollectedRows:
             where, len(known), np.flatnonzero(~reduction.columns[:, 0].astype(bool))
         )
         return Gather(self.latents, touched, self.count, rows, reduction)
+
+    def _nothing(self) -> Gather:
+        """No places, of each latent in the predictor once."""
+        latents = tuple(self.block.form.latents)
+        rows = PackedRows(np.zeros(1, dtype=np.int64), (), packed(np.zeros(0)), {})
+        touched = np.zeros((0, len(latents)), dtype=np.int64)
+        return Gather(latents, touched, 0, rows, Reduction(np.ones((len(latents), 1))))
 
     def _ordered(self, where: list[AnyArray], places: int, own: IntArray) -> PackedRows:
         """The rows, those of a place together; `where`: the place of each, batch by batch, `own`:

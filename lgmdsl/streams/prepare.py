@@ -25,7 +25,7 @@ from lgmdsl.canonical.grounding.ground import GroundedModel, ground, ground_new
 from lgmdsl.compile import canonicalise
 from lgmdsl.contract.linear import Predictor
 from lgmdsl.dataset import Batch, Dataset, Entry, Loaded
-from lgmdsl.errors import DataError, MethodError
+from lgmdsl.errors import DataError, MethodError, with_note
 from lgmdsl.graph.model_graph import ModelGraph
 from lgmdsl.operators.base import Operator
 from lgmdsl.operators.explicit import Dense
@@ -46,9 +46,11 @@ def prepare(
     find: FindSite,
     on_rows: Callable[[int, int], None] = lambda done, of: None,
     first: Mapping[str, Loaded] = MappingProxyType({}),
+    silent: bool = False,
 ) -> StreamedModel:
     """The model and its rows, packed. `on_rows`: how many rows were read, of how many (each is read
-    twice); `first`: columns of rows of other tables, which name members before those of this one.
+    twice); `first`: columns of rows of other tables, which name members before those of this one;
+    `silent`: whether no row need be observed.
 
     Raises DataError as compiling does, rows by their numbers; MethodError E501 for rows that touch
     different numbers of latents, TooLarge where places or packed rows are larger than the memory
@@ -75,15 +77,14 @@ def prepare(
             raise of_some(error, f"{batch.first:,} to {batch.stop - 1:,}") from None
         _hash(new, table, hashes)
         on_rows(table.rows + batch.stop, 2 * table.rows)
-    gathers = tuple(None if rows is None else rows.gathered() for rows in collected)
+    gathers = tuple(None if rows is None else rows.gathered(silent) for rows in collected)
     digests = {name: digest.hexdigest() for name, digest in hashes.items()}
     return streamed_model(canonical, gathers, table.index, digests)
 
 
 def of_some(error: DataError, rows: str) -> DataError:
     """The error, with the rows that were looked at."""
-    note = f"rows are read by batches, and counted among {rows}"
-    return DataError([replace(d, note=d.note or note) for d in error.diagnostics])
+    return with_note(error, f"rows are read by batches, and counted among {rows}")
 
 
 def _hash(grounded: GroundedModel, table: Table, hashes: dict[str, Any]) -> None:

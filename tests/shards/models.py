@@ -130,10 +130,10 @@ def folder(place: Path, columns: Any, shards: int = 3) -> Path:
     return place
 
 
-def compiled(model: lgm.Model, shards: Path, **options: Any) -> tuple[ShardedModel, Plan]:
+def compiled(model: lgm.Model, shards: Any, **options: Any) -> tuple[ShardedModel, Plan]:
     """The model of shards in this process, with a plan for Laplace."""
     settings = FitSettings("laplace", "map", {}, None, options)
-    made = sharded(model, str(shards), None, settings, partial(_planned, settings))
+    made = sharded(model, shards, None, settings, partial(_planned, settings))
     return made, _planned(settings, made)
 
 

@@ -180,7 +180,7 @@ def test_numbers_that_cannot_be_are_refused_with_their_shard(
     data[column] = data[column].astype(float)
     data[column][50] = value
     with pytest.raises(
-        lgm.DataError, match=r"rows of shards that were read first|in shard-0000\d.parquet"
+        lgm.DataError, match=r"those of shards that were read first|in shard-0000\d.parquet"
     ):
         lgm.fit(lgm.loads(text("poisson")), folder(tmp_path / "s", data), fixed={"s": 0.5})
 

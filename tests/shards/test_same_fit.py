@@ -121,6 +121,28 @@ def test_rows_with_missing_responses_say_nothing(tmp_path: Path) -> None:
     assert fits[0].log_evidence == pytest.approx(fits[1].log_evidence, abs=1e-9)
 
 
+def test_shards_without_an_observed_row(tmp_path: Path) -> None:
+    """Their groups have their prior; where no shard has a row, in the words of the folder."""
+    data = rows("gaussian")
+    few = np.isin(data["who"], ["g0", "g7", "g11"])
+    model, fixed = lgm.loads(text("gaussian", type="real?")), {"s": 0.5, "t": 0.7}
+    place = folder(tmp_path / "few", {**data, "y": np.where(few, data["y"], np.nan)}, 7)
+    counts = [pd.read_parquet(p)["y"].notna().sum() for p in sorted(place.glob("*.parquet"))]
+    assert 0 in counts and max(counts) > 0
+    one = lgm.fit(model, place, fixed=fixed)
+    other = lgm.fit(model, place.with_suffix(".parquet"), "laplace", fixed=fixed)
+    assert one.log_evidence == pytest.approx(other.log_evidence, abs=1e-9)
+    one.predict_shards(place, tmp_path / "predictions")
+    written = pd.concat([pd.read_parquet(p) for p in one.groups(place, tmp_path / "groups")])
+    written = written.set_index("who")
+    assert len(written) == 15 and written.loc["g3", "u.sd"] == pytest.approx(0.5)
+    none = folder(tmp_path / "none", {**data, "y": np.full(len(few), np.nan)})
+    with pytest.raises(lgm.MethodError, match="none of its rows is observed") as caught:
+        lgm.fit(model, none, fixed=fixed)
+    help = caught.value.diagnostics[0].help
+    assert "the file that the shards were made of" in help and '{"rows": "kept"}' in help
+
+
 def test_wide_units_keep_their_digits(tmp_path: Path) -> None:
     """A response in units of 1e-6, whose groups are all but known."""
     data = rows("gaussian")

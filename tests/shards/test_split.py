@@ -14,8 +14,9 @@ import pytest
 import lgmdsl as lgm
 from lgmdsl.cli.main import main
 from lgmdsl.shards import split as splitting
+from lgmdsl.shards.keys import shard_of
 from lgmdsl.shards.manifest import read_manifest, sha256_of
-from lgmdsl.shards.split import shard_of, split
+from lgmdsl.shards.split import split
 from tests.shards.models import folder, rows, table, text
 
 
@@ -88,6 +89,34 @@ def test_more_shards_than_groups_leave_none_empty(tmp_path: Path) -> None:
     assert 1 < len(made.shards) <= 15 and all(s.rows for s in made.shards)
 
 
+NUMBERS = np.array([int(w[1:]) for w in rows("poisson")["who"]])
+DAYS = np.datetime64("2020-01-01") + NUMBERS
+LABELS: dict[str, Any] = {
+    "fractions": pa.array(NUMBERS / 4),
+    "whole fractions": pa.array(NUMBERS * 1.0),
+    "truth": pa.array(NUMBERS > 7),
+    "days": pa.array(DAYS.astype("datetime64[ns]")),
+    "hours": pa.array((DAYS + np.timedelta64(6, "h") * (NUMBERS % 2)).astype("datetime64[us]")),
+    "decimals": pa.array(NUMBERS / 4).cast(pa.decimal128(8, 2)),
+    "large": pa.array(NUMBERS.astype(np.uint64) + 2**63),
+    "views": pa.array(rows("poisson")["who"]).cast(pa.string_view()),
+}
+
+
+@pytest.mark.parametrize("case", LABELS)
+def test_groups_are_named_as_in_memory(case: str, tmp_path: Path) -> None:
+    """By numbers, dates and texts of any layout: the same labels and the same evidence."""
+    place = folder(tmp_path / "s", {**rows("poisson"), "who": LABELS[case]}, 4)
+    model, fixed = lgm.loads(text("poisson")), {"s": 0.5}
+    one = lgm.fit(model, place, fixed=fixed)
+    other = lgm.fit(model, place.with_suffix(".parquet"), "laplace", fixed=fixed)
+    assert one.log_evidence == pytest.approx(other.log_evidence, abs=1e-8)
+    written = pd.concat([pd.read_parquet(p) for p in one.groups(place, tmp_path / "groups")])
+    known = other["u"].coords["group"].values.tolist()
+    assert sorted(written["who"].tolist()) == sorted(known)
+    assert read_manifest(place).groups == len(known)
+
+
 HOSTILE: dict[str, tuple[dict[str, Any], str, str, str]] = {
     "missing": ({"who": pa.array(["a", None])}, "who", "E304", "`who` is missing in row 1"),
     "empty text": ({"who": pa.array(["a", "b", ""])}, "who", "E304", "`who` is missing in row 2"),
@@ -97,7 +126,8 @@ HOSTILE: dict[str, tuple[dict[str, Any], str, str, str]] = {
         "E304",
         "`who` is missing in row 1",
     ),
-    "floats": ({"who": [1.0, float("nan")]}, "who", "E306", "holds double, not labels"),
+    "floats": ({"who": [1.0, float("nan")]}, "who", "E304", "`who` is missing in row 1"),
+    "times": ({"who": pa.array([3, 4], pa.time32("s"))}, "who", "E306", "holds time32"),
     "absent": ({"whom": ["a", "b"]}, "who", "E305", "has no column `who`"),
     "lists": ({"who": [["a"], ["b"]]}, "who", "E306", "not labels of groups"),
     "empty": ({"who": pa.array([], pa.string())}, "who", "E306", "it has no rows"),
@@ -127,31 +157,6 @@ def test_files_and_folders_that_are_refused(tmp_path: Path) -> None:
     split(place, "who", tmp_path / "s", 2)
     with pytest.raises(lgm.DataError, match="there already"):
         split(place, "who", tmp_path / "s", 2)
-
-
-def test_manifests_that_cannot_be_read(tmp_path: Path) -> None:
-    shards = folder(tmp_path / "shards", rows("poisson"))
-    model, place = lgm.loads(text("poisson")), shards / "manifest.json"
-    good = json.loads(place.read_text())
-    hostile = {
-        "is damaged": "{",
-        "later format": json.dumps({**good, "format": 99}),
-        "without rows": json.dumps({**good, "shards": []}),
-    }
-    hostile["is damaged "] = json.dumps({k: v for k, v in good.items() if k != "by"})
-    empty = [{**good["shards"][0], "rows": 0}]
-    hostile["without rows "] = json.dumps({**good, "shards": empty})
-    for message, content in hostile.items():
-        place.write_text(content)
-        with pytest.raises(lgm.DataError, match=message.strip()) as caught:
-            lgm.fit(model, shards)
-        assert caught.value.codes == ("E306",)
-    outside = {**good["shards"][0], "path": "../../elsewhere.parquet"}
-    place.write_text(json.dumps({**good, "shards": [outside]}))
-    with pytest.raises(lgm.WorkerError, match=str(shards / "elsewhere.parquet")):
-        lgm.fit(model, shards)
-    with pytest.raises(lgm.DataError, match="holds no shards"):
-        lgm.fit(model, tmp_path)
 
 
 def test_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lgmdsl.api.explain.methods import methods_of
+from lgmdsl.api.explain.of_shards import ShardsView, view_of_shards
 from lgmdsl.api.explain.outline import Outline, neutral, outline_of
 from lgmdsl.api.explain.terms import parameters, show_form
 from lgmdsl.api.explain.views import (
@@ -35,6 +36,7 @@ from lgmdsl.language.builder import Model
 from lgmdsl.language.tree import ast
 from lgmdsl.language.tree.print_expr import show
 from lgmdsl.memory import budget
+from lgmdsl.shards.given import is_sharded
 from lgmdsl.vocabulary.lookup import lookup
 from lgmdsl.vocabulary.signature import Trait
 
@@ -45,13 +47,16 @@ def explain(
     fixed: Mapping[str, object] | None = None,
     *,
     mapping: Keys | None = None,
-) -> Explanation:
-    """Compile a model as far as possible and describe the result.
+) -> Explanation | ShardsView:
+    """Compile a model as far as possible and describe the result; of a folder of shards, what they
+    hold, what workers eliminate and what they answer.
 
     Without data the form is shown and no numbers. Hyperparameters that have no value get an
     arbitrary one, to size the engines. Raises ModelError, and DataError for wrong data; a model
     that this version cannot fit is explained all the same.
     """
+    if is_sharded(data):
+        return view_of_shards(model, data, mapping, fixed)
     outline = outline_of(model, data, mapping)
     grounded = outline.grounded
     graph, fixed = grounded.graph, check_fixed(fixed)

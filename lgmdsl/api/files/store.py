@@ -125,7 +125,7 @@ def packed(fit: Fit) -> io.BytesIO:
         if isinstance(fit.canonical, StreamedModel):
             write_places(file, fit.canonical, _plain)
         if isinstance(fit.canonical, ShardedModel):
-            write_shards(file, fit.canonical)
+            write_shards(file, fit.canonical, _plain)
         if fit.drawn is not None:
             _drawn(file, fit.drawn)
         if fit.checkpoint is not None:

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from lgmdsl.api.assess.audit import Audit
+    from lgmdsl.api.predict.by_shards import ShardPredictions
     from lgmdsl.api.predict.impute import Imputation
     from lgmdsl.api.predict.predict import Prediction
     from lgmdsl.workers.executor import Jobs
@@ -412,7 +413,7 @@ class Fit(FieldState, Assessable, Framed):
     @answering("writing the fit")
     def groups(
         self,
-        shards: str | os.PathLike[str],
+        shards: object,
         output: str | os.PathLike[str],
         *,
         mapping: Keys | None = None,
@@ -423,7 +424,8 @@ class Fit(FieldState, Assessable, Framed):
         columns `NAME.mean` and `NAME.sd`, `NAME[member].mean` where a latent has another index.
         Moments are those of the mixture where hyperparameters were integrated over.
 
-        `shards`: the folder that the fit was made of; `mapping` and `jobs` as for `lgm.fit`.
+        `shards`: what the fit was made of, the folder or a list of it and other data; `mapping`,
+        by default that of the fit, and `jobs` as for `lgm.fit`.
         Returns the paths. Raises MethodError E501 for a fit that was not made of shards, DataError
         E306 for a folder that holds something, WorkerError E703 for other shards than the fit's.
 
@@ -433,6 +435,44 @@ class Fit(FieldState, Assessable, Framed):
         from lgmdsl.api.sharding import write_groups
 
         return write_groups(self, shards, output, mapping, jobs)
+
+    @answering("predicting")
+    def predict_shards(
+        self,
+        shards: str | os.PathLike[str],
+        output: str | os.PathLike[str],
+        *,
+        fitted: object = None,
+        quantiles: Sequence[float] = SHOWN,
+        mapping: Keys | None = None,
+        jobs: Jobs = None,
+    ) -> ShardPredictions:
+        """Write predictions at the rows of a folder of shards, as .parquet files, one for each
+        shard with its rows in their order, in the new folder `output`: the columns that
+        `predict(...).frame()` has. Rows without labels are counted from shard to shard.
+
+        `shards`: the folder that the fit was made of, or new rows that `lgm shard` has split: by
+        the same groups or by others, into any number of shards. `fitted`: with new rows, and where
+        the fit was made of other data next to the folder, what it was made of. Groups
+        that the fit does not know have their prior. A fit with all rows in memory needs no
+        `fitted`. `mapping`: as for `lgm.fit`, by default that of the fit; `jobs` as there.
+
+        Returns the paths, the columns and what is not over the rows. Ambiguities are in the
+        `warnings` of what is returned, each a `lgm.PredictionWarning`. Raises as `predict`;
+        DataError E306 for a folder that is there or holds no shards, MethodError E501 for other
+        shards without `fitted`, WorkerError E703 for shards that are lost or changed, or not the
+        fit's.
+
+            fit = lgm.fit(model, "visits.shards", "laplace", jobs=2)
+            fit.predict_shards("visits.shards", "predictions", jobs=2)
+            fit.predict_shards("next_year.shards", "next_year", fitted="visits.shards")
+        """
+        from lgmdsl.api.predict.by_shards import predict_shards
+        from lgmdsl.api.predict.requested import say
+
+        written = predict_shards(self, shards, output, fitted, quantiles, mapping, jobs)
+        say(written.warnings)
+        return written
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a NetCDF file, whole or not at all; `load_fit` and plain xarray open it."""

@@ -67,7 +67,7 @@ from lgmdsl.learning.objective.elsewhere import Elsewhere
 from lgmdsl.memory import during
 from lgmdsl.numerics.blas_threads import one_thread
 from lgmdsl.remedies import argument, option
-from lgmdsl.shards.manifest import is_sharded
+from lgmdsl.shards.given import is_sharded
 from lgmdsl.shards.model import ShardedModel
 from lgmdsl.sites import catalogue as sites
 from lgmdsl.streams.model import StreamedModel

@@ -144,7 +144,7 @@ def _read(file: Group, place: Path) -> Fit:
         for k in range(count)
     ]
     canonical = read_places(file, canonicalise(grounded, sites.find_site, observed), array)
-    canonical = read_shards(file, canonical)
+    canonical = read_shards(file, canonical, array)
     weight: Rows = tuple(array(site[f"weight_{k}"]) for k in range(count))
     shift: Rows = tuple(array(site[f"shift_{k}"]) for k in range(count))
     seed = int(file.attrs["seed"])

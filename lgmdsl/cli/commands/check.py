@@ -17,6 +17,7 @@ from lgmdsl.errors import Diagnostic, LgmError
 from lgmdsl.language.tree.statements import STATEMENTS
 
 if TYPE_CHECKING:
+    from lgmdsl.api.explain.of_shards import ShardsView
     from lgmdsl.api.explain.readings import Readings
     from lgmdsl.language.builder import Model
 
@@ -68,9 +69,17 @@ def command(model: str, data: Any, mapping: dict[str, str], as_json: bool) -> in
 
 def _with_data(
     model: Model, data: Any, mapping: dict[str, str]
-) -> tuple[list[Diagnostic], str, Readings]:
+) -> tuple[list[Diagnostic], str, Readings | ShardsView]:
     """Ground the data, lower the model, build its priors; warnings, the sizes found, and what the
-    data were read as."""
+    data were read as; of shards, what they hold."""
+    from lgmdsl.shards.given import is_sharded
+
+    if is_sharded(data):
+        from lgmdsl.api.explain.of_shards import view_of_shards
+
+        view = view_of_shards(model, data, mapping)
+        refused = [replace(d, severity="warning") for d in view.refused]
+        return refused, f"{view.data}: {view.rows} rows, {view.groups} groups", view
     from lgmdsl.api.explain.outline import check_priors, outline_of
     from lgmdsl.api.explain.readings import readings
 
@@ -100,7 +109,7 @@ def _report(
     data: Any,
     errors: Sequence[Diagnostic],
     warnings: Sequence[Diagnostic],
-    known: Readings | None = None,
+    known: Readings | ShardsView | None = None,
 ) -> None:
     show_json(
         {

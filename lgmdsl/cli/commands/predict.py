@@ -11,11 +11,12 @@ import click
 
 from lgmdsl.cli.data_options import earlier_data_option
 from lgmdsl.cli.exit_status import OK, REFUSED
-from lgmdsl.cli.options import json_option, map_option, quantiles_option
+from lgmdsl.cli.options import jobs_options, json_option, map_option, quantiles_option
 from lgmdsl.cli.tables import SUFFIXES, csv_of, fields, write
+from lgmdsl.shards.given import is_sharded
 
 if TYPE_CHECKING:
-    from lgmdsl.api.columns import Columns
+    from lgmdsl.api.predict.by_batches import Tables
     from lgmdsl.api.predict.predict import Prediction
     from lgmdsl.dataset import Dataset
 
@@ -25,10 +26,16 @@ TABLES = (".csv", ".parquet")  # written row by row
 @click.command("predict")
 @click.argument("fit", metavar="FIT.nc")
 @click.argument("new", metavar="NEW")
-@click.option("-o", "--output", metavar="FILE", help="Write to a .nc, .csv, .parquet or .npz file.")
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    help="Write to a .nc, .csv, .parquet or .npz file; of shards, to files in this new folder.",
+)
 @earlier_data_option("The data of the fit, if its file lacks some.")
 @quantiles_option
 @map_option
+@jobs_options
 @json_option
 def command(
     fit: str,
@@ -37,6 +44,7 @@ def command(
     data: Any,
     quantiles: tuple[float, ...],
     mapping: dict[str, str],
+    jobs: int | str | None,
     as_json: bool,
 ) -> int:
     """Predict at the rows, levels, inputs and labels in NEW from the result in FIT.nc.
@@ -56,7 +64,15 @@ def command(
     The rows are those of NEW, in its order. Structures over an ordered index set (ar1 ar rw1 rw2
     seasonal ou) take labels before, between and beyond those of the fit: a column with the index's
     name. Responses, and censoring information, need not be there.
+
+    NEW may be a folder of shards (`lgm shard`): -o names a new folder, which gets a .parquet file
+    for each, and workers (--jobs, --cluster) share them. Of a fit to shards these are the shards of
+    the fit, or others with --data FOLDER, the shards of the fit.
     """
+    if is_sharded(new):
+        return _shards(fit, new, output, data, quantiles, mapping, jobs, as_json)
+    if jobs is not None:
+        raise click.UsageError("--jobs and --cluster share the rows of shards, and NEW is a file")
     from lgmdsl.cli.files import deliver, paths_of, report, writable
 
     place = None
@@ -99,22 +115,60 @@ def command(
     return OK if lost is None else REFUSED
 
 
+def _shards(
+    fit: str,
+    new: str,
+    output: str | None,
+    data: Any,
+    quantiles: tuple[float, ...],
+    mapping: dict[str, str],
+    jobs: int | str | None,
+    as_json: bool,
+) -> int:
+    """Predictions at the rows of shards, to files in a folder."""
+    if output is None:
+        raise click.UsageError("NEW is a folder of shards: name a new folder for -o")
+    if isinstance(data, list) and not is_sharded(data):
+        data = [new, *data]
+    if data is not None and not is_sharded(data):
+        raise click.UsageError("--data is the folder of shards that the fit was made of")
+    from lgmdsl.api.fit.restore import load_fit
+    from lgmdsl.api.predict.by_shards import predict_shards
+    from lgmdsl.cli.output import diagnose, note, show_json
+    from lgmdsl.shards.manifest import check_new
+
+    check_new(Path(output))
+    written = predict_shards(load_fit(fit), new, output, data, quantiles, mapping or None, jobs)
+    if written.warnings:
+        diagnose(written.warnings)
+    if as_json:
+        show_json({"files": list(map(str, written.paths)), "columns": list(written.columns)})
+    else:
+        note(f"wrote {output}: {', '.join(written.columns)}")
+    if written.left_out:
+        note(f"left out, not over the rows of the table: {', '.join(written.left_out)}")
+    return OK
+
+
 def _table(
     parts: Iterator[Prediction], quantiles: tuple[float, ...], place: Path | None, wanted: Dataset
 ) -> int:
     """The table, in pieces where it is long: to a file, or to stdout."""
+    import numpy as np
+
+    from lgmdsl.api.predict.by_batches import Tables
     from lgmdsl.api.predict.table import outside
     from lgmdsl.cli.files import deliver, report
-    from lgmdsl.cli.output import note, show
+    from lgmdsl.cli.output import diagnose, note, show
     from lgmdsl.files import write_filled, write_pieces
 
-    pieces = _Pieces(parts, quantiles)
+    pieces = Tables(parts, np.array(quantiles), diagnose)
     lost = None
     if place is None:
-        for text in pieces.texts():
+        for text in _texts(pieces):
             show(text, end="")
     elif place.suffix == ".csv":
-        lost = deliver(None, None, lambda: write_pieces(place, pieces.texts()))
+        lost = deliver(None, None, lambda: write_pieces(place, _texts(pieces)))
     else:
         from lgmdsl.dataset.parquet import column_types, write_parquet
 
@@ -132,36 +186,12 @@ def _table(
     return OK if lost is None else REFUSED
 
 
-class _Pieces:
-    """Tables of predictions in turn; each warning is printed when it is new."""
-
-    def __init__(self, parts: Iterator[Prediction], quantiles: tuple[float, ...]) -> None:
-        self.parts, self.quantiles = parts, quantiles
-        self.names: tuple[str, ...] = ()
-        self.last: Prediction | None = None
-        self.said: set[str] = set()
-
-    def columns(self) -> Iterator[Columns]:
-        import numpy as np
-
-        from lgmdsl.api.predict.table import table_columns
-        from lgmdsl.cli.output import diagnose
-
-        for part in self.parts:
-            new = [w for w in part.warnings if w.message not in self.said]
-            self.said.update(w.message for w in new)
-            if new:
-                diagnose(new)
-            columns = table_columns(part, np.array(self.quantiles))
-            self.names, self.last = tuple(columns), part
-            yield columns
-
-    def texts(self) -> Iterator[str]:
-        header = True
-        for columns in self.columns():
-            assert self.last is not None, "a part was made"
-            yield csv_of(columns, header=header, exact=self.last.carried)
-            header = False
+def _texts(tables: Tables) -> Iterator[str]:
+    header = True
+    for columns in tables.columns():
+        assert tables.last is not None, "a part was made"
+        yield csv_of(columns, header=header, exact=tables.last.carried)
+        header = False
 
 
 def _parted(data: Any) -> tuple[str | None, dict[str, Path] | None]:

@@ -1,0 +1,149 @@
+"""What `lgm check` and `lgm explain` say of a folder of shards: what workers eliminate, what they
+answer, and what engine conditions the rest."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from typing import Any
+
+from lgmdsl.api.explain.outline import neutral
+from lgmdsl.api.settings import check_fixed
+from lgmdsl.api.sharding import for_shards, sharded
+from lgmdsl.canonical.blocks.latents import LatentBlock
+from lgmdsl.dataset import Keys
+from lgmdsl.engines.choose import preferred, reason, table
+from lgmdsl.errors import Diagnostic, MethodError
+from lgmdsl.graph.warnings import warnings_of
+from lgmdsl.inference.plan import plan
+from lgmdsl.inference.settings import FitSettings
+from lgmdsl.language.builder import Model
+from lgmdsl.shards.given import given_shards
+from lgmdsl.shards.manifest import read_manifest
+from lgmdsl.shards.model import ShardedModel
+
+
+@dataclass(frozen=True)
+class ShardsView:
+    """What is in the folder `data`. `eliminated`, `shared`: names and numbers of latents;
+    `numbers`: of entries of the curvature of all shards; `received`: bytes that all shards answer a
+    question with; `engine` and `engine_reason`: of the shared latents; empty where the model is
+    `refused`."""
+
+    model: str
+    data: str
+    by: str
+    rows: int
+    groups: int
+    shards: tuple[tuple[str, int, int], ...]
+    sizes: tuple[tuple[str, int], ...] = ()
+    eliminated: tuple[tuple[str, int], ...] = ()
+    shared: tuple[tuple[str, int], ...] = ()
+    numbers: int = 0
+    received: int = 0
+    engine: str = ""
+    engine_reason: str = ""
+    refused: tuple[Diagnostic, ...] = ()
+    warnings: tuple[Diagnostic, ...] = ()
+
+    def __str__(self) -> str:
+        p = sum(n for _, n in self.shared)
+        lines = [
+            f"model       {self.model}, {self.data}",
+            f"rows        {self.rows:,} of {self.groups:,} groups by `{self.by}`, in "
+            f"{len(self.shards):,} shards",
+        ]
+        if self.sizes:
+            lines.append("indices     " + ", ".join(f"{n} {size:,}" for n, size in self.sizes))
+        if self.shared:
+            lines += [
+                f"eliminated  {_listed(self.eliminated)}: each group in its shard",
+                f"shared      {_listed(self.shared)}: p = {p:,}",
+                f"a question  {self.numbers:,} entries of the curvature, of {p * p:,}; all shards "
+                f"answer with {self.received:,} bytes",
+                f"engine      {self.engine}: {self.engine_reason}",
+            ]
+        lines += [
+            f"not available: {d.message}" + (f" ({d.label})" if d.label else "")
+            for d in self.refused
+        ]
+        return "\n".join(lines)
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain values for `--json`."""
+        out = asdict(self)
+        out["shards"] = [{"path": n, "rows": r, "groups": g} for n, r, g in self.shards]
+        for part in ("sizes", "eliminated", "shared"):
+            out[part] = [{"name": n, "size": size} for n, size in getattr(self, part)]
+        out["not_available"] = [d.as_json() for d in self.refused]
+        del out["refused"], out["warnings"]
+        return out
+
+
+def _listed(parts: tuple[tuple[str, int], ...]) -> str:
+    return ", ".join(f"{name} {size:,}" for name, size in parts)
+
+
+def view_of_shards(
+    model: Model,
+    data: object,
+    mapping: Keys | None = None,
+    fixed: Mapping[str, object] | None = None,
+) -> ShardsView:
+    """Read all shards, with the model. Raises as a fit to them does, except that what this version
+    cannot fit to shards (MethodError) is listed."""
+    folder, _ = given_shards(data)
+    manifest = read_manifest(folder)
+    settings = for_shards(FitSettings())
+    view = ShardsView(
+        model.checked.source.name,
+        os.path.basename(os.path.abspath(folder)),
+        manifest.by,
+        manifest.rows,
+        manifest.groups,
+        tuple((s.name, s.rows, s.groups) for s in manifest.shards),
+    )
+    try:
+        made = sharded(model, data, mapping, settings, partial(plan, method=settings.method))
+    except MethodError as error:
+        return replace(view, refused=error.diagnostics)
+    try:
+        return _with_model(view, made, check_fixed(fixed))
+    finally:
+        assert made.passes is not None, "it was read now"
+        made.passes.done()
+
+
+def _with_model(view: ShardsView, made: ShardedModel, fixed: Mapping[str, object]) -> ShardsView:
+    layout, passes = made.shared_layout, made.passes
+    assert passes is not None, "it was read now"
+    space = made.hypers
+    free = {b.name: neutral(b) for b in space.blocks if b.value is None and b.name not in fixed}
+    linear = made.linear(space.theta({**free, **fixed}))
+    options = table(linear)
+    best = preferred(options)
+    held = {b.name: b for b in made.whole.latents}
+    known = [dim for b in made.latents for dim in b.dims]
+    sizes = {dim: len(made.layout.labels[dim]) for dim in known}
+    # Two vectors of slopes, a value and a determinant, next to the curvature.
+    each = [2 * layout.size + 2 + (layout.size**2 if c is None else len(c)) for c in passes.codes]
+    return replace(
+        view,
+        sizes=((made.about.index, view.rows), (made.roles.index, view.groups), *sizes.items()),
+        eliminated=tuple((n, _size(held[n], made, view.groups)) for n in made.roles.inner),
+        shared=layout.sizes,
+        numbers=layout.numbers,
+        received=8 * sum(each),
+        engine="" if best is None else best.name,
+        engine_reason=reason(linear, options) or "no engine takes this model within memory",
+        warnings=warnings_of(made.grounded.graph),
+    )
+
+
+def _size(latent: LatentBlock, made: ShardedModel, groups: int) -> int:
+    """How many entries a latent of the groups has in all shards."""
+    rest = [n for d, n in zip(latent.dims, latent.sizes, strict=True) if d != made.roles.index]
+    return groups * math.prod(rest)

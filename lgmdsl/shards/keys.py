@@ -1,0 +1,164 @@
+"""Labels of groups in a column of a table: of which types they may be, which are missing, and the
+shard that each names."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from lgmdsl.arrays import BoolArray, IntArray
+from lgmdsl.dataset.parquet import text_types
+from lgmdsl.dataset.refusals import refused, refusing
+from lgmdsl.errors import DataError, Diagnostic, suggestion
+
+BATCH = 1 << 18  # rows that are read together
+
+
+def check_column(source: str, schema: Any, by: str) -> None:
+    """Raise DataError E306 for a table with two columns of one name, or whose column `by` holds no
+    labels; E305 for one without the column."""
+    import pyarrow as pa
+
+    twice = {name for name in schema.names if schema.names.count(name) > 1}
+    if twice:
+        raise refused(
+            source, f"it has two columns `{min(twice)}`", help="rename or drop one of them"
+        )
+    if by not in schema.names:
+        raise without_column(source, by, schema.names)
+    kind = schema.field(by).type
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    if not any(is_one(kind) for is_one in _kinds()):
+        raise refused(
+            source,
+            f"`{by}` holds {kind}, not labels of groups",
+            help="groups are named by numbers, texts or dates; write them as texts",
+        )
+
+
+def buckets_of(table: Any, by: str, like: Any, number: int, source: str) -> IntArray:
+    """The hashes of the labels in a column of an Arrow table, as where they are of the type `like`,
+    0 where they are missing. Raises DataError E305 for a table without the column, E306 for one of
+    a type that has no such labels."""
+    import pyarrow as pa
+
+    if by not in table.column_names:
+        raise without_column(source, by, table.column_names)
+    labels = table.column(by)
+    with refusing(source, f"`{by}` holds {labels.type}, and the groups of the fit are {like}"):
+        plain = like.value_type if pa.types.is_dictionary(like) else like
+        labels = labels.cast(
+            labels.type.value_type if pa.types.is_dictionary(labels.type) else plain
+        )
+        labels = labels.cast(plain).combine_chunks()
+    absent = missing(labels)
+    out = np.zeros(len(labels), dtype=np.int64)
+    out[~absent] = shard_of(labels.filter(pa.array(~absent)), number)
+    return out
+
+
+def shard_of(labels: Any, number: int) -> IntArray:
+    """The shard of each label of an Arrow array: of whole numbers by a mixing of their
+    bits (splitmix64: Steele, Lea and Flood 2014), of texts, and of fractions as the texts that they
+    are as labels, by their CRC-32, mixed."""
+    import pyarrow as pa
+
+    kind = labels.type
+    if pa.types.is_dictionary(kind):
+        codes = labels.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+        return np.asarray(shard_of(labels.dictionary, number)[codes])
+    if not any(is_one(kind) for is_one in (*text_types(), *_fractions())):
+        words = labels.to_numpy(zero_copy_only=False)
+        return _mixed(words.astype(np.int64).view(np.uint64), number)
+    if any(is_one(kind) for is_one in _fractions()):
+        values = labels.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False) + 0.0
+        each, codes = np.unique(values, return_inverse=True)
+        words = np.array([zlib.crc32(f"{v:.15g}".encode()) for v in each.tolist()], dtype=np.uint64)
+        return np.asarray(_mixed(words, number)[codes])
+    coded = labels.cast(pa.large_string()).dictionary_encode()
+    texts = [zlib.crc32(t.encode()) for t in coded.dictionary.to_pylist()]
+    codes = coded.indices.to_numpy(zero_copy_only=False)
+    return np.asarray(_mixed(np.array(texts, dtype=np.uint64), number)[codes])
+
+
+def _mixed(words: Any, number: int) -> IntArray:
+    with np.errstate(over="ignore"):
+        x = words + np.uint64(0x9E3779B97F4A7C15)
+        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        x = x ^ (x >> np.uint64(31))
+    return np.asarray((x % np.uint64(number)).astype(np.int64))
+
+
+def missing(labels: Any) -> BoolArray:
+    """Which labels a fit would take for missing: nulls, NaN, and texts without characters."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    kind = labels.type
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+        labels = labels.cast(kind)
+    if any(is_text(kind) for is_text in text_types()):
+        labels = labels.cast(pa.large_string())
+        labels = pc.if_else(pc.equal(labels, ""), None, labels)
+    absent = labels.is_null(nan_is_null=True)
+    return np.asarray(absent.to_numpy(zero_copy_only=False), dtype=np.bool_)
+
+
+def unit_of_dates(file: Any, source: str, by: str) -> str:
+    """The coarsest unit that all dates of the groups are whole numbers of, which says how labels
+    are spelt (`dataset.convert.date_text`); "" for other labels. They are written as texts, since a
+    shard by itself would not know."""
+    import pyarrow as pa
+
+    if not any(is_date(file.schema_arrow.field(by).type) for is_date in _dates()):
+        return ""
+    units = ["D", "s"]
+    with refusing(source, "its rows cannot be read"):
+        for batch in file.iter_batches(batch_size=BATCH, columns=[by], use_threads=False):
+            times = batch.column(by).cast(pa.timestamp("us"), safe=False)
+            known = times.drop_null().to_numpy(zero_copy_only=False)
+            units = [u for u in units if (known.astype(f"datetime64[{u}]") == known).all()]
+    return units[0] if units else "us"
+
+
+def dates_as_text(labels: Any, unit: str) -> Any:
+    """Dates of an Arrow array as texts."""
+    import pyarrow as pa
+
+    times = labels.cast(pa.timestamp("us"), safe=False).to_numpy(zero_copy_only=False)
+    return pa.array(times.astype(f"datetime64[{unit}]").astype(np.str_).tolist(), pa.string())
+
+
+def without_column(source: str, by: str, names: Sequence[str]) -> DataError:
+    """E305 for a table without the column of the groups."""
+    return DataError(
+        Diagnostic(
+            "E305",
+            f"{source} has no column `{by}`",
+            help=suggestion(by, names, then=f"columns: {', '.join(names)}"),
+        )
+    )
+
+
+def _kinds() -> tuple[Any, ...]:
+    """The types of Arrow columns that a fit reads labels from."""
+    import pyarrow as pa
+
+    return (*text_types(), *_dates(), *_fractions(), pa.types.is_integer, pa.types.is_boolean)
+
+
+def _dates() -> tuple[Any, ...]:
+    import pyarrow as pa
+
+    return pa.types.is_date, pa.types.is_timestamp
+
+
+def _fractions() -> tuple[Any, ...]:
+    import pyarrow as pa
+
+    return pa.types.is_floating, pa.types.is_decimal
