@@ -21,6 +21,7 @@ BACKENDS: Catalogue[type[Backend[Any]]] = Catalogue(
         "coordinate-descent": part("lgmdsl_backends.coordinate_descent", "CoordinateDescent"),
         "px-vb": part("lgmdsl_backends.px_vb.backend", "ParameterExpanded"),
         "mean-field": part("lgmdsl_backends.mean_field.backend", "MeanField"),
+        "inducing": part("lgmdsl_backends.inducing.backend", "Inducing"),
         "map": part("lgmdsl_backends.mode", "Mode"),
     }
 )
