@@ -14,6 +14,8 @@ from scipy.linalg import blas, lapack
 from lgmdsl.arrays import Array, BoolArray, IntArray
 from lgmdsl.errors import Diagnostic, NumericalError
 
+EQUAL = 1e-9  # of pivots, relative: what rounding may have made different
+
 
 @dataclass(frozen=True, eq=False)
 class Cholesky:
@@ -143,8 +145,9 @@ def partial_root(a: Array, count: int) -> tuple[Array, IntArray]:
     """R, (n, k), the first k <= `count` columns of a Cholesky factor of a positive semidefinite A
     with pivots, and the pivots, (k,): A - RR' is 0 in their rows. n k^2 flops.
 
-    Each pivot is the largest entry left of the diagonal (of equals the first), so that the columns
-    of fewer are the first of more; k < `count` where all that is left is rounding, below
+    Each pivot is the largest entry left of the diagonal, so that the columns of fewer are the first
+    of more. Of equals, as all are at first under a stationary kernel, it is the one whose column of
+    A is the longest, wherever it stands. k < `count` where all that is left is rounding, below
     n eps max A_ii.
     """
     n = len(a)
@@ -152,10 +155,12 @@ def partial_root(a: Array, count: int) -> tuple[Array, IntArray]:
     floor = n * np.finfo(np.float64).eps * float(left.max(initial=0.0))
     root = np.zeros((n, min(count, n)))
     pivots: list[int] = []
+    length = np.einsum("ij,ij->j", a, a)
     for j in range(root.shape[1]):
-        k = int(np.argmax(left))
-        if not left[k] > floor:
+        top = float(left.max())
+        if not top > floor:
             break
+        k = int(np.argmax(np.where(left >= (1.0 - EQUAL) * top, length, -1.0)))
         column = (a[:, k] - root[:, :j] @ root[k, :j]) / np.sqrt(left[k])
         column[pivots] = 0.0
         root[:, j] = column

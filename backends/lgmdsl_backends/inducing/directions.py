@@ -37,10 +37,10 @@ class Reduced:
     @cached_property
     def covariance(self) -> Array:
         """K."""
-        out = np.ones((1, 1))
-        for factor in self.block.factors:
-            out = np.kron(out, factor.covariance())
-        return out
+        first, *others = (f.covariance() for f in self.block.factors)
+        for factor in others:
+            first = np.asarray(np.kron(first, factor))
+        return first
 
     @cached_property
     def _found(self) -> tuple[Array, IntArray]:
@@ -79,7 +79,8 @@ class Directions(Confinement):
     @property
     def note(self) -> str:
         latents = ", ".join(dict.fromkeys(n.partition(".")[0] for n in self.names))
-        return f"q is the prior given {self.count} directions of {latents}: in others it is as wide as the prior"
+        wide = "in all others as wide as the prior"
+        return f"q is free in {self.count} directions of {latents}, {wide}"
 
     def engine(self, whole: Engine, make: MakeEngine) -> Engine:
         reduced: Mapping[str, Reduced] = {
