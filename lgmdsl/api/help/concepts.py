@@ -306,8 +306,9 @@ CONCEPTS: tuple[Concept, ...] = (
         "methods that maximise a lower bound of the evidence over Gaussians",
         "natural-gradient, opper-archambeau, cholesky, coordinate-ascent and lcl find the same "
         "optimum by different routes, stochastic by batches of rows; mean-field keeps blocks of "
-        "latents independent, inducing few directions of a gp free; double-loop, coordinate-descent and px-vb use bounds of the sites; "
-        "--hyper vb is mean field over hyperparameters.",
+        "latents independent, inducing is free in few directions of a gp; double-loop, "
+        "coordinate-descent and px-vb use bounds of the sites; --hyper vb is mean field over "
+        "hyperparameters.",
         _FIT + " --method natural-gradient",
         ("natural-gradient", "lower", "vb", "px-vb", "mean-field"),
     ),
