@@ -28,6 +28,7 @@ from lgmdsl.arrays import Array, Matrix
 from lgmdsl.contract import rows
 from lgmdsl.contract.backend import Backend, BackendSpec
 from lgmdsl.contract.engine import Failed, Rows
+from lgmdsl.contract.joint import latent_root
 from lgmdsl.contract.objectives.elbo import ElboPoint, elbo_at, expected, target_of
 from lgmdsl.contract.objectives.elbo_start import begin
 from lgmdsl.contract.objectives.fixed_point import undamped_move
@@ -38,7 +39,7 @@ from lgmdsl.contract.questions import Expected, ExpectedAnswer
 from lgmdsl.contract.stacked import StackedPredictors, cut, flatten, split
 from lgmdsl.contract.status import Guarantee, Status
 from lgmdsl.errors import Diagnostic, MethodError
-from lgmdsl.numerics.cholesky import cholesky, pivoted_root, symmetrise
+from lgmdsl.numerics.cholesky import cholesky, symmetrise
 from lgmdsl.numerics.optimisation.lbfgs import LBFGS, Evaluated, Iterate
 from lgmdsl.vocabulary.notes import Notes
 
@@ -187,11 +188,7 @@ class Cholesky(Backend[CholeskyState]):
 def _whiten(problem: Problem, point: ElboPoint) -> Frame:
     """A = B R with RR' = Cov_q0[z]; the root is that of the correlations, whatever their scales."""
     linear = problem.engine.linear
-    covariance = point.conditioned.solve(np.eye(linear.size))
-    sd = np.sqrt(np.maximum(covariance.diagonal(), 0.0))
-    scale = np.where(sd > 0.0, sd, 1.0)
-    covariance = (covariance + covariance.T) / (2.0 * np.outer(scale, scale))
-    root = scale[:, None] * pivoted_root(covariance)
+    root = latent_root(point.conditioned, linear.size)
     design = np.asarray(StackedPredictors(linear).matrix() @ root)
     rank = design.shape[1]
     return Frame(

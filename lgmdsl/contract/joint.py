@@ -14,6 +14,7 @@ from lgmdsl.contract.engine import Conditioned, Rows
 from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.contract.questions import Expected, ExpectedAnswer
 from lgmdsl.contract.stacked import StackedPredictors
+from lgmdsl.numerics.cholesky import pivoted_root
 
 if TYPE_CHECKING:
     from lgmdsl.contract.site import Site
@@ -22,6 +23,15 @@ if TYPE_CHECKING:
 def row_covariance(q: Conditioned, linear: LinearGaussian) -> Array:
     """(P, P) covariance of all predictor rows under q."""
     return q.project(StackedPredictors(linear).predictor(), full=True)[1]
+
+
+def latent_root(q: Conditioned, size: int) -> Array:
+    """(n, r) R with RR' = Cov_q[z], of rank r; that of the correlations, whatever their scales."""
+    covariance = q.solve(np.eye(size))
+    sd = np.sqrt(np.maximum(covariance.diagonal(), 0.0))
+    scale = np.where(sd > 0.0, sd, 1.0)
+    covariance = (covariance + covariance.T) / (2.0 * np.outer(scale, scale))
+    return np.asarray(scale[:, None] * pivoted_root(covariance))
 
 
 def newton_move(linear: LinearGaussian, q: Conditioned, gaps: Rows) -> float:
@@ -40,24 +50,25 @@ class Divisible(Protocol):
 
 
 def some_rows(
-    answer: Expected, where: IntArray, size: int
+    answer: Expected, where: IntArray, size: int, second: bool = True
 ) -> Callable[[Array, Array], ExpectedAnswer]:
-    """(mean, variance) -> the answer of rows `where` of `size`, with its second derivatives.
+    """(mean, variance) -> the answer of rows `where` of `size`, `second`: with its second
+    derivatives.
 
     What is not `Divisible` is evaluated over all its rows, which costs more.
     """
     if len(where) == size:
-        return lambda mean, variance: answer.expected(mean, variance, second=True)
+        return lambda mean, variance: answer.expected(mean, variance, second)
     if isinstance(answer, Divisible):
         few: Expected = answer.take(where)
-        return lambda mean, variance: few.expected(mean, variance, second=True)
+        return lambda mean, variance: few.expected(mean, variance, second)
 
     def among_all(mean: Array, variance: Array) -> ExpectedAnswer:
         every_mean = np.zeros((size, *mean.shape[1:]))
         each = np.ones(()) if mean.ndim == 1 else np.eye(mean.shape[1])
         every_variance = np.array(np.broadcast_to(each, (size, *each.shape)))
         every_mean[where], every_variance[where] = mean, variance
-        a = answer.expected(every_mean, every_variance, second=True)
+        a = answer.expected(every_mean, every_variance, second)
         more = (a.d_mean_variance, a.d_variance2, a.d_mean2)
         return ExpectedAnswer(
             a.value[where],

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 
-from lgmdsl.arrays import Array
+from lgmdsl.arrays import Array, IntArray
 from lgmdsl.contract.structure import Shape, Structure
 from lgmdsl.operators.base import Operator
+from lgmdsl.operators.compose import product
 from lgmdsl.operators.explicit import Dense
+from lgmdsl.operators.select import Select
 
 
 @dataclass(frozen=True)
@@ -139,6 +141,18 @@ class LinearGaussian:
             for p in self.predictors
         )
         return replace(self.part(names), predictors=predictors)
+
+    def of_rows(self, rows: Sequence[IntArray]) -> LinearGaussian:
+        """The model at some rows of each site block, by position; operators are not touched before
+        they are asked for."""
+        predictors = []
+        for p, few in zip(self.predictors, rows, strict=True):
+            event = max(p.event, 1)
+            where = (few[:, None] * event + np.arange(event)).reshape(-1)
+            pick = Select(where, p.rows)
+            columns = {name: product(pick, op) for name, op in p.columns.items()}
+            predictors.append(Predictor(columns, p.offset[where], p.event))
+        return replace(self, predictors=tuple(predictors))
 
     @cached_property
     def slices(self) -> dict[str, slice]:

@@ -11,8 +11,10 @@ from functools import lru_cache
 import numpy as np
 from scipy.linalg import blas, lapack
 
-from lgmdsl.arrays import Array, BoolArray
+from lgmdsl.arrays import Array, BoolArray, IntArray
 from lgmdsl.errors import Diagnostic, NumericalError
+
+EQUAL = 1e-9  # of pivots, relative: what rounding may have made different
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,3 +139,32 @@ def pivoted_root(a: Array, tolerance: float | None = None) -> Array:
     if not np.abs(remainder).max() <= 1e-6 * top:
         raise NumericalError(Diagnostic("E601", "a covariance is not positive semidefinite"))
     return root
+
+
+def partial_root(a: Array, count: int) -> tuple[Array, IntArray]:
+    """R, (n, k), the first k <= `count` columns of a Cholesky factor of a positive semidefinite A
+    with pivots, and the pivots, (k,): A - RR' is 0 in their rows. n k^2 flops.
+
+    Each pivot is the largest entry left of the diagonal, so that the columns of fewer are the first
+    of more. Of equals, as all are at first under a stationary kernel, it is the one whose column of
+    A is the longest, wherever it stands. k < `count` where all that is left is rounding, below
+    n eps max A_ii.
+    """
+    n = len(a)
+    left = a.diagonal().copy()
+    floor = n * np.finfo(np.float64).eps * float(left.max(initial=0.0))
+    root = np.zeros((n, min(count, n)))
+    pivots: list[int] = []
+    length = np.einsum("ij,ij->j", a, a)
+    for j in range(root.shape[1]):
+        top = float(left.max())
+        if not top > floor:
+            break
+        k = int(np.argmax(np.where(left >= (1.0 - EQUAL) * top, length, -1.0)))
+        column = (a[:, k] - root[:, :j] @ root[k, :j]) / np.sqrt(left[k])
+        column[pivots] = 0.0
+        root[:, j] = column
+        pivots.append(k)
+        left -= column * column
+        left[pivots] = 0.0
+    return root[:, : len(pivots)].copy(), np.array(pivots, dtype=np.int64)

@@ -305,7 +305,8 @@ CONCEPTS: tuple[Concept, ...] = (
         "variational", "VB; ADVI; variational Bayes; variational inference; ELBO; VGA",
         "methods that maximise a lower bound of the evidence over Gaussians",
         "natural-gradient, opper-archambeau, cholesky, coordinate-ascent and lcl find the same "
-        "optimum by different routes; mean-field keeps blocks of latents independent; double-loop, "
+        "optimum by different routes, stochastic by batches of rows; mean-field keeps blocks of "
+        "latents independent, inducing is free in few directions of a gp; double-loop, "
         "coordinate-descent and px-vb use bounds of the sites; --hyper vb is mean field over "
         "hyperparameters.",
         _FIT + " --method natural-gradient",

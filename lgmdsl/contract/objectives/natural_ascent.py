@@ -87,7 +87,7 @@ class NaturalAscent(Backend[NaturalState]):
         assert point is not None
         if state.undamped and mismatch(point) < FAR:
             following = elbo_at(problem, *point.target)
-            if isinstance(following, ElboPoint) and _better(problem, following, point):
+            if isinstance(following, ElboPoint) and better(problem, following, point):
                 gain = following.elbo - point.elbo
                 accepted = self._at(problem, following)
                 return replace(accepted, undamped=gain * 3.0 <= state.gain, gain=gain)
@@ -128,7 +128,7 @@ class NaturalAscent(Backend[NaturalState]):
             tried = profiled(
                 problem, weight, point.mean, point.alpha, close, point.conditioned.leftover
             )
-            if isinstance(tried, ElboPoint) and _better(problem, tried, point):
+            if isinstance(tried, ElboPoint) and better(problem, tried, point):
                 return tried, history
         return None, Anderson(self.memory)
 
@@ -142,7 +142,7 @@ class NaturalAscent(Backend[NaturalState]):
                 rows.interpolate(point.weight, weight, r),
                 rows.interpolate(point.shift, shift, r),
             )
-            if isinstance(tried, ElboPoint) and _better(problem, tried, point):
+            if isinstance(tried, ElboPoint) and better(problem, tried, point):
                 return tried
             r *= 0.5
         return None
@@ -152,7 +152,7 @@ def _residual(problem: Problem, point: ElboPoint) -> float:
     return max(decrement(problem, point), mismatch(point))
 
 
-def _better(problem: Problem, tried: ElboPoint, point: ElboPoint) -> bool:
+def better(problem: Problem, tried: ElboPoint, point: ElboPoint) -> bool:
     """Whether the bound rose, or held to its rounding while the residual fell: the bound is
     quadratic in what is left, so its digits end before those of the weights and means do."""
     if not comparable(tried, point):

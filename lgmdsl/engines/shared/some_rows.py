@@ -7,17 +7,15 @@ the objects that they were.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
 from lgmdsl.arrays import IntArray
 from lgmdsl.contract.engine import Conditioned, Engine, Failed, Leftover, Rows
-from lgmdsl.contract.linear import LinearGaussian, Predictor
+from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.engines.shared.other_rows import OtherRows
-from lgmdsl.operators.compose import product
-from lgmdsl.operators.select import Select
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,14 +43,8 @@ class Kept:
 
     def linear(self, whole: LinearGaussian) -> LinearGaussian:
         """The model of these rows; rows are picked as they are asked for."""
-        predictors = []
-        for k in self.filled:
-            p, event = whole.predictors[k], max(whole.predictors[k].event, 1)
-            rows = (self.rows[k][:, None] * event + np.arange(event)).reshape(-1)
-            pick = Select(rows, p.rows)
-            columns = {name: product(pick, op) for name, op in p.columns.items()}
-            predictors.append(Predictor(columns, p.offset[rows], p.event))
-        return LinearGaussian(whole.blocks, tuple(predictors), whole.constraints)
+        every = whole.of_rows(self.rows)
+        return replace(every, predictors=tuple(every.predictors[k] for k in self.filled))
 
 
 class SomeRows(Engine):
