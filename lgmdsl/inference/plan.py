@@ -17,6 +17,7 @@ from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.backend import Backend
 from lgmdsl.contract.engine import Confinement, Engine
+from lgmdsl.contract.joint import SumsOfRows
 from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.questions import Expected, Pointwise, Tilted
@@ -95,7 +96,9 @@ class Plan:
         answers = tuple(r.answer(s) for r, s in zip(self.routes, sites, strict=True))
 
         def lift(question: type) -> tuple[object, ...]:
-            return tuple(answering(type(s), question)(s) for s in sites)
+            return tuple(
+                s if isinstance(s, SumsOfRows) else answering(type(s), question)(s) for s in sites
+            )
 
         def firmer(engine: Engine) -> Engine:
             found = stronger(engine.unconfined, self.terms)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from lgmdsl.canonical.blocks.sites import SiteBlock
 from lgmdsl.contract.backend import BackendSpec
-from lgmdsl.contract.questions import Expected, Pointwise
+from lgmdsl.contract.questions import Expected, Pointwise, Widths
 from lgmdsl.contract.site import Property
 from lgmdsl.errors import Diagnostic, MethodError, listed
 from lgmdsl.inference.plan import Plan
 from lgmdsl.inference.registry import backends
 from lgmdsl.remedies import either, setting
 
-ANSWERED = (Pointwise, Expected)  # what sums over rows answer
+ANSWERED = (Pointwise, Expected, Widths)  # what sums over rows answer
 UNEQUAL = "rows touch different numbers of latents"
 KEPT = either("--option rows=kept", 'options={"rows": "kept"}')
 
@@ -20,7 +20,7 @@ def reason_against(block: SiteBlock) -> str:
     """Why the rows of a block cannot be told apart from the whole; "" where they can."""
     if block.event or block.site.spec.vector:
         return f"{block.family.spec.name} has several predictors in a row"
-    if block.whole is not None or block.form is not block.written:
+    if block.whole is not None:
         return f"{block.family.spec.name} is rewritten by the compiler"
     if not block.form.latents:
         return "no latent is in the predictor"
@@ -34,6 +34,14 @@ def reason_against(block: SiteBlock) -> str:
     if Property.LOG_CONCAVE not in block.site.spec.properties:
         family = block.family.spec.name
         return f"{family} is not log-concave: other optima are looked for row by row"
+    return ""
+
+
+def _reason_of_kinks(block: SiteBlock, spec: BackendSpec) -> str:
+    """Why a method that asks for curvatures cannot take a block's rows; "" where it can."""
+    if spec.needs is Pointwise and Property.KINKED in block.site.spec.properties:
+        family = block.family.spec.name
+        return f"{family} has a kink, and method `{spec.name}` keeps the slope of each row at it"
     return ""
 
 
@@ -58,7 +66,9 @@ def check_streamed(planned: Plan, index: str, hyper: str) -> None:
     if hyper == "vb":
         raise MethodError(_other("`hyper = vb`", setting("hyper", "map")))
     for block in planned.canonical.blocks:
-        reason = reason_against(block) if index in block.dims else ""
+        reason = ""
+        if index in block.dims:
+            reason = reason_against(block) or _reason_of_kinks(block, planned.backend.spec)
         if reason:
             raise MethodError(refused(block, reason))
 
@@ -66,7 +76,7 @@ def check_streamed(planned: Plan, index: str, hyper: str) -> None:
 def able_to_stream(spec: BackendSpec) -> bool:
     """Whether a back end takes sites that are sums over rows."""
     known = spec.needs in ANSWERED and not spec.row_by_row
-    return known and spec.additive and spec.vector and spec.evidence
+    return spec.row_sites or (known and spec.additive and spec.vector)
 
 
 def _other(what: str, help: str) -> Diagnostic:
