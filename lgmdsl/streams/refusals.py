@@ -16,8 +16,9 @@ UNEQUAL = "rows touch different numbers of latents"
 KEPT = either("--option rows=kept", 'options={"rows": "kept"}')
 
 
-def reason_against(block: SiteBlock) -> str:
-    """Why the rows of a block cannot be told apart from the whole; "" where they can."""
+def reason_against(block: SiteBlock, spec: BackendSpec) -> str:
+    """Why the rows of a block cannot be told apart from the whole by a method; "" where they
+    can."""
     if block.event or block.site.spec.vector:
         return f"{block.family.spec.name} has several predictors in a row"
     if block.whole is not None:
@@ -34,11 +35,6 @@ def reason_against(block: SiteBlock) -> str:
     if Property.LOG_CONCAVE not in block.site.spec.properties:
         family = block.family.spec.name
         return f"{family} is not log-concave: other optima are looked for row by row"
-    return ""
-
-
-def _reason_of_kinks(block: SiteBlock, spec: BackendSpec) -> str:
-    """Why a method that asks for curvatures cannot take a block's rows; "" where it can."""
     if spec.needs is Pointwise and Property.KINKED in block.site.spec.properties:
         family = block.family.spec.name
         return f"{family} has a kink, and method `{spec.name}` keeps the slope of each row at it"
@@ -66,9 +62,7 @@ def check_streamed(planned: Plan, index: str, hyper: str) -> None:
     if hyper == "vb":
         raise MethodError(_other("`hyper = vb`", setting("hyper", "map")))
     for block in planned.canonical.blocks:
-        reason = ""
-        if index in block.dims:
-            reason = reason_against(block) or _reason_of_kinks(block, planned.backend.spec)
+        reason = reason_against(block, planned.backend.spec) if index in block.dims else ""
         if reason:
             raise MethodError(refused(block, reason))
 

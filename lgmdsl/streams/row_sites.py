@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from lgmdsl.streams.collective import Places
 
 BYTES = 16  # of a row: a weight and a shift
-COPIES = 4  # held at once: sites, those they ask for, those of the step before, and the best ones
+COPIES = (
+    4  # held at once, about: sites, those they ask for, those of the step before, the best ones
+)
 SHARE = 0.25  # of the memory budget, from which on they lie on disk
 
 
@@ -102,8 +104,11 @@ class GaussianRows(RowSites):
         inward, form = places.inward(mean), places.form(variance)
         for chunk in places.chunks():
             rows = slice(done, done + len(chunk.place))
-            at = cavity(*self._at(rows), chunk.lifted(inward), chunk.variances(form))
-            for name, x in places.asked(chunk, TiltedSlopes).tilted_slopes(*at, power).items():
+            w, b = self._at(rows)
+            at = cavity(w, b, chunk.lifted(inward), chunk.variances(form))
+            with np.errstate(all="ignore"):
+                each = places.asked(chunk, TiltedSlopes).tilted_slopes(*at, power)
+            for name, x in each.items():
                 out[name] = out.get(name, np.zeros(())) + np.sum(x)
             done = rows.stop
         return out

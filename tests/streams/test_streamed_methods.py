@@ -378,3 +378,25 @@ def test_the_command_takes_them(
     assert "400 rows at" in capsys.readouterr().out
     stored = lgm.load_fit(files[2])
     assert np.array_equal(stored.mean("u"), fitted(case, method, STREAMED).mean("u"))
+
+
+def test_explain_says_what_reads_rows_by_batches(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "rows.parquet"
+    frame("binary").to_parquet(path)
+    page = " ".join(str(lgm.explain(model("binary"), path)).split())
+    methods = ("laplace", "natural-gradient", "double-loop", "ep", "map")
+    assert "400 rows over `obs`, read by batches with `--option rows=streamed` by" in page
+    for name in methods:
+        assert name in page.split("read by batches")[1].split("ep holds")[0]
+    assert "ep holds a Gaussian of each row then: about 25.6 kB in memory" in page
+    monkeypatch.setattr(row_sites, "SHARE", 0.0)
+    assert "in temporary files" in str(lgm.explain(model("binary"), path))
+    frame("laplace").to_parquet(path)
+    page = " ".join(str(lgm.explain(model("laplace"), path)).split())
+    assert "laplace.mean has a kink, and method `map` keeps the slope of each row" in page
+    joined = lgm.loads(model("binary").to_lgm().replace("b * x", "b * sum(x, obs)"))
+    frame("binary").to_parquet(path)
+    assert "kept in memory: rows of `obs` are joined" in str(lgm.explain(joined, path))
+    assert "by batches" not in str(lgm.explain(model("binary"), frame("binary")))

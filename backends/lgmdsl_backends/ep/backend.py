@@ -51,7 +51,7 @@ HALF = 0.5
 SWEPT = 200
 # Parallel steps before a double loop that is asked for.
 APPROACH = 2
-SLOW = "EP does not converge on rows that are read by batches; all rows kept, more is tried"
+SLOW = "EP does not converge; its sweeps and double loop take all rows in memory (rows=kept)"
 # The residual above which a state has no evidence, in posterior sds.
 FARTHEST = 10.0
 
@@ -258,6 +258,8 @@ def _walked(stage: str, walk: Walk | RowWalk, before: EPState | None) -> EPState
     best, waited = walk.point, 0
     if before is not None and before.best is not None and best.residual >= before.best.residual:
         best, waited = before.best, before.waited + 1
+        if isinstance(best, RowPoint):
+            best = replace(best, visited=())
     warm = before is not None and before.warm
     residual = walk.point.residual
     return EPState(stage, walk=walk, best=best, waited=waited, warm=warm, residual=residual)
@@ -284,11 +286,9 @@ def _approached(problem: Problem, walk: Walk) -> Matched:
 def _slopes(
     problem: Problem, point: Matched | RowPoint
 ) -> Callable[[], tuple[Mapping[str, Array], ...]]:
-    """The slopes in the sites' parameters. Of rows in passes they are computed now: a posterior
-    that is kept must not hold the sites of all rows."""
+    """The slopes in the sites' parameters."""
     if isinstance(point, RowPoint):
-        known = by_rows.parameter_slopes(problem, point)
-        return lambda: known
+        return by_rows.parameter_slopes(problem, point)
     return partial(_parameter_slopes, problem, point)
 
 

@@ -14,7 +14,7 @@ Steps are not extrapolated, which would take the sites of several earlier ones.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, cast
@@ -68,7 +68,8 @@ class OwnRows(RowSites):
         self, mean: Array, variance: Array, cavity: Cavity, power: float
     ) -> dict[str, Array]:
         at = cavity(self.weight, self.shift, mean, variance)
-        return cast(TiltedSlopes, self.answer).tilted_slopes(*at, power)
+        with np.errstate(all="ignore"):
+            return cast(TiltedSlopes, self.answer).tilted_slopes(*at, power)
 
 
 @dataclass
@@ -85,6 +86,13 @@ class Visitor:
 
     def cavities(self, weight: Array, shift: Array, mean: Array, variance: Array) -> Block | None:
         return cavities(weight, shift, (mean, variance), None, self.power, self.most)
+
+    def cavity(
+        self, weight: Array, shift: Array, mean: Array, variance: Array
+    ) -> tuple[Array, Array]:
+        block = self.cavities(weight, shift, mean, variance)
+        assert block is not None, "a point has proper cavities"
+        return block.cavity_mean, block.cavity_variance
 
     def __call__(
         self, weight: Array, shift: Array, mean: Array, variance: Array, answer: Any
@@ -188,6 +196,8 @@ def at(problem: Problem, sites: tuple[RowSites, ...], power: float) -> RowPoint 
     if not math.isfinite(value):
         return Failed("a tilted moment is not finite")
     move = newton_move(problem.engine.linear, q, tuple(v.gap for v in visited))
+    if not math.isfinite(move + widest + away):
+        return Failed("a tilted moment is not finite")
     return RowPoint(q, power, sites, visited, value, max(move, widest, away))
 
 
@@ -226,27 +236,34 @@ def advance(problem: Problem, walk: RowWalk) -> RowWalk | None:
     return None if step is None else RowWalk(*step)
 
 
-def parameter_slopes(problem: Problem, point: RowPoint) -> tuple[Mapping[str, Array], ...]:
-    """dlog evidence/dparameter at the fixed point: E_tilted[dl/dparameter], summed over rows."""
+def parameter_slopes(
+    problem: Problem, point: RowPoint
+) -> Callable[[], tuple[Mapping[str, Array], ...]]:
+    """dlog evidence/dparameter at the fixed point: E_tilted[dl/dparameter], summed over rows. Those
+    of sums are computed at once: a posterior that is kept must not hold the sites of all rows."""
     q = point.conditioned
-    answers = (
-        answer if isinstance(answer, HoldsRowSites) else own
-        for answer, own in zip(problem.answers, problem.asking(TiltedSlopes), strict=True)
+    parts = tuple(
+        zip(point.sites, q.mean, q.variance, _visitors(problem, q, point.power), strict=True)
     )
-    parts = zip(
-        point.sites, answers, q.mean, q.variance, _visitors(problem, q, point.power), strict=True
+    power = point.power
+    known = tuple(
+        None if isinstance(rows, OwnRows) else rows.slopes(m, v, visitor.cavity, power)
+        for rows, m, v, visitor in parts
     )
-    out = []
-    for rows, answer, m, v, visitor in parts:
+    others = tuple(
+        (rows, m, v, visitor) if isinstance(rows, OwnRows) else None
+        for rows, m, v, visitor in parts
+    )
 
-        def cavity(
-            w: Array, b: Array, m: Array, v: Array, visitor: Visitor = visitor
-        ) -> tuple[Array, Array]:
-            block = visitor.cavities(w, b, m, v)
-            assert block is not None, "the point has proper cavities"
-            return block.cavity_mean, block.cavity_variance
+    def slopes() -> tuple[Mapping[str, Array], ...]:
+        asked = problem.asking(TiltedSlopes) if any(others) else (None,) * len(known)
+        out: list[Mapping[str, Array]] = []
+        for summed, other, answer in zip(known, others, asked, strict=True):
+            if other is not None:
+                rows, m, v, visitor = other
+                summed = replace(rows, answer=answer).slopes(m, v, visitor.cavity, power)
+            assert summed is not None
+            out.append(summed)
+        return tuple(out)
 
-        rows = replace(rows, answer=answer) if isinstance(rows, OwnRows) else rows
-        with np.errstate(all="ignore"):
-            out.append(rows.slopes(m, v, cavity, point.power))
-    return tuple(out)
+    return slopes

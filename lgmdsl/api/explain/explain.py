@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from lgmdsl.api.explain.batches import batches_of
 from lgmdsl.api.explain.methods import methods_of
 from lgmdsl.api.explain.outline import Outline, neutral, outline_of
 from lgmdsl.api.explain.terms import parameters, show_form
@@ -78,6 +79,9 @@ def explain(
             *((r.block, r.description) for r in outline.rewrites),
             *_merged(merged_model),
         ),
+        batches=()
+        if outline.dataset is None or outline.canonical is None
+        else batches_of(graph, outline.dataset, outline.canonical),
         refused=outline.refused,
         engines=_engines(options),
         engine_reason="" if fitted is None else reason(fitted, options),

@@ -124,7 +124,8 @@ def residual(problem: Problem, q: Conditioned) -> float:
             part = rows.relative_size(change, wanted, rows.spread(v) / size, SLIGHT)
         else:
             part = rows.relative_size(change, best.weight, v, SLIGHT)
-        worst = max(worst, float(part.max(initial=0.0)))
+        largest = float(part.max(initial=0.0))
+        worst = max(worst, math.inf if math.isnan(largest) else largest)
     return max(newton_move(problem.engine.linear, q, tuple(gaps)), worst)
 
 
