@@ -17,7 +17,6 @@ from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.backend import Backend
 from lgmdsl.contract.engine import Confinement, Engine
-from lgmdsl.contract.joint import SumsOfRows
 from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.questions import Expected, Pointwise, Tilted
@@ -29,7 +28,7 @@ from lgmdsl.engines.shared.some_rows import SomeRows
 from lgmdsl.errors import Diagnostic, MethodError, Span, listed, suggestion
 from lgmdsl.inference.options import NO_OTHERS, OtherOptions, configured
 from lgmdsl.inference.registry import BackendClass, backends
-from lgmdsl.inference.routes import Refusal, Route, answering, route
+from lgmdsl.inference.routes import Refusal, Route, lifted, route
 
 # Questions whose answers make weights that are negative where a site is not log-concave.
 SIGNED = (Pointwise, Expected, Tilted)
@@ -96,9 +95,7 @@ class Plan:
         answers = tuple(r.answer(s) for r, s in zip(self.routes, sites, strict=True))
 
         def lift(question: type) -> tuple[object, ...]:
-            return tuple(
-                s if isinstance(s, SumsOfRows) else answering(type(s), question)(s) for s in sites
-            )
+            return tuple(lifted(s, question) for s in sites)
 
         def firmer(engine: Engine) -> Engine:
             found = stronger(engine.unconfined, self.terms)

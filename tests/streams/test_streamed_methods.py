@@ -336,7 +336,7 @@ def test_an_offset_of_1e20_on_a_row_that_it_explains() -> None:
     data.loc[17, ["n", "y"]] = 1e20, 1
     text = model("binary").to_lgm().replace("weight = n", "weight = 1")
     declared = lgm.loads(text)
-    for method in ("map", "double-loop"):
+    for method in ("map", "double-loop", "ep"):
         whole, without = (
             lgm.fit(declared, rows, method, fixed=pins(declared), options=o, tol=1e-9)
             for rows, o in ((data, STREAMED), (data.drop(17), KEPT))
