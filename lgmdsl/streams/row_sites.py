@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -12,15 +11,15 @@ import numpy as np
 from lgmdsl.arrays import Array
 from lgmdsl.contract.joint import Cavity, RowSites, Visit, VisitedRows
 from lgmdsl.contract.questions import Tilted, TiltedSlopes
+from lgmdsl.files import scratch
 from lgmdsl.memory import budget
 
 if TYPE_CHECKING:
     from lgmdsl.streams.collective import Places
 
 BYTES = 16  # of a row: a weight and a shift
-COPIES = (
-    4  # held at once, about: sites, those they ask for, those of the step before, the best ones
-)
+# Held at once, about: sites, those they ask for, those of the step before, and the best ones.
+COPIES = 4
 SHARE = 0.25  # of the memory budget, from which on they lie on disk
 
 
@@ -33,8 +32,7 @@ def _empty(rows: int) -> Array:
     """(2, rows), in a file without a name where that is large."""
     if not on_disk(rows):
         return np.empty((2, rows))
-    with tempfile.TemporaryFile() as file:
-        return np.memmap(file, dtype=np.float64, mode="w+", shape=(2, rows))
+    return np.frombuffer(scratch(BYTES * rows), dtype=np.float64).reshape(2, rows)
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,6 +3,8 @@ fits that keep the rows."""
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -216,6 +218,18 @@ def test_the_sites_of_rows_on_disk_give_the_same_bits(monkeypatch: pytest.Monkey
     other = fitted("binary", "ep", STREAMED)
     assert one.log_evidence == other.log_evidence
     assert np.array_equal(one.weight[0], other.weight[0])
+
+
+def test_a_full_disk_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(handle: int, first: int, size: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(row_sites, "SHARE", 0.0)
+    monkeypatch.setattr(os, "posix_fallocate", full, raising=False)
+    with pytest.raises(lgm.DataError, match="no space left on device") as error:
+        fitted("binary", "ep", STREAMED)
+    assert error.value.diagnostics[0].code == "E306"
+    assert "TMPDIR" in str(error.value)
 
 
 def test_ep_takes_part_of_a_step_where_the_whole_one_leads_away() -> None:
