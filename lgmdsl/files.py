@@ -127,6 +127,23 @@ def append(path: str | os.PathLike[str], content: bytes) -> None:
         raise DataError(unwritable(path, reason, help)) from error
 
 
+def scratch(size: int) -> mmap.mmap:
+    """Memory of this many bytes in a temporary file without a name, which is gone when nothing
+    refers to it. The room is taken now: a disk that is full later would end the process. Raises
+    DataError E306 where there is none."""
+    try:
+        with tempfile.TemporaryFile() as file:
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(file.fileno(), 0, size)
+            else:
+                file.truncate(size)
+            return mmap.mmap(file.fileno(), size)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        help = "free some space there, or name another folder in the environment variable TMPDIR"
+        raise DataError(unwritable(tempfile.gettempdir(), reason, help)) from error
+
+
 def unwritable(path: str | os.PathLike[str], reason: str, help: str = "") -> Diagnostic:
     """E306 for a file that is to be written."""
     return Diagnostic("E306", f"cannot write `{os.fspath(path)}`: {reason}", help=help)

@@ -16,6 +16,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from lgmdsl.arrays import Array
 from lgmdsl.contract import rows
 from lgmdsl.contract.backend import Backend, BackendSpec
 from lgmdsl.contract.engine import Conditioned, Failed, Rows
@@ -24,15 +25,14 @@ from lgmdsl.contract.objectives.super_gaussian import (
     Penalty,
     WidthPoint,
     at_moments,
+    bounded,
     residual,
     start,
-    super_gaussian,
 )
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
-from lgmdsl.contract.questions import Widths
+from lgmdsl.contract.questions import Bounded, Widths
 from lgmdsl.contract.site import Property
-from lgmdsl.contract.stacked import split_like
 from lgmdsl.contract.status import Guarantee, Status
 from lgmdsl.numerics.optimisation.anderson import Anderson
 from lgmdsl.vocabulary.notes import Notes
@@ -93,7 +93,7 @@ class DoubleLoop(Backend[DoubleLoopState]):
     def step(self, problem: Problem, state: DoubleLoopState) -> DoubleLoopState:
         assert state.point is not None
         q = state.point.conditioned
-        history, candidate = _extrapolated(state)
+        history, candidate = _extrapolated(problem, state)
         if candidate is not None:
             tried = self._inner(problem, q, candidate)
             # A tangent elsewhere is a bound as well, but not one that must have risen.
@@ -113,7 +113,7 @@ class DoubleLoop(Backend[DoubleLoopState]):
         failed = Failed("")
         # Newton's curvatures may leave q improper far from the optimum; 1/gamma never does.
         for majorised in (False, True):
-            penalties = [Penalty(s, majorised) for s in super_gaussian(problem)]
+            penalties = [Penalty(s, majorised) for s in bounded(problem)]
             best = maximise_mean(
                 problem.engine, penalties, tangent, q.mean, alpha, leftover=q.leftover
             )
@@ -137,23 +137,58 @@ def _state(problem: Problem, point: WidthPoint | Failed) -> DoubleLoopState:
     return DoubleLoopState(point, residual(problem, point.conditioned))
 
 
-def _extrapolated(state: DoubleLoopState) -> tuple[Anderson, Rows | None]:
-    """Anderson's candidate for the fixed point log tangent -> log variance; None at first, and
-    where a variance is no positive number."""
+def _extrapolated(problem: Problem, state: DoubleLoopState) -> tuple[Anderson, Rows | None]:
+    """Anderson's candidate for the fixed point tangent -> variance in `_coordinates`; None at
+    first, and where these do not exist."""
     assert state.point is not None
-    variance = state.point.conditioned.variance
-    spread = tuple(rows.spread(v) for v in variance)
-    if state.tangent is None or not all(bool((v > 0.0).all()) for v in spread):
+    if state.tangent is None:
         return Anderson(MEMORY), None
-    before = tuple(rows.spread(v) for v in state.tangent)
-    now, image = (np.log(np.concatenate(v)) for v in (before, spread))
-    history = state.history.seen(now, image)
+    sites, mean = bounded(problem), state.point.conditioned.mean
+    before = [_coordinates(*pair) for pair in zip(sites, state.tangent, strict=True)]
+    after = [
+        _coordinates(*pair) for pair in zip(sites, state.point.conditioned.variance, strict=True)
+    ]
+    now = [x for x in before if x is not None]
+    image = [x for x in after if x is not None]
+    if len(now) < len(before) or len(image) < len(after):
+        return Anderson(MEMORY), None
+    history = state.history.seen(np.concatenate(now), np.concatenate(image))
     if len(history.points) < 2:
         return history, None
-    with np.errstate(over="ignore"):
-        trial = np.exp(history.candidate())
-    if not (np.isfinite(trial).all() and (trial > 0.0).all()):
-        return history, None
-    sizes = (m.size / max(len(m), 1) for m in state.point.conditioned.mean)
-    parts = zip(split_like(trial, spread), sizes, state.point.conditioned.mean, strict=True)
-    return history, tuple(rows.isotropic(part / size, m) for part, size, m in parts)
+    ends = np.cumsum([len(x) for x in now])[:-1]
+    parts = zip(sites, np.split(history.candidate(), ends), mean, strict=True)
+    trial = [_variance(site, part, m) for site, part, m in parts]
+    usable = all(bool(np.isfinite(v).all() and (rows.diagonal(v) > 0.0).all()) for v in trial)
+    return history, tuple(trial) if usable else None
+
+
+def _coordinates(site: Bounded, variance: Array) -> Array | None:
+    """Of variances, (N,): their logs, of (N, K, K) with one width to a site those of the traces;
+    else the logs of the Cholesky factor's diagonal, and the entries below it in units of that of
+    their row, (N K^2,). None where some variance is not positive."""
+    if variance.ndim == 1 or site.by_spread:
+        spread = rows.spread(variance)
+        return np.log(spread) if bool((spread > 0.0).all()) else None
+    try:
+        factor = np.linalg.cholesky(variance)
+    except np.linalg.LinAlgError:
+        return None
+    each = np.arange(factor.shape[1])
+    sd = factor[:, each, each]
+    factor = factor / sd[:, :, None]
+    factor[:, each, each] = np.log(sd)
+    return np.asarray(factor.reshape(-1), dtype=np.float64)
+
+
+def _variance(site: Bounded, flat: Array, mean: Array) -> Array:
+    """The variances of the predictors, of the shape for `mean`, with these coordinates."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        if mean.ndim == 1 or site.by_spread:
+            size = mean.size / max(len(mean), 1)
+            return rows.isotropic(np.exp(flat) / size, mean)
+        factor = flat.reshape(*mean.shape, mean.shape[1]).copy()
+        each = np.arange(mean.shape[1])
+        sd = np.exp(factor[:, each, each])
+        factor[:, each, each] = 1.0
+        factor *= sd[:, :, None]
+        return np.asarray(factor @ factor.transpose(0, 2, 1))

@@ -152,12 +152,13 @@ def row_bounds(q: Conditioned, derivatives: Derivatives) -> RowBounds | None:
         if (w[curved] <= 0.0).any():
             return None
         own = np.where(curved, w, 1.0)
-        excess = (0.5 * k**2 * v + f**2 * v**2 / 6.0) / own**2
-        gap += float(np.sum((k**2 * v**2 / 12.0 + f**2 * v**3 / 48.0) / own))
-        times.append(0.5 * NORMAL * excess + BENT * np.abs(k) * np.sqrt(v) / own)
+        with np.errstate(over="ignore"):  # where weights are next to nothing
+            excess = (0.5 * k**2 * v + f**2 * v**2 / 6.0) / own / own
+            gap += float(np.sum((k**2 * v**2 / 12.0 + f**2 * v**3 / 48.0) / own))
+            times.append(0.5 * NORMAL * excess + BENT * np.abs(k) * np.sqrt(v) / own)
         sd = max(sd, 0.5 * float(excess.max(initial=0.0)))
     top = max((float(t.max(initial=0.0)) for t in times), default=0.0)
-    return RowBounds(sd, top, gap, tuple(times)) if np.isfinite(top + gap) else None
+    return RowBounds(sd, top, gap, tuple(times)) if np.isfinite(sd + top + gap) else None
 
 
 def rows_of(linear: LinearGaussian, functional: Predictor | None, chosen: IntArray) -> Predictor:

@@ -32,6 +32,8 @@ class BackendSpec:
     sites that are alike and one of t^m have the same.
     `eliminates`: whether its answer is that of the whole model where sites have latents of their
     own at their mode (`PointwiseAnswer.eliminated`).
+    `row_sites`: whether it takes sums over rows whose rows can have Gaussian sites of their own
+    (`HoldsRowSites`), though its answer does not depend on the sums alone.
     `any_variances`: whether its bound holds whatever variances it is driven by, as those of few
     Lanczos vectors.
     `row_by_row`: whether its steps are of single rows, so that sites are asked some at a time.
@@ -50,6 +52,7 @@ class BackendSpec:
     confined: bool = False
     additive: bool = False
     eliminates: bool = False
+    row_sites: bool = False
     any_variances: bool = False
     row_by_row: bool = False
     warm: str = ""

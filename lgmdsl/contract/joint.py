@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
 import numpy as np
@@ -102,3 +103,59 @@ class SumsOfRows(ABC):
     def along(self, s: Array, directions: Array, lengths: Array) -> Array:
         """(D, T) sums of l over all rows at z = s + t d: s, (G, K); directions, (D, G, K); lengths,
         (D, T)."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowUpdate:
+    """What a visit makes of rows: summands of a value, gaps of slopes in their predictors, and the
+    weights and shifts of the Gaussian sites that they ask for. All (n,), or of vector sites
+    (n,), (n, K), (n, K, K) and (n, K)."""
+
+    value: Array
+    gap: Array
+    weight: Array
+    shift: Array
+
+
+# (weights, shifts, means, variances, answers) of some rows -> what to make of them; None: no visit
+# of any row counts.
+Visit = Callable[[Array, Array, Array, Array, Any], RowUpdate | None]
+# The same -> means and variances at which the rows' slopes in their parameters are averaged.
+Cavity = Callable[[Array, Array, Array, Array], tuple[Array, Array]]
+
+
+class RowSites(ABC):
+    """Gaussian sites of single rows, exp(-w s^2 / 2 + b s), of a block of sums, and their sums as
+    sites of the latents: `weight`, (G, K, K), and `shift`, (G, K)."""
+
+    weight: Array
+    shift: Array
+
+    @abstractmethod
+    def visited(self, mean: Array, variance: Array, visit: Visit) -> VisitedRows | None:
+        """Every row once, at means (G, K) and variances (G, K, K) of the latents."""
+
+    @abstractmethod
+    def slopes(
+        self, mean: Array, variance: Array, cavity: Cavity, power: float
+    ) -> dict[str, Array]:
+        """Averages of dl/dparameter over the rows' tilted densities (`TiltedSlopes`), as the
+        block's slopes in its parameters."""
+
+
+@dataclass(frozen=True, eq=False)
+class VisitedRows:
+    """After a visit: the summed value, the gaps as slopes in the latents, (G, K), and the sites a
+    `share` of the way from the ones visited to those that they asked for."""
+
+    value: float
+    gap: Array
+    towards: Callable[[float], RowSites]
+
+
+class HoldsRowSites(ABC):
+    """An answer whose rows can have Gaussian sites of their own."""
+
+    @abstractmethod
+    def row_sites(self) -> RowSites:
+        """Those that say nothing: weights and shifts of 0."""

@@ -181,17 +181,64 @@ class WidthsAnswer:
         return rows.isotropic(1.0 / self.width, self.slope)
 
 
-class Widths(ABC):
+@dataclass(frozen=True, slots=True)
+class BoundedAnswer:
+    """A Gaussian bound at (s, z), t(s) >= exp(b's - s'Ws / 2 - h / 2): h*(s), its slope, (N,) or
+    (N, K), and its curvature, where h* is convex, else W, (N,) or (N, K, K); W, b and h.
+
+        h*(s) = -E[b's - s'Ws / 2 - h / 2] at E s = s, Cov s = z,   slope Ws - b
+    """
+
+    penalty: Array
+    slope: Array
+    curvature: Array
+    weight: Array
+    shift: Array
+    h: Array
+
+
+class Bounded(ABC):
+    """Gaussian lower bounds of t (what the objective of the double loop needs): of families, by
+    their `Widths`; of sums over rows, by those of the rows."""
+
+    # Whether z counts through its trace alone: all predictors of a site share a width.
+    by_spread: ClassVar[bool] = False
+
+    @abstractmethod
+    def bounded(self, s: Array, z: Array) -> BoundedAnswer:
+        """The best bound of E[log t] where E s = s and Cov s = z."""
+
+    @abstractmethod
+    def at_scale(self, s: Array) -> BoundedAnswer:
+        """The same where sds are the distance of the site's landmark, 1 where it declares none."""
+
+    @abstractmethod
+    def width_slopes(self, s: Array, z: Array) -> dict[str, Array]:
+        """Slopes of that bound in each continuous parameter, (N,), the width as it is; summed over
+        the sites for those in `spec.shared`."""
+
+
+class Widths(Bounded):
     """t(s) >= exp(b's - ||s||^2 / (2 gamma) - h(gamma) / 2) (what the double loop needs)."""
+
+    by_spread = True
 
     @abstractmethod
     def widths(self, s: Array, z: Array) -> WidthsAnswer:
         """The best such bound of E[log t] where E s = s and Cov s = z: (N,) each, or (N, K) and
         (N, K, K)."""
 
-    @abstractmethod
-    def width_slopes(self, s: Array, z: Array) -> dict[str, Array]:
-        """Slopes of that bound in each continuous parameter, (N,), the width as it is."""
+    def bounded(self, s: Array, z: Array) -> BoundedAnswer:
+        a = self.widths(s, z)
+        weight = a.weight
+        convex = rows.per_site(rows.smallest(a.curvature) > 0.0, weight)
+        curvature = np.where(convex, a.curvature, weight)
+        return BoundedAnswer(a.penalty, a.slope, curvature, weight, a.shift, a.h)
+
+    def at_scale(self, s: Array) -> BoundedAnswer:
+        landmark = cast(Any, self).landmark()
+        square = np.ones(len(s)) if landmark is None else landmark[1] ** 2 + np.zeros(len(s))
+        return self.bounded(s, rows.isotropic(square, s))
 
 
 class SuperGaussian(Widths):

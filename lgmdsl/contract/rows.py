@@ -115,6 +115,22 @@ def diagonal(variance: Array) -> Array:
     return variance if variance.ndim == 1 else np.asarray(np.einsum("nii->ni", variance))
 
 
+def relative_size(change: Array, weight: Array, variance: Array, least: float) -> Array:
+    """How large a change of each site's weight is relative to it, and to `least` in units of
+    1 / variance: (N,), of (N, K, K) the Frobenius norm of S^-1/2 dW S^-1/2, S = W + least V^-1,
+    which bounds what it changes of any precision. V may be singular."""
+    if weight.ndim == 1:
+        return np.asarray(np.abs(change) / np.maximum(weight, least / np.maximum(variance, 1e-300)))
+    sds = np.sqrt(np.maximum(diagonal(variance), 0.0))
+    unit = np.where(sds > 0.0, sds, 1.0)
+    square = unit[:, :, None] * unit[:, None, :]
+    even = variance / square
+    # S^-1 dW = V (WV + least I)^-1 dW, up to a similarity.
+    system = (weight * square) @ even + least * np.eye(weight.shape[1])
+    moved = np.linalg.solve(system, (change * square) @ even)
+    return np.asarray(np.sqrt(np.abs(np.einsum("nij,nji->n", moved, moved))))
+
+
 def gram(half: Array, mean: Array) -> Array:
     """Diagonal blocks of HH' for the rows H of one site block, (P, r), whose means are `mean`:
     (N,) for scalar sites, (N, K, K) for vector ones."""

@@ -28,7 +28,7 @@ from lgmdsl.engines.shared.some_rows import SomeRows
 from lgmdsl.errors import Diagnostic, MethodError, Span, listed, suggestion
 from lgmdsl.inference.options import NO_OTHERS, OtherOptions, configured
 from lgmdsl.inference.registry import BackendClass, backends
-from lgmdsl.inference.routes import Refusal, Route, answering, route
+from lgmdsl.inference.routes import Refusal, Route, lifted, route
 
 # Questions whose answers make weights that are negative where a site is not log-concave.
 SIGNED = (Pointwise, Expected, Tilted)
@@ -95,7 +95,7 @@ class Plan:
         answers = tuple(r.answer(s) for r, s in zip(self.routes, sites, strict=True))
 
         def lift(question: type) -> tuple[object, ...]:
-            return tuple(answering(type(s), question)(s) for s in sites)
+            return tuple(lifted(s, question) for s in sites)
 
         def firmer(engine: Engine) -> Engine:
             found = stronger(engine.unconfined, self.terms)

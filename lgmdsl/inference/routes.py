@@ -128,6 +128,11 @@ def answering(site: type[Site], question: type) -> Callable[[Site], object]:
     )
 
 
+def lifted(site: Site, question: type) -> object:
+    """What answers a question for sites; sums over rows find that of their rows themselves."""
+    return site if isinstance(site, SumsOfRows) else answering(type(site), question)(site)
+
+
 def compiled(site: type[Site]) -> type[Site]:
     """The family whose sites the compiler makes of a family's: a potential on the distance from y,
     or logistic sites for stick breaking."""

@@ -9,16 +9,18 @@ of the places and one batch, and give the answer that they give for the rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import numpy as np
 
 from lgmdsl.arrays import Array
 from lgmdsl.contract import rows as by_rows
-from lgmdsl.contract.joint import SumsOfRows
+from lgmdsl.contract.joint import HoldsRowSites, SumsOfRows
 from lgmdsl.contract.questions import (
+    Bounded,
+    BoundedAnswer,
     Expected,
     ExpectedAnswer,
     ExpectedSlopes,
@@ -27,10 +29,11 @@ from lgmdsl.contract.questions import (
 )
 from lgmdsl.contract.site import Property, Site, SiteSpec
 from lgmdsl.inference.routes import answering
+from lgmdsl.streams.row_sites import GaussianRows
 from lgmdsl.streams.rows import Answering, BoundRows, Chunk
 
 # Of the rows' properties, those that their sums have.
-KEPT = Property.LOG_CONCAVE | Property.GAUSSIAN | Property.BOUNDED
+KEPT = Property.LOG_CONCAVE | Property.GAUSSIAN | Property.BOUNDED | Property.LIMITED
 
 
 def spec_of(family: type[Site]) -> SiteSpec:
@@ -55,8 +58,14 @@ def sd_of(total: float, first: float, second: float, centred: bool) -> float:
     return float(np.sqrt(max(second / total - centre * centre, 0.0)))
 
 
+def _own_squares(chunk: Chunk) -> Array:
+    """The squared distances of the rows' landmarks, 1 where they declare none."""
+    landmark, count = chunk.site.landmark(), len(chunk.place)
+    return np.ones(count) if landmark is None else landmark[1] ** 2 + np.zeros(count)
+
+
 @dataclass(frozen=True, eq=False)
-class Places(Site, SumsOfRows, Pointwise, Expected, ExpectedSlopes):
+class Places(Site, SumsOfRows, HoldsRowSites, Pointwise, Expected, ExpectedSlopes, Bounded):
     """G sites, one of each place; predictors are (G, K). Rows answer through `answer`, and what
     that does not give as any site of theirs does."""
 
@@ -75,15 +84,15 @@ class Places(Site, SumsOfRows, Pointwise, Expected, ExpectedSlopes):
         return replace(self, answer=answer)
 
     def log_density(self, s: Array) -> Array:
-        out, z = np.zeros(len(self)), self._inward(s)
-        for chunk in self._chunks():
+        out, z = np.zeros(len(self)), self.inward(s)
+        for chunk in self.chunks():
             chunk.add(chunk.site.log_density(chunk.lifted(z)), out)
         return out
 
     def along(self, s: Array, directions: Array, lengths: Array) -> Array:
-        out, z = np.zeros(lengths.shape), self._inward(s)
-        inward = [self._inward(d) for d in directions]
-        for chunk in self._chunks():
+        out, z = np.zeros(lengths.shape), self.inward(s)
+        inward = [self.inward(d) for d in directions]
+        for chunk in self.chunks():
             at = chunk.lifted(z)
             for d, direction in enumerate(inward):
                 step = chunk.moved(direction)
@@ -93,13 +102,13 @@ class Places(Site, SumsOfRows, Pointwise, Expected, ExpectedSlopes):
 
     def unit_weights(self) -> Array:
         size = self.rows.reduction.columns.shape[0]
-        out = self._no_squares()
-        form = self._form(np.broadcast_to(np.eye(size), (len(self), size, size)))
-        for chunk in self._chunks():
+        out = self.no_squares()
+        form = self.form(np.broadcast_to(np.eye(size), (len(self), size, size)))
+        for chunk in self.chunks():
             square = chunk.variances(form)
             root = np.exp2(-np.round(0.5 * np.log2(np.where(square > 0.0, square, 1.0))))
             chunk.add_squares(root * root, out)
-        return self._squares(out)
+        return self.squares(out)
 
     def working_sd(self, mean: Array, variance: Array, prior: Array | None = None) -> float:
         return sd_of(*self.working_sums(mean, variance, prior), centred=prior is not None)
@@ -110,9 +119,9 @@ class Places(Site, SumsOfRows, Pointwise, Expected, ExpectedSlopes):
         """Sums over the rows of the precision of what `working_sd` is the sd of, and of its
         first two powers times that."""
         total = first = second = 0.0
-        z, form = self._inward(mean), self._form(variance)
-        away = None if prior is None else self._inward(mean - prior)
-        for chunk in self._chunks():
+        z, form = self.inward(mean), self.form(variance)
+        away = None if prior is None else self.inward(mean - prior)
+        for chunk in self.chunks():
             slope, precision = self._working(chunk, z, form)
             value = slope / precision
             if away is not None:
@@ -125,21 +134,21 @@ class Places(Site, SumsOfRows, Pointwise, Expected, ExpectedSlopes):
     def _working(self, chunk: Chunk, z: Array, form: Array) -> tuple[Array, Array]:
         """Slopes and precisions of the rows' Gaussian stand-ins."""
         answer = self.answer(chunk.site)
-        if isinstance(answer, Pointwise):
-            a = answer.pointwise(chunk.lifted(z))
-            slope, weight = a.slope, -a.curvature
-        else:
-            b = cast(Expected, answer).expected(chunk.lifted(z), chunk.variances(form))
+        if isinstance(answer, Expected) and not isinstance(answer, Pointwise):
+            b = answer.expected(chunk.lifted(z), chunk.variances(form))
             slope, weight = b.d_mean, -2.0 * b.d_variance
+        else:
+            a = self.asked(chunk, Pointwise).pointwise(chunk.lifted(z))
+            slope, weight = a.slope, -a.curvature
         typical = float(np.mean(slope**2)) if slope.size else 0.0
         return slope, np.maximum(np.where(weight < 1e-3 * typical, typical, weight), 1e-300)
 
     def parameter_slopes(self, s: Array) -> dict[str, Array]:
-        z = self._inward(s)
+        z = self.inward(s)
         return self._summed(chunk.site.parameter_slopes(chunk.lifted(z)) for chunk in self._some())
 
     def moved_slopes(self, s: Array, variance: Array, move: Array) -> dict[str, Array]:
-        z, form, away = self._inward(s), self._form(variance), self._inward(move)
+        z, form, away = self.inward(s), self.form(variance), self.inward(move)
 
         def of(chunk: Chunk) -> dict[str, Array]:
             v, du = chunk.variances(form), chunk.moved(away)
@@ -160,75 +169,113 @@ class Places(Site, SumsOfRows, Pointwise, Expected, ExpectedSlopes):
 
     def _some(self) -> Iterator[Chunk]:
         """The chunks where a field depends on a hyperparameter, so that slopes are wanted."""
-        return self._chunks() if self.rows.own else iter(())
+        return self.chunks() if self.rows.own else iter(())
 
-    def _chunks(self) -> Iterator[Chunk]:
+    def chunks(self) -> Iterator[Chunk]:
         return self.rows.chunks()
 
-    def _inward(self, s: Array) -> Array:
+    def inward(self, s: Array) -> Array:
         return self.rows.reduction.inward(s)
 
-    def _form(self, variance: Array) -> Array:
+    def form(self, variance: Array) -> Array:
         return self.rows.reduction.form(variance)
 
-    def _outward(self, sums: Array) -> Array:
+    def outward(self, sums: Array) -> Array:
         return self.rows.reduction.outward(sums)
 
-    def _squares(self, sums: Array) -> Array:
+    def squares(self, sums: Array) -> Array:
         return self.rows.reduction.squares(sums)
 
-    def _no_rows(self) -> Array:
+    def no_rows(self) -> Array:
         return np.zeros((len(self), self.rows.reduction.columns.shape[1]))
 
-    def _no_squares(self) -> Array:
+    def no_squares(self) -> Array:
         size = self.rows.reduction.columns.shape[1]
         return np.zeros((len(self), size, size))
 
     def pointwise(self, s: Array, variance: Array | float = 1.0) -> PointwiseAnswer:
         """`third` is summed only where a variance is given; else it is NaN."""
-        form = self._form(variance) if isinstance(variance, np.ndarray) else None
-        value, slope, curvature = np.zeros(len(self)), self._no_rows(), self._no_squares()
-        z, third = self._inward(s), self._no_rows()
-        for chunk in self._chunks():
+        form = self.form(variance) if isinstance(variance, np.ndarray) else None
+        value, slope, curvature = np.zeros(len(self)), self.no_rows(), self.no_squares()
+        z, third = self.inward(s), self.no_rows()
+        for chunk in self.chunks():
             v = 1.0 if form is None else chunk.variances(form)
-            a = self._asked(chunk, Pointwise).pointwise(chunk.lifted(z), v)
+            a = self.asked(chunk, Pointwise).pointwise(chunk.lifted(z), v)
             if form is not None:
                 chunk.add_rows(a.third, third)
             chunk.add(a.value, value)
             chunk.add_rows(a.slope, slope)
             chunk.add_squares(a.curvature, curvature)
-        slope = self._outward(slope)
-        bend = np.full_like(slope, np.nan) if form is None else self._outward(third)
-        return PointwiseAnswer(value, slope, self._squares(curvature), bend)
+        slope = self.outward(slope)
+        bend = np.full_like(slope, np.nan) if form is None else self.outward(third)
+        return PointwiseAnswer(value, slope, self.squares(curvature), bend)
 
     def expected(self, mean: Array, variance: Array, second: bool = False) -> ExpectedAnswer:
         """First derivatives alone: raises TypeError where second ones are wanted."""
         if second:
             raise TypeError("sites of places have no second derivatives of expectations")
-        value, slope, half = np.zeros(len(self)), self._no_rows(), self._no_squares()
+        value, slope, half = np.zeros(len(self)), self.no_rows(), self.no_squares()
         bent: Array | None = None
-        z, form = self._inward(mean), self._form(variance)
-        for chunk in self._chunks():
-            a = self._asked(chunk, Expected).expected(chunk.lifted(z), chunk.variances(form))
+        z, form = self.inward(mean), self.form(variance)
+        for chunk in self.chunks():
+            a = self.asked(chunk, Expected).expected(chunk.lifted(z), chunk.variances(form))
             chunk.add(a.value, value)
             chunk.add_rows(a.d_mean, slope)
             chunk.add_squares(a.d_variance, half)
             if a.d_mean2 is not None:
-                bent = self._no_squares() if bent is None else bent
+                bent = self.no_squares() if bent is None else bent
                 chunk.add_squares(a.d_mean2, bent)
-        d_mean2 = None if bent is None else self._squares(bent)
-        return ExpectedAnswer(value, self._outward(slope), self._squares(half), d_mean2=d_mean2)
+        d_mean2 = None if bent is None else self.squares(bent)
+        return ExpectedAnswer(value, self.outward(slope), self.squares(half), d_mean2=d_mean2)
 
     def expected_slopes(self, mean: Array, variance: Array) -> dict[str, Array]:
-        z, form = self._inward(mean), self._form(variance)
+        z, form = self.inward(mean), self.form(variance)
         return self._summed(
-            self._asked(chunk, ExpectedSlopes).expected_slopes(
+            self.asked(chunk, ExpectedSlopes).expected_slopes(
                 chunk.lifted(z), chunk.variances(form)
             )
             for chunk in self._some()
         )
 
-    def _asked(self, chunk: Chunk, question: type) -> Any:
+    def bounded(self, s: Array, z: Array) -> BoundedAnswer:
+        form = self.form(z)
+        return self._bounded(s, lambda chunk: chunk.variances(form))
+
+    def at_scale(self, s: Array) -> BoundedAnswer:
+        return self._bounded(s, _own_squares)
+
+    def _bounded(self, s: Array, variances: Callable[[Chunk], Array]) -> BoundedAnswer:
+        """Sums of the rows' bounds, as bounds of z: those of a row's predictor a'z + c have the
+        weights w aa' and the slopes (b - w s) a at z."""
+        penalty, level, slope = np.zeros(len(self)), np.zeros(len(self)), self.no_rows()
+        bend, weight = self.no_squares(), self.no_squares()
+        inward = self.inward(s)
+        for chunk in self.chunks():
+            v = variances(chunk)
+            a = self.asked(chunk, Bounded).bounded(chunk.lifted(inward), v)
+            chunk.add(a.penalty, penalty)
+            chunk.add(a.penalty - 0.5 * a.weight * v, level)
+            chunk.add_rows(a.slope, slope)
+            chunk.add_squares(a.curvature, bend)
+            chunk.add_squares(a.weight, weight)
+        slope, weight = self.outward(slope), self.squares(weight)
+        pull = by_rows.times(weight, s)
+        h = 2.0 * level + by_rows.inner(pull - 2.0 * slope, s)
+        return BoundedAnswer(penalty, slope, self.squares(bend), weight, pull - slope, h)
+
+    def width_slopes(self, s: Array, z: Array) -> dict[str, Array]:
+        inward, form = self.inward(s), self.form(z)
+        return self._summed(
+            self.asked(chunk, Bounded).width_slopes(chunk.lifted(inward), chunk.variances(form))
+            for chunk in self._some()
+        )
+
+    def row_sites(self) -> GaussianRows:
+        return GaussianRows(
+            self, self.squares(self.no_squares()), self.outward(self.no_rows()), None, None, 1.0
+        )
+
+    def asked(self, chunk: Chunk, question: type) -> Any:
         """What answers a question for the rows of a chunk."""
         answer, site = self.answer(chunk.site), chunk.site
         if isinstance(answer, question):

@@ -138,10 +138,13 @@ class CollectedRows:
 
     def _check_level(self) -> None:
         """Refuse numbers whose level is so high above their spread that sums of squares cancel."""
-        for name in self.block.site.spec.places:
+        centred = self.block.form is not self.block.written  # then the offset holds -y
+        for name in ("",) if centred else self.block.site.spec.places:
             count, mean, square, size = 0, 0.0, 0.0, 0.0
             for _, offset, fields in self.parts:
-                x = fields[name].at(slice(None)) - offset.at(slice(None))
+                x = -offset.at(slice(None))
+                if name:
+                    x += fields[name].at(slice(None))
                 count += len(x)
                 gap = x - mean
                 mean += float(np.sum(gap)) / count

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 from lgmdsl.canonical.blocks.sites import SiteBlock
 from lgmdsl.contract.backend import BackendSpec
-from lgmdsl.contract.questions import Expected, Pointwise
+from lgmdsl.contract.questions import Expected, Pointwise, Widths
 from lgmdsl.contract.site import Property
 from lgmdsl.errors import Diagnostic, MethodError, listed
 from lgmdsl.inference.plan import Plan
 from lgmdsl.inference.registry import backends
 from lgmdsl.remedies import either, setting
 
-ANSWERED = (Pointwise, Expected)  # what sums over rows answer
+ANSWERED = (Pointwise, Expected, Widths)  # what sums over rows answer
 UNEQUAL = "rows touch different numbers of latents"
 KEPT = either("--option rows=kept", 'options={"rows": "kept"}')
 
 
-def reason_against(block: SiteBlock) -> str:
-    """Why the rows of a block cannot be told apart from the whole; "" where they can."""
+def reason_against(block: SiteBlock, spec: BackendSpec) -> str:
+    """Why the rows of a block cannot be told apart from the whole by a method; "" where they
+    can."""
     if block.event or block.site.spec.vector:
         return f"{block.family.spec.name} has several predictors in a row"
-    if block.whole is not None or block.form is not block.written:
+    if block.whole is not None:
         return f"{block.family.spec.name} is rewritten by the compiler"
     if not block.form.latents:
         return "no latent is in the predictor"
@@ -34,6 +35,9 @@ def reason_against(block: SiteBlock) -> str:
     if Property.LOG_CONCAVE not in block.site.spec.properties:
         family = block.family.spec.name
         return f"{family} is not log-concave: other optima are looked for row by row"
+    if spec.needs is Pointwise and Property.KINKED in block.site.spec.properties:
+        family = block.family.spec.name
+        return f"{family} has a kink, and method `{spec.name}` keeps the slope of each row at it"
     return ""
 
 
@@ -58,7 +62,7 @@ def check_streamed(planned: Plan, index: str, hyper: str) -> None:
     if hyper == "vb":
         raise MethodError(_other("`hyper = vb`", setting("hyper", "map")))
     for block in planned.canonical.blocks:
-        reason = reason_against(block) if index in block.dims else ""
+        reason = reason_against(block, planned.backend.spec) if index in block.dims else ""
         if reason:
             raise MethodError(refused(block, reason))
 
@@ -66,7 +70,7 @@ def check_streamed(planned: Plan, index: str, hyper: str) -> None:
 def able_to_stream(spec: BackendSpec) -> bool:
     """Whether a back end takes sites that are sums over rows."""
     known = spec.needs in ANSWERED and not spec.row_by_row
-    return known and spec.additive and spec.vector and spec.evidence
+    return spec.row_sites or (known and spec.additive and spec.vector)
 
 
 def _other(what: str, help: str) -> Diagnostic:

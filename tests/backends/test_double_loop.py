@@ -220,7 +220,7 @@ def test_extrapolated_variances_save_outer_steps(monkeypatch: pytest.MonkeyPatch
         "observe y ~ normal(mean = u, sd = 0.1)\npotential diff(u, t) ~ laplace(scale = 0.05)\n"
     )
     fast = lgm.fit(lgm.loads(text), {"y": y}, "double-loop", tol=1e-10)
-    monkeypatch.setattr(double_loop, "_extrapolated", lambda state: (state.history, None))
+    monkeypatch.setattr(double_loop, "_extrapolated", lambda _, state: (state.history, None))
     plain = lgm.fit(lgm.loads(text), {"y": y}, "double-loop", tol=1e-10)
     assert fast.converged and plain.converged
     assert fast.log_evidence == pytest.approx(plain.log_evidence, abs=1e-8)

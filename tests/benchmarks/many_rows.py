@@ -1,12 +1,14 @@
 """Mixed models of many rows: CPU seconds of fits, each in a process of its own, and the most memory
 that the process held.
 
-    OMP_NUM_THREADS=1 python -m tests.benchmarks.many_rows CASE ROWS [HYPER [ENGINE | streamed]]
+    OMP_NUM_THREADS=1 python -m tests.benchmarks.many_rows CASE ROWS [HYPER [ENGINE | streamed
+        [METHOD]]]
     OMP_NUM_THREADS=1 python -m tests.benchmarks.many_rows all
 
 An intercept, a slope and a hundred rows for each group, in no order; `crossed` has a second factor
 with a tenth of the groups. `streamed`: from a .parquet file, by batches; it is written a million
-rows at a time by another process, so that memory is the fit's.
+rows at a time by another process, so that memory is the fit's. HYPER `fixed` pins them, as the
+method `map` needs.
 """
 
 from __future__ import annotations
@@ -41,6 +43,7 @@ PLAIN = {
     "crossed": ("count", "", "poisson(log_rate = eta)"),
     "binary": ("binary", "", "bernoulli(logit = eta)"),
     "gaussian": ("real", "hyper t : positive ~ flat\n", "normal(mean = eta, sd = t)"),
+    "laplace": ("real", "hyper t : positive ~ flat\n", "laplace(mean = eta, scale = t)"),
     "negbinomial": (
         "count",
         "hyper k : positive ~ flat\n",
@@ -55,6 +58,8 @@ TABLE: list[tuple[str | int, ...]] = [
     *(("poisson", n, "map", "streamed") for n in (10**6, 10**7, 10**8)),
     ("poisson", 10**6, "integrate", "streamed"),
     *((case, 10**6, "map", "streamed") for case in ("binary", "gaussian", "negbinomial")),
+    ("poisson", 10**6, "fixed", "streamed", "map"),
+    *(("binary", 10**6, h, "streamed", m) for m in ("double-loop", "ep") for h in ("fixed", "map")),
 ]
 
 
@@ -87,7 +92,7 @@ def data(case: str, rows: int, of: int = 0, part: int = 0) -> dict[str, AnyArray
         eta = eta + rng.normal(0.0, 0.3, groups // 10)[out["item"]]
     if case == "binary":
         out["y"] = (rng.random(rows) < 1.0 / (1.0 + np.exp(-eta))).astype(np.int64)
-    elif case == "gaussian":
+    elif case in ("gaussian", "laplace"):
         out["y"] = eta + rng.normal(size=rows)
     elif case == "negbinomial":
         out["y"] = rng.poisson(np.exp(eta) * rng.gamma(2.0, 0.5, rows))
@@ -120,16 +125,18 @@ def main(arguments: list[str]) -> None:
     if arguments[0] == "write":
         write(arguments[1], int(arguments[2]), arguments[3])
         return
-    if arguments[3:] == ["streamed"]:
+    if arguments[3:4] == ["streamed"]:
         with tempfile.TemporaryDirectory() as folder:
             case, rows, hyper = arguments[0], int(float(arguments[1])), arguments[2]
             path = Path(folder) / "rows.parquet"
             subprocess.run([*again, "write", case, str(rows), str(path)], check=True)
-            subprocess.run([*again, case, str(rows), hyper, str(path)], check=True)
+            subprocess.run([*again, case, str(rows), hyper, str(path), *arguments[4:]], check=True)
         return
     case, rows = arguments[0], int(float(arguments[1]))
     hyper = arguments[2] if len(arguments) > 2 else "map"
+    method = arguments[4] if len(arguments) > 4 else "laplace"
     options = {"engine": arguments[3]} if len(arguments) > 3 else {}
+    pinned = {"s": 0.5, "t": 1.0, "k": 2.0, "r": 0.3} if hyper == "fixed" else {}
     columns: object
     if len(arguments) > 3 and arguments[3].endswith(".parquet"):
         options, columns = {"rows": "streamed"}, arguments[3]
@@ -137,11 +144,12 @@ def main(arguments: list[str]) -> None:
         columns = data(case, rows)
     model = lgm.loads(text(case))
     began = time.process_time()
-    fit = lgm.fit(model, columns, method="laplace", hyper=hyper, options=options)
+    fixed = {n: v for n, v in pinned.items() if n in model.checked.symbols}
+    fit = lgm.fit(model, columns, method=method, hyper=hyper, fixed=fixed, options=options)
     spent = time.process_time() - began
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024.0
     print(
-        f"{case} {rows:.0e} rows {hyper}: {spent:.1f} CPU s, {most:.0f} MB, {fit.engine}, "
+        f"{case} {rows:.0e} rows {method} {hyper}: {spent:.1f} CPU s, {most:.0f} MB, {fit.engine}, "
         f"{fit.status}, log evidence {fit.log_evidence:.6f}",
         flush=True,
     )

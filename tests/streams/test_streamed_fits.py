@@ -123,7 +123,7 @@ def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
 def agree(streamed: lgm.Fit, kept: lgm.Fit, tolerance: float) -> None:
     assert streamed.status is kept.status
     assert "streamed" in streamed.provenance and "streamed" not in kept.provenance
-    assert streamed.log_evidence == pytest.approx(kept.log_evidence, abs=tolerance)
+    assert streamed.log_evidence == pytest.approx(kept.log_evidence, abs=tolerance, nan_ok=True)
     pinned = {b.name for b in kept.canonical.hypers.blocks if kept.learning is None}
     for name in {*streamed.names} - pinned:
         sd = np.asarray(kept.sd(name))
@@ -252,7 +252,7 @@ def test_many_rows_of_a_file_are_streamed_by_themselves(
     path = tmp_path / "rows.parquet"
     assert "streamed" in lgm.fit(declared, path, "laplace", "map").provenance
     assert "streamed" not in lgm.fit(declared, data, "laplace", "map").provenance
-    assert "streamed" not in lgm.fit(declared, path, "ep", "map").provenance
+    assert "streamed" not in lgm.fit(declared, path, "coordinate-ascent", "map").provenance
     kept = lgm.fit(declared, path, "laplace", "map", options={"rows": "kept"})
     assert "streamed" not in kept.provenance
     monkeypatch.setattr(streaming, "MANY", 5000)
@@ -311,7 +311,7 @@ REFUSED = {
     "rows of `obs` are joined": ("a + b * x", "a + b * sum(x, obs)"),
     "hyper `c` is in the predictor": ("b * x", "c * b * x"),
     "hypers and differs from row to row": ("exposure = n)", "exposure = n * c[who])"),
-    "student_t.mean is rewritten by the compiler": (
+    "student_t.mean is not log-concave": (
         "poisson(log_rate = eta, exposure = n)",
         "student_t(mean = eta, scale = n, df = 4)",
     ),
@@ -336,8 +336,10 @@ def test_what_cannot_be_streamed_is_refused_by_name(reason: str) -> None:
 
 
 def test_methods_that_need_sites_by_rows_are_refused() -> None:
-    with pytest.raises(lgm.MethodError, match="`ep` cannot read rows by batches"):
-        lgm.fit(model("poisson"), frame("poisson"), "ep", "map", options=STREAMED)
+    with pytest.raises(lgm.MethodError, match="`lcl` cannot read rows by batches") as error:
+        lgm.fit(model("poisson"), frame("poisson"), "lcl", "map", options=STREAMED)
+    for name in ("laplace", "natural-gradient", "map", "double-loop", "ep"):
+        assert name in str(error.value)
 
 
 def test_a_wrong_row_is_named_by_its_number() -> None:
@@ -483,9 +485,9 @@ def test_methods_that_are_offered_run() -> None:
     from lgmdsl.inference.registry import backends
     from lgmdsl.streams.refusals import able_to_stream
 
-    data, declared = frame("poisson", 200), model("poisson")
+    data, declared = frame("binary", 200), model("binary")
     able = [name for name, b in backends().items() if able_to_stream(b.spec)]
-    assert {"laplace", "natural-gradient"} <= {*able}
+    assert {"laplace", "natural-gradient", "map", "double-loop", "ep"} <= {*able}
     for name in able:
         agree(
             lgm.fit(declared, data, name, fixed={"s": 0.5}, options=STREAMED),

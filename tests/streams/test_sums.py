@@ -7,12 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from scipy import linalg
 
+from lgmdsl.contract import rows as by_rows
+from lgmdsl.contract.site import Site
 from lgmdsl.sites.scalar.exponential_rate import PoissonLogRate
+from lgmdsl.sites.scalar.logistic import BernoulliLogit
 from lgmdsl.streams import rows as rows_of_streams
 from lgmdsl.streams.collective import Places, spec_of
 from lgmdsl.streams.packed import Packed, packed, scattered
 from lgmdsl.streams.rows import BoundRows, PackedRows, Reduction
+from lgmdsl_backends.double_loop import _coordinates, _variance
 
 LATENTS, PLACES = 4, 5
 
@@ -34,7 +39,7 @@ class Case:
         self.row_v = np.einsum("ni,nij,nj->n", self.a, self.v[self.place], self.a)
         self.site = PoissonLogRate(self.y, np.ones(size))
 
-    def places(self, batch: int) -> Places:
+    def places(self, batch: int, family: type[Site] = PoissonLogRate) -> Places:
         columns = np.zeros((LATENTS, 3))
         columns[0, 0], columns[1, 1], columns[2, 2], columns[3, 0] = 1.0, 1.0, 1.0, 2.0
         order = np.argsort(self.place, kind="stable")
@@ -44,12 +49,14 @@ class Case:
             parts = [packed(x[i : i + batch]) for i in range(0, len(x), batch)]
             return scattered(parts, to)
 
-        fields = {"y": of(self.y), "exposure": of(np.ones(len(self.y)))}
+        fields = {"y": of(self.y)}
+        if family is PoissonLogRate:
+            fields["exposure"] = of(np.ones(len(self.y)))
         values = tuple(of(x) for x in self.x)
         starts = np.searchsorted(self.place[order], np.arange(PLACES + 1))
         packed_rows = PackedRows(starts, values, of(self.offset), fields)
-        rows = BoundRows(packed_rows, PoissonLogRate, {}, Reduction(columns))
-        return Places(spec_of(PoissonLogRate), rows, lambda site: site)
+        rows = BoundRows(packed_rows, family, {}, Reduction(columns))
+        return Places(spec_of(family), rows, lambda site: site)
 
     def summed(self, values: np.ndarray) -> np.ndarray:
         out = np.zeros((PLACES, *values.shape[1:]))
@@ -84,6 +91,81 @@ def test_sums_are_those_of_the_rows(size: int, seed: int, batch: int) -> None:
     assert got.value == close(case.summed(own.value), rel=1e-12, abs=1e-10)
     assert got.d_mean == close(case.vectors(own.d_mean), rel=1e-11, abs=1e-9)
     assert got.d_variance == close(case.squares(own.d_variance), rel=1e-11, abs=1e-9)
+
+
+def bounds_case(size: int, seed: int, batch: int) -> tuple[Case, Places, BernoulliLogit]:
+    """The same rows with binary responses."""
+    case = Case(size, seed)
+    case.y = np.minimum(case.y, 1.0)
+    return case, case.places(batch, BernoulliLogit), BernoulliLogit(case.y)
+
+
+@given(size=st.integers(1, 90), seed=st.integers(0, 10**6), batch=st.sampled_from([16, 32, 64]))
+def test_bounds_are_sums_of_those_of_the_rows(size: int, seed: int, batch: int) -> None:
+    case, places, site = bounds_case(size, seed, batch)
+    got, own = places.bounded(case.z, case.v), site.bounded(case.s, case.row_v)
+    close = pytest.approx
+    assert got.penalty == close(case.summed(own.penalty), rel=1e-12, abs=1e-10)
+    assert got.slope == close(case.vectors(own.slope), rel=1e-11, abs=1e-9)
+    assert got.curvature == close(case.squares(own.curvature), rel=1e-11, abs=1e-9)
+    assert got.weight == close(case.squares(own.weight), rel=1e-11, abs=1e-9)
+    # At other latents t: b's - ws^2/2 - h/2 of each row, s = a't + c, is b't - t'Wt/2 - h/2.
+    t = np.random.default_rng(seed).normal(size=(PLACES, LATENTS))
+    s = np.einsum("nk,nk->n", case.a, t[case.place]) + case.offset
+    want = case.summed(own.shift * s - 0.5 * own.weight * s * s - 0.5 * own.h)
+    pull = np.einsum("gij,gj->gi", got.weight, t)
+    have = np.einsum("gi,gi->g", got.shift - 0.5 * pull, t) - 0.5 * got.h
+    assert have == close(want, rel=1e-10, abs=1e-9)
+    assert (have <= case.summed(site.log_density(s)) + 1e-9).all()
+
+
+def test_bounds_at_the_scales_of_the_rows() -> None:
+    case, places, site = bounds_case(60, 3, 32)
+    landmark = site.landmark()
+    assert landmark is not None
+    got, own = places.at_scale(case.z), site.bounded(case.s, landmark[1] ** 2 + np.zeros(60))
+    assert got.penalty == pytest.approx(case.summed(own.penalty), rel=1e-12)
+    assert got.weight == pytest.approx(case.squares(own.weight), rel=1e-12, abs=1e-12)
+    inner = np.einsum("gi,gij,gj->g", case.z, got.weight, case.z)
+    value = np.einsum("gi,gi->g", got.shift, case.z) - 0.5 * inner - 0.5 * got.h
+    want = own.shift * case.s - 0.5 * own.weight * case.s**2 - 0.5 * own.h
+    assert value == pytest.approx(case.summed(want), rel=1e-11, abs=1e-10)
+
+
+def test_relative_sizes_of_weights_bound_what_they_change() -> None:
+    """At least the largest generalised eigenvalue of (dW, W + least V^-1), at most sqrt(K) times
+    it; V singular, and in any units."""
+    rng = np.random.default_rng(2)
+    roots = rng.normal(size=(3, 7, 3, 3))
+    weight, variance = (r @ r.transpose(0, 2, 1) for r in roots[:2])
+    change = roots[2] + roots[2].transpose(0, 2, 1)
+    unit = np.array([1e-8, 1.0, 1e6])
+    square = np.multiply.outer(unit, unit)
+    got = by_rows.relative_size(change * square, weight * square, variance / square, 1e-4)
+    for k in range(7):
+        values = linalg.eigh(change[k], weight[k] + 1e-4 * np.linalg.inv(variance[k]))[0]
+        assert got[k] == pytest.approx(np.sqrt(np.sum(values**2)), rel=1e-8)
+    flat = variance.copy()
+    flat[:, 2], flat[:, :, 2] = 0.0, 0.0
+    assert np.isfinite(by_rows.relative_size(change, weight, flat, 1e-4)).all()
+
+
+def test_tangents_have_coordinates() -> None:
+    """Any change of them leads to variances again, in any units."""
+    _, places, _ = bounds_case(60, 3, 32)
+    rng = np.random.default_rng(0)
+    root = rng.normal(size=(PLACES, LATENTS, LATENTS)) * np.array([1e-9, 1.0, 1e5, 3.0])[:, None]
+    variance = root @ root.transpose(0, 2, 1)
+    flat = _coordinates(places, variance)
+    assert flat is not None
+    sds = np.sqrt(np.einsum("gii->gi", variance))
+    square = sds[:, :, None] * sds[:, None, :]
+    again = _variance(places, flat, np.zeros((PLACES, LATENTS)))
+    assert again / square == pytest.approx(variance / square, rel=1e-10, abs=1e-12)
+    other = _variance(places, flat + rng.normal(size=flat.shape), np.zeros((PLACES, LATENTS)))
+    assert (np.linalg.eigvalsh(other / square) > 0.0).all()
+    variance[2, 1] = variance[2, :, 1] = 0.0
+    assert _coordinates(places, variance) is None
 
 
 def test_derivatives_agree_with_differences() -> None:

@@ -13,11 +13,14 @@ Away from a fixed point EP's value is no evidence, and may be as large as it lik
 (NaN, with a note) where even that state's moments are apart by more than FARTHEST.
 """
 
+# Long because a back end is one file, with every stage that it falls back on.
+
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
 from typing import ClassVar, cast
 
@@ -34,7 +37,9 @@ from lgmdsl.contract.site import log_concave
 from lgmdsl.contract.status import Guarantee, Status
 from lgmdsl.errors import Diagnostic, MethodError
 from lgmdsl.vocabulary.notes import Notes
+from lgmdsl_backends.ep import by_rows
 from lgmdsl_backends.ep.beginning import begin, beginnings
+from lgmdsl_backends.ep.by_rows import RowPoint, RowWalk
 from lgmdsl_backends.ep.double_loop import LARGEST, OuterPoint, advance
 from lgmdsl_backends.ep.double_loop import begin as begin_outer
 from lgmdsl_backends.ep.matching import Matched
@@ -48,6 +53,7 @@ HALF = 0.5
 SWEPT = 200
 # Parallel steps before a double loop that is asked for.
 APPROACH = 2
+SLOW = "EP does not converge; its sweeps and double loop take all rows in memory (rows=kept)"
 # The residual above which a state has no evidence, in posterior sds.
 FARTHEST = 10.0
 
@@ -58,9 +64,9 @@ class EPState:
     many steps ago that was; `warm`: whether it began at an earlier posterior."""
 
     stage: str
-    walk: Walk | None = None
+    walk: Walk | RowWalk | None = None
     outer: OuterPoint | None = None
-    best: Matched | None = None
+    best: Matched | RowPoint | None = None
     waited: int = 0
     warm: bool = False
     residual: float = math.inf
@@ -94,6 +100,7 @@ class ExpectationPropagation(Backend[EPState]):
     spec: ClassVar[BackendSpec] = BackendSpec(
         name="ep",
         needs=Tilted,
+        row_sites=True,
         guarantee=Guarantee.APPROXIMATE,
         max_steps=300,
         warm="natural-gradient",
@@ -122,6 +129,8 @@ class ExpectationPropagation(Backend[EPState]):
         check_range("damping", self.damping, 1e-3, 1.0)
 
     def start(self, problem: Problem, warm: GaussianPosterior | None = None) -> EPState:
+        if by_rows.in_passes(problem):
+            return self._start_rows(problem, warm)
         if self.mode != "parallel" and any(site.spec.vector for site in problem.sites):
             vector = next(site.spec.name for site in problem.sites if site.spec.vector)
             message = f"mode={self.mode} takes scalar sites alone, and {vector} is a vector site"
@@ -137,6 +146,8 @@ class ExpectationPropagation(Backend[EPState]):
     def step(self, problem: Problem, state: EPState) -> EPState:
         if state.outer is not None:
             return self._outer_step(problem, state, state.outer)
+        if isinstance(state.walk, RowWalk):
+            return self._row_step(problem, state, state.walk)
         assert state.walk is not None
         if state.waited < PATIENCE:
             move = sequential if state.stage.startswith("sequential") else parallel
@@ -157,6 +168,7 @@ class ExpectationPropagation(Backend[EPState]):
         if point.residual > FARTHEST:
             value = math.nan
             notes.append(f"no log evidence: moments are {point.residual:.2g} sds from matching")
+        slopes = _slopes(problem, point)
         return GaussianPosterior(
             weight=point.conditioned.weight,
             shift=point.conditioned.shift,
@@ -164,9 +176,32 @@ class ExpectationPropagation(Backend[EPState]):
             log_evidence=value,
             guarantee=Guarantee.EXACT if problem.gaussian else self.spec.guarantee,
             notes=tuple(notes),
-            slopes=lambda: _parameter_slopes(problem, point),
-            adjoints=(lambda: _adjoints(problem, point)) if _unmoved(point) else None,
+            slopes=slopes,
+            adjoints=None
+            if isinstance(point, RowPoint) or not _unmoved(point)
+            else partial(_adjoints, problem, point),
         )
+
+    # ---- rows in passes ------------------------------------------------------------------------
+
+    def _start_rows(self, problem: Problem, warm: GaussianPosterior | None) -> EPState:
+        if self.mode != "parallel":
+            message = f"mode={self.mode} takes all rows at once, and these are read by batches"
+            raise MethodError(Diagnostic("E501", message, help="--option mode=parallel"))
+        point = by_rows.begin(problem, self.power, warm)
+        if isinstance(point, Failed):
+            return EPState(self.mode, failed=Status.numerical_error, reason=point)
+        begun = _walked(self._stage(self.power), RowWalk(point, self.damping), None)
+        return replace(begun, warm=warm is not None)
+
+    def _row_step(self, problem: Problem, state: EPState, walk: RowWalk) -> EPState:
+        following = by_rows.advance(problem, walk) if state.waited < PATIENCE else None
+        if following is not None:
+            return _walked(state.stage, following, state)
+        cold = by_rows.begin(problem, self.power) if state.warm else Failed("")
+        if isinstance(cold, RowPoint):
+            return _walked(state.stage, RowWalk(cold, self.damping), None)
+        return EPState(state.stage, best=state.best, failed=Status.stalled, reason=SLOW)
 
     # ---- stages --------------------------------------------------------------------------------
 
@@ -176,7 +211,7 @@ class ExpectationPropagation(Backend[EPState]):
     def _fall_back(self, problem: Problem, state: EPState) -> EPState:
         """The next stage, from the best point of this one."""
         best = state.best
-        assert best is not None
+        assert isinstance(best, Matched)
         if state.warm:
             cold = begin(problem, best.power)
             if isinstance(cold, Matched):
@@ -221,10 +256,12 @@ class ExpectationPropagation(Backend[EPState]):
         return _looped(state.stage, following, state)
 
 
-def _walked(stage: str, walk: Walk, before: EPState | None) -> EPState:
+def _walked(stage: str, walk: Walk | RowWalk, before: EPState | None) -> EPState:
     best, waited = walk.point, 0
     if before is not None and before.best is not None and best.residual >= before.best.residual:
         best, waited = before.best, before.waited + 1
+        if isinstance(best, RowPoint):
+            best = replace(best, visited=())
     warm = before is not None and before.warm
     residual = walk.point.residual
     return EPState(stage, walk=walk, best=best, waited=waited, warm=warm, residual=residual)
@@ -246,6 +283,15 @@ def _approached(problem: Problem, walk: Walk) -> Matched:
             break
         walk, best = following, min(best, following.point, key=lambda point: point.residual)
     return best
+
+
+def _slopes(
+    problem: Problem, point: Matched | RowPoint
+) -> Callable[[], tuple[Mapping[str, Array], ...]]:
+    """The slopes in the sites' parameters."""
+    if isinstance(point, RowPoint):
+        return by_rows.parameter_slopes(problem, point)
+    return partial(_parameter_slopes, problem, point)
 
 
 def _unmoved(point: Matched) -> bool:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
 
 import numpy as np
 
@@ -69,16 +70,33 @@ def sequential(problem: Problem, walk: Walk) -> Walk | None:
 
 
 def _damped(walk: Walk, history: Anderson, point: Callable[[float], Matched | None]) -> Walk | None:
-    """The longest usable step of walk.share, half of it, ...; its share adapted for the next."""
-    share = walk.share
+    step = damped(walk.share, walk.point.residual, point)
+    return None if step is None else Walk(*step, history)
+
+
+class Distant(Protocol):
+    """A point with a distance from the fixed point."""
+
+    @property
+    def residual(self) -> float: ...
+
+
+P = TypeVar("P", bound=Distant)
+
+
+def damped(
+    share: float, residual: float, point: Callable[[float], P | None]
+) -> tuple[P, float] | None:
+    """The longest usable step of `share`, half of it, ..., from a point with a residual; the share
+    adapted for the next. None where none is usable."""
     while share > SHORTEST:
         tried = point(share)
-        if tried is None or (tried.residual > WILD * walk.point.residual and share > FLOOR):
+        if tried is None or (tried.residual > WILD * residual and share > FLOOR):
             share *= 0.5
-        elif tried.residual > walk.point.residual:
-            return Walk(tried, max(SHRINK * share, min(FLOOR, share)), history)
+        elif tried.residual > residual:
+            return tried, max(SHRINK * share, min(FLOOR, share))
         else:
-            return Walk(tried, min(1.0, RECOVER * share), history)
+            return tried, min(1.0, RECOVER * share)
     return None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from lgmdsl.api.explain.batches import batches_of
 from lgmdsl.api.explain.methods import methods_of
 from lgmdsl.api.explain.of_shards import ShardsView, view_of_shards
 from lgmdsl.api.explain.outline import Outline, neutral, outline_of
@@ -83,6 +84,9 @@ def explain(
             *((r.block, r.description) for r in outline.rewrites),
             *_merged(merged_model),
         ),
+        batches=()
+        if outline.dataset is None or outline.canonical is None
+        else batches_of(graph, outline.dataset, outline.canonical),
         refused=outline.refused,
         engines=_engines(options),
         engine_reason="" if fitted is None else reason(fitted, options),

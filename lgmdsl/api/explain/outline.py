@@ -23,7 +23,7 @@ from lgmdsl.canonical.lowering.hypers import HyperBlock, HyperSpace, hyper_space
 from lgmdsl.canonical.lowering.lower import Lowered, Lowering, as_affine
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.compile import canonicalise, mapped
-from lgmdsl.dataset import Keys, read
+from lgmdsl.dataset import Dataset, Keys, read
 from lgmdsl.errors import Diagnostic, LgmError, MethodError
 from lgmdsl.graph.build import model_graph
 from lgmdsl.graph.model_graph import SITES
@@ -50,13 +50,15 @@ class Outline:
     hypers: tuple[HyperBlock, ...]
     rewrites: tuple[Rewrite, ...]
     refused: tuple[Diagnostic, ...]
+    dataset: Dataset | None = None
 
 
 def outline_of(model: Model, data: object = None, mapping: Keys | None = None) -> Outline:
     """Lower every part of a model. Raises ModelError, and DataError where data are given."""
     plugins.load()
     graph = model_graph(model.checked)
-    grounded = sketch(graph) if data is None else ground(graph, read(data, mapping))
+    dataset = None if data is None else read(data, mapping)
+    grounded = sketch(graph) if dataset is None else ground(graph, dataset)
     lowering = Lowering(grounded)
     refused: list[Diagnostic] = []
     lets, lost = _lets(lowering, refused)
@@ -86,6 +88,7 @@ def outline_of(model: Model, data: object = None, mapping: Keys | None = None) -
         hypers,
         tuple(rewrites),
         diagnostics,
+        dataset,
     )
 
 

@@ -28,6 +28,7 @@ def page(explanation: Explanation) -> str:
         row for block, text in explanation.rewrites for row in wrapped(f"{block}: {text}", 2, 4)
     ]
     parts += _section("rewrites", rewrites or ["  none"])
+    parts += _section("rows", [row for text in explanation.batches for row in wrapped(text, 2, 4)])
     parts += _section("not available in this version", _refused(explanation))
     parts += _section("engine", _engine(explanation))
     parts += _section("methods", ["  " + line for line in str(explanation.methods).split("\n")])

@@ -104,6 +104,7 @@ class Explanation:
     sites: tuple[SiteView, ...]
     constraints: tuple[str, ...]
     rewrites: tuple[tuple[str, str], ...]
+    batches: tuple[str, ...]
     refused: tuple[Diagnostic, ...]
     engines: tuple[EngineView, ...]
     engine_reason: str
@@ -132,6 +133,7 @@ class Explanation:
             "sites": [asdict(s) for s in self.sites],
             "constraints": list(self.constraints),
             "rewrites": [{"site": b, "rewrite": d} for b, d in self.rewrites],
+            "rows": list(self.batches),
             "not_available": [d.as_json() for d in self.refused],
             "engines": [asdict(e) for e in self.engines],
             "engine_reason": self.engine_reason,

@@ -22,11 +22,12 @@ from lgmdsl.contract.engine import Conditioned, Failed, Rows
 from lgmdsl.contract.joint import newton_move
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
-from lgmdsl.contract.questions import Expected, ExpectedAnswer, Widths, WidthsAnswer
-from lgmdsl.contract.site import Property, Site
+from lgmdsl.contract.questions import Bounded, BoundedAnswer, Expected, ExpectedAnswer, Widths
+from lgmdsl.contract.site import Property
 from lgmdsl.contract.status import Guarantee
 
 CONVEX = "all sites are log-concave: the problem is convex and the optimum global"
+SLIGHT = 1e-4  # of the variance's inverse: a weight below that says next to nothing
 OPEN = "not certified to be the global optimum: {} is not log-concave"
 
 
@@ -59,19 +60,23 @@ class Penalty(Expected):
     reweighted least squares): the parabola of that width lies above h* and touches it at s.
     """
 
-    site: Widths
+    site: Bounded
     majorised: bool = False
 
     def expected(self, mean: Array, variance: Array, second: bool = False) -> ExpectedAnswer:
-        a = self.site.widths(mean, variance)
-        newton = (rows.smallest(a.curvature) > 0.0) & (not self.majorised)
-        curvature = np.where(rows.per_site(newton, a.curvature), a.curvature, a.weight)
+        a = self.site.bounded(mean, variance)
+        curvature = a.weight if self.majorised else a.curvature
         return ExpectedAnswer(-a.penalty, -a.slope, -0.5 * curvature)
 
 
 def super_gaussian(problem: Problem) -> tuple[Widths, ...]:
     """The answers as Widths (a back end that needs them declared it)."""
     return cast("tuple[Widths, ...]", problem.answers)
+
+
+def bounded(problem: Problem) -> tuple[Bounded, ...]:
+    """The answers as Bounded, which all that answer Widths are, and sums over rows."""
+    return cast("tuple[Bounded, ...]", problem.answers)
 
 
 def start(problem: Problem, warm: GaussianPosterior | None = None) -> WidthPoint | Failed:
@@ -83,27 +88,17 @@ def start(problem: Problem, warm: GaussianPosterior | None = None) -> WidthPoint
             point = at_moments(problem, earlier.mean, earlier.variance)
             if isinstance(point, WidthPoint):
                 return point
-    mean = problem.engine.prior_mean
-    variance = tuple(_variance(s, m) for s, m in zip(problem.sites, mean, strict=True))
-    return at_moments(problem, mean, variance)
-
-
-def _variance(site: Site, mean: Array) -> Array:
-    """The squared distance of the site's landmark, 1 where it declares none."""
-    landmark = site.landmark()
-    square = np.ones(len(mean)) if landmark is None else landmark[1] ** 2 + np.zeros(len(mean))
-    return rows.isotropic(square, mean)
+    prior = zip(bounded(problem), problem.engine.prior_mean, strict=True)
+    return at_widths(problem, [site.at_scale(m) for site, m in prior])
 
 
 def at_moments(problem: Problem, mean: Rows, variance: Rows) -> WidthPoint | Failed:
     """q and the bound at the widths that are best for these moments of the predictors."""
-    sites = super_gaussian(problem)
-    return at_widths(
-        problem, [a.widths(m, v) for a, m, v in zip(sites, mean, variance, strict=True)]
-    )
+    sites = zip(bounded(problem), mean, variance, strict=True)
+    return at_widths(problem, [site.bounded(m, v) for site, m, v in sites])
 
 
-def at_widths(problem: Problem, answers: list[WidthsAnswer]) -> WidthPoint | Failed:
+def at_widths(problem: Problem, answers: list[BoundedAnswer]) -> WidthPoint | Failed:
     """q and the bound at these widths; Failed where q does not exist or the bound is not finite."""
     weight = tuple(a.weight for a in answers)
     shift = tuple(a.shift for a in answers)
@@ -118,14 +113,19 @@ def residual(problem: Problem, q: Conditioned) -> float:
     """How far q is from the widths it asks for: Newton's move of a mean, in posterior sds, and the
     relative change of a weight (against the variance where a site says next to nothing)."""
     gaps, worst = [], 0.0
-    sites = zip(super_gaussian(problem), q.mean, q.variance, q.weight, q.shift, strict=True)
+    sites = zip(bounded(problem), q.mean, q.variance, q.weight, q.shift, strict=True)
     for site, m, v, w, b in sites:
-        best = site.widths(m, v)
-        wanted = best.weight
-        gaps.append(rows.times(w - wanted, m) + (best.shift - b))
-        usual = rows.spread(v) / (m.size / max(len(m), 1))
-        scale = np.maximum(1.0 / best.width, 1e-4 / np.maximum(usual, 1e-300))
-        worst = max(worst, float((np.abs(w - wanted) / rows.per_site(scale, w)).max(initial=0.0)))
+        best = site.bounded(m, v)
+        change = w - best.weight
+        gaps.append(rows.times(change, m) + (best.shift - b))
+        if site.by_spread:
+            size = m.size / max(len(m), 1)
+            change, wanted = rows.spread(change) / size, rows.spread(best.weight) / size
+            part = rows.relative_size(change, wanted, rows.spread(v) / size, SLIGHT)
+        else:
+            part = rows.relative_size(change, best.weight, v, SLIGHT)
+        largest = float(part.max(initial=0.0))
+        worst = max(worst, math.inf if math.isnan(largest) else largest)
     return max(newton_move(problem.engine.linear, q, tuple(gaps)), worst)
 
 
@@ -137,5 +137,5 @@ def certificate(problem: Problem) -> str:
 
 def parameter_slopes(problem: Problem, q: Conditioned) -> tuple[Mapping[str, Array], ...]:
     """d bound / d parameter of each site at fixed q and widths."""
-    sites = zip(super_gaussian(problem), q.mean, q.variance, strict=True)
+    sites = zip(bounded(problem), q.mean, q.variance, strict=True)
     return tuple(site.width_slopes(m, v) for site, m, v in sites)

@@ -13,6 +13,7 @@ import numpy as np
 from lgmdsl.arrays import Array, BoolArray
 from lgmdsl.contract import rows
 from lgmdsl.contract.engine import Failed, Rows
+from lgmdsl.contract.joint import SumsOfRows
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.questions import Pointwise
 from lgmdsl.contract.site import Property
@@ -34,7 +35,10 @@ def possible(problem: Problem, s: Rows) -> bool:
 
 
 def within(problem: Problem, s: Rows) -> tuple[Rows, Rows] | None:
-    """(s, alpha) at which every row is possible, from s; None where none was found."""
+    """(s, alpha) at which every row is possible, from s; None where none was found. Sums over rows
+    say of no row whether it is."""
+    if any(isinstance(site, SumsOfRows) for site in problem.sites):
+        return None
     pulls = [_Pull(len(x)) for x in s]
     for _ in range(ROUNDS):
         weight, slope = [], []
