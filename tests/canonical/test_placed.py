@@ -31,7 +31,8 @@ latent a ~ normal(sd = 5)
 latent u[who] ~ normal(sd = 1)
 latent d[who, part] ~ normal(sd = 1)
 latent v[who] ~ normal(sd = 1)
-let eta[obs] = a + s * u[g] + x * u[g] + w["a"] * d[g, "a"] + sum(w * d[g, part], part) + s * (Z @ v)
+let both[obs] = w["a"] * d[g, "a"] + sum(w * d[g, part], part)
+let eta[obs] = a + s * u[g] + x * u[g] + both + s * (Z @ v)
 observe y ~ normal(mean = eta, sd = 0.3)
 """
 THETAS = (
