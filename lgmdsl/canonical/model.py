@@ -28,6 +28,7 @@ from lgmdsl.canonical.lowering import flatten
 from lgmdsl.canonical.lowering.bym2 import owner
 from lgmdsl.canonical.lowering.derived import Derived
 from lgmdsl.canonical.lowering.hypers import HyperSpace
+from lgmdsl.canonical.lowering.placed import Placed, placed
 from lgmdsl.contract.linear import Constraints, LinearGaussian, Predictor
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.site import Site
@@ -64,15 +65,31 @@ class CanonicalModel:
     layout: Layout
 
     def predictor(
-        self, form: Affine, dims: tuple[str, ...], theta: Theta, rows: IntArray | None = None
+        self,
+        form: Affine,
+        dims: tuple[str, ...],
+        theta: Theta,
+        rows: IntArray | None = None,
+        known: dict[str, Operator | Placed] | None = None,
     ) -> Predictor:
-        """An affine form as operators and an offset over `dims`, or over some of its rows."""
+        """An affine form as operators and an offset over `dims`, or over some of its rows. `known`
+        keeps, by latent, what is the same at every theta."""
         sizes = {**self.sizes, **form.sizes}
         columns: dict[str, Operator] = {}
         for name in form.latents:
             terms = [t for t in form.terms if t.latent == name]
             latent = self.latent(name).sizes
-            columns[name] = take_rows(flatten.operator(terms, dims, latent, sizes, theta), rows)
+            column = None if known is None else known.get(name)
+            if column is None:
+                still = not any(t.depends for t in terms)
+                if known is not None and not still:
+                    column = placed(terms, dims, latent, sizes, theta, rows)
+                if column is None:
+                    made = flatten.operator(terms, dims, latent, sizes, theta)
+                    column = take_rows(made, rows)
+                if known is not None and (still or isinstance(column, Placed)):
+                    column = known.setdefault(name, column)
+            columns[name] = column.at(theta) if isinstance(column, Placed) else column
         offset = expand(form.offset.evaluate(theta), dims, sizes).reshape(-1)
         return Predictor(columns, np.array(offset if rows is None else offset[rows]))
 
@@ -84,11 +101,18 @@ class CanonicalModel:
         predictor = self.predictor(block.written, block.predictor_dims, theta, rows)
         return replace(predictor, event=data.event)
 
-    def site_predictor(self, block: SiteBlock, form: Affine, theta: Theta) -> Predictor:
-        """A form as the predictor of the observed rows of a block's sites."""
+    def site_predictor(
+        self,
+        block: SiteBlock,
+        form: Affine,
+        theta: Theta,
+        known: dict[str, Operator | Placed] | None = None,
+    ) -> Predictor:
+        """A form as the predictor of the observed rows of a block's sites; `known` as for
+        `predictor`."""
         rows = None if block.complete else block.predictor_rows()
         try:
-            predictor = self.predictor(form, block.predictor_dims, theta, rows)
+            predictor = self.predictor(form, block.predictor_dims, theta, rows, known)
         except TooLarge as large:
             raise large.named(f"the predictor of `{block.name}`", block.span) from None
         return replace(predictor, event=block.predictors)
@@ -109,7 +133,8 @@ class CanonicalModel:
         """The predictor of a site block's observed rows."""
         block, known = self.blocks[k], self._still.get(k)
         if known is None:
-            predictor = self.site_predictor(block, block.form, theta)
+            columns = self._columns.setdefault(k, {})
+            predictor = self.site_predictor(block, block.form, theta, columns)
             _check_finite(block, predictor)
             if not any(term.depends for term in block.form.terms):
                 self._still[k] = predictor
@@ -136,6 +161,17 @@ class CanonicalModel:
     @cached_property
     def _still(self) -> dict[int, Predictor]:
         return {}
+
+    @cached_property
+    def _columns(self) -> dict[int, dict[str, Operator | Placed]]:
+        """Of each site block, by latent, what is the same at every theta."""
+        return {}
+
+    def placed(self, k: int, latent: str) -> Placed | None:
+        """Where the entries of a site block's operator stand, if it was asked for and that is
+        known."""
+        found = self._columns.get(k, {}).get(latent)
+        return found if isinstance(found, Placed) else None
 
     @cached_property
     def _sites(self) -> dict[int, Site]:

@@ -13,7 +13,7 @@ from typing import cast
 import numpy as np
 import scipy.sparse as sp
 
-from lgmdsl.arrays import Array, Matrix
+from lgmdsl.arrays import Array, Matrix, SparseMatrix
 from lgmdsl.canonical.blocks.latents import LatentBlock
 from lgmdsl.canonical.blocks.sites import SiteBlock
 from lgmdsl.canonical.expressions.coefficient import Gradient, Theta
@@ -43,7 +43,7 @@ def pull(
             for name, slope in slopes[k].items():
                 out[name] = out.get(name, np.zeros(())) + slope
             continue
-        _operators(canonical, block, adjoints.operator[k], theta, out)
+        _operators(canonical, k, adjoints.operator[k], theta, out)
         offset = block.form.offset
         if offset.depends:
             slope = adjoints.offset[k].reshape(block.predictor_shape)
@@ -79,17 +79,22 @@ def _parameter_slope(block: SiteBlock, slopes: Mapping[str, Array], name: str) -
 
 def _operators(
     canonical: CanonicalModel,
-    block: SiteBlock,
+    k: int,
     adjoints: Mapping[str, object],
     theta: Theta,
     out: Gradient,
 ) -> None:
+    block = canonical.blocks[k]
     for name in block.form.latents:
         terms = [t for t in block.form.terms if t.latent == name]
         if not any(term.depends for term in terms):
             continue
+        placed, given = canonical.placed(k, name), cast("Matrix", adjoints[name])
+        if placed is not None and placed.holds(given):
+            placed.pull(cast("SparseMatrix", given), theta, out)
+            continue
         sizes = canonical.latent(name).sizes
-        adjoint = _all_rows(block, cast("Matrix", adjoints[name]))
+        adjoint = _all_rows(block, given)
         flatten.pull_operator(terms, block.predictor_dims, sizes, block.sizes, theta, adjoint, out)
 
 

@@ -24,7 +24,8 @@ _NEAR = 0.1  # |x| below which (x - log(1 + x)) / x^2 is a series
 _TERMS = 18
 _BISECTIONS = 70
 NULL = 1e-9  # an eigenvalue below this is 0
-_AT_ONCE = 500_000  # entries of an array of values by eigenvalues
+_AT_ONCE = 100_000  # entries of an array of values by eigenvalues
+_SERIES = (-1.0) ** np.arange(_TERMS + 1) / (np.arange(_TERMS + 1) + 2.0)  # of h: (-x)^k / (k + 2)
 
 
 class Distance(NamedTuple):
@@ -37,16 +38,15 @@ class Distance(NamedTuple):
 
 def _quotient(x: Array) -> tuple[Array, Array]:
     """h = (x - log(1 + x)) / x^2 and dh/dx; x > -1."""
-    small = np.clip(x, -_NEAR, _NEAR)
-    h, slope = np.zeros_like(x), np.zeros_like(x)
-    for k in range(_TERMS, -1, -1):  # h = sum_k (-x)^k / (k + 2), by Horner
-        slope = slope * small + h
-        h = h * small + (-1.0) ** k / (k + 2.0)
-    large = np.where(np.abs(x) < _NEAR, 1.0, x)
-    direct = (large - np.log1p(large)) / large**2
-    bend = (1.0 / (1.0 + large) - 2.0 * direct) / large
     near = np.abs(x) < _NEAR
-    return np.where(near, h, direct), np.where(near, slope, bend)
+    large = np.where(near, 1.0, x)
+    h = (large - np.log1p(large)) / large**2
+    slope = (1.0 / (1.0 + large) - 2.0 * h) / large
+    if near.any():
+        powers = np.vander(x[near], _TERMS + 1, increasing=True)
+        h[near] = powers @ _SERIES
+        slope[near] = powers[:, :-1] @ (np.arange(1.0, _TERMS + 1.0) * _SERIES[1:])
+    return h, slope
 
 
 @dataclass(frozen=True, eq=False)

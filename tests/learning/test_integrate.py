@@ -12,7 +12,7 @@ from scipy.integrate import simpson
 
 import lgmdsl as lgm
 from lgmdsl.arrays import Array
-from lgmdsl.learning.integration.designs import LOWER
+from lgmdsl.learning.integration.designs import PLANE_LOWER
 from lgmdsl.learning.objective.log_posterior import Evaluation, Objective
 from tests.learning.glmm import CROSSED, GLMM, NORMAL, counts, crossed, load, measured
 
@@ -222,14 +222,14 @@ def fits_made(monkeypatch: pytest.MonkeyPatch, lower: float) -> tuple[lgm.Fit, i
 
     with monkeypatch.context() as patch:
         patch.setattr(Objective, "at", counted)
-        patch.setattr("lgmdsl.learning.integration.designs.LOWER", lower)
+        patch.setattr("lgmdsl.learning.integration.designs.PLANE_LOWER", lower)
         fit = lgm.fit(lgm.loads(SCALES), {"y": np.full(2, np.nan)}, hyper="integrate")
     return fit, made[0]
 
 
 def test_cells_whose_neighbours_fall_steeply_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """The prior comes back, tails of powers among it, by fewer fits and the same as by all."""
-    (few, less), (every, more) = (fits_made(monkeypatch, lower) for lower in (LOWER, np.inf))
+    (few, less), (every, more) = (fits_made(monkeypatch, lower) for lower in (PLANE_LOWER, np.inf))
     assert less < more
     for fit in (few, every):
         assert fit.log_evidence == pytest.approx(0.0, abs=2e-3)

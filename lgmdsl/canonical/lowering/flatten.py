@@ -15,7 +15,7 @@ from typing import TypeAlias
 import numpy as np
 import scipy.sparse as sp
 
-from lgmdsl.arrays import IntArray, Matrix, SparseMatrix
+from lgmdsl.arrays import Array, IntArray, Matrix, SparseMatrix
 from lgmdsl.canonical.expressions import coefficient as co
 from lgmdsl.canonical.expressions.affine import Applied, Term, substitute
 from lgmdsl.canonical.expressions.coefficient import Coefficient, Gradient, Theta
@@ -65,7 +65,7 @@ def operator(
         plain = [operator(terms, dims, latent, sizes, theta)] if terms else []
         return Sum((*plain, *through)) if len(plain + through) > 1 else through[0]
     if len(terms) == 1 and _is_identity(terms[0], dims, latent, sizes):
-        return Identity(_length(latent))
+        return Identity(length(latent))
     parts = [_matrix(t, dims, latent, sizes, theta) for t in terms]
     if any(isinstance(p, np.ndarray) for p in parts):
         return Dense(reduce(add, [p if isinstance(p, np.ndarray) else p.toarray() for p in parts]))
@@ -113,14 +113,17 @@ def pull_operator(
         if not any(f.depends for f in term.factors):
             continue
         grid = grid_of(term, dims, latent, sizes, theta)
-        slopes = NamedArray(
-            grid.joint, np.asarray(adjoint[grid.rows, grid.columns]).reshape(grid.extent)
-        )
-        values = [f.evaluate(theta) for f in grid.factors]
-        for k, factor in enumerate(grid.factors):
-            if factor.depends:
-                others = [slopes, *values[:k], *values[k + 1 :]]
-                factor.pull(product(others, factor.dims), theta, out)
+        pull_grid(grid, np.asarray(adjoint[grid.rows, grid.columns]), theta, out)
+
+
+def pull_grid(grid: Grid, adjoint: Array, theta: Theta, out: Gradient) -> None:
+    """Add dF/dtheta to `out` from dF/d(every entry of a term), (m,)."""
+    slopes = NamedArray(grid.joint, adjoint.reshape(grid.extent))
+    values = [f.evaluate(theta) for f in grid.factors]
+    for k, factor in enumerate(grid.factors):
+        if factor.depends:
+            others = [slopes, *values[:k], *values[k + 1 :]]
+            factor.pull(product(others, factor.dims), theta, out)
 
 
 def _pull_applied(
@@ -175,11 +178,11 @@ def grid_of(
             d: Through(np.asarray(i, dtype=np.int64), (NONZERO,))
             for d, i in zip(pattern.dims, (coo.row, coo.col), strict=True)
         }
-        entries = co.Constant((NONZERO,), np.asarray(coo.data, dtype=np.float64))
+        stored = co.Constant((NONZERO,), np.asarray(coo.data, dtype=np.float64))
         sizes = {**sizes, NONZERO: len(coo.data)}
         others = tuple(f for k, f in enumerate(term.factors) if k != sparse[0])
         term = substitute(replace(term, factors=others), fixed, sizes)
-        term = replace(term, factors=(entries, *term.factors))
+        term = replace(term, factors=(stored, *term.factors))
         rows = tuple(compose(r, fixed, sizes) for r in rows)
     joint = co.union(slot_dims(rows), term.joint)
     extent = tuple(sizes[d] for d in joint)
@@ -205,7 +208,8 @@ def _ravel(indices: Sequence[IntArray], sizes: Sequence[int], extent: tuple[int,
     return np.broadcast_to(flat, extent).ravel()
 
 
-def _length(sizes: Sequence[int]) -> int:
+def length(sizes: Sequence[int]) -> int:
+    """How many entries axes of these sizes have."""
     return int(np.prod(sizes, dtype=np.int64)) if sizes else 1
 
 
@@ -227,12 +231,29 @@ def _matrix(
     if design is not None:
         return design if term.row is None else _at(design, position, sizes[index])
     grid = grid_of(term, dims, latent, sizes, theta)
-    entries = np.ones(grid.extent)
+    shape = (length([sizes[d] for d in dims]), length(latent))
+    return sp.csr_array((entries(grid, theta).ravel(), (grid.rows, grid.columns)), shape=shape)
+
+
+def entries(grid: Grid, theta: Theta) -> Array:
+    """The values of a term's entries, of the grid's extent."""
+    values = np.ones(grid.extent)
     extents = dict(zip(grid.joint, grid.extent, strict=True))
     for factor in grid.factors:
-        entries *= expand(factor.evaluate(theta), grid.joint, extents)
-    shape = (_length([sizes[d] for d in dims]), _length(latent))
-    return sp.csr_array((entries.ravel(), (grid.rows, grid.columns)), shape=shape)
+        values *= expand(factor.evaluate(theta), grid.joint, extents)
+    return values
+
+
+def is_elementary(
+    term: Term, dims: tuple[str, ...], latent: tuple[int, ...], sizes: Sizes, theta: Theta
+) -> bool:
+    """Whether the term is a matrix of elementary entries that stand at the same places at every
+    theta."""
+    if term.applied or any(f.depends and f.dims and f.evaluate(theta).sparse for f in term.factors):
+        return False
+    index, _ = term.row or ("", 0)
+    along = tuple(d for d in dims if d != index)
+    return _whole_design(term, along, sizes, theta) is None
 
 
 def _at(design: Matrix, position: int, size: int) -> Matrix:
@@ -267,5 +288,5 @@ def _whole_design(term: Term, dims: tuple[str, ...], sizes: Sizes, theta: Theta)
     if named.sparse:
         values = named.values if named.dims == order else sp.csr_array(named.values.T)
     else:
-        values = expand(named, order, sizes).reshape(_length([sizes[d] for d in dims]), -1)
+        values = expand(named, order, sizes).reshape(length([sizes[d] for d in dims]), -1)
     return values if scalar == 1.0 else scalar * values

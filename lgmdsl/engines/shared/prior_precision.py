@@ -117,9 +117,11 @@ class SparsePrior:
 
     def _directions(self, blocks: list[BlockPrior]) -> Directions:
         """Tied and free improper directions of some blocks."""
-        none = np.zeros(0, dtype=np.int64)
-        where = np.concatenate([np.arange(b.where.start, b.where.stop) for b in blocks] or [none])
-        null = sla.block_diag(*[b.null_space for b in blocks]) if blocks else np.zeros((0, 0))
+        if not blocks:
+            none = np.zeros(0, dtype=np.int64)
+            return Directions(none, none, np.zeros((self.linear.size, 0)))
+        where = np.concatenate([np.arange(b.where.start, b.where.stop) for b in blocks])
+        null = sla.block_diag(*[b.null_space for b in blocks])
         seen = np.asarray(sp.csc_array(self.rows)[:, where] @ null)
         vt, rank = np.eye(null.shape[1]), 0
         if seen.size:

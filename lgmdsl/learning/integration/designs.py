@@ -24,9 +24,10 @@ F0 = 1.1  # the radius of the composite design over sqrt(d)
 # values and gradients, which is what is integrated, asks for more where they leave it uncertain. Of
 # two coordinates or more marches follow the tails (`tails`), on a line its cells do.
 DROPS, REACH = (7.0, 5.0), 60.0
-LOWER = 2.0  # nats: what the fits next to a cell say is so much lower has no fit
+# Nats: what the fits next to a cell say is so much lower has no fit; in a plane, and elsewhere.
+PLANE_LOWER, LOWER = 1.0, 2.0
 SERIOUS = 4.0  # nats below the highest point: what is cut off at such a density is missed
-LINE, STEP = 1.0, 1.25
+LINE, PLANE, STEP = 1.0, 1.4, 1.25
 CELLS = 600  # more are not explored
 # Columns whose product gives each further column of a fraction of the corners.
 GENERATORS: dict[int, tuple[tuple[int, ...], ...]] = {
@@ -41,7 +42,12 @@ NODES = {1: 9, 2: 7, 3: 5, 4: 3}
 
 def step_of(size: int) -> float:
     """Half-axes between neighbouring cells of the lattice."""
-    return LINE if size == 1 else STEP
+    return {1: LINE, 2: PLANE}.get(size, STEP)
+
+
+def lower_of(size: int) -> float:
+    """Nats below `drop_of` at which a cell that its neighbours' fits put there has no fit."""
+    return PLANE_LOWER if size == 2 else LOWER
 
 
 def drop_of(size: int) -> float:

@@ -292,7 +292,7 @@ def _lattice(size: int, found: Visited) -> tuple[Array, list[int]]:
 
     def explore(wave: Sequence[tuple[int, ...]]) -> list[float]:
         """-inf for what the slopes of all neighbours say is so low that it may be left out."""
-        least = found.mode.density - designs.drop_of(size) - designs.LOWER
+        least = found.mode.density - designs.drop_of(size) - designs.lower_of(size)
         wanted = [c for c in wave if not any(c) or _highest(c, cells, step, found) > least]
         cells.extend(wanted)
         values = found.at(step * np.array(wanted, dtype=np.float64)) if wanted else []

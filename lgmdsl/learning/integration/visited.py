@@ -16,6 +16,8 @@ from lgmdsl.learning.integration.site_surface import SiteSurface
 from lgmdsl.learning.objective.blend import Blend, Sites
 from lgmdsl.learning.objective.log_posterior import Evaluation, Objective
 
+LOOSEST = 10.0  # times the tolerances of the mode: those of a fit of little weight
+
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
@@ -121,11 +123,31 @@ class Visited:
         surface = SiteSurface(self.u / scale, [f.sites for f in fits])
         return lambda x: surface.at(self.frame.u(x) / scale)
 
+    def rough(self) -> Callable[[Array], float]:
+        """The relative tolerance of a fit at x, (d,), that goes with its weight: the objective's
+        times e to the nats below the mode, LOOSEST at most. Tangents at the fits that there are
+        bound the density where it is log-concave."""
+        fits = [f for _, f in self.fits]
+        if not fits:
+            return lambda x: 0.0
+        places = np.array([self.frame.x(u) for u in self.u])
+        values = np.array([f.density for f in fits])
+        slopes = np.array([f.density_gradient for f in fits])
+
+        def at(x: Array) -> float:
+            tangents = values + np.einsum("nd,nd->n", slopes, x - places)
+            fall = np.clip(self.mode.density - tangents.min(), 0.0, np.log(LOOSEST))
+            return float(self.objective.tolerances.evidence * np.exp(fall))
+
+        return at
+
     def _fits(self, places: list[tuple[float, ...]]) -> list[Fitted | None]:
         x = [self.frame.x(np.array(u)) for u in places if any(u)]
         made = self.made.fits
         new = [v for v in x if v.tobytes() not in made]
-        self.objective.many(new, self.mode, Fitted.of, near=self.start(), arrived=self._keep)
+        self.objective.many(
+            new, self.mode, Fitted.of, self.rough(), self.start(), arrived=self._keep
+        )
         fits = iter([made.get(v.tobytes()) for v in x])
         top = self.mode.x.tobytes()
         if top not in made:

@@ -58,7 +58,6 @@ class Terms:
     max_steps: int | None
     seed: int
     tolerances: Tolerances
-    rough: float
     roughest: float | None
     keep: Callable[[Any], Any]
 
@@ -87,11 +86,12 @@ class Elsewhere:
         base: Evaluation,
         starts: Sequence[Blend | None],
         keep: Callable[[Evaluation], Any],
-        rough: float,
+        rough: Sequence[float],
         arrived: Callable[[int, Kept], None],
         call: Callable[..., Kept],
     ) -> None:
-        """Fit at all places by `call`; `starts`: where each begins, None: at the base. `arrived`
+        """Fit at all places by `call`; `starts`: where each begins, None: at the base; `rough`: the
+        tolerance of each. `arrived`
         gets each as soon as it is there. `keep` has to be a function that can be imported."""
         q = base.posterior
         terms = Terms(
@@ -99,7 +99,6 @@ class Elsewhere:
             objective.max_steps,
             objective.seed,
             objective.tolerances,
-            rough,
             objective.roughest,
             keep,
         )
@@ -111,11 +110,11 @@ class Elsewhere:
             self.sites(base),
         )
         tasks = []
-        for x, start in zip(places, starts, strict=True):
+        for x, start, loose in zip(places, starts, rough, strict=True):
             fits, share = ((), None) if start is None else (start.fits, start.share)
             bundles = (*common, *map(self._of, fits))
             name = f"the fit at {words(objective.coordinates, x)}"
-            tasks.append(Task(name, call, (x, share), bundles))
+            tasks.append(Task(name, call, (x, share, loose), bundles))
         self.workers.results(tasks, arrived)
 
     def planned(self, planned: Plan) -> tuple[Bundle, Bundle]:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, fields, replace
 from threading import Lock
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -37,6 +37,7 @@ from lgmdsl.learning.objective.gradient import evidence_gradient
 from lgmdsl.workers.sources import PlanParts, Source
 
 T = TypeVar("T")
+Rough: TypeAlias = float | Callable[[Array], float]  # of all places, or of each
 WORTH_A_THREAD = 0.05  # seconds of a fit
 # How far from the start (a factor of 1e10 of a scale) fits are made.
 OUT = 23.0
@@ -224,14 +225,15 @@ class Objective:
         places: Sequence[Array],
         base: Evaluation,
         keep: Callable[[Evaluation], T],
-        rough: float = 0.0,
+        rough: Rough = 0.0,
         near: Callable[[Array], Blend] | None = None,
         arrived: Callable[[Array, T], object] | None = None,
     ) -> list[T | None]:
         """What `keep` takes of the evaluations at several places, all from the posterior of `base`,
         or from its own sites each, `near` the place: digits depend neither on their order nor on
-        the number of threads or workers. `rough`: as in `at`. `arrived` gets a place and what was
-        kept there as soon as there is anything. Workers want a `keep` that can be imported."""
+        the number of threads or workers. `rough`: as in `at`, or that of each place. `arrived` gets
+        a place and what was kept there as soon as there is anything. Workers want a `keep` that can
+        be imported."""
         if self.elsewhere is not None and len(places) > 1:
             return self._elsewhere(self.elsewhere, places, base, keep, rough, near, arrived)
 
@@ -256,7 +258,7 @@ class Objective:
         x: Array,
         base: Evaluation,
         keep: Callable[[Evaluation], T],
-        rough: float,
+        rough: Rough,
         near: Callable[[Array], Blend] | None,
         arrived: Callable[[Array, T], object] | None,
     ) -> T | None:
@@ -264,7 +266,7 @@ class Objective:
         if near is not None:
             weight, shift = near(x).sites
             warm = replace(warm, weight=weight, shift=shift)
-        evaluation = self._apart(x, warm, rough)
+        evaluation = self._apart(x, warm, rough_at(rough, x))
         kept = None if evaluation is None else keep(evaluation)
         if kept is not None and arrived is not None:
             arrived(x, kept)
@@ -276,7 +278,7 @@ class Objective:
         places: Sequence[Array],
         base: Evaluation,
         keep: Callable[[Evaluation], T],
-        rough: float,
+        rough: Rough,
         near: Callable[[Array], Blend] | None,
         arrived: Callable[[Array, T], object] | None,
     ) -> list[T | None]:
@@ -300,7 +302,8 @@ class Objective:
             out[k] = self._one(places[k], base, keep, rough, near, arrived)
         some = [places[k] for k in inside]
         starts = [None if near is None else near(x) for x in some]
-        elsewhere.evaluations(self, some, base, starts, keep, rough, take, evaluated)
+        each = [rough_at(rough, x) for x in some]
+        elsewhere.evaluations(self, some, base, starts, keep, each, take, evaluated)
         return out
 
     def _counted(self, size: int, results: Iterable[T]) -> list[T]:
@@ -382,10 +385,15 @@ class ObjectiveState:
         return made
 
 
+def rough_at(rough: Rough, x: Array) -> float:
+    """The tolerance of the fit at x, (d,)."""
+    return rough(x) if callable(rough) else rough
+
+
 def evaluated(source: Source, parts: PlanParts, terms: Terms, about: Base, *more: Any) -> Kept:
     """In a worker: one fit. `more`: the sites of the base and of the fits that the start is
-    between, then x and the coefficients."""
-    base, fits, x, share = more[0], more[1:-2], more[-2], more[-1]
+    between, then x, the coefficients and the tolerance."""
+    base, fits, (x, share, rough) = more[0], more[1:-3], more[-3:]
     planned = parts.plan(source)
     objective = Objective(
         planned,
@@ -402,7 +410,7 @@ def evaluated(source: Source, parts: PlanParts, terms: Terms, about: Base, *more
         return Kept(None, 0, 0.0)
     weight, shift = blended(fits, share) if fits else base
     warm = GaussianPosterior(weight, shift, q, about.log_evidence, about.guarantee, about.notes)
-    evaluation = objective.inside(x, warm, terms.rough)
+    evaluation = objective.inside(x, warm, rough)
     value = None if evaluation is None else terms.keep(evaluation)
     return Kept(value, objective.steps, objective.seconds)
 

@@ -7,6 +7,7 @@ no more than the fit did. All of it at the fit's hyperparameters. W602 says what
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, islice
@@ -19,6 +20,7 @@ from lgmdsl.api.fit.optima.other_runs import (
     EXPECTED,
     FEWEST_STEPS,
     GAIN,
+    LEFT,
     LOWEST,
     OPERATIONS,
     PLACES,
@@ -28,10 +30,12 @@ from lgmdsl.api.fit.optima.other_runs import (
     Other,
     OtherOptima,
     changed,
+    continued,
     distance,
     higher,
     of_runs,
     reached_by,
+    run_above,
     run_from,
 )
 from lgmdsl.api.fit.solved import Solved
@@ -112,22 +116,44 @@ def _elsewhere(
                 steps = int(left / price)
                 if steps < FEWEST_STEPS:
                     break
-                ends.append(run_from(planned, problem, settings, start, steps))
+                ends.append(run_from(planned, problem, settings, start, steps, base))
                 left -= price * max(ends[-1].steps, 1)
             if len(ends) < 2:
                 continue
-            own, *ends = ends
             prior = space.log_prior(theta, pinned)[0]
+            least = base - prior + (-LOWEST if best is None else best.gap)
+            end = _highest(planned, problem, settings, ends, least)
         except (LgmError, np.linalg.LinAlgError):
             continue
-        for end in ends:
+        if end is not None and end.posterior is not None:
+            best = Elsewhere(theta, end.posterior, end.trace[-1].objective + prior - base)
+    return best
+
+
+def _highest(
+    planned: Plan, problem: Problem, settings: FitSettings, ends: Sequence[Run], least: float
+) -> Run | None:
+    """Of rough runs, the first of which began at the fit, the highest end of another that is GAIN
+    above the first's and above `least`: those that may be so go on to the fit's tolerances."""
+    exact = not planned.backend.spec.monotone
+    left = 0.0 if exact else LEFT
+    own, best = ends[0], None
+    level = -math.inf if own.posterior is None else own.trace[-1].objective
+    for end in ends[1:]:
+        if end.posterior is None or end.status is not Status.converged:
+            continue
+        if end.trace[-1].objective + left <= max(level + GAIN, least):
+            continue
+        if not exact:
+            end = continued(planned, problem, settings, end, None)
+            if own.posterior is not None and own is ends[0]:
+                own = continued(planned, problem, settings, own, None)
+                level = own.trace[-1].objective if own.posterior is not None else level
             if end.posterior is None or end.status is not Status.converged:
                 continue
-            reached = end.trace[-1].objective
-            above = own.posterior is None or reached > own.trace[-1].objective + GAIN
-            gap = reached + prior - base
-            if above and gap > -LOWEST and (best is None or gap > best.gap):
-                best = Elsewhere(theta, end.posterior, gap)
+        reached = end.trace[-1].objective
+        if reached > max(level + GAIN, least):
+            best, least = end, reached
     return best
 
 
@@ -185,7 +211,10 @@ def _of_modes(
     if planned.backend.spec.comparable:
         candidates = np.flatnonzero(heavy & (away > AWAY))[:TRIED]
         starts = (at_point(problem, known.z[k]) for k in candidates)
-        runs = (run_from(planned, problem, settings, s, None) for s in starts if s is not None)
+        wanted = reached_by(solved) + GAIN
+        runs = (
+            run_above(planned, problem, settings, s, None, wanted) for s in starts if s is not None
+        )
         better = higher(runs, solved)
     whole = _weighed(known, problem, settings, allowance)
     share = known.share if whole is None else whole.share
