@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lgmdsl.api.jobs import workers_for
-from lgmdsl.api.streaming import rows_option
+from lgmdsl.api.streaming import reporting, rows_option
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.dataset import Keys
+from lgmdsl.inference.driver import TraceEntry
 from lgmdsl.inference.plan import Plan
 from lgmdsl.inference.registry import backends
 from lgmdsl.inference.settings import FitSettings
@@ -44,6 +45,7 @@ def sharded(
     settings: FitSettings,
     planning: Callable[[CanonicalModel], Plan],
     workers: Workers | None = None,
+    on_step: Callable[[TraceEntry], None] | None = None,
 ) -> ShardedModel:
     """The model of a folder of shards. Raises as `gathered`, and DataError E306 for a folder
     without shards."""
@@ -55,9 +57,10 @@ def sharded(
             f"`rows = {wanted}` is for one table; these rows are spread over shards",
             help="leave it out",
         )
-    manifest = read_manifest(folder)
+    manifest, find = read_manifest(folder), sites.find_site
+    on_rows = reporting(on_step)
     return gathered(
-        model.checked, manifest, mapping, planning, settings.hyper, sites.find_site, workers
+        model.checked, manifest, mapping, planning, settings.hyper, find, workers, on_rows
     )
 
 

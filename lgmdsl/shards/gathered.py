@@ -47,9 +47,11 @@ def gathered(
     hyper: str,
     find: FindSite,
     workers: Workers | None,
+    on_rows: Callable[[int, int], None] = lambda done, of: None,
 ) -> ShardedModel:
     """The model of the rows in a folder of shards. `planning`: the plan for a model, which is asked
-    of some of the rows; `hyper`: how hyperparameters are to be learned.
+    of some of the rows; `hyper`: how hyperparameters are to be learned; `on_rows`: gets how many
+    rows are read, and of how many.
 
     Raises DataError as compiling does, MethodError E501 for what shards do not take, WorkerError
     E703 for a shard that is lost or changed.
@@ -83,7 +85,14 @@ def gathered(
     _check(whole, roles, table, block)
     _check_method(planning(whole), hyper)
     passes = Passes(_sources(model, manifest, mapping, roles, named), workers)
-    known: list[Found] = passes.ask(questions.found)
+    done = 0
+
+    def arrived(k: int, _: Found) -> None:
+        nonlocal done
+        done += manifest.shards[k].rows
+        on_rows(done, manifest.rows)
+
+    known: list[Found] = passes.ask(questions.found, arrived=arrived)
     passes.found = tuple(known)
     wanted = labels_of(whole, roles)
     for shard, found in zip(manifest.shards, known, strict=True):
