@@ -19,7 +19,7 @@ class Steps:
 
     def line(self, entry: TraceEntry, of: str = "") -> str:
         """The step that was just made, and of which fit where there are several: `step 7
-        (hyperparameters), ...`, or `point 12 of 52, 40 s, about 3 min to go`."""
+        (hyperparameters), ...`, or `point 12 of 52, 40 s, about 3 min to go`, or `row ...`."""
         before = f"{of}: " if of else ""
         if entry.of:
             return before + self._point(entry)
@@ -34,7 +34,8 @@ class Steps:
         """With the time to go at the rate of those of the same batch."""
         if self.batch is None or entry.step == 1 or self.batch.of != entry.of:
             self.batch = entry
-        text = f"point {entry.step} of {entry.of}, {entry.seconds:.1f} s"
+        one = entry.stage.removesuffix("s") or "point"
+        text = f"{one} {entry.step:,} of {entry.of:,}, {entry.seconds:.1f} s"
         done = entry.step - self.batch.step
         if done < 1 or entry.step == entry.of:
             return text

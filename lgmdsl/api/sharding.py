@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lgmdsl.api.jobs import workers_for
-from lgmdsl.api.streaming import rows_option
+from lgmdsl.api.streaming import reporting, rows_option
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.dataset import Keys
+from lgmdsl.inference.driver import TraceEntry
 from lgmdsl.inference.plan import Plan
 from lgmdsl.inference.registry import backends
 from lgmdsl.inference.settings import FitSettings
@@ -48,6 +49,7 @@ def sharded(
     settings: FitSettings,
     planning: Callable[[CanonicalModel], Plan],
     workers: Workers | None = None,
+    on_step: Callable[[TraceEntry], None] | None = None,
 ) -> ShardedModel:
     """The model of a folder of shards. Raises as `gathered`, and DataError E306 for a folder
     without shards."""
@@ -60,9 +62,10 @@ def sharded(
             help="leave it out",
         )
     folder, others = given_shards(data)
-    manifest = read_manifest(folder)
+    manifest, on_rows = read_manifest(folder), reporting(on_step)
+    hyper, find = settings.hyper, sites.find_site
     return gathered(
-        model.checked, manifest, others, mapping, planning, settings.hyper, sites.find_site, workers
+        model.checked, manifest, others, mapping, planning, hyper, find, workers, on_rows
     )
 
 

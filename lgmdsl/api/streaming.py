@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 
 from lgmdsl.api.settings import one_of
@@ -58,19 +59,26 @@ def streamed(
         return None
     if table is None or (wanted != STREAMED and not (table.batched and table.rows >= MANY)):
         return None
-
-    def on_rows(done: int, of: int) -> None:
-        if on_step is not None:
-            on_step(TraceEntry(done, float("nan"), float("nan"), 0.0, "rows", of))
-
     try:
         glance = _glance(graph, dataset, table)
         check_streamed(planning(glance), table.index, settings.hyper)
-        return prepare(graph, dataset, table, sites.find_site, on_rows)
+        return prepare(graph, dataset, table, sites.find_site, reporting(on_step))
     except MethodError:
         if wanted == STREAMED:
             raise
         return None
+
+
+def reporting(on_step: Callable[[TraceEntry], None] | None) -> Callable[[int, int], None]:
+    """What hears how many rows are read, of how many, and informs a fit's observer."""
+    began = time.perf_counter()
+
+    def on_rows(done: int, of: int) -> None:
+        if on_step is not None:
+            seconds = time.perf_counter() - began
+            on_step(TraceEntry(done, float("nan"), float("nan"), seconds, "rows", of))
+
+    return on_rows
 
 
 def _glance(graph: ModelGraph, dataset: Dataset, table: Table) -> CanonicalModel:

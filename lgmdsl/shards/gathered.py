@@ -15,6 +15,7 @@ from lgmdsl.canonical.blocks.latents import LatentBlock
 from lgmdsl.canonical.grounding.ground import ground
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.compile import canonicalise
+from lgmdsl.contract.backend import BackendSpec
 from lgmdsl.contract.structure import Shape
 from lgmdsl.dataset import Keys, Loaded
 from lgmdsl.dataset.dataset import Dataset
@@ -49,10 +50,11 @@ def gathered(
     hyper: str,
     find: FindSite,
     workers: Workers | None,
+    on_rows: Callable[[int, int], None] = lambda done, of: None,
 ) -> ShardedModel:
     """The model of the rows in a folder of shards, and of `others`, data next to it. `planning`:
     the plan for a model, which is asked of some of the rows; `hyper`: how hyperparameters are to be
-    learned.
+    learned; `on_rows`: gets how many rows are read, and of how many.
 
     Raises DataError as compiling does, MethodError E501 for what shards do not take, WorkerError
     E703 for a shard that is lost or changed.
@@ -81,10 +83,18 @@ def gathered(
         raise of_some(error, where) from None
     block = next(k for k, b in enumerate(whole.blocks) if table.index in b.dims)
     roles = _roles(whole, index, by)
-    _check(whole, roles, table, block)
-    _check_method(planning(whole), hyper)
+    planned = planning(whole)
+    _check(whole, roles, table, block, planned.backend.spec)
+    _check_method(planned, hyper)
     passes = Passes(_sources(model, manifest, others, mapping, roles, named), workers)
-    known: list[Found] = passes.ask(questions.found)
+    done = 0
+
+    def arrived(k: int, _: Found) -> None:
+        nonlocal done
+        done += manifest.shards[k].rows
+        on_rows(done, manifest.rows)
+
+    known: list[Found] = passes.ask(questions.found, arrived=arrived)
     passes.found = tuple(known)
     wanted = labels_of(whole, roles)
     for shard, found in zip(manifest.shards, known, strict=True):
@@ -198,14 +208,16 @@ def _roles(whole: CanonicalModel, index: str, by: str) -> Roles:
     return Roles(index, by, inner, shared)
 
 
-def _check(whole: CanonicalModel, roles: Roles, table: Table, block: int) -> None:
-    """Raise E501 for what cannot be eliminated by groups, shard by shard."""
+def _check(
+    whole: CanonicalModel, roles: Roles, table: Table, block: int, spec: BackendSpec
+) -> None:
+    """Raise E501 for what a method cannot eliminate by groups, shard by shard."""
     of_rows = [b for b in whole.blocks if table.index in b.dims]
     if len(of_rows) > 1:
         raise of_block(of_rows[1], f"`{of_rows[0].name}` is observed over the same rows")
     if not set(whole.blocks[block].form.latents) & set(roles.inner):
         raise of_block(whole.blocks[block], f"no latent over `{roles.index}` is in the predictor")
-    reason = reason_against(whole.blocks[block])
+    reason = reason_against(whole.blocks[block], spec)
     if reason:
         raise of_block(whole.blocks[block], reason)
     for other in whole.blocks:

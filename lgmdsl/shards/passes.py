@@ -28,6 +28,7 @@ from lgmdsl.streams.collective import KEPT, sd_of
 from lgmdsl.workers.task import Task
 from lgmdsl.workers.workers import Workers
 
+Arrived = Callable[[int, Any], None]
 HYPERPARAMETERS = "hyperparameters"  # in which the slopes of these sites come
 
 
@@ -49,26 +50,38 @@ class Passes:
         """Of each shard, the pairs of shared latents that its informations are of, None for all."""
         return tuple(f.codes for f in self.found)
 
-    def ask(self, call: Callable[..., Any], *arguments: Any) -> list[Any]:
-        """The answers in the order of the shards. Raises WorkerError as `Workers.results`, and what
-        a shard raises."""
-        return self.of_each(call, [arguments] * len(self.sources))
+    def ask(
+        self, call: Callable[..., Any], *arguments: Any, arrived: Arrived | None = None
+    ) -> list[Any]:
+        """The answers in the order of the shards; `arrived` gets the number of a shard and its
+        answer as soon as that is there. Raises WorkerError as `Workers.results`, and what a shard
+        raises."""
+        return self.of_each(call, [arguments] * len(self.sources), arrived)
 
     def each(self, call: Callable[..., Any], *arguments: Any) -> list[Any]:
         """As `ask`, of a question that takes the number of the shard last."""
         return self.of_each(call, [(*arguments, k) for k in range(len(self.sources))])
 
-    def of_each(self, call: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
+    def of_each(
+        self,
+        call: Callable[..., Any],
+        arguments: Sequence[tuple[Any, ...]],
+        arrived: Arrived | None = None,
+    ) -> list[Any]:
         """As `ask`, with arguments for each shard."""
         count, pairs = len(self.sources), list(zip(self.sources, arguments, strict=True))
         if self.workers is None:
-            answers = [call(source, *given) for source, given in pairs]
+            answers = []
+            for source, given in pairs:
+                answers.append(call(source, *given))
+                if arrived is not None:
+                    arrived(len(answers) - 1, answers[-1])
         else:
             tasks = [
                 Task(f"shard {k + 1} of {count}", call, given, (self.workers.bundle(source),), k)
                 for k, (source, given) in enumerate(pairs)
             ]
-            answers = self.workers.results(tasks)
+            answers = self.workers.results(tasks, arrived)
         self.asked += 1
         self.received += sum(map(_bytes, answers))
         return answers

@@ -10,11 +10,12 @@ from threading import Lock
 from typing import Any
 
 from lgmdsl.errors import Diagnostic, MethodError
-from lgmdsl.workers.refusals import too_large, unreachable
+from lgmdsl.workers.refusals import too_large, unreachable, without_certificate
 from lgmdsl.workers.store import put
 
 PATIENCE = 10.0  # seconds that a scheduler has to answer
 RECENT = 2.0  # seconds that the number of workers is believed
+ENCRYPTED = ("tls://", "wss://")
 GUESS = 4  # tasks at a time, while a cluster has no workers yet
 
 
@@ -110,6 +111,8 @@ class Cluster:
 def connected(address: str) -> Cluster:
     """The cluster of a scheduler at `tcp://host:8786` or `tls://...`.
 
+    Certificates for TLS are those of Dask's configuration.
+
     Raises MethodError E501 without `distributed`, WorkerError E702 where nothing answers.
     """
     try:
@@ -124,7 +127,18 @@ def connected(address: str) -> Cluster:
         ) from None
     try:
         made: Any = Client  # it has no types
+        if address.startswith(ENCRYPTED) and not _certified():
+            raise without_certificate(f"a scheduler at `{address}`")
         return Cluster(made(address, timeout=PATIENCE, set_as_default=False), True)
     except (OSError, TimeoutError, ValueError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise unreachable(f"a scheduler at `{address}`", reason) from None
+
+
+def _certified() -> bool:
+    """Whether Dask's configuration names certificates. Raises OSError for files that are no such
+    thing, or not there."""
+    from distributed import Security
+
+    security: Any = Security  # it has no types
+    return security().get_connection_args("client")["ssl_context"] is not None

@@ -50,6 +50,20 @@ def unreachable(what: str, reason: str) -> WorkerError:
     )
 
 
+def without_certificate(what: str) -> WorkerError:
+    """E702: an address that wants TLS, of a client that was given no certificate."""
+    return WorkerError(
+        Diagnostic(
+            "E702",
+            f"{what} cannot be reached",
+            details=("its address wants TLS, and Dask's configuration names no certificate",),
+            help="set DASK_DISTRIBUTED__COMM__TLS__CA_FILE, "
+            "DASK_DISTRIBUTED__COMM__TLS__CLIENT__CERT and "
+            "DASK_DISTRIBUTED__COMM__TLS__CLIENT__KEY to the paths of .pem files",
+        )
+    )
+
+
 def lost(what: str, reason: str = "") -> WorkerError:
     """E702: workers that were there at first."""
     return WorkerError(

@@ -200,7 +200,7 @@ def test_a_defect_and_numerical_trouble_stay_in_their_rows(
     found = lgm.compare(model(), data(), TWO)
     failure = found["fixed-point"].failure
     assert failure is not None and failure.code == "E601" and found["laplace"].converged
-    with pytest.raises(lgm.NumericalError, match="or take another method: .*laplace"):
+    with pytest.raises(lgm.NumericalError, match=r"or take another method: .*laplace"):
         lgm.compare(model(), data(), ["fixed-point"])
 
 

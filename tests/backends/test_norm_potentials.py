@@ -372,5 +372,5 @@ def test_what_a_method_refuses_is_said_of_learned_hyperparameters_too() -> None:
     )
     data = tasks() | {"y": np.repeat(tasks()["y"][:, :1], 4, axis=1)}
     for settings in ({"fixed": {"s": 0.5}}, {"hyper": "map"}, {"hyper": "integrate"}):
-        with pytest.raises(lgm.MethodError, match="4 directions.*\n.*laplace or double-loop"):
+        with pytest.raises(lgm.MethodError, match=r"4 directions.*\n.*laplace or double-loop"):
             fitted(learned, "student_t(scale = s, df = 3, group = task)", data, "ep", **settings)

@@ -90,6 +90,8 @@ def test_points_and_the_time_to_go(monkeypatch: pytest.MonkeyPatch) -> None:
         line.on_step(TraceEntry(k, 0.0, 0.0, 10.0 * k, "points", 52))
     line.on_step(TraceEntry(1, 0.0, 0.0, 600.0, "points", 7), "laplace")
     line.on_step(TraceEntry(2, 0.0, 0.0, 603.0, "points", 7), "laplace")
+    for k in (1, 2):
+        line.on_step(TraceEntry(k * 10**6, 0.0, 0.0, 2.0 * k, "rows", 8 * 10**6))
     assert said == [
         "point 1 of 52, 10.0 s",
         "point 2 of 52, 20.0 s, about 8 min to go",
@@ -97,5 +99,7 @@ def test_points_and_the_time_to_go(monkeypatch: pytest.MonkeyPatch) -> None:
         "point 52 of 52, 520.0 s",
         "laplace: point 1 of 7, 600.0 s",
         "laplace: point 2 of 7, 603.0 s, about 15 s to go",
+        "row 1,000,000 of 8,000,000, 2.0 s",
+        "row 2,000,000 of 8,000,000, 4.0 s, about 12 s to go",
     ]
     assert [duration(s) for s in (40.2, 200.0, 9000.0)] == ["40 s", "3 min", "2.5 h"]

@@ -56,6 +56,19 @@ def test_threads_and_processes_that_end_give_one_hash(tmp_path: Path, crew: Take
         killing.close()
 
 
+def test_an_observer_hears_how_many_rows_are_read(tmp_path: Path) -> None:
+    """Also where workers read them, and before anything else."""
+    shards, model = folder(tmp_path / "shards", rows("poisson"), 3), lgm.loads(text("poisson"))
+    with ThreadPoolExecutor(2) as executor:
+        for jobs in (None, executor):
+            heard: list[Any] = []
+            lgm.fit(model, shards, fixed={"s": 0.5}, jobs=jobs, on_step=heard.append)
+            read = [e for e in heard if e.stage == "rows"]
+            assert read == heard[:3] and len(heard) > 3
+            assert read[-1].step == 240 and {e.of for e in read} == {240}
+            assert np.all(np.diff([e.step for e in read]) > 0)
+
+
 class Counting(ThreadPoolExecutor):
     """Notes the bytes of each question at beta, and of the answer."""
 

@@ -167,6 +167,41 @@ def test_a_dask_cluster_with_one_worker(cluster: Any) -> None:
         assert same_fit(integrated(jobs=client), alone()[1])
 
 
+def test_a_cluster_over_tls(tmp_path: Path) -> None:
+    """The manual's: a certificate that vouches for itself, and the client's by Dask's
+    configuration. Without one, and with one that is not there, E702."""
+    distributed, dask = pytest.importorskip("distributed"), pytest.importorskip("dask")
+    cert, key = str(tmp_path / "cert.pem"), str(tmp_path / "key.pem")
+    try:
+        subprocess.run(
+            ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj",
+             "/CN=lgmdsl", "-keyout", key, "-out", cert], check=True, capture_output=True,
+        )  # fmt: skip
+    except (OSError, subprocess.CalledProcessError) as error:
+        pytest.skip(f"no openssl here: {error}")
+    own = {"tls_scheduler_cert": cert, "tls_scheduler_key": key, "tls_worker_cert": cert,
+           "tls_worker_key": key, "tls_client_cert": cert, "tls_client_key": key}  # fmt: skip
+    security = distributed.Security(tls_ca_file=cert, require_encryption=True, **own)
+    with distributed.LocalCluster(
+        n_workers=1, threads_per_worker=1, host="127.0.0.1", dashboard_address=None,
+        silence_logs=50, protocol="tls", security=security,
+    ) as made:  # fmt: skip
+        address = made.scheduler_address
+        assert address.startswith("tls://")
+        names = {"ca-file": cert, "client.cert": cert, "client.key": key}
+        with dask.config.set({f"distributed.comm.tls.{k}": v for k, v in names.items()}):
+            assert same_fit(integrated(jobs=address), alone()[1])
+        with pytest.raises(lgm.WorkerError, match="cannot be reached") as caught:
+            integrated(jobs=address)
+        assert caught.value.codes == ("E702",) and "names no certificate" in str(caught.value)
+        lost = {**names, "client.cert": str(tmp_path / "other.pem")}
+        with (
+            dask.config.set({f"distributed.comm.tls.{k}": v for k, v in lost.items()}),
+            pytest.raises(lgm.WorkerError, match="No such file"),
+        ):
+            integrated(jobs=address)
+
+
 def test_a_scheduler_that_is_killed_is_e702_and_the_record_goes_on(
     root: Path, tmp_path: Path
 ) -> None:

@@ -212,7 +212,7 @@ def fit_data(
         settings = for_shards(settings)
         model_of = partial(sharded, model, data, mapping, settings, partial(_planned, settings))
         with during("reading the shards"):
-            of_shards = model_of(workers)
+            of_shards = model_of(workers, on_step)
         with finishing(of_shards):
             return fit_compiled(model, of_shards, settings, start_from, on_step)
     with during("reading the data and compiling the model"):

@@ -27,17 +27,12 @@ def command(rows: str, by: str, output: str, shards: int | None, as_json: bool) 
     memory. The folder holds the shards and manifest.json, with the number of rows and groups and
     the sha256 of each. Digits of a fit depend on the shards, not on who works on them.
     """
+    from lgmdsl.api.streaming import reporting
     from lgmdsl.cli.progress import Progress
-    from lgmdsl.inference.driver import TraceEntry
     from lgmdsl.shards.split import split
 
-    nan = float("nan")
     with Progress() as progress:
-
-        def on_rows(done: int, of: int) -> None:
-            progress.on_step(TraceEntry(done, nan, nan, 0.0, "rows", of))
-
-        made = split(rows, by, output, shards, on_rows)
+        made = split(rows, by, output, shards, reporting(progress.on_step))
     if as_json:
         show_json(made.fields())
         return
