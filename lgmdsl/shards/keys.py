@@ -13,6 +13,8 @@ from lgmdsl.arrays import BoolArray, IntArray
 from lgmdsl.dataset.parquet import text_types
 from lgmdsl.dataset.refusals import refused, refusing
 from lgmdsl.errors import DataError, Diagnostic, suggestion
+from lgmdsl.shards.manifest import ShardFile
+from lgmdsl.shards.refusals import without_shard
 
 BATCH = 1 << 18  # rows that are read together
 
@@ -58,6 +60,19 @@ def buckets_of(table: Any, by: str, like: Any, number: int, source: str) -> IntA
     out = np.zeros(len(labels), dtype=np.int64)
     out[~absent] = shard_of(labels.filter(pa.array(~absent)), number)
     return out
+
+
+def check_rows(file: ShardFile, by: str, buckets: int) -> None:
+    """Raise WorkerError E703 for rows that are not those of the manifest: a group in two shards
+    would be two groups."""
+    import pyarrow.parquet as pq
+
+    column = pq.read_table(file.path, columns=[by], use_threads=False)
+    if len(column) != file.rows:
+        raise without_shard(file.path, "it has other rows than its manifest says")
+    kind = column.schema.field(by).type
+    if (buckets_of(column, by, kind, buckets, file.name) != file.bucket).any():
+        raise without_shard(file.path, "it has groups that belong to other shards")
 
 
 def shard_of(labels: Any, number: int) -> IntArray:

@@ -26,11 +26,11 @@ from lgmdsl.language.tree import ast
 from lgmdsl.memory import budget
 from lgmdsl.shards.anchors import Near
 from lgmdsl.shards.eliminate import Eliminated, Groups, Mode, NoMode
-from lgmdsl.shards.keys import buckets_of
+from lgmdsl.shards.keys import check_rows
 from lgmdsl.shards.manifest import ShardFile
 from lgmdsl.shards.refusals import apart, in_shard, too_many_shared, without_shard
 from lgmdsl.shards.shelf import SHELF, kept
-from lgmdsl.shards.split_places import SplitPlaces, split_places
+from lgmdsl.shards.split_places import SplitPlaces, groups_of, split_places
 from lgmdsl.sites import catalogue as sites
 from lgmdsl.streams.collective import Places
 from lgmdsl.streams.model import StreamedModel
@@ -221,7 +221,7 @@ def _read(source: ShardSource) -> Shard:
     join groups."""
     backends()  # entry points may bring families
     roles, dataset = source.roles, source.dataset()
-    _check_rows(source)
+    check_rows(source.file, source.by_key(), source.buckets)
     graph = model_graph(loads(source.text, source.name).checked)
     table = table_of(graph, dataset)
     assert isinstance(table, Table), "the coordinator has seen one of its like"
@@ -241,7 +241,8 @@ def _read(source: ShardSource) -> Shard:
         starts[name] = start
         start += sizes[name]
     group = _groups_of_places(model, roles, block)
-    split = split_places(gather, roles.inner, starts, sizes, group, _groups_of(model, roles))
+    of = groups_of(model.latents, roles.inner, roles.index)
+    split = split_places(gather, roles.inner, starts, sizes, group, of)
     count, total = gather.touched.shape
     joining = 8.0 * count * 3.0 * len(split.own) * split.width
     if joining > FULL * budget():
@@ -250,20 +251,6 @@ def _read(source: ShardSource) -> Shard:
     modes = MODES * (total + 1.0) ** 2
     arrays = 8.0 * count * (6.0 * total * total + modes) + joining + pairs
     return Shard(model, roles, block, split, arrays + 16.0 * gather.count)
-
-
-def _check_rows(source: ShardSource) -> None:
-    """Raise WorkerError E703 for rows that are not those of the manifest: a group in two shards
-    would be two groups."""
-    import pyarrow.parquet as pq
-
-    file, key = source.file, source.by_key()
-    column = pq.read_table(file.path, columns=[key], use_threads=False)
-    kind = column.schema.field(key).type
-    if len(column) != file.rows:
-        raise without_shard(file.path, "it has other rows than its manifest says")
-    if (buckets_of(column, key, kind, source.buckets, file.name) != file.bucket).any():
-        raise without_shard(file.path, "it has groups that belong to other shards")
 
 
 def as_own(
@@ -278,16 +265,6 @@ def as_own(
         raise without_shard(dataset.name, "it has no rows")
     count = len(first[by].values)
     return {**first, by: own.rows(np.zeros(count, dtype=np.int64))}
-
-
-def _groups_of(model: StreamedModel, roles: Roles) -> IntArray:
-    """(n,) the group of each of the groups' latents."""
-    out = []
-    for latent in model.latents:
-        if latent.name in roles.inner:
-            axis = latent.dims.index(roles.index)
-            out.append(np.indices(latent.sizes)[axis].reshape(-1))
-    return np.concatenate(out).astype(np.int64)
 
 
 def _groups_of_places(model: StreamedModel, roles: Roles, block: int) -> IntArray:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from lgmdsl.arrays import Array, IntArray
+from lgmdsl.canonical.blocks.latents import LatentBlock
 from lgmdsl.contract.linear import Predictor
 from lgmdsl.shards.touched import Touched
 from lgmdsl.streams.model import Gather
@@ -125,6 +126,13 @@ class SplitPlaces:
         kept = values > 1e-14 * max(float(values[-1]), 0.0)
         for root in (vectors[:, kept] * np.sqrt(values[kept])).T:
             yield x @ root
+
+
+def groups_of(latents: Sequence[LatentBlock], inner: tuple[str, ...], index: str) -> IntArray:
+    """(n,): the group, a member of `index`, of each entry of the latents `inner`."""
+    own = [b for b in latents if b.name in inner]
+    parts = [np.indices(b.sizes)[b.dims.index(index)].reshape(-1) for b in own]
+    return np.concatenate(parts).astype(np.int64)
 
 
 def split_places(

@@ -110,11 +110,12 @@ def test_manifests_of_another_size_or_kind(shards: Path, monkeypatch: pytest.Mon
     monkeypatch.undo()
     outside = shards.parent / "manifest.json"
     place.rename(outside)
-    for make, message in (
+    kinds: list[tuple[Callable[[], object], str]] = [
         (lambda: place.symlink_to(outside), "is a link to a file elsewhere"),
         (place.mkdir, "is a folder"),
         (lambda: os.mkfifo(place), "is a pipe"),
-    ):
+    ]
+    for make, message in kinds:
         make()
         with pytest.raises(lgm.DataError, match=message):
             read_manifest(shards)
@@ -147,15 +148,15 @@ def test_shards_that_are_not_what_they_were(case: str, shards: Path, whole: Path
 def made_by_hand(place: Path, tables: list[dict[str, Any]], buckets: list[int], of: int) -> None:
     """A folder whose manifest is in order."""
     place.mkdir()
-    shards = []
+    shards: list[dict[str, Any]] = []
     for k, (columns, bucket) in enumerate(zip(tables, buckets, strict=True)):
         file = table(place / f"shard-{k:05d}.parquet", columns)
         counts = {"rows": len(columns["who"]), "groups": len(set(columns["who"]))}
         shards.append({"path": file.name, "sha256": sha256_of(file), **counts, "bucket": bucket})
-    total = {name: sum(s[name] for s in shards) for name in ("rows", "groups")}
-    columns = [[name, "any"] for name in tables[0]]
-    whole = {"format": 1, "lgmdsl": "0", "by": "who", "buckets": of, "columns": columns}
-    (place / "manifest.json").write_text(json.dumps({**whole, **total, "shards": shards}))
+    total: dict[str, int] = {name: sum(s[name] for s in shards) for name in ("rows", "groups")}
+    kinds = [[name, "any"] for name in tables[0]]
+    about = {"format": 1, "lgmdsl": "0", "by": "who", "buckets": of, "columns": kinds}
+    (place / "manifest.json").write_text(json.dumps({**about, **total, "shards": shards}))
 
 
 def test_a_group_in_two_shards_is_not_two_groups(tmp_path: Path) -> None:
@@ -206,7 +207,7 @@ def test_where_outputs_may_be(shards: Path, tmp_path: Path) -> None:
     for output in (shards, tmp_path / "file", tmp_path / "file" / "below", "/proc/none"):
         for ask in (fit.predict_shards, fit.groups):
             with pytest.raises(lgm.DataError) as caught:
-                ask(shards, output)  # type: ignore[operator]
+                ask(shards, output)
             assert caught.value.codes == ("E306",)
     assert sorted(p.name for p in shards.glob("*.parquet")) == [
         f"shard-{k:05d}.parquet" for k in range(3)
