@@ -219,7 +219,7 @@ def _check(
         raise of_block(whole.blocks[block], f"no latent over `{roles.index}` is in the predictor")
     reason = reason_against(whole.blocks[block], spec)
     if reason:
-        raise of_block(whole.blocks[block], reason)
+        raise of_block(whole.blocks[block], reason, IN_MEMORY)
     for other in whole.blocks:
         if other is not whole.blocks[block] and roles.index in other.dims:
             raise of_block(other, f"it is over `{roles.index}`")
