@@ -64,6 +64,11 @@ CASES: dict[str, dict[str, str]] = {
         "declared": f"{S}\n{T}",
         "family": "normal(mean = eta, sd = t)",
     },
+    "residuals": {  # which the compiler makes a potential on eta - y
+        "type": "real",
+        "declared": f"{S}\n{T}",
+        "family": "logistic(mean = eta, scale = t)",
+    },
     "negbinomial": {"declared": f"{S}\n{T}", "family": "negbinomial(log_mean = eta, size = t)"},
     "means": {
         "declared": f"{S}\nhyper t : real ~ normal(sd = 1)",

@@ -72,7 +72,7 @@ MODELS = {
     ),
     "heavy tails": (
         text("gaussian", family="student_t(mean = eta, scale = t, df = 4)"),
-        "is rewritten by the compiler",
+        "student_t.mean is not log-concave",
     ),
     "constraint": (text("poisson") + "constrain sum(u, group) = 0\n", "joined by a sum"),
     "not in the predictor": (
