@@ -16,9 +16,9 @@ UNEQUAL = "rows touch different numbers of latents"
 KEPT = either("--option rows=kept", 'options={"rows": "kept"}')
 
 
-def reason_against(block: SiteBlock, spec: BackendSpec) -> str:
-    """Why the rows of a block cannot be told apart from the whole by a method; "" where they
-    can."""
+def reason_against(block: SiteBlock, spec: BackendSpec | None = None) -> str:
+    """Why the rows of a block cannot be told apart from the whole, or not by a method; "" where
+    they can."""
     if block.event or block.site.spec.vector:
         return f"{block.family.spec.name} has several predictors in a row"
     if block.whole is not None:
@@ -35,7 +35,8 @@ def reason_against(block: SiteBlock, spec: BackendSpec) -> str:
     if Property.LOG_CONCAVE not in block.site.spec.properties:
         family = block.family.spec.name
         return f"{family} is not log-concave: other optima are looked for row by row"
-    if spec.needs is Pointwise and Property.KINKED in block.site.spec.properties:
+    kinked = Property.KINKED in block.site.spec.properties
+    if kinked and spec is not None and spec.needs is Pointwise:
         family = block.family.spec.name
         return f"{family} has a kink, and method `{spec.name}` keeps the slope of each row at it"
     return ""

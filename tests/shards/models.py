@@ -64,7 +64,7 @@ CASES: dict[str, dict[str, str]] = {
         "declared": f"{S}\n{T}",
         "family": "normal(mean = eta, sd = t)",
     },
-    "residuals": {
+    "residuals": {  # which the compiler makes a potential on eta - y
         "type": "real",
         "declared": f"{S}\n{T}",
         "family": "logistic(mean = eta, scale = t)",
