@@ -25,7 +25,7 @@ def test_what_a_folder_holds(place: Path) -> None:
     """Counts are those of the data; bytes are those that a question gets."""
     view = lgm.explain(lgm.loads(text("crossed")), place)
     assert isinstance(view, ShardsView)
-    assert dict(view.sizes) == {"obs": 240, "group": 15, "item": 5}
+    assert {n: size for n, size, _ in view.sizes} == {"obs": 240, "group": 15, "item": 5}
     assert view.eliminated == (("u", 15),) and view.shared == (("a", 1), ("b", 1), ("v", 5))
     assert (view.rows, view.groups, view.numbers) == (240, 15, 49)
     assert "p = 7" in str(view) and view.engine in str(view)

@@ -39,7 +39,7 @@ class ShardsView:
     rows: int
     groups: int
     shards: tuple[tuple[str, int, int], ...]
-    sizes: tuple[tuple[str, int], ...] = ()
+    sizes: tuple[tuple[str, int, str], ...] = ()
     eliminated: tuple[tuple[str, int], ...] = ()
     shared: tuple[tuple[str, int], ...] = ()
     numbers: int = 0
@@ -57,14 +57,14 @@ class ShardsView:
             f"{len(self.shards):,} shards",
         ]
         if self.sizes:
-            lines.append("indices     " + ", ".join(f"{n} {size:,}" for n, size in self.sizes))
+            lines.append("indices     " + ", ".join(f"{n} {size:,}" for n, size, _ in self.sizes))
         if self.shared:
             lines += [
                 f"eliminated  {_listed(self.eliminated)}: each group in its shard",
                 f"shared      {_listed(self.shared)}: p = {p:,}",
                 f"a question  {self.numbers:,} entries of the curvature, of {p * p:,}; all shards "
                 f"answer with {self.received:,} bytes",
-                f"engine      {self.engine}: {self.engine_reason}",
+                f"engine      {self.engine_reason}",
             ]
         lines += [
             f"not available: {d.message}" + (f" ({d.label})" if d.label else "")
@@ -76,7 +76,9 @@ class ShardsView:
         """Plain values for `--json`."""
         out = asdict(self)
         out["shards"] = [{"path": n, "rows": r, "groups": g} for n, r, g in self.shards]
-        for part in ("sizes", "eliminated", "shared"):
+        sizes = out.pop("sizes")
+        out["indices"] = [{"name": n, "size": s, "origin": o} for n, s, o in sizes]
+        for part in ("eliminated", "shared"):
             out[part] = [{"name": n, "size": size} for n, size in getattr(self, part)]
         out["not_available"] = [d.as_json() for d in self.refused]
         del out["refused"], out["warnings"]
@@ -127,12 +129,14 @@ def _with_model(view: ShardsView, made: ShardedModel, fixed: Mapping[str, object
     best = preferred(options)
     held = {b.name: b for b in made.whole.latents}
     known = [dim for b in made.latents for dim in b.dims]
-    sizes = {dim: len(made.layout.labels[dim]) for dim in known}
+    sizes = {made.about.index: view.rows, made.roles.index: view.groups}
+    sizes |= {dim: len(made.layout.labels[dim]) for dim in known}
+    indices = made.whole.grounded.indices
     # Two vectors of slopes, a value and a determinant, next to the curvature.
     each = [2 * layout.size + 2 + (layout.size**2 if c is None else len(c)) for c in passes.codes]
     return replace(
         view,
-        sizes=((made.about.index, view.rows), (made.roles.index, view.groups), *sizes.items()),
+        sizes=tuple((n, size, indices[n].origin) for n, size in sizes.items()),
         eliminated=tuple((n, _size(held[n], made, view.groups)) for n in made.roles.inner),
         shared=layout.sizes,
         numbers=layout.numbers,

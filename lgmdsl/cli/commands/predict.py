@@ -13,7 +13,6 @@ from lgmdsl.cli.data_options import earlier_data_option
 from lgmdsl.cli.exit_status import OK, REFUSED
 from lgmdsl.cli.options import jobs_options, json_option, map_option, quantiles_option
 from lgmdsl.cli.tables import SUFFIXES, csv_of, fields, write
-from lgmdsl.shards.given import is_sharded
 
 if TYPE_CHECKING:
     from lgmdsl.api.predict.by_batches import Tables
@@ -69,6 +68,8 @@ def command(
     for each, and workers (--jobs, --cluster) share them. Of a fit to shards these are the shards of
     the fit, or others with --data FOLDER, the shards of the fit.
     """
+    from lgmdsl.shards.given import is_sharded
+
     if is_sharded(new):
         return _shards(fit, new, output, data, quantiles, mapping, jobs, as_json)
     if jobs is not None:
@@ -128,6 +129,8 @@ def _shards(
     """Predictions at the rows of shards, to files in a folder."""
     if output is None:
         raise click.UsageError("NEW is a folder of shards: name a new folder for -o")
+    from lgmdsl.shards.given import is_sharded
+
     if isinstance(data, list) and not is_sharded(data):
         data = [new, *data]
     if data is not None and not is_sharded(data):
