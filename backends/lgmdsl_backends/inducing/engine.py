@@ -183,10 +183,6 @@ class DirectionsConditioned(Conditioned):
     def centred(self) -> float:
         return self.q.centred - self.lacking
 
-    @property
-    def lost(self) -> float:
-        return self.q.lost
-
     def with_shift(self, shift: Rows) -> Conditioned | Failed:
         q = self.q.with_shift(shift)
         return q if isinstance(q, Failed) else DirectionsConditioned(self.engine, q)
