@@ -8,8 +8,9 @@ shard reads it (READ a row), then answers (ANSWER a row), which takes SPREAD lon
 question ends with its last answer. A worker ends with the rate FAILURES a second: its task is done
 again, and what it held is read again by others. What a row takes does not grow with p here.
 
-Shards go to whichever worker is free (`any`, as to executors of others) or each to one worker, whose
-turn it waits for (`own`, as with `--jobs` and Dask). The search in the first shards is left out.
+Shards go to whichever worker is free (`any`, as to executors of others) or each to one worker,
+whose turn it waits for (`own`, as with `--jobs` and Dask). The search in the first shards is left
+out.
 """
 
 from __future__ import annotations
