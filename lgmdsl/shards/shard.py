@@ -35,10 +35,13 @@ from lgmdsl.sites import catalogue as sites
 from lgmdsl.streams.collective import Places
 from lgmdsl.streams.model import StreamedModel
 from lgmdsl.streams.prepare import BATCH, prepare
+from lgmdsl.streams.rows import KEPT
 from lgmdsl.streams.streamable import Table, table_of
 
 Name = tuple[bytes, ...]  # of a point and of those from which it was found
 THETAS, MODES = 2, 6  # that a shard keeps
+# Bytes of a packed row, about; numbers of an unpacked one next to its coefficients and fields.
+PACKED, UNPACKED = 16.0, 4
 FULL = 0.25  # of it, for one shard's arrays over the shared latents
 
 
@@ -250,7 +253,10 @@ def _read(source: ShardSource) -> Shard:
     pairs = 0 if split.touched is None else split.touched.nbytes
     modes = MODES * (total + 1.0) ** 2
     arrays = 8.0 * count * (6.0 * total * total + modes) + joining + pairs
-    return Shard(model, roles, block, split, arrays + 16.0 * gather.count)
+    assert gather.rows is not None, "they were just read"
+    columns = len(gather.rows.coefficients) + len(gather.rows.fields) + UNPACKED
+    taken = PACKED * gather.count + min(KEPT, 8.0 * columns * gather.count)
+    return Shard(model, roles, block, split, arrays + taken)
 
 
 def as_own(
