@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from lgmdsl.arrays import AnyArray, Array, IntArray
+from lgmdsl.arrays import Array, IntArray
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.contract.backend import Backend
 from lgmdsl.contract.linear import LinearGaussian
@@ -28,9 +28,9 @@ from lgmdsl.shards.anchors import Near
 from lgmdsl.shards.eliminate import Eliminated, Groups, Mode, NoMode
 from lgmdsl.shards.keys import check_rows
 from lgmdsl.shards.manifest import ShardFile
-from lgmdsl.shards.refusals import apart, in_shard, too_many_shared, without_shard
+from lgmdsl.shards.refusals import in_shard, too_many_shared, without_shard
 from lgmdsl.shards.shelf import SHELF, kept
-from lgmdsl.shards.split_places import SplitPlaces, groups_of, split_places
+from lgmdsl.shards.split_places import SplitPlaces, groups_of, groups_of_places, split_places
 from lgmdsl.sites import catalogue as sites
 from lgmdsl.streams.collective import Places
 from lgmdsl.streams.model import StreamedModel
@@ -243,7 +243,7 @@ def _read(source: ShardSource) -> Shard:
     for name in roles.shared:
         starts[name] = start
         start += sizes[name]
-    group = _groups_of_places(model, roles, block)
+    group = groups_of_places(model, roles.inner, roles.index, block)
     of = groups_of(model.latents, roles.inner, roles.index)
     split = split_places(gather, roles.inner, starts, sizes, group, of)
     count, total = gather.touched.shape
@@ -271,24 +271,6 @@ def as_own(
         raise without_shard(dataset.name, "it has no rows")
     count = len(first[by].values)
     return {**first, by: own.rows(np.zeros(count, dtype=np.int64))}
-
-
-def _groups_of_places(model: StreamedModel, roles: Roles, block: int) -> IntArray:
-    """(G,) the group of each place. Raises E501 where a row touches the latents of two groups."""
-    gather = model.gathers[block]
-    assert gather is not None
-    group: AnyArray | None = None
-    for k, name in enumerate(gather.latents):
-        if name not in roles.inner:
-            continue
-        latent = model.latent(name)
-        axis = latent.dims.index(roles.index)
-        places = np.unravel_index(gather.touched[:, k], latent.sizes)[axis]
-        if group is not None and not np.array_equal(group, places):
-            raise apart(model.blocks[block], roles.index)
-        group = places
-    assert group is not None, "a predictor has latents of the groups"
-    return np.asarray(group, dtype=np.int64)
 
 
 def labels_of(model: Any, roles: Roles) -> str:
