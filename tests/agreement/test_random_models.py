@@ -28,7 +28,7 @@ from tests.backends.toy_site import GeometricLogit
 from .methods import few
 
 # These observe a potential's distance from y: the compiler moves y into the offset.
-MOVED = ("laplace.mean", "student_t.mean", "asymmetric_laplace.quantile")
+MOVED = ("laplace.mean", "logistic.mean", "student_t.mean", "asymmetric_laplace.quantile")
 
 
 @given(random_models(flat=True, missing=True))

@@ -389,7 +389,7 @@ def test_what_is_said(tmp_path: Any) -> None:
     page = " ".join(str(lgm.explain(model("bernoulli(logit = eta)"), d)).split())
     assert (
         "y: 2,200 rows, 60 of them distinct: fitted as these with their counts as weights "
-        "(all by lcl, ep and mean-field)"
+        "(all by lcl, ep, mean-field and inducing)"
     ) in page
     assert "sized at the distinct rows" in page
     fit = lgm.fit(model("bernoulli(logit = eta)"), d, **TWICE)

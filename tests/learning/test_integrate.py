@@ -214,14 +214,14 @@ def fits_made(monkeypatch: pytest.MonkeyPatch, lower: float) -> tuple[lgm.Fit, i
     """Two scales without data, and how many fits they took; `lower`: nats below the rest of a cell
     that is left out."""
     made = [0]
-    at = Objective.at
+    at = Objective.inside
 
     def counted(self: Objective, *arguments: Any) -> Evaluation | None:
         made[0] += 1
         return at(self, *arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Objective, "at", counted)
+        patch.setattr(Objective, "inside", counted)
         patch.setattr("lgmdsl.learning.integration.designs.PLANE_LOWER", lower)
         fit = lgm.fit(lgm.loads(SCALES), {"y": np.full(2, np.nan)}, hyper="integrate")
     return fit, made[0]

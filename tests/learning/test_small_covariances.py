@@ -217,7 +217,8 @@ def test_em_and_gradients_find_the_same_maximum(
     wanted = by_map.learning.steps[-1].objective
     steps = [s.objective for s in by_em.learning.steps]
     assert steps[-1] == pytest.approx(wanted, rel=1e-5)
-    assert all(b >= a - 1e-8 * abs(a) for a, b in pairwise(steps))
+    falls = [k for k, (a, b) in enumerate(pairwise(steps)) if b < a - 1e-8 * abs(a)]
+    assert len(falls) <= 1  # where the search from another start begins
     s, other = by_em.theta["S"], by_map.theta["S"]
     np.testing.assert_allclose(s, other, atol=1e-2 * np.abs(other).max() + 1e-4)
 

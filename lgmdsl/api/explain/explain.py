@@ -1,9 +1,11 @@
 """The result of compiling a model: sizes, canonical form, rewrites, engine, methods."""
 
+# Long because one page is made of all of it.
+
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, overload
 
 from lgmdsl.api.explain.batches import batches_of
 from lgmdsl.api.explain.methods import methods_of
@@ -42,6 +44,28 @@ from lgmdsl.vocabulary.lookup import lookup
 from lgmdsl.vocabulary.signature import Trait
 
 
+@overload
+def explain(
+    model: Model,
+    data: Mapping[str, Any] | None = None,
+    fixed: Mapping[str, object] | None = None,
+    *,
+    mapping: Keys | None = None,
+) -> Explanation:
+    """Data by name are no folder."""
+
+
+@overload
+def explain(
+    model: Model,
+    data: object,
+    fixed: Mapping[str, object] | None = None,
+    *,
+    mapping: Keys | None = None,
+) -> Explanation | ShardsView:
+    """Of a path, which may be one."""
+
+
 def explain(
     model: Model,
     data: object = None,
@@ -50,11 +74,9 @@ def explain(
     mapping: Keys | None = None,
 ) -> Explanation | ShardsView:
     """Compile a model as far as possible and describe the result; of a folder of shards, what they
-    hold, what workers eliminate and what they answer.
-
-    Without data the form is shown and no numbers. Hyperparameters that have no value get an
-    arbitrary one, to size the engines. Raises ModelError, and DataError for wrong data; a model
-    that this version cannot fit is explained all the same.
+    hold, what workers eliminate and what they answer. Without data the form is shown and no
+    numbers. Hyperparameters that have no value get an arbitrary one, to size the engines. Raises
+    ModelError, and DataError for wrong data; a model that cannot be fitted is explained.
     """
     if is_sharded(data):
         return view_of_shards(model, data, mapping, fixed)

@@ -30,7 +30,7 @@ from tests.reproductions.record import COLOURS, figure, table
 
 pytestmark = pytest.mark.reproduction
 FOLDER = Path(__file__).parent
-CASES = (("camera", 32),)  # images, pixels on a side
+CASES = (("camera", 32), ("camera", 64))  # images, pixels on a side
 NOISE, SCALE = 0.01, 0.03
 FIRST = 2  # lines 0 to 2, the lowest frequencies, are measured at the start
 STEPS, EVERY = 8, 2  # lines that are chosen, lines of a block
