@@ -116,7 +116,7 @@ def test_the_optimum_is_that_of_all_rows(name: str) -> None:
     model, data = case(name)
     whole = fitted(model, data, "natural-gradient")
     for minibatch, seed in ((10, 0), (60, 1)):
-        fit = fitted(model, data, "stochastic", minibatch=minibatch, seed=seed)
+        fit = fitted(model, data, "stochastic", minibatch=minibatch, order=seed)
         assert fit.converged and fit.guarantee is whole.guarantee
         assert fit.steps <= 12
         assert fit.log_evidence == pytest.approx(whole.log_evidence, rel=1e-8, abs=2e-6)
@@ -273,7 +273,7 @@ def test_hyperparameters_are_searched_as_with_any_method() -> None:
     assert fit.log_evidence == pytest.approx(whole.log_evidence, abs=1e-5)
 
 
-@pytest.mark.parametrize("name", ["minibatch", "passes", "seed", "largest", "memory"])
+@pytest.mark.parametrize("name", ["minibatch", "passes", "order", "largest", "memory"])
 def test_options_out_of_range(name: str) -> None:
     model, data = case("logit")
     with pytest.raises(MethodError, match="E104"):

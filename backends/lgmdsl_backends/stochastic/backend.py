@@ -53,7 +53,7 @@ class StochasticGradient(NaturalAscent):
 
     minibatch: int = option(1000, "rows of a batch, at least 1")
     passes: int = option(1, "over the rows in batches before each evaluation of the whole bound")
-    seed: int = option(0, "of the batches and their order, at least 0")
+    order: int = option(0, "a seed of the batches and of their order, at least 0")
     largest: int = option(2000, "latents at most; more are refused")
     memory: int = option(6, "how many past steps Anderson's candidate combines, at least 1")
     spec: ClassVar[BackendSpec] = BackendSpec(
@@ -83,13 +83,13 @@ class StochasticGradient(NaturalAscent):
     def __post_init__(self) -> None:
         check_least("minibatch", self.minibatch, 1)
         check_least("passes", self.passes, 1)
-        check_least("seed", self.seed, 0)
+        check_least("order", self.order, 0)
         check_least("largest", self.largest, 0)
         check_least("memory", self.memory, 1)
 
     def start(self, problem: Problem, warm: GaussianPosterior | None = None) -> NaturalState:
         self._check(problem)
-        batches = Batches(problem, self.minibatch, self.seed)
+        batches = Batches(problem, self.minibatch, self.order)
         if warm is not None or batches.count == 1:
             return _with(super().start(problem, warm), batches, 0)
         point = _first(problem, batches)
