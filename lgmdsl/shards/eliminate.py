@@ -223,6 +223,11 @@ class Eliminated:
     q: Conditioned
     passes: int = 0
 
+    @property
+    def mode(self) -> Mode:
+        """What is kept of it: all else is made again from this."""
+        return Mode(self.z, self.answer, self.passes)
+
     @cached_property
     def gap(self) -> Array:
         """(G, r): how far one more Newton step leads."""

@@ -20,9 +20,7 @@ from lgmdsl.arrays import Array
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.canonical.grounding.labels import reported
 from lgmdsl.files import write
-from lgmdsl.shards.anchors import Near, Point
-from lgmdsl.shards.eliminate import NoMode
-from lgmdsl.shards.refusals import without_mode
+from lgmdsl.shards.anchors import Point
 from lgmdsl.shards.shard import Shard, ShardSource
 
 NAME = "groups-{:05d}.parquet"
@@ -82,13 +80,8 @@ def _moments(shard: Shard, points: Sequence[SharedAt]) -> tuple[Array, Array]:
     """(n,) means and sds of the groups' latents."""
     first: Array | None = None
     total, off, square = 0.0, np.zeros(()), np.zeros(())
-    near: Near = ()
-    for point in points:
-        try:
-            e = shard.eliminated(point.theta, point.mean, near)
-        except NoMode as reason:
-            raise without_mode(str(reason)) from None
-        near = near or (Point(point.theta, point.mean),)
+    places = [Point(p.theta, p.mean) for p in points]
+    for point, e in zip(points, shard.eliminated_at(places), strict=True):
         mean = e.q.latent_mean
         variance = e.q.latent_variance + e.spread(point.covariance)
         first = mean if first is None else first

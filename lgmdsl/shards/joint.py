@@ -22,9 +22,10 @@ from lgmdsl.contract.engine import Conditioned, Failed, Rows
 from lgmdsl.contract.linear import LinearGaussian, Predictor
 from lgmdsl.engines.choose import Terms, required
 from lgmdsl.errors import Diagnostic, NumericalError
-from lgmdsl.shards.eliminate import NoMode
+from lgmdsl.shards.anchors import Point
+from lgmdsl.shards.eliminate import Eliminated
 from lgmdsl.shards.model import ShardedModel
-from lgmdsl.shards.refusals import without_mode, without_shard
+from lgmdsl.shards.refusals import without_shard
 from lgmdsl.shards.shard import Shard, ShardSource, labels_of
 from lgmdsl.streams.model import StreamedModel
 
@@ -74,7 +75,9 @@ def joined(
     own = {f.name: getattr(shard.model, f.name) for f in fields(StreamedModel)}
     made = JoinedShard(**own, others=model.shared_predictor)
     with shard.lock, np.errstate(all="ignore"):
-        parts = [_sites(model, shard, point) for point in points]
+        places = [Point(p.theta, p.mean) for p in points]
+        pairs = zip(points, shard.eliminated_at(places), strict=True)
+        parts = [_sites(model, shard, point, e) for point, e in pairs]
     out = []
     for point, (weight, shift) in zip(points, parts, strict=True):
         condition = partial(_conditioned, made, point.theta, weight, shift)
@@ -83,11 +86,7 @@ def joined(
     return made, tuple(out)
 
 
-def _sites(model: ShardedModel, shard: Shard, point: AtTheta) -> tuple[Rows, Rows]:
-    try:
-        e = shard.eliminated(point.theta, point.mean)
-    except NoMode as reason:
-        raise without_mode(str(reason)) from None
+def _sites(model: ShardedModel, shard: Shard, point: AtTheta, e: Eliminated) -> tuple[Rows, Rows]:
     block, layout = model.block, model.shared_layout
     weight, shift = list(point.weight), list(point.shift)
     at = layout.lifted(point.mean)

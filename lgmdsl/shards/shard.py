@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from threading import RLock
 from typing import Any
@@ -24,11 +24,11 @@ from lgmdsl.inference.registry import backends
 from lgmdsl.language.load import loads
 from lgmdsl.language.tree import ast
 from lgmdsl.memory import budget
-from lgmdsl.shards.anchors import Near
+from lgmdsl.shards.anchors import Near, Point
 from lgmdsl.shards.eliminate import Eliminated, Groups, Mode, NoMode
 from lgmdsl.shards.keys import check_rows
 from lgmdsl.shards.manifest import ShardFile
-from lgmdsl.shards.refusals import in_shard, too_many_shared, without_shard
+from lgmdsl.shards.refusals import in_shard, too_many_shared, without_mode, without_shard
 from lgmdsl.shards.shelf import SHELF, kept
 from lgmdsl.shards.split_places import SplitPlaces, groups_of, groups_of_places, split_places
 from lgmdsl.sites import catalogue as sites
@@ -165,10 +165,21 @@ class Shard:
             else:
                 start = self._mode(near)
                 found = self.groups(theta).eliminated(beta, start)
-                mode = Mode(found.z, found.answer, found.passes)
-                kept(self._modes, key, MODES, lambda: mode)
+                kept(self._modes, key, MODES, lambda: found.mode)
             self._last = key, found
         return self._last[1]
+
+    def eliminated_at(self, points: Iterable[Point]) -> Iterator[Eliminated]:
+        """At each of some points in turn, those after the first from its modes. Raises
+        NumericalError E601 where the groups have no mode."""
+        near: Near = ()
+        for point in points:
+            try:
+                found = self.eliminated(point.theta, point.beta, near)
+            except NoMode as reason:
+                raise without_mode(str(reason)) from None
+            near = near or (point,)
+            yield found
 
     def _mode(self, near: Near) -> Mode | None:
         """At the last of some points, found from those before it; None where there is none."""
@@ -182,7 +193,7 @@ class Shard:
                 at = self.groups(theta).eliminated(beta, self._mode(before))
             except NoMode:
                 return None
-            return Mode(at.z, at.answer, at.passes)
+            return at.mode
 
         return kept(self._modes, key, MODES, found)
 

@@ -17,8 +17,7 @@ KEPT = either("--option rows=kept", 'options={"rows": "kept"}')
 
 
 def reason_against(block: SiteBlock, spec: BackendSpec | None = None) -> str:
-    """Why the rows of a block cannot be told apart from the whole, or not by a method; "" where
-    they can."""
+    """Why a method (None: any) cannot take the rows of a block by batches; "" where it can."""
     if block.event or block.site.spec.vector:
         return f"{block.family.spec.name} has several predictors in a row"
     if block.whole is not None:

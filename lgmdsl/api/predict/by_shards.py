@@ -27,10 +27,9 @@ from lgmdsl.dataset.parquet import check_pyarrow, column_types, write_parquet
 from lgmdsl.errors import DataError, Diagnostic, with_note
 from lgmdsl.files import write_filled
 from lgmdsl.posterior.marginals import probability_levels
-from lgmdsl.shards.given import given_shards
 from lgmdsl.shards.joint import AtTheta, joined
 from lgmdsl.shards.keys import buckets_of
-from lgmdsl.shards.manifest import ShardFile, filling, read_manifest
+from lgmdsl.shards.manifest import Manifest, ShardFile, filling, read_manifest
 from lgmdsl.shards.model import ShardedModel
 from lgmdsl.shards.refusals import other_folder
 from lgmdsl.shards.shard import ShardSource
@@ -88,7 +87,7 @@ def predict_shards(
     check_pyarrow(os.fsdecode(output))
     manifest = read_manifest(shards)
     with workers_for(jobs, fit.model.tree) as workers, filling(output) as folder:
-        owners = _owners(fit, shards, fitted, mapping, workers)
+        owners = _owners(fit, shards, manifest, fitted, mapping, workers)
         starts, count = np.cumsum([0, *(s.rows for s in manifest.shards)]), len(manifest.shards)
         shared, tasks = [], []
         for k, shard in enumerate(manifest.shards):
@@ -124,6 +123,7 @@ def _done(
 def _owners(
     fit: Fit,
     shards: str | os.PathLike[str],
+    manifest: Manifest,
     fitted: object,
     mapping: Keys | None,
     workers: Workers | None,
@@ -132,21 +132,18 @@ def _owners(
     canonical = fit.canonical
     if not isinstance(canonical, ShardedModel):
         return (None,)
-    same = read_manifest(shards).sha256 == canonical.about.manifest
+    same = manifest.sha256 == canonical.about.manifest
     if not same and fitted is None:
         raise other_folder(os.fsdecode(shards))
     known = shards if fitted is None else fitted
-    manifest, sources = (
-        read_manifest(given_shards(known).folder),
-        sources_of(fit, known, mapping, workers),
-    )
+    sources = sources_of(fit, known, mapping, workers)
     points = tuple(
         AtTheta(dict(p.theta), p.weight, p.shift, np.asarray(p.condition().latent_mean))
         for p in fit.points
     )
     if same:
         return tuple(Owners((source,), points, 0) for source in sources)
-    return (Owners(sources, points, manifest.buckets),)
+    return (Owners(sources, points, sources[0].buckets),)
 
 
 def write_predictions(
