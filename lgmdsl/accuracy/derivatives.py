@@ -11,6 +11,7 @@ import numpy as np
 from lgmdsl.arrays import Array
 from lgmdsl.contract.engine import Conditioned, Rows
 from lgmdsl.contract.linear import LinearGaussian
+from lgmdsl.contract.rows import trace
 
 PAIRS, ROWS = (12, 64), 400_000  # draws x, y for variances, fewer of very many rows
 MATERIAL = 0.02  # of an sd, relative: below, the fourth derivatives are left out
@@ -20,7 +21,7 @@ SKEWED = 1.0  # a third Hermite coefficient of a site
 @dataclass(frozen=True, eq=False)
 class Derivatives:
     """E_q[l'''] of each site block, (N,), or the tensors of a vector one, (N, K, K, K), and
-    E_q[l''''] of scalar rows, (N,); nothing, (0,), of vector ones."""
+    E_q[l''''], (N,), or (N, K, K, K, K) of sums over rows; nothing, (0,), of other vector ones."""
 
     third: Rows
     fourth: Rows
@@ -30,16 +31,16 @@ class Derivatives:
         """Without the fourth ones of sites that are far from symmetric: of theirs the series
         diverges, and terms of third order undo what these add."""
         every = tuple(third)
-        kept = tuple(
-            np.where(k**2 * v**3 > SKEWED**2, 0.0, f) if k.ndim == 1 else f
-            for k, f, v in zip(every, fourth, q.variance, strict=True)
-        )
+        kept = tuple(map(_unless_skewed, every, fourth, q.variance))
         return cls(every, kept)
 
     def bends(self, q: Conditioned) -> bool:
         """Whether the fourth ones may matter."""
         for f, w, v in zip(self.fourth, q.weight, q.variance, strict=True):
             if len(f) and f.any():
+                if f.ndim > 1:  # over the whole of each site
+                    f, w = np.einsum("nijkl,nij,nkl->n", f, v, v, optimize=True), trace(w, v)
+                    v = np.ones(len(f))
                 own = np.where(f != 0.0, w, 1.0)
                 if (own <= 0.0).any() or float(((f * v / own) ** 2).max()) > 12.0 * MATERIAL:
                     return True
@@ -73,8 +74,22 @@ class Derivatives:
             elif order == 3:
                 a, b = (d.reshape(*t.shape[:2], -1) for d in x)
                 here += np.einsum("nijk,njd,nkd->nid", t, a, b, optimize=True).reshape(here.shape)
+            elif f.ndim > 1:
+                a, b, c = (d.reshape(*t.shape[:2], -1) for d in x)
+                product = np.einsum("nijkl,njd,nkd,nld->nid", f, a, b, c, optimize=True)
+                here += product.reshape(here.shape)
             start += p.rows
         return out
+
+
+def _unless_skewed(k: Array, f: Array, v: Array) -> Array:
+    """The fourth derivatives of sites that are not far from symmetric."""
+    if not len(f):
+        return f
+    if f.ndim == 1:
+        return np.where(k**2 * v**3 > SKEWED**2, 0.0, f)
+    square = np.einsum("nijk,nabc,nia,njb,nkc->n", k, k, v, v, v, optimize=True)
+    return np.where((square > SKEWED**2)[:, None, None, None, None], 0.0, f)
 
 
 def pairs_of(linear: LinearGaussian) -> int:

@@ -1,9 +1,9 @@
 """The sites under a Gaussian: E_q[l] and the expectations of its first four derivatives.
 
-Of scalar sites from their `Expected` answers, of vector sites (the first three) by differences of
-these. By Stein's identity E[l''''] = 4 d^2 E[l] / dv^2, also where l has a kink. The third and the
-fourth are what is wrong with a variational Gaussian, to first order: its optimum leaves no slope
-and no curvature.
+Of scalar sites from their `Expected` answers, and so of sums over rows (`FourthExpected`); of
+other vector sites, the first three, by differences of these. By Stein's identity
+E[l''''] = 4 d^2 E[l] / dv^2, also where l has a kink. The third and the fourth are what is wrong
+with a variational Gaussian, to first order: its optimum leaves no slope and no curvature.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from lgmdsl.arrays import Array
 from lgmdsl.bounds.catalogue import bounds
 from lgmdsl.bounds.weighted import reaching
 from lgmdsl.contract.engine import Rows
-from lgmdsl.contract.questions import Expected, ThirdExpected
+from lgmdsl.contract.questions import Expected, FourthExpected, ThirdExpected
 from lgmdsl.contract.site import Property, Site
 from lgmdsl.contract.status import Guarantee
 from lgmdsl.errors import MethodError
@@ -30,7 +30,8 @@ STEP, LEAST = 1e-2, 1e-6  # of differences, in sds of a predictor; of its varian
 @dataclass(frozen=True, eq=False)
 class Expansion:
     """Of each site block: E[l], (N,); E[l'], (N,) or (N, K); E[l''], (N,) or (N, K, K);
-    E[l'''], (N,) or (N, K, K, K); E[l''''], (N,), of vector sites nothing, (0,)."""
+    E[l'''], (N,) or (N, K, K, K); E[l''''], (N,) or (N, K, K, K, K), of most vector sites
+    nothing, (0,)."""
 
     value: Rows
     slope: Rows
@@ -81,10 +82,13 @@ def _scalar(site: Site, m: Array, v: Array) -> tuple[Array, ...]:
 
 
 def _vector(site: Site, m: Array, v: Array) -> tuple[Array, ...]:
-    """Third derivatives as the family gives them, or by differences of the second ones in the
-    mean."""
+    """Higher derivatives as the family gives them, or third ones by differences of the second ones
+    in the mean."""
     answer, (size, k) = _by_points(site), m.shape
     here = answer.expected(m, v)
+    higher = answer.higher_expected(m, v) if isinstance(answer, FourthExpected) else None
+    if higher is not None:
+        return here.value, here.d_mean, 2.0 * here.d_variance, *higher
     given = answer.third_expected(m, v) if isinstance(answer, ThirdExpected) else None
     if given is not None:
         return here.value, here.d_mean, 2.0 * here.d_variance, given, np.zeros(0)

@@ -16,11 +16,11 @@ For EP (Opper, Paquet and Winther 2013, "Perturbative corrections for approximat
 Gaussian latent variable models") the same with the cumulants of the tilted distributions in
 k and f, without the terms i = j, which its own moments hold already.
 
-Vector sites have tensors t_i in place of k_i, and no fourth derivatives. Four routes: a tensor over
-whitened latents where they are few; all of C where rows are few; upper bounds (`bound`), where
-these are low; else draws of q, of which independent x, y, w with T(x, y, w) = sum_i k_i x_i y_i w_i
-have E T^2 = sum_ij k_i k_j C_ij^3, and one solve d = VB'(k x y) serves Var(a'z) for all a at once:
-E (a'd)^2 = sum_ij k_i k_j c_ai c_aj C_ij^2.
+Vector sites have tensors t_i in place of k_i; sums over rows have such f_i too, others none. Four
+routes: a tensor over whitened latents where they are few; all of C where rows are few; upper bounds
+(`bound`), where these are low; else draws of q, of which independent x, y, w with
+T(x, y, w) = sum_i k_i x_i y_i w_i have E T^2 = sum_ij k_i k_j C_ij^3, and one solve d = VB'(k x y)
+serves Var(a'z) for all a at once: E (a'd)^2 = sum_ij k_i k_j c_ai c_aj C_ij^2.
 """
 
 from __future__ import annotations
@@ -166,6 +166,16 @@ def _fourth(derivatives: Derivatives, a: Array) -> Array:
     for t, f in zip(derivatives.third, derivatives.fourth, strict=True):
         size = len(t) if t.ndim == 1 else len(t) * t.shape[1]
         step = max(1, CHUNK // (n * n))
+        if f.ndim > 1:
+            k = f.shape[1]
+            part = a[start : start + size].reshape(len(f), k, n)
+            start, step = start + size, max(1, step // k**2)
+            for low in range(0, len(f), step):
+                rows = part[low : low + step]
+                pairs = np.einsum("nia,njb->nijab", rows, rows).reshape(-1, k * k, n * n)
+                whole = f[low : low + step].reshape(-1, k * k, k * k)
+                tensor += np.einsum("npa,npq,nqb->ab", pairs, whole, pairs, optimize=True)
+            continue
         for low in range(0, len(f), step):
             rows = a[start + low : start + min(low + step, len(f))]
             pairs = (rows[:, :, None] * rows[:, None, :]).reshape(len(rows), -1)

@@ -26,7 +26,6 @@ from lgmdsl.streams.streamable import Table, table_of
 ROWS = ("auto", "kept", "streamed")
 STREAMED = "streamed"  # the entry of the provenance
 MANY = 2_000_000  # rows of a .parquet file from which on `auto` streams them
-WHY_NOT = "rows were read by batches"
 
 
 def rows_option(options: Mapping[str, object]) -> tuple[str, dict[str, object]]:

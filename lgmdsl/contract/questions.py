@@ -99,6 +99,15 @@ class ThirdExpected(ABC):
         """d3f/dm3, (N, K, K, K), f being what `expected` gives; None where it is not had so."""
 
 
+class FourthExpected(ABC):
+    """Third and fourth derivatives of the expectations of vector sites, from one look at them."""
+
+    @abstractmethod
+    def higher_expected(self, mean: Array, variance: Array) -> tuple[Array, Array] | None:
+        """d3f/dm3, (N, K, K, K), and d4f/dm4, (N, K, K, K, K), f being what `expected` gives; None
+        where they are not had so."""
+
+
 class ExpectedSlopes(ABC):
     """Slopes of an expectation in the site's parameters (what the gradient of a variational
     bound's evidence needs). What answers Expected by a bound answers this for the bound."""

@@ -24,6 +24,7 @@ from lgmdsl.contract.questions import (
     Expected,
     ExpectedAnswer,
     ExpectedSlopes,
+    FourthExpected,
     Pointwise,
     PointwiseAnswer,
 )
@@ -65,7 +66,9 @@ def _own_squares(chunk: Chunk) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class Places(Site, SumsOfRows, HoldsRowSites, Pointwise, Expected, ExpectedSlopes, Bounded):
+class Places(
+    Site, SumsOfRows, HoldsRowSites, Pointwise, Expected, ExpectedSlopes, FourthExpected, Bounded
+):
     """G sites, one of each place; predictors are (G, K). Rows answer through `answer`, and what
     that does not give as any site of theirs does."""
 
@@ -227,6 +230,20 @@ class Places(Site, SumsOfRows, HoldsRowSites, Pointwise, Expected, ExpectedSlope
                 chunk.add_squares(a.d_mean2, bent)
         d_mean2 = None if bent is None else self.squares(bent)
         return ExpectedAnswer(value, self.outward(slope), self.squares(half), d_mean2=d_mean2)
+
+    def higher_expected(self, mean: Array, variance: Array) -> tuple[Array, Array] | None:
+        """None where the rows' expectations give no second derivatives."""
+        z, form = self.inward(mean), self.form(variance)
+        own = self.rows.reduction.columns.shape[1]
+        cubes, fourths = (np.zeros((len(self), *(own,) * order)) for order in (3, 4))
+        for chunk in self.chunks():
+            answer = self.asked(chunk, Expected)
+            a = answer.expected(chunk.lifted(z), chunk.variances(form), second=True)
+            if a.d_mean_variance is None or a.d_mean2 is not None:
+                return None
+            bend = np.zeros(len(chunk.place)) if a.d_variance2 is None else 4.0 * a.d_variance2
+            chunk.add_powers(2.0 * a.d_mean_variance, bend, cubes, fourths)
+        return self.rows.reduction.powers(cubes), self.rows.reduction.powers(fourths)
 
     def expected_slopes(self, mean: Array, variance: Array) -> dict[str, Array]:
         z, form = self.inward(mean), self.form(variance)

@@ -7,6 +7,8 @@ put them together. Sums go in the order of the rows.
 
 from __future__ import annotations
 
+import numpy as np
+
 from lgmdsl.arrays import AnyArray, Array
 from lgmdsl.numerics.compiled import compiled
 
@@ -78,6 +80,27 @@ def add_squares(place: AnyArray, values: Array, x: Array, out: Array) -> None:
             out[g, 1 + v, 0] += w
             for u in range(v + 1):
                 out[g, 1 + v, 1 + u] += w * values[u, i]
+
+
+@compiled
+def add_powers(
+    place: AnyArray, values: Array, x: Array, y: Array, cubes: Array, fourths: Array
+) -> None:
+    """x a a a of each row is added to `cubes`, (G, 1 + V, 1 + V, 1 + V), and y a a a a to
+    `fourths`, where the places along their axes do not rise."""
+    own = np.ones(1 + len(values))
+    for i in range(len(place)):
+        g = place[i]
+        for v in range(len(values)):
+            own[1 + v] = values[v, i]
+        for j in range(len(own)):
+            for k in range(j + 1):
+                two = own[j] * own[k]
+                for m in range(k + 1):
+                    three = two * own[m]
+                    cubes[g, j, k, m] += x[i] * three
+                    for n in range(m + 1):
+                        fourths[g, j, k, m, n] += y[i] * three * own[n]
 
 
 @compiled

@@ -110,6 +110,10 @@ class StreamedModel(CanonicalModel):
                 step = min(step, 0 if few else min(g.count // LEAST_ROWS, g.places // LEAST_PLACES))
         if step < LEAST_STEP:
             return None
+        return self.thinned(step)
+
+    def thinned(self, step: int) -> StreamedModel:
+        """The model of every so-manieth place, on the same latents."""
         some = tuple(
             None if g is None else g.at_places(np.arange(step // 2, g.places, step))
             for g in self.gathers

@@ -7,6 +7,7 @@ import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -83,6 +84,18 @@ class Reduction:
         size, own = self.columns.shape
         return (sums.reshape(-1, own * own) @ self._pairs.T).reshape(-1, size, size)
 
+    def powers(self, sums: Array) -> Array:
+        """(G, K, ..., K) of sums of third or higher powers, which (G, 1 + V, ..., 1 + V) hold where
+        the places along their axes do not rise."""
+        own, order = sums.shape[1], sums.ndim - 1
+        falling = np.array(list(product(range(own), repeat=order)))
+        falling.sort(axis=1)
+        flat = np.ravel_multi_index(tuple(falling[:, ::-1].T), (own,) * order)
+        whole = sums.reshape(len(sums), -1)[:, flat].reshape(sums.shape)
+        for _ in range(order):  # the axis in front goes to the end, in the latents' coordinates
+            whole = np.tensordot(whole, self.columns, axes=(1, 1))
+        return whole
+
     @cached_property
     def _pairs(self) -> Array:
         """(K^2, (1 + V)^2): products of many small matrices are one with this."""
@@ -129,6 +142,13 @@ class Chunk:
         from lgmdsl.streams.kernels import add_squares
 
         add_squares(self.place, self.values, x, out)
+
+    def add_powers(self, x: Array, y: Array, cubes: Array, fourths: Array) -> None:
+        """x a a a to (G, 1 + V, 1 + V, 1 + V) and y a a a a likewise, where the places along their
+        axes do not rise."""
+        from lgmdsl.streams.kernels import add_powers
+
+        add_powers(self.place, self.values, x, y, cubes, fourths)
 
     def add(self, x: Array, out: Array) -> None:
         """x to (G,)."""

@@ -301,7 +301,7 @@ def test_what_rows_cannot_be_asked() -> None:
             ask()
         assert error.value.diagnostics[0].code == "E501"
     assert fit.glance()["observations"][0] == len(data)
-    assert "none: rows were read by batches" in fit.summary()
+    assert "second-order correction" in fit.summary()
     effects = fit.effects("x", data=data.head(50))
     assert np.isfinite(effects["estimate"]).all()
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -10,7 +12,9 @@ from hypothesis.extra import numpy as hnp
 from scipy import linalg
 
 from lgmdsl.contract import rows as by_rows
+from lgmdsl.contract.questions import Expected
 from lgmdsl.contract.site import Site
+from lgmdsl.inference.routes import answering
 from lgmdsl.sites.scalar.exponential_rate import PoissonLogRate
 from lgmdsl.sites.scalar.logistic import BernoulliLogit
 from lgmdsl.streams import rows as rows_of_streams
@@ -231,3 +235,20 @@ def test_packing_takes_few_bytes() -> None:
     assert packed(counts + 0.5).nbytes == 800
     assert packed(np.linspace(0.0, 1.0, 200)).nbytes == 1600
     assert packed(np.ones(200)).nbytes == 8
+
+
+@pytest.mark.parametrize("family", [PoissonLogRate, BernoulliLogit])
+def test_higher_derivatives_of_expectations_are_sums(family: type[Site]) -> None:
+    case = Case(40, 3)
+    case.y = np.minimum(case.y, 1.0) if family is BernoulliLogit else case.y
+    site = BernoulliLogit(case.y) if family is BernoulliLogit else PoissonLogRate(case.y, case.y**0)
+    v = 0.05 * case.v
+    found = case.places(16, family).higher_expected(case.z, v)
+    assert found is not None
+    lifted = cast(Expected, answering(family, Expected)(site))
+    a = lifted.expected(case.s, 0.05 * case.row_v, second=True)
+    assert a.d_mean_variance is not None and a.d_variance2 is not None
+    cubes = case.summed(np.einsum("n,ni,nj,nk->nijk", 2.0 * a.d_mean_variance, *[case.a] * 3))
+    fourths = np.einsum("n,ni,nj,nk,nl->nijkl", 4.0 * a.d_variance2, *[case.a] * 4)
+    np.testing.assert_allclose(found[0], cubes, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(found[1], case.summed(fourths), rtol=1e-9, atol=1e-12)

@@ -74,11 +74,9 @@ def estimated(planned: Plan, solved: Solved, seed: int, whole: Weighed | None = 
     corrections of the evidence do to their posterior. `whole`: weighted draws of the posterior at
     the fit's hyperparameters, where there are any."""
     q = solved.posterior
-    status = solved.run.status if solved.learned is None else solved.learned.status
-    if Status.interrupted in (status, solved.run.status):
-        return Estimated(Accuracy.none("the fit was interrupted"), math.nan)
-    if solved.run.status is not Status.converged:
-        return Estimated(Accuracy.none("the fit did not converge"), math.nan)
+    cut = unsettled(solved)
+    if cut is not None:
+        return cut
     if solved.engine:  # the one that the fit took, without looking at all others again
         planned = replace(planned, terms=replace(planned.terms, engine=solved.engine))
     looked = Looked()
@@ -94,6 +92,17 @@ def estimated(planned: Plan, solved: Solved, seed: int, whole: Weighed | None = 
     gap_of = second_order_gap(planned, seed)
     hyper = hyper_errors(planned, solved, gap, seed, gap_of, looked=looked)
     return given if hyper is None else joined(planned.canonical, given, hyper)
+
+
+def unsettled(solved: Solved) -> Estimated | None:
+    """That of a fit that was interrupted or did not converge, of which nothing is known; else
+    None."""
+    status = solved.run.status if solved.learned is None else solved.learned.status
+    if Status.interrupted in (status, solved.run.status):
+        return Estimated(Accuracy.none("the fit was interrupted"), math.nan)
+    if solved.run.status is not Status.converged:
+        return Estimated(Accuracy.none("the fit did not converge"), math.nan)
+    return None
 
 
 def _over_points(
@@ -125,7 +134,7 @@ def _over_points(
         if log_concave(problem.sites):  # others have other modes, which weighted draws look for
             looked.gaps[k] = known.log_evidence - fitted.log_evidence
         width = known.change.width
-        rows = _errors(planned.canonical, fitted.theta, known.errors, width)
+        rows = errors_by_name(planned.canonical, fitted.theta, known.errors, width)
         parts.append([(name, places, scaled(share, e)) for name, places, e in rows])
         total += share
     if not total:
@@ -135,7 +144,7 @@ def _over_points(
         for same in zip(*parts, strict=True)
     ]
     gap = accuracy.evidence
-    return _summed(planned.canonical, named, gap, given.log_evidence, accuracy.basis)
+    return summed_up(planned.canonical, named, gap, given.log_evidence, accuracy.basis)
 
 
 def joined(
@@ -180,34 +189,35 @@ def _at(
         return Estimated(Accuracy.exact(), log_evidence)
     looked.mode = (theta, known)
     width = known.change.width
-    named = list(_errors(planned.canonical, theta, known.errors, width))
+    named = list(errors_by_name(planned.canonical, theta, known.errors, width))
     gap = known.log_evidence - log_evidence
-    return _summed(planned.canonical, named, gap, known.log_evidence, basis(known))
+    return summed_up(planned.canonical, named, gap, known.log_evidence, basis(known))
 
 
 def _weighed(
     canonical: CanonicalModel, theta: Theta, q: Conditioned, whole: Weighed, log_evidence: float
 ) -> Estimated:
     """Of q at theta, which reports `log_evidence`, by weighted draws of the whole posterior."""
-    named = list(_errors(canonical, theta, partial(whole.errors, q), len(whole.z)))
+    named = list(errors_by_name(canonical, theta, partial(whole.errors, q), len(whole.z)))
     gap = whole.log_evidence - log_evidence
-    return _summed(canonical, named, gap, whole.log_evidence, BY_WEIGHTS)
+    return summed_up(canonical, named, gap, whole.log_evidence, BY_WEIGHTS)
 
 
-def _summed(
+def summed_up(
     canonical: CanonicalModel,
     named: list[tuple[str, np.ndarray, Errors]],
     gap: float,
     log_evidence: float,
     how: str,
 ) -> Estimated:
+    """What errors by names come to, with the gap of the evidence, and how they are known."""
     mean, sd, quantile = largest(errors for _, _, errors in named)
     off = entries_off(canonical, named)
     accuracy = Accuracy(mean, sd, quantile, gap, off[0][0] if off else "", how)
     return Estimated(accuracy, log_evidence, off)
 
 
-def _errors(
+def errors_by_name(
     canonical: CanonicalModel,
     theta: Theta,
     errors: Callable[[Predictor | None], Errors],

@@ -45,7 +45,7 @@ from lgmdsl.api.jobs import workers_for
 from lgmdsl.api.notebook.progress import NotebookProgress, notebook_display
 from lgmdsl.api.settings import check_fixed, check_named, check_numbers, check_options
 from lgmdsl.api.sharding import APART, finishing, for_shards, provenance_of_shards, sharded
-from lgmdsl.api.streaming import WHY_NOT, provenance_of, rows_option, streamed
+from lgmdsl.api.streaming import provenance_of, rows_option, streamed
 from lgmdsl.api.third_parties import record, used_parts
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.compile import compile_model
@@ -277,7 +277,7 @@ def fit_compiled(
     correcting, rest = correction_options(rest)
     merging, _ = merge_option(rest)
     in_batches = not canonical.by_rows
-    wanted = correcting.wanted(settings.method) and not in_batches
+    wanted = correcting.wanted(settings.method) and not isinstance(canonical, ShardedModel)
     planned = _planned(settings, canonical)
     if wanted:
         check_correctable(planned)
@@ -344,9 +344,8 @@ def fit_compiled(
         whole = None if optima is None else optima.whole
         allowed = correcting if wanted else None
         errors = unassessed()
-        if in_batches:
-            why = APART if isinstance(canonical, ShardedModel) else WHY_NOT
-            errors = Estimated(Accuracy.none(why), math.nan)
+        if isinstance(canonical, ShardedModel):
+            errors = Estimated(Accuracy.none(APART), math.nan)
         elif not cut:
             errors, cut = assessed(planned, solved, settings.seed, whole, allowed)
         fit = Fit(

@@ -9,6 +9,7 @@ one sd long moves the mode by g sds.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
@@ -73,6 +74,17 @@ class HyperErrors:
     def beyond(self, times: float) -> tuple[str, ...]:
         """The hyperparameters whose errors are beyond so many times what is tolerated."""
         return tuple(n for n, e in self.errors.items() if (beyond(e) > times).any())
+
+
+class OfTheta(ABC):
+    """A gap that asks for no fit of all rows."""
+
+    @abstractmethod
+    def at(self, theta: Theta) -> float:
+        """At hyperparameters; NaN where it cannot be had."""
+
+    def __call__(self, problem: Problem, theta: Theta, q: Conditioned, reported: float) -> float:
+        return self.at(theta)
 
 
 @dataclass
@@ -252,6 +264,8 @@ def _gap_of(
     planned: Plan, fitted: Fitted, seed: int, gap_of: Gap, q: Conditioned | None = None
 ) -> float:
     """Corrected less reported log evidence of a fit that was made; `q`: its posterior, if known."""
+    if isinstance(gap_of, OfTheta):
+        return gap_of.at(fitted.theta)
     try:
         problem = planned.at(fitted.theta, seed=seed)
         q = conditioned(problem, fitted) if q is None else q
@@ -317,6 +331,8 @@ def _about_mode(
 
 def _gap_at(planned: Plan, solved: Solved, theta: Theta, seed: int, gap_of: Gap) -> float:
     """Corrected less reported log evidence at theta, fitted from the mode's posterior."""
+    if isinstance(gap_of, OfTheta):
+        return gap_of.at(theta)
     try:
         problem = planned.at(theta, seed=seed)
         found = run(planned.backend, problem, Tolerances(), None, solved.posterior).posterior

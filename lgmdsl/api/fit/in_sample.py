@@ -1,0 +1,159 @@
+"""The estimated errors of a fit of very many rows, from a sample of them.
+
+Where rows fall into groups that are independent given the latents that all share, and one group in
+k is a sample, log p(y) less the reported log evidence is k times what it is of the sample, at the
+same hyperparameters. What a mean is off stays as it is, the posterior's sd being sqrt(k) times as
+large in the sample where all rows tell of it, and the same where one group's do: in sds of all rows
+it is the sample's error times the ratio of the two sds.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from lgmdsl.accuracy.accuracy import Accuracy, basis
+from lgmdsl.accuracy.better import Unknown, better
+from lgmdsl.accuracy.errors import Errors
+from lgmdsl.api.fit.accuracy import Estimated, errors_by_name, joined, summed_up, unsettled
+from lgmdsl.api.fit.hyper_errors import OfTheta, hyper_errors
+from lgmdsl.api.fit.solved import Solved
+from lgmdsl.arrays import Array
+from lgmdsl.assess.grouped.groups import pattern
+from lgmdsl.canonical.expressions.coefficient import Theta
+from lgmdsl.canonical.model import CanonicalModel
+from lgmdsl.contract.engine import Conditioned
+from lgmdsl.contract.linear import Predictor
+from lgmdsl.contract.posterior import GaussianPosterior
+from lgmdsl.errors import LgmError
+from lgmdsl.inference.driver import Tolerances, run
+from lgmdsl.inference.plan import Plan
+from lgmdsl.streams.model import StreamedModel
+
+# Rows of a sample, and groups at least; predictors of places that are looked at all together.
+ROWS, GROUPS, LARGEST = 50_000, 500, 6_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class Sample(OfTheta):
+    """A plan for a model of some of the rows, of which there are so many `times` as many in all."""
+
+    planned: Plan
+    times: float
+    seed: int
+
+    def fitted(self, theta: Theta) -> GaussianPosterior | None:
+        """The posterior given its rows."""
+        problem = self.planned.at(theta, seed=self.seed)
+        return run(self.planned.backend, problem, Tolerances(), None).posterior
+
+    def at(self, theta: Theta) -> float:
+        try:
+            q = self.fitted(theta)
+            if q is None:
+                return math.nan
+            with np.errstate(all="ignore"):
+                known = better(self.planned, theta, q.conditioned, q.log_evidence, self.seed, True)
+        except (Unknown, LgmError, np.linalg.LinAlgError):
+            return math.nan
+        return 0.0 if known is None else self.times * (known.log_evidence - q.log_evidence)
+
+
+def sample_of(planned: Plan, theta: Theta, seed: int) -> Sample | None:
+    """A sample of the groups of streamed rows; None where they are few, or not apart."""
+    canonical = planned.canonical
+    if not isinstance(canonical, StreamedModel) or len(canonical.gathers) != 1:
+        return None
+    (gather,) = canonical.gathers
+    if gather is None:
+        return None
+    step = min(gather.count // ROWS, gather.places // GROUPS)
+    if step < 2 or not apart(canonical, theta):
+        return None
+    part = canonical.thinned(step)
+    times = canonical.total_weight / part.total_weight
+    return Sample(replace(planned, canonical=part), times, seed)
+
+
+def too_many(canonical: CanonicalModel) -> bool:
+    """Whether streamed rows have too many places to look at all of them."""
+    if not isinstance(canonical, StreamedModel):
+        return False
+    return sum(g.touched.size for g in canonical.gathers if g is not None) > LARGEST
+
+
+def apart(canonical: StreamedModel, theta: Theta) -> bool:
+    """Whether no place shares a latent with another one but with all, nor is joined with it by the
+    prior or by a constraint."""
+    linear = canonical.linear(theta)
+    if linear.constraints is not None:
+        return False
+    place = np.full(linear.size, -1)
+    for gather in canonical.gathers:
+        assert gather is not None, "rows are streamed"
+        for name, touched in zip(gather.latents, gather.touched.T, strict=True):
+            positions = linear.slices[name].start + touched
+            if (touched == touched[0]).all():
+                continue
+            order = np.arange(len(positions))
+            known = place[positions]
+            if ((known >= 0) & (known != order)).any():
+                return False
+            place[positions] = order
+            if (place[positions] != order).any():
+                return False
+    for block in linear.blocks:
+        own = place[linear.slices[block.name]]
+        if (own < 0).all():
+            continue
+        joined_by = pattern(block)
+        if joined_by is None:
+            return False
+        rows = np.repeat(np.arange(block.size), np.diff(joined_by.indptr))
+        if (own[rows] != own[joined_by.indices]).any():
+            return False
+    return True
+
+
+def estimated_in(sample: Sample, planned: Plan, solved: Solved) -> Estimated:
+    """Of a fit of all rows, by `planned`."""
+    cut = unsettled(solved)
+    if cut is not None:
+        return cut
+    q, theta = solved.posterior, solved.theta
+    try:
+        part = sample.fitted(theta)
+        if part is None:
+            return Estimated(Accuracy.none("a fit of some of the rows failed"), math.nan)
+        with np.errstate(all="ignore"):
+            known = better(sample.planned, theta, part.conditioned, part.log_evidence, sample.seed)
+    except (Unknown, LgmError, np.linalg.LinAlgError) as why:
+        return Estimated(Accuracy.none(str(why)), math.nan)
+    if known is None:
+        return Estimated(Accuracy.exact(), q.log_evidence)
+
+    def errors(functional: Predictor | None) -> Errors:
+        found = known.errors(functional)
+        few, every = (_variance(c, functional) for c in (part.conditioned, q.conditioned))
+        away = found.mean * np.sqrt(few / np.where(every > 0.0, every, np.inf))
+        quantile = np.abs(away) + np.maximum(found.quantile - np.abs(found.mean), 0.0)
+        return Errors(away, found.sd, quantile)
+
+    gap = sample.times * (known.log_evidence - part.log_evidence)
+    named = list(errors_by_name(planned.canonical, theta, errors, known.change.width))
+    how = f"{basis(known)}, in {_share(sample.planned.canonical, planned.canonical)}"
+    given = summed_up(planned.canonical, named, gap, q.log_evidence + gap, how)
+    if solved.learned is None or gap == 0.0:
+        return given
+    hyper = hyper_errors(planned, solved, gap, sample.seed, sample)
+    return given if hyper is None else joined(planned.canonical, given, hyper)
+
+
+def _variance(q: Conditioned, functional: Predictor | None) -> Array:
+    return q.latent_variance if functional is None else q.project(functional)[1]
+
+
+def _share(part: CanonicalModel, whole: CanonicalModel) -> str:
+    return f"{part.observations:,} of {whole.observations:,} rows"
