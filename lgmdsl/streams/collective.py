@@ -7,6 +7,8 @@ that back ends which know sites by the sum of log t alone (`BackendSpec.additive
 of the places and one batch, and give the answer that they give for the rows.
 """
 
+# Long because a place answers whatever its rows answer, each by one pass over them.
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
