@@ -18,6 +18,7 @@ from lgmdsl.canonical.grounding.ground import ground
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.compile import canonicalise
 from lgmdsl.contract.backend import BackendSpec
+from lgmdsl.contract.questions import Pointwise
 from lgmdsl.contract.structure import Shape
 from lgmdsl.dataset import Keys, Loaded
 from lgmdsl.dataset.dataset import Dataset
@@ -30,6 +31,7 @@ from lgmdsl.inference.registry import backends
 from lgmdsl.language.checked import CheckedModel
 from lgmdsl.remedies import either, key
 from lgmdsl.shards import questions
+from lgmdsl.shards.averages.averaged import Averaging
 from lgmdsl.shards.manifest import Manifest
 from lgmdsl.shards.model import About, ShardedModel, of_groups, sharded_model
 from lgmdsl.shards.passes import Passes
@@ -88,7 +90,9 @@ def gathered(
     planned = planning(whole)
     _check(whole, roles, table, block, planned.backend.spec)
     _check_method(planned, hyper)
-    passes = Passes(_sources(model, manifest, others, mapping, roles, named), workers)
+    averaging = averaging_of(planned, block)
+    sources = _sources(model, manifest, others, mapping, roles, named, averaging)
+    passes = Passes(sources, workers)
     done = 0
 
     def arrived(k: int, _: Found) -> None:
@@ -120,8 +124,9 @@ def again(
     others: Dataset | None,
     mapping: Keys | None,
     workers: Workers | None,
+    planned: Plan,
 ) -> Passes:
-    """The shards of a fit, for further questions."""
+    """The shards of a fit, for further questions; `planned`: that of the fit."""
     graph = model_graph(checked)
     dataset = rows_with(manifest.shards[0].checked(), others, mapping)
     table = table_of(graph, dataset)
@@ -129,7 +134,16 @@ def again(
         raise cannot("this model cannot be asked of these shards", table or "")
     bare = _sources(checked, manifest, others, mapping, model.roles, {})
     named = _named(graph, dataset, table, bare, model.roles.by, workers)
-    return Passes(_sources(checked, manifest, others, mapping, model.roles, named), workers)
+    averaging = averaging_of(planned, model.block)
+    sources = _sources(checked, manifest, others, mapping, model.roles, named, averaging)
+    return Passes(sources, workers)
+
+
+def averaging_of(planned: Plan, block: int) -> Averaging | None:
+    """How a method averages over the groups of a block; None for one that asks for their mode."""
+    if planned.backend.spec.needs is Pointwise:
+        return None
+    return Averaging(planned.routes[block], planned.backend)
 
 
 def _sources(
@@ -139,10 +153,11 @@ def _sources(
     mapping: Keys | None,
     roles: Roles,
     named: Mapping[str, Loaded],
+    averaging: Averaging | None = None,
 ) -> tuple[ShardSource, ...]:
     text, name = model.source.text, model.source.name
     return tuple(
-        ShardSource(text, name, s, mapping, roles, named, manifest.buckets, others)
+        ShardSource(text, name, s, mapping, roles, named, manifest.buckets, others, averaging)
         for s in manifest.shards
     )
 
@@ -275,7 +290,7 @@ def _check_method(planned: Plan, hyper: str) -> None:
     more = [q.__name__ for q in planned.backend.further]
     if more:
         raise cannot(f"this option of `{planned.method}` cannot fit shards", help="leave it out")
-    if any(r.bound is not None for r in planned.routes):
+    if spec.needs is Pointwise and any(r.bound is not None for r in planned.routes):
         raise cannot("sites that answer through a bound cannot be spread over shards")
     if hyper in ("vb", "em"):
         raise cannot(f"`hyper = {hyper}` cannot fit shards", help="take map, integrate or fixed")

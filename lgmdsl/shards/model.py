@@ -80,8 +80,13 @@ class ShardedModel(CanonicalModel):
 
     def reached(self, theta: Theta, posterior: GaussianPosterior, value: float) -> None:
         if self.passes is not None:
-            beta = np.ascontiguousarray(posterior.conditioned.latent_mean)
-            self.passes.anchors.reached(Point(dict(theta), beta), value)
+            q = posterior.conditioned
+            beta = np.ascontiguousarray(q.latent_mean)
+            if self.passes.averaged:
+                covariance = np.ascontiguousarray(self.shared_layout.entries(q.variance[self.block]))
+                self.passes.averages.reached(Point(dict(theta), beta, covariance), value)
+            else:
+                self.passes.anchors.reached(Point(dict(theta), beta), value)
 
     @property
     def observations(self) -> int:

@@ -1,0 +1,199 @@
+"""The groups of a shard at their best q(u | beta), q(beta) = N(m, V) being given.
+
+    F(m, V) = max over q(u | beta) of E_q[sum l] - E over q(beta) of KL(q(u | beta) || p(u))
+
+At the maximum the rows' weights are -2 f_v, f(m_i, v_i) = E l at the mean and variance of their
+predictors under q(beta) q(u | beta), and by the envelope theorem, with D, C and W as for a mode
+(`eliminate`) but W made of these weights,
+
+    F_m = X'f_m,   -2 F_V = X'WX - C'D^-1 C
+
+so that a shard is a vector site of beta with the expectation F, and the bound of the whole model is
+
+    sum of all F - KL(q(beta) || p(beta)).
+
+(Derived, and checked against differences and fits with all rows in memory in `tests/shards`;
+the weights are those of Opper and Archambeau 2009.)
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from lgmdsl.arrays import Array
+from lgmdsl.canonical.expressions.coefficient import Gradient
+from lgmdsl.canonical.reverse import pull
+from lgmdsl.contract import rows
+from lgmdsl.contract.backend import Backend
+from lgmdsl.contract.problem import Problem
+from lgmdsl.contract.questions import Expected, ExpectedAnswer, PointwiseAnswer
+from lgmdsl.contract.site import Site, SiteSpec
+from lgmdsl.inference.driver import Tolerances, run
+from lgmdsl.inference.routes import Route
+from lgmdsl.shards.averages.at_shared import AtShared
+from lgmdsl.shards.averages.settling import Settled, bound_of, settle
+from lgmdsl.shards.eliminate import Eliminated, Groups, Mode, NoMode
+from lgmdsl.streams.collective import Places
+
+# Weights and means within SMALL, relative and in sds (`settle`), after LIMIT passes at most, from a
+# start that is ROUGH.
+SMALL, LIMIT, ROUGH = 1e-9, 60, Tolerances(evidence=1e-2, mean=0.3)
+# Where that fails, the back end's own steps, at most STEPS, must come so near.
+REACHED, ROUNDING, STEPS = 1e-6, 1e-12, 200
+FEW = 6  # passes over the rows that a search from a near point takes, about
+
+
+@dataclass(frozen=True, eq=False)
+class Asked(Site, Expected):
+    """The places, and how often they were asked."""
+
+    spec: SiteSpec  # type: ignore[misc]
+    sums: Places
+    passes: list[None] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.sums)
+
+    def log_density(self, s: Array) -> Array:
+        return self.sums.log_density(s)
+
+    def parameter_slopes(self, s: Array) -> dict[str, Array]:
+        return {}
+
+    def expected(self, mean: Array, variance: Array, second: bool = False) -> ExpectedAnswer:
+        self.passes.append(None)
+        return self.sums.expected(mean, variance, second)
+
+
+@dataclass(frozen=True, eq=False)
+class Average(Mode):
+    """z and the answer at the best q(u | beta): those of `Mode` with E s, (G, K), f, f_m and 2 f_v
+    in the place of s, l, l' and l''. `bound`: F."""
+
+    bound: float
+
+    @property
+    def shift(self) -> Array:
+        """(G, K) b, f_m + W z."""
+        return self.answer.slope + rows.times(self.weight, self.z)
+
+
+@dataclass(frozen=True, eq=False)
+class Averaging:
+    """How the groups are averaged over: the `route` of the rows' sites to `backend`, which looks for
+    the best q(u | beta)."""
+
+    route: Route
+    backend: Backend[Any]
+
+    def averaged(
+        self, groups: Groups, mean: Array, covariance: Array, near: Mode | None = None
+    ) -> Averaged:
+        """The groups at q(beta) = N(mean, covariance), found from where they are at another theta
+        or q(beta). Raises NoMode."""
+        places = self.route.answer(groups.places)
+        assert isinstance(places, Places), "a route of rows leads to sums over them"
+        asked = Asked(places.spec, places)
+        problem = Problem((asked,), (asked,), AtShared(groups, mean, covariance))
+        found = None
+        if isinstance(near, Average):
+            found = self._settled(problem, near.weight, near.shift)
+        if found is None:
+            found = self._settled(problem, *self._first(problem))
+        if found is None:
+            rough = run(self.backend, problem, ROUGH, STEPS).posterior
+            if rough is None:
+                raise NoMode("the averages over the groups have no start")
+            found = self._settled(problem, rough.weight[0], rough.shift[0])
+        if found is None:
+            found = self._climbed(problem)
+        a, m = found.answer, found.mean
+        answer = PointwiseAnswer(
+            a.value, a.d_mean, 2.0 * a.d_variance, np.full_like(a.d_mean, math.nan)
+        )
+        average = Average(m, answer, len(asked.passes), found.bound)
+        return self.at(groups, mean, covariance, average)
+
+    def _first(self, problem: Problem) -> tuple[Array, Array]:
+        """The sites that rows ask for where the groups' latents are known to have their prior
+        means."""
+        engine, asked = problem.engine, problem.answers[0]
+        assert isinstance(engine, AtShared) and isinstance(asked, Asked)
+        (mean,) = engine.prior_mean
+        answer = asked.expected(mean, engine.shared_variance)
+        weight = -2.0 * answer.d_variance
+        return weight, answer.d_mean + rows.times(weight, mean)
+
+    def _settled(self, problem: Problem, weight: Array, shift: Array) -> Settled | None:
+        engine, answer = problem.engine, problem.answers[0]
+        assert isinstance(engine, AtShared) and isinstance(answer, Asked)
+        return settle(engine, answer, weight, shift, SMALL, LIMIT)
+
+    def _climbed(self, problem: Problem) -> Settled:
+        """By the back end alone, whose steps raise the bound. Raises NoMode."""
+        asked = problem.answers[0]
+        assert isinstance(asked, Asked)
+        found = run(self.backend, problem, Tolerances(evidence=ROUNDING, mean=SMALL), STEPS)
+        if found.posterior is None:
+            raise NoMode(found.reason or found.status.value)
+        left = found.trace[-1].residual
+        if not left <= REACHED:
+            raise NoMode("the averages over the groups did not settle")
+        q = found.posterior.conditioned
+        (m,), (v,) = q.mean, q.variance
+        answer = asked.expected(m, v)
+        return Settled(m, v, answer, left, bound_of(q, answer))
+
+    def at(self, groups: Groups, mean: Array, covariance: Array, known: Average) -> Averaged:
+        """The groups where their averages are known. Raises NoMode."""
+        plain = groups.at_mode(known)
+        return Averaged(
+            groups,
+            plain.z,
+            plain.answer,
+            plain.weight,
+            plain.q,
+            known.passes,
+            averaging=self,
+            known=known,
+            covariance=covariance,
+        )
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Averaged(Eliminated):
+    """The groups at their best q(u | beta): `answer` and `weight` are those of `Average`; `q` is
+    that of the groups' latents given beta = m."""
+
+    averaging: Averaging
+    known: Average
+    covariance: Array
+
+    @property
+    def mode(self) -> Average:
+        return self.known
+
+    @property
+    def value(self) -> tuple[float, float]:  # type: ignore[override]
+        """F; nothing is left for the evidence to have in addition."""
+        return self.known.bound, 0.0
+
+    @property
+    def bound_slopes(self) -> Gradient:
+        """dF/dhyper at fixed m and V, of every hyper that the rows' sites and the groups' priors
+        depend on: by the envelope theorem those at fixed q."""
+        places = self.averaging.route.answer(self.places)
+        assert isinstance(places, Places)
+        model, slopes = self.groups.canonical, dict[str, Array]()
+        if places.rows.own:
+            slopes = places.expected_slopes(self.z, self.variance(self.covariance))
+        elif not self.groups.learned:
+            return {}
+        out = pull(model, self.q.adjoints(), (slopes,), self.groups.theta)
+        if self.groups.learned:
+            self._spreads(self.covariance, out)
+        return out
