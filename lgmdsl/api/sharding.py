@@ -15,9 +15,11 @@ import numpy as np
 from lgmdsl.api.jobs import workers_for
 from lgmdsl.api.streaming import reporting, rows_option
 from lgmdsl.canonical.model import CanonicalModel
+from lgmdsl.contract.questions import Pointwise
 from lgmdsl.dataset import Keys
 from lgmdsl.inference.driver import TraceEntry
-from lgmdsl.inference.plan import Plan, plan
+from lgmdsl.inference.plan import Plan, plan, verdict
+from lgmdsl.inference.registry import backends
 from lgmdsl.inference.settings import FitSettings
 from lgmdsl.language.builder import Model
 from lgmdsl.posterior.hyper_points import HyperPoint
@@ -30,7 +32,7 @@ from lgmdsl.shards.manifest import filling, read_manifest
 from lgmdsl.shards.model import ShardedModel
 from lgmdsl.shards.passes import Passes
 from lgmdsl.shards.refusals import cannot, without_shard
-from lgmdsl.shards.shard import ShardSource, eliminating
+from lgmdsl.shards.shard import ShardSource
 from lgmdsl.sites import catalogue as sites
 from lgmdsl.workers.executor import Jobs
 from lgmdsl.workers.workers import Workers
@@ -69,12 +71,15 @@ def sharded(
     )
 
 
-def for_shards(settings: FitSettings) -> FitSettings:
-    """The settings, where any method may be taken with the one whose questions cost the least:
-    the modes of the groups take a few passes over the rows, averages some times as many."""
+def for_shards(settings: FitSettings, canonical: CanonicalModel) -> FitSettings:
+    """The settings, where any method may be taken with the first that can run the model, those
+    before that ask for the modes of the groups: a few passes over the rows, averages take more."""
     if settings.method != "auto":
         return settings
-    return replace(settings, method=eliminating().spec.name)
+    able = {n: b for n, b in backends().items() if b.spec.eliminates and b.spec.evidence}
+    order = sorted(able, key=lambda n: able[n].spec.needs is not Pointwise)
+    runs = (n for n in order if verdict(canonical.blocks, able[n], settings.bound).runs)
+    return replace(settings, method=next(runs, order[0]))
 
 
 def write_groups(

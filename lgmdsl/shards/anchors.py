@@ -81,9 +81,9 @@ class Anchors:
 
 @dataclass(eq=False)
 class Path:
-    """From where the questions of one problem are asked, one after the other, `few` passes being
-    what one from nearby takes. The first ones move far, and are asked from A, until one was near it; those that follow are asked from the last of
-    them, X, until one has moved far from it."""
+    """From where the questions of one problem are asked, one after the other. The first ones move
+    far, and are asked from A, until one was near it; those that follow are asked from the last of
+    them, X, until one has moved far from it. `few`: passes that a search from nearby takes."""
 
     anchors: Anchors
     theta: Theta

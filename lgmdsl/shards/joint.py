@@ -77,9 +77,7 @@ def joined(
     made = JoinedShard(**own, others=model.shared_predictor)
     with shard.lock, np.errstate(all="ignore"):
         layout, codes = model.shared_layout, shard.split.codes
-        places = [
-            shard.point(p.theta, p.mean, layout.part(p.covariance, codes)) for p in points
-        ]
+        places = [shard.point(p.theta, p.mean, layout.part(p.covariance, codes)) for p in points]
         pairs = zip(points, shard.eliminated_at(places), strict=True)
         parts = [_sites(model, shard, point, e) for point, e in pairs]
     out = []

@@ -83,7 +83,9 @@ class ShardedModel(CanonicalModel):
             q = posterior.conditioned
             beta = np.ascontiguousarray(q.latent_mean)
             if self.passes.averaged:
-                covariance = np.ascontiguousarray(self.shared_layout.entries(q.variance[self.block]))
+                covariance = np.ascontiguousarray(
+                    self.shared_layout.entries(q.variance[self.block])
+                )
                 self.passes.averages.reached(Point(dict(theta), beta, covariance), value)
             else:
                 self.passes.anchors.reached(Point(dict(theta), beta), value)

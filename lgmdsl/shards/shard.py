@@ -163,9 +163,9 @@ class Shard:
         return kept(self._groups, _key(theta), THETAS, lambda: self._at(theta))
 
     def eliminated(self, point: Point, near: Near = ()) -> Eliminated:
-        """At a point, the last kept: a function of it and of the points `near`, from which the mode,
-        or where the point has a covariance the best average, is sought (`anchors`). Raises
-        NoMode."""
+        """At a point, the last kept: a function of it and of the points `near`, from which the
+        mode, or where the point has a covariance the best average, is sought (`anchors`).
+        Raises NoMode."""
         key = self._name(point, near)
         if self._last is None or self._last[0] != key:
             self._last = None

@@ -29,13 +29,15 @@ from lgmdsl.canonical.expressions.coefficient import Gradient
 from lgmdsl.canonical.reverse import pull
 from lgmdsl.contract import rows
 from lgmdsl.contract.backend import Backend
+from lgmdsl.contract.engine import Failed
+from lgmdsl.contract.objectives.elbo import ElboPoint, elbo_of
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.questions import Expected, ExpectedAnswer, PointwiseAnswer
-from lgmdsl.contract.site import Site, SiteSpec
+from lgmdsl.contract.site import Property, Site, SiteSpec
 from lgmdsl.inference.driver import Tolerances, run
 from lgmdsl.inference.routes import Route
 from lgmdsl.shards.averages.at_shared import AtShared
-from lgmdsl.shards.averages.settling import Settled, bound_of, settle
+from lgmdsl.shards.averages.settling import settle
 from lgmdsl.shards.eliminate import Eliminated, Groups, Mode, NoMode
 from lgmdsl.streams.collective import Places
 
@@ -84,8 +86,8 @@ class Average(Mode):
 
 @dataclass(frozen=True, eq=False)
 class Averaging:
-    """How the groups are averaged over: the `route` of the rows' sites to `backend`, which looks for
-    the best q(u | beta)."""
+    """How groups are averaged over: the `route` of the rows' sites to `backend`, which climbs to
+    the best q(u | beta) where their own steps do not end there."""
 
     route: Route
     backend: Backend[Any]
@@ -102,8 +104,10 @@ class Averaging:
         found = None
         if isinstance(near, Average):
             found = self._settled(problem, near.weight, near.shift)
+        more = 0
         if found is None:
-            found = self._settled(problem, *self._first(problem))
+            weight, shift, more = _first(problem, groups, mean)
+            found = self._settled(problem, weight, shift)
         if found is None:
             rough = run(self.backend, problem, ROUGH, STEPS).posterior
             if rough is None:
@@ -111,42 +115,30 @@ class Averaging:
             found = self._settled(problem, rough.weight[0], rough.shift[0])
         if found is None:
             found = self._climbed(problem)
-        a, m = found.answer, found.mean
+        (a,), (m,) = found.answers, found.mean
         answer = PointwiseAnswer(
             a.value, a.d_mean, 2.0 * a.d_variance, np.full_like(a.d_mean, math.nan)
         )
-        average = Average(m, answer, len(asked.passes), found.bound)
+        average = Average(m, answer, more + len(asked.passes), found.elbo)
         return self.at(groups, mean, covariance, average)
 
-    def _first(self, problem: Problem) -> tuple[Array, Array]:
-        """The sites that rows ask for where the groups' latents are known to have their prior
-        means."""
-        engine, asked = problem.engine, problem.answers[0]
-        assert isinstance(engine, AtShared) and isinstance(asked, Asked)
-        (mean,) = engine.prior_mean
-        answer = asked.expected(mean, engine.shared_variance)
-        weight = -2.0 * answer.d_variance
-        return weight, answer.d_mean + rows.times(weight, mean)
+    def _settled(self, problem: Problem, weight: Array, shift: Array) -> ElboPoint | None:
+        engine = problem.engine
+        assert isinstance(engine, AtShared)
+        return settle(problem, engine, weight, shift, SMALL, LIMIT)
 
-    def _settled(self, problem: Problem, weight: Array, shift: Array) -> Settled | None:
-        engine, answer = problem.engine, problem.answers[0]
-        assert isinstance(engine, AtShared) and isinstance(answer, Asked)
-        return settle(engine, answer, weight, shift, SMALL, LIMIT)
-
-    def _climbed(self, problem: Problem) -> Settled:
+    def _climbed(self, problem: Problem) -> ElboPoint:
         """By the back end alone, whose steps raise the bound. Raises NoMode."""
-        asked = problem.answers[0]
-        assert isinstance(asked, Asked)
         found = run(self.backend, problem, Tolerances(evidence=ROUNDING, mean=SMALL), STEPS)
         if found.posterior is None:
             raise NoMode(found.reason or found.status.value)
         left = found.trace[-1].residual
         if not left <= REACHED:
             raise NoMode("the averages over the groups did not settle")
-        q = found.posterior.conditioned
-        (m,), (v,) = q.mean, q.variance
-        answer = asked.expected(m, v)
-        return Settled(m, v, answer, left, bound_of(q, answer))
+        point = elbo_of(problem, found.posterior.conditioned)
+        if isinstance(point, Failed):
+            raise NoMode(point.reason)
+        return point
 
     def at(self, groups: Groups, mean: Array, covariance: Array, known: Average) -> Averaged:
         """The groups where their averages are known. Raises NoMode."""
@@ -164,6 +156,25 @@ class Averaging:
         )
 
 
+def _first(problem: Problem, groups: Groups, mean: Array) -> tuple[Array, Array, int]:
+    """Sites to begin at: those of the groups' mode at beta = m, with the passes that it took, or
+    where sites have a kink what rows ask for next to groups that have their prior means."""
+    if Property.KINKED not in groups.places.rows.family.spec.properties:
+        try:
+            mode = groups.eliminated(mean)
+        except NoMode:
+            pass
+        else:
+            shift = mode.answer.slope + rows.times(mode.weight, mode.z)
+            return mode.weight, shift, mode.passes
+    engine, asked = problem.engine, problem.answers[0]
+    assert isinstance(engine, AtShared) and isinstance(asked, Asked)
+    (prior,) = engine.prior_mean
+    answer = asked.expected(prior, engine.shared_variance)
+    weight = -2.0 * answer.d_variance
+    return weight, answer.d_mean + rows.times(weight, prior), 0
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Averaged(Eliminated):
     """The groups at their best q(u | beta): `answer` and `weight` are those of `Average`; `q` is
@@ -178,7 +189,7 @@ class Averaged(Eliminated):
         return self.known
 
     @property
-    def value(self) -> tuple[float, float]:  # type: ignore[override]
+    def value(self) -> tuple[float, float]:
         """F; nothing is left for the evidence to have in addition."""
         return self.known.bound, 0.0
 

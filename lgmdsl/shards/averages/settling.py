@@ -18,20 +18,25 @@ from __future__ import annotations
 import math
 from collections import deque
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
 from lgmdsl.arrays import Array, BoolArray, IntArray
 from lgmdsl.contract import rows
 from lgmdsl.contract.engine import Conditioned, Failed
-from lgmdsl.contract.questions import Expected, ExpectedAnswer
+from lgmdsl.contract.objectives.elbo import ElboPoint, elbo_of
+from lgmdsl.contract.objectives.elbo_start import LEGIBLE, blur, resolved
+from lgmdsl.contract.problem import Problem
+from lgmdsl.contract.questions import ExpectedAnswer
 from lgmdsl.shards.averages.at_shared import AtShared
 
 MEMORY = 4  # steps that a group extrapolates from
 # A group whose residual became so many times what it was goes back, and takes half the step.
 FARTHER, SHORTEST = 2.0, 1e-3
-# Where rounding ends the descent: the least residual so far, no smaller for so many passes.
-PATIENCE = 4
+# Where rounding ends the descent: no half of the least residual for so many passes, where that is
+# at most so many times what is small.
+PATIENCE, ROUGHEST = 4, 1e2
 # Eigenvalues of a group's squares below this part of the largest are no direction.
 NOISE = 1e-10
 
@@ -59,18 +64,6 @@ class Sites:
 
 
 @dataclass(frozen=True, eq=False)
-class Settled:
-    """q's moments at the places and what the rows answer there; `residual`: the largest of any
-    group; `bound`: E_q[sum l] - KL(q || p) of the groups' latents, good to its square."""
-
-    mean: Array
-    variance: Array
-    answer: ExpectedAnswer
-    residual: float
-    bound: float
-
-
-@dataclass(frozen=True, eq=False)
 class Step:
     """From where, where to, and the difference in units of q, (G, L)."""
 
@@ -80,11 +73,11 @@ class Step:
 
 
 def settle(
-    engine: AtShared, answer: Expected, weight: Array, shift: Array, small: float, limit: int
-) -> Settled | None:
+    problem: Problem, engine: AtShared, weight: Array, shift: Array, small: float, limit: int
+) -> ElboPoint | None:
     """From sites of the places, until every residual is `small` or as small as rounding lets it,
-    `limit` passes at most; None where q or the answers do not exist on the way, or the limit is
-    reached."""
+    `limit` passes at most; None where the bound does not exist on the way or has lost its digits,
+    or the limit is reached."""
     group = engine.groups.split.group
     count = int(group.max(initial=-1)) + 1
     began = engine.condition((weight,), (shift,))
@@ -95,12 +88,13 @@ def settle(
     taken: deque[Step] = deque(maxlen=MEMORY + 1)
     age, share = np.zeros(count, dtype=np.int64), np.ones(count)
     before: Array | None = None
-    least, waited, best = math.inf, 0, None
+    least, waited = math.inf, 0
+    best: ElboPoint | None = None
     for _ in range(limit):
-        if isinstance(q, Failed):
+        point = elbo_of(problem, q)
+        if isinstance(point, Failed) or not (resolved(point) or blur(point) < LEGIBLE):
             return None
-        (z,), (v,) = q.mean, q.variance
-        a = answer.expected(z, v)
+        (z,), (v,), (a,) = point.mean, point.variance, point.answers
         wanted, target = _asked(engine, a, z)
         if wanted is None:
             return None
@@ -112,10 +106,10 @@ def settle(
         most = float(size.max(initial=0.0))
         if most < least:
             waited = 0 if most < 0.5 * least else waited + 1
-            least, best = most, Settled(z, v, a, most, bound_of(q, a))
+            least, best = most, point
         else:
             waited += 1
-        if least <= small or waited >= PATIENCE and least <= 1e2 * small:
+        if least <= small or (waited >= PATIENCE and least <= ROUGHEST * small):
             return best
         lost = np.zeros(count, dtype=bool)
         if before is not None:
@@ -136,13 +130,7 @@ def settle(
             q = target
         else:
             q = engine.condition((state.weight,), (state.shift,))
-    return best if least <= 1e2 * small else None
-
-
-def bound_of(q: Conditioned, answer: ExpectedAnswer) -> float:
-    """The same of any q, with the rows' answer at its moments."""
-    spread = 0.5 * float(np.sum(rows.trace(q.weight[0], q.variance[0])))
-    return q.centred + float(np.sum(answer.value)) + spread
+    return best if least <= ROUGHEST * small else None
 
 
 def _sites(q: Conditioned, weight: Array, shift: Array) -> Sites:
@@ -175,8 +163,7 @@ def _following(
 ) -> Sites:
     """x + r F - (dX + r dF) c with each group's r, the `share`, and c from its last `age` steps."""
     last, count = taken[-1], len(age)
-    steps = list(taken)
-    pairs = [(b, a) for b, a in zip(steps[:-1], steps[1:], strict=True)]
+    pairs = list(pairwise(taken))
     k = len(pairs)
     coefficients = np.zeros((count, k))
     if k:
