@@ -28,11 +28,12 @@ FIRST = 2  # questions of a problem that are asked from A
 
 class Point(NamedTuple):
     """Hyperparameters, and shared latents (p,); or, for averages over these, their mean and
-    `covariance`, laid out as `Eliminated.information`."""
+    `covariance`, laid out as `Eliminated.information`, and the question that rows then answer."""
 
     theta: Theta
     beta: Array
     covariance: Array | None = None
+    question: type | None = None
 
 
 Near = tuple[Point, ...]
@@ -88,6 +89,7 @@ class Path:
     anchors: Anchors
     theta: Theta
     few: int = NEAR
+    question: type | None = None
     _first: Near | None = None
     _from: Point | None = None
     _left: int = FIRST
@@ -100,7 +102,9 @@ class Path:
         known = self._known.get(key)
         if known is None:
             kept = None if covariance is None else covariance.copy()
-            known = self._known[key] = self._new(Point(self.theta, beta.copy(), kept))
+            known = self._known[key] = self._new(
+                Point(self.theta, beta.copy(), kept, self.question)
+            )
         return known
 
     def noted(self, near: Near, passes: int) -> None:

@@ -26,7 +26,7 @@ from lgmdsl.engines.shared.prior import is_tied
 from lgmdsl.errors import DataError, Diagnostic, listed
 from lgmdsl.graph.build import model_graph
 from lgmdsl.graph.model_graph import ModelGraph
-from lgmdsl.inference.plan import Plan
+from lgmdsl.inference.plan import Plan, verdict
 from lgmdsl.inference.registry import backends
 from lgmdsl.language.checked import CheckedModel
 from lgmdsl.remedies import either, key
@@ -90,8 +90,8 @@ def gathered(
     planned = planning(whole)
     _check(whole, roles, table, block, planned.backend.spec)
     _check_method(planned, hyper)
-    averaging = averaging_of(planned, block)
-    sources = _sources(model, manifest, others, mapping, roles, named, averaging)
+    averagings = averagings_of(planned, block)
+    sources = _sources(model, manifest, others, mapping, roles, named, averagings)
     passes = Passes(sources, workers)
     done = 0
 
@@ -134,16 +134,22 @@ def again(
         raise cannot("this model cannot be asked of these shards", table or "")
     bare = _sources(checked, manifest, others, mapping, model.roles, {})
     named = _named(graph, dataset, table, bare, model.roles.by, workers)
-    averaging = averaging_of(planned, model.block)
-    sources = _sources(checked, manifest, others, mapping, model.roles, named, averaging)
+    averagings = averagings_of(planned, model.block)
+    sources = _sources(checked, manifest, others, mapping, model.roles, named, averagings)
     return Passes(sources, workers)
 
 
-def averaging_of(planned: Plan, block: int) -> Averaging | None:
-    """How a method averages over the groups of a block; None for one that asks for their mode."""
+def averagings_of(planned: Plan, block: int) -> tuple[Averaging, ...]:
+    """How a method averages over the groups of a block, and the one whose fits it starts from; none
+    for one that asks for their mode."""
     if planned.backend.spec.needs is Pointwise:
-        return None
-    return Averaging(planned.routes[block], planned.backend)
+        return ()
+    out = [Averaging(planned.routes[block], planned.backend)]
+    other = backends().get(planned.backend.spec.warm)
+    judged = None if other is None else verdict(planned.canonical.blocks, other, None)
+    if other is not None and judged is not None and judged.runs and other.spec.eliminates:
+        out.append(Averaging(judged.routes[block], other()))
+    return tuple(out)
 
 
 def _sources(
@@ -153,11 +159,11 @@ def _sources(
     mapping: Keys | None,
     roles: Roles,
     named: Mapping[str, Loaded],
-    averaging: Averaging | None = None,
+    averagings: tuple[Averaging, ...] = (),
 ) -> tuple[ShardSource, ...]:
     text, name = model.source.text, model.source.name
     return tuple(
-        ShardSource(text, name, s, mapping, roles, named, manifest.buckets, others, averaging)
+        ShardSource(text, name, s, mapping, roles, named, manifest.buckets, others, averagings)
         for s in manifest.shards
     )
 

@@ -82,13 +82,13 @@ class ShardedModel(CanonicalModel):
         if self.passes is not None:
             q = posterior.conditioned
             beta = np.ascontiguousarray(q.latent_mean)
-            if self.passes.averaged:
-                covariance = np.ascontiguousarray(
-                    self.shared_layout.entries(q.variance[self.block])
-                )
-                self.passes.averages.reached(Point(dict(theta), beta, covariance), value)
-            else:
+            question = self.passes.question
+            if question is None:
                 self.passes.anchors.reached(Point(dict(theta), beta), value)
+                return
+            covariance = np.ascontiguousarray(self.shared_layout.entries(q.variance[self.block]))
+            point = Point(dict(theta), beta, covariance, question)
+            self.passes.averages[question].reached(point, value)
 
     @property
     def observations(self) -> int:

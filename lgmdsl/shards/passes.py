@@ -15,13 +15,15 @@ import numpy as np
 
 from lgmdsl.arrays import Array, IntArray
 from lgmdsl.canonical.expressions.coefficient import Theta
-from lgmdsl.contract.joint import SumsOfRows
+from lgmdsl.contract import rows
+from lgmdsl.contract.joint import Cavity, HoldsRowSites, RowSites, SumsOfRows, Visit, VisitedRows
 from lgmdsl.contract.questions import (
     Expected,
     ExpectedAnswer,
     ExpectedSlopes,
     Pointwise,
     PointwiseAnswer,
+    Tilted,
 )
 from lgmdsl.contract.site import Site, SiteSpec
 from lgmdsl.shards import questions
@@ -43,7 +45,8 @@ HYPERPARAMETERS = "hyperparameters"  # in which the slopes of these sites come
 class Passes:
     """The shards and who works on them; None: this process. `asked`: how many questions were put to
     all shards; `received`: bytes of numbers in the answers; `found`: what each shard is, once that
-    was asked; `anchors`: from where the groups' modes are sought, `averages`: their averages."""
+    was asked; `anchors`: from where the groups' modes are sought, `averages`: their averages, by
+    the question that rows answer."""
 
     sources: tuple[ShardSource, ...]
     workers: Workers | None = None
@@ -51,7 +54,9 @@ class Passes:
     received: int = 0
     found: tuple[Found, ...] = ()
     anchors: Anchors = field(default_factory=Anchors)
-    averages: Anchors = field(default_factory=Anchors)
+    averages: dict[type, Anchors] = field(
+        default_factory=lambda: {q: Anchors() for q in (Expected, Tilted)}
+    )
 
     @property
     def codes(self) -> tuple[IntArray | None, ...]:
@@ -59,9 +64,10 @@ class Passes:
         return tuple(f.codes for f in self.found)
 
     @property
-    def averaged(self) -> bool:
-        """Whether the method of the fit averages over the groups."""
-        return self.sources[0].averaging is not None
+    def question(self) -> type | None:
+        """What rows answer where the method of the fit averages over the groups."""
+        known = self.sources[0].averagings
+        return known[0].question if known else None
 
     def ask(
         self, call: Callable[..., Any], *arguments: Any, arrived: Arrived | None = None
@@ -142,7 +148,7 @@ def spec_of(family: type[Site]) -> SiteSpec:
 
 
 @dataclass(frozen=True, eq=False)
-class Shards(Site, SumsOfRows, Pointwise, Expected, ExpectedSlopes):
+class Shards(Site, SumsOfRows, HoldsRowSites, Pointwise, Expected, ExpectedSlopes):
     """Sites of the p shared latents, N with K predictors each: the sum of all shards at theta."""
 
     spec: SiteSpec  # type: ignore[misc]
@@ -196,19 +202,29 @@ class Shards(Site, SumsOfRows, Pointwise, Expected, ExpectedSlopes):
         """First derivatives alone: raises TypeError where second ones are wanted."""
         if second:
             raise TypeError("sites of shards have no second derivatives of expectations")
-        layout = self.layout
-        near, given = self._averages(mean, variance)
+        value, slope, weight = self.averaged(Expected, mean, variance)
+        return ExpectedAnswer(self.layout.once(value), slope, -0.5 * weight)
+
+    def averaged(self, question: type, mean: Array, variance: Array) -> tuple[float, Array, Array]:
+        """F, F_m and -2 F_V of all shards, whose rows answer a question."""
+        near, given = self._averages(question, mean, variance)
         parts = self.passes.of_each(questions.expected, given)
-        self._averaged.noted(near, max(a.passes for a in parts))
-        return ExpectedAnswer(
-            layout.once(added([a.value for a in parts])),
-            layout.placed(added([a.slope for a in parts])),
-            -0.5 * self._weights([a.information for a in parts]),
-        )
+        self._paths[question].noted(near, max(a.passes for a in parts))
+        slope = self.layout.placed(added([a.slope for a in parts]))
+        weight = self._weights([a.information for a in parts])
+        return added([a.value for a in parts]), slope, weight
+
+    def row_sites(self) -> ShardSites:
+        weight = np.zeros((len(self), self.layout.event, self.layout.event))
+        return ShardSites(self, weight, weight[:, :, 0])
 
     def expected_slopes(self, mean: Array, variance: Array) -> dict[str, Array]:
         """By hyperparameter (`SiteBlock.pulled`)."""
-        _, given = self._averages(mean, variance)
+        return self.averaged_slopes(Expected, mean, variance)
+
+    def averaged_slopes(self, question: type, mean: Array, variance: Array) -> dict[str, Array]:
+        """Slopes of `averaged` by hyperparameter."""
+        _, given = self._averages(question, mean, variance)
         return _by_name(self.passes.of_each(questions.expected_slopes, given))
 
     def unit_weights(self) -> Array:
@@ -219,8 +235,8 @@ class Shards(Site, SumsOfRows, Pointwise, Expected, ExpectedSlopes):
         beta = self.layout.shared(mean)
         given = [(v, before) for v in self._spread(variance)]
         near = None
-        if self.passes.averaged:
-            near = [n for _, n in self._averages(mean, variance)[1]]
+        if self.passes.question is not None:
+            near = [n for _, n in self._averages(self.passes.question, mean, variance)[1]]
         parts = self._of_each(questions.working, beta, given, near)
         total, first, second = (added([p[k] for p in parts]) for k in range(3))
         return sd_of(total, first, second, centred=prior is not None)
@@ -229,7 +245,7 @@ class Shards(Site, SumsOfRows, Pointwise, Expected, ExpectedSlopes):
         ways = np.array([self.layout.shared(d) for d in directions])
         count = len(self.passes.sources)
         given = [(ways, np.ascontiguousarray(lengths))] * count
-        near: list[Near] | None = [()] * count if self.passes.averaged else None
+        near: list[Near] | None = None if self.passes.question is None else [()] * count
         parts = self._of_each(questions.along, self.layout.shared(s), given, near)
         return np.asarray(added(parts))
 
@@ -238,8 +254,10 @@ class Shards(Site, SumsOfRows, Pointwise, Expected, ExpectedSlopes):
         return Path(self.passes.anchors, dict(self.theta))
 
     @cached_property
-    def _averaged(self) -> Path:
-        return Path(self.passes.averages, dict(self.theta), FEW)
+    def _paths(self) -> dict[type, Path]:
+        """Those of averages, by the question that rows answer."""
+        known = self.passes.averages
+        return {q: Path(anchors, dict(self.theta), FEW, q) for q, anchors in known.items()}
 
     def _weights(self, parts: list[Array]) -> Array:
         return self.layout.weights(self.layout.total(parts, self.passes.codes))
@@ -249,12 +267,14 @@ class Shards(Site, SumsOfRows, Pointwise, Expected, ExpectedSlopes):
         whole = self.layout.entries(variance)
         return [self.layout.part(whole, codes) for codes in self.passes.codes]
 
-    def _averages(self, mean: Array, variance: Array) -> tuple[Near, list[tuple[Point, Near]]]:
+    def _averages(
+        self, question: type, mean: Array, variance: Array
+    ) -> tuple[Near, list[tuple[Point, Near]]]:
         """From where averages at a q(beta) are sought, and the same as each shard is asked."""
         beta = np.ascontiguousarray(self.layout.shared(mean))
         covariance = np.ascontiguousarray(self.layout.entries(variance))
-        near = self._averaged.near(beta, covariance)
-        point = Point(self._averaged.theta, beta, covariance)
+        path = self._paths[question]
+        near, point = path.near(beta, covariance), Point(path.theta, beta, covariance, question)
         given = []
         for codes in self.passes.codes:
             known = {id(p): self._part(p, codes) for p in (point, *near)}
@@ -279,6 +299,39 @@ class Shards(Site, SumsOfRows, Pointwise, Expected, ExpectedSlopes):
         begin = [self._path.near(beta)] * len(given) if near is None else near
         theta, pairs = self._path.theta, zip(begin, given, strict=True)
         return self.passes.of_each(call, [(theta, beta, n, *g) for n, g in pairs])
+
+
+@dataclass(frozen=True, eq=False)
+class ShardSites(RowSites):
+    """What the rows of all shards say together, their own Gaussian sites being matched in their
+    shards at each q of the shared latents.
+
+    F + 1/2 tr WV next to log_normaliser is the value of the whole model: where W is what the shards
+    ask for, F has -1/2 tr WV for the spread of beta (`averages.at_shared`).
+    """
+
+    shards: Shards
+    weight: Array
+    shift: Array
+
+    def visited(self, mean: Array, variance: Array, visit: Visit) -> VisitedRows | None:
+        value, slope, weight = self.shards.averaged(Tilted, mean, variance)
+        if not np.isfinite(value):
+            return None
+        shift = slope + rows.times(weight, mean)
+        gap = slope - (self.shift - rows.times(self.weight, mean))
+        value += 0.5 * float(np.sum(rows.trace(self.weight, variance)))
+
+        def towards(share: float) -> ShardSites:
+            asked = rows.interpolate((self.weight, self.shift), (weight, shift), share)
+            return ShardSites(self.shards, *asked)
+
+        return VisitedRows(value, gap, towards, inside=True)
+
+    def slopes(
+        self, mean: Array, variance: Array, cavity: Cavity, power: float
+    ) -> dict[str, Array]:
+        return self.shards.averaged_slopes(Tilted, mean, variance)
 
 
 def _by_name(parts: Sequence[Mapping[str, Array]]) -> dict[str, Array]:

@@ -72,7 +72,7 @@ class ShardSource:
     first: Mapping[str, Loaded]
     buckets: int
     others: Dataset | None = None
-    averaging: Averaging | None = None
+    averagings: tuple[Averaging, ...] = ()
     _shard: Shard | None = field(default=None, repr=False)
     _lock: Any = field(default_factory=RLock, repr=False)
 
@@ -122,15 +122,16 @@ def rows_with(path: str, others: Dataset | None, mapping: Keys | None) -> Datase
 
 @dataclass(eq=False)
 class Shard:
-    """The model of a shard's rows. `block`: the number of their site block; `averaging`: how the
-    groups are averaged over, None for methods that ask for their mode alone."""
+    """The model of a shard's rows. `block`: the number of their site block; `averagings`: how the
+    groups are averaged over, by the fit's method first; none for methods that ask for their mode
+    alone."""
 
     model: StreamedModel
     roles: Roles
     block: int
     split: SplitPlaces
     nbytes: float
-    averaging: Averaging | None = None
+    averagings: tuple[Averaging, ...] = ()
     _groups: OrderedDict[bytes, Groups] = field(default_factory=OrderedDict)
     _modes: OrderedDict[Name, Mode | None] = field(default_factory=OrderedDict)
     _last: tuple[Name, Eliminated] | None = None
@@ -156,7 +157,9 @@ class Shard:
     def point(self, theta: Theta, mean: Array, covariance: Array) -> Point:
         """Where the groups stand next to N(mean, covariance) of the shared latents: at their mode
         given the mean, or where the method averages at their best average."""
-        return Point(theta, mean, None if self.averaging is None else covariance)
+        if not self.averagings:
+            return Point(theta, mean)
+        return Point(theta, mean, covariance, self.averagings[0].question)
 
     def groups(self, theta: Theta) -> Groups:
         """At theta, those asked last kept."""
@@ -183,15 +186,17 @@ class Shard:
         groups = self.groups(point.theta)
         if point.covariance is None:
             return groups.at_mode(mode)
-        assert self.averaging is not None and isinstance(mode, Average), "it was found so"
-        return self.averaging.at(groups, point.beta, point.covariance, mode)
+        assert isinstance(mode, Average), "it was found so"
+        return self._averaging(point).at(groups, point.beta, point.covariance, mode)
 
     def _sought(self, point: Point, start: Mode | None) -> Eliminated:
         groups = self.groups(point.theta)
         if point.covariance is None:
             return groups.eliminated(point.beta, start)
-        assert self.averaging is not None, "a fit whose method averages"
-        return self.averaging.averaged(groups, point.beta, point.covariance, start)
+        return self._averaging(point).averaged(groups, point.beta, point.covariance, start)
+
+    def _averaging(self, point: Point) -> Averaging:
+        return next(a for a in self.averagings if a.question is point.question)
 
     def eliminated_at(self, points: Iterable[Point]) -> Iterator[Eliminated]:
         """At each of some points in turn, those after the first from its modes. Raises
@@ -249,9 +254,9 @@ def eliminating() -> Backend[Any]:
 
 def _point_key(point: Point) -> bytes:
     key = _key(point.theta) + point.beta.tobytes()
-    if point.covariance is None:
+    if point.covariance is None or point.question is None:
         return key
-    return key + hashlib.sha256(point.covariance.tobytes()).digest()
+    return key + hashlib.sha256(point.covariance.tobytes()).digest() + repr(point.question).encode()
 
 
 def _key(theta: Theta) -> bytes:
@@ -298,7 +303,7 @@ def _read(source: ShardSource) -> Shard:
     assert gather.rows is not None, "they were just read"
     columns = len(gather.rows.coefficients) + len(gather.rows.fields) + UNPACKED
     taken = PACKED * gather.count + min(KEPT, 8.0 * columns * gather.count)
-    return Shard(model, roles, block, split, arrays + taken, source.averaging)
+    return Shard(model, roles, block, split, arrays + taken, source.averagings)
 
 
 def as_own(

@@ -12,6 +12,7 @@ import pytest
 
 import lgmdsl as lgm
 from lgmdsl.contract.problem import Problem
+from lgmdsl.contract.questions import Expected
 from lgmdsl.learning.objective.gradient import evidence_gradient
 from lgmdsl.shards.anchors import Near, Point
 from lgmdsl.shards.averages import averaged
@@ -87,7 +88,9 @@ def source_of(case: str, place: Path) -> tuple[ShardSource, Point]:
     assert canonical.passes is not None
     theta, p = dict(canonical.hypers.start({})), canonical.size
     root = 0.3 * np.eye(p) + 0.1 * np.tri(p)
-    return canonical.passes.sources[0], Point(theta, 0.2 * np.cos(np.arange(p)), root @ root.T)
+    return canonical.passes.sources[0], Point(
+        theta, 0.2 * np.cos(np.arange(p)), root @ root.T, Expected
+    )
 
 
 @pytest.mark.parametrize("case", ["poisson", "vectors", "crossed", "kinked"])
@@ -99,7 +102,7 @@ def test_slopes_of_the_expectation_are_those_of_differences(case: str, tmp_path:
     answer, size = expected(source, at, ()), len(at.beta)
 
     def value(mean: Any, covariance: Any) -> float:
-        return expected(source, Point(at.theta, mean, covariance), ()).value
+        return expected(source, at._replace(beta=mean, covariance=covariance), ()).value
 
     for i in range(size):
         step = STEP * np.eye(size)[i]

@@ -19,6 +19,7 @@ the weights are those of Opper and Archambeau 2009.)
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,6 +32,7 @@ from lgmdsl.contract import rows
 from lgmdsl.contract.backend import Backend
 from lgmdsl.contract.engine import Failed
 from lgmdsl.contract.objectives.elbo import ElboPoint, elbo_of
+from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.questions import Expected, ExpectedAnswer, PointwiseAnswer
 from lgmdsl.contract.site import Property, Site, SiteSpec
@@ -46,6 +48,8 @@ from lgmdsl.streams.collective import Places
 SMALL, LIMIT, ROUGH = 1e-9, 60, Tolerances(evidence=1e-2, mean=0.3)
 # Where that fails, the back end's own steps, at most STEPS, must come so near.
 REACHED, ROUNDING, STEPS = 1e-6, 1e-12, 200
+# Of moments that are matched.
+MATCHED = Tolerances(evidence=ROUNDING, mean=1e-9)
 FEW = 6  # passes over the rows that a search from a near point takes, about
 
 
@@ -74,9 +78,12 @@ class Asked(Site, Expected):
 @dataclass(frozen=True, eq=False)
 class Average(Mode):
     """z and the answer at the best q(u | beta): those of `Mode` with E s, (G, K), f, f_m and 2 f_v
-    in the place of s, l, l' and l''. `bound`: F."""
+    in the place of s, l, l' and l''; of methods that match moments, with the slopes of the rows'
+    Gaussian sites and their weights' negative. `bound`: F; `slopes`: in the rows' parameters, where
+    they were computed with it."""
 
     bound: float
+    slopes: Mapping[str, Array] | None = None
 
     @property
     def shift(self) -> Array:
@@ -92,6 +99,11 @@ class Averaging:
     route: Route
     backend: Backend[Any]
 
+    @property
+    def question(self) -> type:
+        """What the rows answer."""
+        return self.backend.spec.needs
+
     def averaged(
         self, groups: Groups, mean: Array, covariance: Array, near: Mode | None = None
     ) -> Averaged:
@@ -99,12 +111,21 @@ class Averaging:
         or q(beta). Raises NoMode."""
         places = self.route.answer(groups.places)
         assert isinstance(places, Places), "a route of rows leads to sums over them"
+        engine = AtShared(groups, mean, covariance)
+        if self.backend.spec.needs is Expected:
+            found = self._averaged(places, groups, engine, mean, near)
+        else:
+            found = self._matched(places, engine, near)
+        return self.at(groups, mean, covariance, found)
+
+    def _averaged(
+        self, places: Places, groups: Groups, engine: AtShared, mean: Array, near: Mode | None
+    ) -> Average:
         asked = Asked(places.spec, places)
-        problem = Problem((asked,), (asked,), AtShared(groups, mean, covariance))
-        found = None
+        problem = Problem((asked,), (asked,), engine)
+        found, more = None, 0
         if isinstance(near, Average):
             found = self._settled(problem, near.weight, near.shift)
-        more = 0
         if found is None:
             weight, shift, more = _first(problem, groups, mean)
             found = self._settled(problem, weight, shift)
@@ -116,11 +137,32 @@ class Averaging:
         if found is None:
             found = self._climbed(problem)
         (a,), (m,) = found.answers, found.mean
-        answer = PointwiseAnswer(
-            a.value, a.d_mean, 2.0 * a.d_variance, np.full_like(a.d_mean, math.nan)
+        return Average(
+            m,
+            _as_modes(a.value, a.d_mean, 2.0 * a.d_variance),
+            more + len(asked.passes),
+            found.elbo,
         )
-        average = Average(m, answer, more + len(asked.passes), found.elbo)
-        return self.at(groups, mean, covariance, average)
+
+    def _matched(self, places: Places, engine: AtShared, near: Mode | None) -> Average:
+        """Where the rows' moments match those of their tilted densities."""
+        problem = Problem((places,), (places,), engine)
+        warm = None
+        if isinstance(near, Average):
+            q = engine.condition((near.weight,), (near.shift,))
+            if not isinstance(q, Failed):
+                claim = self.backend.spec.guarantee
+                warm = GaussianPosterior(q.weight, q.shift, q, near.bound, claim)
+        found = run(self.backend, problem, MATCHED, STEPS, warm)
+        posterior = found.posterior
+        if posterior is None or posterior.slopes is None:
+            raise NoMode(found.reason or found.status.value)
+        if not min(e.residual for e in found.trace) <= REACHED:
+            raise NoMode("the moments of the groups' rows do not match")
+        (weight,), (shift,), (m,) = posterior.weight, posterior.shift, posterior.conditioned.mean
+        answer = _as_modes(np.zeros(len(m)), shift - rows.times(weight, m), -weight)
+        (slopes,) = posterior.slopes()
+        return Average(m, answer, 2 + len(found.trace), posterior.log_evidence, slopes)
 
     def _settled(self, problem: Problem, weight: Array, shift: Array) -> ElboPoint | None:
         engine = problem.engine
@@ -154,6 +196,10 @@ class Averaging:
             known=known,
             covariance=covariance,
         )
+
+
+def _as_modes(value: Array, slope: Array, curvature: Array) -> PointwiseAnswer:
+    return PointwiseAnswer(value, slope, curvature, np.full_like(slope, math.nan))
 
 
 def _first(problem: Problem, groups: Groups, mean: Array) -> tuple[Array, Array, int]:
@@ -199,10 +245,10 @@ class Averaged(Eliminated):
         depend on: by the envelope theorem those at fixed q."""
         places = self.averaging.route.answer(self.places)
         assert isinstance(places, Places)
-        model, slopes = self.groups.canonical, dict[str, Array]()
-        if places.rows.own:
+        model, slopes = self.groups.canonical, self.known.slopes or {}
+        if places.rows.own and self.known.slopes is None:
             slopes = places.expected_slopes(self.z, self.variance(self.covariance))
-        elif not self.groups.learned:
+        elif not places.rows.own and not self.groups.learned:
             return {}
         out = pull(model, self.q.adjoints(), (slopes,), self.groups.theta)
         if self.groups.learned:
