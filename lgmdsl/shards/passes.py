@@ -16,19 +16,23 @@ import numpy as np
 from lgmdsl.arrays import Array, IntArray
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.contract import rows
-from lgmdsl.contract.joint import Cavity, HoldsRowSites, RowSites, SumsOfRows, Visit, VisitedRows
+from lgmdsl.contract.joint import HoldsRowSites, SumsOfRows
 from lgmdsl.contract.questions import (
+    Bounded,
+    BoundedAnswer,
     Expected,
     ExpectedAnswer,
     ExpectedSlopes,
     Pointwise,
     PointwiseAnswer,
     Tilted,
+    Widths,
 )
 from lgmdsl.contract.site import Site, SiteSpec
 from lgmdsl.shards import questions
 from lgmdsl.shards.anchors import Anchors, Near, Path, Point
 from lgmdsl.shards.averages.averaged import FEW
+from lgmdsl.shards.averages.shard_sites import ShardSites
 from lgmdsl.shards.questions import Found
 from lgmdsl.shards.shard import ShardSource
 from lgmdsl.shards.shared_layout import SharedLayout
@@ -55,7 +59,7 @@ class Passes:
     found: tuple[Found, ...] = ()
     anchors: Anchors = field(default_factory=Anchors)
     averages: dict[type, Anchors] = field(
-        default_factory=lambda: {q: Anchors() for q in (Expected, Tilted)}
+        default_factory=lambda: {q: Anchors() for q in (Expected, Tilted, Widths)}
     )
 
     @property
@@ -148,7 +152,7 @@ def spec_of(family: type[Site]) -> SiteSpec:
 
 
 @dataclass(frozen=True, eq=False)
-class Shards(Site, SumsOfRows, HoldsRowSites, Pointwise, Expected, ExpectedSlopes):
+class Shards(Site, SumsOfRows, HoldsRowSites, Pointwise, Expected, ExpectedSlopes, Bounded):
     """Sites of the p shared latents, N with K predictors each: the sum of all shards at theta."""
 
     spec: SiteSpec  # type: ignore[misc]
@@ -217,6 +221,22 @@ class Shards(Site, SumsOfRows, HoldsRowSites, Pointwise, Expected, ExpectedSlope
     def row_sites(self) -> ShardSites:
         weight = np.zeros((len(self), self.layout.event, self.layout.event))
         return ShardSites(self, weight, weight[:, :, 0])
+
+    def bounded(self, s: Array, z: Array) -> BoundedAnswer:
+        """F as a penalty: with the rows' widths as they are, the groups are eliminated exactly."""
+        value, slope, weight = self.averaged(Widths, s, z)
+        penalty, pull = self.layout.once(-value), rows.times(weight, s)
+        level = penalty - 0.5 * rows.trace(weight, z)
+        h = 2.0 * level + rows.inner(pull + 2.0 * slope, s)
+        return BoundedAnswer(penalty, -slope, weight, weight, pull + slope, h)
+
+    def at_scale(self, s: Array) -> BoundedAnswer:
+        """Next to shared latents that are known."""
+        return self.bounded(s, np.zeros((*s.shape, s.shape[1])))
+
+    def width_slopes(self, s: Array, z: Array) -> dict[str, Array]:
+        """By hyperparameter (`SiteBlock.pulled`)."""
+        return self.averaged_slopes(Widths, s, z)
 
     def expected_slopes(self, mean: Array, variance: Array) -> dict[str, Array]:
         """By hyperparameter (`SiteBlock.pulled`)."""
@@ -299,39 +319,6 @@ class Shards(Site, SumsOfRows, HoldsRowSites, Pointwise, Expected, ExpectedSlope
         begin = [self._path.near(beta)] * len(given) if near is None else near
         theta, pairs = self._path.theta, zip(begin, given, strict=True)
         return self.passes.of_each(call, [(theta, beta, n, *g) for n, g in pairs])
-
-
-@dataclass(frozen=True, eq=False)
-class ShardSites(RowSites):
-    """What the rows of all shards say together, their own Gaussian sites being matched in their
-    shards at each q of the shared latents.
-
-    F + 1/2 tr WV next to log_normaliser is the value of the whole model: where W is what the shards
-    ask for, F has -1/2 tr WV for the spread of beta (`averages.at_shared`).
-    """
-
-    shards: Shards
-    weight: Array
-    shift: Array
-
-    def visited(self, mean: Array, variance: Array, visit: Visit) -> VisitedRows | None:
-        value, slope, weight = self.shards.averaged(Tilted, mean, variance)
-        if not np.isfinite(value):
-            return None
-        shift = slope + rows.times(weight, mean)
-        gap = slope - (self.shift - rows.times(self.weight, mean))
-        value += 0.5 * float(np.sum(rows.trace(self.weight, variance)))
-
-        def towards(share: float) -> ShardSites:
-            asked = rows.interpolate((self.weight, self.shift), (weight, shift), share)
-            return ShardSites(self.shards, *asked)
-
-        return VisitedRows(value, gap, towards, inside=True)
-
-    def slopes(
-        self, mean: Array, variance: Array, cavity: Cavity, power: float
-    ) -> dict[str, Array]:
-        return self.shards.averaged_slopes(Tilted, mean, variance)
 
 
 def _by_name(parts: Sequence[Mapping[str, Array]]) -> dict[str, Array]:

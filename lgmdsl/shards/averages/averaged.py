@@ -32,9 +32,10 @@ from lgmdsl.contract import rows
 from lgmdsl.contract.backend import Backend
 from lgmdsl.contract.engine import Failed
 from lgmdsl.contract.objectives.elbo import ElboPoint, elbo_of
+from lgmdsl.contract.objectives.super_gaussian import Penalty
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
-from lgmdsl.contract.questions import Expected, ExpectedAnswer, PointwiseAnswer
+from lgmdsl.contract.questions import Expected, ExpectedAnswer, PointwiseAnswer, Tilted, Widths
 from lgmdsl.contract.site import Property, Site, SiteSpec
 from lgmdsl.inference.driver import Tolerances, run
 from lgmdsl.inference.routes import Route
@@ -59,6 +60,7 @@ class Asked(Site, Expected):
 
     spec: SiteSpec  # type: ignore[misc]
     sums: Places
+    answer: Expected
     passes: list[None] = field(default_factory=list)
 
     def __len__(self) -> int:
@@ -72,7 +74,7 @@ class Asked(Site, Expected):
 
     def expected(self, mean: Array, variance: Array, second: bool = False) -> ExpectedAnswer:
         self.passes.append(None)
-        return self.sums.expected(mean, variance, second)
+        return self.answer.expected(mean, variance, second)
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,17 +114,19 @@ class Averaging:
         places = self.route.answer(groups.places)
         assert isinstance(places, Places), "a route of rows leads to sums over them"
         engine = AtShared(groups, mean, covariance)
-        if self.backend.spec.needs is Expected:
-            found = self._averaged(places, groups, engine, mean, near)
-        else:
+        if self.question is Tilted:
             found = self._matched(places, engine, near)
+        else:
+            found = self._averaged(places, groups, engine, mean, near)
         return self.at(groups, mean, covariance, found)
 
     def _averaged(
         self, places: Places, groups: Groups, engine: AtShared, mean: Array, near: Mode | None
     ) -> Average:
-        asked = Asked(places.spec, places)
+        answer = places if self.question is Expected else Penalty(places, majorised=True)
+        asked = Asked(places.spec, places, answer)
         problem = Problem((asked,), (asked,), engine)
+        climbing = Problem((places,), (places,), engine)
         found, more = None, 0
         if isinstance(near, Average):
             found = self._settled(problem, near.weight, near.shift)
@@ -130,12 +134,12 @@ class Averaging:
             weight, shift, more = _first(problem, groups, mean)
             found = self._settled(problem, weight, shift)
         if found is None:
-            rough = run(self.backend, problem, ROUGH, STEPS).posterior
+            rough = run(self.backend, climbing, ROUGH, STEPS).posterior
             if rough is None:
                 raise NoMode("the averages over the groups have no start")
             found = self._settled(problem, rough.weight[0], rough.shift[0])
         if found is None:
-            found = self._climbed(problem)
+            found = self._climbed(problem, climbing)
         (a,), (m,) = found.answers, found.mean
         return Average(
             m,
@@ -169,9 +173,9 @@ class Averaging:
         assert isinstance(engine, AtShared)
         return settle(problem, engine, weight, shift, SMALL, LIMIT)
 
-    def _climbed(self, problem: Problem) -> ElboPoint:
+    def _climbed(self, problem: Problem, climbing: Problem) -> ElboPoint:
         """By the back end alone, whose steps raise the bound. Raises NoMode."""
-        found = run(self.backend, problem, Tolerances(evidence=ROUNDING, mean=SMALL), STEPS)
+        found = run(self.backend, climbing, Tolerances(evidence=ROUNDING, mean=SMALL), STEPS)
         if found.posterior is None:
             raise NoMode(found.reason or found.status.value)
         left = found.trace[-1].residual
@@ -247,7 +251,11 @@ class Averaged(Eliminated):
         assert isinstance(places, Places)
         model, slopes = self.groups.canonical, self.known.slopes or {}
         if places.rows.own and self.known.slopes is None:
-            slopes = places.expected_slopes(self.z, self.variance(self.covariance))
+            variance = self.variance(self.covariance)
+            by = (
+                places.width_slopes if self.averaging.question is Widths else places.expected_slopes
+            )
+            slopes = by(self.z, variance)
         elif not places.rows.own and not self.groups.learned:
             return {}
         out = pull(model, self.q.adjoints(), (slopes,), self.groups.theta)
