@@ -66,6 +66,7 @@ class DoubleLoop(Backend[DoubleLoopState]):
         name="double-loop",
         needs=Widths,
         additive=True,
+        eliminates=True,
         any_variances=True,
         requires=Property.SUPER_GAUSSIAN,
         guarantee=Guarantee.LOWER,

@@ -89,6 +89,7 @@ class Mode(Backend[ModeState]):
         name="map",
         needs=Pointwise,
         additive=True,
+        eliminates=True,
         guarantee=Guarantee.APPROXIMATE,
         evidence=False,
         ranks=True,
@@ -164,13 +165,16 @@ class Mode(Backend[ModeState]):
     def posterior(self, problem: Problem, state: ModeState) -> GaussianPosterior:
         q = state.conditioned
         assert q is not None, "the driver keeps the last state that has a posterior"
-        exact = problem.gaussian
-        evidence = q.centred + rows.total(problem.log_density(q.mean))
+        exact, evidence = problem.gaussian, math.nan
+        if exact:
+            answers = problem.pointwise(q.mean)
+            left = (a.eliminated for a in answers if a.eliminated is not None)
+            evidence = q.centred + rows.total((*(a.value for a in answers), *left))
         return GaussianPosterior(
             weight=q.weight,
             shift=q.shift,
             conditioned=q,
-            log_evidence=evidence if exact else math.nan,
+            log_evidence=evidence,
             guarantee=Guarantee.EXACT if exact else self.spec.guarantee,
             notes=() if exact else (NOTE,),
         )

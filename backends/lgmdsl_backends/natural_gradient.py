@@ -27,6 +27,7 @@ class NaturalGradient(NaturalAscent):
         name="natural-gradient",
         needs=Expected,
         additive=True,
+        eliminates=True,
         guarantee=Guarantee.LOWER,
         monotone=True,
         scout="laplace",

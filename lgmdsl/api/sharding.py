@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,9 +15,10 @@ import numpy as np
 from lgmdsl.api.jobs import workers_for
 from lgmdsl.api.streaming import reporting, rows_option
 from lgmdsl.canonical.model import CanonicalModel
+from lgmdsl.contract.questions import Pointwise
 from lgmdsl.dataset import Keys
 from lgmdsl.inference.driver import TraceEntry
-from lgmdsl.inference.plan import Plan
+from lgmdsl.inference.plan import Plan, plan, verdict
 from lgmdsl.inference.registry import backends
 from lgmdsl.inference.settings import FitSettings
 from lgmdsl.language.builder import Model
@@ -69,12 +71,15 @@ def sharded(
     )
 
 
-def for_shards(settings: FitSettings) -> FitSettings:
-    """The settings, with a method that can where any may be taken."""
+def for_shards(settings: FitSettings, canonical: CanonicalModel) -> FitSettings:
+    """The settings, where any method may be taken with the first that can run the model, those
+    before that ask for the modes of the groups: a few passes over the rows, averages take more."""
     if settings.method != "auto":
         return settings
-    able = [name for name, backend in backends().items() if backend.spec.eliminates]
-    return replace(settings, method=able[0])
+    able = {n: b for n, b in backends().items() if b.spec.eliminates and b.spec.evidence}
+    order = sorted(able, key=lambda n: able[n].spec.needs is not Pointwise)
+    runs = (n for n in order if verdict(canonical.blocks, able[n], settings.bound).runs)
+    return replace(settings, method=next(runs, order[0]))
 
 
 def write_groups(
@@ -93,7 +98,7 @@ def write_groups(
         )
     with workers_for(jobs, fit.model.tree) as workers, filling(output) as target:
         passes = Passes(sources_of(fit, shards, mapping, workers), workers)
-        points = [_shared_at(canonical, p) for p in fit.points]
+        points = [shared_at(canonical, p) for p in fit.points]
         try:
             # A shard's pairs of shared latents are among those of all: it is sent no others.
             codes = [f.codes for f in passes.ask(questions.found)]
@@ -121,10 +126,14 @@ def sources_of(
     if manifest.sha256 != canonical.about.manifest:
         raise without_shard(folder, "it is not the folder that the fit was made of")
     known = mapping or dict(canonical.grounded.mapping) or None
-    return again(canonical, fit.model.checked, manifest, others, known, workers).sources
+    settings = json.loads(fit.provenance.get("settings", "{}"))
+    options = json.loads(fit.provenance.get("options", "{}"))
+    planned = plan(canonical, fit.method, settings.get("bound"), options)
+    return again(canonical, fit.model.checked, manifest, others, known, workers, planned).sources
 
 
-def _shared_at(model: ShardedModel, point: HyperPoint) -> SharedAt:
+def shared_at(model: ShardedModel, point: HyperPoint) -> SharedAt:
+    """The shared latents at a point of a fit."""
     q = point.condition()
     covariance = model.shared_layout.entries(q.variance[model.block])
     return SharedAt(dict(point.theta), point.share, np.asarray(q.latent_mean), covariance)

@@ -31,7 +31,8 @@ class BackendSpec:
     `additive`: whether its answer depends on the sites through the sum of log t alone, so that m
     sites that are alike and one of t^m have the same.
     `eliminates`: whether its answer is that of the whole model where sites have latents of their
-    own at their mode (`PointwiseAnswer.eliminated`).
+    own: at their mode, of a method that needs Pointwise (`PointwiseAnswer.eliminated`); at their
+    best distribution given the predictors, of others.
     `row_sites`: whether it takes sums over rows whose rows can have Gaussian sites of their own
     (`HoldsRowSites`), though its answer does not depend on the sums alone.
     `any_variances`: whether its bound holds whatever variances it is driven by, as those of few

@@ -146,11 +146,13 @@ class RowSites(ABC):
 @dataclass(frozen=True, eq=False)
 class VisitedRows:
     """After a visit: the summed value, the gaps as slopes in the latents, (G, K), and the sites a
-    `share` of the way from the ones visited to those that they asked for."""
+    `share` of the way from the ones visited to those that they asked for. `inside`: whether rows
+    were matched where they lie, and not by the visit, which then has seen none of them."""
 
     value: float
     gap: Array
     towards: Callable[[float], RowSites]
+    inside: bool = False
 
 
 class HoldsRowSites(ABC):

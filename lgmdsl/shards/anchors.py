@@ -27,10 +27,13 @@ FIRST = 2  # questions of a problem that are asked from A
 
 
 class Point(NamedTuple):
-    """Hyperparameters, and shared latents (p,)."""
+    """Hyperparameters, and shared latents (p,); or, for averages over these, their mean and
+    `covariance`, laid out as `Eliminated.information`, and the question that rows then answer."""
 
     theta: Theta
     beta: Array
+    covariance: Array | None = None
+    question: type | None = None
 
 
 Near = tuple[Point, ...]
@@ -39,7 +42,7 @@ Near = tuple[Point, ...]
 @dataclass(eq=False)
 class Anchors:
     """The A of a fit. `cold`: passes of a search from the prior's mean; `excess`: passes beyond
-    NEAR that questions from A have taken since it is A; `highest`: of the fits that a search has
+    `few` that questions from A have taken since it is A; `highest`: of the fits that a search has
     come to, the largest log posterior."""
 
     current: Point | None = None
@@ -57,13 +60,13 @@ class Anchors:
                 return ()
             return (self.current,)
 
-    def noted(self, near: Near, passes: int) -> None:
-        """The passes that a question has taken, the most of any shard."""
+    def noted(self, near: Near, passes: int, few: int = NEAR) -> None:
+        """The passes that a question has taken, the most of any shard; `few`: from nearby."""
         with self._lock:
             if not near:
                 self.cold = max(self.cold, passes)
             elif len(near) == 1:
-                self.excess += max(passes - NEAR, 0)
+                self.excess += max(passes - few, 0)
 
     def reached(self, point: Point, value: float) -> None:
         """A search has come to a fit: the next A, if it is the highest so far and A has cost more
@@ -81,29 +84,35 @@ class Anchors:
 class Path:
     """From where the questions of one problem are asked, one after the other. The first ones move
     far, and are asked from A, until one was near it; those that follow are asked from the last of
-    them, X, until one has moved far from it."""
+    them, X, until one has moved far from it. `few`: passes that a search from nearby takes."""
 
     anchors: Anchors
     theta: Theta
+    few: int = NEAR
+    question: type | None = None
     _first: Near | None = None
     _from: Point | None = None
     _left: int = FIRST
     _known: dict[bytes, Near] = field(default_factory=dict)
 
-    def near(self, beta: Array) -> Near:
-        """From where to ask at beta, (p,): as before where it was asked before."""
-        key = beta.tobytes()
+    def near(self, beta: Array, covariance: Array | None = None) -> Near:
+        """From where to ask at beta, (p,), or with the covariance of a `Point`: as before where it
+        was asked before."""
+        key = beta.tobytes() + (b"" if covariance is None else covariance.tobytes())
         known = self._known.get(key)
         if known is None:
-            known = self._known[key] = self._new(Point(self.theta, beta.copy()))
+            kept = None if covariance is None else covariance.copy()
+            known = self._known[key] = self._new(
+                Point(self.theta, beta.copy(), kept, self.question)
+            )
         return known
 
     def noted(self, near: Near, passes: int) -> None:
         """The passes that a question has taken."""
-        self.anchors.noted(near, passes)
-        if len(near) == 2 and passes > NEAR:
+        self.anchors.noted(near, passes, self.few)
+        if len(near) == 2 and passes > self.few:
             self._left = 1
-        elif len(near) == 1 and passes <= NEAR:
+        elif len(near) == 1 and passes <= self.few:
             self._left = 0
 
     def _new(self, point: Point) -> Near:

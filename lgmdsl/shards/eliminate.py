@@ -182,6 +182,12 @@ class Groups:
         shift = slope + rows.times(inner, mean)
         return self.engine.condition((inner,), (np.ascontiguousarray(shift),))
 
+    @property
+    def learned(self) -> bool:
+        """Whether their priors depend on hyperparameters."""
+        factors = (f for b in self.canonical.latents for f in b.factors)
+        return any(c.depends for f in factors for c in f.coefficients().values())
+
     def information(self, weight: Array) -> Array:
         """X'WX - C'D^-1 C for any weights of the places, (G, K, K), laid out as
         `Eliminated.information`. Raises NoMode."""
@@ -344,10 +350,7 @@ class Eliminated:
         split, own = self.split, self.split.own
         variance = self.variance(covariance)
         model = self.groups.canonical
-        free = bool(self.groups.places.rows.own)
-        pulls = any(
-            c.depends for b in model.latents for f in b.factors for c in f.coefficients().values()
-        )
+        free, pulls = bool(self.groups.places.rows.own), self.groups.learned
         if not free and not pulls:
             return {}
         bend = 0.5 * self._bend(covariance)

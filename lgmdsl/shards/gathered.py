@@ -18,6 +18,7 @@ from lgmdsl.canonical.grounding.ground import ground
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.compile import canonicalise
 from lgmdsl.contract.backend import BackendSpec
+from lgmdsl.contract.questions import Pointwise
 from lgmdsl.contract.structure import Shape
 from lgmdsl.dataset import Keys, Loaded
 from lgmdsl.dataset.dataset import Dataset
@@ -25,11 +26,12 @@ from lgmdsl.engines.shared.prior import is_tied
 from lgmdsl.errors import DataError, Diagnostic, listed
 from lgmdsl.graph.build import model_graph
 from lgmdsl.graph.model_graph import ModelGraph
-from lgmdsl.inference.plan import Plan
+from lgmdsl.inference.plan import Plan, verdict
 from lgmdsl.inference.registry import backends
 from lgmdsl.language.checked import CheckedModel
 from lgmdsl.remedies import either, key
 from lgmdsl.shards import questions
+from lgmdsl.shards.averages.averaged import Averaging
 from lgmdsl.shards.manifest import Manifest
 from lgmdsl.shards.model import About, ShardedModel, of_groups, sharded_model
 from lgmdsl.shards.passes import Passes
@@ -88,7 +90,9 @@ def gathered(
     planned = planning(whole)
     _check(whole, roles, table, block, planned.backend.spec)
     _check_method(planned, hyper)
-    passes = Passes(_sources(model, manifest, others, mapping, roles, named), workers)
+    averagings = averagings_of(planned, block)
+    sources = _sources(model, manifest, others, mapping, roles, named, averagings)
+    passes = Passes(sources, workers)
     done = 0
 
     def arrived(k: int, _: Found) -> None:
@@ -120,8 +124,9 @@ def again(
     others: Dataset | None,
     mapping: Keys | None,
     workers: Workers | None,
+    planned: Plan,
 ) -> Passes:
-    """The shards of a fit, for further questions."""
+    """The shards of a fit, for further questions; `planned`: that of the fit."""
     graph = model_graph(checked)
     dataset = rows_with(manifest.shards[0].checked(), others, mapping)
     table = table_of(graph, dataset)
@@ -129,7 +134,22 @@ def again(
         raise cannot("this model cannot be asked of these shards", table or "")
     bare = _sources(checked, manifest, others, mapping, model.roles, {})
     named = _named(graph, dataset, table, bare, model.roles.by, workers)
-    return Passes(_sources(checked, manifest, others, mapping, model.roles, named), workers)
+    averagings = averagings_of(planned, model.block)
+    sources = _sources(checked, manifest, others, mapping, model.roles, named, averagings)
+    return Passes(sources, workers)
+
+
+def averagings_of(planned: Plan, block: int) -> tuple[Averaging, ...]:
+    """How a method averages over the groups of a block, and the one whose fits it starts from; none
+    for one that asks for their mode."""
+    if planned.backend.spec.needs is Pointwise:
+        return ()
+    out = [Averaging(planned.routes[block], planned.backend)]
+    other = backends().get(planned.backend.spec.warm)
+    judged = None if other is None else verdict(planned.canonical.blocks, other, None)
+    if other is not None and judged is not None and judged.runs and other.spec.eliminates:
+        out.append(Averaging(judged.routes[block], other()))
+    return tuple(out)
 
 
 def _sources(
@@ -139,10 +159,11 @@ def _sources(
     mapping: Keys | None,
     roles: Roles,
     named: Mapping[str, Loaded],
+    averagings: tuple[Averaging, ...] = (),
 ) -> tuple[ShardSource, ...]:
     text, name = model.source.text, model.source.name
     return tuple(
-        ShardSource(text, name, s, mapping, roles, named, manifest.buckets, others)
+        ShardSource(text, name, s, mapping, roles, named, manifest.buckets, others, averagings)
         for s in manifest.shards
     )
 
@@ -275,7 +296,7 @@ def _check_method(planned: Plan, hyper: str) -> None:
     more = [q.__name__ for q in planned.backend.further]
     if more:
         raise cannot(f"this option of `{planned.method}` cannot fit shards", help="leave it out")
-    if any(r.bound is not None for r in planned.routes):
+    if spec.needs is Pointwise and any(r.bound is not None for r in planned.routes):
         raise cannot("sites that answer through a bound cannot be spread over shards")
     if hyper in ("vb", "em"):
         raise cannot(f"`hyper = {hyper}` cannot fit shards", help="take map, integrate or fixed")

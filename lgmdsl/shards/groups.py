@@ -20,7 +20,6 @@ from lgmdsl.arrays import Array
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.canonical.grounding.labels import reported
 from lgmdsl.files import write
-from lgmdsl.shards.anchors import Point
 from lgmdsl.shards.shard import Shard, ShardSource
 
 NAME = "groups-{:05d}.parquet"
@@ -80,7 +79,7 @@ def _moments(shard: Shard, points: Sequence[SharedAt]) -> tuple[Array, Array]:
     """(n,) means and sds of the groups' latents."""
     first: Array | None = None
     total, off, square = 0.0, np.zeros(()), np.zeros(())
-    places = [Point(p.theta, p.mean) for p in points]
+    places = [shard.point(p.theta, p.mean, p.covariance) for p in points]
     for point, e in zip(points, shard.eliminated_at(places), strict=True):
         mean = e.q.latent_mean
         variance = e.q.latent_variance + e.spread(point.covariance)

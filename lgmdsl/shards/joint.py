@@ -22,7 +22,6 @@ from lgmdsl.contract.engine import Conditioned, Failed, Rows
 from lgmdsl.contract.linear import LinearGaussian, Predictor
 from lgmdsl.engines.choose import Terms, required
 from lgmdsl.errors import Diagnostic, NumericalError
-from lgmdsl.shards.anchors import Point
 from lgmdsl.shards.eliminate import Eliminated
 from lgmdsl.shards.model import ShardedModel
 from lgmdsl.shards.refusals import without_shard
@@ -44,12 +43,14 @@ class JoinedShard(StreamedModel):
 
 @dataclass(frozen=True, eq=False)
 class AtTheta:
-    """A fit to all shards at theta: its sites, and the mean of the shared latents."""
+    """A fit to all shards at theta: its sites, and the mean and covariance of the shared latents,
+    this as `SharedLayout.entries` has it."""
 
     theta: Theta
     weight: Rows
     shift: Rows
     mean: Array
+    covariance: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +76,8 @@ def joined(
     own = {f.name: getattr(shard.model, f.name) for f in fields(StreamedModel)}
     made = JoinedShard(**own, others=model.shared_predictor)
     with shard.lock, np.errstate(all="ignore"):
-        places = [Point(p.theta, p.mean) for p in points]
+        layout, codes = model.shared_layout, shard.split.codes
+        places = [shard.point(p.theta, p.mean, layout.part(p.covariance, codes)) for p in points]
         pairs = zip(points, shard.eliminated_at(places), strict=True)
         parts = [_sites(model, shard, point, e) for point, e in pairs]
     out = []

@@ -80,8 +80,15 @@ class ShardedModel(CanonicalModel):
 
     def reached(self, theta: Theta, posterior: GaussianPosterior, value: float) -> None:
         if self.passes is not None:
-            beta = np.ascontiguousarray(posterior.conditioned.latent_mean)
-            self.passes.anchors.reached(Point(dict(theta), beta), value)
+            q = posterior.conditioned
+            beta = np.ascontiguousarray(q.latent_mean)
+            question = self.passes.question
+            if question is None:
+                self.passes.anchors.reached(Point(dict(theta), beta), value)
+                return
+            covariance = np.ascontiguousarray(self.shared_layout.entries(q.variance[self.block]))
+            point = Point(dict(theta), beta, covariance, question)
+            self.passes.averages[question].reached(point, value)
 
     @property
     def observations(self) -> int:

@@ -6,7 +6,7 @@ and how many there are, changes no bit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
 from typing import Any, Self
@@ -15,11 +15,24 @@ import numpy as np
 
 from lgmdsl.arrays import Array, IntArray
 from lgmdsl.canonical.expressions.coefficient import Theta
-from lgmdsl.contract.joint import SumsOfRows
-from lgmdsl.contract.questions import Pointwise, PointwiseAnswer
+from lgmdsl.contract import rows
+from lgmdsl.contract.joint import HoldsRowSites, SumsOfRows
+from lgmdsl.contract.questions import (
+    Bounded,
+    BoundedAnswer,
+    Expected,
+    ExpectedAnswer,
+    ExpectedSlopes,
+    Pointwise,
+    PointwiseAnswer,
+    Tilted,
+    Widths,
+)
 from lgmdsl.contract.site import Site, SiteSpec
 from lgmdsl.shards import questions
-from lgmdsl.shards.anchors import Anchors, Path
+from lgmdsl.shards.anchors import Anchors, Near, Path, Point
+from lgmdsl.shards.averages.averaged import FEW
+from lgmdsl.shards.averages.shard_sites import ShardSites
 from lgmdsl.shards.questions import Found
 from lgmdsl.shards.shard import ShardSource
 from lgmdsl.shards.shared_layout import SharedLayout
@@ -36,7 +49,8 @@ HYPERPARAMETERS = "hyperparameters"  # in which the slopes of these sites come
 class Passes:
     """The shards and who works on them; None: this process. `asked`: how many questions were put to
     all shards; `received`: bytes of numbers in the answers; `found`: what each shard is, once that
-    was asked; `anchors`: from where the groups' modes are sought."""
+    was asked; `anchors`: from where the groups' modes are sought, `averages`: their averages, by
+    the question that rows answer."""
 
     sources: tuple[ShardSource, ...]
     workers: Workers | None = None
@@ -44,11 +58,20 @@ class Passes:
     received: int = 0
     found: tuple[Found, ...] = ()
     anchors: Anchors = field(default_factory=Anchors)
+    averages: dict[type, Anchors] = field(
+        default_factory=lambda: {q: Anchors() for q in (Expected, Tilted, Widths)}
+    )
 
     @property
     def codes(self) -> tuple[IntArray | None, ...]:
         """Of each shard, the pairs of shared latents that its informations are of, None for all."""
         return tuple(f.codes for f in self.found)
+
+    @property
+    def question(self) -> type | None:
+        """What rows answer where the method of the fit averages over the groups."""
+        known = self.sources[0].averagings
+        return known[0].question if known else None
 
     def ask(
         self, call: Callable[..., Any], *arguments: Any, arrived: Arrived | None = None
@@ -129,7 +152,7 @@ def spec_of(family: type[Site]) -> SiteSpec:
 
 
 @dataclass(frozen=True, eq=False)
-class Shards(Site, SumsOfRows, Pointwise):
+class Shards(Site, SumsOfRows, HoldsRowSites, Pointwise, Expected, ExpectedSlopes, Bounded):
     """Sites of the p shared latents, N with K predictors each: the sum of all shards at theta."""
 
     spec: SiteSpec  # type: ignore[misc]
@@ -175,13 +198,54 @@ class Shards(Site, SumsOfRows, Pointwise):
 
     def moved_slopes(self, s: Array, variance: Array, move: Array) -> dict[str, Array]:
         """By hyperparameter (`SiteBlock.pulled`)."""
-        out: dict[str, Array] = {}
         beta, along = self.layout.shared(s), self.layout.shared(move)
         given = [(v, along) for v in self._spread(variance)]
-        for part in self._of_each(questions.slopes, beta, given):
-            for name, slope in part.items():
-                out[name] = out[name] + slope if name in out else np.asarray(slope)
-        return out
+        return _by_name(self._of_each(questions.slopes, beta, given))
+
+    def expected(self, mean: Array, variance: Array, second: bool = False) -> ExpectedAnswer:
+        """First derivatives alone: raises TypeError where second ones are wanted."""
+        if second:
+            raise TypeError("sites of shards have no second derivatives of expectations")
+        value, slope, weight = self.averaged(Expected, mean, variance)
+        return ExpectedAnswer(self.layout.once(value), slope, -0.5 * weight)
+
+    def averaged(self, question: type, mean: Array, variance: Array) -> tuple[float, Array, Array]:
+        """F, F_m and -2 F_V of all shards, whose rows answer a question."""
+        near, given = self._averages(question, mean, variance)
+        parts = self.passes.of_each(questions.expected, given)
+        self._paths[question].noted(near, max(a.passes for a in parts))
+        slope = self.layout.placed(added([a.slope for a in parts]))
+        weight = self._weights([a.information for a in parts])
+        return added([a.value for a in parts]), slope, weight
+
+    def row_sites(self) -> ShardSites:
+        weight = np.zeros((len(self), self.layout.event, self.layout.event))
+        return ShardSites(self, weight, weight[:, :, 0])
+
+    def bounded(self, s: Array, z: Array) -> BoundedAnswer:
+        """F as a penalty: with the rows' widths as they are, the groups are eliminated exactly."""
+        value, slope, weight = self.averaged(Widths, s, z)
+        penalty, pull = self.layout.once(-value), rows.times(weight, s)
+        level = penalty - 0.5 * rows.trace(weight, z)
+        h = 2.0 * level + rows.inner(pull + 2.0 * slope, s)
+        return BoundedAnswer(penalty, -slope, weight, weight, pull + slope, h)
+
+    def at_scale(self, s: Array) -> BoundedAnswer:
+        """Next to shared latents that are known."""
+        return self.bounded(s, np.zeros((*s.shape, s.shape[1])))
+
+    def width_slopes(self, s: Array, z: Array) -> dict[str, Array]:
+        """By hyperparameter (`SiteBlock.pulled`)."""
+        return self.averaged_slopes(Widths, s, z)
+
+    def expected_slopes(self, mean: Array, variance: Array) -> dict[str, Array]:
+        """By hyperparameter (`SiteBlock.pulled`)."""
+        return self.averaged_slopes(Expected, mean, variance)
+
+    def averaged_slopes(self, question: type, mean: Array, variance: Array) -> dict[str, Array]:
+        """Slopes of `averaged` by hyperparameter."""
+        _, given = self._averages(question, mean, variance)
+        return _by_name(self.passes.of_each(questions.expected_slopes, given))
 
     def unit_weights(self) -> Array:
         return self._weights(self.passes.ask(questions.unit_information, dict(self.theta)))
@@ -190,19 +254,30 @@ class Shards(Site, SumsOfRows, Pointwise):
         before = None if prior is None else self.layout.shared(prior)
         beta = self.layout.shared(mean)
         given = [(v, before) for v in self._spread(variance)]
-        parts = self._of_each(questions.working, beta, given)
+        near = None
+        if self.passes.question is not None:
+            near = [n for _, n in self._averages(self.passes.question, mean, variance)[1]]
+        parts = self._of_each(questions.working, beta, given, near)
         total, first, second = (added([p[k] for p in parts]) for k in range(3))
         return sd_of(total, first, second, centred=prior is not None)
 
     def along(self, s: Array, directions: Array, lengths: Array) -> Array:
         ways = np.array([self.layout.shared(d) for d in directions])
-        given = [(ways, np.ascontiguousarray(lengths))] * len(self.passes.sources)
-        parts = self._of_each(questions.along, self.layout.shared(s), given)
+        count = len(self.passes.sources)
+        given = [(ways, np.ascontiguousarray(lengths))] * count
+        near: list[Near] | None = None if self.passes.question is None else [()] * count
+        parts = self._of_each(questions.along, self.layout.shared(s), given, near)
         return np.asarray(added(parts))
 
     @cached_property
     def _path(self) -> Path:
         return Path(self.passes.anchors, dict(self.theta))
+
+    @cached_property
+    def _paths(self) -> dict[type, Path]:
+        """Those of averages, by the question that rows answer."""
+        known = self.passes.averages
+        return {q: Path(anchors, dict(self.theta), FEW, q) for q, anchors in known.items()}
 
     def _weights(self, parts: list[Array]) -> Array:
         return self.layout.weights(self.layout.total(parts, self.passes.codes))
@@ -212,10 +287,44 @@ class Shards(Site, SumsOfRows, Pointwise):
         whole = self.layout.entries(variance)
         return [self.layout.part(whole, codes) for codes in self.passes.codes]
 
+    def _averages(
+        self, question: type, mean: Array, variance: Array
+    ) -> tuple[Near, list[tuple[Point, Near]]]:
+        """From where averages at a q(beta) are sought, and the same as each shard is asked."""
+        beta = np.ascontiguousarray(self.layout.shared(mean))
+        covariance = np.ascontiguousarray(self.layout.entries(variance))
+        path = self._paths[question]
+        near, point = path.near(beta, covariance), Point(path.theta, beta, covariance, question)
+        given = []
+        for codes in self.passes.codes:
+            known = {id(p): self._part(p, codes) for p in (point, *near)}
+            given.append((known[id(point)], tuple(known[id(p)] for p in near)))
+        return near, given
+
+    def _part(self, point: Point, codes: IntArray | None) -> Point:
+        """What a shard needs of a point."""
+        assert point.covariance is not None
+        return point._replace(covariance=self.layout.part(point.covariance, codes))
+
     def _of_each(
-        self, call: Callable[..., Any], beta: Array, given: list[tuple[Any, ...]]
+        self,
+        call: Callable[..., Any],
+        beta: Array,
+        given: list[tuple[Any, ...]],
+        near: Sequence[Near] | None = None,
     ) -> list[Any]:
-        """The answers to a question about the groups at their mode given beta, (p,), with what else
-        each shard is given."""
-        near, beta = self._path.near(beta), np.ascontiguousarray(beta)
-        return self.passes.of_each(call, [(self._path.theta, beta, near, *g) for g in given])
+        """The answers to a question about the groups given beta, (p,), with what else each shard is
+        given; sought from points `near`, None: where modes are."""
+        beta = np.ascontiguousarray(beta)
+        begin = [self._path.near(beta)] * len(given) if near is None else near
+        theta, pairs = self._path.theta, zip(begin, given, strict=True)
+        return self.passes.of_each(call, [(theta, beta, n, *g) for n, g in pairs])
+
+
+def _by_name(parts: Sequence[Mapping[str, Array]]) -> dict[str, Array]:
+    """Sums of slopes by hyperparameter."""
+    out: dict[str, Array] = {}
+    for part in parts:
+        for name, slope in part.items():
+            out[name] = out[name] + slope if name in out else np.asarray(slope)
+    return out

@@ -11,7 +11,8 @@ import numpy as np
 from lgmdsl.arrays import Array, IntArray
 from lgmdsl.canonical.expressions.coefficient import Gradient, Theta
 from lgmdsl.dataset import Loaded
-from lgmdsl.shards.anchors import Near
+from lgmdsl.shards.anchors import Near, Point
+from lgmdsl.shards.averages.averaged import Averaged
 from lgmdsl.shards.eliminate import NoMode, finite
 from lgmdsl.shards.shard import Shard, ShardSource, labels_of
 from lgmdsl.streams.prepare import first_rows
@@ -65,7 +66,7 @@ def pointwise(
     shard = source.shard()
     with shard.lock, np.errstate(all="ignore"):
         try:
-            e = shard.eliminated(theta, beta, near)
+            e = shard.eliminated(Point(theta, beta), near)
         except NoMode:
             none = np.full(len(beta), np.nan)
             return Answered(-np.inf, 0.0, none, _unknown(shard), none, 0)
@@ -74,13 +75,36 @@ def pointwise(
         return Answered(finite(value), eliminated, e.slope, e.information, third, e.passes)
 
 
+def expected(source: ShardSource, point: Point, near: Near) -> Answered:
+    """Task: the expectation F with its slope and -2 F_V (`Averaged`); F is -inf where there is no
+    best average."""
+    shard = source.shard()
+    with shard.lock, np.errstate(all="ignore"):
+        try:
+            e = shard.eliminated(point, near)
+        except NoMode:
+            none = np.full(len(point.beta), np.nan)
+            return Answered(-np.inf, 0.0, none, _unknown(shard), None, 0)
+        value, eliminated = e.value
+        return Answered(finite(value), eliminated, e.slope, e.information, None, e.passes)
+
+
+def expected_slopes(source: ShardSource, point: Point, near: Near) -> Gradient:
+    """Task: slopes of F in the hyperparameters (`Averaged.bound_slopes`)."""
+    shard = source.shard()
+    with shard.lock, np.errstate(all="ignore"):
+        e = shard.eliminated(point, near)
+        assert isinstance(e, Averaged), "a point with a covariance"
+        return e.bound_slopes
+
+
 def slopes(
     source: ShardSource, theta: Theta, beta: Array, near: Near, covariance: Array, move: Array
 ) -> Gradient:
     """Task: slopes in the hyperparameters (`Eliminated.slopes`)."""
     shard = source.shard()
     with shard.lock, np.errstate(all="ignore"):
-        return shard.eliminated(theta, beta, near).slopes(covariance, move)
+        return shard.eliminated(Point(theta, beta), near).slopes(covariance, move)
 
 
 def unit_information(source: ShardSource, theta: Theta) -> Array:
@@ -112,7 +136,7 @@ def working(
     shard = source.shard()
     with shard.lock, np.errstate(all="ignore"):
         try:
-            e = shard.eliminated(theta, beta, near)
+            e = shard.eliminated(shard.point(theta, beta, covariance), near)
         except NoMode:
             return np.nan, np.nan, np.nan
         before = None
@@ -126,12 +150,13 @@ def working(
 def along(
     source: ShardSource, theta: Theta, beta: Array, near: Near, directions: Array, lengths: Array
 ) -> Array:
-    """Task: sums of l with the groups' latents held at their mode at beta: (D, T), for directions
-    (D, p) and lengths (D, T)."""
+    """Task: sums of l with the groups' latents held at their mode at beta, or where the method
+    averages at their best mean: (D, T), for directions (D, p) and lengths (D, T)."""
     shard = source.shard()
     with shard.lock, np.errstate(all="ignore"):
         try:
-            e = shard.eliminated(theta, beta, near)
+            none = np.zeros_like(_unknown(shard))
+            e = shard.eliminated(shard.point(theta, beta, none), near)
         except NoMode:
             return np.full(lengths.shape, -np.inf)
         steps = np.zeros((len(directions), *e.z.shape))

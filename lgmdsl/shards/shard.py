@@ -16,6 +16,7 @@ from lgmdsl.arrays import Array, IntArray
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.contract.backend import Backend
 from lgmdsl.contract.linear import LinearGaussian
+from lgmdsl.contract.questions import Pointwise
 from lgmdsl.dataset import Dataset, Keys, Loaded, read
 from lgmdsl.engines.choose import Terms, required
 from lgmdsl.errors import DataError, MethodError, with_note
@@ -25,6 +26,7 @@ from lgmdsl.language.load import loads
 from lgmdsl.language.tree import ast
 from lgmdsl.memory import budget
 from lgmdsl.shards.anchors import Near, Point
+from lgmdsl.shards.averages.averaged import Average, Averaging
 from lgmdsl.shards.eliminate import Eliminated, Groups, Mode, NoMode
 from lgmdsl.shards.keys import check_rows
 from lgmdsl.shards.manifest import ShardFile
@@ -59,8 +61,8 @@ class Roles:
 @dataclass(eq=False)
 class ShardSource:
     """What a worker makes a shard of. It crosses as a text, a path, the rows that name members of
-    the indices of shared latents, and the data that are no rows (`others`); the rest is made where
-    it is."""
+    the indices of shared latents, the data that are no rows (`others`), and how groups are averaged
+    over; the rest is made where it is."""
 
     text: str
     name: str
@@ -70,6 +72,7 @@ class ShardSource:
     first: Mapping[str, Loaded]
     buckets: int
     others: Dataset | None = None
+    averagings: tuple[Averaging, ...] = ()
     _shard: Shard | None = field(default=None, repr=False)
     _lock: Any = field(default_factory=RLock, repr=False)
 
@@ -119,13 +122,16 @@ def rows_with(path: str, others: Dataset | None, mapping: Keys | None) -> Datase
 
 @dataclass(eq=False)
 class Shard:
-    """The model of a shard's rows. `block`: the number of their site block."""
+    """The model of a shard's rows. `block`: the number of their site block; `averagings`: how the
+    groups are averaged over, by the fit's method first; none for methods that ask for their mode
+    alone."""
 
     model: StreamedModel
     roles: Roles
     block: int
     split: SplitPlaces
     nbytes: float
+    averagings: tuple[Averaging, ...] = ()
     _groups: OrderedDict[bytes, Groups] = field(default_factory=OrderedDict)
     _modes: OrderedDict[Name, Mode | None] = field(default_factory=OrderedDict)
     _last: tuple[Name, Eliminated] | None = None
@@ -148,26 +154,49 @@ class Shard:
             np.unravel_index(touched, latent.sizes)[latent.dims.index(self.roles.index)]
         )
 
+    def point(self, theta: Theta, mean: Array, covariance: Array) -> Point:
+        """Where the groups stand next to N(mean, covariance) of the shared latents: at their mode
+        given the mean, or where the method averages at their best average."""
+        if not self.averagings:
+            return Point(theta, mean)
+        return Point(theta, mean, covariance, self.averagings[0].question)
+
     def groups(self, theta: Theta) -> Groups:
         """At theta, those asked last kept."""
         return kept(self._groups, _key(theta), THETAS, lambda: self._at(theta))
 
-    def eliminated(self, theta: Theta, beta: Array, near: Near = ()) -> Eliminated:
-        """At theta and beta, the last kept: a function of these and of the points `near`, from
-        which the mode is sought (`anchors`). Raises NoMode."""
-        key = self._name(theta, beta, near)
+    def eliminated(self, point: Point, near: Near = ()) -> Eliminated:
+        """At a point, the last kept: a function of it and of the points `near`, from which the
+        mode, or where the point has a covariance the best average, is sought (`anchors`).
+        Raises NoMode."""
+        key = self._name(point, near)
         if self._last is None or self._last[0] != key:
             self._last = None
             mode = self._modes.get(key)
             if mode is not None:
                 self._modes.move_to_end(key)
-                found = self.groups(theta).at_mode(mode)
+                found = self._known(point, mode)
             else:
-                start = self._mode(near)
-                found = self.groups(theta).eliminated(beta, start)
+                found = self._sought(point, self._mode(near))
                 kept(self._modes, key, MODES, lambda: found.mode)
             self._last = key, found
         return self._last[1]
+
+    def _known(self, point: Point, mode: Mode) -> Eliminated:
+        groups = self.groups(point.theta)
+        if point.covariance is None:
+            return groups.at_mode(mode)
+        assert isinstance(mode, Average), "it was found so"
+        return self._averaging(point).at(groups, point.beta, point.covariance, mode)
+
+    def _sought(self, point: Point, start: Mode | None) -> Eliminated:
+        groups = self.groups(point.theta)
+        if point.covariance is None:
+            return groups.eliminated(point.beta, start)
+        return self._averaging(point).averaged(groups, point.beta, point.covariance, start)
+
+    def _averaging(self, point: Point) -> Averaging:
+        return next(a for a in self.averagings if a.question is point.question)
 
     def eliminated_at(self, points: Iterable[Point]) -> Iterator[Eliminated]:
         """At each of some points in turn, those after the first from its modes. Raises
@@ -175,7 +204,7 @@ class Shard:
         near: Near = ()
         for point in points:
             try:
-                found = self.eliminated(point.theta, point.beta, near)
+                found = self.eliminated(point, near)
             except NoMode as reason:
                 raise without_mode(str(reason)) from None
             near = near or (point,)
@@ -185,21 +214,20 @@ class Shard:
         """At the last of some points, found from those before it; None where there is none."""
         if not near:
             return None
-        (theta, beta), before = near[-1], near[:-1]
-        key = self._name(theta, beta, before)
+        point, before = near[-1], near[:-1]
+        key = self._name(point, before)
 
         def found() -> Mode | None:
             try:
-                at = self.groups(theta).eliminated(beta, self._mode(before))
+                return self._sought(point, self._mode(before)).mode
             except NoMode:
                 return None
-            return at.mode
 
         return kept(self._modes, key, MODES, found)
 
     @staticmethod
-    def _name(theta: Theta, beta: Array, near: Near) -> Name:
-        return tuple(_key(t) + b.tobytes() for t, b in ((theta, beta), *reversed(near)))
+    def _name(point: Point, near: Near) -> Name:
+        return tuple(_point_key(p) for p in (point, *reversed(near)))
 
     def _at(self, theta: Theta) -> Groups:
         model, gather = self.model, self.model.gathers[self.block]
@@ -219,8 +247,16 @@ class Shard:
 
 
 def eliminating() -> Backend[Any]:
-    """The back end whose answer is that of the whole model where groups are eliminated."""
-    return next(b() for b in backends().values() if b.spec.eliminates)
+    """The back end that finds the groups' mode, with an evidence."""
+    specs = ((b.spec, b) for b in backends().values())
+    return next(b() for s, b in specs if s.eliminates and s.needs is Pointwise and s.evidence)
+
+
+def _point_key(point: Point) -> bytes:
+    key = _key(point.theta) + point.beta.tobytes()
+    if point.covariance is None or point.question is None:
+        return key
+    return key + hashlib.sha256(point.covariance.tobytes()).digest() + repr(point.question).encode()
 
 
 def _key(theta: Theta) -> bytes:
@@ -267,7 +303,7 @@ def _read(source: ShardSource) -> Shard:
     assert gather.rows is not None, "they were just read"
     columns = len(gather.rows.coefficients) + len(gather.rows.fields) + UNPACKED
     taken = PACKED * gather.count + min(KEPT, 8.0 * columns * gather.count)
-    return Shard(model, roles, block, split, arrays + taken)
+    return Shard(model, roles, block, split, arrays + taken, source.averagings)
 
 
 def as_own(

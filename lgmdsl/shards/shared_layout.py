@@ -44,6 +44,11 @@ class SharedLayout:
         return sum(n for _, n in self.sizes)
 
     @property
+    def event(self) -> int:
+        """K."""
+        return self.size if self.codes is None else 2
+
+    @property
     def numbers(self) -> int:
         """How many numbers a curvature is."""
         return self.size**2 if self.codes is None else len(self.codes)

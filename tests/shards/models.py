@@ -135,21 +135,23 @@ def folder(place: Path, columns: Any, shards: int = 3) -> Path:
     return place
 
 
-def compiled(model: lgm.Model, shards: Any, **options: Any) -> tuple[ShardedModel, Plan]:
-    """The model of shards in this process, with a plan for Laplace."""
-    settings = FitSettings("laplace", "map", {}, None, options)
+def compiled(
+    model: lgm.Model, shards: Any, method: str = "laplace", **options: Any
+) -> tuple[ShardedModel, Plan]:
+    """The model of shards in this process, with a plan."""
+    settings = FitSettings(method, "map", {}, None, options)
     made = sharded(model, shards, None, settings, partial(_planned, settings))
     return made, _planned(settings, made)
 
 
-def whole(model: lgm.Model, place: Path) -> Plan:
+def whole(model: lgm.Model, place: Path, method: str = "laplace") -> Plan:
     """The plan of the model with all rows in memory."""
     canonical = compile_model(model.checked, read(place), sites.find_site)
-    return plan(canonical, "laplace")
+    return plan(canonical, method)
 
 
 def posterior(planned: Plan, theta: Any) -> GaussianPosterior:
-    """Laplace's at theta, to all digits."""
+    """That at theta, to all digits."""
     found = run(planned.backend, planned.at(theta), Tolerances(1e-12, 1e-9)).posterior
     assert found is not None
     return found

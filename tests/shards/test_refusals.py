@@ -15,8 +15,7 @@ from tests.shards.models import S, folder, rows, text
 
 METHODS: dict[str, tuple[dict[str, Any], str]] = {
     "ep": ({"method": "ep"}, "method `ep` cannot fit shards"),
-    "natural-gradient": ({"method": "natural-gradient"}, "cannot fit shards"),
-    "map": ({"method": "map"}, "method `map` cannot fit shards"),
+    "cholesky": ({"method": "cholesky"}, "method `cholesky` cannot fit shards"),
     "mean": ({"method": "laplace", "options": {"correct_mean": True}}, "option of `laplace`"),
     "vb": ({"hyper": "vb"}, "`hyper = vb` cannot fit shards"),
     "em": ({"hyper": "em"}, "`hyper = em` cannot fit shards"),
@@ -38,6 +37,12 @@ def test_methods_and_options(case: str, shards: Path) -> None:
     with pytest.raises(lgm.MethodError, match=message) as caught:
         lgm.fit(lgm.loads(text("poisson")), shards, **arguments)
     assert caught.value.codes == ("E501",) and caught.value.diagnostics[0].help
+
+
+def test_methods_that_can_are_named(shards: Path) -> None:
+    with pytest.raises(lgm.MethodError) as caught:
+        lgm.fit(lgm.loads(text("poisson")), shards, "lcl")
+    assert caught.value.diagnostics[0].help == "methods that can: laplace, natural-gradient and map"
 
 
 MODELS = {

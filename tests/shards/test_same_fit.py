@@ -88,6 +88,41 @@ def test_fits_that_learn_end_where_those_of_all_rows_do(hyper: str, tmp_path: Pa
     np.testing.assert_allclose(groups["u.sd"], order, rtol=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("case", "more"),
+    [
+        ("poisson", ""),
+        ("vectors", ""),
+        ("gaussian", ""),
+        ("poisson", "potential b ~ laplace(scale = 0.002)\n"),
+    ],
+)
+def test_the_mode_is_that_of_all_rows(case: str, more: str, tmp_path: Path) -> None:
+    """By `map`: groups included, with an evidence where all sites are Gaussian, and where a kink
+    holds a shared latent."""
+    model, place = lgm.loads(text(case) + more), folder(tmp_path / case, rows(case))
+    fixed = dict(compiled(model, place, "map")[0].hypers.start({}))
+    one = lgm.fit(model, place, "map", fixed=fixed, tol=1e-9)
+    file, kept = place.with_suffix(".parquet"), {"merge": "off"}
+    other = lgm.fit(model, file, "map", fixed=fixed, options=kept, tol=1e-9)
+    assert one.converged and np.isnan(one.log_evidence) == (case != "gaussian")
+    np.testing.assert_allclose(one.log_evidence, other.log_evidence, atol=1e-9)
+    assert (float(one.mean("b")) == pytest.approx(0.0, abs=1e-9)) == bool(more)
+    for name in ("a", "b", "u"):
+        held = one.mean(name) if name != "u" else _groups(one, place, tmp_path, other)
+        np.testing.assert_allclose(held, other.mean(name), rtol=1e-8, atol=1e-9)
+    for name in ("a", "b"):
+        np.testing.assert_allclose(one.sd(name), other.sd(name), rtol=1e-8)
+
+
+def _groups(fit: lgm.Fit, place: Path, tmp_path: Path, like: lgm.Fit) -> np.ndarray:
+    """The means of the groups' latents, as a fit to all rows has them."""
+    parts = [pd.read_parquet(p) for p in fit.groups(place, tmp_path / "groups")]
+    known = pd.concat(parts).set_index("who").loc[like["u"].coords["group"].values]
+    means = known[[c for c in known.columns if c.endswith(".mean")]].to_numpy()
+    return means.reshape(like.mean("u").shape)
+
+
 def test_a_number_of_shards_changes_rounding_alone(tmp_path: Path) -> None:
     model, data = lgm.loads(text("poisson")), rows("poisson")
     fits = [

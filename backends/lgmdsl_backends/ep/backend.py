@@ -101,6 +101,7 @@ class ExpectationPropagation(Backend[EPState]):
         name="ep",
         needs=Tilted,
         row_sites=True,
+        eliminates=True,
         guarantee=Guarantee.APPROXIMATE,
         max_steps=300,
         warm="natural-gradient",

@@ -96,30 +96,35 @@ class Block:
         return float(np.where(known, 0.0, np.abs(self.tilted_mean - self.mean) / sd).max(initial=0))
 
     def changes(self, concave: bool) -> tuple[float, float]:
-        """How far the target's weights would change any posterior variance, relative to itself, at
-        most: sum tr |dW| V; and a share within which all precisions are of one another (inf where
-        a weight is negative)."""
-        weight, target = self.weight, self.target_weight()
+        """`changes` from the weights to the target's."""
+        target = self.target_weight()
         if concave:
             target = nonnegative(target, self.variance)  # but for rounding
-        if self.scalar:
-            change = np.abs(target - weight)
-            if not ((weight >= 0.0).all() and (target >= 0.0).all()):
-                return float(np.sum(change * self.variance)), np.inf
-            size = np.maximum(weight, target)
-            share = np.divide(change, size, out=np.zeros_like(size), where=size > 0.0)
-            return float(np.sum(change * self.variance)), float(share.max(initial=0.0))
-        root = root_of(self.variance)
-        change = _seen(root, target - weight)
-        widest = float(np.abs(np.linalg.eigvalsh(change)).sum())
-        both = np.stack([_seen(root, w) for w in (weight, target)])
-        if np.linalg.eigvalsh(both).min(initial=0.0) < -ROUNDING:
-            return widest, np.inf
-        # |change| <= s (W + W' + 1 / (n V)) at each site: in sum at most 3 s of the precision.
-        values, turn = np.linalg.eigh(both.sum(axis=0))
-        scale = turn / np.sqrt(np.maximum(values, 0.0) + 1.0 / len(change))[:, None, :]
-        share = np.abs(np.linalg.eigvalsh(_even(scale.transpose(0, 2, 1) @ change @ scale)))
-        return widest, 3.0 * float(share.max(initial=0.0))
+        return changes(self.weight, target, self.variance)
+
+
+def changes(weight: Array, target: Array, variance: Array) -> tuple[float, float]:
+    """How far other weights of sites would change any posterior variance, relative to itself, at
+    most: sum tr |dW| V; and a share within which all precisions are of one another (inf where a
+    weight is negative)."""
+    if weight.ndim == 1:
+        change = np.abs(target - weight)
+        if not ((weight >= 0.0).all() and (target >= 0.0).all()):
+            return float(np.sum(change * variance)), np.inf
+        size = np.maximum(weight, target)
+        share = np.divide(change, size, out=np.zeros_like(size), where=size > 0.0)
+        return float(np.sum(change * variance)), float(share.max(initial=0.0))
+    root = root_of(variance)
+    change = _seen(root, target - weight)
+    widest = float(np.abs(np.linalg.eigvalsh(change)).sum())
+    both = np.stack([_seen(root, w) for w in (weight, target)])
+    if np.linalg.eigvalsh(both).min(initial=0.0) < -ROUNDING:
+        return widest, np.inf
+    # |change| <= s (W + W' + 1 / (n V)) at each site: in sum at most 3 s of the precision.
+    values, turn = np.linalg.eigh(both.sum(axis=0))
+    scale = turn / np.sqrt(np.maximum(values, 0.0) + 1.0 / len(change))[:, None, :]
+    share = np.abs(np.linalg.eigvalsh(_even(scale.transpose(0, 2, 1) @ change @ scale)))
+    return widest, 3.0 * float(share.max(initial=0.0))
 
 
 def cavities(

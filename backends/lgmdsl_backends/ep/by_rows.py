@@ -37,7 +37,7 @@ from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.questions import TiltedSlopes
 from lgmdsl.contract.rows import diagonal, inner, interpolate, isotropic, quadratic, times
-from lgmdsl_backends.ep.blocks import Block, cavities, nonnegative, tilt
+from lgmdsl_backends.ep.blocks import Block, cavities, changes, nonnegative, tilt
 from lgmdsl_backends.ep.matching import concave_blocks
 from lgmdsl_backends.ep.parallel import damped
 
@@ -214,6 +214,8 @@ def _visited(
         seen = rows.visited(m, v, visitor)
         if seen is None:
             return Failed("a cavity has no positive precision, or a tilted moment is not finite")
+        if seen.inside:
+            visitor.change, visitor.share = changes(rows.weight, seen.towards(1.0).weight, v)
         out.append(seen)
     widest = min(sum(v.change for v in visitors), max((v.share for v in visitors), default=0.0))
     return tuple(out), widest, max((v.away for v in visitors), default=0.0)

@@ -7,18 +7,18 @@ import math
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from typing import Any
 
 from lgmdsl.api.explain.outline import neutral
 from lgmdsl.api.settings import check_fixed
 from lgmdsl.api.sharding import for_shards, sharded
 from lgmdsl.canonical.blocks.latents import LatentBlock
+from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.dataset import Keys
 from lgmdsl.engines.choose import preferred, reason, table
 from lgmdsl.errors import Diagnostic, MethodError
 from lgmdsl.graph.warnings import warnings_of
-from lgmdsl.inference.plan import plan
+from lgmdsl.inference.plan import Plan, plan
 from lgmdsl.inference.settings import FitSettings
 from lgmdsl.language.builder import Model
 from lgmdsl.shards.given import given_shards
@@ -29,9 +29,9 @@ from lgmdsl.shards.model import ShardedModel
 @dataclass(frozen=True)
 class ShardsView:
     """What is in the folder `data`. `eliminated`, `shared`: names and numbers of latents;
-    `numbers`: of entries of the curvature of all shards; `received`: bytes that all shards answer a
-    question with; `engine` and `engine_reason`: of the shared latents; empty where the model is
-    `refused`."""
+    `method`: what auto takes; `numbers`: of entries of the curvature of all shards; `received`:
+    bytes that all shards answer a question with; `engine` and `engine_reason`: of the shared
+    latents; empty where the model is `refused`."""
 
     model: str
     data: str
@@ -42,6 +42,7 @@ class ShardsView:
     sizes: tuple[tuple[str, int, str], ...] = ()
     eliminated: tuple[tuple[str, int], ...] = ()
     shared: tuple[tuple[str, int], ...] = ()
+    method: str = ""
     numbers: int = 0
     received: int = 0
     engine: str = ""
@@ -62,6 +63,7 @@ class ShardsView:
             lines += [
                 f"eliminated  {_listed(self.eliminated)}: each group in its shard",
                 f"shared      {_listed(self.shared)}: p = {p:,}",
+                f"method      {self.method}",
                 f"a question  {self.numbers:,} entries of the curvature, of {p * p:,}; all shards "
                 f"answer with {self.received:,} bytes",
                 f"engine      {self.engine_reason}",
@@ -99,7 +101,11 @@ def view_of_shards(
     cannot fit to shards (MethodError) is listed."""
     folder, _ = given_shards(data)
     manifest = read_manifest(folder)
-    settings = for_shards(FitSettings())
+    settings = FitSettings()
+
+    def planning(canonical: CanonicalModel) -> Plan:
+        return plan(canonical, for_shards(settings, canonical).method)
+
     view = ShardsView(
         model.checked.source.name,
         os.path.basename(os.path.abspath(folder)),
@@ -109,17 +115,20 @@ def view_of_shards(
         tuple((s.name, s.rows, s.groups) for s in manifest.shards),
     )
     try:
-        made = sharded(model, data, mapping, settings, partial(plan, method=settings.method))
+        made = sharded(model, data, mapping, settings, planning)
     except MethodError as error:
         return replace(view, refused=error.diagnostics)
     try:
-        return _with_model(view, made, check_fixed(fixed))
+        method = for_shards(settings, made).method
+        return _with_model(view, made, check_fixed(fixed), method)
     finally:
         assert made.passes is not None, "it was read now"
         made.passes.done()
 
 
-def _with_model(view: ShardsView, made: ShardedModel, fixed: Mapping[str, object]) -> ShardsView:
+def _with_model(
+    view: ShardsView, made: ShardedModel, fixed: Mapping[str, object], method: str
+) -> ShardsView:
     layout, passes = made.shared_layout, made.passes
     assert passes is not None, "it was read now"
     space = made.hypers
@@ -139,6 +148,7 @@ def _with_model(view: ShardsView, made: ShardedModel, fixed: Mapping[str, object
         sizes=tuple((n, size, indices[n].origin) for n, size in sizes.items()),
         eliminated=tuple((n, _size(held[n], made, view.groups)) for n in made.roles.inner),
         shared=layout.sizes,
+        method=method,
         numbers=layout.numbers,
         received=8 * sum(each),
         engine="" if best is None else best.name,

@@ -102,7 +102,8 @@ def fit(
     """Fit a model to data.
 
     `data` is a path (.npz, .csv, .parquet, .nc, or a folder of shards that `lgm shard` made, whose
-    rows are fitted where they lie, by `laplace`), a dict of arrays, a frame, an xarray Dataset, or
+    rows are fitted where they lie: auto is then `laplace`, or `natural-gradient` where that
+    cannot run the model), a dict of arrays, a frame, an xarray Dataset, or
     a list of these, whose keys are joined: ["rows.csv", {"edges": pairs}]. Frames and paths in a
     dict are tables of their own, each over the index that its key column names. `mapping` renames
     keys ({"name in the model": "key"}) and makes matrices of columns: {"X": ["age",
@@ -209,10 +210,10 @@ def fit_data(
 ) -> Fit:
     """Fit a model to data by settings that have been checked. See `fit`."""
     if is_sharded(data):
-        settings = for_shards(settings)
-        model_of = partial(sharded, model, data, mapping, settings, partial(_planned, settings))
+        planning = partial(_planned_for_shards, settings)
         with during("reading the shards"):
-            of_shards = model_of(workers, on_step)
+            of_shards = sharded(model, data, mapping, settings, planning, workers, on_step)
+        settings = for_shards(settings, of_shards)
         with finishing(of_shards):
             return fit_compiled(model, of_shards, settings, start_from, on_step)
     with during("reading the data and compiling the model"):
@@ -250,6 +251,10 @@ def _planned(settings: FitSettings, canonical: CanonicalModel) -> Plan:
     _, rest = rows_option(rest)
     others = other_options(settings.hyper)
     return plan(canonical, settings.method, settings.bound, rest, others)
+
+
+def _planned_for_shards(settings: FitSettings, canonical: CanonicalModel) -> Plan:
+    return _planned(for_shards(settings, canonical), canonical)
 
 
 def _scatter(planned: Plan, solved: Solved) -> tuple[str, ...]:

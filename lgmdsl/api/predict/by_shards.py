@@ -20,12 +20,13 @@ from lgmdsl.api.columns import LEVELS
 from lgmdsl.api.jobs import workers_for
 from lgmdsl.api.predict.by_batches import Tables, predicted_pieces
 from lgmdsl.api.predict.table import outside
-from lgmdsl.api.sharding import sources_of
+from lgmdsl.api.sharding import shared_at, sources_of
 from lgmdsl.arrays import Array
 from lgmdsl.dataset import Keys, read
 from lgmdsl.dataset.parquet import check_pyarrow, column_types, write_parquet
 from lgmdsl.errors import DataError, Diagnostic, with_note
 from lgmdsl.files import write_filled
+from lgmdsl.posterior.hyper_points import HyperPoint
 from lgmdsl.posterior.marginals import probability_levels
 from lgmdsl.shards.joint import AtTheta, joined
 from lgmdsl.shards.keys import buckets_of
@@ -137,13 +138,15 @@ def _owners(
         raise other_folder(os.fsdecode(shards))
     known = shards if fitted is None else fitted
     sources = sources_of(fit, known, mapping, workers)
-    points = tuple(
-        AtTheta(dict(p.theta), p.weight, p.shift, np.asarray(p.condition().latent_mean))
-        for p in fit.points
-    )
+    points = tuple(_at_theta(canonical, p) for p in fit.points)
     if same:
         return tuple(Owners((source,), points, 0) for source in sources)
     return (Owners(sources, points, sources[0].buckets),)
+
+
+def _at_theta(model: ShardedModel, point: HyperPoint) -> AtTheta:
+    shared = shared_at(model, point)
+    return AtTheta(shared.theta, point.weight, point.shift, shared.mean, shared.covariance)
 
 
 def write_predictions(

@@ -1,0 +1,303 @@
+"""The variational Gaussian over shards: against fits with all rows in memory, and differences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import lgmdsl as lgm
+from lgmdsl.contract.problem import Problem
+from lgmdsl.contract.questions import Expected
+from lgmdsl.learning.objective.gradient import evidence_gradient
+from lgmdsl.shards.anchors import Near, Point
+from lgmdsl.shards.averages import averaged
+from lgmdsl.shards.averages.at_shared import AtShared
+from lgmdsl.shards.averages.settling import settle
+from lgmdsl.shards.questions import Answered, expected
+from lgmdsl.shards.shard import ShardSource
+from tests.shards.models import CASES, compiled, folder, posterior, rows, text, whole
+from tests.shards.test_same_bits import digest
+from tests.workers.models import Kept, Killing
+
+METHOD = "natural-gradient"
+KINKED = "laplace(mean = eta, scale = t)"  # a likelihood with a kink
+STEP = 1e-4
+
+
+def model_of(case: str) -> lgm.Model:
+    if case == "kinked":
+        return lgm.loads(text("gaussian", family=KINKED))
+    return lgm.loads(text(case))
+
+
+def data_of(case: str, **more: Any) -> dict[str, Any]:
+    return rows("gaussian" if case == "kinked" else case, **more)
+
+
+@pytest.mark.parametrize("case", [*CASES, "kinked"])
+def test_bound_moments_and_gradient_are_those_of_all_rows(case: str, tmp_path: Path) -> None:
+    model, place = model_of(case), folder(tmp_path / case, data_of(case))
+    canonical, planned = compiled(model, place, METHOD)
+    kept = whole(model, place.with_suffix(".parquet"), METHOD)
+    theta = canonical.hypers.start({})
+    one, other = posterior(planned, theta), posterior(kept, theta)
+    assert one.log_evidence == pytest.approx(other.log_evidence, abs=1e-9)
+    where = np.concatenate(
+        [
+            np.arange(b.size) + kept.canonical.layout.starts[b.name]
+            for b in kept.canonical.latents
+            if b.name in canonical.layout.starts
+        ]
+    )
+    means = one.conditioned.latent_mean, other.conditioned.latent_mean[where]
+    variances = one.conditioned.latent_variance, other.conditioned.latent_variance[where]
+    np.testing.assert_allclose(*means, atol=1e-8)
+    np.testing.assert_allclose(*variances, rtol=1e-7)
+    slopes = [evidence_gradient(p, q, theta, {}) for p, q in ((planned, one), (kept, other))]
+    assert slopes[0].keys() == slopes[1].keys()
+    for name, slope in slopes[0].items():
+        np.testing.assert_allclose(slope, slopes[1][name], rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("case", ["negbinomial", "means", "vectors", "kinked"])
+def test_the_gradient_is_that_of_differences(case: str, tmp_path: Path) -> None:
+    model = model_of(case)
+    place = folder(tmp_path / case, data_of(case, count=60, groups=5), 2)
+    canonical, planned = compiled(model, place, METHOD)
+    theta = canonical.hypers.start({})
+    slopes = evidence_gradient(planned, posterior(planned, theta), theta, {})
+    for name, slope in slopes.items():
+        value = np.asarray(theta[name], dtype=float)
+        direction = np.ones_like(value) if value.ndim < 2 else np.eye(len(value))
+        ends = [
+            posterior(planned, {**theta, name: value + sign * STEP * direction}).log_evidence
+            for sign in (1.0, -1.0)
+        ]
+        difference = (ends[0] - ends[1]) / (2.0 * STEP)
+        assert float(np.sum(slope * direction)) == pytest.approx(difference, rel=2e-6, abs=1e-6)
+
+
+def source_of(case: str, place: Path) -> tuple[ShardSource, Point]:
+    """A shard, and a q of the shared latents to ask it at."""
+    canonical, _ = compiled(model_of(case), folder(place, data_of(case), 2), METHOD)
+    assert canonical.passes is not None
+    theta, p = dict(canonical.hypers.start({})), canonical.size
+    root = 0.3 * np.eye(p) + 0.1 * np.tri(p)
+    return canonical.passes.sources[0], Point(
+        theta, 0.2 * np.cos(np.arange(p)), root @ root.T, Expected
+    )
+
+
+@pytest.mark.parametrize("case", ["poisson", "vectors", "crossed", "kinked"])
+def test_slopes_of_the_expectation_are_those_of_differences(case: str, tmp_path: Path) -> None:
+    """In the mean of the shared latents, and in their covariance, which need not be near that of
+    any fit."""
+    source, at = source_of(case, tmp_path / "rows")
+    assert at.covariance is not None
+    answer, size = expected(source, at, ()), len(at.beta)
+
+    def value(mean: Any, covariance: Any) -> float:
+        return expected(source, at._replace(beta=mean, covariance=covariance), ()).value
+
+    for i in range(size):
+        step = STEP * np.eye(size)[i]
+        ends = [value(at.beta + sign * step, at.covariance) for sign in (1.0, -1.0)]
+        assert answer.slope[i] == pytest.approx((ends[0] - ends[1]) / (2.0 * STEP), rel=1e-5)
+        for j in range(i + 1):
+            pair = np.zeros((size, size))
+            pair[i, j] = pair[j, i] = 0.1 * STEP
+            ends = [value(at.beta, at.covariance + sign * pair) for sign in (1.0, -1.0)]
+            slope = (ends[0] - ends[1]) / (0.2 * STEP) / (1.0 if i == j else 2.0)
+            assert -0.5 * answer.information[i, j] == pytest.approx(slope, rel=1e-4, abs=1e-4)
+    source.forget()
+
+
+def same_bits(one: Answered, other: Answered) -> bool:
+    pairs = zip(one[:4], other[:4], strict=True)
+    return all(np.asarray(a).tobytes() == np.asarray(b).tobytes() for a, b in pairs)
+
+
+@pytest.mark.parametrize("case", ["poisson", "binary", "vectors", "kinked"])
+def test_answers_do_not_depend_on_anchors_but_for_rounding(case: str, tmp_path: Path) -> None:
+    """And a worker that was asked nothing else gives every bit of them."""
+    source, at = source_of(case, tmp_path / "rows")
+    assert at.covariance is not None
+    a = at._replace(beta=at.beta + 0.05)
+    x = at._replace(covariance=0.9 * at.covariance)
+    cold = expected(source, at, ())
+    nears: tuple[Near, ...] = ((a,), (a, x), (at,))
+    for near in nears:
+        warm = expected(source, at, near)
+        assert warm.passes < cold.passes
+        for got, want in zip(warm[:4], cold[:4], strict=True):
+            pair = np.asarray(got), np.asarray(want)
+            np.testing.assert_allclose(*pair, rtol=1e-7, atol=1e-8)
+        source.forget()  # as another worker
+        assert same_bits(expected(source, at, near), warm)
+        expected(source, x, (at,))
+        expected(source, a, (x, at))
+        assert same_bits(expected(source, at, near), warm)
+    source.forget()
+
+
+@pytest.mark.parametrize("hyper", ["map", "integrate"])
+def test_fits_that_learn_end_where_those_of_all_rows_do(hyper: str, tmp_path: Path) -> None:
+    """Groups and predictions included, of a fit that was written and read."""
+    place, model = (
+        folder(tmp_path / "shards", rows("crossed", 120, 8), 2),
+        lgm.loads(text("crossed")),
+    )
+    made = lgm.fit(model, place, METHOD, hyper, {"t": 0.4}, tol=1e-9)
+    made.save(tmp_path / "fit.nc")
+    one = lgm.load_fit(tmp_path / "fit.nc")
+    file, kept = place.with_suffix(".parquet"), {"merge": "off", "correction": "off"}
+    other = lgm.fit(model, file, METHOD, hyper, {"t": 0.4}, options=kept, tol=1e-9)
+    assert one.converged and one.method == METHOD and one.guarantee is other.guarantee
+    assert one.log_evidence == pytest.approx(other.log_evidence, abs=1e-7)
+    for name in ("a", "b", "v", "s"):
+        np.testing.assert_allclose(one.mean(name), other.mean(name), rtol=1e-6, atol=1e-6)
+        np.testing.assert_allclose(one.sd(name), other.sd(name), rtol=1e-5)
+    written = one.groups(place, tmp_path / "groups")
+    groups = pd.concat([pd.read_parquet(p) for p in written]).set_index("who")
+    for kind, of in (("u.mean", other.mean("u")), ("u.sd", other.sd("u"))):
+        order = of.sel(group=groups.index.values)
+        np.testing.assert_allclose(groups[kind], order, rtol=1e-5, atol=1e-6)
+    paths = one.predict_shards(place, tmp_path / "out").paths
+    for k, path in enumerate(paths):
+        got = pd.read_parquet(path).drop(columns="obs")
+        wanted = other.predict(pd.read_parquet(place / f"shard-{k:05d}.parquet")).frame()
+        wanted = wanted.drop(columns="obs")
+        pd.testing.assert_frame_equal(got, wanted, check_dtype=False, rtol=1e-5, atol=1e-6)
+
+
+def test_processes_that_end_give_one_hash(tmp_path: Path, crew: Callable[[Any], None]) -> None:
+    shards, model = (
+        folder(tmp_path / "shards", rows("poisson", 120, 8), 3),
+        lgm.loads(text("poisson")),
+    )
+
+    def of(name: str, jobs: object) -> str:
+        fit = lgm.fit(model, shards, METHOD, "map", start={"s": 0.5}, tol=1e-3, jobs=jobs)
+        assert fit.converged
+        return digest(fit, shards, tmp_path / name, jobs)
+
+    here = of("here", None)
+    killing = Killing(2, lambda _, number: number == 20, 1)
+    crew(Kept(killing))
+    try:
+        assert of("killed", 2) == here and killing.kills == 1
+    finally:
+        killing.close()
+
+
+@pytest.mark.parametrize("unit", [1e-10, 1e10])
+@pytest.mark.parametrize("family", ["logistic(mean = eta, scale = t)", KINKED])
+def test_units_do_not_matter(family: str, unit: float, tmp_path: Path) -> None:
+    data, b = rows("gaussian", 60, 5), "latent b ~ normal(sd = 2)"
+    declared = text("gaussian", a=f"normal(sd = {5.0 * unit})", family=family)
+    model = lgm.loads(declared.replace(b, f"latent b ~ normal(sd = {2.0 * unit})"))
+    place = folder(tmp_path / "rows", {**data, "y": unit * data["y"]}, 2)
+    fixed = {"s": 0.5 * unit, "t": 0.3 * unit}
+    one = lgm.fit(model, place, METHOD, fixed=fixed, tol=1e-9)
+    other = lgm.fit(model, place.with_suffix(".parquet"), METHOD, fixed=fixed, tol=1e-9)
+    assert one.converged and one.log_evidence == pytest.approx(other.log_evidence, rel=1e-12)
+    np.testing.assert_allclose(one.mean("b"), other.mean("b"), rtol=1e-6)
+    np.testing.assert_allclose(one.sd("a"), other.sd("a"), rtol=1e-6)
+
+
+def test_pairs_of_many_shared_latents_are_sites(tmp_path: Path) -> None:
+    """Of which each group touches two or three."""
+    data = rows("crossed", 400, 80)
+    home = np.array([int(w[1:]) for w in data["who"]]) % 40
+    data["what"] = (home + np.arange(400) % 2) % 40
+    model, place = lgm.loads(text("crossed")), folder(tmp_path / "shards", data)
+    fixed = {"s": 0.5, "t": 0.5}
+    canonical, _ = compiled(model, place, METHOD)
+    assert canonical.shared_layout.codes is not None
+    one = lgm.fit(model, place, METHOD, fixed=fixed, tol=1e-9)
+    kept = {"merge": "off", "correction": "off"}
+    other = lgm.fit(
+        model, place.with_suffix(".parquet"), METHOD, fixed=fixed, options=kept, tol=1e-9
+    )
+    assert one.converged and one.log_evidence == pytest.approx(other.log_evidence, abs=1e-8)
+    np.testing.assert_allclose(one.mean("v"), other.mean("v"), atol=1e-6)
+    np.testing.assert_allclose(one.sd("v"), other.sd("v"), rtol=1e-6)
+
+
+def test_auto_takes_what_can_run_the_model(tmp_path: Path) -> None:
+    place = folder(tmp_path / "shards", rows("gaussian", 60, 5), 2)
+    for case, method in (("gaussian", "laplace"), ("kinked", METHOD)):
+        model = model_of(case)
+        assert lgm.fit(model, place, fixed={"s": 0.5, "t": 0.7}).method == method
+        assert f"method      {method}" in str(lgm.explain(model, place))
+
+
+@pytest.mark.parametrize("bound", ["jaakkola", "bohning"])
+def test_rows_may_answer_through_a_bound(bound: str, tmp_path: Path) -> None:
+    model, place = lgm.loads(text("binary")), folder(tmp_path / "shards", rows("binary"))
+    file, fixed = place.with_suffix(".parquet"), {"s": 0.5}
+    one = lgm.fit(model, place, METHOD, fixed=fixed, bound=bound, tol=1e-9)
+    other = lgm.fit(model, file, METHOD, fixed=fixed, bound=bound, options={"merge": "off"})
+    assert one.converged and one.log_evidence == pytest.approx(other.log_evidence, abs=1e-6)
+    np.testing.assert_allclose(one.mean("a"), other.mean("a"), atol=1e-5)
+    one.groups(place, tmp_path / "groups")
+
+
+def test_counts_that_differ_by_millions_settle_group_by_group(tmp_path: Path) -> None:
+    """Whole steps overshoot in some groups, and not in others."""
+    data = rows("poisson")
+    one_of = {f"g{k}": 10.0 ** (k % 7) for k in range(15)}
+    data["y"] = np.round(data["y"] * np.array([one_of[w] for w in data["who"]]))
+    model, place = lgm.loads(text("poisson")), folder(tmp_path / "shards", data)
+    file, fixed = place.with_suffix(".parquet"), {"s": 4.0}
+    one = lgm.fit(model, place, METHOD, fixed=fixed, tol=1e-9)
+    other = lgm.fit(model, file, METHOD, fixed=fixed, tol=1e-9, options={"merge": "off"})
+    assert one.converged and one.log_evidence == pytest.approx(other.log_evidence, rel=1e-9)
+    np.testing.assert_allclose(one.sd("a"), other.sd("a"), rtol=1e-6)
+
+
+def test_where_steps_do_not_end_the_back_end_climbs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And where neither comes to an end there is no answer, rather than a wrong one."""
+    source, at = source_of("poisson", tmp_path / "rows")
+    plain = expected(source, at, ())
+    source.forget()
+    monkeypatch.setattr(averaged, "settle", lambda *_: None)
+    climbed = expected(source, at, ())
+    assert climbed.value == pytest.approx(plain.value, abs=1e-9)
+    np.testing.assert_allclose(climbed.slope, plain.slope, rtol=1e-6, atol=1e-6)
+    source.forget()
+    monkeypatch.setattr(averaged, "STEPS", 2)
+    assert expected(source, at, ()).value == -np.inf
+    source.forget()
+    shards = Path(source.file.path).parent
+    with pytest.raises(lgm.NumericalError) as caught:
+        lgm.fit(model_of("poisson"), shards, METHOD, fixed={"s": 0.5})
+    assert caught.value.codes == ("E601",)
+
+
+def test_a_group_that_moved_away_goes_back(tmp_path: Path) -> None:
+    """From sites that leave rates of e^20 in some groups: the fixed point all the same."""
+    source, at = source_of("poisson", tmp_path / "rows")
+    assert at.covariance is not None
+    groups = source.shard().groups(at.theta)
+    engine, sums = AtShared(groups, at.beta, at.covariance), groups.places
+    problem = Problem((sums,), (sums,), engine)
+    (mean,), split = engine.prior_mean, groups.split
+    weight = np.zeros((*mean.shape, mean.shape[1]))
+    weight[:, split.own, split.own] = 10.0
+    shift = np.zeros_like(mean)
+    shift[: len(shift) // 2, split.own] = 200.0
+    end = settle(problem, engine, weight, shift, 1e-9, 200)
+    assert end is not None
+    assert end.elbo == pytest.approx(expected(source, at, ()).value, abs=1e-10)
+    assert settle(problem, engine, weight, shift, 1e-9, 2) is None
+    nowhere = at._replace(beta=1e4 + at.beta)
+    assert expected(source, nowhere, ()).value == -np.inf
+    source.forget()
