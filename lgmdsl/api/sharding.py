@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from lgmdsl.api.fit.fit import Fit
 
 SHARDS = "shards"  # the entry of the provenance
-APART = "rows lie in shards"
 
 
 def sharded(
@@ -79,7 +78,8 @@ def for_shards(settings: FitSettings, canonical: CanonicalModel) -> FitSettings:
     able = {n: b for n, b in backends().items() if b.spec.eliminates and b.spec.evidence}
     order = sorted(able, key=lambda n: able[n].spec.needs is not Pointwise)
     runs = (n for n in order if verdict(canonical.blocks, able[n], settings.bound).runs)
-    return replace(settings, method=next(runs, order[0]))
+    options = {"correction": "on", **settings.options}  # as of any fit by `auto`
+    return replace(settings, method=next(runs, order[0]), options=options)
 
 
 def write_groups(

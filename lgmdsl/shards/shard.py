@@ -269,19 +269,9 @@ def _key(theta: Theta) -> bytes:
 def _read(source: ShardSource) -> Shard:
     """Raises WorkerError E703, DataError and MethodError as `prepare` does, and E501 where rows
     join groups."""
-    backends()  # entry points may bring families
-    roles, dataset = source.roles, source.dataset()
+    roles = source.roles
     check_rows(source.file, source.by_key(), source.buckets)
-    graph = model_graph(loads(source.text, source.name).checked)
-    table = table_of(graph, dataset)
-    assert isinstance(table, Table), "the coordinator has seen one of its like"
-    first = as_own(source.first, dataset, table, dataset.key(roles.by))
-    try:
-        model = prepare(graph, dataset, table, sites.find_site, first=first, silent=True)
-    except DataError as error:
-        raise with_note(error, f"in {source.file.name}") from None
-    except MethodError as error:
-        raise in_shard(error) from None
+    model = model_of(source, source.dataset())
     block = next(k for k, g in enumerate(model.gathers) if g is not None)
     gather = model.gathers[block]
     assert gather is not None
@@ -304,6 +294,22 @@ def _read(source: ShardSource) -> Shard:
     columns = len(gather.rows.coefficients) + len(gather.rows.fields) + UNPACKED
     taken = PACKED * gather.count + min(KEPT, 8.0 * columns * gather.count)
     return Shard(model, roles, block, split, arrays + taken, source.averagings)
+
+
+def model_of(source: ShardSource, dataset: Dataset) -> StreamedModel:
+    """The model of rows of a shard, or of several. Raises DataError and MethodError as `prepare`
+    does."""
+    backends()  # entry points may bring families
+    graph = model_graph(loads(source.text, source.name).checked)
+    table = table_of(graph, dataset)
+    assert isinstance(table, Table), "the coordinator has seen one of its like"
+    first = as_own(source.first, dataset, table, dataset.key(source.roles.by))
+    try:
+        return prepare(graph, dataset, table, sites.find_site, first=first, silent=True)
+    except DataError as error:
+        raise with_note(error, f"in {source.file.name}") from None
+    except MethodError as error:
+        raise in_shard(error) from None
 
 
 def as_own(

@@ -13,7 +13,7 @@ from lgmdsl.api.fit.corrected_hypers import corrected as corrected_fit
 from lgmdsl.api.fit.corrected_hypers import material
 from lgmdsl.api.fit.correction import CorrectionOptions, correction
 from lgmdsl.api.fit.grouped import by_groups
-from lgmdsl.api.fit.in_sample import estimated_in, sample_of, too_many
+from lgmdsl.api.fit.in_sample import estimated_of_many
 from lgmdsl.api.fit.optima.higher_optimum import modes_of
 from lgmdsl.api.fit.optima.other_runs import OtherOptima
 from lgmdsl.api.fit.solved import Solved
@@ -25,7 +25,6 @@ from lgmdsl.remedies import either
 if TYPE_CHECKING:
     from lgmdsl.api.fit.fit import Fit
 
-TOO_MANY = "rows were read by batches, and no sample of them tells of all"
 MORE_EFFORT = either("--option effort=high", 'options={"effort": "high"}')
 
 
@@ -44,11 +43,9 @@ def assessed(
     """The estimated errors, and whether an interrupt came before they were known."""
     canonical = planned.canonical
     try:
-        sample = None if canonical.by_rows else sample_of(planned, solved.theta, seed)
-        if sample is not None:
-            return estimated_in(sample, planned, solved), False
-        if too_many(canonical):
-            return Estimated(Accuracy.none(TOO_MANY), math.nan), False
+        known = None if canonical.by_rows else estimated_of_many(planned, solved, seed)
+        if known is not None:
+            return known, False
         errors = estimated(planned, solved, seed, whole)
         if correcting is not None and whole is None and canonical.by_rows:
             errors = by_groups(planned, solved, errors, correcting.effort, seed)

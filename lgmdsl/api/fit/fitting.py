@@ -12,9 +12,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from lgmdsl.accuracy.accuracy import Accuracy
 from lgmdsl.api.files.provenance import provenance
-from lgmdsl.api.fit.accuracy import Estimated
 from lgmdsl.api.fit.completed import assessed, check_correctable, corrected, unassessed
 from lgmdsl.api.fit.correction import correction_options
 from lgmdsl.api.fit.hyper_starts import starting_values
@@ -44,7 +42,7 @@ from lgmdsl.api.fit.warnings import (
 from lgmdsl.api.jobs import workers_for
 from lgmdsl.api.notebook.progress import NotebookProgress, notebook_display
 from lgmdsl.api.settings import check_fixed, check_named, check_numbers, check_options
-from lgmdsl.api.sharding import APART, finishing, for_shards, provenance_of_shards, sharded
+from lgmdsl.api.sharding import finishing, for_shards, provenance_of_shards, sharded
 from lgmdsl.api.streaming import provenance_of, rows_option, streamed
 from lgmdsl.api.third_parties import record, used_parts
 from lgmdsl.canonical.model import CanonicalModel
@@ -282,7 +280,7 @@ def fit_compiled(
     correcting, rest = correction_options(rest)
     merging, _ = merge_option(rest)
     in_batches = not canonical.by_rows
-    wanted = correcting.wanted(settings.method) and not isinstance(canonical, ShardedModel)
+    wanted = correcting.wanted(settings.method)
     planned = _planned(settings, canonical)
     if wanted:
         check_correctable(planned)
@@ -349,9 +347,7 @@ def fit_compiled(
         whole = None if optima is None else optima.whole
         allowed = correcting if wanted else None
         errors = unassessed()
-        if isinstance(canonical, ShardedModel):
-            errors = Estimated(Accuracy.none(APART), math.nan)
-        elif not cut:
+        if not cut:
             errors, cut = assessed(planned, solved, settings.seed, whole, allowed)
         fit = Fit(
             model=model,

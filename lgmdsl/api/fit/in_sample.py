@@ -4,7 +4,8 @@ Where rows fall into groups that are independent given the latents that all shar
 k is a sample, log p(y) less the reported log evidence is k times what it is of the sample, at the
 same hyperparameters. What a mean is off stays as it is, the posterior's sd being sqrt(k) times as
 large in the sample where all rows tell of it, and the same where one group's do: in sds of all rows
-it is the sample's error times the ratio of the two sds.
+it is the sample's error times the ratio of the two sds. Of rows in shards the sample holds the
+latents of its groups, which the fit does not.
 """
 
 from __future__ import annotations
@@ -29,11 +30,16 @@ from lgmdsl.contract.linear import Predictor
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.errors import LgmError
 from lgmdsl.inference.driver import Tolerances, run
-from lgmdsl.inference.plan import Plan
+from lgmdsl.inference.plan import Plan, plan
+from lgmdsl.shards.model import ShardedModel
+from lgmdsl.shards.sample import sampled_rows
 from lgmdsl.streams.model import StreamedModel
 
 # Rows of a sample, and groups at least; predictors of places that are looked at all together.
 ROWS, GROUPS, LARGEST = 50_000, 500, 6_000_000
+
+APART = "rows lie in shards"
+NO_SAMPLE = "rows were read by batches, and no sample of them tells of all"
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,9 +67,30 @@ class Sample(OfTheta):
         return 0.0 if known is None else self.times * (known.log_evidence - q.log_evidence)
 
 
-def sample_of(planned: Plan, theta: Theta, seed: int) -> Sample | None:
-    """A sample of the groups of streamed rows; None where they are few, or not apart."""
+def estimated_of_many(planned: Plan, solved: Solved, seed: int) -> Estimated | None:
+    """Of a fit whose rows were read by batches or lie in shards; None where they are few enough to
+    look at all of them as at any other sites."""
     canonical = planned.canonical
+    try:
+        sample = sample_of(planned, solved.theta, seed)
+    except LgmError as why:
+        return Estimated(Accuracy.none(why.diagnostics[0].message), math.nan)
+    if sample is not None:
+        return estimated_in(sample, planned, solved)
+    if isinstance(canonical, ShardedModel):
+        return Estimated(Accuracy.none(APART), math.nan)
+    assert isinstance(canonical, StreamedModel), "its rows are not in memory"
+    places = sum(g.touched.size for g in canonical.gathers if g is not None)
+    return Estimated(Accuracy.none(NO_SAMPLE), math.nan) if places > LARGEST else None
+
+
+def sample_of(planned: Plan, theta: Theta, seed: int) -> Sample | None:
+    """A sample of the groups of rows that were read by batches or lie in shards; None where it
+    would be most of them, or they are not apart. Raises LgmError where shards cannot be read
+    here."""
+    canonical = planned.canonical
+    if isinstance(canonical, ShardedModel):
+        return _of_shards(planned, canonical, seed)
     if not isinstance(canonical, StreamedModel) or len(canonical.gathers) != 1:
         return None
     (gather,) = canonical.gathers
@@ -73,15 +100,19 @@ def sample_of(planned: Plan, theta: Theta, seed: int) -> Sample | None:
     if step < 2 or not apart(canonical, theta):
         return None
     part = canonical.thinned(step)
-    times = canonical.total_weight / part.total_weight
-    return Sample(replace(planned, canonical=part), times, seed)
+    return Sample(replace(planned, canonical=part), _times(canonical, part), seed)
 
 
-def too_many(canonical: CanonicalModel) -> bool:
-    """Whether streamed rows have too many places to look at all of them."""
-    if not isinstance(canonical, StreamedModel):
-        return False
-    return sum(g.touched.size for g in canonical.gathers if g is not None) > LARGEST
+def _of_shards(planned: Plan, canonical: ShardedModel, seed: int) -> Sample | None:
+    if canonical.passes is None or len(canonical.blocks) != 1:
+        return None
+    part = sampled_rows(canonical.passes.sources, ROWS, GROUPS)
+    other = plan(part, planned.method)
+    return Sample(replace(other, terms=planned.terms), _times(canonical, part), seed)
+
+
+def _times(canonical: CanonicalModel, part: CanonicalModel) -> float:
+    return canonical.total_weight / part.total_weight
 
 
 def apart(canonical: StreamedModel, theta: Theta) -> bool:
@@ -134,17 +165,29 @@ def estimated_in(sample: Sample, planned: Plan, solved: Solved) -> Estimated:
     if known is None:
         return Estimated(Accuracy.exact(), q.log_evidence)
 
+    some = sample.planned.canonical
+    where = planned.canonical.linear(theta).slices
+
     def errors(functional: Predictor | None) -> Errors:
         found = known.errors(functional)
-        few, every = (_variance(c, functional) for c in (part.conditioned, q.conditioned))
+        every = few = _variance(part.conditioned, functional)
+        if functional is None:
+            every = every.copy()
+            for name, own in some.linear(theta).slices.items():
+                if name in where:
+                    every[own] = q.conditioned.latent_variance[where[name]]
+        elif functional.columns.keys() <= where.keys():
+            every = _variance(q.conditioned, functional)
         away = found.mean * np.sqrt(few / np.where(every > 0.0, every, np.inf))
         quantile = np.abs(away) + np.maximum(found.quantile - np.abs(found.mean), 0.0)
         return Errors(away, found.sd, quantile)
 
     gap = sample.times * (known.log_evidence - part.log_evidence)
-    named = list(errors_by_name(planned.canonical, theta, errors, known.change.width))
-    how = f"{basis(known)}, in {_share(sample.planned.canonical, planned.canonical)}"
-    given = summed_up(planned.canonical, named, gap, q.log_evidence + gap, how)
+    named = list(errors_by_name(some, theta, errors, known.change.width))
+    how = basis(known)
+    if some.observations < planned.canonical.observations:
+        how += f", in {some.observations:,} of {planned.canonical.observations:,} rows"
+    given = summed_up(some, named, gap, q.log_evidence + gap, how)
     if solved.learned is None or gap == 0.0:
         return given
     hyper = hyper_errors(planned, solved, gap, sample.seed, sample)
@@ -153,7 +196,3 @@ def estimated_in(sample: Sample, planned: Plan, solved: Solved) -> Estimated:
 
 def _variance(q: Conditioned, functional: Predictor | None) -> Array:
     return q.latent_variance if functional is None else q.project(functional)[1]
-
-
-def _share(part: CanonicalModel, whole: CanonicalModel) -> str:
-    return f"{part.observations:,} of {whole.observations:,} rows"
