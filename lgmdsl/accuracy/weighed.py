@@ -24,6 +24,7 @@ from lgmdsl.accuracy.limits import BENT, LEVELS, MEAN, NORMAL, QUANTILE, SD
 from lgmdsl.accuracy.terms import root_of
 from lgmdsl.arrays import Array
 from lgmdsl.contract.engine import Conditioned
+from lgmdsl.contract.joint import SumsOfRows
 from lgmdsl.contract.linear import LinearGaussian, Predictor
 from lgmdsl.contract.rows import diagonal
 from lgmdsl.contract.site import Site
@@ -98,9 +99,11 @@ def weighed(
     evidence_alone: bool = False,
 ) -> Weighed | None:
     """`root`: R with RR' = Cov_q(z), where it is known; `evidence_alone`: where no more is asked,
-    so that the points need be no better than for it. None where latents or rows are many, or
-    weights too uneven."""
+    so that the points need be no better than for it. None where latents or rows are many, sites
+    stand for rows that were read by batches, or weights are too uneven."""
     if linear.size > MOST or linear.rows > ROWS:
+        return None
+    if any(isinstance(site, SumsOfRows) for site in sites):
         return None
     root = root_of(q, linear.size) if root is None else root
     root = root[:, np.sum(root**2, axis=0) > 0.0]

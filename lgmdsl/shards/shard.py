@@ -269,9 +269,9 @@ def _key(theta: Theta) -> bytes:
 def _read(source: ShardSource) -> Shard:
     """Raises WorkerError E703, DataError and MethodError as `prepare` does, and E501 where rows
     join groups."""
-    roles = source.roles
+    roles, dataset = source.roles, source.dataset()
     check_rows(source.file, source.by_key(), source.buckets)
-    model = model_of(source, source.dataset())
+    model = model_of(source, dataset)
     block = next(k for k, g in enumerate(model.gathers) if g is not None)
     gather = model.gathers[block]
     assert gather is not None
