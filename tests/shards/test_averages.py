@@ -295,7 +295,7 @@ def test_counts_that_differ_by_millions_settle_group_by_group(tmp_path: Path) ->
     one = lgm.fit(model, place, METHOD, fixed=fixed, tol=1e-9)
     other = lgm.fit(model, file, METHOD, fixed=fixed, tol=1e-9, options={"merge": "off"})
     assert one.converged and one.log_evidence == pytest.approx(other.log_evidence, rel=1e-9)
-    np.testing.assert_allclose(one.sd("a"), other.sd("a"), rtol=1e-6)
+    np.testing.assert_allclose(one.sd("a"), other.sd("a"), rtol=1e-5)  # weights: 1e-6
 
 
 def test_where_steps_do_not_end_the_back_end_climbs(

@@ -47,7 +47,7 @@ from lgmdsl.streams.collective import Places
 
 # Weights and means within SMALL, relative and in sds (`settle`), after LIMIT passes at most, from a
 # start that is ROUGH.
-SMALL, LIMIT, ROUGH = 1e-9, 60, Tolerances(evidence=1e-2, mean=0.3)
+SMALL, LIMIT, ROUGH = 1e-9, 120, Tolerances(evidence=1e-2, mean=0.3)
 # Where that fails, the back end's own steps, at most STEPS, must come so near.
 REACHED, ROUNDING, STEPS = 1e-6, 1e-12, 200
 # Of moments that are matched.
