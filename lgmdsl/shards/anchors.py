@@ -11,6 +11,7 @@ the questions of one.
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any, NamedTuple
@@ -37,6 +38,18 @@ class Point(NamedTuple):
 
 
 Near = tuple[Point, ...]
+
+
+def point_key(point: Point) -> bytes:
+    """The same for points that are alike, short where a covariance is long."""
+    key = b"".join(
+        name.encode() + np.asarray(point.theta[name], dtype=np.float64).tobytes()
+        for name in sorted(point.theta)
+    )
+    key += point.beta.tobytes()
+    if point.covariance is None:
+        return key
+    return key + hashlib.sha256(point.covariance.tobytes()).digest() + repr(point.question).encode()
 
 
 @dataclass(eq=False)
@@ -98,7 +111,7 @@ class Path:
     def near(self, beta: Array, covariance: Array | None = None) -> Near:
         """From where to ask at beta, (p,), or with the covariance of a `Point`: as before where it
         was asked before."""
-        key = beta.tobytes() + (b"" if covariance is None else covariance.tobytes())
+        key = point_key(Point({}, beta, covariance, self.question))
         known = self._known.get(key)
         if known is None:
             kept = None if covariance is None else covariance.copy()

@@ -14,6 +14,7 @@ import numpy as np
 from lgmdsl.arrays import AnyArray
 from lgmdsl.canonical.blocks.family import FindSite
 from lgmdsl.canonical.blocks.latents import LatentBlock
+from lgmdsl.canonical.blocks.sites import SiteBlock
 from lgmdsl.canonical.grounding.ground import ground
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.compile import canonicalise
@@ -89,7 +90,7 @@ def gathered(
     roles = _roles(whole, index, by)
     planned = planning(whole)
     _check(whole, roles, table, block, planned.backend.spec)
-    _check_method(planned, hyper)
+    _check_method(planned, hyper, whole.blocks[block])
     averagings = averagings_of(planned, block)
     sources = _sources(model, manifest, others, mapping, roles, named, averagings)
     passes = Passes(sources, workers)
@@ -285,8 +286,9 @@ def _check_prior(latent: LatentBlock, roles: Roles, theta: Any) -> None:
             )
 
 
-def _check_method(planned: Plan, hyper: str) -> None:
-    """Raise E501 for a method that does not eliminate, or an option that asks for more."""
+def _check_method(planned: Plan, hyper: str, block: SiteBlock) -> None:
+    """Raise E501 for a method that does not eliminate, or an option that asks for more; for hypers
+    in the predictor of the rows, `block`, in which averages have no slopes."""
     spec = planned.backend.spec
     able = [n for n, b in backends().items() if b.spec.eliminates]
     if not spec.eliminates:
@@ -296,6 +298,10 @@ def _check_method(planned: Plan, hyper: str) -> None:
     more = [q.__name__ for q in planned.backend.further]
     if more:
         raise cannot(f"this option of `{planned.method}` cannot fit shards", help="leave it out")
+    if spec.needs is not Pointwise and block.form.depends:
+        modes = [n for n in able if backends()[n].spec.needs is Pointwise]
+        help = f"methods that can: {listed(modes)}"
+        raise of_block(block, f"hyper `{min(block.form.depends)}` is in the predictor", help)
     if spec.needs is Pointwise and any(r.bound is not None for r in planned.routes):
         raise cannot("sites that answer through a bound cannot be spread over shards")
     if hyper in ("vb", "em"):

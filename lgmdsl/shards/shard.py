@@ -1,5 +1,7 @@
 """A shard in a worker: its file, the model of its rows, and the answers to questions about them."""
 
+# Long because what is kept of a shard is decided in one place.
+
 from __future__ import annotations
 
 import hashlib
@@ -25,7 +27,7 @@ from lgmdsl.inference.registry import backends
 from lgmdsl.language.load import loads
 from lgmdsl.language.tree import ast
 from lgmdsl.memory import budget
-from lgmdsl.shards.anchors import Near, Point
+from lgmdsl.shards.anchors import Near, Point, point_key
 from lgmdsl.shards.averages.averaged import Average, Averaging
 from lgmdsl.shards.eliminate import Eliminated, Groups, Mode, NoMode
 from lgmdsl.shards.keys import check_rows
@@ -163,7 +165,8 @@ class Shard:
 
     def groups(self, theta: Theta) -> Groups:
         """At theta, those asked last kept."""
-        return kept(self._groups, _key(theta), THETAS, lambda: self._at(theta))
+        key = point_key(Point(theta, np.zeros(0)))
+        return kept(self._groups, key, THETAS, lambda: self._at(theta))
 
     def eliminated(self, point: Point, near: Near = ()) -> Eliminated:
         """At a point, the last kept: a function of it and of the points `near`, from which the
@@ -227,7 +230,7 @@ class Shard:
 
     @staticmethod
     def _name(point: Point, near: Near) -> Name:
-        return tuple(_point_key(p) for p in (point, *reversed(near)))
+        return tuple(point_key(p) for p in (point, *reversed(near)))
 
     def _at(self, theta: Theta) -> Groups:
         model, gather = self.model, self.model.gathers[self.block]
@@ -250,20 +253,6 @@ def eliminating() -> Backend[Any]:
     """The back end that finds the groups' mode, with an evidence."""
     specs = ((b.spec, b) for b in backends().values())
     return next(b() for s, b in specs if s.eliminates and s.needs is Pointwise and s.evidence)
-
-
-def _point_key(point: Point) -> bytes:
-    key = _key(point.theta) + point.beta.tobytes()
-    if point.covariance is None or point.question is None:
-        return key
-    return key + hashlib.sha256(point.covariance.tobytes()).digest() + repr(point.question).encode()
-
-
-def _key(theta: Theta) -> bytes:
-    return b"".join(
-        name.encode() + np.asarray(theta[name], dtype=np.float64).tobytes()
-        for name in sorted(theta)
-    )
 
 
 def _read(source: ShardSource) -> Shard:

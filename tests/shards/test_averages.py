@@ -1,4 +1,4 @@
-"""The variational Gaussian over shards: against fits with all rows in memory, and differences."""
+"""Methods that average over q, over shards: against fits with all rows, and differences."""
 
 from __future__ import annotations
 
@@ -25,6 +25,11 @@ from tests.shards.test_same_bits import digest
 from tests.workers.models import Kept, Killing
 
 METHOD = "natural-gradient"
+# A method, and a model that it takes.
+OTHERS = [
+    *(("ep", case) for case in ("poisson", "trials", "negbinomial", "vectors", "walk", "kinked")),
+    *(("double-loop", case) for case in ("residuals", "binary", "kinked")),
+]
 KINKED = "laplace(mean = eta, scale = t)"  # a likelihood with a kink
 STEP = 1e-4
 
@@ -39,11 +44,15 @@ def data_of(case: str, **more: Any) -> dict[str, Any]:
     return rows("gaussian" if case == "kinked" else case, **more)
 
 
-@pytest.mark.parametrize("case", [*CASES, "kinked"])
-def test_bound_moments_and_gradient_are_those_of_all_rows(case: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("method", "case"), [*((METHOD, case) for case in (*CASES, "kinked")), *OTHERS]
+)
+def test_bound_moments_and_gradient_are_those_of_all_rows(
+    method: str, case: str, tmp_path: Path
+) -> None:
     model, place = model_of(case), folder(tmp_path / case, data_of(case))
-    canonical, planned = compiled(model, place, METHOD)
-    kept = whole(model, place.with_suffix(".parquet"), METHOD)
+    canonical, planned = compiled(model, place, method)
+    kept = whole(model, place.with_suffix(".parquet"), method)
     theta = canonical.hypers.start({})
     one, other = posterior(planned, theta), posterior(kept, theta)
     assert one.log_evidence == pytest.approx(other.log_evidence, abs=1e-9)
@@ -64,11 +73,18 @@ def test_bound_moments_and_gradient_are_those_of_all_rows(case: str, tmp_path: P
         np.testing.assert_allclose(slope, slopes[1][name], rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize("case", ["negbinomial", "means", "vectors", "kinked"])
-def test_the_gradient_is_that_of_differences(case: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("method", "case"),
+    [
+        *((METHOD, case) for case in ("negbinomial", "means", "vectors", "kinked")),
+        ("ep", "negbinomial"),
+        ("double-loop", "residuals"),
+    ],
+)
+def test_the_gradient_is_that_of_differences(method: str, case: str, tmp_path: Path) -> None:
     model = model_of(case)
     place = folder(tmp_path / case, data_of(case, count=60, groups=5), 2)
-    canonical, planned = compiled(model, place, METHOD)
+    canonical, planned = compiled(model, place, method)
     theta = canonical.hypers.start({})
     slopes = evidence_gradient(planned, posterior(planned, theta), theta, {})
     for name, slope in slopes.items():
@@ -145,21 +161,28 @@ def test_answers_do_not_depend_on_anchors_but_for_rounding(case: str, tmp_path: 
     source.forget()
 
 
-@pytest.mark.parametrize("hyper", ["map", "integrate"])
-def test_fits_that_learn_end_where_those_of_all_rows_do(hyper: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("method", "hyper", "case"),
+    [
+        (METHOD, "map", "crossed"),
+        (METHOD, "integrate", "crossed"),
+        ("ep", "map", "crossed"),
+        ("double-loop", "map", "residuals"),
+    ],
+)
+def test_fits_that_learn_end_where_those_of_all_rows_do(
+    method: str, hyper: str, case: str, tmp_path: Path
+) -> None:
     """Groups and predictions included, of a fit that was written and read."""
-    place, model = (
-        folder(tmp_path / "shards", rows("crossed", 120, 8), 2),
-        lgm.loads(text("crossed")),
-    )
-    made = lgm.fit(model, place, METHOD, hyper, {"t": 0.4}, tol=1e-9)
+    place, model = folder(tmp_path / "shards", rows(case, 120, 8), 2), lgm.loads(text(case))
+    made = lgm.fit(model, place, method, hyper, {"t": 0.4}, tol=1e-9)
     made.save(tmp_path / "fit.nc")
     one = lgm.load_fit(tmp_path / "fit.nc")
     file, kept = place.with_suffix(".parquet"), {"merge": "off", "correction": "off"}
-    other = lgm.fit(model, file, METHOD, hyper, {"t": 0.4}, options=kept, tol=1e-9)
-    assert one.converged and one.method == METHOD and one.guarantee is other.guarantee
+    other = lgm.fit(model, file, method, hyper, {"t": 0.4}, options=kept, tol=1e-9)
+    assert one.converged and one.method == method and one.guarantee is other.guarantee
     assert one.log_evidence == pytest.approx(other.log_evidence, abs=1e-7)
-    for name in ("a", "b", "v", "s"):
+    for name in ("a", "b", "s"):
         np.testing.assert_allclose(one.mean(name), other.mean(name), rtol=1e-6, atol=1e-6)
         np.testing.assert_allclose(one.sd(name), other.sd(name), rtol=1e-5)
     written = one.groups(place, tmp_path / "groups")
@@ -175,14 +198,18 @@ def test_fits_that_learn_end_where_those_of_all_rows_do(hyper: str, tmp_path: Pa
         pd.testing.assert_frame_equal(got, wanted, check_dtype=False, rtol=1e-5, atol=1e-6)
 
 
-def test_processes_that_end_give_one_hash(tmp_path: Path, crew: Callable[[Any], None]) -> None:
+@pytest.mark.parametrize(("method", "hyper"), [(METHOD, "map"), ("ep", "fixed")])
+def test_processes_that_end_give_one_hash(
+    method: str, hyper: str, tmp_path: Path, crew: Callable[[Any], None]
+) -> None:
     shards, model = (
-        folder(tmp_path / "shards", rows("poisson", 120, 8), 3),
+        folder(tmp_path / "shards", rows("poisson", 60, 6), 3),
         lgm.loads(text("poisson")),
     )
+    settings: dict[str, Any] = {"fixed": {"s": 0.5}} if hyper == "fixed" else {"start": {"s": 0.5}}
 
     def of(name: str, jobs: object) -> str:
-        fit = lgm.fit(model, shards, METHOD, "map", start={"s": 0.5}, tol=1e-3, jobs=jobs)
+        fit = lgm.fit(model, shards, method, hyper, tol=1e-3, jobs=jobs, **settings)
         assert fit.converged
         return digest(fit, shards, tmp_path / name, jobs)
 
@@ -195,16 +222,22 @@ def test_processes_that_end_give_one_hash(tmp_path: Path, crew: Callable[[Any], 
         killing.close()
 
 
+LOGISTIC = "logistic(mean = eta, scale = t)"
+
+
 @pytest.mark.parametrize("unit", [1e-10, 1e10])
-@pytest.mark.parametrize("family", ["logistic(mean = eta, scale = t)", KINKED])
-def test_units_do_not_matter(family: str, unit: float, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("method", "family"),
+    [(METHOD, LOGISTIC), (METHOD, KINKED), ("ep", LOGISTIC), ("double-loop", KINKED)],
+)
+def test_units_do_not_matter(method: str, family: str, unit: float, tmp_path: Path) -> None:
     data, b = rows("gaussian", 60, 5), "latent b ~ normal(sd = 2)"
     declared = text("gaussian", a=f"normal(sd = {5.0 * unit})", family=family)
     model = lgm.loads(declared.replace(b, f"latent b ~ normal(sd = {2.0 * unit})"))
     place = folder(tmp_path / "rows", {**data, "y": unit * data["y"]}, 2)
     fixed = {"s": 0.5 * unit, "t": 0.3 * unit}
-    one = lgm.fit(model, place, METHOD, fixed=fixed, tol=1e-9)
-    other = lgm.fit(model, place.with_suffix(".parquet"), METHOD, fixed=fixed, tol=1e-9)
+    one = lgm.fit(model, place, method, fixed=fixed, tol=1e-9)
+    other = lgm.fit(model, place.with_suffix(".parquet"), method, fixed=fixed, tol=1e-9)
     assert one.converged and one.log_evidence == pytest.approx(other.log_evidence, rel=1e-12)
     np.testing.assert_allclose(one.mean("b"), other.mean("b"), rtol=1e-6)
     np.testing.assert_allclose(one.sd("a"), other.sd("a"), rtol=1e-6)
@@ -219,11 +252,15 @@ def test_pairs_of_many_shared_latents_are_sites(tmp_path: Path) -> None:
     fixed = {"s": 0.5, "t": 0.5}
     canonical, _ = compiled(model, place, METHOD)
     assert canonical.shared_layout.codes is not None
-    one = lgm.fit(model, place, METHOD, fixed=fixed, tol=1e-9)
     kept = {"merge": "off", "correction": "off"}
-    other = lgm.fit(
-        model, place.with_suffix(".parquet"), METHOD, fixed=fixed, options=kept, tol=1e-9
-    )
+    file = place.with_suffix(".parquet")
+    for method in (METHOD, "ep"):
+        one = lgm.fit(model, place, method, fixed=fixed, tol=1e-9)
+        other = lgm.fit(model, file, method, fixed=fixed, options=kept, tol=1e-9)
+        same_shared(one, other)
+
+
+def same_shared(one: lgm.Fit, other: lgm.Fit) -> None:
     assert one.converged and one.log_evidence == pytest.approx(other.log_evidence, abs=1e-8)
     np.testing.assert_allclose(one.mean("v"), other.mean("v"), atol=1e-6)
     np.testing.assert_allclose(one.sd("v"), other.sd("v"), rtol=1e-6)
@@ -258,7 +295,7 @@ def test_counts_that_differ_by_millions_settle_group_by_group(tmp_path: Path) ->
     one = lgm.fit(model, place, METHOD, fixed=fixed, tol=1e-9)
     other = lgm.fit(model, file, METHOD, fixed=fixed, tol=1e-9, options={"merge": "off"})
     assert one.converged and one.log_evidence == pytest.approx(other.log_evidence, rel=1e-9)
-    np.testing.assert_allclose(one.sd("a"), other.sd("a"), rtol=1e-6)
+    np.testing.assert_allclose(one.sd("a"), other.sd("a"), rtol=1e-5)  # weights: 1e-6
 
 
 def test_where_steps_do_not_end_the_back_end_climbs(

@@ -10,11 +10,12 @@ import pandas as pd
 import pytest
 
 import lgmdsl as lgm
-from lgmdsl.shards import eliminate
+from lgmdsl.shards import eliminate, gathered
 from tests.shards.models import S, folder, rows, text
 
 METHODS: dict[str, tuple[dict[str, Any], str]] = {
-    "ep": ({"method": "ep"}, "method `ep` cannot fit shards"),
+    "opper": ({"method": "opper-archambeau"}, "method `opper-archambeau` cannot fit shards"),
+    "ep": ({"method": "ep", "options": {"mode": "sequential"}}, "mode=sequential takes all rows"),
     "cholesky": ({"method": "cholesky"}, "method `cholesky` cannot fit shards"),
     "mean": ({"method": "laplace", "options": {"correct_mean": True}}, "option of `laplace`"),
     "vb": ({"hyper": "vb"}, "`hyper = vb` cannot fit shards"),
@@ -39,10 +40,24 @@ def test_methods_and_options(case: str, shards: Path) -> None:
     assert caught.value.codes == ("E501",) and caught.value.diagnostics[0].help
 
 
+def test_hypers_in_the_predictor_have_no_slope_of_an_average(
+    shards: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where modes take them."""
+    latents, eta = "u[group] ~ normal(sd = 1)", "a + b * x + s * u[who]"
+    model = lgm.loads(text("poisson", latents=latents, eta=eta))
+    monkeypatch.setattr(gathered, "reason_against", lambda *_: "")
+    with pytest.raises(lgm.MethodError, match="hyper `s` is in the predictor") as caught:
+        lgm.fit(model, shards, "natural-gradient")
+    assert "laplace and map" in str(caught.value.diagnostics[0].help)
+
+
 def test_methods_that_can_are_named(shards: Path) -> None:
     with pytest.raises(lgm.MethodError) as caught:
         lgm.fit(lgm.loads(text("poisson")), shards, "lcl")
-    assert caught.value.diagnostics[0].help == "methods that can: laplace, natural-gradient and map"
+    assert caught.value.diagnostics[0].help == (
+        "methods that can: laplace, natural-gradient, ep, double-loop and map"
+    )
 
 
 MODELS = {

@@ -141,8 +141,11 @@ def _with_model(
     sizes = {made.about.index: view.rows, made.roles.index: view.groups}
     sizes |= {dim: len(made.layout.labels[dim]) for dim in known}
     indices = made.whole.grounded.indices
-    # Two vectors of slopes, a value and a determinant, next to the curvature.
-    each = [2 * layout.size + 2 + (layout.size**2 if c is None else len(c)) for c in passes.codes]
+    # A vector of slopes, of modes another of third derivatives, a value and a determinant, next to
+    # the curvature.
+    vectors = 2 if passes.question is None else 1
+    curvatures = (layout.size**2 if c is None else len(c) for c in passes.codes)
+    each = [vectors * layout.size + 2 + n for n in curvatures]
     return replace(
         view,
         sizes=tuple((n, size, indices[n].origin) for n, size in sizes.items()),

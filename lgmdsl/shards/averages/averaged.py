@@ -37,7 +37,8 @@ from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.questions import Expected, ExpectedAnswer, PointwiseAnswer, Tilted, Widths
 from lgmdsl.contract.site import Property, Site, SiteSpec
-from lgmdsl.inference.driver import Tolerances, run
+from lgmdsl.contract.status import Status
+from lgmdsl.inference.driver import Run, Tolerances, run
 from lgmdsl.inference.routes import Route
 from lgmdsl.shards.averages.at_shared import AtShared
 from lgmdsl.shards.averages.settling import settle
@@ -46,7 +47,7 @@ from lgmdsl.streams.collective import Places
 
 # Weights and means within SMALL, relative and in sds (`settle`), after LIMIT passes at most, from a
 # start that is ROUGH.
-SMALL, LIMIT, ROUGH = 1e-9, 60, Tolerances(evidence=1e-2, mean=0.3)
+SMALL, LIMIT, ROUGH = 1e-9, 120, Tolerances(evidence=1e-2, mean=0.3)
 # Where that fails, the back end's own steps, at most STEPS, must come so near.
 REACHED, ROUNDING, STEPS = 1e-6, 1e-12, 200
 # Of moments that are matched.
@@ -134,7 +135,7 @@ class Averaging:
             weight, shift, more = _first(problem, groups, mean)
             found = self._settled(problem, weight, shift)
         if found is None:
-            rough = run(self.backend, climbing, ROUGH, STEPS).posterior
+            rough = self._run(climbing, ROUGH).posterior
             if rough is None:
                 raise NoMode("the averages over the groups have no start")
             found = self._settled(problem, rough.weight[0], rough.shift[0])
@@ -157,7 +158,7 @@ class Averaging:
             if not isinstance(q, Failed):
                 claim = self.backend.spec.guarantee
                 warm = GaussianPosterior(q.weight, q.shift, q, near.bound, claim)
-        found = run(self.backend, problem, MATCHED, STEPS, warm)
+        found = self._run(problem, MATCHED, warm)
         posterior = found.posterior
         if posterior is None or posterior.slopes is None:
             raise NoMode(found.reason or found.status.value)
@@ -168,6 +169,14 @@ class Averaging:
         (slopes,) = posterior.slopes()
         return Average(m, answer, 2 + len(found.trace), posterior.log_evidence, slopes)
 
+    def _run(
+        self, problem: Problem, tolerances: Tolerances, warm: GaussianPosterior | None = None
+    ) -> Run:
+        found = run(self.backend, problem, tolerances, STEPS, warm)
+        if found.status is Status.interrupted:
+            raise KeyboardInterrupt
+        return found
+
     def _settled(self, problem: Problem, weight: Array, shift: Array) -> ElboPoint | None:
         engine = problem.engine
         assert isinstance(engine, AtShared)
@@ -175,7 +184,7 @@ class Averaging:
 
     def _climbed(self, problem: Problem, climbing: Problem) -> ElboPoint:
         """By the back end alone, whose steps raise the bound. Raises NoMode."""
-        found = run(self.backend, climbing, Tolerances(evidence=ROUNDING, mean=SMALL), STEPS)
+        found = self._run(climbing, Tolerances(evidence=ROUNDING, mean=SMALL))
         if found.posterior is None:
             raise NoMode(found.reason or found.status.value)
         left = found.trace[-1].residual

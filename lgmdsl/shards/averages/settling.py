@@ -37,7 +37,7 @@ FARTHER, SHORTEST = 2.0, 1e-3
 # Where rounding ends the descent: no half of the least residual for so many passes, where that is
 # at most so many times what is small.
 PATIENCE, ROUGHEST = 4, 1e2
-# Eigenvalues of a group's squares below this part of the largest are no direction.
+# Of the squares of a group's steps, what is added so that they are of full rank.
 NOISE = 1e-10
 
 
@@ -176,8 +176,11 @@ def _following(
             for j in range(i + 1):
                 total = np.bincount(group, np.sum(change[i] * change[j], axis=1), count)
                 square[:, i, j] = square[:, j, i] = total
-        inverse = np.linalg.pinv(square, rcond=NOISE, hermitian=True)
-        coefficients = np.einsum("gij,gj->gi", inverse, pull)
+        # A ridge in the place of directions that are noise; 1 where a group has taken no steps.
+        size = np.einsum("gii->g", square)
+        ridge = np.where(size > 0.0, NOISE * size, 1.0)
+        system = square + ridge[:, None, None] * np.eye(k)
+        coefficients = np.linalg.solve(system, pull[:, :, None])[:, :, 0]
     r, c = share[group], coefficients[group]
     out = []
     for n in range(3):
@@ -193,7 +196,9 @@ def _following(
     own = engine.groups.split.own
     inner = mixed.weight[:, own[:, None], own]
     sound = np.isfinite(inner).all(axis=(1, 2)) & (c != 0.0).any(axis=1)
-    sound &= rows.smallest(np.where(sound[:, None, None], inner, 0.0)) >= 0.0
+    inner = np.where(sound[:, None, None], inner, 0.0)
+    least = inner[:, 0, 0] if inner.shape[1] == 1 else rows.smallest(inner)
+    sound &= least >= 0.0
     whole = np.bincount(group, (~sound).astype(float), count)[group] == 0.0
     plain = []
     for now, image in zip(last.now.parts, last.image.parts, strict=True):
