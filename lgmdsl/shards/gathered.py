@@ -18,6 +18,7 @@ from lgmdsl.canonical.grounding.ground import ground
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.compile import canonicalise
 from lgmdsl.contract.backend import BackendSpec
+from lgmdsl.contract.questions import Pointwise
 from lgmdsl.contract.structure import Shape
 from lgmdsl.dataset import Keys, Loaded
 from lgmdsl.dataset.dataset import Dataset
@@ -219,7 +220,9 @@ def _check(
         raise of_block(of_rows[1], f"`{of_rows[0].name}` is observed over the same rows")
     if not set(whole.blocks[block].form.latents) & set(roles.inner):
         raise of_block(whole.blocks[block], f"no latent over `{roles.index}` is in the predictor")
-    reason = reason_against(whole.blocks[block], spec)
+    # Of the answers of shards, these know how they move with the rows' coefficients.
+    hypers = spec.needs is Pointwise
+    reason = reason_against(whole.blocks[block], spec, hypers)
     if reason:
         raise of_block(whole.blocks[block], reason, IN_MEMORY)
     for other in whole.blocks:

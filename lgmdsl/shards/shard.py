@@ -215,7 +215,8 @@ class Shard:
             blocks=(model.blocks[self.block],),
             gathers=(gather,),
         )
-        return Groups(part, theta, places, self.split, engine, eliminating())
+        backend = eliminating()
+        return Groups(part, theta, places, self.split, engine, backend, gather.multipliers)
 
 
 def eliminating() -> Backend[Any]:
@@ -285,8 +286,11 @@ def as_own(
 
 
 def labels_of(model: Any, roles: Roles) -> str:
-    """A hash of the members of the indices of shared latents, in order."""
+    """A hash of the members of the indices of shared latents and of hyperparameters, in order."""
     digest = hashlib.sha256()
+    for block in model.hypers.blocks:
+        for dim in block.dims:
+            digest.update(repr((dim, [str(x) for x in model.layout.labels[dim]])).encode())
     for name in roles.shared:
         latent = model.latent(name)
         for dim in latent.dims:
