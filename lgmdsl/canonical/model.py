@@ -137,7 +137,7 @@ class CanonicalModel:
         if known is None:
             columns = self._columns.setdefault(k, {})
             predictor = self.site_predictor(block, block.form, theta, columns)
-            _check_finite(block, predictor)
+            check_finite(block, predictor)
             if not any(term.depends for term in block.form.terms):
                 self._still[k] = predictor
             return predictor
@@ -145,7 +145,7 @@ class CanonicalModel:
             return known
         offset_form = Affine((), block.form.offset, block.form.sizes)
         offset = self.site_predictor(block, offset_form, theta).offset
-        _check_finite(block, Predictor({}, offset))
+        check_finite(block, Predictor({}, offset))
         return Predictor(known.columns, offset, known.event)
 
     def sites(self, theta: Theta) -> tuple[Site, ...]:
@@ -268,7 +268,7 @@ class CanonicalModel:
         return Constraints(columns, np.concatenate(values))
 
 
-def _check_finite(block: SiteBlock, predictor: Predictor) -> None:
+def check_finite(block: SiteBlock, predictor: Predictor) -> None:
     """Raise E303 for a coefficient or an offset that is not finite: x / 0, log(0), an overflow."""
     bad = ~np.isfinite(predictor.offset)
     for operator in predictor.columns.values():

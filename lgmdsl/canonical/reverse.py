@@ -43,9 +43,10 @@ def pull(
             for name, slope in slopes[k].items():
                 out[name] = out.get(name, np.zeros(())) + slope
             continue
-        _operators(canonical, k, adjoints.operator[k], theta, out)
         offset = block.form.offset
-        if offset.depends:
+        if not block.summed:  # the sites of sums have the hypers of the rows' predictors in them
+            _operators(canonical, k, adjoints.operator[k], theta, out)
+        if offset.depends and not block.summed:
             slope = adjoints.offset[k].reshape(block.predictor_shape)
             offset.pull(_spread(block, slope, block.predictor_dims, offset.dims), theta, out)
         for name in parameters(block):

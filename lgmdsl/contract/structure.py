@@ -143,6 +143,12 @@ class Structure(Part, ABC):
         return None
 
     @property
+    def coordinates(self) -> Array | None:
+        """(n, k) what tells members apart in whatever order they come, such as the inputs of a gp;
+        None: where they stand."""
+        return None
+
+    @property
     def joined(self) -> bool:
         """Whether Q joins all members, whatever the arguments: no group of them is independent of
         the rest. False where that is not known."""

@@ -29,6 +29,9 @@ PATIENCE = 2e11
 # Beyond which no engine is taken unless asked for: a quarter of an hour, and a fit needs dozens.
 LONGEST_CONDITIONING = 2e13
 
+# What an engine with more digits may cost: so many flops, or so many times as much.
+LIGHT, DEARER = 1e8, 10.0
+
 
 @dataclass(frozen=True)
 class Terms:
@@ -245,6 +248,18 @@ def required(
     return _built(best, linear, terms, seed), best.flops
 
 
+def required_by_sums(
+    linear: LinearGaussian, terms: Terms, seed: int = 0, known: str = ""
+) -> tuple[Engine, float]:
+    """As `required`, for sites that are sums over rows. A weight of theirs has latents in several
+    units in it, and next to groups with a wide prior little is left of it: of such an engine's
+    kind, one whose digits do not depend on units is taken where it costs little more."""
+    engine, flops = required(linear, terms, seed, known)
+    if type(engine).strain is not Engine.strain:
+        engine = stronger(engine, terms, max(LIGHT, DEARER * flops))
+    return engine, flops
+
+
 def refusal(linear: LinearGaussian, options: Sequence[Option], terms: Terms) -> Diagnostic:
     """Why no engine, or not the one that was asked for, takes the model, and what would."""
     able = [o.name for o in options if not o.refusal]
@@ -273,16 +288,16 @@ def refusal(linear: LinearGaussian, options: Sequence[Option], terms: Terms) -> 
     )
 
 
-def stronger(engine: Engine, terms: Terms) -> Engine:
+def stronger(engine: Engine, terms: Terms, most: float = PATIENCE) -> Engine:
     """The cheapest exact engine for the same model whose digits do not depend on how wide priors
-    are; the engine itself where it was asked for, where there is none, or none within
-    `PATIENCE`."""
+    are; the engine itself where it was asked for, where there is none, or none within `most` flops
+    of a conditioning."""
     if terms.engine != AUTO:
         return engine
     unmoved = [e for e in ENGINES if e.engine.exact and e.engine.strain is Engine.strain]
     options = [_glance(e, engine.linear, terms) for e in unmoved]
-    _settle(options, engine.linear, terms, PATIENCE)
+    _settle(options, engine.linear, terms, most)
     best = preferred(options)
-    if best is None or best.flops > PATIENCE:
+    if best is None or best.flops > most:
         return engine
     return best.engine or best.entry.build(engine.linear, 0)

@@ -141,13 +141,14 @@ def pivoted_root(a: Array, tolerance: float | None = None) -> Array:
     return root
 
 
-def partial_root(a: Array, count: int) -> tuple[Array, IntArray]:
+def partial_root(a: Array, count: int, ranks: IntArray | None = None) -> tuple[Array, IntArray]:
     """R, (n, k), the first k <= `count` columns of a Cholesky factor of a positive semidefinite A
     with pivots, and the pivots, (k,): A - RR' is 0 in their rows. n k^2 flops.
 
     Each pivot is the largest entry left of the diagonal, so that the columns of fewer are the first
     of more. Of equals, as all are at first under a stationary kernel, it is the one whose column of
-    A is the longest, wherever it stands. k < `count` where all that is left is rounding, below
+    A is the longest; of equals in this too, such as mirror images on a grid, the first by `ranks`,
+    (n,), None: as they stand. k < `count` where all that is left is rounding, below
     n eps max A_ii.
     """
     n = len(a)
@@ -156,11 +157,14 @@ def partial_root(a: Array, count: int) -> tuple[Array, IntArray]:
     root = np.zeros((n, min(count, n)))
     pivots: list[int] = []
     length = np.einsum("ij,ij->j", a, a)
+    ranks = np.arange(n) if ranks is None else ranks
     for j in range(root.shape[1]):
         top = float(left.max())
         if not top > floor:
             break
-        k = int(np.argmax(np.where(left >= (1.0 - EQUAL) * top, length, -1.0)))
+        among = np.flatnonzero(left >= (1.0 - EQUAL) * top)
+        among = among[length[among] >= (1.0 - EQUAL) * length[among].max()]
+        k = int(among[np.argmin(ranks[among])])
         column = (a[:, k] - root[:, :j] @ root[k, :j]) / np.sqrt(left[k])
         column[pivots] = 0.0
         root[:, j] = column

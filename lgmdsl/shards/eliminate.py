@@ -10,8 +10,22 @@ A shard is one site of the shared latents: value h, slope h' = X'l', and curvatu
 and h + e, with the prior of beta and -1/2 log|S|, S = Q_beta - sum h'', is Laplace's evidence of
 the whole model: log|A| of all latents is log|S| + sum log|D|. Along the path of the modes a row's
 predictor moves by q_i = x_i - C'D^-1 z_i, so that with v_i = z_i'D^-1 z_i + q_i'V q_i, V the
-covariance of beta, the slope of the log determinants is -1/2 sum l''' v q (derived; checked
-against differences in `tests/shards`).
+covariance of beta, the slope of the log determinants is -1/2 sum l''' v q.
+
+What rows know of the hyperparameters is in the sums of their places, L_g(z; theta): parameters of
+sites, and coefficients a_ik = x_ik f_gk(theta), of u as of beta. The mode is stationary, and moves
+by s for the log determinants' sake, so that the slope of Laplace's evidence is, at fixed z, s and
+v, the covariance of z,
+
+    sum_g d(L_g + 1/2 tr v_g L_g'' + s_g'L_g')/dtheta
+
+next to what priors give (`Eliminated.slopes`). With L(z) = M(f z), and t_i = l_i''',
+
+    d/df_k = M'_k (z_k + s_k) + sum_j v_kj f_j M''_kj
+             + z_k ((M'' f s)_k + 1/2 sum_i t_i (a_i'v a_i) x_ik)
+
+are the slopes of the value, of the log determinants through the coefficients and of the log
+determinants through W (all derived; checked against differences in `tests/shards`).
 """
 
 # Long because the answers of one elimination share its arrays.
@@ -41,6 +55,7 @@ from lgmdsl.contract.status import Status
 from lgmdsl.inference.driver import Tolerances, run
 from lgmdsl.shards.split_places import SplitPlaces
 from lgmdsl.streams.collective import Places
+from lgmdsl.streams.multipliers import Multipliers
 
 # The mode is found until a Newton step moves a group by no more than SMALL sds (root mean square),
 # or until steps of up to ROUGH do not change the evidence any more.
@@ -112,7 +127,8 @@ class NoMode(Exception):
 @dataclass(frozen=True, eq=False)
 class Groups:
     """The groups of a shard at theta: `canonical` holds their latents alone and the block of the
-    rows; `places` are its sites, `engine` conditions the groups' latents."""
+    rows; `places` are its sites, `engine` conditions the groups' latents; `multipliers`: of the
+    rows' coefficients, where these have hypers in them."""
 
     canonical: CanonicalModel
     theta: Theta
@@ -120,13 +136,13 @@ class Groups:
     split: SplitPlaces
     engine: Engine
     backend: Backend[Any]
+    multipliers: Multipliers | None = None
 
     def eliminated(self, beta: Array, near: Mode | None = None) -> Eliminated:
         """The groups at beta, (p,), their mode found from that at another theta or beta. Raises
         NoMode."""
         split = self.split
-        at = np.zeros((split.count, len(split.own) + len(split.others)))
-        at[:, split.others] = split.shared(beta)
+        at = split.at(beta)
         site = Given(self.places.spec, self.places, split.own, at)
         problem = Problem((site,), (site,), self.engine)
         root = math.sqrt(max(1, self.engine.linear.size))
@@ -316,7 +332,7 @@ class Eliminated:
         """(G, K, K): of the places' latents, V = `covariance`, laid out as `information`, being
         that of the shared."""
         split, own, others = self.split, self.split.own, self.split.others
-        out = np.empty_like(self.weight)
+        out = np.zeros_like(self.weight)
         out[:, others[:, None], others] = split.at_places(covariance)
         along = self._lifted(split.along(self.moved, covariance))
         for j, place in enumerate(others):
@@ -332,38 +348,54 @@ class Eliminated:
         return self._along(self._bend(covariance))
 
     def _bend(self, covariance: Array) -> Array:
-        """(G, K): sum l''' v a over the rows of a place, the last kept."""
+        """(G, K): sum l''' v a over the rows of a place."""
+        return self.places.multiplied(self._plain(covariance).third)
+
+    def _plain(self, covariance: Array) -> PointwiseAnswer:
+        """What the places say as functions of f z (`Places.plain`) with the third derivatives that
+        a covariance of the shared latents asks for, the last kept."""
         key = covariance.tobytes()
-        if key not in self._bends:
-            bend = self.places.pointwise(self.z, self.variance(covariance)).third
-            self._bends.clear()
-            self._bends[key] = bend
-        return self._bends[key]
+        if key not in self._asked:
+            places = self.places
+            variance = places.multiplied_squares(self.variance(covariance))
+            answer = places.plain.pointwise(places.multiplied(self.z), variance)
+            self._asked.clear()
+            self._asked[key] = answer
+        return self._asked[key]
 
     @cached_property
-    def _bends(self) -> dict[bytes, Array]:
+    def _asked(self) -> dict[bytes, PointwiseAnswer]:
         return {}
 
     def slopes(self, covariance: Array, move: Array) -> Gradient:
         """d(h + e + 1/2 tr V h'' + m'h')/dhyper at fixed beta, V and m = `move`, (p,), of every
-        hyper that the rows' sites and the groups' priors depend on."""
+        hyper that the rows' sites, their predictors and the groups' priors depend on.
+
+        What a place's L depends on it does at fixed z, whether a parameter of its sites or the
+        multipliers of its coefficients: d(L + 1/2 tr v L'' + s'L'), v the covariance of z and s
+        the move of z along with m, where the groups' latents also go D^-1 Z' (sum l3 v a)/2, which
+        is what the log determinants ask of the mode."""
         split, own = self.split, self.split.own
         variance = self.variance(covariance)
         model = self.groups.canonical
-        free, pulls = bool(self.groups.places.rows.own), self.groups.learned
-        if not free and not pulls:
+        free, of_rows = bool(self.groups.places.rows.own), self.groups.multipliers
+        pulls = self.groups.learned
+        if not free and not pulls and of_rows is None:
             return {}
         bend = 0.5 * self._bend(covariance)
         # The groups' latents move by D^-1 (Z'bend - C m).
         tilt = bend[:, own] - split.times(self.crossed, move)
-        step = np.empty_like(self.z)
-        step[:, split.others] = split.shared(move)
+        step = split.along_shared(move)
         step[:, own] = self._lifted(self.q.solve(self._pulled(tilt)))
         slopes: Mapping[str, Array] = {}
         if free:
             slopes = self.places.moved_slopes(self.z, variance, step)
         first = self.q.adjoints((np.ascontiguousarray(tilt),))
         out = pull(model, first, (slopes,), self.groups.theta)
+        if of_rows is not None:
+            plain = self._plain(covariance)
+            by_place = self.places.multiplier_slopes(self.z, variance, step, plain)
+            of_rows.pull(by_place, self.groups.theta, out)
         if pulls:
             self._spreads(covariance, out)
         return out

@@ -241,7 +241,9 @@ def _check(
         raise of_block(of_rows[1], f"`{of_rows[0].name}` is observed over the same rows")
     if not set(whole.blocks[block].form.latents) & set(roles.inner):
         raise of_block(whole.blocks[block], f"no latent over `{roles.index}` is in the predictor")
-    reason = reason_against(whole.blocks[block], spec)
+    # Of the answers of shards, these know how they move with the rows' coefficients.
+    hypers = spec.needs is Pointwise
+    reason = reason_against(whole.blocks[block], spec, hypers)
     if reason:
         raise of_block(whole.blocks[block], reason, IN_MEMORY)
     for other in whole.blocks:

@@ -141,8 +141,7 @@ def working(
             return np.nan, np.nan, np.nan
         before = None
         if prior is not None:
-            before = np.empty_like(e.z)
-            before[:, e.split.others] = e.split.shared(prior)
+            before = e.split.at(prior)
             before[:, e.split.own] = e.groups.engine.prior_mean[0]
         return e.places.working_sums(e.z, e.variance(covariance), before)
 
@@ -159,9 +158,8 @@ def along(
             e = shard.eliminated(shard.point(theta, beta, none), near)
         except NoMode:
             return np.full(lengths.shape, -np.inf)
-        steps = np.zeros((len(directions), *e.z.shape))
-        for d, direction in enumerate(directions):
-            steps[d][:, e.split.others] = e.split.shared(direction)
+        steps = np.array([e.split.along_shared(d) for d in directions])
+        steps = steps.reshape(len(directions), *e.z.shape)
         return e.places.along(e.z, steps, lengths)
 
 

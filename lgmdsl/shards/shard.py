@@ -20,7 +20,7 @@ from lgmdsl.contract.backend import Backend
 from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.contract.questions import Pointwise
 from lgmdsl.dataset import Dataset, Keys, Loaded, read
-from lgmdsl.engines.choose import Terms, required
+from lgmdsl.engines.choose import Terms, required_by_sums
 from lgmdsl.errors import DataError, MethodError, with_note
 from lgmdsl.graph.build import model_graph
 from lgmdsl.inference.registry import backends
@@ -237,7 +237,7 @@ class Shard:
         inner = tuple(b for b in model.latents if b.name in self.roles.inner)
         blocks = tuple(b.at(theta) for b in inner)
         linear = LinearGaussian(blocks, (self.split.inner,))
-        engine, _ = required(linear, Terms.of())
+        engine, _ = required_by_sums(linear, Terms.of())
         places = model.sites(theta)[self.block]
         assert isinstance(places, Places) and gather is not None
         part = replace(
@@ -246,7 +246,8 @@ class Shard:
             blocks=(model.blocks[self.block],),
             gathers=(gather,),
         )
-        return Groups(part, theta, places, self.split, engine, eliminating())
+        backend = eliminating()
+        return Groups(part, theta, places, self.split, engine, backend, gather.multipliers)
 
 
 def eliminating() -> Backend[Any]:
@@ -316,8 +317,11 @@ def as_own(
 
 
 def labels_of(model: Any, roles: Roles) -> str:
-    """A hash of the members of the indices of shared latents, in order."""
+    """A hash of the members of the indices of shared latents and of hyperparameters, in order."""
     digest = hashlib.sha256()
+    for block in model.hypers.blocks:
+        for dim in block.dims:
+            digest.update(repr((dim, [str(x) for x in model.layout.labels[dim]])).encode())
     for name in roles.shared:
         latent = model.latent(name)
         for dim in latent.dims:

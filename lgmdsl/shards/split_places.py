@@ -13,13 +13,15 @@ from lgmdsl.contract.linear import Predictor
 from lgmdsl.shards.refusals import apart
 from lgmdsl.shards.touched import Touched
 from lgmdsl.streams.model import Gather, StreamedModel
+from lgmdsl.streams.multipliers import ONE
 
 
 @dataclass(frozen=True, eq=False)
 class SplitPlaces:
     """G places of K latents, r of them of the place's group and c shared by all groups.
 
-    `own`, (r,), and `others`, (c,): the entries of a place; `columns`, (G, c): where the shared
+    `own`, (r,), and `others`, (c,): the entries of a place (what else there is, is `ones`: 1);
+    `columns`, (G, c): where the shared
     ones stand among all p of them; `inner`: the predictors z of the r, as of vector sites.
     `group`, (G,): the group of a place, and `group_of`, (n,), of each of the groups' latents;
     `touched`: the shared latents of each group, m at most, None where all are taken for all
@@ -28,6 +30,7 @@ class SplitPlaces:
 
     own: IntArray
     others: IntArray
+    ones: IntArray
     columns: IntArray
     inner: Predictor
     size: int
@@ -54,6 +57,23 @@ class SplitPlaces:
     def slots(self) -> IntArray:
         """(G, c): where the shared latents stand among the m of the place's group."""
         return self.columns if self.touched is None else self.touched.slots
+
+    @property
+    def entries(self) -> int:
+        """K."""
+        return len(self.own) + len(self.others) + len(self.ones)
+
+    def at(self, beta: Array) -> Array:
+        """(G, K): the places at beta, (p,), with 0 for the groups' latents."""
+        out = self.along_shared(beta)
+        out[:, self.ones] = 1.0
+        return out
+
+    def along_shared(self, move: Array) -> Array:
+        """(G, K): how the places move with the shared latents, (p,), where the groups' stay."""
+        out = np.zeros((self.count, self.entries))
+        out[:, self.others] = self.shared(move)
+        return out
 
     def shared(self, beta: Array) -> Array:
         """(G, c): the shared latents of each place out of beta, (p,)."""
@@ -167,7 +187,8 @@ def split_places(
     """`inner`: names of the groups' latents; `starts`: where the others stand among the shared
     ones; `sizes` of all; `group` and `group_of`: as of `SplitPlaces`."""
     of_group = np.array([name in inner for name in gather.latents])
-    own, others = np.flatnonzero(of_group), np.flatnonzero(~of_group)
+    one = np.array([name == ONE for name in gather.latents])
+    own, others, ones = (np.flatnonzero(x) for x in (of_group, ~(of_group | one), one))
     columns = np.stack(
         [starts[gather.latents[k]] + gather.touched[:, k] for k in others]
         or [np.zeros(0, dtype=np.int64)],
@@ -182,4 +203,4 @@ def split_places(
     total = sum(sizes[name] for name in starts)
     count = int(max(group.max(initial=-1), group_of.max(initial=-1))) + 1
     some = Touched.of(columns, group, count, total)
-    return SplitPlaces(own, others, columns, predictor, total, group, group_of, some)
+    return SplitPlaces(own, others, ones, columns, predictor, total, group, group_of, some)

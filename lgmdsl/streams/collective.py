@@ -7,7 +7,7 @@ that back ends which know sites by the sum of log t alone (`BackendSpec.additive
 of the places and one batch, and give the answer that they give for the rows.
 """
 
-# Long because a place answers whatever its rows answer, each by one pass over them.
+# Long because the questions that places answer are one class.
 
 from __future__ import annotations
 
@@ -72,11 +72,13 @@ class Places(
     Site, SumsOfRows, HoldsRowSites, Pointwise, Expected, ExpectedSlopes, FourthExpected, Bounded
 ):
     """G sites, one of each place; predictors are (G, K). Rows answer through `answer`, and what
-    that does not give as any site of theirs does."""
+    that does not give as any site of theirs does. `multipliers`, (G, K): f, where the coefficients
+    of rows on z_k are x_ik f_gk (`streams/multipliers.py`); None: 1."""
 
     spec: SiteSpec  # type: ignore[misc]
     rows: BoundRows
     answer: Answering
+    multipliers: Array | None = None
 
     def __len__(self) -> int:
         return self.rows.places
@@ -179,17 +181,45 @@ class Places(
     def chunks(self) -> Iterator[Chunk]:
         return self.rows.chunks()
 
+    @property
+    def plain(self) -> Self:
+        """The same as functions of f z."""
+        return replace(self, multipliers=None)
+
+    def multiplied(self, x: Array) -> Array:
+        """f x, of x (G, K)."""
+        return x if self.multipliers is None else self.multipliers * x
+
+    def multiplied_squares(self, x: Array) -> Array:
+        """(ff') x entry by entry, of x (G, K, K)."""
+        f = self.multipliers
+        return x if f is None else f[:, :, None] * x * f[:, None, :]
+
     def inward(self, s: Array) -> Array:
-        return self.rows.reduction.inward(s)
+        return self.rows.reduction.inward(self.multiplied(s))
 
     def form(self, variance: Array) -> Array:
-        return self.rows.reduction.form(variance)
+        return self.rows.reduction.form(self.multiplied_squares(variance))
 
     def outward(self, sums: Array) -> Array:
-        return self.rows.reduction.outward(sums)
+        return self.multiplied(self.rows.reduction.outward(sums))
 
     def squares(self, sums: Array) -> Array:
-        return self.rows.reduction.squares(sums)
+        return self.multiplied_squares(self.rows.reduction.squares(sums))
+
+    def multiplier_slopes(
+        self, s: Array, variance: Array, move: Array, answer: PointwiseAnswer
+    ) -> Array:
+        """(G, K) d(L + 1/2 tr V L'' + m'L')/df at s, V = `variance` and m = `move`: with a_ik =
+        x_ik f_gk, v_i = a_i'Va_i and t_i the third derivative of l_i,
+
+            sum_i x_ik (l'(s_k + m_k) + l''((Va_i)_k + a_i'm s_k) + 1/2 t_i v_i s_k)
+
+        `answer`: of `plain` at f s and ff' V, with its third derivatives."""
+        bend = by_rows.times(answer.curvature, self.multiplied(move)) + 0.5 * answer.third
+        f = np.ones_like(s) if self.multipliers is None else self.multipliers
+        across = np.einsum("gkj,gj,gkj->gk", variance, f, answer.curvature)
+        return np.asarray(answer.slope * (s + move) + across + bend * s)
 
     def no_rows(self) -> Array:
         return np.zeros((len(self), self.rows.reduction.columns.shape[1]))
@@ -245,7 +275,16 @@ class Places(
                 return None
             bend = np.zeros(len(chunk.place)) if a.d_variance2 is None else 4.0 * a.d_variance2
             chunk.add_powers(2.0 * a.d_mean_variance, bend, cubes, fourths)
-        return self.rows.reduction.powers(cubes), self.rows.reduction.powers(fourths)
+        return self._powers(cubes), self._powers(fourths)
+
+    def _powers(self, sums: Array) -> Array:
+        """Sums of higher powers of rows as derivatives in z."""
+        out, f = self.rows.reduction.powers(sums), self.multipliers
+        for axis in range(1, 1 if f is None else out.ndim):
+            assert f is not None
+            shape = [len(f), *(f.shape[1] if a == axis else 1 for a in range(1, out.ndim))]
+            out = out * f.reshape(shape)
+        return out
 
     def expected_slopes(self, mean: Array, variance: Array) -> dict[str, Array]:
         z, form = self.inward(mean), self.form(variance)

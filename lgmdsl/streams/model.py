@@ -22,6 +22,7 @@ from lgmdsl.contract.site import Site
 from lgmdsl.operators.base import Operator
 from lgmdsl.operators.explicit import Sparse
 from lgmdsl.streams.collective import Places, spec_of
+from lgmdsl.streams.multipliers import ONE, Multipliers
 from lgmdsl.streams.rows import BoundRows, PackedRows, Reduction
 
 # Of a sample of places: at least so many rows and places in it, every so-manieth place; and rows at
@@ -32,14 +33,16 @@ LEAST_ROWS, LEAST_PLACES, LEAST_STEP, LARGEST_STEP, ROWS_A_PLACE = 50_000, 400, 
 @dataclass(frozen=True, eq=False)
 class Gather:
     """The places of a block's rows: `latents`, K names; `touched`, (G, K), the entry of each that
-    all rows of a place touch; `count` rows, `rows` with their coefficients by `reduction`, None
-    where they are not at hand (a stored fit)."""
+    all rows of a place touch; `count` rows, `rows` with their coefficients by `reduction` and what
+    hyperparameters in the predictor multiply these with (`multipliers`, None: nothing), None where
+    they are not at hand (a stored fit)."""
 
     latents: tuple[str, ...]
     touched: IntArray
     count: int
     rows: PackedRows | None = None
     reduction: Reduction | None = None
+    multipliers: Multipliers | None = None
 
     @property
     def places(self) -> int:
@@ -49,13 +52,16 @@ class Gather:
         """Some of the places, (g,), with their rows."""
         assert self.rows is not None, "a stored fit has no rows to take"
         rows = self.rows.at_places(some)
-        return replace(self, touched=self.touched[some], count=len(rows), rows=rows)
+        factors = None if self.multipliers is None else self.multipliers.at_places(some)
+        touched = self.touched[some]
+        return replace(self, touched=touched, count=len(rows), rows=rows, multipliers=factors)
 
     def predictor(self, sizes: Mapping[str, int]) -> Predictor:
-        """z of each place, as the predictors of vector sites; `sizes` of the latents."""
+        """z of each place, as the predictors of vector sites; `sizes` of the latents. That which
+        is 1 (`multipliers.ONE`) is an offset."""
         places, count = self.touched.shape
         columns: dict[str, Operator] = {}
-        for name in dict.fromkeys(self.latents):
+        for name in dict.fromkeys(n for n in self.latents if n != ONE):
             own = np.array([k for k, n in enumerate(self.latents) if n == name])
             counts = np.zeros((places, count), dtype=np.int64)
             counts[:, own] = 1
@@ -65,7 +71,8 @@ class Gather:
                 (np.ones(len(entries)), entries, indptr), shape=(places * count, sizes[name])
             )
             columns[name] = Sparse(csr)
-        return Predictor(columns, np.zeros(places * count), count)
+        offset = np.tile([float(n == ONE) for n in self.latents], places)
+        return Predictor(columns, offset, count)
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,8 +138,17 @@ class StreamedModel(CanonicalModel):
 
     def _bound(self, k: int, theta: Theta) -> Site:
         gather, known = self.gathers[k], self._sites.get(k)
-        if gather is None or known is not None:
+        if gather is None:
             return super()._bound(k, theta)
+        if known is None:
+            known = self._of_rows(k, gather, theta)
+        if gather.multipliers is None:
+            return known
+        assert isinstance(known, Places), "sites of places"
+        return replace(known, multipliers=gather.multipliers.at(theta))
+
+    def _of_rows(self, k: int, gather: Gather, theta: Theta) -> Places:
+        """The sites of places, without what hyperparameters multiply coefficients with."""
         assert gather.rows is not None, "a stored fit has no rows to bind"
         assert gather.reduction is not None, "rows come with one"
         family, own = self.blocks[k].site, self._own(k, theta)
@@ -174,7 +190,8 @@ def _reduced(model: StreamedModel) -> tuple[Callable[..., StreamedModel], tuple[
     own: dict[str, Any] = {f.name: getattr(model, f.name) for f in fields(CanonicalModel)}
     own["blocks"] = tuple(replace(b, summed=False) for b in model.blocks)
     gathers = tuple(
-        None if g is None else replace(g, rows=None, reduction=None) for g in model.gathers
+        None if g is None else replace(g, rows=None, reduction=None, multipliers=None)
+        for g in model.gathers
     )
     return streamed_model, (CanonicalModel(**own), gathers, model.index)
 

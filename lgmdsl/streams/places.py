@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -14,6 +14,8 @@ from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.errors import MethodError
 from lgmdsl.memory import TooLarge, budget, check
 from lgmdsl.streams.model import Gather
+from lgmdsl.streams.moving import Cells, Moving, multipliers
+from lgmdsl.streams.multipliers import ONE
 from lgmdsl.streams.packed import Packed, packed, scattered
 from lgmdsl.streams.refusals import KEPT, UNEQUAL, refused
 from lgmdsl.streams.rows import PackedRows, Reduction
@@ -26,12 +28,16 @@ LEVEL = 1e4  # of a response, in its sds, from which on squares lose digits
 @dataclass
 class CollectedRows:
     """What is collected of a site block. `alike`: for each pair of entries whether the codes were
-    the same in all rows so far; `single`: the one code of an entry, -1 where there are several."""
+    the same in all rows so far; `single`: the one code of an entry, -1 where there are several;
+    `cells` and `widths`: of what depends on hyperparameters (`multipliers`), whose entries are the
+    last ones, and whose cells tell places apart."""
 
     canonical: CanonicalModel
     block: SiteBlock
     latents: tuple[str, ...] = ()
     codes: list[list[AnyArray]] = field(default_factory=list)
+    cells: list[Cells] = field(default_factory=list)
+    widths: tuple[int, ...] = ()
     parts: list[tuple[tuple[Packed, ...], Packed, dict[str, Packed]]] = field(default_factory=list)
     held: int = 0
     count: int = 0
@@ -43,12 +49,22 @@ class CollectedRows:
         values: list[Array],
         offset: Array,
         fields: dict[str, Array],
+        moving: Sequence[Moving] = (),
     ) -> None:
+        """`latents`, `codes` and `values` of the entries without hyperparameters; `moving`: of the
+        others."""
         if not len(offset):
             return
+        for more in moving:
+            latents = (*latents, *[more.latent] * len(more.codes))
+            codes, values = [*codes, *more.codes], [*values, *more.values]
         if self.latents and latents != self.latents:
             raise MethodError(refused(self.block, UNEQUAL))
         self.latents = latents
+        self.widths = tuple(len(part.codes) for part in moving)
+        self.cells = self.cells or [Cells() for _ in moving]
+        cells = [of.add(part) for of, part in zip(self.cells, moving, strict=True)]
+        codes = [*codes, *(cell for cell in cells if cell is not None)]
         coefficients = tuple(packed(v) for v in values)
         part = coefficients, packed(offset), {n: packed(f) for n, f in fields.items()}
         small: list[AnyArray] = []
@@ -76,8 +92,9 @@ class CollectedRows:
         if not self.parts:
             raise MethodError(refused(self.block, "none of its rows is observed"))
         self._check_level()
-        sizes = [self.canonical.latent(n).size for n in self.latents]
-        lead = self._leading()
+        sizes = [1 if n == ONE else self.canonical.latent(n).size for n in self.latents]
+        sizes += [of.count for of in self.cells if of.count]
+        lead = self._leading(len(sizes))
         radix = float(np.prod([float(sizes[k]) for k in lead]))
         if radix >= 2.0**62:
             raise MethodError(refused(self.block, "too many latents together in a row"))
@@ -89,7 +106,7 @@ class CollectedRows:
             8.0 * HELD * len(known) * total * total,
             help=f"keep the rows in memory: {KEPT}",
         )
-        touched = np.empty((len(known), total), dtype=np.int64)
+        touched = np.empty((len(known), len(sizes)), dtype=np.int64)
         rest = known.copy()
         for k in reversed(lead):
             touched[:, k] = rest % sizes[k]
@@ -97,7 +114,7 @@ class CollectedRows:
         find, where = _finder(known, radix), list[AnyArray]()
         for i in range(len(self.parts)):
             place, codes = find(self._key(i, lead, sizes)), self.codes[i]
-            for k in range(total):
+            for k in range(len(sizes)):
                 if k not in lead:
                     touched[place, k] = codes[k]
             self.codes[i] = []  # the places say as much
@@ -106,7 +123,12 @@ class CollectedRows:
         rows = self._ordered(
             where, len(known), np.flatnonzero(~reduction.columns[:, 0].astype(bool))
         )
-        return Gather(self.latents, touched, self.count, rows, reduction)
+        differing = [m for m, of in enumerate(self.cells) if of.count]
+        cells = {m: touched[:, total + k] for k, m in enumerate(differing)}
+        first = total - sum(self.widths)
+        moved = multipliers(self.cells, self.widths, first, cells, len(known), self.block)
+        touched = np.ascontiguousarray(touched[:, :total])
+        return Gather(self.latents, touched, self.count, rows, reduction, moved)
 
     def _nothing(self) -> Gather:
         """No places, of each latent in the predictor once."""
@@ -174,10 +196,10 @@ class CollectedRows:
         values = {float(p.values[0]) for p in parts}
         return values.pop() if len(values) == 1 else 0.0
 
-    def _leading(self) -> list[int]:
+    def _leading(self, count: int) -> list[int]:
         """Entries that tell the place: not those that are one latent, nor as another one is."""
         out: list[int] = []
-        for k in range(len(self.latents)):
+        for k in range(count):
             single = (
                 all(len(c[k]) == 1 for c in self.codes)
                 and len({int(c[k][0]) for c in self.codes}) == 1

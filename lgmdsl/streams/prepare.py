@@ -22,6 +22,7 @@ from lgmdsl.canonical.blocks.family import FindSite
 from lgmdsl.canonical.blocks.sites import SiteBlock
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.canonical.grounding.ground import GroundedModel, ground, ground_new
+from lgmdsl.canonical.model import check_finite
 from lgmdsl.compile import canonicalise
 from lgmdsl.contract.linear import Predictor
 from lgmdsl.dataset import Batch, Dataset, Entry, Loaded
@@ -30,6 +31,7 @@ from lgmdsl.graph.model_graph import ModelGraph
 from lgmdsl.operators.base import Operator
 from lgmdsl.operators.explicit import Dense
 from lgmdsl.streams.model import StreamedModel, streamed_model
+from lgmdsl.streams.moving import moving, still
 from lgmdsl.streams.places import CollectedRows
 from lgmdsl.streams.refusals import UNEQUAL, refused
 from lgmdsl.streams.rows import CHUNK, field_names
@@ -215,7 +217,7 @@ def _collect(
 ) -> None:
     """Compile the model with a batch, and keep of its streamed blocks what sites need."""
     canonical = canonicalise(grounded, find)
-    predictors = canonical.linear(theta).predictors
+    latents = {b.name: b.sizes for b in canonical.latents}
     for k, rows in enumerate(collected):
         if rows is None:
             continue
@@ -225,8 +227,12 @@ def _collect(
         site = block.bind(theta)
         own = {n for n, node in block.parameters.items() if node.depends}
         fields = {n: getattr(site, n) for n in field_names(block.site) if n not in own}
-        latents, codes, values = _entries(predictors[k], block)
-        rows.add(codes, latents, values, predictors[k].offset, fields)
+        moved = moving(block, latents, theta) if block.form.depends else ()
+        form = still(block.form) if moved else block.form
+        predictor = canonical.site_predictor(block, form, theta)
+        check_finite(block, predictor)
+        names, codes, values = _entries(predictor, block)
+        rows.add(codes, names, values, predictor.offset, fields, moved)
 
 
 def _entries(

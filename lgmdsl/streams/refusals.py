@@ -16,15 +16,16 @@ UNEQUAL = "rows touch different numbers of latents"
 KEPT = either("--option rows=kept", 'options={"rows": "kept"}')
 
 
-def reason_against(block: SiteBlock, spec: BackendSpec | None = None) -> str:
-    """Why a method (None: any) cannot take the rows of a block by batches; "" where it can."""
+def reason_against(block: SiteBlock, spec: BackendSpec | None = None, hypers: bool = False) -> str:
+    """Why a method (None: any) cannot take the rows of a block by batches; "" where it can.
+    `hypers`: whether hyperparameters may be in the predictor."""
     if block.event or block.site.spec.vector:
         return f"{block.family.spec.name} has several predictors in a row"
     if block.whole is not None:
         return f"{block.family.spec.name} is rewritten by the compiler"
     if not block.form.latents:
         return "no latent is in the predictor"
-    if block.form.depends:
+    if block.form.depends and not hypers:
         return f"hyper `{min(block.form.depends)}` is in the predictor"
     if any(term.applied is not None for term in block.form.terms):
         return "an operator is in the predictor"

@@ -15,14 +15,16 @@ from scipy import optimize, special, stats
 
 import lgmdsl as lgm
 from lgmdsl.arrays import Array
+from lgmdsl.canonical.reverse import pull
 from lgmdsl.contract.backend import BackendSpec
+from lgmdsl.contract.engine import Failed
 from lgmdsl.contract.options import option
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.status import Guarantee
 from lgmdsl.errors import MethodError
 from lgmdsl.inference import registry
 from lgmdsl.inference.driver import Tolerances, run
-from lgmdsl.inference.plan import plan
+from lgmdsl.inference.plan import Plan, plan
 from lgmdsl.learning.objective.gradient import evidence_gradient
 from lgmdsl.numerics.cholesky import partial_root
 from lgmdsl.testing.backend_checks import check_backend
@@ -188,6 +190,47 @@ def test_gradients_in_hyperparameters_are_those_of_the_bound() -> None:
     h = 1e-4
     difference = (solved(0.9 + h).log_evidence - solved(0.9 - h).log_evidence) / (2.0 * h)
     assert float(slope) == pytest.approx(difference, rel=1e-5)
+    along_a_tilt(planned, 0.9)
+
+
+def along_a_tilt(planned: Plan, s: float) -> None:
+    """Derivatives of log_normaliser + t'E[s] at fixed (W, b), in what depends on a hyper `s`."""
+    q = run(planned.backend, planned.at({"s": np.asarray(s)}), Tolerances(1e-6, 1e-6)).posterior
+    assert q is not None
+    tilt = tuple(np.cos(np.arange(len(b)) + 1.0) for b in q.shift)
+
+    def tilted(x: float) -> float:
+        there = planned.at({"s": np.asarray(x)}).engine.condition(q.weight, q.shift)
+        assert not isinstance(there, Failed)
+        moved = zip(tilt, there.mean, strict=True)
+        return there.log_normaliser + sum(float(t @ m) for t, m in moved)
+
+    theta = {"s": np.asarray(s)}
+    known = q.conditioned.adjoints(tilt)
+    slope = pull(planned.canonical, known, ({},) * len(q.shift), theta)["s"]
+    difference = (tilted(s + 1e-5) - tilted(s - 1e-5)) / 2e-5
+    assert float(slope) == pytest.approx(difference, rel=1e-6)
+
+
+@pytest.mark.parametrize("grid", ["line", "plane"])
+@pytest.mark.parametrize("count", [1, 3, 6])
+def test_rows_in_another_order_choose_the_same_directions(grid: str, count: int) -> None:
+    """Mirror images are equal in K, and rows told them apart by where they stand: fits to a
+    shuffled table had other bounds."""
+    axis = np.linspace(-1.0, 1.0, 4)
+    X = np.c_[np.linspace(-2.0, 2.0, 16), np.zeros(16)]
+    if grid == "plane":
+        X = np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
+    y = np.random.default_rng(2).poisson(np.exp(0.5 + X[:, 0]))
+    fits = []
+    for seed in range(4):
+        order = np.random.default_rng(seed).permutation(16) if seed else np.arange(16)
+        fit = fitted("count", {"X": X[order], "y": y[order]}, count, tol=1e-10)
+        assert fit.converged
+        fits.append((fit.log_evidence, fit.mean("f").values[np.argsort(order)]))
+    for evidence, mean in fits[1:]:
+        assert evidence == pytest.approx(fits[0][0], abs=1e-8)
+        np.testing.assert_allclose(mean, fits[0][1], atol=1e-6)
 
 
 def test_a_file_keeps_the_directions(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from lgmdsl.inference.plan import plan
 from lgmdsl.learning.objective.gradient import evidence_gradient
 from lgmdsl.testing.backend_checks import check_backend
 from lgmdsl_backends.mean_field.backend import MeanField
+from tests.backends.test_inducing import along_a_tilt
 
 TEXT = """lgm 1
 index obs
@@ -247,6 +248,7 @@ def test_gradients_in_hyperparameters_are_those_of_the_bound() -> None:
     h = 1e-4
     difference = (solved(0.6 + h).log_evidence - solved(0.6 - h).log_evidence) / (2.0 * h)
     assert float(slope) == pytest.approx(difference, rel=1e-6)
+    along_a_tilt(planned, 0.6)
 
 
 def test_a_file_and_new_members_keep_the_confinement(tmp_path: Path) -> None:

@@ -86,10 +86,6 @@ MODELS = {
         ),
         "hyper `s` is over `group`",
     ),
-    "in the predictor": (
-        text("poisson", latents="u[group] ~ normal(sd = 1)", eta="a + b * x + s * u[who]"),
-        "hyper `s` is in the predictor",
-    ),
     "heavy tails": (
         text("gaussian", family="student_t(mean = eta, scale = t, df = 4)"),
         "student_t.mean is not log-concave",

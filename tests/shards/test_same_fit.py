@@ -207,3 +207,29 @@ def test_flat_latents_are_determined_in_any_unit(unit: float, tmp_path: Path) ->
     assert one.converged and one.log_evidence == pytest.approx(other.log_evidence, rel=1e-12)
     np.testing.assert_allclose(one.mean("a"), other.mean("a"), rtol=1e-9)
     np.testing.assert_allclose(one.sd("b"), other.sd("b"), rtol=1e-9)
+
+
+@pytest.mark.parametrize("s", [1e3, 1e6])
+def test_groups_of_a_wide_prior_keep_the_digits_of_the_shared_latents(
+    s: float, tmp_path: Path
+) -> None:
+    """Next to an engine that subtracts from the prior's covariance 3e-5 nats of 437 were lost."""
+    model, place = lgm.loads(text("poisson")), folder(tmp_path / "wide", rows("poisson"))
+    one = lgm.fit(model, place, fixed={"s": s}, tol=1e-9)
+    other = lgm.fit(model, place.with_suffix(".parquet"), "laplace", fixed={"s": s}, tol=1e-9)
+    assert one.converged and one.log_evidence == pytest.approx(other.log_evidence, abs=1e-8)
+
+
+@pytest.mark.parametrize("unit", [1e-20, 1e8, 1e20])
+def test_covariates_in_any_unit(unit: float, tmp_path: Path) -> None:
+    """A weight of latents in different units has eigenvalues that its largest one hides: from 1e8
+    on, searches for the shared latents did not end."""
+    data = rows("poisson")
+    model = lgm.loads(
+        text("poisson").replace("latent b ~ normal(sd = 2)", f"latent b ~ normal(sd = {2 / unit})")
+    )
+    place = folder(tmp_path / "units", {**data, "x": unit * data["x"]})
+    one = lgm.fit(model, place, fixed={"s": 0.5}, tol=1e-9)
+    other = lgm.fit(model, place.with_suffix(".parquet"), "laplace", fixed={"s": 0.5}, tol=1e-9)
+    assert one.converged and one.log_evidence == pytest.approx(other.log_evidence, abs=1e-8)
+    np.testing.assert_allclose(one.mean("b"), other.mean("b"), rtol=1e-8)

@@ -533,3 +533,23 @@ def test_passes_of_several_threads_see_the_same_chunks() -> None:
     with ThreadPoolExecutor(4) as pool:
         for other in pool.map(site.log_density, [s] * 12):
             assert np.array_equal(other, once)
+
+
+@pytest.mark.parametrize("unit", [1e8, 1e20])
+def test_covariates_in_any_unit(unit: float, tmp_path: Path) -> None:
+    """A place of few latents in different units: the eigenvalues of its weight lost the small ones,
+    and the fit ended in a numerical error."""
+    data = frame("poisson")[["y", "x"]]
+    model = lgm.loads(f"""lgm 1
+index obs
+data y[obs] : count
+data x[obs] : real
+latent a ~ normal(sd = 2)
+latent b ~ normal(sd = {1 / unit})
+observe y ~ poisson(log_rate = a + b * x)
+""")
+    place = tmp_path / "rows.parquet"
+    data.assign(x=unit * data["x"]).to_parquet(place)
+    fits = [lgm.fit(model, place, "laplace", options=o) for o in (STREAMED, KEPT)]
+    assert fits[0].converged
+    assert fits[0].log_evidence == pytest.approx(fits[1].log_evidence, rel=1e-10)

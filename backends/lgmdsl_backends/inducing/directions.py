@@ -43,8 +43,23 @@ class Reduced:
         return first
 
     @cached_property
+    def ranks(self) -> IntArray:
+        """(n,): an order of the latents that rows in another order do not change, where members
+        have coordinates."""
+        keys = np.zeros((1, 0))
+        for factor in self.block.factors:
+            at = factor.coordinates
+            own = np.arange(factor.size)[:, None] if at is None else at
+            pairs = len(keys), len(own)
+            left, right = np.repeat(keys, pairs[1], axis=0), np.tile(own, (pairs[0], 1))
+            keys = np.hstack([left, right])
+        ranks = np.empty(len(keys), dtype=np.int64)
+        ranks[np.lexsort(keys.T[::-1])] = np.arange(len(keys))
+        return ranks
+
+    @cached_property
     def _found(self) -> tuple[Array, IntArray]:
-        return partial_root(self.covariance, self.count)
+        return partial_root(self.covariance, self.count, self.ranks)
 
     @property
     def root(self) -> Array:
@@ -65,7 +80,7 @@ class Reduced:
     @cached_property
     def rest(self) -> Array:
         """E with EE' = D: the further columns of the factor."""
-        every, _ = partial_root(self.covariance, self.block.size)
+        every, _ = partial_root(self.covariance, self.block.size, self.ranks)
         return every[:, self.root.shape[1] :]
 
 

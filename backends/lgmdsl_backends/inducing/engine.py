@@ -245,11 +245,10 @@ class DirectionsConditioned(Conditioned):
         return Draws(z.T, radius, rank)
 
     def adjoints(self, tilt: Rows | None = None) -> Adjoints:
-        """With O = dF/d(BR) and G = B'WB of a reduced block, dF/dD = -G/2, dF/dR = B'O + GR; then
+        """Those of x, whose mean is that of z along a tilt, and of what is left of the prior.
+        With O = dF/d(BR) and G = B'WB of a reduced block, dF/dD = -G/2, dF/dR = B'O + GR; then
         dF/dK = -G/2 + (Y P + P'Y')/2 - P'ZP/2, Y = dF/dR L^-1, Z = L^-T R' Y (symmetric)."""
-        if tilt is not None:
-            raise NotImplementedError("directions have no derivative along a tilt")
-        own = self.q.adjoints()
+        own = self.q.adjoints(tilt)
         predictors = self.engine.linear.predictors
         alpha = cut(flatten(own.offset), predictors)
         operator: list[dict[str, object]] = [dict(x) for x in own.operator]

@@ -7,9 +7,9 @@ since -KL(q_k || p_k) = centred_k + 1/2 tr W Var[s_k], and the traces are those 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from lgmdsl.contract import rows
 from lgmdsl.contract.engine import Adjoints, Conditioned, Draws, Engine, Failed, Leftover, Rows
 from lgmdsl.contract.linear import LinearGaussian, Predictor
 from lgmdsl.contract.stacked import split
+from lgmdsl.errors import Diagnostic, NumericalError
 
 if TYPE_CHECKING:
     from numpy.random import Generator
@@ -204,9 +205,12 @@ class BlockConditioned(Conditioned):
         return Draws(z, np.sum([d.radius for d in drawn], axis=0), sum(d.rank for d in drawn))
 
     def adjoints(self, tilt: Rows | None = None) -> Adjoints:
-        """Those of the blocks, whose B and priors are the model's: all are partial at fixed q."""
+        """Those of the blocks, whose B and priors are the model's: all are partial at fixed q.
+
+        E[s] is the derivative of log_normaliser in b, so that a tilt t adds their derivative along
+        t: they are quadratic in b, whose central difference, however far, is that."""
         if tilt is not None:
-            raise NotImplementedError("blocks have no derivative along a tilt")
+            return self._tilted(tilt)
         own = [q.adjoints() for q in self.parts]
         count = len(self.engine.linear.predictors)
         return Adjoints(
@@ -218,9 +222,46 @@ class BlockConditioned(Conditioned):
             {n: x for a in own for n, x in a.factors.items()},
         )
 
+    def _tilted(self, tilt: Rows) -> Adjoints:
+        ends = []
+        for sign in (1.0, -1.0):
+            pairs = zip(self.shift, tilt, strict=True)
+            q = self.with_shift(tuple(b + sign * t for b, t in pairs))
+            if isinstance(q, Failed):
+                raise NumericalError(Diagnostic("E601", q.reason))
+            ends.append(q.adjoints())
+        own, (after, before) = self.adjoints(), ends
+
+        def of(parts: Callable[[Adjoints], Mapping[str, Any]]) -> dict[str, Any]:
+            there = zip(parts(after).values(), parts(before).values(), strict=True)
+            pairs = zip(parts(own).items(), there, strict=True)
+            return {name: _moved(x, y, z) for (name, x), (y, z) in pairs}
+
+        count = range(len(own.operator))
+        offsets = zip(own.offset, after.offset, before.offset, strict=True)
+        return Adjoints(
+            tuple(x + 0.5 * (y - z) for x, y, z in offsets),
+            tuple(of(lambda a, k=k: a.operator[k]) for k in count),  # type: ignore[misc]
+            of(lambda a: a.mean),
+            of(lambda a: a.covariance),
+            of(lambda a: a.precision),
+            of(lambda a: a.factors),
+        )
+
     def _joined(self, parts: Sequence[Array]) -> Array:
         """What is known of each block's latents, in the order of all."""
         out = np.empty((self.engine.linear.size, *parts[0].shape[1:]))
         for places, part in zip(self.engine.places, parts, strict=True):
             out[places] = part
         return out
+
+
+def _moved(x: Any, y: Any, z: Any) -> Any:
+    """x + (y - z) / 2, of matrices on one pattern or of those of several factors."""
+    if x is None:
+        return None
+    if isinstance(x, list | tuple):
+        return [_moved(*parts) for parts in zip(x, y, z, strict=True)]
+    if isinstance(x, np.ndarray):
+        return x + 0.5 * (y - z)
+    return type(x)((x.data + 0.5 * (y.data - z.data), x.indices, x.indptr), shape=x.shape)

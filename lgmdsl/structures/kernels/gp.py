@@ -34,6 +34,10 @@ class Gp(Structure):
     def shape(self) -> Shape:
         return Shape.COVARIANCE
 
+    @property
+    def coordinates(self) -> Array:
+        return self.at
+
     def variance(self) -> Array:
         return self.kernel.diagonal(self.at)
 
