@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import pickle
+from dataclasses import replace
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -133,7 +134,7 @@ def test_fits_are_written_read_and_pickled_without_their_shards(tmp_path: Path) 
     fit.save(tmp_path / "fit.nc")
     (shards / "manifest.json").rename(tmp_path / "kept.json")
     for other in (lgm.load_fit(tmp_path / "fit.nc"), pickle.loads(pickle.dumps(fit))):
-        assert other == fit and other.summary() == fit.summary()
+        assert other == fit and other.summary() == replace(fit, warnings=()).summary()
         for name in ("a", "v", "s"):
             assert np.array_equal(other.mean(name), fit.mean(name))
             assert np.array_equal(other.quantile(name, [0.1]), fit.quantile(name, [0.1]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import cast
 
 import numpy as np
@@ -237,13 +238,20 @@ def test_packing_takes_few_bytes() -> None:
     assert packed(np.ones(200)).nbytes == 8
 
 
+@pytest.mark.parametrize("multiplied", [False, True])
 @pytest.mark.parametrize("family", [PoissonLogRate, BernoulliLogit])
-def test_higher_derivatives_of_expectations_are_sums(family: type[Site]) -> None:
+def test_higher_derivatives_of_expectations_are_sums(family: type[Site], multiplied: bool) -> None:
     case = Case(40, 3)
+    f = np.random.default_rng(1).normal(size=(PLACES, LATENTS)) if multiplied else None
     case.y = np.minimum(case.y, 1.0) if family is BernoulliLogit else case.y
     site = BernoulliLogit(case.y) if family is BernoulliLogit else PoissonLogRate(case.y, case.y**0)
     v = 0.05 * case.v
-    found = case.places(16, family).higher_expected(case.z, v)
+    places = replace(case.places(16, family), multipliers=f)
+    if f is not None:  # the same as rows of other coefficients
+        case.a = case.a * f[case.place]
+        case.s = np.einsum("nk,nk->n", case.a, case.z[case.place]) + case.offset
+        case.row_v = np.einsum("ni,nij,nj->n", case.a, case.v[case.place], case.a)
+    found = places.higher_expected(case.z, v)
     assert found is not None
     lifted = cast(Expected, answering(family, Expected)(site))
     a = lifted.expected(case.s, 0.05 * case.row_v, second=True)
