@@ -165,7 +165,7 @@ def _following(
     last, count = taken[-1], len(age)
     pairs = list(pairwise(taken))
     k = len(pairs)
-    coefficients = np.zeros((count, k))
+    coefficients: Array = np.zeros((count, k))
     if k:
         # A pair counts where a group has taken both steps since it went back last.
         valid = age[:, None] > k - np.arange(k)[None, :]
@@ -180,7 +180,7 @@ def _following(
         size = np.einsum("gii->g", square)
         ridge = np.where(size > 0.0, NOISE * size, 1.0)
         system = square + ridge[:, None, None] * np.eye(k)
-        coefficients = np.linalg.solve(system, pull[:, :, None])[:, :, 0]
+        coefficients = np.asarray(np.linalg.solve(system, pull[:, :, None])[:, :, 0])
     r, c = share[group], coefficients[group]
     out = []
     for n in range(3):
