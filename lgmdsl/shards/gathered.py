@@ -23,7 +23,7 @@ from lgmdsl.contract.structure import Shape
 from lgmdsl.dataset import Keys, Loaded
 from lgmdsl.dataset.dataset import Dataset
 from lgmdsl.engines.shared.prior import is_tied
-from lgmdsl.errors import DataError, Diagnostic, listed
+from lgmdsl.errors import DataError, Diagnostic, MethodError, listed
 from lgmdsl.graph.build import model_graph
 from lgmdsl.graph.model_graph import ModelGraph
 from lgmdsl.inference.plan import Plan
@@ -35,7 +35,14 @@ from lgmdsl.shards.manifest import Manifest
 from lgmdsl.shards.model import About, ShardedModel, of_groups, sharded_model
 from lgmdsl.shards.passes import Passes
 from lgmdsl.shards.questions import Found
-from lgmdsl.shards.refusals import IN_MEMORY, cannot, check_all_pairs, of_block, without_shard
+from lgmdsl.shards.refusals import (
+    IN_MEMORY,
+    cannot,
+    check_all_pairs,
+    next_to_hypers,
+    of_block,
+    without_shard,
+)
 from lgmdsl.shards.shard import Roles, ShardSource, labels_of, rows_with
 from lgmdsl.shards.shared_layout import pairs_of
 from lgmdsl.streams.prepare import BATCH, SAMPLE, joined, maps_of, of_some, sample_of
@@ -87,7 +94,10 @@ def gathered(
     block = next(k for k, b in enumerate(whole.blocks) if table.index in b.dims)
     roles = _roles(whole, index, by)
     planned = planning(whole)
-    _check(whole, roles, table, block, planned.backend.spec)
+    try:
+        _check(whole, roles, table, block, planned.backend.spec)
+    except MethodError as error:
+        raise next_to_hypers(error) if whole.blocks[block].form.depends else error from None
     _check_method(planned, hyper)
     passes = Passes(_sources(model, manifest, others, mapping, roles, named), workers)
     done = 0
