@@ -12,6 +12,13 @@ the whole model: log|A| of all latents is log|S| + sum log|D|. Along the path of
 predictor moves by q_i = x_i - C'D^-1 z_i, so that with v_i = z_i'D^-1 z_i + q_i'V q_i, V the
 covariance of beta, the slope of the log determinants is -1/2 sum l''' v q.
 
+Where groups with a wide prior absorb a direction of beta, X'WX and C'D^-1 C agree in their digits.
+With M = -D^-1 C and J = X + ZM, the move of the rows' latents, the same are
+
+    -h'' = J'WJ + M'QM,   h' = J'l' - M'Q(u - mu)
+
+(from DM = -C and Z'l' = Q(u - mu)), of which J is next to nothing there and M'QM has all digits.
+
 What rows know of the hyperparameters is in the sums of their places, L_g(z; theta): parameters of
 sites, and coefficients a_ik = x_ik f_gk(theta), of u as of beta. The mode is stationary, and moves
 by s for the log determinants' sake, so that the slope of Laplace's evidence is, at fixed z, s and
@@ -40,7 +47,7 @@ from typing import Any
 
 import numpy as np
 
-from lgmdsl.arrays import Array, IntArray
+from lgmdsl.arrays import Array, IntArray, Matrix
 from lgmdsl.canonical.expressions.coefficient import Gradient, Theta
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.canonical.reverse import pull
@@ -52,7 +59,7 @@ from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.questions import Pointwise, PointwiseAnswer
 from lgmdsl.contract.site import Site, SiteSpec
 from lgmdsl.contract.status import Status
-from lgmdsl.engines.shared.prior import BlockPrior
+from lgmdsl.contract.structure import Shape
 from lgmdsl.inference.driver import Tolerances, run
 from lgmdsl.shards.split_places import SplitPlaces
 from lgmdsl.streams.collective import Places
@@ -292,7 +299,8 @@ class Eliminated:
         moved = self.answer.slope - np.einsum("gkr,gr->gk", self.weight[:, :, own], self.gap)
         along = np.einsum("gkm,gk->m", self._paths, moved)
         mean = np.concatenate([b.mean for b in self.groups.engine.linear.blocks])
-        pull = self._precision * (self.q.latent_mean - mean)
+        pull = self._precise(self.q.latent_mean - mean)
+        assert pull is not None, "it was asked of the moves"
         return np.asarray(along - np.einsum("nm,n->m", self.moved, pull))
 
     @cached_property
@@ -335,13 +343,13 @@ class Eliminated:
     @cached_property
     def _squares(self) -> Array | None:
         """The same as a sum of squares, J'WJ + M'QM, M = -D^-1 C and J the path of all latents;
-        None where the difference has its digits, and where Q is not diagonal."""
+        None where the difference has its digits, and where Q is not known."""
         if self.split.touched is not None or not self._absorbed(self._difference):
             return None
-        if not np.isfinite(self._precision).all():
+        inner = self._precise(self.moved)
+        if inner is None:
             return None
         half = np.einsum("gkl,gkm->glm", self._root, self._paths)
-        inner = self._precision[:, None] * self.moved
         squares = np.einsum("glm,gln->mn", half, half) + np.einsum("km,kn->mn", self.moved, inner)
         return np.asarray(squares)
 
@@ -354,13 +362,24 @@ class Eliminated:
             out[np.arange(split.count), place, split.columns[:, j]] += 1.0
         return out
 
-    @cached_property
-    def _precision(self) -> Array:
-        """(n,) diag Q, infinite where the groups' prior is not diagonal."""
-        blocks = [BlockPrior(b, 0) for b in self.groups.engine.linear.blocks]
-        if not all(b.diagonal for b in blocks):
-            return np.full(len(self.moved), np.inf)
-        return np.asarray(1.0 / np.concatenate([b.variance for b in blocks]))
+    def _precise(self, x: Array) -> Array | None:
+        """Q x, of x (n,) or (n, k), factor by factor; None where a factor has no precision."""
+        out, start = np.empty_like(x), 0
+        for block in self.groups.engine.linear.blocks:
+            part = slice(start, start + block.size)
+            y = x[part].reshape(*(f.size for f in block.factors), *x.shape[1:])
+            for axis, factor in enumerate(block.factors):
+                turned = np.moveaxis(y, axis, -1)
+                if Shape.DIAGONAL in factor.shape:
+                    turned = turned / factor.variance()
+                elif Shape.PRECISION in factor.shape:
+                    turned = turned @ _dense(factor.precision())
+                else:
+                    return None
+                y = np.moveaxis(turned, -1, axis)
+            out[part] = y.reshape(block.size, *x.shape[1:])
+            start += block.size
+        return out if np.isfinite(out).all() else None
 
     def _absorbed(self, information: Array) -> bool:
         """Whether the groups absorb a direction of the shared latents so far that X'WX - C'D^-1 C
@@ -514,3 +533,7 @@ class Eliminated:
 def finite(value: float) -> float:
     """-inf for what is not finite."""
     return value if math.isfinite(value) else -math.inf
+
+
+def _dense(matrix: Matrix) -> Array:
+    return matrix if isinstance(matrix, np.ndarray) else np.asarray(matrix.toarray())

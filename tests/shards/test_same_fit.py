@@ -216,3 +216,17 @@ def test_a_flat_level_that_wide_groups_absorb(tmp_path: Path) -> None:
     theta = {"s": np.array(1e4)}
     slope = evidence_gradient(planned, posterior(planned, theta), theta, {})["s"]
     assert float(slope) * 1e4 == pytest.approx(-14.0, rel=1e-5)
+
+
+def test_flat_levels_and_slopes_that_wide_groups_absorb(tmp_path: Path) -> None:
+    """The same of intercepts and slopes with a covariance, s^2 [[1, 0.3], [0.3, 1]]."""
+    case = text("vectors", a="flat").replace("latent b ~ normal(sd = 2)", "latent b ~ flat")
+    model, place = lgm.loads(case), folder(tmp_path / "s", rows("vectors"))
+    shape = np.array([[1.0, 0.3], [0.3, 1.0]])
+    fits = {s: lgm.fit(model, place, fixed={"V": s * s * shape}, tol=1e-9) for s in (1e5, 1e7)}
+    for s, fit in fits.items():
+        assert fit.converged
+        for name in ("a", "b"):
+            assert fit.sd(name).item() == pytest.approx(s / 15**0.5, rel=1e-8)
+    low, high = (fit.log_evidence for fit in fits.values())
+    assert high == pytest.approx(low - 28.0 * np.log(100.0), abs=1e-6)
