@@ -1,5 +1,7 @@
 """Which engine a model gets, from the structure of its priors and operators, and why."""
 
+# Long because who chooses, and who says why, read the same options.
+
 from __future__ import annotations
 
 import math
@@ -131,7 +133,7 @@ def _beyond(
     return ""
 
 
-def considered(linear: LinearGaussian, terms: Terms) -> list[Option]:
+def considered(linear: LinearGaussian, terms: Terms, sums: bool = False) -> list[Option]:
     """Options of which `preferred` is that of the whole table: engines are asked for their cost
     only while the least that it may be is below the cost of any other. Estimates are looked at
     where exact answers are slow."""
@@ -142,6 +144,9 @@ def considered(linear: LinearGaussian, terms: Terms) -> list[Option]:
     _settle(exact, linear, terms, PATIENCE)
     best = preferred(exact)
     if best is not None and best.flops <= PATIENCE:
+        for k, o in enumerate(exact) if sums else ():
+            if o.least and not o.refusal and _unmoved(o.entry) and o.flops <= _worth(best.flops):
+                exact[k] = _option(o.entry, linear, terms)
         return exact
     known = {id(o.entry): o for o in exact}
     every = [known.get(id(e)) or _glance(e, linear, terms) for e in ENGINES]
@@ -160,36 +165,56 @@ def _settle(options: list[Option], linear: LinearGaussian, terms: Terms, most: f
         options[best] = _option(options[best].entry, linear, terms)
 
 
-def preferred(options: Sequence[Option], engine: str = AUTO) -> Option | None:
+def _unmoved(entry: Entry) -> bool:
+    """Whether an engine's digits do not depend on how wide priors are."""
+    return entry.engine.strain is Engine.strain
+
+
+def _worth(flops: float) -> float:
+    """What an engine with more digits may cost next to one of so many flops."""
+    return max(LIGHT, DEARER * flops)
+
+
+def preferred(options: Sequence[Option], engine: str = AUTO, sums: bool = False) -> Option | None:
     """The cheapest exact engine that takes the model, unless it is slow: then the cheapest of all;
-    the one of this name where one is asked for; None where none takes it."""
+    the one of this name where one is asked for; None where none takes it. `sums`: whether sites are
+    sums over rows: a weight of theirs has latents in several units in it, and little is left of it
+    next to groups with a wide prior, so that an engine whose digits do not depend on units is taken
+    where it costs little more."""
     able = sorted(
         (o for o in options if not o.refusal and engine in (AUTO, o.name)), key=lambda o: o.flops
     )
     exact = [o for o in able if o.exact]
     if exact and exact[0].flops <= PATIENCE:
-        return exact[0]
+        most = _worth(exact[0].flops)
+        firm = [o for o in exact if sums and _unmoved(o.entry) and o.flops <= most]
+        return firm[0] if firm else exact[0]
     return able[0] if able else None
 
 
 def choose(
-    linear: LinearGaussian, terms: Terms | None = None, seed: int = 0
+    linear: LinearGaussian, terms: Terms | None = None, seed: int = 0, sums: bool = False
 ) -> tuple[Engine | None, str]:
     """The preferred engine and one sentence why (`reason`); None where none takes the model.
     `seed`: of estimates, where it gives any."""
     terms = terms or Terms.of()
-    options = considered(linear, terms)
-    best = preferred(options, terms.engine)
+    options = considered(linear, terms, sums)
+    best = preferred(options, terms.engine, sums)
     if best is None:
         return None, refusal(linear, table(linear, terms), terms).message
-    return _built(best, linear, terms, seed), reason(linear, options, terms)
+    return _built(best, linear, terms, seed), reason(linear, options, terms, sums)
 
 
-def reason(linear: LinearGaussian, options: Sequence[Option], terms: Terms | None = None) -> str:
+def reason(
+    linear: LinearGaussian,
+    options: Sequence[Option],
+    terms: Terms | None = None,
+    sums: bool = False,
+) -> str:
     """Why the preferred engine is, in one sentence with the flops that decided; empty where no
     engine takes the model."""
     terms = terms or Terms.of()
-    best = preferred(options, terms.engine)
+    best = preferred(options, terms.engine, sums)
     if best is None:
         return ""
     size = f"{best.name} engine for {linear.rows} predictor rows and {linear.size} latents"
@@ -205,6 +230,11 @@ def reason(linear: LinearGaussian, options: Sequence[Option], terms: Terms | Non
         why = (
             f"it estimates variances, in {cost}; {exact.name}, the cheapest exact engine, would "
             f"{take} {exact.flops:.2g}, above the limit of {PATIENCE:.2g} for exact engines"
+        )
+    elif best is not exact and best.flops <= PATIENCE:
+        return (
+            f"{size}: its digits do not depend on the units of latents, {cost}; {exact.name}, "
+            f"the cheapest, would {take} {exact.flops:.2g}"
         )
     elif best.flops <= PATIENCE:
         why = (
@@ -230,7 +260,7 @@ def _built(best: Option, linear: LinearGaussian, terms: Terms, seed: int) -> Eng
 
 
 def required(
-    linear: LinearGaussian, terms: Terms, seed: int = 0, known: str = ""
+    linear: LinearGaussian, terms: Terms, seed: int = 0, known: str = "", sums: bool = False
 ) -> tuple[Engine, float]:
     """The preferred engine, and the flops of one conditioning; `known`: the one that was preferred
     for the same model at another theta, which is taken again where it is exact, takes the model
@@ -242,22 +272,10 @@ def required(
         again = _option(entry, linear, terms)
         if not again.refusal and again.flops <= PATIENCE:
             return _built(again, linear, terms, seed), again.flops
-    best = preferred(considered(linear, terms), terms.engine)
+    best = preferred(considered(linear, terms, sums), terms.engine, sums)
     if best is None:
         raise MethodError(refusal(linear, table(linear, terms), terms))
     return _built(best, linear, terms, seed), best.flops
-
-
-def required_by_sums(
-    linear: LinearGaussian, terms: Terms, seed: int = 0, known: str = ""
-) -> tuple[Engine, float]:
-    """As `required`, for sites that are sums over rows. A weight of theirs has latents in several
-    units in it, and next to groups with a wide prior little is left of it: of such an engine's
-    kind, one whose digits do not depend on units is taken where it costs little more."""
-    engine, flops = required(linear, terms, seed, known)
-    if type(engine).strain is not Engine.strain:
-        engine = stronger(engine, terms, max(LIGHT, DEARER * flops))
-    return engine, flops
 
 
 def refusal(linear: LinearGaussian, options: Sequence[Option], terms: Terms) -> Diagnostic:
@@ -288,16 +306,16 @@ def refusal(linear: LinearGaussian, options: Sequence[Option], terms: Terms) -> 
     )
 
 
-def stronger(engine: Engine, terms: Terms, most: float = PATIENCE) -> Engine:
+def stronger(engine: Engine, terms: Terms) -> Engine:
     """The cheapest exact engine for the same model whose digits do not depend on how wide priors
-    are; the engine itself where it was asked for, where there is none, or none within `most` flops
-    of a conditioning."""
+    are; the engine itself where it was asked for, where there is none, or none within
+    `PATIENCE`."""
     if terms.engine != AUTO:
         return engine
-    unmoved = [e for e in ENGINES if e.engine.exact and e.engine.strain is Engine.strain]
+    unmoved = [e for e in ENGINES if e.engine.exact and _unmoved(e)]
     options = [_glance(e, engine.linear, terms) for e in unmoved]
-    _settle(options, engine.linear, terms, most)
+    _settle(options, engine.linear, terms, PATIENCE)
     best = preferred(options)
-    if best is None or best.flops > most:
+    if best is None or best.flops > PATIENCE:
         return engine
     return best.engine or best.entry.build(engine.linear, 0)

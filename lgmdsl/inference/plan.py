@@ -24,15 +24,7 @@ from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.questions import Expected, Pointwise, Tilted
 from lgmdsl.contract.site import Property, Site
 from lgmdsl.engines.choose import AUTO as ANY_ENGINE
-from lgmdsl.engines.choose import (
-    COUNTS,
-    LANCZOS,
-    VARIANCES,
-    Terms,
-    required,
-    required_by_sums,
-    stronger,
-)
+from lgmdsl.engines.choose import COUNTS, LANCZOS, VARIANCES, Terms, required, stronger
 from lgmdsl.engines.shared.kept import shape_of
 from lgmdsl.engines.shared.some_rows import SomeRows
 from lgmdsl.errors import Diagnostic, MethodError, Span, listed, suggestion
@@ -76,8 +68,8 @@ class Plan:
         else:
             linear = self.canonical.linear(theta)
             shape = shape_of(linear)
-            of = required if self.canonical.by_rows else required_by_sums
-            engine, flops = of(linear, self.terms, seed, self._taken.get(shape, ""))
+            known, sums = self._taken.get(shape, ""), not self.canonical.by_rows
+            engine, flops = required(linear, self.terms, seed, known, sums)
             self._taken.setdefault(shape, engine.name)  # where the search starts, in any order
         sites = self.canonical.sites(theta)
         if not engine.exact:

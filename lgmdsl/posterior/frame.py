@@ -177,7 +177,7 @@ def _conditioned(
         else Constraints(placed(linear.constraints.columns), linear.constraints.values),
     )
     terms = None if budget is None else Terms(budget)
-    engine, why = choose(joint, terms, seed)
+    engine, why = choose(joint, terms, seed, sums=not fitted.by_rows)
     confinement = point.condition().confinement
     if engine is not None and confinement is not None:
         engine = within(confinement, engine, seed)

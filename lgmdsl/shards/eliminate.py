@@ -12,6 +12,13 @@ the whole model: log|A| of all latents is log|S| + sum log|D|. Along the path of
 predictor moves by q_i = x_i - C'D^-1 z_i, so that with v_i = z_i'D^-1 z_i + q_i'V q_i, V the
 covariance of beta, the slope of the log determinants is -1/2 sum l''' v q.
 
+Where groups with a wide prior absorb a direction of beta, X'WX and C'D^-1 C agree in their digits.
+With M = -D^-1 C and J = X + ZM, the move of the rows' latents, the same are
+
+    -h'' = J'WJ + M'QM,   h' = J'l' - M'Q(u - mu)
+
+(from DM = -C and Z'l' = Q(u - mu)), of which J is next to nothing there and M'QM has all digits.
+
 What rows know of the hyperparameters is in the sums of their places, L_g(z; theta): parameters of
 sites, and coefficients a_ik = x_ik f_gk(theta), of u as of beta. The mode is stationary, and moves
 by s for the log determinants' sake, so that the slope of Laplace's evidence is, at fixed z, s and
@@ -40,7 +47,7 @@ from typing import Any
 
 import numpy as np
 
-from lgmdsl.arrays import Array, IntArray
+from lgmdsl.arrays import Array, IntArray, Matrix
 from lgmdsl.canonical.expressions.coefficient import Gradient, Theta
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.canonical.reverse import pull
@@ -52,6 +59,7 @@ from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.questions import Pointwise, PointwiseAnswer
 from lgmdsl.contract.site import Site, SiteSpec
 from lgmdsl.contract.status import Status
+from lgmdsl.contract.structure import Shape
 from lgmdsl.inference.driver import Tolerances, run
 from lgmdsl.shards.split_places import SplitPlaces
 from lgmdsl.streams.collective import Places
@@ -64,6 +72,9 @@ STEPS = 200
 # A mode from which one more step leads farther than this, in sds, was not reached: slopes of h
 # there are off by as much.
 REACHED = 1e-5
+# Of X'WX in some direction: where the groups leave less of it, a difference loses its digits. Up to
+# MANY shared latents directions are all combinations of them.
+ABSORBED, MANY = 1e-6, 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -286,9 +297,17 @@ class Eliminated:
         """(p,) h'."""
         own, others = self.split.own, self.split.others
         cross = self.weight[:, others[:, None], own]
-        return self.split.gathered(
-            self.answer.slope[:, others] - np.einsum("gjr,gr->gj", cross, self.gap)
-        )
+        if self._squares is None:
+            return self.split.gathered(
+                self.answer.slope[:, others] - np.einsum("gjr,gr->gj", cross, self.gap)
+            )
+        # J'l' - M'Q(u - mu), which is the same: of what the groups absorb nothing is left in J.
+        moved = self.answer.slope - np.einsum("gkr,gr->gk", self.weight[:, :, own], self.gap)
+        along = np.einsum("gkm,gk->m", self._paths, moved)
+        mean = np.concatenate([b.mean for b in self.groups.engine.linear.blocks])
+        pull = self._precise(self.q.latent_mean - mean)
+        assert pull is not None, "it was asked of the moves"
+        return np.asarray(along - np.einsum("nm,n->m", self.moved, pull))
 
     @cached_property
     def _inner(self) -> Array:
@@ -315,12 +334,81 @@ class Eliminated:
         return self._lifted(self.moved)
 
     @cached_property
-    def information(self) -> Array:
-        """-h'', (p, p), or its entries at the pairs that groups touch (`SplitPlaces.squares`)."""
+    def _difference(self) -> Array:
+        """X'WX - C'D^-1 C, as `information`."""
         own, others = self.split.own, self.split.others
         # C'D^-1 C = -(WX)'path, place by place.
         mixed = np.einsum("gjr,grm->gjm", self.weight[:, others[:, None], own], self.path)
         return self.split.squares(self.weight[:, others[:, None], others], mixed)
+
+    @property
+    def information(self) -> Array:
+        """-h'', (p, p), or its entries at the pairs that groups touch (`SplitPlaces.squares`)."""
+        return self._difference if self._squares is None else self._squares
+
+    @cached_property
+    def _squares(self) -> Array | None:
+        """The same as a sum of squares, J'WJ + M'QM, M = -D^-1 C and J the path of all latents;
+        None where the difference has its digits, and where Q is not known."""
+        if self.split.touched is not None or not self._absorbed(self._difference):
+            return None
+        inner = self._precise(self.moved)
+        if inner is None:
+            return None
+        half = np.einsum("gkl,gkm->glm", self._root, self._paths)
+        squares = np.einsum("glm,gln->mn", half, half) + np.einsum("km,kn->mn", self.moved, inner)
+        return np.asarray(squares)
+
+    @cached_property
+    def _paths(self) -> Array:
+        """(G, K, p): J, how all latents of the places move with the shared ones."""
+        split, out = self.split, np.zeros((*self.z.shape, self.split.size))
+        out[:, split.own] = self.path
+        for j, place in enumerate(split.others):
+            out[np.arange(split.count), place, split.columns[:, j]] += 1.0
+        return out
+
+    def _precise(self, x: Array) -> Array | None:
+        """Q x, of x (n,) or (n, k), factor by factor; None where a factor has no precision."""
+        out, start = np.empty_like(x), 0
+        for block in self.groups.engine.linear.blocks:
+            part = slice(start, start + block.size)
+            y = x[part].reshape(*(f.size for f in block.factors), *x.shape[1:])
+            for axis, factor in enumerate(block.factors):
+                turned = np.moveaxis(y, axis, -1)
+                if Shape.DIAGONAL in factor.shape:
+                    turned = turned / factor.variance()
+                elif Shape.PRECISION in factor.shape:
+                    turned = turned @ _dense(factor.precision())
+                else:
+                    return None
+                y = np.moveaxis(turned, -1, axis)
+            out[part] = y.reshape(block.size, *x.shape[1:])
+            start += block.size
+        return out if np.isfinite(out).all() else None
+
+    def _absorbed(self, information: Array) -> bool:
+        """Whether the groups absorb a direction of the shared latents so far that X'WX - C'D^-1 C
+        has few digits of it left, as a wide prior of theirs does."""
+        others = self.split.others
+        size = self.split.gathered(rows.diagonal(self.weight)[:, others])
+        known = size > 0.0
+        scale = np.sqrt(size[known])
+        relative = information[known][:, known] / np.outer(scale, scale)
+        if not np.isfinite(relative).all():
+            return False
+        least = relative.diagonal() if len(scale) > MANY else np.linalg.eigvalsh(relative)
+        return bool(least.min(initial=1.0) < ABSORBED)
+
+    @property
+    def _root(self) -> Array:
+        """(G, K, K) R with W = RR', eigenvalues that are rounding being 0."""
+        sd = np.sqrt(np.maximum(rows.diagonal(self.weight), 0.0))
+        scale = np.where(sd > 0.0, sd, 1.0)
+        values, vectors = np.linalg.eigh(self.weight / (scale[:, :, None] * scale[:, None]))
+        floor = 4e-15 * values.shape[1]
+        values = np.where(values > floor, values, 0.0)
+        return np.asarray(scale[:, :, None] * vectors * np.sqrt(values)[:, None])
 
     def spread(self, covariance: Array) -> Array:
         """(n,): what V = `covariance` of the shared latents, laid out as `information`, adds to the
@@ -449,3 +537,7 @@ class Eliminated:
 def finite(value: float) -> float:
     """-inf for what is not finite."""
     return value if math.isfinite(value) else -math.inf
+
+
+def _dense(matrix: Matrix) -> Array:
+    return matrix if isinstance(matrix, np.ndarray) else np.asarray(matrix.toarray())

@@ -24,7 +24,7 @@ from lgmdsl.contract.structure import Shape
 from lgmdsl.dataset import Keys, Loaded
 from lgmdsl.dataset.dataset import Dataset
 from lgmdsl.engines.shared.prior import is_tied
-from lgmdsl.errors import DataError, Diagnostic, listed
+from lgmdsl.errors import DataError, Diagnostic, MethodError, listed
 from lgmdsl.graph.build import model_graph
 from lgmdsl.graph.model_graph import ModelGraph
 from lgmdsl.inference.plan import Plan, verdict
@@ -37,7 +37,14 @@ from lgmdsl.shards.manifest import Manifest
 from lgmdsl.shards.model import About, ShardedModel, of_groups, sharded_model
 from lgmdsl.shards.passes import Passes
 from lgmdsl.shards.questions import Found
-from lgmdsl.shards.refusals import IN_MEMORY, cannot, check_all_pairs, of_block, without_shard
+from lgmdsl.shards.refusals import (
+    IN_MEMORY,
+    cannot,
+    check_all_pairs,
+    next_to_hypers,
+    of_block,
+    without_shard,
+)
 from lgmdsl.shards.shard import Roles, ShardSource, labels_of, rows_with
 from lgmdsl.shards.shared_layout import pairs_of
 from lgmdsl.streams.prepare import BATCH, SAMPLE, joined, maps_of, of_some, sample_of
@@ -89,7 +96,10 @@ def gathered(
     block = next(k for k, b in enumerate(whole.blocks) if table.index in b.dims)
     roles = _roles(whole, index, by)
     planned = planning(whole)
-    _check(whole, roles, table, block, planned.backend.spec)
+    try:
+        _check(whole, roles, table, block, planned.backend.spec)
+    except MethodError as error:
+        raise next_to_hypers(error) if whole.blocks[block].form.depends else error from None
     _check_method(planned, hyper, whole.blocks[block])
     averagings = averagings_of(planned, block)
     sources = _sources(model, manifest, others, mapping, roles, named, averagings)

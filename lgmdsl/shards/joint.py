@@ -20,7 +20,7 @@ from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.contract import rows
 from lgmdsl.contract.engine import Conditioned, Failed, Rows
 from lgmdsl.contract.linear import LinearGaussian, Predictor
-from lgmdsl.engines.choose import Terms, required_by_sums
+from lgmdsl.engines.choose import Terms, required
 from lgmdsl.errors import Diagnostic, NumericalError
 from lgmdsl.shards.eliminate import Eliminated
 from lgmdsl.shards.model import ShardedModel
@@ -102,7 +102,7 @@ def _sites(model: ShardedModel, shard: Shard, point: AtTheta, e: Eliminated) -> 
 
 def _conditioned(model: JoinedShard, theta: Theta, weight: Rows, shift: Rows) -> Conditioned:
     with np.errstate(all="ignore"):
-        engine, _ = required_by_sums(model.linear(theta), Terms.of())
+        engine, _ = required(model.linear(theta), Terms.of(), sums=True)
         outcome = engine.condition(weight, shift)
     if isinstance(outcome, Failed):
         raise NumericalError(

@@ -8,7 +8,7 @@ from pathlib import Path
 from lgmdsl.canonical.blocks.sites import SiteBlock
 from lgmdsl.errors import DataError, Diagnostic, MethodError, NumericalError, WorkerError
 from lgmdsl.memory import budget, size_text
-from lgmdsl.remedies import either
+from lgmdsl.remedies import either, in_python
 
 PAIRS = 0.1  # of the memory budget, for all pairs of shared latents
 
@@ -104,6 +104,14 @@ def no_shards(folder: Path, reason: str) -> DataError:
             help=f"{SHARD} makes one",
             layout="plain",
         )
+    )
+
+
+def next_to_hypers(error: MethodError) -> MethodError:
+    """The error of a model with hypers in the predictor, which rows read by batches do not take
+    either."""
+    return MethodError(
+        replace(d, help=IN_MEMORY) if d.help == in_python(WHOLE) else d for d in error.diagnostics
     )
 
 

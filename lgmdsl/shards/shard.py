@@ -20,7 +20,7 @@ from lgmdsl.contract.backend import Backend
 from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.contract.questions import Pointwise
 from lgmdsl.dataset import Dataset, Keys, Loaded, read
-from lgmdsl.engines.choose import Terms, required_by_sums
+from lgmdsl.engines.choose import Terms, required
 from lgmdsl.errors import DataError, MethodError, with_note
 from lgmdsl.graph.build import model_graph
 from lgmdsl.inference.registry import backends
@@ -237,7 +237,7 @@ class Shard:
         inner = tuple(b for b in model.latents if b.name in self.roles.inner)
         blocks = tuple(b.at(theta) for b in inner)
         linear = LinearGaussian(blocks, (self.split.inner,))
-        engine, _ = required_by_sums(linear, Terms.of())
+        engine, _ = required(linear, Terms.of(), sums=True)
         places = model.sites(theta)[self.block]
         assert isinstance(places, Places) and gather is not None
         part = replace(

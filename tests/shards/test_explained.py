@@ -31,6 +31,7 @@ def test_what_a_folder_holds(place: Path) -> None:
     assert "p = 7" in str(view) and view.engine in str(view)
     canonical, planned = compiled(lgm.loads(text("crossed")), place)
     problem = planned.at(canonical.hypers.start({}))
+    assert problem.engine.name == view.engine
     q = problem.engine.condition(
         tuple(np.eye(7)[None] for _ in problem.sites), problem.engine.prior_mean
     )

@@ -190,6 +190,7 @@ def test_a_loading_of_0_has_a_slope(tmp_path: Path) -> None:
         ("besag and iid", {"s": 0.5, "t": 0.4}, "map"),
         ("scaled", {}, "integrate"),
         ("loadings", {"s": 0.6}, "map"),
+        ("offset", {"s": 0.6}, "map"),
     ],
 )
 def test_fits_that_learn_end_where_those_of_all_rows_do(

@@ -38,6 +38,13 @@ MODELS: dict[str, dict[str, str]] = {
         "latents": "u[group] ~ normal(mean = s, sd = s)\n"
         "latent v[item] ~ besag(graph = edges, sd = t)",
     },
+    "mixed map": {  # hypers in the predictor: two blocks of regions, and a group's unit effect
+        "declared": f"{CROSSED}\ndata edges[item, item] : graph\n"
+        "hyper mix : unit ~ beta(a = 1, b = 1)",
+        "latents": "u[group] ~ normal(sd = 1)\n"
+        "latent v[item] ~ bym2(graph = edges, sd = t, mix = mix)",
+        "eta": "a + b * x + s * u[who] + v[what]",
+    },
 }
 
 
@@ -69,7 +76,7 @@ def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("case", MODELS)
 def test_evidence_moments_and_gradient_are_those_of_all_rows(case: str, shards: Path) -> None:
-    model, more = model_of(case), [{"edges": edges()}] if case == "map" else []
+    model, more = model_of(case), [{"edges": edges()}] if case.endswith("map") else []
     canonical, planned = compiled(model, [shards, *more])
     layout = canonical.shared_layout
     assert layout.codes is not None and layout.numbers < 0.1 * canonical.size**2

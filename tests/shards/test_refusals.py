@@ -132,6 +132,22 @@ def test_models(case: str, shards: Path) -> None:
     assert set(caught.value.codes) <= {"E501", "E306"} and caught.value.diagnostics[0].help
 
 
+def test_next_to_hypers_in_the_predictor_the_remedy_works(shards: Path) -> None:
+    """Rows by batches are none: they do not take these."""
+    declared = f"{S}\nhyper l[group] : positive ~ gamma(shape = 2, rate = 2)"
+    model = lgm.loads(text("poisson", declared=declared, eta="a + b * x + l[who] * u[who]"))
+    with pytest.raises(lgm.MethodError, match="hyper `l` is over `group`") as caught:
+        lgm.fit(model, shards, fixed={"s": 0.5, "l": 1.0})
+    assert '{"rows": "kept"}' in (caught.value.diagnostics[0].help or "")
+    kept = lgm.fit(
+        model,
+        shards.with_suffix(".parquet"),
+        fixed={"s": 0.5, "l": 1.0},
+        options={"rows": "kept"},
+    )
+    assert kept.converged
+
+
 @pytest.mark.parametrize("prior", ["rw1(sd = s)", "ar1(sd = s, rho = 0.5)"])
 def test_priors_that_join_groups(prior: str, tmp_path: Path) -> None:
     data = rows("poisson", 90)

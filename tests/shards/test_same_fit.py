@@ -233,3 +233,35 @@ def test_covariates_in_any_unit(unit: float, tmp_path: Path) -> None:
     other = lgm.fit(model, place.with_suffix(".parquet"), "laplace", fixed={"s": 0.5}, tol=1e-9)
     assert one.converged and one.log_evidence == pytest.approx(other.log_evidence, abs=1e-8)
     np.testing.assert_allclose(one.mean("b"), other.mean("b"), rtol=1e-8)
+
+
+def test_a_flat_level_that_wide_groups_absorb(tmp_path: Path) -> None:
+    """15 groups of prior sd s next to a flat level, whose sd is then s / 15^(1/2), and the evidence
+    falls as s^-14. What the rows say about the level is left by a difference in all of whose digits
+    its terms agree: at 1e8, 1.1 nats and two thirds of the sd were lost under `converged`."""
+    model, place = lgm.loads(text("poisson", a="flat")), folder(tmp_path / "s", rows("poisson"))
+    fits = {s: lgm.fit(model, place, fixed={"s": s}, tol=1e-9) for s in (1e4, 1e6, 1e8)}
+    for s, fit in fits.items():
+        assert fit.converged
+        assert fit.sd("a").item() == pytest.approx(s / 15**0.5, rel=1e-8)
+        assert fit.mean("a").item() == pytest.approx(fits[1e8].mean("a").item(), abs=1e-5)
+        scaled = fit.log_evidence + 14.0 * np.log(s)
+        assert scaled == pytest.approx(fits[1e8].log_evidence + 14.0 * np.log(1e8), abs=2e-6)
+    planned = compiled(model, place)[1]
+    theta = {"s": np.array(1e4)}
+    slope = evidence_gradient(planned, posterior(planned, theta), theta, {})["s"]
+    assert float(slope) * 1e4 == pytest.approx(-14.0, rel=1e-5)
+
+
+def test_flat_levels_and_slopes_that_wide_groups_absorb(tmp_path: Path) -> None:
+    """The same of intercepts and slopes with a covariance, s^2 [[1, 0.3], [0.3, 1]]."""
+    case = text("vectors", a="flat").replace("latent b ~ normal(sd = 2)", "latent b ~ flat")
+    model, place = lgm.loads(case), folder(tmp_path / "s", rows("vectors"))
+    shape = np.array([[1.0, 0.3], [0.3, 1.0]])
+    fits = {s: lgm.fit(model, place, fixed={"V": s * s * shape}, tol=1e-9) for s in (1e5, 1e7)}
+    for s, fit in fits.items():
+        assert fit.converged
+        for name in ("a", "b"):
+            assert fit.sd(name).item() == pytest.approx(s / 15**0.5, rel=1e-8)
+    low, high = (fit.log_evidence for fit in fits.values())
+    assert high == pytest.approx(low - 28.0 * np.log(100.0), abs=1e-6)

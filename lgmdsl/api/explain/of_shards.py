@@ -135,7 +135,7 @@ def _with_model(
     free = {b.name: neutral(b) for b in space.blocks if b.value is None and b.name not in fixed}
     linear = made.linear(space.theta({**free, **fixed}))
     options = table(linear)
-    best = preferred(options)
+    best, why = preferred(options, sums=True), reason(linear, options, sums=True)
     held = {b.name: b for b in made.whole.latents}
     known = [dim for b in made.latents for dim in b.dims]
     sizes = {made.about.index: view.rows, made.roles.index: view.groups}
@@ -155,7 +155,7 @@ def _with_model(
         numbers=layout.numbers,
         received=8 * sum(each),
         engine="" if best is None else best.name,
-        engine_reason=reason(linear, options) or "no engine takes this model within memory",
+        engine_reason=why or "no engine takes this model within memory",
         warnings=warnings_of(made.grounded.graph),
     )
 
