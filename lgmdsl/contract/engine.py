@@ -262,7 +262,7 @@ class Engine(ABC):
     def prior_mean(self) -> Rows:
         """s0 = E[s] under the (constrained) prior, for each site block; flat blocks count as 0."""
 
-    def transposed(self, rows: Rows) -> Array:
+    def pulled_back(self, rows: Rows) -> Array:
         """B'x for x given by site blocks, (n,)."""
         return StackedPredictors(self.linear).pulled(rows)
 

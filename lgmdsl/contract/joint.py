@@ -38,7 +38,7 @@ def latent_root(q: Conditioned, size: int) -> Array:
 def newton_move(engine: Engine, q: Conditioned, gaps: Rows) -> float:
     """sqrt(g'Cov(z)g) with g = B' gaps, for shifts that are `gaps` off: how far Newton with q's own
     curvature would move any mean at most, in posterior sds. Costs one solve."""
-    return float(np.sqrt(abs(q.squared_length(engine.transposed(gaps)))))
+    return float(np.sqrt(abs(q.squared_length(engine.pulled_back(gaps)))))
 
 
 @runtime_checkable

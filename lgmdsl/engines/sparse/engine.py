@@ -75,7 +75,7 @@ class SparseEngine(Engine):
         s = times(self.b, self.prior.mean) + self.offset
         return split(s, self.linear.predictors)
 
-    def transposed(self, rows: Rows) -> Array:
+    def pulled_back(self, rows: Rows) -> Array:
         return times(self.bt, flatten(rows))
 
     def condition(self, weight: Rows, shift: Rows) -> Conditioned | Failed:

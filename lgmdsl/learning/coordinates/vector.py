@@ -121,6 +121,13 @@ class Coordinates:
             )
         return tuple(self.unpack(one) for one in x)
 
+    def column(self, name: str, x: Array) -> Array:
+        """(m, ...) one hyper at many places, (m, d)."""
+        if len(x) and name in self.slices and all(self._by_itself(b) for b in self.space.blocks):
+            self.unpack(x[0])  # by which the map is known
+            return self._maps[name].values(x[:, self.slices[name]])
+        return np.array([theta[name] for theta in self.unpacked(x)])
+
     def _by_itself(self, block: HyperBlock) -> bool:
         """Whether no other hyperparameter says what a block's coordinates stand for."""
         free = block.prior is None or not block.prior.depends
