@@ -64,7 +64,8 @@ class NodeSites:
 
     def _site_at(self, rows: IntArray) -> Site:
         assert self.columns is not None
-        if self._rows is None or not np.array_equal(rows, self._rows):
+        same = self._rows is not None and (rows is self._rows or np.array_equal(rows, self._rows))
+        if not same:
             self._taken, self._rows = self.columns.take(rows), rows
         return self._taken
 
