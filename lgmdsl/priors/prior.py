@@ -1,5 +1,7 @@
 """The base classes of hyperpriors: densities on the natural scale of the declared type."""
 
+# Long because what a prior promises and what those of independent entries share are one contract.
+
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
@@ -239,7 +241,15 @@ class Elementwise(Prior):
         return self._within(self.quantile(np.maximum(rng.random(shape), TINIEST)), shape)
 
     def typical(self, shape: tuple[int, ...] = ()) -> Array:
-        return self._within(self.quantile(np.full(shape, 0.5)), shape)
+        middle = self._middles.get(shape)  # a quantile may be sought by bisection
+        if middle is None:
+            middle = self._within(self.quantile(np.full(shape, 0.5)), shape)
+            self._middles[shape] = middle
+        return middle.copy()
+
+    @cached_property
+    def _middles(self) -> dict[tuple[int, ...], Array]:
+        return {}
 
     def _within(self, value: Array, shape: tuple[int, ...]) -> Array:
         """Rounding may put a quantile on the edge of an open interval."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import reduce
+from functools import lru_cache, reduce
 
 import numpy as np
 from scipy import special
@@ -13,6 +13,7 @@ from lgmdsl.arrays import Array, IntArray
 DF, SCALE = 6.0, 1.15  # of the Student-t
 LARGEST = 1e30
 FEWEST = 24  # nodes of a part
+PIECE = 4096  # points of the sequence that are kept together
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,9 +31,8 @@ class Proposal:
         root = np.asarray(np.linalg.cholesky(covariance), dtype=np.float64)
         return cls(mean, root, np.ones((len(mean), 2)))
 
-    def nodes(self, uniform: Array) -> Array:
-        """(m, d) from points (m, d) of the unit cube."""
-        t: Array = np.asarray(SCALE * special.stdtrit(DF, uniform), dtype=np.float64)
+    def nodes(self, t: Array) -> Array:
+        """(m, d) from values (m, d) of the Student-t variables."""
         return np.asarray(self.mean + (t * self._sides(t)) @ self.root.T)
 
     def log_density(self, u: Array) -> Array:
@@ -61,7 +61,7 @@ class Mixed:
         """(m, d), about `count`: of each part as many as it has weight, and FEWEST at least, all
         from one sequence."""
         counts = self._counts(count)
-        sequence = kronecker(int(counts.sum()), len(self.parts[0].mean))
+        sequence = students(int(counts.sum()), len(self.parts[0].mean))
         own = np.split(sequence, np.cumsum(counts)[:-1])
         return np.concatenate([p.nodes(c) for p, c in zip(self.parts, own, strict=True)])
 
@@ -113,12 +113,26 @@ def _log_total(logs: Array) -> Array:
     return np.asarray(top + np.log(np.exp(logs - top).sum(axis=0)))
 
 
-def kronecker(count: int, size: int) -> Array:
-    """(count, size) of the additive sequence k alpha mod 1 whose alphas are the powers of the
-    generalised golden ratio, g^(size+1) = g + 1: low discrepancy in any dimension."""
+def students(count: int, size: int) -> Array:
+    """(count, size) Student-t variables from the first points of the sequence: their quantiles,
+    which take longer than all else that is asked of them, are kept by pieces."""
+    pieces = [_students(k, size) for k in range(-(-count // PIECE))]
+    return np.concatenate([np.zeros((0, size)), *pieces])[:count]
+
+
+@lru_cache(maxsize=64)
+def _students(piece: int, size: int) -> Array:
+    t = SCALE * special.stdtrit(DF, kronecker(PIECE, size, piece * PIECE))
+    return np.asarray(t, dtype=np.float64)
+
+
+def kronecker(count: int, size: int, first: int = 0) -> Array:
+    """(count, size), from the `first` on, of the additive sequence k alpha mod 1 whose alphas are
+    the powers of the generalised golden ratio, g^(size+1) = g + 1: low discrepancy in any
+    dimension."""
     ratio = 2.0
     for _ in range(60):
         ratio = (1.0 + ratio) ** (1.0 / (size + 1))
     alpha = ratio ** -np.arange(1.0, size + 1.0)
-    u = (0.5 + np.outer(np.arange(1, count + 1), alpha)) % 1.0
+    u = (0.5 + np.outer(np.arange(first + 1, first + count + 1), alpha)) % 1.0
     return np.clip(u, 1e-12, 1.0 - 1e-12)
