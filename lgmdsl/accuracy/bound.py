@@ -127,7 +127,7 @@ class CloseBounds:
         crossed = 0.5 * (crossed + crossed.T)
         third, fourth = k[chosen, None] * c[chosen], f[chosen, None] * c[chosen]
         sums = 0.5 * np.sum(third * (crossed**2 @ third), axis=0)
-        sums += np.sum(fourth * (crossed**3 @ fourth), axis=0) / 6.0
+        sums += np.sum(fourth * (crossed * crossed * crossed @ fourth), axis=0) / 6.0
         rest = np.maximum(total - parts[chosen].sum(axis=0), 0.0)
         excess = np.minimum((np.sqrt(np.maximum(sums, 0.0)) + np.sqrt(rest)) ** 2, total)
         sd = 0.5 * excess / variance

@@ -69,7 +69,7 @@ def second_order(
     if n <= FEW_LATENTS:
         return _by_tensor(linear, stacked, q, derivatives, tilted)
     if scalar and rows <= FEW_ROWS and n * rows <= ENTRIES:
-        return _by_rows(linear, stacked, q, derivatives, tilted)
+        return _by_rows(linear, stacked, q, derivatives, tilted, evidence_alone)
     bounds = row_bounds(q, derivatives)
     low: RowBounds | CloseBounds | None = None
     if not evidence_alone:
@@ -190,17 +190,22 @@ def _by_rows(
     q: Conditioned,
     derivatives: Derivatives,
     tilted: bool,
+    evidence_alone: bool,
 ) -> SecondOrder:
     crossed = q.solve(stacked.transposed(np.eye(linear.rows)))
     c = stacked.times(crossed)
     c = 0.5 * (c + c.T)
-    parts = {}
+    parts, square = {}, c * c
     for order in derivatives.orders(q):
         rows = derivatives.third if order == 3 else derivatives.fourth
         k = np.concatenate([np.zeros(0), *rows])
-        evidence = float(k @ c**order @ k) / (2.0 * factorial(order))
+        lower = square if order == 3 else square * c  # ** takes twenty times as long
+        evidence = float(k @ (lower * c) @ k) / (2.0 * factorial(order))
+        if evidence_alone:
+            parts[order] = evidence, np.zeros((linear.size, 0))
+            continue
         # kk' o C o C is positive semidefinite (Schur): its root by eigenvalues, some of them 0.
-        values, vectors = np.linalg.eigh(np.outer(k, k) * c ** (order - 1) / factorial(order - 1))
+        values, vectors = np.linalg.eigh(np.outer(k, k) * lower / factorial(order - 1))
         kept = values > 1e-12 * max(float(values.max(initial=0.0)), 1e-300)
         parts[order] = evidence, crossed @ (vectors[:, kept] * np.sqrt(values[kept]))
     return _joined(linear, q, derivatives, crossed, parts, tilted)

@@ -8,6 +8,7 @@ has), so a third-party site that answers nothing else runs with every back end.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar
 
 from lgmdsl.arrays import Array, IntArray
@@ -24,24 +25,31 @@ from lgmdsl.contract.questions import (
 from lgmdsl.contract.site import Property, Site
 from lgmdsl.contract.status import Guarantee
 from lgmdsl.sites.quadrature import (
+    NodeSites,
     expected_by_quadrature,
     slopes_by_quadrature,
     tilted_by_quadrature,
 )
+from lgmdsl.state import FieldState
 from lgmdsl.vocabulary.notes import Notes
 
 
 @dataclass(frozen=True, eq=False)
-class QuadratureExpected(Expected, ExpectedSlopes):
+class QuadratureExpected(FieldState, Expected, ExpectedSlopes):
     """E_{N(m, v)}[l] by quadrature, and E[dl/dparameter]."""
 
     site: Site
 
     def expected(self, mean: Array, variance: Array, second: bool = False) -> ExpectedAnswer:
-        return expected_by_quadrature(self.site, mean, variance, second)
+        return expected_by_quadrature(self.site, mean, variance, second, self.nodes)
 
     def expected_slopes(self, mean: Array, variance: Array) -> dict[str, Array]:
         return slopes_by_quadrature(self.site, mean, variance, 0.0)
+
+    @cached_property
+    def nodes(self) -> NodeSites:
+        """The site at nodes, for all questions."""
+        return NodeSites(self.site)
 
     def take(self, rows: IntArray) -> QuadratureExpected:
         """The answer of some rows."""

@@ -277,8 +277,9 @@ def check_finite(block: SiteBlock, predictor: Predictor) -> None:
         elif not operator.in_memory:
             bad |= ~np.isfinite(operator.matvec(np.ones(operator.shape[1])))
         elif not isinstance(operator, Identity):
-            entries = operator.sparse().tocoo()
-            bad[entries.row[~np.isfinite(entries.data)]] = True
+            stored = operator.sparse()
+            wrong = np.flatnonzero(~np.isfinite(stored.data))
+            bad[np.searchsorted(stored.indptr, wrong, side="right") - 1] = True
     if bad.any():
         bad = np.asarray(bad.reshape(len(block.rows), -1).any(axis=1))
         first = block.rows[np.flatnonzero(bad)[0]]

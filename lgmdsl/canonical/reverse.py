@@ -122,7 +122,7 @@ def _spread(block: SiteBlock, values: Array, over: tuple[str, ...], dims: tuple[
 
 
 def _prior(latent: LatentBlock, adjoints: Adjoints, theta: Theta, out: Gradient) -> None:
-    if not any(c.depends for f in latent.factors for c in f.coefficients().values()):
+    if not latent.depends:
         return
     block = latent.at(theta)
     slopes: list[dict[str, Array]]

@@ -21,6 +21,7 @@ from lgmdsl.contract.failed import Failed as Failed
 from lgmdsl.contract.linear import LinearGaussian, Predictor
 from lgmdsl.contract.rows import Rows as Rows
 from lgmdsl.contract.rows import inner, quadratic, summed
+from lgmdsl.contract.stacked import StackedPredictors
 from lgmdsl.vocabulary.notes import NO_NOTES, Notes
 
 EPSILON = float(np.finfo(np.float64).eps)
@@ -260,6 +261,10 @@ class Engine(ABC):
     @abstractmethod
     def prior_mean(self) -> Rows:
         """s0 = E[s] under the (constrained) prior, for each site block; flat blocks count as 0."""
+
+    def pulled_back(self, rows: Rows) -> Array:
+        """B'x for x given by site blocks, (n,)."""
+        return StackedPredictors(self.linear).pulled(rows)
 
     @abstractmethod
     def condition(self, weight: Rows, shift: Rows) -> Conditioned | Failed:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 import numpy as np
 
 from lgmdsl.arrays import Array, IntArray
-from lgmdsl.contract.engine import Conditioned, Rows
+from lgmdsl.contract.engine import Conditioned, Engine, Rows
 from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.contract.questions import Expected, ExpectedAnswer
 from lgmdsl.contract.stacked import StackedPredictors
@@ -35,11 +35,10 @@ def latent_root(q: Conditioned, size: int) -> Array:
     return np.asarray(scale[:, None] * pivoted_root(covariance))
 
 
-def newton_move(linear: LinearGaussian, q: Conditioned, gaps: Rows) -> float:
+def newton_move(engine: Engine, q: Conditioned, gaps: Rows) -> float:
     """sqrt(g'Cov(z)g) with g = B' gaps, for shifts that are `gaps` off: how far Newton with q's own
     curvature would move any mean at most, in posterior sds. Costs one solve."""
-    slope = StackedPredictors(linear).pulled(gaps)
-    return float(np.sqrt(abs(q.squared_length(slope))))
+    return float(np.sqrt(abs(q.squared_length(engine.pulled_back(gaps)))))
 
 
 @runtime_checkable

@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from lgmdsl.contract.engine import Engine
 from lgmdsl.contract.linear import LinearGaussian
@@ -259,19 +260,29 @@ def _built(best: Option, linear: LinearGaussian, terms: Terms, seed: int) -> Eng
     return engine if terms.engine == AUTO else engine.patient()
 
 
+class Known(NamedTuple):
+    """An engine that was preferred for a model, and the flops of a conditioning."""
+
+    name: str
+    flops: float
+
+
 def required(
-    linear: LinearGaussian, terms: Terms, seed: int = 0, known: str = "", sums: bool = False
+    linear: LinearGaussian,
+    terms: Terms,
+    seed: int = 0,
+    known: Known | None = None,
+    sums: bool = False,
 ) -> tuple[Engine, float]:
-    """The preferred engine, and the flops of one conditioning; `known`: the one that was preferred
-    for the same model at another theta, which is taken again where it is exact, takes the model
-    and is fast. Raises MethodError E501 where none
+    """The preferred engine, and the flops of one conditioning; `known`: what was preferred for the
+    same model at another theta, which is taken again, at the same cost, where it is exact, takes
+    the model and is fast. Raises MethodError E501 where none
     takes the model, or the one that was asked for does not; E505 where they would only with more
     memory or time."""
-    entry = next((e for e in ENGINES if e.engine.name == known and e.engine.exact), None)
-    if entry is not None:
-        again = _option(entry, linear, terms)
-        if not again.refusal and again.flops <= PATIENCE:
-            return _built(again, linear, terms, seed), again.flops
+    if known is not None and known.flops <= PATIENCE:
+        entry = next((e for e in ENGINES if e.engine.name == known.name and e.engine.exact), None)
+        if entry is not None and not (terms.refuses(entry.engine) or entry.engine.refuses(linear)):
+            return _built(Option(entry, "", known.flops, None), linear, terms, seed), known.flops
     best = preferred(considered(linear, terms, sums), terms.engine, sums)
     if best is None:
         raise MethodError(refusal(linear, table(linear, terms), terms))

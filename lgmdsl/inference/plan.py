@@ -24,7 +24,7 @@ from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.questions import Expected, Pointwise, Tilted
 from lgmdsl.contract.site import Property, Site
 from lgmdsl.engines.choose import AUTO as ANY_ENGINE
-from lgmdsl.engines.choose import COUNTS, LANCZOS, VARIANCES, Terms, required, stronger
+from lgmdsl.engines.choose import COUNTS, LANCZOS, VARIANCES, Known, Terms, required, stronger
 from lgmdsl.engines.shared.kept import shape_of
 from lgmdsl.engines.shared.some_rows import SomeRows
 from lgmdsl.errors import Diagnostic, MethodError, Span, listed, suggestion
@@ -68,9 +68,9 @@ class Plan:
         else:
             linear = self.canonical.linear(theta)
             shape = shape_of(linear)
-            known, sums = self._taken.get(shape, ""), not self.canonical.by_rows
+            known, sums = self._taken.get(shape), not self.canonical.by_rows
             engine, flops = required(linear, self.terms, seed, known, sums)
-            self._taken.setdefault(shape, engine.name)  # where the search starts, in any order
+            self._taken.setdefault(shape, Known(engine.name, flops))  # in any order of searches
         sites = self.canonical.sites(theta)
         if not engine.exact:
             self._check_positive(engine)
@@ -89,9 +89,9 @@ class Plan:
         )
 
     @cached_property
-    def _taken(self) -> dict[tuple[object, ...], str]:
-        """The engine that was chosen, by the model's sizes: sizes and patterns decide, not values,
-        and to compare costs takes as long as a small fit."""
+    def _taken(self) -> dict[tuple[object, ...], Known]:
+        """The engine that was chosen and its cost, by the model's sizes: sizes and patterns decide,
+        not values, and to compare costs takes as long as a small fit."""
         return {}
 
     def _of(self, sites: tuple[Site, ...], engine: Engine) -> Problem:

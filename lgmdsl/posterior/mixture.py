@@ -22,7 +22,7 @@ from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.canonical.expressions.named import expand
 from lgmdsl.canonical.lowering.derived import Leaf
 from lgmdsl.canonical.model import CanonicalModel
-from lgmdsl.learning.coordinates.hyper_marginals import HyperMarginals
+from lgmdsl.learning.coordinates.hyper_marginals import HyperMarginals, OneHyper
 from lgmdsl.learning.coordinates.ranges import Ends, entry_ends
 from lgmdsl.posterior.hyper_points import HyperPoint
 from lgmdsl.posterior.marginal_density import Density, density_of_draws, density_of_normals
@@ -264,7 +264,7 @@ class Mixture(FieldState):
     def of_hypers(self, name: str) -> Callable[[Theta], Array] | None:
         """A hyperparameter, or a report of hyperparameters alone, as a function of them."""
         if self.canonical.hypers.block(name) is not None:
-            return lambda theta: np.asarray(theta[name], dtype=np.float64)
+            return OneHyper(name)
         dims, tree = named_tree(self.canonical, name)
         if not isinstance(tree, Leaf) or tree.form.latents or not tree.form.offset.depends:
             return None

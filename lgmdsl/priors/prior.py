@@ -1,10 +1,13 @@
 """The base classes of hyperpriors: densities on the natural scale of the declared type."""
 
+# Long because what a prior promises and what those of independent entries share are one contract.
+
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
@@ -209,24 +212,44 @@ class Elementwise(Prior):
     def log_density(self, value: Array) -> float:
         value = np.asarray(value, dtype=np.float64)
         lower, upper = self.bounds
-        with np.errstate(all="ignore"):
-            logs = self.terms(value).log_density
+        logs = self._terms(value).log_density
         # an edge where the density has no end is left out
         inside = (value >= lower) & (value <= upper) & ~np.isnan(logs)
         return float(np.where(inside, logs, -np.inf).sum())
 
     def gradient(self, value: Array) -> dict[str, Array]:
         value = np.asarray(value, dtype=np.float64)
-        with np.errstate(all="ignore"):
-            terms = self.terms(value)
+        terms = self._terms(value)
         out = {k: summed_to(s, value, getattr(self, k).shape) for k, s in terms.arguments.items()}
         return {VALUE: np.array(np.broadcast_to(terms.slope, value.shape)), **out}
+
+    def _terms(self, value: Array) -> Terms:
+        """The terms; those of the latest value are kept, as its gradient follows its density."""
+        terms = self._latest.get(key := (value.shape, value.tobytes()))
+        if terms is None:
+            with np.errstate(all="ignore"):
+                terms = self.terms(value)
+            self._latest.clear()
+            self._latest[key] = terms
+        return terms
+
+    @cached_property
+    def _latest(self) -> dict[tuple[tuple[int, ...], bytes], Terms]:
+        return {}
 
     def sample(self, rng: Generator, shape: tuple[int, ...] = ()) -> Array:
         return self._within(self.quantile(np.maximum(rng.random(shape), TINIEST)), shape)
 
     def typical(self, shape: tuple[int, ...] = ()) -> Array:
-        return self._within(self.quantile(np.full(shape, 0.5)), shape)
+        middle = self._middles.get(shape)  # a quantile may be sought by bisection
+        if middle is None:
+            middle = self._within(self.quantile(np.full(shape, 0.5)), shape)
+            self._middles[shape] = middle
+        return middle.copy()
+
+    @cached_property
+    def _middles(self) -> dict[tuple[int, ...], Array]:
+        return {}
 
     def _within(self, value: Array, shape: tuple[int, ...]) -> Array:
         """Rounding may put a quantile on the edge of an open interval."""

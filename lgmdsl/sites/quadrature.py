@@ -35,8 +35,7 @@ class NodeSites:
         if site.broadcasts:
             fields = {f.name: getattr(site, f.name)[:, None] for f in dataclasses.fields(site)}
             self.columns = dataclasses.replace(site, **fields)
-        self._rows: IntArray | None = None
-        self._taken: Site = site
+        self._latest: tuple[IntArray, Site] | None = None
 
     def log_density(self, rows: IntArray, s: Array) -> Array:
         """l at nodes s (n, k) of the sites `rows`."""
@@ -63,10 +62,12 @@ class NodeSites:
         return {name: v.reshape(s.shape) for name, v in site.parameter_slopes(s.ravel()).items()}
 
     def _site_at(self, rows: IntArray) -> Site:
+        """The sites `rows` as a column, the latest of which are kept."""
         assert self.columns is not None
-        if self._rows is None or not np.array_equal(rows, self._rows):
-            self._taken, self._rows = self.columns.take(rows), rows
-        return self._taken
+        latest = self._latest
+        if latest is None or not (rows is latest[0] or np.array_equal(rows, latest[0])):
+            latest = self._latest = rows, self.columns.take(rows)
+        return latest[1]
 
 
 def landmarks(site: Site, n: int) -> tuple[Array, Array, bool]:
@@ -78,10 +79,15 @@ def landmarks(site: Site, n: int) -> tuple[Array, Array, bool]:
 
 
 def expected_by_quadrature(
-    site: Site, mean: Array, variance: Array, second: bool = False
+    site: Site,
+    mean: Array,
+    variance: Array,
+    second: bool = False,
+    nodes: NodeSites | None = None,
 ) -> ExpectedAnswer:
-    """E[l], s ~ N(mean, variance), with derivatives; variance 0 gives the limit l(mean)."""
-    nodes = NodeSites(site)
+    """E[l], s ~ N(mean, variance), with derivatives; variance 0 gives the limit l(mean). `nodes`:
+    the site at nodes, where it was asked before."""
+    nodes = NodeSites(site) if nodes is None else nodes
     centre, scale, declared = landmarks(site, len(mean))
     sd = np.sqrt(variance)
     # Below this sd the rule's nodes collapse to the mean: the derivatives are the limit.

@@ -14,6 +14,7 @@ from lgmdsl.arrays import Array, Matrix, SparseMatrix
 from lgmdsl.contract import rows
 from lgmdsl.contract.engine import Conditioned, Engine, Failed, Rows
 from lgmdsl.contract.linear import LinearGaussian, Predictor, PriorBlock
+from lgmdsl.contract.stacked import flatten
 from lgmdsl.contract.structure import Shape, Structure
 from lgmdsl.engines.shared.prior import BlockPrior
 from lgmdsl.operators.explicit import Dense
@@ -105,6 +106,9 @@ def check_answers(make: MakeEngine, case: Case) -> None:
     rhs = np.random.default_rng(0).normal(size=(case.linear.size, 2))
     _close(case, "solve", q.solve(rhs), truth.covariance @ rhs)
     _close(case, "solve", q.solve(rhs[:, 0]), truth.covariance @ rhs[:, 0])
+    _close(
+        case, "pulled_back", make(case.linear).pulled_back(case.shift), b.T @ flatten(case.shift)
+    )
     last = case.linear.predictors[-1]
     m, v = q.project(last)
     _close(case, "project mean", m, mean[first - last.rows : first])

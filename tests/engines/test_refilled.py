@@ -10,8 +10,11 @@ import lgmdsl as lgm
 from lgmdsl.arrays import SparseMatrix
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.linear import Predictor
+from lgmdsl.contract.stacked import StackedPredictors
 from lgmdsl.engines.sparse.engine import SparseEngine
+from lgmdsl.engines.sparse.layout import Joined
 from lgmdsl.engines.sparse.pair_table import PairTable
+from lgmdsl.operators.explicit import Sparse
 
 MAP = """lgm 1
 index region
@@ -84,3 +87,37 @@ def test_hypers_in_the_operators_leave_pattern_and_adjoints_alone() -> None:
         slopes = by_table[name].toarray()
         assert slopes == pytest.approx(by_matrices[name].toarray(), rel=1e-9, abs=1e-12)
         assert np.abs(slopes).max() > 0.1
+
+
+def test_operators_that_move_go_to_the_places_that_are_known() -> None:
+    """From the third theta on B is not joined anew; a Q of the same blocks is the same."""
+    model = canonical()
+    pairs = ((0.5, 0.5), (0.8, 0.3), (1.3, 0.9))
+    linears = [model.linear(model.hypers.theta({"s": s, "mix": m})) for s, m in pairs]
+    engines = [SparseEngine(linear) for linear in linears]
+    assert engines[0].prior is engines[2].prior
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(StackedPredictors, "sparse", None)  # called, it is an error
+        third = SparseEngine(linears[2])
+    wanted = StackedPredictors(linears[2]).sparse().toarray()
+    np.testing.assert_array_equal(third.b.toarray(), wanted)
+    np.testing.assert_array_equal(third.bt.toarray(), wanted.T)
+    anew = PairTable(sp.csr_array(wanted), linears[2].predictors, third.prior.precision)
+    np.testing.assert_allclose(third.table.table.toarray(), anew.table.toarray(), rtol=1e-14)
+    weight = (np.linspace(0.5, 2.0, 200),)
+    np.testing.assert_allclose(third.table.weighted(weight), anew.weighted(weight), rtol=1e-14)
+
+
+def test_operators_stored_elsewhere_are_joined_anew() -> None:
+    """The same numbers in arrays of their own: their places have to be looked at."""
+    model = canonical()
+    linears = [model.linear(model.hypers.theta({"s": s, "mix": 0.5})) for s in (0.5, 0.8)]
+    known = Joined.of(linears[0], StackedPredictors(linears[0]).sparse())
+    assert known is not None
+    operators = list(linears[1].predictors[0].columns.values())
+    values = known.values(operators)
+    assert values is not None
+    np.testing.assert_array_equal(values, StackedPredictors(linears[1]).sparse().data)
+    moved = next(k for k, o in enumerate(operators) if o is not known.parts[k][0])
+    operators[moved] = Sparse(operators[moved].sparse().copy())
+    assert known.values(operators) is None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from pathlib import Path
 
 import h5netcdf
@@ -16,8 +17,9 @@ from lgmdsl.arrays import Array
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.inference.driver import Tolerances
 from lgmdsl.inference.settings import FitSettings
-from lgmdsl.learning.coordinates.hyper_marginals import HyperMarginals, Stored
+from lgmdsl.learning.coordinates.hyper_marginals import HyperMarginals, OneHyper, Stored
 from lgmdsl.learning.coordinates.ranges import Ends
+from lgmdsl.learning.integration.hyper_posterior import HyperPosterior
 from lgmdsl.learning.search.learning_record import LearningOptions
 
 TEXT = """lgm 1
@@ -113,3 +115,11 @@ def test_options_of_one_way_are_left_out_of_another() -> None:
     assert asked.of("em") == LearningOptions(None, "squarem", (100, 3), 5)
     assert asked.of("integrate") == LearningOptions("ccd", None, None, 5)
     assert asked.of("map") == LearningOptions(None, None, None, 5)
+
+
+def test_a_hyper_at_all_nodes_is_what_it_is_at_each() -> None:
+    integrated = lgm.fit(lgm.loads(TEXT), DATA, "laplace", "integrate").hypers
+    assert isinstance(integrated, HyperPosterior)
+    for name in ("s", "t"):
+        one_by_one = integrated.values(itemgetter(name))
+        np.testing.assert_array_equal(integrated.values(OneHyper(name)), one_by_one)

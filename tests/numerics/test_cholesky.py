@@ -41,6 +41,14 @@ def test_answers(n: int) -> None:
     assert truth * 0.99 <= estimate <= truth * 10
 
 
+@pytest.mark.parametrize("n", [0, 1, 64, 65, 201])
+def test_triangles_are_inverted_by_halves(n: int) -> None:
+    factor = factored(matrix(n))
+    found = factor.inverse_lower()
+    np.testing.assert_allclose(found @ np.tril(factor.lower), np.eye(n), atol=1e-9)
+    assert not np.triu(found, 1).any()
+
+
 def test_empty() -> None:
     factor = cholesky(np.zeros((0, 0)))
     assert factor is not None and factor.half_log_det == 0.0

@@ -195,7 +195,7 @@ def at(problem: Problem, sites: tuple[RowSites, ...], power: float) -> RowPoint 
     value = q.centred + sum(v.value for v in visited)
     if not math.isfinite(value):
         return Failed("a tilted moment is not finite")
-    move = newton_move(problem.engine.linear, q, tuple(v.gap for v in visited))
+    move = newton_move(problem.engine, q, tuple(v.gap for v in visited))
     if not math.isfinite(move + widest + away):
         return Failed("a tilted moment is not finite")
     return RowPoint(q, power, sites, visited, value, max(move, widest, away))

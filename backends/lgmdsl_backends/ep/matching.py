@@ -167,7 +167,7 @@ def residual_of(problem: Problem, point: Matched) -> float:
     relative to itself, at most (to first order), and how far any tilted mean is from q's: zero
     exactly where the moments match."""
     gaps = tuple(b.slope_gap() for b in point.blocks)
-    move = newton_move(problem.engine.linear, point.conditioned, gaps)
+    move = newton_move(problem.engine, point.conditioned, gaps)
     # Sites that contradict each other may be far from matched and yet move nothing together.
     away = max((b.away() for b in point.blocks), default=0.0)
     pairs = zip(point.blocks, concave_blocks(problem), strict=True)

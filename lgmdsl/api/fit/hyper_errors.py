@@ -29,6 +29,7 @@ from lgmdsl.contract.site import log_concave
 from lgmdsl.errors import LgmError
 from lgmdsl.inference.driver import Tolerances, run
 from lgmdsl.inference.plan import Plan
+from lgmdsl.learning.coordinates.hyper_marginals import OneHyper
 from lgmdsl.learning.integration.asymptotic import Asymptotic
 from lgmdsl.learning.integration.hyper_posterior import HyperPosterior
 from lgmdsl.learning.integration.tilted import Tilted, farthest, tilted
@@ -197,7 +198,7 @@ def _of_mixture(
     after = better_ones.posterior
     errors = {}
     for block in planned.canonical.hypers.blocks:
-        of = _named(block.name)
+        of = OneHyper(block.name)
         if (after.sd(of) > 0.0).any():
             errors[block.name] = _between(hypers, after, of)
     return HyperErrors(errors, better_ones.gain, gap_of, corrected=after, shares=better_ones.shares)
@@ -317,7 +318,7 @@ def _about_mode(
     step = frame.axes @ slopes
     out = {}
     for block in planned.canonical.hypers.blocks:
-        of = _named(block.name)
+        of = OneHyper(block.name)
         here, sd = hypers.mean(of).reshape(-1), hypers.sd(of).reshape(-1)
         if not (sd > 0.0).any():
             continue
@@ -341,8 +342,3 @@ def _gap_at(planned: Plan, solved: Solved, theta: Theta, seed: int, gap_of: Gap)
     if found is None:
         return math.nan
     return gap_of(problem, theta, found.conditioned, found.log_evidence)
-
-
-def _named(name: str) -> Callable[[Theta], Array]:
-    """A hyperparameter as a function of all."""
-    return lambda theta: np.asarray(theta[name], dtype=np.float64)

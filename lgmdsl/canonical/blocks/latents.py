@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
@@ -23,6 +24,7 @@ from lgmdsl.contract.structure import Structure
 from lgmdsl.errors import DataError, Diagnostic, MethodError
 from lgmdsl.language.tree import ast
 from lgmdsl.memory import TooLarge
+from lgmdsl.state import FieldState
 from lgmdsl.structures import catalogue
 from lgmdsl.structures.kernels.kernels import Kernel
 from lgmdsl.structures.shared.refusals import Refused
@@ -159,7 +161,7 @@ class FactorSpec:
 
 
 @dataclass(frozen=True, eq=False)
-class LatentBlock:
+class LatentBlock(FieldState):
     """One latent: its indices, and one factor for each axis (or one for all)."""
 
     name: str
@@ -172,7 +174,20 @@ class LatentBlock:
         return int(np.prod(self.sizes, dtype=np.int64)) if self.sizes else 1
 
     def at(self, theta: Theta) -> PriorBlock:
-        """The prior block at theta. Raises DataError E303 for an argument out of range."""
+        """The prior block at theta, the same object where no argument has a hyper. Raises
+        DataError E303 for an argument out of range."""
+        return self._made(theta) if self.depends else self._still
+
+    @cached_property
+    def depends(self) -> bool:
+        """Whether an argument has a hyper."""
+        return any(c.depends for f in self.factors for c in f.coefficients().values())
+
+    @cached_property
+    def _still(self) -> PriorBlock:
+        return self._made({})
+
+    def _made(self, theta: Theta) -> PriorBlock:
         for factor in self.factors:
             for path, node in factor.coefficients().items():
                 self._check(path, node, theta)

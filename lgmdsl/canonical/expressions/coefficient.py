@@ -97,6 +97,8 @@ class Total(Coefficient):
         return self.terms
 
     def value(self, parts: Sequence[NamedArray], theta: Theta) -> NamedArray:
+        if not self.dims:
+            return NamedArray((), np.asarray(sum(p.dense() for p in parts), dtype=np.float64))
         sizes = _sizes(parts)
         result = np.zeros(tuple(sizes[d] for d in self.dims))
         for part in parts:
@@ -147,6 +149,8 @@ class Power(Coefficient):
         return self.base, self.exponent
 
     def _both(self, parts: Sequence[NamedArray]) -> tuple[Array, Array]:
+        if not self.dims:
+            return parts[0].dense(), parts[1].dense()
         sizes = _sizes(parts)
         return expand(parts[0], self.dims, sizes), expand(parts[1], self.dims, sizes)
 

@@ -50,16 +50,19 @@ def product(factors: Sequence[NamedArray], dims: tuple[str, ...]) -> Array:
 
     Every name in `dims` must occur in a factor.
     """
-    if not any(f.dims for f in factors):
-        return np.asarray(math.prod(float(f.dense()) for f in factors), dtype=np.float64)
+    # Numbers do not take part in the search for an order, which costs more than a short product.
+    number = math.prod(float(f.dense()) for f in factors if not f.dims)
+    arrays = [f for f in factors if f.dims]
+    if not arrays:
+        return np.asarray(number, dtype=np.float64)
     letter: dict[str, int] = {}
-    for name in (*dims, *(d for f in factors for d in f.dims)):
+    for name in (*dims, *(d for f in arrays for d in f.dims)):
         letter.setdefault(name, len(letter))
     arguments: list[object] = []
-    for f in factors:
+    for f in arrays:
         arguments += [f.dense(), [letter[d] for d in f.dims]]
-    result = np.einsum(*arguments, [letter[d] for d in dims], optimize=len(factors) > 2)  # type: ignore[call-overload]
-    return np.asarray(result, dtype=np.float64)
+    result = np.einsum(*arguments, [letter[d] for d in dims], optimize=len(arrays) > 2)  # type: ignore[call-overload]
+    return np.asarray(result if len(arrays) == len(factors) else number * result, dtype=np.float64)
 
 
 def expand(named: NamedArray, dims: tuple[str, ...], sizes: Mapping[str, int]) -> Array:

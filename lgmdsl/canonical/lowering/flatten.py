@@ -240,7 +240,8 @@ def entries(grid: Grid, theta: Theta) -> Array:
     values = np.ones(grid.extent)
     extents = dict(zip(grid.joint, grid.extent, strict=True))
     for factor in grid.factors:
-        values *= expand(factor.evaluate(theta), grid.joint, extents)
+        named = factor.evaluate(theta)
+        values *= expand(named, grid.joint, extents) if named.dims else named.dense()
     return values
 
 

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from lgmdsl.arrays import AnyArray, BoolArray, IntArray, Matrix, SparseMatrix
+from lgmdsl.arrays import BoolArray, IntArray, Matrix, SparseMatrix
 from lgmdsl.canonical.expressions.affine import Term
 from lgmdsl.canonical.expressions.coefficient import Gradient, Theta
 from lgmdsl.canonical.lowering import flatten
+from lgmdsl.numerics.sparse.base import filled, same_pattern
 from lgmdsl.operators.explicit import Sparse
 
 MOST = 1_000_000  # elementary entries whose places are kept
@@ -24,32 +25,22 @@ MOST = 1_000_000  # elementary entries whose places are kept
 @dataclass(frozen=True, eq=False)
 class Placed:
     """Of terms with these `grids`: `places`, (m,), which of B's stored entries each elementary one
-    is added to; `kept`: which of them stand in B's rows, None for all. `indptr`, `indices` and
-    `shape` are B's."""
+    is added to; `kept`: which of them stand in B's rows, None for all. `like` has B's places."""
 
     grids: tuple[flatten.Grid, ...]
     places: IntArray
     kept: BoolArray | None
-    indptr: AnyArray
-    indices: AnyArray
-    shape: tuple[int, int]
+    like: SparseMatrix
 
     def at(self, theta: Theta) -> Sparse:
         """B at theta."""
         values = np.concatenate([flatten.entries(g, theta).reshape(-1) for g in self.grids])
         values = values if self.kept is None else values[self.kept]
-        data = np.bincount(self.places, values, minlength=len(self.indices))
-        array = sp.csr_array((data, self.indices, self.indptr), shape=self.shape)
-        array.has_canonical_format = True
-        return Sparse(array)
+        return Sparse(filled(self.like, np.bincount(self.places, values, self.like.nnz)))
 
     def holds(self, adjoint: Matrix) -> bool:
         """Whether dF/dB stands on B's pattern."""
-        return (
-            not isinstance(adjoint, np.ndarray)
-            and np.array_equal(adjoint.indptr, self.indptr)
-            and np.array_equal(adjoint.indices, self.indices)
-        )
+        return not isinstance(adjoint, np.ndarray) and same_pattern(adjoint, self.like)
 
     def pull(self, adjoint: SparseMatrix, theta: Theta, out: Gradient) -> None:
         """Add dF/dtheta to `out` from dF/dB, which stands on B's pattern."""
@@ -100,4 +91,5 @@ def placed(
     stored, indices = np.divmod(keys, max(width, 1))
     indptr = np.searchsorted(stored, np.arange(height + 1))
     like = sp.csr_array((np.zeros(len(keys)), indices, indptr), shape=(height, width))
-    return Placed(grids, places.reshape(-1), kept, like.indptr, like.indices, (height, width))
+    like.has_canonical_format = True
+    return Placed(grids, places.reshape(-1), kept, like)

@@ -158,7 +158,7 @@ def elbo_of(problem: Problem, conditioned: Conditioned | Failed) -> ElboPoint | 
 def decrement(problem: Problem, point: ElboPoint) -> float:
     """`newton_move` of f_m - alpha, the ELBO's slope in the mean of s."""
     gaps = tuple(a.d_mean - alpha for a, alpha in zip(point.answers, point.alpha, strict=True))
-    return newton_move(problem.engine.linear, point.conditioned, gaps)
+    return newton_move(problem.engine, point.conditioned, gaps)
 
 
 def distance(point: Standing, following: Conditioned) -> float:

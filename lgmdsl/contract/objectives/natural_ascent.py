@@ -73,14 +73,15 @@ class NaturalAscent(Backend[NaturalState]):
         point = begin(problem, warm)
         if isinstance(point, Failed):
             return NaturalState(None, failed=Status.numerical_error, reason=point)
-        if _residual(problem, point) < SETTLED:
+        residual = _residual(problem, point)
+        if residual < SETTLED:
             # The predictors do not move (a prior of variance 0, say), but b does: gradients in
             # hyperparameters rest on it.
             following = elbo_at(problem, *point.target, near=point.conditioned)
             floor = point.elbo - HELD * max(1.0, abs(point.elbo))
             if isinstance(following, ElboPoint) and following.elbo >= floor:
-                point = following
-        return self._at(problem, point)
+                return self._at(problem, following)
+        return NaturalState(point, residual, history=Anderson(self.memory))
 
     def step(self, problem: Problem, state: NaturalState) -> NaturalState:
         point = state.point

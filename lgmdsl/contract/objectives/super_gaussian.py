@@ -126,7 +126,7 @@ def residual(problem: Problem, q: Conditioned) -> float:
             part = rows.relative_size(change, best.weight, v, SLIGHT)
         largest = float(part.max(initial=0.0))
         worst = max(worst, math.inf if math.isnan(largest) else largest)
-    return max(newton_move(problem.engine.linear, q, tuple(gaps)), worst)
+    return max(newton_move(problem.engine, q, tuple(gaps)), worst)
 
 
 def certificate(problem: Problem) -> str:

@@ -122,6 +122,12 @@ class CovarianceEngine(Engine):
             s = s + self.space.flat_columns @ self.space.flat_part(z)
         return split(s[: self.linear.rows], self.linear.predictors)
 
+    def pulled_back(self, rows: Rows) -> Array:
+        y = np.concatenate([flatten(rows), np.zeros(self.extra)])
+        z = self.space.transposed(y)
+        self.space.place_flat(z, self.space.flat_columns.T @ y)
+        return z
+
     def condition(self, weight: Rows, shift: Rows) -> Conditioned | Failed:
         return self.condition_with(weight, shift, None)
 

@@ -135,6 +135,7 @@ class PairGram(SparseGram):
         super().__init__(b, predictors)
         n = b.shape[1]
         self.pairs, count = _pairs(b)
+        self.turned = self.pairs.T  # csc, on the same arrays
         self.flops = 2.0 * count
         i, j = np.triu_indices(n)
         self.upper = i * n + j
@@ -144,7 +145,7 @@ class PairGram(SparseGram):
         assert w.diagonal is not None
         n = self.b.shape[1]
         out = np.zeros((n, n))
-        out.reshape(-1)[self.upper] = np.asarray(self.pairs.T @ w.diagonal)
+        out.reshape(-1)[self.upper] = np.asarray(self.turned @ w.diagonal)
         return out
 
     def variance(self, factor: Cholesky) -> list[Array]:

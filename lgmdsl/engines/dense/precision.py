@@ -27,7 +27,7 @@ from lgmdsl.engines.shared.conditioned import DenseConditioned, Lazy, Pieces
 from lgmdsl.engines.shared.constraints import LOG_2PI, PreparedConstraints, krige, left, prepare
 from lgmdsl.engines.shared.design import transpose_dense
 from lgmdsl.engines.shared.directions import undetermined
-from lgmdsl.engines.shared.prior import BlockPrior
+from lgmdsl.engines.shared.prior import BlockPrior, is_tied
 from lgmdsl.engines.shared.prior_precision import block_diagonal
 from lgmdsl.engines.shared.shift_derivatives import Turn
 from lgmdsl.engines.shared.weights import SiteWeight, far
@@ -70,7 +70,9 @@ class PrecisionEngine(Engine):
         for b in self.blocks:
             if not b.flat:
                 self.precision[b.where, b.where] = b.precision()
-        structural = block_diagonal([b.tied.rows for b in self.blocks]).toarray()
+        structural = np.zeros((0, linear.size))
+        if any(is_tied(f) for b in linear.blocks for f in b.factors):
+            structural = block_diagonal([b.tied.rows for b in self.blocks]).toarray()
         prepared = prepare(
             linear,
             lambda c: c @ self.null_space,
@@ -147,6 +149,9 @@ class PrecisionEngine(Engine):
             return split(self.start, self.linear.predictors)
         s = self.design.times(self.constrained_prior[0]) + self.offset
         return split(s, self.linear.predictors)
+
+    def pulled_back(self, rows: Rows) -> Array:
+        return self.gram.transposed(flatten(rows))
 
     def condition(self, weight: Rows, shift: Rows) -> Conditioned | Failed:
         if self.broken is not None:

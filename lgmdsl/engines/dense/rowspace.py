@@ -9,6 +9,8 @@ from lgmdsl.arrays import AnyArray, Array, Matrix
 from lgmdsl.contract.stacked import StackedPredictors
 from lgmdsl.engines.shared.prior import BlockPrior
 
+SMALL = 20_000  # entries of a sparse B that is kept dense: a product takes less than to ask for it
+
 
 class RowSpace:
     """Rows of B for proper and flat blocks, extended by `pins` (dense rows over all latents)."""
@@ -19,7 +21,7 @@ class RowSpace:
         self.rows = design.rows + len(pins)
         self.latents = design.size
         self.b: dict[str, Matrix | None] = {
-            b.name: _extended(design, b, pins)
+            b.name: _small(_extended(design, b, pins))
             for b in blocks
             if b.name in design.parts or np.any(pins[:, b.where])
         }
@@ -96,6 +98,13 @@ class RowSpace:
             return np.zeros((block.size, block.size))
         b = self.b[block.name]
         return m if b is None else np.asarray(b.T @ np.asarray(b.T @ m).T)
+
+
+def _small(b: Matrix | None) -> Matrix | None:
+    """Dense, where that is small."""
+    if b is None or isinstance(b, np.ndarray) or b.shape[0] * b.shape[1] > SMALL:
+        return b
+    return np.asarray(b.toarray())
 
 
 def _dense(b: Matrix | None, rows: int) -> Array:

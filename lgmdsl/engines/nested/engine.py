@@ -29,7 +29,7 @@ from lgmdsl.engines.nested.nest import Nest, nest_of
 from lgmdsl.engines.shared.directions import loosest
 from lgmdsl.engines.shared.kept import by_operators
 from lgmdsl.engines.shared.prior import BlockPrior
-from lgmdsl.engines.shared.prior_precision import SparsePrior, block_diagonal
+from lgmdsl.engines.shared.prior_precision import block_diagonal, sparse_prior
 from lgmdsl.engines.shared.restriction import restrict
 from lgmdsl.engines.shared.weights import SiteWeight, far
 from lgmdsl.numerics.sparse.base import times
@@ -65,7 +65,7 @@ class NestedEngine(Engine):
         self.on_border = LinearGaussian(
             tuple(known[n] for n in nest.border_blocks), (), linear.constraints
         )
-        self.prior = SparsePrior(self.on_border)
+        self.prior = sparse_prior(self.on_border)
         self.border = border_of(nest, self.prior.precision)
         self.prior_values = self.border.values(self.prior.precision)
         self.inner_blocks = [BlockPrior(known[n], linear.starts[n]) for n in nest.inner_blocks]
@@ -197,7 +197,7 @@ class NestedEngine(Engine):
             return failed
         if factor is None:
             return Failed(kind=Failure.INDEFINITE)
-        restriction = restrict(factor, self.prior.rows, pins, tau)
+        restriction = restrict(factor, self.prior.rows, pins, tau, self.prior.columns)
         if restriction is None:
             return Failed(kind=Failure.INDEFINITE_ON_CONSTRAINTS)
         return groups.finished(restriction)

@@ -1,9 +1,11 @@
 """What both dense engines share of `Conditioned`: chunked functionals, kriging, adjoints of B."""
 
+# Long because what both dense engines answer, and what constraints take from it, is one class.
+
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
@@ -18,6 +20,7 @@ from lgmdsl.engines.shared.constraints import Kriging, PreparedConstraints, krig
 from lgmdsl.engines.shared.design import row_chunks, transpose_dense
 from lgmdsl.engines.shared.shift_derivatives import Outer, Turn
 from lgmdsl.engines.shared.weights import SiteWeight, site_blocks
+from lgmdsl.numerics.sparse.base import filled
 
 if TYPE_CHECKING:
     from numpy.random import Generator
@@ -247,18 +250,18 @@ class DenseConditioned(RowConditioned):
         step = max(1, CHUNK // max(self.linear.size, 1))
         if p.event:
             step = max(p.event, step - step % p.event)
-        chunks = row_chunks(p.columns, where, p.rows, self.linear.size, step)
+        crosses = self._crosses(k, step)
         if not operator.is_sparse:
             dense = np.empty(operator.shape)
-            for rows, pieces in chunks:
-                cross = self._cross(pieces, rows, block)
+            for rows, whole in crosses:
+                cross = whole[block].T
                 lines = slice(first + rows.start, first + rows.stop)
                 dense[rows] = product.dense(lines, block) - _weighted(weight, p, rows, cross)
             return dense
-        pattern = sp.csr_array(operator.sparse())
+        pattern = operator.sparse()
         values = np.empty(pattern.nnz)
-        for rows, pieces in chunks:
-            cross = self._cross(pieces, rows, block)
+        for rows, whole in crosses:
+            cross = whole[block].T
             lines = slice(first + rows.start, first + rows.stop)
             value = product.dense(lines, block) - _weighted(weight, p, rows, cross)
             entries = slice(pattern.indptr[rows.start], pattern.indptr[rows.stop])
@@ -267,12 +270,26 @@ class DenseConditioned(RowConditioned):
                 np.diff(pattern.indptr[rows.start : rows.stop + 1]),
             )
             values[entries] = value[line, pattern.indices[entries]]
-        return sp.csr_array((values, pattern.indices, pattern.indptr), shape=pattern.shape)
+        return filled(pattern, values)
 
-    def _cross(self, pieces: Pieces, rows: slice, block: slice) -> Array:
-        """Rows of B Cov(z) for one latent block."""
-        x = transpose_dense(pieces, rows.stop - rows.start, self.linear.size)
-        return self.solve(x)[block].T
+    def _crosses(self, k: int, step: int) -> Iterable[tuple[slice, Array]]:
+        """`step` rows of B of a site block after the others, and Cov(z) B' of them, (n, rows); kept
+        for the next latent block where they are all of them."""
+        if k in self._whole:
+            return self._whole[k]
+        p, where, n = self.linear.predictors[k], self.linear.slices, self.linear.size
+        chunks = row_chunks(p.columns, where, p.rows, n, step)
+        crosses = (
+            (rows, self.solve(transpose_dense(pieces, rows.stop - rows.start, n)))
+            for rows, pieces in chunks
+        )
+        if len(chunks) > 1:
+            return crosses
+        return self._whole.setdefault(k, list(crosses))
+
+    @cached_property
+    def _whole(self) -> dict[int, list[tuple[slice, Array]]]:
+        return {}
 
 
 def _maker(

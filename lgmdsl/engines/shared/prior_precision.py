@@ -7,6 +7,8 @@ nothing, that is the range of Q, whose log-determinants the structures know.
 
 from __future__ import annotations
 
+import threading
+from collections import deque
 from collections.abc import Sequence
 from functools import cached_property
 from typing import NamedTuple
@@ -18,10 +20,10 @@ from scipy.linalg import lapack
 
 from lgmdsl.arrays import Array, IntArray, SparseMatrix
 from lgmdsl.contract.failed import Failed, Failure
-from lgmdsl.contract.linear import Constraints, LinearGaussian
+from lgmdsl.contract.linear import Constraints, LinearGaussian, PriorBlock
 from lgmdsl.engines.shared.constraints import LOG_2PI
 from lgmdsl.engines.shared.prior import BlockPrior
-from lgmdsl.engines.shared.restriction import Restriction, restrict
+from lgmdsl.engines.shared.restriction import Restriction, columns_of, restrict
 from lgmdsl.errors import Diagnostic, NumericalError
 from lgmdsl.numerics.sparse.analyse import analyse
 from lgmdsl.numerics.sparse.base import Pattern, times
@@ -132,6 +134,11 @@ class SparsePrior:
         return Directions(where[_pivots(null @ vt[:rank].T)], where[_pivots(null)], basis)
 
     @cached_property
+    def columns(self) -> Array:
+        """(n, k + p) [C', E], E picking the pins."""
+        return columns_of(self.rows, self.pins)
+
+    @cached_property
     def moments(self) -> PriorMoments:
         """The constrained prior; flat blocks that no constraint reaches count as Q = I.
 
@@ -157,7 +164,8 @@ class SparsePrior:
         factor = analyse(pattern).factor(values)
         free = sp.csr_array(directions.free.T)
         rows = sp.csr_array(sp.vstack([self.rows, free], format="csr"))
-        restriction = None if factor is None else restrict(factor, rows, pins, tau)
+        columns = columns_of(rows, pins)
+        restriction = None if factor is None else restrict(factor, rows, pins, tau, columns)
         if restriction is None:
             raise NumericalError(
                 Diagnostic("E601", "a prior precision is not positive definite off its null space")
@@ -200,6 +208,28 @@ class SparsePrior:
     def improper(self) -> bool:
         """Whether data have to determine some direction."""
         return self.free > 0
+
+
+KEPT = 4
+_known: deque[tuple[tuple[PriorBlock, ...], SparsePrior]] = deque(maxlen=KEPT)
+_lock = threading.Lock()
+
+
+def sparse_prior(linear: LinearGaussian) -> SparsePrior:
+    """The prior of a model; where nothing is constrained, that of the same blocks is the same one:
+    the canonical form keeps blocks that no hyper stands in."""
+    if linear.constraints is not None:
+        return SparsePrior(linear)
+    with _lock:
+        for blocks, prior in _known:
+            if len(blocks) == len(linear.blocks) and all(
+                a is b for a, b in zip(blocks, linear.blocks, strict=True)
+            ):
+                return prior
+    prior = SparsePrior(LinearGaussian(linear.blocks, ()))
+    with _lock:
+        _known.append((linear.blocks, prior))
+    return prior
 
 
 def block_diagonal(parts: Sequence[SparseMatrix]) -> SparseMatrix:

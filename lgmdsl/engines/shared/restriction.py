@@ -147,11 +147,14 @@ class Restriction:
         return self.subspace.project(z, rng.standard_normal((self.subspace.plus.shape[1], size)))
 
 
-def restrict(factor: Factor, rows: SparseMatrix, pins: IntArray, tau: Array) -> Restriction | None:
-    """None where A is not positive definite on the subspace. `rows`: C of full row rank."""
+def restrict(
+    factor: Factor, rows: SparseMatrix, pins: IntArray, tau: Array, columns: Array
+) -> Restriction | None:
+    """None where A is not positive definite on the subspace. `rows`: C of full row rank; `columns`:
+    [C', E] (`columns_of`)."""
     if not rows.shape[0]:
         return Restriction(factor, None, factor.half_log_det)
-    subspace = hold(factor.solve(columns_of(rows, pins)), rows, pins, tau)
+    subspace = hold(factor.solve(columns), rows, pins, tau)
     if subspace is None:
         return None
     return Restriction(factor, subspace, factor.half_log_det + subspace.half_log_det)

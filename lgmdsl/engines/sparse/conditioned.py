@@ -25,7 +25,7 @@ from lgmdsl.engines.shared.restriction import Restriction
 from lgmdsl.engines.shared.shift_derivatives import Outer, Turn
 from lgmdsl.engines.shared.weights import SiteWeight
 from lgmdsl.engines.sparse.pair_table import table_of
-from lgmdsl.numerics.sparse.base import times
+from lgmdsl.numerics.sparse.base import filled, times
 
 if TYPE_CHECKING:
     from numpy.random import Generator
@@ -162,7 +162,7 @@ class SparseConditioned(RowConditioned):
             away = prior.mean - prior.mu
             values -= self._covariance[self.engine.table.pattern.find(rows, columns)]
             values += away[rows] * away[columns] - turn.squared(self._delta, rows, columns)
-            return sp.csr_array((0.5 * values, q.indices, q.indptr), shape=q.shape)
+            return filled(q, 0.5 * values)
 
         return make
 
@@ -173,17 +173,17 @@ class SparseConditioned(RowConditioned):
         if not operator.is_sparse:  # its zeros may be hyperparameters, and are not in A
             dense = self.solve(sparse_rows(p, self.linear).toarray().T)[where].T
             return product.dense(rows, where) - weight.times(np.ascontiguousarray(dense))
-        pattern = sp.csr_array(operator.sparse())
+        pattern = operator.sparse()
         line = np.repeat(np.arange(p.rows), np.diff(pattern.indptr))
         if self._products is not None and pattern.has_canonical_format:
             values = product.entries(line + first, pattern.indices + where.start)
             values -= self.weight[k][line] * self._products[self._places(rows, where)]
-            return sp.csr_array((values, pattern.indices, pattern.indptr), shape=pattern.shape)
+            return filled(pattern, values)
         weighted = sp.csr_array(weight.sparse() @ self.engine.b[rows])
         products = sp.csr_array(weighted @ self._neighbouring[:, where])
         values = product.entries(line + first, pattern.indices + where.start)
         values -= np.asarray(products[line, pattern.indices]).reshape(-1)
-        return sp.csr_array((values, pattern.indices, pattern.indptr), shape=pattern.shape)
+        return filled(pattern, values)
 
     @cached_property
     def _products(self) -> Array | None:

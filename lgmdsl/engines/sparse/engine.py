@@ -14,13 +14,14 @@ from typing import ClassVar
 
 import numpy as np
 
+from lgmdsl.arrays import Array
 from lgmdsl.contract.engine import Conditioned, Engine, Rows
 from lgmdsl.contract.failed import Failed, Failure
 from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.contract.stacked import flatten, split
 from lgmdsl.contract.structure import Shape
 from lgmdsl.engines.shared.directions import loosest
-from lgmdsl.engines.shared.prior_precision import SparsePrior
+from lgmdsl.engines.shared.prior_precision import sparse_prior
 from lgmdsl.engines.shared.restriction import Restriction, restrict
 from lgmdsl.engines.shared.weights import SiteWeight, far
 from lgmdsl.engines.sparse.conditioned import SparseConditioned
@@ -51,7 +52,7 @@ class SparseEngine(Engine):
         if reason:
             raise TypeError(reason)
         self.linear = linear
-        self.prior = SparsePrior(linear)
+        self.prior = sparse_prior(linear)
         layout = layout_of(linear, self.prior.precision)
         self.b, self.bt, self.table = layout.b, layout.bt, layout.table
         self.prior_values = layout.values(self.prior.precision)
@@ -73,6 +74,9 @@ class SparseEngine(Engine):
     def prior_mean(self) -> Rows:
         s = times(self.b, self.prior.mean) + self.offset
         return split(s, self.linear.predictors)
+
+    def pulled_back(self, rows: Rows) -> Array:
+        return times(self.bt, flatten(rows))
 
     def condition(self, weight: Rows, shift: Rows) -> Conditioned | Failed:
         if self.prior.broken is not None:
@@ -114,5 +118,5 @@ class SparseEngine(Engine):
                 return failed
         if factor is None:
             return Failed(kind=Failure.INDEFINITE)
-        restriction = restrict(factor, self.prior.rows, pins, tau)
+        restriction = restrict(factor, self.prior.rows, pins, tau, self.prior.columns)
         return restriction or Failed(kind=Failure.INDEFINITE_ON_CONSTRAINTS)

@@ -11,19 +11,21 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse as sp
 
-from lgmdsl.arrays import AnyArray, Array, IntArray, SparseMatrix
-from lgmdsl.contract.linear import LinearGaussian
+from lgmdsl.arrays import Array, IntArray, SparseMatrix
+from lgmdsl.contract.linear import LinearGaussian, Predictor
 from lgmdsl.contract.stacked import StackedPredictors
 from lgmdsl.engines.sparse.pair_table import PairTable
 from lgmdsl.memory import TooLarge, budget
 from lgmdsl.numerics.sparse.analyse import analyse
-from lgmdsl.numerics.sparse.base import Symbolic
+from lgmdsl.numerics.sparse.base import Symbolic, filled, same_pattern
 from lgmdsl.operators.base import Operator
+from lgmdsl.operators.explicit import Sparse
 
 KEPT = 4
 KEPT_ENTRIES = 20_000_000  # of all tables together, beyond which only the latest layout is kept
@@ -36,8 +38,7 @@ class Origin:
 
     operators: tuple[Operator, ...]
     shape: tuple[object, ...]
-    indptr: AnyArray
-    indices: AnyArray
+    precision: SparseMatrix
 
     def fits(
         self, operators: tuple[Operator, ...], shape: tuple[object, ...], precision: SparseMatrix
@@ -49,24 +50,70 @@ class Origin:
 
     def alike(self, shape: tuple[object, ...], precision: SparseMatrix) -> bool:
         """Whether it was made of operators of these shapes, and of a Q stored at these places."""
-        return (
-            shape == self.shape
-            and np.array_equal(precision.indptr, self.indptr)
-            and np.array_equal(precision.indices, self.indices)
-        )
+        return shape == self.shape and same_pattern(precision, self.precision)
+
+
+@dataclass(frozen=True, eq=False)
+class Joined:
+    """Where the entries of operators stand in B: B's entry k is the `order[k]`-th of all of theirs,
+    one operator after the other. `parts`: the operators and their matrices."""
+
+    parts: tuple[tuple[Operator, SparseMatrix], ...]
+    order: IntArray
+
+    @staticmethod
+    def of(linear: LinearGaussian, b: SparseMatrix) -> Joined | None:
+        """Of a model whose B is known; None where entries of an operator were added up."""
+        parts, numbered, first = list[tuple[Operator, SparseMatrix]](), list[Predictor](), 0
+        for predictor in linear.predictors:
+            columns = dict[str, Operator]()
+            for name, operator in predictor.columns.items():
+                if isinstance(operator, Sparse):
+                    matrix = operator.array  # what SciPy makes of it has other index arrays
+                else:
+                    matrix = sp.csr_array(operator.matrix())
+                parts.append((operator, matrix))
+                numbers = np.arange(first, first + matrix.nnz, dtype=np.float64)
+                columns[name] = Sparse(filled(matrix, numbers))
+                first += matrix.nnz
+            numbered.append(replace(predictor, columns=columns))
+        if first != b.nnz:
+            return None
+        whole = StackedPredictors(replace(linear, predictors=tuple(numbered))).sparse()
+        return Joined(tuple(parts), _canonical(whole).data.astype(np.int64))
+
+    def values(self, operators: Sequence[Operator]) -> Array | None:
+        """(nnz,) B's entries, of other operators; None unless each is the same, or stored at the
+        same places."""
+        data = []
+        for operator, (known, matrix) in zip(operators, self.parts, strict=True):
+            other = operator.array if isinstance(operator, Sparse) else None
+            if operator is known:
+                other = matrix
+            elif (
+                other is None
+                or other.indices is not matrix.indices
+                or other.indptr is not matrix.indptr
+            ):
+                return None
+            data.append(other.data)
+        return np.asarray(np.concatenate(data)[self.order])
 
 
 @dataclass(frozen=True, eq=False)
 class Layout(Origin):
-    """B, (P, n) csr with its transpose; the table of pairs; where Q's lower triangle stands on A's
-    pattern (`lower`: which of Q's entries, `places`: where)."""
+    """B, (P, n) csr with its transpose, whose entries are B's in the order `turn`; the table of
+    pairs; where Q's lower triangle stands on A's pattern (`lower`: which of Q's entries, `places`:
+    where); where the operators' entries stand in B, once they have been others."""
 
     b: SparseMatrix
     bt: SparseMatrix
+    turn: IntArray
     table: PairTable
     symbolic: Symbolic
     lower: IntArray
     places: IntArray
+    joined: Joined | None = None
 
     def values(self, precision: SparseMatrix) -> Array:
         """(nnz,) Q on A's pattern."""
@@ -74,10 +121,10 @@ class Layout(Origin):
         values = np.bincount(self.places, weights=lower, minlength=self.table.pattern.nnz)
         return np.asarray(values, dtype=np.float64)
 
-    def refilled(self, operators: tuple[Operator, ...], b: SparseMatrix) -> Layout:
+    def refilled(self, b: SparseMatrix) -> Layout:
         """With the numbers of another B of the same pattern."""
-        bt, table = sp.csr_array(b.T), self.table.refilled(b)
-        return replace(self, operators=operators, b=b, bt=bt, table=table)
+        bt, table = filled(self.bt, b.data[self.turn]), self.table.refilled(b)
+        return replace(self, b=b, bt=bt, table=table)
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,19 +152,28 @@ def layout_of(linear: LinearGaussian, precision: SparseMatrix) -> Layout:
             if layout.fits(operators, shape, precision):
                 _kept.move_to_end(key)
                 return layout
-        like = [k for k in _kept.values() if k.alike(shape, precision)]
+        like = [(key, k) for key, k in _kept.items() if k.alike(shape, precision)]
         for too_large in _refused:
             same = too_large.budget == budget()
             if same and too_large.fits(operators, shape, precision):
                 raise too_large.error.with_traceback(None)
+    for _, layout in like:
+        data = None if layout.joined is None else layout.joined.values(operators)
+        if data is not None:
+            return layout.refilled(filled(layout.b, data))
     b = _canonical(StackedPredictors(linear).sparse())
-    for layout in like:
+    for key, layout in like:
         if layout.table.small and same_pattern(layout.b, b):
-            return layout.refilled(operators, b)
+            joined = Joined.of(linear, b)
+            layout = replace(layout.refilled(b), operators=operators, joined=joined)
+            with _lock:
+                if key in _kept:
+                    _kept[key] = layout
+            return layout
     try:
         created = _make(linear, b, operators, shape, precision)
     except TooLarge as error:
-        refusal = Refused(operators, shape, precision.indptr, precision.indices, budget(), error)
+        refusal = Refused(operators, shape, precision, budget(), error)
         with _lock:
             _refused[:] = [refusal]
         raise
@@ -137,11 +193,6 @@ def _canonical(b: SparseMatrix) -> SparseMatrix:
     return b
 
 
-def same_pattern(a: SparseMatrix, b: SparseMatrix) -> bool:
-    """Whether two csr matrices have their entries at the same places."""
-    return np.array_equal(a.indptr, b.indptr) and np.array_equal(a.indices, b.indices)
-
-
 def _entries() -> int:
     return sum(k.table.table.nnz + k.b.nnz for k in _kept.values())
 
@@ -157,13 +208,15 @@ def _make(
     rows = np.repeat(np.arange(linear.size), np.diff(precision.indptr))
     lower = np.flatnonzero(rows >= precision.indices)
     places = table.pattern.find(rows[lower], precision.indices[lower].astype(np.int64))
+    turned = sp.csr_array(filled(b, np.arange(b.nnz, dtype=np.float64)).T)
+    turn = turned.data.astype(np.int64)
     return Layout(
         operators,
         shape,
-        precision.indptr,
-        precision.indices,
+        precision,
         b,
-        sp.csr_array(b.T),
+        filled(turned, b.data[turn]),
+        turn,
         table,
         analyse(table.pattern),
         lower,

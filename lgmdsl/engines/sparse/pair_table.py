@@ -20,7 +20,7 @@ from lgmdsl.arrays import Array, IntArray, SparseMatrix
 from lgmdsl.contract.engine import Rows
 from lgmdsl.contract.linear import Predictor
 from lgmdsl.numerics.keys import distinct, located
-from lgmdsl.numerics.sparse.base import Pattern, times
+from lgmdsl.numerics.sparse.base import Pattern, filled, times
 
 
 class EntryPairs(NamedTuple):
@@ -65,6 +65,7 @@ class PairTable:
         self.pattern = Pattern(np.searchsorted(column, np.arange(n + 1)), row)
         place = located(keys, pairs.key)
         self.table = sp.csr_array((pairs.value, (pairs.line, place)), shape=(lines, len(keys)))
+        self.turned = self.table.T  # csc, on the same arrays
         self.half = np.full(len(keys), 0.5)
         self.half[self.pattern.on_diagonal] = 1.0
         self.flops = 2.0 * self.table.nnz
@@ -93,9 +94,7 @@ class PairTable:
         values = of.times * (b.data[of.left] * b.data[of.right])
         data = np.bincount(of.slot, values, minlength=self.table.nnz)
         out.b = b
-        out.table = sp.csr_array(
-            (data, self.table.indices, self.table.indptr), shape=self.table.shape
-        )
+        out.table, out.turned = filled(self.table, data), filled(self.turned, data)
         return out
 
     def product(self, covariance: Array) -> Array:
@@ -111,7 +110,7 @@ class PairTable:
         """(nnz,) B'WB on the pattern."""
         flat = [np.asarray(w, dtype=np.float64).reshape(-1) for w in weight]
         lines = np.concatenate(flat) if flat else np.zeros(0)
-        return np.asarray(self.half * (self.table.T @ lines))
+        return np.asarray(self.half * np.asarray(self.turned @ lines))
 
     def variance(self, covariance: Array) -> list[Array]:
         """Blocks of BVB' by site block, (N,) or (N, K, K), from V on the pattern, (nnz,)."""

@@ -26,6 +26,16 @@ class Stored:
     arrays: Mapping[str, AnyArray] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class OneHyper:
+    """A hyperparameter as a function of all, whose values at many places are found at once."""
+
+    name: str
+
+    def __call__(self, theta: Theta) -> Array:
+        return np.asarray(theta[self.name], dtype=np.float64)
+
+
 class HyperMarginals(ABC):
     """Marginals of functions of the hyperparameters, entry by entry of the function's value.
 

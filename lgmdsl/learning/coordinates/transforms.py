@@ -188,6 +188,9 @@ class Simplex(Transform):
     def size(self) -> int:
         return int(np.prod(self.shape[:-1], dtype=np.int64)) * (self.shape[-1] - 1)
 
+    def values(self, x: Array) -> Array:
+        return replace(self, shape=(len(x), *self.shape)).value(x)
+
     def _logs(self, x: Array) -> Array:
         ratios = np.asarray(x).reshape(*self.shape[:-1], self.shape[-1] - 1)
         whole = np.concatenate([ratios, np.zeros((*self.shape[:-1], 1))], axis=-1)
@@ -214,6 +217,9 @@ class Simplex(Transform):
 
 class Ordered(Transform):
     """The first entry, then the logarithms of the steps, along the last axis."""
+
+    def values(self, x: Array) -> Array:
+        return replace(self, shape=(len(x), *self.shape)).value(x)
 
     def value(self, x: Array) -> Array:
         value = self._shaped(x).copy()

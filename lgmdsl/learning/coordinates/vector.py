@@ -65,6 +65,7 @@ class Coordinates:
         self.pinned = dict(pinned or {})
         self.closed, self.apart = closed, apart
         self._maps: dict[str, Transform] = {}  # of blocks whose prior has no hyper
+        self._latest: tuple[bytes, dict[str, Array]] | None = None
         self.blocks = space.unpinned(self.pinned)
         self.size = 0
         self.slices: dict[str, slice] = {}  # of each block's coordinates
@@ -83,7 +84,7 @@ class Coordinates:
 
     def __getstate__(self) -> dict[str, object]:
         """All but what is made again when it is asked for."""
-        return {**self.__dict__, "_maps": {}}
+        return {**self.__dict__, "_maps": {}, "_latest": None}
 
     def _logs(self, block: HyperBlock) -> Array:
         """(m,) 0 for what has a unit or does not run away, as the entries of a covariance's factor
@@ -105,7 +106,11 @@ class Coordinates:
     def unpack(self, x: Array) -> dict[str, Array]:
         """Every hyper's value at x (d,): pinned ones, free ones, and those computed from them."""
         x = np.asarray(x, dtype=np.float64)
-        return self.space.filled(self.pinned, lambda b, theta: self._value(b, theta, x))
+        place, latest = x.tobytes(), self._latest
+        if latest is None or latest[0] != place:  # a fit asks for the same several times
+            theta = self.space.filled(self.pinned, lambda b, theta: self._value(b, theta, x))
+            latest = self._latest = place, theta
+        return dict(latest[1])
 
     def unpacked(self, x: Array) -> tuple[dict[str, Array], ...]:
         """As `unpack` at many places, (m, d)."""
@@ -120,6 +125,13 @@ class Coordinates:
                 for k in range(len(x))
             )
         return tuple(self.unpack(one) for one in x)
+
+    def column(self, name: str, x: Array) -> Array:
+        """(m, ...) one hyper at many places, (m, d)."""
+        if len(x) and name in self.slices and all(self._by_itself(b) for b in self.space.blocks):
+            self.unpack(x[0])  # by which the map is known
+            return self._maps[name].values(x[:, self.slices[name]])
+        return np.array([theta[name] for theta in self.unpacked(x)])
 
     def _by_itself(self, block: HyperBlock) -> bool:
         """Whether no other hyperparameter says what a block's coordinates stand for."""

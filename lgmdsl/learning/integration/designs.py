@@ -25,7 +25,7 @@ F0 = 1.1  # the radius of the composite design over sqrt(d)
 # two coordinates or more marches follow the tails (`tails`), on a line its cells do.
 DROPS, REACH = (7.0, 5.0), 60.0
 # Nats: what the fits next to a cell say is so much lower has no fit; in a plane, and elsewhere.
-PLANE_LOWER, LOWER = 1.0, 2.0
+PLANE_LOWER, LOWER = 0.0, 2.0
 SERIOUS = 4.0  # nats below the highest point: what is cut off at such a density is missed
 LINE, PLANE, STEP = 1.0, 1.4, 1.25
 CELLS = 600  # more are not explored

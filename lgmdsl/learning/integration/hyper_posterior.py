@@ -19,7 +19,7 @@ from scipy.special import ndtri
 from lgmdsl.arrays import Array, IntArray
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.errors import DataError
-from lgmdsl.learning.coordinates.hyper_marginals import HyperMarginals, Stored
+from lgmdsl.learning.coordinates.hyper_marginals import HyperMarginals, OneHyper, Stored
 from lgmdsl.learning.coordinates.ranges import Ends, ends_of_values
 from lgmdsl.learning.coordinates.standardised import Standardised
 from lgmdsl.learning.coordinates.vector import Coordinates
@@ -84,8 +84,16 @@ class HyperPosterior(FieldState, HyperMarginals):
 
     def values(self, of: Callable[[Theta], Array]) -> Array:
         """(m, ...) a function of the hyperparameters at the nodes; it may overflow far out."""
+        if isinstance(of, OneHyper):
+            if of.name not in self._columns:
+                self._columns[of.name] = self.coordinates.column(of.name, self.x)
+            return self._columns[of.name]
         with np.errstate(over="ignore", invalid="ignore"):
             return np.array([of(theta) for theta in self.thetas])
+
+    @cached_property
+    def _columns(self) -> dict[str, Array]:
+        return {}
 
     def mean(self, of: Callable[[Theta], Array]) -> Array:
         """Posterior mean, of the function's shape; exactly the value of what is fixed, NaN for what

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache, reduce
 
 import numpy as np
 from scipy import special
@@ -12,6 +13,7 @@ from lgmdsl.arrays import Array, IntArray
 DF, SCALE = 6.0, 1.15  # of the Student-t
 LARGEST = 1e30
 FEWEST = 24  # nodes of a part
+PIECE = 4096  # points of the sequence that are kept together
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,9 +31,8 @@ class Proposal:
         root = np.asarray(np.linalg.cholesky(covariance), dtype=np.float64)
         return cls(mean, root, np.ones((len(mean), 2)))
 
-    def nodes(self, uniform: Array) -> Array:
-        """(m, d) from points (m, d) of the unit cube."""
-        t: Array = np.asarray(SCALE * special.stdtrit(DF, uniform), dtype=np.float64)
+    def nodes(self, t: Array) -> Array:
+        """(m, d) from values (m, d) of the Student-t variables."""
         return np.asarray(self.mean + (t * self._sides(t)) @ self.root.T)
 
     def log_density(self, u: Array) -> Array:
@@ -41,9 +42,9 @@ class Proposal:
         constant = special.gammaln(0.5 * (DF + 1.0)) - special.gammaln(0.5 * DF)
         constant = len(self.mean) * (constant - 0.5 * np.log(DF * np.pi))
         # One logarithm of products over the coordinates; factors stop where these would overflow.
-        falls = np.minimum(1.0 + (w / lengths) ** 2 / DF, LARGEST).prod(axis=1)
+        falls = _product(np.minimum(1.0 + (w / lengths) ** 2 / DF, LARGEST))
         out = constant - np.linalg.slogdet(self.root)[1] - 0.5 * (DF + 1.0) * np.log(falls)
-        return np.asarray(out - np.log(lengths.prod(axis=1)))
+        return np.asarray(out - np.log(_product(lengths)))
 
     def _sides(self, t: Array) -> Array:
         return np.where(t < 0.0, self.stretch[:, 0], self.stretch[:, 1])
@@ -60,7 +61,7 @@ class Mixed:
         """(m, d), about `count`: of each part as many as it has weight, and FEWEST at least, all
         from one sequence."""
         counts = self._counts(count)
-        sequence = kronecker(int(counts.sum()), len(self.parts[0].mean))
+        sequence = students(int(counts.sum()), len(self.parts[0].mean))
         own = np.split(sequence, np.cumsum(counts)[:-1])
         return np.concatenate([p.nodes(c) for p, c in zip(self.parts, own, strict=True)])
 
@@ -68,14 +69,14 @@ class Mixed:
         """(m,) the log of what each of the `nodes(count)` u stands for (Owen and Zhou 2000, the
         balance heuristic: each as if it were drawn from the mixture)."""
         logs = self._logs(u) + np.log(self._counts(count))[:, None]
-        return np.asarray(-special.logsumexp(logs, axis=0))
+        return -_log_total(logs)
 
     def adapted(self, u: Array, weight: Array, kept: float) -> Mixed:
         """Towards nodes u (m, d) with weights (m,) that sum to 1: the parts' weights, means and
         covariances are those of what they are responsible for (Cappe and others 2008, population
         Monte Carlo). `kept`: the share of the present weights in the new ones."""
         logs = self._logs(u) + np.log(self.weights)[:, None]
-        own = weight * np.exp(logs - special.logsumexp(logs, axis=0))
+        own = weight * np.exp(logs - _log_total(logs))
         mass = own.sum(axis=1)
         parts = []
         for part, mine, total in zip(self.parts, own, mass, strict=True):
@@ -101,12 +102,37 @@ class Mixed:
         return np.array([p.log_density(u) for p in self.parts])
 
 
-def kronecker(count: int, size: int) -> Array:
-    """(count, size) of the additive sequence k alpha mod 1 whose alphas are the powers of the
-    generalised golden ratio, g^(size+1) = g + 1: low discrepancy in any dimension."""
+def _product(factors: Array) -> Array:
+    """(m,) the products of (m, d): a few columns are multiplied faster than many short rows."""
+    return reduce(np.multiply, factors.T)
+
+
+def _log_total(logs: Array) -> Array:
+    """(m,) log of the sum of exp(logs) (k, m) over its rows, all finite."""
+    top = logs.max(axis=0)
+    return np.asarray(top + np.log(np.exp(logs - top).sum(axis=0)))
+
+
+def students(count: int, size: int) -> Array:
+    """(count, size) Student-t variables from the first points of the sequence: their quantiles,
+    which take longer than all else that is asked of them, are kept by pieces."""
+    pieces = [_students(k, size) for k in range(-(-count // PIECE))]
+    return np.concatenate([np.zeros((0, size)), *pieces])[:count]
+
+
+@lru_cache(maxsize=64)
+def _students(piece: int, size: int) -> Array:
+    t = SCALE * special.stdtrit(DF, kronecker(PIECE, size, piece * PIECE))
+    return np.asarray(t, dtype=np.float64)
+
+
+def kronecker(count: int, size: int, first: int = 0) -> Array:
+    """(count, size), from the `first` on, of the additive sequence k alpha mod 1 whose alphas are
+    the powers of the generalised golden ratio, g^(size+1) = g + 1: low discrepancy in any
+    dimension."""
     ratio = 2.0
     for _ in range(60):
         ratio = (1.0 + ratio) ** (1.0 / (size + 1))
     alpha = ratio ** -np.arange(1.0, size + 1.0)
-    u = (0.5 + np.outer(np.arange(1, count + 1), alpha)) % 1.0
+    u = (0.5 + np.outer(np.arange(first + 1, first + count + 1), alpha)) % 1.0
     return np.clip(u, 1e-12, 1.0 - 1e-12)

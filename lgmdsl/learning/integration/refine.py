@@ -53,6 +53,7 @@ class Refined:
 def refined(regions: Sequence[Visited], explore: bool = True) -> Refined:
     """Make fits until little is uncertain; none unless `explore`."""
     inflation, landscape, rounds, final = 1.0, Landscape.of(regions), 0, False
+    whole = True  # whether the landscape's lengths are those that suit all fits
     coordinates, theta = regions[0].objective.coordinates, regions[0].mode.theta
     while True:
         nodes, log_weight = landscape.nodes() if final else landscape.drawn(NODES, 1)[:2]
@@ -72,7 +73,8 @@ def refined(regions: Sequence[Visited], explore: bool = True) -> Refined:
         if not len(places):
             if final or not explore:
                 break
-            final, landscape = True, Landscape.of(regions)
+            final, landscape = True, landscape if whole else Landscape.of(regions)
+            whole = True
             continue
         predicted, uncertain = landscape(places), landscape.sd(places)
         found = _fitted(landscape, places)
@@ -80,14 +82,16 @@ def refined(regions: Sequence[Visited], explore: bool = True) -> Refined:
         if kept.any():
             error = np.abs(found - predicted)[kept] / np.maximum(uncertain[kept], 1e-6)
             inflation = float(np.clip(np.sqrt(np.mean(error**2)), *INFLATION))
-        landscape = Landscape.of(regions, landscape if rounds % 3 else None)
+        whole = rounds % 3 == 0
+        landscape = Landscape.of(regions, None if whole else landscape)
         rounds += 1
     open_ = float(np.expm1(min(EVIDENCE * float(doubts[0]), MOST)))
     worst = int(doubts.argmax())
     doubt = float(doubts[worst])
     words = reported(coordinates.names, coordinates.squared, worst, doubt)
     missing = _missing(landscape, nodes, share)
-    return Refined(Landscape.of(regions), open_, doubt, words, missing)
+    landscape = landscape if whole else Landscape.of(regions)
+    return Refined(landscape, open_, doubt, words, missing)
 
 
 def _apart(landscape: Landscape, nodes: Array) -> BoolArray:

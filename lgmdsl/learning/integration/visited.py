@@ -16,7 +16,7 @@ from lgmdsl.learning.integration.site_surface import SiteSurface
 from lgmdsl.learning.objective.blend import Blend, Sites
 from lgmdsl.learning.objective.log_posterior import Evaluation, Objective
 
-LOOSEST = 10.0  # times the tolerances of the mode: those of a fit of little weight
+LOOSEST = 100.0  # times the tolerances of the mode: those of a fit of little weight
 
 
 @dataclass(frozen=True, eq=False)

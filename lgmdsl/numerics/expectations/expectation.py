@@ -122,7 +122,8 @@ def _averages(
 ) -> Array:
     """(q, n) by a Gauss-Hermite rule for each of the rows, or one of `finer` times as many nodes;
     rows of fewer nodes than others have some at the mean, without weight."""
-    kinds, which = np.unique(rule, return_inverse=True)
+    kinds = np.flatnonzero(np.bincount(rule))
+    which = np.searchsorted(kinds, rule)
     rules = [hermite(int(finer * _COUNTS[k])) for k in kinds]
     if len(rules) == 1:
         t, weight = rules[0]

@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 from lgmdsl.arrays import Array, IntArray
 from lgmdsl.numerics.cholesky import Cholesky, cholesky
@@ -185,8 +186,7 @@ class BandedFactor(Factor):
         if border.size:
             swept = _swept(self._triangle.backward, self._beside.copy())
             u = self._schur.forward(swept.T).T
-            for k in range(min(band.shape[1], len(band))):
-                band[: len(u) - k, k] += np.einsum("ij,ij->i", u[: len(u) - k], u[k:])
+            _add_products(band, u)
             border[...] = -self._schur.backward(u.T).T
             corner[...] = self._schur.inverse()
         return buffer
@@ -194,6 +194,19 @@ class BandedFactor(Factor):
     def _restored(self, x: Array) -> Array:
         """Rows back in A's order."""
         return x if self._symbolic.natural else x[self._symbolic.place]
+
+
+def _add_products(band: Array, u: Array) -> None:
+    """Add the band of UU' to `band` (n, p + 1), for U (n, m): a pass for each diagonal, or for each
+    column where they are fewer."""
+    n, width = band.shape
+    if u.shape[1] >= width:
+        for k in range(min(width, n)):
+            band[: n - k, k] += np.einsum("ij,ij->i", u[: n - k], u[k:])
+        return
+    for column in u.T:
+        longer = np.concatenate([column, np.zeros(width - 1)])
+        band += column[:, None] * sliding_window_view(longer, width)
 
 
 def _swept(sweep: Callable[[Array], Array], x: Array) -> Array:

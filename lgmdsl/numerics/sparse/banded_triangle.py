@@ -94,7 +94,9 @@ class LapackTriangle(BandTriangle):
         band = self._band[rows]
         padded[: len(band)] = band
         _diagonals(dense, width)[...] = padded.reshape(end - start, block, width)
-        half = np.linalg.inv(dense[:, :, :block])  # U^-T
+        half = np.empty((end - start, block, block))  # U^-T
+        for b, corner in enumerate(dense[:, :, :block]):
+            half[b] = lapack.dtrtri(corner.T, lower=1)[0].T
         right = half @ dense[:, :, block:]  # G'
         squares = half @ half.transpose(0, 2, 1)
         for b in range(end - start - 1, -1, -1):

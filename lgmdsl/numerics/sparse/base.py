@@ -7,15 +7,18 @@ that depends on the pattern alone (ordering, elimination tree, supernodes); `Fac
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
 
-from lgmdsl.arrays import Array, IntArray, SparseMatrix
+from lgmdsl.arrays import AnyArray, Array, IntArray, SparseMatrix
 from lgmdsl.numerics.keys import located
+
+Stored = TypeVar("Stored", bound="sp.csr_array | sp.csc_array")
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,6 +96,21 @@ class Pattern:
 def times(m: SparseMatrix, x: Array) -> Array:
     """M x for (n,) or (n, k): scipy's product, which is typed as an array of any kind."""
     return np.asarray(m @ x)
+
+
+def filled(like: Stored, data: AnyArray) -> Stored:
+    """The csr or csc matrix with other numbers, (nnz,), at the places of `like`, whose index arrays
+    it shares: a tenth of the time that SciPy takes to check a new one."""
+    out = copy(like)
+    out.data = np.asarray(data, dtype=np.float64)  # counts of nothing are integers
+    return out
+
+
+def same_pattern(a: SparseMatrix, b: SparseMatrix) -> bool:
+    """Whether two csr matrices, or two csc ones, have their entries at the same places."""
+    return all(
+        x is y or np.array_equal(x, y) for x, y in ((a.indptr, b.indptr), (a.indices, b.indices))
+    )
 
 
 class Factor(ABC):

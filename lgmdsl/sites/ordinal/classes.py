@@ -65,6 +65,10 @@ class OrdinalSite(ElementwiseSite):
         """The cuts around y, infinite at the ends, in the shape of y."""
         edge = np.full((*self.cuts.shape[:-1], 1), np.inf)
         padded = np.concatenate([-edge, self.cuts, edge], axis=-1)
+        if self.cuts.shape[:-1] == np.shape(self.y):  # one row of cuts for each y: a plain lookup
+            place = np.arange(0, padded.size, padded.shape[-1]).reshape(np.shape(self.y))
+            place = place + self.code[..., 0]
+            return padded.reshape(-1)[place], padded.reshape(-1)[place + 1]
         low, high = (np.take_along_axis(padded, self.code + k, axis=-1)[..., 0] for k in (0, 1))
         return low, high
 

@@ -109,6 +109,10 @@ class OrdinalLogit(Cumulative, ShiftedLogistic):
             third=(first * (a_up - a_down) - second * (b_up - b_down)) * variance,
         )
 
+    def cut_slopes(self, s: Array) -> Array:
+        low, high = self.ends
+        return self.around(-special.expit(low - s) - self.gap, special.expit(s - high) + self.gap)
+
     def cut_curves(self, s: Array) -> tuple[Array, Array, Array]:
         low, high = self.ends
         gap = self.gap
