@@ -22,9 +22,10 @@ import numpy as np
 from numpy.polynomial.polynomial import polyval
 from scipy import special
 
-from lgmdsl.arrays import Array
+from lgmdsl.arrays import AnyArray, Array
 
 TERMS = 48  # of the expansion, which is good to 1e-14
+CHUNK = 4096  # whose powers are held at once
 FAR, ORDER = 8.0, 20  # |z| from which w' comes from its series in 1 / z^2, and the terms of that
 
 
@@ -32,17 +33,27 @@ def expected_log_quadratic(mean: Array, sd: Array) -> tuple[Array, Array, Array]
     """E[log(1 + x^2)] and the expectations of its first two derivatives, (n,) each."""
     width, length, integral = np.sqrt(2.0) * sd, _length(), _integral()
     z = (mean + 1j) / width
-    fraction = (length + 1j * z) / (length - 1j * z)
+    fraction = 2.0 * length / (length - 1j * z) - 1.0
     value = 2.0 * np.log(np.hypot(width * length + 1.0, mean))
-    value -= 2.0 * np.sqrt(np.pi) / length * polyval(fraction, integral).real
+    value -= 2.0 * np.sqrt(np.pi) / length * _polynomial(fraction, integral).real
     w = special.wofz(z)
     slope = 2.0 * np.sqrt(np.pi) / width * w.imag
     bend = 2.0j / np.sqrt(np.pi) - 2.0 * z * w
     far = np.abs(z) > FAR
     if far.any():
         square = (1.0 / z[far]) ** 2  # z^2 may overflow
-        bend[far] = -1j / np.sqrt(np.pi) * square * polyval(square, _series())
+        bend[far] = -1j / np.sqrt(np.pi) * square * _polynomial(square, _series())
     return value, slope, 2.0 * np.sqrt(np.pi) / width**2 * bend.imag
+
+
+def _polynomial(x: AnyArray, coefficients: Array) -> AnyArray:
+    """sum_k c_k x^k, (n,), of powers that are products of all before: no loop over them here."""
+    out = np.empty(len(x), dtype=np.complex128)
+    for first in range(0, len(x), CHUNK):
+        some = slice(first, first + CHUNK)
+        powers = np.broadcast_to(x[some], (len(coefficients) - 1, len(x[some])))
+        out[some] = coefficients[0] + coefficients[1:] @ np.multiply.accumulate(powers, axis=0)
+    return out
 
 
 @cache
