@@ -20,6 +20,7 @@ from lgmdsl.vocabulary.notes import Notes
 
 _STEPS, _CUTS = 60, 40
 _CLOSE = 1e-13
+MANY = 50  # rows from which compiled loops repay the loading of numba
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,8 @@ class TiltedBound(LogSumExpBound):
 
     def upper(self, mean: Array, variance: Array, offered: BoolArray) -> ExpectedAnswer:
         raised = mean + 0.5 * np.einsum("nii->ni", variance)
+        if len(raised) >= MANY:
+            return _compiled(raised, variance, offered)
         a = _best(raised, variance, offered)
         value, softmax = _tilted(raised, variance, offered, a)
         bend, size = covariances(softmax), mean.shape[1]
@@ -62,6 +65,22 @@ class TiltedBound(LogSumExpBound):
             d_variance=0.5 * bend,
             d_mean2=0.5 * (curvature + curvature.transpose(0, 2, 1)),
         )
+
+
+def _compiled(raised: Array, variance: Array, offered: BoolArray) -> ExpectedAnswer:
+    """The same, compiled."""
+    from lgmdsl.numerics.expectations.tilt_kernels import tilts
+
+    value, share = np.empty(len(raised)), np.empty(raised.shape)
+    bend, curvature = np.empty(variance.shape), np.empty(variance.shape)
+    variance = np.ascontiguousarray(variance)
+    tilts(raised, variance, offered, _STEPS, _CUTS, _CLOSE, value, share, bend, curvature)
+    return ExpectedAnswer(
+        value=value,
+        d_mean=share,
+        d_variance=0.5 * bend,
+        d_mean2=0.5 * (curvature + curvature.transpose(0, 2, 1)),
+    )
 
 
 def _tilted(raised: Array, variance: Array, offered: BoolArray, a: Array) -> tuple[Array, Shares]:

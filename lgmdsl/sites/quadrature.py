@@ -10,6 +10,7 @@ landmark need no trial rules.
 from __future__ import annotations
 
 import dataclasses
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import cast
 
@@ -24,6 +25,15 @@ from lgmdsl.numerics.stable import asinh_difference
 
 _REACH = 9.5  # sds beyond the tilted mode that the first window covers
 _DOUBLINGS = 60
+
+
+class Averaged(ABC):
+    """A site whose averages over a Gaussian have a closed form, in place of a rule."""
+
+    @abstractmethod
+    def averaged(self, mean: Array, variance: Array) -> tuple[Array, Array, Array] | None:
+        """E[l] over N(mean, variance) and its slopes in both, (N,) each; None where the rule has
+        more digits."""
 
 
 class NodeSites:
@@ -85,8 +95,11 @@ def expected_by_quadrature(
     second: bool = False,
     nodes: NodeSites | None = None,
 ) -> ExpectedAnswer:
-    """E[l], s ~ N(mean, variance), with derivatives; variance 0 gives the limit l(mean). `nodes`:
-    the site at nodes, where it was asked before."""
+    """E[l], s ~ N(mean, variance), with derivatives; variance 0 gives the limit l(mean). In closed
+    form where the site has one. `nodes`: the site at nodes, where it was asked before."""
+    known = None if second or not isinstance(site, Averaged) else site.averaged(mean, variance)
+    if known is not None:
+        return ExpectedAnswer(*known)
     nodes = NodeSites(site) if nodes is None else nodes
     centre, scale, declared = landmarks(site, len(mean))
     sd = np.sqrt(variance)

@@ -12,6 +12,7 @@ from scipy import optimize, special
 from scipy.stats import qmc
 
 from lgmdsl.arrays import Array
+from lgmdsl.bounds import tilted
 from lgmdsl.bounds.catalogue import applicable, bound
 from lgmdsl.contract.questions import Expected, ExpectedAnswer
 from lgmdsl.numerics.expectations.log_sum_exp import expected_log_sum_exp
@@ -202,3 +203,21 @@ def test_applicable() -> None:
     able = applicable(CategoricalSoftmax, Expected)
     assert able[0] == "quadrature" and "delta" in able and "jaakkola" not in able
     assert len(able) == len(set(able)) == 8
+
+
+@given(seeds, st.integers(2, 6), st.floats(-4.0, 4.0).map(lambda x: float(np.exp(x))))
+@settings(max_examples=20)
+def test_compiled_tilts_are_those_of_arrays(seed: int, k: int, sd: float) -> None:
+    """Narrow, wide and singular covariances, some classes not on offer."""
+    rng = np.random.default_rng(seed)
+    y, m, v = moments(seed, k, sd, n=10)
+    available = (rng.random((10, k)) < 0.7).astype(float)
+    available[np.arange(10), y.astype(int)] = 1.0
+    plain = ask("tilted", y, m, v, available)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tilted, "MANY", 1)
+        compiled = ask("tilted", y, m, v, available)
+    np.testing.assert_allclose(compiled.value, plain.value, rtol=1e-11, atol=1e-11)
+    np.testing.assert_allclose(compiled.d_mean, plain.d_mean, atol=1e-9)
+    np.testing.assert_allclose(compiled.d_variance, plain.d_variance, atol=1e-9)
+    np.testing.assert_allclose(compiled.curvature, plain.curvature, atol=1e-9)

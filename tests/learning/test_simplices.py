@@ -12,12 +12,14 @@ from scipy import special
 import lgmdsl as lgm
 from lgmdsl.api.fit.hyper_ways import chosen_way
 from lgmdsl.compile import compile_model
+from lgmdsl.contract.status import Status
 from lgmdsl.dataset import read
 from lgmdsl.inference.driver import Tolerances
 from lgmdsl.inference.plan import plan
 from lgmdsl.inference.settings import FitSettings
 from lgmdsl.learning.coordinates.vector import Coordinates
-from lgmdsl.learning.em.em import EM, SLOW, WORTH
+from lgmdsl.learning.em import em as em_steps
+from lgmdsl.learning.em.em import EM, SLOW, WORTH, Climbed
 from lgmdsl.learning.em.simplices import probabilities
 from lgmdsl.learning.objective.log_posterior import Objective
 from lgmdsl.sites import catalogue as sites
@@ -108,3 +110,31 @@ def test_em_goes_on_while_topics_gain() -> None:
     assert gains[-1] <= WORTH and (gains[:-1] > WORTH).all()
     assert (gains[1:-1] > SLOW * gains[:-2])[1:].any()  # where loadings would have left off
     assert chosen_way(canonical, FitSettings(), plan(canonical).backend.spec, "auto") == "em"
+
+
+def test_e_steps_are_short_and_m_steps_long_until_the_last(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As high as by whole steps, in fewer steps; the point that is left is a fit to
+    its end, also where short E-steps hide what a step gains."""
+    data = {"n": texts()["n"]}
+    canonical = compile_model(lgm.loads(TEXT.format(PRIOR)).checked, read(data), sites.find_site)
+    coordinates = Coordinates(canonical.hypers, closed=True)
+    beta = np.random.default_rng(0).dirichlet(np.full(8, 20.0), size=2)
+
+    def climbed(partial: int, longer: float) -> tuple[Climbed, Objective]:
+        monkeypatch.setattr(em_steps, "PARTIAL", partial)
+        monkeypatch.setattr(em_steps, "LONGER", longer)
+        objective = Objective(plan(canonical), coordinates, {}, Tolerances())
+        first = objective.at(coordinates.pack({"beta": beta}))
+        em = EM.of(objective, {"beta": beta}, "l-bfgs")
+        assert first is not None and em is not None
+        return em.run(first), objective
+
+    whole, exact = climbed(0, 1.0)
+    short, counted = climbed(3, 1.5)
+    assert counted.steps < 0.7 * exact.steps and len(short.steps) < len(whole.steps)
+    assert short.at.value > whole.at.value - 3.0 * WORTH
+    for end in (whole, short, climbed(1, 1.5)[0]):
+        assert end.at.run.status is Status.converged
+        assert end.at.value > whole.at.value - 1.0

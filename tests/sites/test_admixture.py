@@ -8,13 +8,16 @@ from functools import partial
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from scipy import stats
+from scipy.special import gammaln
 
 import lgmdsl as lgm
 from lgmdsl.arrays import Array
 from lgmdsl.bounds.catalogue import bound
 from lgmdsl.contract.questions import Expected, ExpectedSlopes
-from lgmdsl.learning.starts.topics import grouped
+from lgmdsl.learning.starts import topics as starts
+from lgmdsl.learning.starts.topics import EVEN, SMOOTH, Allocation, allocated
 from lgmdsl.sites.vector import admixture
 from lgmdsl.sites.vector.admixture import AdmixtureSoftmax
 from lgmdsl.testing.site_checks import check_site
@@ -126,15 +129,89 @@ def test_one_topic_leaves_nothing_to_learn() -> None:
     assert np.abs(at.slope).max() < 1e-12 and np.abs(at.curvature).max() < 1e-12
 
 
+def mixed(seed: int, topics: int, texts: int, sparse: float = 0.1) -> tuple[Array, Array]:
+    """Counts of texts of several topics each, and the topics."""
+    rng = np.random.default_rng(seed)
+    words = rng.dirichlet(np.full(80, sparse), size=topics)
+    shares = rng.dirichlet(np.full(topics, 0.4), size=texts)
+    return np.stack([rng.multinomial(40, p @ words) for p in shares]).astype(float), words
+
+
 def test_topics_start_apart() -> None:
     rng = np.random.default_rng(0)
     topics = rng.dirichlet(np.full(12, 0.1), size=3)
     y = np.stack([rng.multinomial(60, topics[i % 3]) for i in range(30)]).astype(float)
-    found = grouped(y, 3)
+    found = allocated(sp.csr_array(y), 3)
     np.testing.assert_allclose(found.sum(axis=1), 1.0)
     away = np.abs(found[:, None] - topics).sum(axis=2)
     assert sorted(away.argmin(axis=1)) == [0, 1, 2] and found.min() > 0.0
-    assert np.isfinite(grouped(np.zeros((4, 5)), 2)).all()
+    assert np.isfinite(allocated(sp.csr_array((4, 5)), 2)).all()
+    assert np.isfinite(allocated(sp.csr_array(np.eye(1, 5)), 7)).all()
+
+
+def test_allocations_climb() -> None:
+    """The bound of an allocation never falls, and it is one: of a row of one word, whose likelihood
+    is the mean share of each topic times its probability, log sum_k p_kw / K."""
+    counts = sp.csr_array(mixed(1, 4, 50)[0])
+    now = Allocation.of(counts, np.random.default_rng(0).dirichlet(np.ones(80), size=4))
+    heights = []
+    for _ in range(20):
+        now = now.after(counts, (1.0,))
+        heights.append(now.bound)
+    assert (np.diff(heights) > 0.0).all()
+    one, word = sp.csr_array(np.eye(1, 80)), np.random.default_rng(3).dirichlet(np.ones(80), size=4)
+    prior = SMOOTH * np.log(word).sum() + 4 * gammaln(EVEN) - gammaln(4 * EVEN)
+    even = Allocation(word, EVEN + (word[:, 0] / word[:, 0].sum())[None])
+    bound = even.after(one, (1.0,)).bound - prior
+    assert bound < np.log(word[:, 0].mean()) < bound + 1.0
+
+
+def test_topics_start_where_the_highest_of_many_allocations_ends() -> None:
+    """Not where the first one does: of eight topics that is dozens of nats lower."""
+    gained = []
+    for seed in range(3):
+        counts = sp.csr_array(mixed(seed, 8, 120, 0.3)[0])
+        roots = starts._roots(counts)
+        far = starts._grouped(counts, roots, starts._far_apart(counts, roots, 8))
+        ends = [
+            Allocation.of(counts, begun).after(counts, (1.0,) * 200).bound
+            for begun in (far, allocated(counts, 8))
+        ]
+        gained.append(ends[1] - ends[0])
+    assert min(gained) > 10.0 and max(gained) > 40.0
+
+
+def test_pieces_and_samples_of_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pieces are the whole; where rows are many, a sample of them decides where to begin."""
+    counts, words = mixed(2, 3, 200)
+    whole = allocated(sp.csr_array(counts), 3)
+    monkeypatch.setattr(starts, "CHUNK", 30)
+    np.testing.assert_allclose(allocated(sp.csr_array(counts), 3), whole, atol=1e-8)
+    monkeypatch.setattr(starts, "ENTRIES", 1000)
+    for found in (whole, allocated(sp.csr_array(counts), 3)):
+        away = 0.5 * np.abs(found[:, None] - words).sum(axis=2)
+        assert sorted(away.argmin(axis=1)) == [0, 1, 2] and away.min(axis=1).max() < 0.2
+
+
+def test_compiled_words_are_those_of_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Values, slopes and curvatures, with rows without words, words that one topic has, that next
+    to none and that none has."""
+    rng = np.random.default_rng(5)
+    y, emission = rng.poisson(0.7, (12, 9)).astype(float), rng.dirichlet(np.full(9, 0.3), size=4)
+    y[3] = 0.0
+    emission[1:, 2] = 0.0
+    s = 3.0 * rng.normal(size=(12, 4))
+    s[5] *= 200.0  # beyond underflow
+    barred = emission.copy()
+    barred[:, 7] = 0.0
+    for topics in (emission, barred):
+        site = AdmixtureSoftmax(y, topics)
+        answers = []
+        for least in (10**9, 0):
+            monkeypatch.setattr(admixture, "_COMPILED", least)
+            answers.append((*site.gain(s), *site.sloped(np.stack([s, 0.5 * s]))))
+        for plain, compiled in zip(*answers, strict=True):
+            np.testing.assert_allclose(compiled, plain, rtol=1e-11, atol=1e-11)
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,11 @@
 
 `pairs` (sparse B with short rows, scalar sites): the products B_pi B_pj, i <= j, of every row p
 form a fixed csr matrix G with the pairs (i, j) as columns, so vech(B'WB) = G'w and
-diag(B V B') = G vech'(V): two matrix-vector products, whatever W and V.
+diag(B V B') = G vech'(V): two matrix-vector products, whatever W and V. Of vector sites G has a row
+for every two predictors p <= q of a site (`SitePairGram`): the symmetric part of B_p'B_q.
 """
+
+# Long because the forms of B share one interface, and the choice between them.
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import blas
 
-from lgmdsl.arrays import Array, SparseMatrix
+from lgmdsl.arrays import Array, IntArray, SparseMatrix
 from lgmdsl.contract.linear import LinearGaussian, Predictor
 from lgmdsl.contract.stacked import StackedPredictors, cut, row_slices
 from lgmdsl.engines.shared.kept import by_operators
@@ -153,6 +156,73 @@ class PairGram(SparseGram):
         return cut(np.asarray(self.pairs @ (v * self.double)), self.predictors)
 
 
+class SitePairGram(SparseGram):
+    """B csr with short rows and sites of few predictors: the table of pairs, see the module."""
+
+    def __init__(self, b: SparseMatrix, predictors: tuple[Predictor, ...]) -> None:
+        super().__init__(b, predictors)
+        n = b.shape[1]
+        tables, self.places = [], list[tuple[slice, IntArray, IntArray]]()
+        first = 0
+        for p, rows in zip(predictors, row_slices(predictors), strict=True):
+            left, right = np.triu_indices(max(p.event, 1))
+            part, width = rows_of(b, rows), max(p.event, 1)
+            pairs = zip(left, right, strict=True)
+            tables += [_products(part[int(i) :: width], part[int(j) :: width], n) for i, j in pairs]
+            last = first + len(left) * (p.rows // width)
+            self.places.append((slice(first, last), left, right))
+            first = last
+        self.pairs = sp.csr_array(sp.vstack(tables, format="csr"))
+        self.pairs.sum_duplicates()
+        self.flops = 2.0 * self.pairs.nnz
+        i, j = np.triu_indices(n)
+        self.upper = i * n + j
+        self.double = np.where(i == j, 1.0, 2.0)
+
+    def weighted(self, w: SiteWeight) -> Array:
+        n = self.b.shape[1]
+        flat = np.empty(self.pairs.shape[0])
+        for (rows, left, right), (_, part) in zip(self.places, w.parts, strict=True):
+            if part.ndim == 1:
+                flat[rows] = part
+            else:
+                both = np.where(left == right, 1.0, 2.0)[:, None]
+                flat[rows] = (both * part[:, left, right].T).reshape(-1)
+        out = np.zeros((n, n))
+        out.reshape(-1)[self.upper] = np.asarray(self.pairs.T @ flat)
+        return out
+
+    def variance(self, factor: Cholesky) -> list[Array]:
+        v = factor.inverse().reshape(-1)[self.upper]
+        flat, out = np.asarray(self.pairs @ (v * self.double)), list[Array]()
+        for (rows, left, right), p in zip(self.places, self.predictors, strict=True):
+            if not p.event:
+                out.append(flat[rows])
+                continue
+            entries = flat[rows].reshape(len(left), -1).T
+            blocks = np.empty((len(entries), p.event, p.event))
+            blocks[:, left, right] = blocks[:, right, left] = entries
+            out.append(blocks)
+        return out
+
+
+def _products(a: SparseMatrix, b: SparseMatrix, n: int) -> SparseMatrix:
+    """(N, n(n+1)/2) the symmetric parts of a_i'b_i, rows of two csr arrays, by their upper
+    triangles."""
+    many, few = np.diff(a.indptr).astype(np.int64), np.diff(b.indptr).astype(np.int64)
+    sizes = many * few
+    ends = np.cumsum(sizes)
+    row = np.repeat(np.arange(len(sizes)), sizes)
+    at, across = np.divmod(np.arange(len(row)) - (ends - sizes)[row], np.maximum(few, 1)[row])
+    left, right = a.indptr[row] + at, b.indptr[row] + across
+    i, j = a.indices[left].astype(np.int64), b.indices[right].astype(np.int64)
+    value = a.data[left] * b.data[right] * np.where(i == j, 1.0, 0.5)
+    low, high = np.minimum(i, j), np.maximum(i, j)
+    column = low * n - low * (low - 1) // 2 + high - low
+    shape = (len(sizes), n * (n + 1) // 2)
+    return sp.csr_array((value, column, np.r_[0, ends]), shape=shape)
+
+
 def _pairs(b: SparseMatrix) -> tuple[SparseMatrix, int]:
     """G, (P, n(n+1)/2): column of the pair i <= j is its place in the upper triangle by rows."""
     n = b.shape[1]
@@ -236,11 +306,25 @@ def choose_gram(design: StackedPredictors, predictors: tuple[Predictor, ...]) ->
     scalar = not any(p.event for p in predictors)
     # Measured: an entry of the table costs about as much as sixteen multiplications of syrk, one
     # of a sparse product twenty times that of the table.
-    pairwise = scalar and 12.0 * pairs <= COPY_LIMIT and 16.0 * pairs < dense and rows * n > 4096
+    table = pairs if scalar else _site_pairs(counts, predictors)
+    pairwise = 12.0 * table <= COPY_LIMIT and 16.0 * table < dense and rows * n > 4096
     if not pairwise and 8.0 * rows * n <= COPY_LIMIT and dense < 320.0 * pairs + 1e6:
         return DenseGram(design.dense(), predictors)
     b = design.sparse()
     if not b.has_canonical_format:
         b = b.copy()
         b.sum_duplicates()
-    return PairGram(b, predictors) if pairwise else SparseGram(b, predictors)
+    if pairwise:
+        return PairGram(b, predictors) if scalar else SitePairGram(b, predictors)
+    return SparseGram(b, predictors)
+
+
+def _site_pairs(counts: Array, predictors: tuple[Predictor, ...]) -> float:
+    """Entries of the table of `SitePairGram` before equal ones are joined."""
+    total = 0.0
+    for part, p in zip(
+        cut(np.asarray(counts, dtype=np.float64), predictors), predictors, strict=True
+    ):
+        sites = part.reshape(-1, max(p.event, 1))
+        total += 0.5 * float((sites.sum(axis=1) ** 2).sum() + (sites**2).sum())
+    return total

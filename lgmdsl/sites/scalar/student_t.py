@@ -23,16 +23,21 @@ from lgmdsl.contract.questions import (
 )
 from lgmdsl.contract.site import Property, SiteSpec
 from lgmdsl.numerics import jets
+from lgmdsl.numerics.expectations.log_quadratic import expected_log_quadratic
 from lgmdsl.numerics.jets import Jet
 from lgmdsl.sites.base import LocationSite, scale_curve
 from lgmdsl.sites.formula import Formula, Jets
+from lgmdsl.sites.quadrature import Averaged
 from lgmdsl.vocabulary.lookup import declared
 
 if TYPE_CHECKING:
     from numpy.random import Generator
 
 
-class StudentTSite(LocationSite, Formula):
+NEAR_NORMAL = 200.0  # degrees of freedom: beyond, they multiply the rounding of a logarithm near 0
+
+
+class StudentTSite(LocationSite, Formula, Averaged):
     """The Student-t density at s - y."""
 
     scale: Array
@@ -74,6 +79,16 @@ class StudentTSite(LocationSite, Formula):
             curvature=-power * (1.0 - square) * q * q / a**2,
             third=-2.0 * slope * (3.0 - square) * (q * q / a**2) * variance,
         )
+
+    def averaged(self, mean: Array, variance: Array) -> tuple[Array, Array, Array] | None:
+        """Of -(df + 1) / 2 log(1 + x^2), x = (s - centre) / distance."""
+        if not (self.df <= NEAR_NORMAL).all():
+            return None
+        a, half = self.distance, -0.5 * (self.df + 1.0)
+        # As the rule: below this sd the answer is the limit.
+        sd = np.maximum(np.sqrt(variance), 1e-12 * np.maximum(1.0, np.abs(mean)))
+        level, slope, bend = expected_log_quadratic(self.residual(mean) / a, sd / a)
+        return self.constant + half * level, half * slope / a, 0.5 * half * bend / a**2
 
     def parameter_slopes(self, s: Array) -> dict[str, Array]:
         df = self.df

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 _CHUNK = 1 << 20  # entries of (words, K, K) that are held at once
 _RARE = 1e-200  # a word's probability beside exp(largest s_k) that underflow may have reached
+_COMPILED = 10_000  # words times topics from which compiled loops repay the loading of numba
+_LEAST = 1e-300  # probability of a word, whose logarithm is taken
 _LONG = 2000  # of them in a row that is worth a product of its own
 
 
@@ -117,8 +119,14 @@ class TopicSite(Site, Pointwise, Sloped, Classes):
     def gain(self, s: Array) -> tuple[Array, Array, Array]:
         """constant + sum_w y_w L_w at s, (N,), its slope, (N, K), and its curvature, (N, K, K):
         sum_w y_w (diag phi - phi phi'), phi as in `mixing`."""
-        k = s.shape[1]
+        k, counts = s.shape[1], self.sparse_counts
         value, slope, bend = np.array(self.constant), np.zeros(s.shape), np.zeros((len(s), k, k))
+        if self.evaluations >= _COMPILED:
+            from lgmdsl.sites.vector.word_kernels import gains
+
+            words = counts.indptr, counts.indices, counts.data
+            gains(np.ascontiguousarray(s), *words, self.likely, _RARE, value, slope, bend)
+            return value, slope, bend
         for some in self.words(2):
             level, topics = self.mixing(s, some)
             value[some.rows] += some.total @ level
@@ -156,12 +164,19 @@ class TopicSite(Site, Pointwise, Sloped, Classes):
 
     def sloped(self, s: Array) -> tuple[Array, Array]:
         p = self.shares(s.reshape(-1, s.shape[2])).p.reshape(s.shape)
-        value, slope = np.empty(s.shape[:2]), np.empty(s.shape)
         counts = self.sparse_counts
+        if len(s) * self.evaluations >= _COMPILED:
+            from lgmdsl.sites.vector.word_kernels import mixtures
+
+            value, slope = np.tile(self.constant, (len(s), 1)), np.empty(s.shape)
+            words = counts.indptr, counts.indices, counts.data
+            mixtures(p, *words, self.likely, _LEAST, value, slope)
+            return value, slope - self.trials[:, None] * p
+        value, slope = np.empty(s.shape[:2]), np.empty(s.shape)
         for i in range(len(self)):
             entries = slice(counts.indptr[i], counts.indptr[i + 1])
             count, emission = counts.data[entries], self.emission[:, counts.indices[entries]]
-            mass = np.maximum(p[:, i] @ emission, 1e-300)
+            mass = np.maximum(p[:, i] @ emission, _LEAST)
             value[:, i] = self.constant[i] + np.log(mass) @ count
             slope[:, i] = p[:, i] * ((count / mass) @ emission.T - self.trials[i])
         return value, slope
