@@ -287,7 +287,7 @@ def test_a_bound_is_left_out_first() -> None:
 
 def test_more_draws_are_advised_where_they_would_tell() -> None:
     fit = fitted(method="ep")
-    found = [fit.audit(n=500, seed=seed) for seed in range(30)]
+    found = [fit.audit(n=500, seed=seed) for seed in range(15)]
     told = [a.verdict for a in found if "draws would" in a.verdict]
     assert len(told) > 2 and all("too few to detect a" in v for v in told)
     wanted = [int(v.split("; ")[1].split()[0].replace(",", "")) for v in told]
