@@ -78,18 +78,18 @@ import contextlib, io, json, sys
 from lgmdsl.cli.main import main
 done = []
 for arguments in json.loads(sys.argv[1]):
-    said = io.StringIO()
-    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         status = main(arguments)
-    done.append([status, said.getvalue()])
+    done.append([status, out.getvalue(), err.getvalue()])
 print(json.dumps(done))
 """
 
 
 def several(
     folder: Path, *commands: tuple[str, ...], path: Path | None = None, status: int = 0
-) -> list[str]:
-    """What commands of `lgm` write that one process runs: a start of Python costs more than most of
+) -> list[Any]:
+    """As `lgm`, of commands that one process runs: a start of Python costs more than most of
     them."""
     done = subprocess.run(
         [sys.executable, "-c", SEVERAL, json.dumps(commands)],
@@ -100,10 +100,11 @@ def several(
         timeout=300,
     )
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    for command, (ended, said) in zip(commands, found, strict=True):
-        assert ended == status, f"{command}: {ended}\n{said}"
-    return [said for _, said in found]
+    told = []
+    for command, (ended, out, err) in zip(commands, json.loads(done.stdout), strict=True):
+        assert ended == status, f"{command}: {ended}\n{out}{err}"
+        told.append(json.loads(out) if "--json" in command else out + err)
+    return told
 
 
 def test_nothing_but_the_module_for_authors_is_imported() -> None:
@@ -151,14 +152,13 @@ def test_fits_by_all_methods_and_ways_agree(installed: Path, folder: Path) -> No
     fit = ("fit", "counts.lgm", "d.npz", "--json")
     fixed = ("--set", "s=0.8", "--set", "r=0.3", "--method")
     methods = ("laplace", "fixed-point", "natural-gradient", "ep")
-    found = several(
+    read = several(
         folder,
         *((*fit, *fixed, method) for method in methods),
         (*fit, *fixed, "natural-gradient", "--bound", "geometric-curvature"),
         *((*fit, "--hyper", way) for way in ("map", "integrate", "em")),
         path=installed,
     )
-    read = [json.loads(said) for said in found]
     assert {r["status"] for r in read} == {"converged"}
     laplace, same, best, ep, bound = (float(r["log_evidence"]) for r in read[:5])
     assert same == pytest.approx(laplace, rel=1e-7)
