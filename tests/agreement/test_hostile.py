@@ -15,7 +15,7 @@ from lgmdsl.testing.random.model import RandomModel, Sites
 from .hostile import hostile, log_evidence, verdict
 from .methods import METHODS
 
-MODELS, EACH = 30, 3  # methods of each model, all of them in turn
+MODELS, EACH = 22, 3  # methods of each model, all of them in turn
 
 
 def test_the_truth_is_true() -> None:

@@ -66,7 +66,7 @@ def test_the_unit_is_irrelevant(family: str, method: str) -> None:
         ),
         st.sampled_from(UNITS),
     )
-    @few(3)
+    @few(2)
     def holds(case: RandomModel, unit: float) -> None:
         one = solved(case, method)
         two = solved(case.measured(unit), method, extreme=True)

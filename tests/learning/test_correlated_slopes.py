@@ -3,6 +3,7 @@ that starts on both sides of every sd lead to."""
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,12 @@ def fitted(data: dict[str, Any], hyper: str, unit: float = 1.0, **more: Any) -> 
     return lgm.fit(model, data, hyper=hyper, **more)
 
 
+@cache
+def near(hyper: str) -> lgm.Fit:
+    """In the unit in which sds are 1.3."""
+    return fitted(responses(5, (1.3, 1.3)), hyper)
+
+
 def top(fit: lgm.Fit) -> float:
     assert fit.learning is not None
     return fit.learning.steps[-1].objective
@@ -52,16 +59,15 @@ def top(fit: lgm.Fit) -> float:
 def test_the_unit_of_the_data_is_of_no_account(hyper: str, unit: float) -> None:
     """An entry below the diagonal of a covariance's factor is no logarithm: at 20 units of the
     data `map` and `em` said that it ran away, and `integrate` refused (E601)."""
-    near = fitted(responses(5, (1.3, 1.3)), hyper)
-    far = fitted(responses(5, (1.3, 1.3), unit), hyper, unit)
-    assert near.converged and far.converged
+    one, far = near(hyper), fitted(responses(5, (1.3, 1.3), unit), hyper, unit)
+    assert one.converged and far.converged
     for name, power in (("S", 2), ("t", 1)):
-        wanted = np.asarray(near.theta[name])
+        wanted = np.asarray(one.theta[name])
         found = np.asarray(far.theta[name]) / unit**power
         np.testing.assert_allclose(found, wanted, atol=5e-3 * np.abs(wanted).max())
     if hyper == "integrate":  # two flat coefficients count lengths
         shift = (2 - GROUPS * REPEATED) * np.log(unit)
-        assert far.log_evidence == pytest.approx(near.log_evidence + shift, abs=0.05)
+        assert far.log_evidence == pytest.approx(one.log_evidence + shift, abs=0.05)
 
 
 @pytest.mark.parametrize(("seed", "sds"), [(2, (0.15, 0.2)), (1, (2.0, 0.02)), (6, (0.02, 0.5))])

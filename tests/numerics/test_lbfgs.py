@@ -116,3 +116,31 @@ def test_a_wrong_slope_ends_the_search() -> None:
 
     solver, x = LBFGS(), np.ones(2)
     assert solver.step(solver.start(x, liar(x)), liar) is None
+
+
+@pytest.mark.parametrize(("noise", "most"), [(0.0, 100), (0.1, 8)])
+def test_no_step_is_looked_for_below_the_noise(noise: float, most: int) -> None:
+    """A value that jumps by a nat at the start, whatever the slope: fits that stall, each at a
+    place of its own. Trials went on until their bracket was one number."""
+    tried: list[float] = []
+
+    def jumping(x: Array) -> Evaluated[None]:
+        tried.append(float(x[0]))
+        value = -16.0 * x[0] + (1.0 if x[0] else 0.0) + 300.0 * x[0] ** 2
+        return Evaluated(float(value), 600.0 * x - 16.0, None, noise)
+
+    solver = LBFGS(first=0.1, trials=40)
+    x = np.zeros(1)
+    assert solver.step(solver.start(x, jumping(x)), jumping) is None
+    assert len(tried) <= most
+    if not noise:
+        assert len(tried) > 30
+
+
+def test_noise_does_not_hide_a_step_that_lowers_more() -> None:
+    def noisy(x: Array) -> Evaluated[None]:
+        return Evaluated(0.5 * float(x @ x) + 0.05 * float(np.sin(1e6 * x[0])), x.copy(), None, 0.1)
+
+    solver, x = LBFGS(), np.array([3.0, 4.0])
+    following = solver.step(solver.start(x, noisy(x)), noisy)
+    assert following is not None and following.at.value < noisy(x).value - 3.0

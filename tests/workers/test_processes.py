@@ -43,7 +43,7 @@ def report(done, wanted):
     if done == 4:
         print(*(p.pid for p in pool.processes), flush=True)
 done = lgm.calibrate(
-    lgm.loads(GAUSSIAN), sizes={"obs": 6, "feat": 2}, runs=10**6, method="laplace", jobs=2,
+    lgm.loads(GAUSSIAN), sizes={"obs": 6, "feat": 2}, runs=10**4, method="laplace", jobs=2,
     on_run=report,
 )
 print(len(done.outcomes) >= 4, done.interrupted)

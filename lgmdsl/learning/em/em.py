@@ -302,11 +302,10 @@ class EM:
             x = now.x.copy()
             x[self.rest] = part
             evaluation = known or self._at(x, now)
-            return (
-                None
-                if evaluation is None
-                else Evaluated(-evaluation.value, -evaluation.gradient[self.rest], evaluation)
-            )
+            if evaluation is None:
+                return None
+            gradient = -evaluation.gradient[self.rest]
+            return Evaluated(-evaluation.value, gradient, evaluation, evaluation.rounding)
 
         begin = evaluate(now.x[self.rest], now)
         assert begin is not None

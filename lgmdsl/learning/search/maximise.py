@@ -338,7 +338,8 @@ class Maximiser:
         return then(found)
 
     def _minimised(self, at: Evaluation, unit: Array, edges: Edges) -> Evaluated[Evaluation]:
-        return Evaluated(-self.value(at), edges.masked(-unit * self.gradient(at)), at)
+        gradient = edges.masked(-unit * self.gradient(at))
+        return Evaluated(-self.value(at), gradient, at, at.rounding)
 
 
 def _within(search: LBFGS, metric: Metric | None, edges: Edges) -> LBFGS:

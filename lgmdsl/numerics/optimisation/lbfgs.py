@@ -10,7 +10,8 @@ gradients and `precondition`, M^-1, with no product with M:
     H0 = <s, y> / <y, M^-1 y> M^-1
 
 The line search brackets a step that meets the weak Wolfe conditions by bisection (Lewis and Overton
-2013), with the approximate ones where f is flat to rounding (Hager and Zhang 2005).
+2013), with the approximate ones where f is flat to rounding (Hager and Zhang 2005). It ends where
+what the slope promises of the bracket is less than f's noise: no shorter step shows.
 """
 
 from __future__ import annotations
@@ -37,11 +38,13 @@ OUTSIDE = 3
 
 @dataclass(frozen=True, eq=False)
 class Evaluated(Generic[T]):
-    """f at a point, its gradient, and what the caller wants to keep of the evaluation."""
+    """f at a point, its gradient, and what the caller wants to keep of the evaluation. `noise`: how
+    much of the value may be rounding, where that is more than `ROUNDING` of it."""
 
     value: float
     gradient: Array
     kept: T
+    noise: float = 0.0
 
 
 Function: TypeAlias = Callable[[Array], Evaluated[T] | None]
@@ -153,7 +156,8 @@ class LBFGS:
                 t = min(max(proposed, 1.5 * low), 10.0 * low)
             else:
                 width = high - low
-                if width <= 1e-15 * high:
+                unseen = low == 0.0 and -slope * high <= now.at.noise
+                if width <= 1e-15 * high or unseen:
                     break
                 t = min(max(proposed, low + 0.1 * width), high - 0.1 * width)
         if best is not None:
