@@ -215,7 +215,7 @@ def test_the_double_loop_sees_shifts_that_are_off() -> None:
     (site,) = super_gaussian(problem)
     best = site.widths(off.mean[0], off.variance[0])
     pulls = off.shift[0] - off.weight[0] * off.mean[0]
-    move = newton_move(problem.engine.linear, off, (-best.slope - pulls,))
+    move = newton_move(problem.engine, off, (-best.slope - pulls,))
     assert residual(problem, off) == pytest.approx(move, rel=1e-9) and move > 1e-3
 
 

@@ -61,7 +61,7 @@ def test_answers_are_those_of_these_rows_alone(
     close(moved.latent_mean, target.latent_mean)
     for a, b in zip(moved.shift, further, strict=True):
         np.testing.assert_array_equal(a, b)
-    close(newton_move(some.linear, found, further), newton_move(alone.linear, wanted, further))
+    close(newton_move(some, found, further), newton_move(alone, wanted, further))
 
 
 def test_estimates_are_refused() -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import os
 import pickle
-from dataclasses import replace
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
