@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 import lgmdsl as lgm
+from lgmdsl.contract import rows as rows_
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.questions import Expected
 from lgmdsl.learning.objective.gradient import evidence_gradient
@@ -18,8 +19,12 @@ from lgmdsl.shards.anchors import Near, Point
 from lgmdsl.shards.averages import averaged
 from lgmdsl.shards.averages.at_shared import AtShared
 from lgmdsl.shards.averages.settling import settle
+from lgmdsl.shards.averages.shard_sites import ShardSites
+from lgmdsl.shards.passes import Shards
 from lgmdsl.shards.questions import Answered, expected
 from lgmdsl.shards.shard import ShardSource
+from lgmdsl_backends.ep.by_rows import RowPoint
+from lgmdsl_backends.ep.by_rows import at as at_sites
 from tests.shards.models import CASES, compiled, folder, posterior, rows, text, whole
 from tests.shards.test_same_bits import digest
 from tests.workers.models import Kept, Killing
@@ -320,16 +325,25 @@ def test_where_steps_do_not_end_the_back_end_climbs(
 
 
 def test_a_group_that_moved_away_goes_back(tmp_path: Path) -> None:
-    """From sites that leave rates of e^20 in some groups: the fixed point all the same."""
+    """Next to shared latents of five times the variance whole steps from the modes end at rates
+    that are no numbers, in some groups; with sites of another model they overshoot."""
     source, at = source_of("poisson", tmp_path / "rows")
     assert at.covariance is not None
     groups = source.shard().groups(at.theta)
-    engine, sums = AtShared(groups, at.beta, at.covariance), groups.places
+    sums, mode = groups.places, groups.eliminated(at.beta)
+    start = mode.weight, mode.answer.slope + rows_.times(mode.weight, mode.z)
+    wide = at._replace(covariance=5.0 * at.covariance)
+    assert wide.covariance is not None
+    engine = AtShared(groups, at.beta, wide.covariance)
+    with np.errstate(all="ignore"):
+        end = settle(Problem((sums,), (sums,), engine), engine, *start, 1e-9, 120)
+    assert end is not None
+    assert end.elbo == pytest.approx(expected(source, wide, (at,)).value, abs=1e-9)
+    engine = AtShared(groups, at.beta, at.covariance)
     problem = Problem((sums,), (sums,), engine)
     (mean,), split = engine.prior_mean, groups.split
-    weight = np.zeros((*mean.shape, mean.shape[1]))
+    weight, shift = np.zeros((*mean.shape, mean.shape[1])), np.zeros_like(mean)
     weight[:, split.own, split.own] = 10.0
-    shift = np.zeros_like(mean)
     shift[: len(shift) // 2, split.own] = 200.0
     end = settle(problem, engine, weight, shift, 1e-9, 200)
     assert end is not None
@@ -338,3 +352,20 @@ def test_a_group_that_moved_away_goes_back(tmp_path: Path) -> None:
     nowhere = at._replace(beta=1e4 + at.beta)
     assert expected(source, nowhere, ()).value == -np.inf
     source.forget()
+
+
+def test_weights_that_shards_do_not_ask_for_are_no_fixed_point(tmp_path: Path) -> None:
+    """EP's residual at the right means and variances that are a quarter too small."""
+    model, place = lgm.loads(text("poisson")), folder(tmp_path / "shards", rows("poisson", 60, 5))
+    canonical, planned = compiled(model, place, "ep")
+    theta = canonical.hypers.start({})
+    problem, found = planned.at(theta), posterior(planned, theta)
+    (answer,), (weight,), (shift,) = problem.answers, found.weight, found.shift
+    (mean,) = found.conditioned.mean
+    assert isinstance(answer, Shards)
+    for factor, least, most in ((1.0, 0.0, 1e-6), (4.0 / 3.0, 0.2, np.inf)):
+        moved = shift + (factor - 1.0) * rows_.times(weight, mean)
+        sites = ShardSites(answer, factor * weight, moved)
+        point = at_sites(problem, (sites,), 1.0)
+        assert isinstance(point, RowPoint)
+        assert least <= point.residual <= most
