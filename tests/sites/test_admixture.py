@@ -181,6 +181,20 @@ def test_topics_start_where_the_highest_of_many_allocations_ends() -> None:
     assert min(gained) > 10.0 and max(gained) > 40.0
 
 
+def test_the_highest_allocation_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(starts, "HEAT", (1.0,) * 40)
+    monkeypatch.setattr(starts, "RACE", ((1, 1),))
+    monkeypatch.setattr(starts, "MOST", 0)
+    counts = sp.csr_array(mixed(0, 8, 120, 0.3)[0])
+    ends = {}
+    for many in (1, 2, 4, 12):  # the same beginnings and more
+        monkeypatch.setattr(starts, "BEGUN", many)
+        topics = allocated(counts, 8)
+        ends[many] = Allocation.of(counts, topics).after(counts, (1.0,) * 20).bound
+    heights = list(ends.values())
+    assert (np.diff(heights) > -1.0).all() and heights[-1] > heights[0] + 10.0
+
+
 def test_pieces_and_samples_of_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pieces are the whole; where rows are many, a sample of them decides where to begin."""
     counts, words = mixed(2, 3, 200)

@@ -27,6 +27,7 @@ from lgmdsl.numerics.cholesky import Cholesky
 # A dense copy of a sparse B, or the table of pairs, may take this many bytes, never more.
 COPY_LIMIT = 1 << 28
 KEPT_ENTRIES = 1_000_000  # of B, rows times latents: beyond, it is not kept from theta to theta
+MAKING = 120.0  # bytes of an entry of the table of vector sites while it is made
 _CHUNK = 1 << 16  # entries of B scaled and multiplied at a time: stays in the second-level cache
 
 
@@ -307,7 +308,8 @@ def choose_gram(design: StackedPredictors, predictors: tuple[Predictor, ...]) ->
     # Measured: an entry of the table costs about as much as sixteen multiplications of syrk, one
     # of a sparse product twenty times that of the table.
     table = pairs if scalar else _site_pairs(counts, predictors)
-    pairwise = 12.0 * table <= COPY_LIMIT and 16.0 * table < dense and rows * n > 4096
+    size = 12.0 if scalar else MAKING
+    pairwise = size * table <= COPY_LIMIT and 16.0 * table < dense and rows * n > 4096
     if not pairwise and 8.0 * rows * n <= COPY_LIMIT and dense < 320.0 * pairs + 1e6:
         return DenseGram(design.dense(), predictors)
     b = design.sparse()
