@@ -55,8 +55,6 @@ def sharded(
     """The model of a folder of shards. Raises as `gathered`, and DataError E306 for a folder
     without shards."""
     wanted, _ = rows_option(settings.options)
-    if settings.options.get("correction") == "on":
-        raise cannot("fits of shards are not corrected", help="leave out `correction`")
     if wanted != "auto":
         raise cannot(
             f"`rows = {wanted}` is for one table; these rows are spread over shards",

@@ -33,8 +33,11 @@ def _few(sources: Sequence[ShardSource], step: int) -> Dataset:
     by, tables = sources[0].by_key(), []
     for source in sources:
         table = pq.read_table(source.file.checked())
-        labels = pc.unique(table[by])
+        column = table[by]
+        if pa.types.is_dictionary(column.type):
+            column = column.cast(column.type.value_type)
+        labels = pc.unique(column)
         chosen = labels.take(pa.array(np.arange(step // 2, len(labels), step)))
-        tables.append(table.filter(pc.is_in(table[by], value_set=chosen)))
-    whole, others = pa.concat_tables(tables), sources[0].others
+        tables.append(table.filter(pc.is_in(column, value_set=chosen)))
+    whole, others = pa.concat_tables(tables).unify_dictionaries(), sources[0].others
     return read(whole if others is None else [whole, others], sources[0].mapping)

@@ -31,7 +31,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
     u = 2.0 * rng.normal(size=800)
     y = (rng.random(len(who)) < 1.0 / (1.0 + np.exp(-0.5 - u[who]))).astype(int)
     path = tmp_path_factory.mktemp("rows") / "rows.parquet"
-    pd.DataFrame({"y": y, "who": [f"g{k}" for k in who]}).to_parquet(path)
+    pd.DataFrame({"y": y, "who": pd.Categorical([f"g{k}" for k in who])}).to_parquet(path)
     return path
 
 
@@ -71,5 +71,7 @@ def test_auto_corrects_hyperparameters(folder: Path) -> None:
     named, auto = (lgm.fit(model, folder, method, "map") for method in ("laplace", "auto"))
     assert named.theta["s"] < 1.05 * auto.theta["s"]
     assert "maximise the corrected evidence" in auto.provenance["notes"]
+    asked = lgm.fit(model, folder, "laplace", "map", options={"correction": "on"})
+    assert asked.theta == auto.theta
     plain = lgm.fit(model, folder, "auto", "map", options={"correction": "off"})
     assert plain.theta == named.theta

@@ -21,7 +21,6 @@ METHODS: dict[str, tuple[dict[str, Any], str]] = {
     "vb": ({"hyper": "vb"}, "`hyper = vb` cannot fit shards"),
     "em": ({"hyper": "em"}, "`hyper = em` cannot fit shards"),
     "rows": ({"options": {"rows": "streamed"}}, "`rows = streamed` is for one table"),
-    "corrected": ({"options": {"correction": "on"}}, "fits of shards are not corrected"),
 }
 
 
