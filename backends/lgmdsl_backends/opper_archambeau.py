@@ -362,4 +362,9 @@ def _evaluated(reference: Reference, spread: Spread, point: ElboPoint) -> Evalua
             np.r_[reference.spread.times(slope), omega],
         ]
     )
-    return Evaluated(-point.elbo, -gradient, Climbed(point, spread.times(slope), variance_gap))
+    # Next to weights of 1e77 solves have no digits, and say that nothing moves.
+    variance, mean_gap = flatten(point.variance), spread.times(slope)
+    mean_gap = np.where(mean_gap == 0.0, variance * slope, mean_gap)
+    lost = variance_gap == 0.0
+    variance_gap = np.where(lost, variance * (variance * (target - weight)), variance_gap)
+    return Evaluated(-point.elbo, -gradient, Climbed(point, mean_gap, variance_gap))
