@@ -28,6 +28,7 @@ from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.engine import Conditioned
 from lgmdsl.contract.linear import Predictor
 from lgmdsl.contract.posterior import GaussianPosterior
+from lgmdsl.contract.status import Status
 from lgmdsl.errors import LgmError
 from lgmdsl.inference.driver import Tolerances, run
 from lgmdsl.inference.plan import Plan, plan
@@ -51,9 +52,10 @@ class Sample(OfTheta):
     seed: int
 
     def fitted(self, theta: Theta) -> GaussianPosterior | None:
-        """The posterior given its rows."""
+        """The posterior given its rows; None where the fit does not converge."""
         problem = self.planned.at(theta, seed=self.seed)
-        return run(self.planned.backend, problem, Tolerances(), None).posterior
+        result = run(self.planned.backend, problem, Tolerances(), None)
+        return result.posterior if result.status is Status.converged else None
 
     def at(self, theta: Theta) -> float:
         try:
@@ -157,7 +159,7 @@ def estimated_in(sample: Sample, planned: Plan, solved: Solved) -> Estimated:
     try:
         part = sample.fitted(theta)
         if part is None:
-            return Estimated(Accuracy.none("a fit of some of the rows failed"), math.nan)
+            return Estimated(Accuracy.none("a fit of a sample of the rows did not converge"), math.nan)
         with np.errstate(all="ignore"):
             known = better(sample.planned, theta, part.conditioned, part.log_evidence, sample.seed)
     except (Unknown, LgmError, np.linalg.LinAlgError) as why:
