@@ -159,7 +159,9 @@ def estimated_in(sample: Sample, planned: Plan, solved: Solved) -> Estimated:
     try:
         part = sample.fitted(theta)
         if part is None:
-            return Estimated(Accuracy.none("a fit of a sample of the rows did not converge"), math.nan)
+            return Estimated(
+                Accuracy.none("a fit of a sample of the rows did not converge"), math.nan
+            )
         with np.errstate(all="ignore"):
             known = better(sample.planned, theta, part.conditioned, part.log_evidence, sample.seed)
     except (Unknown, LgmError, np.linalg.LinAlgError) as why:
