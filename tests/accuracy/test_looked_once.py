@@ -8,7 +8,7 @@ import pytest
 
 import lgmdsl as lgm
 from lgmdsl.accuracy import better as errors_of_q
-from lgmdsl.api.fit import accuracy, hyper_errors
+from lgmdsl.api.fit.errors import estimated, hyper_errors
 
 MODEL = """lgm 1
 index obs
@@ -38,7 +38,7 @@ def test_each_fit_of_a_small_mixture_once(monkeypatch: pytest.MonkeyPatch) -> No
         asked[float(theta["s"])] += 1
         return series(planned, theta, *rest, **more)
 
-    for module in (accuracy, hyper_errors):
+    for module in (estimated, hyper_errors):
         monkeypatch.setattr(module, "conditioned", conditioned)
         monkeypatch.setattr(module, "better", better)
     rng = np.random.default_rng(1)

@@ -9,7 +9,7 @@ import pytest
 
 import lgmdsl as lgm
 from lgmdsl.api.fit import correction
-from lgmdsl.api.fit.accuracy import Estimated
+from lgmdsl.api.fit.errors.estimated import Estimated
 from lgmdsl.api.fit.fit import Fit
 from lgmdsl.api.fit.skewed import NotSkewed, skewed
 from lgmdsl.arrays import Array

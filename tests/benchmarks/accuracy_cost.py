@@ -14,7 +14,7 @@ import numpy as np
 
 import lgmdsl as lgm
 from lgmdsl.api.fit import completed
-from lgmdsl.api.fit.accuracy import estimated
+from lgmdsl.api.fit.errors.estimated import estimated
 
 Case = tuple[str, dict[str, Any], dict[str, Any]]
 HEAD = "lgm 1\nindex obs\n"

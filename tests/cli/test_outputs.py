@@ -234,7 +234,8 @@ def lgm(
         text=True,
         stdin=stdin,
         timeout=300,
-        env={**os.environ, "PYTHONPATH": paths},
+        # With files that end at 8 kB Python would leave such modules compiled.
+        env={**os.environ, "PYTHONPATH": paths, "PYTHONDONTWRITEBYTECODE": "1"},
     )
 
 

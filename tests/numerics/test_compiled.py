@@ -43,7 +43,7 @@ def ran(program: str, root: Path, **environment: str) -> str:
         capture_output=True,
         text=True,
         timeout=300,
-        env={**kept, "PYTHONPATH": paths, **environment},
+        env={**kept, "PYTHONPATH": paths, "PYTHONDONTWRITEBYTECODE": "1", **environment},
     )
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import lgmdsl as lgm
-from lgmdsl.api.fit import in_sample
+from lgmdsl.api.fit.errors import in_sample
 from lgmdsl.shards.split import split
 
 MODEL = """lgm 1

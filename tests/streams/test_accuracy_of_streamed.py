@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import lgmdsl as lgm
-from lgmdsl.api.fit import in_sample
+from lgmdsl.api.fit.errors import in_sample
 
 MODEL = """lgm 1
 index obs

@@ -8,12 +8,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lgmdsl.accuracy.accuracy import Accuracy
-from lgmdsl.api.fit.accuracy import Estimated, estimated
 from lgmdsl.api.fit.corrected_hypers import corrected as corrected_fit
 from lgmdsl.api.fit.corrected_hypers import material
 from lgmdsl.api.fit.correction import CorrectionOptions, correction
+from lgmdsl.api.fit.errors.estimated import Estimated, estimated
+from lgmdsl.api.fit.errors.in_sample import estimated_of_many
 from lgmdsl.api.fit.grouped import by_groups
-from lgmdsl.api.fit.in_sample import estimated_of_many
 from lgmdsl.api.fit.optima.higher_optimum import modes_of
 from lgmdsl.api.fit.optima.other_runs import OtherOptima
 from lgmdsl.api.fit.solved import Solved

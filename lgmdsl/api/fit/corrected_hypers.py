@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lgmdsl.api.fit.hyper_errors import NEAR, HyperErrors
+from lgmdsl.api.fit.errors.hyper_errors import NEAR, HyperErrors
 from lgmdsl.api.fit.recondition import Recondition
 from lgmdsl.errors import LgmError, listed
 from lgmdsl.inference.driver import Tolerances, run

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lgmdsl.api.fit.accuracy import BY_WEIGHTS, Estimated
+from lgmdsl.api.fit.errors.estimated import BY_WEIGHTS, Estimated
 from lgmdsl.api.fit.skewed import NotSkewed, skewed
 from lgmdsl.api.settings import one_of
 from lgmdsl.assess.grouped.draws import GroupedDraws, grouped_draws

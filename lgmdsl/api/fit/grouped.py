@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from lgmdsl.api.fit.accuracy import Estimated, joined
 from lgmdsl.api.fit.correction import ALLOWANCE, OPERATIONS
-from lgmdsl.api.fit.hyper_errors import NEAR, HyperErrors, gaps_wanted, hyper_errors
+from lgmdsl.api.fit.errors.estimated import Estimated, joined
+from lgmdsl.api.fit.errors.hyper_errors import NEAR, HyperErrors, gaps_wanted, hyper_errors
 from lgmdsl.api.fit.solved import Solved
 from lgmdsl.assess.grouped.draws import evidence_price, grouped_evidence
 from lgmdsl.assess.grouped.groups import groups_of

@@ -13,7 +13,7 @@ import numpy as np
 from lgmdsl.accuracy.better import Errors, Unknown, better
 from lgmdsl.accuracy.expansion import Unanswered, expansion
 from lgmdsl.accuracy.limits import MEAN
-from lgmdsl.api.fit.accuracy import Estimated, entries_off
+from lgmdsl.api.fit.errors.estimated import Estimated, entries_off
 from lgmdsl.arrays import Array
 from lgmdsl.assess.sampling.draws import shared_out
 from lgmdsl.assess.sampling.products import reference

@@ -24,7 +24,7 @@ from lgmdsl.learning.weakly_determined import Finding, findings
 from lgmdsl.remedies import either, number, option, pin, setting, start
 
 if TYPE_CHECKING:
-    from lgmdsl.api.fit.accuracy import Estimated
+    from lgmdsl.api.fit.errors.estimated import Estimated
     from lgmdsl.api.fit.fit import Fit
     from lgmdsl.api.fit.optima.other_runs import OtherOptima
 

@@ -18,8 +18,8 @@ import numpy as np
 from lgmdsl.accuracy.accuracy import Accuracy, basis
 from lgmdsl.accuracy.better import Unknown, better
 from lgmdsl.accuracy.errors import Errors
-from lgmdsl.api.fit.accuracy import Estimated, errors_by_name, joined, summed_up, unsettled
-from lgmdsl.api.fit.hyper_errors import OfTheta, hyper_errors
+from lgmdsl.api.fit.errors.estimated import Estimated, errors_by_name, joined, summed_up, unsettled
+from lgmdsl.api.fit.errors.hyper_errors import OfTheta, hyper_errors
 from lgmdsl.api.fit.solved import Solved
 from lgmdsl.arrays import Array
 from lgmdsl.assess.grouped.groups import pattern

@@ -13,7 +13,7 @@ from lgmdsl.accuracy.accuracy import Accuracy, basis, beyond, largest
 from lgmdsl.accuracy.better import Better, Unknown, better
 from lgmdsl.accuracy.errors import Errors, added, scaled
 from lgmdsl.accuracy.limits import MEAN, QUANTILE, SD
-from lgmdsl.api.fit.hyper_errors import (
+from lgmdsl.api.fit.errors.hyper_errors import (
     HyperErrors,
     Looked,
     conditioned,
