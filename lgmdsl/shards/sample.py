@@ -4,12 +4,17 @@ errors are made."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from lgmdsl.dataset import Dataset, read
+from lgmdsl.graph.build import model_graph
+from lgmdsl.language.load import loads
 from lgmdsl.shards.shard import ShardSource, model_of
 from lgmdsl.streams.model import StreamedModel
+from lgmdsl.streams.prepare import BATCH
+from lgmdsl.streams.streamable import Table, table_of
 
 
 def sampled_rows(sources: Sequence[ShardSource], rows: int, groups: int) -> StreamedModel:
@@ -25,19 +30,31 @@ def sampled_rows(sources: Sequence[ShardSource], rows: int, groups: int) -> Stre
 
 
 def _few(sources: Sequence[ShardSource], step: int) -> Dataset:
-    """The rows of every so-manieth group."""
+    """The rows of every so-manieth group, with the columns that the model names: never more than a
+    batch of the others is in memory."""
     import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
-    by, tables = sources[0].by_key(), []
+    first = sources[0]
+    by, tables = first.by_key(), []
+    table = table_of(model_graph(loads(first.text, first.name).checked), first.dataset())
+    assert isinstance(table, Table), "the coordinator has seen one of its like"
+    columns = list(dict.fromkeys((*table.keys, by)))
     for source in sources:
-        table = pq.read_table(source.file.checked())
-        column = table[by]
-        if pa.types.is_dictionary(column.type):
-            column = column.cast(column.type.value_type)
-        labels = pc.unique(column)
-        chosen = labels.take(pa.array(np.arange(step // 2, len(labels), step)))
-        tables.append(table.filter(pc.is_in(column, value_set=chosen)))
-    whole, others = pa.concat_tables(tables).unify_dictionaries(), sources[0].others
-    return read(whole if others is None else [whole, others], sources[0].mapping)
+        with pq.ParquetFile(source.file.checked()) as file:
+            labels = pc.unique(_plain(file.read([by])[by]))
+            chosen = labels.take(pa.array(np.arange(step // 2, len(labels), step)))
+            for batch in file.iter_batches(BATCH, columns=columns):
+                part = pa.Table.from_batches([batch])
+                tables.append(part.filter(pc.is_in(_plain(part[by]), value_set=chosen)))
+    whole = pa.concat_tables(tables).unify_dictionaries()
+    return read(whole if first.others is None else [whole, first.others], first.mapping)
+
+
+def _plain(column: Any) -> Any:
+    """Labels as they are, not as places among categories."""
+    import pyarrow as pa
+
+    kind = column.type
+    return column.cast(kind.value_type) if pa.types.is_dictionary(kind) else column
