@@ -78,9 +78,9 @@ class Better:
     def errors(self, functional: Predictor | None = None) -> Errors:
         """Of every latent, or of the rows of a functional, under q."""
         if self.weighed is not None:
-            return errors_against(_moments(self.q, functional), *self.weighed.moments(functional))
-        reported = _moments(self.q, functional)
-        base = reported if self.base is self.q else _moments(self.base, functional)
+            return errors_against(moments_of(self.q, functional), *self.weighed.moments(functional))
+        reported = moments_of(self.q, functional)
+        base = reported if self.base is self.q else moments_of(self.base, functional)
         if self.change.bounds is not None:
             known = self.change.bounds.errors(functional, base[1])
             if known is not None:
@@ -271,7 +271,8 @@ def _tilted(site: Site, m: Array, v: Array, weight: Array, shift: Array) -> tupl
     return third, fourth
 
 
-def _moments(q: Conditioned, functional: Predictor | None) -> Moments:
+def moments_of(q: Conditioned, functional: Predictor | None) -> Moments:
+    """Means and variances under q of every latent, or of the rows of a functional."""
     if functional is None:
         return q.latent_mean, q.latent_variance
     return q.project(functional)

@@ -215,7 +215,7 @@ def along_a_tilt(planned: Plan, s: float) -> None:
 @pytest.mark.parametrize("grid", ["line", "plane"])
 @pytest.mark.parametrize("count", [1, 3, 6])
 def test_rows_in_another_order_choose_the_same_directions(grid: str, count: int) -> None:
-    """Mirror images are equal in K, and rows told them apart by where they stand: fits to a
+    """Mirror images are equal in K, and rows decided by where they stand: fits to a
     shuffled table had other bounds."""
     axis = np.linspace(-1.0, 1.0, 4)
     X = np.c_[np.linspace(-2.0, 2.0, 16), np.zeros(16)]

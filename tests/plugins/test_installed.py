@@ -100,11 +100,11 @@ def several(
         timeout=300,
     )
     assert done.returncode == 0, done.stderr
-    told = []
+    said = []
     for command, (ended, out, err) in zip(commands, json.loads(done.stdout), strict=True):
         assert ended == status, f"{command}: {ended}\n{out}{err}"
-        told.append(json.loads(out) if "--json" in command else out + err)
-    return told
+        said.append(json.loads(out) if "--json" in command else out + err)
+    return said
 
 
 def test_nothing_but_the_module_for_authors_is_imported() -> None:

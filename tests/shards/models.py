@@ -9,16 +9,19 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 import lgmdsl as lgm
 from lgmdsl.api.fit.fitting import _planned
 from lgmdsl.api.sharding import sharded
+from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.compile import compile_model
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.dataset import read
 from lgmdsl.inference.driver import Tolerances, run
 from lgmdsl.inference.plan import Plan, plan
 from lgmdsl.inference.settings import FitSettings
+from lgmdsl.learning.objective.gradient import evidence_gradient
 from lgmdsl.shards.model import ShardedModel
 from lgmdsl.shards.split import split
 from lgmdsl.sites import catalogue as sites
@@ -155,3 +158,30 @@ def posterior(planned: Plan, theta: Any) -> GaussianPosterior:
     found = run(planned.backend, planned.at(theta), Tolerances(1e-12, 1e-9)).posterior
     assert found is not None
     return found
+
+
+def check_same(
+    planned: Plan,
+    one: GaussianPosterior,
+    kept: Plan,
+    other: GaussianPosterior,
+    theta: Theta,
+    evidence: float = 1e-9,
+    means: float = 1e-9,
+    variances: float = 1e-9,
+    slopes: float = 1e-7,
+) -> None:
+    """Evidence, moments of the shared latents and gradient by shards are those of all rows in
+    memory, to these tolerances: absolute of the evidence and of means, relative of variances, both
+    of slopes."""
+    assert one.log_evidence == pytest.approx(other.log_evidence, abs=evidence)
+    starts = planned.canonical.layout.starts, kept.canonical.layout.starts
+    blocks = [b for b in kept.canonical.latents if b.name in starts[0]]
+    where = np.concatenate([np.arange(b.size) + starts[1][b.name] for b in blocks])
+    q, wanted = one.conditioned, other.conditioned
+    np.testing.assert_allclose(q.latent_mean, wanted.latent_mean[where], atol=means)
+    np.testing.assert_allclose(q.latent_variance, wanted.latent_variance[where], rtol=variances)
+    found = [evidence_gradient(p, q, theta, {}) for p, q in ((planned, one), (kept, other))]
+    assert found[0].keys() == found[1].keys()
+    for name, slope in found[0].items():
+        np.testing.assert_allclose(slope, found[1][name], rtol=slopes, atol=slopes)

@@ -25,7 +25,7 @@ from lgmdsl.shards.questions import Answered, expected
 from lgmdsl.shards.shard import ShardSource
 from lgmdsl_backends.ep.by_rows import RowPoint
 from lgmdsl_backends.ep.by_rows import at as at_sites
-from tests.shards.models import CASES, compiled, folder, posterior, rows, text, whole
+from tests.shards.models import CASES, check_same, compiled, folder, posterior, rows, text, whole
 from tests.shards.test_same_bits import digest
 from tests.workers.models import Kept, Killing
 
@@ -60,22 +60,7 @@ def test_bound_moments_and_gradient_are_those_of_all_rows(
     kept = whole(model, place.with_suffix(".parquet"), method)
     theta = canonical.hypers.start({})
     one, other = posterior(planned, theta), posterior(kept, theta)
-    assert one.log_evidence == pytest.approx(other.log_evidence, abs=1e-9)
-    where = np.concatenate(
-        [
-            np.arange(b.size) + kept.canonical.layout.starts[b.name]
-            for b in kept.canonical.latents
-            if b.name in canonical.layout.starts
-        ]
-    )
-    means = one.conditioned.latent_mean, other.conditioned.latent_mean[where]
-    variances = one.conditioned.latent_variance, other.conditioned.latent_variance[where]
-    np.testing.assert_allclose(*means, atol=1e-8)
-    np.testing.assert_allclose(*variances, rtol=1e-7)
-    slopes = [evidence_gradient(p, q, theta, {}) for p, q in ((planned, one), (kept, other))]
-    assert slopes[0].keys() == slopes[1].keys()
-    for name, slope in slopes[0].items():
-        np.testing.assert_allclose(slope, slopes[1][name], rtol=1e-6, atol=1e-6)
+    check_same(planned, one, kept, other, theta, means=1e-8, variances=1e-7, slopes=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -63,8 +63,8 @@ ALLOWED |= {"OMPI_MCA_rmaps_base_oversubscribe": "1"}
 def mpiexec(root: Path, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
     """Three MPI processes. Skips where nothing starts them; `mpiexec` is looked for next to Python
     first, where the wheels of an MPI library put the one that belongs to it."""
-    beside = Path(sys.executable).with_name("mpiexec")
-    program = str(beside) if beside.exists() else shutil.which("mpiexec")
+    own = Path(sys.executable).with_name("mpiexec")
+    program = str(own) if own.exists() else shutil.which("mpiexec")
     if program is None:
         pytest.skip("no mpiexec")
     return subprocess.run(

@@ -16,18 +16,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from lgmdsl.accuracy.accuracy import Accuracy, basis
-from lgmdsl.accuracy.better import Unknown, better
+from lgmdsl.accuracy.better import Unknown, better, moments_of
 from lgmdsl.accuracy.errors import Errors
 from lgmdsl.api.fit.errors.estimated import Estimated, errors_by_name, joined, summed_up, unsettled
-from lgmdsl.api.fit.errors.hyper_errors import OfTheta, hyper_errors
+from lgmdsl.api.fit.errors.hyper_errors import OfTheta, hyper_errors, second_order_gap
 from lgmdsl.api.fit.solved import Solved
-from lgmdsl.arrays import Array
 from lgmdsl.assess.grouped.groups import pattern
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.canonical.model import CanonicalModel
-from lgmdsl.contract.engine import Conditioned
 from lgmdsl.contract.linear import Predictor
 from lgmdsl.contract.posterior import GaussianPosterior
+from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.status import Status
 from lgmdsl.errors import LgmError
 from lgmdsl.inference.driver import Tolerances, run
@@ -51,22 +50,26 @@ class Sample(OfTheta):
     times: float
     seed: int
 
-    def fitted(self, theta: Theta) -> GaussianPosterior | None:
+    def fitted(self, theta: Theta) -> tuple[Problem, GaussianPosterior] | None:
         """The posterior given its rows; None where the fit does not converge."""
         problem = self.planned.at(theta, seed=self.seed)
         result = run(self.planned.backend, problem, Tolerances(), None)
-        return result.posterior if result.status is Status.converged else None
+        found = result.posterior
+        if found is None or result.status is not Status.converged:
+            return None
+        return problem, found
 
     def at(self, theta: Theta) -> float:
+        gap_of = second_order_gap(self.planned, self.seed)
         try:
-            q = self.fitted(theta)
-            if q is None:
-                return math.nan
-            with np.errstate(all="ignore"):
-                known = better(self.planned, theta, q.conditioned, q.log_evidence, self.seed, True)
-        except (Unknown, LgmError, np.linalg.LinAlgError):
+            part = self.fitted(theta)
+        except (LgmError, np.linalg.LinAlgError):
             return math.nan
-        return 0.0 if known is None else self.times * (known.log_evidence - q.log_evidence)
+        if part is None:
+            return math.nan
+        problem, q = part
+        with np.errstate(all="ignore"):
+            return self.times * gap_of(problem, theta, q.conditioned, q.log_evidence)
 
 
 def estimated_of_many(planned: Plan, solved: Solved, seed: int) -> Estimated | None:
@@ -157,11 +160,12 @@ def estimated_in(sample: Sample, planned: Plan, solved: Solved) -> Estimated:
         return cut
     q, theta = solved.posterior, solved.theta
     try:
-        part = sample.fitted(theta)
-        if part is None:
+        found = sample.fitted(theta)
+        if found is None:
             return Estimated(
                 Accuracy.none("a fit of a sample of the rows did not converge"), math.nan
             )
+        _, part = found
         with np.errstate(all="ignore"):
             known = better(sample.planned, theta, part.conditioned, part.log_evidence, sample.seed)
     except (Unknown, LgmError, np.linalg.LinAlgError) as why:
@@ -174,14 +178,14 @@ def estimated_in(sample: Sample, planned: Plan, solved: Solved) -> Estimated:
 
     def errors(functional: Predictor | None) -> Errors:
         found = known.errors(functional)
-        every = few = _variance(part.conditioned, functional)
+        every = few = moments_of(part.conditioned, functional)[1]
         if functional is None:
             every = every.copy()
             for name, own in some.linear(theta).slices.items():
                 if name in where:
                     every[own] = q.conditioned.latent_variance[where[name]]
         elif functional.columns.keys() <= where.keys():
-            every = _variance(q.conditioned, functional)
+            every = moments_of(q.conditioned, functional)[1]
         away = found.mean * np.sqrt(few / np.where(every > 0.0, every, np.inf))
         quantile = np.abs(away) + np.maximum(found.quantile - np.abs(found.mean), 0.0)
         return Errors(away, found.sd, quantile)
@@ -196,7 +200,3 @@ def estimated_in(sample: Sample, planned: Plan, solved: Solved) -> Estimated:
         return given
     hyper = hyper_errors(planned, solved, gap, sample.seed, sample)
     return given if hyper is None else joined(planned.canonical, given, hyper)
-
-
-def _variance(q: Conditioned, functional: Predictor | None) -> Array:
-    return q.latent_variance if functional is None else q.project(functional)[1]
