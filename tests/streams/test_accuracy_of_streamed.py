@@ -91,9 +91,9 @@ def test_auto_takes_hyperparameters_of_the_corrected_evidence() -> None:
     assert auto.theta["s"] == pytest.approx(kept.theta["s"], rel=0.1)
 
 
-@pytest.mark.parametrize("hyper", ["map", "integrate"])
+@pytest.mark.parametrize(("hyper", "worst"), [("map", "s"), ("integrate", "s"), ("fixed", "b")])
 def test_a_sample_tells_nearly_what_all_rows_tell(
-    hyper: str, monkeypatch: pytest.MonkeyPatch
+    hyper: str, worst: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(in_sample, "ROWS", 400)
     monkeypatch.setattr(in_sample, "GROUPS", 100)
@@ -103,7 +103,7 @@ def test_a_sample_tells_nearly_what_all_rows_tell(
     whole = fitted("binary", data, "streamed", "laplace", hyper).accuracy
     assert part.basis.endswith("in 400 of 4,800 rows")
     assert "rows" not in whole.basis
-    assert part.worst == whole.worst == "s"
+    assert part.worst == whole.worst == worst
     for name in ("mean", "quantile", "evidence"):
         assert getattr(part, name) == pytest.approx(getattr(whole, name), rel=0.25), name
 
