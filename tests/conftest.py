@@ -30,14 +30,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+# What runs only where -m names it: `-m "not slow"` does not bring it in.
+ON_REQUEST = ("reproduction", "thorough")
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Reproductions run only where -m names them: `-m "not slow"` does not bring them in."""
-    if "reproduction" in (config.getoption("markexpr") or ""):
-        return
-    asked_for = [i for i in items if i.get_closest_marker("reproduction") is not None]
-    if asked_for:
-        config.hook.pytest_deselected(items=asked_for)
-        items[:] = [i for i in items if i not in asked_for]
+    """Deselect reproductions and thorough tests unless `-m` names their marker."""
+    expression = config.getoption("markexpr") or ""
+    left_out = [
+        i
+        for i in items
+        if any(i.get_closest_marker(m) is not None and m not in expression for m in ON_REQUEST)
+    ]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [i for i in items if i not in set(left_out)]
 
 
 ROOT = Path(__file__).resolve().parents[1]
