@@ -35,6 +35,7 @@ from lgmdsl.contract.options import check_range, option
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.questions import Expected
+from lgmdsl.contract.rows import CERTAIN
 from lgmdsl.contract.status import Guarantee, Status
 from lgmdsl.numerics.optimisation.variance_root import solve_variance
 from lgmdsl.vocabulary.notes import Notes
@@ -42,8 +43,6 @@ from lgmdsl.vocabulary.notes import Notes
 # A fall below this fraction of the bound is rounding.
 ROUNDING = 1e-13
 ROUNDS = 60  # of a vector site's fixed point
-# Rows whose share of the largest variance is below this are known exactly: no weight changes them.
-POINT = 1e-28
 
 
 @dataclass(frozen=True)
@@ -124,7 +123,7 @@ class CoordinateAscent(Backend[AscentState]):
     def _sweep(self, problem: Problem, point: ElboPoint, covariance: Array) -> Rows:
         """The weights after one pass over the rows at fixed means; `covariance` is overwritten."""
         weights, start = tuple(w.copy() for w in point.weight), 0
-        least = POINT * float(covariance.diagonal().max(initial=0.0))
+        least = CERTAIN * float(covariance.diagonal().max(initial=0.0))
         for answer, mean, weight in zip(problem.expecting(), point.mean, weights, strict=True):
             size = 1 if mean.ndim == 1 else mean.shape[1]
             for k in range(len(mean)):

@@ -38,14 +38,13 @@ from lgmdsl.contract.options import check_least, check_range, option
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.questions import SuperGaussian
+from lgmdsl.contract.rows import CERTAIN
 from lgmdsl.contract.site import Property
 from lgmdsl.contract.stacked import StackedPredictors, flatten, split_like
 from lgmdsl.contract.status import Guarantee, Status
 from lgmdsl.vocabulary.notes import Notes
 
 LIMIT = 100  # evaluations of g for one width
-# Rows whose share of the largest variance is below this are known exactly: no width moves them.
-POINT = 1e-28
 
 
 @dataclass(frozen=True)
@@ -154,7 +153,7 @@ class CoordinateDescent(Backend[DescentState]):
             before, change = block.copy(), np.zeros(len(block))
             for i in range(len(block)):
                 k, v, m = begin + i, float(block[i, i]), float(block_mean[i])
-                if not v > POINT * top:
+                if not v > CERTAIN * top:
                     x[k] = m * m + max(v, 0.0)
                     continue
                 x[k], new = self._minimum(single[k], v, m, float(weight[k]))

@@ -42,6 +42,7 @@ from lgmdsl.contract.options import check_least, option
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.questions import Expected
+from lgmdsl.contract.rows import uncertain
 from lgmdsl.contract.site import Property
 from lgmdsl.contract.stacked import StackedPredictors, flatten, split
 from lgmdsl.contract.status import Guarantee, Status
@@ -119,8 +120,9 @@ class Reference:
         spread = Spread(design, point.conditioned)
         weight = flatten(point.weight)
         # A weight of 1/variance halves a variance.
-        variance = np.maximum(flatten(point.variance), 1e-300)
-        unit = np.where(signed, np.maximum(np.abs(weight), SHARE / variance), weight)
+        variance, moving = flatten(point.variance), np.concatenate(uncertain(point.variance))
+        least = SHARE / np.where(moving, variance, variance.max(initial=1e-300))
+        unit = np.where(signed, np.maximum(np.abs(weight), least), weight)
         metric = 0.5 * unit * spread.squared_times(unit)
         floor = 1e-12 * max(float(metric.max(initial=0.0)), 1e-300)
         return cls(
@@ -272,9 +274,10 @@ class OpperArchambeau(Backend[CoefficientState]):
         (in sds) and the log sds. Both are zero only at the optimum."""
         assert state.iterate is not None
         climbed = state.iterate.at.kept
-        variance = np.maximum(flatten(climbed.point.variance), 1e-300)
-        means = np.abs(climbed.mean_gap) / np.sqrt(variance)
-        spreads = 0.5 * np.abs(climbed.variance_gap) / variance
+        moving = np.concatenate(uncertain(climbed.point.variance))
+        variance = flatten(climbed.point.variance)[moving]
+        means = np.abs(climbed.mean_gap[moving]) / np.sqrt(variance)
+        spreads = 0.5 * np.abs(climbed.variance_gap[moving]) / variance
         return float(max(means.max(initial=0.0), spreads.max(initial=0.0)))
 
     def posterior(self, problem: Problem, state: CoefficientState) -> GaussianPosterior:

@@ -27,12 +27,14 @@ def row_covariance(q: Conditioned, linear: LinearGaussian) -> Array:
 
 
 def latent_root(q: Conditioned, size: int) -> Array:
-    """(n, r) R with RR' = Cov_q[z], of rank r; that of the correlations, whatever their scales."""
+    """(n, r) R with RR' = Cov_q[z], of rank r; that of the correlations, whatever their scales.
+    Rows of latents that are held fixed are 0: what rounding leaves of them has no correlations."""
     covariance = q.solve(np.eye(size))
-    sd = np.sqrt(np.maximum(covariance.diagonal(), 0.0))
-    scale = np.where(sd > 0.0, sd, 1.0)
+    moving = (q.latent_variance > 0.0) & (covariance.diagonal() > 0.0)
+    sd = np.sqrt(np.where(moving, covariance.diagonal(), 0.0))
+    scale = np.where(moving, sd, np.inf)
     covariance = (covariance + covariance.T) / (2.0 * np.outer(scale, scale))
-    return np.asarray(scale[:, None] * pivoted_root(covariance))
+    return np.asarray(sd[:, None] * pivoted_root(covariance))
 
 
 def newton_move(engine: Engine, q: Conditioned, gaps: Rows) -> float:

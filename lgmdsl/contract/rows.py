@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from lgmdsl.arrays import AnyArray, Array
+from lgmdsl.arrays import AnyArray, Array, BoolArray
 
 Rows: TypeAlias = tuple[Array, ...]
 
@@ -113,6 +113,32 @@ def absolute(weight: Array) -> Array:
 def diagonal(variance: Array) -> Array:
     """The variances of single rows: (N,) as it is, the diagonals of (N, K, K) as (N, K)."""
     return variance if variance.ndim == 1 else np.asarray(np.einsum("nii->ni", variance))
+
+
+def semidefinite(variance: Array) -> Array:
+    """Variances of one site block without their rounding: (N,) at least 0, and the blocks of
+    (N, K, K) without rows and columns of predictors whose variance is 0.
+
+    What constraints or the data leave of a variance is a difference, -7e-18 as easily as 0, and
+    has no square root."""
+    if variance.ndim == 1:
+        return np.maximum(variance, 0.0)
+    certain = diagonal(variance) <= 0.0
+    if not certain.any():
+        return variance
+    return np.where(certain[:, :, None] | certain[:, None, :], 0.0, variance)
+
+
+# Share of the largest variance of any predictor below which a predictor is certain.
+CERTAIN = 1e-28
+
+
+def uncertain(variance: Rows) -> tuple[BoolArray, ...]:
+    """Which predictors any Gaussian with these variances can move, (N,) or (N, K): not those of
+    variance 0, nor of one so far below the largest that it is the rounding of another sum."""
+    parts = [diagonal(v) for v in variance]
+    most = max((float(p.max(initial=0.0)) for p in parts), default=0.0)
+    return tuple(p > CERTAIN * most for p in parts)
 
 
 def relative_size(change: Array, weight: Array, variance: Array, least: float) -> Array:

@@ -111,7 +111,11 @@ def _run(
 ) -> Run:
     limit = backend.spec.max_steps if max_steps is None else max_steps
     began = time.perf_counter()
-    state = backend.start(problem, warm)
+    try:
+        state = backend.start(problem, warm)
+    except np.linalg.LinAlgError as error:
+        reason = f"a linear system has no solution: {error}"
+        return Run(None, Status.numerical_error, 0, time.perf_counter() - began, (), reason)
     trace: list[TraceEntry] = []
 
     def record(step: int, current: State) -> TraceEntry:
@@ -164,6 +168,8 @@ def _run(
             last = entry
     except KeyboardInterrupt:
         status = Status.interrupted
+    except np.linalg.LinAlgError as error:  # of a back end's own algebra: the last state stands
+        status, reason = Status.numerical_error, f"a linear system has no solution: {error}"
     posterior = backend.posterior(problem, state)
     conditioned = posterior.conditioned
     reported = conditioned.reported

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any, ClassVar, cast
 
+import numpy as np
 import pytest
 
 from lgmdsl.contract.backend import Backend, BackendSpec
@@ -41,17 +42,20 @@ class Scripted(Backend[Step]):
 
     script: tuple[Step, ...] = ()
     interrupt_at: int = 10**9
+    error: type[BaseException] = KeyboardInterrupt
     spec: ClassVar[BackendSpec] = BackendSpec("scripted", Pointwise, max_steps=6)
     seen: list[int] = field(default_factory=list)
 
     def start(self, problem: Problem, warm: GaussianPosterior | None = None) -> Step:
+        if self.interrupt_at == 0:
+            raise self.error
         return self.script[0]
 
     def step(self, problem: Problem, state: Step) -> Step:
         at = state.at + 1
         self.seen.append(at)
         if at == self.interrupt_at:
-            raise KeyboardInterrupt
+            raise self.error
         given = self.script[min(at, len(self.script) - 1)]
         return replace(given, at=at)
 
@@ -171,6 +175,14 @@ def test_a_step_that_fails_below_what_chance_hides_has_converged() -> None:
 def test_an_interrupt_keeps_the_last_complete_step() -> None:
     result, end = ran(Step(-9.0), Step(-4.0), Step(-1.0), interrupt_at=2)
     assert (result.status, end.objective) == (Status.interrupted, -4.0)
+
+
+def test_a_linear_system_without_a_solution_ends_with_the_last_good_state() -> None:
+    states = Step(-9.0), Step(-4.0), Step(-1.0)
+    result, end = ran(*states, interrupt_at=2, error=np.linalg.LinAlgError)
+    assert (result.status, end.objective) == (Status.numerical_error, -4.0)
+    result, end = ran(*states, interrupt_at=0, error=np.linalg.LinAlgError)
+    assert (result.status, end) == (Status.numerical_error, None)
 
 
 def test_progress_sees_every_step() -> None:

@@ -13,10 +13,8 @@ import numpy as np
 
 from lgmdsl.arrays import Array, BoolArray
 from lgmdsl.contract.questions import Tilted
-from lgmdsl.contract.rows import diagonal, inner, quadratic, times
+from lgmdsl.contract.rows import CERTAIN, diagonal, inner, quadratic, times
 
-# Rows whose share of the largest variance is below this are known exactly: no weight changes them.
-POINT = 1e-28
 # A cavity whose precision is below FLATTEST of the marginal's is flat (a row that alone fixes a
 # direction without a prior leaves none, up to rounding); below -ROUNDING there is no cavity.
 FLATTEST, ROUNDING = 1e-9, 1e-7
@@ -140,14 +138,14 @@ def cavities(
     m, v = moments if reference is None else reference
     slope = shift - times(weight, m)
     if m.ndim == 1:
-        known = ~(v > POINT * most)
+        known = ~(v > CERTAIN * most)
         share = np.where(known, 1.0, 1.0 - power * weight * v)
         if (share < -ROUNDING).any():
             return None
         spread = np.where(known, 0.0, v) / np.maximum(share, FLATTEST)
         log_share = -np.log1p(power * weight * spread)
     else:
-        known = ~(diagonal(v).max(axis=1) > POINT * most)
+        known = ~(diagonal(v).max(axis=1) > CERTAIN * most)
         root = root_of(np.where(known[:, None, None], 0.0, v))
         values, turn = np.linalg.eigh(np.eye(m.shape[1]) - power * _seen(root, weight))
         if (values < -ROUNDING).any():

@@ -193,7 +193,8 @@ class DirectionsConditioned(Conditioned):
 
     @cached_property
     def variance(self) -> Rows:
-        return tuple(v + d for v, d in zip(self.q.variance, self.engine.left, strict=True))
+        pairs = zip(self.q.variance, self.engine.left, strict=True)
+        return tuple(rows.semidefinite(v + d) for v, d in pairs)
 
     @cached_property
     def latent_mean(self) -> Array:

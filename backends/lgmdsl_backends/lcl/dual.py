@@ -23,6 +23,7 @@ from lgmdsl.contract.joint import row_covariance
 from lgmdsl.contract.linear import LinearGaussian, Predictor
 from lgmdsl.contract.objectives.elbo import ElboPoint
 from lgmdsl.contract.problem import Problem
+from lgmdsl.contract.rows import CERTAIN
 from lgmdsl.contract.site import Property
 from lgmdsl.contract.stacked import StackedPredictors, split_like
 from lgmdsl.numerics.cholesky import cholesky
@@ -113,7 +114,10 @@ class Dual:
         self.size = self.h0.size
         target = np.concatenate(point.target[0])
         weight = np.maximum(np.abs(target), np.abs(np.concatenate(point.weight)))
-        weight = np.maximum(weight, WEAKEST / np.maximum(setting.variance, tiny))
+        # No weight moves a row whose prior is certain: it is measured by the others' variance.
+        prior = setting.variance
+        known = np.where(prior > CERTAIN * prior.max(initial=0.0), prior, prior.max(initial=tiny))
+        weight = np.maximum(weight, WEAKEST / known)
         firm, near, quartic = self._augmented(point, FIRMEST * weight)
         self.penalty = np.maximum(penalty * target, FIRMEST * weight) + firm + damping * weight
         self.proximal = near + damping * weight

@@ -162,13 +162,19 @@ def decrement(problem: Problem, point: ElboPoint) -> float:
 
 
 def distance(point: Standing, following: Conditioned) -> float:
-    """How far the means move, in posterior sds, from a point to the conditioning on its target:
-    zero exactly at a stationary point of the ELBO."""
+    """How far the means of uncertain predictors move, in posterior sds, from a point to the
+    conditioning on its target: zero exactly at a stationary point of the ELBO."""
     gaps = [
-        np.abs(new - old) / np.sqrt(np.maximum(rows.diagonal(v), 1e-300))
-        for new, old, v in zip(following.mean, point.mean, point.variance, strict=True)
+        np.abs(new - old)[moving] / np.sqrt(rows.diagonal(v)[moving])
+        for new, old, v, moving in zip(
+            following.mean,
+            point.mean,
+            point.variance,
+            rows.uncertain(point.variance),
+            strict=True,
+        )
     ]
-    return max((float(g.max()) for g in gaps if g.size), default=0.0)
+    return max((float(g.max(initial=0.0)) for g in gaps), default=0.0)
 
 
 def mismatch(point: ElboPoint) -> float:

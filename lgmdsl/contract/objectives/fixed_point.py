@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 
-from lgmdsl.arrays import Array
 from lgmdsl.contract import rows
 from lgmdsl.contract.engine import Failed, Leftover, Rows
 from lgmdsl.contract.objectives.elbo import ElboPoint, Standing, distance, elbo_of
@@ -42,18 +41,15 @@ def profiled(
 
 
 def undamped_move(problem: Problem, point: Standing) -> float:
-    """How far the undamped step to (W, b) = target goes: the largest move of a mean in posterior
-    sds or of a log sd. Zero exactly at a fixed point; inf where it fails."""
+    """How far the undamped step to (W, b) = target moves predictors that are not certain: the
+    largest move of a mean in posterior sds or of a log sd. Zero exactly at a fixed point; inf where
+    it fails."""
     following = problem.engine.condition(*point.target)
     if isinstance(following, Failed):
         return math.inf
-    gaps = [
-        0.5 * np.abs(np.log(_positive(new) / _positive(old)))
-        for new, old in zip(following.variance, point.variance, strict=True)
-    ]
-    widest = max((float(g.max()) for g in gaps if g.size), default=0.0)
-    return max(distance(point, following), widest)
-
-
-def _positive(variance: Array) -> Array:
-    return np.maximum(rows.diagonal(variance), 1e-300)
+    gaps = []
+    parts = zip(following.variance, point.variance, rows.uncertain(point.variance), strict=True)
+    for new, old, moving in parts:
+        ratio = np.maximum(rows.diagonal(new)[moving], 1e-300) / rows.diagonal(old)[moving]
+        gaps.append(0.5 * np.abs(np.log(ratio)).max(initial=0.0))
+    return max(distance(point, following), *map(float, gaps), 0.0)

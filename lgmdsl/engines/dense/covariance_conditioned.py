@@ -84,8 +84,7 @@ class CovarianceConditioned(DenseConditioned):
         self.space.place_flat(out, q)
         return out
 
-    @cached_property
-    def latent_variance(self) -> Array:
+    def _latent_variance(self) -> Array:
         predictors, space = self.linear.predictors, self.space
         if len(predictors) == 1 and not predictors[0].event and not self.engine.extra:
             names = [b.name for b in self.engine.blocks]

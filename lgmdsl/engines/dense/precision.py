@@ -267,8 +267,7 @@ class PrecisionConditioned(DenseConditioned):
     def free_rank(self) -> int:
         return self.linear.size
 
-    @cached_property
-    def latent_variance(self) -> Array:
+    def _latent_variance(self) -> Array:
         diagonal = self.factor.inverse_diagonal()
         if self.kriging is not None:
             half = self.kriging.reduction(self.kriging.spread)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -99,8 +99,7 @@ class BatchedConditioned(RowConditioned):
         square = self.own_factor.transpose(0, 2, 1) @ self.own_factor
         return np.broadcast_to(square, self.factor.shape)
 
-    @cached_property
-    def latent_variance(self) -> Array:
+    def _latent_variance(self) -> Array:
         return self.plates.gathered(np.einsum("nii->ni", self.covariance))
 
     @cached_property
@@ -108,8 +107,7 @@ class BatchedConditioned(RowConditioned):
         """(P, L) B Cov(z), each row in its group; it is zero elsewhere."""
         return self.plates.by_row(self.engine.rows_by_group @ self.covariance)
 
-    @cached_property
-    def variance(self) -> Rows:
+    def _variance(self) -> Sequence[Array]:
         local, spread = self.engine.local, self.spread_rows
         if self.site_weight.diagonal is not None:
             flat = np.einsum("pl,pl->p", local, spread)
@@ -121,7 +119,7 @@ class BatchedConditioned(RowConditioned):
         out = self.plates.gathered(self.covariance @ self.plates.spread(x))
         return out[:, 0] if rhs.ndim == 1 else out
 
-    def project(self, predictor: Predictor, full: bool = False) -> tuple[Array, Array]:
+    def _project(self, predictor: Predictor, full: bool) -> tuple[Array, Array]:
         x = sparse_rows(predictor, self.linear)
         mean = times(x, self.latent_mean) + predictor.offset
         if full:

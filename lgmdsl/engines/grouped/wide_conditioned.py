@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -88,8 +89,7 @@ class WideConditioned(RowConditioned):
             out = np.where(informed[:, :, None] & informed[:, None, :], other, out)
         return np.asarray(out)
 
-    @cached_property
-    def variance(self) -> Rows:
+    def _variance(self) -> Sequence[Array]:
         flat = self.rows.by_row(np.einsum("nii->ni", self.reduced))
         return split(flat, self.linear.predictors)
 
@@ -97,8 +97,7 @@ class WideConditioned(RowConditioned):
     def latent_mean(self) -> Array:
         return np.asarray(self.engine.mu + self._spread_rows(self.pull))
 
-    @cached_property
-    def latent_variance(self) -> Array:
+    def _latent_variance(self) -> Array:
         k = self.engine.covariance
         out = np.tile(k.diagonal(), (len(self.c), 1))
         for some in self._groups():
@@ -125,7 +124,7 @@ class WideConditioned(RowConditioned):
                 return float(np.einsum("ni,nij,nj->", seen, self.reduced, seen, optimize=True))
         return super().squared_length(slope)
 
-    def project(self, predictor: Predictor, full: bool = False) -> tuple[Array, Array]:
+    def _project(self, predictor: Predictor, full: bool) -> tuple[Array, Array]:
         (block,) = self.linear.blocks
         x = sp.csr_array((predictor.rows, block.size))
         if block.name in predictor.columns:

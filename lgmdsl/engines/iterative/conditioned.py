@@ -12,6 +12,7 @@ import numpy as np
 from lgmdsl.arrays import Array
 from lgmdsl.contract.engine import Adjoints, Conditioned, Draws, Errors, Failed, Leftover, Rows
 from lgmdsl.contract.linear import Predictor
+from lgmdsl.contract.rows import semidefinite
 from lgmdsl.contract.stacked import flatten, split
 from lgmdsl.engines.iterative.adjoints import adjoints
 from lgmdsl.engines.iterative.driven import LANCZOS, Driven
@@ -191,7 +192,7 @@ class IterativeConditioned(Conditioned):
 
     @cached_property
     def variance(self) -> Rows:
-        return split(self._flat_variance[0], self.linear.predictors)
+        return tuple(map(semidefinite, split(self._flat_variance[0], self.linear.predictors)))
 
     @property
     def variance_error(self) -> Rows:
@@ -231,7 +232,7 @@ class IterativeConditioned(Conditioned):
 
     @property
     def latent_variance(self) -> Array:
-        return self._latents[0]
+        return semidefinite(self._latents[0])
 
     @property
     def latent_variance_error(self) -> Array:
@@ -253,7 +254,8 @@ class IterativeConditioned(Conditioned):
             square = x.T @ self.solve(x)
             return mean, np.asarray(0.5 * (square + square.T))
         groups = RowGroups(operator, self.engine.neighbours)
-        return mean, estimate(self, groups, lambda: self.engine.entries(*groups.pairs))[0]
+        variance, _ = estimate(self, groups, lambda: self.engine.entries(*groups.pairs))
+        return mean, semidefinite(variance)
 
     def solve(self, rhs: Array) -> Array:
         columns = rhs[:, None] if rhs.ndim == 1 else rhs

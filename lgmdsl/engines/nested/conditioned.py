@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -59,15 +59,13 @@ class NestedConditioned(RowConditioned):
     def latent_mean(self) -> Array:
         return self._z
 
-    @cached_property
-    def latent_variance(self) -> Array:
+    def _latent_variance(self) -> Array:
         nest, known = self.engine.nest, self.known.covariances
         places = np.arange(len(nest.inner))
         on_border = known.border[self.engine.border.pattern.on_diagonal]
         return self.engine.joined(known.own[nest.in_group(places, places)], on_border)
 
-    @cached_property
-    def variance(self) -> Rows:
+    def _variance(self) -> Sequence[Array]:
         return split_like(self.known.row_variances(sum(w.size for w in self.weight)), self.weight)
 
     def solve(self, rhs: Array) -> Array:
@@ -76,7 +74,7 @@ class NestedConditioned(RowConditioned):
         out = self.engine.joined(*self.known.solve(x[nest.inner], x[nest.border]))
         return np.asarray(out[:, 0] if rhs.ndim == 1 else out)
 
-    def project(self, predictor: Predictor, full: bool = False) -> tuple[Array, Array]:
+    def _project(self, predictor: Predictor, full: bool) -> tuple[Array, Array]:
         x = sparse_rows(predictor, self.linear)
         mean = times(x, self.latent_mean) + predictor.offset
         if full:

@@ -15,6 +15,7 @@ import scipy.sparse as sp
 from lgmdsl.arrays import Array, Matrix, SparseMatrix
 from lgmdsl.contract.engine import Adjoints, Conditioned, Draws, Rows
 from lgmdsl.contract.linear import LinearGaussian, Predictor
+from lgmdsl.contract.rows import semidefinite
 from lgmdsl.contract.stacked import cut, flatten, row_slices, split
 from lgmdsl.engines.shared.constraints import Kriging, PreparedConstraints, krige, left
 from lgmdsl.engines.shared.design import row_chunks, transpose_dense
@@ -67,9 +68,33 @@ class RowConditioned(Conditioned):
         """dF/dB of site block k, whose rows begin at `first`, and one latent block; `product` is
         its part of low rank over all rows and latents."""
 
+    @abstractmethod
+    def _variance(self) -> Sequence[Array]:
+        """Var of the predictors by site block, with its rounding: it may be below 0."""
+
+    @abstractmethod
+    def _latent_variance(self) -> Array:
+        """(n,) diagonal of Cov(z), with its rounding."""
+
+    @abstractmethod
+    def _project(self, predictor: Predictor, full: bool) -> tuple[Array, Array]:
+        """`project`, with the rounding of variances."""
+
     @cached_property
     def mean(self) -> Rows:
         return split(self.flat_mean, self.linear.predictors)
+
+    @cached_property
+    def variance(self) -> Rows:
+        return tuple(semidefinite(v) for v in self._variance())
+
+    @cached_property
+    def latent_variance(self) -> Array:
+        return semidefinite(self._latent_variance())
+
+    def project(self, predictor: Predictor, full: bool = False) -> tuple[Array, Array]:
+        mean, variance = self._project(predictor, full)
+        return mean, semidefinite(variance[None])[0] if full else semidefinite(variance)
 
     @cached_property
     def alpha(self) -> Array:
@@ -163,22 +188,17 @@ class DenseConditioned(RowConditioned):
             mean = mean + self.kriged_predictor @ self.kriging.multiplier
         return mean
 
-    @cached_property
-    def variance(self) -> Rows:
+    def _variance(self) -> Sequence[Array]:
         blocks = self.free_variance()
         if self.kriging is not None:
             half = self.kriging.reduction(self.kriged_predictor)
             lost = site_blocks(half, half, self.linear.predictors)
-            blocks = [b - gone for b, gone in zip(blocks, lost, strict=True)]
-        return tuple(blocks)
+            blocks = [left(b, gone) for b, gone in zip(blocks, lost, strict=True)]
+        return blocks
 
     @cached_property
     def latent_mean(self) -> Array:
         return self.free_mean if self.kriging is None else left(self.free_mean, -self.kriging.shift)
-
-    @property
-    @abstractmethod
-    def latent_variance(self) -> Array: ...
 
     def latent_variance_by_rows(self, numbers: int | None = None) -> Array:
         """(n,) diagonal of Cov(z), by chunks of latents; `numbers`: what the quadratic form
@@ -212,9 +232,10 @@ class DenseConditioned(RowConditioned):
         if self.kriging is not None:
             inner = self.kriging.factor.solve(self.kriging.spread.T @ x)
             out = out - self.kriging.spread @ inner
+            out[self.kriging.fixed] = 0.0
         return np.asarray(out[:, 0] if rhs.ndim == 1 else out)
 
-    def project(self, predictor: Predictor, full: bool = False) -> tuple[Array, Array]:
+    def _project(self, predictor: Predictor, full: bool) -> tuple[Array, Array]:
         n, rows, where = self.linear.size, predictor.rows, self.linear.slices
         mean = predictor.values(self.latent_mean, where)
         if full:

@@ -13,10 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
-from lgmdsl.arrays import Array
+from lgmdsl.arrays import Array, BoolArray
 from lgmdsl.contract.failed import Failed, Failure
 from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.engines.shared.design import dense_rows
@@ -25,6 +26,7 @@ from lgmdsl.numerics.cholesky import Cholesky, cholesky
 _RANK = 1e-10
 # Of a free variance or mean, what a constraint that takes all of it leaves by rounding.
 _NOTHING = 1e-14
+_HELD = 1e-12  # of a unit vector, what the rows of constraints leave of it by rounding
 LOG_2PI = float(np.log(2 * np.pi))
 
 
@@ -138,6 +140,13 @@ class Kriging:
     factor: Cholesky
     multiplier: Array
     log_density: float
+
+    @cached_property
+    def fixed(self) -> BoolArray:
+        """(n,) latents that the constraints hold at a value: their unit vectors lie in the span of
+        the (orthonormal) rows."""
+        rows = self.constraints.rows
+        return np.asarray(1.0 - np.einsum("ij,ij->j", rows, rows) < _HELD)
 
     @property
     def shift(self) -> Array:

@@ -6,7 +6,7 @@ another one takes a triangular solve for each row.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -80,12 +80,10 @@ class SparseConditioned(RowConditioned):
         """(nnz,) V on A's pattern."""
         return self.restriction.on_pattern(self.engine.table.pattern)
 
-    @cached_property
-    def variance(self) -> Rows:
+    def _variance(self) -> Sequence[Array]:
         return tuple(self.engine.table.variance(self._covariance))
 
-    @cached_property
-    def latent_variance(self) -> Array:
+    def _latent_variance(self) -> Array:
         return self._covariance[self.engine.table.pattern.on_diagonal]
 
     def solve(self, rhs: Array) -> Array:
@@ -93,7 +91,7 @@ class SparseConditioned(RowConditioned):
         out = self.restriction.solve(np.ascontiguousarray(x))
         return np.asarray(out[:, 0] if rhs.ndim == 1 else out)
 
-    def project(self, predictor: Predictor, full: bool = False) -> tuple[Array, Array]:
+    def _project(self, predictor: Predictor, full: bool) -> tuple[Array, Array]:
         x = sparse_rows(predictor, self.linear)
         mean = times(x, self.latent_mean) + predictor.offset
         if full:

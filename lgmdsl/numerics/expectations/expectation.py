@@ -68,7 +68,8 @@ def expectations(
     ratio = sd / scale
     reach = np.full(mean.shape, REACH)
     none = np.zeros((0, 1))
-    result = np.zeros((len(f(np.zeros(0, dtype=np.intp), none, none)), len(mean)))
+    # NaN until a rule has answered: a row without a Gaussian must not count as 0.
+    result = np.full((len(f(np.zeros(0, dtype=np.intp), none, none)), len(mean)), np.nan)
     pending = _gauss_hermite(f, mean, sd, ratio, result, checked)
     step = np.zeros(len(mean))
     step[pending] = _step(x[pending], ratio[pending], DECAY_CHECKED if checked else DECAY, max_step)
