@@ -23,6 +23,11 @@ class Status(Enum):
         return self.name
 
     @property
+    def usable(self) -> bool:
+        """Whether a complete step of the method is reported, so that its guarantee holds."""
+        return self in (Status.converged, Status.iteration_limit, Status.interrupted)
+
+    @property
     def notes(self) -> Notes:
         """What its page in the manual says beyond the advice."""
         return _OUTCOMES[self]

@@ -101,9 +101,9 @@ def _option(entry: Entry, linear: LinearGaussian, terms: Terms) -> Option:
     try:
         estimate = entry.cost(linear)
     except TooLarge as large:
-        return Option(entry, f"it would hold {large.excess}", math.inf, None)
+        return Option(entry, f"it would hold {large.excess}", math.inf, None, beyond=True)
     refusal = _beyond(entry, linear, terms, estimate.flops, estimate.doubles)
-    return Option(entry, refusal, estimate.flops, estimate.engine)
+    return Option(entry, refusal, estimate.flops, estimate.engine, beyond=bool(refusal))
 
 
 def _glance(entry: Entry, linear: LinearGaussian, terms: Terms) -> Option:
@@ -111,12 +111,9 @@ def _glance(entry: Entry, linear: LinearGaussian, terms: Terms) -> Option:
     if entry.least is None:
         return _option(entry, linear, terms)
     least = entry.least(linear)
-    refusal = (
-        terms.refuses(entry.engine)
-        or least.refusal
-        or _beyond(entry, linear, terms, least.flops, least.doubles)
-    )
-    return Option(entry, refusal, least.flops, None, least=True)
+    refusal = terms.refuses(entry.engine) or least.refusal
+    beyond = "" if refusal else _beyond(entry, linear, terms, least.flops, least.doubles)
+    return Option(entry, refusal or beyond, least.flops, None, least=True, beyond=bool(beyond))
 
 
 def _beyond(
@@ -310,10 +307,11 @@ def refusal(linear: LinearGaussian, options: Sequence[Option], terms: Terms) -> 
         )
     name, size = max(((b.name, b.size) for b in linear.blocks), key=lambda block: block[1])
     return Diagnostic(
-        "E501",
+        "E505" if any(o.beyond for o in options) else "E501",
         f"no engine takes this model: {'; '.join(f'{o.name}: {o.refusal}' for o in options)}",
         details=(f"the largest latent is `{name}`, {size} entries",),
-        help=f"fewer latents or rows, or a sparse structure; {VARIABLE} sets the memory budget",
+        help="fewer latents or rows, or a structure with a sparse precision (`rw2`, `ou`, `spde`); "
+        f"{VARIABLE} sets the memory budget",
     )
 
 

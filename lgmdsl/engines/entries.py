@@ -51,13 +51,14 @@ class Entry:
 @dataclass(frozen=True)
 class Option:
     """One row of the table: a refusal, or a cost; `least`: one that may be higher, or a refusal,
-    when looked at more closely."""
+    when looked at more closely; `beyond`: the refusal is one of memory or time alone."""
 
     entry: Entry
     refusal: str
     flops: float
     engine: Engine | None
     least: bool = False
+    beyond: bool = False
 
     @property
     def name(self) -> str:

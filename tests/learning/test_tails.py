@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import lgmdsl as lgm
-from lgmdsl.api.fit.only_finite import only_finite
+from lgmdsl.api.fit.entitled import entitled
 from lgmdsl.arrays import Array
 from lgmdsl.contract.status import Status
 from lgmdsl.learning import learn as learning
@@ -145,13 +145,13 @@ def test_an_integral_without_an_end_is_not_converged() -> None:
 @pytest.mark.parametrize("what", ["log_evidence", "theta"])
 def test_what_is_not_finite_is_not_converged(what: str) -> None:
     fit = lgm.fit(load(GLMM), counts(groups=5), hyper="integrate")
-    assert fit.converged and only_finite(fit) is fit
+    assert fit.converged and entitled(fit) is fit
     wrong = (
         replace(fit, log_evidence=float("nan"))
         if what == "log_evidence"
         else replace(fit, theta={**fit.theta, "s": np.array(np.inf)})
     )
-    found = only_finite(wrong)
+    found = entitled(wrong)
     assert found.status is Status.numerical_error
     assert "not finite" in found.warnings[-1].message
 

@@ -30,7 +30,7 @@ from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.canonical.queries.plates import plates
 from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.dataset import Keys
-from lgmdsl.engines.choose import Option, preferred, reason, table
+from lgmdsl.engines.choose import Option, Terms, preferred, reason, refusal, table
 from lgmdsl.errors import LgmError, listed
 from lgmdsl.graph.model_graph import SITES, ModelGraph
 from lgmdsl.graph.warnings import warnings_of
@@ -90,7 +90,11 @@ def explain(
     if linear is not None and merged_model is not None:
         fitted, note = _linear(outline, merged_model, fixed)
         note = f"sized at the distinct rows; {note}" if note else "sized at the distinct rows"
-    options = [] if fitted is None else table(fitted)
+    options, unsolved = [], None
+    if fitted is not None:
+        options = table(fitted)
+        if all(o.refusal for o in options):
+            unsolved = refusal(fitted, options, Terms.of())
     return Explanation(
         model=graph.model.source.name,
         data=grounded.source if outline.has_data else "",
@@ -115,7 +119,7 @@ def explain(
         engine_note=note,
         memory_budget=budget(),
         warnings=warnings_of(graph),
-        methods=methods_of(outline, graph.model.source.name),
+        methods=methods_of(outline, graph.model.source.name, unsolved),
     )
 
 

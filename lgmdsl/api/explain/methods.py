@@ -17,6 +17,7 @@ from lgmdsl.canonical.blocks.sites import SiteBlock
 from lgmdsl.contract.bound import Bound
 from lgmdsl.contract.site import Property, Site
 from lgmdsl.contract.status import Guarantee
+from lgmdsl.errors import Diagnostic
 from lgmdsl.inference.plan import verdict
 from lgmdsl.inference.registry import BackendClass, backends
 from lgmdsl.inference.routes import Refusal, Route, compiled, route
@@ -222,8 +223,8 @@ def methods(model: Model | None = None) -> ModelMethods | MethodTable:
     return methods_of(outline_of(model), model.checked.source.name)
 
 
-def methods_of(outline: Outline, name: str) -> ModelMethods:
-    """The verdicts on a model whose outline is known."""
+def methods_of(outline: Outline, name: str, unsolved: Diagnostic | None = None) -> ModelMethods:
+    """The verdicts on a model whose outline is known; `unsolved`: why no engine takes it."""
     blocks = tuple(outline.blocks.values())
     parts = tuple(
         Reason(d.code, _where(d.span.line), d.message)
@@ -231,6 +232,8 @@ def methods_of(outline: Outline, name: str) -> ModelMethods:
         else Reason(d.code, "the model", d.message)
         for d in outline.refused
     )
+    if unsolved is not None:
+        parts += (Reason(unsolved.code, "the model", "no engine takes it"),)
     verdicts = []
     for backend in backends().values():
         judged = verdict(blocks, backend, None)

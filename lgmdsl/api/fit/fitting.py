@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from lgmdsl.api.files.provenance import provenance
 from lgmdsl.api.fit.completed import assessed, check_correctable, corrected, unassessed
 from lgmdsl.api.fit.correction import correction_options
+from lgmdsl.api.fit.entitled import entitled
 from lgmdsl.api.fit.hyper_starts import starting_values
 from lgmdsl.api.fit.hyper_ways import (
     check_hyper,
@@ -25,7 +26,6 @@ from lgmdsl.api.fit.hyper_ways import (
 )
 from lgmdsl.api.fit.learned_fit import with_hypers
 from lgmdsl.api.fit.merging import NOTED, contracted, expanded, merge_option, noted
-from lgmdsl.api.fit.only_finite import only_finite
 from lgmdsl.api.fit.optima.higher_optimum import drawn_from_modes, highest
 from lgmdsl.api.fit.options import other_options
 from lgmdsl.api.fit.recondition import Recondition
@@ -405,7 +405,7 @@ def fit_compiled(
         off = inaccurate(canonical, planned.method, errors, remedy, wanted, bool(local))
         fit = fit if merged is None else expanded(fit, merged)
         fit = replace(fit, warnings=(*fit.warnings, *local, *off))
-        return only_finite(replace(fit, warnings=(*fit.warnings, *undefined_reports(fit))))
+        return entitled(replace(fit, warnings=(*fit.warnings, *undefined_reports(fit))))
 
 
 def _doing(planned: Plan, way: str) -> str:

@@ -98,7 +98,7 @@ class Landscape:
         top = np.zeros(len(u), dtype=np.bool_)
         bent = np.zeros((*u.shape, self.size))
         open_ = np.arange(len(u))
-        for step in range(steps + 1):
+        for step in range(steps + 1 if len(u) else 0):  # no usable start: nothing to climb
             slope, bent[open_] = self.derivatives(u[open_])
             values, vectors = np.linalg.eigh(bent[open_])
             along = np.einsum("kji,kj->ki", vectors, slope)

@@ -1,4 +1,5 @@
-"""A fit with numbers that are not finite is never reported as converged."""
+"""What a fit may claim: numbers that are not finite are never reported as converged, and only a
+usable result has a guarantee."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lgmdsl.contract.status import Status
+from lgmdsl.contract.status import Guarantee, Status
 from lgmdsl.errors import Diagnostic, listed
 from lgmdsl.inference.registry import backends
 from lgmdsl.remedies import either, setting
@@ -20,9 +21,15 @@ if TYPE_CHECKING:
 WITH_SDS = ("integrate", "vb")
 
 
-def only_finite(fit: Fit) -> Fit:
-    """The fit; with status numerical_error, and W601 that says what, where it is `converged` but
-    its log evidence, a mean or an sd is not finite."""
+def entitled(fit: Fit) -> Fit:
+    """The fit with the status and the guarantee that its numbers allow: numerical_error, and W601
+    that says what, where it is `converged` but its log evidence, a mean or an sd is not finite; no
+    guarantee where the status is not `usable`."""
+    fit = _only_finite(fit)
+    return fit if fit.status.usable else replace(fit, guarantee=Guarantee.APPROXIMATE)
+
+
+def _only_finite(fit: Fit) -> Fit:
     if not fit.converged:
         return fit
     wrong = not_finite(fit)
