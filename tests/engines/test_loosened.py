@@ -50,7 +50,8 @@ class Reference:
     """q(a, w) of one block and a flat level, N rows s = M (a, w) + c, by dense algebra."""
 
     def __init__(self, factors: Factors, design: np.ndarray, offset: np.ndarray) -> None:
-        roots, free = [], np.zeros((0, 0))
+        roots: list[np.ndarray] = []
+        free: np.ndarray = np.zeros((0, 0))
         for f in factors(1.0):
             q = f.precision()
             q = q.toarray() if sp.issparse(q) else q
@@ -134,7 +135,7 @@ def test_all_digits_at_small_sds(engine: type[Engine], name: str, sd: float) -> 
     np.testing.assert_allclose(adjoints.offset[0], alpha, atol=1e-7)
     slope = np.outer(alpha, mean) - w[:, None] * (reference.design @ covariance)
     own = adjoints.operator[0]["f"]
-    there = (linear.predictors[0].columns["f"].array != 0).toarray()
+    there = linear.predictors[0].columns["f"].dense() != 0.0
     np.testing.assert_allclose(own.toarray()[there], slope[:, : there.shape[1]][there], atol=1e-7)
     parts = precision_adjoints(linear.blocks[0], adjoints.precision["f"])
     scaled = next(k for k, f in enumerate(factors) if f.nullity)

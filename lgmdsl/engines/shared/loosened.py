@@ -274,7 +274,7 @@ class LoosenedConditioned(WrappedConditioned):
         return np.asarray(back @ self.inner.solve(np.ascontiguousarray(back.T @ rhs)))
 
     def squared_length(self, slope: Array) -> float:
-        return self.inner.squared_length(self.loosened.back.T @ slope)
+        return self.inner.squared_length(np.asarray(self.loosened.back.T @ slope))
 
     def sample(self, rng: Generator, size: int) -> Array:
         return np.asarray((self.loosened.back @ self.inner.sample(rng, size).T).T)

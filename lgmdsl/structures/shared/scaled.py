@@ -75,7 +75,7 @@ class UnitPrecision:
         pins = np.sort(order[: null.shape[1]])
         rows = np.linalg.solve(null[pins].T, null.T)
         rows[np.abs(rows) < ALONE] = 0.0
-        loose = null @ sla.null_space(self.tied @ null) if self.tied.shape[0] else null
+        loose = null @ sla.null_space(np.asarray(self.tied @ null)) if self.tied.shape[0] else null
         return replace(self, tied=sp.csr_array(rows)), sp.csr_array(loose)
 
     @cached_property
