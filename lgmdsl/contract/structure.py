@@ -137,6 +137,12 @@ class Structure(Part, ABC):
 
         return sp.csr_array((0, self.size))
 
+    def held(self) -> tuple[Structure, SparseMatrix] | None:
+        """The same prior tied to 0 along its whole null space, whose arguments are the same, and an
+        orthonormal basis (n, k), csr, of the directions of density 1 that it had. None where there
+        are no such directions beside others, or the structure does not know."""
+        return None
+
     def covariance_at(self, rows: IntArray, columns: IntArray) -> Array | None:
         """Entries (row, column) of K at places where Q stores one, in closed form; None where there
         is none (engines then factor Q)."""

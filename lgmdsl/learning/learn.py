@@ -12,6 +12,7 @@ import numpy as np
 
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.expressions.coefficient import Theta
+from lgmdsl.canonical.queries.sizes import vanishing
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.status import Guarantee, Status
 from lgmdsl.errors import Diagnostic, NumericalError
@@ -48,6 +49,8 @@ from lgmdsl.learning.starts.real_units import real_units
 from lgmdsl.learning.unidentified import Dense, frame_of, unidentified
 from lgmdsl.remedies import pin
 
+# A coordinate (log, logit) this far beyond its start is on its way to an end of its type.
+FAR = 3.0
 # More hyperparameters than this get no standard errors by differences of gradients.
 STANDARD_ERRORS = 50
 
@@ -60,7 +63,8 @@ class Learned:
     `idle`: loadings that vanished; `cut_short`: whether the integration was interrupted: all is
     conditional on the mode; `conflict`: hypers and latents far out in their priors, and `alone`:
     nats below the maximum where other searches ended, if none ended as high; `checkpoint`: what an
-    integration can go on from; `chosen`: of the coordinates that standard errors were asked for."""
+    integration can go on from; `chosen`: of the coordinates that standard errors were asked for;
+    `vanished`: those at an end where latents are 0 and nothing else happens."""
 
     start: Array
     maximum: Maximum
@@ -76,6 +80,7 @@ class Learned:
     alone: tuple[float, ...] = ()
     checkpoint: Checkpoint | None = None
     chosen: Standardised | None = None
+    vanished: tuple[int, ...] = ()
 
     @property
     def modes(self) -> tuple[Evaluation, ...]:
@@ -324,7 +329,23 @@ def _at_the_mode(
         conflict,
         alone,
         checkpoint(objective, maximum, others, made, conflict, alone) if known else None,
+        vanished=_vanished(objective, maximum),
     )
+
+
+def _vanished(objective: Objective, maximum: Maximum) -> tuple[int, ...]:
+    """The coordinates on their way to where latents are 0 and nothing else happens."""
+    coordinates, at = objective.coordinates, maximum.at
+    away = at.x - objective.origin
+    far = coordinates.scaled & (np.abs(away) > FAR)
+    far[list(maximum.edges)] = True
+    if not far.any():
+        return ()
+    ends = vanishing(objective.planned.canonical, at.theta, objective.pinned.keys())
+    toward = np.zeros(len(away))
+    for name, sign in ends.items():
+        toward[coordinates.slices[name]] = -sign
+    return tuple(np.flatnonzero(far & (away * toward > 0.0)).tolist())
 
 
 def _climbs(

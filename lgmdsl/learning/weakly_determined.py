@@ -12,11 +12,8 @@ from lgmdsl.arrays import Array
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.learning.coordinates.ranges import prior_ends
 from lgmdsl.learning.coordinates.vector import Coordinates
-from lgmdsl.learning.learn import Learned
+from lgmdsl.learning.learn import FAR, Learned
 
-# A coordinate (log, logit) this far below its start, along which the density is flat, is on its way
-# to an edge of its type.
-FAR = 3.0
 LOADED = 0.3  # of a flat direction's largest entry: coordinates that belong to it
 # A posterior piles up at a bound where its density next to it is HIGHEST of its maximum at least
 # and RISES times that farther inside: in the first tenth of the mass, counted from the bound, and
@@ -38,7 +35,7 @@ class Finding:
 
 def findings(learned: Learned) -> tuple[Finding, ...]:
     """Flat directions of the density at the mode, and coordinates that ran to an edge from their
-    start."""
+    start, but for one at which latents are 0 and nothing else happens."""
     frame, names = learned.frame, learned.coordinates.names
     x, start, held = learned.mode.x, learned.start, learned.maximum.edges
     out: list[Finding] = []
@@ -46,7 +43,7 @@ def findings(learned: Learned) -> tuple[Finding, ...]:
     at_bound = {j: _nearer(bounds[j], float(x[j])) for j in held if j in bounds}
     at_bound = {j: end for j, end in at_bound.items() if np.isfinite(end)}
     out += [Finding("bound", (names[j],), (end,)) for j, end in at_bound.items()]
-    edges = [j for j in held if j not in at_bound]
+    edges = [j for j in held if j not in at_bound and j not in learned.vanished]
     if edges:
         values = tuple(float(x[j]) for j in edges)
         out.append(Finding("edge", tuple(names[j] for j in edges), values))
@@ -56,7 +53,7 @@ def findings(learned: Learned) -> tuple[Finding, ...]:
         held = (*held, *(names.index(f.names[0]) for f in piled))
     if frame is None or learned.maximum.hessian is None:
         return tuple(out)
-    reported: set[int] = set(held)
+    reported: set[int] = {*held, *learned.vanished}
     far = learned.coordinates.scaled & (np.abs(x - start) > FAR)  # a real has no edge
     for flat, axis in zip(frame.flat, frame.axes.T, strict=True):
         if not flat:

@@ -311,7 +311,8 @@ def learning_warnings(learned: Learned) -> tuple[Diagnostic, ...]:
         if integrated.unfinished:
             wrong.append(f"{integrated.unfinished} of the fits at other values did not converge")
         if not integrated.holds and integrated.uncertain > ROUGH:
-            wrong.append(f"{integrated.uncertain:.0%} of their posterior is uncertain")
+            share = f"{integrated.uncertain:.0%}" if integrated.uncertain < 1.0 else "all"
+            wrong.append(f"{share} of their posterior is uncertain")
         if integrated.doubtful:
             wrong.append(integrated.doubtful)
         if wrong:

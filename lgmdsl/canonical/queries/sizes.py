@@ -18,7 +18,7 @@ from lgmdsl.arrays import Array
 from lgmdsl.canonical.expressions.coefficient import Coefficient, Theta
 from lgmdsl.canonical.lowering.hypers import HyperSpace
 from lgmdsl.canonical.model import CanonicalModel
-from lgmdsl.canonical.queries.hyper_uses import roots
+from lgmdsl.canonical.queries.hyper_uses import of_sites, roots
 from lgmdsl.canonical.queries.loadings import terms_of
 from lgmdsl.canonical.queries.scales import scales_gaussians
 
@@ -65,6 +65,28 @@ def sizes(canonical: CanonicalModel, theta: Theta, pinned: Collection[str]) -> t
                 log = sum(_log_rms(n.evaluate(theta).dense()) for n in nodes)
                 out.append(Size(k, latent.name, powers, float(np.log(gain) + log)))
     return tuple(out)
+
+
+def vanishing(canonical: CanonicalModel, theta: Theta, pinned: Collection[str]) -> dict[str, float]:
+    """The free hypers at one end of which latents vanish and nothing else happens, the model being
+    the one without them there: 1 where that end is 0, -1 where it is infinity (a precision)."""
+    declared, space = canonical.declared, canonical.hypers
+    others = {name for depends in of_sites(declared) for name in depends}
+    for equation in declared.equations:
+        others |= equation.value.depends | equation.form.offset.depends
+    for hyper in space.blocks:
+        others |= frozenset() if hyper.prior is None else hyper.prior.depends
+    for latent in declared.latents:
+        for factor in latent.factors:
+            scaling = {id(node) for node in factor.scaling()}
+            for node in factor.coefficients().values():
+                others |= node.depends if id(node) not in scaling else frozenset()
+    signs: dict[str, set[float]] = {}
+    for size in sizes(canonical, theta, pinned):
+        for name, power in size.powers.items():
+            signs.setdefault(name, set()).add(float(np.sign(power)))
+    kept = signs.keys() - roots(canonical, others, pinned)
+    return {name: signs[name].pop() for name in sorted(kept) if len(signs[name]) == 1}
 
 
 def _powers(

@@ -27,6 +27,7 @@ from lgmdsl.engines.shared.conditioned import DenseConditioned, Lazy, Pieces
 from lgmdsl.engines.shared.constraints import LOG_2PI, PreparedConstraints, krige, left, prepare
 from lgmdsl.engines.shared.design import transpose_dense
 from lgmdsl.engines.shared.directions import undetermined
+from lgmdsl.engines.shared.loosened import Loosened
 from lgmdsl.engines.shared.prior import BlockPrior, is_tied
 from lgmdsl.engines.shared.prior_precision import block_diagonal
 from lgmdsl.engines.shared.shift_derivatives import Turn
@@ -108,11 +109,19 @@ class PrecisionEngine(Engine):
         proper = self._pinned_prior(self.null_space)
         return proper.solve(np.asfortranarray(x - self.null_space @ (self.null_space.T @ x)))
 
+    def sizes(self, a: Array) -> Array:
+        """(n,) for each latent, the mean size of the diagonal entries of A in its block: what pins
+        add there, so that next to a stiff block no other loses its digits."""
+        diagonal, out = np.abs(a.diagonal()), np.ones(len(a))
+        for b in self.blocks:
+            out[b.where] = float(diagonal[b.where].mean()) if b.size else 1.0
+        return np.where(out > 0.0, out, float(diagonal.mean()) or 1.0)
+
     def _pinned_prior(self, *pins: Array) -> Cholesky:
         q = self.precision.copy()
-        tau = max(float(np.abs(q.diagonal()).mean()), 1e-8)
+        sizes = self.sizes(q)
         for p in pins:
-            q += tau * (p @ p.T)
+            q += p @ ((p.T * sizes) @ p) @ p.T
         factor = cholesky(q)
         if factor is None:
             raise NumericalError(
@@ -132,8 +141,8 @@ class PrecisionEngine(Engine):
         _, _, vt = np.linalg.svd(seen, full_matrices=True)
         free = self.null_space @ vt[len(c1) :].T
         factor = self._pinned_prior(c1.T, free)
-        tau = max(float(np.abs(self.precision.diagonal()).mean()), 1e-8)
-        shifted = self.mu + factor.solve(tau * c1.T @ (self.constraints.pinned - c1 @ self.mu))
+        away = (c1 * self.sizes(self.precision)) @ c1.T @ (self.constraints.pinned - c1 @ self.mu)
+        shifted = self.mu + factor.solve(c1.T @ away)
         kriging = krige(
             self.constraints, shifted, factor.solve(np.asfortranarray(self.constraints.rows.T))
         )
@@ -153,17 +162,24 @@ class PrecisionEngine(Engine):
     def pulled_back(self, rows: Rows) -> Array:
         return self.gram.transposed(flatten(rows))
 
+    @cached_property
+    def loosened(self) -> Loosened | None:
+        """The model for priors so stiff that their free directions are hidden."""
+        return Loosened.of(self.linear, PrecisionEngine)
+
     def condition(self, weight: Rows, shift: Rows) -> Conditioned | Failed:
         if self.broken is not None:
             return self.broken
+        if self.loosened is not None and (q := self.loosened.instead(weight, shift)) is not None:
+            return q
         w = SiteWeight(self.linear.predictors, weight)
         a = self.gram.weighted(w)
         a += self.precision
-        tau = 0.0
+        tau = np.zeros((0, 0))
         if self.constraints is not None and len(self.constraints.pins):
             c1 = self.constraints.pins
-            tau = float(np.abs(a.diagonal()).mean()) or 1.0
-            a += tau * (c1.T @ c1)
+            tau = (c1 * self.sizes(a)) @ c1.T
+            a += c1.T @ tau @ c1
         self.flops += self.gram.flops + self.linear.size**3 / 3
         unfactored = a.copy() if self.nullity else None
         factor = cholesky(a)
@@ -175,32 +191,30 @@ class PrecisionEngine(Engine):
             return Failed(kind=Failure.INDEFINITE)
         return self.moved(weight, shift, w, factor, tau)
 
-    def pull(self, z: Array, tau: float) -> Array:
+    def pull(self, z: Array, tau: Array) -> Array:
         """Q (z - mu), and what pinned directions add to it."""
         out = self.precision @ (z - self.mu)
-        if self.constraints is not None and tau:
-            out += tau * (
-                self.constraints.pins.T @ (self.constraints.pins @ z - self.constraints.pinned)
-            )
+        if self.constraints is not None and len(tau):
+            c1 = self.constraints.pins
+            out += c1.T @ (tau @ (c1 @ z - self.constraints.pinned))
         return np.asarray(out)
 
     def moved(
-        self, weight: Rows, shift: Rows, w: SiteWeight, factor: Cholesky, tau: float
+        self, weight: Rows, shift: Rows, w: SiteWeight, factor: Cholesky, tau: Array
     ) -> Conditioned | Failed:
-        """q with these shifts, A of the weights being factored; `tau`: of the pinned directions."""
+        """q with these shifts, A of the weights being factored; `tau`: (k, k), C1'tau C1 being what
+        the pinned directions C1 added to it."""
         b = flatten(shift)
         weighted = w.times(self.start)
         h = self.gram.transposed(b - weighted)
         base = 0.5 * (self.log_det + self.nullity * LOG_2PI) - factor.half_log_det
-        if self.constraints is not None and tau:
-            h += tau * (
-                self.constraints.pins.T
-                @ (self.constraints.pinned - self.constraints.pins @ self.mu)
-            )
+        if self.constraints is not None and len(tau):
+            c1 = self.constraints.pins
+            h += c1.T @ (tau @ (self.constraints.pinned - c1 @ self.mu))
         q = PrecisionConditioned(self, weight, shift, w, factor, tau, h, base)
-        if self.constraints is not None and tau:
+        if self.constraints is not None and len(tau):
             away = self.constraints.pins @ q.free_mean - self.constraints.pinned
-            q.log_normaliser -= 0.5 * tau * float(away @ away)
+            q.log_normaliser -= 0.5 * float(away @ tau @ away)
         if self.constraints is not None and not q.constrain(self.constraints):
             return Failed(kind=Failure.SINGULAR_ON_CONSTRAINTS)
         return q
@@ -216,7 +230,7 @@ class PrecisionConditioned(DenseConditioned):
         shift: Rows,
         site_weight: SiteWeight,
         factor: Cholesky,
-        tau: float,
+        tau: Array,
         h: Array,
         base: float,
     ) -> None:

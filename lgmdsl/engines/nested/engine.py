@@ -28,6 +28,7 @@ from lgmdsl.engines.nested.grouping import declared, plain_refusal
 from lgmdsl.engines.nested.nest import Nest, nest_of
 from lgmdsl.engines.shared.directions import loosest
 from lgmdsl.engines.shared.kept import by_operators
+from lgmdsl.engines.shared.loosened import Loosened
 from lgmdsl.engines.shared.prior import BlockPrior
 from lgmdsl.engines.shared.prior_precision import block_diagonal, sparse_prior
 from lgmdsl.engines.shared.restriction import restrict
@@ -152,9 +153,16 @@ class NestedEngine(Engine):
             return split(self.start, self.linear.predictors)
         return split(self.lifted(self.prior_centre) + self.offset, self.linear.predictors)
 
+    @cached_property
+    def loosened(self) -> Loosened | None:
+        """The model for priors so stiff that their free directions are hidden."""
+        return Loosened.of(self.linear, NestedEngine)
+
     def condition(self, weight: Rows, shift: Rows) -> Conditioned | Failed:
         if self.prior.broken is not None:
             return self.prior.broken
+        if self.loosened is not None and (q := self.loosened.instead(weight, shift)) is not None:
+            return q
         eliminated = self._eliminated(weight)
         if isinstance(eliminated, Failed):
             return eliminated

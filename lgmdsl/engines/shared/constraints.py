@@ -14,10 +14,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
 
-from lgmdsl.arrays import Array, BoolArray
+from lgmdsl.arrays import Array, BoolArray, IntArray
 from lgmdsl.contract.failed import Failed, Failure
 from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.engines.shared.design import dense_rows
@@ -89,20 +92,14 @@ def prepare(
         wanted = np.concatenate([wanted, np.asarray(linear.constraints.values, dtype=np.float64)])
     if not len(wanted):
         return None
-    u, s, vt = np.linalg.svd(stacked, full_matrices=False)
-    rank = int(np.sum(s > _RANK * max(s.max(initial=0.0), 1e-300)))
-    turned = u.T @ wanted
-    scale = np.abs(wanted).max(initial=0.0) + 1e-300
-    if np.abs(wanted - u[:, :rank] @ turned[:rank]).max(initial=0.0) > _RANK * scale:
+    turned = [_turned(stacked[k], wanted[k], null_space) for k in _apart(stacked)]
+    parts = [t for t in turned if t is not None]
+    if len(parts) < len(turned):
         return Failed(kind=Failure.CONTRADICTION)
-    rows, values = vt[:rank], turned[:rank] / s[:rank]
-    seen = null_space(rows)
-    u, s, _ = np.linalg.svd(seen, full_matrices=True)
-    tied = int(np.sum(s > _RANK))
-    constant = float(np.log(s[:tied]).sum())
-    order = np.hstack([u[:, tied:], u[:, :tied]])
-    rows, values = order.T @ rows, order.T @ values
-    proper = rank - tied
+    rows = np.vstack([*(p.proper for p in parts), *(p.tied for p in parts)])
+    values = np.concatenate([*(p.wanted for p in parts), *(p.tied_wanted for p in parts)])
+    constant = sum(p.constant for p in parts)
+    proper = sum(len(p.proper) for p in parts)
     c2, e2 = rows[:proper], values[:proper] - rows[:proper] @ mean
     spread = c2 @ covariance(c2.T) if proper else np.zeros((0, 0))
     moving = _moving(spread, float(np.einsum("ij,j->i", c2 * c2, variance).max(initial=0.0)))
@@ -120,6 +117,40 @@ def prepare(
     return PreparedConstraints(
         rows, values, proper, prior, prior.solve(e2), constant - log_normal(e2, prior)
     )
+
+
+class _Turned(NamedTuple):
+    """Rows C2 that see proper directions alone and rows C1 that tie others, and their values."""
+
+    proper: Array
+    tied: Array
+    wanted: Array
+    tied_wanted: Array
+    constant: float
+
+
+def _turned(stacked: Array, wanted: Array, null_space: Callable[[Array], Array]) -> _Turned | None:
+    """None where the rows contradict one another."""
+    u, s, vt = np.linalg.svd(stacked, full_matrices=False)
+    rank = int(np.sum(s > _RANK * max(s.max(initial=0.0), 1e-300)))
+    turned = u.T @ wanted
+    scale = np.abs(wanted).max(initial=0.0) + 1e-300
+    if np.abs(wanted - u[:, :rank] @ turned[:rank]).max(initial=0.0) > _RANK * scale:
+        return None
+    rows, values = vt[:rank], turned[:rank] / s[:rank]
+    seen = null_space(rows)
+    u, s, _ = np.linalg.svd(seen, full_matrices=True)
+    tied = int(np.sum(s > _RANK))
+    c2, c1 = u[:, tied:].T, u[:, :tied].T
+    return _Turned(c2 @ rows, c1 @ rows, c2 @ values, c1 @ values, float(np.log(s[:tied]).sum()))
+
+
+def _apart(rows: Array) -> list[IntArray]:
+    """Groups of rows that have no latent in common: mixtures of a stiff block's with others would
+    lose its digits."""
+    touched = sp.csr_array(rows != 0.0).astype(np.int64)
+    count, label = connected_components(sp.csr_array(touched @ touched.T), directed=False)
+    return [np.flatnonzero(label == k) for k in range(count)]
 
 
 def _moving(spread: Array, size: float) -> Array:

@@ -52,9 +52,12 @@ class Tied:
 
     @staticmethod
     def of(factor: Structure) -> Tied:
-        """Of one structure, whose rows have disjoint supports."""
+        """Of one structure, each of whose rows stands alone at some member: the first such."""
         rows = factor.constraints()
-        return Tied(rows, np.asarray(rows.indices[rows.indptr[:-1]], dtype=np.int64))
+        alone = np.bincount(rows.indices, minlength=rows.shape[1])[rows.indices] == 1
+        line = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))[alone]
+        pins = rows.indices[alone][np.unique(line, return_index=True)[1]]
+        return Tied(rows, np.asarray(pins, dtype=np.int64))
 
     def times(self, other: Tied) -> Tied:
         """Of the product: C_1 z = 0 at every place of the second, and the other way round; of the

@@ -21,6 +21,7 @@ from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.contract.stacked import flatten, split
 from lgmdsl.contract.structure import Shape
 from lgmdsl.engines.shared.directions import loosest
+from lgmdsl.engines.shared.loosened import Loosened
 from lgmdsl.engines.shared.prior_precision import sparse_prior
 from lgmdsl.engines.shared.restriction import Restriction, restrict
 from lgmdsl.engines.shared.weights import SiteWeight, far
@@ -78,9 +79,16 @@ class SparseEngine(Engine):
     def pulled_back(self, rows: Rows) -> Array:
         return times(self.bt, flatten(rows))
 
+    @cached_property
+    def loosened(self) -> Loosened | None:
+        """The model for priors so stiff that their free directions are hidden."""
+        return Loosened.of(self.linear, SparseEngine)
+
     def condition(self, weight: Rows, shift: Rows) -> Conditioned | Failed:
         if self.prior.broken is not None:
             return self.prior.broken
+        if self.loosened is not None and (q := self.loosened.instead(weight, shift)) is not None:
+            return q
         restriction = self._factor(weight)
         if isinstance(restriction, Failed):
             return restriction

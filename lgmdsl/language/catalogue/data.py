@@ -333,10 +333,11 @@ DATA_AND_METHODS: tuple[CodeEntry, ...] = (
     CodeEntry(
         "W605",
         "a hyperparameter is at the edge of its range",
-        "The density increases all the way to the edge, as that of a standard deviation towards 0 "
-        "where the groups do not differ: there is no mode inside, and no standard error. Or the "
-        "posterior piles up at a bound of the prior (10 in uniform(lower = 0, upper = 10)), which "
-        "then determines mean, sd and quantiles: take a wider prior.",
+        "The density increases all the way to the edge, as that of a noise sd towards 0 or of a "
+        "correlation towards 1: there is no mode inside, and no standard error. (An sd of a latent "
+        "that goes to 0 is an ordinary result, the model without the term, and has no warning.) Or "
+        "the posterior piles up at a bound of the prior (10 in uniform(lower = 0, upper = 10)), "
+        "which then determines mean, sd and quantiles: take a wider prior.",
         "hyper s : positive ~ flat",
         "hyper s : positive ~ pc_sd(u = 1, alpha = 0.01)   and --hyper integrate",
     ),

@@ -18,7 +18,7 @@ from lgmdsl.learning.integration import designs
 from lgmdsl.learning.integration.hyper_posterior import HyperPosterior, hyper_posterior, matched
 from lgmdsl.learning.integration.landscape import Landscape
 from lgmdsl.learning.integration.other_modes import APART, OtherMode, near_lattice, other_mode
-from lgmdsl.learning.integration.refine import refined
+from lgmdsl.learning.integration.refine import DOUBT, refined
 from lgmdsl.learning.integration.tails import SERIOUS, marched
 from lgmdsl.learning.integration.visited import Fitted, Known, Visited
 from lgmdsl.learning.objective.log_posterior import Evaluation, Objective
@@ -37,7 +37,6 @@ NARROW = 0.1  # sd of a coordinate below which the differences of a Hessian are 
 # The share of the integral that the process may leave uncertain, by sds that are wide rather than
 # narrow, and the share that may lie where no fit was to be had or did not converge.
 ROUGH, MISSED = 0.4, 0.2
-DOUBT = 1.0  # of what is tolerated, by sds
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,7 +4,8 @@ How uncertain the log evidence, means, sds and tail quantiles are follows from t
 log density at all nodes (`sensitivities`); a log evidence known up to s nats leaves exp(s) - 1 of
 the integral open. Fits are made where they lower these most, a few at a time, until all are within
 ENOUGH of what is tolerated: first for few nodes, then for those that the posterior is made of.
-Where a cliff of a prior or a plateau leaves one of them SERIOUS, more rounds are spent. How far the
+Where one of them is more than is tolerated after ROUNDS (a cliff of a prior, a plateau, corners of
+several sds that may be 0), so that a warning would follow, more rounds are spent. How far the
 new values are from what was predicted, in units of the sd that they had, corrects the sds.
 """
 
@@ -29,8 +30,8 @@ from lgmdsl.learning.integration.visited import Visited
 
 NODES = 1024
 HEAVIEST = 512  # nodes at which the covariance is evaluated: those that matter most
-ENOUGH, SERIOUS = 0.4, 10.0  # of what is tolerated
-ROUNDS, LONGER = 12, 36  # the second while something is SERIOUS
+ENOUGH, DOUBT = 0.4, 1.0  # of what is tolerated, by sds
+ROUNDS, LONGER = 12, 36  # the second while something is in DOUBT
 APART, FAILED = 0.2, 0.8  # half-axes of a new fit from others, and from where there was none
 INFLATION = (1.0, 3.0)  # of the sds, at most
 MOST = 2.0  # nats that the log evidence may be uncertain by
@@ -65,7 +66,7 @@ def refined(regions: Sequence[Visited], explore: bool = True) -> Refined:
         covariance = inflation**2 * landscape.covariance(nodes[top])
         doubts = uncertainties(effects[:, top], covariance)
         places = nodes[:0]
-        allowance = LONGER if doubts.max() > SERIOUS else ROUNDS
+        allowance = LONGER if doubts.max() > DOUBT else ROUNDS
         if explore and doubts.max() > ENOUGH and rounds < allowance:
             allowed = _apart(landscape, nodes[top])
             picked = chosen(effects[:, top], covariance, nodes.shape[1] + 2, allowed)

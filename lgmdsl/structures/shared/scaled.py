@@ -6,17 +6,19 @@ sds, the roots of diag U^+, is 1 (Sorbye and Rue 2014, section 3.2).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
+import scipy.linalg as sla
 import scipy.sparse as sp
 
 from lgmdsl.arrays import Array, Matrix, SparseMatrix
 from lgmdsl.contract.structure import Shape, Structure
 from lgmdsl.structures.shared.pairing import inner
 
+ALONE = 1e-12  # of a row's entry where it stands alone: less is rounding
 MULTIPLES = 46  # bits of a scale: 52 of a double, less those of R's entries
 
 
@@ -65,6 +67,18 @@ class UnitPrecision:
         return int(self.null.shape[1] - self.tied.shape[0])
 
     @cached_property
+    def held(self) -> tuple[UnitPrecision, SparseMatrix]:
+        """The same U with all of its null space tied, by rows of which each stands alone at one
+        member; and an orthonormal basis of what was not, (n, free) csr."""
+        null = self.null.toarray()
+        _, _, order = sla.qr(null.T, mode="economic", pivoting=True)
+        pins = np.sort(order[: null.shape[1]])
+        rows = np.linalg.solve(null[pins].T, null.T)
+        rows[np.abs(rows) < ALONE] = 0.0
+        loose = null @ sla.null_space(np.asarray(self.tied @ null)) if self.tied.shape[0] else null
+        return replace(self, tied=sp.csr_array(rows)), sp.csr_array(loose)
+
+    @cached_property
     def covariance(self) -> Array:
         """(n, n) U^+ = (U + s N N')^-1 - N N' / s, s of U's own size; not to be written to."""
         null = self.null.toarray()
@@ -108,6 +122,12 @@ class Scaled(Structure):
 
     def constraints(self) -> SparseMatrix:
         return self.unit.tied
+
+    def held(self) -> tuple[Structure, SparseMatrix] | None:
+        if not self.unit.free:
+            return None
+        unit, loose = self.unit.held
+        return replace(self, unit=unit), loose
 
     def covariance(self) -> Array:
         if self.unit.free:
