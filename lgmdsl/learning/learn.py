@@ -34,7 +34,7 @@ from lgmdsl.learning.objective.elsewhere import Elsewhere
 from lgmdsl.learning.objective.log_posterior import Evaluation, Objective
 from lgmdsl.learning.pilot import piloted
 from lgmdsl.learning.search.continued import numbered, reporting
-from lgmdsl.learning.search.endless import endless
+from lgmdsl.learning.search.endless import endless, off_the_plateau
 from lgmdsl.learning.search.exact_zeros import released
 from lgmdsl.learning.search.learning_record import Learning, LearningOptions
 from lgmdsl.learning.search.maximise import NOISE, RISING, RUNAWAY, LearningStep, Maximiser, Maximum
@@ -255,9 +255,8 @@ def learn(
             maximum = search.polished(to_the_top(search, maximum, on_step))
         elif going and smooth and maximum.status is Status.converged:
             maximum = _falling(search, to_the_top(search, search.with_curvature(maximum), on_step))
-        if going and integration is None and maximum.status is Status.converged:
-            away = endless(objective, maximum.at, maximum.hessian)
-            maximum = replace(maximum, edges=tuple(sorted({*maximum.edges, *away})))
+        if going and smooth and integration is None and maximum.status is Status.converged:
+            maximum = _without_end(search, maximum, on_step)
     except KeyboardInterrupt:
         maximum = _interrupted(maximum)
     stopped = maximum.status is Status.interrupted
@@ -274,6 +273,31 @@ def learn(
     except KeyboardInterrupt:  # before there was anything to integrate, or after all
         bare = replace(_interrupted(maximum), hessian=None)
         return _at_the_mode(search, bare, integration, others, conflict, alone, True)
+
+
+def _without_end(
+    search: Maximiser, maximum: Maximum, on_step: Callable[[LearningStep], None] | None
+) -> Maximum:
+    """A maximum whose edges include the coordinates along which the density rises for ever, or the
+    one beside the plateau that it was on."""
+    objective = search.objective
+    away = endless(objective, maximum.at, _curvature(maximum))
+    higher = off_the_plateau(objective, maximum.at, away) if away else None
+    if higher is not None:
+        done = maximum.steps[-1].step
+        objective.scales = real_units(objective, higher)  # a plateau has none
+        further = search.run(higher, reporting(on_step, done))
+        further = replace(further, steps=(*maximum.steps, *numbered(further.steps, done)))
+        maximum = search.climbed(search.with_curvature(further))
+        maximum = search.polished(to_the_top(search, maximum, on_step))
+        away = endless(objective, maximum.at, _curvature(maximum))
+    return replace(maximum, edges=tuple(sorted({*maximum.edges, *away})))
+
+
+def _curvature(maximum: Maximum) -> Array:
+    """(d, d) the Hessian, NaN where it could not be had."""
+    size = len(maximum.at.x)
+    return np.full((size, size), np.nan) if maximum.hessian is None else maximum.hessian
 
 
 def _interrupted(maximum: Maximum) -> Maximum:

@@ -61,7 +61,7 @@ class LgmRegressor(Regressor, AnyModel):
     other data over the same index are columns of X by name; a matrix `X[obs, feature]` takes all
     columns that are not named so; where X has no names, columns come in the order of the
     declarations. `data`: what has no rows, such as a graph, by name. `method`, `hyper`, `fixed`,
-    `options` and `seed` as in `lgmdsl.fit`.
+    `options` and `seed` as in `lgmdsl.fit`, with `effort` low unless `options` set it.
 
     Attributes: `fit_` (the `lgmdsl.Fit`), `model_`, `n_features_in_`, `feature_names_in_`.
     Raises ValueError for tables that do not fit the model, LgmError as `lgmdsl.fit` does.

@@ -12,11 +12,13 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from lgmdsl.api.fit.fitting import NONE
 from lgmdsl.api.fit.fitting import fit as fit_model
 from lgmdsl.api.predict.predict import Prediction
 from lgmdsl.arrays import AnyArray, Array
 from lgmdsl.language.builder import Model
+
+# Estimators are fitted many times, in cross-validation and grids: no exact draws unless asked for.
+QUICK = {"effort": "low"}
 
 
 class Form(Protocol):
@@ -60,7 +62,7 @@ class LgmEstimator(BaseEstimator):
             method=self.method,
             hyper=self.hyper,
             fixed=self.fixed,
-            options=NONE if self.options is None else self.options,
+            options={**QUICK, **(self.options or {})},
             seed=self.seed,
         )
         if not self.fit_.converged:

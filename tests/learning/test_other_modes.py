@@ -114,3 +114,30 @@ def test_noise_that_may_pass_for_signal() -> None:
     assert fit.hypers is not None
     share = fit.hypers.mean(lambda theta: np.asarray(float(theta["len"]) > 3.0, dtype=float))
     assert float(share) == pytest.approx(long, abs=0.05)
+
+
+RANGE = """lgm 1
+index obs
+data x[obs] : real
+data y[obs] : count
+hyper s : positive ~ pc_sd(u = 2, alpha = 0.05)
+hyper r : positive ~ pc_range(u = {unit!r}, alpha = 0.05)
+latent f[obs] ~ gp(at = x, kernel = matern(sd = s, length = r, smoothness = 0.5))
+observe y ~ poisson(log_rate = f)
+"""
+
+
+@pytest.mark.parametrize("unit", [1e-5, 1e4])
+def test_the_unit_of_places_changes_no_fit(unit: float) -> None:
+    """A range in another unit: the same fits and the same steps, wherever modes are looked for."""
+    rng = np.random.default_rng(3)
+    x = np.sort(rng.uniform(0.0, 10.0, 40))
+    y = rng.poisson(np.exp(1.0 + np.sin(x)))
+    fits = [
+        lgm.fit(lgm.loads(RANGE.format(unit=u)), {"x": u * x, "y": y}, hyper="integrate")
+        for u in (1.0, unit)
+    ]
+    one, other = (f.learning for f in fits)
+    assert other.fits == one.fits and abs(other.iterations - one.iterations) <= 3
+    assert fits[1].log_evidence == pytest.approx(fits[0].log_evidence, abs=1e-6)
+    assert fits[1].status is fits[0].status

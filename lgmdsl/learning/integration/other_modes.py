@@ -4,7 +4,8 @@ one misses.
 Looked for in three ways, each of a few fits:
 
 - mirrored: coefficients and loadings whose signs may be turned together
-- exchanged: two coordinates of one kind, such as the sds of two terms, with each other's values
+- exchanged: two coordinates of one kind, such as the sds of two terms, with each other's values,
+  as far as these are from where searches begin: so units of data do not matter
 - climbing again from the highest of some places around the mode, and from where the density rises
   outwards: one that falls from its mode on every line, as quasi-concave ones do, rises inwards
 """
@@ -21,6 +22,7 @@ import numpy as np
 from lgmdsl.arrays import Array, BoolArray
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.canonical.queries.loadings import linear_hypers
+from lgmdsl.canonical.queries.sizes import sizes
 from lgmdsl.contract.engine import Rows
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.status import Status
@@ -123,17 +125,22 @@ def _mirrored(
 
 
 def _exchanged(objective: Objective, frame: Standardised) -> list[tuple[str, Array]]:
-    """The mode with the values of two coordinates of the same type exchanged."""
-    coordinates = objective.coordinates
+    """The mode with the values of two coordinates of the same type and use exchanged, relative to
+    where searches begin. The sd of a term and the range of another have no unit in common."""
+    coordinates, canonical = objective.coordinates, objective.planned.canonical
+    theta = coordinates.unpack(frame.mode)
+    every = sizes(canonical, theta, objective.pinned)
+    used = {name: bool(size.latent) for size in every for name in size.powers}
     kinds: list[str] = []
     for block in coordinates.blocks:
         own = coordinates.slices[block.name]
         alike = block.type not in ("covariance", "simplex", "ordered")
-        kinds += [block.type if alike else f"{block.name} {j}" for j in range(own.start, own.stop)]
-    out = []
+        kind = f"{block.type} {used.get(block.name)}"
+        kinds += [kind if alike else f"{block.name} {j}" for j in range(own.start, own.stop)]
+    origin, out = objective.origin, []
     for i, j in itertools.combinations(range(frame.size), 2):
         x = frame.mode.copy()
-        x[[i, j]] = x[[j, i]]
+        x[[i, j]] = origin[[i, j]] + (x - origin)[[j, i]]
         if kinds[i] == kinds[j] and distance(frame, x) > 2.0 * APART:
             out.append(("exchanged", x))
     return out

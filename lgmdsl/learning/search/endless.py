@@ -1,5 +1,8 @@
 """Real coordinates along which the density has no maximum: it rises for ever, ever more slowly.
 
+It may be a plateau beside a maximum: lifetimes with delayed entry have a likelihood that forgets
+their level where it is far below the entries. So other levels of the predictor are tried first.
+
 Counts that are all 0 under a flat prior of the log rate let it go to minus infinity; a search ends
 where what is left to gain is little. The curvature is small there, but it is no maximum's: one of
 its sds farther on, where a normal density has fallen by half a nat, this one has not. Where other
@@ -22,16 +25,20 @@ FALLS = 0.05
 # A real goes to infinity that is FAR units from its start and gained less than DOUBLED nats since
 # it was half as far: of c / x, no more than that is left.
 FAR, DOUBLED = 100.0, 1e-3
+# Shifts of a predictor, both ways, that are tried where the density is flat; nats from which the
+# edge of a plateau is seen and clear, the halvings that find it, and where maxima are beyond it.
+SHIFTS, SEEN = tuple(0.5 * 2.0**k for k in range(11)), (0.01, 0.5)
+HALVINGS, BEYOND = 7, (0.25, 0.5, 0.75, 1.0, 1.5, 2.0)
 
 
 def endless(objective: Objective, at: Evaluation, hessian: Array | None) -> tuple[int, ...]:
     """The coordinates, of values themselves and not of their logs, whose prior is flat at `at` and
-    whose density does not fall uphill of it. One evaluation for each."""
-    if hessian is None:
-        return ()
+    whose density does not fall uphill of it. One evaluation for each. `hessian`: (d, d), not finite
+    where it is unknown."""
     uphill = np.where(at.gradient != 0.0, np.sign(at.gradient), np.sign(at.x - objective.origin))
     curvature = -np.diag(hessian)
-    length = np.where(curvature > 0.0, 1.0 / np.sqrt(np.abs(curvature)), 1.0 + np.abs(at.x))
+    falling = (curvature > 0.0) & np.isfinite(curvature)
+    length = np.where(falling, np.sqrt(1.0 / np.where(falling, curvature, 1.0)), 1.0 + np.abs(at.x))
     out = []
     for j in np.flatnonzero(_without_prior(objective, at) & np.isfinite(length)):
         x = at.x.copy()
@@ -40,6 +47,70 @@ def endless(objective: Objective, at: Evaluation, hessian: Array | None) -> tupl
         if ahead is not None and ahead.value > at.value - FALLS:
             out.append(int(j))
     return tuple(out)
+
+
+def off_the_plateau(objective: Objective, at: Evaluation, away: Sequence[int]) -> Evaluation | None:
+    """The highest place above `at`, near the edge of a plateau on which the coordinates `away` have
+    no effect; None where there is none. Their moves are those that come nearest to 1 in all
+    predictors, by least squares: how they differ beside that, on a plateau, is forgotten."""
+    which = list(away)
+    level = _level(objective, at, which)
+    if not (np.isfinite(level).all() and level.any()):
+        return None
+    x, direction = at.x.copy(), np.zeros(len(at.x))
+    x[which] = level * (level @ x[which]) / (level @ level)
+    direction[which] = level
+    flat, best = objective.at(x, at.posterior), at
+    if flat is None:
+        return None
+    for way in (direction, -direction):
+        found = list[Evaluation]()
+        _edge(objective, flat, way, found)
+        best = max((best, *found), key=lambda f: f.value)
+    return best if best.value > at.value + SEEN[0] else None
+
+
+def _level(objective: Objective, at: Evaluation, which: Sequence[int]) -> Array:
+    """(which,) the move of coordinates that is nearest to a move of all predictors by 1."""
+    columns = []
+    for j in which:
+        x = at.x.copy()
+        x[j] += 1.0
+        moved = objective.planned.at(objective.coordinates.unpack(x), seed=objective.seed)
+        parts = zip(moved.engine.prior_mean, at.problem.engine.prior_mean, strict=True)
+        columns.append(np.concatenate([np.ravel(b - a) for b, a in parts]))
+    table = np.array(columns).T
+    return np.asarray(np.linalg.lstsq(table, np.ones(len(table)), rcond=1e-8)[0])
+
+
+def _edge(objective: Objective, at: Evaluation, way: Array, found: list[Evaluation]) -> None:
+    """Adds to `found` the fits that look for the edge of a plateau, and those beyond it by shares
+    of the length in which it turns from seen to clear."""
+
+    def fall(shift: float) -> float:
+        there = objective.at(at.x + shift * way, at.posterior)
+        if there is None:
+            return np.inf
+        found.append(there)
+        return abs(there.value - at.value)
+
+    ends = []
+    inside, outside = 0.0, 0.0
+    for shift in SHIFTS:
+        if fall(shift) > SEEN[1]:
+            outside = shift
+            break
+        inside = shift
+    if not outside:
+        return
+    for least in SEEN[::-1]:  # the nearer edge last
+        low, high = (inside if not ends else 0.0), (outside if not ends else ends[0])
+        for _ in range(HALVINGS):
+            middle = 0.5 * (low + high)
+            low, high = (low, middle) if fall(middle) > least else (middle, high)
+        ends.append(high)
+    for share in BEYOND:
+        fall(ends[0] + share * (ends[0] - ends[1]))
 
 
 def distant(objective: Objective, at: Evaluation) -> BoolArray:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -27,6 +27,7 @@ from lgmdsl.errors import LgmError
 from lgmdsl.learning.coordinates.vector import transform
 from lgmdsl.learning.objective.log_posterior import Evaluation, Objective
 from lgmdsl.learning.search.maximise import Maximiser
+from lgmdsl.learning.starts.inputs import at_inputs
 from lgmdsl.learning.starts.working_response import residual_sd, working_residuals
 
 # Logs relative to s; SMALL is where residuals are taken.
@@ -137,11 +138,17 @@ def corners(search: Maximiser, first: Evaluation) -> list[Corner]:
     objective = search.objective
     found = scaled(objective, first)
     if found is None:
-        return []
+        moved = at_inputs(search, first)
+        return [] if moved is first else [Corner(moved, (), False)]
     scale, small = found
     names = scale.names
-    middle = objective.coordinates.pack(scale.at(dict.fromkeys(names, HIGH), NOISE))
-    objective.centre(middle, middle != first.x)
+    middle = fit_at(objective, scale.at(dict.fromkeys(names, HIGH), NOISE), small)
+    if middle is not None:
+        objective.centre(middle.x, middle.x != first.x)
+        moved = at_inputs(search, middle)
+        slices = objective.coordinates.slices
+        other = {n for n, own in slices.items() if (moved.x[own] != middle.x[own]).any()}
+        scale = replace(scale, theta={**scale.theta, **{n: moved.theta[n] for n in other}})
     spikes = {n: _spike(search, scale, n) for n in names}
     out: list[Corner] = []
     for low in _choices(names):
