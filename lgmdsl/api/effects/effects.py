@@ -211,7 +211,7 @@ def _table(
                 out["contrast"].append("relative slope" if slope else words)
                 named = [
                     *(x[g] for x in rows.labels.values()),
-                    *([label] if one_of_several else []),
+                    *([label] if classed else []),
                 ]
                 for key, value in zip(labels, named, strict=True):
                     out[key].append(value)
