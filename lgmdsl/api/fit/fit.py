@@ -25,6 +25,7 @@ from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.status import Guarantee, Status
 from lgmdsl.dataset import Keys
 from lgmdsl.errors import Diagnostic
+from lgmdsl.html import Page
 from lgmdsl.inference.driver import TraceEntry
 from lgmdsl.inference.other_starts import Started
 from lgmdsl.language.builder import Model
@@ -369,7 +370,7 @@ class Fit(FieldState, Assessable, Framed):
         from lgmdsl.api.summary.summary import summary
 
         text = summary(self, full)
-        return text if self.audited is None else f"{text}\n\n{self.audited}"
+        return Page(text if self.audited is None else f"{text}\n\n{self.audited}")
 
     def plot(
         self,
