@@ -7,17 +7,21 @@ text. `LgmError` carries all diagnostics of one pass; its `str` is the rendered 
 from __future__ import annotations
 
 import difflib
+import sys
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Literal
+from types import TracebackType
+from typing import Any, Literal
 
 import lgmdsl.html as html
 from lgmdsl.remedies import in_python, on_command_line
 
 MAX_ERRORS = 20
 LONGEST = 600  # characters of a message, label or help; a name may be as long as its file
+
+PACKAGES = ("lgmdsl", "lgmdsl_backends")  # whose frames a shell does not show
 
 Severity = Literal["error", "warning"]
 
@@ -225,6 +229,14 @@ class LgmError(Exception):
         parts = [html.page(self.render()), *more]
         return html.card(type(self).__name__, ", ".join(codes), parts, good=False)
 
+    def _render_traceback_(self) -> list[str]:
+        """What IPython shows of an error that nobody caught: the user's own frames, and the
+        message. `%debug` and `sys.last_traceback` have all frames."""
+        shell: Any = sys.modules["IPython"].get_ipython()
+        own = _before_this_package(self.__traceback__)
+        shown: list[str] = shell.InteractiveTB.structured_traceback(type(self), self, own)
+        return shown
+
     def render(self) -> str:
         text = "\n\n".join(d.render() for d in self.diagnostics)
         if self.left_out:
@@ -234,6 +246,14 @@ class LgmError(Exception):
     @property
     def codes(self) -> tuple[str, ...]:
         return tuple(d.code for d in self.diagnostics)
+
+
+def _before_this_package(trace: TracebackType | None) -> TracebackType | None:
+    """A traceback that ends where it enters this package."""
+    if trace is None or trace.tb_frame.f_globals.get("__name__", "").partition(".")[0] in PACKAGES:
+        return None
+    rest = _before_this_package(trace.tb_next)
+    return TracebackType(rest, trace.tb_frame, trace.tb_lasti, trace.tb_lineno)
 
 
 class ModelError(LgmError):

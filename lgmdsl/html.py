@@ -57,8 +57,30 @@ def card(title: str, note: str = "", parts: Iterable[Html] = (), good: bool | No
     colour = "" if good is None else f' class="{"good" if good else "bad"}"'
     behind = f"<span{colour}>{escape(note)}</span>" if note else ""
     body = "".join(part.text for part in parts)
-    head = f"<header>{escape(title)}{behind}</header>"
+    head = f"<header>{escape(title)}{behind}</header>" if title or behind else ""
     return f'<div class="lgm"><style>{_STYLE}</style>{head}{body}</div>'
+
+
+class Page(str):
+    """Text of several lines: shells and notebooks show it as it reads, not as a quoted string."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def __str__(self) -> str:
+        return str.__str__(self)
+
+    def _repr_html_(self) -> str:
+        return card("", parts=[page(self)])
+
+
+class Paged:
+    """A result whose text is a page, `str(result)`: notebooks show it."""
+
+    def _repr_html_(self) -> str:
+        return card(type(self).__name__, parts=[page(str(self))])
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[object]], words: bool = False) -> Html:

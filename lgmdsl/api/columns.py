@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from lgmdsl.arrays import AnyArray
 from lgmdsl.errors import Diagnostic, MethodError, suggestion
+from lgmdsl.posterior.labelled import free_name
 
 BACKENDS = ("pandas", "polars")
 LEVELS = (0.05, 0.5, 0.95)
@@ -63,6 +64,14 @@ def index_columns(names: Sequence[str], labels: Sequence[AnyArray]) -> Columns:
         shape = tuple(-1 if j == k else 1 for j in range(len(sizes)))
         out[name] = np.broadcast_to(label.reshape(shape), sizes).reshape(-1)
     return out
+
+
+def set_apart(columns: Mapping[str, Any], taken: Iterable[str]) -> Columns:
+    """The columns of labels or of the user's data beside those that a table adds (`taken`): one
+    that has the name of an added one is called NAME_2, as a repeated index is."""
+    added = {*taken}
+    used = added | {*columns}
+    return {free_name(k, used) if k in added else k: column for k, column in columns.items()}
 
 
 def _listed(values: Any) -> Any:

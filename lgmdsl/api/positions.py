@@ -50,15 +50,17 @@ def line(canonical: CanonicalModel, dim: str) -> LinePositions | None:
     to another; None where its members have no order."""
     index = canonical.grounded.indices[dim]
     statement = canonical.grounded.model.symbols[dim].statement
+    # Other labels have places too, dates those that count from 1970: they are drawn as they read.
+    numbered = index.labels.dtype.kind in "iuf"
     chained = isinstance(statement, ast.Index) and isinstance(statement.definition, ast.Range)
     for factor in _factors(canonical, dim):
-        inputs = _inputs(canonical, factor)
+        inputs = _inputs(canonical, factor) if _given(factor) or numbered else None
         if inputs is not None and inputs.shape[1] == 1:
             return LinePositions(inputs[:, 0], _axis_title(canonical, factor, dim))
         chained |= factor.declared.ordered_axis
     if not chained:
         return None
-    if index.labels.dtype.kind in "iuf":
+    if numbered:
         return LinePositions(
             index.labels.astype(np.float64), described(canonical.grounded.model, dim)
         )
@@ -130,6 +132,11 @@ def _inputs(canonical: CanonicalModel, factor: FactorSpec) -> Array | None:
     values = np.asarray(inputs.evaluate({}).dense(), dtype=np.float64)
     values = values.reshape(len(values), -1) if values.ndim else values.reshape(0, 0)
     return values if len(values) == factor.size and np.isfinite(values).all() else None
+
+
+def _given(factor: FactorSpec) -> bool:
+    """Whether the model says where the members lie; else their labels do."""
+    return any(argument.name == "at" for argument in factor.factor.arguments)
 
 
 def _datum(factor: FactorSpec) -> str:

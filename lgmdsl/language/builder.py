@@ -82,7 +82,7 @@ class Model:
 
     def to_lgm(self) -> str:
         """The model's text in its canonical format."""
-        return print_model(self.tree)
+        return html.Page(print_model(self.tree))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Model):

@@ -79,15 +79,23 @@ def draw_curve(axes: Axes, curve: Curve) -> None:
         _dots(axes, *curve.observed)
     axes.set_ylabel(short(curve.name, 40))
     axes.set_xlabel(short(curve.axis, 70))
-    if curve.labels is None:
-        _whole_ticks(axes, curve.x)
-    else:
-        ticks = order[np.unique(np.linspace(0, len(order) - 1, TICKS).astype(int))]
-        longest = max(len(curve.labels[k]) for k in ticks)
-        axes.set_xticks(curve.x[ticks], [entry(curve.labels[k], 16) for k in ticks])
-        if longest > 6:
-            turn(axes)
+    along_ticks(axes, curve.x, curve.labels)
     legend(axes)
+
+
+def along_ticks(axes: Axes, x: Array, labels: Sequence[str] | None) -> None:
+    """Ticks of members along a line: their labels where x only numbers them, those of the members
+    nearest to evenly spaced places."""
+    if labels is None:
+        _whole_ticks(axes, x)
+        return
+    known = np.flatnonzero(np.isfinite(x))
+    even = np.linspace(x[known].min(), x[known].max(), min(TICKS, len(known)))
+    near = np.abs(x[known][:, None] - even).argmin(axis=0)
+    ticks = known[np.unique(near)].tolist()
+    axes.set_xticks(x[ticks], [entry(labels[k], 16) for k in ticks])
+    if max(len(labels[k]) for k in ticks) > 6:
+        turn(axes)
 
 
 def sorted_picture(curve: Curve, format: str = "png") -> bytes:

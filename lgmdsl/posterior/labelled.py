@@ -43,7 +43,7 @@ def labelled(
     return xr.DataArray(np.array(values), coords, axes, name)
 
 
-def free_name(name: str, taken: Container[str]) -> str:
+def free_name(name: str, taken: Container[Hashable]) -> str:
     """`name`, or the first of name_2, name_2_2, ... that is not taken."""
     while name in taken:
         name += "_2"

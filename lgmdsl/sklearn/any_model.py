@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from lgmdsl.arrays import AnyArray, Array
+from lgmdsl.errors import DataError
 from lgmdsl.language.builder import Model
 from lgmdsl.sklearn.bound_columns import (
     ENCODE,
@@ -20,6 +22,7 @@ from lgmdsl.sklearn.bound_columns import (
     check_numbers,
     model_of,
     named,
+    response_symbol,
     response_type,
 )
 from lgmdsl.sklearn.estimator import Form, LgmEstimator, Regressor
@@ -80,9 +83,11 @@ class LgmClassifier(ClassifierMixin, AnyModel):
     """A classifier of any model whose response is binary, or a class.
 
     Parameters as of `LgmRegressor`; without a `model` a linear one of all columns, logistic for two
-    classes and softmax for more. `classes_`: the sorted labels of y, or the categories of ordered
-    ones; of a binary response the second is the event, 1. Classes of an ordinal response need
-    an order: numbers, or an ordered categorical.
+    classes and softmax for more. `classes_`: the labels of y, sorted as scikit-learn's scores
+    expect; of a binary response the second is the event, 1. Classes of an ordinal response need an
+    order: numbers, an ordered categorical (whose second category is then the event of a binary
+    response), or the labels in their order, in the model or as `data={"class": ["low", "high"]}`,
+    by the name of the index: this one also where scikit-learn replaces y by an array without it.
     """
 
     def _form(self, X: Any, y: Any) -> Form:
@@ -93,23 +98,43 @@ class LgmClassifier(ClassifierMixin, AnyModel):
         else:
             X, y = _table(self, X, y)
         check_classification_targets(y)
-        self.classes_, codes = np.unique(y, return_inverse=True)
+        labels, codes = np.unique(y, return_inverse=True)
         if categories is not None:
             codes = np.array([list(categories).index(label) for label in y])
-            self.classes_ = categories
+            labels = categories
+        self.classes_ = np.sort(labels)
+        self._event = int(np.argmax(self.classes_ == labels[-1]))
         if len(self.classes_) < 2:
             raise ValueError(f"y has one class, {self.classes_[0]!r}: a classifier needs two")
         if self.model is not None:
             model = model_of(self.model)
             if response_type(model, self.response) != "binary":
-                known = categories is not None or self.classes_.dtype.kind in "iuf"
-                classes = self.classes_ if known else None
+                known = categories is not None or labels.dtype.kind in "iuf"
+                classes = labels if known else None
                 return bound_classes(self, model, self.response, X, y, self.data, classes)
             self._binary_only()
             return bound(self, model, self.response, X, codes, self.data)
         if len(self.classes_) == 2:
             return written([Linear.of(X, range(X.shape[1]))], "bernoulli", X, [], codes, self)
-        return Softmax.of(X, codes, len(self.classes_), self)
+        places = np.searchsorted(self.classes_, labels)[codes]
+        return Softmax.of(X, places, len(self.classes_), self)
+
+    def _fitted(self, form: Form) -> None:
+        try:
+            super()._fitted(form)
+        except DataError as error:
+            unordered = "E307" in error.codes and self.model is not None
+            target = response_symbol(form.model, form.response).target if unordered else None
+            if target is None:
+                raise
+            shown = ", ".join(f'"{label}"' for label in self.classes_[:3])
+            more = ", ..." if len(self.classes_) > 3 else ""
+            help = (
+                f'{type(self).__name__}(..., data={{"{target}": [{shown}{more}]}}), in their order'
+            )
+            raise DataError(
+                replace(d, help=help) if d.code == "E307" else d for d in error.diagnostics
+            ) from None
 
     def _binary_only(self) -> None:
         if len(self.classes_) > 2:
@@ -126,7 +151,8 @@ class LgmClassifier(ClassifierMixin, AnyModel):
         response = prediction.response(name)
         if not block.classes:
             event = np.asarray(response["mean"].values, dtype=np.float64)
-            return np.stack([1.0 - event, event], axis=1)
+            both = [event, 1.0 - event]
+            return np.stack(both if self._event == 0 else both[::-1], axis=1)
         table = response["probability"]
         known = [str(label) for label in table.coords[table.dims[-1]].values]
         if self.model is None:

@@ -56,10 +56,11 @@ def model_of(model: Model | str | os.PathLike[str]) -> Model:
 
 def response_type(model: Model, response: str) -> str:
     """The type of a datum; ValueError where the model observes none of that name over one index."""
-    return _response(model, response).type
+    return response_symbol(model, response).type
 
 
-def _response(model: Model, response: str) -> Symbol:
+def response_symbol(model: Model, response: str) -> Symbol:
+    """A datum over one index; ValueError where the model has none of that name."""
     symbol = model.checked.symbols.get(response)
     if symbol is None or symbol.kind != "data" or len(symbol.dims) != 1:
         vectors = [s.name for s in model.checked.of_kind("data") if len(s.dims) == 1]
@@ -98,7 +99,7 @@ def bound(
 ) -> Bound:
     """The rows of X and y as data of a model; ValueError for columns that are missing, or are not
     the model's."""
-    symbol = _response(model, response)
+    symbol = response_symbol(model, response)
     (index,) = symbol.dims
     given = dict(data or {})
     wanted = [s for s in model.checked.of_kind("data") if s.name not in {response, *given}]
@@ -127,7 +128,7 @@ def bound_classes(
     """The same for a response that is a class; `classes`: their labels in order, where they have
     one."""
     form = bound(estimator, model, response, X, y, data)
-    target = _response(model, response).target
+    target = response_symbol(model, response).target
     if target is None:
         raise ValueError(f"`{response}` is neither binary nor a class: use LgmRegressor")
     if classes is None or _sized(model, target):

@@ -169,3 +169,56 @@ def test_frames_of_polars(fit: Fit, monkeypatch: pytest.MonkeyPatch) -> None:
     for method in (fit.tidy, fit.augment, fit.glance):
         with pytest.raises(lgm.MethodError, match=r"lgmdsl\[frames\]"):
             method(backend="polars")
+
+
+NAMESAKES = """lgm 1
+index obs
+index {index}
+data y[obs] : positive
+data {map}[obs] : {index}
+data x[obs] : real
+latent u[{index}] ~ normal(sd = 1)
+latent b ~ normal(sd = 1)
+let eta[obs] = u[{map}] + b * x
+observe y ~ weibull(log_scale = eta, shape = 2)
+"""
+
+
+def namesake(index: str, map: str = "who") -> tuple[Fit, dict[str, Any]]:
+    rng = np.random.default_rng(2)
+    data = {"y": 0.1 + rng.weibull(2.0, 30), map: np.array(list("abc") * 10), "x": np.arange(30.0)}
+    model = lgm.loads(NAMESAKES.format(index=index, map=map))
+    return lgm.fit(model, data, "laplace"), data
+
+
+@pytest.mark.parametrize("index", ["term", "name", "kind", "mean", "sd", "q5"])
+def test_an_index_of_the_name_of_a_column_has_a_column_of_its_own(index: str) -> None:
+    fit = namesake(index)[0]
+    frame = fit.tidy()
+    usual = ["term", "name", "kind", f"{index}_2", "mean", "sd", "q5", "q50", "q95"]
+    assert list(frame.columns) == usual
+    assert frame["term"].tolist() == ["u[a]", "u[b]", "u[c]", "b"]
+    assert frame[f"{index}_2"].tolist()[:3] == ["a", "b", "c"]
+    np.testing.assert_array_equal(frame["mean"][:3], fit.mean("u").values)
+
+
+def test_columns_of_the_data_stay_beside_those_that_a_table_adds() -> None:
+    fit, data = namesake("g", map="estimate")
+    new = pd.DataFrame({**data, "y_mean": np.arange(30), "time": "noon"})
+    predicted = fit.predict(new).frame()
+    assert predicted["y_mean_2"].tolist() == list(range(30))
+    np.testing.assert_array_equal(predicted["y_mean"], fit.predict(new).response("y")["mean"])
+    augmented = fit.augment(new, loo=False)
+    assert augmented["y_mean_2"].tolist() == list(range(30))
+    np.testing.assert_array_equal(augmented["y_mean"], predicted["y_mean"])
+    curves = fit.survival([1.0, 2.0], new)
+    assert curves["time"].tolist() == 30 * [1.0, 2.0] and set(curves["time_2"]) == {"noon"}
+    effects = fit.effects("x", by="estimate", scale="link")
+    assert effects["estimate_2"].tolist() == ["a", "b", "c"]
+    np.testing.assert_allclose(effects["estimate"], float(fit.mean("b")))
+
+
+@pytest.mark.parametrize("index", ["draw", "chain"])
+def test_arviz_has_its_own_axes(index: str) -> None:
+    group = namesake(index)[0].to_arviz(size=7)["posterior"]
+    assert dict(group["u"].sizes) == {"chain": 1, "draw": 7, f"{index}_2": 3}

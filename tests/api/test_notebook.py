@@ -6,7 +6,7 @@ import base64
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -125,6 +125,32 @@ def test_a_fit_with_warnings_names_them() -> None:
     assert "W601" in shown(fit).words and not fit.converged
 
 
+def test_warnings_are_shown_once() -> None:
+    fit = lgm.fit(
+        lgm.loads(TEXT), data(), method="laplace", hyper="map", options={"learning_steps": 1}
+    )
+    assert fit.warnings and all(shown(fit).words.count(w.message) == 1 for w in fit.warnings)
+    assert all(fit.summary().count(w.message) == 1 for w in fit.warnings)
+    with pytest.warns(lgm.PredictionWarning, match="W307"):
+        prediction = fit.predict({"x": [0.0], "by": ["new"]})
+    visible, _, behind = prediction._repr_html_().partition("<details><summary>1 warning<")
+    assert "W307" not in visible and "W307" in behind
+
+
+def test_pages_read_as_they_are(fit: Fit) -> None:
+    page = fit.summary()
+    assert repr(page) == str(page) and "\n" in page and isinstance(page, str)
+    assert shown(page).words.strip() == page.strip()
+    assert repr(fit.model.to_lgm()).startswith("lgm 1\n")
+    for result in (fit.loo(), fit.waic(), fit.dic(), fit.pit(), fit.impute()):
+        assert str(result).strip() in shown(result).words
+    methods = lgm.methods(fit.model)
+    assert str(methods).strip() in shown(methods).words
+    explanation = lgm.explain(fit.model, data())
+    assert str(explanation).strip() in shown(explanation).words
+    assert len(repr(fit.hypers)) < 100
+
+
 def test_a_prediction_shows_its_first_rows(fit: Fit) -> None:
     new = data(24)
     prediction = fit.predict({"x": new["x"], "by": new["by"]})
@@ -195,17 +221,28 @@ CELLS = (
     "lgm.calibrate(counts, sizes={'obs': 10, 'who': 2}, runs=3, method='laplace')",
     "try:\n    lgm.fit(counts, {})\nexcept lgm.LgmError as error:\n    display(error)",
     "get_ipython().complete('fit[\"l')[1]",
+    "fit.summary()",
+)
+FAULTS = (
+    f"import lgmdsl as lgm\nmodel = lgm.loads({TEXT!r})",
+    "def ours():\n    return lgm.fit(model, {})\nours()",
+    "lgm.loads('lgm 1\\nlatent u ~ nrmal()')",
+    "lgm.load(3)",
 )
 
 
 @pytest.fixture(scope="module")
 def outputs() -> list[list[dict[str, Any]]]:
     """What a kernel answers to the cells."""
+    return run(CELLS)
+
+
+def run(cells: Sequence[str], **options: Any) -> list[list[dict[str, Any]]]:
     nbformat = pytest.importorskip("nbformat")
     nbclient = pytest.importorskip("nbclient")
     pytest.importorskip("ipykernel")
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(c) for c in CELLS])
-    nbclient.NotebookClient(notebook, timeout=120, kernel_name="python3").execute()
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(c) for c in cells])
+    nbclient.NotebookClient(notebook, timeout=120, kernel_name="python3", **options).execute()
     return [cell.outputs for cell in notebook.cells]
 
 
@@ -227,7 +264,21 @@ def test_a_notebook_runs(outputs: list[list[dict[str, Any]]]) -> None:
         "lgmdsl.Model of 12 statements", "Fit by laplace, map", "Prediction", "Audit",
         "Comparison of methods", "Calibration of laplace", "DataError",
     ]  # fmt: skip
-    assert "level" in outputs[-1][0]["data"]["text/plain"]
+    assert "level" in outputs[-2][0]["data"]["text/plain"]
+    page = outputs[-1][0]["data"]
+    assert page["text/plain"].splitlines()[0].split() == ["method", "laplace"]
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_an_error_shows_the_frames_of_the_user_alone() -> None:
+    cells = run(FAULTS, allow_errors=True)
+    traces = ["\n".join(cell[0]["traceback"]) for cell in cells[1:]]
+    plain = [re.sub(r"\x1b\[[0-9;]*m", "", trace) for trace in traces]
+    for text, code in zip(plain[:2], ("E305", "E103"), strict=True):
+        assert code in text and "lgmdsl/" not in text
+    assert "ours()" in plain[0] and "return lgm.fit(model, {})" in plain[0]
+    assert "lgmdsl/" in plain[2]  # a TypeError is Python's own
 
 
 @pytest.mark.slow

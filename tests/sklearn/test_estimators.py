@@ -14,7 +14,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern
-from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score
+from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_predict, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -222,8 +222,8 @@ def test_classes_in_an_order() -> None:
     grade = np.array(["low", "mid", "high"])[np.digitize(level, [-0.7, 0.7])]
     ordered = pd.Series(pd.Categorical(grade, ["low", "mid", "high"], ordered=True))
     model = LgmClassifier(CLASSES, method="laplace", hyper="map").fit(X, ordered)
-    assert list(model.classes_) == ["low", "mid", "high"]
-    table = model.predict_proba(X)
+    assert list(model.classes_) == ["high", "low", "mid"]  # as scikit-learn's scores expect
+    table = model.predict_proba(X)[:, [1, 2, 0]]
     np.testing.assert_allclose(table.sum(axis=1), 1.0)
     assert model.score(X, grade) > 0.7
     expected = model.fit_.predict({"X": X.to_numpy()}).response("y")["probability"]
@@ -231,8 +231,53 @@ def test_classes_in_an_order() -> None:
     assert list(model.fit_.mean("w").coords["feature"].values) == ["a", "b"]
     numbers = LgmClassifier(CLASSES, method="laplace", hyper="map").fit(X, ordered.cat.codes)
     np.testing.assert_allclose(numbers.predict_proba(X), table, atol=1e-8)
-    with pytest.raises(lgm.DataError, match="E307"):  # an order that nobody gave
+    with pytest.raises(lgm.DataError, match="E307") as caught:  # an order that nobody gave
         LgmClassifier(CLASSES, method="laplace").fit(X, grade)
+    assert 'data={"grade": ["high", "low", "mid"]}' in caught.value.diagnostics[0].help
+    order = {"grade": ["low", "mid", "high"]}
+    text = LgmClassifier(CLASSES, method="laplace", hyper="map", data=order)
+    np.testing.assert_allclose(text.fit(X, grade).predict_proba(X), model.predict_proba(X))
+    expected = -np.log(
+        model.predict_proba(X)[np.arange(90), np.searchsorted(sorted(order["grade"]), grade)]
+    )
+    for estimator, y in ((model, ordered), (text, grade)):
+        (score,) = cross_val_score(
+            estimator, X, y, scoring="neg_log_loss", cv=[(np.arange(90), np.arange(90))]
+        )
+        assert score == pytest.approx(-expected.mean())
+    assert set(cross_val_predict(text, X, grade, cv=3)) <= {"low", "mid", "high"}
+
+
+BINARY = """lgm 1
+index obs
+data x[obs] : real
+data y[obs] : binary
+latent w ~ normal(sd = 2.5)
+latent level ~ normal(sd = 10)
+observe y ~ bernoulli(logit = level + w * x)
+"""
+
+
+def test_the_second_of_two_ordered_classes_is_the_event() -> None:
+    rng = np.random.default_rng(9)
+    X = pd.DataFrame({"x": rng.normal(size=80)})
+    ill = X["x"] + rng.logistic(size=80) > 0.0
+    plain = np.where(ill, "ill", "well")
+    ordered = pd.Series(pd.Categorical(plain, ["well", "ill"], ordered=True))
+    for given in (None, BINARY):
+        first = LgmClassifier(given, method="laplace").fit(X, ordered)
+        second = LgmClassifier(given, method="laplace").fit(X, plain)
+        assert list(first.classes_) == list(second.classes_) == ["ill", "well"]
+        table = second.predict_proba(X)
+        np.testing.assert_allclose(first.predict_proba(X), table, atol=1e-6)
+        assert np.corrcoef(table[:, 0], X["x"])[0, 1] > 0.9
+    softmax = pd.Series(
+        pd.Categorical(np.where(ill, plain, "well"), ["well", "mid", "ill"], ordered=True)
+    )
+    softmax[:9] = "mid"
+    model = LgmClassifier(method="laplace").fit(X, softmax)
+    assert list(model.classes_) == ["ill", "mid", "well"]
+    assert np.corrcoef(model.predict_proba(X)[:, 0], X["x"])[0, 1] > 0.9
 
 
 def test_two_classes_and_more() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ from lgmdsl.arrays import Array
 from lgmdsl.assess.predictive import log_densities, responses
 from lgmdsl.dataset import Keys
 from lgmdsl.posterior.frame import fitted_frame
-from lgmdsl.posterior.labelled import dataset, labelled
+from lgmdsl.posterior.labelled import dataset, free_name, labelled
 from lgmdsl.posterior.marginals import Marginals, all_names, check_draws, named_tree
 from lgmdsl.posterior.mixture import evaluated
 from lgmdsl.posterior.shifted_draws import hypers_of
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     import xarray as xr
 
     from lgmdsl.api.fit.fit import Fit
+
+AXES = ("chain", "draw")  # which ArviZ knows by name
 
 
 def to_arviz(
@@ -57,7 +59,7 @@ def to_arviz(
         "log_likelihood": _chain(
             {n: where.labelled(density, n, first="draw") for n in where.names}
         ),
-        "observed_data": dataset({n: values.labelled(seen, n) for n in where.names}),
+        "observed_data": _set_apart(dataset({n: values.labelled(seen, n) for n in where.names})),
         "constant_data": _constants(asked),
     }  # fmt: skip
     if prior:
@@ -121,8 +123,17 @@ def _chain(arrays: Mapping[str, xr.DataArray]) -> xr.Dataset:
     group = dataset(arrays)
     for array in group.values():
         draw = array.dims[0]
-        return group.assign_coords({draw: np.arange(group.sizes[draw])}).expand_dims(chain=[0])
+        numbered = group.assign_coords({draw: np.arange(group.sizes[draw])})
+        return _set_apart(numbered, draw).expand_dims(chain=[0])
     return group
+
+
+def _set_apart(group: xr.Dataset, draw: Hashable = None) -> xr.Dataset:
+    """With the axis of draws called `draw`, and index sets of the names of ArviZ's axes NAME_2."""
+    names = {} if draw is None else {draw: "draw"}
+    taken = {*AXES, *group.dims, *group.variables} - {draw}
+    names |= {d: free_name(str(d), taken) for d in group.dims if d in AXES and d != draw}
+    return group.rename({d: name for d, name in names.items() if d != name})
 
 
 def _constants(asked: Assessed) -> xr.Dataset:
@@ -138,4 +149,4 @@ def _constants(asked: Assessed) -> xr.Dataset:
             labels = indices[symbol.target].labels
             value = np.where(value < 0, labels[:0].dtype.type(), labels[np.maximum(value, 0)])
         arrays[symbol.name] = labelled(canonical.layout, symbol.dims, value, symbol.name)
-    return dataset(arrays)
+    return _set_apart(dataset(arrays))

@@ -14,6 +14,7 @@ from lgmdsl.assess.convergence import observed_rate, spectral_radius
 from lgmdsl.contract.objectives.iterated import Iterated
 from lgmdsl.dataset import Keys
 from lgmdsl.errors import Diagnostic, MethodError
+from lgmdsl.html import Paged
 from lgmdsl.inference.plan import plan
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ MOST = 500
 
 
 @dataclass(frozen=True)
-class Convergence:
+class Convergence(Paged):
     """How fast a fit converged.
 
     `rate`: the factor by which the distance from the limit fell with each step at the end of the

@@ -15,6 +15,7 @@ from lgmdsl.assess.drawn import criteria as drawn
 from lgmdsl.contract import rows
 from lgmdsl.contract.engine import Rows
 from lgmdsl.dataset import Keys
+from lgmdsl.html import Paged
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -27,7 +28,7 @@ MOST_EFFECTIVE = 0.4
 
 
 @dataclass(frozen=True, eq=False)
-class Dic:
+class Dic(Paged):
     """Deviance information criterion of a fit, D = -2 log p(y | predictors, hypers).
 
     `mean_deviance` is its posterior mean; `deviance_at_mean` is, as in R-INLA, at the posterior
@@ -69,7 +70,7 @@ class Dic:
 
 
 @dataclass(frozen=True, eq=False)
-class Waic:
+class Waic(Paged):
     """Widely applicable information criterion of a fit.
 
     `elpd` = lppd - p_waic estimates the expected log density of new responses, with the standard

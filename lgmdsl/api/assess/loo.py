@@ -27,6 +27,7 @@ from lgmdsl.contract import rows
 from lgmdsl.contract.engine import Rows
 from lgmdsl.dataset import Keys
 from lgmdsl.errors import Diagnostic, MethodError
+from lgmdsl.html import Paged
 from lgmdsl.workers.executor import Jobs
 from lgmdsl.workers.opened import check_jobs
 
@@ -45,7 +46,7 @@ REFITTED = (Failure.influential, Failure.tail, Failure.not_finite)
 
 
 @dataclass(frozen=True, eq=False)
-class Loo:
+class Loo(Paged):
     """Predictive densities of what was left out, response by response or group by group.
 
     `elpd`: the sum of log p(y_i | y_-i), NaN where one of them does not exist; `se`: its standard

@@ -21,6 +21,7 @@ from lgmdsl.contract.classes import Classes
 from lgmdsl.contract.site import Site
 from lgmdsl.dataset import Keys
 from lgmdsl.errors import Diagnostic, MethodError, ModelError
+from lgmdsl.html import Paged
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -31,7 +32,7 @@ BAR = 40  # columns of the longest bar
 
 
 @dataclass(frozen=True, eq=False)
-class Pit:
+class Pit(Paged):
     """P(Y_i <= y_i | y_-i) of each response, uniform where the model is calibrated.
 
     `lower` = P(Y_i < y_i | y_-i) and `upper` = P(Y_i <= y_i | y_-i) differ for discrete responses,

@@ -31,6 +31,7 @@ from lgmdsl.arrays import Array
 from lgmdsl.assess.uniformity import Uniformity, band, ecdf, uniformity
 from lgmdsl.dataset import Keys
 from lgmdsl.errors import Diagnostic, MethodError
+from lgmdsl.html import Page
 from lgmdsl.inference.registry import load_entry_points
 from lgmdsl.inference.settings import FitSettings
 from lgmdsl.language.builder import Model
@@ -188,7 +189,7 @@ class Calibration:
     @property
     def table(self) -> str:
         """A page of 80 columns."""
-        return page(self)
+        return Page(page(self))
 
     def as_json(self) -> dict[str, object]:
         """A JSON object: the verdict, what the fits claimed, and each quantity with its values, the

@@ -25,6 +25,7 @@ from lgmdsl.api.settings import check_numbers
 from lgmdsl.arrays import AnyArray
 from lgmdsl.compile import compile_model
 from lgmdsl.dataset import Keys, read
+from lgmdsl.html import Page, Paged
 from lgmdsl.inference.registry import load_entry_points
 from lgmdsl.inference.settings import FitSettings
 from lgmdsl.language.builder import Model
@@ -34,7 +35,7 @@ from lgmdsl.workers.opened import check_jobs
 
 
 @dataclass(frozen=True)
-class Design:
+class Design(Paged):
     """The queries in their order, and the course of the posterior.
 
     `labelled`: cases with labels at the start. `index`, `labels`: the candidates' index and their
@@ -54,6 +55,9 @@ class Design:
     wanted: int
     interrupted: bool
 
+    def __str__(self) -> str:
+        return self.table
+
     def __repr__(self) -> str:
         made = f"{len(self.queries):,} of {self.wanted:,} queries"
         return f"Design({self.response!r}: {made}, {self.labelled:,} labelled before)"
@@ -66,7 +70,7 @@ class Design:
     @property
     def table(self) -> str:
         """A page of 80 columns."""
-        return design_page.table(self)
+        return Page(design_page.table(self))
 
     def as_json(self) -> dict[str, object]:
         """A JSON object: the queries, and the course of the posterior."""

@@ -30,6 +30,7 @@ from lgmdsl.arrays import AnyArray, Array, BoolArray
 from lgmdsl.compile import compile_model
 from lgmdsl.contract.status import Status
 from lgmdsl.dataset import Keys, read
+from lgmdsl.html import Page, Paged
 from lgmdsl.inference.plan import plan
 from lgmdsl.inference.registry import load_entry_points
 from lgmdsl.inference.settings import FitSettings
@@ -62,7 +63,7 @@ class MeasurementPoint:
 
 
 @dataclass(frozen=True, eq=False)
-class MeasurementDesign:
+class MeasurementDesign(Paged):
     """The lines in their order, and the course of the posterior.
 
     `response` is the datum that is measured, `by` what the lines are called, `lines` the labels of
@@ -83,6 +84,9 @@ class MeasurementDesign:
     wanted: int
     interrupted: bool
 
+    def __str__(self) -> str:
+        return self.table
+
     def __repr__(self) -> str:
         made = f"{len(self.choices):,} of {self.wanted:,} lines"
         return f"MeasurementDesign({self.response!r}: {made} by {self.by!r})"
@@ -90,7 +94,7 @@ class MeasurementDesign:
     @property
     def table(self) -> str:
         """A page of 80 columns."""
-        return page.table(self)
+        return Page(page.table(self))
 
     def as_json(self) -> dict[str, object]:
         """A JSON object: the lines, and the course of the posterior."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lgmdsl.api.columns import Columns, quantile_columns
+from lgmdsl.api.columns import Columns, quantile_columns, set_apart
 from lgmdsl.api.effects.drawn import drawn_averages, no_link, predictor_at
 from lgmdsl.api.effects.levels import Comparison
 from lgmdsl.api.effects.other_places import stacked
@@ -198,11 +198,10 @@ def _table(
     """A row for each comparison, group and class, or predictor."""
     groups = rows.weights.shape[0]
     names = ("estimate", "sd", *quantile_columns(levels))
-    out: Columns = {"term": [], "contrast": []}
-    out |= {key: [] for key in rows.labels}
-    if len(classes) > 1:
-        out[over] = []
-    out |= {key: [] for key in names}
+    classed = len(classes) > 1
+    given = [*rows.labels, *([over] if classed else [])]
+    labels = tuple(set_apart(dict.fromkeys(given), ("term", "contrast", *names)))
+    out: Columns = {key: [] for key in ("term", "contrast", *labels, *names)}
     for comparison, values in zip(requested.comparisons, estimates, strict=True):
         slope = ratio and comparison.divisor != 1.0
         for g in range(groups):
@@ -210,10 +209,12 @@ def _table(
                 out["term"].append(comparison.term)
                 words = comparison.words[int(ratio and bool(comparison.low))]
                 out["contrast"].append("relative slope" if slope else words)
-                for key, known in rows.labels.items():
-                    out[key].append(known[g])
-                if len(classes) > 1:
-                    out[over].append(label)
+                named = [
+                    *(x[g] for x in rows.labels.values()),
+                    *([label] if classed else []),
+                ]
+                for key, value in zip(labels, named, strict=True):
+                    out[key].append(value)
                 for key, value in zip(names, values[:, g, c], strict=True):
                     out[key].append(float(value))
     return {k: np.array(v) for k, v in out.items()}

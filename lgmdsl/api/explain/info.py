@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from lgmdsl.api.page import columns, wrapped
+from lgmdsl.html import Paged
 from lgmdsl.language.tree import ast
 from lgmdsl.language.tree.print_expr import flat
 from lgmdsl.language.tree.statements import STATEMENTS, described
@@ -42,7 +43,7 @@ class Declaration:
 
 
 @dataclass(frozen=True)
-class Info:
+class Info(Paged):
     """All declarations of a model, in the order of the text; `str` is the page."""
 
     model: str

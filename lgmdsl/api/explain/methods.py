@@ -18,6 +18,7 @@ from lgmdsl.contract.bound import Bound
 from lgmdsl.contract.site import Property, Site
 from lgmdsl.contract.status import Guarantee
 from lgmdsl.errors import Diagnostic
+from lgmdsl.html import Paged
 from lgmdsl.inference.plan import verdict
 from lgmdsl.inference.registry import BackendClass, backends
 from lgmdsl.inference.routes import Refusal, Route, compiled, route
@@ -54,7 +55,7 @@ class MethodVerdict:
 
 
 @dataclass(frozen=True)
-class ModelMethods:
+class ModelMethods(Paged):
     """The verdict of every method on one model."""
 
     model: str
@@ -109,7 +110,7 @@ class ModelMethods:
 
 
 @dataclass(frozen=True)
-class MethodTable:
+class MethodTable(Paged):
     """Every site family (rows) and every back end (columns)."""
 
     sites: tuple[type[Site], ...]

@@ -8,6 +8,7 @@ from typing import Any
 from lgmdsl.api.explain.methods import ModelMethods
 from lgmdsl.api.explain.page import page
 from lgmdsl.errors import Diagnostic
+from lgmdsl.html import Paged
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,7 @@ class PlateView:
 
 
 @dataclass(frozen=True, eq=False)
-class Explanation:
+class Explanation(Paged):
     """Everything `lgm explain` prints; `str` is the page. `engine_reason`: why the chosen one of
     `engines` is, with the flops that decided; empty where none is."""
 

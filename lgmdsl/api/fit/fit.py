@@ -25,6 +25,7 @@ from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.status import Guarantee, Status
 from lgmdsl.dataset import Keys
 from lgmdsl.errors import Diagnostic
+from lgmdsl.html import Page
 from lgmdsl.inference.driver import TraceEntry
 from lgmdsl.inference.other_starts import Started
 from lgmdsl.language.builder import Model
@@ -369,7 +370,7 @@ class Fit(FieldState, Assessable, Framed):
         from lgmdsl.api.summary.summary import summary
 
         text = summary(self, full)
-        return text if self.audited is None else f"{text}\n\n{self.audited}"
+        return Page(text if self.audited is None else f"{text}\n\n{self.audited}")
 
     def plot(
         self,
@@ -393,9 +394,12 @@ class Fit(FieldState, Assessable, Framed):
         it is the mean of the response, and a grey ground where there are no data (a forecast). What
         has places is a map, or a surface where there are values between them (a gp). The rest are
         dots with whiskers; more than 40 are sorted, with the labels of the lowest and the highest.
-        Hyperparameters are densities, with their prior behind. An observed datum (`"y"`) is shown
-        with what is predicted of it; of a fit read from a file that takes its `data`. What is
-        two-dimensional has two panels, mean and sd: give two axes, or one for the mean.
+        Over two indices: a line for each of up to 40 groups along what has an order, else a colour
+        for each of up to 8 groups, or a panel where they are of unlike size (random slopes) or have
+        more than 40 members; a heat map of what has two orders, or more groups. Hyperparameters are
+        densities, with their prior behind. An observed datum (`"y"`) is shown with what is
+        predicted of it; of a fit read from a file that takes its `data`. Maps and heat maps have
+        two panels, mean and sd: give axes for each panel, or one for the first.
 
         A folder (`target`; a path that is no name, such as "pictures" or "./f") gets everything
         that is not fixed, or `names`, and is made if need be. `format`: png, svg or pdf. Files:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lgmdsl.api.columns import Columns, frame_library, frame_of, index_columns
+from lgmdsl.api.columns import Columns, frame_library, frame_of, index_columns, set_apart
 from lgmdsl.api.predict.predict import Prediction, predicted
 from lgmdsl.api.predict.table import carried_columns
 from lgmdsl.api.response_data import with_responses
@@ -48,11 +48,11 @@ def augmented_columns(
     rows = block.data.dims
     labels = [canonical.layout.labels[d] for d in rows]
     size = math.prod(len(x) for x in labels)
-    out = index_columns(rows, labels)
+    given, out = index_columns(rows, labels), Columns()
     if dataset is None or len(rows) != 1:
-        out |= _data(canonical, rows)
+        given |= _data(canonical, rows)
     else:
-        out |= carried_columns(canonical.grounded, dataset, rows, size)
+        given |= carried_columns(canonical.grounded, dataset, rows, size)
     prediction = predicted(fit, read({}))
     for name, (dims, _) in canonical.named.items():
         if dims and {*dims} <= {*rows} and len({*dims}) == len(dims):
@@ -64,7 +64,7 @@ def augmented_columns(
         left_out = fit.loo(data=None if dataset is None else dataset)
         out[f"{block.name}_loo"] = _rowwise(left_out.pointwise(block.name).values, block)
         out[f"{block.name}_loo_flag"] = _rowwise(left_out.flags(block.name).values, block)
-    return out
+    return set_apart(given, out) | out
 
 
 def _chosen(canonical: CanonicalModel, response: str | None) -> SiteBlock:

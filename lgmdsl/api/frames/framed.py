@@ -36,8 +36,9 @@ class Framed:
         base, or of sum contrasts less the mean of the levels (`eff` of R's emmeans).
 
         Columns: `term` (`u[m1]`), `name` (`u`), `kind` (hyper, latent, let or report), one for each
-        index (`g`; `feat_2` for a repeated one) with the label, None where the row has no such
-        index; `mean`, `sd`, and quantiles `q5`, `q50`, `q95` (other `quantiles`: `q2.5`).
+        index (`g`; `feat_2` for a repeated one, `term_2` for one of the name of another column)
+        with the label, None where the row has no such index; `mean`, `sd`, and quantiles `q5`,
+        `q50`, `q95` (other `quantiles`: `q2.5`).
 
         `names`: those that are wanted; else all hypers and latents, and the reports that do not run
         over the rows of the data (those are columns of `augment`). Raises ModelError: E103 for an

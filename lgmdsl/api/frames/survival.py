@@ -17,6 +17,7 @@ from lgmdsl.api.columns import (
     index_columns,
     joined,
     quantile_columns,
+    set_apart,
 )
 from lgmdsl.api.predict.predict import Prediction, predict, predicted
 from lgmdsl.api.predict.table import row_axes, row_labels
@@ -145,13 +146,13 @@ def _columns(
                 for part in known
             ]
             moments[kind][:, j] = arranged
-    out: Columns = {k: np.repeat(np.asarray(v, dtype=None), len(times)) for k, v in each.items()}
-    out["time"] = np.tile(times, count)
+    out: Columns = {"time": np.tile(times, count)}
     suffixes = ("mean", "sd", *quantile_columns(levels))
     for kind, table in moments.items():
         for suffix, part in zip(suffixes, table, strict=True):
             out[f"{kind}_{suffix}"] = part.T.reshape(-1)
-    return out
+    repeated = {k: np.repeat(np.asarray(v, dtype=None), len(times)) for k, v in each.items()}
+    return set_apart(repeated, out) | out
 
 
 def curves_at(site: Site, s: Array, time: float) -> Curves:

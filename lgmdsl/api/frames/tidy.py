@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lgmdsl.api.columns import Columns, frame_library, frame_of, index_columns, quantile_columns
+from lgmdsl.api.columns import (
+    Columns,
+    frame_library,
+    frame_of,
+    index_columns,
+    quantile_columns,
+    set_apart,
+)
 from lgmdsl.api.summary.labels import entry_labels, labels_of, natural_order
 from lgmdsl.arrays import AnyArray, Array
 from lgmdsl.canonical.grounding.usage import usage_of
@@ -35,12 +42,14 @@ def tidy_columns(fit: Fit, names: Sequence[str] | None, levels: Array) -> Column
     ]
     indices = tuple(dict.fromkeys(k for t in tables for k in t.labels))
     sizes = [len(t.columns["mean"]) for t in tables]
-    out: Columns = {k: _stacked([t.columns[k] for t in tables]) for k in ("term", "name", "kind")}
+    whose, numbers = ("term", "name", "kind"), ("mean", "sd", *quantile_columns(levels))
+    labels: Columns = {}
     for index in indices:
         pairs = zip(tables, sizes, strict=True)
-        out[index] = _with_gaps([t.labels.get(index, n) for t, n in pairs])
-    for k in ("mean", "sd", *quantile_columns(levels)):
-        out[k] = _stacked([t.columns[k] for t in tables])
+        labels[index] = _with_gaps([t.labels.get(index, n) for t, n in pairs])
+    out: Columns = {k: _stacked([t.columns[k] for t in tables]) for k in whose}
+    out |= set_apart(labels, (*whose, *numbers))
+    out |= {k: _stacked([t.columns[k] for t in tables]) for k in numbers}
     return out
 
 

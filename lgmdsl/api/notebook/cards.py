@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import lgmdsl.html as html
+from lgmdsl.api.page import counted
+from lgmdsl.api.summary.summary import summary
 from lgmdsl.arrays import Array
 from lgmdsl.errors import Diagnostic
 from lgmdsl.html import Html
@@ -45,9 +47,15 @@ def of_fit(fit: Fit) -> str:
         *_warnings(fit.warnings),
         html.table(HEADER, rows),
         *(html.paragraph(line) for line in left),
-        html.folded("page", html.page(fit.summary())),
+        html.folded("page", html.page(_page(fit))),
     ]
     return html.card(f"Fit by {title}", note, parts, good=fit.converged)
+
+
+def _page(fit: Fit) -> str:
+    """The summary without the warnings, which stand above it."""
+    text = summary(fit, warned=False)
+    return text if fit.audited is None else f"{text}\n\n{fit.audited}"
 
 
 def _entries(fit: Fit, name: str) -> list[Sequence[str]]:
@@ -103,9 +111,12 @@ def of_prediction(prediction: Prediction) -> str:
     labels = {**canonical.layout.labels, **asked}
     sizes = {n: math.prod(len(labels[d]) for d in axes) for n, axes in dims.items()}
     rows = [(n, ", ".join(dims[n]) or "one number", f"{sizes[n]:,}") for n in names]
-    parts = [*_warnings(prediction.warnings)]
+    parts = []
     if sum(sizes.values()) <= VALUES:
         parts += _first_rows(prediction)
+    if prediction.warnings:  # `predict` has shown them already
+        title = counted(len(prediction.warnings), "warning")
+        parts.append(html.folded(title, *_warnings(prediction.warnings)))
     parts.append(html.folded("names", html.table(("", "over", "values"), rows, words=True)))
     return html.card("Prediction", ", ".join(names[:NAMES]), parts)
 

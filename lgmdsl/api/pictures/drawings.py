@@ -3,7 +3,7 @@ places, dots with whiskers or sorted entries over the rest."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
@@ -38,6 +38,15 @@ from lgmdsl.plot.responses import (
     draw_reliability,
     reliability_picture,
 )
+from lgmdsl.plot.two_way import (
+    GROUPS,
+    THREADS,
+    TwoWay,
+    draw_cells,
+    draw_group,
+    draw_lines,
+    two_way_picture,
+)
 from lgmdsl.posterior.marginals import named_tree
 
 if TYPE_CHECKING:
@@ -54,11 +63,17 @@ Panel: TypeAlias = "Callable[[Axes], None]"
 @dataclass(frozen=True)
 class Drawing:
     """One picture: the name of its file without the ending, its panels, which can be drawn on any
-    axes (mean and sd of what is two-dimensional), and the bytes of the whole in a format."""
+    axes (mean and sd of maps and heat maps), and the bytes of the whole in a format. `whole`:
+    whether all panels show the quantity itself, and not the first alone."""
 
     file: str
     panels: tuple[Panel, ...]
     picture: Draw
+    whole: bool = False
+
+    @property
+    def terms(self) -> tuple[Panel, ...]:
+        return self.panels if self.whole else self.panels[:1]
 
 
 def quantity_drawings(fit: Fit, name: str, observations: Observations) -> tuple[Drawing, ...]:
@@ -74,6 +89,9 @@ def quantity_drawings(fit: Fit, name: str, observations: Observations) -> tuple[
     if len(dims) == 2:
         axes = distinct(dims)
         labels = [[str(v) for v in canonical.layout.labels[d].tolist()] for d in dims]
+        by_group = _two_way(fit, name, dims, labels)
+        if by_group is not None:
+            return (by_group,)
         heat = Heat(title, (axes[0], axes[1]), (labels[0], labels[1]), quantity.mean, quantity.sd)
         draw = tuple(partial(draw_heat, heat=heat, kind=k) for k in (MEAN, SD))
         return (Drawing(f"{kind}_{name}", draw, partial(heat_picture, heat)),)
@@ -98,6 +116,43 @@ def quantity_drawings(fit: Fit, name: str, observations: Observations) -> tuple[
         elif where is None or flat.shape[1] <= FOREST:
             out.append(_entries(canonical, file, dims, title, label, flat))
     return tuple(out)
+
+
+def _two_way(
+    fit: Fit, name: str, dims: tuple[str, ...], labels: Sequence[Sequence[str]]
+) -> Drawing | None:
+    """Lines by group along what has an order, else cells of few groups; None for what a heat map
+    shows better: two orders, or many groups."""
+    canonical = fit.canonical
+    along = [line(canonical, d) for d in dims]
+    ordered = [k for k in (0, 1) if along[k] is not None]
+    if len({*dims}) < 2 or len(ordered) == 2:
+        return None
+    member = ordered[0] if ordered else int(len(labels[1]) > len(labels[0]))
+    groups = labels[1 - member]
+    levels = quantiles_of(fit, name)
+    if levels is None or len(groups) > (THREADS if ordered else GROUPS):
+        return None
+    if member == 1:
+        levels = levels.transpose(0, 2, 1)
+    places = along[member]
+    table = TwoWay(
+        titled(canonical, name, dims),
+        described(canonical.grounded.model, name),
+        dims[member] if places is None else places.axis,
+        dims[1 - member],
+        groups,
+        levels,
+        None if places is None else places.x,
+        labels[member] if places is None else places.labels,
+    )
+    panels: tuple[Panel, ...]
+    if table.apart:
+        panels = tuple(partial(draw_group, table=table, group=k) for k in range(len(groups)))
+    else:
+        panels = (partial(draw_cells if places is None else draw_lines, table=table),)
+    kind = "latent" if name in canonical.latent_names else _kind(canonical, name)
+    return Drawing(f"{kind}_{name}", panels, partial(two_way_picture, table), whole=True)
 
 
 def response_drawing(observations: Observations, name: str) -> Drawing | None:

@@ -132,7 +132,7 @@ def _pictures(
     hypers = {b.name for b in canonical.hypers.blocks}
     quantities = all_names(canonical)
     scalars: list[ForestRow] = []
-    terms: list[Panel] = []
+    terms: list[tuple[Panel, ...]] = []
     for name in wanted:
         if name in hypers or name not in quantities:
             continue
@@ -150,14 +150,15 @@ def _pictures(
             yield from ((d.file, d.picture) for d in drawings)
             known = bool(drawings)
             if known and name in canonical.latent_names:
-                terms.append(drawings[0].panels[0])
+                terms.append(drawings[0].terms)
         if not known:
             left_out.append(f"{name}: it is fixed, or not finite")
     if scalars:
         yield "scalars", partial(forest_picture, "Single quantities", "", scalars)
     if len(terms) > 1:
-        title = "Terms of the model" + (f", the first {MOST}" if len(terms) > MOST else "")
-        yield "terms", partial(panel_picture, title, terms)
+        each = [panel for of_latent in terms for panel in of_latent]
+        title = "Terms of the model" + (f", the first {MOST}" if len(each) > MOST else "")
+        yield "terms", partial(panel_picture, title, each)
     learned = [n for n in learned_names(fit) if n in wanted]
     shown = panels(fit, learned)
     if shown:

@@ -17,6 +17,7 @@ from lgmdsl.canonical.blocks.sites import SiteBlock
 from lgmdsl.canonical.layout import Layout
 from lgmdsl.dataset import Keys
 from lgmdsl.errors import Diagnostic, ModelError, listed, suggestion
+from lgmdsl.html import Paged
 from lgmdsl.posterior.labelled import labelled
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ class Completed:
 
 
 @dataclass(frozen=True, eq=False)
-class Imputation(Mapping[str, "xr.DataArray"]):
+class Imputation(Mapping[str, "xr.DataArray"], Paged):
     """Every observed datum by name, completed: given entries as they are, missing ones their
     predictive mean (binary: the probability of 1; of classes that of each, over one more axis).
     `sd` and `probability` are its uncertainty."""

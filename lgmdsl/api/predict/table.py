@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from lgmdsl.api.columns import Columns, index_columns, quantile_columns
+from lgmdsl.api.columns import Columns, index_columns, quantile_columns, set_apart
 from lgmdsl.arrays import AnyArray, Array
 from lgmdsl.canonical.blocks.sites import SiteBlock
 from lgmdsl.canonical.grounding.model import GroundedModel
@@ -65,8 +65,8 @@ def table_columns(prediction: Predicted, levels: Array) -> Columns:
     rows = row_axes(prediction)
     labels = row_labels(prediction, rows)
     numbered = [x + prediction.start for x in labels] if prediction.start else labels
-    out = index_columns(rows, numbered) | prediction.carried
-    out |= _status(prediction.canonical.grounded, rows, prediction)
+    given = index_columns(rows, numbered) | prediction.carried
+    out = _status(prediction.canonical.grounded, rows, prediction)
     table = _Table(prediction, rows, tuple(len(x) for x in labels))
     suffixes = tuple(quantile_columns(levels))
     for name in prediction.unobserved:
@@ -88,7 +88,7 @@ def table_columns(prediction: Predicted, levels: Array) -> Columns:
         quantiles = prediction.levels(block, levels)
         for suffix, value in zip(suffixes, () if quantiles is None else quantiles, strict=False):
             out |= table.columns(f"{name}_{suffix}", dims, value)
-    return out
+    return set_apart(given, out) | out
 
 
 def outside(prediction: Predicted) -> tuple[str, ...]:

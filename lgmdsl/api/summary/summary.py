@@ -65,8 +65,9 @@ class Fitted(Protocol):
     def quantity(self, name: str) -> Quantity: ...
 
 
-def summary(fit: Fitted, full: bool = False) -> str:
-    """Method, status, evidence, hypers, latents and small reports; `full` shows every row."""
+def summary(fit: Fitted, full: bool = False, warned: bool = True) -> str:
+    """Method, status, evidence, hypers, latents and small reports; `full` shows every row,
+    `warned` the warnings."""
     parts = [*_head(fit), *_hypers(fit, full)]
     learned = [_table(fit, name, full) for name in learned_names(fit)]
     parts += joined("hyperparameters", learned)
@@ -81,7 +82,7 @@ def summary(fit: Fitted, full: bool = False) -> str:
     parts += joined("reports", [_table(fit, name, full) for name in small])
     if len(small) < len(reports):
         parts += ["", f"left out: {', '.join(n for n in reports if n not in small)} (--full)"]
-    for warning in fit.warnings:
+    for warning in fit.warnings if warned else ():
         parts += ["", f"{warning.severity}[{warning.code}]: {warning.message}"]
     return "\n".join(line.rstrip() for line in parts)
 

@@ -48,10 +48,11 @@ def command(
 ) -> None:
     """Draw the result in FIT.nc into DIR, a file for each picture, and list the files.
 
-    Effects with bands, dots with whiskers or heat maps (latent_f.png, let_eta.png, report_p.png,
-    scalars.png), maps and surfaces where there are coordinates (map_f.png), a panel for each
-    latent (terms.png), marginals of learned hyperparameters with their priors (hyper.png), and with
-    --data what was observed and predicted (response_y.png) and leave-one-out transforms (pit.png).
+    Effects with bands, lines by group, dots with whiskers or heat maps (latent_f.png, let_eta.png,
+    report_p.png, scalars.png), maps and surfaces where there are coordinates (map_f.png), a panel
+    for each latent (terms.png), marginals of learned hyperparameters with their priors (hyper.png),
+    and with --data what was observed and predicted (response_y.png) and leave-one-out transforms
+    (pit.png).
 
     \b
     lgm plot model.fit.nc --out pictures

@@ -43,6 +43,9 @@ class HyperMarginals(ABC):
     `places` and `nodes` as they are: draws then have the hyperparameters of the mixture's points.
     """
 
+    def __repr__(self) -> str:
+        return f"<lgmdsl.{type(self).__name__} of the hyperparameters>"
+
     @abstractmethod
     def mean(self, of: Callable[[Theta], Array]) -> Array:
         """Posterior mean, of the function's shape."""

@@ -32,7 +32,7 @@ INSIDE = 3.0  # logs or logits from the edge of a range
 NORMAL_REACH = 4.265
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Asymptotic(HyperMarginals):
     """`theta`: the hyperparameters at the mode; `frame` holds the mode in x and the curvature."""
 
@@ -155,7 +155,7 @@ class Asymptotic(HyperMarginals):
         return np.asarray(of(self.coordinates.unpack(self.frame.mode + step)), dtype=np.float64)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Chosen(HyperMarginals):
     """Of a few coordinates of very many the normal approximation: `frame` has axes (d, k), in whose
     span their joint covariance is. What moves with others has sd NaN."""
@@ -202,7 +202,7 @@ class Chosen(HyperMarginals):
         return np.where(moved == still, 0.0, np.nan)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ModeOnly(HyperMarginals):
     """Values at a mode whose curvature is not known: what was learned has sd NaN."""
 

@@ -55,7 +55,7 @@ SPARE = 1.5  # points for each moment of the hyperparameters themselves
 UNUSED = 1e-12  # of the largest weight of a rule: those have none where weights are sought anew
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class HyperPosterior(FieldState, HyperMarginals):
     """Weighted nodes `z` (m, d), `weights` (m,) summing to 1; `log_integral`: log of the integral
     of exp(log density) over z; `lattice`: whether the nodes are those of a product lattice."""

@@ -35,7 +35,7 @@ NORMAL_REACH = 4.265
 SHIFT = 0.25  # normal scores, to see what a function depends on
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class FactorMarginals(HyperMarginals):
     """`factors` over the free hypers; the others are at the values of `pinned`."""
 
