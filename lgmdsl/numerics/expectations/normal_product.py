@@ -115,13 +115,20 @@ def _sampled(values: Values, mean: Array, root: Array, tolerance: float) -> tupl
     return out, settled
 
 
-def rule_for(sd: float, dimension: int) -> Rule:
-    """A rule that is good for smooth functions at sds up to `sd`."""
+def rungs(dimension: int) -> tuple[Rule, ...]:
+    """Rules in turn, each better than the one before."""
     if dimension not in LADDER:
-        return sampled_rule(SAMPLED[1], dimension)
+        return (sampled_rule(SAMPLED[1], dimension),)
+    return _ladder((0,) * dimension) + _lattices(dimension)
+
+
+def rung_for(sd: Array, dimension: int) -> IntArray:
+    """Which of the `rungs` is good for smooth functions at such sds, (N,)."""
+    if dimension not in LADDER:
+        return np.zeros(len(sd), dtype=np.int64)
     ladder = LADDER[dimension]
-    level = int(np.searchsorted(ladder, ladder[0] + PER_SD * sd)) + 2
-    return product_rule(ladder[min(level, len(ladder) - 1)], dimension)
+    level = np.searchsorted(ladder, ladder[0] + PER_SD * sd) + 2
+    return np.minimum(level, len(ladder) - 1)
 
 
 def root_of(variance: Array) -> Array:
