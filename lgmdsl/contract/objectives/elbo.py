@@ -178,13 +178,19 @@ def distance(point: Standing, following: Conditioned) -> float:
 
 
 def mismatch(point: ElboPoint) -> float:
-    """max over sites of |w - T| / max(|T|, 1e-4 / v), T = -2 f_v.
+    """`weight_mismatch` of a point's weights from their target -2 f_v."""
+    return weight_mismatch(point.weight, point.target[0], point.variance)
+
+
+def weight_mismatch(weight: Rows, target: Rows, variance: Rows) -> float:
+    """max over sites of |w - T| / max(|T|, 1e-4 / v), for weights w, targets T and variances v of
+    the predictors.
 
     It bounds the relative change of every posterior variance on moving to T; a site that says next
     to nothing (T v below 1e-4) is measured against the variance instead of its own weight.
     """
     worst = 0.0
-    for w, t, v in zip(point.weight, point.target[0], point.variance, strict=True):
+    for w, t, v in zip(weight, target, variance, strict=True):
         if w.size:
             size, spread = np.abs(t), np.maximum(rows.diagonal(v), 1e-300)
             if w.ndim > 1:
