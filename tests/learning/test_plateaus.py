@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy.optimize import minimize
@@ -54,7 +56,7 @@ def test_a_level_below_all_entries_is_left_for_the_maximum(seed: int, scale: flo
     """Delayed entry: far below the entries the level has no effect on the likelihood."""
     data = _lifetimes(seed, scale)
     level = np.log(80.0 * scale)
-    best = minimize(
+    best: Any = minimize(  # type: ignore[call-overload]
         lambda v: -_log_likelihood(data, v[:2] + np.array([level, 0.0]), v[2]),
         np.array([0.0, 0.0, 2.0]),
         method="Nelder-Mead",

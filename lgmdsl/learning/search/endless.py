@@ -36,7 +36,7 @@ def endless(objective: Objective, at: Evaluation, hessian: Array | None) -> tupl
     whose density does not fall uphill of it. One evaluation for each. `hessian`: (d, d), not finite
     where it is unknown."""
     uphill = np.where(at.gradient != 0.0, np.sign(at.gradient), np.sign(at.x - objective.origin))
-    curvature = -np.diag(hessian)
+    curvature = np.zeros(at.x.shape) if hessian is None else -np.diag(hessian)
     falling = (curvature > 0.0) & np.isfinite(curvature)
     length = np.where(falling, np.sqrt(1.0 / np.where(falling, curvature, 1.0)), 1.0 + np.abs(at.x))
     out = []
@@ -94,7 +94,7 @@ def _edge(objective: Objective, at: Evaluation, way: Array, found: list[Evaluati
         found.append(there)
         return abs(there.value - at.value)
 
-    ends = []
+    ends: list[float] = []
     inside, outside = 0.0, 0.0
     for shift in SHIFTS:
         if fall(shift) > SEEN[1]:
