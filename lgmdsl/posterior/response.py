@@ -16,50 +16,6 @@ from lgmdsl.numerics.expectations.normal_product import averages
 
 # A count's table of probabilities ends here, or where the rest is below 1e-4 for every row.
 LONGEST_TABLE = 200
-NODES = np.linspace(-9.0, 9.0, 401)
-# To what two rules must agree on moments under several predictors: the longer is much better.
-MOMENTS = 1e-4
-WEIGHTS = np.exp(-0.5 * NODES**2) / np.exp(-0.5 * NODES**2).sum()
-
-
-def response_moments(site: Site, mean: Array, variance: Array) -> tuple[Array, Array]:
-    """Mean and sd of y for s ~ N(mean, variance), (N,) each, or (N, K) and (N, K, K); NaN where y
-    has none, or where no rule averages it.
-
-    Total variance: Var y = E Var(y | s) + Var E(y | s). The trapezoid rule is exact to rounding
-    for the smooth links; a log link moves the centre to where e^s N(s) has its mass.
-    """
-    if mean.ndim > 1:
-        return _of_several(site, mean, variance)
-    sd = np.sqrt(variance)
-    first, second = np.zeros_like(mean), np.zeros_like(mean)
-    shift = variance if site.spec.link == "log" else np.zeros_like(mean)
-    with np.errstate(over="ignore", invalid="ignore"):
-        for x, w in zip(NODES, WEIGHTS, strict=True):
-            # s is drawn around mean + shift and reweighted to N(mean, variance).
-            s = mean + shift + x * sd
-            weight = w * np.exp(
-                -np.where(variance > 0, shift * (x / np.where(sd > 0, sd, 1.0)), 0) - 0.5 * shift
-            )
-            centre = site.conditional_mean(s)
-            first += weight * centre
-            second += weight * (centre**2 + site.conditional_variance(s))
-        return first, np.sqrt(np.maximum(second - first**2, 0.0))
-
-
-def _of_several(site: Site, mean: Array, variance: Array) -> tuple[Array, Array]:
-    """`response_moments` of sites with several predictors."""
-
-    def both(rows: IntArray, s: Array) -> Array:
-        many, flat = site.take(np.repeat(rows, s.shape[1])), s.reshape(-1, s.shape[2])
-        centre = many.conditional_mean(flat)
-        parts = centre, many.conditional_variance(flat) + centre**2
-        return np.stack([p.reshape(s.shape[:2]) for p in parts])
-
-    with np.errstate(over="ignore", invalid="ignore"):
-        (first, second), settled = averages(both, mean, variance, tolerance=MOMENTS)
-        sd = np.sqrt(np.maximum(second - first**2, 0.0))
-        return np.where(settled, first, np.nan), np.where(settled, sd, np.nan)
 
 
 def _mass(site: Site, mean: Array, variance: Array) -> Array:

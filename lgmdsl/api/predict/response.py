@@ -19,8 +19,9 @@ from lgmdsl.posterior.event_moments import moments
 from lgmdsl.posterior.labelled import dataset
 from lgmdsl.posterior.marginals import Marginals
 from lgmdsl.posterior.normal_mixtures import mixed_moments
+from lgmdsl.posterior.predictive.moments import response_moments
 from lgmdsl.posterior.predictive.quantiles import quantiles_of_draws, response_quantiles
-from lgmdsl.posterior.response import last_value, probabilities, response_moments
+from lgmdsl.posterior.response import last_value, probabilities
 from lgmdsl.posterior.site_draws import parameter_rows
 
 if TYPE_CHECKING:

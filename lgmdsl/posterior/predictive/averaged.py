@@ -182,8 +182,9 @@ def _normal(rung: int) -> tuple[Array, Array]:
     step = STEPS[rung - len(FEW)]
     half = int(np.ceil(REACH / step))
     x = step * np.arange(-half, half + 1)
-    weight: Array = np.exp(-0.5 * x**2)
-    return x, weight / weight.sum()
+    share = np.exp(-0.5 * x**2)
+    share /= share.sum()
+    return x, np.asarray(share, dtype=np.float64)
 
 
 class OverSeveral(Averaged):

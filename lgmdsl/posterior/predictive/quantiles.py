@@ -4,8 +4,8 @@ predictors and hyperparameters (`averaged`), reaches a level.
 Gaussian sites with an identity link have a mixture of normals. Of others every row is solved by
 itself, on the scale on which its response is tame: logarithms of positive numbers, log odds of
 those in (0, 1), and real numbers by asinh((y - c) / u) about their own place and scale. What is
-returned is checked by the distribution function of the next finer rule, and solved again by that one where
-the two differ.
+returned is checked by the distribution function of the next finer rule, and solved again by that
+one where the two differ.
 """
 
 from __future__ import annotations

@@ -1,0 +1,133 @@
+"""Means and sds of y where its predictors are Gaussian, by the total variance:
+
+    Var y = E Var(y | s) + Var E(y | s)
+
+Averages of one predictor are taken by rules that each row chooses by itself: Gauss-Hermite rules
+where two agree, else trapezoid rules that reach as far as the average has its mass: of e^{2s} this
+is two variances from the mean of s, however wide s is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+
+from lgmdsl.arrays import Array, BoolArray, IntArray
+from lgmdsl.contract.site import Site
+from lgmdsl.numerics.expectations.normal_product import averages, product_rule
+
+CHUNK = 1 << 18  # predictor entries that are held at once
+# To what two rules are to agree: the longer one has about the square of their difference.
+ALIKE = 1e-6
+FEW = (5, 9)  # nodes of the Gauss-Hermite rules
+# Steps of the trapezoid rules in sds of s (a predictor of sd 500 needs the last one under a logit
+# link), and their reach, as far as more than EDGE of an average lies there.
+STEPS = tuple(0.8 * 0.5**k for k in range(11))
+BLOCK, BLOCKS, EDGE = 8.0, 6, 1e-13
+# Averages beyond rest on nodes where families cap their exponentials.
+LARGEST = 1e200
+# To what two rules must agree under several predictors: the longer is much better.
+SEVERAL = 1e-4
+
+# rows (n,), s (n, p) -> the averaged functions (2, n, p)
+Both = Callable[[IntArray, Array], Array]
+
+
+def response_moments(site: Site, mean: Array, variance: Array) -> tuple[Array, Array]:
+    """Mean and sd of y for s ~ N(mean, variance), (N,) each, or (N, K) and (N, K, K); NaN where y
+    has none, or where no rule averages it."""
+    with np.errstate(all="ignore"):
+        centre, noise = site.conditional_mean(mean), site.conditional_variance(mean)
+        centre = np.where(np.isfinite(centre), centre, 0.0)
+        unit = np.where(np.isfinite(noise), np.sqrt(noise), np.abs(centre))
+        unit = np.where(unit > 0.0, unit, 1.0)
+
+        def both(rows: IntArray, s: Array) -> Array:
+            """y less its centre in units, and its square, expected at s."""
+            many = site.take(np.repeat(rows, s.shape[1]))
+            flat, of = s.reshape(-1, *s.shape[2:]), np.repeat(rows, s.shape[1])
+            first = (many.conditional_mean(flat) - centre[of]) / unit[of]
+            second = many.conditional_variance(flat) / unit[of] ** 2 + first**2
+            return np.stack([first, second]).reshape(2, *s.shape[:2])
+
+        if mean.ndim > 1:
+            (first, second), same = averages(both, mean, variance, tolerance=SEVERAL)
+            settled = np.stack([same, same])
+        else:
+            (first, second), settled = _of_one(both, mean, np.sqrt(variance))
+        sd = unit * np.sqrt(np.maximum(second - first**2, 0.0))
+        first = centre + unit * first
+        return np.where(settled[0], first, np.nan), np.where(settled.all(axis=0), sd, np.nan)
+
+
+def _of_one(both: Both, mean: Array, sd: Array) -> tuple[Array, BoolArray]:
+    """E[both], s ~ N(mean, sd^2), and where two rules agree, (2, N)."""
+    out, settled = np.full((2, len(mean)), np.nan), np.zeros((2, len(mean)), dtype=np.bool_)
+    before = np.full((2, len(mean)), np.nan)
+    pending = np.arange(len(mean))
+    rules = [
+        *(partial(_hermite, nodes=n) for n in FEW),
+        *(partial(_trapezoid, step=h) for h in STEPS),
+    ]
+    costs = [*FEW, *(2.0 * BLOCK / h for h in STEPS)]
+    for k, (rule, cost) in enumerate(zip(rules, costs, strict=True)):
+        size = max(1, int(CHUNK / cost))
+        for start in range(0, len(pending), size):
+            rows = pending[start : start + size]
+            out[:, rows] = rule(both, rows, mean, sd)
+        if k not in (0, len(FEW)):  # the first of its kind
+            settled[:, pending] = _alike(before[:, pending], out[:, pending])
+            pending = pending[~settled[:, pending].all(axis=0)]
+        before[:, pending] = out[:, pending]
+        if not len(pending):
+            break
+    return out, settled
+
+
+def _hermite(both: Both, rows: IntArray, mean: Array, sd: Array, nodes: int) -> Array:
+    points, weight, _ = product_rule(nodes, 1)
+    values = both(rows, mean[rows, None] + sd[rows, None] * points[:, 0])
+    return np.asarray(values @ weight)
+
+
+def _trapezoid(both: Both, rows: IntArray, mean: Array, sd: Array, step: float) -> Array:
+    """The sum over nodes out to BLOCK sds, and on by blocks on either side where there is more."""
+    count = round(BLOCK / step)
+    total, edges = _summed(both, rows, mean, sd, step, np.arange(-count, count + 1))
+    for side, edge in zip((-1, 1), edges, strict=True):
+        at = np.flatnonzero(_reaches(edge, total))
+        for block in range(1, BLOCKS):
+            if not len(at):
+                break
+            nodes = side * np.arange(block * count + 1, (block + 1) * count + 1)
+            more, (_, edge) = _summed(both, rows[at], mean, sd, step, nodes)
+            total[:, at] += more
+            at = at[_reaches(edge, total[:, at])]
+        total[:, at] = np.nan
+    return np.where(np.abs(total) <= LARGEST, total, np.nan)
+
+
+def _reaches(edge: Array, total: Array) -> BoolArray:
+    return np.asarray((edge > EDGE * np.abs(total)).any(axis=0))
+
+
+def _summed(
+    both: Both, rows: IntArray, mean: Array, sd: Array, step: float, nodes: IntArray
+) -> tuple[Array, tuple[Array, Array]]:
+    """The weighted sums over nodes, and what the first and the last of them are of these."""
+    x = step * nodes
+    values = both(rows, mean[rows, None] + sd[rows, None] * x)
+    # Weights alone underflow where values are very large.
+    log = np.log(np.abs(values)) - 0.5 * x**2 + np.log(step / np.sqrt(2.0 * np.pi))
+    parts = np.sign(values) * np.exp(log)
+    return parts.sum(axis=2), (np.abs(parts[:, :, 0]), np.abs(parts[:, :, -1]))
+
+
+def _alike(one: Array, other: Array) -> BoolArray:
+    """Which averages agree, relative to the sd of y; infinite ones too, and those that are none."""
+    size = 1.0 + np.abs(other[1])
+    spread = np.where(np.isfinite(size), np.sqrt(size), 1.0 + np.abs(other[0]))
+    near = np.abs(one - other) <= ALIKE * np.stack([spread, size])
+    return np.asarray(near | (one == other) | (np.isnan(one) & np.isnan(other)))
