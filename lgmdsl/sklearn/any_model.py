@@ -70,11 +70,12 @@ class LgmRegressor(Regressor, AnyModel):
     Raises ValueError for tables that do not fit the model, LgmError as `lgmdsl.fit` does.
     """
 
-    def _form(self, X: Any, y: Any) -> Form:
+    def _form(self, X: Any, y: Any, weights: Array | None) -> Form:
         if self.model is None:
             check_numbers(X, f"{ENCODE}, or give a model that has it")
             x, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
-            return written([Linear.of(x, range(x.shape[1]))], "normal", x, [], y, self)
+            pieces = [Linear.of(x, range(x.shape[1]), weights)]
+            return written(pieces, "normal", x, [], y, self, weights)
         X, y = _table(self, X, y)
         return bound(self, model_of(self.model), self.response, X, y, self.data)
 
@@ -90,7 +91,7 @@ class LgmClassifier(ClassifierMixin, AnyModel):
     by the name of the index: this one also where scikit-learn replaces y by an array without it.
     """
 
-    def _form(self, X: Any, y: Any) -> Form:
+    def _form(self, X: Any, y: Any, weights: Array | None) -> Form:
         categories = _ordered_categories(y)
         if self.model is None:
             check_numbers(X, f"{ENCODE}, or give a model that has it")
@@ -115,13 +116,14 @@ class LgmClassifier(ClassifierMixin, AnyModel):
             self._binary_only()
             return bound(self, model, self.response, X, codes, self.data)
         if len(self.classes_) == 2:
-            return written([Linear.of(X, range(X.shape[1]))], "bernoulli", X, [], codes, self)
+            pieces = [Linear.of(X, range(X.shape[1]), weights)]
+            return written(pieces, "bernoulli", X, [], codes, self, weights)
         places = np.searchsorted(self.classes_, labels)[codes]
-        return Softmax.of(X, places, len(self.classes_), self)
+        return Softmax.of(X, places, len(self.classes_), self, weights)
 
-    def _fitted(self, form: Form) -> None:
+    def _fitted(self, form: Form, weights: Array | None) -> None:
         try:
-            super()._fitted(form)
+            super()._fitted(form, weights)
         except DataError as error:
             unordered = "E307" in error.codes and self.model is not None
             target = response_symbol(form.model, form.response).target if unordered else None

@@ -10,12 +10,13 @@ from typing import Any, Protocol, Self
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from lgmdsl.api.fit.fitting import fit as fit_model
 from lgmdsl.api.predict.predict import Prediction
 from lgmdsl.arrays import AnyArray, Array
 from lgmdsl.language.builder import Model
+from lgmdsl.sklearn.weighted import weighted
 
 # Estimators are fitted many times, in cross-validation and grids: no exact draws unless asked for.
 QUICK = {"effort": "low"}
@@ -45,20 +46,35 @@ class LgmEstimator(BaseEstimator):
     seed: int
 
     @abstractmethod
-    def _form(self, X: Any, y: Any) -> Form:
-        """The model of a table."""
+    def _form(self, X: Any, y: Any, weights: Array | None) -> Form:
+        """The model of a table; `weights` (n,) of its rows, for priors that scale with it."""
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Fit the model to a table X (n, p) and responses, or labels, y (n,)."""
-        self._fitted(self._form(X, y))
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit the model to a table X (n, p) and responses, or labels, y (n,).
+
+        `sample_weight` (n,), 0 or above: a row of weight 2 counts as two rows, one of weight 0 is
+        left out (`weight` of the response's family, multiplied by the model's own).
+        """
+        weights = None
+        if sample_weight is not None:
+            weights = _check_sample_weight(sample_weight, X, ensure_non_negative=True)
+        self._fitted(self._form(X, y, weights), self._row_weights(weights))
         return self
 
-    def _fitted(self, form: Form) -> None:
+    def _row_weights(self, weights: Array | None) -> Array | None:
+        """Weights of the rows in the fit, once the form is known."""
+        return weights
+
+    def _fitted(self, form: Form, weights: Array | None) -> None:
         self.form_ = form
         self.model_ = form.model
+        data = dict(form.data)
+        if weights is not None:
+            self.model_, added = weighted(form.model, form.response)
+            data[added] = weights
         self.fit_ = fit_model(
-            form.model,
-            dict(form.data),
+            self.model_,
+            data,
             method=self.method,
             hyper=self.hyper,
             fixed=self.fixed,

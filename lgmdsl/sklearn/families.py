@@ -12,25 +12,26 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lgmdsl.arrays import AnyArray
+from lgmdsl.arrays import AnyArray, Array
+from lgmdsl.sklearn.weighted import mean, sd
 
 
 @dataclass(frozen=True)
 class Family:
     """`type`: of the datum; `law`: what it observes, of the predictor `eta`; `hypers`: their
     statements, `{rate}` in place of 2 over the predictor's unit, `{floor}` of a least variance;
-    `centre`, `unit`: of the predictor, from y; `positive`: whether y has to be."""
+    `centre`, `unit`: of the predictor, from y and the weights of its rows; `positive`: whether y
+    has to be."""
 
     type: str
     law: str
     hypers: tuple[str, ...]
-    centre: Callable[[AnyArray], float]
-    unit: Callable[[AnyArray], float]
+    centre: Callable[[AnyArray, Array | None], float]
+    unit: Callable[[AnyArray, Array | None], float]
     positive: bool = False
 
-    def statements(self, y: AnyArray) -> list[str]:
+    def statements(self, unit: float) -> list[str]:
         """Those of the hyperparameters."""
-        unit = self.unit(y)
         rate, floor = number(2.0 / unit), number((FLOOR * unit) ** 2)
         return [f"hyper {h.format(rate=rate, floor=floor)}" for h in self.hypers]
 
@@ -40,21 +41,22 @@ def number(value: float) -> str:
     return f"{value:.6g}"
 
 
-def _spread(y: AnyArray) -> float:
-    spread = float(np.std(y))
+def _spread(y: AnyArray, weights: Array | None) -> float:
+    spread = float(sd(y, weights))
     return spread if np.isfinite(spread) and spread > 0.0 else 1.0
 
 
-def _one(y: AnyArray) -> float:
+def _one(y: AnyArray, weights: Array | None) -> float:
     return 1.0
 
 
-def _log_mean(y: AnyArray) -> float:
-    return float(np.log(max(float(np.mean(y)), 0.5 / len(y))))
+def _log_mean(y: AnyArray, weights: Array | None) -> float:
+    count = len(y) if weights is None else float(weights.sum())
+    return float(np.log(max(float(mean(y, weights)), 0.5 / count)))
 
 
-def _mean(y: AnyArray) -> float:
-    return float(np.mean(y))
+def _mean(y: AnyArray, weights: Array | None) -> float:
+    return float(mean(y, weights))
 
 
 # The least noise, in units of sd(y): responses that a model can fit exactly, such as points of a
@@ -86,7 +88,7 @@ FAMILIES = {
         _one,
         True,
     ),
-    "bernoulli": Family("binary", "bernoulli(logit = eta)", (), lambda y: 0.0, _one),
+    "bernoulli": Family("binary", "bernoulli(logit = eta)", (), lambda y, weights: 0.0, _one),
 }
 
 

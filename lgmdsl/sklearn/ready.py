@@ -61,9 +61,10 @@ def written(
     labels: Sequence[AnyArray],
     y: AnyArray,
     estimator: Any,
+    weights: Array | None = None,
 ) -> Written:
     """The model of a table by pieces; ValueError for an unknown family."""
-    text = text_of(pieces, family_of(family), y)
+    text = text_of(pieces, family_of(family), y, weights)
     data: dict[str, object] = {"y": y}
     for piece in pieces:
         data |= piece.known()
@@ -113,11 +114,11 @@ class ReadyRegressor(Regressor):
         self.seed = seed
 
     @abstractmethod
-    def _pieces(self, x: Array) -> list[Piece]: ...
+    def _pieces(self, x: Array, weights: Array | None) -> list[Piece]: ...
 
-    def _form(self, X: Any, y: Any) -> Written:
+    def _form(self, X: Any, y: Any, weights: Array | None) -> Written:
         x, labels, y = self._read(X, y)
-        return written(self._pieces(x), self.family, x, labels, y, self)
+        return written(self._pieces(x, weights), self.family, x, labels, y, self, weights)
 
     def _read(self, X: Any, y: Any) -> tuple[Array, list[AnyArray], Array]:
         check_numbers(X, f"{ENCODE}, or use MixedModel(groups=[...]) with its name")
@@ -146,8 +147,8 @@ class BayesianGLM(ReadyRegressor):
     Attributes: `coef_` (p,), `intercept_`, `coef_sd_` (p,) of the columns as they are.
     """
 
-    def _pieces(self, x: Array) -> list[Piece]:
-        return [Linear.of(x, range(x.shape[1]))]
+    def _pieces(self, x: Array, weights: Array | None) -> list[Piece]:
+        return [Linear.of(x, range(x.shape[1]), weights)]
 
     @property
     def coef_(self) -> Array:
@@ -212,8 +213,8 @@ class MixedModel(ReadyRegressor):
         x, labels = split(X, self.group_columns_)
         return x, labels, y
 
-    def _pieces(self, x: Array) -> list[Piece]:
-        pieces: list[Piece] = [Linear.of(x, range(x.shape[1]))] if x.shape[1] else []
+    def _pieces(self, x: Array, weights: Array | None) -> list[Piece]:
+        pieces: list[Piece] = [Linear.of(x, range(x.shape[1]), weights)] if x.shape[1] else []
         return [*pieces, *(Groups(k) for k in range(len(self.group_columns_)))]
 
     def _predicted(self, X: Any) -> Prediction:
@@ -249,7 +250,7 @@ class AdditiveModel(ReadyRegressor):
         self.scales = scales
         super().__init__(family, method, hyper, fixed, options, seed=seed)
 
-    def _pieces(self, x: Array) -> list[Piece]:
+    def _pieces(self, x: Array, weights: Array | None) -> list[Piece]:
         if not (isinstance(self.knots, int | np.integer) and self.knots >= 4):
             raise ValueError(f"knots={self.knots!r} is not a whole number from 4")
         distinct = [len(np.unique(column)) for column in x.T]
@@ -259,10 +260,12 @@ class AdditiveModel(ReadyRegressor):
             raise ValueError(f"scales={self.scales!r} is neither 'each' nor 'one'")
         each = self.scales == "each"
         smooth: list[Piece] = [
-            Smooth.of(x, j, int(self.knots), f"s{j}" if each else "s", each or j == curved[0])
+            Smooth.of(
+                x, j, int(self.knots), f"s{j}" if each else "s", each or j == curved[0], weights
+            )
             for j in curved
         ]
-        return [*([Linear.of(x, straight)] if straight else []), *smooth]
+        return [*([Linear.of(x, straight, weights)] if straight else []), *smooth]
 
     def smooth(self, column: int | str) -> tuple[Array, Array, Array]:
         """Positions of the knots of a column's function, its means and its sds there; ValueError
@@ -294,8 +297,8 @@ class GaussianProcess(ReadyRegressor):
     ) -> None:
         super().__init__(family, method, hyper, fixed, options, seed=seed)
 
-    def _pieces(self, x: Array) -> list[Piece]:
-        return [Field.of(x)]
+    def _pieces(self, x: Array, weights: Array | None) -> list[Piece]:
+        return [Field.of(x, weights)]
 
 
 def _position(column: str | int, names: Sequence[str], count: int) -> int:

@@ -39,9 +39,11 @@ class Softmax:
     response: str = "y"
 
     @classmethod
-    def of(cls, x: Array, codes: IntArray, classes: int, estimator: Any) -> Softmax:
+    def of(
+        cls, x: Array, codes: IntArray, classes: int, estimator: Any, weights: Array | None
+    ) -> Softmax:
         """For classes 0, 1, ... of the rows."""
-        columns = Linear.of(x, range(x.shape[1]))
+        columns = Linear.of(x, range(x.shape[1]), weights)
         sds = {"level": number(LEVEL), "slope": number(SLOPE)}
         text = TEXT.format(features=x.shape[1], classes=classes, **sds)
         data = {**columns.at(x, []), "y": codes}

@@ -15,6 +15,7 @@ import scipy.sparse as sp
 
 from lgmdsl.arrays import AnyArray, Array
 from lgmdsl.sklearn.families import Family, number
+from lgmdsl.sklearn.weighted import mean, quantiles, sd
 
 MATERN = "matern(sd = s, length = length, smoothness = 2.5)"
 LEVEL, SLOPE = 10.0, 2.5  # sds of the level and of the coefficients, in units of the predictor
@@ -46,10 +47,10 @@ class Linear:
     scale: Array
 
     @classmethod
-    def of(cls, x: Array, columns: Sequence[int]) -> Linear:
+    def of(cls, x: Array, columns: Sequence[int], weights: Array | None) -> Linear:
         """By the means and sds of the columns (1 where a column is constant)."""
         part = x[:, list(columns)]
-        return cls(tuple(columns), part.mean(axis=0), _scales(part))
+        return cls(tuple(columns), mean(part, weights), _scales(part, weights))
 
     def statements(self, unit: float) -> list[str]:
         return [
@@ -113,12 +114,14 @@ class Smooth:
     own: bool
 
     @classmethod
-    def of(cls, x: Array, column: int, most: int, scale: str, own: bool) -> Smooth:
+    def of(
+        cls, x: Array, column: int, most: int, scale: str, own: bool, weights: Array | None
+    ) -> Smooth:
         """At the values of a column, or at `most` of its quantiles."""
         values = np.unique(x[:, column])
         if len(values) > most:
-            values = np.unique(np.quantile(x[:, column], np.linspace(0.0, 1.0, most)))
-        return cls(column, values, float(_scales(x[:, [column]])[0]), scale, own)
+            values = np.unique(quantiles(x[:, column], np.linspace(0.0, 1.0, most), weights))
+        return cls(column, values, float(_scales(x[:, [column]], weights)[0]), scale, own)
 
     def statements(self, unit: float) -> list[str]:
         j, s = self.column, self.scale
@@ -155,9 +158,9 @@ class Field:
     scale: Array
 
     @classmethod
-    def of(cls, x: Array) -> Field:
+    def of(cls, x: Array, weights: Array | None) -> Field:
         """By the means and sds of the columns."""
-        return cls(x.mean(axis=0), _scales(x))
+        return cls(mean(x, weights), _scales(x, weights))
 
     def statements(self, unit: float) -> list[str]:
         length = np.sqrt(len(self.scale))  # how far apart two rows are, in sds
@@ -180,11 +183,13 @@ class Field:
         return {"X": (x - self.centre) / self.scale}
 
 
-def text_of(pieces: Sequence[Piece], family: Family, y: AnyArray) -> str:
-    """The model of a level and the pieces, for responses y."""
-    unit = family.unit(y)
-    lines = ["lgm 1", "index obs", f"data y[obs] : {family.type}", *family.statements(y)]
-    centre = number(family.centre(y))
+def text_of(
+    pieces: Sequence[Piece], family: Family, y: AnyArray, weights: Array | None = None
+) -> str:
+    """The model of a level and the pieces, for responses y whose rows count by their weights."""
+    unit = family.unit(y, weights)
+    lines = ["lgm 1", "index obs", f"data y[obs] : {family.type}", *family.statements(unit)]
+    centre = number(family.centre(y, weights))
     lines.append(f"latent level ~ normal(mean = {centre}, sd = {number(LEVEL * unit)})")
     for piece in pieces:
         lines += piece.statements(unit)
@@ -203,9 +208,9 @@ def interpolation(x: Array, knots: Array) -> sp.csr_array:
     return sp.csr_array((entries, places), shape=(len(x), len(knots)))
 
 
-def _scales(x: Array) -> Array:
+def _scales(x: Array, weights: Array | None) -> Array:
     """The sds of columns, 1 where a column is constant."""
-    scale = x.std(axis=0)
+    scale = sd(x, weights)
     return np.where(
         scale > 1e-12 * np.maximum(np.abs(x).max(axis=0, initial=0.0), 1e-300), scale, 1.0
     )

@@ -237,14 +237,14 @@ def test_classes_in_an_order() -> None:
     order = {"grade": ["low", "mid", "high"]}
     text = LgmClassifier(CLASSES, method="laplace", hyper="map", data=order)
     np.testing.assert_allclose(text.fit(X, grade).predict_proba(X), model.predict_proba(X))
-    expected = -np.log(
+    losses = -np.log(
         model.predict_proba(X)[np.arange(90), np.searchsorted(sorted(order["grade"]), grade)]
     )
     for estimator, y in ((model, ordered), (text, grade)):
         (score,) = cross_val_score(
             estimator, X, y, scoring="neg_log_loss", cv=[(np.arange(90), np.arange(90))]
         )
-        assert score == pytest.approx(-expected.mean())
+        assert score == pytest.approx(-losses.mean())
     assert set(cross_val_predict(text, X, grade, cv=3)) <= {"low", "mid", "high"}
 
 
