@@ -87,7 +87,7 @@ def from_arrow(source: str, name: str, column: Any) -> Loaded:
                 return _ordered(source, name, column)
             column = column.cast(column.type.value_type)
         kind = column.type
-        if pa.types.is_decimal(kind):
+        if pa.types.is_decimal(kind) and kind.scale > 0:
             column = column.cast(pa.float64())
             kind = column.type
         if pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind):

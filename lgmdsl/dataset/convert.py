@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Iterable, Sequence
-from datetime import UTC
+from datetime import UTC, time
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -121,6 +122,8 @@ def _typed(source: str, name: str, present: Sequence[Any]) -> AnyArray:
         if all(-(2**63) <= v < 2**63 for v in ints):
             return np.array(ints, dtype=np.int64)
         raise refused(source, f"`{name}` holds integers of more than 64 bits")
+    if all(isinstance(v, Decimal) for v in present):
+        return _decimals(source, name, present)
     if all(isinstance(v, numbers.Real) for v in present):
         try:
             return np.array([float(v) for v in present], dtype=np.float64)
@@ -130,6 +133,8 @@ def _typed(source: str, name: str, present: Sequence[Any]) -> AnyArray:
         return text_array(source, name, present)
     if all(type(v).__name__ == "Period" for v in present):
         return period_text(source, name, present)
+    if all(isinstance(v, time) for v in present):
+        return text_array(source, name, [v.isoformat() for v in present])
     if all(hasattr(v, "isoformat") or isinstance(v, np.datetime64) for v in present):
         return date_text(np.array([_date(v) for v in present], dtype="datetime64[us]"))
     kinds = sorted({type(v).__name__ for v in present})
@@ -138,6 +143,17 @@ def _typed(source: str, name: str, present: Sequence[Any]) -> AnyArray:
         f"`{name}` is an array of Python objects ({', '.join(kinds[:4])})",
         help="give numbers only, or text only",
     )
+
+
+def _decimals(source: str, name: str, present: Sequence[Decimal]) -> AnyArray:
+    """Decimals as numbers; whole ones as integers, or as text of their digits where 64 bits do
+    not hold them."""
+    if not all(v.is_finite() and v.as_tuple().exponent == 0 for v in present):
+        return np.array([float(v) for v in present], dtype=np.float64)
+    whole = [int(v) for v in present]
+    if all(-(2**63) <= v < 2**63 for v in whole):
+        return np.array(whole, dtype=np.int64)
+    return text_array(source, name, [str(v) for v in whole])
 
 
 def text_array(source: str, name: str, present: Sequence[str]) -> AnyArray:
@@ -209,19 +225,19 @@ def from_text(source: str, name: str, fields: Sequence[str]) -> Loaded:
     """A column of text: integers, else numbers, else truth values, else strings (csv)."""
     quick = _all_numbers(fields)
     if quick is not None:
-        return Loaded(quick)
+        return Loaded(quick, written=fields)
     trimmed = [text.strip() for text in fields]
     absent = [text in MISSING_TEXT for text in trimmed]
     present = [text for text, gone in zip(trimmed, absent, strict=True) if not gone]
     values = _parsed(source, name, present)
     if len(present) == len(trimmed):
-        return Loaded(values)
+        return Loaded(values, written=trimmed)
     missing = np.array(absent, dtype=bool)
     filled = np.zeros(len(trimmed), dtype=values.dtype if present else np.float64)
     filled[~missing] = values
     if filled.dtype.kind == "f":
         filled[missing] = np.nan
-    return Loaded(filled, missing)
+    return Loaded(filled, missing, written=trimmed)
 
 
 def _all_numbers(fields: Sequence[str]) -> AnyArray | None:

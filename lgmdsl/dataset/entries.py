@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
+
+import numpy as np
 
 from lgmdsl.arrays import AnyArray, BoolArray, IntArray
 from lgmdsl.errors import DataError
@@ -21,11 +23,13 @@ class Loaded:
     `missing` marks entries that the source itself calls missing (a mask, NA, None, an empty csv
     field); NaN in a float array and empty strings need no mark. `levels` are those of an ordered
     categorical, in their order and with those that no entry has; None for anything else.
+    `written`: the fields of a column of a text file, tuples of several columns, for labels.
     """
 
     values: Any  # numpy array, or scipy csr_array
     missing: BoolArray | None = None
     levels: AnyArray | None = None
+    written: Sequence[Any] | None = None
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -34,7 +38,8 @@ class Loaded:
     def rows(self, where: IntArray | slice | tuple[slice, ...]) -> Loaded:
         """Some of the entries, by an index of their array."""
         missing = None if self.missing is None else self.missing[where]
-        return replace(self, values=self.values[where], missing=missing)
+        written = None if self.written is None else np.array(self.written)[where].tolist()
+        return replace(self, values=self.values[where], missing=missing, written=written)
 
 
 @dataclass(frozen=True, eq=False)

@@ -136,7 +136,8 @@ def _from_pandas(source: str, frame: Any) -> Mapping[str, Entry]:
 
 
 def index_labels(source: str, index: Any) -> tuple[Loaded | None, bool]:
-    """The labels of a pandas index, and whether they are only the default 0..n-1."""
+    """The labels of a pandas index, and whether they are only positions 0..n-1: the default, or in
+    place of unnamed labels that repeat, as a bootstrap sample's do."""
     with refusing(source, "the frame's index cannot be read"):
         if getattr(index, "nlevels", 1) > 1:
             raise refused(
@@ -144,6 +145,8 @@ def index_labels(source: str, index: Any) -> tuple[Loaded | None, bool]:
                 "a frame with several index levels has no single label for a row",
                 help="frame.reset_index()",
             )
+        if index.name is None and not index.is_unique:  # rows drawn with replacement: no names
+            return Loaded(np.arange(len(index))), True
         default = type(index).__name__ == "RangeIndex" and index.start == 0 and index.step == 1
         return from_series(source, "index", index), bool(default and index.name is None)
 

@@ -46,7 +46,9 @@ def side_by_side(source: str, name: str, columns: Sequence[Entry]) -> Loaded:
     text = any(part.values.dtype.kind == "U" for part in loaded)
     values = np.stack([_as_text(p) if text else p.values for p in loaded], axis=1)
     missing = np.stack([_absent(p) for p in loaded], axis=1)
-    return Loaded(values, missing if missing.any() else None)
+    fields = [p.written for p in loaded if p.written is not None]
+    written = list(zip(*fields, strict=True)) if len(fields) == len(loaded) else None
+    return Loaded(values, missing if missing.any() else None, written=written)
 
 
 def _as_text(part: Loaded) -> AnyArray:

@@ -13,7 +13,7 @@ from lgmdsl.canonical.grounding.errors import about, absent, wrong_shape
 from lgmdsl.canonical.grounding.ground import IndexSet, ground_new
 from lgmdsl.canonical.grounding.labels import LabelArray
 from lgmdsl.canonical.grounding.labels import labels_of as as_labels
-from lgmdsl.dataset import Dataset, Entry, Loaded
+from lgmdsl.dataset import Dataset, Entry
 from lgmdsl.errors import DataError, Diagnostic
 from lgmdsl.language.checked import Symbol
 
@@ -61,7 +61,7 @@ def answers_of(
         raise DataError(bound)
     if bound.fits:
         bound = _matched(bound, members, oracle)
-    loaded = Loaded(bound.values, bound.missing)
+    loaded = bound.raw
     plain = Entry(entry.name, entry.source, bound.shape, lambda: loaded)
     both = replace(cases, entries={**cases.entries, cases.key(symbol.name): plain})
     return labels_of(fit, response, both, "candidates")

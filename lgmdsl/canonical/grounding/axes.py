@@ -17,7 +17,7 @@ from lgmdsl.canonical.grounding.errors import (
 )
 from lgmdsl.canonical.grounding.labels import LabelArray, labels_of
 from lgmdsl.canonical.grounding.model import IndexSet, Reading
-from lgmdsl.dataset import Dataset, Entry
+from lgmdsl.dataset import Dataset, Entry, Loaded
 from lgmdsl.errors import Diagnostic
 from lgmdsl.language.checked import Symbol
 from lgmdsl.remedies import key
@@ -33,7 +33,7 @@ class BoundDatum:
     `values` is dense or csr; `weak` labels are a frame's default 0..n-1. `pairs` marks a graph
     that is given as an (E, 2) array of labels. `levels` are those of an ordered categorical;
     `added` marks entries of members that are steps without data; `named` is whether the source
-    names the axes.
+    names the axes. `written`: the fields of labels from a text file.
     """
 
     symbol: Symbol
@@ -46,6 +46,13 @@ class BoundDatum:
     levels: AnyArray | None = None
     added: BoolArray | None = None
     named: bool = False
+    written: AnyArray | None = None
+
+    @property
+    def raw(self) -> Loaded:
+        """Its values as a source gives them, for labels."""
+        fields = None if self.written is None else self.written.tolist()
+        return Loaded(self.values, self.missing, written=fields)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -102,6 +109,7 @@ def bind(symbol: Symbol, entry: Entry, dataset: Dataset) -> BoundDatum | Diagnos
         pairs,
         loaded.levels,
         named=bool(named),
+        written=np.array(loaded.written) if loaded.written and (symbol.target or pairs) else None,
     )
 
 
@@ -164,7 +172,7 @@ def align(
     any labels is taken in its own order. What is `observed` is missing at members that are steps
     without data.
     """
-    values, missing, added = bound.values, bound.missing, bound.added
+    values, missing, added, written = bound.values, bound.missing, bound.added, bound.written
     for axis, dim in enumerate(bound.symbol.dims):
         index, labels = indices[dim], bound.labels[axis]
         size = bound.shape[axis]
@@ -185,13 +193,14 @@ def align(
             return order
         if order is not None:
             values = _take(values, order, axis)
+            written = None if written is None else np.take(written, order, axis=axis)
             missing = None if missing is None else np.take(missing, order, axis=axis)
             added = None if added is None else np.take(added, order, axis=axis)
             if (order < 0).any():
                 added = np.zeros(values.shape, dtype=bool) if added is None else added
                 added[(slice(None),) * axis + (order < 0,)] = True
                 missing = added if missing is None else missing | added
-    return replace(bound, values=values, missing=missing, added=added)
+    return replace(bound, values=values, missing=missing, added=added, written=written)
 
 
 def _order(

@@ -13,7 +13,6 @@ from lgmdsl.canonical.grounding.errors import places, show, tally, wrong_labels,
 from lgmdsl.canonical.grounding.labels import labels_of
 from lgmdsl.canonical.grounding.model import IndexSet
 from lgmdsl.canonical.grounding.warnings import dropped_loops
-from lgmdsl.dataset import Loaded
 from lgmdsl.errors import Diagnostic
 
 
@@ -29,7 +28,7 @@ def graph_of(bound: BoundDatum, index: IndexSet) -> tuple[Any | None, list[Diagn
 
 
 def _from_pairs(bound: BoundDatum, index: IndexSet) -> tuple[Any | None, list[Diagnostic]]:
-    labels = labels_of(Loaded(bound.values, bound.missing))
+    labels = labels_of(bound.raw)
     if labels.missing.any():
         return None, [
             wrong_values(

@@ -23,7 +23,7 @@ from lgmdsl.canonical.grounding.limits import check_sizes, most
 from lgmdsl.canonical.grounding.model import IndexSet
 from lgmdsl.canonical.grounding.order import by_levels, misplaced, settled
 from lgmdsl.canonical.grounding.order_needs import Need, needs_of
-from lgmdsl.dataset import Dataset, Loaded
+from lgmdsl.dataset import Dataset
 from lgmdsl.errors import DataError, Diagnostic
 from lgmdsl.graph.model_graph import ModelGraph
 from lgmdsl.language.checked import CheckedModel, Symbol
@@ -288,7 +288,7 @@ class Resolver:
             into = b.symbol.target == name or (b.pairs and name in b.symbol.dims)
             if not into or b.sparse:
                 continue
-            labels = labels_of(Loaded(b.values, b.missing))
+            labels = labels_of(b.raw)
             present = labels.present
             # These stand for a missing entry, so they name no member.
             if present.dtype.kind == "i":

@@ -30,10 +30,31 @@ class LabelArray:
 def labels_of(loaded: Loaded) -> LabelArray:
     """Labels from a raw dense array: floats that are whole become integers (csv with gaps does
     that to ids), other numbers become text, NaN and empty text are missing."""
-    labels = _labels(loaded)
+    labels = _as_written(loaded, _labels(loaded))
     if loaded.levels is None:
         return labels
     return replace(labels, levels=_labels(Loaded(loaded.levels)).values)
+
+
+def _as_written(loaded: Loaded, labels: LabelArray) -> LabelArray:
+    """Labels that a text file gives: its text, unless all of them write back to it, as whole
+    numbers or with a decimal 0, or as truth values in one spelling. So `01234`, `1.10`, `1e2` and
+    more digits than a number holds stay what they are."""
+    if loaded.written is None or labels.values.dtype.kind == loaded.values.dtype.kind == "U":
+        return labels
+    texts = np.char.strip(np.array(loaded.written, dtype=np.str_))
+    present = texts[~labels.missing]
+    if labels.truth:
+        faithful = np.unique(present).size <= np.unique(labels.present).size
+    else:
+        names = labels.present.astype(np.str_)
+        faithful = bool((names == present).all()) or all(
+            text == repr(float(text)) and text.removesuffix(".0") == name
+            for text, name in zip(present.tolist(), names.tolist(), strict=True)
+        )
+    if faithful:
+        return labels
+    return LabelArray(np.where(labels.missing, "", texts), labels.missing)
 
 
 def _labels(loaded: Loaded) -> LabelArray:

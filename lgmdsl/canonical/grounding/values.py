@@ -22,7 +22,6 @@ from lgmdsl.canonical.grounding.keys import truth_values
 from lgmdsl.canonical.grounding.labels import labels_of, truthful
 from lgmdsl.canonical.grounding.model import IndexSet
 from lgmdsl.canonical.grounding.text import no_numbers, remedy
-from lgmdsl.dataset import Loaded
 from lgmdsl.errors import Diagnostic
 from lgmdsl.language.tree import ast
 
@@ -170,7 +169,7 @@ def positions_of(
 ) -> Checked | Diagnostic:
     """An index-valued datum as int64 positions, -1 where missing; labels are matched by label."""
     symbol = bound.symbol
-    labels = labels_of(Loaded(bound.values, bound.missing))
+    labels = labels_of(bound.raw)
     if labels.truth and not truthful(target.labels):
         return truth_values(symbol, symbol.name, target)
     positions = target.positions(labels.values)

@@ -35,7 +35,7 @@ def placed(model: CheckedModel, dataset: Dataset, fitted: GroundedModel | None =
     """
     if dataset.placements is not None:
         return dataset
-    if fitted is not None:
+    if fitted is not None and (dataset.entries or dataset.tables):  # none: the rows of the fit
         known = {n: s for n, s in fitted.mapping.items() if n not in dataset.mapping}
         earlier = {n: s for n, s in known.items() if _as_fitted(n, s, dataset)}
         dataset = replace(dataset, mapping={**earlier, **dataset.mapping})
