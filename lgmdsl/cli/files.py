@@ -50,6 +50,14 @@ def writable(path: str, suffixes: tuple[str, ...], inputs: Mapping[str, object])
     raise DataError(unwritable(path, reason, help))
 
 
+def kept(place: Path) -> None:
+    """Refuse to write over a file that may have been edited. Raises DataError E306."""
+    if place.exists():
+        raise DataError(
+            unwritable(place, "it exists, and may have been edited", "--force, or another name")
+        )
+
+
 def spared(folder: str, suffix: str, inputs: Mapping[str, object]) -> None:
     """Refuse a folder in which a file with the ending of the results is one that the command
     reads. Raises DataError E306."""

@@ -73,6 +73,11 @@ def test_on_the_command_line_by_its_own_command(run: Run, tmp_path: Path) -> Non
     assert run("new", data, "-o", model).status == 0
     assert model.read_text() == run("new", data).out.replace("fit model.lgm", f"fit {model}")
     assert command_of(run("new", data).out)[1:3] == ["model.lgm", str(data)]
+    model.write_text("# mine\n" + model.read_text())
+    refused = run("new", data, "-o", model)
+    assert refused.status == 1 and "E306" in refused.err and "--force" in refused.err
+    assert model.read_text().startswith("# mine")
+    assert run("new", data, "-o", model, "--force").status == 0
     words = command_of(model.read_text())
     assert words[1:3] == [str(model), str(data)]
     assert run("fmt", "--check", model).status in (0, 1)

@@ -31,6 +31,19 @@ def test_files_are_listed(run: Run, fitted: Path, data: Path, tmp_path: Path) ->
     assert whole.json["left_out"] == []
 
 
+def test_a_fit_with_a_mapping(run: Run, tmp_path: Path) -> None:
+    model, data, place = tmp_path / "g.lgm", tmp_path / "g.csv", tmp_path / "g.fit.nc"
+    model.write_text(
+        "lgm 1\nindex obs\nindex group\ndata y[obs] : count\ndata who[obs] : group\n"
+        "latent u[group] ~ normal(sd = 1)\nobserve y ~ poisson(log_rate = u[who])\n"
+    )
+    data.write_text("y,g\n" + "".join(f"{k % 4},{'abc'[k % 3]}\n" for k in range(24)))
+    renamed = ("--data", data, "--map", "who=g")
+    assert run("fit", model, data, "--map", "who=g", "-o", place).status == 0
+    done = run("plot", place, "--out", tmp_path, *renamed)
+    assert done.status == 0 and "response_y.png" in done.out and "pit.png" in done.out
+
+
 def test_names_and_formats(run: Run, fitted: Path, tmp_path: Path) -> None:
     done = run("plot", fitted, "--out", tmp_path, "--names", "w, s", "--format", "pdf")
     assert done.status == 0 and done.err == ""

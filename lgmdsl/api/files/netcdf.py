@@ -110,7 +110,7 @@ class NewGroup:
     def set(self, /, **values: str | float) -> None:
         """Attributes: text and numbers."""
         for key, value in values.items():
-            self.h5.attrs[key] = value if isinstance(value, str) else np.atleast_1d(value)
+            self.h5.attrs[key] = str(value) if isinstance(value, str) else np.atleast_1d(value)
 
     def create_variable(
         self, name: str, dims: tuple[str, ...], values: AnyArray, **attrs: str | float

@@ -15,8 +15,9 @@ from lgmdsl.cli.options import json_option
 @data_argument(required=True)
 @click.option("--response", metavar="COLUMN", default="", help="The column to be explained.")
 @click.option("-o", "--output", metavar="MODEL.lgm", help="Write the model there.")
+@click.option("--force", is_flag=True, help="Write over a file that is there.")
 @json_option
-def command(data: Any, response: str, output: str | None, as_json: bool) -> int:
+def command(data: Any, response: str, output: str | None, force: bool, as_json: bool) -> int:
     """Write a model for the table DATA (.csv .parquet), with comments.
 
     \b
@@ -30,11 +31,13 @@ def command(data: Any, response: str, output: str | None, as_json: bool) -> int:
     column), or is a graph of them: two columns, the ends of each edge. The model fits as it is
     (its first lines say with which command); what it leaves out it names with the reason.
     """
-    from lgmdsl.cli.files import deliver, report, writable
+    from lgmdsl.cli.files import deliver, kept, report, writable
 
     place = None
     if output is not None:
         place = writable(output, (".lgm",), {"the data": data})
+        if not force:
+            kept(place)
     from lgmdsl import files
     from lgmdsl.api.explain.skeleton import skeleton
 
