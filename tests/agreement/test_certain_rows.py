@@ -10,6 +10,7 @@ from __future__ import annotations
 import warnings
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -47,7 +48,11 @@ def _fit(case: Case, method: str, effect: str, order: IntArray) -> lgm.Fit | Non
     more = "".join(f"data {n}[obs] : {kind}\n" for n, (kind, _) in case.data.items())
     text = MODEL.format(kind=case.kind, text=case.text, more=more, effect=effect)
     given = order % 2
-    data = {"x": X, "y": case.y, **{n: values for n, (_, values) in case.data.items()}}
+    data: dict[str, Any] = {
+        "x": X,
+        "y": case.y,
+        **{n: values for n, (_, values) in case.data.items()},
+    }
     data |= {"given": given, "arm_of": np.array(["none", "some"])[given]}
     name, options = METHODS[method]
     try:
