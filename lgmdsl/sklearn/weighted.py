@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import cast
 
 import numpy as np
 
@@ -27,13 +28,18 @@ def weighted(model: Model, response: str) -> tuple[Model, str]:
             statements.append(ast.Data(ast.Name(name), dims, ast.Type("nonnegative", False)))
             dist = statement.family
             own = next((a for a in dist.arguments if a.name == WEIGHT), None)
-            value = ast.Name(name) if own is None else ast.Binary("*", own.value, ast.Name(name))
+            value = ast.Name(name) if own is None else ast.Binary("*", _expr(own), ast.Name(name))
             others = tuple(a for a in dist.arguments if a is not own)
             arguments = (*others, ast.Argument(WEIGHT, value))
             statements.append(replace(statement, family=replace(dist, arguments=arguments)))
         else:
             statements.append(statement)
     return Model.from_tree(replace(model.tree, statements=tuple(statements))), name
+
+
+def _expr(own: ast.Argument) -> ast.Expr:
+    """The value of a weight, which the checker knows to be a number."""
+    return cast(ast.Expr, own.value)
 
 
 def mean(x: Array, weights: Array | None) -> Array:

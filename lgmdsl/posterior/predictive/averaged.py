@@ -181,7 +181,7 @@ def _normal(rung: int) -> tuple[Array, Array]:
         return points[:, 0], weight
     step = STEPS[rung - len(FEW)]
     half = int(np.ceil(REACH / step))
-    x = step * np.arange(-half, half + 1)
+    x = np.asarray(step * np.arange(-half, half + 1), dtype=np.float64)
     share = np.exp(-0.5 * x**2)
     share /= share.sum()
     return x, np.asarray(share, dtype=np.float64)
