@@ -106,7 +106,7 @@ class Edges:
         if not near.any():
             return self, None
         found = self._moved(objective, at, near)
-        if found is None or found.value < at.value - CLOSEST:
+        if found is None or found.value < at.value:
             return replace(self, inside=self.inside | near), None
         there = near & (np.abs(found.gradient) <= 2.0 * LEFT)
         if there.any():
@@ -116,13 +116,6 @@ class Edges:
             if ahead is not None and ahead.value < found.value - 2.0 * LEFT:
                 return replace(self, inside=self.inside | near), None
         return replace(self, held=self.held | there), found
-
-    def again(self, objective: Objective, at: Evaluation) -> tuple[Edges, Evaluation | None]:
-        """`tried` of those that were in vain while the others were not at their best."""
-        if not self.inside.any():
-            return self, None
-        edges, found = replace(self, inside=np.zeros_like(self.inside)).tried(objective, at)
-        return (self, None) if found is None else (edges, found)
 
     def released(self, objective: Objective, at: Evaluation) -> tuple[Edges, Evaluation | None]:
         """One that is held but gains inwards, now that the others are at their best: free, and

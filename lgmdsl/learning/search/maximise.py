@@ -130,7 +130,7 @@ class Maximiser:
         now: Iterate[Evaluation] = search.start(first.x / unit, self._minimised(first, unit, edges))
         steps: list[LearningStep] = []
         status, reason = Status.iteration_limit, ""
-        k, longest, again = 0, 0, False
+        k, longest = 0, 0
         path: list[tuple[Array, float]] = []
         endless: tuple[int, ...] = ()
         while True:
@@ -144,8 +144,6 @@ class Maximiser:
                 break
             if gain <= self._little(now.at.kept, len(now.pairs)):
                 edges, moved = edges.released(self.objective, now.at.kept)
-                if moved is None and not self.jacobian and not again:
-                    again, (edges, moved) = True, edges.again(self.objective, now.at.kept)
                 if moved is None:
                     status = Status.converged
                     break
