@@ -26,8 +26,9 @@ FEW = (5, 9)  # nodes of the Gauss-Hermite rules
 # link), and their reach, as far as more than EDGE of an average lies there.
 STEPS = tuple(0.8 * 0.5**k for k in range(11))
 BLOCK, BLOCKS, EDGE = 8.0, 6, 1e-13
-# Averages beyond rest on nodes where families cap their exponentials.
-LARGEST = 1e200
+# Averages of squares beyond (predictors of sd 11 under a log link) rest on nodes where families cap
+# their exponentials at e^340: they are not known.
+LARGEST = 1e105
 # To what two rules must agree under several predictors: the longer is much better.
 SEVERAL = 1e-4
 

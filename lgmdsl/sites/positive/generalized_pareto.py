@@ -143,7 +143,7 @@ class GeneralizedParetoLogScale(LifetimeSite):
         """e^2s / ((1 - shape)^2 (1 - 2 shape)); infinite from shape 1/2."""
         k = np.minimum(self.shape, 0.5 - 1e-12)
         fraction = 1.0 / ((1.0 - k) ** 2 * (1.0 - 2.0 * k))
-        return np.asarray(capped_exp(2.0 * s) * np.where(self.shape < 0.5, fraction, np.inf))
+        return np.asarray(capped_exp(s) ** 2 * np.where(self.shape < 0.5, fraction, np.inf))
 
     def sample(self, s: Array, rng: Generator) -> Array:
         x = rng.exponential(size=np.shape(s))

@@ -98,7 +98,7 @@ class LoglogisticLogScale(LifetimeSite):
         """e^2s (2b / sin 2b - (b / sin b)^2); infinite up to shape = 2."""
         b = np.pi / np.maximum(self.shape, 2.0 + 1e-12)
         second = 2.0 * b / np.sin(2.0 * b) - (b / np.sin(b)) ** 2
-        return np.asarray(capped_exp(2.0 * s) * np.where(self.shape > 2.0, second, np.inf))
+        return np.asarray(capped_exp(s) ** 2 * np.where(self.shape > 2.0, second, np.inf))
 
     def sample(self, s: Array, rng: Generator) -> Array:
         odds = special.logit(np.clip(rng.random(np.shape(s)), 1e-300, None))

@@ -310,7 +310,7 @@ class GammaLogMean(ExponentialSite, Formula, Lifetimes):
 
     def conditional_variance(self, s: Array) -> Array:
         """e^2s / shape."""
-        return np.asarray(capped_exp(2.0 * s) / self.shape)
+        return np.asarray(capped_exp(s) ** 2 / self.shape)
 
     def sample(self, s: Array, rng: Generator) -> Array:
         return np.asarray(rng.gamma(self.shape, capped_exp(s) / self.shape))

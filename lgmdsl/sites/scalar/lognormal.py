@@ -67,7 +67,8 @@ class LognormalMean(NormalSite, Lifetimes):
     def conditional_variance(self, s: Array) -> Array:
         """exp(2 s + sd^2) (exp(sd^2) - 1)."""
         square = self.sd**2
-        return np.asarray(capped_exp(2.0 * s + square) * np.expm1(square))
+        # The cap is on the mean, so that averages over wide predictors do not meet it.
+        return np.asarray(capped_exp(s + 0.5 * square) ** 2 * np.expm1(square))
 
     def sample(self, s: Array, rng: Generator) -> Array:
         return capped_exp(s + self.noise(np.shape(s), rng))

@@ -222,7 +222,7 @@ class WeibullLogScale(ElementwiseSite, Formula, Expected, ExpectedSlopes, Decoup
     def conditional_variance(self, s: Array) -> Array:
         """e^2s (Gamma(1 + 2/shape) - Gamma(1 + 1/shape)^2)."""
         first, second = (special.gamma(1.0 + j / self.shape) for j in (1.0, 2.0))
-        return np.asarray(capped_exp(2.0 * s) * (second - first**2))
+        return np.asarray(capped_exp(s) ** 2 * (second - first**2))
 
     def sample(self, s: Array, rng: Generator) -> Array:
         """Lifetimes, none of them censored."""
