@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import ClassifierMixin
+from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
@@ -89,7 +90,24 @@ class LgmClassifier(ClassifierMixin, AnyModel):
     order: numbers, an ordered categorical (whose second category is then the event of a binary
     response), or the labels in their order, in the model or as `data={"class": ["low", "high"]}`,
     by the name of the index: this one also where scikit-learn replaces y by an array without it.
+    `class_weight`: weights of the rows by their class, or "balanced", n / (classes * rows of it).
     """
+
+    def __init__(
+        self,
+        model: Model | str | os.PathLike[str] | None = None,
+        response: str = "y",
+        method: str = "auto",
+        hyper: str = "auto",
+        fixed: Mapping[str, object] | None = None,
+        options: Mapping[str, object] | None = None,
+        *,
+        data: Mapping[str, object] | None = None,
+        seed: int = 0,
+        class_weight: Mapping[Any, float] | str | None = None,
+    ) -> None:
+        super().__init__(model, response, method, hyper, fixed, options, data=data, seed=seed)
+        self.class_weight = class_weight
 
     def _form(self, X: Any, y: Any, weights: Array | None) -> Form:
         categories = _ordered_categories(y)
@@ -120,6 +138,12 @@ class LgmClassifier(ClassifierMixin, AnyModel):
             return written(pieces, "bernoulli", X, [], codes, self, weights)
         places = np.searchsorted(self.classes_, labels)[codes]
         return Softmax.of(X, places, len(self.classes_), self, weights)
+
+    def _weights(self, y: Any, weights: Array | None) -> Array | None:
+        if self.class_weight is None:
+            return weights
+        own = compute_sample_weight(self.class_weight, y)
+        return np.asarray(own if weights is None else own * weights)
 
     def _fitted(self, form: Form, weights: Array | None) -> None:
         try:

@@ -58,11 +58,12 @@ class LgmEstimator(BaseEstimator):
         weights = None
         if sample_weight is not None:
             weights = _check_sample_weight(sample_weight, X, ensure_non_negative=True)
-        self._fitted(self._form(X, y, weights), self._row_weights(weights))
+        weights = self._weights(y, weights)
+        self._fitted(self._form(X, y, weights), weights)
         return self
 
-    def _row_weights(self, weights: Array | None) -> Array | None:
-        """Weights of the rows in the fit, once the form is known."""
+    def _weights(self, y: Any, weights: Array | None) -> Array | None:
+        """Weights of the rows, those given and the estimator's own."""
         return weights
 
     def _fitted(self, form: Form, weights: Array | None) -> None:

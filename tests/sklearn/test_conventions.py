@@ -35,6 +35,17 @@ EVENT = MATRIX.replace("data y[obs] : real", "data y[obs] : binary").replace(
 )
 
 
+def expected(estimator: Any) -> dict[str, str]:
+    """Checks that an estimator does not pass, and why."""
+    if not isinstance(estimator, AdditiveModel):
+        return {}
+    reason = (
+        "30 smooths fit its 15 rows exactly: the noise runs to its floor, where two fits agree to "
+        "2e-5 and not to 1e-7 (test_a_row_of_weight_w_counts_as_w_rows has data with noise)"
+    )
+    return {"check_sample_weight_equivalence_on_dense_data": reason}
+
+
 @parametrize_with_checks(
     [
         LgmRegressor(hyper="map"),
@@ -43,10 +54,10 @@ EVENT = MATRIX.replace("data y[obs] : real", "data y[obs] : binary").replace(
         LgmClassifier(EVENT, method="laplace"),
         BayesianGLM(hyper="map"),
         MixedModel(hyper="map"),
-        # 30 smooths of 15 rows in one of the checks: without a noise of its own it runs to 0.
-        AdditiveModel(knots=5, scales="one", fixed={"noise": 0.5, "s": 1.0}),
+        AdditiveModel(knots=5, scales="one"),
         GaussianProcess(),
-    ]
+    ],
+    expected_failed_checks=expected,
 )
 def test_conventions(estimator: Any, check: Callable[[Any], None]) -> None:
     with warnings.catch_warnings():

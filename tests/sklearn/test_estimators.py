@@ -397,3 +397,54 @@ def test_responses_without_noise_are_fitted(slope: float, monkeypatch: pytest.Mo
     np.testing.assert_allclose(
         model.predict([[2.5], [7.0]]), [1 + 2.5 * slope, 1 + 7 * slope], 1e-3
     )
+
+
+@pytest.mark.parametrize(
+    ("estimator", "kind"),
+    [
+        (LgmRegressor(hyper="map"), "number"),
+        (LgmClassifier(method="laplace"), "event"),
+        (LgmClassifier(method="laplace"), "class"),
+        (BayesianGLM("poisson", hyper="map"), "count"),
+        (AdditiveModel(knots=6), "number"),
+    ],
+)
+def test_a_row_of_weight_w_counts_as_w_rows(estimator: Any, kind: str) -> None:
+    rng = np.random.default_rng(10)
+    X, w = rng.normal(size=(40, 2)), rng.integers(0, 4, 40)
+    y = X @ [1.0, -1.0] + rng.normal(size=40)
+    whole = {
+        "number": y,
+        "event": y > 0.0,
+        "class": np.digitize(y, [-1.0, 1.0]),
+        "count": np.maximum(np.round(y), 0.0),
+    }[kind]
+    weighted = clone(estimator).fit(X, whole, sample_weight=w)
+    repeated = clone(estimator).fit(X.repeat(w, axis=0), whole.repeat(w))
+    answers = [getattr(m, "predict_proba", m.predict)(X) for m in (weighted, repeated)]
+    np.testing.assert_allclose(*answers, rtol=1e-6)
+    plain = clone(estimator).fit(X, whole)
+    other = getattr(plain, "predict_proba", plain.predict)(X)
+    assert np.abs(answers[0] - other).max() > 1e-3
+    assert weighted.fit_.log_evidence == pytest.approx(repeated.fit_.log_evidence, abs=1e-6)
+
+
+def test_weights_multiply_those_of_the_model_and_of_classes() -> None:
+    rng = np.random.default_rng(11)
+    text = BINARY.replace("index obs\n", "index obs\ndata times[obs] : nonnegative\n")
+    model = text.replace("w * x)", "w * x, weight = times)")
+    X = pd.DataFrame({"x": rng.normal(size=50), "times": rng.integers(1, 3, 50)})
+    y = np.where(X["x"] + rng.logistic(size=50) > 0.8, "ill", "well")
+    balanced = 50 / (2 * np.where(y == "ill", (y == "ill").sum(), (y == "well").sum()))
+    extra = rng.uniform(0.5, 2.0, 50)
+    settings: dict[str, Any] = {"method": "laplace"}
+    by_class = LgmClassifier(model, class_weight="balanced", **settings).fit(X, y, extra)
+    product = X.assign(times=X["times"] * balanced * extra)
+    at_once = LgmClassifier(model, **settings).fit(product, y)
+    expected = at_once.predict_proba(X)
+    np.testing.assert_allclose(by_class.predict_proba(X), expected, rtol=1e-6)
+    plain = LgmClassifier(model, **settings).fit(X, y).predict_proba(X)
+    assert np.abs(plain - expected).max() > 0.01
+    table = LgmClassifier(model, class_weight={"ill": 2.0, "well": 1.0}, **settings)
+    twice = LgmClassifier(model, **settings).fit(X, y, np.where(y == "ill", 2.0, 1.0))
+    np.testing.assert_allclose(table.fit(X, y).predict_proba(X), twice.predict_proba(X))
