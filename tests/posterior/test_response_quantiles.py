@@ -22,12 +22,12 @@ from tests.sites.examples import example
 
 LEVELS = np.array([0.02, 0.3, 0.5, 0.95])
 ROWS = 6
-NAMES = [
+SCALAR = [
     s.spec.name
     for s in SITES.shipped()
     if not s.spec.vector and not s.spec.potential and s.cdf is not Site.cdf
 ]
-NAMES = [n for n in NAMES if not n.startswith(("ordinal", "bernoulli")) and "censored" not in n]
+NAMES = [n for n in SCALAR if not n.startswith(("ordinal", "bernoulli")) and "censored" not in n]
 
 
 def made(name: str) -> Site:

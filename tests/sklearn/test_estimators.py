@@ -422,7 +422,7 @@ def test_a_row_of_weight_w_counts_as_w_rows(estimator: Any, kind: str) -> None:
     weighted = clone(estimator).fit(X, whole, sample_weight=w)
     repeated = clone(estimator).fit(X.repeat(w, axis=0), whole.repeat(w))
     answers = [getattr(m, "predict_proba", m.predict)(X) for m in (weighted, repeated)]
-    np.testing.assert_allclose(*answers, rtol=1e-6)
+    np.testing.assert_allclose(*answers, rtol=1e-6)  # type: ignore[call-overload]
     plain = clone(estimator).fit(X, whole)
     other = getattr(plain, "predict_proba", plain.predict)(X)
     assert np.abs(answers[0] - other).max() > 1e-3
