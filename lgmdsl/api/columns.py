@@ -67,7 +67,7 @@ def index_columns(names: Sequence[str], labels: Sequence[AnyArray]) -> Columns:
 
 
 def set_apart(columns: Mapping[str, Any], taken: Iterable[str]) -> Columns:
-    """The columns of labels or of the user's data beside those that a table adds (`taken`): one
+    """The columns of labels or of the user's data next to those that a table adds (`taken`): one
     that has the name of an added one is called NAME_2, as a repeated index is."""
     added = {*taken}
     used = added | {*columns}

@@ -279,7 +279,7 @@ def _without_end(
     search: Maximiser, maximum: Maximum, on_step: Callable[[LearningStep], None] | None
 ) -> Maximum:
     """A maximum whose edges include the coordinates along which the density rises for ever, or the
-    one beside the plateau that it was on."""
+    one next to the plateau that it was on."""
     objective = search.objective
     away = endless(objective, maximum.at, _curvature(maximum))
     higher = off_the_plateau(objective, maximum.at, away) if away else None

@@ -119,7 +119,7 @@ def draw_group(axes: Axes, table: TwoWay, group: int) -> None:
 
 
 def _legend(axes: Axes, title: str) -> None:
-    """The groups' colours beside the axes, where they are several."""
+    """The groups' colours next to the axes, where they are several."""
     if len(axes.get_legend_handles_labels()[1]) == 1:
         legend(axes)
         return

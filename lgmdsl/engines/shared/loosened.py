@@ -150,7 +150,7 @@ class Loosened:
 
     @cached_property
     def engine(self) -> Engine | None:
-        """That of the model with more latents; None where its kind does not take it."""
+        """The engine of the model with more latents; None where its kind does not take it."""
         linear = self.model
         return None if self.kind.refuses(linear) else self.kind.build(linear, 0)
 
@@ -286,7 +286,7 @@ class LoosenedConditioned(WrappedConditioned):
         return Draws(np.asarray((self.loosened.back @ drawn.z.T).T), drawn.radius, drawn.rank)
 
     def adjoints(self, tilt: Rows | None = None) -> Adjoints:
-        """Of the first model: B acts on g, and through B F on a."""
+        """Adjoints of the first model: B acts on g, and through B F on a."""
         inner, freed = self.inner.adjoints(tilt), self.loosened.freed
         names = [b.name for b in self.loosened.linear.blocks]
         mean = {n: inner.mean[n] for n in names}

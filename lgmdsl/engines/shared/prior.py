@@ -52,7 +52,7 @@ class Tied:
 
     @staticmethod
     def of(factor: Structure) -> Tied:
-        """Of one structure, each of whose rows stands alone at some member: the first such."""
+        """Members of one structure at which each of its rows stands alone: the first such."""
         rows = factor.constraints()
         alone = np.bincount(rows.indices, minlength=rows.shape[1])[rows.indices] == 1
         line = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))[alone]

@@ -1,6 +1,6 @@
 """Real coordinates along which the density has no maximum: it rises for ever, ever more slowly.
 
-It may be a plateau beside a maximum: lifetimes with delayed entry have a likelihood that forgets
+It may be a plateau next to a maximum: lifetimes with delayed entry have a likelihood that forgets
 their level where it is far below the entries. So other levels of the predictor are tried first.
 
 Counts that are all 0 under a flat prior of the log rate let it go to minus infinity; a search ends
@@ -52,7 +52,7 @@ def endless(objective: Objective, at: Evaluation, hessian: Array | None) -> tupl
 def off_the_plateau(objective: Objective, at: Evaluation, away: Sequence[int]) -> Evaluation | None:
     """The highest place above `at`, near the edge of a plateau on which the coordinates `away` have
     no effect; None where there is none. Their moves are those that come nearest to 1 in all
-    predictors, by least squares: how they differ beside that, on a plateau, is forgotten."""
+    predictors, by least squares: how else they differ is forgotten on a plateau."""
     which = list(away)
     level = _level(objective, at, which)
     if not (np.isfinite(level).all() and level.any()):

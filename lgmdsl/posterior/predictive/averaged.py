@@ -50,11 +50,6 @@ class Given:
         at, s = self._at(y, rows)
         return self._sum(at.cdf(s), rows)
 
-    def mass(self, y: Array, rows: IntArray) -> Array:
-        """The weighted sum of P(Y = y | s), of discrete y or at 0; 0 of what is not possible."""
-        at, s = self._at(y, rows)
-        return self._sum(np.nan_to_num(np.exp(at.log_density(s))), rows)
-
     def endless(self) -> Array:
         """The weighted sum of P(Y = inf | s)."""
         rows = np.arange(len(self.site))
