@@ -502,14 +502,13 @@ def test_a_mapping_to_a_key_that_is_not_there_is_refused() -> None:
     assert caught.value.codes == ("E305",)
 
 
-def test_rows_whose_labels_repeat_are_called_that() -> None:
+def test_rows_of_new_data_whose_labels_repeat_are_taken_by_position() -> None:
     frame = pd.DataFrame({"y": np.sin(np.arange(9.0)), "t": np.arange(9)})
-    again = pd.concat([frame.iloc[4:], frame.iloc[7:]])
-    with pytest.raises(lgm.DataError, match="labels of index `obs` repeat"):
-        lgm.fit(lgm.loads(ONE), again)
     fit = lgm.fit(lgm.loads(ONE), frame)
-    with pytest.raises(lgm.DataError, match="labels of index `obs` repeat"):
-        fit.predict(pd.DataFrame({"t": [9, 3]}, index=[5, 5]))
+    new = pd.DataFrame({"t": [8, 3]}, index=[5, 5])
+    repeated, plain = fit.predict(new), fit.predict(new.reset_index(drop=True))
+    np.testing.assert_array_equal(repeated.mean("eta"), plain.mean("eta"))
+    np.testing.assert_allclose(repeated.mean("eta"), fit.mean("eta")[[8, 3]], atol=1e-12)
 
 
 def test_a_prediction_shows_its_names_and_not_its_arrays() -> None:

@@ -77,7 +77,7 @@ class SiteWeight:
 
     def sparse(self) -> SparseMatrix:
         """W as csr."""
-        pieces: list[SparseMatrix] = []
+        pieces: list[SparseMatrix] = [sp.csr_array((0, 0))]  # a model may have no sites
         for _, w in self.parts:
             if w.ndim == 1:
                 pieces.append(sp.csr_array(sp.diags_array(w, format="csr")))

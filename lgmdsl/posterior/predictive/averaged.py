@@ -128,7 +128,7 @@ class OverMixture(Averaged):
     def kinds(self, rung: int, rows: IntArray) -> IntArray:
         own = len(self.weights) * len(_normal(rung)[0])
         shared = self._shared(rung, rows)
-        return np.where(shared < own, shared, 0)
+        return np.where(shared < own, shared, 0.0).astype(np.int64)
 
     def given(self, rung: int, rows: IntArray) -> tuple[Given, ...]:
         m, sd = self.means[:, rows], self.sds[:, rows]
@@ -146,18 +146,18 @@ class OverMixture(Averaged):
         weight = np.repeat((self.weights[:, None] * share).reshape(-1, 1), len(rows), axis=1)
         return (Given(sites[0], s, weight),)
 
-    def _shared(self, rung: int, rows: IntArray) -> IntArray:
-        """How many nodes the parts of a mixture take together, at a step of the narrowest."""
+    def _shared(self, rung: int, rows: IntArray) -> Array:
+        """How many nodes the parts of a mixture take together, at a step of the narrowest; infinity
+        where they share none."""
         m, sd = self.means[:, rows], self.sds[:, rows]
         if len(self.sites) > 1 or len(m) == 1:
-            return np.full(len(rows), np.iinfo(np.int64).max)
+            return np.full(len(rows), np.inf)
         step = STEPS[max(rung - len(FEW), 0)] * sd.min(axis=0)
         span = (m + REACH * sd).max(axis=0) - (m - REACH * sd).min(axis=0)
         with np.errstate(all="ignore"):
             power = np.ceil(np.log(span / step + 1.0) / np.log(BUCKET))
-        known = np.isfinite(power) & (power < 200.0)
-        count = np.ceil(BUCKET ** np.where(known, power, 0.0))
-        return np.where(known, count, np.iinfo(np.int64).max).astype(np.int64)
+            count = np.ceil(BUCKET**power)
+        return np.where(np.isnan(count), np.inf, count)
 
     def _mixed(self, nodes: int, m: Array, sd: Array, rows: IntArray) -> Given:
         low, high = (m - REACH * sd).min(axis=0), (m + REACH * sd).max(axis=0)
