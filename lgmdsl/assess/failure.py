@@ -9,8 +9,10 @@ import numpy as np
 from lgmdsl.arrays import Array, BoolArray, IntArray
 from lgmdsl.assess.influence import MOST_MOVED
 
-# Effective share of the hyperparameter points below which their weights are degenerate.
-LEAST_EVEN = 0.1
+# Effective share of the hyperparameter points below which they are too far from where the rest of
+# the data has them, and below which exact values are of new points.
+LEAST_EVEN = 0.25
+EVEN = 0.7
 
 
 class Failure(IntEnum):

@@ -17,11 +17,11 @@ from lgmdsl.arrays import Array, BoolArray, IntArray
 from lgmdsl.assess.averages import expected_log
 from lgmdsl.assess.cavity import cavity
 from lgmdsl.assess.component import Component, factored, of_each
-from lgmdsl.assess.failure import Failure, judged
+from lgmdsl.assess.failure import EVEN, Failure, judged
 from lgmdsl.assess.influence import group_influence
-from lgmdsl.assess.joint import joint_density
+from lgmdsl.assess.joint import JointDensity, joint_density
 from lgmdsl.assess.loo import Moments, Refit, gaussian, refitted
-from lgmdsl.assess.mixture import left_out, weights_of
+from lgmdsl.assess.mixture import anew, left_out, weights_of
 from lgmdsl.contract.linear import Predictor
 from lgmdsl.contract.site import Site
 from lgmdsl.contract.stacked import stack
@@ -62,9 +62,16 @@ def groups_out(
     if refit is not None:
         chosen = [int(k) for k in np.flatnonzero(again)]
         without = refitted(refit, components, [groups[k] for k in chosen])
+        uneven = []
         for place, k in enumerate(chosen):
             moments = [m[place] for m in without]
-            values[k] = _left_out(components, groups[k], n, seed, exact, moments)
+            value = _left_out(components, groups[k], n, seed, exact, moments)
+            values[k] = value
+            if refit.renew is not None and not value.evenness >= EVEN:
+                uneven.append(k)
+        new = refit.each(_renewed, [(components[0], groups[k], n, seed) for k in uneven])
+        for k, value in zip(uneven, new, strict=True):
+            values[k] = value
     whole = [v for v in values if v is not None]
     return GroupDensities(
         np.array([v.log for v in whole]),
@@ -79,6 +86,26 @@ class _Value:
     log: float
     error: float
     flag: int
+    evenness: float = 1.0
+
+
+NONE = _Value(np.nan, np.nan, int(Failure.improper))
+
+
+def _renewed(refit: Refit, component: Component, group: Group, n: int, seed: int) -> _Value:
+    """By a fit without the group that has new hyperparameter points; the group's sites at an old
+    one say where its density is."""
+    assert refit.renew is not None
+    new = refit.renew(group)
+    if new is None:
+        return NONE
+    found = []
+    for c in new.components:
+        moments = c.conditioned.project(joined(c, group), full=True)
+        found.append(_density(c, group, _refitted(component, group, moments), n, seed))
+    logs, errors = (np.array([getattr(d, name) for d in found]) for name in ("log", "error"))
+    log, error, flag = anew(weights_of(new.components), logs, errors, new.difference)
+    return _Value(log, error, int(flag))
 
 
 def _left_out(
@@ -98,27 +125,15 @@ def _left_out(
         removed = [None if m is None else _refitted(c, group, m) for c, m in pairs]
     sound = all(r is not None for r in removed)
     if not sound:
-        return _Value(np.nan, np.nan, int(Failure.improper))
+        return NONE
     logs, errors, expected = [], [], []
     for c, without in zip(components, removed, strict=True):
         assert without is not None
-        taken = [(s.take(r), m[r].shape) for s, m, r in zip(c.sites, c.mean, group, strict=True)]
-        taken = [(s, shape) for s, shape in taken if shape[0]]
-        # Rows leave with their weights: one of weight 2 is two rows of the group.
-        leaving = [c.removed(k, r) for k, r in enumerate(group) if len(r)]
-        density = joint_density(
-            leaving,
-            [shape for _, shape in taken],
-            without.mean,
-            without.covariance,
-            without.weight,
-            without.shift,
-            n,
-            seed,
-        )
+        density = _density(c, group, without, n, seed)
         logs.append(density.log)
         errors.append(density.error)
         if factored(components):
+            taken = _taken(c, group)
             expected.append(_expected(taken, without.mean, without.covariance, c, group))
     moved_by = np.array(expected)[:, None] if expected else None
     mixed = left_out(weights_of(components), np.array(logs)[:, None], moved_by)
@@ -130,7 +145,21 @@ def _left_out(
         assert without is not None
         influence = group_influence(components[top], group, without.predictor, without.pull)
     flag = judged(mixed.log_density, np.array([True]), mixed.evenness, np.array([influence]))
-    return _Value(float(mixed.log_density[0]), error, int(flag[0]))
+    return _Value(float(mixed.log_density[0]), error, int(flag[0]), float(mixed.evenness[0]))
+
+
+def _taken(c: Component, group: Group) -> list[tuple[Site, tuple[int, ...]]]:
+    """The sites of a group, and the shapes of their predictors."""
+    pairs = ((s.take(r), m[r].shape) for s, m, r in zip(c.sites, c.mean, group, strict=True))
+    return [(s, shape) for s, shape in pairs if shape[0]]
+
+
+def _density(c: Component, group: Group, without: _Removed, n: int, seed: int) -> JointDensity:
+    # Rows leave with their weights: one of weight 2 is two rows of the group.
+    leaving = [c.removed(k, r) for k, r in enumerate(group) if len(r)]
+    shapes = [shape for _, shape in _taken(c, group)]
+    parts = (without.mean, without.covariance, without.weight, without.shift)
+    return joint_density(leaving, shapes, *parts, n, seed)
 
 
 def _expected(

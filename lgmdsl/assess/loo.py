@@ -2,13 +2,14 @@
 
 At fixed hyperparameters p(y_i | y_-i) = int N(s; cavity) t_i(s) ds, the cavity being q's marginal
 without the site's own Gaussian: exact where all sites are Gaussian, else as good as the other
-sites' Gaussians stay without y_i. A refit moves them too.
+sites' Gaussians stay without y_i. A refit moves them too. Points of the hyperparameters are
+reweighted by 1 / p(y_i | y_-i, theta), which new ones replace where that leaves few of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol, TypeAlias, TypeVar
 
@@ -18,10 +19,10 @@ from lgmdsl.arrays import Array, BoolArray, IntArray
 from lgmdsl.assess.averages import expected_log, log_density
 from lgmdsl.assess.cavity import Cavity, cavity
 from lgmdsl.assess.component import Component, factored, of_each, of_each_once
-from lgmdsl.assess.failure import judged
+from lgmdsl.assess.failure import EVEN, Failure, judged
 from lgmdsl.assess.influence import influences
-from lgmdsl.assess.mixture import left_out, weights_of
-from lgmdsl.contract.site import Property
+from lgmdsl.assess.mixture import Renew, anew, left_out, weights_of
+from lgmdsl.contract.site import Property, Site
 
 # The joint mean (P,) and covariance (P, P) of the predictors of rows left out, by a fit without
 # them; None where the rest has no posterior.
@@ -30,7 +31,11 @@ T = TypeVar("T")
 
 
 class Refit(Protocol):
-    """Fits without some rows of each datum, at a component's hyperparameters, and many of them."""
+    """Fits without some rows of each datum, at a component's hyperparameters, and many of them;
+    `renew`: as that of `RefitWithout`."""
+
+    @property
+    def renew(self) -> Renew | None: ...
 
     def __call__(self, component: Component, rows: tuple[IntArray, ...]) -> Moments: ...
 
@@ -52,12 +57,44 @@ def moments(refit: Refit, component: Component, rows: tuple[IntArray, ...]) -> M
 
 
 @dataclass(frozen=True, eq=False)
+class Alone:
+    """A response in a fit without it: the weights (C,) of that fit's hyperparameter points, and at
+    each the site, of one row, and its predictor's mean and variance; `difference`: `Renewal`, NaN
+    where it is that of a weighted row."""
+
+    weight: Array
+    sites: tuple[Site, ...]
+    moments: tuple[tuple[Array, Array], ...]
+    difference: float
+
+    def each(self, of: Callable[[Site, Array, Array], Any]) -> Array:
+        """`of` at each point, (C, ...)."""
+        values = [of(site, *m) for site, m in zip(self.sites, self.moments, strict=True)]
+        return np.array(values)[..., 0]
+
+
+def alone(refit: Refit, component: Component, rows: tuple[IntArray, ...]) -> Alone | None:
+    """One response, by a fit that has new hyperparameter points."""
+    assert refit.renew is not None
+    new = refit.renew(rows)
+    if new is None:
+        return None
+    points = new.components
+    ((k, row),) = ((k, some) for k, some in enumerate(rows) if len(some))
+    moments = tuple((c.mean[k][row], c.variance[k][row]) for c in points)
+    sites = tuple(c.sites[k].take(row) for c in points)
+    difference = new.difference if component.row_weights[k][row] == 1.0 else np.nan
+    return Alone(weights_of(points), sites, moments, difference)
+
+
+@dataclass(frozen=True, eq=False)
 class LooBlock:
     """One datum's responses left out one at a time.
 
     `log_density`, (N,): log p(y_i | y_-i), NaN where there is none; `flag`, (N,): `Failure`;
     `refitted`, (N,): whose value is from a fit without them. `cavities`: of each component, and
-    `weight`, (C, N): the components' weights without y_i.
+    `weight`, (C, N): the components' weights without y_i. `evenness`: `LeftOut`. `renewed`: by
+    row, those that are of a fit with new hyperparameter points, which cavities are not.
     """
 
     log_density: Array
@@ -65,6 +102,24 @@ class LooBlock:
     refitted: BoolArray
     cavities: tuple[Cavity, ...]
     weight: Array
+    evenness: Array
+    renewed: Mapping[int, Alone] = field(default_factory=dict)
+
+    def renew(self, refit: Refit, components: Sequence[Component], k: int) -> LooBlock:
+        """The block of datum k with new hyperparameter points for those that are fitted again and
+        leave few of the old ones."""
+        if refit.renew is None:
+            return self
+        rows = np.flatnonzero(self.refitted & np.logical_not(self.evenness >= EVEN))
+        wanted = [(components[0], _only(components, k, i)) for i in rows.tolist()]
+        found = dict(zip(rows.tolist(), refit.each(alone, wanted), strict=True))
+        log, flag = self.log_density.copy(), self.flag.copy()
+        log[rows], flag[rows] = np.nan, Failure.improper
+        renewed = {i: new for i, new in found.items() if new is not None}
+        for i, new in renewed.items():
+            logs = new.each(log_density)
+            log[i], _, flag[i] = anew(new.weight, logs, np.zeros_like(logs), new.difference)
+        return replace(self, log_density=log, flag=flag, renewed=renewed)
 
 
 def loo(
@@ -83,11 +138,10 @@ def loo(
         if refit is not None:
             pick = np.asarray(every | (block.flag > 0))
             places = np.flatnonzero(pick)
-            none = [np.arange(0)] * len(components[0].sites)
-            groups = [(*none[:k], np.array([i]), *none[k + 1 :]) for i in places]
-            found = refitted(refit, components, groups)
+            found = refitted(refit, components, [_only(components, k, i) for i in places.tolist()])
             again = [_refitted(c, k, places, m) for c, m in zip(components, found, strict=True)]
             block = _block(components, k, again, np.where(pick, 0.0, influence), pick)
+            block = block.renew(refit, components, k)
         blocks.append(block)
     return tuple(blocks)
 
@@ -99,6 +153,12 @@ def gaussian(components: Sequence[Component]) -> bool:
     return len(c.conditioned.weight) == len(c.sites) and all(
         Property.GAUSSIAN in s.spec.properties for s in c.sites
     )
+
+
+def _only(components: Sequence[Component], k: int, row: int) -> tuple[IntArray, ...]:
+    """One row of datum k, and none of the others."""
+    rows = [np.arange(0)] * len(components[0].sites)
+    return (*rows[:k], np.array([row]), *rows[k + 1 :])
 
 
 def _cavity(c: Component, block: int) -> Cavity:
@@ -128,7 +188,8 @@ def _block(
             expected[row, rows] = log_density(c.removed(k, rows), *moments)
     mixed = left_out(weights_of(components), logs, expected)
     flag = judged(mixed.log_density, sound, mixed.evenness, influence)
-    return LooBlock(mixed.log_density, flag, refitted, tuple(cavities), mixed.weight)
+    parts = (tuple(cavities), mixed.weight, mixed.evenness)
+    return LooBlock(mixed.log_density, flag, refitted, *parts)
 
 
 def _refitted(component: Component, block: int, rows: IntArray, found: Sequence[Moments]) -> Cavity:

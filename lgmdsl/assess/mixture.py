@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 from scipy import special
 
-from lgmdsl.arrays import Array
+from lgmdsl.arrays import Array, IntArray
 from lgmdsl.assess.component import Component
+from lgmdsl.assess.failure import LEAST_EVEN, Failure
+
+# Monte Carlo error from which on the difference of log evidences is nearer.
+MOST_ERROR = 0.1
 
 
 def weights_of(components: Sequence[Component]) -> Array:
@@ -28,11 +33,42 @@ def log_mean(weight: Array, logs: Array) -> Array:
 class LeftOut:
     """`log_density`, (N,): log p(y_i | y_-i). `weight`, (C, N): the posterior of the
     hyperparameters without y_i. `evenness`, (N,): the effective share of the points that is left
-    when they are reweighted to it, 1 where nothing changes."""
+    when they are reweighted to it, 1 where nothing changes. Points end where the posterior with y_i
+    does: by quadrature of models of two scales the log density is off by up to 0.04 at an evenness
+    of 0.5, by 0.1 at 0.2, and by nats where it is below 0.02."""
 
     log_density: Array
     weight: Array
     evenness: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Renewal:
+    """A fit without some rows that integrates over the hyperparameters anew: its components, over
+    all rows, and log p(y) of the fit of all rows less that of this one."""
+
+    components: tuple[Component, ...]
+    difference: float
+
+
+# Of the rows of each datum that it is without; None where the others determine no posterior.
+Renew: TypeAlias = Callable[[tuple[IntArray, ...]], Renewal | None]
+
+
+def anew(
+    weight: Array, logs: Array, errors: Array, difference: float
+) -> tuple[float, float, Failure]:
+    """log p(y_i | y_-i), its Monte Carlo error and flag, from log p(y_i | y_-i, theta_c), (C,), at
+    points of a posterior without y_i of weights (C,). Where few of these points, or few draws at
+    them, explain y_i, as the tails do where it is extreme, it is the difference of the log
+    evidences."""
+    log = float(log_mean(weight, logs[:, None])[0])
+    share = weight * np.exp(logs - log)
+    error = float(np.sqrt(np.sum((share * errors) ** 2)))
+    reached = error <= MOST_ERROR and LEAST_EVEN * np.sum(share**2 / weight) <= 1.0
+    if np.isfinite(difference) and not reached:
+        log, error = difference, 0.0
+    return log, error, Failure.none if np.isfinite(log) else Failure.not_finite
 
 
 def left_out(weight: Array, logs: Array, expected: Array | None = None) -> LeftOut:

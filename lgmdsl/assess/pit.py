@@ -45,6 +45,8 @@ def pit(components: Sequence[Component], blocks: Sequence[LooBlock]) -> tuple[Pi
             site = c.sites[k].take(rows)
             both = distribution(site, removed.mean[rows], removed.variance[rows])
             total[:, rows] += weight[rows] * np.stack(both)
+        for row, alone in block.renewed.items():
+            total[:, row] = alone.weight @ alone.each(distribution)
         out.append(PitBlock(total[0], total[1]))
     return tuple(out)
 

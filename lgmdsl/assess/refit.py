@@ -1,4 +1,4 @@
-"""Fits without some of the responses, at the same hyperparameters, by the same method."""
+"""Fits without some of the responses by the same method, at the same hyperparameters or others."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from lgmdsl.assess.component import Component
 from lgmdsl.assess.elsewhere import Elsewhere
 from lgmdsl.assess.groups import joined
 from lgmdsl.assess.importance.verdict import AGREE
+from lgmdsl.assess.mixture import Renew
 from lgmdsl.assess.sampling.draws import exact_draws
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.contract.engine import Conditioned, Failed
@@ -35,6 +36,8 @@ class RefitWithout:
     `observed`: the positions of the blocks that observe among all site blocks. Called with a
     component and the rows left out of each datum, it gives the joint mean (P,) and covariance
     (P, P) of their predictors; None where the rest determines no posterior. `elsewhere`: workers.
+    `renew`: such a fit that integrates over the hyperparameters anew; None where the fit is at one
+    point.
     """
 
     plan: Plan
@@ -43,6 +46,7 @@ class RefitWithout:
     max_steps: int | None = None
     seed: int = 0
     elsewhere: Elsewhere | None = None
+    renew: Renew | None = None
 
     def each(self, call: Callable[..., T], arguments: Sequence[tuple[Any, ...]]) -> list[T]:
         """`call(self, *those)` of several arguments, the first of which are components; on workers

@@ -361,3 +361,89 @@ def test_the_order_of_rows_is_no_matter(seed: int) -> None:
     close(fit.pit().pointwise().values, other.pit().pointwise().values)
     close(fit.waic().pointwise().values, other.waic().pointwise().values)
     close(fit.dic().pointwise().values, other.dic().pointwise().values)
+
+
+# ---- hyperparameters -------------------------------------------------------------------------
+
+INTEGRATED = """lgm 1
+index obs
+index group
+data y[obs] : {type}
+data who[obs] : group
+latent m ~ normal(sd = 5)
+hyper s : positive ~ lognormal(mean = 0, sd = 1)
+{more}
+latent a[group] ~ normal(sd = {sd})
+let eta[obs] = m + a[who]
+observe y ~ {family}
+"""
+WHO = np.repeat(np.arange(5), 3)
+
+
+def by_grid(y: Array) -> float:
+    """log p(y) of normal responses with two scales, the latents integrated in closed form."""
+    two = np.exp(np.linspace(-4.0, 4.0, 41)), np.exp(np.linspace(-5.0, 5.0, 41))
+    who = WHO[len(WHO) - len(y) :]
+    same = (who[:, None] == who).astype(float)
+    values, vectors = np.linalg.eigh(same)
+    logs = np.empty((41, 41))
+    for i, s in enumerate(two[0]):
+        for j, t in enumerate(two[1]):
+            root = vectors * np.sqrt(t**2 * values + s**2)
+            w, one = np.linalg.solve(root, y), np.linalg.solve(root, np.ones(len(y)))
+            shrunk = 25.0 * (one @ w) ** 2 / (1.0 + 25.0 * one @ one)
+            determinant = np.sum(np.log(t**2 * values + s**2)) + np.log1p(25.0 * one @ one)
+            logs[i, j] = -0.5 * (w @ w - shrunk + determinant + len(y) * np.log(2.0 * np.pi))
+            logs[i, j] += stats.norm.logpdf(np.log(s)) + stats.norm.logpdf(np.log(t))
+    return float(special.logsumexp(logs) + np.log(8.0 / 40.0 * 10.0 / 40.0))
+
+
+@pytest.mark.parametrize(("seed", "out"), [(0, 0.0), (0, 3.0), (2, 4.0), (1, 9.0)])
+def test_exact_values_have_hyperparameters_of_their_own(seed: int, out: float) -> None:
+    """Of an outlier the points of the whole fit are where those without it are not."""
+    rng = np.random.default_rng(seed)
+    y = rng.normal(size=15) + rng.normal(size=5)[WHO]
+    y[0] += out
+    model = lgm.loads(
+        INTEGRATED.format(
+            type="real",
+            more="hyper t : positive ~ lognormal(mean = 0, sd = 1)",
+            sd="t",
+            family="normal(mean = eta, sd = s)",
+        )
+    )
+    fit = lgm.fit(model, {"y": y, "who": WHO}, hyper="integrate", tol=1e-8)
+    truth = by_grid(y) - by_grid(y[1:])
+    plain, exact = fit.loo(), fit.loo(exact=True)
+    assert float(exact.pointwise()[0]) == pytest.approx(truth, abs=0.02)
+    together = fit.loo(groups=np.arange(15), exact=True)
+    assert float(together.pointwise()[0]) == pytest.approx(truth, abs=0.02)
+    assert (plain.flag[0][0] == Failure.hyperparameters) == (out > 0.0)
+    assert exact.flag[0][0] == 0 == together.flag[0][0]
+    if out:
+        assert abs(float(plain.pointwise()[0]) - truth) > 0.2
+        assert float(fit.pit(exact=True).upper()[0]) > 0.99
+
+
+FAMILIES = {
+    "gev(location = eta, scale = s, shape = 0.1)": ("real", 1.0),
+    "student_t(mean = eta, scale = s, df = 4)": ("real", 1.0),
+    "poisson(log_rate = eta + e)": ("count", 4.0),
+}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_exact_values_are_differences_of_evidences(family: str) -> None:
+    kind, scale = FAMILIES[family]
+    rng = np.random.default_rng(0)
+    y = scale * (rng.normal(size=15) + 0.5 * rng.normal(size=5)[WHO])
+    y[3] += 5.0 * scale
+    more = "latent e[obs] ~ normal(sd = s)" if kind == "count" else ""
+    y = np.maximum(np.round(y), 0.0) if kind == "count" else y
+    text = INTEGRATED.format(type=kind, more=more, sd=0.5, family=family)
+    options = {"effort": "low"}
+    fit = lgm.fit(lgm.loads(text), {"y": y, "who": WHO}, options=options)
+    rest = {"y": np.delete(y, 3), "who": np.delete(WHO, 3)}
+    without = lgm.fit(lgm.loads(text), rest, options=options)
+    found = float(fit.loo(exact=True).pointwise()[3])
+    assert found == pytest.approx(fit.log_evidence - without.log_evidence, abs=0.05)

@@ -64,9 +64,11 @@ class Assessable:
         """Leave-one-out predictive densities ``log p(y_i | y_-i)``, from q without the site of y_i.
 
         Unreliable values are flagged; `exact=True` fits again without each response that is
-        flagged, by the same method and at the same hyperparameters (those of every point, where
-        they were integrated: the points then have the weights that they have without the response;
-        after `map` hyperparameters stay at the mode), `exact="all"` without each.
+        flagged, by the same method, `exact="all"` without each. Hyperparameters that were
+        integrated have the posterior that they have without the response: the points of the fit are
+        reweighted where that moves them little, and new ones are searched for where it does not
+        (where even these do not explain the response, its value is the difference of both log
+        evidences); after `map` hyperparameters stay at the mode.
         `groups` leaves out all responses of a group together: the name of an index set or of a map
         to one, or an array with a label for each entry. A group's joint density is exact for
         Gaussian families, else by up to `n` quasi-random points, with its Monte Carlo error.

@@ -8,12 +8,22 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from lgmdsl.api.assess.components import Assessed, assessed, observed
+import numpy as np
+
+from lgmdsl.api.assess.components import (
+    Assessed,
+    assessed,
+    component,
+    conditioned_once,
+    observed,
+)
 from lgmdsl.api.page import counted
 from lgmdsl.arrays import IntArray
+from lgmdsl.assess.mixture import Renewal
 from lgmdsl.assess.refit import RefitWithout
+from lgmdsl.errors import NumericalError
 from lgmdsl.inference.driver import Tolerances
-from lgmdsl.inference.plan import plan
+from lgmdsl.inference.plan import Plan, plan
 from lgmdsl.workers.task import Bundle, Task
 from lgmdsl.workers.workers import Workers
 
@@ -34,7 +44,31 @@ def without(fit: Fit, asked: Assessed, seed: int = 0) -> RefitWithout:
     tol = settings.get("tol")
     tolerances = Tolerances.scaled(1e-9 if tol is None else min(float(tol), 1e-9))
     limit = settings.get("max_steps")
-    return RefitWithout(planned, observed(asked.canonical), tolerances, limit, seed)
+    renew = Renewed(fit, planned) if len(fit.mixed) > 1 else None
+    return RefitWithout(planned, observed(asked.canonical), tolerances, limit, seed, renew=renew)
+
+
+@dataclass(frozen=True, eq=False)
+class Renewed:
+    """Fits without some rows that integrate over the hyperparameters anew."""
+
+    fit: Fit
+    planned: Plan
+
+    def __call__(self, rows: tuple[IntArray, ...]) -> Renewal | None:
+        """`rows`: of each observed datum. None where the others determine no posterior."""
+        whole = self.planned.canonical
+        gone = dict(zip(observed(whole), rows, strict=True))
+        removed = [gone.get(k, np.arange(0)) for k in range(len(whole.blocks))]
+        found = self.fit.without_rows(self.planned, removed)
+        if found is None:
+            return None
+        points, log_evidence = found
+        try:
+            components = tuple(component(whole, p, conditioned_once(p)) for p in points)
+        except NumericalError:
+            return None
+        return Renewal(components, self.fit.log_evidence - log_evidence)
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,7 +18,7 @@ from lgmdsl.api.answering import answering
 from lgmdsl.api.assess.assessable import Assessable
 from lgmdsl.api.frames.framed import Framed
 from lgmdsl.api.page import several
-from lgmdsl.arrays import AnyArray, Array
+from lgmdsl.arrays import AnyArray, Array, IntArray
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.engine import Conditioned, Rows
 from lgmdsl.contract.posterior import GaussianPosterior
@@ -28,6 +28,7 @@ from lgmdsl.errors import Diagnostic
 from lgmdsl.html import Page
 from lgmdsl.inference.driver import TraceEntry
 from lgmdsl.inference.other_starts import Started
+from lgmdsl.inference.plan import Plan
 from lgmdsl.language.builder import Model
 from lgmdsl.learning.coordinates.hyper_marginals import HyperMarginals
 from lgmdsl.learning.integration.checkpoint import Checkpoint
@@ -228,6 +229,17 @@ class Fit(FieldState, Assessable, Framed):
         is conditioned when asked for."""
         frame = fitted_frame(self.canonical, Postponed(point.condition))
         return Marginals(canonical, point.theta, frame, self.seed)
+
+    def without_rows(
+        self, planned: Plan, removed: Sequence[IntArray]
+    ) -> tuple[tuple[HyperPoint, ...], float] | None:
+        """The points of a fit that integrates over the hyperparameters anew without some rows of
+        each site block, as points of all rows (the sites of those left out have weight 0), and its
+        log evidence. `planned`: how the whole model is fitted. None where the others determine no
+        posterior."""
+        from lgmdsl.api.fit.without_rows import without_rows
+
+        return without_rows(self, planned, removed)
 
     def quantity(self, name: str) -> Quantity:
         """Unlabelled mean and sd; those of a loaded file are read, not computed again."""

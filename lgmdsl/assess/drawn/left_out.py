@@ -9,7 +9,7 @@ flagged, and to be drawn again without it (`Redraw`).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -18,11 +18,11 @@ from scipy import special
 from lgmdsl.arrays import Array, BoolArray, IntArray
 from lgmdsl.assess.component import Component
 from lgmdsl.assess.drawn.levels import PosteriorDraws, below, up_to
-from lgmdsl.assess.failure import Failure
+from lgmdsl.assess.failure import EVEN, Failure
 from lgmdsl.assess.importance.pareto import threshold
 from lgmdsl.assess.importance.smoothing import smoothed
+from lgmdsl.assess.mixture import LeftOut, Renew, anew, weights_of
 from lgmdsl.assess.mixture import left_out as reweighted
-from lgmdsl.assess.mixture import weights_of
 
 T = TypeVar("T")
 
@@ -37,6 +37,9 @@ class Redraw(Protocol):
     ) -> tuple[Array, float] | None: ...
 
     def each(self, call: Callable[..., T], arguments: Sequence[tuple[Any, ...]]) -> list[T]: ...
+
+    @property
+    def renew(self) -> Renew | None: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,12 +161,36 @@ def _again(out: DrawnLoo, redraw: Redraw | None, every: bool) -> IntArray:
 class Redrawn:
     """What new draws at each of C hyperparameter points say of the rows that they are without: log
     densities, their errors, log densities to the power of the rows' weights, (C,) each, and P(Y <
-    y) and P(Y <= y), (C, 2), empty where they were not asked for."""
+    y) and P(Y <= y), (C, 2), empty where they were not asked for. `weight`, (C,): of the points,
+    without the rows if these are new (`difference`: that of `Renewal`) and with them if not."""
 
     logs: Array
     errors: Array
     leaving: Array
     ends: Array
+    weight: Array
+    difference: float | None = None
+
+    def without(self, weighted: bool) -> tuple[Array, float, float, Failure]:
+        """The points' weights without the rows, log p(y_i | y_-i), its error and flag."""
+        if self.difference is not None:
+            same = weighted or bool(np.all(self.leaving == self.logs))
+            difference = self.difference if same else np.nan
+            return self.weight, *anew(self.weight, self.logs, self.errors, difference)
+        mixed = self._mixed
+        error = float(np.sqrt(np.sum((mixed.weight[:, 0] * self.errors) ** 2)))
+        log = float(mixed.log_density[0])
+        flag = Failure.none if np.isfinite(log) else Failure.not_finite
+        return mixed.weight[:, 0], log, error, flag
+
+    @property
+    def evenness(self) -> float:
+        """`LeftOut`."""
+        return float(self._mixed.evenness[0])
+
+    @property
+    def _mixed(self) -> LeftOut:
+        return reweighted(self.weight, self.logs[:, None], self.leaving[:, None])
 
 
 def redrawn(
@@ -173,7 +200,25 @@ def redrawn(
     weighted: bool,
     transformed: int | None,
 ) -> Redrawn | None:
-    """Draws without some rows at each hyperparameter point; None where a point has none."""
+    """Draws without some rows at each hyperparameter point, or at new ones where that leaves few of
+    them; None where a point has none."""
+    found = _at_points(redraw, components, rows, weighted, transformed)
+    if found is None or redraw.renew is None or found.evenness >= EVEN:
+        return found
+    new = redraw.renew(rows)
+    if new is None:
+        return None
+    found = _at_points(redraw, new.components, rows, weighted, transformed)
+    return found and replace(found, difference=new.difference)
+
+
+def _at_points(
+    redraw: Redraw,
+    components: Sequence[Component],
+    rows: tuple[IntArray, ...],
+    weighted: bool,
+    transformed: int | None,
+) -> Redrawn | None:
     logs, errors, ends, leaving = [], [], [], []
     for c in components:
         without = redraw.draws(c, rows)
@@ -189,7 +234,8 @@ def redrawn(
         if transformed is not None:
             pairs = [alone.each(transformed, rows[transformed], of) for of in (below, up_to)]
             ends.append([float(values.mean()) for pair in pairs for _, values in pair])
-    return Redrawn(np.array(logs), np.array(errors), np.array(leaving), np.array(ends))
+    means = (np.array(logs), np.array(errors), np.array(leaving))
+    return Redrawn(*means, np.array(ends), weights_of(components))
 
 
 def _drawn_again(
@@ -211,15 +257,8 @@ def _drawn_again(
             continue
         both = (draws.joint_level(rows, power)[:, None] for power in (weighted, True))
         out.influence[:] -= times * _weighted(*both)[3][:, 0]
-        mixed = reweighted(
-            weights_of(draws.components), found.logs[:, None], found.leaving[:, None]
-        )
-        weight = mixed.weight[:, 0]
-        out.log_density[place] = mixed.log_density[0]
-        out.error[place] = float(np.sqrt(np.sum((weight * found.errors) ** 2)))
-        out.flag[place] = (
-            Failure.none if np.isfinite(out.log_density[place]) else Failure.not_finite
-        )
+        weight, *values = found.without(weighted)
+        out.log_density[place], out.error[place], out.flag[place] = values
         out.refitted[place] = True
         if transformed is not None:
             out.lower[place], out.upper[place] = weight @ found.ends
