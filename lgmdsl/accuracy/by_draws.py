@@ -62,8 +62,8 @@ def _evidence(
         products = derivatives.products(order, linear, [s[:, k] for k in chosen])
         pulled = stacked.transposed(products)
         square = float(np.sum(pulled * q.solve(pulled))) / products.shape[1]
-        own = derivatives.own_terms(order, q.variance)[0] if tilted else 0.0
-        parts.append(square / (2.0 * factorial(order)) - own)
+        excess = derivatives.excess(order, q.variance, tilted)
+        parts.append(square / (2.0 * factorial(order)) - excess)
     return float(max(parts, key=abs))
 
 

@@ -21,18 +21,23 @@ SKEWED = 1.0  # a third Hermite coefficient of a site
 @dataclass(frozen=True, eq=False)
 class Derivatives:
     """E_q[l'''] of each site block, (N,), or the tensors of a vector one, (N, K, K, K), and
-    E_q[l''''], (N,), or (N, K, K, K, K) of sums over rows; nothing, (0,), of other vector ones."""
+    E_q[l''''], (N,), or (N, K, K, K, K) of sums over rows; nothing, (0,), of other vector ones.
+    `own`: of each block, what its sites add to the log evidence one by one, to all orders, (N,),
+    or nothing where that is not known."""
 
     third: Rows
     fourth: Rows
+    own: Rows = ()
 
     @classmethod
-    def of(cls, third: Iterable[Array], fourth: Iterable[Array], q: Conditioned) -> Derivatives:
+    def of(
+        cls, third: Iterable[Array], fourth: Iterable[Array], q: Conditioned, own: Rows = ()
+    ) -> Derivatives:
         """Without the fourth ones of sites that are far from symmetric: of theirs the series
         diverges, and terms of third order undo what these add."""
         every = tuple(third)
         kept = tuple(map(_unless_skewed, every, fourth, q.variance))
-        return cls(every, kept)
+        return cls(every, kept, own)
 
     def bends(self, q: Conditioned) -> bool:
         """Whether the fourth ones may matter."""
@@ -61,6 +66,19 @@ class Derivatives:
             evidence += float(np.sum(k**2 * own**order)) / (2.0 * factorial(order))
             weights.append(np.abs(k) * own ** (0.5 * (order - 1)))
         return evidence, np.concatenate(weights)
+
+    def excess(self, order: int, variance: Rows, tilted: bool) -> float:
+        """What the terms i = j of the evidence are beyond the right ones: those of EP are in its
+        evidence, those of a bound are `own` where that is known."""
+        if tilted:
+            return self.own_terms(order, variance)[0]
+        total, several = 0.0, self.third if order == 3 else self.fourth
+        known = self.own or tuple(np.zeros(0) for _ in several)
+        for k, v, own in zip(several, variance, known, strict=True):
+            if len(own):
+                series = k**2 * v**order / (2.0 * factorial(order))
+                total += float(np.sum(np.where(np.isfinite(own), series - own, 0.0)))
+        return total
 
     def products(self, order: int, linear: LinearGaussian, draws: Sequence[Array]) -> Array:
         """(P, m) the derivatives contracted with `order` - 1 draws of the predictors, (P, m)

@@ -9,8 +9,10 @@ optimum of the variational bound (a perturbation series about q, by orders of He
     third cumulant of a'z = sum_i k_i c_ai^3
 
 whichever is larger: of symmetric sites (laplace, student_t) the first is 0; of skewed ones terms of
-third order undo the second (`largest`). Fourth cumulants, sum_i f_i c_ai^4, hardly change a 5 or
-95 % point (Cornish and Fisher: by (z^3 - 3z) / 24 = -0.02 of them).
+third order undo the second (`largest`). The terms i = j of the evidence are known to all orders,
+log E_q[t_i / t~_i] - E_q[log t_i / t~_i] with the Gaussian sites t~, and are taken from there:
+heavy tails (student_t) need more than their second order. Fourth cumulants, sum_i f_i c_ai^4,
+hardly change a 5 or 95 % point (Cornish and Fisher: by (z^3 - 3z) / 24 = -0.02 of them).
 
 For EP (Opper, Paquet and Winther 2013, "Perturbative corrections for approximate inference in
 Gaussian latent variable models") the same with the cumulants of the tilted distributions in
@@ -131,11 +133,11 @@ def _joined(
     """Of the evidence and `more` by orders of derivatives; EP without its own terms."""
     gaps, spreads = [], []
     for order, (evidence, more) in parts.items():
-        less, own = np.zeros((linear.size, 0)), 0.0
+        less = np.zeros((linear.size, 0))
         if tilted:
-            own, weights = derivatives.own_terms(order, q.variance)
+            weights = derivatives.own_terms(order, q.variance)[1]
             less = crossed * (weights / np.sqrt(factorial(order - 1)))
-        gaps.append(evidence - own)
+        gaps.append(evidence - derivatives.excess(order, q.variance, tilted))
         spreads.append(Spread(more, less))
     gap = max(gaps, key=abs)
     return SecondOrder(gap, tuple(spreads), crossed, derivatives, True, linear)

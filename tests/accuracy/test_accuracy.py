@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy import special, stats
 
 import lgmdsl as lgm
 from tests.accuracy.models import ZERO
@@ -138,3 +139,43 @@ def test_what_a_constraint_holds_fixed_has_no_error(engine: str) -> None:
         np.testing.assert_allclose(accuracy, seen[0][0], atol=1e-9)
         np.testing.assert_allclose(e, seen[0][1], atol=1e-9)
         np.testing.assert_allclose(u, seen[0][2], atol=1e-9)
+
+
+META = """lgm 1
+index study
+data y[study] : real
+data se[study] : positive
+latent d ~ normal(sd = 2)
+latent a[study] ~ flat()
+hyper tau : positive ~ half_normal(sd = 1)
+potential a - d ~ student_t(scale = tau, df = 4)
+observe y ~ normal(mean = a, sd = se)
+"""
+
+
+def test_heavy_tails_of_effects_count_to_all_orders() -> None:
+    """A meta-analysis with Student-t effects: the second order of a tail is half of it, and its
+    share grows as the scale of the effects falls."""
+    rng = np.random.default_rng(4)
+    y, se = 0.1 * rng.standard_t(4, size=30), rng.uniform(0.1, 0.4, 30)
+    d, tau = np.linspace(-0.4, 0.4, 33), np.exp(np.linspace(np.log(2e-3), np.log(0.8), 40))
+    x = np.linspace(-6.0, 6.0, 241)
+    u = np.sinh(x)  # of the effects, in units of tau: the rule follows their tails
+    tail = stats.t.logpdf(u, 4) + np.log(np.cosh(x) * (x[1] - x[0]))
+    logs = np.empty((len(d), len(tau)))
+    for k, t in enumerate(tau):
+        for i, centre in enumerate(d):
+            each = stats.norm.logpdf(y[:, None], centre + t * u, se[:, None]) + tail
+            logs[i, k] = special.logsumexp(each, axis=1).sum()
+    logs += (stats.norm.logpdf(d, 0.0, 2.0))[:, None]
+    logs += np.log(2.0) + stats.norm.logpdf(tau) + np.log(tau)
+    step = (d[1] - d[0]) * np.log(tau[1] / tau[0])
+    share = np.exp(logs - special.logsumexp(logs)).sum(axis=0)
+    levels = np.cumsum(share) - 0.5 * share
+    ends = np.interp([0.05, 0.5, 0.95], levels, tau)
+    fit = lgm.fit(lgm.loads(META), {"y": y, "se": se}, options={"effort": "low"})
+    evidence = special.logsumexp(logs) + np.log(step)
+    assert fit.method == "natural-gradient" and fit.converged
+    assert fit.log_evidence_corrected == pytest.approx(evidence, abs=0.05)
+    off = (fit.quantile("tau", [0.05, 0.5, 0.95]).values - ends) / float(fit.sd("tau"))
+    assert np.abs(off).max() < 0.1
