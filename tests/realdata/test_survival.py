@@ -116,3 +116,60 @@ def test_laplace_is_maximum_likelihood(
         assert np.all(np.abs(np.ravel(fit.mean("b")) - known) < 0.3 * sd)
         np.testing.assert_allclose(np.ravel(fit.sd("b")), sd, rtol=0.15)
     np.testing.assert_allclose(sd, standard_errors(known, data, law, sd), rtol=5e-3)
+
+
+FRAILTY = """lgm 1
+index row
+index patient
+index kind
+data t[row] : positive
+data seen[row] : binary
+data who[row] : patient
+data age[row] : real
+data sex[row] : real
+data D[row, kind] : real
+{priors}
+latent a ~ normal(sd = 100)
+latent b_age ~ normal(sd = 100)
+latent b_sex ~ normal(sd = 100)
+latent b_kind[kind] ~ normal(sd = 100)
+latent u[patient] ~ normal(sd = {sd})
+let eta[row] = a + b_age * age + b_sex * sex + D @ b_kind + u[who]
+observe t ~ weibull(log_scale = eta, shape = {shape}, event = seen)
+"""
+
+
+def frailty(shared: Path) -> Data:
+    with np.load(shared / "data" / "kidney_bugs.npz") as d:
+        out = {n: np.r_[d[f"{n}_uc"], d[f"{n}_rc"]] for n in ("t", "patient", "age", "sex")}
+        kind = np.r_[d["disease_uc"], d["disease_rc"]]
+    D = (kind[:, None] == np.arange(2, 5)).astype(float)
+    return {"who": out.pop("patient"), **out, "D": D, "seen": np.repeat([1, 0], [58, 18])}
+
+
+def test_vague_priors_whose_middle_has_no_fit(shared: Path) -> None:
+    """BUGS' kidney: half of its prior has Weibull shapes above 693. The values are those of fits
+    at 360 pairs of shape and precision, by the corrected evidence."""
+    model = FRAILTY.format(
+        priors="hyper r : positive ~ gamma(shape = 1, rate = 0.001)\n"
+        "hyper tau : positive ~ gamma(shape = 0.001, rate = 0.001)",
+        sd="tau ^ -0.5",
+        shape="r",
+    )
+    fit = lgm.fit(lgm.loads(model), frailty(shared))
+    assert fit.converged and not fit.warnings
+    assert fit.log_evidence_corrected == pytest.approx(-381.43, abs=0.05)
+    np.testing.assert_allclose(fit.quantile("r", [0.05, 0.5, 0.95]), [0.86, 1.08, 1.39], atol=0.03)
+    tau = np.log(fit.quantile("tau", [0.05, 0.5, 0.95]))
+    np.testing.assert_allclose(tau, np.log([1.29, 6.0, 463.0]), atol=0.2)
+
+
+def test_flat_priors_without_mass_are_named(shared: Path) -> None:
+    """The likelihood levels off as the frailty's sd falls, and a flat prior of its log as well."""
+    priors = "hyper r : real ~ flat\nhyper s : real ~ flat"
+    model = FRAILTY.format(priors=priors, sd="exp(s)", shape="exp(r)")
+    fit = lgm.fit(lgm.loads(model), frailty(shared))
+    (warning,) = (w for w in fit.warnings if w.code == "W606")
+    assert not fit.converged and np.isnan(fit.log_evidence)
+    assert "has no finite mass: the posterior may have none" in warning.details[1]
+    assert "a prior that falls off" in warning.help

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -302,10 +303,13 @@ def learning_warnings(learned: Learned) -> tuple[Diagnostic, ...]:
     if learned.alone:
         out.append(_no_two_alike(learned))
     if integrated is not None:
-        wrong = []
+        wrong, flat = [], _without_mass(learned, integrated.unbounded)
         if integrated.unbounded:
             names = listed([f"`{n}`" for n in integrated.unbounded])
             wrong.append(f"their density is still high where the search along {names} ended")
+        if flat:
+            names = listed([f"`{n}`" for n in flat])
+            wrong.append(f"the prior of {names} has no finite mass: the posterior may have none")
         if integrated.lost:
             wrong.append(f"{integrated.lost} of the fits at other values failed")
         if integrated.unfinished:
@@ -322,13 +326,22 @@ def learning_warnings(learned: Learned) -> tuple[Diagnostic, ...]:
                     "W606",
                     f"the average over the hyperparameters {headline}",
                     *wrong,
-                    help="give hyperparameters tighter priors, or use "
-                    f"{setting('hyper', 'map')}, which fits at one value of them",
+                    help=f"give {listed([f'`{n}`' for n in flat]) or 'hyperparameters'} "
+                    f"{'a prior that falls off' if flat else 'tighter priors'}, or use "
+                    f"{setting('hyper', 'map')}, which fits at one value",
                 )
             )
         if integrated.other is not None:
             out.append(_another_mode(integrated.other))
     return tuple(out)
+
+
+def _without_mass(learned: Learned, names: Collection[str]) -> tuple[str, ...]:
+    """Those of these coordinates whose hyperparameters have an improper prior."""
+    coordinates = learned.coordinates
+    improper = [b.name for b in coordinates.blocks if b.prior is not None and not b.prior.draws]
+    own = {n: block for block in improper for n in coordinates.names[coordinates.slices[block]]}
+    return tuple(n for n in names if n in own)
 
 
 def at_bound(found: Finding, integrated: bool = True) -> Diagnostic:

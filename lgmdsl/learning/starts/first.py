@@ -22,8 +22,10 @@ from lgmdsl.learning.starts.inverse_wishart import from_the_widest
 from lgmdsl.learning.starts.topics import with_distinct_topics
 from lgmdsl.remedies import pin
 
-# Starts that are tried where the first has no fit: all coordinates moved by this much.
+# Starts that are tried where the first has no fit: all coordinates moved by this much, or to this
+# part of them, in the end scales of 1, correlations and offsets of 0.
 MOVES = (-1.0, 1.0, -2.5, 2.5)
+PARTS = (0.5, 0.2, 0.0)
 # Nats per datum, of a slope per log or of a promised gain, that only an absurd place has; and the
 # least that counts.
 STEEP, LEAST = 20.0, 1e3
@@ -43,8 +45,8 @@ def first_start(objective: Objective, warm: GaussianPosterior | None) -> Evaluat
     theta = with_distinct_topics(canonical, start, objective.pinned)
     idle = idle_loadings(objective, theta)
     x = objective.coordinates.pack(scattered(theta, idle))
-    for move in (0.0, *MOVES):
-        found = objective.at(x + move, warm)
+    for place in (x, *(x + move for move in MOVES), *(part * x for part in PARTS)):
+        found = objective.at(place, warm)
         if found is None:
             continue
         if not objective.begin:
