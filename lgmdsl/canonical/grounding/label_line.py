@@ -62,8 +62,10 @@ class Line:
 
     @property
     def distinct(self) -> bool:
-        """Whether all positions differ in float64."""
-        return np.unique(self.places).size == self.places.size
+        """Whether all positions differ in float64, and fractions to 15 digits."""
+        places = {rounded(v) or v for v in self.labels.tolist()} if self.steps is None else ()
+        apart = self.steps is not None or len(places) == self.places.size
+        return apart and np.unique(self.places).size == self.places.size
 
 
 class Uneven(ValueError):
@@ -84,6 +86,17 @@ def sorted_labels(labels: AnyArray) -> AnyArray:
     """Distinct labels in their natural order: text that holds numbers by value, else as it is."""
     line = _decimals(labels) if labels.dtype.kind == "U" and labels.size else None
     return labels if line is None else labels[np.argsort(line.places, kind="stable")]
+
+
+def rounded(label: str) -> str:
+    """The 15 digits of a fraction that has more, as a computed one has; "" for anything else."""
+    if sum(map(str.isdigit, label)) <= 15:
+        return ""
+    try:
+        number = float(label)
+    except ValueError:
+        return ""
+    return f"{number:.15g}" if repr(number) == label and not number.is_integer() else ""
 
 
 def looks_like_dates(labels: AnyArray) -> bool:

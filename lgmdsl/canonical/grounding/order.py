@@ -170,14 +170,18 @@ def _too_close(index: IndexSet, need: Need) -> Diagnostic:
     places = index.places
     assert places is not None, "only points of a line are too close"
     order = np.argsort(places, kind="stable")
-    same = np.flatnonzero(np.diff(places[order]) == 0.0)
+    gaps = np.diff(places[order])
+    same = np.flatnonzero(gaps <= 1e-14 * np.abs(places[order][1:]))
     pair = index.labels[order[same[0] : same[0] + 2]]
+    computed = (gaps[same] > 0.0).any()
     return Diagnostic(
         "E302",
         f"labels of `{index.name}` are too close together for `{need.user}` to distinguish",
         need.span,
         f"{_shown(pair)}{'' if len(same) == 1 else f' and {len(same) - 1} more'}",
-        help=f"measure positions from a closer origin: {need.user}(at = ...), with one number for "
+        help="they are equal to 15 digits: round them in the data (in pandas: column.round(12))"
+        if computed
+        else f"measure positions from a closer origin: {need.user}(at = ...), with one number for "
         f"each member of {index.name}",
     )
 
