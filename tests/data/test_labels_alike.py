@@ -34,7 +34,7 @@ D = Decimal
 PLUS = [np.datetime64("2024-02-03T04:05:06", "ns") + np.timedelta64(k, "ns") for k in range(3)]
 
 # Labels, and the members that they are where these do not read like the labels.
-TABLES: dict[str, tuple[Sequence[Any], Sequence[str] | None]] = {
+TABLES: dict[str, tuple[Any, Sequence[str] | None]] = {
     # text
     "words": (["b", "a", "c"], None),
     "cases": (["A", "a", "Á"], None),
@@ -107,14 +107,14 @@ def members(data: object) -> tuple[set[str], list[str]]:
     graph = model_graph(loads(MODEL).checked)
     grounded = ground(graph, read(data))
     labels = [str(v) for v in grounded.indices["g"].labels.tolist()]
-    return set(labels), [labels[k] for k in grounded.values["who"]]
+    return set(labels), [labels[k] for k in np.asarray(grounded.values["who"])]
 
 
 def response(labels: Sequence[Any]) -> list[float]:
     return [0.5 + k for k in range(len(labels))]
 
 
-def typed(labels: Sequence[Any]) -> Any:
+def typed(labels: Any) -> Any:
     """As an Arrow array; whole numbers of more than 64 bits are decimals there."""
     if isinstance(labels, np.ndarray):
         return pa.array(labels)
@@ -242,3 +242,25 @@ def test_fields_that_spaces_join_are_named(tmp_path: Path) -> None:
     assert found("y,who\n1,a\n2,a \n3, b\n") == ['W310 "a", "a "']
     assert found("y,who\n1,01\n2, 01\n3,1\n") == ['W310 " 01", "01"']
     assert found("y, who\n1, a\n2, b\n") == found("y, who\n1, 1\n2,1\n") == []
+
+
+@pytest.mark.parametrize(
+    ("labels", "order"),
+    [
+        (["m10", "m2", "m1"], ["m1", "m2", "m10"]),
+        (["10b", "10a", "9z", "a"], ["9z", "10a", "10b", "a"]),
+        (["1.10", "1.9", "1.2.1"], ["1.2.1", "1.9", "1.10"]),
+        (["m02", "m2", "m1", "m"], ["m", "m1", "m02", "m2"]),
+        (["2", "10", "1.5"], ["1.5", "2", "10"]),
+        ([10, 9, 0], [0, 9, 10]),
+        (["2024-10-01", "2024-09-30"], ["2024-09-30", "2024-10-01"]),
+        (["x" + "9" * 5000, "x1"], ["x1", "x" + "9" * 5000]),
+    ],
+    ids=lambda labels: str(labels[0])[:9],
+)
+def test_members_are_in_natural_order(labels: list[Any], order: list[Any]) -> None:
+    fit = lgm.fit(lgm.loads(MODEL), {"y": response(labels), "who": labels}, method="laplace")
+    names = [str(v).removesuffix(".0") for v in fit.mean("u")["g"].values.tolist()]
+    assert names == [str(v) for v in order]
+    again = fit.predict({"who": labels[::-1]}).response("y")["mean"].values
+    assert (np.diff(again) < 0.0).all()  # rows find their members by label

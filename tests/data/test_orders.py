@@ -120,7 +120,7 @@ def test_text_has_no_order(y: Any, tmp_path: Path) -> None:
     assert error.codes == ("E307",)
     said = str(error)
     assert "index `stage`, which `head` and `ordinal` need" in said
-    assert "in their order (here it is that of the alphabet)" in said
+    assert "in their order (here they are only sorted)" in said
     assert 'index stage = {"bad", "mild", "worse"}' in said and 'data["stage"] = [' in said
     pd.DataFrame({"y": GIVEN, "x": X}).to_csv(tmp_path / "d.csv", index=False)
     shown = refusal(ORDINAL, tmp_path / "d.csv").diagnostics[0].on_command_line().help

@@ -87,8 +87,7 @@ def plain(labels: AnyArray) -> AnyArray:
 
 
 def union(parts: list[AnyArray]) -> AnyArray:
-    """The sorted distinct labels of several arrays; text where any is text, in which numbers are
-    sorted by value."""
+    """The distinct labels of several arrays in natural order; text where any is text."""
     arrays = [part.reshape(-1) for part in parts if part.size]
     if not arrays:
         return np.zeros(0, dtype=np.int64)

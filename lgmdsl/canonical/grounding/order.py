@@ -99,7 +99,7 @@ def unordered(index: IndexSet, needs: Sequence[Need], maps: Sequence[BoundDatum]
     name, few = index.name, ", ".join(shown[:2]) + (", ..." if index.size > 2 else "")
     verb = "need" if len({n.user for n in needs}) > 1 else "needs"
     remedies = [f"in the model: index {name} = {{{listing}}}"]
-    lead = "name the labels in their order (here it is that of the alphabet), "
+    lead = "name the labels in their order (here they are only sorted), "
     if looks_like_dates(index.labels):
         lead = either(
             "if these are dates, write them as 2024-01-31 (ISO 8601); else name the labels in "
