@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -197,3 +198,11 @@ def test_columns_of_one_name_are_refused(twice: str, tmp_path: Path) -> None:
     with pytest.raises(lgm.DataError, match=f"it has two columns `{twice}`") as caught:
         split(place, "who", tmp_path / "shards")
     assert caught.value.codes == ("E306",) and not (tmp_path / "shards").exists()
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes in folders here")
+def test_a_pipe_is_refused(tmp_path: Path) -> None:
+    """Opening one waits for its other end."""
+    os.mkfifo(tmp_path / "r.parquet")
+    with pytest.raises(lgm.DataError, match=r"E306.*this is a pipe"):
+        split(tmp_path / "r.parquet", "who", tmp_path / "s")
