@@ -461,6 +461,25 @@ def test_labels_of_batches_are_those_of_the_table(labels: list[Any]) -> None:
     assert streamed.mean("u").size == len(set(labels))
 
 
+def test_the_whole_column_decides_what_labels_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """2.0 is the text that it is, as 2.00 stands in another batch."""
+    monkeypatch.setattr(preparing, "BATCH", 175)
+    monkeypatch.setattr(preparing, "SAMPLE", 10)
+    data = frame("poisson").assign(who=np.repeat(["2.0", "2.00", "3.0", "3.0"], 175))
+    data.to_csv(tmp_path / "rows.csv", index=False)
+    streamed, kept = (
+        lgm.fit(
+            model("poisson"), tmp_path / "rows.csv", "laplace", fixed={"s": 0.5}, options=options
+        )
+        for options in (STREAMED, KEPT)
+    )
+    assert streamed.mean("u").coords["group"].values.tolist() == ["2.0", "2.00", "3.0"]
+    assert streamed.mean("u").coords["group"].equals(kept.mean("u").coords["group"])
+    assert streamed.log_evidence == pytest.approx(kept.log_evidence, abs=1e-8)
+
+
 @pytest.mark.parametrize("named", [True, False])
 def test_labels_of_rows_do_not_matter(named: bool) -> None:
     labels = [f"r{k % 300}" for k in range(700)]
