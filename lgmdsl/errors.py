@@ -19,6 +19,7 @@ from typing import Any, Literal
 
 import lgmdsl.html as html
 from lgmdsl.remedies import in_python, on_command_line
+from lgmdsl.visible import visible
 
 MAX_ERRORS = 20
 LONGEST = 600  # characters of a message, label or help; a name may be as long as its file
@@ -141,7 +142,7 @@ class Diagnostic:
             lines.append(f"{gutter} = note: {self.note}")
         if self.help and not inline:
             lines.append(f"{gutter} = help: {self.help}")
-        return "\n".join(lines)
+        return visible("\n".join(lines))
 
     def _excerpt(self) -> list[str]:
         source, start = self.span.source, self.span.start
@@ -151,7 +152,9 @@ class Diagnostic:
         pad = " " * len(number)
         # A span over several lines is underlined to the end of its first line.
         width = max(1, min(self.span.end - start, len(text) - column + 1))
-        shown, before, marks = _windowed(text, column - 1, width)
+        at, end = column - 1, column - 1 + width
+        first, marked, rest = map(visible, (text[:at], text[at:end], text[end:]))
+        shown, before, marks = _windowed(first + marked + rest, len(first), max(1, len(marked)))
         return [
             f"{pad[1:]}--> {source.name}:{line}:{column}",
             f"{number} | {shown}",

@@ -7,6 +7,8 @@ import sys
 import textwrap
 from collections.abc import Sequence
 
+from lgmdsl.visible import visible
+
 WIDTH = 80
 # Sentences are no longer than this on a wide terminal, and pages no narrower than that.
 LONGEST, NARROWEST = 100, 40
@@ -21,6 +23,7 @@ def width() -> int:
 
 def columns(rows: Sequence[Sequence[str]], indent: int = 0, right: Sequence[int] = ()) -> list[str]:
     """Rows with their columns aligned, two blanks apart; those in `right` to the right."""
+    rows = [[visible(cell, lines=False) for cell in row] for row in rows]
     widths = [
         max((len(row[k]) for row in rows if k < len(row)), default=0)
         for k in range(max((len(row) for row in rows), default=0))
@@ -39,7 +42,7 @@ def wrapped(text: str, indent: int = 0, following: int | None = None) -> list[st
     """The text in lines no longer than the page, the first and the others with their indents."""
     rest = indent if following is None else following
     return textwrap.wrap(
-        text,
+        visible(text),
         min(width(), LONGEST),
         initial_indent=" " * indent,
         subsequent_indent=" " * rest,
@@ -50,7 +53,7 @@ def wrapped(text: str, indent: int = 0, following: int | None = None) -> list[st
 
 def several(words: Sequence[str], most: int = 6) -> str:
     """The first words of a row, for texts that stay short: `a, b, c, ... (12 in all)`."""
-    shown = ", ".join(words[:most])
+    shown = ", ".join(visible(word, lines=False) for word in words[:most])
     return shown if len(words) <= most else f"{shown}, ... ({len(words):,} in all)"
 
 

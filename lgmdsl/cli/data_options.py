@@ -11,6 +11,7 @@ from typing import Any, TypeVar, cast
 import click
 
 from lgmdsl.cli.options import split
+from lgmdsl.files import irregular
 
 F = TypeVar("F", bound=Callable[..., Any])
 _NAMED = re.compile(r"[A-Za-z][A-Za-z0-9_]*=")
@@ -53,7 +54,13 @@ def earlier_data_option(help: str) -> Callable[[F], F]:
 
 
 def sources(main: str | None, tables: dict[str, str]) -> Any:
-    """A path, or a list of it and the files that have names; None where there is nothing."""
+    """A path, or a list of it and the files that have names; None where there is nothing. Raises
+    DataError E306 for pipes and devices, before anything else is loaded."""
+    for path in [*([] if main is None else [main]), *tables.values()]:
+        if irregular(path):
+            from lgmdsl.dataset.refusals import check_regular
+
+            check_regular(Path(path))
     if not tables:
         return main
     paths = {name: Path(path) for name, path in tables.items()}

@@ -9,8 +9,9 @@ from collections.abc import Sequence
 import click
 
 from lgmdsl.cli.group import COMMANDS
-from lgmdsl.cli.output import clean, diagnose, note, show_json
+from lgmdsl.cli.output import diagnose, note, show_json
 from lgmdsl.errors import LgmError, meant, nearest
+from lgmdsl.visible import visible
 
 USUAL = {
     "check": "lgm check model.lgm data.npz",
@@ -83,7 +84,7 @@ def usage(error: click.UsageError, arguments: Sequence[str], as_json: bool) -> N
         help = f"{elsewhere}; {help}" if help else elsewhere
     if isinstance(error, click.MissingParameter):
         message = message.rstrip(".") + _in_place_of_model(arguments)
-    message = clean(message[:1].lower() + message[1:]).rstrip(".")
+    message = visible(message[:1].lower() + message[1:]).rstrip(".")
     if as_json:
         failure = {"severity": "error", "code": "usage", "message": message, "range": None}
         show_json({"errors": [{**failure, "help": help}]})
@@ -137,7 +138,7 @@ def defect(error: Exception, as_json: bool) -> None:
 
         traceback.print_exception(error, file=sys.stderr)
     lines = str(error).strip().split("\n")
-    description = clean(f"{type(error).__name__}: {lines[0][:200]}".rstrip(": "))
+    description = visible(f"{type(error).__name__}: {lines[0][:200]}".rstrip(": "))
     if as_json:
         _plain("defect", description, as_json)
         return

@@ -13,10 +13,11 @@ from typing import Any, TextIO
 import click
 
 from lgmdsl.errors import Diagnostic
+from lgmdsl.visible import BIDIRECTIONAL, visible
 
 SCHEMA = 1
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_UNSHOWN = re.compile(f"[\x7f-\x9f{BIDIRECTIONAL}]")  # JSON escapes those before by itself
 _HEAD = re.compile(r"^(error|warning)(\[[A-Z]\d+\])?(: )(.*)$")
 _GUTTER = re.compile(r"^(\s*(?:\d+)?\s*)(-->|\||=)(.*)$")
 _REMARK = re.compile(r"^ (help|note):")
@@ -30,13 +31,16 @@ def coloured(stream: TextIO) -> bool:
 
 
 def show(text: str, end: str = "\n") -> None:
-    """Data, to stdout."""
-    click.echo(text + end, nl=False)
+    """A page, or data (without an `end` of its own), to stdout; data are as they are, but on a
+    terminal."""
+    as_it_is = not end and not sys.stdout.isatty()
+    # click would drop what looks like colours from a file
+    click.echo((text if as_it_is else visible(text)) + end, nl=False, color=as_it_is or None)
 
 
 def note(text: str) -> None:
     """Anything that is not data, to stderr."""
-    click.echo(text, err=True)
+    click.echo(visible(text), err=True)
 
 
 def show_json(fields: Mapping[str, Any]) -> None:
@@ -56,7 +60,8 @@ def _written(value: Any, indent: str) -> str:
 
 
 def _dumps(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    return text if text.isprintable() else _UNSHOWN.sub(lambda m: f"\\u{ord(m.group()):04x}", text)
 
 
 def plain(value: Any) -> Any:
@@ -81,19 +86,12 @@ def diagnose(diagnostics: Iterable[Diagnostic], left_out: int = 0) -> None:
     blocks = [paint(text) if colour else text for text in texts]
     if left_out:
         blocks.append(f"... and {left_out} more")
-    click.echo("\n\n".join(clean(b, colour) for b in blocks), err=True, color=colour)
-
-
-def clean(text: str, keep_escapes: bool = False) -> str:
-    """Control characters of a text made visible: a label must not steer the terminal."""
-    if keep_escapes and "\x1b[" in text:
-        return text
-    return _CONTROL.sub(lambda m: f"\\x{ord(m.group()):02x}", text)
+    click.echo("\n\n".join(blocks), err=True, color=colour)
 
 
 def paint(text: str) -> str:
     """Colour for a rendered diagnostic."""
-    return "\n".join(_paint_line(clean(line)) for line in text.split("\n"))
+    return "\n".join(_paint_line(line) for line in text.split("\n"))
 
 
 def _paint_line(line: str) -> str:

@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from lgmdsl.api.progress import PATIENCE, Steps
+from lgmdsl.visible import visible
 
 if TYPE_CHECKING:
     from rich.status import Status
@@ -32,14 +33,17 @@ class Progress:
         """Show this text, once the fit has taken long enough."""
         if not self.wanted or time.monotonic() - self.began < PATIENCE:
             return
+        from rich.text import Text
+
+        line = Text(visible(text, lines=False))  # rich would read [markup] in a str
         if self.line is None:
             from rich.console import Console
             from rich.status import Status
 
-            self.line = Status(text, console=Console(stderr=True))
+            self.line = Status(line, console=Console(stderr=True))
             self.line.start()
         else:
-            self.line.update(text)
+            self.line.update(line)
 
     def __enter__(self) -> Self:
         return self

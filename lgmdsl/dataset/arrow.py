@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from lgmdsl.dataset.convert import from_numpy, from_sequence, leveled
+from lgmdsl.dataset.convert import from_decimals, from_numpy, from_sequence, leveled
+from lgmdsl.dataset.dates import clock_text
 from lgmdsl.dataset.entries import Entry, Loaded, a_table
 from lgmdsl.dataset.refusals import check_memory, refused, refusing
 
@@ -87,9 +88,12 @@ def from_arrow(source: str, name: str, column: Any) -> Loaded:
                 return _ordered(source, name, column)
             column = column.cast(column.type.value_type)
         kind = column.type
-        if pa.types.is_decimal(kind) and kind.scale > 0:
-            column = column.cast(pa.float64())
-            kind = column.type
+        if pa.types.is_decimal(kind):
+            return from_decimals(source, name, column.cast(pa.string()).to_pylist())
+        if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
+            return from_numpy(source, name, np.asarray(column.to_numpy(zero_copy_only=False)))
+        if pa.types.is_time(kind):
+            return _clocks(column)
         if pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind):
             missing = np.asarray(column.is_null().to_numpy(zero_copy_only=False), dtype=bool)
             if missing.any():
@@ -99,6 +103,16 @@ def from_arrow(source: str, name: str, column: Any) -> Loaded:
                 values[missing] = np.nan
             return from_numpy(source, name, np.ma.MaskedArray(values, missing))
         return from_sequence(source, name, column.to_pylist())
+
+
+def _clocks(column: Any) -> Loaded:
+    """Times of day."""
+    import pyarrow as pa
+
+    missing = np.asarray(column.is_null().to_numpy(zero_copy_only=False), dtype=bool)
+    counted = column.cast(pa.time64("ns")).cast(pa.int64()).fill_null(0)
+    texts = clock_text(np.asarray(counted.to_numpy(zero_copy_only=False)))
+    return Loaded(np.where(missing, "", texts), missing if missing.any() else None)
 
 
 def _ordered(source: str, name: str, column: Any) -> Loaded:

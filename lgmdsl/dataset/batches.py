@@ -73,7 +73,7 @@ def _parts(
     if entry.batched:
         yield from _from_parquet(Path(table), entry, list(columns), size)
         return
-    whole = {key: e.loaded for key, e in columns.items()}
+    whole = {key: e.loaded.settled() for key, e in columns.items()}
     for first in range(0, max(entry.shape[0], 1), size):
         rows = slice(first, first + size)
         yield first, {key: part.rows(rows) for key, part in whole.items()}

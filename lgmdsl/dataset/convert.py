@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Iterable, Sequence
-from datetime import UTC, time
+from datetime import time
 from decimal import Decimal
 from typing import Any
 
 import numpy as np
 
 from lgmdsl.arrays import AnyArray, BoolArray
+from lgmdsl.dataset.dates import clock_text, date_text, dates_of, nanoseconds
 from lgmdsl.dataset.entries import Loaded
 from lgmdsl.dataset.refusals import check_memory, refused
 
@@ -63,9 +64,13 @@ def _from_objects(source: str, name: str, values: AnyArray, mask: BoolArray | No
     items = values.reshape(-1).tolist()
     if mask is not None:
         items = [None if m else v for v, m in zip(items, mask.reshape(-1), strict=True)]
-    loaded = from_sequence(source, name, items)
-    missing = None if loaded.missing is None else loaded.missing.reshape(values.shape)
-    return Loaded(loaded.values.reshape(values.shape), missing)
+    return _reshaped(from_sequence(source, name, items), values.shape)
+
+
+def _reshaped(flat: Loaded, shape: tuple[int, ...]) -> Loaded:
+    missing = None if flat.missing is None else flat.missing.reshape(shape)
+    written = None if flat.written is None else np.asarray(flat.written).reshape(shape).tolist()
+    return Loaded(flat.values.reshape(shape), missing, written=written)
 
 
 def _check_text(source: str, name: str, values: AnyArray) -> None:
@@ -87,18 +92,26 @@ def from_sequence(source: str, name: str, items: Iterable[Any]) -> Loaded:
     elements = list(items)
     missing = np.fromiter((_is_missing(v) for v in elements), dtype=bool, count=len(elements))
     present = [v for v, m in zip(elements, missing, strict=True) if not m]
-    values = _typed(source, name, present)
+    values, digits = _typed(source, name, present)
     if not missing.any():
-        return Loaded(values)
+        return Loaded(values, written=digits)
     filled = np.zeros(len(elements), dtype=values.dtype if present else np.float64)
     filled[~missing] = values
     if filled.dtype.kind == "f":
         filled[missing] = np.nan
-    return Loaded(filled, missing)
+    written = None
+    if digits is not None:
+        texts = iter(digits)
+        written = ["" if gone else next(texts) for gone in missing.tolist()]
+    return Loaded(filled, missing, written=written)
 
 
 def leveled(loaded: Loaded, levels: Loaded) -> Loaded:
     """A column of an ordered categorical with its levels; of their kind also without entries."""
+    settled = levels.settled()
+    if settled.kept:
+        texts = np.where(loaded.absent, "", loaded.texts)
+        return Loaded(texts, loaded.missing, settled.texts)
     values, kind = loaded.values, levels.values.dtype
     if kind.kind != values.dtype.kind and loaded.missing is not None and loaded.missing.all():
         values = np.zeros(values.shape, kind)
@@ -114,29 +127,29 @@ def _is_missing(value: Any) -> bool:
     return type(value).__name__ in ("NAType", "NaTType")
 
 
-def _typed(source: str, name: str, present: Sequence[Any]) -> AnyArray:
+def _typed(source: str, name: str, present: Sequence[Any]) -> tuple[AnyArray, Sequence[str] | None]:
+    """The entries, and the digits of numbers that floats may not give back."""
     if all(isinstance(v, (bool, np.bool_)) for v in present):
-        return np.array(present, dtype=bool)
-    if all(isinstance(v, numbers.Integral) for v in present):
-        ints = [int(v) for v in present]
-        if all(-(2**63) <= v < 2**63 for v in ints):
-            return np.array(ints, dtype=np.int64)
-        raise refused(source, f"`{name}` holds integers of more than 64 bits")
-    if all(isinstance(v, Decimal) for v in present):
-        return _decimals(source, name, present)
-    if all(isinstance(v, numbers.Real) for v in present):
+        return np.array(present, dtype=bool), None
+    if all(isinstance(v, (numbers.Integral, Decimal)) for v in present):
+        return _with_digits(source, name, [str(v) for v in map(_plain, present)])
+    if all(isinstance(v, (numbers.Real, Decimal)) for v in present):
+        if all(isinstance(v, np.float32) for v in present):
+            return np.array(present, dtype=np.float32), None
         try:
-            return np.array([float(v) for v in present], dtype=np.float64)
+            return np.array([float(v) for v in present], dtype=np.float64), None
         except OverflowError as error:
             raise refused(source, f"`{name}` holds numbers too large for 64 bits") from error
     if all(isinstance(v, str) for v in present):
-        return text_array(source, name, present)
+        return text_array(source, name, present), None
     if all(type(v).__name__ == "Period" for v in present):
-        return period_text(source, name, present)
+        return period_text(source, name, present), None
     if all(isinstance(v, time) for v in present):
-        return text_array(source, name, [v.isoformat() for v in present])
+        if any(v.tzinfo is not None for v in present):
+            return text_array(source, name, [v.isoformat() for v in present]), None
+        return clock_text(np.array([nanoseconds(v) for v in present], dtype=np.int64)), None
     if all(hasattr(v, "isoformat") or isinstance(v, np.datetime64) for v in present):
-        return date_text(np.array([_date(v) for v in present], dtype="datetime64[us]"))
+        return date_text(dates_of(present)), None
     kinds = sorted({type(v).__name__ for v in present})
     raise refused(
         source,
@@ -145,15 +158,33 @@ def _typed(source: str, name: str, present: Sequence[Any]) -> AnyArray:
     )
 
 
-def _decimals(source: str, name: str, present: Sequence[Decimal]) -> AnyArray:
-    """Decimals as numbers; whole ones as integers, or as text of their digits where 64 bits do
-    not hold them."""
-    if not all(v.is_finite() and v.as_tuple().exponent == 0 for v in present):
-        return np.array([float(v) for v in present], dtype=np.float64)
-    whole = [int(v) for v in present]
-    if all(-(2**63) <= v < 2**63 for v in whole):
-        return np.array(whole, dtype=np.int64)
-    return text_array(source, name, [str(v) for v in whole])
+def _plain(value: Any) -> Any:
+    return value if isinstance(value, Decimal) else int(value)
+
+
+def from_decimals(source: str, name: str, digits: Sequence[str | None]) -> Loaded:
+    """A column of decimals from their digits, None where one is missing."""
+    gone = np.array([text is None for text in digits], dtype=np.bool_)
+    values, kept = _with_digits(source, name, ["0" if t is None else t for t in digits])
+    if gone.any() and values.dtype.kind == "f":
+        values[gone] = np.nan
+    return Loaded(values, gone if gone.any() else None, written=kept)
+
+
+def _with_digits(
+    source: str, name: str, digits: Sequence[str]
+) -> tuple[AnyArray, Sequence[str] | None]:
+    """Numbers by their digits: whole ones as integers where 64 bits hold them, else floats with
+    these digits."""
+    try:
+        return np.array([int(text) for text in digits], dtype=np.int64), None
+    except (ValueError, OverflowError):
+        pass
+    values = np.array([float(text) for text in digits], dtype=np.float64)
+    odd = [t for t, v in zip(digits, values.tolist(), strict=True) if math.isinf(v)]
+    if any("inf" not in text.lower() for text in odd):
+        raise refused(source, f"`{name}` holds numbers too large for 64 bits")
+    return values, digits
 
 
 def text_array(source: str, name: str, present: Sequence[str]) -> AnyArray:
@@ -165,31 +196,15 @@ def text_array(source: str, name: str, present: Sequence[str]) -> AnyArray:
     return values
 
 
-def _date(value: Any) -> np.datetime64:
-    if getattr(value, "tzinfo", None) is not None:
-        value = value.astimezone(UTC).replace(tzinfo=None)
-    return np.datetime64(value.isoformat() if hasattr(value, "isoformat") else value, "us")
-
-
 def period_text(source: str, name: str, periods: Sequence[Any]) -> AnyArray:
     """pandas' periods by their names (2001, 2001-02, 2001Q1), days and longer ones by the first
     day."""
     names = [str(v) for v in periods]
     if any("/" in text or len(text) > 7 for text in names):
-        return date_text(np.array([_date(v.start_time) for v in periods], dtype="datetime64[us]"))
+        return date_text(dates_of([v.start_time for v in periods]))
     if all(len(text) == 4 for text in names):
         return np.array([int(text) for text in names], dtype=np.int64)
     return text_array(source, name, names)
-
-
-def date_text(dates: AnyArray) -> AnyArray:
-    """Dates as ISO text, no finer than they are, so that the same days have the same labels."""
-    known = dates[~np.isnat(dates)]
-    for unit in ("D", "s", "us"):
-        coarse = f"datetime64[{unit}]"
-        if (known.astype(coarse) == known).all():
-            return dates.astype(coarse).astype(np.str_)
-    return dates.astype(np.str_)
 
 
 def nested_shape(items: Any) -> tuple[int, ...]:
@@ -216,9 +231,7 @@ def from_nested(source: str, name: str, items: Any) -> Loaded:
                 )
             level.extend(row)
         flat = level
-    loaded = from_sequence(source, name, flat)
-    missing = None if loaded.missing is None else loaded.missing.reshape(shape)
-    return Loaded(loaded.values.reshape(shape), missing)
+    return _reshaped(from_sequence(source, name, flat), shape)
 
 
 def from_text(source: str, name: str, fields: Sequence[str]) -> Loaded:
@@ -231,13 +244,13 @@ def from_text(source: str, name: str, fields: Sequence[str]) -> Loaded:
     present = [text for text, gone in zip(trimmed, absent, strict=True) if not gone]
     values = _parsed(source, name, present)
     if len(present) == len(trimmed):
-        return Loaded(values, written=trimmed)
+        return Loaded(values, written=fields)
     missing = np.array(absent, dtype=bool)
     filled = np.zeros(len(trimmed), dtype=values.dtype if present else np.float64)
     filled[~missing] = values
     if filled.dtype.kind == "f":
         filled[missing] = np.nan
-    return Loaded(filled, missing, written=trimmed)
+    return Loaded(filled, missing, written=fields)
 
 
 def _all_numbers(fields: Sequence[str]) -> AnyArray | None:

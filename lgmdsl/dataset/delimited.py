@@ -74,7 +74,8 @@ def _rows(source: str, text: str) -> list[list[str]]:
         )
     separator = max(",;\t", key=first.count)
     # newlines inside quoted fields are kept: splitlines would also split at form feeds
-    reader = csv.reader(text.split("\n"), delimiter=separator, strict=True)
+    lines = (f"{line}\n" for line in text.removesuffix("\n").split("\n"))
+    reader = csv.reader(lines, delimiter=separator, strict=True)
     rows: list[list[str]] = []
     ragged: list[tuple[int, int]] = []
     wanted = -1

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 
-from lgmdsl.dataset.convert import from_numpy, from_sequence, leveled
+from lgmdsl.dataset.convert import from_decimals, from_numpy, from_sequence, leveled
+from lgmdsl.dataset.dates import clock_text
 from lgmdsl.dataset.entries import Entry, Loaded, a_table
 from lgmdsl.dataset.refusals import refused, refusing
 
@@ -162,18 +164,32 @@ def from_series(source: str, name: str, series: Any) -> Loaded:
             missing = np.asarray(series.isna(), dtype=bool)
             if not missing.any() and kind != "M":
                 return from_numpy(source, name, np.array(series.to_numpy(_plain(kind, series))))
-            if kind in "biu" or (kind == "f" and not isinstance(series.dtype, np.dtype)):
-                values = np.array(series.to_numpy(dtype=np.float64, na_value=np.nan))
+            if kind in "biu":
+                known = np.array(series.fillna(kind != "b" and 0).to_numpy(_plain(kind, series)))
+                return from_numpy(source, name, np.ma.MaskedArray(known, missing))
+            if kind == "f" and not isinstance(series.dtype, np.dtype):
+                values = np.array(series.to_numpy(dtype=_plain(kind, series), na_value=np.nan))
                 return from_numpy(source, name, np.ma.MaskedArray(values, missing))
             values = np.array(series.to_numpy())
             return from_numpy(source, name, np.ma.MaskedArray(values, missing))
+        if library(series) == "pandas" and hasattr(series.dtype, "categories"):
+            return _of_categories(source, name, series)
         if library(series) in ("polars", "narwhals") and series.dtype.is_numeric():
             gone = np.asarray(series.is_null().to_numpy(), dtype=bool)
-            plain = series.cast(_float_of(series)) if series.dtype.is_decimal() else series
-            values = np.array(plain.fill_null(0).to_numpy() if gone.any() else plain.to_numpy())
+            if series.dtype.is_decimal():
+                return from_decimals(source, name, series.cast(_types_of(series).String).to_list())
+            values = np.array(series.fill_null(0).to_numpy() if gone.any() else series.to_numpy())
             if gone.any() and values.dtype.kind == "f":
                 values[gone] = np.nan
             return from_numpy(source, name, np.ma.MaskedArray(values, gone))
+        if library(series) in ("polars", "narwhals"):
+            if _named(series.dtype, "Date", "Datetime"):
+                return from_numpy(source, name, np.array(series.to_numpy()))
+            if _named(series.dtype, "Time"):
+                gone = np.asarray(series.is_null().to_numpy(), dtype=bool)
+                counted = series.cast(_types_of(series).Int64).fill_null(0).to_numpy()
+                texts = np.where(gone, "", clock_text(np.asarray(counted, dtype=np.int64)))
+                return Loaded(texts, gone if gone.any() else None)
         items = series.to_list() if hasattr(series, "to_list") else list(series)
         levels = _levels(series.dtype)
         if levels is None:
@@ -181,27 +197,43 @@ def from_series(source: str, name: str, series: Any) -> Loaded:
         return leveled(from_sequence(source, name, items), from_sequence(source, name, levels))
 
 
+def _of_categories(source: str, name: str, series: Any) -> Loaded:
+    """A categorical of pandas, by its categories."""
+    known = from_series(source, name, series.dtype.categories)
+    codes = np.asarray(getattr(series, "array", series).codes)
+    gone = codes < 0
+    if gone.all():
+        loaded = from_sequence(source, name, [None] * len(codes))
+    else:
+        loaded = known.rows(np.where(gone, 0, codes))
+        missing = loaded.absent | gone
+        if loaded.values.dtype.kind == "f":
+            loaded.values[gone] = np.nan
+        loaded = replace(loaded, missing=missing if missing.any() else None)
+    return leveled(loaded, known) if series.dtype.ordered else loaded
+
+
 def _levels(dtype: Any) -> list[Any] | None:
-    """The levels of an ordered categorical type, in their order: pandas' where it is ordered, the
-    Enum of polars and narwhals, whose plain Categorical has none."""
-    ordered = getattr(dtype, "ordered", None)
-    if not hasattr(dtype, "categories") or not (ordered or type(dtype).__name__ == "Enum"):
-        return None
-    return list(dtype.categories)
+    """The levels of an Enum of polars and narwhals, in their order; plain categoricals have
+    none."""
+    return list(dtype.categories) if type(dtype).__name__ == "Enum" else None
 
 
 def _plain(kind: str, series: Any) -> Any:
     """The numpy type of a pandas column without missing entries (Int64 is not one)."""
     if isinstance(series.dtype, np.dtype):
         return series.dtype
-    return {"b": np.bool_, "i": np.int64, "u": np.uint64, "f": np.float64}[kind]
+    if kind == "f":
+        return np.float32 if series.dtype.itemsize == 4 else np.float64
+    return {"b": np.bool_, "i": np.int64, "u": np.uint64}[kind]
 
 
-def _float_of(series: Any) -> Any:
+def _types_of(series: Any) -> Any:
+    """The library that names the types of a series."""
     if library(series) == "polars":
         import polars as pl
 
-        return pl.Float64
+        return pl
     import narwhals as nw
 
-    return nw.Float64
+    return nw

@@ -6,8 +6,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from lgmdsl.errors import DataError, Diagnostic, LgmError
+from lgmdsl.errors import DataError, Diagnostic, LgmError, listed
+from lgmdsl.files import irregular
 from lgmdsl.memory import budget, size_text
+
+SUFFIXES = (".npz", ".csv", ".parquet", ".nc")
 
 
 def refused(source: str, reason: str, help: str = "", details: tuple[str, ...] = ()) -> DataError:
@@ -62,3 +65,11 @@ def check_memory(source: str, name: str, shape: tuple[int, ...], itemsize: int) 
             ),
             help="store it sparse (data, indices, indptr, shape), or fit a part of the rows",
         )
+
+
+def check_regular(path: Path) -> None:
+    """Raise DataError E306 for a pipe or a device, which may never end; folders may be shards."""
+    irregularity = irregular(path)
+    if irregularity and irregularity != "a folder":
+        help = f"write its content to a file that ends in {listed(SUFFIXES, 'or')}"
+        raise refused(path.name, f"this is {irregularity}, not a data file", help=help)

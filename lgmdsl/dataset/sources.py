@@ -23,15 +23,14 @@ from lgmdsl.dataset.frames import (
     library,
 )
 from lgmdsl.dataset.graphs import adjacency_of
-from lgmdsl.dataset.refusals import refused, refusing
+from lgmdsl.dataset.refusals import SUFFIXES, check_regular, refused, refusing
 from lgmdsl.dataset.sparse_parts import assemble
 from lgmdsl.dataset.tables import table_entry
 from lgmdsl.dataset.unusable import check_mapping, check_tables, no_source
-from lgmdsl.errors import DataError, listed
-from lgmdsl.files import irregular, similar
+from lgmdsl.errors import DataError
+from lgmdsl.files import similar
 from lgmdsl.remedies import either
 
-SUFFIXES = (".npz", ".csv", ".parquet", ".nc")
 # A file of neighbours, which holds one graph and needs a name.
 GRAPHS = (".graph", ".adj")
 
@@ -106,10 +105,7 @@ def _merged(parts: list[Dataset], names: Mapping[str, Selection]) -> Dataset:
 
 def _read_path(path: Path) -> Mapping[str, Entry]:
     with refusing(path.name or str(path), "it cannot be opened"):
-        irregularity = irregular(path)
-        if irregularity and irregularity != "a folder":
-            help = f"write its content to a file that ends in {listed(SUFFIXES, 'or')}"
-            raise refused(path.name, f"this is {irregularity}, not a data file", help=help)
+        check_regular(path)
         if not path.exists():
             raise refused(path.name, "there is no such file", help=similar(path, SUFFIXES))
         # Opened first, so that a missing file or a directory is named as such.

@@ -7,7 +7,6 @@ from functools import partial
 
 import numpy as np
 
-from lgmdsl.arrays import AnyArray
 from lgmdsl.dataset.convert import from_sequence
 from lgmdsl.dataset.entries import Entry, Loaded
 from lgmdsl.dataset.refusals import check_memory, refused
@@ -44,24 +43,10 @@ def side_by_side(source: str, name: str, columns: Sequence[Entry]) -> Loaded:
         raise refused(source, f"the columns of `{name}` differ in length: {lengths}")
     check_memory(source, name, (*next(iter(shapes)), len(columns)), 8)
     text = any(part.values.dtype.kind == "U" for part in loaded)
-    values = np.stack([_as_text(p) if text else p.values for p in loaded], axis=1)
-    missing = np.stack([_absent(p) for p in loaded], axis=1)
-    fields = [p.written for p in loaded if p.written is not None]
-    written = list(zip(*fields, strict=True)) if len(fields) == len(loaded) else None
+    values = np.stack([p.settled().texts if text else p.values for p in loaded], axis=1)
+    missing = np.stack([p.absent for p in loaded], axis=1)
+    written = None
+    if any(p.written is not None for p in loaded):
+        fields = [p.texts if p.written is None else p.written for p in loaded]
+        written = list(zip(*fields, strict=True))
     return Loaded(values, missing if missing.any() else None, written=written)
-
-
-def _as_text(part: Loaded) -> AnyArray:
-    """Whole numbers as they are written, also where gaps have made them floats."""
-    values = np.asarray(part.values)
-    if values.dtype.kind == "f":
-        known = np.where(np.isnan(values), 0.0, values)
-        if bool((known == np.round(known)).all()) and bool((np.abs(known) < 2**53).all()):
-            values = known.astype(np.int64)
-    return values.astype(np.str_)
-
-
-def _absent(part: Loaded) -> AnyArray:
-    values = np.asarray(part.values)
-    gone = np.zeros(values.shape, dtype=np.bool_) if part.missing is None else part.missing
-    return gone | np.isnan(values) if values.dtype.kind == "f" else gone

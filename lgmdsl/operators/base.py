@@ -86,14 +86,27 @@ class Operator(ABC):
 
 
 def sparse_gram(b: SparseMatrix, rows: IntArray, columns: IntArray) -> Gram:
-    """The products b_ki b_kj of all pairs, one line of a csr array for each pair (i, j)."""
+    """The products b_ki b_kj of all pairs, one line of a csr array for each pair (i, j): the
+    entries of the shorter column, where the longer one has some (an intercept's has all)."""
     import scipy.sparse as sp
 
-    across, step, pieces = sp.csr_array(b.T), 1 << 19, []
-    for start in range(0, max(len(rows), 1), step):
-        chunk = slice(start, start + step)
-        pieces.append(sp.csr_array(across[rows[chunk]].multiply(across[columns[chunk]])))
-    table = sp.csr_array(sp.vstack(pieces, format="csr"))
+    lines = sp.csr_array(b, copy=True)
+    lines.sum_duplicates()
+    keys = np.repeat(np.arange(lines.shape[0]), np.diff(lines.indptr)) * lines.shape[1]
+    keys += lines.indices
+    down = lines.tocsc()
+    count, start = np.diff(down.indptr).astype(np.int64), down.indptr.astype(np.int64)
+    turned = count[rows] > count[columns]
+    short, long = np.where(turned, columns, rows), np.where(turned, rows, columns)
+    each = count[short]
+    pair = np.repeat(np.arange(len(rows)), each)
+    place = np.arange(len(pair)) + np.repeat(start[short] - np.cumsum(each) + each, each)
+    wanted = down.indices[place].astype(np.int64) * lines.shape[1] + long[pair]
+    other = np.minimum(np.searchsorted(keys, wanted), max(len(keys) - 1, 0))
+    both = np.flatnonzero(keys[other] == wanted) if len(keys) else other
+    data = down.data[place[both]] * lines.data[other[both]]
+    shape = (len(rows), lines.shape[0])
+    table = sp.csr_array((data, (pair[both], down.indices[place[both]])), shape=shape)
     return lambda weight: np.asarray(table @ weight)
 
 

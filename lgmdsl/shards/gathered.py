@@ -16,6 +16,7 @@ from lgmdsl.canonical.blocks.family import FindSite
 from lgmdsl.canonical.blocks.latents import LatentBlock
 from lgmdsl.canonical.blocks.sites import SiteBlock
 from lgmdsl.canonical.grounding.ground import ground
+from lgmdsl.canonical.grounding.labels import labels_of as names_of
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.compile import canonicalise
 from lgmdsl.contract.backend import BackendSpec
@@ -328,7 +329,7 @@ def _once(
     kept: list[dict[str, Loaded]] = []
     for part in parts:
         rows = []
-        values: dict[str, AnyArray] = {m: part[m].values for m in maps}
+        values: dict[str, AnyArray] = {m: names_of(part[m]).values.astype(np.str_) for m in maps}
         for i in range(len(part[keys[0]].values)):
             new = [m for m in maps if values[m][i].item() not in seen[m]]
             if new:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from lgmdsl.arrays import BoolArray, IntArray
+from lgmdsl.dataset.entries import texts_of
 from lgmdsl.dataset.parquet import text_types
 from lgmdsl.dataset.refusals import refused, refusing
 from lgmdsl.errors import DataError, Diagnostic, suggestion
@@ -77,8 +78,8 @@ def check_rows(file: ShardFile, by: str, buckets: int) -> None:
 
 def shard_of(labels: Any, number: int) -> IntArray:
     """The shard of each label of an Arrow array: of whole numbers by a mixing of their
-    bits (splitmix64: Steele, Lea and Flood 2014), of texts, and of fractions as the texts that they
-    are as labels, by their CRC-32, mixed."""
+    bits (splitmix64: Steele, Lea and Flood 2014), of texts, and of fractions by the digits that
+    they are as labels, by their CRC-32, mixed."""
     import pyarrow as pa
 
     kind = labels.type
@@ -88,11 +89,8 @@ def shard_of(labels: Any, number: int) -> IntArray:
     if not any(is_one(kind) for is_one in (*text_types(), *_fractions())):
         words = labels.to_numpy(zero_copy_only=False)
         return _mixed(words.astype(np.int64).view(np.uint64), number)
-    if any(is_one(kind) for is_one in _fractions()):
-        values = labels.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False) + 0.0
-        each, codes = np.unique(values, return_inverse=True)
-        words = np.array([zlib.crc32(f"{v:.15g}".encode()) for v in each.tolist()], dtype=np.uint64)
-        return np.asarray(_mixed(words, number)[codes])
+    if pa.types.is_floating(kind):
+        labels = pa.array(texts_of(labels.to_numpy(zero_copy_only=False) + 0.0).tolist())
     coded = labels.cast(pa.large_string()).dictionary_encode()
     texts = [zlib.crc32(t.encode()) for t in coded.dictionary.to_pylist()]
     codes = coded.indices.to_numpy(zero_copy_only=False)
@@ -126,26 +124,24 @@ def missing(labels: Any) -> BoolArray:
 
 def unit_of_dates(file: Any, source: str, by: str) -> str:
     """The coarsest unit that all dates of the groups are whole numbers of, which says how labels
-    are spelt (`dataset.convert.date_text`); "" for other labels. They are written as texts, since a
+    are spelt (`dataset.dates.date_text`); "" for other labels. They are written as texts, since a
     shard by itself would not know."""
-    import pyarrow as pa
 
     if not any(is_date(file.schema_arrow.field(by).type) for is_date in _dates()):
         return ""
-    units = ["D", "s"]
+    units = ["D", "s", "us"]
     with refusing(source, "its rows cannot be read"):
         for batch in file.iter_batches(batch_size=BATCH, columns=[by], use_threads=False):
-            times = batch.column(by).cast(pa.timestamp("us"), safe=False)
-            known = times.drop_null().to_numpy(zero_copy_only=False)
+            known = batch.column(by).drop_null().to_numpy(zero_copy_only=False)
             units = [u for u in units if (known.astype(f"datetime64[{u}]") == known).all()]
-    return units[0] if units else "us"
+    return units[0] if units else "ns"
 
 
 def dates_as_text(labels: Any, unit: str) -> Any:
     """Dates of an Arrow array as texts."""
     import pyarrow as pa
 
-    times = labels.cast(pa.timestamp("us"), safe=False).to_numpy(zero_copy_only=False)
+    times = labels.to_numpy(zero_copy_only=False)
     return pa.array(times.astype(f"datetime64[{unit}]").astype(np.str_).tolist(), pa.string())
 
 

@@ -23,7 +23,7 @@ from lgmdsl import __version__
 from lgmdsl.canonical.grounding.labels import labels_of
 from lgmdsl.dataset.arrow import from_arrow
 from lgmdsl.dataset.parquet import text_types
-from lgmdsl.dataset.refusals import refused, refusing
+from lgmdsl.dataset.refusals import check_regular, refused, refusing
 from lgmdsl.errors import DataError, Diagnostic, MethodError
 from lgmdsl.files import write
 from lgmdsl.shards.keys import BATCH, check_column, dates_as_text, missing, shard_of, unit_of_dates
@@ -55,6 +55,7 @@ def split(
     ):
         raise MethodError(Diagnostic("E108", f"`shards` must be a whole number from 1 to {MOST:,}"))
     source, target = Path(os.fsdecode(rows)), Path(os.path.abspath(os.fsdecode(output)))
+    check_regular(source)
     with refusing(source.name, "its rows cannot be read"):
         file = pq.ParquetFile(source)
     with file:

@@ -22,6 +22,7 @@ from lgmdsl.canonical.blocks.family import FindSite
 from lgmdsl.canonical.blocks.sites import SiteBlock
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.canonical.grounding.ground import GroundedModel, ground, ground_new
+from lgmdsl.canonical.grounding.labels import labels_of
 from lgmdsl.canonical.model import check_finite
 from lgmdsl.compile import canonicalise
 from lgmdsl.contract.linear import Predictor
@@ -186,11 +187,12 @@ def _itself(loaded: Loaded) -> Loaded:
 
 
 def _first_named(column: Loaded, key: str, seen: dict[str, AnyArray]) -> IntArray:
-    """The rows of a column that are the first with their values."""
-    where = np.arange(len(column.values))
+    """The rows of a column that are the first with their labels."""
+    labels = labels_of(column).values
+    where = np.arange(len(labels))
     if key in seen:
-        where = np.flatnonzero(~np.isin(column.values, seen[key]))
-    values, first = np.unique(column.values[where], return_index=True)
+        where = np.flatnonzero(~np.isin(labels, seen[key]))
+    values, first = np.unique(labels[where], return_index=True)
     if len(values):
         seen[key] = np.union1d(seen[key], values) if key in seen else values
     return where[first]
@@ -199,14 +201,13 @@ def _first_named(column: Loaded, key: str, seen: dict[str, AnyArray]) -> IntArra
 def joined(parts: list[Loaded]) -> Loaded:
     """One column of several, one after the other."""
     values = np.concatenate([p.values for p in parts])
-    missing = None
-    if any(p.missing is not None for p in parts):
-        none = [np.zeros(p.values.shape, dtype=np.bool_) for p in parts]
-        missing = np.concatenate(
-            [n if p.missing is None else p.missing for p, n in zip(parts, none, strict=True)]
-        )
+    missing = np.concatenate([p.absent for p in parts])
     levels = next((p.levels for p in parts if p.levels is not None), None)
-    return Loaded(values, missing, levels)
+    written = None
+    if any(p.written is not None for p in parts):
+        written = np.concatenate([p.texts for p in parts])
+    kept = any(p.kept for p in parts)
+    return Loaded(values, missing if missing.any() else None, levels, written, kept)
 
 
 def _collect(

@@ -229,13 +229,13 @@ def fit(
     method: str,
     engine: Callable[[LinearGaussian], Engine],
     tol: float = 1e-8,
-    patience: float = 60.0,
+    most: int = 1000,
 ) -> Outcome:
-    """The fit with a given engine in place of the chosen one; interrupted after `patience` s."""
+    """The fit with a given engine in place of the chosen one; interrupted after `most` steps."""
     began = time.perf_counter()
 
     def watch(entry: TraceEntry) -> None:
-        if entry.seconds > patience:
+        if entry.step > most:
             raise KeyboardInterrupt
 
     planned = plan(canonical, method)
@@ -262,7 +262,7 @@ def main(chosen: list[str]) -> None:
                 for engine, build in ENGINES.items():
                     if build.refuses(linear):
                         continue
-                    o = fit(canonical, method, build, patience=10.0)
+                    o = fit(canonical, method, build, most=100)
                     line += f" {engine}: {o.log_evidence:.9f} in {o.steps} steps, {o.seconds:.2f} s"
                     line += ";" if o.status is Status.converged else f" ({o.status.name});"
             except lgm.LgmError as e:

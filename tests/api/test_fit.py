@@ -248,7 +248,7 @@ def test_a_result_file_keeps_everything(fit: Fit, tmp_path: Path) -> None:
         xr.testing.assert_identical(back.sd(name), fit.sd(name))
     assert (back.status, back.guarantee, back.steps) == (fit.status, fit.guarantee, fit.steps)
     assert back.log_evidence == fit.log_evidence and back.trace == fit.trace
-    assert 0.0 < fit.trace[-1].seconds <= fit.seconds < 60.0
+    assert 0.0 < fit.trace[-1].seconds <= fit.seconds
     assert back.model == fit.model and back.provenance == fit.provenance
     np.testing.assert_allclose(back.quantile("p", [0.3]), fit.quantile("p", [0.3]), rtol=1e-10)
     np.testing.assert_allclose(back.sample(3, seed=9)["f"], fit.sample(3, seed=9)["f"], atol=1e-9)

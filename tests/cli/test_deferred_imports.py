@@ -121,3 +121,20 @@ def test_importing_the_library_defers_nothing(root: Path) -> None:
         print([type(f).__name__ for f in sys.meta_path])
     """
     assert "DeferringFinder" not in run(root, script)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes in folders here")
+@pytest.mark.parametrize("command", ["fit", "check", "explain"])
+def test_a_pipe_is_refused_before_anything_is_loaded(
+    root: Path, tmp_path: Path, command: str
+) -> None:
+    os.mkfifo(tmp_path / "d.csv")
+    script = """
+        import sys
+        from lgmdsl.cli.main import main
+        assert main(sys.argv[1:]) == 1
+        print(*sys.modules)
+    """
+    model = root / "models" / "linear_regression" / "model.lgm"
+    loaded = run(root, script, command, str(model), str(tmp_path / "d.csv")).split()
+    assert not {"lgmdsl.api.fit.fitting", "lgmdsl.canonical.model", "scipy.sparse"} & {*loaded}

@@ -96,7 +96,7 @@ def test_every_problem_of_every_datum_in_one_pass() -> None:
 
 OBJECTS = [
     np.array([1, "a", None], dtype=object), [object()], {"a": 1}, lambda: 0, [1 + 2j],
-    np.array([(1, 2.0)], dtype="i4,f8"), [[1, 2], [3]], [{}], [10**30], np.array([1j]), b"ab",
+    np.array([(1, 2.0)], dtype="i4,f8"), [[1, 2], [3]], [{}], [10**400], np.array([1j]), b"ab",
     np.array([b"\xff"]), [1, "a"], {1, 2},
 ]  # fmt: skip
 

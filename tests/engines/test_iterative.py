@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import cast
 
 import numpy as np
@@ -15,7 +16,7 @@ from lgmdsl.contract.structure import Structure
 from lgmdsl.engines.dense.precision import PrecisionEngine
 from lgmdsl.engines.iterative.conditioned import IterativeConditioned
 from lgmdsl.engines.iterative.engine import IterativeEngine
-from lgmdsl.engines.iterative.variance import RowGroups
+from lgmdsl.engines.iterative.variance import RowGroups, adjacency
 from lgmdsl.operators.base import Operator
 from lgmdsl.operators.compose import Product
 from lgmdsl.operators.convolution import Convolution
@@ -311,3 +312,20 @@ def test_refusals() -> None:
     assert "flat block `u`" in IterativeEngine.refuses(linear)
     with pytest.raises(TypeError, match="flat block"):
         IterativeEngine(linear)
+
+
+def test_rows_of_an_intercept_take_no_rings() -> None:
+    """It neighbours all: rings of its rows would have n^2 entries, before any is refused."""
+    size = 4000
+    each = np.arange(size)
+    rows = sp.csr_array(
+        (np.ones(2 * size), (np.tile(each, 2), np.r_[each, np.full(size, size)])),
+        shape=(size, size + 1),
+    )
+    operator = Sparse(rows)
+    tracemalloc.start()
+    groups = RowGroups(operator, adjacency(operator))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert [g.support.shape for g in groups.groups] == [(size, 2)]
+    assert peak < 4 * size**2  # bytes

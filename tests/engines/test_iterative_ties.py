@@ -73,14 +73,17 @@ def test_draws_and_their_distances(names: tuple[str, ...]) -> None:
     assert np.allclose(drawn.radius, exact, rtol=1e-4)
 
 
+@pytest.mark.parametrize("tilted", [False, True])
 @pytest.mark.parametrize("names", [("rw1",), ("besag", "ar1")], ids=" * ".join)
-def test_adjoints(names: tuple[str, ...]) -> None:
+def test_adjoints(names: tuple[str, ...], tilted: bool) -> None:
     """Those of means exact, those of precisions with many samples."""
     made = case(1, names, "sum")
+    shape = np.random.default_rng(4).normal(size=made.linear.rows)
+    tilt = (shape,) if tilted else None
     q = IterativeEngine(made.linear, samples=4000, most=4000).condition(made.weight, made.shift)
     exact = SparseEngine(made.linear).condition(made.weight, made.shift)
     assert not isinstance(q, Failed) and not isinstance(exact, Failed)
-    given, wanted = q.adjoints(), exact.adjoints()
+    given, wanted = q.adjoints(tilt), exact.adjoints(tilt)
     assert np.allclose(given.offset[0], wanted.offset[0], atol=1e-5)
     for name, pull in wanted.mean.items():
         assert np.allclose(given.mean[name], pull, atol=1e-5)

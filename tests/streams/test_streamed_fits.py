@@ -7,6 +7,7 @@ import pickle
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -438,11 +439,45 @@ def test_times_in_a_file_are_refused_and_kept_by_themselves(
     )
 
 
-def test_labels_that_are_spelt_in_two_ways_are_refused() -> None:
+@pytest.mark.parametrize(
+    "labels",
+    [
+        [2.0, 1e15, 3.0, 1e16],
+        [0.1 + 0.2, 0.3, 1.0, 2.0],
+        [1.10, 1.25, 2.00, 2.0],
+        [10**20 + 1, 10**20 + 2, 3, 4],
+    ],
+    ids=str,
+)
+def test_labels_of_batches_are_those_of_the_table(labels: list[Any]) -> None:
+    """Whole and other numbers, of any number of digits, in different batches."""
     data = frame("poisson")
-    data["who"] = np.repeat([2.0, 1e15, 3.0, 1e16], 175)
-    with pytest.raises(lgm.MethodError, match="spelt in another way"):
-        lgm.fit(model("poisson"), data, "laplace", "map", options=STREAMED)
+    data["who"] = np.repeat(np.array(labels), 175)
+    fixed = {"s": 0.5}
+    streamed = lgm.fit(model("poisson"), data, "laplace", fixed=fixed, options=STREAMED)
+    kept = lgm.fit(model("poisson"), data, "laplace", fixed=fixed, options=KEPT)
+    assert streamed.log_evidence == pytest.approx(kept.log_evidence, abs=1e-8)
+    assert streamed.mean("u").coords["group"].equals(kept.mean("u").coords["group"])
+    assert streamed.mean("u").size == len(set(labels))
+
+
+def test_the_whole_column_decides_what_labels_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """2.0 is the text that it is, as 2.00 stands in another batch."""
+    monkeypatch.setattr(preparing, "BATCH", 175)
+    monkeypatch.setattr(preparing, "SAMPLE", 10)
+    data = frame("poisson").assign(who=np.repeat(["2.0", "2.00", "3.0", "3.0"], 175))
+    data.to_csv(tmp_path / "rows.csv", index=False)
+    streamed, kept = (
+        lgm.fit(
+            model("poisson"), tmp_path / "rows.csv", "laplace", fixed={"s": 0.5}, options=options
+        )
+        for options in (STREAMED, KEPT)
+    )
+    assert streamed.mean("u").coords["group"].values.tolist() == ["2.0", "2.00", "3.0"]
+    assert streamed.mean("u").coords["group"].equals(kept.mean("u").coords["group"])
+    assert streamed.log_evidence == pytest.approx(kept.log_evidence, abs=1e-8)
 
 
 @pytest.mark.parametrize("named", [True, False])

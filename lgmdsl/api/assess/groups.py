@@ -9,6 +9,7 @@ import numpy as np
 from lgmdsl.api.assess.observations import GroupPlaces, Observations
 from lgmdsl.arrays import AnyArray, IntArray
 from lgmdsl.assess.groups import Group
+from lgmdsl.canonical.grounding.label_line import sorted_distinct
 from lgmdsl.canonical.lowering.lower import distinct
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.errors import DataError, Diagnostic, ModelError, listed, suggestion
@@ -125,7 +126,7 @@ def _from_labels(groups: object, where: Observations) -> tuple[AnyArray, list[In
             raise DataError(Diagnostic("E301", message))
         parts.append(column)
         present.append(np.ones(len(rows), dtype=np.bool_))
-    labels, flat = np.unique(np.concatenate(parts), return_inverse=True)
+    labels, flat = sorted_distinct(np.concatenate(parts))
     positions, start = [], 0
     for labelled_rows in present:
         group = np.full(len(labelled_rows), -1, dtype=np.int64)

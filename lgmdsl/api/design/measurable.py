@@ -17,6 +17,7 @@ from lgmdsl.canonical.blocks.sites import SiteBlock
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.canonical.grounding.axes import BoundDatum, align, bind
 from lgmdsl.canonical.grounding.errors import absent, count_of, places, wrong_shape
+from lgmdsl.canonical.grounding.label_line import sorted_distinct
 from lgmdsl.canonical.grounding.labels import labels_of
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.engine import Engine
@@ -103,7 +104,7 @@ def lines_of(
                 layout="plain",
             )
         )
-    names, line = np.unique(values.reshape(-1)[rows], return_inverse=True)
+    names, line = sorted_distinct(values.reshape(-1)[rows])
     order = np.argsort(line, kind="stable")
     ends = np.cumsum(np.bincount(line))[:-1]
     return LineSet(names, tuple(np.split(rows[order], ends)))

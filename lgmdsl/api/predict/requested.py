@@ -9,6 +9,7 @@ import numpy as np
 
 from lgmdsl.arrays import AnyArray
 from lgmdsl.canonical.grounding.errors import SHOWN, count_of, show, signature
+from lgmdsl.canonical.grounding.label_line import sorted_distinct
 from lgmdsl.canonical.grounding.model import GroundedModel, IndexSet
 from lgmdsl.canonical.grounding.spellings import NEAR, nearest_label
 from lgmdsl.canonical.grounding.usage import Usage
@@ -155,7 +156,7 @@ def _unused(dim: str, response: str, names: list[str]) -> Diagnostic:
 
 def _unknown(fitted: IndexSet, labels: AnyArray, names: list[str]) -> Diagnostic:
     """W307, with the labels of the fit that may be meant."""
-    labels = np.unique(labels)
+    labels, _ = sorted_distinct(labels)
     known = [str(v) for v in fitted.labels[:NEAR].tolist()]
     text = "U" in (labels.dtype.kind, fitted.labels.dtype.kind)
     meant = [

@@ -3,16 +3,14 @@ m10), and cuts between ordered classes by the classes on both sides."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 import numpy as np
 
 from lgmdsl.arrays import AnyArray, IntArray
+from lgmdsl.canonical.grounding.label_line import natural_key
 from lgmdsl.canonical.grounding.model import IndexSet
 from lgmdsl.canonical.model import CanonicalModel
-
-_NUMBER = re.compile(r"(\d+)")
 
 
 def labels_of(canonical: CanonicalModel, name: str, dims: Sequence[str]) -> list[AnyArray]:
@@ -40,7 +38,8 @@ def entry_labels(labels: Sequence[AnyArray]) -> list[str]:
 
 def natural_order(canonical: CanonicalModel, dims: Sequence[str]) -> IntArray:
     """The flat positions of all entries in natural order along each axis: that of the index set,
-    and of text that is in the order of its characters alone by the numbers in it."""
+    and of text that is in the order of its characters alone, as in older files of fits, by the
+    numbers in it."""
     orders = [index_order(canonical.grounded.indices[d]) for d in dims]
     shape = tuple(len(o) for o in orders)
     grid = np.arange(int(np.prod(shape, dtype=np.int64))).reshape(shape)
@@ -54,10 +53,4 @@ def index_order(index: IndexSet) -> IntArray:
     if labels.dtype.kind != "U" or index.ordered or not (labels[:-1] <= labels[1:]).all():
         return plain
     texts = labels.tolist()
-    return np.array(sorted(plain.tolist(), key=lambda k: _key(texts[k])), dtype=np.int64)
-
-
-def _key(text: str) -> tuple[tuple[int, int, str], ...]:
-    """Runs of digits as numbers, between the texts around them."""
-    parts = _NUMBER.split(text)
-    return tuple((1, int(p), p) if k % 2 else (0, 0, p) for k, p in enumerate(parts))
+    return np.array(sorted(plain.tolist(), key=lambda k: natural_key(texts[k])), dtype=np.int64)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -21,6 +21,7 @@ from lgmdsl.language.builder import Model
 from lgmdsl.learning.search.learning_record import Learning
 from lgmdsl.posterior.marginals import Quantity
 from lgmdsl.posterior.mixture import Mixture
+from lgmdsl.visible import visible
 
 # Rows of a block that are shown at its beginning and its end, unless all are wanted.
 KEPT = 4
@@ -199,7 +200,7 @@ def _hypers(fit: Fitted, full: bool) -> list[str]:
         if value.ndim == 0:
             rows.append((block.name, f"{float(value):.6g}"))
             continue
-        labels = entry_labels(labels_of(fit.canonical, block.name, block.dims))
+        labels = _printed(fit, block.name, block.dims)
         order = natural_order(fit.canonical, block.dims)
         rows += [
             (f"{block.name}[{labels[order[k]]}]", f"{value.reshape(-1)[order[k]]:.6g}")
@@ -230,11 +231,17 @@ def _table(fit: Fitted, name: str, full: bool) -> list[Row]:
     if not dims:
         entry = entry_rows([name], values, [0], "")[0]
         return [(name, *entry[1:])]
-    labels = entry_labels(labels_of(fit.canonical, name, dims))
+    labels = _printed(fit, name, dims)
     order = natural_order(fit.canonical, dims)
     shown = [int(order[k]) if k >= 0 else -1 for k in _shown(size, full)]
     heading: Row = (f"{name}[{', '.join(dims)}]",)
     return [heading, *entry_rows(labels, values, shown, _left_out(size))]
+
+
+def _printed(fit: Fitted, name: str, dims: Sequence[str]) -> list[str]:
+    """The label of every entry, on one line whatever it holds."""
+    entries = entry_labels(labels_of(fit.canonical, name, dims))
+    return [visible(label, lines=False) for label in entries]
 
 
 def _seconds(seconds: float) -> str:

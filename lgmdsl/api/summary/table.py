@@ -22,7 +22,8 @@ Row = tuple[str, ...]
 
 def cells(mean: float, sd: float, quantiles: Sequence[float]) -> Row:
     """The numbers of one entry, with as many decimals as three digits of its sd need; powers of ten
-    where these are many, or the numbers very large or small."""
+    where these are many, or the numbers very large or small;
+    `-` for what is not known, as the sds of an integration that was interrupted."""
     numbers = (mean, sd, *quantiles)
     spread = sd if math.isfinite(sd) and sd > 0.0 else abs(mean)
     largest = max((abs(x) for x in (mean, sd) if math.isfinite(x)), default=0.0)
@@ -36,7 +37,7 @@ def cells(mean: float, sd: float, quantiles: Sequence[float]) -> Row:
 
 def _text(value: float, decimals: int | None) -> str:
     if not math.isfinite(value):
-        return str(float(value))
+        return "-" if math.isnan(value) else str(float(value))
     if decimals is None:
         return f"{value:.3e}"
     text = f"{value:.{decimals}f}"

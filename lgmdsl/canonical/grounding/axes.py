@@ -33,7 +33,7 @@ class BoundDatum:
     `values` is dense or csr; `weak` labels are a frame's default 0..n-1. `pairs` marks a graph
     that is given as an (E, 2) array of labels. `levels` are those of an ordered categorical;
     `added` marks entries of members that are steps without data; `named` is whether the source
-    names the axes. `written`: the fields of labels from a text file.
+    names the axes. `written`, `kept`: the texts of labels, as `Loaded` has them.
     """
 
     symbol: Symbol
@@ -47,12 +47,12 @@ class BoundDatum:
     added: BoolArray | None = None
     named: bool = False
     written: AnyArray | None = None
+    kept: bool = False
 
     @property
     def raw(self) -> Loaded:
         """Its values as a source gives them, for labels."""
-        fields = None if self.written is None else self.written.tolist()
-        return Loaded(self.values, self.missing, written=fields)
+        return Loaded(self.values, self.missing, written=self.written, kept=self.kept)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -99,6 +99,7 @@ def bind(symbol: Symbol, entry: Entry, dataset: Dataset) -> BoundDatum | Diagnos
         values = np.transpose(values, order)
         missing = None if missing is None else np.transpose(missing, order)
         labels = [labels[k] for k in order]
+    for_labels = loaded.written is not None and (symbol.target is not None or pairs)
     return BoundDatum(
         symbol,
         entry,
@@ -109,7 +110,8 @@ def bind(symbol: Symbol, entry: Entry, dataset: Dataset) -> BoundDatum | Diagnos
         pairs,
         loaded.levels,
         named=bool(named),
-        written=np.array(loaded.written) if loaded.written and (symbol.target or pairs) else None,
+        written=np.asarray(loaded.written) if for_labels else None,
+        kept=loaded.kept,
     )
 
 

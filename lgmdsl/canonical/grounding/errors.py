@@ -15,6 +15,7 @@ from lgmdsl.errors import Diagnostic, meant
 from lgmdsl.language.checked import Symbol
 from lgmdsl.language.tree import ast
 from lgmdsl.remedies import key as source_key
+from lgmdsl.visible import visible
 
 SHOWN = 5
 
@@ -32,7 +33,7 @@ def count_of(number: int, word: str) -> str:
 def show(value: Any) -> str:
     """A found value: text in quotes, whole numbers without a point."""
     if isinstance(value, (str, np.str_)):
-        text = str(value)
+        text = visible(str(value), lines=False)
         return f'"{text if len(text) <= 30 else text[:27] + "..."}"'
     number = float(value)
     return str(int(number)) if number.is_integer() and abs(number) < 1e15 else f"{number:g}"

@@ -21,6 +21,7 @@ STEPS, STEPS_FOR_EACH = 10_000, 50
 # Gaps of decimal labels are equal up to the rounding of 15 digits.
 ROUNDING = 1e-9
 
+_DIGITS = re.compile(r"([0-9]+)")
 _WHOLE = re.compile(r"[+-]?\d{1,18}")
 _MONTH = re.compile(r"\d{4}-\d{2}")
 _QUARTER = re.compile(r"\d{4}-?Q[1-4]")
@@ -62,8 +63,10 @@ class Line:
 
     @property
     def distinct(self) -> bool:
-        """Whether all positions differ in float64."""
-        return np.unique(self.places).size == self.places.size
+        """Whether all positions differ in float64, and fractions to 15 digits."""
+        places = {rounded(v) or v for v in self.labels.tolist()} if self.steps is None else ()
+        apart = self.steps is not None or len(places) == self.places.size
+        return apart and np.unique(self.places).size == self.places.size
 
 
 class Uneven(ValueError):
@@ -81,9 +84,42 @@ def line_of(labels: AnyArray) -> Line | None:
 
 
 def sorted_labels(labels: AnyArray) -> AnyArray:
-    """Distinct labels in their natural order: text that holds numbers by value, else as it is."""
-    line = _decimals(labels) if labels.dtype.kind == "U" and labels.size else None
-    return labels if line is None else labels[np.argsort(line.places, kind="stable")]
+    """Distinct labels in their natural order: text that holds numbers by value, other text by the
+    numbers in it (m2 before m10)."""
+    if labels.dtype.kind != "U" or not labels.size:
+        return labels
+    line = _decimals(labels)
+    if line is not None:
+        return labels[np.argsort(line.places, kind="stable")]
+    return np.array(sorted(labels.tolist(), key=natural_key), dtype=labels.dtype)
+
+
+def sorted_distinct(labels: AnyArray) -> tuple[AnyArray, IntArray]:
+    """The labels that there are in their natural order, and the position of each among them."""
+    known, codes = np.unique(labels, return_inverse=True)
+    ordered = sorted_labels(known)
+    places = np.empty(known.size, dtype=np.int64)
+    places[np.searchsorted(known, ordered)] = np.arange(known.size)
+    return ordered, places[codes.reshape(labels.shape)]
+
+
+def natural_key(text: str) -> tuple[list[tuple[int, str]], str]:
+    """Runs of digits as numbers, between the texts around them; the text itself of those that are
+    the same by that."""
+    parts = _DIGITS.split(text)
+    parts[1::2] = [digits.lstrip("0") for digits in parts[1::2]]
+    return [(k % 2 * len(part), part) for k, part in enumerate(parts)], text
+
+
+def rounded(label: str) -> str:
+    """The 15 digits of a fraction that has more, as a computed one has; "" for anything else."""
+    if sum(map(str.isdigit, label)) <= 15:
+        return ""
+    try:
+        number = float(label)
+    except ValueError:
+        return ""
+    return f"{number:.15g}" if repr(number) == label and not number.is_integer() else ""
 
 
 def looks_like_dates(labels: AnyArray) -> bool:

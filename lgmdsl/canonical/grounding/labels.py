@@ -9,6 +9,7 @@ import numpy as np
 from lgmdsl.arrays import AnyArray, BoolArray
 from lgmdsl.canonical.grounding.label_line import sorted_labels
 from lgmdsl.dataset import Loaded
+from lgmdsl.dataset.entries import texts_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,49 +30,27 @@ class LabelArray:
 
 def labels_of(loaded: Loaded) -> LabelArray:
     """Labels from a raw dense array: floats that are whole become integers (csv with gaps does
-    that to ids), other numbers become text, NaN and empty text are missing."""
-    labels = _as_written(loaded, _labels(loaded))
+    that to ids), other numbers become text, NaN and empty text are missing. What a text file or a
+    decimal holds stays text where a number does not write back to it (`Loaded.settled`)."""
+    labels = _labels(loaded)
+    settled = loaded.settled()
+    if settled.kept:
+        labels = LabelArray(np.where(labels.missing, "", settled.texts), labels.missing)
     if loaded.levels is None:
         return labels
     return replace(labels, levels=_labels(Loaded(loaded.levels)).values)
 
 
-def _as_written(loaded: Loaded, labels: LabelArray) -> LabelArray:
-    """Labels that a text file gives: its text, unless all of them write back to it, as whole
-    numbers or with a decimal 0, or as truth values in one spelling. So `01234`, `1.10`, `1e2` and
-    more digits than a number holds stay what they are."""
-    if loaded.written is None or labels.values.dtype.kind == loaded.values.dtype.kind == "U":
-        return labels
-    texts = np.char.strip(np.array(loaded.written, dtype=np.str_))
-    present = texts[~labels.missing]
-    if labels.truth:
-        faithful = np.unique(present).size <= np.unique(labels.present).size
-    else:
-        names = labels.present.astype(np.str_)
-        faithful = bool((names == present).all()) or all(
-            text == repr(float(text)) and text.removesuffix(".0") == name
-            for text, name in zip(present.tolist(), names.tolist(), strict=True)
-        )
-    if faithful:
-        return labels
-    return LabelArray(np.where(labels.missing, "", texts), labels.missing)
-
-
 def _labels(loaded: Loaded) -> LabelArray:
     values = loaded.values
     truth = values.dtype.kind == "b" and values.size > 0
-    missing = np.zeros(values.shape, dtype=bool)
-    if loaded.missing is not None:
-        missing |= loaded.missing
+    missing = loaded.absent
     if values.dtype.kind == "f":
-        missing |= np.isnan(values)
-        filled = np.where(missing, 0.0, values).astype(np.float64)
+        filled = np.where(missing, values.dtype.type(0.0), values)
         if bool((np.abs(filled) < 2**53).all()) and bool((filled == np.round(filled)).all()):
             return LabelArray(filled.astype(np.int64), missing)
-        flat = [f"{v:.15g}" for v in filled.reshape(-1).tolist()]
-        return LabelArray(np.array(flat, dtype=np.str_).reshape(values.shape), missing)
+        return LabelArray(texts_of(filled), missing)
     if values.dtype.kind == "U":
-        missing |= values == ""
         return LabelArray(values, missing)
     if values.dtype.kind == "u" and values.size and values.max() > np.iinfo(np.int64).max:
         return LabelArray(values.astype(np.str_), missing)
@@ -88,10 +67,11 @@ def reported(labels: AnyArray) -> AnyArray:
         numbers = [float(text) for text in texts]
     except ValueError:
         return labels
-    written = all(f"{v:.15g}" == text for v, text in zip(numbers, texts, strict=True))
-    if not written or not np.isfinite(numbers).all() or all(v.is_integer() for v in numbers):
+    values = np.array(numbers, dtype=np.float64).reshape(labels.shape)
+    written = np.array_equal(texts_of(values), labels)
+    if not written or not np.isfinite(values).all() or all(v.is_integer() for v in numbers):
         return labels
-    return np.array(numbers, dtype=np.float64).reshape(labels.shape)
+    return values
 
 
 def truthful(labels: AnyArray) -> bool:
@@ -107,8 +87,7 @@ def plain(labels: AnyArray) -> AnyArray:
 
 
 def union(parts: list[AnyArray]) -> AnyArray:
-    """The sorted distinct labels of several arrays; text where any is text, in which numbers are
-    sorted by value."""
+    """The distinct labels of several arrays in natural order; text where any is text."""
     arrays = [part.reshape(-1) for part in parts if part.size]
     if not arrays:
         return np.zeros(0, dtype=np.int64)

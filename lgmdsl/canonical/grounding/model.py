@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lgmdsl.arrays import AnyArray, Array, BoolArray, IntArray
-from lgmdsl.canonical.grounding.label_line import Line, line_of
+from lgmdsl.canonical.grounding.label_line import Line, line_of, rounded
 from lgmdsl.dataset.codings import Coding
 from lgmdsl.dataset.dataset import Selection
 from lgmdsl.errors import Diagnostic
@@ -89,7 +90,8 @@ class IndexSet(FieldState):
     def positions(self, values: AnyArray) -> IntArray:
         """The position of each label of `values`, -1 for a label that is not in the set.
 
-        Whole numbers and text are compared as text, so the label "3" and the number 3 are one.
+        Whole numbers and text are compared as text, so the label "3" and the number 3 are one. A
+        fraction that is no label is the only one that it is to 15 digits (`rounded`).
         """
         order, ordered = self._sorted
         if values.dtype.kind != ordered.dtype.kind:
@@ -104,7 +106,23 @@ class IndexSet(FieldState):
             inside = (values >= low) & (values < low + len(table))
             return np.where(inside, table[np.where(inside, values, low) - low], -1)
         slots = np.minimum(np.searchsorted(ordered, values), self.size - 1)
-        return np.where(ordered[slots] == values, order[slots], -1).astype(np.int64)
+        found = np.where(ordered[slots] == values, order[slots], -1).astype(np.int64)
+        unknown = np.flatnonzero(found.reshape(-1) < 0)
+        if unknown.size and values.dtype.kind == "U" and self._near:
+            wanted = values.reshape(-1)[unknown].tolist()
+            near = [self._near.get(rounded(v) or v, -1) for v in wanted]
+            found.reshape(-1)[unknown] = near
+        return found
+
+    @cached_property
+    def _near(self) -> Mapping[str, int]:
+        """The positions of labels by their 15 digits, where these are of one label alone and some
+        label, or what names it, has more."""
+        if self.line is None or self.line.unit != "number":
+            return {}
+        keys = [rounded(label) or label for label in self.labels.tolist()]
+        times = Counter(keys)
+        return {key: k for k, key in enumerate(keys) if times[key] == 1}
 
     def position(self, label: str | int) -> int | None:
         """The position of one label, or None."""

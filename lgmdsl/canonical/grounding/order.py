@@ -99,7 +99,7 @@ def unordered(index: IndexSet, needs: Sequence[Need], maps: Sequence[BoundDatum]
     name, few = index.name, ", ".join(shown[:2]) + (", ..." if index.size > 2 else "")
     verb = "need" if len({n.user for n in needs}) > 1 else "needs"
     remedies = [f"in the model: index {name} = {{{listing}}}"]
-    lead = "name the labels in their order (here it is that of the alphabet), "
+    lead = "name the labels in their order (here they are only sorted), "
     if looks_like_dates(index.labels):
         lead = either(
             "if these are dates, write them as 2024-01-31 (ISO 8601); else name the labels in "
@@ -170,14 +170,18 @@ def _too_close(index: IndexSet, need: Need) -> Diagnostic:
     places = index.places
     assert places is not None, "only points of a line are too close"
     order = np.argsort(places, kind="stable")
-    same = np.flatnonzero(np.diff(places[order]) == 0.0)
+    gaps = np.diff(places[order])
+    same = np.flatnonzero(gaps <= 1e-14 * np.abs(places[order][1:]))
     pair = index.labels[order[same[0] : same[0] + 2]]
+    computed = (gaps[same] > 0.0).any()
     return Diagnostic(
         "E302",
         f"labels of `{index.name}` are too close together for `{need.user}` to distinguish",
         need.span,
         f"{_shown(pair)}{'' if len(same) == 1 else f' and {len(same) - 1} more'}",
-        help=f"measure positions from a closer origin: {need.user}(at = ...), with one number for "
+        help="they are equal to 15 digits: round them in the data (in pandas: column.round(12))"
+        if computed
+        else f"measure positions from a closer origin: {need.user}(at = ...), with one number for "
         f"each member of {index.name}",
     )
 

@@ -7,6 +7,7 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 
 from lgmdsl.arrays import AnyArray
+from lgmdsl.canonical.grounding.label_line import rounded
 from lgmdsl.errors import listed, nearest
 
 NEAR = 5000  # labels among which a near one is looked for
@@ -41,12 +42,14 @@ def meant_labels(labels: Sequence[object], known: AnyArray) -> str:
 
 
 def alike_labels(labels: AnyArray) -> list[list[str]]:
-    """Groups of labels that are the same without surplus spaces and in one Unicode form."""
+    """Groups of labels that are the same without surplus spaces, in one Unicode form and, if they
+    are fractions, to 15 digits."""
     if labels.dtype.kind != "U":
         return []
     groups: dict[str, list[str]] = {}
     for label in labels.tolist():
-        groups.setdefault(" ".join(unicodedata.normalize("NFC", label).split()), []).append(label)
+        key = rounded(label) or " ".join(unicodedata.normalize("NFC", label).split())
+        groups.setdefault(key, []).append(label)
     return [group for group in groups.values() if len(group) > 1]
 
 

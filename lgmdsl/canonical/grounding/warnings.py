@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 
 from lgmdsl.canonical.grounding.errors import SHOWN, about, count_of, show
+from lgmdsl.canonical.grounding.label_line import rounded
 from lgmdsl.canonical.grounding.model import IndexSet
 from lgmdsl.canonical.grounding.spellings import alike_labels, nearest_label
 from lgmdsl.canonical.grounding.usage import latent_axes
 from lgmdsl.contract.structure import Members
-from lgmdsl.dataset import Dataset
+from lgmdsl.dataset import Dataset, Loaded
 from lgmdsl.errors import Diagnostic, meant, nearest
 from lgmdsl.graph.model_graph import ModelGraph
 from lgmdsl.language.checked import CheckedModel, Symbol
@@ -80,8 +81,20 @@ def expanded(symbol: Symbol, shape: tuple[int, ...], stored: int) -> Diagnostic:
 def _alike(
     model: CheckedModel, dataset: Dataset, indices: Mapping[str, IndexSet]
 ) -> Iterator[Diagnostic]:
-    """W310: labels that differ in spaces or Unicode form alone, of index sets whose members the
-    data name and of levels of contrasts."""
+    """W310: labels that differ in spaces, Unicode form or rounding alone, of index sets whose
+    members the data name and of levels of contrasts; and those that a .csv file joins."""
+    for symbol in model.symbols.values():
+        entry = dataset.ask(symbol.name) if symbol.target is not None else None
+        joined = [] if entry is None else _joined_by_spaces(entry.loaded)
+        if joined:
+            yield _warning(
+                "W310",
+                symbol,
+                f"labels of `{symbol.target}` differ in outer spaces alone, and are one member: "
+                "fields of .csv files lose these",
+                _shown(joined),
+                "write them alike; or, if they are different, with other letters",
+            )
     for index in indices.values():
         pairs = alike_labels(index.labels)
         if pairs:
@@ -94,14 +107,31 @@ def _alike(
 
 
 def _alike_warning(symbol: Symbol, name: str, pairs: Sequence[Sequence[str]]) -> Diagnostic:
-    shown = "; ".join(", ".join(f'"{v}"' for v in pair) for pair in pairs[:SHOWN])
+    numbers = all(rounded(max(pair, key=len)) for pair in pairs)
+    how = "beyond 15 digits" if numbers else "in spaces or Unicode form"
+    remedy = "column.round(12)" if numbers else "column.str.strip()"
     return _warning(
         "W310",
         symbol,
-        f"labels of `{name}` differ in spaces or Unicode form alone, and are different members",
-        shown,
-        "write them alike in the data; in pandas: column.str.strip()",
+        f"labels of `{name}` differ {how} alone, and are different members",
+        _shown(pairs),
+        f"write them alike in the data; in pandas: {remedy}",
     )
+
+
+def _shown(groups: Sequence[Sequence[str]]) -> str:
+    return "; ".join(", ".join(f'"{v}"' for v in group) for group in groups[:SHOWN])
+
+
+def _joined_by_spaces(loaded: Loaded) -> list[list[str]]:
+    """Labels of a text file that are one without their outer spaces, in all their spellings."""
+    text = loaded.values.dtype.kind == "U" or loaded.settled().kept
+    fields = set(loaded.written if text and loaded.written is not None else ())
+    spaced = {f.strip() for f in fields if f[:1].isspace() or f[-1:].isspace()}
+    groups: dict[str, list[str]] = {label: [] for label in sorted(spaced - {""})}
+    for field in sorted(fields) if groups else ():
+        groups.get(field.strip(), []).append(field)
+    return [group for group in groups.values() if len(group) > 1]
 
 
 def data_warnings(

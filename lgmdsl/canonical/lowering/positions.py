@@ -23,6 +23,7 @@ from lgmdsl.canonical.expressions.named import Axis, Slot, Through
 from lgmdsl.canonical.grounding.model import IndexSet
 from lgmdsl.canonical.grounding.order_needs import spacing_of
 from lgmdsl.canonical.lowering import bym2
+from lgmdsl.dataset.entries import texts_of
 from lgmdsl.language.checked import Symbol
 from lgmdsl.language.tree import ast
 from lgmdsl.vocabulary.lookup import lookup
@@ -52,7 +53,7 @@ class Places:
     @cached_property
     def labels(self) -> AnyArray:
         """The places as text."""
-        return np.array([f"{v:.15g}" for v in self.values.tolist()], dtype=np.str_)
+        return texts_of(self.values)
 
 
 def places_of(positions: Array, argument: str = "at") -> Places:

@@ -24,7 +24,7 @@ def adjoints(q: IterativeConditioned, tilt: Rows | None = None) -> Adjoints:
     """See the module."""
     prior, predictors = q.engine.prior, q.linear.predictors
     ties = q.engine.ties
-    turn = Turn.of(q, q.linear, lambda x: q.w * x, tilt)
+    turn = Turn.of(q, q.linear, lambda x: q.own_weight * x, tilt)
     product = turn.product(q.alpha, q.latent_mean)
     pull = prior.times((q.delta if ties is None else q.delta - ties.away) + turn.latent)
     operators = tuple(

@@ -161,18 +161,26 @@ def _inside(gain: Array, b: Array, support: IntArray, u: Array, lifted: Array) -
 def _grown(held: SparseMatrix, neighbours: SparseMatrix | None, widest: int) -> SparseMatrix:
     """The pattern of each row with rings of neighbours, as many as leave `widest` latents."""
     pattern = sp.csr_array((np.ones(held.nnz), held.indices, held.indptr), shape=held.shape)
-    while neighbours is not None and held.shape[0]:
-        wider = sp.csr_array(pattern + pattern @ neighbours)
-        before, after = np.diff(pattern.indptr), np.diff(wider.indptr)
-        taken = (after <= widest) & (after > before)
-        if not taken.any():
+    if neighbours is None or not held.shape[0]:
+        return pattern
+    # A row that holds a latent with more neighbours (an intercept has all) can take no ring, which
+    # is seen before it is formed.
+    crowded = (np.diff(neighbours.indptr) > widest).astype(np.float64)
+    while True:
+        rows = np.flatnonzero(pattern @ crowded == 0.0)
+        inner = sp.csr_array(pattern[rows])
+        wider = sp.csr_array(inner + inner @ neighbours)
+        before, after = np.diff(inner.indptr), np.diff(wider.indptr)
+        taken = np.flatnonzero((after <= widest) & (after > before))
+        if not len(taken):
             break
         wider.data[:] = 1.0
-        grow, keep = taken.astype(np.float64), (~taken).astype(np.float64)
-        pattern = sp.csr_array(
-            sp.diags_array(grow, format="csr") @ wider
-            + sp.diags_array(keep, format="csr") @ pattern
+        keep = np.ones(held.shape[0])
+        keep[rows[taken]] = 0.0
+        place = sp.csr_array(
+            (np.ones(len(taken)), (rows[taken], taken)), shape=(held.shape[0], len(rows))
         )
+        pattern = sp.csr_array(sp.diags_array(keep, format="csr") @ pattern + place @ wider)
     pattern.sort_indices()
     return pattern
 

@@ -152,9 +152,11 @@ DATA_AND_METHODS: tuple[CodeEntry, ...] = (
     CodeEntry(
         "W310",
         "labels that look alike",
-        "Two labels of an index, or two levels of a column by contrasts, differ in spaces or in "
-        "their Unicode form alone. They are different members, each with its own rows, which is "
-        "seldom intended. (Fields of .csv files lose their outer spaces when they are read.)",
+        "Two labels of an index, or two levels of a column by contrasts, differ in spaces, in "
+        "their Unicode form or beyond 15 digits alone (computed fractions, as 0.1 + 0.2 and 0.3). "
+        "They are different members, each with its own rows, which is seldom intended. Fields of "
+        ".csv files lose their outer spaces when they are read: two labels that become one by "
+        "that are named too.",
         'data["site"]                  "S2", "S2 "',
         'data["site"] = data["site"].str.strip()',
     ),

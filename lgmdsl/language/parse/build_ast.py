@@ -59,10 +59,12 @@ class Builder(ExpressionRules):
     # ---- statements ----------------------------------------------------------------------
 
     def _size(self, children: list[Any], span: Span) -> ast.Size:
-        return ast.Size(self._whole(children[0], 1), span=span)
+        return ast.Size(self._whole(children[0], 1) or 0, span=span)
 
     def _range(self, children: list[Any], span: Span) -> ast.Range:
         first, last = self._whole(children[0], 0), self._whole(children[2], 0)
+        if first is None or last is None:  # said already
+            return ast.Range(0, 0, span=span)
         if last < first:
             self._wrong(
                 "the range is empty", span, "the first label comes first", f"{last}..{first}"

@@ -139,8 +139,8 @@ class ExpressionRules:
         """The name that a token is."""
         return ast.Name(str(token), span=self._span(token))
 
-    def _whole(self, token: Token, least: int) -> int:
-        """A whole number from `least` to the limit; 0 and a diagnostic for anything else."""
+    def _whole(self, token: Token, least: int) -> int | None:
+        """A whole number from `least` to the limit; None and a diagnostic for anything else."""
         text = str(token)
         if not text.isdigit():
             self._wrong(
@@ -158,7 +158,7 @@ class ExpressionRules:
             self._wrong("an index has at least one label", self._span(token), "expected 1 or more")
         else:
             return int(text)
-        return 0
+        return None
 
     def _wrong(self, message: str, span: Span, label: str, help: str = "") -> None:
         self.usable = False
