@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -15,20 +14,8 @@ from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.posterior.class_response import class_moments
 from lgmdsl.posterior.mixture import PointDraws
-from lgmdsl.posterior.response import last_value
 
 CHUNK = 1 << 19  # predictor entries of draws that are taken at once
-# Densities of values under draws, at most: a table of many values is averaged over fewer draws,
-# but never below FEWEST.
-DENSITIES, FEWEST = 40_000_000, 400
-
-
-class ResponseMoments(NamedTuple):
-    """Mean and sd of y, and P(y = k), (N, values): None of continuous families."""
-
-    mean: Array
-    sd: Array
-    probability: Array | None
 
 
 class PredictorDraws(NamedTuple):
@@ -41,11 +28,10 @@ class PredictorDraws(NamedTuple):
 Draws = Callable[[], Iterator[PointDraws]]
 
 
-def response_of_draws(
-    canonical: CanonicalModel, block: SiteBlock, draws: Draws, most: float = math.inf
-) -> ResponseMoments:
-    """Of sites without classes: mean and sd by the total variance over draws, P(y = k) their
-    average, where there are up to `most` values of all rows together."""
+def moments_of_draws(
+    canonical: CanonicalModel, block: SiteBlock, draws: Draws
+) -> tuple[Array, Array]:
+    """Mean and sd of y of sites without classes, by the total variance over draws, (N,) each."""
     count, centre, first, second = 0, None, np.zeros(()), np.zeros(())
     with np.errstate(all="ignore"):
         for theta, s in predictors_of_draws(canonical, block, draws):
@@ -59,31 +45,7 @@ def response_of_draws(
             count += len(s)
         assert centre is not None, "a posterior has draws"
         first, second = first / count, second / count
-        mean, sd = centre + first, np.sqrt(np.maximum(second - first**2, 0.0))
-        last = last_value(block, mean, sd)
-        last = last if mean.size * (last + 1) <= most else -1
-        return ResponseMoments(mean, sd, _table(canonical, block, draws, count, last))
-
-
-def _table(
-    canonical: CanonicalModel, block: SiteBlock, draws: Draws, count: int, last: int
-) -> Array | None:
-    if last < 0:
-        return None
-    rows = int(np.prod(block.data_shape, dtype=np.int64))
-    most = max(FEWEST, DENSITIES // max(rows * (last + 1), 1))
-    every = max(1, -(-count // most))
-    table, used, begin = np.zeros((rows, last + 1)), 0, 0
-    for theta, s in predictors_of_draws(canonical, block, draws):
-        some = s[-begin % every :: every]
-        begin += len(s)
-        for k in range(last + 1 if len(some) else 0):
-            site = repeated(block.bind_family(theta, np.full(rows, float(k))), len(some))
-            flat = some.reshape(-1, *some.shape[2:])
-            density = np.exp(site.log_density(flat)).reshape(some.shape[:2])
-            table[:, k] += np.nan_to_num(density).sum(axis=0)  # 0: not k successes of fewer trials
-        used += len(some)
-    return table / used
+        return centre + first, np.sqrt(np.maximum(second - first**2, 0.0))
 
 
 def classes_of_draws(

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from lgmdsl.api.fit.fit import Fit
+    from lgmdsl.posterior.later import Later
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,9 +121,10 @@ class Prediction:
         """The predictive distribution of an observed datum at the new data.
 
         `mean` and `sd` of y (NaN where the family has none); for binary and count data also
-        `probability`, P(y = value) with a trailing axis `value`, of nonnegative numbers that of 0.
-        Of classes `probability` alone, with their index set as its last axis; of counts over
-        classes all three, of each class.
+        `probability`, P(y = value) with a trailing axis `value`, of nonnegative numbers that of 0,
+        computed when its values are first asked for: of counts those that all together are less
+        likely than 1e-11 are 0. Of classes `probability` alone, with their index set as its last
+        axis; of counts over classes all three, of each class.
         Texts (admixtures) are as long as their counts at the new data say: `mean` and `sd` are NaN
         of those without.
         Raises ModelError E103 where the model observes no such datum.
@@ -282,7 +284,7 @@ class Prediction:
     def labelled(
         self,
         dims: tuple[str, ...],
-        values: AnyArray,
+        values: AnyArray | Later,
         name: str | None = None,
         first: str = "",
         last: str = "",
@@ -291,7 +293,8 @@ class Prediction:
         """Values over `dims` and one more axis, `first` or `last`: the members asked for."""
         layout, asked = self.canonical.layout, self.canonical.grounded.asked
         layout = replace(layout, labels={**layout.labels, **asked})
-        values = self.members(dims, values, bool(first))
+        if isinstance(values, np.ndarray):
+            values = self.members(dims, values, bool(first))
         return labelled(layout, dims, values, name, first, last, labels)
 
     def members(self, dims: tuple[str, ...], values: AnyArray, before: bool = False) -> AnyArray:

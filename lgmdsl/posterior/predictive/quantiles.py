@@ -10,7 +10,6 @@ one where the two differ.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,22 +19,20 @@ from lgmdsl.arrays import Array, BoolArray, IntArray
 from lgmdsl.canonical.blocks.sites import SiteBlock
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.site import Property, Site
-from lgmdsl.posterior.drawn_response import Draws, predictors_of_draws
+from lgmdsl.posterior.drawn_response import Draws
 from lgmdsl.posterior.normal_mixtures import mixed_quantile
 from lgmdsl.posterior.predictive.averaged import (
     Averaged,
     Given,
-    OverDraws,
-    OverMixture,
-    OverSeveral,
     Predictors,
+    over_draws,
+    over_predictors,
+    together,
 )
 from lgmdsl.posterior.predictive.roots import reached
-from lgmdsl.posterior.site_draws import parameter_rows
 
 CHUNK = 1 << 19  # predictor entries that are held at once
-# Draws of predictors that are held, entries of all rows together; never fewer draws than FEWEST.
-DRAWS, FEWEST = 20_000_000, 400
+DRAWS = 20_000_000  # entries of predictors under draws that are held
 FARTHEST = 700.0  # ends of scales: e^700 is nearly the largest number
 SPREAD = 3.0  # relative variances of counts from which their guess is that of a lognormal
 
@@ -47,18 +44,14 @@ def response_quantiles(
     `weights` of these `predictors` (theta, mean, variance): whole numbers of discrete families.
     The families have a distribution function.
     """
-    sites = [block.bind_family(t) for t, _, _ in predictors]
     spec = block.family.spec
-    if spec.vector:
-        return quantiles(OverSeveral(sites, weights, predictors), levels)
-    means = np.array([m for _, m, _ in predictors])
-    sds = np.sqrt(np.array([v for _, _, v in predictors]))
-    if Property.GAUSSIAN in spec.properties and spec.link == "identity":
-        with np.errstate(all="ignore"):
-            noise = [s.conditional_variance(m) for s, m in zip(sites, means, strict=True)]
-            return mixed_quantile(weights, means, np.sqrt(sds**2 + np.array(noise)), levels)
-    free = parameter_rows(block, predictors[0][0], all_rows=True).shape[1] > 0
-    return quantiles(OverMixture(sites if free else sites[:1], weights, means, sds), levels)
+    if spec.vector or Property.GAUSSIAN not in spec.properties or spec.link != "identity":
+        return quantiles(over_predictors(block, predictors, weights), levels)
+    with np.errstate(all="ignore"):
+        noise = [block.bind_family(t).conditional_variance(m) for t, m, _ in predictors]
+        means = np.array([m for _, m, _ in predictors])
+        sds = np.sqrt(np.array([v for _, _, v in predictors]) + np.array(noise))
+        return mixed_quantile(weights, means, sds, levels)
 
 
 def quantiles_of_draws(
@@ -66,16 +59,7 @@ def quantiles_of_draws(
 ) -> Array:
     """(Q, N) quantiles of y, an average over the draws of its predictor, or over fewer of them,
     evenly spaced, where there are very many rows."""
-    rows = math.prod(block.data_shape)
-    total = sum(len(piece.z) for piece in draws())
-    every = max(1, -(-total // max(FEWEST, DRAWS // max(rows, 1))))
-    kept, begin = [], 0
-    for theta, s in predictors_of_draws(canonical, block, draws):
-        some = s[-begin % every :: every]
-        begin += len(s)
-        if len(some):
-            kept.append((block.bind_family(theta), some))
-    return quantiles(OverDraws(kept, rows), levels)
+    return quantiles(over_draws(canonical, block, draws, DRAWS), levels)
 
 
 def quantiles(law: Averaged, levels: Array) -> Array:
@@ -87,24 +71,13 @@ def quantiles(law: Averaged, levels: Array) -> Array:
         while len(pending):
             unsettled = []
             for k in np.unique(rung[pending]).tolist():
-                for rows in _together(law, k, pending[rung[pending] == k], len(levels)):
+                for rows in together(law, k, pending[rung[pending] == k], len(levels), CHUNK):
                     solved = _Solved(law.given(k, rows), levels, out[:, rows])
                     out[:, rows] = solved.values
                     if k < law.last:
                         unsettled.append(rows[~_agreed(law, k + 1, rows, solved)])
             pending = np.concatenate(unsettled) if unsettled else np.zeros(0, dtype=np.int64)
             rung[pending] += 1
-    return out
-
-
-def _together(law: Averaged, rung: int, rows: IntArray, levels: int) -> list[IntArray]:
-    """Rows that one rule averages, as many at a time as fit."""
-    out, kinds = [], law.kinds(rung, rows)
-    for kind in np.unique(kinds).tolist():
-        some = rows[kinds == kind]
-        nodes = sum(len(g.s) for g in law.given(rung, some[:1]))
-        size = max(1, CHUNK // (nodes * levels))
-        out += [some[k : k + size] for k in range(0, len(some), size)]
     return out
 
 
