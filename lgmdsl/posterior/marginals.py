@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -253,6 +253,13 @@ def probability_levels(probabilities: object) -> Array:
             Diagnostic("E108", "quantiles are asked for at probabilities between 0 and 1")
         )
     return levels
+
+
+def column_levels(quantiles: Sequence[float] | None) -> Array:
+    """(Q,) the probabilities of the quantile columns of a table, which has none where they are
+    empty or None; raises ModelError E108."""
+    none = quantiles is None or (isinstance(quantiles, Sized) and not len(quantiles))
+    return np.zeros(0) if none else probability_levels(quantiles)
 
 
 def _transformed(

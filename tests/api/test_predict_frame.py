@@ -160,6 +160,31 @@ def test_one_row_each_with_the_columns_of_the_data(grouped: Fit, quiet: None) ->
     np.testing.assert_allclose(frame["y_q50"], prediction.response_quantile("y", [0.5])[0])
 
 
+@pytest.mark.parametrize("none", [(), None, [], np.zeros(0)])
+def test_quantiles_are_left_out_where_none_are_asked_for(
+    grouped: Fit, quiet: None, monkeypatch: pytest.MonkeyPatch, none: Any
+) -> None:
+    """Of predictions, fits and effects; nothing is computed for them."""
+    prediction = grouped.predict(new_rows())
+    whole, tidied = prediction.frame(), grouped.tidy()
+    effects = grouped.effects("x", n=200)
+    survive = [c for c in whole.columns if not c.endswith(("_q5", "_q50", "_q95"))]
+
+    def asked(*_: Any) -> None:
+        raise AssertionError("no quantiles are asked for")
+
+    monkeypatch.setattr(type(prediction.marginals), "quantile", asked)
+    monkeypatch.setattr("lgmdsl.api.predict.predict.response_quantile", asked)
+    short = prediction.frame(quantiles=none)
+    assert list(short.columns) == survive and len(survive) < len(whole.columns)
+    pd.testing.assert_frame_equal(short, whole[survive])
+    pd.testing.assert_frame_equal(grouped.tidy(quantiles=none), tidied[[*tidied.columns][:-3]])
+    few = grouped.effects("x", n=200, quantiles=none)
+    pd.testing.assert_frame_equal(few, effects[[*effects.columns][:-3]])
+    held = prediction.to_dataset(quantiles=none)
+    assert "y_mean" in held and "y_quantile" not in held
+
+
 def test_the_same_in_polars(grouped: Fit, quiet: None) -> None:
     prediction = grouped.predict(new_rows())
     frame = prediction.frame(backend="polars")

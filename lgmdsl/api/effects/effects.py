@@ -21,7 +21,7 @@ from lgmdsl.compile import canonicalise
 from lgmdsl.contract.linear import Predictor
 from lgmdsl.errors import Diagnostic, ModelError, suggestion
 from lgmdsl.operators.explicit import Dense
-from lgmdsl.posterior.marginals import Marginals, check_draws, probability_levels
+from lgmdsl.posterior.marginals import Marginals, check_draws, column_levels
 from lgmdsl.posterior.normal_mixtures import mixed_moments, mixed_quantile
 from lgmdsl.remedies import either
 from lgmdsl.sites import catalogue as sites
@@ -46,12 +46,12 @@ def effect_columns(
     data: object,
     mapping: Mapping[str, str] | None,
     without: Sequence[str],
-    quantiles: Sequence[float],
+    quantiles: Sequence[float] | None,
     n: int,
     seed: int,
 ) -> Columns:
     """The columns of `Fit.effects`. Raises ModelError E103 and E108 for wrong settings."""
-    levels = probability_levels(quantiles)
+    levels = column_levels(quantiles)
     check_draws(n, seed)
     for setting, value, known in (
         ("kind", kind, KINDS),

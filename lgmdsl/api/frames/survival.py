@@ -27,7 +27,7 @@ from lgmdsl.contract.lifetimes import Lifetimes
 from lgmdsl.contract.site import Site
 from lgmdsl.dataset import Keys, read
 from lgmdsl.errors import Diagnostic, MethodError, ModelError
-from lgmdsl.posterior.marginals import check_draws, probability_levels
+from lgmdsl.posterior.marginals import check_draws, column_levels
 from lgmdsl.sites.combined.predictors import PredictorsSite
 from lgmdsl.sites.tails import Tails
 
@@ -54,7 +54,7 @@ def survival(
     newdata: object,
     mapping: Keys | None,
     response: str | None,
-    quantiles: Sequence[float],
+    quantiles: Sequence[float] | None,
     n: int,
     seed: int,
     backend: str,
@@ -62,7 +62,7 @@ def survival(
     """See `Fit.survival`."""
     frame_library(backend)
     check_draws(n, seed)
-    levels, at = probability_levels(quantiles), _times(times)
+    levels, at = column_levels(quantiles), _times(times)
     prediction = predicted(fit, read({})) if newdata is None else predict(fit, newdata, mapping)
     parts = [
         frame_of(_columns(part, _chosen(part, response), at, levels, n, seed), backend)

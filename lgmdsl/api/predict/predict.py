@@ -41,7 +41,7 @@ from lgmdsl.posterior.drawn_members import MOST, with_members
 from lgmdsl.posterior.frame import Frame, extended_frame, fitted_frame
 from lgmdsl.posterior.hyper_points import HyperPoint
 from lgmdsl.posterior.labelled import dataset, labelled
-from lgmdsl.posterior.marginals import Marginals, probability_levels
+from lgmdsl.posterior.marginals import Marginals, column_levels, probability_levels
 from lgmdsl.posterior.mixture import Mixture, mixture
 from lgmdsl.posterior.new_axes import check_places
 from lgmdsl.sites import catalogue as sites
@@ -157,14 +157,14 @@ class Prediction:
         return sample_response(self, name, size, seed)
 
     @answering("predicting")
-    def frame(self, quantiles: Sequence[float] = LEVELS, backend: str = "pandas") -> Any:
+    def frame(self, quantiles: Sequence[float] | None = LEVELS, backend: str = "pandas") -> Any:
         """A pandas frame (polars: `backend="polars"`) with one row for each row of the new data:
 
         - the labels of the row (`obs`), and the columns of the new data as they were read;
         - MAP_status for maps into groups: `fitted`, or `new` where the fit does not know the label
           and the prior of new members is used;
-        - NAME_mean, NAME_sd and NAME_q5, NAME_q50, NAME_q95 (other `quantiles`: NAME_q2.5) of every
-          let, report and latent of the row;
+        - NAME_mean, NAME_sd and NAME_q5, NAME_q50, NAME_q95 (other `quantiles`: NAME_q2.5;
+          `quantiles=()`: none, which takes less time) of every let, report and latent of the row;
         - y_mean, y_sd and y_q5, y_q50, y_q95 of the response: of y itself, so that 5 and 95 % are
           the ends of a 90 % predictive interval. Of binary data y_mean is P(y = 1); of classes
           y_probability_CLASS alone.
@@ -174,7 +174,7 @@ class Prediction:
         pieces. Raises ModelError E108 for probabilities out of range, MethodError E501 where the
         frame's library is not installed.
         """
-        levels = probability_levels(quantiles)
+        levels = column_levels(quantiles)
         frame_library(backend)
         parts = [frame_of(table_columns(p, levels), backend) for p in self.pieces()]
         return parts[0] if len(parts) == 1 else joined(parts, backend)
@@ -205,7 +205,7 @@ class Prediction:
         """Everything: NAME_mean and NAME_sd of lets, reports and responses, y_probability (of
         counts for up to 1,000,000 values of all rows together); and of the latents over an index
         set whose members were named. With `quantiles` also NAME_quantile, with a leading axis."""
-        levels = None if quantiles is None else probability_levels(quantiles)
+        levels = column_levels(quantiles)
         out: dict[str, xr.DataArray] = {}
         like: dict[tuple[str, ...], xr.DataArray] = {}  # the same axes need not be made again
         for name in self.unobserved:
@@ -215,13 +215,13 @@ class Prediction:
                 if dims not in like:
                     like[dims] = self.labelled(dims, part)
                 out[f"{name}_{kind}"] = like[dims].copy(data=np.array(self.members(dims, part)))
-            if levels is not None:
+            if len(levels):
                 out[f"{name}_quantile"] = self.quantile(name, levels.tolist())
         for name in self.responses:
             block = self.observed(name)
             for key, values in response(self, block, TABLE).items():
                 out[f"{name}_{key}"] = values
-            if levels is not None and has_quantiles(block):
+            if len(levels) and has_quantiles(block):
                 out[f"{name}_quantile"] = self.response_quantile(name, levels.tolist())
         return dataset(out)
 
