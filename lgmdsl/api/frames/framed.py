@@ -111,9 +111,9 @@ class Framed:
 
         Columns: the labels of the row (`obs`), the columns of `newdata`, `time`; `survival_mean`,
         `survival_sd` and quantiles `survival_q5`, `survival_q50`, `survival_q95` (others by
-        `quantiles`, `()`: none) over the posterior of latents and hyperparameters, by `n` joint draws;
-        `hazard_mean`, ... likewise, per unit of time. `survival_mean` is the predictive P(Y > t).
-        Events, censoring and entries of the rows play no part: curves begin at time 0.
+        `quantiles`, `()`: none) over the posterior of latents and hyperparameters, by `n` joint
+        draws; `hazard_mean`, ... likewise, per unit of time. `survival_mean` is the predictive
+        P(Y > t). Events, censoring and entries of the rows play no part: curves begin at time 0.
 
         `times`: numbers from 0 in the unit of the response; `response`: which one, where several
         positive ones are observed. Raises ModelError E108 for other times, MethodError E501 where
