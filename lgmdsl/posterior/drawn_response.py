@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -14,8 +15,12 @@ from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.posterior.class_response import class_moments
 from lgmdsl.posterior.mixture import PointDraws
+from lgmdsl.posterior.tails import top_share
 
 CHUNK = 1 << 19  # predictor entries of draws that are taken at once
+# Means of y under draws that are kept to see how many carry their variance, of all rows together;
+# never fewer draws than FEWEST.
+KEPT, FEWEST = 4_000_000, 400
 
 
 class PredictorDraws(NamedTuple):
@@ -28,10 +33,20 @@ class PredictorDraws(NamedTuple):
 Draws = Callable[[], Iterator[PointDraws]]
 
 
-def moments_of_draws(
-    canonical: CanonicalModel, block: SiteBlock, draws: Draws
-) -> tuple[Array, Array]:
-    """Mean and sd of y of sites without classes, by the total variance over draws, (N,) each."""
+class DrawnMoments(NamedTuple):
+    """Mean and sd of y, (N,) each; `carried`: the share of the variance of E[y | s] that 1 % of the
+    draws carry, (N,), times that variance's own share of Var y."""
+
+    mean: Array
+    sd: Array
+    carried: Array
+
+
+def moments_of_draws(canonical: CanonicalModel, block: SiteBlock, draws: Draws) -> DrawnMoments:
+    """Of sites without classes, by the total variance over draws."""
+    kept, rows = [], math.prod(block.data_shape)
+    total = sum(len(piece.z) for piece in draws())
+    every = max(1, -(-total // max(FEWEST, KEPT // max(rows, 1))))
     count, centre, first, second = 0, None, np.zeros(()), np.zeros(())
     with np.errstate(all="ignore"):
         for theta, s in predictors_of_draws(canonical, block, draws):
@@ -42,10 +57,15 @@ def moments_of_draws(
             centre = inner.mean(axis=0) if centre is None else centre
             first = first + (inner - centre).sum(axis=0)
             second = second + (spread + (inner - centre) ** 2).sum(axis=0)
+            kept.append(inner[-count % every :: every])
             count += len(s)
         assert centre is not None, "a posterior has draws"
         first, second = first / count, second / count
-        return centre + first, np.sqrt(np.maximum(second - first**2, 0.0))
+        variance = np.maximum(second - first**2, 0.0)
+        between = np.concatenate(kept)
+        share = between.var(axis=0) / variance
+        carried = top_share(between) * np.minimum(np.where(np.isfinite(share), share, 1.0), 1.0)
+        return DrawnMoments(centre + first, np.sqrt(variance), carried)
 
 
 def classes_of_draws(

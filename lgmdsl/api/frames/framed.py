@@ -184,11 +184,13 @@ class Framed:
         latents in `without`, which are 0 (`re.form = NA` in R). Data computed from x (x^2 in
         another column) do not follow it: write that in the model.
 
-        Identity links and `scale="link"` have exact moments and quantiles (a mixture of normals);
-        others are from `n` joint draws (fewer of very many rows, at least 400), whose Monte Carlo
-        error is sd / sqrt(n). Raises ModelError E103 for an unknown name, E108 for a contrast that
-        the covariate cannot have; MethodError E501 where the prior of a latent is built on it and
-        the rows do not name its members.
+        Identity links and `scale="link"` have exact moments and quantiles (a mixture of normals),
+        log links exact moments (sums of lognormals, of up to 3,000 rows of both levels together)
+        and, where the covariate changes all rows alike, exact ratios. All else is from `n` joint
+        draws (fewer of very many rows, at least 400), whose Monte Carlo error is sd / sqrt(n); a
+        `lgm.PredictionWarning` (W611) says where few draws carry a variance. Raises ModelError
+        E103 for an unknown name, E108 for a contrast that the covariate cannot have; MethodError
+        E501 where the prior of a latent is built on it and the rows do not name its members.
         """
         from lgmdsl.api.columns import frame_library, frame_of
         from lgmdsl.api.effects.effects import effect_columns

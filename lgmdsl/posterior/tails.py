@@ -1,0 +1,22 @@
+"""Whether a standard deviation taken by draws is known: not where few draws carry it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lgmdsl.arrays import Array
+
+# The share of the variance that the furthest SHARE of the draws may carry: of normal draws 0.08, of
+# e^{1.5 z} 0.75, whose sd by 4,000 draws is 14 % off (median).
+SHARE, MOST = 0.01, 0.7
+
+
+def top_share(draws: Array) -> Array:
+    """The share of the variance that 1 % of the draws carry, those furthest from the mean: draws
+    (k, ...) to (...); 0 where all are the same or some are not finite."""
+    count = max(1, round(SHARE * len(draws)))
+    with np.errstate(all="ignore"):
+        squares = (draws - draws.mean(axis=0)) ** 2
+        largest = np.partition(squares, len(squares) - count, axis=0)[len(squares) - count :]
+        share = largest.sum(axis=0) / squares.sum(axis=0)
+    return np.nan_to_num(share, nan=0.0)
