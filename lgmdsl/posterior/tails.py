@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from lgmdsl.arrays import Array
+from lgmdsl.errors import Diagnostic
 
 # The share of the variance that the furthest SHARE of the draws may carry: of normal draws 0.08, of
 # e^{1.5 z} 0.75, whose sd by 4,000 draws is 14 % off (median).
@@ -20,3 +21,14 @@ def top_share(draws: Array) -> Array:
         largest = np.partition(squares, len(squares) - count, axis=0)[len(squares) - count :]
         share = largest.sum(axis=0) / squares.sum(axis=0)
     return np.nan_to_num(share, nan=0.0)
+
+
+def of_few_draws(message: str, shares: Array, help: str = "") -> tuple[Diagnostic, ...]:
+    """W611 where few draws carry one of the variances, by their `shares`."""
+    doubtful = int((shares > MOST).sum())
+    if not doubtful:
+        return ()
+    some = f"of {doubtful:,} of {shares.size:,} " if shares.size > 1 else "of it "
+    some += f"1 % of the draws carry {100.0 * float(shares.max()):.0f} % of the variance"
+    known = f"the quantiles are right{help}"
+    return (Diagnostic("W611", message, details=(some,), help=known, severity="warning"),)

@@ -141,7 +141,7 @@ def test_few_draws_that_carry_the_variance_are_said(name: str, compare: str) -> 
     """Where there is no closed form: other means, and ratios of averages of several rows."""
     fit = some_fit(name)
     rows = {"x": [3.0, 4.0], "z": [4.0, -4.0]}
-    with pytest.warns(lgm.PredictionWarning, match="W611.*rest on few draws"):
+    with pytest.warns(lgm.PredictionWarning, match="W611.*sds by few draws"):
         fit.effects("x", contrast=(0.0, 5.0), compare=compare, data=rows)
 
 
@@ -237,3 +237,22 @@ observe k ~ poisson(log_rate = rate)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         fit.predict({"x": [0.2]}).response("k")
+
+
+def test_predicted_reports_and_hazards_say_so_too() -> None:
+    lets = "report total[obs] = exp(eta) + exp(a)\nobserve"
+    text = TEXT.format(type="positive", family="weibull(log_scale = eta, shape = 2)")
+    lives = lgm.fit(
+        lgm.loads(text.replace("observe", lets)),
+        {"x": [-0.1, 0.1, 0.2], "z": [0.0, 1.0, 0.0], "y": [1.0, 2.0, 0.5]},
+    )
+    far, near = lives.predict(FAR), {"x": [0.1], "z": [0.0]}
+    with pytest.warns(lgm.PredictionWarning, match="W611.*hazards of `y`"):
+        lives.survival([1.0], FAR)
+    for asked in (lambda: far.sd("total"), far.frame, far.to_dataset):
+        with pytest.warns(lgm.PredictionWarning, match="W611.*sd of `total`"):
+            asked()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        lives.survival([1.0], near)
+        lives.predict(near).frame()

@@ -25,7 +25,7 @@ from lgmdsl.errors import Diagnostic, ModelError, suggestion
 from lgmdsl.operators.explicit import Dense
 from lgmdsl.posterior.marginals import Marginals, check_draws, column_levels
 from lgmdsl.posterior.normal_mixtures import mixed_moments, mixed_quantile
-from lgmdsl.posterior.tails import MOST, top_share
+from lgmdsl.posterior.tails import of_few_draws, top_share
 from lgmdsl.remedies import either, setting
 from lgmdsl.sites import catalogue as sites
 
@@ -104,24 +104,10 @@ def effect_columns(
                     carried.append(top_share(draws))
                 else:
                     estimates[-1][: len(exact)] = exact[..., None]
-            say(_of_few_draws(name, carried))
+            shares = np.concatenate([np.zeros(0), *(c.reshape(-1) for c in carried)])
+            link = f"; {setting('scale', 'link')} has exact sds, of the predictor"
+            say(of_few_draws(f"the effects of `{name}` have sds by few draws", shares, link))
     return _table(rows, requested, estimates, over, classes, levels, ratio)
-
-
-def _of_few_draws(name: str, carried: Sequence[Array]) -> tuple[Diagnostic, ...]:
-    """W611 where few draws carry the variance of some of the effects."""
-    shares = np.concatenate([c.reshape(-1) for c in carried]) if carried else np.zeros(1)
-    doubtful = int((shares > MOST).sum())
-    if not doubtful:
-        return ()
-    message = f"sds of the effects of `{name}` rest on few draws"
-    details = (
-        f"of {doubtful:,} of {shares.size:,}, 1 % of the draws carry "
-        f"{100.0 * float(shares.max()):.0f} % of the variance",
-    )
-    link = setting("scale", "link")
-    help = f"the quantiles are right; {link} has exact sds, of the predictor"
-    return (Diagnostic("W611", message, details=details, help=help, severity="warning"),)
 
 
 def _left_out(fit: Fit, without: Sequence[str]) -> frozenset[str]:

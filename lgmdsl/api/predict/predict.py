@@ -17,7 +17,7 @@ from lgmdsl.api.by_rows import check_groups, check_rows
 from lgmdsl.api.columns import LEVELS, Columns, frame_library, frame_of, joined
 from lgmdsl.api.page import several
 from lgmdsl.api.predict.pieces import ROWS, pieces
-from lgmdsl.api.predict.requested import ambiguous, check_asked
+from lgmdsl.api.predict.requested import ambiguous, check_asked, say
 from lgmdsl.api.predict.response import (
     TABLE,
     has_quantiles,
@@ -44,6 +44,7 @@ from lgmdsl.posterior.labelled import dataset, labelled
 from lgmdsl.posterior.marginals import Marginals, column_levels, probability_levels
 from lgmdsl.posterior.mixture import Mixture, mixture
 from lgmdsl.posterior.new_axes import check_places
+from lgmdsl.posterior.tails import of_few_draws
 from lgmdsl.sites import catalogue as sites
 
 if TYPE_CHECKING:
@@ -97,7 +98,14 @@ class Prediction:
     def sd(self, name: str) -> xr.DataArray:
         """Standard deviation of a let, report or latent at the new data."""
         quantity = self.marginals.quantity(name)
+        self.doubt(name)
         return self.labelled(quantity.dims, quantity.sd, name)
+
+    def doubt(self, name: str) -> None:
+        """Warn (W611) where a name's sd is that of few draws."""
+        if name in self.canonical.named:
+            share = np.array([self.marginals.carried(name)])
+            say(of_few_draws(f"the sd of `{name}` rests on few draws", share))
 
     @answering("predicting")
     def quantile(self, name: str, probabilities: Sequence[float]) -> xr.DataArray:
@@ -210,6 +218,7 @@ class Prediction:
         like: dict[tuple[str, ...], xr.DataArray] = {}  # the same axes need not be made again
         for name in self.unobserved:
             quantity = self.marginals.quantity(name)
+            self.doubt(name)
             dims = quantity.dims
             for kind, part in (("mean", quantity.mean), ("sd", quantity.sd)):
                 if dims not in like:

@@ -25,8 +25,7 @@ from lgmdsl.posterior.predictive.moments import response_moments
 from lgmdsl.posterior.predictive.quantiles import quantiles_of_draws, response_quantiles
 from lgmdsl.posterior.predictive.values import last_value, probabilities
 from lgmdsl.posterior.site_draws import parameter_rows
-from lgmdsl.posterior.tails import MOST
-from lgmdsl.remedies import either
+from lgmdsl.posterior.tails import of_few_draws
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -132,21 +131,8 @@ def _drawn(prediction: Prediction, block: SiteBlock) -> Moments:
         names = ("probability", "mean", "sd") if block.each else ("probability",)
         return {n: x.reshape(*shape, count) for n, x in zip(names, parts, strict=False)}
     known = moments_of_draws(canonical, block, draws)
-    say(_of_few_draws(block.name, known.carried))
+    say(of_few_draws(f"the sd of `{block.name}` rests on few draws", known.carried))
     return {"mean": known.mean.reshape(shape), "sd": known.sd.reshape(shape)}
-
-
-def _of_few_draws(name: str, carried: Array) -> tuple[Diagnostic, ...]:
-    """W611 where few draws carry the variance of the response at some of the rows."""
-    doubtful = int((carried > MOST).sum())
-    if not doubtful:
-        return ()
-    message = f"the sd of `{name}` rests on few draws"
-    share = f"1 % of the draws carry {100.0 * float(carried.max()):.0f} % of the variance"
-    details = (f"at {doubtful:,} of {carried.size:,} rows, {share}",)
-    help = "the quantiles are right: "
-    help += either("lgm predict has them", f'.response_quantile("{name}", [0.05, 0.95])')
-    return (Diagnostic("W611", message, details=details, help=help, severity="warning"),)
 
 
 def _predictors(prediction: Prediction, block: SiteBlock) -> tuple[Predictors, Array]:

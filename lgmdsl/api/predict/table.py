@@ -43,6 +43,7 @@ class Predicted(Protocol):
     def members(
         self, dims: tuple[str, ...], values: AnyArray, before: bool = False
     ) -> AnyArray: ...
+    def doubt(self, name: str) -> None: ...
     def parts(self, block: SiteBlock) -> dict[str, Array]: ...
     def levels(self, block: SiteBlock, levels: Array) -> Array | None: ...
 
@@ -73,6 +74,7 @@ def table_columns(prediction: Predicted, levels: Array) -> Columns:
         if not table.takes(prediction.marginals.quantity_dims(name)):
             continue
         known: Quantity = prediction.marginals.quantity(name)
+        prediction.doubt(name)
         out |= table.columns(f"{name}_mean", known.dims, known.mean)
         out |= table.columns(f"{name}_sd", known.dims, known.sd)
         if not len(levels):
