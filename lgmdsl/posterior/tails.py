@@ -28,7 +28,8 @@ def of_few_draws(message: str, shares: Array, help: str = "") -> tuple[Diagnosti
     doubtful = int((shares > MOST).sum())
     if not doubtful:
         return ()
-    some = f"of {doubtful:,} of {shares.size:,} " if shares.size > 1 else "of it "
-    some += f"1 % of the draws carry {100.0 * float(shares.max()):.0f} % of the variance"
+    share = f"1 % of the draws carry {100.0 * float(shares.max()):.0f} % of the variance"
+    many = f", and more than {100.0 * MOST:.0f} % of {doubtful:,} of {shares.size:,}"
+    some = share + many if shares.size > 1 else share
     known = f"the quantiles are right{help}"
     return (Diagnostic("W611", message, details=(some,), help=known, severity="warning"),)
