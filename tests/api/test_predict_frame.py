@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 from scipy import stats
 
 import lgmdsl as lgm
+from lgmdsl.api.fit import recondition
 from lgmdsl.api.fit.fit import Fit
 from lgmdsl.api.predict import predict as module
 from lgmdsl.api.predict.pieces import pieces
@@ -278,3 +280,31 @@ def test_columns_of_a_file_come_back(grouped: Fit, tmp_path: Path, quiet: None) 
 def test_a_source_whose_axes_are_unknown_stays_whole(grouped: Fit) -> None:
     dataset = read({"x": np.zeros(4), "who": np.array(["m1"] * 3)})
     assert pieces(module.predicted, grouped, dataset, "obs", 4) is None
+
+
+def test_points_are_conditioned_once_for_all_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of an integrated fit that comes from a file, whose Gaussians are not at hand."""
+    rng = np.random.default_rng(1)
+    who = np.array([f"m{k}" for k in rng.integers(1, 6, 60)])
+    data = {"x": rng.standard_normal(60), "who": who, "y": rng.poisson(1.5, 60)}
+    text = GROUPS.replace("sd = 0.5", "sd = s").replace(
+        "latent b", "hyper s : positive ~ exponential(rate = 1)\nlatent b"
+    )
+    fit = lgm.fit(lgm.loads(text), data, method="laplace", options={"correction": "off"})
+    assert len(fit.points) > 2
+    stored = pickle.loads(pickle.dumps(fit))
+    calls: list[int] = []
+    plain = recondition.recondition
+
+    def counted(*arguments: Any) -> Any:
+        calls.append(1)
+        return plain(*arguments)
+
+    monkeypatch.setattr(recondition, "recondition", counted)
+    new = read({"x": rng.standard_normal(40), "who": np.array(["m1"] * 40)})
+    parts = pieces(module.predicted, stored, new, "obs", 40, rows=10)
+    assert parts is not None
+    frames = [part.frame(quantiles=()) for part in parts]
+    assert len(frames) == 4 and len(calls) == len(stored.points)
+    whole = stored.predict(new).frame(quantiles=())
+    np.testing.assert_allclose(pd.concat(frames)["y_mean"], whole["y_mean"], rtol=1e-12)

@@ -44,6 +44,7 @@ from lgmdsl.posterior.labelled import dataset, labelled
 from lgmdsl.posterior.marginals import Marginals, column_levels, probability_levels
 from lgmdsl.posterior.mixture import Mixture, mixture
 from lgmdsl.posterior.new_axes import check_places
+from lgmdsl.posterior.predictive.averaged import Predictors
 from lgmdsl.posterior.tails import of_few_draws
 from lgmdsl.sites import catalogue as sites
 
@@ -64,7 +65,8 @@ class Prediction:
     about data (W302 to W304, W308). `names`: the lets, reports and latents that are predicted;
     `responses`: the observed data. `carried`: the columns of the new data, which `frame` repeats;
     `divided`: predictions at some of very many rows at a time, see `pieces`; `start`: the number of
-    the first row of one of these.
+    the first row of one of these; `predictors`: means and variances of those of responses, at the
+    points, once they were asked for.
     """
 
     canonical: CanonicalModel
@@ -74,6 +76,7 @@ class Prediction:
     carried: Columns = field(default_factory=dict, repr=False)
     divided: Callable[[], Iterator[Prediction] | None] | None = field(default=None, repr=False)
     start: int = 0
+    predictors: dict[str, tuple[Predictors, Array]] = field(default_factory=dict, repr=False)
 
     def __repr__(self) -> str:
         return f"Prediction({several(self.names)})"

@@ -138,7 +138,10 @@ def _drawn(prediction: Prediction, block: SiteBlock) -> Moments:
 def _predictors(prediction: Prediction, block: SiteBlock) -> tuple[Predictors, Array]:
     """Hyperparameters of the sites, means and variances of their predictors; the weights. The
     sites' own parameters are averaged over the factors of a mean field, whose latents know
-    them by a mean only."""
+    them by a mean only. Found once for a prediction."""
+    known = prediction.predictors.get(block.name)
+    if known is not None:
+        return known
     mixed, weights = prediction.marginals, []
     predictors: Predictors = []
     thetas, shares = (
@@ -151,7 +154,8 @@ def _predictors(prediction: Prediction, block: SiteBlock) -> tuple[Predictors, A
         predictor = _moments(prediction, block, part)
         predictors += [(theta, *predictor) for theta in thetas or (part.theta,)]
         weights += list(weight * shares) if thetas else [weight]
-    return predictors, np.array(weights)
+    prediction.predictors[block.name] = predictors, np.array(weights)
+    return prediction.predictors[block.name]
 
 
 def _moments(prediction: Prediction, block: SiteBlock, part: Marginals) -> tuple[Array, Array]:

@@ -103,6 +103,12 @@ class Averaged(ABC):
 
     last: int  # the finest rung
     tolerance: float  # of P(Y <= y) by a rung and the next one
+    sites: Sequence[Site]
+
+    @property
+    def counts(self) -> bool:
+        """Whether y is a count from 0."""
+        return "count" in self.sites[0].spec.observed
 
     @cached_property
     @abstractmethod
@@ -283,7 +289,7 @@ class OverDraws(Averaged):
     last, tolerance = 0, 0.0
 
     def __init__(self, kept: Sequence[tuple[Site, Array]], rows: int) -> None:
-        self.kept, self.rows = kept, rows
+        self.kept, self.rows, self.sites = kept, rows, [site for site, _ in kept]
         self.count = sum(len(s) for _, s in kept)
 
     @cached_property

@@ -30,10 +30,12 @@ from lgmdsl.posterior.predictive.averaged import (
     together,
 )
 from lgmdsl.posterior.predictive.roots import reached
+from lgmdsl.posterior.predictive.values import moments_by, probabilities
 
 CHUNK = 1 << 19  # predictor entries that are held at once
 DRAWS = 20_000_000  # entries of predictors under draws that are held
 FARTHEST = 700.0  # ends of scales: e^700 is nearly the largest number
+VALUES = 40  # of counts that have few
 SPREAD = 3.0  # relative variances of counts from which their guess is that of a lognormal
 
 
@@ -65,8 +67,8 @@ def quantiles_of_draws(
 def quantiles(law: Averaged, levels: Array) -> Array:
     """(Q, N) quantiles of y, those of a row whatever the other rows are."""
     rung = np.array(law.first)
-    out = np.full((len(levels), len(rung)), np.nan)
-    pending = np.arange(len(rung))
+    out = _of_few_values(law, levels)
+    pending = np.flatnonzero(np.isnan(out).any(axis=0))
     with np.errstate(all="ignore"):
         while len(pending):
             unsettled = []
@@ -78,6 +80,27 @@ def quantiles(law: Averaged, levels: Array) -> Array:
                         unsettled.append(rows[~_agreed(law, k + 1, rows, solved)])
             pending = np.concatenate(unsettled) if unsettled else np.zeros(0, dtype=np.int64)
             rung[pending] += 1
+    return out
+
+
+def _of_few_values(law: Averaged, levels: Array) -> Array:
+    """(Q, N) quantiles of counts that have few values, from the probabilities of these: they take
+    less than a distribution function does. NaN of other rows."""
+    rows, top = np.arange(len(law.first)), float(levels.max())
+    out = np.full((len(levels), len(rows)), np.nan)
+    if not law.counts:
+        return out
+    mean, sd = np.full((2, len(rows)), np.nan)
+    with np.errstate(all="ignore"):
+        for k in np.unique(law.first).tolist():
+            for some in together(law, k, rows[law.first == k], 1, CHUNK):
+                mean[some], sd[some] = moments_by(law.given(k, some))
+        few = np.flatnonzero(mean + 4.0 * sd <= VALUES)
+        table = probabilities(law, VALUES, mean, sd, few, top)
+    below = np.cumsum(table[few], axis=1)
+    for level, values in zip(levels, out, strict=True):
+        found = (below >= level).argmax(axis=1).astype(np.float64)
+        values[few] = np.where(below[:, -1] >= level, found, np.nan)
     return out
 
 
@@ -184,13 +207,7 @@ def _scale(parts: tuple[Given, ...], site: Site, level: Array, rows: IntArray) -
     total = sum(p.weight.sum(axis=0) for p in parts)
     far = np.full(len(level), FARTHEST)
     none, one = np.zeros(len(level)), np.ones(len(level))
-    nodes = [p.inner() for p in parts]
-    mean = sum((p.weight * m).sum(axis=0) for p, (m, _) in zip(parts, nodes, strict=True)) / total
-    second = (
-        sum((p.weight * (v + m**2)).sum(axis=0) for p, (m, v) in zip(parts, nodes, strict=True))
-        / total
-    )
-    sd = np.sqrt(np.maximum(second - mean**2, 0.0))
+    nodes, (mean, sd) = [p.inner() for p in parts], moments_by(parts)
     if observed & {"positive", "nonnegative"} or site.spec.discrete:
         # The moments of log y, y lognormal given s.
         logs = [(np.log(m) - 0.5 * np.log1p(v / m**2), np.log1p(v / m**2)) for m, v in nodes]
