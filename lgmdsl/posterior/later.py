@@ -18,14 +18,15 @@ class Later(BackendArray):
 
     def __init__(self, shape: tuple[int, ...], make: Callable[[], AnyArray]) -> None:
         self.shape, self.dtype = shape, np.dtype(np.float64)
-        self._make, self._known = make, None
+        self._make = make
+        self._known: AnyArray | None = None
 
     def __getitem__(self, key: indexing.ExplicitIndexer) -> Any:
         basic = indexing.IndexingSupport.BASIC
         return indexing.explicit_indexing_adapter(key, self.shape, basic, self._part)
 
     def _part(self, key: tuple[Any, ...]) -> AnyArray:
-        return self.values[key]
+        return np.asarray(self.values[key])
 
     @property
     def values(self) -> AnyArray:
@@ -43,8 +44,8 @@ class Later(BackendArray):
     def loading(self) -> Any:
         """What a variable holds: it keeps the values once they are there, and may be assigned
         to."""
-        lazily = indexing.LazilyIndexedArray(self)
-        return indexing.MemoryCachedArray(indexing.CopyOnWriteArray(lazily))
+        layers: Any = indexing  # their types are wider than they say
+        return layers.MemoryCachedArray(layers.CopyOnWriteArray(layers.LazilyIndexedArray(self)))
 
 
 def _known(values: AnyArray) -> Later:

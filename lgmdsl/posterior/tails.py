@@ -20,7 +20,7 @@ def top_share(draws: Array) -> Array:
         squares = (draws - draws.mean(axis=0)) ** 2
         largest = np.partition(squares, len(squares) - count, axis=0)[len(squares) - count :]
         share = largest.sum(axis=0) / squares.sum(axis=0)
-    return np.nan_to_num(share, nan=0.0)
+    return np.asarray(np.nan_to_num(share, nan=0.0))
 
 
 def of_few_draws(message: str, shares: Array, help: str = "") -> tuple[Diagnostic, ...]:

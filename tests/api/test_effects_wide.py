@@ -82,7 +82,7 @@ def by_nodes(fit: Fit, g: Any) -> tuple[float, float]:
 
 
 def average(name: str, x: Array, z: Array) -> Any:
-    mean = FAMILIES[name][2]
+    mean: Any = FAMILIES[name][2]
     pairs = [*zip(x, z, strict=True)]
     return lambda a, b, c: np.mean([mean(a + b * u + c * v * u) for u, v in pairs], axis=0)
 

@@ -88,16 +88,16 @@ def effect_columns(
             for c in requested.comparisons
         ]
     else:
-        known: list[Array | None] = [None] * len(requested.comparisons)
+        moments: list[Array | None] = [None] * len(requested.comparisons)
         if gaussian and scale == "response":
-            known = closed(rows, levelled, requested.comparisons, levels, ratio)
-        estimates = [k[..., None] for k in known if k is not None and len(k) == 2 + len(levels)]
-        if len(estimates) < len(known):
+            moments = closed(rows, levelled, requested.comparisons, levels, ratio)
+        estimates = [k[..., None] for k in moments if k is not None and len(k) == 2 + len(levels)]
+        if len(estimates) < len(moments):
             drawn = drawn_averages(rows, levelled, n, seed, scale == "link")
             if drawn.shape[-1] > len(classes):
                 classes = rows.prediction.canonical.layout.labels[rows.block.classes].tolist()
             estimates, carried = [], []
-            for comparison, exact in zip(requested.comparisons, known, strict=True):
+            for comparison, exact in zip(requested.comparisons, moments, strict=True):
                 draws = _compared(drawn, comparison, ratio)
                 estimates.append(_summary(draws, levels))
                 if exact is None:

@@ -162,7 +162,7 @@ def _change(high: Predictor, low: Predictor) -> Predictor | None:
         whole = known[0] - known[1] if len(known) == 2 else known[0]
         whole = -whole if name not in high.columns else whole
         top, bottom = (np.asarray(f(axis=0).todense()) for f in (whole.max, whole.min))
-        size = max(float(np.abs(k).max()) for k in known) if whole.shape[1] else 0.0
+        size = max(float(abs(k).max()) for k in known) if whole.shape[1] else 0.0
         if (top - bottom > ALIKE * size).any():
             return None
         columns[name] = Sparse(sp.csr_array(whole[[0]]))

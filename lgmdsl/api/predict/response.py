@@ -20,7 +20,7 @@ from lgmdsl.posterior.event_moments import moments
 from lgmdsl.posterior.labelled import dataset
 from lgmdsl.posterior.marginals import Marginals
 from lgmdsl.posterior.normal_mixtures import mixed_moments
-from lgmdsl.posterior.predictive.averaged import Averaged, over_draws, over_predictors
+from lgmdsl.posterior.predictive.averaged import Averaged, Predictors, over_draws, over_predictors
 from lgmdsl.posterior.predictive.moments import response_moments
 from lgmdsl.posterior.predictive.quantiles import quantiles_of_draws, response_quantiles
 from lgmdsl.posterior.predictive.values import last_value, probabilities
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 # Densities of values under draws, at most: those of many values are averaged over fewer draws.
 DENSITIES = 40_000_000
 TABLE = 1_000_000  # probabilities of the values of counts in `Prediction.to_dataset`
-Predictors = list[tuple[Mapping[str, Array], Array, Array]]
 Moments = dict[str, Array]
 
 
@@ -143,7 +142,7 @@ def _predictors(prediction: Prediction, block: SiteBlock) -> tuple[Predictors, A
     if known is not None:
         return known
     mixed, weights = prediction.marginals, []
-    predictors: Predictors = []
+    predictors: list[tuple[Mapping[str, Array], Array, Array]] = []
     thetas, shares = (
         mixed.hypers.nodes(lambda t: parameter_rows(block, t, all_rows=True))
         if mixed.hypers is not None

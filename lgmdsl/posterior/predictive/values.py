@@ -90,8 +90,8 @@ def _row_by_row(
     rows, y = open_, np.zeros(len(centre), dtype=np.int64)
     while len(open_):
         away = np.ceil(reach * unit[open_]) + 1.0
-        lower = np.clip(centre[open_] - away if upto == 1.0 else 0.0 * away, 0, last)
-        lower = lower.astype(np.int64)
+        below = centre[open_] - away if upto == 1.0 else 0.0 * away
+        lower = np.clip(below, 0, last).astype(np.int64)
         upper = np.clip(centre[open_] + away, 0, last).astype(np.int64)
         for first, end in ((lower, low[open_] - 1), (high[open_] + 1, upper)):
             places, values = _between(first, end)
