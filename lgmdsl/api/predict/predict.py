@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -47,17 +47,18 @@ from lgmdsl.posterior.new_axes import check_places
 from lgmdsl.posterior.predictive.averaged import Predictors
 from lgmdsl.posterior.tails import of_few_draws
 from lgmdsl.sites import catalogue as sites
+from lgmdsl.state import FieldState
 
 if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.axes import Axes
 
     from lgmdsl.api.fit.fit import Fit
-    from lgmdsl.posterior.later import Later
+    from lgmdsl.posterior.predictive.later import Later
 
 
 @dataclass(frozen=True, eq=False)
-class Prediction:
+class Prediction(FieldState):
     """The posterior at new data: lets, reports and latents there, and the predictive of y.
 
     Results have the rows that were asked for, in their order, with the new data's labels.
@@ -65,8 +66,7 @@ class Prediction:
     about data (W302 to W304, W308). `names`: the lets, reports and latents that are predicted;
     `responses`: the observed data. `carried`: the columns of the new data, which `frame` repeats;
     `divided`: predictions at some of very many rows at a time, see `pieces`; `start`: the number of
-    the first row of one of these; `predictors`: means and variances of those of responses, at the
-    points, once they were asked for.
+    the first row of one of these.
     """
 
     canonical: CanonicalModel
@@ -76,7 +76,6 @@ class Prediction:
     carried: Columns = field(default_factory=dict, repr=False)
     divided: Callable[[], Iterator[Prediction] | None] | None = field(default=None, repr=False)
     start: int = 0
-    predictors: dict[str, tuple[Predictors, Array]] = field(default_factory=dict, repr=False)
 
     def __repr__(self) -> str:
         return f"Prediction({several(self.names)})"
@@ -85,6 +84,12 @@ class Prediction:
         from lgmdsl.api.notebook.cards import of_prediction
 
         return of_prediction(self)
+
+    @cached_property
+    def predictors(self) -> dict[str, tuple[Predictors, Array]]:
+        """Means and variances of the predictors of responses at the points, and their weights, once
+        they were asked for."""
+        return {}
 
     @property
     def names(self) -> tuple[str, ...]:

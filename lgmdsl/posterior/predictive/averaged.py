@@ -10,7 +10,6 @@ smooth functions. Draws of s take the place of nodes where the posterior is made
 from __future__ import annotations
 
 import dataclasses
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,13 +19,9 @@ from typing import Any
 import numpy as np
 
 from lgmdsl.arrays import Array, IntArray
-from lgmdsl.canonical.blocks.sites import SiteBlock
-from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.site import Site
 from lgmdsl.numerics.expectations.normal_product import product_rule, root_of, rung_for, rungs
-from lgmdsl.posterior.drawn_response import Draws, predictors_of_draws
 from lgmdsl.posterior.normal_mixtures import mixed_moments
-from lgmdsl.posterior.site_draws import parameter_rows
 from lgmdsl.sites.quadrature import NodeSites
 
 # Nodes of the Gauss-Hermite rules, and the widths of the step of P(Y <= y | s), in sds of s, from
@@ -37,7 +32,6 @@ FEW, WIDTHS = (5, 9), (8.0, 3.5)
 # what that is at k = 2 pi / h: 1e-6 for h = 1.2 w / sqrt(1 + w^2), 1e-12 for half of it.
 REACH, STEPS, PER_WIDTH = 6.5, (0.8, 0.4, 0.2, 0.1, 0.05, 0.025), 1.2
 LIKELY = 3.0  # sds of s within which widths matter
-FEWEST = 400  # draws that averages are taken over, at least
 BUCKET = 1.2  # numbers of nodes of a mixture are rounded up to powers of this
 
 Predictors = Sequence[tuple[Mapping[str, Array], Array, Array]]
@@ -134,33 +128,6 @@ def together(law: Averaged, rung: int, rows: IntArray, values: int, most: int) -
         size = max(1, most // (nodes * values))
         out += [some[k : k + size] for k in range(0, len(some), size)]
     return out
-
-
-def over_predictors(block: SiteBlock, predictors: Predictors, weights: Array) -> Averaged:
-    """For s ~ N(mean, variance) at hyperparameters theta, a mixture with `weights` of these
-    `predictors` (theta, mean, variance)."""
-    sites = [block.bind_family(t) for t, _, _ in predictors]
-    if block.family.spec.vector:
-        return OverSeveral(sites, weights, predictors)
-    means = np.array([m for _, m, _ in predictors])
-    sds = np.sqrt(np.array([v for _, _, v in predictors]))
-    free = parameter_rows(block, predictors[0][0], all_rows=True).shape[1] > 0
-    return OverMixture(sites if free else sites[:1], weights, means, sds)
-
-
-def over_draws(canonical: CanonicalModel, block: SiteBlock, draws: Draws, most: int) -> Averaged:
-    """Over the draws of predictors, or fewer of them, evenly spaced, where they have more than
-    `most` entries of all rows together; never fewer than FEWEST."""
-    rows = math.prod(block.data_shape)
-    total = sum(len(piece.z) for piece in draws())
-    every = max(1, -(-total // max(FEWEST, most // max(rows, 1))))
-    kept, begin = [], 0
-    for theta, s in predictors_of_draws(canonical, block, draws):
-        some = s[-begin % every :: every]
-        begin += len(s)
-        if len(some):
-            kept.append((block.bind_family(theta), some))
-    return OverDraws(kept, rows)
 
 
 class OverMixture(Averaged):

@@ -25,10 +25,9 @@ from lgmdsl.posterior.predictive.averaged import (
     Averaged,
     Given,
     Predictors,
-    over_draws,
-    over_predictors,
     together,
 )
+from lgmdsl.posterior.predictive.laws import over_draws, over_predictors
 from lgmdsl.posterior.predictive.roots import reached
 from lgmdsl.posterior.predictive.values import moments_by, probabilities
 
