@@ -19,7 +19,7 @@ from lgmdsl.canonical.lowering.lower import distinct
 if TYPE_CHECKING:
     import xarray as xr
 
-    from lgmdsl.posterior.predictive.later import Later
+    from lgmdsl.posterior.later import Later
 
 
 def labelled(
@@ -36,7 +36,7 @@ def labelled(
     `Later`, that."""
     import xarray as xr
 
-    from lgmdsl.posterior.predictive.later import Later
+    from lgmdsl.posterior.later import Later
 
     added = free_name(first or last, layout.labels) if first or last else ""
     axes = distinct(dims)

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from lgmdsl.api.fit.fit import Fit
-    from lgmdsl.posterior.predictive.later import Later
+    from lgmdsl.posterior.later import Later
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,11 +16,11 @@ from lgmdsl.contract.site import Site
 from lgmdsl.errors import Diagnostic, MethodError
 from lgmdsl.posterior.class_response import class_moments
 from lgmdsl.posterior.drawn_response import classes_of_draws, moments_of_draws
-from lgmdsl.posterior.event_moments import moments
 from lgmdsl.posterior.labelled import dataset
 from lgmdsl.posterior.marginals import Marginals
 from lgmdsl.posterior.normal_mixtures import mixed_moments
 from lgmdsl.posterior.predictive.averaged import Averaged, Predictors
+from lgmdsl.posterior.predictive.event_moments import moments
 from lgmdsl.posterior.predictive.laws import over_draws, over_predictors
 from lgmdsl.posterior.predictive.moments import response_moments
 from lgmdsl.posterior.predictive.quantiles import quantiles_of_draws, response_quantiles
@@ -55,7 +55,7 @@ def response(prediction: Prediction, block: SiteBlock, most: float = math.inf) -
         found = probabilities(_law(prediction, block, last), last, first, spread)
         return prediction.members(dims, found.reshape(*block.data_shape, -1))
 
-    from lgmdsl.posterior.predictive.later import Later  # xarray
+    from lgmdsl.posterior.later import Later  # xarray
 
     shape = (*out["mean"].shape, last + 1)
     values = np.arange(last + 1)
