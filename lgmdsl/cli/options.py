@@ -199,14 +199,14 @@ def option_option(function: F) -> F:
 
 
 def quantiles_option(function: F) -> F:
-    """--quantiles P,P,..."""
+    """--quantiles P,P,..., or none."""
     return click.option(
         "--quantiles",
         default="0.05,0.5,0.95",
         metavar="P,...",
         show_default=True,
         callback=_probabilities,
-        help="Probabilities of the quantile columns.",
+        help="Probabilities of the quantile columns, or none.",
     )(function)
 
 
@@ -309,8 +309,10 @@ def _sizes(context: click.Context, _: click.Parameter, texts: tuple[str, ...]) -
 
 
 def _probabilities(context: click.Context, _: click.Parameter, text: str) -> tuple[float, ...]:
-    """The probabilities, each once."""
-    values = []
+    """The probabilities, each once; none where the word says so."""
+    values: list[float] = []
+    if text.strip() == "none":
+        return ()
     for part in text.split(","):
         try:
             values.append(float(part))

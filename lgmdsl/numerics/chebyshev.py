@@ -15,6 +15,7 @@ from lgmdsl.arrays import Array, BoolArray
 
 DEGREE = 23
 DEPTH = 6
+KEPT = 1 << 16  # places whose values are kept until others are asked for
 _NODES = np.cos(np.pi * (np.arange(DEGREE + 1) + 0.5) / (DEGREE + 1))
 # values at the nodes -> coefficients
 _TRANSFORM = np.cos(np.arange(DEGREE + 1)[:, None] * np.arccos(_NODES)) * 2.0 / (DEGREE + 1)
@@ -33,24 +34,40 @@ class Panels:
     size: Array = field(default_factory=lambda: np.zeros(0))
     series: Array = field(default_factory=lambda: np.zeros((0, DEGREE + 1, 0)))
     resolved: BoolArray = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
+    latest: tuple[Array, Array] | None = None
 
-    def __call__(self, x: Array) -> Array:
-        """(q, M). Where no panel resolves the functions they are computed as they are."""
+    def __call__(self, x: Array, first: int | None = None) -> Array:
+        """(q, M), or the `first` of the functions alone. Where no panel resolves the functions they
+        are computed as they are. What is asked for again at once is not computed again: it is not
+        to be changed."""
+        latest = self.latest
+        if latest is not None and latest[0].shape == x.shape and (latest[0] == x).all():
+            wanted = self.series.shape[2] if first is None else first
+            if len(latest[1]) >= wanted:
+                return latest[1][:wanted]
+        out = self._at(x, first)
+        if len(x) <= KEPT:
+            out.setflags(write=False)
+            self.latest = x.copy(), out
+        return out
+
+    def _at(self, x: Array, first: int | None) -> Array:
         missing = sorted(set(np.unique(np.floor(x / self.width)).astype(int).tolist()) - self.known)
         if missing:
             self._make(np.array(missing))
         segment = np.searchsorted(self.left, x, side="right") - 1
         order = np.argsort(segment, kind="stable")
         placed = segment[order]
-        out = np.empty((self.series.shape[2], len(x)))
+        series = self.series[:, :, :first]
+        out = np.empty((series.shape[2], len(x)))
         starts = np.flatnonzero(np.diff(placed, prepend=-1))
         for start, end in zip(starts, (*starts[1:], len(x)), strict=True):
             rows, one = order[start:end], placed[start]
             t = 2.0 * (x[rows] - self.left[one]) / self.size[one] - 1.0
-            out[:, rows] = (np.polynomial.chebyshev.chebvander(t, DEGREE) @ self.series[one]).T
+            out[:, rows] = (np.polynomial.chebyshev.chebvander(t, DEGREE) @ series[one]).T
         rough = ~self.resolved[segment]
         if rough.any():
-            out[:, rough] = self.functions(x[rough])[0]
+            out[:, rough] = self.functions(x[rough])[0][:first]
         return out
 
     def _make(self, missing: Array) -> None:

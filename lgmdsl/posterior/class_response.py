@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import cast
 
 import numpy as np
 
 from lgmdsl.arrays import Array
 from lgmdsl.assess.predictive import repeated
+from lgmdsl.bounds.catalogue import bounds
 from lgmdsl.canonical.blocks.sites import SiteBlock
 from lgmdsl.contract.classes import Classes, ClassMoments
 from lgmdsl.contract.questions import Tilted
+from lgmdsl.contract.site import Site
 from lgmdsl.errors import Diagnostic, MethodError
-from lgmdsl.posterior.response import tilting
 
 
 def class_moments(
@@ -43,5 +45,13 @@ def class_moments(
     p = np.empty((len(mean), classes))
     for k in range(classes):
         site = repeated(block.bind_family(theta, np.full(len(mean) // draws, float(k))), draws)
-        p[:, k] = np.exp(tilting(site).tilted(mean, variance).log_mass)
+        p[:, k] = np.exp(_tilting(site).tilted(mean, variance).log_mass)
     return ClassMoments.of_one_trial(p)
+
+
+def _tilting(site: Site) -> Tilted:
+    """The site as Tilted: itself, or through the first bound that gives it."""
+    if isinstance(site, Tilted):
+        return site
+    lifts = (b for b in bounds() if b.spec.gives is Tilted and not b.applies_to(type(site)))
+    return cast(Tilted, next(lifts).lift(site))

@@ -26,6 +26,7 @@ from lgmdsl.posterior.marginal_density import Density, density_of_draws
 from lgmdsl.posterior.marginals import FEWEST, REPORT_VALUES, Marginals, Quantity, named_tree
 from lgmdsl.posterior.mixture import Mixture, PointDraws
 from lgmdsl.posterior.normal_mixtures import rank_of
+from lgmdsl.posterior.tails import top_share
 
 if TYPE_CHECKING:
     from numpy.random import Generator
@@ -196,6 +197,13 @@ class Drawn(Mixture):
             return super().undefined(name)
         with np.errstate(all="ignore"):
             return float(1.0 - np.isfinite(self._values(name, FEWEST)).mean())
+
+    def carried(self, name: str) -> float:
+        """The share of a report's variance that 1 % of the draws carry, the largest of all
+        entries."""
+        if not self._is_drawn(name):
+            return super().carried(name)
+        return float(top_share(self._values(name)).max(initial=0.0))
 
     # ---- pieces ----------------------------------------------------------------------------
 

@@ -15,20 +15,12 @@ from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.posterior.class_response import class_moments
 from lgmdsl.posterior.mixture import PointDraws
-from lgmdsl.posterior.response import last_value
+from lgmdsl.posterior.tails import top_share
 
 CHUNK = 1 << 19  # predictor entries of draws that are taken at once
-# Densities of values under draws, at most: a table of many values is averaged over fewer draws,
-# but never below FEWEST.
-DENSITIES, FEWEST = 40_000_000, 400
-
-
-class ResponseMoments(NamedTuple):
-    """Mean and sd of y, and P(y = k), (N, values): None of continuous families."""
-
-    mean: Array
-    sd: Array
-    probability: Array | None
+# Means of y under draws that are kept to see how many carry their variance, of all rows together;
+# never fewer draws than FEWEST.
+KEPT, FEWEST = 4_000_000, 400
 
 
 class PredictorDraws(NamedTuple):
@@ -41,11 +33,20 @@ class PredictorDraws(NamedTuple):
 Draws = Callable[[], Iterator[PointDraws]]
 
 
-def response_of_draws(
-    canonical: CanonicalModel, block: SiteBlock, draws: Draws, most: float = math.inf
-) -> ResponseMoments:
-    """Of sites without classes: mean and sd by the total variance over draws, P(y = k) their
-    average, where there are up to `most` values of all rows together."""
+class DrawnMoments(NamedTuple):
+    """Mean and sd of y, (N,) each; `carried`: the share of the variance of E[y | s] that 1 % of the
+    draws carry, (N,), times that variance's own share of Var y."""
+
+    mean: Array
+    sd: Array
+    carried: Array
+
+
+def moments_of_draws(canonical: CanonicalModel, block: SiteBlock, draws: Draws) -> DrawnMoments:
+    """Of sites without classes, by the total variance over draws."""
+    kept, rows = [], math.prod(block.data_shape)
+    total = sum(len(piece.z) for piece in draws())
+    every = max(1, -(-total // max(FEWEST, KEPT // max(rows, 1))))
     count, centre, first, second = 0, None, np.zeros(()), np.zeros(())
     with np.errstate(all="ignore"):
         for theta, s in predictors_of_draws(canonical, block, draws):
@@ -56,34 +57,15 @@ def response_of_draws(
             centre = inner.mean(axis=0) if centre is None else centre
             first = first + (inner - centre).sum(axis=0)
             second = second + (spread + (inner - centre) ** 2).sum(axis=0)
+            kept.append(inner[-count % every :: every])
             count += len(s)
         assert centre is not None, "a posterior has draws"
         first, second = first / count, second / count
-        mean, sd = centre + first, np.sqrt(np.maximum(second - first**2, 0.0))
-        last = last_value(block, mean, sd)
-        last = last if mean.size * (last + 1) <= most else -1
-        return ResponseMoments(mean, sd, _table(canonical, block, draws, count, last))
-
-
-def _table(
-    canonical: CanonicalModel, block: SiteBlock, draws: Draws, count: int, last: int
-) -> Array | None:
-    if last < 0:
-        return None
-    rows = int(np.prod(block.data_shape, dtype=np.int64))
-    most = max(FEWEST, DENSITIES // max(rows * (last + 1), 1))
-    every = max(1, -(-count // most))
-    table, used, begin = np.zeros((rows, last + 1)), 0, 0
-    for theta, s in predictors_of_draws(canonical, block, draws):
-        some = s[-begin % every :: every]
-        begin += len(s)
-        for k in range(last + 1 if len(some) else 0):
-            site = repeated(block.bind_family(theta, np.full(rows, float(k))), len(some))
-            flat = some.reshape(-1, *some.shape[2:])
-            density = np.exp(site.log_density(flat)).reshape(some.shape[:2])
-            table[:, k] += np.nan_to_num(density).sum(axis=0)  # 0: not k successes of fewer trials
-        used += len(some)
-    return table / used
+        variance = np.maximum(second - first**2, 0.0)
+        between = np.concatenate(kept)
+        share = between.var(axis=0) / variance
+        carried = top_share(between) * np.minimum(np.where(np.isfinite(share), share, 1.0), 1.0)
+        return DrawnMoments(centre + first, np.sqrt(variance), carried)
 
 
 def classes_of_draws(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.contract.engine import Conditioned, Rows
@@ -20,3 +21,7 @@ class HyperPoint:
     weight: Rows
     shift: Rows
     condition: Callable[[], Conditioned]
+
+    def held(self) -> HyperPoint:
+        """The point, which keeps its Gaussian once it has been asked for."""
+        return replace(self, condition=cache(self.condition))

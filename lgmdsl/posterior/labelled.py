@@ -19,19 +19,24 @@ from lgmdsl.canonical.lowering.lower import distinct
 if TYPE_CHECKING:
     import xarray as xr
 
+    from lgmdsl.posterior.later import Later
+
 
 def labelled(
     layout: Layout,
     dims: tuple[str, ...],
-    values: AnyArray,
+    values: AnyArray | Later,
     name: str | None = None,
     first: str = "",
     last: str = "",
     labels: AnyArray | None = None,
 ) -> xr.DataArray:
     """A copy of `values` over `dims`, with an axis `first` before or `last` after them, whose
-    coordinates are `labels`: changes to a result do not affect the fit."""
+    coordinates are `labels`: changes to a result do not affect the fit. Of what is computed
+    `Later`, that."""
     import xarray as xr
+
+    from lgmdsl.posterior.later import Later
 
     added = free_name(first or last, layout.labels) if first or last else ""
     axes = distinct(dims)
@@ -40,6 +45,8 @@ def labelled(
         coords[added] = labels
     if added:
         axes = (added, *axes) if first else (*axes, added)
+    if isinstance(values, Later):
+        return xr.DataArray(xr.Variable(axes, values.loading()), coords, name=name)
     return xr.DataArray(np.array(values), coords, axes, name)
 
 

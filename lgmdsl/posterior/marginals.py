@@ -1,8 +1,10 @@
 """Moments, quantiles and draws of anything the model names, under a conditioned Gaussian."""
 
+# Long because every question that a fit answers has its answer at fixed hyperparameters here.
+
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -18,6 +20,7 @@ from lgmdsl.canonical.lowering.derived import SAMPLE, Derived, Leaf
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.errors import Diagnostic, ModelError, suggestion
 from lgmdsl.posterior.frame import Frame
+from lgmdsl.posterior.tails import top_share
 
 # Draws behind the moments of reports that are neither affine nor monotone: fewer for a report so
 # large that its draws would hold more than REPORT_VALUES numbers, but never below FEWEST.
@@ -185,6 +188,14 @@ class Marginals:
         with np.errstate(all="ignore"):
             return float(1.0 - np.isfinite(self._report_draws(name, FEWEST)).mean())
 
+    def carried(self, name: str) -> float:
+        """The share of a report's variance that 1 % of the draws carry, the largest of all entries;
+        0 of what has a closed form."""
+        tree = named_tree(self.canonical, name)[1]
+        if isinstance(tree, Leaf) or derived.monotone(tree) is not None:
+            return 0.0
+        return float(top_share(self._report_draws(name)).max(initial=0.0))
+
 
 def all_names(canonical: CanonicalModel) -> tuple[str, ...]:
     """Every name that can be asked for."""
@@ -253,6 +264,13 @@ def probability_levels(probabilities: object) -> Array:
             Diagnostic("E108", "quantiles are asked for at probabilities between 0 and 1")
         )
     return levels
+
+
+def column_levels(quantiles: Sequence[float] | None) -> Array:
+    """(Q,) the probabilities of the quantile columns of a table, which has none where they are
+    empty or None; raises ModelError E108."""
+    none = quantiles is None or (isinstance(quantiles, Sized) and not len(quantiles))
+    return np.zeros(0) if none else probability_levels(quantiles)
 
 
 def _transformed(

@@ -8,6 +8,8 @@ come from the part of their posterior that its point represents (`learning.integ
 while lets and reports with latents are evaluated at the point itself.
 """
 
+# Long because the class answers every question of `Marginals` for several points.
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
@@ -44,6 +46,7 @@ from lgmdsl.posterior.normal_mixtures import (
     rank_of,
 )
 from lgmdsl.posterior.shifted_draws import DrawnHypers, DrawShift, by_theta, hypers_of
+from lgmdsl.posterior.tails import top_share
 from lgmdsl.state import FieldState
 
 if TYPE_CHECKING:
@@ -243,6 +246,17 @@ class Mixture(FieldState):
             return first.undefined(name)
         with np.errstate(all="ignore"):
             return float(1.0 - np.isfinite(self._report_draws(name)[:FEWEST]).mean())
+
+    def carried(self, name: str) -> float:
+        """The share of a report's variance that 1 % of the draws carry, the largest of all entries;
+        0 of what has a closed form."""
+        of, factored = self.of_hypers(name), self._factored(name)
+        if of is not None and self.hypers is not None:
+            return 0.0
+        first = self.part(0) if "_cached" in self.__dict__ else self.parts[0]()
+        if not factored and (len(self.parts) == 1 or first.normal(name) is not None):
+            return first.carried(name)
+        return float(top_share(self._report_draws(name)).max(initial=0.0))
 
     # ---- pieces ----------------------------------------------------------------------------
 

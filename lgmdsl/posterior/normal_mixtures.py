@@ -10,8 +10,8 @@ from scipy import special
 
 from lgmdsl.arrays import Array
 
-# Bisections of a bracket that is a few sds wide, before and between Newton's steps.
-ROUNDS = 60
+# Steps of Newton's method, bisections among them, and the last one, in sds of the narrowest part.
+ROUNDS, CLOSE = 100, 1e-8
 # Normal scores at which quantiles are asked for, to place values among them.
 SCORES = np.linspace(-5.0, 5.0, 201)
 
@@ -25,26 +25,40 @@ def mixed_moments(weights: Array, means: Array, sds: Array) -> tuple[Array, Arra
 
 
 def mixed_quantile(weights: Array, means: Array, sds: Array, levels: Array) -> Array:
-    """(Q, ...) quantiles of mixtures of normals, by Newton's method inside a bracket."""
-    z = special.ndtri(levels).reshape(-1, *(1 for _ in means.shape))
-    ends = means + z * sds  # (Q, M, ...): the quantiles of the parts bracket the mixture's
+    """(Q, ...) quantiles of mixtures of normals: Newton's method for the normal score, which is
+    nearly straight, inside a bracket, each entry until it has its own."""
+    z = special.ndtri(levels).reshape(-1, *(1 for _ in means.shape[1:]))
+    ends = means + z[:, None] * sds  # (Q, M, ...): the quantiles of the parts bracket the mixture's
     low, high = ends.min(axis=1), ends.max(axis=1)
     if len(weights) == 1:
         return np.asarray(low)
-    target = levels.reshape(-1, *(1 for _ in means.shape[1:]))
-    x = np.tensordot(weights, np.moveaxis(ends, 1, 0), axes=1)
     with np.errstate(all="ignore"):  # fixed quantities have no density
+        centre, spread = mixed_moments(weights, means, sds)
+        x = np.clip(centre + z * spread, low, high)
+        shape, count = x.shape, means[0].size
+        x, low, high = x.reshape(-1), low.reshape(-1), high.reshape(-1)
+        means, sds = means.reshape(len(means), -1), sds.reshape(len(sds), -1)
+        level, score = (np.repeat(v, count) for v in (levels, z.reshape(-1)))
+        unit = np.where(sds > 0.0, sds, np.inf).min(axis=0)
+        active = np.flatnonzero(high > low)
         for _ in range(ROUNDS):
-            below = distribution(weights, means, sds, x) - target
-            high, low = np.where(below >= 0.0, x, high), np.where(below <= 0.0, x, low)
-            step = x - below / density(weights, means, sds, x)
-            middle = 0.5 * (low + high)
-            candidate = np.where((step > low) & (step < high), step, middle)
-            done = np.abs(candidate - x) <= 1e-12 * (np.abs(x) + high - low)
-            x = candidate
-            if done.all():
+            if not len(active):
                 break
-    return x
+            at, here = active % count, x[active]
+            below = distribution(weights, means[:, at], sds[:, at], here)
+            rises = density(weights, means[:, at], sds[:, at], here)
+            above = below >= level[active]
+            high[active[above]], low[active[~above]] = here[above], here[~above]
+            known = special.ndtri(below)
+            step = (score[active] - known) * np.exp(-0.5 * known**2) / np.sqrt(2.0 * np.pi) / rises
+            after = here + step
+            inside = (after >= low[active]) & (after <= high[active])
+            x[active] = np.where(inside, after, 0.5 * (low[active] + high[active]))
+            near = inside & (np.abs(step) <= CLOSE * unit[at])
+            jumps = ~near & (high[active] - low[active] <= 1e-14 * np.abs(here))
+            x[active[jumps]] = high[active[jumps]]
+            active = active[~near & ~jumps]
+    return x.reshape(shape)
 
 
 def distribution(weights: Array, means: Array, sds: Array, x: Array) -> Array:
@@ -61,7 +75,8 @@ def density(weights: Array, means: Array, sds: Array, x: Array) -> Array:
     """The density of mixtures at x, (Q, ...)."""
     total = np.zeros_like(x)
     for w, m, s in zip(weights, means, sds, strict=True):
-        total += w / (s * np.sqrt(2.0 * np.pi)) * np.exp(-0.5 * ((x - m) / s) ** 2)
+        peak = np.where(s > 0.0, w / (s * np.sqrt(2.0 * np.pi)), 0.0)
+        total += peak * np.exp(-0.5 * ((x - m) / np.where(s > 0.0, s, 1.0)) ** 2)
     return total
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 from scipy import stats
 
 import lgmdsl as lgm
+from lgmdsl.api.fit import recondition
 from lgmdsl.api.fit.fit import Fit
 from lgmdsl.api.predict import predict as module
 from lgmdsl.api.predict.pieces import pieces
@@ -160,6 +162,31 @@ def test_one_row_each_with_the_columns_of_the_data(grouped: Fit, quiet: None) ->
     np.testing.assert_allclose(frame["y_q50"], prediction.response_quantile("y", [0.5])[0])
 
 
+@pytest.mark.parametrize("none", [(), None, [], np.zeros(0)])
+def test_quantiles_are_left_out_where_none_are_asked_for(
+    grouped: Fit, quiet: None, monkeypatch: pytest.MonkeyPatch, none: Any
+) -> None:
+    """Of predictions, fits and effects; nothing is computed for them."""
+    prediction = grouped.predict(new_rows())
+    whole, tidied = prediction.frame(), grouped.tidy()
+    effects = grouped.effects("x", n=200)
+    survive = [c for c in whole.columns if not c.endswith(("_q5", "_q50", "_q95"))]
+
+    def asked(*_: Any) -> None:
+        raise AssertionError("no quantiles are asked for")
+
+    monkeypatch.setattr(type(prediction.marginals), "quantile", asked)
+    monkeypatch.setattr("lgmdsl.api.predict.predict.response_quantile", asked)
+    short = prediction.frame(quantiles=none)
+    assert list(short.columns) == survive and len(survive) < len(whole.columns)
+    pd.testing.assert_frame_equal(short, whole[survive])
+    pd.testing.assert_frame_equal(grouped.tidy(quantiles=none), tidied[[*tidied.columns][:-3]])
+    few = grouped.effects("x", n=200, quantiles=none)
+    pd.testing.assert_frame_equal(few, effects[[*effects.columns][:-3]])
+    held = prediction.to_dataset(quantiles=none)
+    assert "y_mean" in held and "y_quantile" not in held
+
+
 def test_the_same_in_polars(grouped: Fit, quiet: None) -> None:
     prediction = grouped.predict(new_rows())
     frame = prediction.frame(backend="polars")
@@ -253,3 +280,31 @@ def test_columns_of_a_file_come_back(grouped: Fit, tmp_path: Path, quiet: None) 
 def test_a_source_whose_axes_are_unknown_stays_whole(grouped: Fit) -> None:
     dataset = read({"x": np.zeros(4), "who": np.array(["m1"] * 3)})
     assert pieces(module.predicted, grouped, dataset, "obs", 4) is None
+
+
+def test_points_are_conditioned_once_for_all_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of an integrated fit that comes from a file, whose Gaussians are not at hand."""
+    rng = np.random.default_rng(1)
+    who = np.array([f"m{k}" for k in rng.integers(1, 6, 60)])
+    data = {"x": rng.standard_normal(60), "who": who, "y": rng.poisson(1.5, 60)}
+    text = GROUPS.replace("sd = 0.5", "sd = s").replace(
+        "latent b", "hyper s : positive ~ exponential(rate = 1)\nlatent b"
+    )
+    fit = lgm.fit(lgm.loads(text), data, method="laplace", options={"correction": "off"})
+    assert len(fit.points) > 2
+    stored = pickle.loads(pickle.dumps(fit))
+    calls: list[int] = []
+    plain = recondition.recondition
+
+    def counted(*arguments: Any) -> Any:
+        calls.append(1)
+        return plain(*arguments)
+
+    monkeypatch.setattr(recondition, "recondition", counted)
+    new = read({"x": rng.standard_normal(40), "who": np.array(["m1"] * 40)})
+    parts = pieces(module.predicted, stored, new, "obs", 40, rows=10)
+    assert parts is not None
+    frames = [part.frame(quantiles=()) for part in parts]
+    assert len(frames) == 4 and len(calls) == len(stored.points)
+    whole = stored.predict(new).frame(quantiles=())
+    np.testing.assert_allclose(pd.concat(frames)["y_mean"], whole["y_mean"], rtol=1e-12)

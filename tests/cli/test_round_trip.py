@@ -140,6 +140,11 @@ def test_what_a_table_has_no_place_for_is_named(run: Run, tmp_path: Path) -> Non
     assert (tmp_path / "p.csv").read_text().count("\n") == 3
     wrong = run("predict", out, new, "--quantiles", "2.5,97.5")
     assert wrong.status == 2 and "(0.025 is 2.5 %)" in wrong.err
+    none = run("predict", out, new, "--quantiles", "none", "-o", tmp_path / "none.csv")
+    assert none.status == 0
+    assert not any("_q" in n for n in (tmp_path / "none.csv").read_text().split("\n")[0].split(","))
+    bare = run("predict", out, new, "--quantiles", "none", "-o", tmp_path / "none.nc")
+    assert "y_mean" in bare.err and "y_quantile" not in bare.err
     whole = run("predict", out, new, "-o", tmp_path / "p.nc")
     assert "y_mean" in whole.err and "y_quantile" in whole.err and "left out" not in whole.err
     new.write_text("t\n2\n9\n")
@@ -155,6 +160,8 @@ def test_a_summary_as_csv(run: Run, model: Path, data: Path, tmp_path: Path) -> 
     assert [*rows[0]][:3] == ["term", "name", "kind"] and [*rows[0]][-2:] == ["q2.5", "q97.5"]
     learned = [r for r in rows if r["kind"] == "hyper"]
     assert learned and float(learned[0]["q2.5"]) < float(learned[0]["q97.5"])
+    short = csv.DictReader(run("summary", out, "--csv", "--quantiles", "none").out.splitlines())
+    assert [*next(short)][-2:] == ["mean", "sd"]
     assert run("summary", out, "--csv", "--json").status == 2
     assert run("summary", out, "--quantiles", "0.1").status == 2
 

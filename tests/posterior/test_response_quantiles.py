@@ -18,6 +18,7 @@ from lgmdsl.sites.catalogue import SITES
 from lgmdsl.sites.combined.hurdle import hurdle
 from lgmdsl.sites.combined.truncated import truncated
 from lgmdsl.sites.combined.zero_inflated import zero_inflated
+from lgmdsl.sites.scalar.exponential_rate import PoissonLogRate
 from tests.sites.examples import example
 
 LEVELS = np.array([0.02, 0.3, 0.5, 0.95])
@@ -143,3 +144,32 @@ def test_heavy_tails_are_closed_whatever_the_unit(unit: float) -> None:
     np.testing.assert_allclose(found[:, 0], wanted, rtol=1e-8)
     among = fit.predict({"x": [0.0, 10.0, 0.5, 1.0]}).response_quantile("y", list(LEVELS)).values
     np.testing.assert_allclose(among[:, 1], wanted, rtol=1e-8)
+
+
+def test_counts_of_few_values_are_read_off_their_probabilities(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Rows with small counts take no distribution function, those beside them what they take
+    alone; both are where it says."""
+    count = 60
+    site = PoissonLogRate(np.zeros(count), np.ones(count))
+    means = np.linspace(-2.0, 6.0, count) + 0.1 * np.random.default_rng(0).normal(size=(5, count))
+    whole = OverMixture([site], np.full(5, 0.2), means, np.full((5, count), 0.3))
+    sizes: list[int] = []
+    plain = PoissonLogRate.cdf
+
+    def cdf(self: PoissonLogRate, s: Array) -> Array:
+        sizes.append(np.size(s))
+        return plain(self, s)
+
+    monkeypatch.setattr(PoissonLogRate, "cdf", cdf)
+    found = quantiles(whole, LEVELS)
+    asked = sum(sizes)
+    small = np.arange(count // 2)
+    sizes.clear()
+    of_small = OverMixture([site.take(small)], whole.weights, means[:, small], whole.sds[:, small])
+    np.testing.assert_array_equal(quantiles(of_small, LEVELS), found[:, small])
+    assert not sizes and asked > 0
+    level = LEVELS[:, None]
+    assert (upto(whole, found) >= level - 1e-8).all()
+    assert (upto(whole, found - 1.0) < level + 1e-8).all()

@@ -26,9 +26,9 @@ from lgmdsl.contract.linear import Predictor
 from lgmdsl.contract.site import Site
 from lgmdsl.dataset import Keys
 from lgmdsl.errors import Diagnostic, MethodError
-from lgmdsl.posterior.event_moments import moments
 from lgmdsl.posterior.hyper_points import HyperPoint
 from lgmdsl.posterior.mixture import CACHED, Mixture
+from lgmdsl.posterior.predictive.event_moments import moments
 from lgmdsl.posterior.shifted_draws import DrawnHypers, by_theta, hypers_of
 from lgmdsl.posterior.site_draws import drawn_sites, parameter_rows
 

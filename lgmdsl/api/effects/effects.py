@@ -10,10 +10,12 @@ import numpy as np
 
 from lgmdsl.api.columns import Columns, quantile_columns, set_apart
 from lgmdsl.api.effects.drawn import drawn_averages, no_link, predictor_at
+from lgmdsl.api.effects.exponential import closed
 from lgmdsl.api.effects.levels import Comparison
 from lgmdsl.api.effects.other_places import stacked
 from lgmdsl.api.effects.requested import Requested
 from lgmdsl.api.effects.rows import Rows, rows_of
+from lgmdsl.api.predict.requested import say
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.lowering.bym2 import owner
 from lgmdsl.canonical.model import CanonicalModel
@@ -21,9 +23,10 @@ from lgmdsl.compile import canonicalise
 from lgmdsl.contract.linear import Predictor
 from lgmdsl.errors import Diagnostic, ModelError, suggestion
 from lgmdsl.operators.explicit import Dense
-from lgmdsl.posterior.marginals import Marginals, check_draws, probability_levels
+from lgmdsl.posterior.marginals import Marginals, check_draws, column_levels
 from lgmdsl.posterior.normal_mixtures import mixed_moments, mixed_quantile
-from lgmdsl.remedies import either
+from lgmdsl.posterior.tails import of_few_draws, top_share
+from lgmdsl.remedies import either, setting
 from lgmdsl.sites import catalogue as sites
 
 if TYPE_CHECKING:
@@ -46,21 +49,21 @@ def effect_columns(
     data: object,
     mapping: Mapping[str, str] | None,
     without: Sequence[str],
-    quantiles: Sequence[float],
+    quantiles: Sequence[float] | None,
     n: int,
     seed: int,
 ) -> Columns:
     """The columns of `Fit.effects`. Raises ModelError E103 and E108 for wrong settings."""
-    levels = probability_levels(quantiles)
+    levels = column_levels(quantiles)
     check_draws(n, seed)
-    for setting, value, known in (
+    for argument, value, known in (
         ("kind", kind, KINDS),
         ("scale", scale, SCALES),
         ("compare", compare, COMPARED),
     ):
         if value not in known:
             help = suggestion(str(value), known, f"there are: {', '.join(known)}")
-            called = either(f"--{setting}", setting)
+            called = either(f"--{argument}", argument)
             raise ModelError(Diagnostic("E108", f"`{called}` cannot be `{value}`", help=help))
     requested = Requested(fit.canonical.grounded, name, contrast)
     rows = rows_of(fit, requested.symbol.name, kind, by, response, data, mapping)
@@ -85,11 +88,25 @@ def effect_columns(
             for c in requested.comparisons
         ]
     else:
-        drawn = drawn_averages(rows, levelled, n, seed, scale == "link")
-        found_draws = [_compared(drawn, c, ratio) for c in requested.comparisons]
-        if drawn.shape[-1] > len(classes):
-            classes = rows.prediction.canonical.layout.labels[rows.block.classes].tolist()
-        estimates = [_summary(d, levels) for d in found_draws]
+        moments: list[Array | None] = [None] * len(requested.comparisons)
+        if gaussian and scale == "response":
+            moments = closed(rows, levelled, requested.comparisons, levels, ratio)
+        estimates = [k[..., None] for k in moments if k is not None and len(k) == 2 + len(levels)]
+        if len(estimates) < len(moments):
+            drawn = drawn_averages(rows, levelled, n, seed, scale == "link")
+            if drawn.shape[-1] > len(classes):
+                classes = rows.prediction.canonical.layout.labels[rows.block.classes].tolist()
+            estimates, carried = [], []
+            for comparison, exact in zip(requested.comparisons, moments, strict=True):
+                draws = _compared(drawn, comparison, ratio)
+                estimates.append(_summary(draws, levels))
+                if exact is None:
+                    carried.append(top_share(draws))
+                else:
+                    estimates[-1][: len(exact)] = exact[..., None]
+            shares = np.concatenate([np.zeros(0), *(c.reshape(-1) for c in carried)])
+            link = f"; {setting('scale', 'link')} has exact sds, of the predictor"
+            say(of_few_draws(f"the effects of `{name}` have sds by few draws", shares, link))
     return _table(rows, requested, estimates, over, classes, levels, ratio)
 
 

@@ -459,13 +459,14 @@ class Fit(FieldState, Assessable, Framed):
         output: str | os.PathLike[str],
         *,
         fitted: object = None,
-        quantiles: Sequence[float] = SHOWN,
+        quantiles: Sequence[float] | None = SHOWN,
         mapping: Keys | None = None,
         jobs: Jobs = None,
     ) -> ShardPredictions:
         """Write predictions at the rows of a folder of shards, as .parquet files, one for each
         shard with its rows in their order, in the new folder `output`: the columns that
-        `predict(...).frame()` has. Rows without labels are counted from shard to shard.
+        `predict(...).frame()` has (`quantiles=()`: none). Rows without labels are counted from
+        shard to shard.
 
         `shards`: the folder that the fit was made of, or new rows that `lgm shard` has split: by
         the same groups or by others, into any number of shards. `fitted`: with new rows, and where

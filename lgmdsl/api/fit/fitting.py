@@ -36,6 +36,7 @@ from lgmdsl.api.fit.warnings import (
     inaccurate,
     local_optima,
     silent,
+    uncertain_sds,
     undefined_reports,
     unfinished,
 )
@@ -405,7 +406,8 @@ def fit_compiled(
         off = inaccurate(canonical, planned.method, errors, remedy, wanted, bool(local))
         fit = fit if merged is None else expanded(fit, merged)
         fit = replace(fit, warnings=(*fit.warnings, *local, *off))
-        return entitled(replace(fit, warnings=(*fit.warnings, *undefined_reports(fit))))
+        reports = (*undefined_reports(fit), *uncertain_sds(fit))
+        return entitled(replace(fit, warnings=(*fit.warnings, *reports)))
 
 
 def _doing(planned: Plan, way: str) -> str:

@@ -1,4 +1,4 @@
-"""Warnings that a fit carries: W601 to W609."""
+"""Warnings that a fit carries: W601 to W609, and W611."""
 
 # Long because every warning of a fit is here, so that none is said twice.
 from __future__ import annotations
@@ -22,6 +22,7 @@ from lgmdsl.learning.learn import Learned
 from lgmdsl.learning.mean_field.mean_field import MeanField
 from lgmdsl.learning.objective.log_posterior import Evaluation
 from lgmdsl.learning.weakly_determined import Finding, findings
+from lgmdsl.posterior.tails import MOST
 from lgmdsl.remedies import either, number, option, pin, setting, start
 
 if TYPE_CHECKING:
@@ -54,6 +55,25 @@ def undefined_reports(fit: Fit) -> tuple[Diagnostic, ...]:
         )
         for name, share in shares.items()
         if share > 0.0
+    )
+
+
+def uncertain_sds(fit: Fit) -> tuple[Diagnostic, ...]:
+    """W611 for reports whose variance few draws carry."""
+    reports = {s.name: s.statement.span for s in fit.model.checked.of_kind("report")}
+    shares = {name: fit.marginals.carried(name) for name in reports}
+    return tuple(
+        Diagnostic(
+            "W611",
+            f"the sd of report `{name}` rests on few draws",
+            reports[name],
+            f"1 % of the draws carry {100.0 * share:.0f} % of its variance",
+            help="its quantiles are right; the logarithm of a sum of exponentials has an sd that "
+            "is known",
+            severity="warning",
+        )
+        for name, share in shares.items()
+        if share > MOST
     )
 
 

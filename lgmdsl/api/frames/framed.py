@@ -25,7 +25,7 @@ class Framed:
     def tidy(
         self,
         names: Sequence[str] | None = None,
-        quantiles: Sequence[float] = LEVELS,
+        quantiles: Sequence[float] | None = LEVELS,
         backend: str = "pandas",
     ) -> Any:
         """One row for each number that was estimated, hyperparameters first.
@@ -38,7 +38,7 @@ class Framed:
         Columns: `term` (`u[m1]`), `name` (`u`), `kind` (hyper, latent, let or report), one for each
         index (`g`; `feat_2` for a repeated one, `term_2` for one of the name of another column)
         with the label, None where the row has no such index; `mean`, `sd`, and quantiles `q5`,
-        `q50`, `q95` (other `quantiles`: `q2.5`).
+        `q50`, `q95` (other `quantiles`: `q2.5`; `()`: none).
 
         `names`: those that are wanted; else all hypers and latents, and the reports that do not run
         over the rows of the data (those are columns of `augment`). Raises ModelError: E103 for an
@@ -101,7 +101,7 @@ class Framed:
         newdata: object = None,
         mapping: Mapping[str, str] | None = None,
         response: str | None = None,
-        quantiles: Sequence[float] = LEVELS,
+        quantiles: Sequence[float] | None = LEVELS,
         n: int = 1000,
         seed: int = 0,
         backend: str = "pandas",
@@ -111,9 +111,9 @@ class Framed:
 
         Columns: the labels of the row (`obs`), the columns of `newdata`, `time`; `survival_mean`,
         `survival_sd` and quantiles `survival_q5`, `survival_q50`, `survival_q95` (others by
-        `quantiles`) over the posterior of latents and hyperparameters, by `n` joint draws;
-        `hazard_mean`, ... likewise, per unit of time. `survival_mean` is the predictive P(Y > t).
-        Events, censoring and entries of the rows play no part: curves begin at time 0.
+        `quantiles`, `()`: none) over the posterior of latents and hyperparameters, by `n` joint
+        draws; `hazard_mean`, ... likewise, per unit of time. `survival_mean` is the predictive
+        P(Y > t). Events, censoring and entries of the rows play no part: curves begin at time 0.
 
         `times`: numbers from 0 in the unit of the response; `response`: which one, where several
         positive ones are observed. Raises ModelError E108 for other times, MethodError E501 where
@@ -138,7 +138,7 @@ class Framed:
         data: object = None,
         mapping: Mapping[str, str] | None = None,
         without: Sequence[str] = (),
-        quantiles: Sequence[float] = LEVELS,
+        quantiles: Sequence[float] | None = LEVELS,
         n: int = 4000,
         seed: int = 0,
         backend: str = "pandas",
@@ -153,7 +153,7 @@ class Framed:
 
         Columns: `term` (`x`; `X[age]` of the columns of a matrix), `contrast` in words, the label
         of `by`, the class where the response is one, `estimate` (posterior mean), `sd` and
-        quantiles.
+        quantiles (`quantiles=()`: none).
 
         With m(x) = E[y | x, latents, hyperparameters] of a row (a probability for binary data; one
         for each class), the covariate set to x in that row and all else as it is:
@@ -184,11 +184,13 @@ class Framed:
         latents in `without`, which are 0 (`re.form = NA` in R). Data computed from x (x^2 in
         another column) do not follow it: write that in the model.
 
-        Identity links and `scale="link"` have exact moments and quantiles (a mixture of normals);
-        others are from `n` joint draws (fewer of very many rows, at least 400), whose Monte Carlo
-        error is sd / sqrt(n). Raises ModelError E103 for an unknown name, E108 for a contrast that
-        the covariate cannot have; MethodError E501 where the prior of a latent is built on it and
-        the rows do not name its members.
+        Identity links and `scale="link"` have exact moments and quantiles (a mixture of normals),
+        log links exact moments (sums of lognormals, of up to 3,000 rows of both levels together)
+        and, where the covariate changes all rows alike, exact ratios. All else is from `n` joint
+        draws (fewer of very many rows, at least 400), whose Monte Carlo error is sd / sqrt(n); a
+        `lgm.PredictionWarning` (W611) says where few draws carry a variance. Raises ModelError
+        E103 for an unknown name, E108 for a contrast that the covariate cannot have; MethodError
+        E501 where the prior of a latent is built on it and the rows do not name its members.
         """
         from lgmdsl.api.columns import frame_library, frame_of
         from lgmdsl.api.effects.effects import effect_columns

@@ -20,6 +20,7 @@ from lgmdsl.api.columns import (
     set_apart,
 )
 from lgmdsl.api.predict.predict import Prediction, predict, predicted
+from lgmdsl.api.predict.requested import say
 from lgmdsl.api.predict.table import row_axes, row_labels
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.blocks.sites import SiteBlock
@@ -27,7 +28,8 @@ from lgmdsl.contract.lifetimes import Lifetimes
 from lgmdsl.contract.site import Site
 from lgmdsl.dataset import Keys, read
 from lgmdsl.errors import Diagnostic, MethodError, ModelError
-from lgmdsl.posterior.marginals import check_draws, probability_levels
+from lgmdsl.posterior.marginals import check_draws, column_levels
+from lgmdsl.posterior.tails import of_few_draws, top_share
 from lgmdsl.sites.combined.predictors import PredictorsSite
 from lgmdsl.sites.tails import Tails
 
@@ -54,7 +56,7 @@ def survival(
     newdata: object,
     mapping: Keys | None,
     response: str | None,
-    quantiles: Sequence[float],
+    quantiles: Sequence[float] | None,
     n: int,
     seed: int,
     backend: str,
@@ -62,7 +64,7 @@ def survival(
     """See `Fit.survival`."""
     frame_library(backend)
     check_draws(n, seed)
-    levels, at = probability_levels(quantiles), _times(times)
+    levels, at = column_levels(quantiles), _times(times)
     prediction = predicted(fit, read({})) if newdata is None else predict(fit, newdata, mapping)
     parts = [
         frame_of(_columns(part, _chosen(part, response), at, levels, n, seed), backend)
@@ -130,11 +132,13 @@ def _columns(
     draws = list(drawn_predictors(prediction, block, n, seed))
     shape = (len(times), count)
     moments = {k: np.empty((2 + len(levels), *shape)) for k in Curves._fields}
+    shares = np.zeros(rows)  # of the variances of hazards
     for j, time in enumerate(times):
         curves = [np.empty((n, rows)) for _ in Curves._fields]
         for places, site, s in draws:
             for whole, part in zip(curves, curves_at(site, s, float(time)), strict=True):
                 whole[places] = part.reshape(len(places), rows)
+        shares = np.maximum(shares, top_share(curves[1]))
         for kind, values in zip(Curves._fields, curves, strict=True):
             with np.errstate(invalid="ignore"):  # a hazard at 0 may be infinite
                 between = np.quantile(values, levels, axis=0)
@@ -146,6 +150,7 @@ def _columns(
                 for part in known
             ]
             moments[kind][:, j] = arranged
+    say(of_few_draws(f"the hazards of `{block.name}` have sds by few draws", shares))
     out: Columns = {"time": np.tile(times, count)}
     suffixes = ("mean", "sd", *quantile_columns(levels))
     for kind, table in moments.items():

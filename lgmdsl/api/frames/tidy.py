@@ -19,17 +19,20 @@ from lgmdsl.api.summary.labels import entry_labels, labels_of, natural_order
 from lgmdsl.arrays import AnyArray, Array
 from lgmdsl.canonical.grounding.usage import usage_of
 from lgmdsl.canonical.lowering.lower import distinct
-from lgmdsl.posterior.marginals import probability_levels
+from lgmdsl.posterior.marginals import column_levels
 
 if TYPE_CHECKING:
     from lgmdsl.api.fit.fit import Fit
 
 
 def tidy(
-    fit: Fit, names: Sequence[str] | None, quantiles: Sequence[float], backend: str = "pandas"
+    fit: Fit,
+    names: Sequence[str] | None,
+    quantiles: Sequence[float] | None,
+    backend: str = "pandas",
 ) -> Any:
     """See `Fit.tidy`."""
-    levels = probability_levels(quantiles)
+    levels = column_levels(quantiles)
     frame_library(backend)
     return frame_of(tidy_columns(fit, names, levels), backend)
 
@@ -70,7 +73,9 @@ class _Table:
 
 def _table(fit: Fit, name: str, levels: Array) -> _Table:
     quantity = fit.quantity(name)
-    dims, values = fit.marginals.quantile(name, levels)
+    dims, values = quantity.dims, np.zeros(0)
+    if len(levels):
+        dims, values = fit.marginals.quantile(name, levels)
     layout = fit.canonical.layout
     order = natural_order(fit.canonical, dims)
     every = index_columns(distinct(dims), [layout.labels[d] for d in dims])

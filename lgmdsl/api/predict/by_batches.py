@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from lgmdsl.api.predict.pieces import ROWS, even
+from lgmdsl.api.predict.pieces import ROWS, conditioned_once, even
 from lgmdsl.api.predict.predict import Prediction, independent_rows, predict
 from lgmdsl.api.predict.table import table_columns
 from lgmdsl.arrays import Array
@@ -77,6 +77,7 @@ def _batched(fit: Fit, dataset: Dataset, rows: int) -> Iterator[Prediction] | No
 def _predictions(
     fit: Fit, dataset: Dataset, columns: Mapping[str, Entry], rows: int
 ) -> Iterator[Prediction]:
+    fit = conditioned_once(fit)
     size = even(next(iter(columns.values())).shape[0], rows)
     for batch in dataset.batches(size, list(columns)):
         try:

@@ -27,7 +27,7 @@ from lgmdsl.dataset.parquet import check_pyarrow, column_types, write_parquet
 from lgmdsl.errors import DataError, Diagnostic, with_note
 from lgmdsl.files import write_filled
 from lgmdsl.posterior.hyper_points import HyperPoint
-from lgmdsl.posterior.marginals import probability_levels
+from lgmdsl.posterior.marginals import column_levels
 from lgmdsl.shards.joint import AtTheta, joined
 from lgmdsl.shards.keys import buckets_of
 from lgmdsl.shards.manifest import Manifest, ShardFile, filling, read_manifest
@@ -79,12 +79,12 @@ def predict_shards(
     shards: str | os.PathLike[str],
     output: str | os.PathLike[str],
     fitted: object = None,
-    quantiles: Sequence[float] = LEVELS,
+    quantiles: Sequence[float] | None = LEVELS,
     mapping: Keys | None = None,
     jobs: Jobs = None,
 ) -> ShardPredictions:
     """Write predictions at the rows of a folder (`Fit.predict_shards`)."""
-    levels = probability_levels(quantiles)
+    levels = column_levels(quantiles)
     check_pyarrow(os.fsdecode(output))
     manifest = read_manifest(shards)
     with workers_for(jobs, fit.model.tree) as workers, filling(output) as folder:

@@ -155,7 +155,7 @@ def _completed(prediction: Prediction, block: SiteBlock) -> Completed:
         if binary and "probability" in response:
             axis = str(response["probability"].dims[-1])
             labels = response[axis].values
-            table = response["probability"].values.reshape(len(missing), -1)
+            table = np.array(response["probability"].values).reshape(len(missing), -1)
             table[data.rows] = y[:, None] == labels
             table = table.reshape(*shape, -1)
     return Completed(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from lgmdsl.canonical.grounding.ground import GroundedModel
 from lgmdsl.dataset import Dataset, Entry, Loaded
+from lgmdsl.posterior.mixture import CACHED
 
 if TYPE_CHECKING:
     from lgmdsl.api.fit.fit import Fit
@@ -37,7 +38,7 @@ def pieces(
     if known is None:
         return None
     whole, axes = known
-    counted = whole.ask(dim) is None
+    counted, fit = whole.ask(dim) is None, conditioned_once(fit)
     rows = even(size, rows)
     return (
         replace(
@@ -46,6 +47,12 @@ def pieces(
         )
         for start in range(0, size, rows)
     )
+
+
+def conditioned_once(fit: Fit) -> Fit:
+    """The fit whose points keep their Gaussians, where these are small, for all pieces."""
+    small = sum(b.size for b in fit.canonical.latents) <= CACHED
+    return replace(fit, mixed=tuple(p.held() for p in fit.mixed)) if small else fit
 
 
 def even(size: int, rows: int) -> int:

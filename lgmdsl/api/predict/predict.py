@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from lgmdsl.api.by_rows import check_groups, check_rows
 from lgmdsl.api.columns import LEVELS, Columns, frame_library, frame_of, joined
 from lgmdsl.api.page import several
 from lgmdsl.api.predict.pieces import ROWS, pieces
-from lgmdsl.api.predict.requested import ambiguous, check_asked
+from lgmdsl.api.predict.requested import ambiguous, check_asked, say
 from lgmdsl.api.predict.response import (
     TABLE,
     has_quantiles,
@@ -41,20 +41,24 @@ from lgmdsl.posterior.drawn_members import MOST, with_members
 from lgmdsl.posterior.frame import Frame, extended_frame, fitted_frame
 from lgmdsl.posterior.hyper_points import HyperPoint
 from lgmdsl.posterior.labelled import dataset, labelled
-from lgmdsl.posterior.marginals import Marginals, probability_levels
+from lgmdsl.posterior.marginals import Marginals, column_levels, probability_levels
 from lgmdsl.posterior.mixture import Mixture, mixture
 from lgmdsl.posterior.new_axes import check_places
+from lgmdsl.posterior.predictive.averaged import Predictors
+from lgmdsl.posterior.tails import of_few_draws
 from lgmdsl.sites import catalogue as sites
+from lgmdsl.state import FieldState
 
 if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.axes import Axes
 
     from lgmdsl.api.fit.fit import Fit
+    from lgmdsl.posterior.later import Later
 
 
 @dataclass(frozen=True, eq=False)
-class Prediction:
+class Prediction(FieldState):
     """The posterior at new data: lets, reports and latents there, and the predictive of y.
 
     Results have the rows that were asked for, in their order, with the new data's labels.
@@ -81,6 +85,12 @@ class Prediction:
 
         return of_prediction(self)
 
+    @cached_property
+    def predictors(self) -> dict[str, tuple[Predictors, Array]]:
+        """Means and variances of the predictors of responses at the points, and their weights, once
+        they were asked for."""
+        return {}
+
     @property
     def names(self) -> tuple[str, ...]:
         """What is over new rows or members, or all there is: latents, lets, reports, responses."""
@@ -96,7 +106,14 @@ class Prediction:
     def sd(self, name: str) -> xr.DataArray:
         """Standard deviation of a let, report or latent at the new data."""
         quantity = self.marginals.quantity(name)
+        self.doubt(name)
         return self.labelled(quantity.dims, quantity.sd, name)
+
+    def doubt(self, name: str) -> None:
+        """Warn (W611) where a name's sd is that of few draws."""
+        if name in self.canonical.named:
+            share = np.array([self.marginals.carried(name)])
+            say(of_few_draws(f"the sd of `{name}` rests on few draws", share))
 
     @answering("predicting")
     def quantile(self, name: str, probabilities: Sequence[float]) -> xr.DataArray:
@@ -120,9 +137,10 @@ class Prediction:
         """The predictive distribution of an observed datum at the new data.
 
         `mean` and `sd` of y (NaN where the family has none); for binary and count data also
-        `probability`, P(y = value) with a trailing axis `value`, of nonnegative numbers that of 0.
-        Of classes `probability` alone, with their index set as its last axis; of counts over
-        classes all three, of each class.
+        `probability`, P(y = value) with a trailing axis `value`, of nonnegative numbers that of 0,
+        computed when its values are first asked for: of counts those that all together are less
+        likely than 1e-11 are 0. Of classes `probability` alone, with their index set as its last
+        axis; of counts over classes all three, of each class.
         Texts (admixtures) are as long as their counts at the new data say: `mean` and `sd` are NaN
         of those without.
         Raises ModelError E103 where the model observes no such datum.
@@ -155,14 +173,14 @@ class Prediction:
         return sample_response(self, name, size, seed)
 
     @answering("predicting")
-    def frame(self, quantiles: Sequence[float] = LEVELS, backend: str = "pandas") -> Any:
+    def frame(self, quantiles: Sequence[float] | None = LEVELS, backend: str = "pandas") -> Any:
         """A pandas frame (polars: `backend="polars"`) with one row for each row of the new data:
 
         - the labels of the row (`obs`), and the columns of the new data as they were read;
         - MAP_status for maps into groups: `fitted`, or `new` where the fit does not know the label
           and the prior of new members is used;
-        - NAME_mean, NAME_sd and NAME_q5, NAME_q50, NAME_q95 (other `quantiles`: NAME_q2.5) of every
-          let, report and latent of the row;
+        - NAME_mean, NAME_sd and NAME_q5, NAME_q50, NAME_q95 (other `quantiles`: NAME_q2.5;
+          `quantiles=()`: none, which takes less time) of every let, report and latent of the row;
         - y_mean, y_sd and y_q5, y_q50, y_q95 of the response: of y itself, so that 5 and 95 % are
           the ends of a 90 % predictive interval. Of binary data y_mean is P(y = 1); of classes
           y_probability_CLASS alone.
@@ -172,7 +190,7 @@ class Prediction:
         pieces. Raises ModelError E108 for probabilities out of range, MethodError E501 where the
         frame's library is not installed.
         """
-        levels = probability_levels(quantiles)
+        levels = column_levels(quantiles)
         frame_library(backend)
         parts = [frame_of(table_columns(p, levels), backend) for p in self.pieces()]
         return parts[0] if len(parts) == 1 else joined(parts, backend)
@@ -203,23 +221,24 @@ class Prediction:
         """Everything: NAME_mean and NAME_sd of lets, reports and responses, y_probability (of
         counts for up to 1,000,000 values of all rows together); and of the latents over an index
         set whose members were named. With `quantiles` also NAME_quantile, with a leading axis."""
-        levels = None if quantiles is None else probability_levels(quantiles)
+        levels = column_levels(quantiles)
         out: dict[str, xr.DataArray] = {}
         like: dict[tuple[str, ...], xr.DataArray] = {}  # the same axes need not be made again
         for name in self.unobserved:
             quantity = self.marginals.quantity(name)
+            self.doubt(name)
             dims = quantity.dims
             for kind, part in (("mean", quantity.mean), ("sd", quantity.sd)):
                 if dims not in like:
                     like[dims] = self.labelled(dims, part)
                 out[f"{name}_{kind}"] = like[dims].copy(data=np.array(self.members(dims, part)))
-            if levels is not None:
+            if len(levels):
                 out[f"{name}_quantile"] = self.quantile(name, levels.tolist())
         for name in self.responses:
             block = self.observed(name)
             for key, values in response(self, block, TABLE).items():
                 out[f"{name}_{key}"] = values
-            if levels is not None and has_quantiles(block):
+            if len(levels) and has_quantiles(block):
                 out[f"{name}_quantile"] = self.response_quantile(name, levels.tolist())
         return dataset(out)
 
@@ -282,7 +301,7 @@ class Prediction:
     def labelled(
         self,
         dims: tuple[str, ...],
-        values: AnyArray,
+        values: AnyArray | Later,
         name: str | None = None,
         first: str = "",
         last: str = "",
@@ -291,7 +310,8 @@ class Prediction:
         """Values over `dims` and one more axis, `first` or `last`: the members asked for."""
         layout, asked = self.canonical.layout, self.canonical.grounded.asked
         layout = replace(layout, labels={**layout.labels, **asked})
-        values = self.members(dims, values, bool(first))
+        if isinstance(values, np.ndarray):
+            values = self.members(dims, values, bool(first))
         return labelled(layout, dims, values, name, first, last, labels)
 
     def members(self, dims: tuple[str, ...], values: AnyArray, before: bool = False) -> AnyArray:

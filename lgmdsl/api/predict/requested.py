@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Iterable
 
@@ -23,7 +24,8 @@ from lgmdsl.structures.catalogue import members_of
 
 
 class PredictionWarning(UserWarning):
-    """An ambiguity in what predictions were requested for (W305 to W307)."""
+    """An ambiguity in what predictions were requested for (W305 to W307), or a standard deviation
+    that rests on few draws (W611)."""
 
 
 def check_asked(model: CheckedModel, usage: Usage, dataset: Dataset) -> None:
@@ -97,9 +99,12 @@ def ambiguous(
 
 
 def say(diagnostics: Iterable[Diagnostic]) -> None:
-    """Each as a PredictionWarning at the line that called `fit.predict` (which is decorated)."""
+    """Each as a PredictionWarning at the line that called lgmdsl."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and frame.f_globals["__name__"].partition(".")[0] == "lgmdsl":
+        level, frame = level + 1, frame.f_back
     for diagnostic in diagnostics:
-        warnings.warn(diagnostic.render(), PredictionWarning, stacklevel=4)
+        warnings.warn(diagnostic.render(), PredictionWarning, stacklevel=level)
 
 
 def _joined(fitted: CanonicalModel, dim: str) -> list[str]:

@@ -9,51 +9,71 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lgmdsl.api.predict.requested import say
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.blocks.sites import SiteBlock
 from lgmdsl.contract.site import Site
 from lgmdsl.errors import Diagnostic, MethodError
 from lgmdsl.posterior.class_response import class_moments
-from lgmdsl.posterior.drawn_response import classes_of_draws, response_of_draws
-from lgmdsl.posterior.event_moments import moments
+from lgmdsl.posterior.drawn_response import classes_of_draws, moments_of_draws
 from lgmdsl.posterior.labelled import dataset
 from lgmdsl.posterior.marginals import Marginals
 from lgmdsl.posterior.normal_mixtures import mixed_moments
+from lgmdsl.posterior.predictive.averaged import Averaged, Predictors
+from lgmdsl.posterior.predictive.event_moments import moments
+from lgmdsl.posterior.predictive.laws import over_draws, over_predictors
 from lgmdsl.posterior.predictive.moments import response_moments
 from lgmdsl.posterior.predictive.quantiles import quantiles_of_draws, response_quantiles
-from lgmdsl.posterior.response import last_value, probabilities
+from lgmdsl.posterior.predictive.values import last_value, probabilities
 from lgmdsl.posterior.site_draws import parameter_rows
+from lgmdsl.posterior.tails import of_few_draws
 
 if TYPE_CHECKING:
     import xarray as xr
 
     from lgmdsl.api.predict.predict import Prediction
 
+# Densities of values under draws, at most: those of many values are averaged over fewer draws.
+DENSITIES = 40_000_000
 TABLE = 1_000_000  # probabilities of the values of counts in `Prediction.to_dataset`
-Predictors = list[tuple[Mapping[str, Array], Array, Array]]
 Moments = dict[str, Array]
 
 
 def response(prediction: Prediction, block: SiteBlock, most: float = math.inf) -> xr.Dataset:
     """See `Prediction.response`; probabilities of counts for up to `most` values of all rows."""
-    parts = response_parts(prediction, block, most)
-    table = parts.pop("probability", None)
+    parts = response_parts(prediction, block)
     dims = (*block.data.dims, block.classes) if block.classes else block.data.dims
     out = {k: prediction.labelled(dims, x, k) for k, x in parts.items()}
-    if table is None:
-        return dataset(out)
     if block.classes:
-        return dataset({"probability": prediction.labelled(dims, table, "probability"), **out})
-    values = np.arange(table.shape[-1])
-    out["probability"] = prediction.labelled(dims, table, last="value", labels=values)
+        return dataset(out)
+    first, spread = parts["mean"].reshape(-1), parts["sd"].reshape(-1)
+    last = last_value(block, first, spread)
+    if last < 0 or first.size * (last + 1) > most:
+        return dataset(out)
+
+    def table() -> Array:
+        found = probabilities(_law(prediction, block, last), last, first, spread)
+        return prediction.members(dims, found.reshape(*block.data_shape, -1))
+
+    from lgmdsl.posterior.later import Later  # xarray
+
+    shape = (*out["mean"].shape, last + 1)
+    values = np.arange(last + 1)
+    out["probability"] = prediction.labelled(dims, Later(shape, table), last="value", labels=values)
     return dataset(out)
 
 
-def response_parts(prediction: Prediction, block: SiteBlock, most: float = 0.0) -> Moments:
-    """`mean` and `sd` of y over its axes, and `probability` with one more axis, the values of y or
-    its classes; that of values where there are up to `most` of all rows together."""
+def _law(prediction: Prediction, block: SiteBlock, last: int) -> Averaged:
     if prediction.marginals.of_draws:
-        return _drawn(prediction, block, most)
+        draws = prediction.marginals.all_draws
+        return over_draws(prediction.canonical, block, draws, DENSITIES // (last + 1))
+    return over_predictors(block, *_predictors(prediction, block))
+
+
+def response_parts(prediction: Prediction, block: SiteBlock) -> Moments:
+    """`mean` and `sd` of y over its axes, or, of classes, `probability` with one more axis."""
+    if prediction.marginals.of_draws:
+        return _drawn(prediction, block)
     predictors, weights = _predictors(prediction, block)
     if block.classes:
         return _classes(prediction, block, predictors, weights)
@@ -61,14 +81,7 @@ def response_parts(prediction: Prediction, block: SiteBlock, most: float = 0.0) 
     known = [response_moments(block.bind_family(t), m, v) for t, m, v in predictors]
     means, sds = (np.array([m[i] for m in known]) for i in (0, 1))
     first, spread = mixed_moments(weights, means, sds)
-    out = {"mean": first.reshape(shape), "sd": spread.reshape(shape)}
-    if first.size * (last_value(block, first, spread) + 1) <= most:
-        tables = [probabilities(block, t, m, v, first, spread) for t, m, v in predictors]
-        finite_tables = [t for t in tables if t is not None]
-        if finite_tables:
-            whole = np.tensordot(weights, np.array(finite_tables), axes=1)
-            out["probability"] = whole.reshape(*shape, -1)
-    return out
+    return {"mean": first.reshape(shape), "sd": spread.reshape(shape)}
 
 
 def response_quantile(prediction: Prediction, block: SiteBlock, levels: Array) -> Array:
@@ -108,7 +121,7 @@ def _classes(
     return {k: x.reshape(*block.data_shape, count) for k, x in parts.items()}
 
 
-def _drawn(prediction: Prediction, block: SiteBlock, most: float) -> Moments:
+def _drawn(prediction: Prediction, block: SiteBlock) -> Moments:
     """By the draws that the posterior is made of."""
     canonical, draws = prediction.canonical, prediction.marginals.all_draws
     shape = block.data_shape
@@ -117,19 +130,20 @@ def _drawn(prediction: Prediction, block: SiteBlock, most: float) -> Moments:
         parts = classes_of_draws(canonical, block, draws, count)
         names = ("probability", "mean", "sd") if block.each else ("probability",)
         return {n: x.reshape(*shape, count) for n, x in zip(names, parts, strict=False)}
-    known = response_of_draws(canonical, block, draws, most)
-    out = {"mean": known.mean.reshape(shape), "sd": known.sd.reshape(shape)}
-    if known.probability is not None:
-        out["probability"] = known.probability.reshape(*shape, -1)
-    return out
+    known = moments_of_draws(canonical, block, draws)
+    say(of_few_draws(f"the sd of `{block.name}` rests on few draws", known.carried))
+    return {"mean": known.mean.reshape(shape), "sd": known.sd.reshape(shape)}
 
 
 def _predictors(prediction: Prediction, block: SiteBlock) -> tuple[Predictors, Array]:
     """Hyperparameters of the sites, means and variances of their predictors; the weights. The
     sites' own parameters are averaged over the factors of a mean field, whose latents know
-    them by a mean only."""
+    them by a mean only. Found once for a prediction."""
+    known = prediction.predictors.get(block.name)
+    if known is not None:
+        return known
     mixed, weights = prediction.marginals, []
-    predictors: Predictors = []
+    predictors: list[tuple[Mapping[str, Array], Array, Array]] = []
     thetas, shares = (
         mixed.hypers.nodes(lambda t: parameter_rows(block, t, all_rows=True))
         if mixed.hypers is not None
@@ -140,7 +154,8 @@ def _predictors(prediction: Prediction, block: SiteBlock) -> tuple[Predictors, A
         predictor = _moments(prediction, block, part)
         predictors += [(theta, *predictor) for theta in thetas or (part.theta,)]
         weights += list(weight * shares) if thetas else [weight]
-    return predictors, np.array(weights)
+    prediction.predictors[block.name] = predictors, np.array(weights)
+    return prediction.predictors[block.name]
 
 
 def _moments(prediction: Prediction, block: SiteBlock, part: Marginals) -> tuple[Array, Array]:

@@ -43,6 +43,7 @@ class Predicted(Protocol):
     def members(
         self, dims: tuple[str, ...], values: AnyArray, before: bool = False
     ) -> AnyArray: ...
+    def doubt(self, name: str) -> None: ...
     def parts(self, block: SiteBlock) -> dict[str, Array]: ...
     def levels(self, block: SiteBlock, levels: Array) -> Array | None: ...
 
@@ -73,8 +74,11 @@ def table_columns(prediction: Predicted, levels: Array) -> Columns:
         if not table.takes(prediction.marginals.quantity_dims(name)):
             continue
         known: Quantity = prediction.marginals.quantity(name)
+        prediction.doubt(name)
         out |= table.columns(f"{name}_mean", known.dims, known.mean)
         out |= table.columns(f"{name}_sd", known.dims, known.sd)
+        if not len(levels):
+            continue
         dims, values = prediction.marginals.quantile(name, levels)
         for suffix, value in zip(suffixes, values, strict=True):
             out |= table.columns(f"{name}_{suffix}", dims, value)
@@ -85,7 +89,7 @@ def table_columns(prediction: Predicted, levels: Array) -> Columns:
             continue
         for kind, value in prediction.parts(block).items():
             out |= table.columns(f"{name}_{kind}", dims, value)
-        quantiles = prediction.levels(block, levels)
+        quantiles = prediction.levels(block, levels) if len(levels) else None
         for suffix, value in zip(suffixes, () if quantiles is None else quantiles, strict=False):
             out |= table.columns(f"{name}_{suffix}", dims, value)
     return set_apart(given, out) | out

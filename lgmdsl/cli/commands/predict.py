@@ -51,6 +51,7 @@ def command(
     \b
     lgm predict model.fit.nc new.csv -o predictions.csv
     lgm predict model.fit.nc new.csv --quantiles 0.025,0.975
+    lgm predict model.fit.nc new.csv --quantiles none
 
     Gives mean, sd and quantiles of every predictor and report there, and of the response, whose
     quantiles are those of y itself (predictive intervals). Without -o prints csv.

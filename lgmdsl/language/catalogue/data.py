@@ -394,4 +394,14 @@ DATA_AND_METHODS: tuple[CodeEntry, ...] = (
         'lgm.compare_models({"a": fit of y, "b": fit of log(y)})',
         'lgm.compare_models({"a": fit_a, "b": fit_b})      both of y, under proper priors',
     ),
+    CodeEntry(
+        "W611",
+        "a standard deviation rests on few draws",
+        "The mean and sd of a report, an effect or a response are those of draws where there is no "
+        "closed form. Under an exponential of a wide predictor the furthest 1 % of the draws then "
+        "carry more than half of the variance, and other draws would give another sd. Quantiles "
+        "are not affected.",
+        "report total = sum(exp(eta), obs)                 eta with an sd of 2",
+        "report level = log(sum(exp(eta), obs))            the logarithm is tame",
+    ),
 )

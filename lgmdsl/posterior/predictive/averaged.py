@@ -22,6 +22,7 @@ from lgmdsl.arrays import Array, IntArray
 from lgmdsl.contract.site import Site
 from lgmdsl.numerics.expectations.normal_product import product_rule, root_of, rung_for, rungs
 from lgmdsl.posterior.normal_mixtures import mixed_moments
+from lgmdsl.sites.quadrature import NodeSites
 
 # Nodes of the Gauss-Hermite rules, and the widths of the step of P(Y <= y | s), in sds of s, from
 # which they average it to 1e-10.
@@ -49,6 +50,22 @@ class Given:
         """The weighted sum of P(Y <= y | s) over the nodes, for y of `rows`."""
         at, s = self._at(y, rows)
         return self._sum(at.cdf(s), rows)
+
+    def likely(self, y: Array, rows: IntArray) -> Array:
+        """The weighted sum of P(Y = y | s), or of densities; 0 where y is impossible at all
+        nodes."""
+        if self.site.broadcasts and self.s.ndim == 2:
+            changed: dict[str, Any] = {"y": y}
+            site = NodeSites(dataclasses.replace(self.site.take(rows), **changed))
+            log = site.log_density(np.arange(len(rows)), self.s.T[rows])
+            density, weight = np.exp(log), self.weight.T[rows]
+            total = np.einsum("nk,nk->n", density, weight)
+            lost = np.isnan(total)
+            total[lost & np.isnan(density).all(axis=1)] = 0.0
+            return np.asarray(total)
+        at, s = self._at(y, rows)
+        density = np.exp(at.log_density(s)).reshape(len(self.s), -1)
+        return np.where(np.isnan(density).all(axis=0), 0.0, self._sum(density, rows))
 
     def endless(self) -> Array:
         """The weighted sum of P(Y = inf | s)."""
@@ -80,6 +97,12 @@ class Averaged(ABC):
 
     last: int  # the finest rung
     tolerance: float  # of P(Y <= y) by a rung and the next one
+    sites: Sequence[Site]
+
+    @property
+    def counts(self) -> bool:
+        """Whether y is a count from 0."""
+        return "count" in self.sites[0].spec.observed
 
     @cached_property
     @abstractmethod
@@ -93,6 +116,18 @@ class Averaged(ABC):
     @abstractmethod
     def given(self, rung: int, rows: IntArray) -> tuple[Given, ...]:
         """y given the nodes of rows of one kind."""
+
+
+def together(law: Averaged, rung: int, rows: IntArray, values: int, most: int) -> list[IntArray]:
+    """Rows that one rule averages, as many at a time as have up to `most` entries of so many values
+    at all nodes."""
+    out, kinds = [], law.kinds(rung, rows)
+    for kind in np.unique(kinds).tolist():
+        some = rows[kinds == kind]
+        nodes = sum(len(g.s) for g in law.given(rung, some[:1]))
+        size = max(1, most // (nodes * values))
+        out += [some[k : k + size] for k in range(0, len(some), size)]
+    return out
 
 
 class OverMixture(Averaged):
@@ -221,7 +256,7 @@ class OverDraws(Averaged):
     last, tolerance = 0, 0.0
 
     def __init__(self, kept: Sequence[tuple[Site, Array]], rows: int) -> None:
-        self.kept, self.rows = kept, rows
+        self.kept, self.rows, self.sites = kept, rows, [site for site, _ in kept]
         self.count = sum(len(s) for _, s in kept)
 
     @cached_property

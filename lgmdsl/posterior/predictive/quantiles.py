@@ -10,7 +10,6 @@ one where the two differ.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,23 +19,22 @@ from lgmdsl.arrays import Array, BoolArray, IntArray
 from lgmdsl.canonical.blocks.sites import SiteBlock
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.site import Property, Site
-from lgmdsl.posterior.drawn_response import Draws, predictors_of_draws
+from lgmdsl.posterior.drawn_response import Draws
 from lgmdsl.posterior.normal_mixtures import mixed_quantile
 from lgmdsl.posterior.predictive.averaged import (
     Averaged,
     Given,
-    OverDraws,
-    OverMixture,
-    OverSeveral,
     Predictors,
+    together,
 )
+from lgmdsl.posterior.predictive.laws import over_draws, over_predictors
 from lgmdsl.posterior.predictive.roots import reached
-from lgmdsl.posterior.site_draws import parameter_rows
+from lgmdsl.posterior.predictive.values import moments_by, probabilities
 
 CHUNK = 1 << 19  # predictor entries that are held at once
-# Draws of predictors that are held, entries of all rows together; never fewer draws than FEWEST.
-DRAWS, FEWEST = 20_000_000, 400
+DRAWS = 20_000_000  # entries of predictors under draws that are held
 FARTHEST = 700.0  # ends of scales: e^700 is nearly the largest number
+VALUES = 40  # of counts that have few
 SPREAD = 3.0  # relative variances of counts from which their guess is that of a lognormal
 
 
@@ -47,18 +45,14 @@ def response_quantiles(
     `weights` of these `predictors` (theta, mean, variance): whole numbers of discrete families.
     The families have a distribution function.
     """
-    sites = [block.bind_family(t) for t, _, _ in predictors]
     spec = block.family.spec
-    if spec.vector:
-        return quantiles(OverSeveral(sites, weights, predictors), levels)
-    means = np.array([m for _, m, _ in predictors])
-    sds = np.sqrt(np.array([v for _, _, v in predictors]))
-    if Property.GAUSSIAN in spec.properties and spec.link == "identity":
-        with np.errstate(all="ignore"):
-            noise = [s.conditional_variance(m) for s, m in zip(sites, means, strict=True)]
-            return mixed_quantile(weights, means, np.sqrt(sds**2 + np.array(noise)), levels)
-    free = parameter_rows(block, predictors[0][0], all_rows=True).shape[1] > 0
-    return quantiles(OverMixture(sites if free else sites[:1], weights, means, sds), levels)
+    if spec.vector or Property.GAUSSIAN not in spec.properties or spec.link != "identity":
+        return quantiles(over_predictors(block, predictors, weights), levels)
+    with np.errstate(all="ignore"):
+        noise = [block.bind_family(t).conditional_variance(m) for t, m, _ in predictors]
+        means = np.array([m for _, m, _ in predictors])
+        sds = np.sqrt(np.array([v for _, _, v in predictors]) + np.array(noise))
+        return mixed_quantile(weights, means, sds, levels)
 
 
 def quantiles_of_draws(
@@ -66,28 +60,19 @@ def quantiles_of_draws(
 ) -> Array:
     """(Q, N) quantiles of y, an average over the draws of its predictor, or over fewer of them,
     evenly spaced, where there are very many rows."""
-    rows = math.prod(block.data_shape)
-    total = sum(len(piece.z) for piece in draws())
-    every = max(1, -(-total // max(FEWEST, DRAWS // max(rows, 1))))
-    kept, begin = [], 0
-    for theta, s in predictors_of_draws(canonical, block, draws):
-        some = s[-begin % every :: every]
-        begin += len(s)
-        if len(some):
-            kept.append((block.bind_family(theta), some))
-    return quantiles(OverDraws(kept, rows), levels)
+    return quantiles(over_draws(canonical, block, draws, DRAWS), levels)
 
 
 def quantiles(law: Averaged, levels: Array) -> Array:
     """(Q, N) quantiles of y, those of a row whatever the other rows are."""
     rung = np.array(law.first)
-    out = np.full((len(levels), len(rung)), np.nan)
-    pending = np.arange(len(rung))
+    out = _of_few_values(law, levels)
+    pending = np.flatnonzero(np.isnan(out).any(axis=0))
     with np.errstate(all="ignore"):
         while len(pending):
             unsettled = []
             for k in np.unique(rung[pending]).tolist():
-                for rows in _together(law, k, pending[rung[pending] == k], len(levels)):
+                for rows in together(law, k, pending[rung[pending] == k], len(levels), CHUNK):
                     solved = _Solved(law.given(k, rows), levels, out[:, rows])
                     out[:, rows] = solved.values
                     if k < law.last:
@@ -97,14 +82,24 @@ def quantiles(law: Averaged, levels: Array) -> Array:
     return out
 
 
-def _together(law: Averaged, rung: int, rows: IntArray, levels: int) -> list[IntArray]:
-    """Rows that one rule averages, as many at a time as fit."""
-    out, kinds = [], law.kinds(rung, rows)
-    for kind in np.unique(kinds).tolist():
-        some = rows[kinds == kind]
-        nodes = sum(len(g.s) for g in law.given(rung, some[:1]))
-        size = max(1, CHUNK // (nodes * levels))
-        out += [some[k : k + size] for k in range(0, len(some), size)]
+def _of_few_values(law: Averaged, levels: Array) -> Array:
+    """(Q, N) quantiles of counts that have few values, from the probabilities of these: they take
+    less than a distribution function does. NaN of other rows."""
+    rows, top = np.arange(len(law.first)), float(levels.max())
+    out = np.full((len(levels), len(rows)), np.nan)
+    if not law.counts:
+        return out
+    mean, sd = np.full((2, len(rows)), np.nan)
+    with np.errstate(all="ignore"):
+        for k in np.unique(law.first).tolist():
+            for some in together(law, k, rows[law.first == k], 1, CHUNK):
+                mean[some], sd[some] = moments_by(law.given(k, some))
+        few = np.flatnonzero(mean + 4.0 * sd <= VALUES)
+        table = probabilities(law, VALUES, mean, sd, few, top)
+    below = np.cumsum(table[few], axis=1)
+    for level, values in zip(levels, out, strict=True):
+        found = (below >= level).argmax(axis=1).astype(np.float64)
+        values[few] = np.where(below[:, -1] >= level, found, np.nan)
     return out
 
 
@@ -211,13 +206,7 @@ def _scale(parts: tuple[Given, ...], site: Site, level: Array, rows: IntArray) -
     total = sum(p.weight.sum(axis=0) for p in parts)
     far = np.full(len(level), FARTHEST)
     none, one = np.zeros(len(level)), np.ones(len(level))
-    nodes = [p.inner() for p in parts]
-    mean = sum((p.weight * m).sum(axis=0) for p, (m, _) in zip(parts, nodes, strict=True)) / total
-    second = (
-        sum((p.weight * (v + m**2)).sum(axis=0) for p, (m, v) in zip(parts, nodes, strict=True))
-        / total
-    )
-    sd = np.sqrt(np.maximum(second - mean**2, 0.0))
+    nodes, (mean, sd) = [p.inner() for p in parts], moments_by(parts)
     if observed & {"positive", "nonnegative"} or site.spec.discrete:
         # The moments of log y, y lognormal given s.
         logs = [(np.log(m) - 0.5 * np.log1p(v / m**2), np.log1p(v / m**2)) for m, v in nodes]

@@ -25,7 +25,7 @@ from lgmdsl.contract.site import Property, Site
 from lgmdsl.sites.combined.combined import CombinedSite, derived, spec_of
 from lgmdsl.sites.combined.formulas import HurdleFormula
 from lgmdsl.sites.combined.hurdle_terms import HurdleTerms
-from lgmdsl.sites.combined.split_rows import Parts, joined, parts_of, pointwise_of_parts
+from lgmdsl.sites.combined.split_rows import MANY, Parts, joined, parts_of, pointwise_of_parts
 from lgmdsl.sites.combined.truncated import truncated
 
 P = "hurdle"
@@ -51,7 +51,7 @@ class HurdleSite(CombinedSite, Pointwise):
 
     @cached_property
     def parts(self) -> Parts:
-        """The rows above 0, and their sites, where there are many of both kinds."""
+        """The rows above 0, and their sites, where there are both kinds."""
         return parts_of(self.plain, self.passed)[:1]
 
     @classmethod
@@ -70,12 +70,12 @@ class HurdleSite(CombinedSite, Pointwise):
             return np.where(self.passed, np.log1p(-self.hurdle), np.log(self.hurdle))
 
     def log_density(self, s: Array) -> Array:
-        if self.parts:
+        if np.size(s) >= MANY and self.parts:
             return joined(self.parts, s, lambda part, s: (part.log_density(s),))[0] + self.log_share
         return np.where(self.passed, self.plain.log_density(s), 0.0) + self.log_share
 
     def pointwise(self, s: Array, variance: Array | float = 1.0) -> PointwiseAnswer:
-        if self.parts:
+        if np.size(s) >= MANY and self.parts:
             a = pointwise_of_parts(self.parts, s, variance)
             return PointwiseAnswer(a.value + self.log_share, a.slope, a.curvature, a.third)
         a = cast(Pointwise, self.plain).pointwise(s, variance)

@@ -20,16 +20,16 @@ from lgmdsl.contract.site import Site
 from lgmdsl.sites.combined.combined import CombinedSite
 from lgmdsl.sites.quadrature import expected_by_quadrature, slopes_by_quadrature
 
-MANY = 1_000  # sites from which rows of each kind are answered by themselves
+MANY = 1_000  # evaluations from which rows of each kind are answered by themselves
 
 # Rows, and their sites.
 Parts: TypeAlias = tuple[tuple[IntArray, Site], ...]
 
 
 def parts_of(site: Site, first: BoolArray) -> Parts:
-    """The sites of the rows in `first` and of the others; () where there are few, or one kind."""
+    """The sites of the rows in `first` and of the others; () where there is one kind."""
     rows, others = np.flatnonzero(first), np.flatnonzero(~first)
-    if len(site) < MANY or not len(rows) or not len(others):
+    if not len(rows) or not len(others):
         return ()
     return ((rows, site.take(rows)), (others, site.take(others)))
 

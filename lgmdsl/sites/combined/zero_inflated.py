@@ -22,6 +22,7 @@ from lgmdsl.sites.combined.chain import Outer, chained, chained_curve
 from lgmdsl.sites.combined.combined import derived, spec_of
 from lgmdsl.sites.combined.formulas import ZeroInflatedFormula
 from lgmdsl.sites.combined.split_rows import (
+    MANY,
     Parts,
     expected_of_parts,
     joined,
@@ -41,8 +42,8 @@ class ZeroInflatedSite(ZerosSite):
 
     @cached_property
     def parts(self) -> Parts:
-        """The rows above 0 and the others with their sites, where there are many of both: each then
-        computes its own formula alone."""
+        """The rows above 0 and the others with their sites, where there are both: of many
+        evaluations each computes its own formula alone."""
         return parts_of(self, self.y > 0.0)
 
     def mixed(self, u: Array) -> Outer:
@@ -67,23 +68,28 @@ class ZeroInflatedSite(ZerosSite):
             return np.asarray(np.log1p(-self.zero_inflation))
 
     def log_density(self, s: Array) -> Array:
-        if self.parts:
+        if np.size(s) >= MANY and self.parts:
             return joined(self.parts, s, lambda part, s: (part.log_density(s),))[0]
         if (self.y > 0.0).all():
             return self.plain.log_density(s) + self.log_kept
         at_zero = self.mixed(np.asarray(self.above.zero.log_density(s))).value
+        if not (self.y > 0.0).any():
+            return at_zero
         return np.where(self.y > 0.0, self.plain.log_density(s) + self.log_kept, at_zero)
 
     def pointwise(self, s: Array, variance: Array | float = 1.0) -> PointwiseAnswer:
-        if self.parts:
+        if np.size(s) >= MANY and self.parts:
             return pointwise_of_parts(self.parts, s, variance)
         if (self.y > 0.0).all():
             a = cast(Pointwise, self.plain).pointwise(s, variance)
             return PointwiseAnswer(a.value + self.log_kept, a.slope, a.curvature, a.third)
         u = self.above.log_zero(s)
         at_zero = chained(self.mixed(u.value), u)
-        plain = cast(Pointwise, self.plain).pointwise(s)
         above = self.y > 0.0
+        if not above.any():
+            third = at_zero.third * variance
+            return PointwiseAnswer(at_zero.value, at_zero.slope, at_zero.curvature, third)
+        plain = cast(Pointwise, self.plain).pointwise(s)
         return PointwiseAnswer(
             np.where(above, plain.value + self.log_kept, at_zero.value),
             np.where(above, plain.slope, at_zero.slope),

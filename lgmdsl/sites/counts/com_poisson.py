@@ -18,7 +18,7 @@ from lgmdsl.contract.questions import ParameterCurve, PointwiseAnswer
 from lgmdsl.contract.site import Property, Site, SiteSpec
 from lgmdsl.numerics.counts.deviance import deviance
 from lgmdsl.numerics.stable import capped_exp
-from lgmdsl.sites.counts.conway_maxwell import Law, law, stirling_rest
+from lgmdsl.sites.counts.conway_maxwell import Law, Norm, fields, stirling_rest
 from lgmdsl.sites.counts.cumulated import cumulated
 from lgmdsl.sites.counts.log_mean import LARGEST, LogMeanCounts
 from lgmdsl.vocabulary.lookup import declared
@@ -57,17 +57,25 @@ class ComPoissonLogMean(LogMeanCounts):
 
     def law(self, s: Array) -> tuple[Law, Array]:
         """The law at s, and the log mean."""
+        known, log_mean = self._fields(s, len(Law._fields))
+        return Law(*known), log_mean
+
+    def _fields(self, s: Array, first: int) -> tuple[Array, Array]:
+        """The `first` fields of the law at s, and the log mean."""
         log_mean = self.log_mean(s)
         shape = np.shape(log_mean + self.exponent)
         x = np.broadcast_to(log_mean, shape).ravel()
+        if self.exponent.size and (self.exponent == self.exponent.flat[0]).all():
+            known = fields(x, float(self.exponent.flat[0]), first)
+            return known.reshape(first, *shape), log_mean
         flat = np.broadcast_to(self.exponent, shape).ravel()
-        known = np.empty((len(Law._fields), len(x)))
+        known = np.empty((first, len(x)))
         for nu in np.unique(flat):
             rows = flat == nu
-            known[:, rows] = law(x[rows], float(nu))
-        return Law(*known.reshape(len(known), *shape)), log_mean
+            known[:, rows] = fields(x[rows], float(nu), first)
+        return known.reshape(first, *shape), log_mean
 
-    def _value(self, known: Law, x: Array) -> tuple[Array, Array, Array, Array]:
+    def _value(self, known: Law | Norm, x: Array) -> tuple[Array, Array, Array, Array]:
         """l, the mean, y - mean and L(y) = log y! - y log mean + mean."""
         mean = capped_exp(x)
         excess = self.y - mean
@@ -77,7 +85,8 @@ class ComPoissonLogMean(LogMeanCounts):
         return value, mean, excess, level
 
     def log_density(self, s: Array) -> Array:
-        return np.asarray(self._value(*self.law(s))[0])
+        known, log_mean = self._fields(s, len(Norm._fields))
+        return np.asarray(self._value(Norm(*known), log_mean)[0])
 
     def pointwise(self, s: Array, variance: Array | float = 1.0) -> PointwiseAnswer:
         known, x = self.law(s)

@@ -41,6 +41,13 @@ _STEPS = 80
 _ROUNDING = 1e-13
 
 
+class Norm(NamedTuple):
+    """The first fields of `Law`, which masses take."""
+
+    delta: Array
+    log_total: Array
+
+
 class Law(NamedTuple):
     """At M log means, (M,) each: delta, log T, mu / V and its two derivatives, A and the two
     derivatives of A + log mu, E[L], V."""
@@ -72,14 +79,19 @@ def log_factorial_about(k: Array, mean: Array) -> Array:
 
 def law(log_mean: Array, exponent: float) -> Law:
     """At log means (M,), by tables where there are many of them."""
+    return Law(*fields(log_mean, exponent))
+
+
+def fields(log_mean: Array, exponent: float, first: int = len(Law._fields)) -> Array:
+    """The `first` fields of the law, (first, M)."""
     large = min(math.log(_LARGE * max(exponent, 1.0 / exponent)), 200.0)
     inside = np.clip(log_mean, SMALL, large)
-    found = np.array(_panels(exponent)(inside))
+    found = np.array(_panels(exponent)(inside, first))
     low, high = log_mean < SMALL, log_mean > large
     for rows, limit in ((low, _small), (high, _normal)):
         if rows.any():
-            found[:, rows] = limit(log_mean[rows], exponent)
-    return Law(*found)
+            found[:, rows] = limit(log_mean[rows], exponent)[:first]
+    return found
 
 
 @lru_cache(maxsize=64)

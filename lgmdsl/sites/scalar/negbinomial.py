@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 _LARGEST_RATE = 9e18
 _NEAR = 600.0  # |log(mean / size)| from which a probability underflows
+_SMALL = 500.0  # counts and sizes up to which l keeps 13 digits without deviances
 
 
 def _level(size: Array, y: Array) -> Array:
@@ -70,6 +71,12 @@ class NegbinomialLogMean(CountSite, Formula):
         """l less its deviances, (N,), y > 0."""
         return self._of_both(_level)
 
+    @cached_property
+    def small(self) -> bool:
+        """Whether nothing that cancels is large: counts and sizes of all rows, or no counts."""
+        whole = self.y + self.size
+        return bool((whole <= _SMALL).all()) or not (self.y > 0.0).any()
+
     def _of_both(self, function: Callable[[Array, Array], Array]) -> Array:
         """function(size, y), (N,), from a table where sizes are one and counts small."""
         size = self.size
@@ -95,6 +102,8 @@ class NegbinomialLogMean(CountSite, Formula):
         """l at x = s - `log_size`, with `sigmoids` of x."""
         above, below = np.maximum(x, 0.0) + bent, np.maximum(-x, 0.0) + bent
         far = self.constant - self.y * below - self.size * above
+        if self.small:
+            return np.asarray(far)
         # As a binomial mass of y in y + size, whose deviances do not cancel.
         n = self.y + self.size
         excess = self.y * down - self.size * up

@@ -1,0 +1,223 @@
+"""Effects on means that are exponentials of the predictor, E[y | s] = a e^{c s}: their moments in
+closed form, where draws of them have heavy tails.
+
+With t = c s + log a jointly Gaussian under a point of the mixture, mean m and covariance C, a sum
+of u_i e^{t_i} has mean sum E_i and variance E' (e^C - 1) E, E_i = u_i e^{m_i + C_ii / 2}. A ratio
+of two averages is lognormal where the covariate changes t of all rows by the same amount.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from lgmdsl.api.effects.drawn import block_of, predictor_at
+from lgmdsl.api.effects.levels import Comparison
+from lgmdsl.api.effects.rows import Rows
+from lgmdsl.arrays import Array, IntArray
+from lgmdsl.canonical.blocks.sites import SiteBlock
+from lgmdsl.canonical.expressions.coefficient import Theta
+from lgmdsl.canonical.model import CanonicalModel, take_rows
+from lgmdsl.contract.linear import Predictor
+from lgmdsl.operators.explicit import Sparse
+from lgmdsl.posterior.marginals import Marginals
+from lgmdsl.posterior.normal_mixtures import mixed_moments, mixed_quantile
+from lgmdsl.posterior.site_draws import parameter_rows
+
+# Rows of all levels that are averaged together, and pairs of them in all points and comparisons.
+MOST_ROWS, MOST_PAIRS = 3_000, 4e8
+PLACES = np.array([0.0, 1.0, -1.5, 2.5])  # where means are compared with an exponential
+STRAIGHT, ALIKE = 1e-10, 1e-9
+
+Levelled = Sequence[tuple[CanonicalModel, Array]]
+
+
+class Exponent(NamedTuple):
+    """log a and c of E[y | s] = a e^{c s}, (N,) each."""
+
+    log_factor: Array
+    slope: Array
+
+
+class Piece(NamedTuple):
+    """Some rows of one model with their weights."""
+
+    model: CanonicalModel
+    rows: IntArray
+    weight: Array
+
+
+def closed(
+    rows: Rows, levelled: Levelled, comparisons: Sequence[Comparison], levels: Array, ratio: bool
+) -> list[Array | None]:
+    """Of each comparison (2, G) mean and sd, or (2 + Q, G) with quantiles where these have a closed
+    form too; None where there is none."""
+    each = [_weighed(levelled, c, rows.weights.shape[0]) for c in comparisons]
+    mixed = rows.prediction.marginals
+    pairs = [sum(len(p.rows) for p in pieces) ** 2 for of in each for pieces in of]
+    few = max(pairs) <= MOST_ROWS**2 and sum(pairs) * len(mixed.weights) <= MOST_PAIRS
+    if exponent(rows.block, mixed.part(0).theta) is None or not few:
+        return [None] * len(comparisons)
+    if not ratio:
+        return [_differences(rows, pieces) for pieces in each]
+    return [
+        _ratios(rows, levelled, c, levels) if c.low else _differences(rows, pieces)
+        for c, pieces in zip(comparisons, each, strict=True)
+    ]
+
+
+def exponent(block: SiteBlock, theta: Theta) -> Exponent | None:
+    """Of the means of all rows; None where some are no exponentials of their predictors."""
+    if block.classes or block.family.spec.vector:
+        return None
+    site = block.bind_family(theta)
+    with np.errstate(all="ignore"):
+        means = np.array([site.conditional_mean(np.full(len(site), s)) for s in PLACES])
+        log = np.log(means)
+        slope = log[1] - log[0]
+        away = np.abs(log - log[0] - slope * PLACES[:, None])
+    straight = away <= STRAIGHT * (1.0 + np.abs(log))
+    return Exponent(log[0], slope) if straight.all() else None
+
+
+def _weighed(levelled: Levelled, comparison: Comparison, groups: int) -> list[list[Piece]]:
+    """The weighted sum of means that a comparison is, for each group."""
+    shares = [(comparison.high, 1.0), *((k, -1.0 / len(comparison.low)) for k in comparison.low)]
+    out = []
+    for g in range(groups):
+        whole: dict[CanonicalModel, Array] = {}
+        for level, share in shares:
+            model, weights = levelled[level]
+            added = share / comparison.divisor * weights[g]
+            whole[model] = whole[model] + added if model in whole else added
+        out.append([Piece(m, i, u[i]) for m, u in whole.items() for i in (np.flatnonzero(u),)])
+    return out
+
+
+def _differences(rows: Rows, groups: Sequence[Sequence[Piece]]) -> Array | None:
+    def moments(part: Marginals, theta: Theta) -> list[tuple[Array, Array]]:
+        out = []
+        for pieces in groups:
+            predictor = _stacked(rows, pieces, part, theta)
+            mean, cov = part.frame.conditioned.project(predictor, full=True)
+            level = np.concatenate([p.weight for p in pieces]) * np.exp(mean + 0.5 * np.diag(cov))
+            variance = level @ np.expm1(cov) @ level
+            out.append((level.sum(), np.sqrt(max(variance, 0.0))))
+        return out
+
+    weights, means, sds = _over_points(rows, moments)
+    mean, sd = mixed_moments(weights, means, sds)
+    return np.array([mean, sd]) if np.isfinite([mean, sd]).all() else None
+
+
+def _ratios(rows: Rows, levelled: Levelled, comparison: Comparison, levels: Array) -> Array | None:
+    """Where the logarithm of the ratio is the same affine function of the latents in all rows."""
+    if len(comparison.low) > 1:
+        return None
+    pairs = []
+    for g in range(rows.weights.shape[0]):
+        ends = []
+        for model, weights in (levelled[comparison.high], levelled[comparison.low[0]]):
+            there = np.flatnonzero(weights[g])
+            ends.append(Piece(model, there, weights[g, there]))
+        if len(ends[0].rows) != len(ends[1].rows) or (ends[0].weight != ends[1].weight).any():
+            return None
+        pairs.append(ends)
+
+    def moments(part: Marginals, theta: Theta) -> list[tuple[Array, Array]]:
+        out = []
+        for high, low in pairs:
+            change = _change(*(_stacked(rows, [p], part, theta) for p in (high, low)))
+            if change is None:
+                return []
+            mean, variance = part.frame.conditioned.project(change)
+            out.append((mean[0], np.sqrt(max(variance[0], 0.0))))
+        return out
+
+    found = _over_points(rows, moments)
+    if found[1].size == 0:
+        return None
+    weights, means, sds = found
+    if comparison.divisor != 1.0:  # the relative slope, d log E[y] / dx
+        means, sds = means / comparison.divisor, sds / comparison.divisor
+        between = mixed_quantile(weights, means, sds, levels)
+    else:
+        between = np.exp(mixed_quantile(weights, means, sds, levels))
+        level = np.exp(means + 0.5 * sds**2)
+        means, sds = level, level * np.sqrt(np.expm1(sds**2))
+    return np.array([*mixed_moments(weights, means, sds), *between])
+
+
+def _change(high: Predictor, low: Predictor) -> Predictor | None:
+    """The difference of two predictors as one row, where it is the same in all of them."""
+    shift = high.offset - low.offset
+    if np.ptp(shift) > ALIKE * (1.0 + np.abs(high.offset).max()):
+        return None
+    columns = {}
+    for name in {*high.columns, *low.columns}:
+        known = [p.columns[name].sparse() for p in (high, low) if name in p.columns]
+        whole = known[0] - known[1] if len(known) == 2 else known[0]
+        whole = -whole if name not in high.columns else whole
+        top, bottom = (np.asarray(f(axis=0).todense()) for f in (whole.max, whole.min))
+        size = max(float(abs(k).max()) for k in known) if whole.shape[1] else 0.0
+        if (top - bottom > ALIKE * size).any():
+            return None
+        columns[name] = Sparse(sp.csr_array(whole[[0]]))
+    return Predictor(columns, shift[:1])
+
+
+def _over_points(
+    rows: Rows, moments: Callable[[Marginals, Theta], list[tuple[Array, Array]]]
+) -> tuple[Array, Array, Array]:
+    """Weights (M,), means and sds (M, G) at the points of the mixture; of a mean field, whose
+    latents know the sites' own parameters by a mean only, also over their factors."""
+    mixed, block = rows.prediction.marginals, rows.block
+    thetas, shares = (
+        mixed.hypers.nodes(lambda t: parameter_rows(block, t, all_rows=True), together=True)
+        if mixed.hypers is not None
+        else ((), np.zeros(0))
+    )
+    weights: list[float] = []
+    found: list[list[tuple[Array, Array]]] = []
+    with np.errstate(all="ignore"):
+        for k, weight in enumerate(mixed.weights):
+            part = mixed.part(k)
+            found += [moments(part, theta) for theta in thetas or (part.theta,)]
+            weights += list(weight * shares) if thetas else [weight]
+    if not all(found):
+        return np.zeros(0), np.zeros(0), np.zeros(0)
+    values = np.array(found)
+    return np.array(weights), values[..., 0], values[..., 1]
+
+
+def _stacked(rows: Rows, pieces: Sequence[Piece], part: Marginals, theta: Theta) -> Predictor:
+    """t of the rows of all pieces, one below the other."""
+    parts = [*_exponents(rows, pieces, part, theta)]
+    columns = {}
+    for name in {n for p in parts for n in p.columns}:
+        size = part.frame.sizes[name]
+        blocks = [
+            p.columns[name].sparse() if name in p.columns else sp.csr_array((p.rows, size))
+            for p in parts
+        ]
+        columns[name] = Sparse(sp.csr_array(sp.vstack(blocks, format="csr")))
+    return Predictor(columns, np.concatenate([p.offset for p in parts]))
+
+
+def _exponents(
+    rows: Rows, pieces: Sequence[Piece], part: Marginals, theta: Theta
+) -> Iterator[Predictor]:
+    for model, some, _ in pieces:
+        predictor = part.frame.embed(predictor_at(model, rows, part.theta))
+        known = exponent(block_of(model, rows.block), theta)
+        assert known is not None, "means that are exponentials at one point are so at all"
+        slope = known.slope[some]
+        scaled = sp.diags_array(slope)
+        columns = {
+            n: Sparse(sp.csr_array(scaled @ take_rows(op, some).sparse()))
+            for n, op in predictor.columns.items()
+        }
+        yield Predictor(columns, slope * predictor.offset[some] + known.log_factor[some])
