@@ -128,8 +128,8 @@ def _response(canonical: CanonicalModel, prediction: Prediction, block: SiteBloc
     if block.each:
         return {}
     observed = np.full(size, np.nan)
-    if block.data.y is not None:
-        observed[block.data.rows] = block.data.y
+    rows, y = canonical.given(block)
+    observed[rows] = y
     if block.classes:
         table = parts["probability"].reshape(size, -1)
         known = np.isfinite(observed)
