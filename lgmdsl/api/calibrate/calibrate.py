@@ -34,7 +34,7 @@ from lgmdsl.errors import Diagnostic, MethodError
 from lgmdsl.html import Page
 from lgmdsl.inference.registry import load_entry_points
 from lgmdsl.inference.settings import FitSettings
-from lgmdsl.language.builder import Model
+from lgmdsl.language.load import AnyModel, as_model
 from lgmdsl.workers.executor import Jobs
 from lgmdsl.workers.opened import check_jobs
 
@@ -228,7 +228,7 @@ class Calibration:
 
 
 def calibrate(
-    model: Model,
+    model: AnyModel,
     data: object = None,
     sizes: Mapping[str, int] = NO_SIZES,
     runs: int = 200,
@@ -259,6 +259,7 @@ def calibrate(
     `record` that belongs to another calibration, MethodError E108 for an invalid number,
     WorkerError (E7xx) where workers die, are lost or lack something.
     """
+    model = as_model(model, "calibrate")
     load_entry_points()
     check_numbers(seed, tol, max_steps)
     settings = FitSettings(

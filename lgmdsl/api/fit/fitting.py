@@ -41,7 +41,13 @@ from lgmdsl.api.fit.warnings import (
 )
 from lgmdsl.api.jobs import workers_for
 from lgmdsl.api.notebook.progress import NotebookProgress, notebook_display
-from lgmdsl.api.settings import check_fixed, check_named, check_numbers, check_options
+from lgmdsl.api.settings import (
+    check_fixed,
+    check_named,
+    check_numbers,
+    check_options,
+    check_word,
+)
 from lgmdsl.api.sharding import finishing, for_shards, provenance_of_shards, sharded
 from lgmdsl.api.streaming import provenance_of, rows_option, streamed
 from lgmdsl.api.third_parties import record, used_parts
@@ -61,6 +67,7 @@ from lgmdsl.inference.registry import load_entry_points
 from lgmdsl.inference.routes import combined, error_notes
 from lgmdsl.inference.settings import FitSettings
 from lgmdsl.language.builder import Model
+from lgmdsl.language.load import AnyModel, as_model
 from lgmdsl.learning.objective.elsewhere import Elsewhere
 from lgmdsl.memory import during
 from lgmdsl.numerics.blas_threads import one_thread
@@ -80,7 +87,7 @@ NONE: Mapping[str, object] = MappingProxyType({})
 
 
 def fit(
-    model: Model,
+    model: AnyModel,
     data: object,
     method: str = "auto",
     hyper: str = "auto",
@@ -99,6 +106,7 @@ def fit(
 ) -> Fit:
     """Fit a model to data.
 
+    `model` is a Model, the text of one, or the path of its file.
     `data` is a path (.npz, .csv, .parquet, .nc, or a folder of shards that `lgm shard` made, whose
     rows are fitted where they lie: auto is then `laplace`, or `natural-gradient` where that
     cannot run the model), a dict of arrays, a frame, an xarray Dataset, or
@@ -173,9 +181,13 @@ def fit(
     TypeError for a model, mapping or path of another type.
     """
     load_entry_points()
-    if not isinstance(model, Model):
-        raise TypeError(f"fit takes a Model (lgm.load or lgm.loads), not {type(model).__name__}")
+    model = as_model(model, "fit")
+    method = "auto" if method is None else method
+    hyper = "auto" if hyper is None else hyper
+    seed = 0 if seed is None else seed
+    check_word(method, "method", "laplace")
     check_hyper(hyper)
+    check_word(bound or "", "bound", "quadrature")
     check_numbers(seed, tol, max_steps)
     settings = FitSettings(
         method,
