@@ -148,7 +148,7 @@ def test_pages_read_as_they_are(fit: Fit) -> None:
     assert str(methods).strip() in shown(methods).words
     explanation = lgm.explain(fit.model, data())
     assert str(explanation).strip() in shown(explanation).words
-    assert len(repr(fit.hypers)) < 100
+    assert len(repr(fit.hyper_marginals)) < 100
 
 
 def test_a_prediction_shows_its_first_rows(fit: Fit) -> None:

@@ -340,11 +340,11 @@ def test_pairs_of_ends_are_an_interval(low: str) -> None:
         a: np.where(X > 1, np.nan, np.exp(0.5 * X)),
         b: np.where(X < -1, np.nan, 2 * np.exp(0.5 * X)),
     }
-    frame = columns(**ends)
+    frame = columns().assign(**ends)
     text = skeleton(frame)
     assert f"lower = {a}, upper = {b})" in text and "data y[obs]" in text and "weibull" in text
     fits(text, frame, **QUICK)
-    real = columns(**{a: X - 1, b: X + 1.5})
+    real = columns().assign(**{a: X - 1, b: X + 1.5})
     assert f"sd = noise, lower = {a}, upper = {b})" in skeleton(real)
     fits(skeleton(real), real, **QUICK)
 

@@ -193,6 +193,7 @@ def test_each_mistake_is_raised_where_it_is_made(case: str) -> None:
 
 def test_indices_may_be_left_out() -> None:
     m, n = Model(), Model()
+    model: Any
     for model, none in ((m, ()), (n, ([],))):
         a = model.latent("a", *none, lgm.normal(sd=1))
         model.data("c", *none, "real")

@@ -29,7 +29,7 @@ from lgmdsl.inference.accuracy import rank
 from lgmdsl.inference.driver import TraceEntry
 from lgmdsl.inference.plan import plan, verdict
 from lgmdsl.inference.registry import backends
-from lgmdsl.inference.settings import FitSettings
+from lgmdsl.inference.settings import FitSettings, HyperName
 from lgmdsl.language.load import AnyModel, as_model
 from lgmdsl.sites import catalogue as sites
 from lgmdsl.workers.executor import Jobs
@@ -51,7 +51,7 @@ def compare(
     model: AnyModel,
     data: object,
     methods: str | Sequence[str] | None = None,
-    hyper: str = "auto",
+    hyper: HyperName | str = "auto",
     fixed: Mapping[str, object] | None = None,
     bound: str | None = None,
     options: Mapping[str, Mapping[str, object]] | None = None,

@@ -30,10 +30,12 @@ from lgmdsl.inference.registry import load_entry_points
 from lgmdsl.inference.settings import FitSettings
 from lgmdsl.language.load import AnyModel, as_model
 from lgmdsl.sites import catalogue as sites
+from lgmdsl.state import made_by
 from lgmdsl.workers.executor import Jobs
 from lgmdsl.workers.opened import check_jobs
 
 
+@made_by("lgm.design")
 @dataclass(frozen=True)
 class Design(Paged):
     """The queries in their order, and the course of the posterior.

@@ -36,6 +36,7 @@ from lgmdsl.inference.registry import load_entry_points
 from lgmdsl.inference.settings import FitSettings
 from lgmdsl.language.load import AnyModel, as_model
 from lgmdsl.sites import catalogue as sites
+from lgmdsl.state import made_by
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,7 @@ class MeasurementPoint:
     status: Status
 
 
+@made_by("lgm.design_measurements")
 @dataclass(frozen=True, eq=False)
 class MeasurementDesign(Paged):
     """The lines in their order, and the course of the posterior.

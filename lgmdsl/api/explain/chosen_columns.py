@@ -53,10 +53,10 @@ class Chosen:
             for c in self.everything()
             if c.kind in ("group", "date")
         }
-        known = {id(c) for c in (self.response, *self.roles.special)}
+        special = {id(c) for c in (self.response, *self.roles.special)}
         if self.roles.unfit is not None:
-            known.add(id(self.roles.unfit))
-        usable = [c for c in self.everything() if id(c) not in known and c.kind in KINDS]
+            special.add(id(self.roles.unfit))
+        usable = [c for c in self.everything() if id(c) not in special and c.kind in KINDS]
         whole = [c for c in usable if not c.missing]
         needed = {t.group.name for t in self.further}
         whole.sort(key=lambda c: c.name not in needed)

@@ -19,6 +19,8 @@ from lgmdsl.dataset import read
 from lgmdsl.errors import Diagnostic, MethodError, ModelError, suggestion
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from lgmdsl.api.fit.fit import Fit
 
 
@@ -32,7 +34,7 @@ def augment(
     response: str | None,
     loo: bool,
     backend: str,
-) -> Any:
+) -> pd.DataFrame:
     """See `Fit.augment`."""
     frame_library(backend)
     return frame_of(augmented_columns(fit, data, mapping, response, loo), backend)

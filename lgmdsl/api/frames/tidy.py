@@ -22,12 +22,14 @@ from lgmdsl.canonical.lowering.lower import distinct
 from lgmdsl.posterior.marginals import probability_levels
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from lgmdsl.api.fit.fit import Fit
 
 
 def tidy(
     fit: Fit, names: Sequence[str] | None, quantiles: Sequence[float], backend: str = "pandas"
-) -> Any:
+) -> pd.DataFrame:
     """See `Fit.tidy`."""
     levels = probability_levels(quantiles)
     frame_library(backend)

@@ -8,13 +8,13 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lgmdsl.api.answering import answering
 from lgmdsl.api.by_rows import check_groups, check_rows
-from lgmdsl.api.columns import LEVELS, Columns, frame_library, frame_of, joined
+from lgmdsl.api.columns import LEVELS, Columns, FrameLibrary, frame_library, frame_of, joined
 from lgmdsl.api.page import several
 from lgmdsl.api.predict.pieces import ROWS, pieces
 from lgmdsl.api.predict.requested import ambiguous, check_asked
@@ -47,6 +47,7 @@ from lgmdsl.posterior.new_axes import check_places
 from lgmdsl.sites import catalogue as sites
 
 if TYPE_CHECKING:
+    import pandas as pd
     import xarray as xr
     from matplotlib.axes import Axes
 
@@ -119,8 +120,9 @@ class Prediction:
     def response(self, name: str) -> xr.Dataset:
         """The predictive distribution of an observed datum at the new data.
 
-        `mean` and `sd` of y (NaN where the family has none); for binary and count data also
-        `probability`, P(y = value) with a trailing axis `value`, of nonnegative numbers that of 0.
+        `mean` and `sd` of y (NaN where the family has none), the mean also as `estimate`, so that
+        `response("y").estimate` is it (`.mean` is a method of every Dataset); for binary and count
+        data also `probability`, P(y = value) with a trailing axis `value`, of nonnegative numbers that of 0.
         Of classes `probability` alone, with their index set as its last axis; of counts over
         classes all three, of each class.
         Texts (admixtures) are as long as their counts at the new data say: `mean` and `sd` are NaN
@@ -155,7 +157,9 @@ class Prediction:
         return sample_response(self, name, size, seed)
 
     @answering("predicting")
-    def frame(self, quantiles: Sequence[float] = LEVELS, backend: str = "pandas") -> Any:
+    def frame(
+        self, quantiles: Sequence[float] = LEVELS, backend: FrameLibrary = "pandas"
+    ) -> pd.DataFrame:
         """A pandas frame (polars: `backend="polars"`) with one row for each row of the new data:
 
         - the labels of the row (`obs`), and the columns of the new data as they were read;
@@ -362,14 +366,21 @@ def predicted(
     if fit.drawn is not None:
         if not extended:
             known = drawn_mixture(
-                new, fit.points, partial(fit.named_at, new), fit.hypers, fit.seed, fit.drawn
+                new,
+                fit.points,
+                partial(fit.named_at, new),
+                fit.hyper_marginals,
+                fit.seed,
+                fit.drawn,
             )
             return made(known, warnings)
-        whole = with_members(new, fit.points, latents.frame, fit.hypers, fit.seed, fit.drawn)
+        whole = with_members(
+            new, fit.points, latents.frame, fit.hyper_marginals, fit.seed, fit.drawn
+        )
         if whole is not None:
             return made(whole, warnings)
         warnings = (*warnings, _gaussian_members())
-    whole_mixture = mixture(new, fit.points, latents.at, fit.hypers, fit.seed)
+    whole_mixture = mixture(new, fit.points, latents.at, fit.hyper_marginals, fit.seed)
     return made(whole_mixture, warnings)
 
 
