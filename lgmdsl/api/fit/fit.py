@@ -401,7 +401,7 @@ class Fit(FieldState, Assessable, Framed):
         dots with whiskers; more than 40 are sorted, with the labels of the lowest and the highest.
         Over two indices: a line for each of up to 40 groups along what has an order, else a colour
         for each of up to 8 groups, or a panel where they are of unlike size (random slopes) or have
-        more than 40 members; a heat map of what has two orders, or more groups. Hyperparameters are
+        more than 40 members; a heat map of two long orders, or of more groups. Hyperparameters are
         densities, with their prior behind. An observed datum (`"y"`) is shown with what is
         predicted of it; of a fit read from a file that takes its `data`. Maps and heat maps have
         two panels, mean and sd: give axes for each panel, or one for the first.

@@ -122,9 +122,9 @@ class Prediction:
 
         `mean` and `sd` of y (NaN where the family has none), the mean also as `estimate`, so that
         `response("y").estimate` is it (`.mean` is a method of every Dataset); for binary and count
-        data also `probability`, P(y = value) with a trailing axis `value`, of nonnegative numbers that of 0.
-        Of classes `probability` alone, with their index set as its last axis; of counts over
-        classes all three, of each class.
+        data also `probability`, P(y = value) with a trailing axis `value`, of nonnegative numbers
+        that of 0. Of classes `probability` alone, with their index set as its last axis; of counts
+        over classes all three, of each class.
         Texts (admixtures) are as long as their counts at the new data say: `mean` and `sd` are NaN
         of those without.
         Raises ModelError E103 where the model observes no such datum.
@@ -184,13 +184,14 @@ class Prediction:
     def plot(self, name: str | None = None, ax: Axes | None = None) -> Axes:
         """A name (the response where none is given) on matplotlib axes, a new figure's where none
         are given: a line with 50 % and 90 % bands over what has an order, else dots with whiskers,
-        of more than 40 rows sorted. Returns the axes.
+        of more than 40 rows sorted. Over several indices: a line for each group (a member of the
+        others) along the longest order, else a colour for each of up to 8 groups. Returns the axes.
 
             ax = fit.plot("y")
             fit.predict({"t": range(31, 41)}).plot("y", ax=ax)
 
         Raises ModelError E103 for a name that is not predicted, MethodError E501 without matplotlib
-        (extra `plot`), of classes, which have no quantiles, and of what has two axes.
+        (extra `plot`), of classes, which have no quantiles, and of what has too many groups.
         """
         from lgmdsl.api.predict.picture import plot
 
