@@ -129,8 +129,8 @@ def test_predictions_over_three_indices() -> None:
     assert prediction.plot("f", ax=axes) is axes
     assert named(axes) == ["r0, f", "r0, m", "r1, f", "r1, m"] and axes.get_xlabel() == "year"
     wanted = prediction.quantile("f", [0.5]).sel(region="r1", sex="f").values.reshape(-1)
-    np.testing.assert_allclose(axes.lines[2].get_xdata(), [2, 4, 9])
-    np.testing.assert_allclose(axes.lines[2].get_ydata(), wanted)
+    np.testing.assert_allclose(np.asarray(axes.lines[2].get_xdata()), [2, 4, 9])
+    np.testing.assert_allclose(np.asarray(axes.lines[2].get_ydata()), wanted)
     cells = Figure().subplots()
     three("normal(sd = 1)").predict({"region": ["r1", "r0"]}).plot("f", ax=cells)
     assert named(cells) == ["r1, f", "r1, m", "r0, f", "r0, m"]
