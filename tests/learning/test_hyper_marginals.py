@@ -118,7 +118,7 @@ def test_options_of_one_way_are_left_out_of_another() -> None:
 
 
 def test_a_hyper_at_all_nodes_is_what_it_is_at_each() -> None:
-    integrated = lgm.fit(lgm.loads(TEXT), DATA, "laplace", "integrate").hypers
+    integrated = lgm.fit(lgm.loads(TEXT), DATA, "laplace", "integrate").hyper_marginals
     assert isinstance(integrated, HyperPosterior)
     for name in ("s", "t"):
         one_by_one = integrated.values(itemgetter(name))
