@@ -129,7 +129,8 @@ class Prediction:
         of those without.
         Raises ModelError E103 where the model observes no such datum.
         """
-        return response(self, self.observed(name))
+        found = response(self, self.observed(name))
+        return found.assign(estimate=found["mean"]) if "mean" in found else found
 
     @answering("predicting the response")
     def response_quantile(self, name: str, probabilities: Sequence[float]) -> xr.DataArray:

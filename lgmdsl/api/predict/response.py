@@ -16,7 +16,7 @@ from lgmdsl.errors import Diagnostic, MethodError
 from lgmdsl.posterior.class_response import class_moments
 from lgmdsl.posterior.drawn_response import classes_of_draws, response_of_draws
 from lgmdsl.posterior.event_moments import moments
-from lgmdsl.posterior.labelled import dataset, with_estimate
+from lgmdsl.posterior.labelled import dataset
 from lgmdsl.posterior.marginals import Marginals
 from lgmdsl.posterior.normal_mixtures import mixed_moments
 from lgmdsl.posterior.predictive.moments import response_moments
@@ -39,7 +39,7 @@ def response(prediction: Prediction, block: SiteBlock, most: float = math.inf) -
     parts = response_parts(prediction, block, most)
     table = parts.pop("probability", None)
     dims = (*block.data.dims, block.classes) if block.classes else block.data.dims
-    out = with_estimate({k: prediction.labelled(dims, x, k) for k, x in parts.items()})
+    out = {k: prediction.labelled(dims, x, k) for k, x in parts.items()}
     if table is None:
         return dataset(out)
     if block.classes:
