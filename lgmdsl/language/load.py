@@ -42,7 +42,7 @@ def loads(text: str, name: str = "<text>") -> Model:
     return Model.from_tree(parsed.tree, check(parsed.tree, parsed.source))
 
 
-def as_model(model: AnyModel, caller: str) -> Model:
+def as_model(model: object, caller: str) -> Model:
     """A model as it is, of its text, or of the path of its file.
 
     Raises what `loads` and `load` do, and TypeError for anything else; `caller` wants the model.
