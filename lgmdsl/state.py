@@ -2,8 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import Field
-from typing import Any, ClassVar
+from inspect import Parameter, Signature
+from typing import Any, ClassVar, TypeVar, cast
+
+_T = TypeVar("_T")
+
+
+def made_by(*makers: str) -> Callable[[type[_T]], type[_T]]:
+    """A dataclass whose instances functions of the library make: `help` and editors show these in
+    place of a constructor of all its fields."""
+
+    def without_constructor(cls: type[_T]) -> type[_T]:
+        nothing = Signature([Parameter("self", Parameter.POSITIONAL_ONLY)])
+        constructor = cast(Any, cls).__init__
+        constructor.__signature__ = nothing
+        constructor.__doc__ = f"Made by {' and '.join(makers)}, not by hand."
+        return cls
+
+    return without_constructor
 
 
 class FieldState:

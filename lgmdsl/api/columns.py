@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 import numpy as np
 
@@ -12,21 +12,26 @@ from lgmdsl.arrays import AnyArray
 from lgmdsl.errors import Diagnostic, MethodError, suggestion
 from lgmdsl.posterior.labelled import free_name
 
-BACKENDS = ("pandas", "polars")
+if TYPE_CHECKING:
+    import pandas as pd
+
+FrameLibrary = Literal["pandas", "polars"]
+BACKENDS: tuple[FrameLibrary, ...] = get_args(FrameLibrary)
 LEVELS = (0.05, 0.5, 0.95)
 
 Columns = dict[str, Any]
 
 
-def frame_of(columns: Mapping[str, Any], backend: str = "pandas") -> Any:
+def frame_of(columns: Mapping[str, Any], backend: str = "pandas") -> pd.DataFrame:
     """A frame with these columns (arrays, or lists where entries are missing), in their order.
 
     Raises MethodError: E104 for another `backend`, E501 where its library is not installed.
     """
-    library = frame_library(backend)
+    library, frame = frame_library(backend), dict(columns)
     if backend == "polars":
-        return library.DataFrame({k: _listed(v) for k, v in columns.items()}, strict=False)
-    return library.DataFrame(dict(columns))
+        made = library.DataFrame({k: _listed(v) for k, v in frame.items()}, strict=False)
+        return cast("pd.DataFrame", made)
+    return cast("pd.DataFrame", library.DataFrame(frame))
 
 
 def frame_library(backend: str) -> Any:
@@ -42,12 +47,11 @@ def frame_library(backend: str) -> Any:
         raise MethodError(Diagnostic("E501", message, help=help)) from None
 
 
-def joined(frames: Sequence[Any], backend: str = "pandas") -> Any:
+def joined(frames: Sequence[Any], backend: str = "pandas") -> pd.DataFrame:
     """Frames with the same columns, one below the other."""
     library = frame_library(backend)
-    if backend == "polars":
-        return library.concat(frames, how="vertical_relaxed")
-    return library.concat(frames, ignore_index=True)
+    how = {"how": "vertical_relaxed"} if backend == "polars" else {"ignore_index": True}
+    return cast("pd.DataFrame", library.concat(frames, **how))
 
 
 def quantile_columns(levels: AnyArray) -> Iterator[str]:

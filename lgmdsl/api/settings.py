@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from lgmdsl.errors import Diagnostic, MethodError, suggestion
+from lgmdsl.remedies import number, setting
 
 
 def check_numbers(seed: object, tol: object = None, max_steps: object = None) -> None:
@@ -22,7 +23,23 @@ def check_numbers(seed: object, tol: object = None, max_steps: object = None) ->
     ):
         if not good or isinstance(value, bool):
             message = f"`{name}` must be {wanted} not below 0"
-            raise MethodError(Diagnostic("E108", message, details=(f"got {value!r}",)))
+            example = {"seed": "1", "max_steps": "200", "tol": "1e-5"}[name]
+            raise MethodError(
+                Diagnostic(
+                    "E108",
+                    message,
+                    details=(f"got {value!r}",),
+                    help=f"as in {number(name.replace('_', '-'), example)}, or leave it out",
+                )
+            )
+
+
+def check_word(value: object, name: str, known: str) -> None:
+    """Raise MethodError E108 for a setting that is no word; `known` is an example."""
+    if not isinstance(value, str):
+        message = f"`{name}` is a word"
+        help = f"as in {setting(name, known)}"
+        raise MethodError(Diagnostic("E108", message, details=(f"got {value!r}",), help=help))
 
 
 def check_named(values: object, setting: str, example: str) -> dict[str, object]:

@@ -16,7 +16,7 @@ from functools import cached_property
 
 import numpy as np
 
-from lgmdsl.arrays import IntArray
+from lgmdsl.arrays import Array, IntArray
 from lgmdsl.canonical.blocks.events import event_rows
 from lgmdsl.canonical.blocks.latents import NOTHING, LatentBlock
 from lgmdsl.canonical.blocks.rewrites import Rewrite
@@ -208,6 +208,18 @@ class CanonicalModel:
     def observations(self) -> int:
         """How many data are observed."""
         return sum(len(b.data.rows) for b in self.blocks if not b.family.spec.potential)
+
+    def given(self, block: SiteBlock) -> tuple[IntArray, Array]:
+        """The flat positions and values of the entries of a datum that were given: what is observed
+        of it, but for entries that are known by their ends alone. No entries where y is not at
+        hand."""
+        data, gone = block.data, self.grounded.missing.get(block.name)
+        if data.y is None:
+            return data.rows[:0], np.zeros(0)
+        if gone is None or gone.size != math.prod(block.data_shape):  # counts of classes
+            return data.rows, data.y
+        there = ~gone.reshape(-1)[data.rows]
+        return data.rows[there], data.y[there]
 
     @property
     def total_weight(self) -> float:

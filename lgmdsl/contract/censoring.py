@@ -9,9 +9,24 @@ import numpy as np
 from lgmdsl.arrays import Array, IntArray
 
 # Arguments of a family that say how far a response was seen, and nothing of its distribution.
-CENSORING = ("event", "lower", "upper")
+ENDS = ("lower", "upper")  # of the interval that holds y; a missing one is open
+CENSORING = ("event", *ENDS)
 # The same, and how much it counts: nothing of these is known of a response to come.
 OBSERVING = (*CENSORING, "entry", "weight")
+
+
+def within(ends: Mapping[str, Array], positive: bool) -> Array:
+    """A value between the ends that are given (`lower`, `upper`, and `entry`, which it exceeds),
+    NaN where none is. It stands for a y of which no more is known; no density is taken of it."""
+    low, high, entry = (
+        np.asarray(ends.get(name, np.nan), dtype=np.float64) for name in (*ENDS, "entry")
+    )
+    known = ~(np.isnan(low) & np.isnan(high))
+    low = np.fmax(low, entry)
+    low = np.fmax(low, 0.0) if positive else low
+    beyond = np.where(low > 0.0, 2.0 * low, 1.0) if positive else low
+    y = np.where(np.isnan(high), beyond, np.where(np.isnan(low), high, 0.5 * (low + high)))
+    return np.where(known, y, np.nan)
 
 
 def censoring_fault(y: Array | None, given: Mapping[str, Array]) -> tuple[str, IntArray] | None:

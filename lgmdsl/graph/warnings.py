@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lgmdsl.errors import NOWHERE, Diagnostic, Span
-from lgmdsl.graph.model_graph import FACTORS, SITES, IndexSet, ModelGraph, Node
+from lgmdsl.graph.model_graph import FACTORS, LETS, SITES, Edge, IndexSet, ModelGraph, Node
 from lgmdsl.language.tree import ast
 from lgmdsl.language.tree.wording import KIND_IN_WORDS
+from lgmdsl.vocabulary.lookup import lookup
 
 
 def warnings_of(graph: ModelGraph) -> tuple[Diagnostic, ...]:
@@ -54,25 +55,34 @@ def _sites_without_latents(graph: ModelGraph) -> Iterator[Diagnostic]:
 
 
 def _missing_covariates(graph: ModelGraph) -> Iterator[Diagnostic]:
-    """Data with gaps in what sites and constraints are computed from; maps are judged with the
-    data."""
-    factors = [node.id for node in graph.of_kind(*FACTORS)]
-    behind = graph.behind(factors)
-    computed = {*factors, *behind}
-    for name in behind:
-        statement = graph.by_id[name].statement
-        if not isinstance(statement, ast.Data) or not statement.type.missing:
-            continue
-        symbol = graph.model.symbols[name]
-        if symbol.target is None:
-            span = next(e.span for e in graph.targets[name] if e.target in computed)
+    """Data with gaps in what sites and constraints are computed from, but for arguments that may be
+    open (an end of an interval); maps are judged with the data."""
+    factors = {node.id for node in graph.of_kind(*FACTORS)}
+    whole = [e for id in factors for e in graph.sources[id] if not _open(graph, e)]
+    computed = {e.source for e in whole}
+    computed.update(graph.behind([id for id in computed if graph.by_id[id].kind in LETS]))
+    for node in graph.of_kind("data"):
+        symbol = graph.model.symbols[node.id]
+        if node.id in computed and symbol.optional and symbol.target is None:
+            uses = [e for e in graph.targets[node.id] if e in whole or e.target in computed]
+            span = uses[0].span
             yield _warning(
                 "W105",
-                f"`{name}` may have missing entries, and a predictor uses it",
+                f"`{node.id}` may have missing entries, and a predictor uses it",
                 span,
                 "a missing covariate is an error when the data come",
                 help=f"declare it without `?`: {symbol.type}",
             )
+
+
+def _open(graph: ModelGraph, edge: Edge) -> bool:
+    """Whether a mention stands in an argument of a site that takes missing values."""
+    statement = graph.by_id[edge.target].statement
+    if not isinstance(statement, ast.Observe) or not edge.argument:
+        return False
+    signature = lookup("family", statement.family.name.id)
+    parameter = signature.parameter(edge.argument) if signature else None
+    return parameter is not None and parameter.open
 
 
 def _idle_latents(graph: ModelGraph) -> Iterator[Diagnostic]:

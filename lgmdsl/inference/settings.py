@@ -4,8 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from lgmdsl.inference.driver import Tolerances
+
+# Names for editors to complete; third parties add methods, and the registry knows them all.
+MethodName = Literal[
+    "auto", "laplace", "natural-gradient", "opper-archambeau", "cholesky", "coordinate-ascent",
+    "lcl", "stochastic", "ep", "double-loop", "coordinate-descent", "px-vb", "mean-field",
+    "inducing", "map",
+]  # fmt: skip
+HyperName = Literal["auto", "fixed", "map", "integrate", "em", "vb"]
 
 
 @dataclass(frozen=True)

@@ -1,22 +1,27 @@
 """The model as Python holds it, built statement by statement or read from a text."""
 
+# Long because the statements that a model takes are the methods of one class.
+
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from importlib import import_module
 from typing import Any, TypeAlias
 
 import lgmdsl.html as html
-from lgmdsl.errors import Diagnostic, ModelError
+from lgmdsl.errors import PACKAGES, Diagnostic, ModelError
 from lgmdsl.language.checked import CheckedModel
 from lgmdsl.language.constructors import HeadOf
 from lgmdsl.language.expressions import Distribution, Expression, lift, plain_text
 from lgmdsl.language.highlight import highlighted
 from lgmdsl.language.limits import MAX_INDEX_SIZE
 from lgmdsl.language.parse.grammar import RESERVED, is_name
+from lgmdsl.language.shapes.scope import Scope
 from lgmdsl.language.tree import ast
-from lgmdsl.language.tree.print_model import group, print_model
+from lgmdsl.language.tree.print_model import group, print_model, print_statement
 
 IndexDefinition: TypeAlias = "int | range | Sequence[str] | HeadOf | None"
 
@@ -26,7 +31,9 @@ class Model:
 
     Each method adds one statement and returns the name it declares as an expression. Two models
     are equal when their syntax trees are. All methods raise ModelError for what the language does
-    not have; names, indices and types are checked once, when `checked` is asked for.
+    not have, and for wrong names, arguments, indices and types in the statement, which is not added
+    then: the message names the line of the Python file. What needs the whole model is checked
+    when `checked` is asked for. `dims` may be left out of what has no index.
     """
 
     __hash__ = None  # type: ignore[assignment]  # it grows
@@ -35,6 +42,7 @@ class Model:
         self._statements: list[ast.AnyStatement] = []
         self._read: ast.Ast | None = None
         self._checked: tuple[int, CheckedModel] | None = None
+        self._scope: tuple[int, Scope] | None = None
 
     @classmethod
     def from_tree(cls, tree: ast.Ast, checked: CheckedModel | None = None) -> Model:
@@ -120,13 +128,14 @@ class Model:
         self,
         name: str,
         dims: Any,
-        type: str | Expression,
+        type: str | Expression | None = None,
         *,
         missing: bool = False,
         doc: str | None = None,
     ) -> Expression:
         """`data NAME[dims] : TYPE`. The type is a word ("real", "count", "real?") or an index, for
         a map into it; `missing` is the `?`."""
+        dims, type = _without_dims(dims, type)
         kind = _type(type, missing)
         return self._add(ast.Data(_name(name), _dims(dims), kind, doc=_doc(doc)))
 
@@ -150,18 +159,28 @@ class Model:
         )
 
     def latent(
-        self, name: str, dims: Any, structure: Distribution, *, doc: str | None = None
+        self,
+        name: str,
+        dims: Any,
+        structure: Distribution | None = None,
+        *,
+        doc: str | None = None,
     ) -> Expression:
         """`latent NAME[dims] ~ STRUCTURE`, or a product of structures, one for each axis."""
+        dims, structure = _without_dims(dims, structure)
         factors = _distribution(structure, "a latent").factors
         return self._add(ast.Latent(_name(name), _dims(dims), factors, doc=_doc(doc)))
 
-    def let(self, name: str, dims: Any, value: Any, *, doc: str | None = None) -> Expression:
+    def let(self, name: str, dims: Any, value: Any = None, *, doc: str | None = None) -> Expression:
         """`let NAME[dims] = EXPRESSION`."""
+        dims, value = _without_dims(dims, value)
         return self._add(ast.Let(_name(name), _dims(dims), lift(value).node, doc=_doc(doc)))
 
-    def report(self, name: str, dims: Any, value: Any, *, doc: str | None = None) -> Expression:
+    def report(
+        self, name: str, dims: Any, value: Any = None, *, doc: str | None = None
+    ) -> Expression:
         """`report NAME[dims] = EXPRESSION`: a derived quantity."""
+        dims, value = _without_dims(dims, value)
         return self._add(ast.Report(_name(name), _dims(dims), lift(value).node, doc=_doc(doc)))
 
     def observe(
@@ -184,7 +203,41 @@ class Model:
         """`constrain EXPRESSION = EXPRESSION`."""
         self._add(ast.Constrain(lift(left).node, lift(right).node, doc=_doc(doc)))
 
+    def _check(self, statement: ast.AnyStatement) -> None:
+        """Raise ModelError for what is wrong with the next statement."""
+        from lgmdsl.language.check.check import check_statement
+
+        if self._scope is None or self._scope[0] != len(self._statements):
+            scope = Scope()
+            for earlier in self._statements:
+                check_statement(earlier, scope)
+            scope.findings.errors.clear()
+        else:
+            scope = self._scope[1]
+        self._scope = None
+        check_statement(statement, scope)
+        if not scope.findings.errors:
+            self._scope = len(self._statements) + 1, scope
+            return
+        raise ModelError(self._placed(statement) or scope.findings.errors)
+
+    def _placed(self, statement: ast.AnyStatement) -> list[Diagnostic]:
+        """What is wrong with the next statement, as if it were the text of the Python line."""
+        from lgmdsl.language.check.check import check_statement
+        from lgmdsl.language.parse.parse import parse_all
+
+        file, line = _caller()
+        parsed = parse_all("lgm 1" + "\n" * max(line - 1, 1) + print_statement(statement), file)
+        scope = Scope()
+        for earlier in self._statements:
+            check_statement(earlier, scope)
+        scope.findings.errors.clear()
+        for written in parsed.tree.statements:
+            check_statement(written, scope)
+        return [*parsed.diagnostics, *scope.findings.errors]
+
     def _add(self, statement: ast.AnyStatement) -> Expression:
+        self._check(statement)
         apart = not self._statements or group(self._statements[-1]) != group(statement)
         self._statements.append(replace(statement, blank_before=apart))
         name = getattr(statement, "name", None)
@@ -217,6 +270,23 @@ def _name(name: str) -> ast.Name:
         f"{name!r} is not a name",
         "a name has the letters a to z, digits and `_`, and begins with a letter",
     )
+
+
+def _without_dims(dims: Any, value: Any) -> tuple[Any, Any]:
+    """The indices and what comes after them, where the indices may be left out."""
+    return ((), dims) if value is None else (dims, value)
+
+
+def _caller() -> tuple[str, int]:
+    """The file and line that called the library."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and _of_library(frame.f_globals.get("__name__", "")):
+        frame = frame.f_back
+    return os.path.basename(frame.f_code.co_filename), frame.f_lineno
+
+
+def _of_library(module: str) -> bool:
+    return module.partition(".")[0] in PACKAGES
 
 
 def _dims(dims: Any) -> tuple[ast.Name, ...]:

@@ -29,6 +29,11 @@ class Symbol:
     target: str | None = None
     degree: Degree = "constant"
 
+    @property
+    def optional(self) -> bool:
+        """Whether entries of a datum may be missing: its type has a `?`."""
+        return isinstance(self.statement, ast.Data) and self.statement.type.missing
+
 
 @dataclass(frozen=True)
 class CheckedModel:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
+from typing import TypeAlias
 
 from lgmdsl.errors import DataError, Diagnostic, ModelError
 from lgmdsl.files import irregular, similar
@@ -17,6 +18,8 @@ from lgmdsl.language.tree.statements import declared_name
 
 # Endings of files of data and results; what is in them is not asked here.
 HOLD_DATA = (".csv", ".tsv", ".npz", ".nc", ".parquet")
+# A model, its text, or the path of its file.
+AnyModel: TypeAlias = "Model | str | os.PathLike[str]"
 _A_MODEL = "the model is the .lgm file, and comes before the data"
 
 
@@ -37,6 +40,24 @@ def loads(text: str, name: str = "<text>") -> Model:
         ]
         raise ModelError(sorted([*syntactic, *semantic], key=lambda d: d.span.start))
     return Model.from_tree(parsed.tree, check(parsed.tree, parsed.source))
+
+
+def as_model(model: object, caller: str) -> Model:
+    """A model as it is, of its text, or of the path of its file.
+
+    Raises what `loads` and `load` do, and TypeError for anything else; `caller` wants the model.
+    """
+    if isinstance(model, Model):
+        return model
+    if isinstance(model, str) and ("\n" in model.strip() or model.split()[:1] == ["lgm"]):
+        return loads(model)
+    if isinstance(model, str | os.PathLike):
+        return load(model)
+    wanted = "a Model (lgm.load or lgm.loads), the text of one, or the path of its file"
+    raise TypeError(
+        f"{caller} takes {wanted}, not {type(model).__name__}: {caller}(model, ...), the model "
+        "comes first"
+    )
 
 
 def load(path: str | os.PathLike[str]) -> Model:

@@ -3,8 +3,9 @@ member of the shorter index."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -59,6 +60,14 @@ def two_way_picture(table: TwoWay, format: str = "png") -> bytes:
     height = 1.4 + 0.13 * table.quantiles.shape[1] * (1 + len(table.groups))
     draw: Any = lambda f: draw_cells(f.subplots(), table)  # noqa: E731
     return picture(draw, table.title, 7.2, float(np.clip(height, 2.4, 12.0)), format)
+
+
+def two_way_panels(table: TwoWay) -> list[Callable[..., None]]:
+    """What draws each panel on axes, with `table` to be given: all groups in one, or each in its
+    own."""
+    if table.apart:
+        return [partial(draw_group, group=k) for k in range(len(table.groups))]
+    return [draw_cells if table.x is None else draw_lines]
 
 
 def draw_lines(axes: Axes, table: TwoWay) -> None:

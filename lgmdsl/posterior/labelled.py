@@ -57,6 +57,13 @@ def free_name(name: str, taken: Container[Hashable]) -> str:
     return name
 
 
+def with_estimate(arrays: Mapping[str, xr.DataArray]) -> dict[str, xr.DataArray]:
+    """Moments by name, the `mean` also as `estimate`: `ds.estimate` is the variable, where
+    `ds.mean` is a method of every Dataset."""
+    mean = arrays.get("mean")
+    return {**arrays} if mean is None else {**arrays, "estimate": mean.rename("estimate")}
+
+
 def dataset(arrays: Mapping[str, xr.DataArray]) -> xr.Dataset:
     """Arrays by name. An axis that has the name of one of them is renamed, for a Dataset knows
     no other difference between axes and variables."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -21,6 +22,7 @@ from lgmdsl.sklearn.bound_columns import (
     bound,
     bound_classes,
     check_numbers,
+    class_labels,
     model_of,
     named,
     response_symbol,
@@ -90,6 +92,9 @@ class LgmClassifier(ClassifierMixin, AnyModel):
     order: numbers, an ordered categorical (whose second category is then the event of a binary
     response), or the labels in their order, in the model or as `data={"class": ["low", "high"]}`,
     by the name of the index: this one also where scikit-learn replaces y by an array without it.
+    An array of numbers for classes that are words is read as scikit-learn encodes words (in
+    `cross_val_predict` of probabilities): by the alphabet, with a warning where the classes have
+    another order. Without the labels nothing tells such numbers from an order: give them.
     `class_weight`: weights of the rows by their class, or "balanced", n / (classes * rows of it).
     """
 
@@ -110,7 +115,8 @@ class LgmClassifier(ClassifierMixin, AnyModel):
         self.class_weight = class_weight
 
     def _form(self, X: Any, y: Any, weights: Array | None) -> Form:
-        categories = _ordered_categories(y)
+        categories, plain = _ordered_categories(y), isinstance(y, np.ndarray)
+        self._named = None
         if self.model is None:
             check_numbers(X, f"{ENCODE}, or give a model that has it")
             X, y = validate_data(self, X, y, dtype=np.float64)
@@ -122,12 +128,19 @@ class LgmClassifier(ClassifierMixin, AnyModel):
             codes = np.array([list(categories).index(label) for label in y])
             labels = categories
         self.classes_ = np.sort(labels)
+        decoded = self._decoded(y) if plain else None
         self._event = int(np.argmax(self.classes_ == labels[-1]))
         if len(self.classes_) < 2:
             raise ValueError(f"y has one class, {self.classes_[0]!r}: a classifier needs two")
         if self.model is not None:
             model = model_of(self.model)
             if response_type(model, self.response) != "binary":
+                if decoded is not None:
+                    self._named = decoded
+                    places = np.searchsorted(self.classes_, y)
+                    return bound_classes(
+                        self, model, self.response, X, decoded[places], self.data, None
+                    )
                 known = categories is not None or labels.dtype.kind in "iuf"
                 classes = labels if known else None
                 return bound_classes(self, model, self.response, X, y, self.data, classes)
@@ -138,6 +151,27 @@ class LgmClassifier(ClassifierMixin, AnyModel):
             return written(pieces, "bernoulli", X, [], codes, self, weights)
         places = np.searchsorted(self.classes_, labels)[codes]
         return Softmax.of(X, places, len(self.classes_), self, weights)
+
+    def _decoded(self, y: AnyArray) -> AnyArray | None:
+        """The label of each class where y is an array of the positions of labels, which are words,
+        in the order of the alphabet: what scikit-learn makes of them (`cross_val_predict` of
+        probabilities). None where y holds labels."""
+        if self.model is None or y.dtype.kind not in "iu":
+            return None
+        known = class_labels(model_of(self.model), self.response, self.data)
+        if known is None or known.dtype.kind not in "UO" or {*known} & {*self.classes_.astype(str)}:
+            return None
+        if self.classes_[0] < 0 or self.classes_[-1] >= len(known):
+            return None
+        sorted_labels = np.sort(known)
+        if (sorted_labels != known).any():
+            read = ", ".join(f"{k}: {label}" for k, label in enumerate(sorted_labels))
+            warnings.warn(
+                "y holds numbers and the classes are words: read as scikit-learn encodes words, "
+                f"by the alphabet ({read})",
+                stacklevel=2,
+            )
+        return np.asarray(sorted_labels[self.classes_])
 
     def _weights(self, y: Any, weights: Array | None) -> Array | None:
         if self.class_weight is None:
@@ -184,7 +218,7 @@ class LgmClassifier(ClassifierMixin, AnyModel):
         if self.model is None:
             return np.asarray(table.values)
         out = np.zeros((len(table), len(self.classes_)))
-        for k, label in enumerate(self.classes_):
+        for k, label in enumerate(self.classes_ if self._named is None else self._named):
             out[:, k] = table.values[:, known.index(str(label))]
         return np.asarray(out / out.sum(axis=1, keepdims=True))
 

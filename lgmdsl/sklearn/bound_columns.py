@@ -15,6 +15,7 @@ from lgmdsl.arrays import AnyArray
 from lgmdsl.language.builder import Model
 from lgmdsl.language.checked import Symbol
 from lgmdsl.language.load import load, loads
+from lgmdsl.language.tree import ast
 
 ENCODE = "encode it (sklearn.preprocessing.OneHotEncoder)"
 
@@ -135,6 +136,17 @@ def bound_classes(
         return form
     labelled = {target: np.asarray(classes), **form.data}
     return Bound(model, response, labelled, form.columns, form.matrix, estimator)
+
+
+def class_labels(model: Model, response: str, data: Mapping[str, object] | None) -> AnyArray | None:
+    """The labels of a response's classes in their order, where the model or the data name them."""
+    target = response_symbol(model, response).target
+    if target is None:
+        return None
+    definition = getattr(model.checked.symbols[target].statement, "definition", None)
+    if isinstance(definition, ast.Labels):
+        return np.asarray(definition.labels)
+    return np.asarray(data[target]) if data is not None and target in data else None
 
 
 def _sized(model: Model, index: str) -> bool:

@@ -233,7 +233,7 @@ def test_wrong_words_are_said_before_the_work() -> None:
         with pytest.raises(lgm.MethodError, match=said):
             lgm.compare(model(), data(), methods, options=options, on_step=never)
     with pytest.raises(TypeError):
-        lgm.compare("m.lgm", data())  # type: ignore[arg-type]
+        lgm.compare(3, data())  # type: ignore[arg-type]
     with pytest.raises(TypeError):
         lgm.compare(model(), data(), [])
     with pytest.raises(lgm.DataError):

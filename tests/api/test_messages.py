@@ -84,9 +84,9 @@ CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
         {**DATA, "y": np.arange(1.0, 7.0), "hi": np.array([4, 2.5, np.nan, 5, 9, np.nan])}, {},
     ),
     "e304_interval_without_y": (
-        model("data hi[obs] : real?\n" + ONE.replace("data y[obs] : real", "") +
-              "observe y ~ normal(mean = eta, sd = 2, upper = hi)\n", "real?"),
-        {**DATA, "y": np.array([1, np.nan, 3, 4, 5, 6]), "hi": np.full(6, 9.0)}, {},
+        model("data hi[obs] : real?\n" + ONE
+              + "observe y ~ normal(mean = eta, sd = 2, upper = hi)\n"),
+        {"x": X, "who": ["a", "b"] * 3, "hi": np.array([9.0, np.nan, 9, 9, 9, 9])}, {},
     ),
     "e501_hyper": (
         model("hyper r : correlation ~ uniform(lower = -1, upper = 1)\n" + ONE +

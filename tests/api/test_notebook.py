@@ -99,10 +99,9 @@ def test_a_model_shows_its_text_and_its_graph(fit: Fit) -> None:
     assert svg.startswith("<svg") and "<script>" not in svg and "eta" in svg
 
 
-def test_a_model_that_is_wrong_or_not_finished() -> None:
+def test_a_model_that_is_not_finished() -> None:
     model = lgm.Model()
     model.index("obs")
-    model.let("eta", ["obs"], model.index("obs2"))
     tags = shown(model)
     assert "not a whole model" in tags.words and "error[" in tags.words
 
@@ -148,7 +147,7 @@ def test_pages_read_as_they_are(fit: Fit) -> None:
     assert str(methods).strip() in shown(methods).words
     explanation = lgm.explain(fit.model, data())
     assert str(explanation).strip() in shown(explanation).words
-    assert len(repr(fit.hypers)) < 100
+    assert len(repr(fit.hyper_marginals)) < 100
 
 
 def test_a_prediction_shows_its_first_rows(fit: Fit) -> None:

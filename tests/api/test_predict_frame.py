@@ -189,7 +189,7 @@ def test_quantiles_are_left_out_where_none_are_asked_for(
 
 def test_the_same_in_polars(grouped: Fit, quiet: None) -> None:
     prediction = grouped.predict(new_rows())
-    frame = prediction.frame(backend="polars")
+    frame: Any = prediction.frame(backend="polars")
     assert type(frame).__module__.startswith("polars")
     pd.testing.assert_frame_equal(
         pd.DataFrame(frame.to_dict(as_series=False)), prediction.frame(), check_dtype=False
@@ -201,7 +201,7 @@ def test_another_frame_is_refused_before_the_work(
 ) -> None:
     prediction = grouped.predict(new_rows())
     with pytest.raises(lgm.MethodError, match="E104"):
-        prediction.frame(backend="spark")
+        prediction.frame(backend="spark")  # type: ignore[arg-type]
     monkeypatch.setitem(__import__("sys").modules, "polars", None)
     with pytest.raises(lgm.MethodError, match=r"E501.*\n.*lgmdsl\[frames\]"):
         prediction.frame(backend="polars")

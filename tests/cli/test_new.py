@@ -1,5 +1,6 @@
 """`lgm new`: the skeleton parses, and fits as it stands, by the command that it names."""
 
+import re
 import shlex
 from collections.abc import Callable
 from pathlib import Path
@@ -22,11 +23,11 @@ def command_of(text: str) -> list[str]:
     return shlex.split(line[1:])[1:]
 
 
-def fits(text: str, frame: pd.DataFrame) -> lgm.Fit:
+def fits(text: str, frame: pd.DataFrame, **how: Any) -> lgm.Fit:
     words = command_of(text)
     maps = [words[k + 1].partition("=") for k, word in enumerate(words) if word == "--map"]
     model = lgm.loads(text)
-    fit = lgm.fit(model, frame, mapping={name: key for name, _, key in maps})
+    fit = lgm.fit(model, frame, mapping={name: key for name, _, key in maps}, **how)
     assert fit.converged
     return fit
 
@@ -317,3 +318,119 @@ def test_text_that_should_be_numbers_is_no_group() -> None:
         "`day`: its dates are not written as 2024-01-31",
     ):
         assert part in flat
+
+
+def columns(seed: int = 0, n: int = 90, **more: object) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    return pd.DataFrame({"age": rng.normal(40, 5, n), **more})
+
+
+N = 90
+R = np.random.default_rng(7)
+X = R.normal(size=N)
+QUICK: dict[str, Any] = {"method": "laplace", "hyper": "map"}
+
+
+@pytest.mark.parametrize(
+    "low", ["l u", "lower upper", "left right", "L R", "t_lower t_upper", "lo hi"]
+)
+def test_pairs_of_ends_are_an_interval(low: str) -> None:
+    a, b = low.split()
+    ends = {
+        a: np.where(X > 1, np.nan, np.exp(0.5 * X)),
+        b: np.where(X < -1, np.nan, 2 * np.exp(0.5 * X)),
+    }
+    frame = columns().assign(**ends)
+    text = skeleton(frame)
+    assert f"lower = {a}, upper = {b})" in text and "data y[obs]" in text and "weibull" in text
+    fits(text, frame, **QUICK)
+    real = columns().assign(**{a: X - 1, b: X + 1.5})
+    assert f"sd = noise, lower = {a}, upper = {b})" in skeleton(real)
+    fits(skeleton(real), real, **QUICK)
+
+
+def test_a_response_between_its_ends_and_one_that_is_not() -> None:
+    frame = columns(y=X, lower=X - 1, upper=np.where(X > 0, np.nan, X + 1))
+    frame.loc[::2, "y"] = np.nan
+    text = skeleton(frame)
+    assert "data y[obs]     : real?" in text and "lower = lower, upper = upper" in text
+    fits(text, frame, **QUICK)
+    other = columns(y=X + 3, temp_lower=X - 1, temp_upper=X + 1)
+    assert "b_temp_lower" in skeleton(other)
+    assert "b_lower" in skeleton(frame.rename(columns={"y": "weight"}), "age")
+
+
+def test_spells_have_an_entry() -> None:
+    frame = columns(start=R.uniform(0, 1, N), stop=R.uniform(1.1, 5, N), died=R.integers(0, 2, N))
+    text = skeleton(frame)
+    assert (
+        "observe stop ~ weibull(log_scale = eta, shape = shape, event = died, entry = start)"
+        in text
+    )
+    fits(text, frame, **QUICK)
+    spans = columns(start=R.uniform(0, 1, N), end=R.uniform(1.1, 5, N))
+    assert "lower" not in skeleton(spans)
+
+
+def test_ratings_are_ordered_and_counts_are_counts() -> None:
+    frame = columns(rating=R.integers(1, 6, N))
+    text = skeleton(frame)
+    assert "observe rating ~ ordinal(logit = eta, cuts = cuts)" in text and "level ~" not in text
+    fits(text, frame)
+    assert "ordinal" in skeleton(columns(y=R.integers(1, 5, N)))
+    assert "ordinal" not in skeleton(columns(y=1 + R.poisson(6, N)))
+    assert "ordinal" not in skeleton(columns(count=R.integers(1, 5, N)))
+    alone = pd.DataFrame({"rating": R.integers(1, 4, N)})
+    fits(skeleton(alone), alone)
+
+
+def test_zeros_of_skewed_amounts() -> None:
+    frame = columns(rain=np.where(R.random(N) < 0.3, 0, R.gamma(1, 2, N)).round(3))
+    text = skeleton(frame)
+    assert "gamma(log_mean = eta, shape = shape, hurdle = zero)" in text and "tweedie" in text
+    fits(text, frame)
+    assert "normal(mean" in skeleton(columns(rain=R.normal(size=N)))
+
+
+def test_an_id_is_never_a_slope() -> None:
+    frame = columns(
+        y=X, patient_id=R.permutation(N) * 7 + 1001, visitID=R.permutation(N) + 1,
+        id=R.integers(500, 520, N), nr=np.arange(N) + 77, acid=R.integers(1, 88, N),
+    )  # fmt: skip
+    text = skeleton(frame)
+    for name in ("patient_id", "visitID", "id", "nr"):
+        assert f"b_{name}" not in text, name
+    assert "b_acid" in text and "u_id[id]" in text
+    fits(text, frame)
+
+
+def test_codes_are_groups_and_the_other_way_is_shown() -> None:
+    frame = columns(y=X, brand=R.integers(1, 16, N), dose=R.integers(1, 5, N))
+    text = skeleton(frame)
+    flat = " ".join(text.replace("\n#", "").split())
+    assert "u_brand[brand]" in text and "`brand` holds 1 to 15, taken as codes of groups" in flat
+    assert "b_dose * (dose" in text and "`dose` has 4 whole values, taken as amounts" in flat
+    fits(text, frame)
+    # What the comments say, done.
+    kept = [line for line in text.splitlines() if not line.startswith("#")]
+    turned = "\n".join(kept)
+    turned = turned.replace("brand : brand_level", "").replace(
+        "+ u_brand[brand]", "+ b_brand * brand"
+    )
+    for old, new in (
+        (r"data brand\[obs\] .*", "data brand[obs] : real"),
+        (r"latent u_brand.*", "latent b_brand ~ normal(sd = 2.5)"),
+        (r"hyper sd_brand.*", ""),
+        (r"index brand_level.*", "index dose_level"),
+        (r"data dose\[obs\] .*", "data dose[obs] : dose_level"),
+        (r"latent b_dose .*", "latent u_dose[dose_level] ~ normal(sd = 1)"),
+        (r"b_dose \* \(dose - [\d.]+\) / [\d.]+", "u_dose[dose]"),
+    ):
+        turned, times = re.subn(old, new, turned)
+        assert times == 1, old
+    assert lgm.fit(lgm.loads(turned), frame).converged
+
+
+def test_few_values_are_no_codes_where_they_do_not_repeat() -> None:
+    frame = columns(n=6, y=X[:6], k=[1, 2, 3, 4, 5, 6])
+    assert "b_k" in skeleton(frame.assign(k=[1, 3, 2, 4, 2, 5]))

@@ -153,15 +153,53 @@ def test_refused(case: str) -> None:
     assert caught.value.diagnostics[0].help
 
 
-def test_semantic_errors_point_into_the_text_of_the_model() -> None:
+def test_mistakes_are_reported_at_the_line_of_python() -> None:
     m = Model()
     obs = m.index("obs")
     m.latent("u", [obs], lgm.normal(sd=1))
-    m.let("eta", [], Expression(ast.Name("u")) * 2)
     with pytest.raises(ModelError) as caught:
-        _ = m.checked
+        m.let("eta", [], Expression(ast.Name("u")) * 2)
     assert caught.value.codes == ("E201",)
-    assert "let eta = u * 2" in str(caught.value)
+    line = caught.tb.tb_lineno
+    assert f"test_builder.py:{line}:" in str(caught.value)
+    assert f"{line} | let eta = u * 2" in str(caught.value)
+    # The statement is not added, and the model goes on.
+    assert "eta" not in m.to_lgm()
+    m.let("eta", [obs], Expression(ast.Name("u")) * 2)
+    assert set(m.checked.symbols) == {"obs", "u", "eta"}
+
+
+WRONG: dict[str, tuple[str, Callable[[Model, Expression], Any]]] = {
+    "type": ("E103", lambda m, y: m.hyper("s", "positiv", lgm.half_normal(sd=1))),
+    "structure": ("E103", lambda m, y: m.latent("u", [], lgm.half_normal(sd=1))),
+    "twice": ("E106", lambda m, y: m.latent("y", [], lgm.normal(sd=1))),
+    "family": ("E108", lambda m, y: m.observe(y, lgm.poisson(log_rate=3))),
+    "name": ("E103", lambda m, y: m.let("eta", [], Expression(ast.Name("nothing")))),
+    "index": ("E103", lambda m, y: m.data("x", ["rows"], "real")),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_each_mistake_is_raised_where_it_is_made(case: str) -> None:
+    code, wrong = WRONG[case]
+    m = Model()
+    y = m.data("y", [m.index("obs")], "real")
+    before = m.to_lgm()
+    with pytest.raises(ModelError) as caught:
+        wrong(m, y)
+    assert caught.value.codes == (code,) and "test_builder.py:" in str(caught.value)
+    assert m.to_lgm() == before
+
+
+def test_indices_may_be_left_out() -> None:
+    m, n = Model(), Model()
+    model: Any
+    for model, none in ((m, ()), (n, ([],))):
+        a = model.latent("a", *none, lgm.normal(sd=1))
+        model.data("c", *none, "real")
+        model.let("d", *none, 2 * a)
+        model.report("e", *none, a)
+    assert m == n
 
 
 def test_long_sums_are_limited_with_advice() -> None:

@@ -195,7 +195,7 @@ def test_marginals_of_functions_of_the_hypers() -> None:
     text += "report sd = sqrt(v)\nreport share = u / (u + v)\n"
     fit = fitted(text)
     shape = 2.0 + 12.5
-    factors = cast("dict[str, GammaFactor]", fit.hypers.factors)
+    factors = cast("dict[str, GammaFactor]", fit.hyper_marginals.factors)
     rate = float(factors["v"].scale_rate)
     exact = np.exp(0.5 * np.log(rate) + special.gammaln(shape - 0.5) - special.gammaln(shape))
     np.testing.assert_allclose(fit.mean("sd"), exact, rtol=1e-8)

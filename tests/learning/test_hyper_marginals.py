@@ -81,7 +81,7 @@ def fit() -> lgm.Fit:
 
 
 def test_a_class_of_ones_own_answers_a_fit(fit: lgm.Fit, tmp_path: Path) -> None:
-    other = replace(fit, hypers=Known(fit.theta))
+    other = replace(fit, hyper_marginals=Known(fit.theta))
     assert float(other.mean("t")) == float(fit.theta["t"]) and float(other.sd("t")) == 1.0
     assert other.density("t", 11)["density"].values.tolist() == [1.0] * 11
     drawn, plain = (f.sample(4, seed=1, names=["t", "both", "u"]) for f in (other, fit))
@@ -97,7 +97,7 @@ def test_a_class_of_ones_own_answers_a_fit(fit: lgm.Fit, tmp_path: Path) -> None
 
 def test_sites_are_averaged_over_the_nodes_that_it_gives(fit: lgm.Fit) -> None:
     """The predictive density of a mixture of two noise sds, by hand."""
-    other = replace(fit, hypers=Spread(fit.theta))
+    other = replace(fit, hyper_marginals=Spread(fit.theta))
     pointwise = other.predict({"who": np.arange(6)}).response("y")["sd"]
     own = fit.sd("u").values
     np.testing.assert_allclose(pointwise, np.sqrt(own**2 + (0.25 + 4.0) / 2.0), rtol=1e-6)
@@ -118,7 +118,7 @@ def test_options_of_one_way_are_left_out_of_another() -> None:
 
 
 def test_a_hyper_at_all_nodes_is_what_it_is_at_each() -> None:
-    integrated = lgm.fit(lgm.loads(TEXT), DATA, "laplace", "integrate").hypers
+    integrated = lgm.fit(lgm.loads(TEXT), DATA, "laplace", "integrate").hyper_marginals
     assert isinstance(integrated, HyperPosterior)
     for name in ("s", "t"):
         one_by_one = integrated.values(itemgetter(name))

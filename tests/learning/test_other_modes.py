@@ -111,8 +111,10 @@ def test_noise_that_may_pass_for_signal() -> None:
     assert fit.log_evidence == pytest.approx(evidence, abs=0.1)
     long = float(weight[length > np.log(3.0)].sum())
     assert 0.1 < long < 0.9  # both matter
-    assert fit.hypers is not None
-    share = fit.hypers.mean(lambda theta: np.asarray(float(theta["len"]) > 3.0, dtype=float))
+    assert fit.hyper_marginals is not None
+    share = fit.hyper_marginals.mean(
+        lambda theta: np.asarray(float(theta["len"]) > 3.0, dtype=float)
+    )
     assert float(share) == pytest.approx(long, abs=0.05)
 
 

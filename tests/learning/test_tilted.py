@@ -24,8 +24,8 @@ def fit() -> lgm.Fit:
 
 
 def _posterior(fit: lgm.Fit) -> HyperPosterior:
-    assert isinstance(fit.hypers, HyperPosterior)
-    return fit.hypers
+    assert isinstance(fit.hyper_marginals, HyperPosterior)
+    return fit.hyper_marginals
 
 
 def _hinge(z: Array) -> Array:

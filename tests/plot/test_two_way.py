@@ -93,8 +93,59 @@ def test_effects_of_unlike_size_have_panels() -> None:
     assert one.get_title(loc="left") == "f, b: level"
 
 
+def test_of_two_orders_a_short_one_makes_the_groups() -> None:
+    for first, second in ((np.arange(4), np.arange(2000, 2012)), (np.arange(12), np.arange(3))):
+        fit = fitted("rw1(sd = 1) * rw1", first, second)
+        (axes,) = drawn(fit)
+        short = min(first, second, key=len)
+        assert not axes.images and named(axes) == [str(k) for k in short]
+
+
+THREE = """lgm 1
+index obs
+index region
+index sex
+index year
+data y[obs] : real
+data where[obs] : region
+data who[obs] : sex
+data when[obs] : year
+latent f[region, sex, year] ~ {prior}
+observe y ~ normal(mean = f[where, who, when], sd = 0.3)
+"""
+
+
+def three(prior: str, regions: int = 2) -> lgm.Fit:
+    places = [f"r{k}" for k in range(regions)]
+    rows = [(a, b, t) for a in places for b in "fm" for t in range(6)]
+    table = pd.DataFrame(rows, columns=["where", "who", "when"])
+    table["y"] = np.random.default_rng(3).normal(size=len(table))
+    return lgm.fit(lgm.loads(THREE.format(prior=prior)), table, "laplace")
+
+
+def test_predictions_over_three_indices() -> None:
+    prediction = three("iid * iid * rw1(sd = 0.4)").predict({"year": [2, 4, 9]})
+    axes = Figure().subplots()
+    assert prediction.plot("f", ax=axes) is axes
+    assert named(axes) == ["r0, f", "r0, m", "r1, f", "r1, m"] and axes.get_xlabel() == "year"
+    wanted = prediction.quantile("f", [0.5]).sel(region="r1", sex="f").values.reshape(-1)
+    np.testing.assert_allclose(np.asarray(axes.lines[2].get_xdata()), [2, 4, 9])
+    np.testing.assert_allclose(np.asarray(axes.lines[2].get_ydata()), wanted)
+    cells = Figure().subplots()
+    three("normal(sd = 1)").predict({"region": ["r1", "r0"]}).plot("f", ax=cells)
+    assert named(cells) == ["r1, f", "r1, m", "r0, f", "r0, m"]
+    assert [t.get_text() for t in cells.get_yticklabels()] == [str(k) for k in range(6)]
+
+
+def test_predictions_of_many_groups_are_refused() -> None:
+    prediction = three("normal(sd = 1)", 9).predict({"sex": ["f", "m"]})
+    with pytest.raises(lgm.MethodError, match="cannot be drawn") as caught:
+        prediction.plot("f", ax=Figure().subplots())
+    assert "prediction.frame()" in caught.value.diagnostics[0].help
+
+
 def test_two_orders_and_many_groups_are_heat_maps() -> None:
-    walks = fitted("rw1(sd = 1) * rw1", np.arange(4), np.arange(5))
+    walks = fitted("rw1(sd = 1) * rw1", np.arange(9), np.arange(10))
     many = fitted(CELLS, [f"r{k}" for k in range(12)], [f"c{k}" for k in range(9)])
     assert all([len(a.images) for a in drawn(fit)] == [1, 1] for fit in (walks, many))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -215,11 +216,15 @@ observe y ~ ordinal(logit = eta, cuts = c)
 """
 
 
-def test_classes_in_an_order() -> None:
+def class_rows() -> tuple[pd.DataFrame, np.ndarray[Any, Any]]:
     rng = np.random.default_rng(6)
     X = pd.DataFrame(rng.normal(size=(90, 2)), columns=["a", "b"])
     level = X["a"] + 0.3 * rng.logistic(size=90)
-    grade = np.array(["low", "mid", "high"])[np.digitize(level, [-0.7, 0.7])]
+    return X, np.array(["low", "mid", "high"])[np.digitize(level, [-0.7, 0.7])]
+
+
+def test_classes_in_an_order() -> None:
+    X, grade = class_rows()
     ordered = pd.Series(pd.Categorical(grade, ["low", "mid", "high"], ordered=True))
     model = LgmClassifier(CLASSES, method="laplace", hyper="map").fit(X, ordered)
     assert list(model.classes_) == ["high", "low", "mid"]  # as scikit-learn's scores expect
@@ -246,6 +251,31 @@ def test_classes_in_an_order() -> None:
         )
         assert score == pytest.approx(-losses.mean())
     assert set(cross_val_predict(text, X, grade, cv=3)) <= {"low", "mid", "high"}
+
+
+@pytest.mark.parametrize("where", ["model", "data"])
+def test_probabilities_across_folds_are_of_the_order_given(where: str) -> None:
+    """scikit-learn replaces y by the places of its labels in the alphabet."""
+    X, grade = class_rows()
+    order = ["low", "mid", "high"]
+    words = ", ".join(f'"{label}"' for label in order)
+    named = CLASSES.replace("index grade\n", f"index grade = {{{words}}}\n")
+    assert named != CLASSES
+    one = LgmClassifier(named, method="laplace", hyper="map") if where == "model" else (
+        LgmClassifier(CLASSES, method="laplace", hyper="map", data={"grade": order})
+    )  # fmt: skip
+    ordered = pd.Series(pd.Categorical(grade, order, ordered=True), index=X.index)
+    folds = [(np.arange(90), np.arange(90))]
+    wanted = one.fit(X, ordered).predict_proba(X)
+    with pytest.warns(UserWarning, match="0: high, 1: low, 2: mid"):
+        one.fit(X, np.searchsorted(sorted(order), grade))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = cross_val_predict(one, X, ordered, method="predict_proba", cv=folds)
+    np.testing.assert_allclose(found, wanted, atol=1e-8)
+    # A column of numbers that a user made is no such thing.
+    with pytest.raises(lgm.DataError, match="E302"):
+        one.fit(X, ordered.cat.codes)
 
 
 BINARY = """lgm 1

@@ -159,7 +159,7 @@ def _spread(
 ) -> tuple[Component, ...]:
     """A component for each of several values of the sites' parameters, where these have factors
     that the latents know by a mean only: q(z) and its Gaussian sites are the same in all."""
-    if fit.hypers is None:
+    if fit.hyper_marginals is None:
         return (one,)
     blocks = [canonical.blocks[k] for k in observed(canonical)]
 
@@ -168,7 +168,7 @@ def _spread(
         wide = max(f.shape[1] for f in parameters)
         return np.concatenate([np.pad(f, ((0, 0), (0, wide - f.shape[1]))) for f in parameters])
 
-    thetas, weights = fit.hypers.nodes(rows, together)
+    thetas, weights = fit.hyper_marginals.nodes(rows, together)
     return tuple(
         replace(one, weight=one.weight * float(w), sites=tuple(_sites(b, t) for b in blocks))
         for t, w in zip(thetas, weights, strict=True)

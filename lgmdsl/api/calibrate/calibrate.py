@@ -33,8 +33,9 @@ from lgmdsl.dataset import Keys
 from lgmdsl.errors import Diagnostic, MethodError
 from lgmdsl.html import Page
 from lgmdsl.inference.registry import load_entry_points
-from lgmdsl.inference.settings import FitSettings
-from lgmdsl.language.builder import Model
+from lgmdsl.inference.settings import FitSettings, MethodName
+from lgmdsl.language.load import AnyModel, as_model
+from lgmdsl.state import made_by
 from lgmdsl.workers.executor import Jobs
 from lgmdsl.workers.opened import check_jobs
 
@@ -45,6 +46,7 @@ ALPHA = 0.05
 FEWEST = 20
 
 
+@made_by("lgm.calibrate")
 @dataclass(frozen=True)
 class Calibration:
     """The outcomes of a calibration, in the order of their numbers; `wanted` runs were asked for
@@ -228,11 +230,11 @@ class Calibration:
 
 
 def calibrate(
-    model: Model,
+    model: AnyModel,
     data: object = None,
     sizes: Mapping[str, int] = NO_SIZES,
     runs: int = 200,
-    method: str = "auto",
+    method: MethodName | str = "auto",
     fixed: Mapping[str, object] | None = None,
     bound: str | None = None,
     options: Mapping[str, object] | None = None,
@@ -259,6 +261,7 @@ def calibrate(
     `record` that belongs to another calibration, MethodError E108 for an invalid number,
     WorkerError (E7xx) where workers die, are lost or lack something.
     """
+    model = as_model(model, "calibrate")
     load_entry_points()
     check_numbers(seed, tol, max_steps)
     settings = FitSettings(

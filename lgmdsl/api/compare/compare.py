@@ -29,8 +29,8 @@ from lgmdsl.inference.accuracy import rank
 from lgmdsl.inference.driver import TraceEntry
 from lgmdsl.inference.plan import plan, verdict
 from lgmdsl.inference.registry import backends
-from lgmdsl.inference.settings import FitSettings
-from lgmdsl.language.builder import Model
+from lgmdsl.inference.settings import FitSettings, HyperName
+from lgmdsl.language.load import AnyModel, as_model
 from lgmdsl.sites import catalogue as sites
 from lgmdsl.workers.executor import Jobs
 from lgmdsl.workers.sources import source_of
@@ -48,10 +48,10 @@ REASONS = (
 
 
 def compare(
-    model: Model,
+    model: AnyModel,
     data: object,
     methods: str | Sequence[str] | None = None,
-    hyper: str = "auto",
+    hyper: HyperName | str = "auto",
     fixed: Mapping[str, object] | None = None,
     bound: str | None = None,
     options: Mapping[str, Mapping[str, object]] | None = None,
@@ -80,8 +80,7 @@ def compare(
     model (and for a method or an option that does not exist), ModelError, DataError,
     NumericalError. WorkerError (E7xx) where workers die, are lost or lack something.
     """
-    if not isinstance(model, Model):
-        raise TypeError(f"compare takes a Model (lgm.load or lgm.loads), not {type(model)}")
+    model = as_model(model, "compare")
     check_hyper(hyper)
     check_numbers(seed, tol, max_steps)
     draws = 4000 if audit is True else int(audit)

@@ -16,7 +16,7 @@ from lgmdsl.arrays import Array
 from lgmdsl.errors import DataError, Diagnostic
 from lgmdsl.files import unwritable, write
 from lgmdsl.language.builder import Model
-from lgmdsl.state import FieldState
+from lgmdsl.state import FieldState, made_by
 
 FORMATS = ("png", "svg", "pdf")
 
@@ -82,6 +82,7 @@ class Compared:
         }
 
 
+@made_by("lgm.compare")
 @dataclass(frozen=True, eq=False)
 class Comparison(FieldState):
     """The methods in the order asked for; `unable` are those that cannot run the model and were

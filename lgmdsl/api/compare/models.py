@@ -23,7 +23,7 @@ from lgmdsl.arrays import Array
 from lgmdsl.assess.stacking import stacked
 from lgmdsl.dataset import Keys
 from lgmdsl.errors import Diagnostic, LgmError, MethodError
-from lgmdsl.state import FieldState
+from lgmdsl.state import FieldState, made_by
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -59,6 +59,7 @@ class ComparedModel:
         }
 
 
+@made_by("lgm.compare_models")
 @dataclass(frozen=True, eq=False)
 class ModelComparison(FieldState):
     """Models, the best first: by leave-one-out, or by evidence where there is none.

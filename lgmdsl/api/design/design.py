@@ -28,12 +28,14 @@ from lgmdsl.dataset import Keys, read
 from lgmdsl.html import Page, Paged
 from lgmdsl.inference.registry import load_entry_points
 from lgmdsl.inference.settings import FitSettings
-from lgmdsl.language.builder import Model
+from lgmdsl.language.load import AnyModel, as_model
 from lgmdsl.sites import catalogue as sites
+from lgmdsl.state import made_by
 from lgmdsl.workers.executor import Jobs
 from lgmdsl.workers.opened import check_jobs
 
 
+@made_by("lgm.design")
 @dataclass(frozen=True)
 class Design(Paged):
     """The queries in their order, and the course of the posterior.
@@ -85,7 +87,7 @@ class Design(Paged):
 
 
 def design(
-    model: Model,
+    model: AnyModel,
     data: object,
     candidates: object,
     score: str = "uncertainty",
@@ -126,6 +128,7 @@ def design(
     more steps than candidates; DataError E301 to E305 for candidates and labels that do not fit,
     E306 for a record of another design.
     """
+    model = as_model(model, "design")
     load_entry_points()
     check_jobs(jobs)
     check_score(score, SCORES)

@@ -34,8 +34,9 @@ from lgmdsl.html import Page, Paged
 from lgmdsl.inference.plan import plan
 from lgmdsl.inference.registry import load_entry_points
 from lgmdsl.inference.settings import FitSettings
-from lgmdsl.language.builder import Model
+from lgmdsl.language.load import AnyModel, as_model
 from lgmdsl.sites import catalogue as sites
+from lgmdsl.state import made_by
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,7 @@ class MeasurementPoint:
     status: Status
 
 
+@made_by("lgm.design_measurements")
 @dataclass(frozen=True, eq=False)
 class MeasurementDesign(Paged):
     """The lines in their order, and the course of the posterior.
@@ -109,7 +111,7 @@ class MeasurementDesign(Paged):
 
 
 def design_measurements(
-    model: Model,
+    model: AnyModel,
     data: object,
     by: str,
     candidates: object = None,
@@ -163,6 +165,7 @@ def design_measurements(
     for invalid numbers or more steps than lines, E505 for lines larger than the memory budget;
     DataError E301 to E305 for candidates and values that do not fit.
     """
+    model = as_model(model, "design_measurements")
     load_entry_points()
     check_score(score, MEASURING_SCORES)
     counts = {"steps": steps, "block": block} | ({} if outer is None else {"outer": outer})

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-from lgmdsl.api.explain.column_roles import Roles, roles_of
+from lgmdsl.api.explain.column_roles import Roles, between_ends, roles_of
 from lgmdsl.api.explain.further_tables import Further
 from lgmdsl.api.explain.table_columns import Column, unused_name
 from lgmdsl.errors import DataError, Diagnostic, suggestion
@@ -18,7 +19,9 @@ KINDS = ("number", "count", "binary", "group", "date")
 
 class Chosen:
     """The columns of a skeleton: `roles` of those that are no covariates, the covariates `used`,
-    those `spare` because there are many, those with `gaps`, dates of further tables (`walks`);
+    those `spare` because there are many, those with `gaps`, dates of further tables (`walks`),
+    those of codes that are taken as groups (`coded`) and of few values that are taken as amounts
+    (`amounts`);
     `indices`: the index set of each column of groups or dates, by its name in the model."""
 
     def __init__(
@@ -30,22 +33,32 @@ class Chosen:
         taken: set[str],
         files: Mapping[str, str],
     ) -> None:
-        self.source, self.columns, self.further, self.files = source, columns, further, files
-        self.roles = self._roles(response)
-        self.response = self.roles.response
+        self.source, self.files = source, files
         self.taken = {*taken}
+        self.columns = columns
+        self.roles = self._roles(response)
+        if self.roles.absent:
+            name = self._name("y")
+            known = replace(self.roles.response, key=name, name=name)
+            self.roles = replace(self.roles, response=known)
+        self.response = self.roles.response
+        roles = {id(c) for c in (self.response, *self.roles.special)}
+        self.columns = [c if id(c) in roles else _as_groups(c) for c in columns]
+        self.further = tuple(
+            replace(t, columns=tuple(_as_groups(c) for c in t.columns)) for t in further
+        )
         self.rows = self._name(next((r for r in ROWS if r not in self.taken), ROWS[0]))
         self.indices = {
             c.name: self._name(f"{c.name}_{'level' if c.kind == 'group' else 'time'}")
             for c in self.everything()
             if c.kind in ("group", "date")
         }
-        known = {id(c) for c in (self.response, *self.roles.special)}
+        special = {id(c) for c in (self.response, *self.roles.special)}
         if self.roles.unfit is not None:
-            known.add(id(self.roles.unfit))
-        usable = [c for c in self.everything() if id(c) not in known and c.kind in KINDS]
+            special.add(id(self.roles.unfit))
+        usable = [c for c in self.everything() if id(c) not in special and c.kind in KINDS]
         whole = [c for c in usable if not c.missing]
-        needed = {t.group.name for t in further}
+        needed = {t.group.name for t in self.further}
         whole.sort(key=lambda c: c.name not in needed)
         self.used, self.spare = whole[:MOST], whole[MOST:]
         order = [id(c) for c in self.everything()]
@@ -53,6 +66,8 @@ class Chosen:
         self.gaps = [c for c in usable if c.missing]
         self.walks = [c for c in self.used if c.map and c.kind == "date"]
         self.used = [c for c in self.used if c not in self.walks]
+        self.coded = [c for c in self.used if c.kind == "group" and c.codes]
+        self.amounts = [c for c in self.used if c.kind != "group" and c.few]
 
     def everything(self) -> list[Column]:
         return [*self.columns, *(c for t in self.further for c in t.columns)]
@@ -65,7 +80,8 @@ class Chosen:
     @property
     def mapping(self) -> dict[str, str]:
         """`--map` of the command: columns that the model calls otherwise."""
-        declared = [self.response, *self.roles.special, *self.used]
+        declared = [*self.roles.special, *self.used]
+        declared += [] if self.roles.absent else [self.response]
         out = {c.name: self._key(c) for c in declared if c.name != self._key(c)}
         for table in self.further:
             if table.key and table.key not in (table.group.key, table.group.name):
@@ -87,6 +103,10 @@ class Chosen:
     def _roles(self, wanted: str) -> Roles:
         candidates = [c for c in self.columns if c.kind in ("number", "count", "binary")]
         known = {c.key: c for c in self.columns}
+        if not wanted:
+            bounded = between_ends(self.columns)
+            if bounded is not None:
+                return bounded
         if wanted and wanted not in known:
             help = suggestion(wanted, known, f"it has: {', '.join(list(known)[:20])}")
             message = f"{self.source} has no column `{wanted}`"
@@ -120,6 +140,11 @@ class Chosen:
         for name, key in self.mapping.items():
             words += ["--map", f"{name}={key}"]
         return shlex.join(words)
+
+
+def _as_groups(column: Column) -> Column:
+    """A column of codes as one of groups."""
+    return replace(column, kind="group") if column.codes else column
 
 
 def _why(column: Column) -> str:

@@ -1,5 +1,7 @@
 """What columns of a table are for, by what they are usually called: for `lgm new`."""
 
+# Long because the names of columns and what they mean are one table of knowledge.
+
 from __future__ import annotations
 
 import re
@@ -9,6 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from lgmdsl.api.explain.table_columns import Column
+from lgmdsl.contract.censoring import within
 
 # What responses are usually called.
 RESPONSES = (
@@ -32,14 +35,36 @@ COVARIATE = re.compile(
 )
 # Codes: whole numbers from 1, without gaps, that repeat.
 MOST_CODES = 12
+# What ratings are called; and what may be ratings or counts, which would have some zeros.
+RATING = re.compile(
+    r"(^|_)(rating|score|likert|grade|satisfaction|agreement|agree|star|severity|pain|opinion"
+    r"|quality|preference|item|q\d*|health|happiness)s?$",
+    re.I,
+)
+EITHER = re.compile(r"^(y|response|resp|outcome|target|label)$", re.I)
+ZEROS_OF_COUNTS = 7.0  # so many are expected where none is below 1 in 1,000
+MOST_RATINGS = 10
+ROWS_PER_RATING = 3
+# The ends of an interval, as they are called, behind or before the same word.
+ENDS = (
+    *(("lower", "upper"), ("left", "right"), ("low", "high"), ("lo", "hi"), ("l", "u"), ("l", "r")),
+    *(("start", "stop"), ("start", "end"), ("begin", "end")),
+)
+FORMS = (r"{}", r"{}[_ .](\w+)", r"(\w+)[_ .]{}")
+# Ends that are a time at risk, where there is an event too.
+SPELL = ("start", "begin")
+# Zeros among amounts, and their skewness.
+MIN_ZEROS = 2
+SKEWED = 0.5
 
 
 @dataclass(frozen=True, eq=False)
 class Roles:
     """The response (`guessed`: by nothing but its place; `passed`: a column that is called like a
     response and cannot be one), and the columns that belong to it: the
-    `exposure` or `offset` of counts, the `trials` of successes, the `event` of lifetimes. `unfit`:
-    a column that is called like an exposure and cannot be one."""
+    `exposure` or `offset` of counts, the `trials` of successes, the `event` and the `entry` of
+    lifetimes, the ends `lower` and `upper` of intervals (`absent`: of a response that has no
+    column). `unfit`: a column that is called like an exposure and cannot be one."""
 
     response: Column
     guessed: bool = False
@@ -48,6 +73,10 @@ class Roles:
     offset: Column | None = None
     trials: Column | None = None
     event: Column | None = None
+    entry: Column | None = None
+    lower: Column | None = None
+    upper: Column | None = None
+    absent: bool = False
     unfit: Column | None = None
 
     @property
@@ -55,15 +84,47 @@ class Roles:
         """The family of the response."""
         if self.event is not None:
             return "weibull"
+        if self.lower is not None:
+            return "weibull" if self.response.values.min() > 0 else "normal"
         if self.trials is not None:
             return "binomial"
+        if self.ordered:
+            return "ordinal"
+        if self.zeros:
+            return "gamma"
         kinds = {"number": "normal", "count": "poisson", "binary": "bernoulli"}
         return kinds[self.response.kind]
 
     @property
+    def ordered(self) -> bool:
+        """Whether the response holds ratings: 1 to K, called so or too many for counts without
+        zeros."""
+        y = self.response
+        contiguous = y.whole and y.values.min() == 1 and y.values.max() == y.levels
+        few = 2 < y.levels <= MOST_RATINGS and ROWS_PER_RATING * y.levels <= y.values.size
+        if not (contiguous and few):
+            return False
+        zeros = y.values.size * np.exp(-y.values.mean())  # of a Poisson's counts
+        either = EITHER.search(y.key) is not None and zeros > ZEROS_OF_COUNTS
+        return RATING.search(y.key) is not None or bool(either)
+
+    @property
+    def zeros(self) -> int:
+        """How many zeros a skewed response of amounts has; 0 where it is none."""
+        y = self.response.values
+        zeros = int((y == 0.0).sum())
+        if self.response.kind != "number" or self.response.whole or y.min() < 0.0:
+            return 0
+        skewness = float((((y - y.mean()) / y.std()) ** 3).mean())
+        return zeros if zeros >= MIN_ZEROS and skewness > SKEWED else 0
+
+    @property
     def special(self) -> tuple[Column, ...]:
         """The columns that are in the model as something other than covariates."""
-        known = (self.exposure, self.offset, self.trials, self.event)
+        known = (
+            *(self.exposure, self.offset, self.trials, self.event),
+            *(self.entry, self.lower, self.upper),
+        )
         return tuple(c for c in known if c is not None)
 
 
@@ -72,6 +133,9 @@ def roles_of(candidates: Sequence[Column], columns: Sequence[Column], wanted: st
 
     `candidates` (one at least) are the columns that may be responses.
     """
+    bounded = between_ends(columns, wanted)
+    if bounded is not None:
+        return bounded
     response, guessed = _response(candidates, columns, wanted)
     named = [c for name in RESPONSES for c in columns if c.key.casefold() == name]
     roles = Roles(response, guessed, named[0] if guessed and named else None)
@@ -94,6 +158,64 @@ def roles_of(candidates: Sequence[Column], columns: Sequence[Column], wanted: st
     return replace(roles, exposure=exposure, offset=offset)
 
 
+def between_ends(columns: Sequence[Column], wanted: str = "") -> Roles | None:
+    """The roles where two columns are the ends of intervals; None where none are."""
+    ends = _ends(columns, wanted)
+    return None if ends is None else _between(*ends, columns, wanted)
+
+
+def _ends(columns: Sequence[Column], wanted: str) -> tuple[Column, Column] | None:
+    """Two columns that are called like the ends of an interval, and are; not where one is
+    `wanted` as the response."""
+    numbers = [c for c in columns if c.kind in ("number", "count") and c.key != wanted]
+    for first, last in ENDS:
+        for low in numbers:
+            for high in numbers:
+                if _called_ends(low.key, high.key, first, last) and _are_ends(low, high):
+                    return low, high
+    return None
+
+
+def _called_ends(low: str, high: str, first: str, last: str) -> bool:
+    """Whether two keys are one word but for the names of the ends: time_lower, time_upper."""
+    for form in FORMS:
+        a = re.fullmatch(form.format(first), low, re.I)
+        b = re.fullmatch(form.format(last), high, re.I)
+        if a and b and [g.casefold() for g in a.groups()] == [g.casefold() for g in b.groups()]:
+            return not any(COVARIATE.search(g) and not LIFETIME.search(g) for g in a.groups())
+    return False
+
+
+def _are_ends(low: Column, high: Column) -> bool:
+    both = ~np.isnan(low.entries) & ~np.isnan(high.entries)
+    a, b = low.entries[both], high.entries[both]
+    return bool((a <= b).all() and ((a < b).any() or not both.any()))
+
+
+def _between(low: Column, high: Column, columns: Sequence[Column], wanted: str) -> Roles | None:
+    """The roles where a response lies between two columns: of a column that is called like one and
+    does, or of none; where there is an event, the first end is when its row came under
+    observation. None where another column is called like a response."""
+    others = [c for c in columns if c is not low and c is not high]
+    event = _first(others, EVENT, ("binary",))
+    spell = low.key.casefold().startswith(SPELL)
+    if event is not None and spell and not (low.missing or high.missing or wanted):
+        return Roles(high, event=event, entry=low)
+    if spell and not (low.missing or high.missing):
+        return None
+    called = [c for c in others if c.key == (wanted or c.key) and c.kind in ("number", "count")]
+    named = [c for c in called if wanted or c.key.casefold() in RESPONSES or LIFETIME.search(c.key)]
+    for response in named:
+        if not ((response.entries < low.entries) | (response.entries > high.entries)).any():
+            return Roles(response, lower=low, upper=high)
+    if wanted or any(c.key.casefold() in RESPONSES for c in others):
+        return None
+    positive = min(low.values.min(), high.values.min()) >= 0.0
+    ends = {"lower": low.entries, "upper": high.entries}
+    known = Column("", "", "number", entries=within(ends, bool(positive)))
+    return Roles(known, guessed=False, lower=low, upper=high, absent=True)
+
+
 def _response(
     candidates: Sequence[Column], columns: Sequence[Column], wanted: str
 ) -> tuple[Column, bool]:
@@ -108,7 +230,10 @@ def _response(
             return times[0], True
     patterns = (EXPOSURE, OFFSET, TRIALS, COVARIATE)
     likely = [
-        c for c in candidates if not any(p.search(c.key) for p in patterns) and not _is_code(c)
+        c
+        for c in candidates
+        if not any(p.search(c.key) for p in patterns)
+        and (RATING.search(c.key) or not (_is_code(c) or c.codes))
     ]
     return (likely or candidates)[0], True
 
@@ -152,6 +277,26 @@ def notes(roles: Roles, eta: str) -> Iterator[str]:
         yield (
             f"`{roles.event.key}` is 1 where the event was observed at `{y.key}`, 0 where it "
             "had not happened by then (censored)."
+        )
+    if roles.entry is not None:
+        yield (f"`{roles.entry.key}` is the time from which a row was at risk (delayed entry).")
+    if roles.lower is not None and roles.upper is not None:
+        yield (
+            f"`{y.key}` lies between `{roles.lower.key}` and `{roles.upper.key}`, by the names of "
+            "the columns; a missing end is open."
+        )
+    if roles.family == "ordinal":
+        yield (
+            f"`{y.key}` holds 1 to {y.levels}, taken as ratings. If they are counts: declare "
+            f"count, and observe poisson(log_rate = {eta}), with a level added to {eta}; if "
+            "amounts: declare real, and observe normal(mean, sd)."
+        )
+    if roles.family == "gamma":
+        yield (
+            f"{roles.zeros} of `{y.key}` are 0, the others skewed: 0 with a probability of its own "
+            "(hurdle). For sums of a random number of amounts instead: hyper phi : positive ~ "
+            "lognormal(mean = 0, sd = 1), "
+            f"tweedie(log_mean = {eta}, dispersion = phi, power = 1.5)."
         )
     if roles.family == "poisson":
         yield (

@@ -35,7 +35,7 @@ from lgmdsl.errors import LgmError, listed
 from lgmdsl.graph.model_graph import SITES, ModelGraph
 from lgmdsl.graph.warnings import warnings_of
 from lgmdsl.inference.registry import backends
-from lgmdsl.language.builder import Model
+from lgmdsl.language.load import AnyModel, as_model
 from lgmdsl.language.tree import ast
 from lgmdsl.language.tree.print_expr import show
 from lgmdsl.memory import budget
@@ -46,7 +46,7 @@ from lgmdsl.vocabulary.signature import Trait
 
 @overload
 def explain(
-    model: Model,
+    model: AnyModel,
     data: Mapping[str, Any] | None = None,
     fixed: Mapping[str, object] | None = None,
     *,
@@ -57,7 +57,7 @@ def explain(
 
 @overload
 def explain(
-    model: Model,
+    model: AnyModel,
     data: object,
     fixed: Mapping[str, object] | None = None,
     *,
@@ -67,7 +67,7 @@ def explain(
 
 
 def explain(
-    model: Model,
+    model: AnyModel,
     data: object = None,
     fixed: Mapping[str, object] | None = None,
     *,
@@ -78,6 +78,7 @@ def explain(
     numbers. Hyperparameters that have no value get an arbitrary one, to size the engines. Raises
     ModelError, and DataError for wrong data; a model that cannot be fitted is explained.
     """
+    model = as_model(model, "explain")
     if is_sharded(data):
         return view_of_shards(model, data, mapping, fixed)
     outline = outline_of(model, data, mapping)

@@ -22,7 +22,7 @@ from lgmdsl.html import Paged
 from lgmdsl.inference.plan import verdict
 from lgmdsl.inference.registry import BackendClass, backends
 from lgmdsl.inference.routes import Refusal, Route, compiled, route
-from lgmdsl.language.builder import Model
+from lgmdsl.language.load import AnyModel, as_model
 from lgmdsl.sites import catalogue as sites
 
 
@@ -200,7 +200,7 @@ def _bound_line(name: str, lift: Bound) -> str:
 
 
 @overload
-def methods(model: Model) -> ModelMethods:
+def methods(model: AnyModel) -> ModelMethods:
     """The verdicts on a model."""
 
 
@@ -210,17 +210,18 @@ def methods(model: None = None) -> MethodTable:
 
 
 @overload
-def methods(model: Model | None) -> ModelMethods | MethodTable:
+def methods(model: AnyModel | None) -> ModelMethods | MethodTable:
     """Either."""
 
 
-def methods(model: Model | None = None) -> ModelMethods | MethodTable:
+def methods(model: AnyModel | None = None) -> ModelMethods | MethodTable:
     """The methods that run a model and why the others cannot; without a model, the whole table.
 
     Needs no data. Raises ModelError for a wrong model.
     """
     if model is None:
         return MethodTable(sites.families(), tuple(backends().values()))
+    model = as_model(model, "methods")
     return methods_of(outline_of(model), model.checked.source.name)
 
 

@@ -1,5 +1,7 @@
 """A model for a table: a commented skeleton to begin with, for `lgm new`."""
 
+# Long because the parts of the text that is written are one class.
+
 from __future__ import annotations
 
 import math
@@ -24,6 +26,8 @@ ABOUT = {
     "binomial": "successes out of trials",
     "bernoulli": "0 and 1",
     "weibull": "times to an event",
+    "ordinal": "ratings, of which the order counts",
+    "gamma": "amounts with zeros",
 }
 
 
@@ -31,9 +35,10 @@ def skeleton(data: object, response: str = "", files: Mapping[str, str] | None =
     """The text of a model for the rows of a table, with the command that fits it.
 
     A generalised linear model of the response (`response`, else the column that is called like one,
-    else the first that may be one): a slope for each numeric column, centred and scaled, an effect
-    for each column of groups, a random walk over a column of dates, an exposure or a number of
-    trials where a column is called like one. `data` may be a list of the table and a dict of
+    else the first that may be one; or of what lies between two columns of ends): a slope for each
+    numeric column, centred and scaled, an effect for each column of groups (words, ids and codes 1
+    to K), a random walk over a column of dates, an exposure or a number of trials where a column is
+    called like one. `data` may be a list of the table and a dict of
     further ones: of tables that describe the groups of a column, and of graphs of these groups.
     Whatever is left out is named with the reason; so is what `lgm check` refuses in the end.
     `files`: how the files are written in the command, by the names of the tables ("" is the first).
@@ -80,6 +85,7 @@ class _Text:
         self.latents: list[str] = []
         self.hypers: list[str] = []
         self.terms: list[str] = []
+        self.levels = self.cut = ""
 
     def _name(self, name: str) -> str:
         name = unused_name(name, self.taken)
@@ -89,9 +95,15 @@ class _Text:
     def text(self, refused: str = "") -> str:
         """The model; `refused` is why its tables are not taken as they are."""
         scale = self._scale()
+        if self.roles.family == "ordinal":
+            self.levels = self._name(f"{self.response.name}_level")
+            self.cut = self._name("cut")
         level = self._name("level")
-        self.latents.append(f"latent {level} ~ normal({self._mean()}sd = {number(5.0 * scale)})")
-        self.terms.append(level)
+        if self.roles.family != "ordinal":  # the cuts are the level
+            self.latents.append(
+                f"latent {level} ~ normal({self._mean()}sd = {number(5.0 * scale)})"
+            )
+            self.terms.append(level)
         data = [self._data(c) for c in (self.response, *self.roles.special, *self.chosen.used)]
         graphs = {t.group.name: t.name for t in self.further if t.graph}
         for name, graph in graphs.items():
@@ -100,6 +112,9 @@ class _Text:
             self._term(column, scale, graphs.get(column.name, ""))
         if self.roles.offset is not None:
             self.terms.append(self.roles.offset.name)
+        if not self.terms:
+            self.latents.append(f"latent {level} ~ normal(sd = 1)")
+            self.terms.append(level)
         eta = self._name("eta")
         statement = self._observed(eta, scale)
         warning = _comment(f"These tables are refused by it as they are: {refused}")
@@ -122,6 +137,7 @@ class _Text:
             "",
             f"let {eta}[{self.chosen.rows}] = " + _sum(self.terms),
             "",
+            *(line for note in self._decided(eta) for line in _comment(note)),
             *(line for note in notes(self.roles, eta) for line in _comment(note)),
             statement,
         ]
@@ -133,6 +149,9 @@ class _Text:
         others = [key for key in others if key != y.key][:4]
         another = f"--response names another: {', '.join(others)}" if others else ""
         about = f"{ABOUT[self.roles.family]}, `{y.key}`"
+        if self.roles.lower is not None and self.roles.upper is not None:
+            ends = f"`{self.roles.lower.key}` and `{self.roles.upper.key}`"
+            about = f"`{y.key}`, known to lie between {ends}"
         if not self.roles.guessed:
             return about + (f" ({another})." if another else ".")
         about += ", which is a guess" + (f" ({another})." if another else ".")
@@ -152,11 +171,34 @@ class _Text:
         y = self.response.values
         if self.roles.family == "normal":
             return f"mean = {centre(float(y.mean()), float(y.std()))}, "
-        if self.roles.family == "weibull":
+        if self.roles.family in ("weibull", "gamma"):
             return f"mean = {number(math.log(float(y.mean())))}, "
         return ""
 
+    def _decided(self, eta: str) -> Iterator[str]:
+        """Which whole numbers were taken as labels and which as amounts, and the other way."""
+        for c in self.chosen.coded:
+            slope, rows = f"b_{c.name}", self.indices[c.map] if c.map else self.chosen.rows
+            value = f"{c.name}[{c.map}]" if c.map else c.name
+            yield (
+                f"`{c.key}` holds 1 to {c.levels}, taken as codes of groups. If it is an amount: "
+                f"declare data {c.name}[{rows}] : real and latent {slope} ~ normal(sd = 2.5), and "
+                f"write {slope} * {value} in {eta}, in place of its effects."
+            )
+        for c in self.chosen.amounts:
+            index, effect = f"{c.name}_level", f"u_{c.name}"
+            yield (
+                f"`{c.key}` has {c.levels} whole values, taken as amounts. If they are codes of "
+                f"groups: index {index}, data {c.name}[{self.chosen.rows}] : {index}, latent "
+                f"{effect}[{index}] ~ normal(sd = 1), and {effect}[{c.name}] in {eta}, in place of "
+                "its slope."
+            )
+
     def _sets(self) -> Iterator[str]:
+        if self.roles.family == "ordinal":
+            note = f"# the values of {self.response.name}, in their order"
+            yield f"index {self.levels}" + " " * 8 + note
+            yield f"index {self.cut} = head({self.levels})"
         for column in self.chosen.used:
             if column.kind in ("group", "date"):
                 index = self.indices[column.name]
@@ -173,17 +215,27 @@ class _Text:
             kind = self.indices[column.name]
         if column is self.response:
             family = self.roles.family
-            kind = {"normal": "real", "bernoulli": "binary", "weibull": "positive"}.get(
-                family, "count"
-            )
+            kind = {
+                "normal": "real",
+                "bernoulli": "binary",
+                "weibull": "positive",
+                "gamma": "nonnegative",
+                "ordinal": self.levels,
+            }.get(family, "count")
         elif column is self.roles.exposure:
             kind = "positive"
+        elif column is self.roles.lower or column is self.roles.upper:
+            return f"data {column.name}[{rows}] : real{'?' if column.missing else ''}"
         elif column is self.roles.trials:
             kind = "count"
         elif column is self.roles.event:
             kind = "binary"
-        gaps = "?" if column is self.response and column.missing else ""
-        note = f"  # {column.missing} missing, which are predicted" if gaps else ""
+        gaps, note = "", ""
+        if column is self.response and self.roles.absent:
+            gaps, note = "?", "  # no column: known by its ends alone"
+        elif column is self.response and column.missing:
+            known = "known by their ends" if self.roles.lower else "predicted"
+            gaps, note = "?", f"  # {column.missing} missing, which are {known}"
         return f"data {column.name}[{rows}] : {kind}{gaps}{note}"
 
     def _term(self, column: Column, scale: float, graph: str) -> None:
@@ -261,15 +313,30 @@ class _Text:
         if roles.family == "poisson":
             exposure = f", exposure = {roles.exposure.name}" if roles.exposure is not None else ""
             return f"observe {y} ~ poisson(log_rate = {eta}{exposure})"
-        if roles.event is not None:
+        seen = [
+            f", {argument} = {column.name}"
+            for argument, column in (
+                *(("event", roles.event), ("entry", roles.entry)),
+                *(("lower", roles.lower), ("upper", roles.upper)),
+            )
+            if column is not None
+        ]
+        if roles.family in ("weibull", "gamma"):
             shape = self._name("shape")
             self.hypers.append(f"hyper {shape} : positive ~ lognormal(mean = 0, sd = 1)")
-            arguments = f"log_scale = {eta}, shape = {shape}, event = {roles.event.name}"
-            return f"observe {y} ~ weibull({arguments})"
+            if roles.family == "weibull":
+                return f"observe {y} ~ weibull(log_scale = {eta}, shape = {shape}{''.join(seen)})"
+            zero = self._name("zero")
+            self.hypers.append(f"hyper {zero} : unit ~ beta(a = 1, b = 1)")
+            return f"observe {y} ~ gamma(log_mean = {eta}, shape = {shape}, hurdle = {zero})"
+        if roles.family == "ordinal":
+            cuts = self._name("cuts")
+            self.hypers.append(f"hyper {cuts}[{self.cut}] : ordered ~ normal(sd = 3)")
+            return f"observe {y} ~ ordinal(logit = {eta}, cuts = {cuts})"
         noise = self._name("noise")
         prior = f"pc_sd(u = {number(3.0 * scale)}, alpha = 0.05)"
         self.hypers.append(f"hyper {noise} : positive ~ {prior}")
-        return f"observe {y} ~ normal(mean = {eta}, sd = {noise})"
+        return f"observe {y} ~ normal(mean = {eta}, sd = {noise}{''.join(seen)})"
 
 
 def _formatted(text: str, source: str) -> str:

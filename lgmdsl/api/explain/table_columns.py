@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -19,31 +20,88 @@ from lgmdsl.language.tree.statements import STATEMENTS
 
 # Whole numbers under these names are labels.
 GROUPS = re.compile(
-    r"(^|_)(id|nr|no|code|group|subject|site|batch|school|class|ward|zip|person|patient|plot|block"
-    r"|plate|cluster|household|clinic|hospital|county|district|region|village|litter|observer)$"
-    r"|[a-z](ID|Id)$",
+    r"(^|_)(id|ids|nr|no|code|group|subject|site|batch|school|class|ward|zip|person|patient|plot"
+    r"|block|plate|cluster|household|clinic|hospital|county|district|region|village|litter|observer"
+    r"|herd|farm|animal|sire|dam|cow|family|tree|nest|tank|pot|lot|rater|judge|operator|machine"
+    r"|worker|player|team|country|state|variety|genotype|breed|store|user|firm)$"
+    r"|[a-z]id$",
     re.I,
+)
+# Names of rows: never a number.
+IDS = re.compile(
+    r"(^|_)(id|ids|nr|no|uid|uuid|key|index|idx|row|rownum|record|obs|case|barcode|serial)$"
+    r"|[a-z]id$",
+    re.I,
+)
+# Words that end in id and name no rows.
+NO_IDS = re.compile(
+    r"(acid|fluid|solid|rapid|humid|liquid|grid|valid|covid|paid|bid|lipid|mid)$", re.I
 )
 TIMES = re.compile(r"(^|_)(year|yr|month|week|day|hour|time|t)s?$|^[xyz]$|response", re.I)
 RESERVED = frozenset({w.name for w in RESERVED_WORDS} | {s.word for s in STATEMENTS})
+# Numbers that are positions or amounts, also where they are 1, 2, 3.
+AMOUNTS = re.compile(
+    r"(^|_)(age|dose|depth|temp|temperature|elevation|altitude|lat|latitude|lon|longitude|score"
+    r"|rank|parity|size|number|num|n|counts?|rooms|children|kids|dist|distance|weight|length|height"
+    r"|width|income|price|conc|concentration|level|amount|rate|visit|wave|trial|round|session"
+    r"|period|order|position|effort|duration|stage|grade)s?$",
+    re.I,
+)
 # Distinct whole numbers that may be counts.
 COUNTS = 3
+# Rows of each code, on average, where whole numbers are codes of groups.
+# Rows in any order that 1 to n numbers.
+SHUFFLED = 10
+ROWS_PER_CODE = 2
+MAX_CODES = 100
+FEW = 12
 
 
 @dataclass(frozen=True, eq=False)
 class Column:
     """A column of the table: `kind` is number, count, binary, date, group, or, with the reason in
     `why`, left out. `name` is what the model calls it; `map` the column of the first table whose
-    groups it describes, for those of further tables."""
+    groups it describes, for those of further tables; `entries` its numbers, NaN where missing."""
 
     key: str
     name: str
     kind: str
     why: str = ""
-    values: Array = field(default_factory=lambda: np.zeros(0))
+    entries: Array = field(default_factory=lambda: np.zeros(0))
     levels: int = 0
     missing: int = 0
     map: str = ""
+
+    @cached_property
+    def values(self) -> Array:
+        """Its numbers, without those that are missing."""
+        there: Array = self.entries[~np.isnan(self.entries)]
+        return there
+
+    @property
+    def whole(self) -> bool:
+        """Whether it holds whole numbers."""
+        return self.values.size > 0 and bool((self.values == np.round(self.values)).all())
+
+    @property
+    def codes(self) -> bool:
+        """Whether its whole numbers may be codes: 1 to K without gaps, some rows of each."""
+        if not self.whole or self.levels < COUNTS:
+            return False
+        contiguous = self.values.min() == 1 and self.values.max() == self.levels <= MAX_CODES
+        repeated = ROWS_PER_CODE * self.levels <= self.values.size
+        return (
+            bool(contiguous)
+            and repeated
+            and not AMOUNTS.search(self.key)
+            and not TIMES.search(self.key)
+        )
+
+    @property
+    def few(self) -> bool:
+        """Whether whole numbers with few values that repeat are taken as amounts."""
+        few = COUNTS <= self.levels <= FEW and ROWS_PER_CODE * self.levels <= self.values.size
+        return self.whole and few
 
 
 def columns_of(
@@ -116,19 +174,26 @@ def _column(key: str, name: str, entry: Entry) -> Column:
     kind = "number"
     if whole and _numbers_the_rows(key, numbers) and not missing:
         return Column(key, name, "left out", "it numbers the rows")
+    called = not NO_IDS.search(key)
     if whole and set(np.unique(numbers).tolist()) <= {0.0, 1.0}:
         kind = "binary"
-    elif whole and GROUPS.search(key) and levels < rows:
+    elif whole and called and IDS.search(key) and levels == rows - missing:
+        return Column(key, name, "left out", "all its entries differ: they name the rows")
+    elif whole and called and GROUPS.search(key) and levels < rows - missing:
         kind = "group"
     elif whole and numbers.min() >= 0 and levels >= COUNTS:
         kind = "count"
-    return Column(key, name, kind, "", numbers, levels, missing)
+    return Column(key, name, kind, "", np.where(gone, np.nan, values), levels, missing)
 
 
 def _numbers_the_rows(key: str, numbers: Array) -> bool:
-    """Whether a column counts 0, 1, 2 ... or 1, 2, 3 ... down the table, and is not a time."""
-    counted = numbers.size > COUNTS and numbers[0] in (0.0, 1.0)
-    return counted and not TIMES.search(key) and bool((np.diff(numbers) == 1.0).all())
+    """Whether a column counts 0, 1, 2 ... or 1, 2, 3 ... through the table, in some order, or the
+    like from another number down the table, and is not a time."""
+    if numbers.size <= COUNTS or TIMES.search(key):
+        return False
+    shuffled = numbers.min() in (0.0, 1.0) and numbers.size > SHUFFLED
+    steps = np.diff(np.sort(numbers) if shuffled else numbers)
+    return bool((steps == 1.0).all())
 
 
 def _is_date(text: str) -> bool:

@@ -38,7 +38,7 @@ def write_learning(
     file: NewGroup, fit: Fit, put: Callable[[NewGroup, str, AnyArray], None]
 ) -> None:
     """Add the groups; `put` writes one array into a group."""
-    record, hypers = fit.learning, fit.hypers
+    record, hypers = fit.learning, fit.hyper_marginals
     if record is None:
         return
     group = file.create_group("learning")
@@ -91,14 +91,14 @@ def read_learning(
     )
     fit = replace(fit, hyper=str(given["hyper"]), learning=record)
     if "exponents" in given:
-        return replace(fit, hypers=_factors(fit, given, held))
+        return replace(fit, hyper_marginals=_factors(fit, given, held))
     if "pinned" in given:
         pinned = {n: fit.theta[n] for n in json.loads(given["pinned"])}
         closed = fit.hyper != "integrate"
         apart = bool(given.get("apart", False))  # earlier files say nothing
         coordinates = Coordinates(fit.canonical.hypers, pinned, closed, apart)
         if "axes" not in held:
-            return replace(fit, hypers=ModeOnly(coordinates, fit.theta))
+            return replace(fit, hyper_marginals=ModeOnly(coordinates, fit.theta))
         flat = held["flat"].astype(bool)
         frame = Standardised(held["mode"], held["axes"], flat, held.get("unknown"))
         if "nodes" in held:
@@ -108,11 +108,11 @@ def read_learning(
             posterior = HyperPosterior(
                 coordinates, frame, held["nodes"], held["shares"], integral, lattice
             )
-            fit = replace(fit, hypers=posterior)
+            fit = replace(fit, hyper_marginals=posterior)
         else:
             few = frame.axes.shape[1] < frame.size
             known = Chosen(coordinates, fit.theta, frame) if few else None
-            fit = replace(fit, hypers=known or Asymptotic(coordinates, fit.theta, frame))
+            fit = replace(fit, hyper_marginals=known or Asymptotic(coordinates, fit.theta, frame))
     return replace(fit, mixed=_points(file, fit, array, point))
 
 

@@ -41,11 +41,14 @@ def corrected(fit: Fit, planned: Plan, hyper: HyperErrors) -> Fit | None:
         mixed = tuple(replace(p, share=p.share / total) for p in points)
         note = f"the posterior of {names} is that of the corrected evidence"
         return replace(
-            fit, hypers=hyper.corrected, mixed=mixed, provenance=_noted(fit.provenance, note)
+            fit,
+            hyper_marginals=hyper.corrected,
+            mixed=mixed,
+            provenance=_noted(fit.provenance, note),
         )
-    if hyper.x is None or not isinstance(fit.hypers, Asymptotic):
+    if hyper.x is None or not isinstance(fit.hyper_marginals, Asymptotic):
         return None
-    hypers = fit.hypers
+    hypers = fit.hyper_marginals
     theta = hypers.coordinates.unpack(hyper.x)
     space, pinned = planned.canonical.hypers, hypers.coordinates.pinned.keys()
     try:
@@ -71,7 +74,7 @@ def corrected(fit: Fit, planned: Plan, hyper: HyperErrors) -> Fit | None:
         ),
         log_evidence=found.log_evidence,
         log_evidence_corrected=log_evidence,
-        hypers=replace(hypers, theta=theta, frame=replace(hypers.frame, mode=hyper.x)),
+        hyper_marginals=replace(hypers, theta=theta, frame=replace(hypers.frame, mode=hyper.x)),
         provenance=_noted(fit.provenance, note),
     )
 

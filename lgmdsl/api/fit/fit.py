@@ -36,10 +36,10 @@ from lgmdsl.learning.search.learning_record import Learning
 from lgmdsl.posterior.drawn import JointSample, Postponed, drawn_mixture
 from lgmdsl.posterior.frame import fitted_frame
 from lgmdsl.posterior.hyper_points import HyperPoint
-from lgmdsl.posterior.labelled import dataset, labelled
+from lgmdsl.posterior.labelled import dataset, labelled, with_estimate
 from lgmdsl.posterior.marginals import Marginals, Quantity, probability_levels
 from lgmdsl.posterior.mixture import Mixture, mixture
-from lgmdsl.state import FieldState
+from lgmdsl.state import FieldState, made_by
 from lgmdsl.workers.executor import Jobs
 
 if TYPE_CHECKING:
@@ -57,6 +57,7 @@ SHOWN = (0.05, 0.5, 0.95)
 UNKNOWN = Accuracy.none("it was not estimated")
 
 
+@made_by("lgm.fit", "lgm.load_fit")
 @dataclass(frozen=True, eq=False)
 class Fit(FieldState, Assessable, Framed):
     """A posterior of a model with its record: Gaussian at fixed or maximised hyperparameters,
@@ -70,14 +71,16 @@ class Fit(FieldState, Assessable, Framed):
     in one xarray.Dataset, and `fit.names` are all names. Fits are equal where model, data, settings
     and results are, and can be pickled and copied: everything is answered with the same digits, in
     any process. `starts`: the result of each start, where the sites are not log-concave and several
-    were tried. `audited`: the audit that summary and file show, where one was asked for. `hypers`:
-    marginals of what was learned; `learning`: how. `accuracy`: the largest estimated error of what
-    is reported; `log_evidence_corrected`: log p(y) with the estimated gap, nearer to the truth and
-    without a guarantee; NaN where there is no estimate. `drawn`: draws of the latents, exact or
-    right to second order, of which everything that is reported of them is made where the Gaussian
-    posterior is too far off (`fit.marginals`), assessments (LOO, WAIC, ...) included; `posterior`,
-    `conditional` and `gaussian_marginals` remain those of the Gaussian, and so do the scores of
-    `lgm.design`. `checkpoint`: of an integration that was interrupted, from which
+    were tried. `audited`: the audit that summary and file show, where one was asked for.
+    `hyper` is how hyperparameters were treated (fixed, map, em, integrate or vb),
+    `hyper_marginals` their marginals where they were learned, `learning` how they were found.
+    `accuracy`: the largest estimated error of what is reported; `log_evidence_corrected`: log p(y)
+    with the estimated gap, nearer to the truth and without a guarantee; NaN where there is no
+    estimate. `drawn`: draws of the latents, exact or right to second order, of which everything
+    that is reported of them is made where the Gaussian posterior is too far off
+    (`fit.marginals`), assessments (LOO, WAIC, ...) included; `posterior`, `conditional` and
+    `gaussian_marginals` remain those of the Gaussian, and so do the scores of `lgm.design`.
+    `checkpoint`: of an integration that was interrupted, from which
     `lgm.fit(..., start_from=fit)` goes on.
     """
 
@@ -101,7 +104,7 @@ class Fit(FieldState, Assessable, Framed):
     stored: Mapping[str, Quantity] = field(default_factory=dict, repr=False)
     audited: Audit | None = field(default=None, repr=False)
     hyper: str = "fixed"
-    hypers: HyperMarginals | None = field(default=None, repr=False)
+    hyper_marginals: HyperMarginals | None = field(default=None, repr=False)
     mixed: tuple[HyperPoint, ...] = field(default=(), repr=False)
     learning: Learning | None = field(default=None, repr=False)
     accuracy: Accuracy = UNKNOWN
@@ -160,9 +163,11 @@ class Fit(FieldState, Assessable, Framed):
 
     def __getitem__(self, name: str) -> xr.Dataset:
         """`mean`, `sd` and the 5, 50 and 95 % points (`quantiles`, leading axis `quantile`) of a
-        name; raises ModelError E103 for an unknown one."""
+        name; `estimate` is the mean again, for attribute access: `fit["u"].estimate` (`.mean` is a
+        method of every Dataset). Raises ModelError E103 for an unknown name."""
         quantiles = self.quantile(name, SHOWN)
-        return dataset({"mean": self.mean(name), "sd": self.sd(name), "quantiles": quantiles})
+        parts = {"mean": self.mean(name), "sd": self.sd(name), "quantiles": quantiles}
+        return dataset(with_estimate(parts))
 
     def __eq__(self, other: object) -> bool:
         """Whether two fits answer alike: of one model, data, method and settings, with the same
@@ -203,14 +208,14 @@ class Fit(FieldState, Assessable, Framed):
         if self.drawn is not None:
             at = partial(self.named_at, self.canonical)
             return drawn_mixture(
-                self.canonical, self.points, at, self.hypers, self.seed, self.drawn
+                self.canonical, self.points, at, self.hyper_marginals, self.seed, self.drawn
             )
         return self.gaussian_marginals
 
     @cached_property
     def gaussian_marginals(self) -> Mixture:
         """Those of the Gaussians, whether or not draws are reported in their place."""
-        return mixture(self.canonical, self.points, self._at, self.hypers, self.seed)
+        return mixture(self.canonical, self.points, self._at, self.hyper_marginals, self.seed)
 
     @cached_property
     def conditional(self) -> Marginals:
@@ -408,7 +413,7 @@ class Fit(FieldState, Assessable, Framed):
         dots with whiskers; more than 40 are sorted, with the labels of the lowest and the highest.
         Over two indices: a line for each of up to 40 groups along what has an order, else a colour
         for each of up to 8 groups, or a panel where they are of unlike size (random slopes) or have
-        more than 40 members; a heat map of what has two orders, or more groups. Hyperparameters are
+        more than 40 members; a heat map of two long orders, or of more groups. Hyperparameters are
         densities, with their prior behind. An observed datum (`"y"`) is shown with what is
         predicted of it; of a fit read from a file that takes its `data`. Maps and heat maps have
         two panels, mean and sd: give axes for each panel, or one for the first.

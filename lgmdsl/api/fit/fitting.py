@@ -42,7 +42,13 @@ from lgmdsl.api.fit.warnings import (
 )
 from lgmdsl.api.jobs import workers_for
 from lgmdsl.api.notebook.progress import NotebookProgress, notebook_display
-from lgmdsl.api.settings import check_fixed, check_named, check_numbers, check_options
+from lgmdsl.api.settings import (
+    check_fixed,
+    check_named,
+    check_numbers,
+    check_options,
+    check_word,
+)
 from lgmdsl.api.sharding import finishing, for_shards, provenance_of_shards, sharded
 from lgmdsl.api.streaming import provenance_of, rows_option, streamed
 from lgmdsl.api.third_parties import record, used_parts
@@ -60,8 +66,9 @@ from lgmdsl.inference.plan import Plan, plan
 from lgmdsl.inference.quasi_random_error import standard_error
 from lgmdsl.inference.registry import load_entry_points
 from lgmdsl.inference.routes import combined, error_notes
-from lgmdsl.inference.settings import FitSettings
+from lgmdsl.inference.settings import FitSettings, HyperName, MethodName
 from lgmdsl.language.builder import Model
+from lgmdsl.language.load import AnyModel, as_model
 from lgmdsl.learning.objective.elsewhere import Elsewhere
 from lgmdsl.memory import during
 from lgmdsl.numerics.blas_threads import one_thread
@@ -81,15 +88,15 @@ NONE: Mapping[str, object] = MappingProxyType({})
 
 
 def fit(
-    model: Model,
+    model: AnyModel,
     data: object,
-    method: str = "auto",
-    hyper: str = "auto",
+    method: MethodName | str | None = "auto",
+    hyper: HyperName | str | None = "auto",
     fixed: Mapping[str, object] | None = None,
     bound: str | None = None,
     options: Mapping[str, object] | None = NONE,
     start_from: Fit | str | os.PathLike[str] | None = None,
-    seed: int = 0,
+    seed: int | None = 0,
     tol: float | None = None,
     max_steps: int | None = None,
     *,
@@ -100,61 +107,106 @@ def fit(
 ) -> Fit:
     """Fit a model to data.
 
-    `data` is a path (.npz, .csv, .parquet, .nc, or a folder of shards that `lgm shard` made, whose
-    rows are fitted where they lie: auto is then `laplace`, or `natural-gradient` where that
-    cannot run the model), a dict of arrays, a frame, an xarray Dataset, or
-    a list of these, whose keys are joined: ["rows.csv", {"edges": pairs}]. Frames and paths in a
-    dict are tables of their own, each over the index that its key column names. `mapping` renames
-    keys ({"name in the model": "key"}) and makes matrices of columns: {"X": ["age",
-    "contrasts(region)"]}. `fixed` pins
-    hyperparameters by name (a scalar fills an indexed one). `hyper` says how to treat those
-    that have a prior and are not pinned: `map` maximises evidence + log prior on their natural
-    scale, `em` does so by EM steps for what enters the predictors linearly (loadings, offsets)
-    and for noise sds, then L-BFGS (`map` where there is no such step; rotations of loadings have no
-    standard errors),
-    `integrate` makes the posterior a mixture over their posterior, `fixed` wants all of them
-    pinned, `vb` keeps a factor over each that is a scale of Gaussians and reports the bound of
-    log p(y) (px-vb and other methods that have one), `auto` takes em where loadings multiply a
-    latent or words are drawn from topics, else integrates up to 6 scalars and maximises over more.
-    `options` are fields of the back end, and `engine`: covariance, precision, batched, wide,
-    nested, sparse or iterative (default: the cheapest that fits the memory budget, `LGM_MEMORY` or
-    half of the machine's memory; never what is free); `merge`: on, or off: rows that are alike are
-    fitted as one row with their number as its weight, which changes no answer; `integration`:
-    grid, ccd or gauss-hermite (default: grid for one or two hyperparameters, then ccd),
-    `acceleration` of em: l-bfgs, squarem or none,
-    and `batch` of em: rows of a mini-batch, with `epochs` (default 3), for models of very many rows
-    that factorise over an index; `learning_steps`: the most that the search for hyperparameters
-    takes (200); `standard_errors`: names of those that get them where there are more than 50.
-    Under `auto`, where the estimated error of the Gaussian posterior
-    (`fit.accuracy`) passes 0.1 posterior sds of a mean, 10 % of an sd or 0.15 sds of a 5 or 95 %
-    point, everything that is reported of latents, lets, reports and predictions comes from exact
-    draws, where these are too expensive from draws with the posterior's skewness and sds to second
-    order (W609 stays where that is not near enough), and hyperparameters from the corrected
-    evidence: `correction` is auto, on (of a named
-    method too) or off; `marginals=gaussian` keeps latents Gaussian; `effort` is normal (what about
-    three seconds of one core compute, or the fit itself took), high (10 times that, and half the
-    errors are tolerated) or low (no draws). `fit.posterior` is that of the Gaussian. `bound` names
-    a bound to use for the sites that it applies to (`lgm methods`).
-    `seed` is that of draws, and of the estimates of an engine that gives any: the
-    same seed, data and budget give the same bits in every process, pool and thread. Another
-    processor, or for models of 1e9 flops a conditioning and more another number of BLAS threads,
-    changes the last digits (below 1e-10, relative; draws below 1e-7).
-    `tol` is the relative tolerance of the log evidence (default 1e-7, means to 1e-4 sd); a looser
-    one holds for the search over hyperparameters too.
-    `start_from` is an earlier fit (or its file) of a model with the same sites; hypers that are
-    learned start at its values too, and an integration of the same model, data and settings that
-    was interrupted goes on with the fits that it had. `start` gives values to start from by name
-    (a scalar fills an indexed hyper); otherwise they start in the middle of their priors. `on_step`
-    is called with every entry of the trace; without it, notebooks show a line with how far a fit is
-    that takes more than half a second. `jobs` shares fits at several values of the hyperparameters
-    (the points of `integrate`, the differences that make a curvature), or the shards: a number of
-    processes, the address of a Dask scheduler ("tcp://host:8786"), a Dask Client, or any executor
-    with submit and shutdown; None and 1: this process. Bits are the same, whoever computes them.
+    Parameters
+    ----------
+    model : Model, str or path
+        A model, the text of one, or the path of its file.
+    data : path, dict, frame, Dataset or list of these
+        A path (.npz, .csv, .parquet, .nc, or a folder of shards that `lgm shard` made, whose rows
+        are fitted where they lie: auto is then `laplace`, or `natural-gradient` where that cannot
+        run the model), a dict of arrays, a frame, an xarray Dataset, or a list of these, whose keys
+        are joined: ["rows.csv", {"edges": pairs}]. Frames and paths in a dict are tables of their
+        own, each over the index that its key column names.
+    method : str, default "auto"
+        The back end; `lgm.methods(model)` lists those that run the model.
+    hyper : str, default "auto"
+        How to treat hyperparameters that have a prior and are not pinned. `map` maximises evidence
+        + log prior on their natural scale, `em` does so by EM steps for what enters the predictors
+        linearly (loadings, offsets) and for noise sds, then L-BFGS (`map` where there is no such
+        step; rotations of loadings have no standard errors), `integrate` makes the posterior a
+        mixture over their posterior, `fixed` wants all of them pinned, `vb` keeps a factor over
+        each that is a scale of Gaussians and reports the bound of log p(y) (px-vb and other methods
+        that have one), `auto` takes em where loadings multiply a latent or words are drawn from
+        topics, else integrates up to 6 scalars and maximises over more.
+    fixed : dict, optional
+        Values that hyperparameters are pinned at, by name (a scalar fills an indexed one).
+    bound : str, optional
+        A bound to use for the sites that it applies to (`lgm methods`).
+    options : dict, optional
+        Fields of the back end, and `engine`: covariance, precision, batched, wide, nested, sparse
+        or iterative (default: the cheapest that fits the memory budget, `LGM_MEMORY` or half of the
+        machine's memory; never what is free); `merge`: on, or off: rows that are alike are fitted
+        as one row with their number as its weight, which changes no answer; `integration`: grid,
+        ccd or gauss-hermite (default: grid for one or two hyperparameters, then ccd),
+        `acceleration` of em: l-bfgs, squarem or none, and `batch` of em: rows of a mini-batch, with
+        `epochs` (default 3), for models of very many rows that factorise over an index;
+        `learning_steps`: the most that the search for hyperparameters takes (200);
+        `standard_errors`: names of those that get them where there are more than 50.
+        `correction` is auto, on (of a named method too) or off: under `auto`, where the estimated
+        error of the Gaussian posterior (`fit.accuracy`) passes 0.1 posterior sds of a mean, 10 % of
+        an sd or 0.15 sds of a 5 or 95 % point, everything that is reported of latents, lets,
+        reports and predictions comes from exact draws, where these are too expensive from draws
+        with the posterior's skewness and sds to second order (W609 stays where that is not near
+        enough), and hyperparameters from the corrected evidence; `marginals=gaussian` keeps latents
+        Gaussian, and `fit.posterior` is that of the Gaussian. `effort` is normal (what about three
+        seconds of one core compute, or the fit itself took), high (10 times that, and half the
+        errors are tolerated) or low (no draws).
+    start_from : Fit or path, optional
+        An earlier fit (or its file) of a model with the same sites; hypers that are learned start
+        at its values too, and an integration of the same model, data and settings that was
+        interrupted goes on with the fits that it had.
+    seed : int, default 0
+        That of draws, and of the estimates of an engine that gives any; None is 0. The same seed,
+        data and budget give the same bits in every process, pool and thread. Another processor, or
+        for models of 1e9 flops a conditioning and more another number of BLAS threads, changes the
+        last digits (below 1e-10, relative; draws below 1e-7).
+    tol : float, optional
+        The relative tolerance of the log evidence (default 1e-7, means to 1e-4 sd); a looser one
+        holds for the search over hyperparameters too.
+    max_steps : int, optional
+        The most steps of each run of the method.
+    mapping : dict, optional
+        Renames keys ({"name in the model": "key"}) and makes matrices of columns: {"X": ["age",
+        "contrasts(region)"]}.
+    start : dict, optional
+        Values of hyperparameters to start from, by name (a scalar fills an indexed one); otherwise
+        they start in the middle of their priors.
+    on_step : callable, optional
+        Called with every entry of the trace; without it, notebooks show a line with how far a fit
+        is that takes more than half a second.
+    jobs : int, str, Client or executor, optional
+        Shares fits at several values of the hyperparameters (the points of `integrate`, the
+        differences that make a curvature), or the shards: a number of processes, the address of a
+        Dask scheduler ("tcp://host:8786"), a Dask Client, or any executor with submit and shutdown;
+        None and 1: this process. Bits are the same, whoever computes them.
 
-    One example of each argument:
+    Returns
+    -------
+    Fit
+        The posterior and its record. A fit that merely stopped early is returned with its status.
+
+    Raises
+    ------
+    ModelError
+        For a wrong model; E402 for an improper posterior.
+    DataError
+        For wrong data (E3xx), or a file that cannot be read (E306).
+    MethodError
+        Where no method, or not the one that was asked for, runs the model (E5xx); E505 names what
+        is larger than the memory budget, E108 a setting of a wrong type.
+    NumericalError
+        Where there is no usable state at all.
+    WorkerError
+        Where workers die, are lost or lack something (E7xx).
+    TypeError
+        For a model, mapping or path of another type.
+
+    Examples
+    --------
+    One of each argument::
 
         fit = lgm.fit(lgm.load("model.lgm"), "data.npz")    # or a csv, a dict, a frame
-        lgm.fit(model, data=table, mapping={"y": "visits", "x": "age"})
+        lgm.fit("model.lgm", data=table, mapping={"y": "visits", "x": "age"})
         lgm.fit(model, table, method="ep")                  # lgm.methods(model) lists them
         lgm.fit(model, table, hyper="map")
         lgm.fit(model, table, fixed={"s": 0.5})
@@ -166,17 +218,15 @@ def fit(
         lgm.fit(model, table, start={"s": 2.0})
         lgm.fit(model, table, on_step=print)
         lgm.fit(model, table, hyper="integrate", jobs=2)
-
-    Raises ModelError (E402 for an improper posterior), DataError, MethodError (E5xx), or
-    NumericalError where there is no usable state at all; a fit that merely stopped early is
-    returned with its status. WorkerError (E7xx) where workers die, are lost or lack something.
-    MethodError E505 names what is larger than the memory budget.
-    TypeError for a model, mapping or path of another type.
     """
     load_entry_points()
-    if not isinstance(model, Model):
-        raise TypeError(f"fit takes a Model (lgm.load or lgm.loads), not {type(model).__name__}")
+    model = as_model(model, "fit")
+    method = "auto" if method is None else method
+    hyper = "auto" if hyper is None else hyper
+    seed = 0 if seed is None else seed
+    check_word(method, "method", "laplace")
     check_hyper(hyper)
+    check_word(bound or "", "bound", "quadrature")
     check_numbers(seed, tol, max_steps)
     settings = FitSettings(
         method,

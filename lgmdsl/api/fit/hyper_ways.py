@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from lgmdsl.api.settings import one_of, several
+from lgmdsl.api.settings import check_word, one_of, several
 from lgmdsl.canonical.lowering.hypers import HyperBlock
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.canonical.queries.loadings import linear_hypers
@@ -136,7 +136,8 @@ def way_called(name: str) -> tuple[str, ...]:
 
 
 def check_hyper(hyper: str) -> None:
-    """Raise MethodError E103 for a way that does not exist."""
+    """Raise MethodError E103 for a way that does not exist, E108 for no word."""
+    check_word(hyper, "hyper", "map")
     if hyper not in WAYS:
         elsewhere = "".join(f"{sentence}; " for sentence in way_called(hyper))
         known = f"there are: {', '.join(WAYS)}"

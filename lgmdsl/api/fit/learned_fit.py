@@ -64,7 +64,7 @@ def with_hypers(fit: Fit, learned: LearnedHypers, way: str) -> Fit:
         hyper=way,
         log_evidence=log_evidence,
         guarantee=guarantee,
-        hypers=learned.marginals(),
+        hyper_marginals=learned.marginals(),
         mixed=tuple(_point(fit, fitted, share) for fitted, share in learned.points),
         learning=learned.record(),
     )

@@ -19,6 +19,8 @@ from lgmdsl.dataset import read
 from lgmdsl.errors import Diagnostic, MethodError, ModelError, suggestion
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from lgmdsl.api.fit.fit import Fit
 
 
@@ -32,7 +34,7 @@ def augment(
     response: str | None,
     loo: bool,
     backend: str,
-) -> Any:
+) -> pd.DataFrame:
     """See `Fit.augment`."""
     frame_library(backend)
     return frame_of(augmented_columns(fit, data, mapping, response, loo), backend)
@@ -128,8 +130,8 @@ def _response(canonical: CanonicalModel, prediction: Prediction, block: SiteBloc
     if block.each:
         return {}
     observed = np.full(size, np.nan)
-    if block.data.y is not None:
-        observed[block.data.rows] = block.data.y
+    rows, y = canonical.given(block)
+    observed[rows] = y
     if block.classes:
         table = parts["probability"].reshape(size, -1)
         known = np.isfinite(observed)

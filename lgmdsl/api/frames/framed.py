@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from lgmdsl.api.answering import answering
-from lgmdsl.api.columns import LEVELS
+from lgmdsl.api.columns import LEVELS, FrameLibrary
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from lgmdsl.api.fit.fit import Fit
 
 
@@ -26,8 +28,8 @@ class Framed:
         self,
         names: Sequence[str] | None = None,
         quantiles: Sequence[float] | None = LEVELS,
-        backend: str = "pandas",
-    ) -> Any:
+        backend: FrameLibrary = "pandas",
+    ) -> pd.DataFrame:
         """One row for each number that was estimated, hyperparameters first.
 
         `name`: a covariate; a matrix, or a column of one (`X[age]`, or `age` where one matrix was
@@ -55,8 +57,8 @@ class Framed:
         mapping: Mapping[str, str] | None = None,
         response: str | None = None,
         loo: bool = True,
-        backend: str = "pandas",
-    ) -> Any:
+        backend: FrameLibrary = "pandas",
+    ) -> pd.DataFrame:
         """One row for each row of the data.
 
         Columns: the labels of the row; the columns of `data` where they are given, else the data of
@@ -80,8 +82,8 @@ class Framed:
         data: object = None,
         mapping: Mapping[str, str] | None = None,
         criteria: bool = True,
-        backend: str = "pandas",
-    ) -> Any:
+        backend: FrameLibrary = "pandas",
+    ) -> pd.DataFrame:
         """One row: `method`, `hyper`, `status`, `converged`, `observations`, `latents`,
         `log_evidence`, `log_evidence_corrected`, `guarantee`; with `criteria` `dic`, `p_d`, `waic`,
         `p_waic`, `elpd_loo`, `elpd_loo_se`, `p_loo`, `loo_flagged`; `accuracy_mean`, `_sd`,
@@ -104,8 +106,8 @@ class Framed:
         quantiles: Sequence[float] | None = LEVELS,
         n: int = 1000,
         seed: int = 0,
-        backend: str = "pandas",
-    ) -> Any:
+        backend: FrameLibrary = "pandas",
+    ) -> pd.DataFrame:
         """Survival curves and hazards of a positive response: P(Y > t) and f(t) / P(Y > t) at some
         times, one row for each row of `newdata` (of the data of the fit without) and each time.
 
@@ -141,8 +143,8 @@ class Framed:
         quantiles: Sequence[float] | None = LEVELS,
         n: int = 4000,
         seed: int = 0,
-        backend: str = "pandas",
-    ) -> Any:
+        backend: FrameLibrary = "pandas",
+    ) -> pd.DataFrame:
         """What a covariate does to the expected response: slopes, comparisons and contrasts, with
         their posterior.
 

@@ -10,6 +10,8 @@ from lgmdsl.api.columns import Columns, frame_library, frame_of
 from lgmdsl.errors import DataError, MethodError
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from lgmdsl.api.fit.fit import Fit
 
 CRITERIA = ("dic", "p_d", "waic", "p_waic", "elpd_loo", "elpd_loo_se", "p_loo", "loo_flagged")
@@ -17,7 +19,7 @@ CRITERIA = ("dic", "p_d", "waic", "p_waic", "elpd_loo", "elpd_loo_se", "p_loo", 
 
 def glance(
     fit: Fit, data: object, mapping: Mapping[str, str] | None, criteria: bool, backend: str
-) -> Any:
+) -> pd.DataFrame:
     """See `Fit.glance`."""
     frame_library(backend)
     return frame_of(glance_columns(fit, data, mapping, criteria), backend)

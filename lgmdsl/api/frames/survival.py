@@ -34,6 +34,8 @@ from lgmdsl.sites.combined.predictors import PredictorsSite
 from lgmdsl.sites.tails import Tails
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from lgmdsl.api.fit.fit import Fit
 
 NEAR_ZERO = (1e-250, 1e-240)
@@ -60,7 +62,7 @@ def survival(
     n: int,
     seed: int,
     backend: str,
-) -> Any:
+) -> pd.DataFrame:
     """See `Fit.survival`."""
     frame_library(backend)
     check_draws(n, seed)

@@ -22,6 +22,8 @@ from lgmdsl.canonical.lowering.lower import distinct
 from lgmdsl.posterior.marginals import column_levels
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from lgmdsl.api.fit.fit import Fit
 
 
@@ -30,7 +32,7 @@ def tidy(
     names: Sequence[str] | None,
     quantiles: Sequence[float] | None,
     backend: str = "pandas",
-) -> Any:
+) -> pd.DataFrame:
     """See `Fit.tidy`."""
     levels = column_levels(quantiles)
     frame_library(backend)

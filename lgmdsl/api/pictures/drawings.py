@@ -42,9 +42,7 @@ from lgmdsl.plot.two_way import (
     GROUPS,
     THREADS,
     TwoWay,
-    draw_cells,
-    draw_group,
-    draw_lines,
+    two_way_panels,
     two_way_picture,
 )
 from lgmdsl.posterior.marginals import named_tree
@@ -122,37 +120,49 @@ def _two_way(
     fit: Fit, name: str, dims: tuple[str, ...], labels: Sequence[Sequence[str]]
 ) -> Drawing | None:
     """Lines by group along what has an order, else cells of few groups; None for what a heat map
-    shows better: two orders, or many groups."""
+    shows better: two long orders, or many groups."""
     canonical = fit.canonical
-    along = [line(canonical, d) for d in dims]
-    ordered = [k for k in (0, 1) if along[k] is not None]
-    if len({*dims}) < 2 or len(ordered) == 2:
-        return None
-    member = ordered[0] if ordered else int(len(labels[1]) > len(labels[0]))
-    groups = labels[1 - member]
     levels = quantiles_of(fit, name)
-    if levels is None or len(groups) > (THREADS if ordered else GROUPS):
+    if levels is None:
         return None
-    if member == 1:
-        levels = levels.transpose(0, 2, 1)
+    along = (line(canonical, dims[0]), line(canonical, dims[1]))
+    called = titled(canonical, name, dims), described(canonical.grounded.model, name)
+    table = two_way(called, dims, labels, levels, along)
+    if table is None:
+        return None
+    panels = tuple(partial(draw, table=table) for draw in two_way_panels(table))
+    kind = "latent" if name in canonical.latent_names else _kind(canonical, name)
+    return Drawing(f"{kind}_{name}", panels, partial(two_way_picture, table), whole=True)
+
+
+def two_way(
+    called: tuple[str, str],
+    dims: Sequence[str],
+    labels: Sequence[Sequence[str]],
+    levels: Array,
+    along: tuple[LinePositions | None, LinePositions | None],
+) -> TwoWay | None:
+    """Quantiles (5, n, k) of a quantity, `called` by its title and its name, as lines by group or
+    cells; of two orders the shorter one, if it is short, makes the groups. None where a heat map
+    shows more."""
+    sizes = [len(some) for some in labels]
+    ordered = [k for k in (0, 1) if along[k] is not None]
+    if len({*dims}) < 2 or (len(ordered) == 2 and min(sizes) > GROUPS):
+        return None
+    member = ordered[0] if len(ordered) == 1 else int(sizes[1] > sizes[0])
+    groups = labels[1 - member]
+    if len(groups) > (THREADS if len(ordered) == 1 else GROUPS):
+        return None
     places = along[member]
-    table = TwoWay(
-        titled(canonical, name, dims),
-        described(canonical.grounded.model, name),
+    return TwoWay(
+        *called,
         dims[member] if places is None else places.axis,
         dims[1 - member],
         groups,
-        levels,
+        levels.transpose(0, 2, 1) if member == 1 else levels,
         None if places is None else places.x,
         labels[member] if places is None else places.labels,
     )
-    panels: tuple[Panel, ...]
-    if table.apart:
-        panels = tuple(partial(draw_group, table=table, group=k) for k in range(len(groups)))
-    else:
-        panels = (partial(draw_cells if places is None else draw_lines, table=table),)
-    kind = "latent" if name in canonical.latent_names else _kind(canonical, name)
-    return Drawing(f"{kind}_{name}", panels, partial(two_way_picture, table), whole=True)
 
 
 def response_drawing(observations: Observations, name: str) -> Drawing | None:

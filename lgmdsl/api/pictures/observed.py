@@ -70,8 +70,9 @@ class Observations:
     def values(self, block: SiteBlock) -> Array:
         """(rows,) what was observed; NaN where nothing was, or where it is not at hand."""
         out = np.full(int(np.prod(block.data_shape)), np.nan)
-        if block.data.y is not None and np.ndim(block.data.y) == 1:
-            out[block.data.rows] = block.data.y
+        rows, y = (self.canonical or self.fit.canonical).given(block)
+        if np.ndim(y) == 1:
+            out[rows] = y
         return out
 
     def quantiles(self, block: SiteBlock) -> Array:

@@ -137,15 +137,15 @@ def impute(fit: Fit, data: object = None, mapping: Keys | None = None) -> Imputa
 
 def _completed(prediction: Prediction, block: SiteBlock) -> Completed:
     """Predictions wherever the datum was not given."""
-    data, y = block.data, block.data.y
-    assert y is not None
+    data = block.data
+    rows, y = prediction.canonical.given(block)
     missing = np.ones(math.prod(block.data_shape), dtype=bool)
-    missing[data.rows] = False
+    missing[rows] = False
     if block.classes:
         return _of_classes(prediction, block, y, missing)
     shape = block.data_shape
     values, sd = np.empty(len(missing)), np.zeros(len(missing))
-    values[data.rows] = y
+    values[rows] = y
     table, labels = None, None
     binary = "count" not in block.family.spec.observed  # a count's table has no end
     if binary or missing.any():
@@ -156,7 +156,7 @@ def _completed(prediction: Prediction, block: SiteBlock) -> Completed:
             axis = str(response["probability"].dims[-1])
             labels = response[axis].values
             table = np.array(response["probability"].values).reshape(len(missing), -1)
-            table[data.rows] = y[:, None] == labels
+            table[rows] = y[:, None] == labels
             table = table.reshape(*shape, -1)
     return Completed(
         data.dims,

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from importlib.util import find_spec
+from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lgmdsl.api.positions import LinePositions, described, line
-from lgmdsl.arrays import Array, IntArray
+from lgmdsl.arrays import Array
+from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.errors import Diagnostic, MethodError, ModelError, suggestion
 from lgmdsl.plot.effects import (
     FOREST,
@@ -19,6 +21,7 @@ from lgmdsl.plot.effects import (
     draw_forest,
     draw_sorted,
 )
+from lgmdsl.plot.two_way import GROUPS, THREADS, TwoWay, draw_cells, draw_lines
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -37,27 +40,25 @@ def plot(prediction: Prediction, name: str | None, ax: Axes | None) -> Axes:
         help = suggestion(name, known, f"it has: {', '.join(known)}")
         raise ModelError(Diagnostic("E103", f"the prediction has no `{name}`", help=help))
     dims, levels = _quantiles(prediction, name)
-    if len(dims) > 1:
-        message = f"`{name}` cannot be drawn: it is over {' and '.join(dims)}"
-        raise MethodError(Diagnostic("E501", message, help="prediction.frame() has its numbers"))
     canonical = prediction.canonical
     label = described(canonical.grounded.model, name)
+    table = _table(prediction, name, label, dims, levels) if len(dims) > 1 else None
     if ax is None:
         import matplotlib.pyplot as plt
 
         ax = plt.figure(figsize=(8.2, 4.0), layout="constrained").subplots()
+    if table is not None:
+        (draw_lines if table.x is not None else draw_cells)(ax, table)
+        return ax
     flat = levels.reshape(len(LEVELS), -1)
     if not dims:
         draw_forest(ax, label, [ForestRow(name, flat[:, 0])])
         return ax
-    grounded, dim = canonical.grounded, dims[0]
-    index = grounded.indices[dim]
-    asked = grounded.asked.get(dim)
-    labels = [str(v) for v in (index.labels if asked is None else asked).tolist()]
-    along = line(canonical, dim)
+    dim = dims[0]
+    labels, along = _members(canonical, dim), _along(canonical, dim)
     if along is not None:
-        places = np.arange(index.size) if asked is None else index.positions(asked)
-        draw_curve(ax, _curve(label, along, places, flat))
+        named = None if along.labels is None else list(along.labels)
+        draw_curve(ax, Curve("", f"{label}, predicted", along.axis, along.x, flat, named))
     elif len(labels) <= FOREST:
         rows = [ForestRow(a, q) for a, q in zip(labels, flat.T, strict=True)]
         draw_forest(ax, label, rows)
@@ -66,11 +67,52 @@ def plot(prediction: Prediction, name: str | None, ax: Axes | None) -> Axes:
     return ax
 
 
-def _curve(label: str, along: LinePositions, places: IntArray, flat: Array) -> Curve:
-    """At the members that were asked for, a line in the order of its places."""
-    x = along.x[places]
-    named = None if along.labels is None else [along.labels[k] for k in places.tolist()]
-    return Curve("", f"{label}, predicted", along.axis, x, flat, named)
+def _members(canonical: CanonicalModel, dim: str) -> list[str]:
+    """The labels of an index, of those that were asked for."""
+    asked = canonical.grounded.asked.get(dim)
+    labels = canonical.grounded.indices[dim].labels if asked is None else asked
+    return [str(v) for v in labels.tolist()]
+
+
+def _along(canonical: CanonicalModel, dim: str) -> LinePositions | None:
+    """Where these lie along a line; None where they have no order."""
+    along, asked = line(canonical, dim), canonical.grounded.asked.get(dim)
+    if along is None or asked is None:
+        return along
+    places = canonical.grounded.indices[dim].positions(asked)
+    named = None if along.labels is None else tuple(along.labels[k] for k in places.tolist())
+    return LinePositions(along.x[places], along.axis, named)
+
+
+def _table(
+    prediction: Prediction, name: str, label: str, dims: tuple[str, ...], levels: Array
+) -> TwoWay:
+    """A line for each group along the longest order, else cells of few groups: the groups are the
+    members of the other indices together. Raises MethodError E501 where they are many."""
+    canonical = prediction.canonical
+    sizes = [len(_members(canonical, d)) for d in dims]
+    lines = [_along(canonical, d) for d in dims]
+    ordered = [k for k in range(len(dims)) if lines[k] is not None]
+    member = max(ordered or range(len(dims)), key=lambda k: sizes[k])
+    others = [k for k in range(len(dims)) if k != member]
+    groups = [", ".join(g) for g in product(*(_members(canonical, dims[k]) for k in others))]
+    along = lines[member]
+    if len(groups) > (GROUPS if along is None else THREADS):
+        message = f"`{name}` cannot be drawn: it is over {' and '.join(dims)}"
+        many = f"{len(groups)} lines" if along is not None else f"{len(groups)} colours"
+        help = f"{many} would not be told apart; prediction.frame() has its numbers"
+        raise MethodError(Diagnostic("E501", message, help=help))
+    quantiles = np.moveaxis(levels, 1 + member, 1).reshape(len(LEVELS), sizes[member], -1)
+    return TwoWay(
+        "",
+        f"{label}, predicted",
+        dims[member] if along is None else along.axis,
+        ", ".join(dims[k] for k in others),
+        groups,
+        quantiles,
+        None if along is None else along.x,
+        _members(canonical, dims[member]) if along is None else along.labels,
+    )
 
 
 def _chosen(prediction: Prediction) -> str:

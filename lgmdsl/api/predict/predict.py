@@ -8,13 +8,13 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lgmdsl.api.answering import answering
 from lgmdsl.api.by_rows import check_groups, check_rows
-from lgmdsl.api.columns import LEVELS, Columns, frame_library, frame_of, joined
+from lgmdsl.api.columns import LEVELS, Columns, FrameLibrary, frame_library, frame_of, joined
 from lgmdsl.api.page import several
 from lgmdsl.api.predict.pieces import ROWS, pieces
 from lgmdsl.api.predict.requested import ambiguous, check_asked, say
@@ -50,6 +50,7 @@ from lgmdsl.sites import catalogue as sites
 from lgmdsl.state import FieldState
 
 if TYPE_CHECKING:
+    import pandas as pd
     import xarray as xr
     from matplotlib.axes import Axes
 
@@ -136,16 +137,18 @@ class Prediction(FieldState):
     def response(self, name: str) -> xr.Dataset:
         """The predictive distribution of an observed datum at the new data.
 
-        `mean` and `sd` of y (NaN where the family has none); for binary and count data also
-        `probability`, P(y = value) with a trailing axis `value`, of nonnegative numbers that of 0,
-        computed when its values are first asked for: of counts those that all together are less
-        likely than 1e-11 are 0. Of classes `probability` alone, with their index set as its last
-        axis; of counts over classes all three, of each class.
+        `mean` and `sd` of y (NaN where the family has none), the mean also as `estimate`, so that
+        `response("y").estimate` is it (`.mean` is a method of every Dataset); for binary and count
+        data also `probability`, P(y = value) with a trailing axis `value`, of nonnegative numbers
+        that of 0, computed when its values are first asked for: of counts those that all together
+        are less likely than 1e-11 are 0. Of classes `probability` alone, with their index set as
+        its last axis; of counts over classes all three, of each class.
         Texts (admixtures) are as long as their counts at the new data say: `mean` and `sd` are NaN
         of those without.
         Raises ModelError E103 where the model observes no such datum.
         """
-        return response(self, self.observed(name))
+        found = response(self, self.observed(name))
+        return found.assign(estimate=found["mean"]) if "mean" in found else found
 
     @answering("predicting the response")
     def response_quantile(self, name: str, probabilities: Sequence[float]) -> xr.DataArray:
@@ -173,7 +176,9 @@ class Prediction(FieldState):
         return sample_response(self, name, size, seed)
 
     @answering("predicting")
-    def frame(self, quantiles: Sequence[float] | None = LEVELS, backend: str = "pandas") -> Any:
+    def frame(
+        self, quantiles: Sequence[float] | None = LEVELS, backend: FrameLibrary = "pandas"
+    ) -> pd.DataFrame:
         """A pandas frame (polars: `backend="polars"`) with one row for each row of the new data:
 
         - the labels of the row (`obs`), and the columns of the new data as they were read;
@@ -198,13 +203,14 @@ class Prediction(FieldState):
     def plot(self, name: str | None = None, ax: Axes | None = None) -> Axes:
         """A name (the response where none is given) on matplotlib axes, a new figure's where none
         are given: a line with 50 % and 90 % bands over what has an order, else dots with whiskers,
-        of more than 40 rows sorted. Returns the axes.
+        of more than 40 rows sorted. Over several indices: a line for each group (a member of the
+        others) along the longest order, else a colour for each of up to 8 groups. Returns the axes.
 
             ax = fit.plot("y")
             fit.predict({"t": range(31, 41)}).plot("y", ax=ax)
 
         Raises ModelError E103 for a name that is not predicted, MethodError E501 without matplotlib
-        (extra `plot`), of classes, which have no quantiles, and of what has two axes.
+        (extra `plot`), of classes, which have no quantiles, and of what has too many groups.
         """
         from lgmdsl.api.predict.picture import plot
 
@@ -382,14 +388,21 @@ def predicted(
     if fit.drawn is not None:
         if not extended:
             known = drawn_mixture(
-                new, fit.points, partial(fit.named_at, new), fit.hypers, fit.seed, fit.drawn
+                new,
+                fit.points,
+                partial(fit.named_at, new),
+                fit.hyper_marginals,
+                fit.seed,
+                fit.drawn,
             )
             return made(known, warnings)
-        whole = with_members(new, fit.points, latents.frame, fit.hypers, fit.seed, fit.drawn)
+        whole = with_members(
+            new, fit.points, latents.frame, fit.hyper_marginals, fit.seed, fit.drawn
+        )
         if whole is not None:
             return made(whole, warnings)
         warnings = (*warnings, _gaussian_members())
-    whole_mixture = mixture(new, fit.points, latents.at, fit.hypers, fit.seed)
+    whole_mixture = mixture(new, fit.points, latents.at, fit.hyper_marginals, fit.seed)
     return made(whole_mixture, warnings)
 
 

@@ -23,6 +23,7 @@ from lgmdsl.errors import DataError, Diagnostic, ModelError, NumericalError
 from lgmdsl.graph.build import model_graph
 from lgmdsl.inference.registry import load_entry_points
 from lgmdsl.language.builder import Model
+from lgmdsl.language.load import AnyModel, as_model
 from lgmdsl.language.tree import ast
 from lgmdsl.memory import during
 from lgmdsl.posterior.prior_draws import (
@@ -49,7 +50,7 @@ class Simulated:
 
 
 def simulate(
-    model: Model,
+    model: AnyModel,
     data: object = None,
     sizes: Mapping[str, int] | None = None,
     fixed: Mapping[str, object] | None = None,
@@ -72,6 +73,7 @@ def simulate(
     value whose prior cannot be drawn from; E501: a part this version cannot draw) and ModelError
     E402 for a flat prior.
     """
+    model = as_model(model, "simulate")
     drawn = simulated(model, data, sizes, fixed, seed, mapping=mapping)
     for diagnostic in drawn.warnings:
         warnings.warn(diagnostic.render(), SimulationWarning, stacklevel=2)

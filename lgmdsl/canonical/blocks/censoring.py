@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -11,17 +11,19 @@ import numpy as np
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.expressions.named import expand
 from lgmdsl.canonical.grounding.errors import count_of
-from lgmdsl.contract.censoring import CENSORING, OBSERVING, censoring_fault
+from lgmdsl.contract.censoring import CENSORING, ENDS, OBSERVING, censoring_fault, within
 from lgmdsl.errors import DataError, Diagnostic, ModelError
 from lgmdsl.language.tree import ast
 from lgmdsl.language.tree.mentions import names_in
 
 _OPEN = "a missing end (NaN, type `real?`) is open; a row without either is observed"
+_HAVE = {1: "is `{}`", 2: "are `{}` and `{}`"}
 _AT_RISK = "a row is at risk from `entry` on, before `y`; leave out rows that never were"
 
 if TYPE_CHECKING:
     from lgmdsl.canonical.blocks.sites import SiteBlock
     from lgmdsl.canonical.grounding.model import GroundedModel
+    from lgmdsl.language.checked import Symbol
 
 
 def as_observed(family: ast.Dist, grounded: GroundedModel) -> ast.Dist:
@@ -43,10 +45,51 @@ def _data_in(value: ast.Value, grounded: GroundedModel) -> list[str]:
     return [n for n in names if n in symbols and symbols[n].kind == "data"]
 
 
+def with_bounded_rows(
+    block: SiteBlock, arguments: Mapping[str, ast.Value], symbol: Symbol
+) -> SiteBlock:
+    """The block with the rows too whose y is missing and whose interval is known.
+
+    Raises DataError E304 where neither is, and the type of y has no `?`.
+    """
+    ends = [name for name in ENDS if name in arguments]
+    if not ends or any(block.parameters[name].depends for name in ends):
+        return block
+    positive = block.family.spec.observed[0] == "positive"
+    y = within(_values(block, arguments.keys() & {*ENDS, "entry"}), positive)
+    assert block.y is not None
+    y[block.rows] = block.y
+    rows = np.flatnonzero(~np.isnan(y))
+    if not len(block.rows) and len(rows) < len(y) and not symbol.optional:
+        lost = np.flatnonzero(np.isnan(y))
+        raise DataError(
+            Diagnostic(
+                "E304",
+                f"`{block.name}` is missing, and so {_HAVE[len(ends)].format(*ends)}, in "
+                f"{count_of(len(lost), 'row')}",
+                block.span,
+                f"first at {block.place(int(lost[0]))}",
+                help=f"declare `{block.name} : {symbol.type}?`, which predicts these rows, or drop "
+                "them",
+            )
+        )
+    return replace(block, rows=rows, y=y[rows])
+
+
+def _values(block: SiteBlock, names: Collection[str]) -> dict[str, Array]:
+    """What some arguments are in every row."""
+    return {
+        name: np.array(
+            expand(block.parameters[name].evaluate({}), block.dims, block.sizes), dtype=np.float64
+        ).reshape(-1)
+        for name in names
+    }
+
+
 def check_censoring(block: SiteBlock, arguments: Mapping[str, ast.Value]) -> None:
     """Raises ModelError E104 (`event` together with `lower` or `upper`), DataError E303 (an
-    interval that does not hold y) and E304 (a missing y that has an interval)."""
-    ends = [name for name in ("lower", "upper") if name in arguments]
+    interval that does not hold y)."""
+    ends = [name for name in ENDS if name in arguments]
     if "event" in arguments and ends:
         raise ModelError(
             Diagnostic(
@@ -61,25 +104,7 @@ def check_censoring(block: SiteBlock, arguments: Mapping[str, ast.Value]) -> Non
         raise ModelError(
             Diagnostic("E104", "how a row is censored cannot depend on a hyper", block.span)
         )
-    values: dict[str, Array] = {
-        name: expand(block.parameters[name].evaluate({}), block.dims, block.sizes).reshape(-1)
-        for name in arguments.keys() & {*CENSORING, "entry"}
-    }
-    present = np.zeros(int(np.prod(block.shape)), dtype=np.bool_)
-    present[block.rows] = True
-    for name in ends:
-        lost = np.flatnonzero(~np.isnan(values[name]) & ~present)
-        if len(lost):
-            rows = count_of(len(lost), "row")
-            raise DataError(
-                Diagnostic(
-                    "E304",
-                    f"`{block.name}` is missing in {rows} with a value of `{name}`",
-                    block.span,
-                    f"first at {block.place(int(lost[0]))}: the row would be left out",
-                    help=f"put a value between the ends there, e.g. that of `{name}`",
-                )
-            )
+    values = _values(block, arguments.keys() & {*CENSORING, "entry"})
     fault = censoring_fault(block.y, {n: v[block.rows] for n, v in values.items()})
     if fault is not None:
         message, wrong = fault

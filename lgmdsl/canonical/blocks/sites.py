@@ -12,7 +12,7 @@ from typing import Any, cast
 import numpy as np
 
 from lgmdsl.arrays import AnyArray, Array, IntArray
-from lgmdsl.canonical.blocks.censoring import as_observed, check_censoring
+from lgmdsl.canonical.blocks.censoring import as_observed, check_censoring, with_bounded_rows
 from lgmdsl.canonical.blocks.choice_sets import left_out
 from lgmdsl.canonical.blocks.events import Event, event_of, event_rows, whole_rows
 from lgmdsl.canonical.blocks.family import FindSite, family_of, parameters_of
@@ -297,6 +297,7 @@ def _observed(statement: ast.Observe, lowering: Lowering, find: FindSite) -> Sit
         labels=lowering.grounded.indices[classes].labels if classes else None,
     )
     if observed is not None and arguments.keys() & {*CENSORING, "entry"}:
+        block = with_bounded_rows(block, arguments, symbol)
         check_censoring(block, arguments)
     if weighing is None:
         return block

@@ -4,6 +4,8 @@ Rules 3, 4 and 13 of the language: index sets get their labels from the model, f
 from the maps into them; members are matched by label, axes by name where they have one.
 """
 
+# Long because binding the data of a model is one pass, whose state is one class.
+
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -79,6 +81,7 @@ class _Grounding:
     warnings: list[Diagnostic] = field(default_factory=list)
     values: dict[str, Any] = field(default_factory=dict)
     missing: dict[str, BoolArray] = field(default_factory=dict)
+    bounded: list[Symbol] = field(default_factory=list)
 
     def run(self) -> GroundedModel:
         usage = usage_of(self.graph)
@@ -102,6 +105,11 @@ class _Grounding:
         check_sizes(self.graph, {name: i.size for name, i in indices.items()})
         for item in bound:
             self._ground(item, resolver, usage)
+        for symbol in self.bounded:
+            if {*symbol.dims} <= {*indices}:
+                shape = tuple(indices[d].size for d in symbol.dims)
+                self.values[symbol.name] = np.full(shape, np.nan)
+                self.missing[symbol.name] = np.ones(shape, dtype=np.bool_)
         replaced = self._replaced(indices)
         if self.fitted is not None:
             names, changed = {b.symbol.name for b in bound}, {*replaced, *resolver.appended}
@@ -156,6 +164,9 @@ class _Grounding:
         needless = self.fitted is not None and name in usage.outcome | usage.unused
         reuse = self.fitted is not None and name in self.fitted.values
         if (self.partial and response) or needless or (reuse and name not in self.dataset.mapping):
+            return
+        if response and name in usage.bounded and name not in self.dataset.mapping:
+            self.bounded.append(symbol)
             return
         self.troubled.add(name)
         self.problems.append(
@@ -247,7 +258,7 @@ class _Grounding:
             if symbol.target in indices:
                 self._keep(name, positions_of(bound, indices[symbol.target], indices, observed))
         elif symbol.type in RULES:
-            self._keep(name, numbers_of(bound, indices, observed))
+            self._keep(name, numbers_of(bound, indices, observed, name in usage.typed))
 
     def _keep(self, name: str, result: Any, missing: BoolArray | None = None) -> None:
         if isinstance(result, (Diagnostic, list)):

@@ -293,7 +293,7 @@ class Resolver:
             # These stand for a missing entry, so they name no member.
             if present.dtype.kind == "i":
                 present = present[present != -1]
-            elif isinstance(b.symbol.statement, ast.Data) and b.symbol.statement.type.missing:
+            elif b.symbol.optional:
                 present = present[present != "NA"]
             matches.append((b, present))
         return matches

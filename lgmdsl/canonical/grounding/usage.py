@@ -6,12 +6,16 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from lgmdsl.canonical.grounding.order_needs import spacing_of
-from lgmdsl.contract.censoring import OBSERVING
+from lgmdsl.contract.censoring import ENDS, OBSERVING
 from lgmdsl.contract.structure import Members
 from lgmdsl.graph.model_graph import Edge, ModelGraph
 from lgmdsl.language.checked import CheckedModel
 from lgmdsl.language.tree import ast
 from lgmdsl.structures.catalogue import members_of
+from lgmdsl.vocabulary.lookup import DATA_TYPES, lookup
+from lgmdsl.vocabulary.signature import Category
+
+RESTRICTED = frozenset(DATA_TYPES) - {"real"}
 
 
 @dataclass(frozen=True)
@@ -19,15 +23,19 @@ class Usage:
     """`observed`: responses of `observe` statements. `referenced`: those in expressions.
     `contracted`: those that are only operands of `@`, or the matrix of a structure. `outcome`: data
     on how a response was observed (`event`, `lower`, `upper`, `entry`, `weight`) and nothing else.
-    `unused`: those that nothing depends on. `rows`: index sets new data may replace. `steps`: those
-    of which new data may name the members, known and new ones, as the order of their labels gives
-    each a place. `growing`: those that take new labels."""
+    `unused`: those that nothing depends on. `bounded`: responses that `lower` or `upper` stand in
+    for where they are not known themselves. `typed`: data in arguments that want their type.
+    `rows`: index sets new data may replace. `steps`: those of which new data may name the members,
+    known and new ones, as the order of their labels gives each a place. `growing`: those that take
+    new labels."""
 
     observed: frozenset[str]
     referenced: frozenset[str]
     contracted: frozenset[str]
     outcome: frozenset[str]
     unused: frozenset[str]
+    bounded: frozenset[str]
+    typed: frozenset[str]
     rows: frozenset[str]
     steps: frozenset[str]
     growing: frozenset[str]
@@ -56,6 +64,15 @@ def usage_of(graph: ModelGraph) -> Usage:
             if edges and all(_of_observing(graph, e) for e in edges)
         ),
         unused=frozenset(name for name, edges in used.items() if not edges) - observed,
+        bounded=frozenset(
+            node.statement.name.id
+            for node in graph.of_kind("observe")
+            if isinstance(node.statement, ast.Observe)
+            and any(a.name in ENDS for a in node.statement.family.arguments)
+        ),
+        typed=frozenset(
+            name for name, edges in used.items() if any(_of_type(graph, e) for e in edges)
+        ),
         rows=frozenset(rows),
         steps=frozenset(steps),
         growing=frozenset(growing),
@@ -65,6 +82,17 @@ def usage_of(graph: ModelGraph) -> Usage:
 def _of_observing(graph: ModelGraph, edge: Edge) -> bool:
     """Whether a datum appears in an argument about how a response was observed."""
     return graph.by_id[edge.target].kind == "observe" and edge.argument in OBSERVING
+
+
+def _of_type(graph: ModelGraph, edge: Edge) -> bool:
+    """Whether a mention stands in an argument of a site that takes data of some type alone."""
+    statement = graph.by_id[edge.target].statement
+    if not isinstance(statement, ast.Observe | ast.Potential) or not edge.argument:
+        return False
+    category: Category = "family" if isinstance(statement, ast.Observe) else "potential"
+    signature = lookup(category, statement.family.name.id)
+    parameter = signature.parameter(edge.argument) if signature else None
+    return parameter is not None and parameter.type in RESTRICTED
 
 
 def _index_sets(

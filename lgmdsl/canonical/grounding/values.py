@@ -1,10 +1,12 @@
 """Values against their declared type: float64 arrays, csr matrices, or positions of labels."""
 
+# Long because each type has its rule and its remedy.
+
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,9 +25,30 @@ from lgmdsl.canonical.grounding.labels import labels_of, truthful
 from lgmdsl.canonical.grounding.model import IndexSet
 from lgmdsl.canonical.grounding.text import no_numbers, remedy
 from lgmdsl.errors import Diagnostic
-from lgmdsl.language.tree import ast
+from lgmdsl.vocabulary.lookup import observing
 
 Checked = tuple[Any, BoolArray | None]
+
+
+class Found(NamedTuple):
+    """A datum whose type its `values` do not keep; `observed`: it is a response; `typed`: it stands
+    in an argument that wants its type."""
+
+    name: str
+    values: Array
+    observed: bool
+    typed: bool
+
+    def declared(self, kind: str) -> str:
+        """`, or declare ...`: another type where that ends in a model; a response then needs
+        another family too."""
+        if self.observed:
+            families = " ".join(observing(kind)[:3])
+            return (
+                f", or declare `{self.name} : {kind}` and observe it with a family of {kind} data: "
+                f"{families}"
+            )
+        return "" if self.typed else f", or declare `{self.name} : {kind}`"
 
 
 @dataclass(frozen=True)
@@ -33,17 +56,21 @@ class Rule:
     """What a type allows: `outside` marks the values it does not, `remedy` is the help line."""
 
     outside: Callable[[Array], BoolArray]
-    remedy: Callable[[str, Array], str]
+    remedy: Callable[[Found], str]
 
 
 def numbers_of(
-    bound: BoundDatum, indices: Mapping[str, IndexSet], observed: bool = False
+    bound: BoundDatum,
+    indices: Mapping[str, IndexSet],
+    observed: bool = False,
+    typed: bool = False,
 ) -> Checked | list[Diagnostic]:
     """A dense datum of a number type as float64, NaN where missing.
 
     Raises nothing: returns E303 for values outside the type, E304 for missing ones without `?`.
     `observed`: it is a response; that leaves 0 and 1 out of `unit`, which beta and dirichlet
-    responses cannot be, and without it `?` is no remedy: a covariate is whole.
+    responses cannot be, and without it `?` is no remedy: a covariate is whole. `typed`: it stands
+    in an argument that wants this type, so that another is no remedy.
     """
     symbol, values = bound.symbol, bound.values
     missing = np.zeros(values.shape, dtype=bool)
@@ -58,9 +85,9 @@ def numbers_of(
         result: Array = np.array(values, dtype=np.float64)
     missing |= np.isnan(result)
     result[missing] = np.nan
-    problem = _outside(bound, result, missing, indices, observed)
+    problem = _outside(bound, result, missing, indices, observed, typed)
     problems = [] if problem is None else [problem]
-    if _unexpected(missing, bound).any() and not _allows_missing(bound):
+    if _unexpected(missing, bound).any() and not bound.symbol.optional:
         problems.append(unexpected_missing(symbol, missing, indices, observed))
     return problems or (result, missing if missing.any() else None)
 
@@ -68,11 +95,6 @@ def numbers_of(
 def _unexpected(missing: BoolArray, bound: BoundDatum) -> BoolArray:
     """Missing entries, but for those of steps without data."""
     return missing if bound.added is None else missing & ~bound.added
-
-
-def _allows_missing(bound: BoundDatum) -> bool:
-    statement = bound.symbol.statement
-    return isinstance(statement, ast.Data) and statement.type.missing
 
 
 def _parsed(
@@ -99,6 +121,7 @@ def _outside(
     missing: BoolArray,
     indices: Mapping[str, IndexSet],
     observed: bool,
+    typed: bool,
 ) -> Diagnostic | None:
     symbol = bound.symbol
     infinite = np.isinf(result)
@@ -119,7 +142,7 @@ def _outside(
     if not odd.any():
         return None
     known_values = result[~missing] if missing.any() else result
-    remedy = rule.remedy(symbol.name, known_values)
+    remedy = rule.remedy(Found(symbol.name, known_values, observed, typed))
     if observed and symbol.type == "positive" and known_values.min() == 0.0:
         remedy = _zeros_remedy(symbol.name)
     # A column coded otherwise throughout is reported by its values alone; strays by position.
@@ -160,7 +183,7 @@ def sparse_numbers(bound: BoundDatum, indices: Mapping[str, IndexSet]) -> Any | 
     first = np.unique(rows[odd])[:5]
     dim = symbol.dims[0]
     where = f"at {dim} " + ", ".join(str(indices[dim].labels[k]) for k in first)
-    remedy = "give it dense, NaN where missing" if _allows_missing(bound) else "drop these entries"
+    remedy = "give it dense, NaN where missing" if bound.symbol.optional else "drop these entries"
     return wrong_values(symbol, summary, where if first.size else "", remedy, message)
 
 
@@ -191,7 +214,7 @@ def positions_of(
         )
     if not missing.any():
         return positions, None
-    if _unexpected(missing, bound).any() and not _allows_missing(bound):
+    if _unexpected(missing, bound).any() and not bound.symbol.optional:
         return unexpected_missing(symbol, missing, indices, observed)
     return positions, missing
 
@@ -217,7 +240,8 @@ def _map_remedy(name: str, target: IndexSet, values: AnyArray) -> str:
     return ""
 
 
-def _binary_remedy(name: str, values: Array) -> str:
+def _binary_remedy(found: Found) -> str:
+    name, values = found.name, found.values
     distinct = [float(v) for v in np.unique(values)[:4]]
     if set(distinct) <= {-1.0, 1.0}:
         return f"({name} + 1) / 2"
@@ -230,19 +254,21 @@ def _binary_remedy(name: str, values: Array) -> str:
     return f"a truth value for each entry, e.g. {name} > {show(float(np.median(values)))}"
 
 
-def _count_remedy(name: str, values: Array) -> str:
+def _count_remedy(found: Found) -> str:
+    name, values = found.name, found.values
     whole = bool((values == np.round(values)).all())
     if whole and values.min() == -1:
         return f"if -1 means missing: np.where({name} == -1, np.nan, {name}), and `count?`"
-    if whole:
-        return f"counts are 0, 1, 2 ...: drop these rows, or declare `{name} : integer`"
-    return f"counts are 0, 1, 2 ...: np.round({name}), or declare `{name} : real`"
+    if whole or values.min() < 0:
+        other = found.declared("integer" if whole else "real")
+        return f"counts are 0, 1, 2 ...: drop these rows{other}"
+    return f"counts are 0, 1, 2 ...: np.round({name}){found.declared('real')}"
 
 
-def _positive_remedy(name: str, values: Array) -> str:
-    if values.min() == 0:
-        return f"0 is not positive: drop these rows, or declare `{name} : nonnegative`"
-    return f"negative values are not positive: drop these rows, or declare `{name} : real`"
+def _positive_remedy(found: Found) -> str:
+    if found.values.min() == 0:
+        return f"0 is not positive: drop these rows{found.declared('nonnegative')}"
+    return f"negative values are not positive: drop these rows{found.declared('real')}"
 
 
 def _zeros_remedy(name: str) -> str:
@@ -253,19 +279,24 @@ def _zeros_remedy(name: str) -> str:
     )
 
 
-def _nonnegative_remedy(name: str, values: Array) -> str:
-    return f"negative values: drop these rows, or declare `{name} : real`"
+def _nonnegative_remedy(found: Found) -> str:
+    return f"negative values: drop these rows{found.declared('real')}"
 
 
-def _unit_remedy(name: str, values: Array) -> str:
-    if values.min() >= 0 and 1 < values.max() <= 100:
-        return f"{name} / 100"
-    return f"unit means between 0 and 1: rescale `{name}`, or declare it `real`"
+def _integer_remedy(found: Found) -> str:
+    return f"np.round({found.name}){found.declared('real')}"
 
 
-def _open_remedy(name: str, values: Array) -> str:
+def _unit_remedy(found: Found) -> str:
+    if found.values.min() >= 0 and 1 < found.values.max() <= 100:
+        return f"{found.name} / 100"
+    return f"unit means between 0 and 1: rescale `{found.name}`{found.declared('real')}"
+
+
+def _open_remedy(found: Found) -> str:
+    name, values = found.name, found.values
     if values.min() < 0 or values.max() > 1:
-        return _unit_remedy(name, values)
+        return _unit_remedy(found)
     if values.ndim > 1 and np.isclose(values.sum(axis=-1), 1.0).all():  # rows of shares
         clipped = f"{name} = np.clip({name}, 1e-6, None)"
         return f"shares are above 0: {clipped}, then {name} / {name}.sum(axis=-1, keepdims=True)"
@@ -273,14 +304,12 @@ def _open_remedy(name: str, values: Array) -> str:
 
 
 RULES: Mapping[str, Rule] = {
-    "real": Rule(lambda v: np.zeros(v.shape, dtype=bool), lambda name, v: ""),
+    "real": Rule(lambda v: np.zeros(v.shape, dtype=bool), lambda found: ""),
     "positive": Rule(lambda v: v <= 0, _positive_remedy),
     "nonnegative": Rule(lambda v: v < 0, _nonnegative_remedy),
     "unit": Rule(lambda v: (v < 0) | (v > 1), _unit_remedy),
     "count": Rule(lambda v: (v < 0) | (v != np.round(v)), _count_remedy),
-    "integer": Rule(
-        lambda v: v != np.round(v), lambda name, v: f"np.round({name}), or declare it `real`"
-    ),
+    "integer": Rule(lambda v: v != np.round(v), _integer_remedy),
     "binary": Rule(lambda v: (v != 0) & (v != 1), _binary_remedy),
 }
 UNIT_OPEN = Rule(lambda v: (v <= 0) | (v >= 1), _open_remedy)

@@ -248,7 +248,7 @@ def _counts(
                 value,
                 f"{owner} is the total over `{dims[-1]}`",
                 f"`{text_of(value)}` {has_indices(has)}",
-                f"declare it without that index: data n{bracketed(dims[:-1])} : count",
+                _totals(value, parameter, place),
                 scope,
             )
         complain_outside(value, extra, allowed, place.shown, inference, scope)
@@ -259,10 +259,30 @@ def _counts(
             f"{owner} has one entry for each label of `{dims[-1]}`, the last index of "
             f"`{place.shown}`",
             f"`{text_of(value)}` {has_indices(has)}",
-            f"give it the index: let eta{bracketed(dims)}",
+            f"give it the index: {_opener(value, scope)} {_named(value, 'eta')}{bracketed(dims)}",
             scope,
         )
     return True
+
+
+def _named(value: ast.Expr, otherwise: str) -> str:
+    """The name that a value is, or one for an expression."""
+    return value.id if isinstance(value, ast.Name) else otherwise
+
+
+def _opener(value: ast.Expr, scope: Scope) -> str:
+    """The statement that declares a value: `let` of an expression."""
+    symbol = scope.symbols.get(value.id) if isinstance(value, ast.Name) else None
+    return "let" if symbol is None else symbol.kind
+
+
+def _totals(value: ast.Expr, parameter: Parameter, place: Place) -> str:
+    """How the total over the classes is declared: the counts themselves are none."""
+    over = f"{bracketed(place.dims[:-1])} : count"
+    name = _named(value, "total")
+    if name != place.shown.partition("[")[0]:
+        return f"declare it without that index: data {name}{over}"
+    return f"leave it out, or declare the totals: data total{over}, then {parameter.name} = total"
 
 
 def _emission(

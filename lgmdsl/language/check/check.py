@@ -33,6 +33,13 @@ CHECKS: Mapping[type[ast.Statement], Callable[[Any, Scope], None]] = {
 }
 
 
+def check_statement(statement: ast.AnyStatement, scope: Scope) -> None:
+    """Check one statement after those that the scope knows, and declare its name there."""
+    name = declared_name(statement)
+    scope.current = name.id if name else ""
+    CHECKS[type(statement)](statement, scope)
+
+
 def check(tree: ast.Ast, source: Source | None = None) -> CheckedModel:
     """The model of a tree: its symbols. `source` is the text it came from.
 
@@ -41,9 +48,7 @@ def check(tree: ast.Ast, source: Source | None = None) -> CheckedModel:
     """
     scope = Scope(tree)
     for statement in tree.statements:
-        name = declared_name(statement)
-        scope.current = name.id if name else ""
-        CHECKS[type(statement)](statement, scope)
+        check_statement(statement, scope)
     if not scope.findings.errors:
         check_whole(tree, scope)
     if scope.findings.errors:

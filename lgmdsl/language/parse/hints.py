@@ -109,7 +109,7 @@ def _in_place(t: Trouble) -> str:
 def _two_names(t: Trouble) -> str:
     names = [str(k) for k in t.tokens[1:] if k.type == "NAME"][:2]
     rest = "" if t.opener == "index" else " ..."
-    return "; then ".join(f"{t.opener} {n}{rest}" for n in names)
+    return ", then ".join(f"{t.opener} {n}{rest}" for n in names)
 
 
 def _product(t: Trouble) -> str:
@@ -256,7 +256,7 @@ MISTAKES: tuple[Mistake, ...] = (
         token=["LPAR", *OPERATORS],
         message="`observe` takes the name of a datum, not an expression",
         label="expected `~`",
-        help="observe the datum itself, or write `potential EXPRESSION ~ ...`",
+        help="name the datum itself, or write `potential EXPRESSION ~ ...`",
     ),
     Mistake(
         example="hyper s ~ pc_sd(u = 1, alpha = 0.01)",
