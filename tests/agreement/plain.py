@@ -202,14 +202,23 @@ def moved(model: Plain, f: Average, q: Answer) -> Answer:
 
 
 def propagated(
-    model: Plain, density: Density, power: float = 1.0, share: float = 0.5, nodes: int = 1401
+    model: Plain,
+    density: Density,
+    power: float = 1.0,
+    nodes: int = 1401,
+    reach: float = 11.0,
+    begin: tuple[Array, Array] | None = None,
+    close: float = 1e-11,
 ) -> Answer:
-    """Expectation propagation, all sites at once, each step a `share` of the whole one. With every
-    t~ scaled to have t's mass against its cavity, the evidence is the integral of p(z) prod t~."""
+    """Expectation propagation, all sites at once, each step half of the whole one. With every t~
+    scaled to have t's mass against its cavity, the evidence is the integral of p(z) prod t~.
+    `begin`, `close`: as `variational` has them."""
     k, n, b = model.width, model.events, model.design
     weight = np.tile(0.5 * np.eye(k), (n, 1, 1))
     shift = 0.5 * model.split(b @ model.mean + model.offset)
-    axis = np.linspace(-11.0, 11.0, nodes)
+    if begin is not None:
+        weight, shift = begin[0], model.split(begin[1])
+    axis = np.linspace(-reach, reach, nodes)
     grid = np.stack([g.ravel() for g in np.meshgrid(*[axis] * k, indexing="ij")])  # (K, nodes^K)
     bell = -0.5 * (grid**2).sum(axis=0)
     for _ in range(1000):
@@ -231,10 +240,10 @@ def propagated(
             (_times(there, mean) - _times(here, centre)) / power,
         )
         gap = max(float(np.abs(target - weight).max()), float(np.abs(wanted - shift).max()))
-        if gap < 1e-11:
+        if gap < close:
             break
-        weight, shift = weight + share * (target - weight), shift + share * (wanted - shift)
-    assert gap < 1e-9, f"the plain iteration is {gap:.1e} from its end"
+        weight, shift = 0.5 * (weight + target), 0.5 * (shift + wanted)
+    assert gap < 100.0 * close, f"the plain iteration is {gap:.1e} from its end"
     flat = np.einsum("nk,nkp->np", shift, s) - 0.5 * np.einsum("nkl,nkp,nlp->np", weight, s, s)
     lacking = total - special.logsumexp(bell + power * flat, axis=1)
     return Answer(model, q.mean, q.covariance, q.evidence + float(lacking.sum()) / power)

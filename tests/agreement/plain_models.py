@@ -10,6 +10,11 @@ import pytest
 from scipy import special, stats
 
 import lgmdsl as lgm
+from lgmdsl.arrays import Array
+from lgmdsl.contract.posterior import GaussianPosterior
+from lgmdsl.inference.driver import Tolerances, run
+from lgmdsl.inference.plan import plan
+from lgmdsl.learning.objective.gradient import evidence_gradient
 from tests.agreement.plain import Answer, Density, Plain, joined
 
 ROWS, GROUPS = 12, 3
@@ -159,3 +164,34 @@ def few(fit: lgm.Fit, steps: int) -> None:
     """Steps towards an optimum that is another one, or by slopes that are not its own, still come
     near it; they are many."""
     assert fit.steps <= steps + max(1, steps // 8)
+
+
+def slopes_hold(
+    fit: lgm.Fit,
+    method: str,
+    bound: str | None,
+    at: dict[str, Array],
+    names: tuple[str, ...] = (),
+    **options: Any,
+) -> None:
+    """That slopes of the evidence in hypers, all of `at` or `names`, are those of its differences
+    from fit to fit."""
+    planned = plan(fit.canonical, method, bound, options)
+
+    def solved(values: dict[str, Array]) -> GaussianPosterior:
+        posterior = run(planned.backend, planned.at(values), Tolerances(1e-13, 1e-9)).posterior
+        assert posterior is not None
+        return posterior
+
+    def evidence(name: str, value: Array) -> float:
+        return solved({**at, name: value}).log_evidence
+
+    found = evidence_gradient(planned, solved(at), at, {})
+    for name in names or at:
+        for i in range(at[name].size):
+            move = np.zeros(at[name].shape)
+            move.reshape(-1)[i] = 2e-3
+            ends = [evidence(name, at[name] + k * move) for k in (-2, -1, 1, 2)]
+            known = (ends[0] - 8.0 * ends[1] + 8.0 * ends[2] - ends[3]) / 24e-3
+            slope = np.reshape(found[name], -1)[i]
+            assert slope == pytest.approx(known, rel=1e-5, abs=1e-6), (name, i)

@@ -9,14 +9,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy import special, stats
+from scipy import special
 
 import lgmdsl as lgm
 from lgmdsl.arrays import Array
-from lgmdsl.contract.posterior import GaussianPosterior
-from lgmdsl.inference.driver import Tolerances, run
+from lgmdsl.contract.questions import ThirdExpected
 from lgmdsl.inference.plan import plan
-from lgmdsl.learning.objective.gradient import evidence_gradient
 from tests.agreement.plain import (
     Average,
     Plain,
@@ -31,8 +29,10 @@ from tests.agreement.plain_models import (
     ROWS,
     X,
     check,
+    few,
     fitted,
     grouped,
+    slopes_hold,
 )
 
 # ---- logistic sites ----------------------------------------------------------------------------
@@ -84,15 +84,23 @@ def trials(upper: Callable[[Array, Array], Array]) -> Average:
     return lambda m, v: BINARY * m[:, 0] - upper(m[:, 0], v[:, 0, 0])
 
 
+# Steps of natural-gradient, cholesky, coordinate-ascent and lcl.
+STEPS = {
+    "jaakkola": (9, 7, 3, 8),
+    "bohning": (11, 4, 1, 0),
+    "piecewise-linear-4": (8, 7, 4, 8),
+    "piecewise-quadratic-6": (9, 8, 4, 9),
+}
+
+
 @pytest.mark.parametrize("bound", LOGISTIC)
 def test_bounds_of_logistic_sites(bound: str) -> None:
     wanted = variational(grouped(), trials(LOGISTIC[bound]))
-    steps = {}
-    for method in ("natural-gradient", "cholesky", "coordinate-ascent", "lcl"):
+    methods = ("natural-gradient", "cholesky", "coordinate-ascent", "lcl")
+    for method, steps in zip(methods, STEPS[bound], strict=True):
         fit = fitted(GROUPED, "logit", method, bound=bound)
         check(fit, wanted, 5e-6)
-        steps[method] = fit.steps
-    assert max(steps.values()) <= 15, steps
+        few(fit, steps)
 
 
 CUTS = np.array([-0.8, 0.6])
@@ -119,7 +127,7 @@ def test_bounds_of_sums_of_shifted_logistic_sites(bound: str) -> None:
         fixed={"c": CUTS}, y=np.array(["l", "m", "h"])[GRADE],
     )  # fmt: skip
     check(fit, variational(grouped(), f), 2e-6)
-    slopes_are_those_of_the_evidence(fit, "natural-gradient", bound, {"c": CUTS})
+    slopes_hold(fit, "natural-gradient", bound, {"c": CUTS})
 
 
 def test_bounds_of_sites_with_weights() -> None:
@@ -131,31 +139,6 @@ def test_bounds_of_sites_with_weights() -> None:
         kind="binary", w=weight,
     )  # fmt: skip
     check(fit, variational(grouped(), lambda m, v: weight * f(m, v)), 2e-6)
-
-
-def slopes_are_those_of_the_evidence(
-    fit: lgm.Fit, method: str, bound: str | None, at: dict[str, Array]
-) -> None:
-    """By differences of the evidence of fits from there, of the fourth order."""
-    planned = plan(fit.canonical, method, bound)
-
-    def solved(values: dict[str, Array]) -> GaussianPosterior:
-        posterior = run(planned.backend, planned.at(values), Tolerances(1e-13, 1e-9)).posterior
-        assert posterior is not None
-        return posterior
-
-    def evidence(name: str, value: Array) -> float:
-        return solved({**at, name: value}).log_evidence
-
-    found = evidence_gradient(planned, solved(at), at, {})
-    for name, value in at.items():
-        for i in range(value.size):
-            move = np.zeros(value.shape)
-            move.reshape(-1)[i] = 2e-3
-            one, two, three, four = (evidence(name, value + k * move) for k in (-2, -1, 1, 2))
-            known = (one - 8.0 * two + 8.0 * three - four) / 24e-3
-            slope = np.reshape(found[name], -1)[i]
-            assert slope == pytest.approx(known, rel=1e-5, abs=1e-6), (name, i)
 
 
 # ---- softmax sites -----------------------------------------------------------------------------
@@ -251,16 +234,49 @@ SOFTMAX = {
     "tilted": tilted,
     "product-of-sigmoids": product_of_sigmoids,
 }
+# Steps of natural-gradient, cholesky and coordinate-ascent.
+SOFTMAX_STEPS = {
+    "log": (11, 14, 4),
+    "bohning": (9, 4, 1),
+    "delta": (8, 8, 4),
+    "tilted": (6, 7, 3),
+    "product-of-sigmoids": (8, 7, 2),
+}
 
 
 @pytest.mark.parametrize("bound", SOFTMAX)
 def test_bounds_of_softmax_sites(bound: str) -> None:
     upper = SOFTMAX[bound]
     wanted = variational(classes(3), lambda m, v: (ONE * m).sum(axis=1) - upper(m, v))
-    for method in ("natural-gradient", "cholesky", "coordinate-ascent"):
+    methods = ("natural-gradient", "cholesky", "coordinate-ascent")
+    for method, steps in zip(methods, SOFTMAX_STEPS[bound], strict=True):
         fit = classified(method, bound)
         check(fit, wanted, 5e-6)
-        assert fit.steps <= 15, method
+        few(fit, steps)
+
+
+def test_the_compiled_tilt_is_the_other() -> None:
+    """Many rows take compiled loops."""
+    rng = np.random.default_rng(4)
+    mean, root = rng.normal(size=(60, 3)), rng.normal(size=(60, 3, 3))
+    y, variance = np.arange(60) % 3, root @ root.transpose(0, 2, 1)
+    many = lgm.sites.expected("categorical.softmax", y, mean, variance, rule="tilted")
+    few = lgm.sites.expected("categorical.softmax", y[:9], mean[:9], variance[:9], rule="tilted")
+    for name in ("value", "d_mean", "d_variance"):
+        np.testing.assert_allclose(getattr(many, name)[:9], getattr(few, name), atol=1e-9)
+
+
+def thirds_hold(fit: lgm.Fit, at: dict[str, Array]) -> None:
+    """Third derivatives of E[l] in the mean, to three digits: differences of the second."""
+    (answer,) = plan(fit.canonical, "natural-gradient").at(at).expecting()
+    assert isinstance(answer, ThirdExpected)
+    m, v = fit.posterior.conditioned.mean[0], fit.posterior.conditioned.variance[0]
+    found = answer.third_expected(m, v)
+    assert found is not None
+    for k in range(m.shape[1]):
+        move = 1e-3 * np.eye(m.shape[1])[k]
+        two = answer.expected(m + move, v).d_variance - answer.expected(m - move, v).d_variance
+        np.testing.assert_allclose(found[:, :, :, k], two / 1e-3, rtol=6e-3, atol=1e-5)
 
 
 def softmax_of_two(s: Array) -> Array:
@@ -274,7 +290,7 @@ def test_expectations_of_softmax_sites() -> None:
     for method in ("natural-gradient", "cholesky", "coordinate-ascent"):
         check(classified(method, "quadrature", "cut"), wanted, 5e-6)
     fit = classified("natural-gradient", "quadrature", "cut")
-    slopes_are_those_of_the_evidence(fit, "natural-gradient", "quadrature", {"h": np.asarray(SD)})
+    slopes_hold(fit, "natural-gradient", "quadrature", {"h": np.asarray(SD)})
 
 
 def test_tilted_moments_of_softmax_sites() -> None:
@@ -315,15 +331,15 @@ let eta[obs] = X @ b
 let spread[obs] = X @ d
 observe y ~ {site}
 """
-DF = 6.0
+DF, FEW = 6.0, 5
 
 
 def two() -> Plain:
-    design = np.zeros((2 * EVENTS, 4))
-    design[::2, :2] = design[1::2, 2:] = X[:EVENTS]
+    design = np.zeros((2 * FEW, 4))
+    design[::2, :2] = design[1::2, 2:] = X[:FEW]
     return Plain(
         design,
-        np.zeros(2 * EVENTS),
+        np.zeros(2 * FEW),
         np.array([0.3, 0.3, 0.0, 0.0]),
         np.diag([1.44, 1.44, 0.16, 0.16]),
         width=2,
@@ -333,21 +349,25 @@ def two() -> Plain:
 
 
 def student_of_two(s: Array) -> Array:
-    y = REAL[:EVENTS, None]
-    return np.asarray(stats.t.logpdf((y - s[:, 0]) * np.exp(-s[:, 1]), DF) - s[:, 1])
+    x = (REAL[:FEW, None] - s[:, 0]) * np.exp(-s[:, 1])
+    constant = special.gammaln(0.5 * DF + 0.5) - special.gammaln(0.5 * DF)
+    constant -= 0.5 * np.log(DF * np.pi)
+    return np.asarray(constant - 0.5 * (DF + 1.0) * np.log1p(x * x / DF) - s[:, 1])
 
 
-@pytest.mark.parametrize("method", ["natural-gradient", "cholesky", "ep"])
+@pytest.mark.parametrize("method", ["natural-gradient", "ep"])
 def test_sites_of_two_predictors(method: str) -> None:
     site = "student_t(mean = eta, log_scale = spread, df = h)"
-    fit = fitted(TWO, site, method, X=X[:EVENTS], y=REAL[:EVENTS], fixed={"h": DF})
+    fit = fitted(TWO, site, method, X=X[:FEW], y=REAL[:FEW], fixed={"h": DF})
+    begin = fit.posterior.weight[0], fit.posterior.shift[0].reshape(-1)
     if method == "ep":
-        check(fit, propagated(two(), student_of_two, nodes=61), 1e-5, 1e-6)
+        wanted = propagated(two(), student_of_two, 1.0, 121, 9.0, begin, 1e-4)
     else:
-        begin = fit.posterior.weight[0], fit.posterior.shift[0].reshape(-1)
-        f = by_quadrature(student_of_two, 60, 8.5)
-        check(fit, variational(two(), f, begin, 1e-5), 1e-5, 1e-6)
-    slopes_are_those_of_the_evidence(fit, method, None, {"h": np.asarray(DF)})
+        wanted = variational(two(), by_quadrature(student_of_two, 40, 8.0), begin, 1e-5)
+    check(fit, wanted, 2e-5, 1e-6)
+    slopes_hold(fit, method, None, {"h": np.asarray(DF)})
+    if method != "ep":
+        thirds_hold(fit, {"h": np.asarray(DF)})
 
 
 SCALED = {
@@ -365,4 +385,4 @@ def test_slopes_in_the_parameters_of_sites(site: str) -> None:
         method, bound = ("natural-gradient", name) if name == "jaakkola" else (name, None)
         at = {"h": np.asarray(1.4)}
         fit = fitted(text, site, method, kind="real", y=REAL, bound=bound, fixed={"h": 1.4})
-        slopes_are_those_of_the_evidence(fit, method, bound, at)
+        slopes_hold(fit, method, bound, at)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from scipy import special
 
+from lgmdsl.inference.plan import plan
 from tests.agreement.plain import (
     Answer,
     by_quadrature,
@@ -221,3 +222,33 @@ def test_expectation_propagation(case: tuple[str, Options, tuple[int, ...]]) -> 
         fit = fitted(GROUPED, site, method, options=options)
         check(fit, plain(kind, site), 2e-6)
         few(fit, most)
+
+
+@pytest.mark.parametrize("text", [GROUPED, FIELD], ids=["grouped", "field"])
+@pytest.mark.parametrize("whitened", [True, False])
+@pytest.mark.parametrize("method", ["cholesky", "opper-archambeau"])
+def test_slopes_of_a_search_are_those_of_its_objective(
+    method: str, whitened: bool, text: str
+) -> None:
+    """Along the steps of L-BFGS near the optimum: a gradient that is off by one per cent still
+    leads there."""
+    canonical = fitted(text, "poisson", method).canonical
+    planned = plan(canonical, method, None, {"whitened": whitened})
+    problem: Any = planned.at(canonical.hypers.theta(None))
+    backend: Any = planned.backend
+    state, seen = backend.start(problem), 0
+    for _ in range(400):
+        before, state = state, backend.step(problem, state)
+        if state.failed is not None:
+            break
+        one, two = before.iterate, state.iterate
+        if two.steps != one.steps + 1:
+            continue  # new coordinates
+        gain, move = two.at.value - one.at.value, two.x - one.x
+        if not 1e-7 < -gain < 1e-3:
+            continue
+        slope = 0.5 * (one.at.gradient + two.at.gradient)
+        along = float(move[0] @ slope[1] if slope.ndim == 2 else move @ slope)
+        assert along / gain == pytest.approx(1.0, abs=4e-3)
+        seen += 1
+    assert seen
