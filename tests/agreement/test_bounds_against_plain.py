@@ -139,6 +139,12 @@ def test_bounds_of_sites_with_weights() -> None:
         kind="binary", w=weight,
     )  # fmt: skip
     check(fit, variational(grouped(), lambda m, v: weight * f(m, v)), 2e-6)
+    text = text.replace("latent b", "hyper h : positive ~ half_normal(sd = 3)\nlatent b")
+    fit = fitted(
+        text, "logistic(mean = eta, scale = h, weight = w)", "natural-gradient", bound="jaakkola",
+        kind="real", y=REAL, w=weight, fixed={"h": 1.4},
+    )  # fmt: skip
+    slopes_hold(fit, "natural-gradient", "jaakkola", {"h": np.asarray(1.4)})
 
 
 # ---- softmax sites -----------------------------------------------------------------------------
