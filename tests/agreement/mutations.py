@@ -145,15 +145,12 @@ BACK_ENDS = (
             "1.0 - {|1.02 * }power * weight * v)",
             "+ 0.5{|1} / power * log_share",
             "0.5{|1} * power * spread * slope**2",
+            "centre = m - {|1.02 * }power * times(spread, slope)",
             "share = np.where(values > 0.0, (1.0{|2} - values)",
         ),
         (
             "backends/lgmdsl_backends/ep/sweep.py",
             "target = (cavity - {|1.02 * }matched_variance)",
-        ),
-        (
-            "backends/lgmdsl_backends/ep/double_loop.py",
-            "return float(0.5{|1} * np.sum(ratio",
         ),
         (
             "backends/lgmdsl_backends/ep/inner.py",

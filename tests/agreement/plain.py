@@ -69,7 +69,7 @@ class Answer:
 def conditioned(model: Plain, weight: Array, shift: Array) -> Answer:
     """N(z; mu, K) exp(-1/2 s'Ws + b's), W (P, P); `evidence`: the logarithm of its integral."""
     b, c = model.design, model.offset
-    prior = np.linalg.inv(model.covariance)
+    prior = _inverse(model.covariance)
     precision = prior + b.T @ weight @ b
     if model.blocks:
         confined = sla.block_diag(*(precision[at, at] for at in model.blocks))
@@ -79,7 +79,7 @@ def conditioned(model: Plain, weight: Array, shift: Array) -> Answer:
     s, away = b @ mean + c, mean - model.mean
     value = shift @ s - 0.5 * s @ weight @ s - 0.5 * away @ prior @ away
     value -= 0.5 * (np.linalg.slogdet(precision)[1] + np.linalg.slogdet(model.covariance)[1])
-    return Answer(model, mean, np.linalg.inv(confined), float(value))
+    return Answer(model, np.asarray(mean, np.float64), _inverse(confined), float(value))
 
 
 def divergence(model: Plain, mean: Array, covariance: Array) -> float:
@@ -96,19 +96,20 @@ def gaps(f: Average, m: Array, v: Array) -> tuple[Array, Array]:
     k = m.shape[1]
     slope, bend = np.empty_like(m), np.empty_like(v)
     for i in range(k):
-        move = np.zeros(k)
-        move[i] = STEP
-        slope[:, i] = _quotient(lambda t, d=move: f(m + t * d, v))
+        slope[:, i] = _quotient(f, m, v, np.eye(k)[i], np.zeros((k, k)))
         for j in range(i + 1):
             turn = np.zeros((k, k))
-            turn[i, j] = turn[j, i] = STEP if i == j else 0.5 * STEP
-            bend[:, i, j] = bend[:, j, i] = _quotient(lambda t, d=turn: f(m, v + t * d))
+            turn[i, j] = turn[j, i] = 1.0 if i == j else 0.5
+            bend[:, i, j] = bend[:, j, i] = _quotient(f, m, v, np.zeros(k), turn)
     return slope, bend
 
 
-def _quotient(f: Callable[[float], Array]) -> Array:
-    """Of the fourth order."""
-    return (8.0 * (f(1.0) - f(-1.0)) - (f(2.0) - f(-2.0))) / (12.0 * STEP)
+def _quotient(
+    f: Callable[[Array, Array], Array], m: Array, v: Array, dm: Array, dv: Array
+) -> Array:
+    """df along (dm, dv), of the fourth order."""
+    ends = [f(m + k * STEP * dm, v + k * STEP * dv) for k in (-2, -1, 1, 2)]
+    return np.asarray((8.0 * (ends[2] - ends[1]) - (ends[3] - ends[0])) / (12.0 * STEP))
 
 
 def variational(
@@ -156,14 +157,14 @@ def by_quadrature(density: Density, nodes: int = 120, reach: float = 11.0) -> Av
         k = m.shape[1]
         x = np.stack([g.ravel() for g in np.meshgrid(*[axis] * k, indexing="ij")])  # (K, nodes^K)
         weight = np.prod(np.stack([g.ravel() for g in np.meshgrid(*[bell] * k)]), axis=0)
-        return averaged(density, m[:, :, None] + np.linalg.cholesky(v) @ x) @ weight
+        return np.asarray(averaged(density, m[:, :, None] + np.linalg.cholesky(v) @ x) @ weight)
 
     return f
 
 
 def laplace(model: Plain, density: Density) -> Answer:
     """Newton to the mode; the evidence with the curvature there."""
-    prior, z = np.linalg.inv(model.covariance), model.mean.copy()
+    prior, z = _inverse(model.covariance), model.mean.copy()
     b = model.design
     for _ in range(200):
         s = b @ z + model.offset
@@ -176,7 +177,7 @@ def laplace(model: Plain, density: Density) -> Answer:
     away = z - model.mean
     value = float(density(b @ z + model.offset).sum()) - 0.5 * away @ prior @ away
     value -= 0.5 * (np.linalg.slogdet(precision)[1] + np.linalg.slogdet(model.covariance)[1])
-    return Answer(model, z, np.linalg.inv(precision), float(value))
+    return Answer(model, z, _inverse(precision), float(value))
 
 
 def _derivatives(density: Density, s: Array, h: float = 1e-3) -> tuple[Array, Array]:
@@ -189,7 +190,7 @@ def _derivatives(density: Density, s: Array, h: float = 1e-3) -> tuple[Array, Ar
 
 def moved(model: Plain, f: Average, q: Answer) -> Answer:
     """q with its mean where sum f(m, v) - 1/2 (z - mu)'K^-1(z - mu) is highest at q's variances."""
-    b, prior, z = model.design, np.linalg.inv(model.covariance), q.mean
+    b, prior, z = model.design, _inverse(model.covariance), q.mean
     v = model.within(b @ q.covariance @ b.T)
     for _ in range(100):
         slope, bend = gaps(f, model.split(b @ z + model.offset), v)
@@ -224,8 +225,8 @@ def propagated(
     for _ in range(1000):
         q = conditioned(model, np.asarray(sla.block_diag(*weight)), shift.ravel())
         m, v = model.split(b @ q.mean + model.offset), model.within(b @ q.covariance @ b.T)
-        inverse = np.linalg.inv(v)
-        cavity = np.linalg.inv(inverse - power * weight)
+        inverse = _inverse(v)
+        cavity = _inverse(inverse - power * weight)
         centre = _times(cavity, _times(inverse, m) - power * shift)
         s = centre[:, :, None] + np.linalg.cholesky(cavity) @ grid
         logs = bell + power * averaged(density, s)
@@ -234,7 +235,7 @@ def propagated(
         mean = np.einsum("np,nkp->nk", mass, s)
         away = s - mean[:, :, None]
         variance = np.einsum("np,nkp,nlp->nkl", mass, away, away)
-        there, here = np.linalg.inv(variance), np.linalg.inv(cavity)
+        there, here = _inverse(variance), _inverse(cavity)
         target, wanted = (
             (there - here) / power,
             (_times(there, mean) - _times(here, centre)) / power,
@@ -247,6 +248,10 @@ def propagated(
     flat = np.einsum("nk,nkp->np", shift, s) - 0.5 * np.einsum("nkl,nkp,nlp->np", weight, s, s)
     lacking = total - special.logsumexp(bell + power * flat, axis=1)
     return Answer(model, q.mean, q.covariance, q.evidence + float(lacking.sum()) / power)
+
+
+def _inverse(a: Array) -> Array:
+    return np.asarray(np.linalg.inv(a), dtype=np.float64)
 
 
 def _times(matrices: Array, x: Array) -> Array:

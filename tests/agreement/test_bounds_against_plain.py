@@ -168,7 +168,7 @@ ONE = np.eye(3)[CHOSEN]
 
 def classes(over: int) -> Plain:
     return Plain(
-        np.kron(X[:EVENTS], np.eye(over)),
+        np.asarray(np.kron(X[:EVENTS], np.eye(over)), dtype=np.float64),
         np.zeros(EVENTS * over),
         np.full(2 * over, 0.2),
         SD**2 * np.eye(2 * over),
@@ -188,7 +188,7 @@ def classified(
 
 
 def _diagonal(v: Array) -> Array:
-    return np.einsum("nii->ni", v)
+    return np.asarray(np.einsum("nii->ni", v))
 
 
 def log_bound(m: Array, v: Array) -> Array:
@@ -337,7 +337,7 @@ let eta[obs] = X @ b
 let spread[obs] = X @ d
 observe y ~ {site}
 """
-DF, FEW = 6.0, 5
+DF, FEW = 6.0, 3
 
 
 def two() -> Plain:

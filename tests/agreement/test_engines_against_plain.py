@@ -3,6 +3,7 @@ whichever conditions. (What else engines answer is checked by `testing.engine_ch
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -16,6 +17,7 @@ import lgmdsl as lgm
 from lgmdsl.arrays import Array
 from lgmdsl.contract.linear import Predictor
 from lgmdsl.engines.entries import ENGINES
+from lgmdsl.operators.base import Operator
 from lgmdsl.operators.explicit import Dense, Sparse
 from tests.agreement.plain import Answer, Plain, joined, laplace, through_tangents, variational
 from tests.agreement.plain_models import BINARY, GROUPED, SITES, check, grouped, slopes_hold
@@ -149,12 +151,17 @@ def known(name: str) -> Answer:
     return laplace(CASES[name].plain, density)
 
 
+def _sparse(a: Array) -> Operator:
+    return Sparse(sp.csr_array(a))
+
+
 def check_functionals(fit: lgm.Fit, wanted: Answer, wide: bool = True) -> None:
     """Rows that no data have seen: of three latents each, `wide` ones of all."""
-    q, rng = fit.posterior.conditioned, np.random.default_rng(3)
+    q: Any = fit.posterior.conditioned
+    rng = np.random.default_rng(3)
     size = len(wanted.mean)
     rows = rng.normal(size=(4, size)) * (rng.permuted(np.tile(np.arange(size), (4, 1)), axis=1) < 3)
-    operators = [lambda part: Sparse(sp.csr_array(part))]
+    operators: list[Callable[[Array], Operator]] = [_sparse]
     if wide:
         rows = np.vstack([rows, rng.normal(size=(3, size))])
         operators.append(Dense)
@@ -168,12 +175,20 @@ def check_functionals(fit: lgm.Fit, wanted: Answer, wide: bool = True) -> None:
         np.testing.assert_allclose(whole, square, atol=1e-6 * float(square.max()))
 
 
+def check_draws(fit: lgm.Fit, count: int = 4000) -> None:
+    """Their squared distances are chi-square, within 4.5 standard errors of the mean."""
+    drawn = fit.posterior.conditioned.draw(np.random.default_rng(5), count)
+    error = np.sqrt(2.0 * drawn.rank / count)
+    assert drawn.radius.mean() == pytest.approx(drawn.rank, abs=4.5 * error)
+
+
 @pytest.mark.parametrize(("name", "engine"), PAIRS)
 def test_engines(name: str, engine: str) -> None:
     fit = fitted(CASES[name].text, "laplace", engine=engine)
     assert fit.engine == engine
     check(fit, known(name), 1e-6)
     check_functionals(fit, known(name))
+    check_draws(fit)
     for method in ("laplace", "natural-gradient"):
         slopes_hold(fit, method, None, AT, engine=engine)
 

@@ -84,8 +84,12 @@ def test_so_do_they_through_bounds_with_a_concave_objective(case: RandomModel) -
 LOGISTIC = ("bernoulli.logit", "binomial.logit", "sech2", "logistic", "logistic.mean")
 KINKED = ("laplace.mean", "laplace", "asymmetric_laplace.quantile")
 # By method and bound: those that raise the super-Gaussian bound.
-RAISING = {"double-loop": None, "coordinate-descent": None}
-ON_LOGISTIC = {**RAISING, "natural-gradient": "jaakkola", "cholesky": "jaakkola"}
+RAISING: dict[str, str | None] = {"double-loop": None, "coordinate-descent": None}
+ON_LOGISTIC: dict[str, str | None] = {
+    **RAISING,
+    "natural-gradient": "jaakkola",
+    "cholesky": "jaakkola",
+}
 
 
 def check_one_bound(case: RandomModel, methods: dict[str, str | None]) -> None:
