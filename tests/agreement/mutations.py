@@ -252,7 +252,7 @@ BACK_ENDS = (
             "Local(p.value, {|1.02 * }p.slope, -p",
             "Local(-bound.penalty, -{|1.02 * }bound.slope, np.where(weight",
             "evidence = {|1.01 * }q.centred + rows.total",
-            "slopes.append(np.where(each, {|1.02 * }a - rows",
+            "(*({|1.01 * }a.value for a in answers)",
         ),
     ),
 )

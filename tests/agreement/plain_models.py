@@ -172,14 +172,15 @@ def slopes_hold(
     bound: str | None,
     at: dict[str, Array],
     names: tuple[str, ...] = (),
+    close: float = 1e-5,
     **options: Any,
 ) -> None:
     """That slopes of the evidence in hypers, all of `at` or `names`, are those of its differences
-    from fit to fit."""
+    from fit to fit: of four, or where they need not be so close of two."""
     planned = plan(fit.canonical, method, bound, options)
 
     def solved(values: dict[str, Array]) -> GaussianPosterior:
-        posterior = run(planned.backend, planned.at(values), Tolerances(1e-13, 1e-9)).posterior
+        posterior = run(planned.backend, planned.at(values), Tolerances(1e-13, 1e-8)).posterior
         assert posterior is not None
         return posterior
 
@@ -191,7 +192,10 @@ def slopes_hold(
         for i in range(at[name].size):
             move = np.zeros(at[name].shape)
             move.reshape(-1)[i] = 2e-3
-            ends = [evidence(name, at[name] + k * move) for k in (-2, -1, 1, 2)]
-            known = (ends[0] - 8.0 * ends[1] + 8.0 * ends[2] - ends[3]) / 24e-3
+            one, two = (evidence(name, at[name] + k * move) for k in (-1, 1))
+            known = (two - one) / 4e-3
+            if close < 1e-4:
+                far = [evidence(name, at[name] + k * move) for k in (-2, 2)]
+                known = (4.0 * known - (far[1] - far[0]) / 8e-3) / 3.0
             slope = np.reshape(found[name], -1)[i]
-            assert slope == pytest.approx(known, rel=1e-5, abs=1e-6), (name, i)
+            assert slope == pytest.approx(known, rel=close, abs=0.1 * close), (name, i)

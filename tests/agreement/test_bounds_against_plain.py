@@ -337,7 +337,7 @@ let eta[obs] = X @ b
 let spread[obs] = X @ d
 observe y ~ {site}
 """
-DF, FEW = 6.0, 3
+DF, FEW = 6.0, 5
 
 
 def two() -> Plain:
@@ -367,11 +367,11 @@ def test_sites_of_two_predictors(method: str) -> None:
     fit = fitted(TWO, site, method, X=X[:FEW], y=REAL[:FEW], fixed={"h": DF})
     begin = fit.posterior.weight[0], fit.posterior.shift[0].reshape(-1)
     if method == "ep":
-        wanted = propagated(two(), student_of_two, 1.0, 121, 9.0, begin, 1e-4)
+        wanted = propagated(two(), student_of_two, 1.0, 101, 8.5, begin, 1e-4)
     else:
         wanted = variational(two(), by_quadrature(student_of_two, 40, 8.0), begin, 1e-5)
     check(fit, wanted, 2e-5, 1e-6)
-    slopes_hold(fit, method, None, {"h": np.asarray(DF)})
+    slopes_hold(fit, method, None, {"h": np.asarray(DF)}, close=1e-3)
     if method != "ep":
         thirds_hold(fit, {"h": np.asarray(DF)})
 
