@@ -31,11 +31,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 # What runs only where -m names it: `-m "not slow"` does not bring it in.
-ON_REQUEST = ("reproduction", "thorough")
+ON_REQUEST = ("reproduction", "thorough", "mutations")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect reproductions and thorough tests unless `-m` names their marker."""
+    """Deselect reproductions, mutations and thorough tests unless `-m` names their marker."""
     expression = config.getoption("markexpr") or ""
     left_out = [
         i

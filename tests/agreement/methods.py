@@ -21,8 +21,13 @@ METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "coordinate-descent": ("coordinate-descent", {}),
     "px-vb": ("px-vb", {}),
 }
-# One more on Gaussian models, where the mode and its curvature are the posterior.
-ON_GAUSSIANS = {**METHODS, "map": ("map", {})}
+# More on Gaussian models: the mode and its curvature are the posterior there.
+ON_GAUSSIANS: dict[str, tuple[str, dict[str, Any]]] = {
+    **METHODS,
+    "map": ("map", {}),
+    "stochastic": ("stochastic", {"minibatch": 3}),
+    "inducing": ("inducing", {}),
+}
 
 
 def few(examples: int) -> settings:
