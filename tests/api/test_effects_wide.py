@@ -184,8 +184,8 @@ observe y ~ poisson(log_rate = eta)
     for row in range(8):
         u = draws["u"].values[:, list(draws["u"]["group"].values).index(found.loc[row, "g"])]
         effect = np.exp(a + u) * np.expm1(b)
-        assert float(found.loc[row, "estimate"]) == pytest.approx(effect.mean(), rel=0.02)
-        assert float(found.loc[row, "sd"]) == pytest.approx(effect.std(), rel=0.03)
+        assert found["estimate"].iloc[row] == pytest.approx(effect.mean(), rel=0.02)
+        assert found["sd"].iloc[row] == pytest.approx(effect.std(), rel=0.03)
 
 
 def reported(report: str, spread: float) -> Fit:
