@@ -66,6 +66,23 @@ def test_rows_stay_with_their_members(tmp_path: Path) -> None:
     assert low < -3.0 < 3.0 < high
 
 
+def test_tables_have_labels_as_they_are_written(tmp_path: Path) -> None:
+    """Predictions and augmented rows can be joined by their labels, and by ids that the model
+    doesn't read; numbers stay numbers."""
+    path = tmp_path / "t.csv"
+    path.write_text(f"y,who,zip,x\n5,01,007,1.50\n-5,1,100,2\n5,01,,3\n1,{LONG[0]},001,4\n")
+    text = MODEL.replace("who[obs] : g", "who[obs] : g\ndata x[obs] : real")
+    fit = lgm.fit(lgm.loads(text.replace("u[who]", "u[who] + x")), path, method="laplace")
+    for table in (fit.predict(path).frame(), fit.augment(path, loo=False)):
+        assert table["who"].tolist() == ["01", "1", "01", LONG[0]]
+        assert table["zip"].fillna("").tolist() == ["007", "100", "", "001"]
+        assert table["x"].tolist() == [1.5, 2.0, 3.0, 4.0]
+    rows = tmp_path / "rows.csv"
+    rows.write_text("obs,y,who\n01,5,a\n1,-5,b\n")
+    fit = lgm.fit(lgm.loads(MODEL), rows, method="laplace")
+    assert fit.predict(rows).frame()["obs"].tolist() == ["01", "1"]
+
+
 def test_pairs_of_a_graph(tmp_path: Path) -> None:
     pairs = tmp_path / "near.csv"
     pairs.write_text("from,to\n01,1\n1,02\n")

@@ -13,7 +13,7 @@ from lgmdsl.arrays import AnyArray, Array
 from lgmdsl.canonical.blocks.sites import SiteBlock
 from lgmdsl.canonical.grounding.model import GroundedModel
 from lgmdsl.canonical.model import CanonicalModel
-from lgmdsl.dataset import Dataset
+from lgmdsl.dataset import Dataset, Loaded
 from lgmdsl.errors import DataError
 from lgmdsl.posterior.marginals import Quantity
 
@@ -107,11 +107,14 @@ def outside(prediction: Predicted) -> tuple[str, ...]:
 def carried_columns(
     grounded: GroundedModel, dataset: Dataset, rows: Sequence[str], size: int
 ) -> Columns:
-    """The columns of the new data that have an entry for each row, as they were read."""
+    """The columns of the new data that have an entry for each row, as they were read: labels as
+    they are written (`01`), and so whole numbers that the model doesn't read."""
     if len(rows) != 1:
         return {}
-    symbols = grounded.model.symbols
-    along = {dataset.key(n) for n, s in symbols.items() if s.kind == "data" and s.dims == (*rows,)}
+    symbols = [(dataset.key(n), s) for n, s in grounded.model.symbols.items()]
+    along = {k for k, s in symbols if s.kind == "data" and s.dims == (*rows,)}
+    labels = {k for k, s in symbols if s.kind == "index" or s.target is not None}
+    numbers = {k for k, s in symbols if s.kind == "data"} - labels
     out: Columns = {}
     for key, entry in dataset.entries.items():
         if entry.shape != (size,) or not (entry.table or key in along):
@@ -121,8 +124,17 @@ def carried_columns(
         except DataError:  # what no model asks for may be anything
             continue
         if isinstance(loaded.values, np.ndarray):
-            out[key] = _with_gaps(loaded.values, loaded.missing)
+            texts = key in labels or (loaded.values.dtype.kind == "i" and key not in numbers)
+            out[key] = _with_gaps(*_written(loaded, texts))
     return out
+
+
+def _written(loaded: Loaded, texts: bool) -> tuple[AnyArray, AnyArray | None]:
+    """The values and which are missing; their texts where labels are these (`Loaded.settled`)."""
+    settled = loaded.settled() if texts else loaded
+    if settled.kept:
+        return settled.texts, settled.absent
+    return loaded.values, loaded.missing
 
 
 def _with_gaps(values: AnyArray, missing: AnyArray | None) -> Any:
