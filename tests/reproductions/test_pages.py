@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.reproductions.record import LARGEST, figure, splits_table, table
+from tests.reproductions.record import LARGEST, differences, elsewhere, figure, splits_table, table
 
 HERE = Path(__file__).parent
 FOLDERS = sorted(p.parent for p in HERE.glob("*/test_*.py"))
@@ -48,6 +48,26 @@ def test_a_table_is_the_same_text_each_time(tmp_path: Path) -> None:
         table(tmp_path, ["x"], [[float("nan")]])
     with pytest.raises(ValueError, match="headings"):
         table(tmp_path, ["x", "y"], [[1.0]])
+
+
+def test_what_is_made_elsewhere_is_compared_with_what_is_kept(tmp_path: Path) -> None:
+    head, made = ["who", "steps", "gap", "CPU seconds"], tmp_path / "made"
+    made.mkdir()
+
+    def again(*rows: list[object]) -> list[str]:
+        with elsewhere(made):
+            other = table(tmp_path, head, rows)
+        assert other.parent == made
+        return differences(kept, other)
+
+    kept = table(tmp_path, head, [["a", 213, 1e-12, 1.0], ["b", 29, 5.0, 2.0]])
+    assert not again(["a", 214, 3e-12, 9.0], ["b", 29, 5.001, 0.1])
+    assert again(["a", 213, 1e-12, 1.0], ["b", 31, 5.0, 2.0]) == ["table.csv, b, steps: 29, now 31"]
+    assert again(["c", 213, 1e-12, 1.0], ["b", 29, 5.2, 2.0]) == [
+        "table.csv, a, who: a, now c",
+        "table.csv, b, gap: 5, now 5.2",
+    ]
+    assert "3 rows" in again(["a", 213, 1e-12, 1.0])[0]
 
 
 def test_splits_have_means_and_standard_errors(tmp_path: Path) -> None:

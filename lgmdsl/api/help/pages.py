@@ -16,8 +16,8 @@ from lgmdsl.api.help.topics import topics
 from lgmdsl.api.help.words import word_pages
 from lgmdsl.bounds.catalogue import SERIES
 from lgmdsl.vocabulary.lookup import CATEGORIES, signatures, translations
-from lgmdsl.vocabulary.page import FIELDS, Page, every_name, page_of
-from lgmdsl.vocabulary.signature import spelling
+from lgmdsl.vocabulary.page import FIELDS, KIND_OF, Page, every_name, page_of
+from lgmdsl.vocabulary.signature import singulars, spelling
 
 # What gives the pages of the kinds that models do not name, in the order of the manual.
 _OTHERS: tuple[Callable[[], Iterator[Page]], ...] = (
@@ -67,6 +67,29 @@ def elsewhere(name: str) -> tuple[Elsewhere, ...]:
     return (*words, *named, *options, *given)
 
 
+class Found(NamedTuple):
+    """What a name is: its pages, what other software means by it, and the kinds of words that are
+    called so, with the names and summaries of their words."""
+
+    pages: tuple[Page, ...]
+    elsewhere: tuple[Elsewhere, ...]
+    kinds: dict[str, tuple[tuple[str, str], ...]]
+
+
+def look_up(name: str) -> Found:
+    """All that a name leads to; that of the singular where it is no name itself."""
+    words = (name, *singulars(name))
+    named = ((pages(word), elsewhere(word)) for word in words)
+    kinds = {kind: rows for kind, rows in by_kind().items() if _is_kind(words, kind)}
+    return Found(*next((found for found in named if any(found)), ((), ())), kinds)
+
+
+def _is_kind(words: tuple[str, ...], kind: str) -> bool:
+    """Whether a kind has one of some names: `observation family`, in short `family`."""
+    names = {kind, kind.split()[-1], kind.split()[0]} | {c for c, k in KIND_OF.items() if k == kind}
+    return bool(set(map(spelling, words)) & set(map(spelling, names)))
+
+
 def every_page() -> tuple[Page, ...]:
     """All pages, by kind in the order of the manual."""
     words = (p for name in every_name() for p in word_pages(name))
@@ -84,9 +107,9 @@ def by_kind() -> dict[str, tuple[tuple[str, str], ...]]:
 
 
 def known_names() -> tuple[str, ...]:
-    """Every name that has a page."""
+    """Every name that has a page, and every kind of words."""
     others = (p.name for make in _OTHERS for p in make())
-    return tuple(dict.fromkeys((*every_name(), *others)))
+    return tuple(dict.fromkeys((*every_name(), *others, *FIELDS)))
 
 
 def names_elsewhere() -> tuple[str, ...]:
