@@ -24,7 +24,13 @@ if TYPE_CHECKING:
 
 
 class Property(Flag):
-    """Declared properties of a family. Each is a promise that a conformance check tests."""
+    """Declared properties of a family: promises about l(s), by which methods, bounds and rules of
+    quadrature are chosen.
+
+    `lgmdsl.testing.site_checks.check_site` tests LOG_CONCAVE, SUPER_GAUSSIAN, GAUSSIAN, BOUNDED and
+    NATURAL on a grid. It leaves out points at the kinks of KINKED and CORNERED families, and lets l
+    of LIMITED ones be -inf. It does not test LATE_CONCAVE.
+    """
 
     NONE = 0
     LOG_CONCAVE = auto()  #: l'' <= 0 everywhere

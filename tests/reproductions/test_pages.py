@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import re
 import subprocess
 import sys
@@ -23,6 +25,55 @@ def test_each_has_its_page_table_and_picture() -> None:
         assert (folder / "README.md").is_file() and list(folder.glob("*.csv")), folder.name
         pictures = list(folder.glob("*.png"))
         assert pictures and all(p.stat().st_size < LARGEST for p in pictures), folder.name
+
+
+NUMBER = re.compile(r"[−-]?\d[\d,]*(?:\.\d+)?(?:e[−-]?\d+)?")
+
+
+def numbers(text: str) -> list[tuple[float, float]]:
+    """Those of a text, as it prints them, and half a unit of their last digit."""
+    found = []
+    for match in NUMBER.findall(text.replace(",", "").replace("−", "-")):
+        digits, _, power = match.partition("e")
+        unit = 10.0 ** (int(power or 0) - len(digits.partition(".")[2]))
+        found.append((float(match), 0.5 * unit))
+    return found
+
+
+def stale(folder: Path) -> list[str]:
+    """Cells of a page's tables with a number that is in no table of the folder, signs, names of
+    files and first columns left out. Means with standard errors (±) are of several rows."""
+    kept = [abs(x) for file in folder.glob("*.csv")
+            for row in csv.reader(io.StringIO(file.read_text(encoding="utf-8")))
+            for x, _ in numbers(" ".join(row))]  # fmt: skip
+    lines = (folder / "README.md").read_text(encoding="utf-8").splitlines()
+    heads = {k - 1 for k, line in enumerate(lines) if line.startswith("|--")}
+    rows = [line.split("|")[2:-1] for k, line in enumerate(lines)
+            if line.startswith("|") and not line.startswith("|--") and k not in heads]  # fmt: skip
+    return [
+        cell.strip()
+        for row in rows
+        for cell in row
+        if "±" not in cell
+        and any(
+            all(abs(abs(x) - of) > 1.01 * half + 6e-4 * of for of in kept)
+            for x, half in numbers(re.sub(r"`[^`]*`|!\[.*?\]\(.*?\)", "", cell))
+        )
+    ]
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_what_a_page_prints_is_what_is_kept(folder: Path) -> None:
+    assert not stale(folder)
+
+
+def test_a_page_of_another_run_is_found(tmp_path: Path) -> None:
+    table(tmp_path, ["name", "steps", "nats"], [["a", 31, -1234.567]])
+    page = tmp_path / "README.md"
+    page.write_text("| name (of 7) | 8 |\n|---|---|\n| a 9 | 31, −1,234.6 (30 ± 2) |\n")
+    assert not stale(tmp_path)
+    page.write_text("| name | 8 |\n|---|---|\n| a | 31, −1,234.6 |\n| a | 29, −1,234.6 |\n")
+    assert stale(tmp_path) == ["29, −1,234.6"]
 
 
 def test_they_run_only_where_the_marker_is_named(root: Path) -> None:
