@@ -36,6 +36,7 @@ def test_names_that_begin_with_what_was_asked_for_are_proposed(run: Run) -> None
     assert done.status == 2 and not done.out
     assert "did you mean rw1, rw2 or rows?" in done.err
     assert "did you mean besag" in run("help", "bessag").err
+    assert "structure" in run("help", "strukture").err.split("did you mean")[1]
     assert "E203" in run("help", "E2O3").err
     assert "lgm help lists them" in run("help", "qqqqqq").err
 

@@ -107,9 +107,9 @@ def by_kind() -> dict[str, tuple[tuple[str, str], ...]]:
 
 
 def known_names() -> tuple[str, ...]:
-    """Every name that has a page, and every kind of words."""
+    """Every name that has a page."""
     others = (p.name for make in _OTHERS for p in make())
-    return tuple(dict.fromkeys((*every_name(), *others, *FIELDS)))
+    return tuple(dict.fromkeys((*every_name(), *others)))
 
 
 def names_elsewhere() -> tuple[str, ...]:

@@ -110,9 +110,10 @@ def _unknown(topic: str) -> str:
     """That nothing is called so, and what is called nearly so or begins with it."""
     from lgmdsl.api.help.pages import known_names, names_elsewhere, near
     from lgmdsl.language.catalogue.codes import CATALOGUE
+    from lgmdsl.vocabulary.page import FIELDS
 
     close = (
-        near(topic, (*known_names(), *COMMANDS))
+        near(topic, (*known_names(), *FIELDS, *COMMANDS))
         or near(topic.upper(), tuple(CATALOGUE))
         or near(topic, names_elsewhere())
     )
