@@ -35,13 +35,12 @@ ON_REQUEST = ("reproduction", "thorough", "mutations")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect reproductions, mutations and thorough tests unless `-m` names their marker."""
+    """Deselect reproductions, mutations and thorough tests unless `-m` names a marker of theirs:
+    those that have several run for any."""
     expression = config.getoption("markexpr") or ""
-    left_out = [
-        i
-        for i in items
-        if any(i.get_closest_marker(m) is not None and m not in expression for m in ON_REQUEST)
-    ]
+    asked = {m for m in ON_REQUEST if m in expression}
+    own = [{m for m in ON_REQUEST if i.get_closest_marker(m) is not None} for i in items]
+    left_out = [i for i, of in zip(items, own, strict=True) if of and not of & asked]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [i for i in items if i not in set(left_out)]

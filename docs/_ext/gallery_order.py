@@ -1,8 +1,12 @@
-"""The order of the gallery: common analyses first."""
+"""The order of the gallery: published data and common analyses first."""
 
 from __future__ import annotations
 
 FIRST = (
+    "published_rats",
+    "published_coal",
+    "published_beetles",
+    "published_dyes",
     "mixed_model",
     "smooth",
     "disease_map",

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
+from extend_page import extend
 from sphinx.application import Sphinx
 
 from lgmdsl.api.help.pages import every_page
@@ -60,6 +61,7 @@ def write(app: Sphinx) -> None:
         of_kind = [page for page in everything if page.kind == kind]
         pages[FILES[kind]] = "\n".join(words(kind, of_kind, everything))
     pages |= {"cli": "\n".join(commands()), "messages": "\n".join(messages())}
+    pages["extend"] = "\n".join(extend())
     for name, text in pages.items():
         path = folder / f"{name}.md"
         if not path.exists() or path.read_text(encoding="utf-8") != text + "\n":

@@ -47,8 +47,8 @@ class BackendSpec:
     guarantee: Guarantee = Guarantee.APPROXIMATE
     monotone: bool = False
     ranks: bool = False
-    vector: bool = True  # whether vector-valued sites are taken
-    only_scalar: str = ""  # why not, where they are not
+    vector: bool = True  #: whether vector-valued sites are taken
+    only_scalar: str = ""  #: why not, where they are not
     evidence: bool = True
     confined: bool = False
     additive: bool = False

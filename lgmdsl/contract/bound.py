@@ -18,12 +18,12 @@ class BoundSpec:
     asks: type
     gives: type
     guarantee: Guarantee
-    # NUMERICAL: the relative error; LOWER: the largest gap, of one trial for sites to a power n
-    # (inf: no largest).
+    #: NUMERICAL: the relative error; LOWER: the largest gap, of one trial for sites to a power n
+    #: (inf: no largest).
     error: float = 0.0
     paper: str = ""
     summary: str = ""
-    notes: Notes = NO_NOTES  # what else its page in the manual says
+    notes: Notes = NO_NOTES  #: what else its page in the manual says
 
 
 class Bound(ABC):

@@ -86,7 +86,7 @@ class Separable(ABC):
     writes each as a scalar site. Questions on data (predictions, leave-one-out) go to the family.
     """
 
-    note: ClassVar[str]  # what `lgm explain` says of it
+    note: ClassVar[str]  #: what `lgm explain` says of it
 
     @classmethod
     @abstractmethod

@@ -317,7 +317,7 @@ class Engine(ABC):
         return make(linear)
 
 
-# The engine of a model, or of a part of one. Raises MethodError where there is none.
+#: The engine of a model, or of a part of one. Raises MethodError where there is none.
 MakeEngine: TypeAlias = Callable[[LinearGaussian], Engine]
 
 

@@ -154,7 +154,7 @@ class TiltedAnswer:
 class Tilted(ABC):
     """Moments of N(mean, variance) t(s)^power (what expectation propagation needs)."""
 
-    # `power` may be an array, one for each site: sites with weights then use the closed form.
+    #: `power` may be an array, one for each site: sites with weights then use the closed form.
     powers: ClassVar[bool] = False
 
     @abstractmethod

@@ -9,6 +9,7 @@ import numpy as np
 
 from lgmdsl.arrays import AnyArray, Array, BoolArray
 
+#: An array for each site block.
 Rows: TypeAlias = tuple[Array, ...]
 
 

@@ -24,19 +24,25 @@ if TYPE_CHECKING:
 
 
 class Property(Flag):
-    """Declared properties of a family. Each is a promise that a conformance check tests."""
+    """Declared properties of a family: promises about l(s), by which methods, bounds and rules of
+    quadrature are chosen.
+
+    `lgmdsl.testing.site_checks.check_site` tests LOG_CONCAVE, SUPER_GAUSSIAN, GAUSSIAN, BOUNDED and
+    NATURAL on a grid. It leaves out points at the kinks of KINKED and CORNERED families, and lets l
+    of LIMITED ones be -inf. It does not test LATE_CONCAVE.
+    """
 
     NONE = 0
-    LOG_CONCAVE = auto()  # l'' <= 0 everywhere
-    SUPER_GAUSSIAN = auto()  # t = e^{beta x} e^{g(x^2)}, g convex decreasing, x = s - a centre
-    GAUSSIAN = auto()  # l is quadratic in s
-    KINKED = auto()  # l is not differentiable somewhere
-    BOUNDED = auto()  # sup over s of l is finite for all data
-    NATURAL = auto()  # l = c(y) + y s - A(s): a natural exponential family of counts
-    LATE_CONCAVE = auto()  # l - log P(Y > t | s) is concave for each t below y, of censored y too
-    # l is -inf for some s, as the support of y moves with s: E[l] is then -inf for every Gaussian
+    LOG_CONCAVE = auto()  #: l'' <= 0 everywhere
+    SUPER_GAUSSIAN = auto()  #: t = e^{beta x} e^{g(x^2)}, g convex decreasing, x = s - a centre
+    GAUSSIAN = auto()  #: l is quadratic in s
+    KINKED = auto()  #: l is not differentiable somewhere
+    BOUNDED = auto()  #: sup over s of l is finite for all data
+    NATURAL = auto()  #: l = c(y) + y s - A(s): a natural exponential family of counts
+    LATE_CONCAVE = auto()  #: l - log P(Y > t | s) is concave for each t below y, of censored y too
+    #: l is -inf for some s, as the support of y moves with s: E[l] is then -inf for every Gaussian
     LIMITED = auto()
-    CORNERED = auto()  # l'' jumps somewhere, so that rules of quadrature average it to few digits
+    CORNERED = auto()  #: l'' jumps somewhere, so that rules of quadrature average it to few digits
 
 
 @dataclass(frozen=True)
@@ -54,34 +60,34 @@ class SiteSpec:
     properties: Property = Property.NONE
     observed: tuple[str, ...] = ()
     vector: bool = False
-    wide: tuple[str, ...] = ()  # fields with one value for each class, (N, K): of vector sites
-    headed: bool = False  # whether there is always one class more than predictors
-    # The arguments that are the predictors of a vector site, in their order, where these are
-    # arguments of their own and no classes: `mean`, `log_sd`.
+    wide: tuple[str, ...] = ()  #: fields with one value for each class, (N, K): of vector sites
+    headed: bool = False  #: whether there is always one class more than predictors
+    #: The arguments that are the predictors of a vector site, in their order, where these are
+    #: arguments of their own and no classes: `mean`, `log_sd`.
     predictors: tuple[str, ...] = ()
-    link: str = ""  # how s reaches the mean of y: "logit", "log", "identity", ...
+    link: str = ""  #: how s reaches the mean of y: "logit", "log", "identity", ...
     summary: str = ""
     signature: Signature | None = None
-    # Parameters with an index of their own, such as the cuts between ordered classes: fields
-    # (N, L), whose entries have the slopes `cuts[0]`, `cuts[1]`, ...
+    #: Parameters with an index of their own, such as the cuts between ordered classes: fields
+    #: (N, L), whose entries have the slopes `cuts[0]`, `cuts[1]`, ...
     indexed: tuple[str, ...] = ()
-    # Parameters that all sites share, such as the topics of a mixture: fields without an axis of
-    # rows, whose slopes are sums over the sites, of the field's shape.
+    #: Parameters that all sites share, such as the topics of a mixture: fields without an axis of
+    #: rows, whose slopes are sums over the sites, of the field's shape.
     shared: tuple[str, ...] = ()
-    # Fields on the predictor's own axis, of families whose density is f((s - place) / scale) /
-    # scale: `places` move with s, `scales` are measured in its unit. Empty where there is no such
-    # axis (counts, classes): then the unit of s is not free.
+    #: Fields on the predictor's own axis, of families whose density is f((s - place) / scale) /
+    #: scale: `places` move with s, `scales` are measured in its unit. Empty where there is no such
+    #: axis (counts, classes): then the unit of s is not free.
     places: tuple[str, ...] = ()
     scales: tuple[str, ...] = ()
     takes: tuple[str, ...] = ()
-    # The parameter that is the sd of a Gaussian in s, or, of a family that answers Augmented, the
-    # scale of a mixture of Gaussians: hypers in it are learned in closed form.
+    #: The parameter that is the sd of a Gaussian in s, or, of a family that answers Augmented, the
+    #: scale of a mixture of Gaussians: hypers in it are learned in closed form.
     gaussian_scale: str = ""
-    # The parameter among `shared` that holds probabilities of which the density is a mixture.
+    #: The parameter among `shared` that holds probabilities of which the density is a mixture.
     mixture: str = ""
-    # The potential that the compiler puts on s - y in place of the family.
+    #: The potential that the compiler puts on s - y in place of the family.
     centred: str = ""
-    # What `lgm explain` says of how the compiler takes the family.
+    #: What `lgm explain` says of how the compiler takes the family.
     rewrite: str = ""
 
     def __post_init__(self) -> None:
@@ -188,12 +194,12 @@ class Site(ABC):
     """
 
     spec: ClassVar[SiteSpec]
-    # log_density and pointwise also take s (N, k) where the fields are (N, 1): quadrature then
-    # computes what depends on the fields alone once for each site, not for each node.
+    #: log_density and pointwise also take s (N, k) where the fields are (N, 1): quadrature then
+    #: computes what depends on the fields alone once for each site, not for each node.
     broadcasts: ClassVar[bool] = False
-    # Of a potential: whether t(s) integrates to one over s.
+    #: Of a potential: whether t(s) integrates to one over s.
     normalised: ClassVar[bool] = True
-    # landmark() is only where to start: quadrature refines until two rules agree all the same.
+    #: landmark() is only where to start: quadrature refines until two rules agree all the same.
     guessed: ClassVar[bool] = False
 
     def landmark(self) -> tuple[Array, Array] | None:

@@ -15,19 +15,19 @@ class Shape(Flag):
     """What a structure offers; engines are chosen from it."""
 
     NONE = 0
-    COVARIANCE = auto()  # covariance() exists (possibly singular)
-    PRECISION = auto()  # precision() exists (possibly singular: see null_space)
-    DIAGONAL = auto()  # variance() gives the whole covariance
-    IMPROPER = auto()  # some direction has density 1: flat, or a null space not all constrained
-    SPARSE = auto()  # precision() is sparse
+    COVARIANCE = auto()  #: covariance() exists (possibly singular)
+    PRECISION = auto()  #: precision() exists (possibly singular: see null_space)
+    DIAGONAL = auto()  #: variance() gives the whole covariance
+    IMPROPER = auto()  #: some direction has density 1: flat, or a null space not all constrained
+    SPARSE = auto()  #: precision() is sparse
 
 
 class Members(Enum):
     """How a structure takes members that the fit did not have."""
 
-    FIXED = auto()  # not at all: its prior is one of the fitted members alone
-    JOINED = auto()  # built over old and new members it is, over the old ones, what it was
-    ORDERED = auto()  # `extension` says what new ones are, given the fitted ones
+    FIXED = auto()  #: not at all: its prior is one of the fitted members alone
+    JOINED = auto()  #: built over old and new members it is, over the old ones, what it was
+    ORDERED = auto()  #: `extension` says what new ones are, given the fitted ones
 
 
 @dataclass(frozen=True, eq=False)

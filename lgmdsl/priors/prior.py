@@ -59,11 +59,11 @@ class Prior(Part, ABC):
     `Elementwise` shows one where entries are independent.
     """
 
-    normalised: ClassVar[bool] = True  # False: the constant is not known
-    improper: ClassVar[bool] = False  # True: cannot be drawn from, whatever its arguments
-    constant: ClassVar[bool] = False  # True: the density is the same everywhere
-    # Of covariances: whether entries of the inverse are exactly 0 at the mode; whether the density
-    # is one of standard deviations and correlations. Both choose the coordinates of a search.
+    normalised: ClassVar[bool] = True  #: False: the constant is not known
+    improper: ClassVar[bool] = False  #: True: cannot be drawn from, whatever its arguments
+    constant: ClassVar[bool] = False  #: True: the density is the same everywhere
+    #: Of covariances: whether entries of the inverse are exactly 0 at the mode; whether the density
+    #: is one of standard deviations and correlations. Both choose the coordinates of a search.
     sparse: ClassVar[bool] = False
     separated: ClassVar[bool] = False
 

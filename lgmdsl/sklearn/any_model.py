@@ -131,7 +131,9 @@ class LgmClassifier(ClassifierMixin, AnyModel):
         decoded = self._decoded(y) if plain else None
         self._event = int(np.argmax(self.classes_ == labels[-1]))
         if len(self.classes_) < 2:
-            raise ValueError(f"y has one class, {self.classes_.tolist()[0]!r}: a classifier needs two")
+            raise ValueError(
+                f"y has one class, {self.classes_.tolist()[0]!r}: a classifier needs two"
+            )
         if self.model is not None:
             model = model_of(self.model)
             if response_type(model, self.response) != "binary":

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 
@@ -210,10 +211,23 @@ def _shape(site: Site) -> Iterator[str]:
             third = np.stack([a.third for a in answers])
             if np.any(third != 0.0) or np.ptp(curvature, axis=0).max() > 1e-12:
                 yield "declared GAUSSIAN, but the log density is not quadratic"
+    if Property.NATURAL in declared and not _natural(site):
+        yield "declared NATURAL, but one more of y does not add s to the log density"
     if Property.BOUNDED in declared:
         ends = np.maximum(*(site.log_density(np.full(len(site), e)) for e in (-1e4, 1e4)))
         if np.any(ends > levels.max(axis=0) + 1.0):
             yield "declared BOUNDED, but the log density grows without end"
+
+
+def _natural(site: Site) -> bool:
+    """Whether l(s; y) - l(s; y - 1) is s and a constant, of rows with y > 1."""
+    site = site.take(getattr(site, "y") > 1.0)  # noqa: B009
+    changed: dict[str, Any] = {"y": getattr(site, "y") - 1.0}  # noqa: B009
+    before = dataclasses.replace(site, **changed)
+    at = [np.full(len(site), x) for x in (0.0, *NEAR)]
+    gain = np.stack([site.log_density(s) - before.log_density(s) - s for s in at])
+    size = 1.0 + np.stack([np.abs(site.log_density(s)) for s in at])
+    return bool(np.all(np.abs(gain - gain[0]) <= 1e-9 * size))
 
 
 def _super_gaussian(site: Site) -> Iterator[str]:

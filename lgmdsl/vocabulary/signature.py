@@ -52,12 +52,12 @@ class Trait(Flag):
     """What code may ask of a part in place of its name. Of structures, unless it says otherwise."""
 
     NONE = 0
-    IDENTITY = auto()  # the covariance is the identity: an axis without structure
-    INDEPENDENT = auto()  # no correlation between members
-    IMPROPER = auto()  # density 1 in every direction
-    COMPONENTS = auto()  # each connected component of its graph has a separate level
-    COVARIANCE = auto()  # its argument of type covariance is its covariance, as it stands
-    REPORT_ONLY = auto()  # of functions: applied in reports alone
+    IDENTITY = auto()  #: the covariance is the identity: an axis without structure
+    INDEPENDENT = auto()  #: no correlation between members
+    IMPROPER = auto()  #: density 1 in every direction
+    COMPONENTS = auto()  #: each connected component of its graph has a separate level
+    COVARIANCE = auto()  #: its argument of type covariance is its covariance, as it stands
+    REPORT_ONLY = auto()  #: of functions: applied in reports alone
 
 
 class Alias(NamedTuple):
@@ -83,6 +83,12 @@ def also(of: str, names: str, written: str = "", note: str = "") -> tuple[Alias,
 def spelling(name: str) -> str:
     """A name as it is compared: `pc.prec`, `pc_prec` and `PCPrec` are one."""
     return "".join(c for c in name.casefold() if c.isalnum())
+
+
+def singulars(name: str) -> tuple[str, ...]:
+    """What a name may be the plural of, the likeliest first: `families` of `family`."""
+    endings = (("ies", "y"), ("es", ""), ("s", ""))
+    return tuple(name.removesuffix(of) + one for of, one in endings if name.casefold().endswith(of))
 
 
 def called(aliases: tuple[Alias, ...], name: str) -> Alias | None:

@@ -15,6 +15,8 @@ WORDS = (
     "piecewise-quadratic-20 head positive E203 W607 fit"
 )
 
+PLURALS = {"family": "families", "status": "statuses"}
+
 
 @pytest.mark.parametrize("word", WORDS.split())
 def test_every_kind_of_word_is_explained(run: Run, word: str) -> None:
@@ -34,6 +36,7 @@ def test_names_that_begin_with_what_was_asked_for_are_proposed(run: Run) -> None
     assert done.status == 2 and not done.out
     assert "did you mean rw1, rw2 or rows?" in done.err
     assert "did you mean besag" in run("help", "bessag").err
+    assert "structure" in run("help", "strukture").err.split("did you mean")[1]
     assert "E203" in run("help", "E2O3").err
     assert "lgm help lists them" in run("help", "qqqqqq").err
 
@@ -62,6 +65,27 @@ def test_every_role_of_a_word_is_shown(run: Run) -> None:
     out = run("help", "map").out
     assert "--map is the option `mapping`: lgm help mapping" in out
     assert "method `map`: " in out and "treatment of hyperparameters `map`: " in out
+
+
+@pytest.mark.parametrize("kind", FIELDS)
+def test_a_kind_in_the_plural_and_the_singular_lists_its_words(run: Run, kind: str) -> None:
+    """Its whole name, and its last word: `observation families`, `families`."""
+    first, _, last = kind.rpartition(" ")
+    several = last if last.endswith("ters") else PLURALS.get(last, f"{last}s")
+    listed = run("help", "--json").json["words"][kind]
+    for asked in (kind, f"{first} {several}".strip(), several, last):
+        done = run("help", *asked.split())
+        assert done.status == 0 and f"words of the kind `{kind}`" in done.out, asked
+        assert all(f"  {name}  " in done.out.replace("\n", "  ") for name in listed)
+    assert run("help", *kind.split(), "--json").json["words"][kind] == listed
+
+
+@pytest.mark.parametrize(
+    ("asked", "found"), [("intercepts", "intercept"), ("matrns", ""), ("latents", "latent")]
+)
+def test_a_plural_finds_the_singular(run: Run, asked: str, found: str) -> None:
+    done = run("help", asked)
+    assert done.status == (0 if found else 2) and f"`{found}`" in done.out + "``"
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,8 @@
 """What a reproduction leaves behind: tables as CSV and figures as PNG, in its own folder.
 
 Both overwrite the same file with the same bytes for the same numbers: no dates, no versions.
-matplotlib's global state is left as it is.
+matplotlib's global state is left as it is. `elsewhere` has them written next to what is kept, and
+`differences` compares the two.
 """
 
 from __future__ import annotations
@@ -28,6 +29,54 @@ STYLE: dict[str, object] = {
     "font.size": 9.0, "axes.titlesize": 9.0, "legend.fontsize": 8.0, "legend.frameon": False,
     "axes.spines.top": False, "axes.spines.right": False, "lines.linewidth": 1.4,
 }  # fmt: skip
+MEASURED = ("seconds", "CPU s")  # in the headings of columns that no run repeats
+_ELSEWHERE: list[Path] = []
+
+
+@contextmanager
+def elsewhere(folder: Path) -> Iterator[None]:
+    """Within it, tables and figures are written to a folder and not to their own."""
+    _ELSEWHERE.append(folder)
+    try:
+        yield
+    finally:
+        _ELSEWHERE.pop()
+
+
+def _written(folder: Path, name: str) -> Path:
+    return (_ELSEWHERE[-1] if _ELSEWHERE else folder) / name
+
+
+def differences(kept: Path, made: Path) -> list[str]:
+    """Where a table that was made anew differs from the one that is kept: other rows or words, or
+    numbers by more than one in a hundred and 1e-6 of the largest of the column. Columns of measured
+    seconds are not compared."""
+    old, new = (list(csv.reader(io.StringIO(p.read_text(encoding="utf-8")))) for p in (kept, made))
+    if old[0] != new[0] or len(old) != len(new):
+        return [f"{kept.name}: {len(old)} rows under {old[0]}, now {len(new)} under {new[0]}"]
+    found = []
+    for k, head in enumerate(old[0]):
+        if any(word in head for word in MEASURED):
+            continue
+        pairs = [(a[0], a[k], b[k]) for a, b in zip(old[1:], new[1:], strict=True)]
+        largest = max((abs(x) for _, a, _ in pairs if (x := _number(a)) is not None), default=0.0)
+        found += [
+            f"{kept.name}, {row}, {head}: {a}, now {b}"
+            for row, a, b in pairs
+            if a != b and not _near(_number(a), _number(b), 1e-6 * largest)
+        ]
+    return found
+
+
+def _number(cell: str) -> float | None:
+    try:
+        return float(cell)
+    except ValueError:
+        return None
+
+
+def _near(a: float | None, b: float | None, floor: float) -> bool:
+    return a is not None and b is not None and math.isclose(a, b, rel_tol=0.01, abs_tol=floor)
 
 
 def table(
@@ -47,7 +96,7 @@ def table(
         cells.append([_cell(value, digits) for value in row])
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(cells)
-    path = folder / f"{name}.csv"
+    path = _written(folder, f"{name}.csv")
     path.write_text(text.getvalue(), encoding="utf-8")
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     print(f"\n{folder.name}/{path.name}")
@@ -127,4 +176,4 @@ def figure(
     data = image.getvalue()
     if len(data) >= LARGEST:
         raise ValueError(f"{name}.png has {len(data)} bytes, more than {LARGEST}: lower dpi")
-    (folder / f"{name}.png").write_bytes(data)
+    _written(folder, f"{name}.png").write_bytes(data)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import re
 import subprocess
 import sys
@@ -9,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.reproductions.record import LARGEST, figure, splits_table, table
+from tests.reproductions.record import LARGEST, differences, elsewhere, figure, splits_table, table
 
 HERE = Path(__file__).parent
 FOLDERS = sorted(p.parent for p in HERE.glob("*/test_*.py"))
@@ -23,6 +25,55 @@ def test_each_has_its_page_table_and_picture() -> None:
         assert (folder / "README.md").is_file() and list(folder.glob("*.csv")), folder.name
         pictures = list(folder.glob("*.png"))
         assert pictures and all(p.stat().st_size < LARGEST for p in pictures), folder.name
+
+
+NUMBER = re.compile(r"[−-]?\d[\d,]*(?:\.\d+)?(?:e[−-]?\d+)?")
+
+
+def numbers(text: str) -> list[tuple[float, float]]:
+    """Those of a text, as it prints them, and half a unit of their last digit."""
+    found = []
+    for match in NUMBER.findall(text.replace(",", "").replace("−", "-")):
+        digits, _, power = match.partition("e")
+        unit = 10.0 ** (int(power or 0) - len(digits.partition(".")[2]))
+        found.append((float(match), 0.5 * unit))
+    return found
+
+
+def stale(folder: Path) -> list[str]:
+    """Cells of a page's tables with a number that is in no table of the folder, signs, names of
+    files and first columns left out. Means with standard errors (±) are of several rows."""
+    kept = [abs(x) for file in folder.glob("*.csv")
+            for row in csv.reader(io.StringIO(file.read_text(encoding="utf-8")))
+            for x, _ in numbers(" ".join(row))]  # fmt: skip
+    lines = (folder / "README.md").read_text(encoding="utf-8").splitlines()
+    heads = {k - 1 for k, line in enumerate(lines) if line.startswith("|--")}
+    rows = [line.split("|")[2:-1] for k, line in enumerate(lines)
+            if line.startswith("|") and not line.startswith("|--") and k not in heads]  # fmt: skip
+    return [
+        cell.strip()
+        for row in rows
+        for cell in row
+        if "±" not in cell
+        and any(
+            all(abs(abs(x) - of) > 1.01 * half + 6e-4 * of for of in kept)
+            for x, half in numbers(re.sub(r"`[^`]*`|!\[.*?\]\(.*?\)", "", cell))
+        )
+    ]
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_what_a_page_prints_is_what_is_kept(folder: Path) -> None:
+    assert not stale(folder)
+
+
+def test_a_page_of_another_run_is_found(tmp_path: Path) -> None:
+    table(tmp_path, ["name", "steps", "nats"], [["a", 31, -1234.567]])
+    page = tmp_path / "README.md"
+    page.write_text("| name (of 7) | 8 |\n|---|---|\n| a 9 | 31, −1,234.6 (30 ± 2) |\n")
+    assert not stale(tmp_path)
+    page.write_text("| name | 8 |\n|---|---|\n| a | 31, −1,234.6 |\n| a | 29, −1,234.6 |\n")
+    assert stale(tmp_path) == ["29, −1,234.6"]
 
 
 def test_they_run_only_where_the_marker_is_named(root: Path) -> None:
@@ -48,6 +99,26 @@ def test_a_table_is_the_same_text_each_time(tmp_path: Path) -> None:
         table(tmp_path, ["x"], [[float("nan")]])
     with pytest.raises(ValueError, match="headings"):
         table(tmp_path, ["x", "y"], [[1.0]])
+
+
+def test_what_is_made_elsewhere_is_compared_with_what_is_kept(tmp_path: Path) -> None:
+    head, made = ["who", "steps", "gap", "CPU seconds"], tmp_path / "made"
+    made.mkdir()
+
+    def again(*rows: list[object]) -> list[str]:
+        with elsewhere(made):
+            other = table(tmp_path, head, rows)
+        assert other.parent == made
+        return differences(kept, other)
+
+    kept = table(tmp_path, head, [["a", 213, 1e-12, 1.0], ["b", 29, 5.0, 2.0]])
+    assert not again(["a", 214, 3e-12, 9.0], ["b", 29, 5.001, 0.1])
+    assert again(["a", 213, 1e-12, 1.0], ["b", 31, 5.0, 2.0]) == ["table.csv, b, steps: 29, now 31"]
+    assert again(["c", 213, 1e-12, 1.0], ["b", 29, 5.2, 2.0]) == [
+        "table.csv, a, who: a, now c",
+        "table.csv, b, gap: 5, now 5.2",
+    ]
+    assert "3 rows" in again(["a", 213, 1e-12, 1.0])[0]
 
 
 def test_splits_have_means_and_standard_errors(tmp_path: Path) -> None:

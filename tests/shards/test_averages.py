@@ -151,6 +151,23 @@ def test_answers_do_not_depend_on_anchors_but_for_rounding(case: str, tmp_path: 
     source.forget()
 
 
+@pytest.mark.parametrize("fixed", [{"s": 0.7, "t": 0.4}, {"t": 0.4}], ids=["fixed", "map"])
+@pytest.mark.parametrize(("method", "off"), [("laplace", 1e-8), (METHOD, 1e-4)])
+def test_at_the_default_tolerance_they_agree_as_the_manual_says(
+    method: str, off: float, fixed: dict[str, float], tmp_path: Path
+) -> None:
+    """Means in sds, sds relative; the evidence to a tenth of it, in nats, but to 1e-8."""
+    place, model = folder(tmp_path / "shards", rows("crossed")), lgm.loads(text("crossed"))
+    kept = {"correction": "off"} | ({} if method == "laplace" else {"merge": "off"})
+    one = lgm.fit(model, place, method, "map", fixed)
+    other = lgm.fit(model, place.with_suffix(".parquet"), method, "map", fixed, options=kept)
+    assert one.log_evidence == pytest.approx(other.log_evidence, abs=max(0.1 * off, 1e-8))
+    for name in ("a", "b"):
+        sd = other.sd(name)
+        assert float(np.max(np.abs(one.mean(name) - other.mean(name)) / sd)) < off
+        np.testing.assert_allclose(one.sd(name), sd, rtol=off)
+
+
 @pytest.mark.parametrize(
     ("method", "hyper", "case"),
     [

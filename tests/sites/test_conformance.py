@@ -77,6 +77,17 @@ class FalselyConcave(StudentTMean):
     )
 
 
+class FalselyNatural(StudentTMean):
+    """The same of another promise."""
+
+    spec: ClassVar[SiteSpec] = SiteSpec(
+        "false.mean",
+        {"scale": None, "df": None},
+        properties=Property.NATURAL,
+        observed=("real",),
+    )
+
+
 class WrongParameter(StudentTMean):
     """dl/dscale has the wrong sign."""
 
@@ -112,6 +123,7 @@ class WrongG(LogisticPotential):
         (NotNormalised, "poisson.log_rate", "sums to"),
         (WrongDraws, "poisson.log_rate", "over draws"),
         (FalselyConcave, "student_t.mean", "LOG_CONCAVE"),
+        (FalselyNatural, "student_t.mean", "declared NATURAL"),
         (WrongParameter, "student_t.mean", "slope in scale"),
         (WrongConjugate, "poisson.log_rate", "conjugate(): f_m"),
         (WrongG, "logistic", "g'"),

@@ -16,8 +16,8 @@ from lgmdsl.api.help.topics import topics
 from lgmdsl.api.help.words import word_pages
 from lgmdsl.bounds.catalogue import SERIES
 from lgmdsl.vocabulary.lookup import CATEGORIES, signatures, translations
-from lgmdsl.vocabulary.page import FIELDS, Page, every_name, page_of
-from lgmdsl.vocabulary.signature import spelling
+from lgmdsl.vocabulary.page import FIELDS, KIND_OF, Page, every_name, page_of
+from lgmdsl.vocabulary.signature import singulars, spelling
 
 # What gives the pages of the kinds that models do not name, in the order of the manual.
 _OTHERS: tuple[Callable[[], Iterator[Page]], ...] = (
@@ -65,6 +65,29 @@ def elsewhere(name: str) -> tuple[Elsewhere, ...]:
         for a in arguments_called(name)
     ]
     return (*words, *named, *options, *given)
+
+
+class Found(NamedTuple):
+    """What a name is: its pages, what other software means by it, and the kinds of words that are
+    called so, with the names and summaries of their words."""
+
+    pages: tuple[Page, ...]
+    elsewhere: tuple[Elsewhere, ...]
+    kinds: dict[str, tuple[tuple[str, str], ...]]
+
+
+def look_up(name: str) -> Found:
+    """All that a name leads to; that of the singular where it is no name itself."""
+    words = (name, *singulars(name))
+    named = ((pages(word), elsewhere(word)) for word in words)
+    kinds = {kind: rows for kind, rows in by_kind().items() if _is_kind(words, kind)}
+    return Found(*next((found for found in named if any(found)), ((), ())), kinds)
+
+
+def _is_kind(words: tuple[str, ...], kind: str) -> bool:
+    """Whether a kind has one of some names: `observation family`, in short `family`."""
+    names = {kind, kind.split()[-1], kind.split()[0]} | {c for c, k in KIND_OF.items() if k == kind}
+    return bool(set(map(spelling, words)) & set(map(spelling, names)))
 
 
 def every_page() -> tuple[Page, ...]:

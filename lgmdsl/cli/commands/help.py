@@ -27,8 +27,9 @@ def command(context: click.Context, words: tuple[str, ...], as_json: bool) -> No
     lgm help besag
     lgm help choosing-a-method
     lgm help random effect
-    lgm help nbinom2    a name of other software
-    lgm help            lists all words and codes
+    lgm help structures    all words of a kind
+    lgm help nbinom2       a name of other software
+    lgm help               lists all words and codes
     """
     from lgmdsl.language.catalogue.codes import CATALOGUE, explain_code
 
@@ -44,13 +45,14 @@ def command(context: click.Context, words: tuple[str, ...], as_json: bool) -> No
         else:
             show(text.rstrip("\n"))
         return
-    from lgmdsl.api.help.pages import elsewhere, pages
+    from lgmdsl.api.help.pages import look_up, pages
 
-    entries, others = pages(topic), elsewhere(topic)
+    entries, others, kinds = look_up(topic)
     further = not entries
     if further:
         entries = tuple(p for name in dict.fromkeys(o.name for o in others) for p in pages(name))
     texts = [*map(str, entries), *([_of_command(context, topic)] if topic in COMMANDS else [])]
+    texts += [_of_kind(kind, rows) for kind, rows in kinds.items()]
     if not texts and (flags := _of_flag(context, topic)):
         texts = [flags]
     if not texts:
@@ -60,7 +62,8 @@ def command(context: click.Context, words: tuple[str, ...], as_json: bool) -> No
     text = "\n".join([*([f"{sentences}\n"] if sentences else []), *texts])
     if as_json:
         fields = {"topic": topic, "pages": [p.as_json() for p in entries], "text": text}
-        show_json(fields | {"elsewhere": [o._asdict() for o in others]})
+        words_of = {kind: dict(rows) for kind, rows in kinds.items()}
+        show_json(fields | {"elsewhere": [o._asdict() for o in others], "words": words_of})
     else:
         show(text.rstrip("\n"))
 
@@ -75,6 +78,15 @@ def _of_command(context: click.Context, name: str) -> str:
         return ""
     with click.Context(subcommand, info_name=name, parent=parent) as inner:
         return subcommand.get_help(inner)
+
+
+def _of_kind(kind: str, rows: tuple[tuple[str, str], ...]) -> str:
+    """The words of a kind, each with its summary."""
+    lines = [
+        textwrap.fill(f"{name}  {summary}", WIDTH, initial_indent="  ", subsequent_indent="      ")
+        for name, summary in rows
+    ]
+    return "\n".join([f"words of the kind `{kind}` (lgm help NAME explains one)", "", *lines, ""])
 
 
 def _of_flag(context: click.Context, name: str) -> str:
@@ -98,9 +110,10 @@ def _unknown(topic: str) -> str:
     """That nothing is called so, and what is called nearly so or begins with it."""
     from lgmdsl.api.help.pages import known_names, names_elsewhere, near
     from lgmdsl.language.catalogue.codes import CATALOGUE
+    from lgmdsl.vocabulary.page import FIELDS
 
     close = (
-        near(topic, (*known_names(), *COMMANDS))
+        near(topic, (*known_names(), *FIELDS, *COMMANDS))
         or near(topic.upper(), tuple(CATALOGUE))
         or near(topic, names_elsewhere())
     )

@@ -89,6 +89,7 @@ def test_bounds_rank() -> None:
         assert p.evidence < truth[at].evidence + 4.0 * se + (4.0 if at[1] > 4.0 else 0.5), at
 
 
+@pytest.mark.thorough
 def test_table_5_1() -> None:
     lines: list[tuple[object, ...]] = []
     splits = sorted({p.split for p in held()})

@@ -44,6 +44,7 @@ def test_course(at: tuple[float, float], name: str, shared: Path) -> None:
     assert found.ended == "converged" or "plain" in name
 
 
+@pytest.mark.thorough
 def test_table_and_figure() -> None:
     found = kept(FOLDER)
     rows: list[tuple[object, ...]] = []

@@ -18,7 +18,7 @@ from lgmdsl.contract.questions import Expected
 from lgmdsl.site_questions import expected
 from tests.reproductions.record import COLOURS, figure, table
 
-pytestmark = pytest.mark.reproduction
+pytestmark = [pytest.mark.reproduction, pytest.mark.thorough]
 FOLDER = Path(__file__).parent
 KINDS = {"linear": "L", "quadratic": "Q"}
 NAMES = {"jaakkola": "Jaakkola", "bohning": "Böhning"}

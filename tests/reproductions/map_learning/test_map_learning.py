@@ -69,6 +69,7 @@ def test_both_end_at_a_mode() -> None:
     assert np.abs(off.T @ z - strength * loads).max() < 0.05  # of sums of terms of up to 900
 
 
+@pytest.mark.thorough
 def test_figure_2_1() -> None:
     known = stored()
     rows: list[list[object]] = []

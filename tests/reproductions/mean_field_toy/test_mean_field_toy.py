@@ -14,7 +14,7 @@ from lgmdsl.arrays import Array
 from lgmdsl.contract.status import Guarantee
 from tests.reproductions.record import COLOURS, figure, table
 
-pytestmark = pytest.mark.reproduction
+pytestmark = [pytest.mark.reproduction, pytest.mark.thorough]
 FOLDER = Path(__file__).parent
 MODEL = """lgm 1
 data y : real

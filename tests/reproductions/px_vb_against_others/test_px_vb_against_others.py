@@ -15,7 +15,7 @@ from lgmdsl.arrays import AnyArray
 from tests.backends.test_known_fits import CASES
 from tests.reproductions.record import COLOURS, figure, table
 
-pytestmark = pytest.mark.reproduction
+pytestmark = [pytest.mark.reproduction, pytest.mark.thorough]
 FOLDER = Path(__file__).parent
 METHODS = ("px-vb", "natural-gradient", "ep", "laplace")
 NAMES = ("lupus_probit_sd5", "ionosphere_gp_probit")

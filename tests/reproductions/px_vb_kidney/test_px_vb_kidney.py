@@ -22,7 +22,7 @@ from tests.reproductions.px_rounds import (
 )
 from tests.reproductions.record import COLOURS, figure, table
 
-pytestmark = pytest.mark.reproduction
+pytestmark = [pytest.mark.reproduction, pytest.mark.thorough]
 FOLDER = Path(__file__).parent
 TOLERANCES = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9)
 LIMIT = (-1.777489, 4.373882, 2.428321)

@@ -24,7 +24,7 @@ from tests.reproductions.px_rounds import (
 )
 from tests.reproductions.record import COLOURS, figure, table
 
-pytestmark = pytest.mark.reproduction
+pytestmark = [pytest.mark.reproduction, pytest.mark.thorough]
 FOLDER = Path(__file__).parent
 ROWS, TESTED, FEATURES = 100, 500, 20
 TOLERANCE, MOST, SHOWN = 1e-7, 5000, 2000

@@ -33,6 +33,7 @@ def test_stored_courses_are_those_of_the_code(
     assert again.reached.flops == pytest.approx(stored.reached.flops, rel=0.1)
 
 
+@pytest.mark.thorough
 def test_table_and_figures() -> None:
     found = kept(FOLDER)
     rows: list[tuple[object, ...]] = []

@@ -56,6 +56,7 @@ def test_stored_errors_are_those_of_the_code() -> None:
     assert by_columns(given) == pytest.approx(kept["columns"], abs=1e-6)
 
 
+@pytest.mark.thorough
 def test_figure_5_8() -> None:
     """To show: stick with pieces below log below Boehning on every split."""
     found = list(stored().values())

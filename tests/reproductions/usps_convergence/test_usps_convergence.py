@@ -65,6 +65,7 @@ def test_course(rows: int, log_s: float, name: str, shared: Path) -> None:
     assert found.ended == "converged" or name != "natural-gradient"
 
 
+@pytest.mark.thorough
 def test_table_and_figure() -> None:
     found = kept(FOLDER)
     lines: list[tuple[object, ...]] = []
