@@ -280,9 +280,14 @@ def _outputs(fits: Sequence[Sequence[Row]]) -> list[str]:
         own_fits = [r for r in fits if code in str(r[0]["codes"]).split()]
         deserved = sum(any(_size(q) > 0.5 for q in r if _named(q)) for r in own_fits)
         lines.append(f"{code}: deserved {_percent(deserved, len(own_fits))}")
-    said = [q for r in fits for q in r if "W611" in str(q.get("said"))]
+    sds = [q for r in fits for q in r if q["kind"] in ("response", "effect") and q["ratio"] != ""]
+    said = [q for q in sds if "W611" in str(q.get("said"))]
     deserved = sum(_size(q) > 0.5 for q in said)
-    lines.append(f"W611 of outputs: deserved {_percent(deserved, len(said))}")
+    lines.append(f"W611 of sds that the points tell: deserved {_percent(deserved, len(said))}")
+    off = [q for q in sds if _size(q) > 1.0]
+    lines.append(
+        f"sds that are off, without W611: {_percent(len([*filter(silent, off)]), len(off))}"
+    )
     return lines
 
 

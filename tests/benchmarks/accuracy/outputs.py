@@ -1,5 +1,5 @@
-"""All that a fit answers besides its names, of the same points as `truth`: responses of rows, a row
-alone, effects, leaving one out, transforms. What the quadrature cannot tell well enough is left out.
+"""All that a fit answers besides its names, by the same points as `truth`: responses of rows, a row
+alone, effects, leaving one out, transforms. What the points cannot tell well enough is left out.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def output_lines(fit: lgm.Fit, case: Case, truth: Truth) -> Iterator[Row]:
 # ---- exact ---------------------------------------------------------------------------------------
 
 
-def _cdf(sites: Sites, s: Array, theta: Array) -> Array:
+def distribution(sites: Sites, s: Array, theta: Array) -> Array:
     """P(Y <= y), (points, rows)."""
     kind, p = sites.zeros
     y: Array = getattr(sites.site, dataclasses.fields(sites.site)[0].name)
@@ -60,7 +60,7 @@ def _cdf(sites: Sites, s: Array, theta: Array) -> Array:
     return np.where(y < 0.0, 0.0, p + (1.0 - p) * below)
 
 
-def _moments(sites: Sites, s: Array, theta: Array) -> tuple[Array, Array]:
+def moments(sites: Sites, s: Array, theta: Array) -> tuple[Array, Array]:
     """E[y] and E[y^2], (points, rows)."""
     kind, p = sites.zeros
     rows = len(sites.site)
@@ -97,7 +97,7 @@ def _thinned(truth: Truth) -> Points:
     edges = np.cumsum(weight)
     chosen = np.searchsorted(edges, (np.arange(EVERY) + 0.5) / EVERY * edges[-1])
     chosen = np.minimum(chosen, len(x) - 1)
-    return Points(x[chosen], theta[chosen], np.full(EVERY, 1.0 / EVERY))
+    return Points(x[chosen], theta[chosen], np.full(EVERY, -np.log(EVERY)))
 
 
 def _line(kind: str, name: str, mean: float, sd: float, **errors: Any) -> Row:
@@ -150,8 +150,8 @@ def _responses(fit: lgm.Fit, case: Case, sites: Sites, truth: Truth, rows: slice
         return
     if sites.site.spec.wide:
         return
-    both, error = _averages(truth, lambda p: np.hstack(_moments(sites, s(p), p.theta)))
-    squares, _ = _averages(truth, lambda p: _moments(sites, s(p), p.theta)[0] ** 2)
+    both, error = _averages(truth, lambda p: np.hstack(moments(sites, s(p), p.theta)))
+    squares, _ = _averages(truth, lambda p: moments(sites, s(p), p.theta)[0] ** 2)
     for i in range(count):
         with np.errstate(all="ignore"):
             mean, spread = both[i], np.sqrt(both[count + i] - both[i] ** 2)
@@ -173,7 +173,7 @@ def _responses(fit: lgm.Fit, case: Case, sites: Sites, truth: Truth, rows: slice
         before = q - 1.0 if sites.site.spec.discrete else q - 1e-9 * np.abs(q) - 1e-290
         for y, out in ((before, below), (q, upto)):
             with np.errstate(all="ignore"):
-                f = _cdf(sites.observing(np.asarray(y)), where, points.theta)
+                f = distribution(sites.observing(np.asarray(y)), where, points.theta)
             out.append(f.mean(axis=0))
     for i in range(count):
         # How far the level is outside P(Y < q) to P(Y <= q): 0.0155 is 0.15 sds of a normal y.
@@ -225,7 +225,7 @@ def _effects(fit: lgm.Fit, case: Case, sites: Sites, truth: Truth) -> Iterator[R
         z = case.latents(p.x, p.theta)
         s = case.predict(z)
         levels = [
-            _moments(sites, t, p.theta)[0].mean(axis=1) for t in (s, s + z[:, None, slope, None])
+            moments(sites, t, p.theta)[0].mean(axis=1) for t in (s, s + z[:, None, slope, None])
         ]
         return np.column_stack([levels[1] - levels[0], levels[1] / levels[0]])
 
@@ -276,8 +276,8 @@ def _left_out(fit: lgm.Fit, case: Case, sites: Sites, truth: Truth) -> Iterator[
     pieces = [(p, logs(p)) for p in truth.points]
     parts, total = [], []
     for p, log in pieces:
-        kept = p.weight > 0.0
-        lw = np.log(p.weight[kept])[:, None]
+        kept = np.isfinite(p.log_weight)
+        lw = p.log_weight[kept, None]
         without, single = special.logsumexp(lw - log[kept], axis=0), log[kept] / weight
         with_it = special.logsumexp(lw - log[kept] + single, axis=0)
         parts.append(with_it - without)
@@ -322,14 +322,15 @@ def _transforms(
     some = sites.take(slice(0, rows))
     y: Array = getattr(some.site, dataclasses.fields(some.site)[0].name)
     upto, mass = np.zeros(rows), np.zeros(rows)
-    kept = [np.log(p.weight[p.weight > 0.0])[:, None] - g[p.weight > 0.0] for p, g in pieces]
-    top = max(float(k.max()) for k in kept)
-    for p, log in pieces:
+    every = [np.isfinite(p.log_weight) for p, _ in pieces]
+    top = max(
+        float((p.log_weight[k, None] - g[k]).max()) for k, (p, g) in zip(every, pieces, strict=True)
+    )
+    for kept, (p, log) in zip(every, pieces, strict=True):
         s = case.predict(case.latents(p.x, p.theta))[:, :rows]
         with np.errstate(all="ignore"):
-            w = np.exp(np.log(p.weight)[:, None] - log - top)
-            w = np.where(p.weight[:, None] > 0.0, w, 0.0)
-            f = _cdf(some.observing(y), s, p.theta)
+            w = np.where(kept[:, None], np.exp(p.log_weight[:, None] - log - top), 0.0)
+            f = distribution(some.observing(y), s, p.theta)
         upto += np.where(w > 0.0, w * f, 0.0).sum(axis=0)
         mass += w.sum(axis=0)
     flags = np.ravel(pit.flags("y"))[:rows]
@@ -337,5 +338,5 @@ def _transforms(
     for i in range(rows):
         if error[i] < 0.1 * SETTLED:
             exact = upto[i] / mass[i]
-            z = (here[i] - exact) / 0.2  # 0.02 is 0.1, the limit
-            yield _line("pit", f"y[{i}]", exact, 0.2, z=z, said=f"{codes} {flags[i]}".strip())
+            z = (here[i] - exact) / 0.6  # 0.06, 0.15 sds of a normal's middle, is 0.1, the limit
+            yield _line("pit", f"y[{i}]", exact, 0.6, z=z, said=f"{codes} {flags[i]}".strip())

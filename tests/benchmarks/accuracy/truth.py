@@ -39,11 +39,16 @@ class UnsettledError(Exception):
 
 @dataclass(frozen=True, eq=False)
 class Points:
-    """Those of a scrambling: whitened latents, learned sds, weights on a common scale."""
+    """Those of a scrambling: whitened latents, learned sds, logs of weights on a common scale,
+    which leaving a row out may raise from below every number."""
 
     x: Array
     theta: Array
-    weight: Array
+    log_weight: Array
+
+    @property
+    def weight(self) -> Array:
+        return np.asarray(np.exp(self.log_weight))
 
 
 @dataclass(frozen=True, eq=False)
@@ -330,7 +335,7 @@ def _integrated(target: _Target, proposal: _Mixture, power: int) -> Truth:
     share = float(weight.sum() ** 2 / (weight**2).sum() / len(weight))
     error = float(np.max(np.concatenate(errors)))
     points = tuple(
-        Points(x, theta, np.exp(log - top)) for (x, theta), log in zip(places, logs, strict=True)
+        Points(x, theta, log - top) for (x, theta), log in zip(places, logs, strict=True)
     )
     return Truth(mean, sd, skewness, quantiles, top + math.log(mass), error, share, points)
 
