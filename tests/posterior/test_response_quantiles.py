@@ -208,7 +208,7 @@ def test_binary_responses_under_draws_are_0_or_1(wide: float) -> None:
     """Probabilities of nearly 0 make a lognormal's guess of the quantile huge."""
     rng = np.random.default_rng(2)
     s = -2.0 + wide * rng.normal(size=(10_000, 5))
-    site = SITES["bernoulli.probit"](np.zeros(5))
+    site = example("bernoulli.probit", 5, seed=3)
     levels = np.array([0.05, 0.5, 0.95, 0.999])
     found = quantiles(OverDraws([(site, s)], 5), levels)
     chance = stats.norm.cdf(s).mean(axis=0)

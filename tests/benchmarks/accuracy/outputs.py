@@ -9,6 +9,7 @@ import re
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from .truth import LEVELS, Points, Truth
 
 Row = dict[str, Any]
 SETTLED = 0.25  # errors of the quadrature, at most, in proportion to the limits
-ALL_ROWS, PATIENCE = 8, 30.0  # exact LOO of all rows: of so many, and CPU seconds, about
+ALL_ROWS, PATIENCE = 8, 4.0  # exact LOO of all rows: of so many, and CPU seconds, about
 EVERY = 1 << 15  # points that distribution functions are averaged over
 NOT_DATA = ("y", "event0", "lower0", "upper0")
 
@@ -140,7 +141,11 @@ def _responses(fit: lgm.Fit, case: Case, sites: Sites, truth: Truth, rows: slice
         classes = found["probability"].values.reshape(count, -1)
         for k in range(classes.shape[1]):
             at = dataclasses.replace(sites.observing(np.full(count, float(k))), weight=None)
-            exact, error = _averages(truth, lambda p, at=at: np.exp(at.each(s(p), p.theta)))
+
+            def chance(p: Points, at: Sites = at) -> Array:
+                return np.asarray(np.exp(at.each(s(p), p.theta)))
+
+            exact, error = _averages(truth, chance)
             for i in range(count):
                 if error[i] < 0.02 * SETTLED:
                     z = (classes[i, k] - exact[i]) / 0.2  # 0.02 is 0.1, the limit
@@ -168,7 +173,8 @@ def _responses(fit: lgm.Fit, case: Case, sites: Sites, truth: Truth, rows: slice
         return
     points = _thinned(truth)
     where = s(points)
-    below, upto = [], []
+    below: list[Array] = []
+    upto: list[Array] = []
     for q in quantiles.values.reshape(len(LEVELS), count):
         before = q - 1.0 if sites.site.spec.discrete else q - 1e-9 * np.abs(q) - 1e-290
         for y, out in ((before, below), (q, upto)):
@@ -236,9 +242,7 @@ def _effects(fit: lgm.Fit, case: Case, sites: Sites, truth: Truth) -> Iterator[R
     for k, compare in enumerate(("difference", "ratio")):
         try:
             table, codes = _asked(
-                lambda compare=compare: fit.effects(
-                    "x0", contrast=1, compare=compare, quantiles=list(LEVELS)
-                )
+                partial(fit.effects, "x0", contrast=1, compare=compare, quantiles=list(LEVELS))
             )
         except lgm.LgmError as refusal:
             yield _line("refused", f"effects: {refusal.diagnostics[0].code}", np.nan, np.nan)
@@ -302,7 +306,7 @@ def _left_out(fit: lgm.Fit, case: Case, sites: Sites, truth: Truth) -> Iterator[
                 "loo", name, exact[i], noise[i], z=z, said=f"{codes} {flags[i]}".strip(),
                 skewness=round(seconds, 2),
             )  # fmt: skip
-    yield from _transforms(fit, case, sites, pieces, error, rows)
+    yield from _transforms(fit, case, sites, pieces, error, rows, every)
 
 
 def _transforms(
@@ -312,21 +316,23 @@ def _transforms(
     pieces: Sequence[tuple[Points, Array]],
     error: Array,
     rows: int,
+    again: bool,
 ) -> Iterator[Row]:
     if type(sites.site).cdf is Site.cdf or np.any(sites.site.censored):
         return
     try:
-        pit, codes = _asked(lambda: fit.pit(exact=True))
+        pit, codes = _asked(lambda: fit.pit(exact=again))
     except lgm.LgmError:
         return
     some = sites.take(slice(0, rows))
     y: Array = getattr(some.site, dataclasses.fields(some.site)[0].name)
     upto, mass = np.zeros(rows), np.zeros(rows)
-    every = [np.isfinite(p.log_weight) for p, _ in pieces]
+    finite = [np.isfinite(p.log_weight) for p, _ in pieces]
     top = max(
-        float((p.log_weight[k, None] - g[k]).max()) for k, (p, g) in zip(every, pieces, strict=True)
+        float((p.log_weight[k, None] - g[k]).max())
+        for k, (p, g) in zip(finite, pieces, strict=True)
     )
-    for kept, (p, log) in zip(every, pieces, strict=True):
+    for kept, (p, log) in zip(finite, pieces, strict=True):
         s = case.predict(case.latents(p.x, p.theta))[:, :rows]
         with np.errstate(all="ignore"):
             w = np.where(kept[:, None], np.exp(p.log_weight[:, None] - log - top), 0.0)
