@@ -15,11 +15,11 @@ from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.posterior.class_response import class_moments
 from lgmdsl.posterior.mixture import PointDraws
-from lgmdsl.posterior.tails import top_share
+from lgmdsl.posterior.tails import largest_share
 
 CHUNK = 1 << 19  # predictor entries of draws that are taken at once
-# Means of y under draws that are kept to see how many carry their variance, of all rows together;
-# never fewer draws than FEWEST.
+# Means and variances of y under draws that are kept to see how many draws carry its variance, of
+# all rows together; never fewer draws than FEWEST.
 KEPT, FEWEST = 4_000_000, 400
 
 
@@ -34,8 +34,8 @@ Draws = Callable[[], Iterator[PointDraws]]
 
 
 class DrawnMoments(NamedTuple):
-    """Mean and sd of y, (N,) each; `carried`: the share of the variance of E[y | s] that 1 % of the
-    draws carry, (N,), times that variance's own share of Var y."""
+    """Mean and sd of y, (N,) each; `carried`: the share of Var y that 1 % of the draws carry, (N,),
+    by the variances of y given them and the distances of their means."""
 
     mean: Array
     sd: Array
@@ -44,7 +44,7 @@ class DrawnMoments(NamedTuple):
 
 def moments_of_draws(canonical: CanonicalModel, block: SiteBlock, draws: Draws) -> DrawnMoments:
     """Of sites without classes, by the total variance over draws."""
-    kept, rows = [], math.prod(block.data_shape)
+    means, spreads, rows = [], [], math.prod(block.data_shape)
     total = sum(len(piece.z) for piece in draws())
     every = max(1, -(-total // max(FEWEST, KEPT // max(rows, 1))))
     count, centre, first, second = 0, None, np.zeros(()), np.zeros(())
@@ -57,14 +57,14 @@ def moments_of_draws(canonical: CanonicalModel, block: SiteBlock, draws: Draws) 
             centre = inner.mean(axis=0) if centre is None else centre
             first = first + (inner - centre).sum(axis=0)
             second = second + (spread + (inner - centre) ** 2).sum(axis=0)
-            kept.append(inner[-count % every :: every])
+            means.append(inner[-count % every :: every])
+            spreads.append(spread[-count % every :: every])
             count += len(s)
         assert centre is not None, "a posterior has draws"
         first, second = first / count, second / count
         variance = np.maximum(second - first**2, 0.0)
-        between = np.concatenate(kept)
-        share = between.var(axis=0) / variance
-        carried = top_share(between) * np.minimum(np.where(np.isfinite(share), share, 1.0), 1.0)
+        away = (np.concatenate(means) - centre - first) ** 2
+        carried = largest_share(np.concatenate(spreads) + away)
         return DrawnMoments(centre + first, np.sqrt(variance), carried)
 
 

@@ -15,11 +15,17 @@ SHARE, MOST = 0.01, 0.7
 def top_share(draws: Array) -> Array:
     """The share of the variance that 1 % of the draws carry, those furthest from the mean: draws
     (k, ...) to (...); 0 where all are the same or some are not finite."""
-    count = max(1, round(SHARE * len(draws)))
     with np.errstate(all="ignore"):
-        squares = (draws - draws.mean(axis=0)) ** 2
-        largest = np.partition(squares, len(squares) - count, axis=0)[len(squares) - count :]
-        share = largest.sum(axis=0) / squares.sum(axis=0)
+        return largest_share((draws - draws.mean(axis=0)) ** 2)
+
+
+def largest_share(terms: Array) -> Array:
+    """The share of their sum that the largest 1 % of terms of at least 0 have: (k, ...) to (...);
+    0 where all are 0 or some are not finite."""
+    count = max(1, round(SHARE * len(terms)))
+    with np.errstate(all="ignore"):
+        largest = np.partition(terms, len(terms) - count, axis=0)[len(terms) - count :]
+        share = largest.sum(axis=0) / terms.sum(axis=0)
     return np.asarray(np.nan_to_num(share, nan=0.0))
 
 

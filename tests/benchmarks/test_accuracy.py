@@ -10,10 +10,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
+import lgmdsl as lgm
 from lgmdsl.arrays import Array
 from lgmdsl.contract.site import Site
 from lgmdsl.sites.catalogue import families
 from tests.benchmarks.accuracy.cases import CannotBuildError, Case, Hyper, Sites, small_case
+from tests.benchmarks.accuracy.judge import outside
+from tests.benchmarks.accuracy.outputs import distribution, moments, output_lines
 from tests.benchmarks.accuracy.sampler import Density, drawn
 from tests.benchmarks.accuracy.truth import LEVELS, exact
 
@@ -140,3 +143,35 @@ def test_the_sampler_agrees_with_the_quadrature() -> None:
     np.testing.assert_allclose(every.std(axis=0), truth.sd, rtol=0.06)
     gap = np.quantile(every, LEVELS, axis=0) - truth.quantiles
     assert np.abs(gap / truth.sd).max() < 0.08
+
+
+@pytest.mark.parametrize("zeros", [("", 0.0), ("zero_inflation", 0.3), ("hurdle", 0.3)])
+def test_counts_with_zeros_are_sums_over_their_values(zeros: tuple[str, float]) -> None:
+    """Densities add up to 1, and to moments and distribution functions."""
+    poisson = next(f for f in families() if f.spec.name == "poisson.log_rate")
+    s, theta, values = np.array([[[-1.0], [0.5], [2.0]]]), np.ones((1, 0)), np.arange(80.0)
+    sites = Sites(made(poisson, np.zeros(3), np.ones(3)), {}, None, zeros)
+    law = np.array([np.exp(sites.observing(np.full(3, y)).each(s, theta)[0]) for y in values])
+    np.testing.assert_allclose(law.sum(axis=0), 1.0, rtol=1e-10)
+    first, second = moments(sites, s, theta)
+    np.testing.assert_allclose(first[0], values @ law, rtol=1e-9)
+    np.testing.assert_allclose(second[0], values**2 @ law, rtol=1e-9)
+    for y in (-1.0, 0.0, 1.0, 4.0):
+        upto = distribution(sites.observing(np.full(3, y)), s, theta)[0]
+        np.testing.assert_allclose(upto, law[values <= y].sum(axis=0), atol=1e-12)
+    twice = Sites(sites.site, {}, np.full(3, 2.0), zeros)
+    np.testing.assert_allclose(twice.each(s, theta), 2.0 * sites.each(s, theta))
+
+
+def test_outputs_are_compared_with_what_they_are() -> None:
+    """Of a normal response, whose every answer is exact."""
+    case = small_case(families_named("normal.mean"), varied=True)
+    fit = lgm.fit(lgm.loads(case.text), case.data, fixed=case.fixed)
+    lines = [*output_lines(fit, case, exact(case))]
+    assert {r["kind"] for r in lines} >= {"response", "quantile", "alone", "loo", "pit"}
+    assert not [r for r in lines if outside(r)]
+
+
+def families_named(name: str) -> int:
+    """The number of its first model."""
+    return [f.spec.name for f in families()].index(name)

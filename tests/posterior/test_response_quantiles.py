@@ -12,8 +12,9 @@ from scipy import stats
 import lgmdsl as lgm
 from lgmdsl.arrays import Array
 from lgmdsl.contract.site import Property, Site
-from lgmdsl.posterior.predictive.averaged import OverMixture
+from lgmdsl.posterior.predictive.averaged import OverDraws, OverMixture
 from lgmdsl.posterior.predictive.quantiles import quantiles
+from lgmdsl.posterior.predictive.roots import reached
 from lgmdsl.sites.catalogue import SITES
 from lgmdsl.sites.combined.hurdle import hurdle
 from lgmdsl.sites.combined.truncated import truncated
@@ -173,3 +174,42 @@ def test_counts_of_few_values_are_read_off_their_probabilities(
     level = LEVELS[:, None]
     assert (upto(whole, found) >= level - 1e-8).all()
     assert (upto(whole, found - 1.0) < level + 1e-8).all()
+
+
+@pytest.mark.parametrize("rounding", [-4e-14, 0.0, 2.3e-16])
+@pytest.mark.parametrize("start", [-1.0, 0.0, 1.0, 3.0, 4.7e7])
+@pytest.mark.parametrize("whole", [True, False])
+def test_levels_are_reached_from_any_start(start: float, rounding: float, whole: bool) -> None:
+    """Of 0/1 data, from guesses far beyond them; sums of weights pass 1 by rounding."""
+
+    def below(x: Array, entries: Any) -> Array:
+        assert (entries == 0).all()
+        return np.where(x < 0.0, 0.0, np.where(x < 1.0, 0.78, 1.0 + rounding))
+
+    ends = (np.array([-1.0]), np.array([2.0**62]))
+    for level, wanted in ((0.05, 0.0), (0.77, 0.0), (0.95, 1.0)):
+        at = reached(below, np.array([level]), np.array([start]), np.ones(1), ends, whole)
+        assert at == pytest.approx([wanted], abs=1e-3)
+
+
+def test_an_end_is_the_answer_where_no_level_is_inside() -> None:
+    ends = (np.array([-4.0]), np.array([4.0]))
+    for value, wanted in ((0.9, -4.0), (0.1, 4.0)):
+
+        def below(x: Array, _: Any, value: float = value) -> Array:
+            return np.where(np.abs(x) < 4.0, value, np.nan)  # limits that no number is
+
+        at = reached(below, np.array([0.5]), np.zeros(1), np.ones(1), ends)
+        assert at == pytest.approx([wanted])
+
+
+@pytest.mark.parametrize("wide", [0.5, 8.0])
+def test_binary_responses_under_draws_are_0_or_1(wide: float) -> None:
+    """Probabilities of nearly 0 make a lognormal's guess of the quantile huge."""
+    rng = np.random.default_rng(2)
+    s = -2.0 + wide * rng.normal(size=(10_000, 5))
+    site = example("bernoulli.probit", 5, seed=3)
+    levels = np.array([0.05, 0.5, 0.95, 0.999])
+    found = quantiles(OverDraws([(site, s)], 5), levels)
+    chance = stats.norm.cdf(s).mean(axis=0)
+    np.testing.assert_array_equal(found, (1.0 - chance < levels[:, None]).astype(float))

@@ -26,13 +26,14 @@ def reached(
     ends: tuple[Array, Array],
     whole: bool = False,
 ) -> Array:
-    """The first x between the `ends` with below(x) >= level: an end where there is none inside, NaN
-    where `below` is NaN. `whole`: among whole numbers.
+    """The first x between the `ends` with below(x) >= level: an end where there is none inside, or
+    where `below` is NaN there; NaN where it is NaN inside. `whole`: among whole numbers.
 
     From `start` in steps that double to a bracket, then the Illinois rule on normal scores, where
     distribution functions are nearly straight, with a bisection at every third turn.
     """
     low, high = (np.array(np.broadcast_to(e, level.shape), dtype=np.float64) for e in ends)
+    ends_low, ends_high = low.copy(), high.copy()
     at_low, at_high = np.full(level.shape, np.nan), np.full(level.shape, np.nan)
     target = special.ndtri(level)
     x = np.clip(np.where(np.isfinite(start), start, 0.0), low, high)
@@ -45,7 +46,8 @@ def reached(
         if not len(active):
             break
         here, value = x[active], below(x[active], active)
-        gap = np.clip(special.ndtri(value), -FARTHEST, FARTHEST) - target[active]
+        # Sums of weights are 1 up to rounding, on either side.
+        gap = np.clip(special.ndtri(np.clip(value, 0.0, 1.0)), -FARTHEST, FARTHEST) - target[active]
         above = value >= level[active]
         up, down = active[above], active[~above]
         # An end that stays for a second time loses half of its gap.
@@ -55,6 +57,8 @@ def reached(
         high[up], at_high[up] = here[above], gap[above]
         low[down], at_low[down] = here[~above], gap[~above]
         lost = np.isnan(value)
+        fled = lost & ((here == ends_low[active]) | (here == ends_high[active]))
+        out[active[fled]] = here[fled]
         if whole:
             done = high[active] - low[active] <= 1.0
         else:
@@ -66,8 +70,9 @@ def reached(
         out[active[closed]] = high[active[closed]]
         active = active[~(done | lost)]
         x[active] = _next(low, high, at_low, at_high, width, active, turn, whole)
-        # An end that is the next place, and is not passed, is the answer.
-        ended = (x[active] == low[active]) | (x[active] == high[active])
+        # A place that comes next although it is known is the answer: nothing lies between.
+        ended = (x[active] == low[active]) & ~np.isnan(at_low[active])
+        ended |= (x[active] == high[active]) & ~np.isnan(at_high[active])
         out[active[ended]] = x[active[ended]]
         active = active[~ended]
     return out

@@ -2,10 +2,12 @@
 
     OMP_NUM_THREADS=1 python -m tests.benchmarks.accuracy FIRST END OUT.csv [EARLIER.csv]
     OMP_NUM_THREADS=1 python -m tests.benchmarks.accuracy large FIRST END OUT.csv [EARLIER.csv]
+    OMP_NUM_THREADS=1 python -m tests.benchmarks.accuracy outputs FIRST END OUT.csv
     python -m tests.benchmarks.accuracy OUT.csv
 
 The truths in an earlier file save the quadrature, where model and data are still the same. `large`:
-10 to 200 latents, against an exact sampler. A file alone: its summary again.
+10 to 200 latents, against an exact sampler. `outputs`: varied small models, and all that their fits
+answer: responses, rows alone, effects, leaving one out. A file alone: its summary again.
 """
 
 from __future__ import annotations
@@ -20,16 +22,22 @@ import numpy as np
 from . import judge
 from .cases import CannotBuildError, small_case
 from .large import large_rows
+from .outputs import output_lines
 from .truth import LEVELS, Truth, UnsettledError, exact, remembered
 
 Rows = list[dict[str, Any]]
 Maker = Callable[[int, list[dict[str, str]]], Rows]
 
 
-def small_rows(number: int, earlier: list[dict[str, str]]) -> Rows:
+def varied_rows(number: int, _: list[dict[str, str]]) -> Rows:
+    """The lines of one varied small model, with its outputs."""
+    return small_rows(number, [], varied=True)
+
+
+def small_rows(number: int, earlier: list[dict[str, str]], varied: bool = False) -> Rows:
     """The lines of one small model."""
     try:
-        case = small_case(number)
+        case = small_case(number, varied)
     except CannotBuildError as error:
         return [{"number": number, "kind": "left out", "name": str(error)}]
     print_of = judge.fingerprint(case.text, case.data, case.fixed)
@@ -52,6 +60,8 @@ def small_rows(number: int, earlier: list[dict[str, str]]) -> Rows:
     for line, skewness in zip(lines, truth.skewness, strict=True):
         line["skewness"] = skewness
     lines.append(judge.evidence_line(fit, truth.log_evidence))
+    if varied:
+        lines += output_lines(fit, case, truth)
     return [about | line | {"error": truth.error} for line in lines]
 
 
@@ -61,10 +71,13 @@ def batches(first: int, end: int, earlier: Path | None, make: Maker) -> Iterator
     for number in range(first, end):
         rows = make(number, known)
         head = rows[0]
-        off = sum(judge.outside(r) for r in rows if r["kind"] in ("latent", "predictor", "hyper"))
+        off = sum(judge.outside(r) for r in rows if r["kind"] in judge.NAMES)
+        others = [r for r in rows if r["kind"] not in (*judge.NAMES, "evidence") and "z" in r]
+        wrong = [f"{r['kind']} {r['name']} [{r.get('said', '')}]" for r in others
+                 if judge.outside(r)]  # fmt: skip
         print(
             number, head.get("family"), head["kind"] if len(rows) == 1 else f"{off} off",
-            head.get("codes", ""), head.get("seconds", ""), flush=True, file=sys.stderr,
+            head.get("codes", ""), head.get("seconds", ""), *wrong, flush=True, file=sys.stderr,
         )  # fmt: skip
         yield rows
 
@@ -72,8 +85,9 @@ def batches(first: int, end: int, earlier: Path | None, make: Maker) -> Iterator
 def main(arguments: list[str]) -> None:
     """See the module."""
     make: Maker = small_rows
-    if arguments[0] == "large":
-        make, arguments = large_rows, arguments[1:]
+    others: dict[str, Maker] = {"large": large_rows, "outputs": varied_rows}
+    if arguments[0] in others:
+        make, arguments = others[arguments[0]], arguments[1:]
     if len(arguments) == 1:
         out = Path(arguments[0])
     else:

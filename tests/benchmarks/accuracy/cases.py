@@ -3,8 +3,10 @@
     z = mean + sd(theta) x,  x ~ N(0, I);   s = offset + D z;   sites at s;   theta: learned sds
 
 One to four latents, every family and potential that the registry knows, 1 to 30 rows, prior sds
-0.5 to 10, no learned sd in half of the models, one or two in the rest. Of the code under test only
-the sites' log densities are used, which tests of their own compare with SciPy's.
+0.5 to 10, no learned sd in half of the models, one or two in the rest. Varied ones have prior sds
+0.05 to 30, and some of them offsets, row weights, zeros (inflated or before a hurdle). Of the code
+under test only the sites' log densities, moments and distribution functions given s are used, which
+tests of their own compare with SciPy's.
 """
 
 # Long because a model is written as text and as arrays together, so that neither drifts.
@@ -14,7 +16,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,9 +85,50 @@ class Sites:
 
     site: Site
     learned: Mapping[str, int]
+    weight: Array | None = None
+    zeros: tuple[str, float] = ("", 0.0)  # zero_inflation or hurdle, and p
 
     def log_density(self, s: Array, theta: Array) -> Array:
         """Summed over the rows, (points,), at s (points, rows, K)."""
+        return np.asarray(self.each(s, theta).sum(axis=1))
+
+    def each(self, s: Array, theta: Array) -> Array:
+        """log p of every row, (points, rows), times its weight."""
+        y: Array = getattr(self.site, dataclasses.fields(self.site)[0].name)
+        kind, p = self.zeros
+        if not kind:
+            logs = self.given(s, theta)
+        else:
+            discrete = self.site.spec.discrete
+            inner = dataclasses.replace(self, zeros=("", 0.0))
+            above = inner.observing(np.where(y > 0.0, y, 1.0)).given(s, theta)
+            none = inner.observing(np.zeros(len(y))).given(s, theta) if discrete else -np.inf
+            if kind == "hurdle":
+                at_zero = np.full_like(above, math.log(p))
+                above = above + math.log1p(-p) - np.log(-np.expm1(none))
+            else:
+                at_zero = np.logaddexp(math.log(p), math.log1p(-p) + none)
+                above = above + math.log1p(-p)
+            logs = np.where(y > 0.0, above, at_zero)
+        return np.asarray(logs if self.weight is None else logs * self.weight)
+
+    def observing(self, y: Array) -> Sites:
+        """The same rows with other observations."""
+        name = dataclasses.fields(self.site)[0].name
+        return dataclasses.replace(self, site=dataclasses.replace(self.site, **{name: y}))
+
+    def take(self, rows: slice) -> Sites:
+        """Of some rows."""
+        weight = None if self.weight is None else self.weight[rows]
+        chosen = np.arange(len(self.site))[rows]
+        return dataclasses.replace(self, site=self.site.take(chosen), weight=weight)
+
+    def given(self, s: Array, theta: Array) -> Array:
+        """log f(y) without weights and zeros, (points, rows)."""
+        return self.ask(s, theta, lambda many, flat: many.log_density(flat))
+
+    def ask(self, s: Array, theta: Array, what: Callable[[Site, Array], Array]) -> Array:
+        """What the family without zeros says, (points, rows)."""
         points, rows, k = s.shape
         fields: dict[str, Any] = {}
         for f in dataclasses.fields(self.site):
@@ -97,8 +140,8 @@ class Sites:
         many = dataclasses.replace(self.site, **fields)
         vector = k > 1 or self.site.spec.vector
         with np.errstate(all="ignore"):
-            logs = many.log_density(s.reshape(-1, k) if vector else s.reshape(-1))
-        return np.asarray(logs.reshape(points, rows).sum(axis=1))
+            found = what(many, s.reshape(-1, k) if vector else s.reshape(-1))
+        return np.asarray(found.reshape(points, rows))
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,6 +164,7 @@ class Case:
     hypers: tuple[Hyper, ...]
     sites: tuple[Sites, ...]
     shown: tuple[int, ...] = ()
+    offset: Array | None = None
 
     @property
     def rows(self) -> int:
@@ -136,7 +180,8 @@ class Case:
 
     def predict(self, z: Array) -> Array:
         """s, (points, rows, K)."""
-        return np.asarray(np.einsum("rkn,pn->prk", self.design, z))
+        s = np.einsum("rkn,pn->prk", self.design, z)
+        return np.asarray(s if self.offset is None else s + self.offset)
 
     def log_likelihood(self, x: Array, theta: Array) -> Array:
         """log p(y | x, theta), (points,)."""
@@ -162,13 +207,13 @@ class Case:
         return np.column_stack([z, s, theta])
 
 
-def small_case(number: int) -> Case:
+def small_case(number: int, varied: bool = False) -> Case:
     """The model of a number: families in turn. That of a family's k-th turn stays the same when
     families are added. Raises CannotBuildError."""
     known = families()
     family, turn = known[number % len(known)], number // len(known)
     rng = np.random.default_rng([zlib.crc32(family.spec.name.encode()), turn])
-    return _Builder(rng, family).case(number)
+    return _Builder(rng, family, varied).case(number)
 
 
 def small_case_of(family: str, turn: int) -> Case:
@@ -184,12 +229,15 @@ def _seen(line: Array, earlier: Array) -> bool:
 
 
 class _Builder:
-    def __init__(self, rng: np.random.Generator, family: type[Site]) -> None:
-        self.rng, self.family = rng, family
+    def __init__(self, rng: np.random.Generator, family: type[Site], varied: bool) -> None:
+        self.rng, self.family, self.varied = rng, family, varied
+        self.widths = (0.05, 30.0) if varied else (0.5, 10.0)
+        self.offset: Array | None = None
         size = rng.random()
         low, high = (1, 4) if size < 0.4 else (4, 11) if size < 0.7 else (11, 31)
         self.rows = int(rng.integers(low, high))
-        self.lines = ["lgm 1", f"index obs = {self.rows}"]
+        open_rows = varied and not family.spec.potential
+        self.lines = ["lgm 1", "index obs" if open_rows else f"index obs = {self.rows}"]
         self.data: dict[str, Any] = {}
         self.fixed: dict[str, Any] = {}
         self.columns: list[Array] = []  # (rows, K) each
@@ -217,7 +265,8 @@ class _Builder:
         theta = np.array([[float(np.exp(0.5 * self.rng.normal()))] * 1 for _ in self.hypers])
         bare = Case(
             number, spec.name, "", {}, {}, design, np.array(self.mean), np.array(self.sd),
-            tuple(self.scale), tuple(self.names), (), tuple(self.hypers), (),
+            tuple(self.scale), tuple(self.names), (), tuple(self.hypers), (), (),
+            None if self.offset is None else self.offset[:, None],
         )  # fmt: skip
         x = self.rng.normal(size=(1, design.shape[2]))
         s = np.clip(bare.predict(bare.latents(x, theta.reshape(1, -1)))[0], -CLIP, CLIP)
@@ -256,7 +305,9 @@ class _Builder:
         """The text of an sd, its value, the number of its hyper."""
         if learn and self.left:
             return self._hyper(f"h{len(self.hypers)}")
-        sd = round(float(np.exp(self.rng.uniform(math.log(0.5), math.log(10.0)))), 3)
+        sd = round(
+            float(np.exp(self.rng.uniform(math.log(self.widths[0]), math.log(self.widths[1])))), 3
+        )
         return repr(sd), sd, -1
 
     def _hyper(self, name: str) -> tuple[str, float, int]:
@@ -304,6 +355,11 @@ class _Builder:
                 self.lines.append(f"latent b{tag}{j} ~ normal(sd = {text})")
                 self._add(f"b{tag}{j}", here * x[:, None, None], 0.0, sd, scale)
                 terms.append(f"{name} * b{tag}{j}")
+        if self.varied and count == 1 and rng.random() < 0.3:
+            self.offset = np.round(2.0 * rng.normal(size=self.rows), 3)
+            self.lines.append("data o[obs] : real")
+            self.data["o"] = self.offset
+            terms.append("o")
         self.lines.append(f"let {eta}[obs] = {' + '.join(terms)}")
         return eta
 
@@ -406,10 +462,32 @@ class _Builder:
             assigned += self._censored(y, values, ends, lines, always="censored" in variant)
         elif variant:
             assigned.append(f'model = "{variant[0]}"')
+        zeros = ("", 0.0)
+        if self.varied and kind in ("count", "positive") and not (ends or spec.vector):
+            zeros, y, kind = self._zeros(y, kind, assigned)
+        weight = None
+        if self.varied and rng.random() < 0.25:
+            self.data["w0"] = weight = rng.choice([0.5, 1.0, 2.0, 3.0], self.rows)
+            lines.append("data w0[obs] : nonnegative")
+            assigned.append("weight = w0")
         self.data["y"] = y
         lines.append(f"data y[{dims}] : {kind}")
         self.lines += [*lines, f"observe y ~ {spec.family}({', '.join(assigned)})"]
-        return Sites(self._made(y, values), learned)
+        return Sites(self._made(y, values), learned, weight, zeros)
+
+    def _zeros(
+        self, y: Array, kind: str, assigned: list[str]
+    ) -> tuple[tuple[str, float], Array, str]:
+        """More zeros than the family has, in two of five models."""
+        way = str(self.rng.choice(["", "", "", "zero_inflation", "hurdle"]))
+        if not way or (way == "zero_inflation" and kind == "positive"):
+            return ("", 0.0), y, kind
+        p = float(self.rng.choice([0.1, 0.3]))
+        assigned.append(f"{way} = {p!r}")
+        if way == "hurdle" and kind == "count":
+            y = np.maximum(y, 1.0)
+        y = np.where(self.rng.random(self.rows) < p, 0.0, y)
+        return (way, p), y, "nonnegative" if kind == "positive" else kind
 
     def _made(self, y: Array | None, values: Mapping[str, Any]) -> Site:
         fields = dict(values) if y is None else {"y": y, **values}

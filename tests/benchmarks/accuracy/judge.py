@@ -19,7 +19,14 @@ HEADINGS = (
     "number", "family", "latents", "hypers", "rows", "method", "status", "codes", "seconds",
     "claimed_mean", "claimed_sd", "claimed_evidence", "basis", "fingerprint", "kind", "name",
     "mean", "sd", "low", "high", "skewness", "error", "z", "ratio", "low_error", "high_error",
+    "said",
 )  # fmt: skip
+NAMES = ("latent", "predictor", "hyper")
+OUTPUTS = ("response", "quantile", "alone", "effect", "loo", "pit")
+# Of the other kinds: the limits of `z`, of `ratio` and of the quantiles.
+LIMITS = {
+    "response": (MEAN, 0.05, QUANTILE), "effect": (MEAN, 0.05, QUANTILE), "alone": (1e-9, SD, SD),
+}  # fmt: skip
 Row = Mapping[str, Any]
 
 
@@ -133,18 +140,22 @@ def read(path: Path) -> list[dict[str, str]]:
 
 
 def outside(row: Row) -> bool:
-    """Whether a quantity is further off than the limits; an answer that is not finite is."""
-    errors = (
-        (abs(float(row["z"])), MEAN),
-        (abs(float(row["ratio"]) - 1.0), SD),
-        (abs(float(row["low_error"])), QUANTILE),
-        (abs(float(row["high_error"])), QUANTILE),
-    )
-    return any(not error <= limit for error, limit in errors)
+    """Whether a quantity is further off than the limits; an answer that is not finite is, and what
+    was not compared is not."""
+    return not _size(row) <= 1.0
 
 
 def warned(row: Row) -> bool:
     return any(code.startswith("W6") for code in str(row["codes"]).split())
+
+
+def silent(row: Row) -> bool:
+    """Whether an answer comes without a word, of a fit that converged without a warning."""
+    return str(row["status"]) == "converged" and not warned(row) and not row.get("said")
+
+
+def _named(row: Row) -> bool:
+    return row["kind"] not in ("evidence", "refused", *OUTPUTS)
 
 
 def summary(rows: Sequence[Row], by: Callable[[Row], str] = lambda row: str(row["family"])) -> str:
@@ -160,13 +171,14 @@ def summary(rows: Sequence[Row], by: Callable[[Row], str] = lambda row: str(row[
         if n not in kept
     ]
     lines += _figures(list(kept.values()))
+    lines += _outputs(list(kept.values()))
     lines.append("\n| family | fits | off | warned | off, silent | quantities within | worst |")
     lines.append("|---|---|---|---|---|---|---|")
     groups: dict[str, list[list[Row]]] = {}
     for r in kept.values():
         groups.setdefault(by(r[0]), []).append(r)
     for group, members in sorted(groups.items()):
-        every = [q for r in members for q in r if q["kind"] != "evidence"]
+        every = [q for r in members for q in r if _named(q)]
         off = [r for r in members if _off(r)]
         inside = sum(not outside(q) for q in every) / len(every)
         worst = max(every, key=_size)
@@ -178,16 +190,16 @@ def summary(rows: Sequence[Row], by: Callable[[Row], str] = lambda row: str(row[
 
 
 def _off(fit: Sequence[Row]) -> bool:
-    return any(outside(q) for q in fit if q["kind"] != "evidence")
+    return any(outside(q) for q in fit if _named(q))
 
 
 def _size(row: Row) -> float:
     """How far off, in units of the limits."""
-    parts = (
-        abs(float(row["z"])) / MEAN, abs(float(row["ratio"]) - 1.0) / SD,
-        abs(float(row["low_error"])) / QUANTILE, abs(float(row["high_error"])) / QUANTILE,
-    )  # fmt: skip
-    return max(part if np.isfinite(part) else np.inf for part in parts)
+    mean, sd, quantile = LIMITS.get(str(row["kind"]), (MEAN, SD, QUANTILE))
+    columns = (("z", 0.0, mean), ("ratio", 1.0, sd), ("low_error", 0.0, quantile),
+               ("high_error", 0.0, quantile))  # fmt: skip
+    parts = [abs(float(row[n]) - at) / limit for n, at, limit in columns if row[n] != ""]
+    return max((part if np.isfinite(part) else np.inf for part in parts), default=0.0)
 
 
 def _worst(row: Row) -> str:
@@ -203,10 +215,10 @@ def _percent(part: int, whole: int) -> str:
 
 
 def _figures(fits: Sequence[Sequence[Row]]) -> list[str]:
-    every = [q for r in fits for q in r if q["kind"] != "evidence"]
+    every = [q for r in fits for q in r if _named(q)]
     off, alarmed = [r for r in fits if _off(r)], [r for r in fits if warned(r[0])]
     silent = [r for r in fits if not warned(r[0])]
-    quiet = [q for r in silent for q in r if q["kind"] != "evidence"]
+    quiet = [q for r in silent for q in r if _named(q)]
     gaps = np.array([float(q["z"]) for r in fits for q in r if q["kind"] == "evidence"])
     within = sum(not outside(q) for q in every)
     lines = [
@@ -242,9 +254,40 @@ def _figures(fits: Sequence[Sequence[Row]]) -> list[str]:
     if claims:
         lines.append(f"fits with a claim: {_percent(len(claims), len(fits))}; {_claims(claims)}")
     lines.append("worst fits: ")
-    worst = sorted((max((q for q in r if q["kind"] != "evidence"), key=_size) for r in fits),
+    worst = sorted((max((q for q in r if _named(q)), key=_size) for r in fits),
                    key=_size, reverse=True)  # fmt: skip
     lines += [f"  {q['family']} {_worst(q)} [{q['codes']}]" for q in worst[:12] if _size(q) > 1.0]
+    return lines
+
+
+def _outputs(fits: Sequence[Sequence[Row]]) -> list[str]:
+    """Of each kind of output how many are off, and silent; of each code how many fits are off by
+    half a limit."""
+    lines = []
+    for kind in OUTPUTS:
+        own = [q for r in fits for q in r if q["kind"] == kind]
+        if own:
+            off = [q for q in own if outside(q)]
+            quiet = [q for q in off if silent(q)]
+            lines.append(
+                f"{kind}: off {_percent(len(off), len(own))}, of these silent {len(quiet)}"
+                f" in {len({q['number'] for q in quiet})} fits"
+            )
+            lines += [f"  {q['family']} {q['number']} {q['name']}: {_size(q):.1f}" for q in quiet]
+    wrong = [r for r in fits if any(silent(q) and outside(q) for q in r if q["kind"] != "evidence")]
+    lines.append("fits with anything wrong and silent: " + _percent(len(wrong), len(fits)))
+    for code in sorted({c for r in fits for c in str(r[0]["codes"]).split()}):
+        own_fits = [r for r in fits if code in str(r[0]["codes"]).split()]
+        deserved = sum(any(_size(q) > 0.5 for q in r if _named(q)) for r in own_fits)
+        lines.append(f"{code}: deserved {_percent(deserved, len(own_fits))}")
+    sds = [q for r in fits for q in r if q["kind"] in ("response", "effect") and q["ratio"] != ""]
+    said = [q for q in sds if "W611" in str(q.get("said"))]
+    deserved = sum(_size(q) > 0.5 for q in said)
+    lines.append(f"W611 of sds that the points tell: deserved {_percent(deserved, len(said))}")
+    off = [q for q in sds if _size(q) > 1.0]
+    lines.append(
+        f"sds that are off, without W611: {_percent(len([*filter(silent, off)]), len(off))}"
+    )
     return lines
 
 
@@ -268,7 +311,7 @@ def _claims(fits: Sequence[Sequence[Row]]) -> str:
     """Whether what is off by more than the limits was claimed to be."""
     held = 0
     for r in fits:
-        own = [q for q in r if q["kind"] != "evidence"]
+        own = [q for q in r if _named(q)]
         z = max(abs(float(q["z"])) for q in own)
         ratio = max(abs(float(q["ratio"]) - 1.0) for q in own)
         mean, sd = (float(r[0][f"claimed_{k}"] or 0.0) for k in ("mean", "sd"))

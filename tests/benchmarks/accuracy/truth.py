@@ -38,6 +38,20 @@ class UnsettledError(Exception):
 
 
 @dataclass(frozen=True, eq=False)
+class Points:
+    """Those of a scrambling: whitened latents, learned sds, logs of weights on a common scale,
+    which leaving a row out may raise from below every number."""
+
+    x: Array
+    theta: Array
+    log_weight: Array
+
+    @property
+    def weight(self) -> Array:
+        return np.asarray(np.exp(self.log_weight))
+
+
+@dataclass(frozen=True, eq=False)
 class Truth:
     """Moments and quantiles (levels in front) of the quantities of a case; the largest error of
     any, in the units of TOLERANCE; `share`: effective points in proportion."""
@@ -49,6 +63,7 @@ class Truth:
     log_evidence: float
     error: float
     share: float
+    points: tuple[Points, ...] = ()
 
 
 def exact(case: Case, tolerance: float = TOLERANCE) -> Truth:
@@ -64,7 +79,7 @@ def exact(case: Case, tolerance: float = TOLERANCE) -> Truth:
         if worst <= tolerance:
             return Truth(
                 here.mean, here.sd, here.skewness, here.quantiles,
-                here.log_evidence, worst, here.share,
+                here.log_evidence, worst, here.share, here.points,
             )  # fmt: skip
         before = here
     raise UnsettledError(f"error {worst:.3g} after {SCRAMBLES} x 2^{LAST} points")
@@ -298,13 +313,14 @@ def _refitted(
 
 
 def _integrated(target: _Target, proposal: _Mixture, power: int) -> Truth:
-    logs, values = [], []
+    logs, values, places = [], [], []
     for k in range(SCRAMBLES):
         uniform = qmc.Sobol(target.dims + 2, seed=100 * power + k).random_base2(power)
         u = proposal.points(target, uniform)
         log_w = target(u) - proposal.log_density(target, u)
         logs.append(np.where(np.isfinite(log_w), log_w, -np.inf))
-        values.append(target.case.values(*target.split(u)))
+        places.append(target.split(u))
+        values.append(target.case.values(*places[-1]))
     top = max(float(part.max()) for part in logs)
     parts = [_moments(np.exp(log - top), v) for log, v in zip(logs, values, strict=True)]
     weight = np.exp(np.concatenate(logs) - top)
@@ -318,7 +334,10 @@ def _integrated(target: _Target, proposal: _Mixture, power: int) -> Truth:
     ]
     share = float(weight.sum() ** 2 / (weight**2).sum() / len(weight))
     error = float(np.max(np.concatenate(errors)))
-    return Truth(mean, sd, skewness, quantiles, top + math.log(mass), error, share)
+    points = tuple(
+        Points(x, theta, log - top) for (x, theta), log in zip(places, logs, strict=True)
+    )
+    return Truth(mean, sd, skewness, quantiles, top + math.log(mass), error, share, points)
 
 
 def _moments(weight: Array, values: Array) -> tuple[Array, Array, Array, Array, float]:
@@ -348,7 +367,7 @@ def _distance(a: Truth, b: Truth) -> float:
 
 def remembered(lines: list[dict[str, str]]) -> Truth:
     """From the lines of an earlier run."""
-    own = [r for r in lines if r["kind"] != "evidence"]
+    own = [r for r in lines if r["kind"] in ("latent", "predictor", "hyper")]
 
     def column(name: str) -> Array:
         return np.array([float(r[name]) for r in own])
