@@ -288,6 +288,9 @@ def _left_out(fit: lgm.Fit, case: Case, sites: Sites, truth: Truth) -> Iterator[
         total.append([with_it, without])
     exact = weight * np.subtract(*special.logsumexp(np.array(total), axis=0))
     error = np.std(parts, axis=0, ddof=1) / np.sqrt(len(parts))
+    # Where y_i cannot be, the whole posterior has no points, and that without y_i may.
+    possible = np.all([np.isfinite(log).all(axis=0) for _, log in pieces], axis=0)
+    error = np.where(possible, error, np.inf)
     every = case.rows <= ALL_ROWS and fit.seconds * case.rows < PATIENCE
     began = time.process_time()
     try:
