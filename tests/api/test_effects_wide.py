@@ -258,3 +258,22 @@ def test_predicted_reports_and_hazards_say_so_too() -> None:
         warnings.simplefilter("error")
         lives.survival([1.0], near)
         lives.predict(near).frame()
+
+
+def test_effects_on_a_mean_that_is_infinite_are_refused() -> None:
+    text = (
+        "lgm 1\nindex obs\ndata y[obs] : positive\ndata x[obs] : real\nlatent a ~ normal(sd = 2)\n"
+    )
+    text += (
+        "latent b ~ normal(sd = 1)\nobserve y ~ loglogistic(log_scale = a + b * x, shape = {})\n"
+    )
+    rng = np.random.default_rng(0)
+    data = {"y": rng.gamma(1.0, size=20), "x": rng.normal(size=20)}
+    fit = lgm.fit(lgm.loads(text.format(1)), data)
+    with pytest.raises(lgm.ModelError, match="`y` has no finite mean under loglogistic"):
+        fit.effects("x", contrast=(0.0, 1.0))
+    link = fit.effects("x", contrast=(0.0, 1.0), scale="link")
+    assert link["estimate"].iloc[0] == pytest.approx(float(fit.mean("b")), rel=0.05)
+    assert np.isfinite(
+        lgm.fit(lgm.loads(text.format(3)), data).effects("x", contrast=(0.0, 1.0))["estimate"]
+    ).all()

@@ -155,6 +155,17 @@ def block_of(model: CanonicalModel, like: SiteBlock) -> SiteBlock:
     return next(b for b in model.blocks if b.name == like.name)
 
 
+def no_mean(block: SiteBlock) -> ModelError:
+    """E501: a response without a finite mean, which effects on it are about."""
+    return ModelError(
+        Diagnostic(
+            "E501",
+            f"`{block.name}` has no finite mean under {block.family.spec.name} as it was fitted",
+            help=f"{setting('scale', 'link')} has the effects on the predictor",
+        )
+    )
+
+
 def no_link(block: SiteBlock) -> ModelError:
     """E108 for a link scale that has several axes."""
     message = f"`{block.name}` has several predictors, so its link scale has no one effect"

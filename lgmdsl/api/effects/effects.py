@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lgmdsl.api.columns import Columns, quantile_columns, set_apart
-from lgmdsl.api.effects.drawn import drawn_averages, no_link, predictor_at
+from lgmdsl.api.effects.drawn import drawn_averages, no_link, no_mean, predictor_at
 from lgmdsl.api.effects.exponential import closed
 from lgmdsl.api.effects.levels import Comparison
 from lgmdsl.api.effects.other_places import stacked
@@ -94,6 +94,8 @@ def effect_columns(
         estimates = [k[..., None] for k in moments if k is not None and len(k) == 2 + len(levels)]
         if len(estimates) < len(moments):
             drawn = drawn_averages(rows, levelled, n, seed, scale == "link")
+            if not np.isfinite(drawn).any():
+                raise no_mean(rows.block)
             if drawn.shape[-1] > len(classes):
                 classes = rows.prediction.canonical.layout.labels[rows.block.classes].tolist()
             estimates, carried = [], []
