@@ -18,7 +18,7 @@ from lgmdsl.accuracy.bound import row_bounds, rows_of
 from lgmdsl.accuracy.derivatives import Derivatives
 from lgmdsl.accuracy.errors import Errors as Errors
 from lgmdsl.accuracy.errors import Moments, errors_against, errors_of, errors_within
-from lgmdsl.accuracy.expansion import Expansion, Unanswered, expansion
+from lgmdsl.accuracy.expansion import Expansion, Unanswered, alone, expansion
 from lgmdsl.accuracy.second_order import LOW, second_order
 from lgmdsl.accuracy.terms import SecondOrder, Spread
 from lgmdsl.accuracy.weighed import Weighed, weighed
@@ -43,7 +43,6 @@ VARIATIONAL = "natural-gradient"
 NEAR, STEPS = 0.01, 40  # tolerances, and steps, of the way to the optimum
 AFFORDABLE = 2e9  # flops of one conditioning on that way
 CANDIDATES = 8  # scalars that are looked at more closely where estimates are made of draws
-LEAST_REMAINING = 1e-8  # of the information without a site, beyond rounding
 TILT = 1e-2  # step of differences of a tilted variance, in sds of the cavity
 
 
@@ -182,7 +181,7 @@ def _expanded_about(
     if not _settled(linear, q, at):
         base = _variational(planned, theta, q, seed)
         at = _expanded(sites, base)
-    own = tuple(map(_own, sites, base.mean, base.variance, base.weight, base.shift, at.value))
+    own = tuple(map(alone, sites, base.mean, base.variance, base.weight, base.shift, at.value))
     derivatives = Derivatives.of(at.third, at.fourth, base, own)
     change = second_order(linear, base, derivatives, seed, False, evidence_alone, condition)
     return Better(q, base, change, _bound(base, at) + change.evidence)
@@ -274,32 +273,6 @@ def _tilted(site: Site, m: Array, v: Array, weight: Array, shift: Array) -> tupl
     third[able] = np.where(np.isfinite(slope), slope, 0.0)
     fourth[able] = np.where(np.isfinite(bend), bend, 0.0)
     return third, fourth
-
-
-@np.errstate(all="ignore")
-def _own(site: Site, m: Array, v: Array, weight: Array, shift: Array, expected: Array) -> Array:
-    """log E_q[t / t~] - E_q[log t / t~] of each scalar site t with its Gaussian t~, (N,), NaN where
-    it has no cavity, by the masses of both under it; `expected`: E_q[log t]. Nothing, (0,), for a
-    family that has none."""
-    none = np.zeros(0)
-    if m.ndim > 1:
-        return none
-    try:
-        lift = answering(type(site), Tilted)
-    except MethodError:
-        return none
-    out, remaining = np.full(len(m), np.nan), 1.0 - weight * v
-    able = np.isfinite(m) & (v > 0.0) & (remaining > LEAST_REMAINING)
-    if not able.any():
-        return out
-    m, v, weight, shift, expected = (x[able] for x in (m, v, weight, shift, expected))
-    spread = v / remaining[able]
-    centre = m - spread * (shift - weight * m)
-    mass = cast(Tilted, lift(site.take(able))).tilted(centre, spread).log_mass
-    # log E[exp(-1/2 w s^2 + b s)] under the cavity, to which q is the tilted one
-    left = 0.5 * (m**2 / v - centre**2 / spread + np.log(v / spread))
-    out[able] = mass - left - (expected + 0.5 * weight * (m**2 + v) - shift * m)
-    return out
 
 
 def moments_of(q: Conditioned, functional: Predictor | None) -> Moments:

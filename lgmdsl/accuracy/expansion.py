@@ -18,13 +18,14 @@ from lgmdsl.arrays import Array
 from lgmdsl.bounds.catalogue import bounds
 from lgmdsl.bounds.weighted import reaching
 from lgmdsl.contract.engine import Rows
-from lgmdsl.contract.questions import Expected, FourthExpected, ThirdExpected
+from lgmdsl.contract.questions import Expected, FourthExpected, ThirdExpected, Tilted
 from lgmdsl.contract.site import Property, Site
 from lgmdsl.contract.status import Guarantee
 from lgmdsl.errors import MethodError
 from lgmdsl.inference.routes import answering
 
 STEP, LEAST = 1e-2, 1e-6  # of differences, in sds of a predictor; of its variance
+LEAST_REMAINING = 1e-8  # of the information without a site, beyond rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,6 +103,32 @@ def _vector(site: Site, m: Array, v: Array) -> tuple[Array, ...]:
     orders = ((0, 1, 2, 3), (0, 2, 1, 3), (0, 2, 3, 1))
     third = sum((third.transpose(o) for o in orders), np.zeros_like(third)) / len(orders)
     return here.value, here.d_mean, 2.0 * here.d_variance, third, np.zeros(0)
+
+
+@np.errstate(all="ignore")
+def alone(site: Site, m: Array, v: Array, weight: Array, shift: Array, expected: Array) -> Array:
+    """log E_q[t / t~] - E_q[log t / t~] of each scalar site t with its Gaussian t~, (N,), NaN where
+    it has no cavity, by the masses of both under it; `expected`: E_q[log t]. Nothing, (0,), for a
+    family that has none."""
+    none = np.zeros(0)
+    if m.ndim > 1:
+        return none
+    try:
+        lift = answering(type(site), Tilted)
+    except MethodError:
+        return none
+    out, remaining = np.full(len(m), np.nan), 1.0 - weight * v
+    able = np.isfinite(m) & (v > 0.0) & (remaining > LEAST_REMAINING)
+    if not able.any():
+        return out
+    m, v, weight, shift, expected = (x[able] for x in (m, v, weight, shift, expected))
+    spread = v / remaining[able]
+    centre = m - spread * (shift - weight * m)
+    mass = cast(Tilted, lift(site.take(able))).tilted(centre, spread).log_mass
+    # log E[exp(-1/2 w s^2 + b s)] under the cavity, to which q is the tilted one
+    left = 0.5 * (m**2 / v - centre**2 / spread + np.log(v / spread))
+    out[able] = mass - left - (expected + 0.5 * weight * (m**2 + v) - shift * m)
+    return out
 
 
 def _by_points(site: Site) -> Expected:
