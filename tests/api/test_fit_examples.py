@@ -25,7 +25,7 @@ observe y ~ bernoulli(logit = eta)
 
 def examples() -> list[str]:
     text = inspect.getdoc(lgm.fit) or ""
-    block = text.split("One example of each argument:\n")[1]
+    block = text.split("One of each argument::\n")[1]
     return re.findall(r"^    (\S.*)$", block, re.MULTILINE)
 
 

@@ -347,7 +347,7 @@ def test_a_group_that_moved_away_goes_back(tmp_path: Path) -> None:
     weight, shift = np.zeros((*mean.shape, mean.shape[1])), np.zeros_like(mean)
     weight[:, split.own, split.own] = 10.0
     shift[: len(shift) // 2, split.own] = 200.0
-    end = settle(problem, engine, weight, shift, 1e-9, 200)
+    end = settle(problem, engine, weight, shift, 1e-9, 1000)
     assert end is not None
     assert end.elbo == pytest.approx(expected(source, at, ()).value, abs=1e-10)
     assert settle(problem, engine, weight, shift, 1e-9, 2) is None
