@@ -104,6 +104,13 @@ def of_each_once(components: Sequence[Component]) -> list[Component]:
     return [c for k, c in enumerate(components) if k == 0 or not c.same_latents(components[k - 1])]
 
 
+def only(components: Sequence[Component], block: int, row: int) -> tuple[IntArray, ...]:
+    """One row of one datum, and none of the others."""
+    none = np.arange(0)
+    count = len(components[0].sites)
+    return tuple(np.array([row]) if k == block else none for k in range(count))
+
+
 def factored(components: Sequence[Component]) -> bool:
     """Whether the sites' parameters have a separate factor, next to one q(z)."""
     return len(components) > 1 and components[0].same_latents(components[1])

@@ -18,7 +18,7 @@ import numpy as np
 from lgmdsl.arrays import Array, BoolArray, IntArray
 from lgmdsl.assess.averages import expected_log, log_density
 from lgmdsl.assess.cavity import Cavity, cavity
-from lgmdsl.assess.component import Component, factored, of_each, of_each_once
+from lgmdsl.assess.component import Component, factored, of_each, of_each_once, only
 from lgmdsl.assess.failure import EVEN, Failure, judged
 from lgmdsl.assess.influence import influences
 from lgmdsl.assess.mixture import Renew, anew, left_out, weights_of
@@ -111,7 +111,7 @@ class LooBlock:
         if refit.renew is None:
             return self
         rows = np.flatnonzero(self.refitted & np.logical_not(self.evenness >= EVEN))
-        wanted = [(components[0], _only(components, k, i)) for i in rows.tolist()]
+        wanted = [(components[0], only(components, k, i)) for i in rows.tolist()]
         found = dict(zip(rows.tolist(), refit.each(alone, wanted), strict=True))
         log, flag = self.log_density.copy(), self.flag.copy()
         log[rows], flag[rows] = np.nan, Failure.improper
@@ -138,7 +138,7 @@ def loo(
         if refit is not None:
             pick = np.asarray(every | (block.flag > 0))
             places = np.flatnonzero(pick)
-            found = refitted(refit, components, [_only(components, k, i) for i in places.tolist()])
+            found = refitted(refit, components, [only(components, k, i) for i in places.tolist()])
             again = [_refitted(c, k, places, m) for c, m in zip(components, found, strict=True)]
             block = _block(components, k, again, np.where(pick, 0.0, influence), pick)
             block = block.renew(refit, components, k)
@@ -153,12 +153,6 @@ def gaussian(components: Sequence[Component]) -> bool:
     return len(c.conditioned.weight) == len(c.sites) and all(
         Property.GAUSSIAN in s.spec.properties for s in c.sites
     )
-
-
-def _only(components: Sequence[Component], k: int, row: int) -> tuple[IntArray, ...]:
-    """One row of datum k, and none of the others."""
-    rows = [np.arange(0)] * len(components[0].sites)
-    return (*rows[:k], np.array([row]), *rows[k + 1 :])
 
 
 def _cavity(c: Component, block: int) -> Cavity:

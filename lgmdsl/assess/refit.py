@@ -26,7 +26,14 @@ from lgmdsl.inference.other_starts import run_from_starts
 from lgmdsl.inference.plan import Plan
 
 DRAWS = 4000
+KEPT = 128  # hyperparameter points whose problems are kept: renewed points are many
 T = TypeVar("T")
+
+
+def of_blocks(rows: Sequence[IntArray], observed: Sequence[int], count: int) -> list[IntArray]:
+    """Rows of each observed datum as rows of each of so many site blocks: none of the others."""
+    known = dict(zip(observed, rows, strict=True))
+    return [known.get(k, np.arange(0)) for k in range(count)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,10 +88,9 @@ class RefitWithout:
         self, component: Component, rows: tuple[IntArray, ...]
     ) -> tuple[Problem, Conditioned] | None:
         """The problem without these rows, and its posterior by the method."""
-        gone = dict(zip(self.observed, rows, strict=True))
-        removed = [gone.get(k, np.arange(0)) for k in range(len(self.plan.canonical.blocks))]
-        pairs = list(zip(self.plan.canonical.blocks, removed, strict=True))
-        remaining = [np.flatnonzero(~np.isin(b.data.owner, out)) for b, out in pairs]
+        blocks = self.plan.canonical.blocks
+        removed = of_blocks(rows, self.observed, len(blocks))
+        remaining = [b.remaining(out) for b, out in zip(blocks, removed, strict=True)]
         problem = self.plan.some_rows(self._whole(component.theta), remaining)
         q = component.conditioned
         filled = [k for k, left in enumerate(remaining) if len(left)]
@@ -106,6 +112,8 @@ class RefitWithout:
         model's operators and what an engine makes of them are the same."""
         kept = self._wholes.get(id(theta))
         if kept is None or kept[0] is not theta:
+            if len(self._wholes) >= KEPT:
+                del self._wholes[next(iter(self._wholes))]
             kept = self._wholes[id(theta)] = theta, self.plan.at(theta)
         return kept[1]
 

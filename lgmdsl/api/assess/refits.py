@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import numpy as np
-
 from lgmdsl.api.assess.components import (
     Assessed,
     assessed,
@@ -20,7 +18,7 @@ from lgmdsl.api.assess.components import (
 from lgmdsl.api.page import counted
 from lgmdsl.arrays import IntArray
 from lgmdsl.assess.mixture import Renewal
-from lgmdsl.assess.refit import RefitWithout
+from lgmdsl.assess.refit import RefitWithout, of_blocks
 from lgmdsl.errors import NumericalError
 from lgmdsl.inference.driver import Tolerances
 from lgmdsl.inference.plan import Plan, plan
@@ -58,8 +56,7 @@ class Renewed:
     def __call__(self, rows: tuple[IntArray, ...]) -> Renewal | None:
         """`rows`: of each observed datum. None where the others determine no posterior."""
         whole = self.planned.canonical
-        gone = dict(zip(observed(whole), rows, strict=True))
-        removed = [gone.get(k, np.arange(0)) for k in range(len(whole.blocks))]
+        removed = of_blocks(rows, observed(whole), len(whole.blocks))
         found = self.fit.without_rows(self.planned, removed)
         if found is None:
             return None

@@ -8,8 +8,9 @@ of two averages is lognormal where the covariate changes t of all rows by the sa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
@@ -22,6 +23,7 @@ from lgmdsl.canonical.blocks.sites import SiteBlock
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.canonical.model import CanonicalModel, take_rows
 from lgmdsl.contract.linear import Predictor
+from lgmdsl.contract.stacked import stack
 from lgmdsl.operators.explicit import Sparse
 from lgmdsl.posterior.marginals import Marginals
 from lgmdsl.posterior.normal_mixtures import mixed_moments, mixed_quantile
@@ -42,6 +44,9 @@ class Exponent(NamedTuple):
     slope: Array
 
 
+AtPoint: TypeAlias = Callable[[CanonicalModel], tuple[Predictor, Exponent]]
+
+
 class Piece(NamedTuple):
     """Some rows of one model with their weights."""
 
@@ -53,8 +58,8 @@ class Piece(NamedTuple):
 def closed(
     rows: Rows, levelled: Levelled, comparisons: Sequence[Comparison], levels: Array, ratio: bool
 ) -> list[Array | None]:
-    """Of each comparison (2, G) mean and sd, or (2 + Q, G) with quantiles where these have a closed
-    form too; None where there is none."""
+    """The mean and sd of each comparison, (2, G), or (2 + Q, G) with quantiles where these have a
+    closed form too; None where there is none."""
     each = [_weighed(levelled, c, rows.weights.shape[0]) for c in comparisons]
     mixed = rows.prediction.marginals
     pairs = [sum(len(p.rows) for p in pieces) ** 2 for of in each for pieces in of]
@@ -70,7 +75,8 @@ def closed(
 
 
 def exponent(block: SiteBlock, theta: Theta) -> Exponent | None:
-    """Of the means of all rows; None where some are no exponentials of their predictors."""
+    """The exponent of the mean of each row; None where some means are no exponentials of their
+    predictors."""
     if block.classes or block.family.spec.vector:
         return None
     site = block.bind_family(theta)
@@ -99,9 +105,9 @@ def _weighed(levelled: Levelled, comparison: Comparison, groups: int) -> list[li
 
 def _differences(rows: Rows, groups: Sequence[Sequence[Piece]]) -> Array | None:
     def moments(part: Marginals, theta: Theta) -> list[tuple[Array, Array]]:
-        out = []
+        out, of = [], _at_point(rows, part, theta)
         for pieces in groups:
-            predictor = _stacked(rows, pieces, part, theta)
+            predictor = _stacked(of, pieces)
             mean, cov = part.frame.conditioned.project(predictor, full=True)
             level = np.concatenate([p.weight for p in pieces]) * np.exp(mean + 0.5 * np.diag(cov))
             variance = level @ np.expm1(cov) @ level
@@ -128,9 +134,9 @@ def _ratios(rows: Rows, levelled: Levelled, comparison: Comparison, levels: Arra
         pairs.append(ends)
 
     def moments(part: Marginals, theta: Theta) -> list[tuple[Array, Array]]:
-        out = []
+        out, of = [], _at_point(rows, part, theta)
         for high, low in pairs:
-            change = _change(*(_stacked(rows, [p], part, theta) for p in (high, low)))
+            change = _change(*(_stacked(of, [p]) for p in (high, low)))
             if change is None:
                 return []
             mean, variance = part.frame.conditioned.project(change)
@@ -193,31 +199,28 @@ def _over_points(
     return np.array(weights), values[..., 0], values[..., 1]
 
 
-def _stacked(rows: Rows, pieces: Sequence[Piece], part: Marginals, theta: Theta) -> Predictor:
-    """t of the rows of all pieces, one below the other."""
-    parts = [*_exponents(rows, pieces, part, theta)]
-    columns = {}
-    for name in {n for p in parts for n in p.columns}:
-        size = part.frame.sizes[name]
-        blocks = [
-            p.columns[name].sparse() if name in p.columns else sp.csr_array((p.rows, size))
-            for p in parts
-        ]
-        columns[name] = Sparse(sp.csr_array(sp.vstack(blocks, format="csr")))
-    return Predictor(columns, np.concatenate([p.offset for p in parts]))
+def _at_point(rows: Rows, part: Marginals, theta: Theta) -> AtPoint:
+    """The predictor and the means' exponents of all rows of a model, found once for each."""
 
-
-def _exponents(
-    rows: Rows, pieces: Sequence[Piece], part: Marginals, theta: Theta
-) -> Iterator[Predictor]:
-    for model, some, _ in pieces:
-        predictor = part.frame.embed(predictor_at(model, rows, part.theta))
+    @cache
+    def of(model: CanonicalModel) -> tuple[Predictor, Exponent]:
         known = exponent(block_of(model, rows.block), theta)
         assert known is not None, "means that are exponentials at one point are so at all"
+        return part.frame.embed(predictor_at(model, rows, part.theta)), known
+
+    return of
+
+
+def _stacked(of: AtPoint, pieces: Sequence[Piece]) -> Predictor:
+    """t of the rows of all pieces, one below the other."""
+    parts = []
+    for model, some, _ in pieces:
+        predictor, known = of(model)
         slope = known.slope[some]
         scaled = sp.diags_array(slope)
         columns = {
             n: Sparse(sp.csr_array(scaled @ take_rows(op, some).sparse()))
             for n, op in predictor.columns.items()
         }
-        yield Predictor(columns, slope * predictor.offset[some] + known.log_factor[some])
+        parts.append(Predictor(columns, slope * predictor.offset[some] + known.log_factor[some]))
+    return stack(parts)

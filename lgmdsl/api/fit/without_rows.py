@@ -50,7 +50,7 @@ def without_rows(
         return None
     if solved.learned is None or not solved.run.status.usable:
         return None
-    left = [np.flatnonzero(~np.isin(block.data.owner, out)) for block, out in pairs]
+    left = [block.remaining(out) for block, out in pairs]
     points = []
     for fitted, share in solved.learned.points:
         sites = (_among_all(x, whole, left) for x in fitted.sites)

@@ -16,7 +16,7 @@ import numpy as np
 from scipy import special
 
 from lgmdsl.arrays import Array, BoolArray, IntArray
-from lgmdsl.assess.component import Component
+from lgmdsl.assess.component import Component, only
 from lgmdsl.assess.drawn.levels import PosteriorDraws, below, up_to
 from lgmdsl.assess.failure import EVEN, Failure
 from lgmdsl.assess.importance.pareto import threshold
@@ -103,11 +103,10 @@ def _one_by_one(
             for target, of in ((out.lower, below), (out.upper, up_to)):
                 for some, values in draws.each(k, rows[places], of):
                     target[places[some]] = np.sum(weight[:, some] * values, axis=0)
-    none = [np.arange(0)] * len(draws.components[0].sites)
-    chosen = []
-    for i in map(int, _again(out, redraw, every)):
-        only = (*none[:k], np.array([i]), *none[k + 1 :])
-        chosen.append((i, only, float(draws.components[0].row_weights[k][i])))
+    chosen = [
+        (i, only(draws.components, k, i), float(draws.components[0].row_weights[k][i]))
+        for i in map(int, _again(out, redraw, every))
+    ]
     if redraw is not None:
         _drawn_again(draws, out, chosen, redraw, False, k if transforms else None)
     return out

@@ -110,9 +110,13 @@ class SiteBlock(Event):
             out[self.data.rows] = self.data.y
         return out
 
+    def remaining(self, data: IntArray) -> IntArray:
+        """The sites that are left without some of its data, by their places among all."""
+        return np.flatnonzero(~np.isin(self.data.owner, data))
+
     def without(self, data: IntArray) -> SiteBlock:
         """The block without some of its data, by their places among those observed."""
-        fit_rows = np.flatnonzero(~np.isin(self.data.owner, data))
+        fit_rows = self.remaining(data)
         whole = self.whole
         if whole is not None:
             data_rows = np.delete(np.arange(len(whole.rows)), data)
