@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from lgmdsl.arrays import Array, IntArray
+from lgmdsl.canonical.blocks.sites import SiteBlock
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.canonical.expressions.named import expand
 from lgmdsl.canonical.lowering.derived import Leaf
@@ -46,6 +47,7 @@ from lgmdsl.posterior.normal_mixtures import (
     rank_of,
 )
 from lgmdsl.posterior.shifted_draws import DrawnHypers, DrawShift, by_theta, hypers_of
+from lgmdsl.posterior.site_draws import parameter_rows
 from lgmdsl.posterior.tails import top_share
 from lgmdsl.state import FieldState
 
@@ -112,6 +114,24 @@ class Mixture(FieldState):
     def part(self, k: int) -> Marginals:
         """The marginals at one point."""
         return self._cached[k] if self._cached else self.parts[k]()
+
+    def at_sites(
+        self, block: SiteBlock, together: bool = False
+    ) -> Iterator[tuple[Marginals, tuple[Theta, ...], Array]]:
+        """The marginals at each point with the hyperparameters to average a block's sites over
+        there, and the weights of these: the point's own, or, of a mean field, whose latents know
+        the sites' parameters by a mean only, several (`together`: for all rows at once)."""
+        several: tuple[Theta, ...] = ()
+        shares = np.zeros(0)
+        if self.hypers is not None:
+            several, shares = self.hypers.nodes(
+                lambda theta: parameter_rows(block, theta, all_rows=True), together
+            )
+        for k, weight in enumerate(self.weights):
+            part = self.part(k)
+            yield (
+                (part, several, weight * shares) if several else (part, (part.theta,), weight[None])
+            )
 
     def quantity_dims(self, name: str) -> tuple[str, ...]:
         """The declared indices of a name."""

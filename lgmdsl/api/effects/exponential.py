@@ -27,7 +27,6 @@ from lgmdsl.contract.stacked import stack
 from lgmdsl.operators.explicit import Sparse
 from lgmdsl.posterior.marginals import Marginals
 from lgmdsl.posterior.normal_mixtures import mixed_moments, mixed_quantile
-from lgmdsl.posterior.site_draws import parameter_rows
 
 # Rows of all levels that are averaged together, and pairs of them in all points and comparisons.
 MOST_ROWS, MOST_PAIRS = 3_000, 4e8
@@ -178,25 +177,17 @@ def _change(high: Predictor, low: Predictor) -> Predictor | None:
 def _over_points(
     rows: Rows, moments: Callable[[Marginals, Theta], list[tuple[Array, Array]]]
 ) -> tuple[Array, Array, Array]:
-    """Weights (M,), means and sds (M, G) at the points of the mixture; of a mean field, whose
-    latents know the sites' own parameters by a mean only, also over their factors."""
-    mixed, block = rows.prediction.marginals, rows.block
-    thetas, shares = (
-        mixed.hypers.nodes(lambda t: parameter_rows(block, t, all_rows=True), together=True)
-        if mixed.hypers is not None
-        else ((), np.zeros(0))
-    )
-    weights: list[float] = []
+    """Weights (M,), means and sds (M, G) at the points of the mixture."""
+    weights: list[Array] = []
     found: list[list[tuple[Array, Array]]] = []
     with np.errstate(all="ignore"):
-        for k, weight in enumerate(mixed.weights):
-            part = mixed.part(k)
-            found += [moments(part, theta) for theta in thetas or (part.theta,)]
-            weights += list(weight * shares) if thetas else [weight]
+        for part, thetas, shares in rows.prediction.marginals.at_sites(rows.block, together=True):
+            found += [moments(part, theta) for theta in thetas]
+            weights.append(shares)
     if not all(found):
         return np.zeros(0), np.zeros(0), np.zeros(0)
     values = np.array(found)
-    return np.array(weights), values[..., 0], values[..., 1]
+    return np.concatenate(weights), values[..., 0], values[..., 1]
 
 
 def _at_point(rows: Rows, part: Marginals, theta: Theta) -> AtPoint:

@@ -100,9 +100,8 @@ class Roles:
         """Whether the response holds ratings: 1 to K, called so or too many for counts without
         zeros."""
         y = self.response
-        contiguous = y.whole and y.values.min() == 1 and y.values.max() == y.levels
         few = 2 < y.levels <= MOST_RATINGS and ROWS_PER_RATING * y.levels <= y.values.size
-        if not (contiguous and few):
+        if not (y.contiguous and few):
             return False
         zeros = y.values.size * np.exp(-y.values.mean())  # of a Poisson's counts
         either = EITHER.search(y.key) is not None and zeros > ZEROS_OF_COUNTS
@@ -248,9 +247,8 @@ def _first(
 
 
 def _is_code(column: Column) -> bool:
-    levels = np.unique(column.values)
-    contiguous = levels[0] == 1 and levels[-1] == levels.size <= MOST_CODES
-    return column.kind == "count" and bool(contiguous) and levels.size < column.values.size
+    few = column.levels <= MOST_CODES and column.levels < column.values.size
+    return column.kind == "count" and column.contiguous and few
 
 
 def _hold(trials: Column, response: Column) -> bool:
@@ -279,7 +277,7 @@ def notes(roles: Roles, eta: str) -> Iterator[str]:
             "had not happened by then (censored)."
         )
     if roles.entry is not None:
-        yield (f"`{roles.entry.key}` is the time from which a row was at risk (delayed entry).")
+        yield f"`{roles.entry.key}` is the time from which a row was at risk (delayed entry)."
     if roles.lower is not None and roles.upper is not None:
         yield (
             f"`{y.key}` lies between `{roles.lower.key}` and `{roles.upper.key}`, by the names of "

@@ -49,9 +49,9 @@ AMOUNTS = re.compile(
 )
 # Distinct whole numbers that may be counts.
 COUNTS = 3
-# Rows of each code, on average, where whole numbers are codes of groups.
 # Rows in any order that 1 to n numbers.
 SHUFFLED = 10
+# Rows of each code, on average, where whole numbers are codes of groups.
 ROWS_PER_CODE = 2
 MAX_CODES = 100
 FEW = 12
@@ -84,24 +84,25 @@ class Column:
         return self.values.size > 0 and bool((self.values == np.round(self.values)).all())
 
     @property
+    def contiguous(self) -> bool:
+        """Whether it holds 1 to K without gaps."""
+        return self.whole and bool(self.values.min() == 1 and self.values.max() == self.levels)
+
+    @property
+    def repeated(self) -> bool:
+        """Whether its values, some at least, are of several rows each."""
+        return self.levels >= COUNTS and ROWS_PER_CODE * self.levels <= self.values.size
+
+    @property
     def codes(self) -> bool:
         """Whether its whole numbers may be codes: 1 to K without gaps, some rows of each."""
-        if not self.whole or self.levels < COUNTS:
-            return False
-        contiguous = self.values.min() == 1 and self.values.max() == self.levels <= MAX_CODES
-        repeated = ROWS_PER_CODE * self.levels <= self.values.size
-        return (
-            bool(contiguous)
-            and repeated
-            and not AMOUNTS.search(self.key)
-            and not TIMES.search(self.key)
-        )
+        named = AMOUNTS.search(self.key) or TIMES.search(self.key)
+        return self.contiguous and self.levels <= MAX_CODES and self.repeated and not named
 
     @property
     def few(self) -> bool:
         """Whether whole numbers with few values that repeat are taken as amounts."""
-        few = COUNTS <= self.levels <= FEW and ROWS_PER_CODE * self.levels <= self.values.size
-        return self.whole and few
+        return self.whole and self.levels <= FEW and self.repeated
 
 
 def columns_of(

@@ -357,10 +357,10 @@ def learning_warnings(learned: Learned) -> tuple[Diagnostic, ...]:
 
 
 def _without_mass(learned: Learned, names: Collection[str]) -> tuple[str, ...]:
-    """Those of these coordinates whose hyperparameters have an improper prior."""
+    """The names, of these coordinates, whose hyperparameters have an improper prior."""
     coordinates = learned.coordinates
     improper = [b.name for b in coordinates.blocks if b.prior is not None and not b.prior.draws]
-    own = {n: block for block in improper for n in coordinates.names[coordinates.slices[block]]}
+    own = {n for block in improper for n in coordinates.names[coordinates.slices[block]]}
     return tuple(n for n in names if n in own)
 
 

@@ -25,7 +25,6 @@ from lgmdsl.posterior.predictive.laws import over_draws, over_predictors
 from lgmdsl.posterior.predictive.moments import response_moments
 from lgmdsl.posterior.predictive.quantiles import quantiles_of_draws, response_quantiles
 from lgmdsl.posterior.predictive.values import last_value, probabilities
-from lgmdsl.posterior.site_draws import parameter_rows
 from lgmdsl.posterior.tails import of_few_draws
 
 if TYPE_CHECKING:
@@ -136,25 +135,18 @@ def _drawn(prediction: Prediction, block: SiteBlock) -> Moments:
 
 
 def _predictors(prediction: Prediction, block: SiteBlock) -> tuple[Predictors, Array]:
-    """Hyperparameters of the sites, means and variances of their predictors; the weights. The
-    sites' own parameters are averaged over the factors of a mean field, whose latents know
-    them by a mean only. Found once for a prediction."""
+    """Hyperparameters of the sites, means and variances of their predictors; the weights. Found
+    once for a prediction."""
     known = prediction.predictors.get(block.name)
     if known is not None:
         return known
-    mixed, weights = prediction.marginals, []
     predictors: list[tuple[Mapping[str, Array], Array, Array]] = []
-    thetas, shares = (
-        mixed.hypers.nodes(lambda t: parameter_rows(block, t, all_rows=True))
-        if mixed.hypers is not None
-        else ((), np.zeros(0))
-    )
-    for k, weight in enumerate(mixed.weights):
-        part = mixed.part(k)
+    weights = []
+    for part, thetas, shares in prediction.marginals.at_sites(block):
         predictor = _moments(prediction, block, part)
-        predictors += [(theta, *predictor) for theta in thetas or (part.theta,)]
-        weights += list(weight * shares) if thetas else [weight]
-    prediction.predictors[block.name] = predictors, np.array(weights)
+        predictors += [(theta, *predictor) for theta in thetas]
+        weights.append(shares)
+    prediction.predictors[block.name] = predictors, np.concatenate(weights)
     return prediction.predictors[block.name]
 
 
