@@ -4,9 +4,9 @@ and, if wanted, the integral."""
 # Long because it is the order of the steps of learning, from start to integral, on one page.
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -14,29 +14,28 @@ from lgmdsl.arrays import Array
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.canonical.queries.sizes import vanishing
 from lgmdsl.contract.posterior import GaussianPosterior
-from lgmdsl.contract.status import Guarantee, Status
+from lgmdsl.contract.status import Status
 from lgmdsl.errors import Diagnostic, NumericalError
-from lgmdsl.inference.driver import Run
 from lgmdsl.inference.plan import Plan
 from lgmdsl.inference.settings import FitSettings
+from lgmdsl.inference.stages import Stage, through
 from lgmdsl.learning.chosen_errors import chosen_errors, coordinates_of
-from lgmdsl.learning.coordinates.hyper_marginals import HyperMarginals
 from lgmdsl.learning.coordinates.standardised import Standardised, standardised
 from lgmdsl.learning.coordinates.vector import Coordinates
 from lgmdsl.learning.em.batches import Batches
 from lgmdsl.learning.em.em import ACCELERATIONS, EM
 from lgmdsl.learning.em.sparse_search import sparse_maximum, sparse_slices
-from lgmdsl.learning.integration.asymptotic import Asymptotic, Chosen, ModeOnly
 from lgmdsl.learning.integration.checkpoint import Checkpoint, checkpoint
-from lgmdsl.learning.integration.integrate import Integrated, default_design, integrate
-from lgmdsl.learning.integration.visited import Fitted, Known
+from lgmdsl.learning.integration.integrate import default_design, integrate
+from lgmdsl.learning.integration.visited import Known
+from lgmdsl.learning.learned import Learned
 from lgmdsl.learning.objective.elsewhere import Elsewhere
 from lgmdsl.learning.objective.log_posterior import Evaluation, Objective
 from lgmdsl.learning.pilot import piloted
 from lgmdsl.learning.search.continued import numbered, reporting
 from lgmdsl.learning.search.endless import endless, off_the_plateau
 from lgmdsl.learning.search.exact_zeros import released
-from lgmdsl.learning.search.learning_record import Learning, LearningOptions
+from lgmdsl.learning.search.learning_record import LearningOptions
 from lgmdsl.learning.search.maximise import NOISE, RISING, RUNAWAY, LearningStep, Maximiser, Maximum
 from lgmdsl.learning.search.top import to_the_top
 from lgmdsl.learning.several_starts import Modes, from_corners, from_everywhere, further_mode
@@ -56,103 +55,93 @@ STANDARD_ERRORS = 50
 
 
 @dataclass(frozen=True, eq=False)
-class Learned:
-    """`start`: (d,) the coordinates that searches are centred on; `maximum` of the posterior
-    density: of the hyperparameters (map) or of their coordinates (integrate); `frame`: None without
-    a curvature; `others`: further modes that matter; `calls`: fits made, of `iterations` steps;
-    `idle`: loadings that vanished; `cut_short`: whether the integration was interrupted: all is
-    conditional on the mode; `conflict`: hypers and latents far out in their priors, and `alone`:
-    nats below the maximum where other searches ended, if none ended as high; `checkpoint`: what an
-    integration can go on from; `chosen`: of the coordinates that standard errors were asked for;
-    `vanished`: those at an end where latents are 0 and nothing else happens."""
+class Searching:
+    """What is known on the way. `warm` and `begin`: where the caller begins; `batches`: of rows,
+    where they were asked for; `chosen`: coordinates that standard errors were asked for; `first`:
+    the start, `starts` others; `maximum`, `others`, `conflict` and `alone`: as in `Learned`;
+    `made`: what is known of an integration that goes on; `going`: whether a mode was found before
+    anything was interrupted."""
 
-    start: Array
-    maximum: Maximum
-    coordinates: Coordinates
-    frame: Standardised | None
-    integrated: Integrated | None
-    calls: int
-    iterations: int
-    idle: tuple[str, ...] = ()
+    search: Maximiser
+    options: LearningOptions
+    on_step: Callable[[LearningStep], None] | None = None
+    warm: GaussianPosterior | None = None
+    begin: Theta = field(default_factory=dict)
+    batches: Batches | None = None
+    chosen: tuple[int, ...] = ()
+    first: Evaluation | None = None
+    starts: tuple[Corner, ...] = ()
+    maximum: Maximum | None = None
     others: tuple[Evaluation, ...] = ()
-    cut_short: bool = False
     conflict: tuple[str, ...] = ()
     alone: tuple[float, ...] = ()
-    checkpoint: Checkpoint | None = None
-    chosen: Standardised | None = None
-    vanished: tuple[int, ...] = ()
+    made: Known | None = None
+    going: bool = True
+    learned: Learned | None = None
 
     @property
-    def modes(self) -> tuple[Evaluation, ...]:
-        """All that were found, the highest first."""
-        return (self.mode, *self.others)
+    def objective(self) -> Objective:
+        return self.search.objective
 
     @property
-    def mode(self) -> Evaluation:
-        return self.maximum.at
+    def fits(self) -> int:
+        return self.objective.calls
 
     @property
-    def theta(self) -> Theta:
-        return self.mode.theta
+    def stopped(self) -> bool:
+        return self.maximum is not None and self.maximum.status is Status.interrupted
+
+    def interrupted(self) -> Searching:
+        """With the best that was found, or the start."""
+        if self.first is None:
+            raise KeyboardInterrupt
+        if self.maximum is None:
+            step = LearningStep(0, self.search.value(self.first), np.inf, 0)
+            return replace(self, maximum=Maximum.interrupted(self.first, step))
+        return replace(self, maximum=_interrupted(self.maximum))
 
     @property
-    def run(self) -> Run:
-        """The fit at the mode."""
-        return self.mode.run
+    def start(self) -> Evaluation:
+        assert self.first is not None
+        return self.first
 
     @property
-    def of_fit_alone(self) -> bool:
-        """Whether the status is that of the fit, not of the search or of the integration."""
-        found_mode = self.maximum.status is Status.converged
-        return found_mode and self.status is self.run.status
+    def found(self) -> Maximum:
+        assert self.maximum is not None
+        return self.maximum
 
     @property
-    def status(self) -> Status:
-        """The search's, unless the fit at the mode itself did not converge, or the integration was
-        interrupted, or has no integral to show that holds."""
-        if self.cut_short:
-            return Status.interrupted
-        if self.maximum.status is not Status.converged:
-            return self.maximum.status
-        if self.integrated is not None and not self.integrated.holds:
-            return Status.stalled
-        return self.mode.run.status
+    def integration(self) -> str | None:
+        return self.options.design
 
-    def evidence(self, log_evidence: float, guarantee: Guarantee) -> tuple[float, Guarantee]:
-        """Of the fit as a whole, from those at the mode; NaN where the density has not fallen off,
-        so that there is no telling what its integral is."""
-        integrated = self.integrated
-        if integrated is None:
-            return log_evidence, guarantee
-        # An integral by a rule over bounds or exact evidences is an approximation.
-        return integrated.log_evidence if integrated.bounded else math.nan, Guarantee.APPROXIMATE
+    @cached_property
+    def cornered(self) -> bool:
+        """Whether priors have corners: an entry is exactly 0 at the maximum, or it is not."""
+        return bool(sparse_slices(self.objective))
 
     @property
-    def points(self) -> tuple[tuple[Fitted, float], ...]:
-        """The fits that the posterior is a mixture of, and their weights; none at a mode."""
-        return () if self.integrated is None else self.integrated.points
+    def free(self) -> bool:
+        """Whether other starts and searches may follow: of all rows, and as many as it takes."""
+        return self.batches is None and self.options.steps is None and not self.cornered
 
-    def marginals(self) -> HyperMarginals:
-        """The posterior of the hyperparameters."""
-        if self.integrated is not None:
-            return self.integrated.posterior
-        if self.frame is None and self.chosen is not None:
-            return Chosen(self.coordinates, self.theta, self.chosen)
-        if self.frame is None:
-            return ModeOnly(self.coordinates, self.theta)
-        return Asymptotic(self.coordinates, self.theta, self.frame)
+    @property
+    def by_em(self) -> bool:
+        return self.options.acceleration is not None
 
-    def record(self) -> Learning:
-        """How it was found."""
-        integrated = self.integrated
-        return Learning(
-            self.maximum.steps,
-            self.calls,
-            self.iterations,
-            integrated.design if integrated else "",
-            len(integrated.points) if integrated else 1,
-            integrated.modes if integrated else 1,
-        )
+    @property
+    def few(self) -> bool:
+        """Whether there are few enough coordinates for a curvature."""
+        return self.objective.coordinates.size <= STANDARD_ERRORS
+
+    @property
+    def smooth(self) -> bool:
+        """Whether there is a curvature at the maximum to tell standard errors by."""
+        return self.few and not self.cornered and not (self.found.away and not self.integration)
+
+    @property
+    def climbing(self) -> bool:
+        """Whether the curvature is there to climb by: all of it, but for the ends of EM."""
+        return bool(self.integration) or (self.smooth and not self.by_em)
 
 
 def learn(
@@ -175,12 +164,8 @@ def learn(
     nothing to integrate because a hyperparameter runs away, and MethodError E104 where standard
     errors are asked for of what is no free hyper.
     """
-    space, fixed = planned.canonical.hypers, settings.fixed
-    integration, acceleration = options.design, options.acceleration
-    batch, limit = options.batch, options.steps
-    coordinates = Coordinates(
-        space, fixed, closed=integration is None, apart=integration is not None
-    )
+    space, fixed, integrating = planned.canonical.hypers, settings.fixed, options.design is not None
+    coordinates = Coordinates(space, fixed, closed=not integrating, apart=integrating)
     chosen = coordinates_of(coordinates, options.errors)
     objective = Objective(
         planned,
@@ -193,86 +178,23 @@ def learn(
         on_point=on_point,
         elsewhere=elsewhere,
     )
-    if resume is not None and integration is not None:
-        again = replace(objective)
-        resumed = resume.resumed(again, warm)
+    if resume is not None and integrating:
+        again = Maximiser(replace(objective), True)
+        resumed = resume.resumed(again.objective, warm)
         if resumed is not None:
-            search, left, made = Maximiser(again, True), resume.search, resume.known(coordinates)
             mode, others = resumed
-            return _at_the_mode(
-                search, mode, integration, others, left.conflict, left.alone, False, made
-            )
-    batches = None if batch is None else Batches.of(objective, *batch)
-    size = coordinates.size
-    search = Maximiser(objective, jacobian=integration is not None)
-    search = search if limit is None else replace(search, limit=limit)
-    cornered = bool(sparse_slices(objective))
-    told = warm is not None or bool(begin) or batches is not None or limit is not None
-    pilot = None if told or cornered or acceleration is not None else piloted(search)
-    from_sample = None if pilot is None else pilot.climbed(search, on_step)
-    starts: list[Corner] | None = []
-    if pilot is not None and from_sample is not None:
-        first = pilot.first
-    else:
-        first = first_start(objective, warm) if batches is None else _from_batches(batches)
-        starts = [] if batches is not None or cornered else _starts(search, first)
-        if starts and not begin:
-            first = highest_start(search, first, starts)
-        objective.scales = real_units(objective, first)
-    if from_sample is not None:
-        maximum = from_sample
-    elif starts is None:
-        maximum = Maximum.interrupted(first, LearningStep(0, search.value(first), np.inf, 0))
-    elif batches is not None and acceleration == ACCELERATIONS[0] and not cornered:
-        maximum = search.run(first, on_step)  # the batches' steps were EM's
-    elif acceleration is not None or cornered:
-        maximum = _by_em(search, first, acceleration or ACCELERATIONS[0], on_step, limit)
-    else:
-        maximum = search.run(first, on_step)
-    by_em = acceleration is not None
-    if starts is not None and batches is None and limit is None and not cornered:
-        maximum = _otherwise(search, first, maximum, by_em, on_step)
-    modes, conflict = Modes(maximum), tuple[str, ...]()
-    try:
-        if starts and maximum.status is not Status.interrupted and size <= STANDARD_ERRORS:
-            modes = from_corners(search, maximum, starts)
-        if starts is not None and batches is None and limit is None and not cornered:
-            conflict = conflicts(objective, modes.highest.at)
-        if conflict and modes.highest.status is not Status.interrupted:
-            modes = from_everywhere(search, modes, _climbs(search, first, by_em))
-        maximum, others = modes.highest, modes.others
-        if integration is None:
-            maximum = released(search, maximum, on_step)
-    except KeyboardInterrupt:
-        maximum, others = _interrupted(modes.highest), modes.others
-    going = maximum.status is not Status.interrupted
-    smooth = size <= STANDARD_ERRORS and not cornered and not (maximum.away and not integration)
-    try:
-        if going and integration is None:
-            maximum = replace(maximum, at=reported(objective, maximum.at))
-        if going and (integration or (smooth and acceleration is None)):
-            maximum = search.climbed(search.with_curvature(maximum))
-            maximum = search.polished(to_the_top(search, maximum, on_step))
-        elif going and smooth and maximum.status is Status.converged:
-            maximum = _falling(search, to_the_top(search, search.with_curvature(maximum), on_step))
-        if going and smooth and integration is None and maximum.status is Status.converged:
-            maximum = _without_end(search, maximum, on_step)
-    except KeyboardInterrupt:
-        maximum = _interrupted(maximum)
-    stopped = maximum.status is Status.interrupted
-    cut_short = stopped and going and integration is not None
-    if cut_short:  # at the curvature, with the mode found
-        maximum = replace(maximum, status=Status.converged, reason="")
-    conflict, alone = conflict if modes.alone else (), modes.alone
-    try:
-        learned = _at_the_mode(search, maximum, integration, others, conflict, alone, stopped)
-        if learned.frame is None and len(chosen) and maximum.status is Status.converged:
-            errors = chosen_errors(objective, maximum, chosen)
-            learned = replace(learned, chosen=errors, calls=objective.calls)
-        return learned
-    except KeyboardInterrupt:  # before there was anything to integrate, or after all
-        bare = replace(_interrupted(maximum), hessian=None)
-        return _at_the_mode(search, bare, integration, others, conflict, alone, True)
+            conflict, alone = resume.search.conflict, resume.search.alone
+            state = Searching(again, options, None, warm, first=mode.at, maximum=mode)
+            state = replace(state, others=others, conflict=conflict, alone=alone)
+            return _at_the_mode(replace(state, made=resume.known(coordinates)))
+    search = Maximiser(objective, integrating)
+    search = search if options.steps is None else replace(search, limit=options.steps)
+    batches = None if options.batch is None else Batches.of(objective, *options.batch)
+    state = Searching(search, options, on_step, warm, begin or {}, batches, tuple(chosen))
+    state, searched = through(TO_THE_MODE, state)
+    state, refined = through(AT_THE_MODE, replace(state, going=not state.stopped))
+    assert state.learned is not None
+    return replace(state.learned, stages=(*searched, *refined))
 
 
 def _without_end(
@@ -291,7 +213,8 @@ def _without_end(
         maximum = search.climbed(search.with_curvature(further))
         maximum = search.polished(to_the_top(search, maximum, on_step))
         away = endless(objective, maximum.at, _curvature(maximum))
-    return replace(maximum, edges=tuple(sorted({*maximum.edges, *away})))
+    edges = tuple(sorted({*maximum.edges, *away}))
+    return maximum if edges == maximum.edges else replace(maximum, edges=edges)
 
 
 def _curvature(maximum: Maximum) -> Array:
@@ -304,21 +227,20 @@ def _interrupted(maximum: Maximum) -> Maximum:
     return replace(maximum, status=Status.interrupted, reason="interrupted")
 
 
-def _at_the_mode(
-    search: Maximiser,
-    maximum: Maximum,
-    integration: str | None,
-    others: tuple[Evaluation, ...],
-    conflict: tuple[str, ...],
-    alone: tuple[float, ...],
-    stopped: bool,
-    made: Known | None = None,
-) -> Learned:
-    """What follows a mode: standardised coordinates, and the integral, where one is wanted and the
-    search was not `stopped`. `made`: what is known of an integration that goes on."""
-    objective = search.objective
+def _at_the_mode(state: Searching) -> Learned:
+    """What follows a mode: standardised coordinates, and the integral, where one is wanted and
+    nothing was interrupted."""
+    search, maximum, integration, others = (
+        state.search,
+        state.found,
+        state.integration,
+        state.others,
+    )
+    objective, stopped = state.objective, state.stopped
+    if stopped and state.going and integration is not None:  # at the curvature, with the mode found
+        maximum = replace(maximum, status=Status.converged, reason="")
     frame, integrated, cut_short = None, None, stopped and maximum.status is Status.converged
-    made = Known() if made is None else made
+    made = Known() if state.made is None else state.made
     if integration is not None and objective.beyond(maximum.at.x, RUNAWAY):
         raise NumericalError(_runaway(maximum.at, objective))
     if maximum.hessian is not None or (integration is not None and not stopped):
@@ -338,7 +260,8 @@ def _at_the_mode(
                 integrated = integrate(objective, maximum.at, frame, design, others, made)
         except KeyboardInterrupt:
             cut_short = True
-    known = integration is not None and not stopped
+    resumable = integration is not None and not stopped
+    conflict, alone = state.conflict, state.alone
     return Learned(
         objective.origin,
         maximum,
@@ -352,7 +275,7 @@ def _at_the_mode(
         cut_short,
         conflict,
         alone,
-        checkpoint(objective, maximum, others, made, conflict, alone) if known else None,
+        checkpoint(objective, maximum, others, made, conflict, alone) if resumable else None,
         vanished=_vanished(objective, maximum),
     )
 
@@ -384,14 +307,6 @@ def _climbs(
     yield first, search.run if by_em else em
     for start in against_priors(search.objective, first):
         yield start, em
-
-
-def _starts(search: Maximiser, first: Evaluation) -> list[Corner] | None:
-    """Further starts, the highest first; None where that was interrupted."""
-    try:
-        return corners(search, first)
-    except KeyboardInterrupt:
-        return None
 
 
 def _falling(search: Maximiser, found: Maximum) -> Maximum:
@@ -450,33 +365,203 @@ def _by_em(
     return replace(maximum, steps=(*climbed.steps, *numbered(maximum.steps[1:], done)))
 
 
-def _otherwise(
-    search: Maximiser,
-    first: Evaluation,
-    maximum: Maximum,
-    by_em: bool,
-    on_step: Callable[[LearningStep], None] | None,
-) -> Maximum:
-    """The higher of a maximum and what the other of L-BFGS and EM finds from the same start, where
-    the first search stopped early."""
-    if maximum.status not in (Status.iteration_limit, Status.stalled):
-        return maximum
-    if EM.of(search.objective, first.theta, ACCELERATIONS[0]) is None:
-        return maximum
-    done = maximum.steps[-1].step
-    later = reporting(on_step, done)
-    again = (
-        search.run(first, later) if by_em else _by_em(search, first, ACCELERATIONS[0], later, None)
-    )
-    if again.status is Status.interrupted:
-        return replace(maximum, status=again.status, reason=again.reason)
-    higher = search.value(again.at) > search.value(maximum.at)
-    best = again if higher else maximum
-    return replace(best, steps=(*maximum.steps, *numbered(again.steps[1:], done)))
-
-
 def _from_batches(batches: Batches) -> Evaluation:
     """Where mini-batches lead from the start that the first of them gives."""
     first = first_start(next(batches.parts()), None)
     evaluation = batches.objective.at(batches.run(first.x)) or batches.objective.at(first.x)
     return first_start(batches.objective, None) if evaluation is None else evaluation
+
+
+def _why_sample(state: Searching) -> str:
+    told = state.warm is not None or bool(state.begin) or not state.free or state.by_em
+    return "" if told else "nothing says where to begin"
+
+
+def _from_sample(state: Searching) -> Searching:
+    pilot = piloted(state.search)
+    found = None if pilot is None else pilot.climbed(state.search, state.on_step)
+    if pilot is None or found is None:
+        return state
+    return replace(state, first=pilot.first, maximum=found)
+
+
+def _why_first(state: Searching) -> str:
+    if state.maximum is not None:
+        return ""
+    if state.batches is not None:
+        return "mini-batches lead there"
+    return "values were given" if state.begin else "the middle of the priors, or nearer to the data"
+
+
+def _first(state: Searching) -> Searching:
+    if state.batches is not None:
+        return replace(state, first=_from_batches(state.batches))
+    return replace(state, first=first_start(state.objective, state.warm))
+
+
+def _why_starts(state: Searching) -> str:
+    if state.maximum is not None or state.batches is not None or state.cornered:
+        return ""
+    return "the data may be on other scales"
+
+
+def _starts(state: Searching) -> Searching:
+    found = corners(state.search, state.start)
+    if not found:
+        return state
+    first = state.start if state.begin else highest_start(state.search, state.start, found)
+    return replace(state, first=first, starts=tuple(found))
+
+
+def _why_search(state: Searching) -> str:
+    if state.maximum is not None:
+        return ""
+    return "EM" if _em_first(state) else "L-BFGS"
+
+
+def _em_first(state: Searching) -> bool:
+    """Whether EM's steps come first; those of mini-batches were EM's."""
+    if state.batches is not None and state.options.acceleration == ACCELERATIONS[0]:
+        return state.cornered
+    return state.by_em or state.cornered
+
+
+def _search(state: Searching) -> Searching:
+    search, first = state.search, state.start
+    state.objective.scales = real_units(state.objective, first)
+    if _em_first(state):
+        acceleration = state.options.acceleration or ACCELERATIONS[0]
+        found = _by_em(search, first, acceleration, state.on_step, state.options.steps)
+    else:
+        found = search.run(first, state.on_step)
+    return replace(state, maximum=found)
+
+
+def _why_second_search(state: Searching) -> str:
+    early = state.found.status in (Status.iteration_limit, Status.stalled)
+    if not (early and state.free):
+        return ""
+    closed = EM.of(state.objective, state.start.theta, ACCELERATIONS[0]) is not None
+    return f"the first ended early: {state.found.status.value}" if closed else ""
+
+
+def _second_search(state: Searching) -> Searching:
+    """The higher of the maximum and what the other of L-BFGS and EM finds from the same start."""
+    search, first, maximum = state.search, state.start, state.found
+    done = maximum.steps[-1].step
+    later = reporting(state.on_step, done)
+    if state.by_em:
+        again = search.run(first, later)
+    else:
+        again = _by_em(search, first, ACCELERATIONS[0], later, None)
+    if again.status is Status.interrupted:
+        return replace(state, maximum=_interrupted(maximum))
+    higher = search.value(again.at) > search.value(maximum.at)
+    steps = (*maximum.steps, *numbered(again.steps[1:], done))
+    return replace(state, maximum=replace(again if higher else maximum, steps=steps))
+
+
+def _why_corners(state: Searching) -> str:
+    number = len(state.starts) if state.few else 0
+    return f"{number} other start{'' if number == 1 else 's'}" if number else ""
+
+
+def _corners(state: Searching) -> Searching:
+    modes = from_corners(state.search, state.found, state.starts)
+    return replace(state, maximum=modes.highest, others=modes.others, alone=modes.alone)
+
+
+def _why_everywhere(state: Searching) -> str:
+    conflict = conflicts(state.objective, state.found.at) if state.free else ()
+    return f"priors and data contradict each other: {', '.join(conflict)}" if conflict else ""
+
+
+def _everywhere(state: Searching) -> Searching:
+    so_far = Modes(state.found, state.others, state.alone)
+    climbs = _climbs(state.search, state.start, state.by_em)
+    modes = from_everywhere(state.search, so_far, climbs)
+    conflict = conflicts(state.objective, state.found.at) if modes.alone else ()
+    state = replace(state, others=modes.others, conflict=conflict, alone=modes.alone)
+    return replace(state, maximum=modes.highest)
+
+
+def _why_maximised(state: Searching) -> str:
+    return "" if state.integration else "values are reported"
+
+
+def _released(state: Searching) -> Searching:
+    found = released(state.search, state.found, state.on_step)
+    return state if found is state.found else replace(state, maximum=found)
+
+
+def _reported(state: Searching) -> Searching:
+    at = reported(state.objective, state.found.at)
+    return state if at is state.found.at else replace(state, maximum=replace(state.found, at=at))
+
+
+def _why_curvature(state: Searching) -> str:
+    if state.integration:
+        return "an integral is over it"
+    wanted = state.smooth and (not state.by_em or state.found.status is Status.converged)
+    return "standard errors" if wanted else ""
+
+
+def _curved(state: Searching) -> Searching:
+    found = state.search.with_curvature(state.found)
+    return replace(state, maximum=state.search.climbed(found) if state.climbing else found)
+
+
+def _top(state: Searching) -> Searching:
+    found = to_the_top(state.search, state.found, state.on_step)
+    climbing = state.climbing
+    found = state.search.polished(found) if climbing else _falling(state.search, found)
+    return state if found is state.found else replace(state, maximum=found)
+
+
+def _why_endless(state: Searching) -> str:
+    wanted = state.smooth and not state.integration and state.found.status is Status.converged
+    return "the density may rise for ever" if wanted else ""
+
+
+def _endless(state: Searching) -> Searching:
+    found = _without_end(state.search, state.found, state.on_step)
+    return state if found is state.found else replace(state, maximum=found)
+
+
+def _why_learned(state: Searching) -> str:
+    return f"the integral ({state.integration})" if state.integration else "its standard errors"
+
+
+def _learned(state: Searching) -> Searching:
+    """What follows from the mode; after an interrupt, the mode alone."""
+    maximum = state.found
+    try:
+        learned = _at_the_mode(state)
+        if learned.frame is None and state.chosen and maximum.status is Status.converged:
+            errors = chosen_errors(state.objective, maximum, np.array(state.chosen))
+            learned = replace(learned, chosen=errors, calls=state.fits)
+    except KeyboardInterrupt:  # before there was anything to integrate, or after all
+        bare = replace(_interrupted(maximum), hessian=None)
+        learned = _at_the_mode(replace(state, maximum=bare, going=False))
+    return replace(state, learned=learned)
+
+
+# From nothing to the mode.
+TO_THE_MODE = (
+    Stage("a sample of the rows", _why_sample, _from_sample),
+    Stage("start", _why_first, _first),
+    Stage("other starts", _why_starts, _starts),
+    Stage("search", _why_search, _search),
+    Stage("second search", _why_second_search, _second_search),
+    Stage("searches from other starts", _why_corners, _corners),
+    Stage("searches from everywhere", _why_everywhere, _everywhere),
+    Stage("exact zeros", _why_maximised, _released),
+)
+# From the mode to what is known of the posterior around it.
+AT_THE_MODE = (
+    Stage("axes of factors", _why_maximised, _reported),
+    Stage("curvature", _why_curvature, _curved),
+    Stage("top", _why_curvature, _top),
+    Stage("ends of the range", _why_endless, _endless),
+    Stage("posterior", _why_learned, _learned, always=True),
+)

@@ -12,7 +12,8 @@ from lgmdsl.arrays import Array
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.learning.coordinates.ranges import prior_ends
 from lgmdsl.learning.coordinates.vector import Coordinates
-from lgmdsl.learning.learn import FAR, Learned
+from lgmdsl.learning.learn import FAR
+from lgmdsl.learning.learned import Learned
 
 LOADED = 0.3  # of a flat direction's largest entry: coordinates that belong to it
 # A posterior piles up at a bound where its density next to it is HIGHEST of its maximum at least

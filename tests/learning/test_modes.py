@@ -17,7 +17,8 @@ from lgmdsl.inference.plan import plan
 from lgmdsl.inference.settings import FitSettings
 from lgmdsl.learning.coordinates.vector import Coordinates
 from lgmdsl.learning.integration.hyper_posterior import matched
-from lgmdsl.learning.learn import Learned, learn
+from lgmdsl.learning.learn import learn
+from lgmdsl.learning.learned import Learned
 from lgmdsl.learning.objective.log_posterior import Evaluation, Objective
 from lgmdsl.learning.search.learning_record import LearningOptions
 from lgmdsl.sites import catalogue as sites

@@ -12,7 +12,7 @@ import pytest
 
 from lgmdsl.arrays import Array
 from lgmdsl.contract.status import Status
-from lgmdsl.learning.search.maximise import LearningStep, Maximiser, Maximum
+from lgmdsl.learning.search.maximise import NO_STEP, LearningStep, Maximiser, Maximum
 from lgmdsl.learning.search.top import to_the_top
 
 
@@ -20,7 +20,7 @@ from lgmdsl.learning.search.top import to_the_top
 class Parabola:
     """-|x|^2 / 2, of which no fit succeeds farther than `reach` from where the search ended;
     `moves`: whether a search goes where it is sent; `share`: of the way that a Newton step goes;
-    `status`: of a search, `third`: of the third one."""
+    `status`: of a search, and its `reason`; `third`: of the third one."""
 
     x: float
     reach: float = np.inf
@@ -28,6 +28,7 @@ class Parabola:
     share: float = 1.0
     status: Status = Status.converged
     third: Status = Status.converged
+    reason: str = ""
     starts: list[float] = field(default_factory=list)
     curved: int = 0
 
@@ -57,7 +58,7 @@ class Parabola:
             on_step(step)
         end = first if self.moves else self.evaluation(np.array([self.x]))
         status = self.third if len(self.starts) == 3 else self.status
-        return Maximum(end, status, steps, lambda: np.ones(1), None)
+        return Maximum(end, status, steps, lambda: np.ones(1), None, self.reason)
 
     def with_curvature(self, found: Maximum) -> Maximum:
         self.curved += 1
@@ -133,6 +134,17 @@ def test_it_goes_on_three_times_at_most_and_not_from_a_limit() -> None:
     last = Parabola(10.0, share=0.1, third=Status.iteration_limit)
     end, _ = continued(last)
     assert len(last.starts) == 3 and end.status is Status.iteration_limit and not end.reason
+
+
+def test_a_search_without_a_step_is_at_the_top_if_the_curvature_says_so() -> None:
+    """Newton's step is higher, but for the last digits, than any along the gradient from there; what
+    a gradient without a curvature promises says nothing."""
+    search = Parabola(below(0.011), status=Status.stalled, reason=NO_STEP.reason)
+    end, _ = continued(search)
+    assert end.status is Status.converged and not end.reason and search.curved == 1
+    lower = Parabola(10.0, share=0.1, status=Status.stalled, reason=NO_STEP.reason)
+    end, _ = continued(lower)
+    assert end.status is Status.stalled and "promise" in end.reason
 
 
 @pytest.mark.parametrize("nats", [1e-6, 1.6e-4, 5e-3])

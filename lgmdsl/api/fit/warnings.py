@@ -18,7 +18,7 @@ from lgmdsl.inference.accuracy import more_accurate
 from lgmdsl.inference.driver import Run
 from lgmdsl.learning.integration.integrate import ROUGH
 from lgmdsl.learning.integration.other_modes import OtherMode
-from lgmdsl.learning.learn import Learned
+from lgmdsl.learning.learned import Learned
 from lgmdsl.learning.mean_field.mean_field import MeanField
 from lgmdsl.learning.objective.log_posterior import Evaluation
 from lgmdsl.learning.weakly_determined import Finding, findings

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from operator import attrgetter
 from typing import TypeVar
@@ -13,7 +13,6 @@ from typing import TypeVar
 import numpy as np
 
 from lgmdsl.arrays import Array
-from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.status import Status
 from lgmdsl.inference.driver import Tolerances
 from lgmdsl.learning.objective.log_posterior import OUT, Evaluation, Objective
@@ -45,9 +44,6 @@ SHARE, FARTHEST = 0.1, 1e-2
 # how many.
 SURE, NEAR, POLISHES = 5e-4, 0.02, 3
 LIKE = 2.0  # units of a covariance's coordinates in which a metric stays as it is
-RAN = "ran away, the density rising all along:"
-BOUNDLESS = "ran away: its prior's density has no bound there, and the data hardly matter:"
-KNOWN = "it leads to a maximum that is known"
 # Steps of a fit, and the multiple of those of the fits so far, after which a trial is given up:
 # far from the data EP takes its last resorts (500 rows of gev: 20 s, to find 700 nats less).
 LONG, LONGER = 60, 10
@@ -101,14 +97,6 @@ class Maximiser:
     rough: float = 0.0
     patience: int = LONG
 
-    def _little(self, at: Evaluation, pairs: int) -> float:
-        """The gain, in nats, that is not climbed for, or not to be seen."""
-        wanted = self.objective.tolerances.evidence
-        least = max(GAIN, self.enough, at.rounding)
-        if wanted > Tolerances().evidence and pairs >= SEEN:
-            return max(least, wanted * abs(at.posterior.log_evidence))
-        return max(least, min(ROUNDING, wanted) * abs(self.value(at)))
-
     def value(self, at: Evaluation) -> float:
         return at.density if self.jacobian else at.value
 
@@ -123,111 +111,7 @@ class Maximiser:
     ) -> Maximum:
         """From an evaluated start to a maximum, in the inner product of `metric`, which was made
         there."""
-        search = LBFGS(memory=min(max(LEAST_PAIRS, len(first.x)), MOST_PAIRS))
-        edges = Edges.none(len(first.x))
-        search = _within(search, metric, edges)
-        unit = self._units(first, first, metric)
-        now: Iterate[Evaluation] = search.start(first.x / unit, self._minimised(first, unit, edges))
-        steps: list[LearningStep] = []
-        status, reason = Status.iteration_limit, ""
-        k, longest = 0, 0
-        path: list[tuple[Array, float]] = []
-        endless: tuple[int, ...] = ()
-        while True:
-            gain = _gain(search, now)
-            steps.append(LearningStep(k, -now.at.value, gain, self.objective.calls))
-            try:
-                if on_step is not None:
-                    on_step(steps[-1])
-            except KeyboardInterrupt:
-                status, reason = Status.interrupted, "interrupted"
-                break
-            if gain <= self._little(now.at.kept, len(now.pairs)):
-                edges, moved = edges.released(self.objective, now.at.kept)
-                if moved is None:
-                    status = Status.converged
-                    break
-                search = _within(search, metric, edges)
-                there = self._minimised(moved, unit, edges)
-                now = Iterate(moved.x / unit, there, (), now.steps, now.evaluations + 1)
-            if k == self.limit:
-                break
-            last = now.at.kept
-            warm = last.posterior
-            longest = max(longest, now.at.kept.run.steps)
-            try:
-                minimised = partial(self._minimised, unit=unit, edges=edges)
-                most = max(self.patience, LONGER * longest if self.patience >= LONG else 0)
-                evaluate = partial(self._evaluate, unit=unit, warm=warm, then=minimised, most=most)
-                following = search.step(now, evaluate)
-                rough = self.rough > 0.0
-                if following is None and gain > NOISE and not rough and self.objective.refine():
-                    seen = evaluate(now.x)  # differences of rougher fits meant nothing
-                    if seen is not None:
-                        following = search.step(replace(now, at=seen), evaluate)
-            except KeyboardInterrupt:
-                status, reason = Status.interrupted, "interrupted"
-                break
-            if following is None:
-                status, reason = Status.stalled, "no step along the gradient raises the objective"
-                if gain <= NOISE:
-                    status = Status.converged  # as far as the fits' own tolerance lets it be seen
-                break
-            kept = following.at.kept
-            if self.known is not None and self.known(kept):
-                now, status, reason = following, Status.stalled, KNOWN
-                break
-            new = self._units(kept, first, metric, unit)
-            now, unit, k = _in_units(following, unit, new), new, k + 1
-            if not self.jacobian:
-                edges, moved = edges.tried(self.objective, kept)
-                if moved is None:
-                    edges, moved = edges.at_once(self.objective, last, kept)
-                if moved is not None:
-                    pairs = projected(now, edges.held)
-                    search = _within(search, metric, edges)
-                    there = self._minimised(moved, unit, edges)
-                    now = Iterate(moved.x / unit, there, pairs, now.steps, now.evaluations + 1)
-                    kept = moved
-                endless = doubled(self.objective, path, kept)
-                if endless:
-                    status = Status.converged
-                    break
-                if distant(self.objective, kept).any():
-                    path.append((kept.x, kept.value))
-                if edges.boundless(self.objective, kept).any():
-                    status, reason = Status.stalled, BOUNDLESS
-                    break
-            if self.objective.beyond(kept.x, RUNAWAY, self.gradient(kept)):
-                status, reason = Status.stalled, RAN
-                if _gain(search, now) <= NOISE:  # to an edge, such as a variance of 0
-                    status, reason = Status.converged, ""
-                break
-        spread = partial(_spread, search, now, unit)
-        at_end = status is Status.converged and not self.jacobian
-        highest = now.at.kept
-        if at_end:
-            try:
-                highest = edges.closer(self.objective, highest) or highest
-            except KeyboardInterrupt:
-                status, reason = Status.interrupted, "interrupted"
-        held = edges.pressed(self.objective, highest) if at_end else edges.held
-        out = Maximum(
-            highest,
-            status,
-            tuple(steps),
-            spread,
-            None,
-            reason,
-            tuple(sorted({*np.flatnonzero(held).tolist(), *endless})),
-        )
-        if reason not in (RAN, BOUNDLESS):
-            return out
-        among = self.objective.rising(out.at.x, self.gradient(out.at))
-        if reason == BOUNDLESS:
-            among = edges.boundless(self.objective, out.at)
-        name, values = self.objective.farthest(out.at, among)
-        return replace(out, reason=f"`{name}` {reason} {values}", away=name)
+        return _Climb(self, first, on_step, metric).run()
 
     def with_curvature(self, found: Maximum) -> Maximum:
         """The maximum with its Hessian, which costs two fits for each coordinate."""
@@ -323,39 +207,214 @@ class Maximiser:
         hessian = (ends[:, 0] - ends[:, 1]) / (2.0 * steps[:, None])
         return np.asarray(0.5 * (hessian + hessian.T))
 
-    def _units(
-        self, at: Evaluation, first: Evaluation, metric: Metric | None, old: Array | None = None
-    ) -> Array:
+
+@dataclass(frozen=True)
+class _End:
+    """Why a search ends, and the status that it has then."""
+
+    status: Status
+    reason: str = ""
+
+
+CONVERGED, LIMIT = _End(Status.converged), _End(Status.iteration_limit)
+INTERRUPTED = _End(Status.interrupted, "interrupted")
+NO_STEP = _End(Status.stalled, "no step along the gradient raises the objective")
+IS_KNOWN = _End(Status.stalled, "it leads to a maximum that is known")
+RAN_AWAY = _End(Status.stalled, "ran away, the density rising all along:")
+NO_BOUND = _End(
+    Status.stalled, "ran away: its prior's density has no bound there, and the data hardly matter:"
+)
+
+
+@dataclass(eq=False)
+class _Climb:
+    """A search on its way. `of`: what it maximises, and how; `now`, in units of `unit`, and `last`,
+    the place before; `longest`: the most steps of a fit so far; `taken`: steps of the search,
+    and what the next was `promised` to gain at the last; `path`: distant places, and the
+    values there; `endless`: coordinates along which the density rises for ever."""
+
+    of: Maximiser
+    first: Evaluation
+    on_step: Callable[[LearningStep], None] | None
+    metric: Metric | None
+    steps: list[LearningStep] = field(default_factory=list)
+    path: list[tuple[Array, float]] = field(default_factory=list)
+    endless: tuple[int, ...] = ()
+    longest: int = 0
+    taken: int = 0
+    promised: float = 0.0
+
+    def __post_init__(self) -> None:
+        size = len(self.first.x)
+        self.edges, self.last = Edges.none(size), self.first
+        self.lbfgs = LBFGS(memory=min(max(LEAST_PAIRS, size), MOST_PAIRS))
+        self.lbfgs = _within(self.lbfgs, self.metric, self.edges)
+        self.unit = self._units(self.first)
+        begin = self._minimised(self.first)
+        self.now: Iterate[Evaluation] = self.lbfgs.start(self.first.x / self.unit, begin)
+
+    def run(self) -> Maximum:
+        """Rounds of the rules, in their order, until one of them ends the search."""
+        rules = (
+            self._at_rest,
+            self._at_limit,
+            self._step,
+            self._at_known,
+            self._at_edges,
+            self._away,
+        )
+        end: _End | None = None
+        try:
+            while end is None:
+                self._tell()
+                end = next((found for rule in rules if (found := rule()) is not None), None)
+        except KeyboardInterrupt:
+            end = INTERRUPTED
+        return self._maximum(end)
+
+    @property
+    def gain(self) -> float:
+        """What the next step would gain by the quadratic model."""
+        return _gain(self.lbfgs, self.now)
+
+    def _tell(self) -> None:
+        self.promised = self.gain
+        value, calls = -self.now.at.value, self.of.objective.calls
+        self.steps.append(LearningStep(self.taken, value, self.promised, calls))
+        if self.on_step is not None:
+            self.on_step(self.steps[-1])
+
+    def _at_rest(self) -> _End | None:
+        """Nothing is left to gain, unless it is by a coordinate that is held at an edge."""
+        at = self.now.at.kept
+        if self.promised > self._little(at, len(self.now.pairs)):
+            return None
+        self.edges, moved = self.edges.released(self.of.objective, at)
+        if moved is None:
+            return CONVERGED
+        self._move(moved, ())
+        return None
+
+    def _at_limit(self) -> _End | None:
+        return LIMIT if self.taken == self.of.limit else None
+
+    def _step(self) -> _End | None:
+        """A step of the search; the end where there is none that rises."""
+        now, gain = self.now, self.promised
+        self.last = now.at.kept
+        self.longest = max(self.longest, self.last.run.steps)
+        following = self.lbfgs.step(now, self._evaluate)
+        if (
+            following is None
+            and gain > NOISE
+            and self.of.rough == 0.0
+            and self.of.objective.refine()
+        ):
+            seen = self._evaluate(now.x)  # differences of rougher fits meant nothing
+            if seen is not None:
+                following = self.lbfgs.step(replace(now, at=seen), self._evaluate)
+        if following is None:
+            # Converged as far as the fits' own tolerance lets it be seen.
+            return CONVERGED if gain <= NOISE else NO_STEP
+        self.now = following
+        return None
+
+    def _at_known(self) -> _End | None:
+        """A place whose maximum is known. If not, the search goes on in the units of the place."""
+        if self.of.known is not None and self.of.known(self.now.at.kept):
+            return IS_KNOWN
+        new = self._units(self.now.at.kept, self.unit)
+        self.now, self.unit = _in_units(self.now, self.unit, new), new
+        self.taken += 1
+        return None
+
+    def _at_edges(self) -> _End | None:
+        """Coordinates that go to an edge of their range are held there; some have no end."""
+        if self.of.jacobian:
+            return None
+        objective, at = self.of.objective, self.now.at.kept
+        self.edges, moved = self.edges.tried(objective, at)
+        if moved is None:
+            self.edges, moved = self.edges.at_once(objective, self.last, at)
+        if moved is not None:
+            self._move(moved, projected(self.now, self.edges.held))
+            at = moved
+        self.endless = doubled(objective, self.path, at)
+        if self.endless:
+            return CONVERGED
+        if distant(objective, at).any():
+            self.path.append((at.x, at.value))
+        return NO_BOUND if self.edges.boundless(objective, at).any() else None
+
+    def _away(self) -> _End | None:
+        """A coordinate too far from its start, unless nothing is left to gain, as at a sd of 0."""
+        at = self.now.at.kept
+        if not self.of.objective.beyond(at.x, RUNAWAY, self.of.gradient(at)):
+            return None
+        return CONVERGED if self.gain <= NOISE else RAN_AWAY
+
+    def _maximum(self, end: _End) -> Maximum:
+        objective, highest = self.of.objective, self.now.at.kept
+        at_end = end is CONVERGED and not self.of.jacobian
+        if at_end:
+            try:
+                highest = self.edges.closer(objective, highest) or highest
+            except KeyboardInterrupt:
+                end = INTERRUPTED
+        held = self.edges.pressed(objective, highest) if at_end else self.edges.held
+        edges = tuple(sorted({*np.flatnonzero(held).tolist(), *self.endless}))
+        spread = partial(_spread, self.lbfgs, self.now, self.unit)
+        steps = tuple(self.steps)
+        out = Maximum(highest, end.status, steps, spread, None, end.reason, edges)
+        if end is NO_BOUND:
+            among = self.edges.boundless(objective, highest)
+        elif end is RAN_AWAY:
+            among = objective.rising(highest.x, self.of.gradient(highest))
+        else:
+            return out
+        name, values = objective.farthest(highest, among)
+        return replace(out, reason=f"`{name}` {end.reason} {values}", away=name)
+
+    def _move(self, at: Evaluation, pairs: tuple[tuple[Array, Array, float], ...]) -> None:
+        """To a place where other coordinates are held than before."""
+        self.lbfgs = _within(self.lbfgs, self.metric, self.edges)
+        now, there = self.now, self._minimised(at)
+        self.now = Iterate(at.x / self.unit, there, pairs, now.steps, now.evaluations + 1)
+
+    def _little(self, at: Evaluation, pairs: int) -> float:
+        """The gain, in nats, that is not climbed for, or not to be seen."""
+        wanted = self.of.objective.tolerances.evidence
+        least = max(GAIN, self.of.enough, at.rounding)
+        if wanted > Tolerances().evidence and pairs >= SEEN:
+            return max(least, wanted * abs(at.posterior.log_evidence))
+        return max(least, min(ROUNDING, wanted) * abs(self.of.value(at)))
+
+    def _units(self, at: Evaluation, old: Array | None = None) -> Array:
         """(d,) the coordinates' units. A metric knows those of all coordinates at `first`, where it
         was made: it is multiplied by what a covariance has grown or shrunk by since, unless the
         `old` units are within a factor of LIKE."""
-        units = self.objective.units
-        if metric is None:
+        units = self.of.objective.units
+        if self.metric is None:
             return units(at.x)
-        new = units(at.x) / units(first.x)
+        new = units(at.x) / units(self.first.x)
         if old is not None and (np.abs(np.log(new / old)) < np.log(LIKE)).all():
             return old
         return np.asarray(new)
 
-    def _evaluate(
-        self,
-        part: Array,
-        unit: Array,
-        warm: GaussianPosterior,
-        then: Callable[[Evaluation], Evaluated[Evaluation]],
-        most: int,
-    ) -> Evaluated[Evaluation] | None:
-        """What to minimise at a trial; None where there is no fit, or none within `most` steps: a
-        shorter trial costs less."""
-        whole = self.objective.longest_fit
-        found = self.objective.at(unit * part, warm, self.rough, min(most, whole))
+    def _evaluate(self, part: Array) -> Evaluated[Evaluation] | None:
+        """What to minimise at a trial; None where there is no fit, or none within the most steps
+        that are waited for: a shorter trial costs less."""
+        of, whole = self.of, self.of.objective.longest_fit
+        most = max(of.patience, LONGER * self.longest if of.patience >= LONG else 0)
+        warm = self.last.posterior
+        found = of.objective.at(self.unit * part, warm, of.rough, min(most, whole))
         if found is None or (most < whole and found.run.status is Status.iteration_limit):
             return None
-        return then(found)
+        return self._minimised(found)
 
-    def _minimised(self, at: Evaluation, unit: Array, edges: Edges) -> Evaluated[Evaluation]:
-        gradient = edges.masked(-unit * self.gradient(at))
-        return Evaluated(-self.value(at), gradient, at, at.rounding)
+    def _minimised(self, at: Evaluation) -> Evaluated[Evaluation]:
+        gradient = self.edges.masked(-self.unit * self.of.gradient(at))
+        return Evaluated(-self.of.value(at), gradient, at, at.rounding)
 
 
 def _within(search: LBFGS, metric: Metric | None, edges: Edges) -> LBFGS:

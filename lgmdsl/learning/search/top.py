@@ -14,7 +14,7 @@ from dataclasses import replace
 from lgmdsl.contract.status import Status
 from lgmdsl.learning.objective.log_posterior import Evaluation
 from lgmdsl.learning.search.continued import numbered, reporting
-from lgmdsl.learning.search.maximise import GAIN, LearningStep, Maximiser, Maximum
+from lgmdsl.learning.search.maximise import GAIN, NO_STEP, LearningStep, Maximiser, Maximum
 
 # Nats that slope and curvature may promise at a maximum: before the search goes on from there, and
 # before it is called one no more. Curvatures are differences of slopes.
@@ -38,7 +38,9 @@ def to_the_top(
         if search.value(again.at) <= search.value(found.at) + GAIN:
             break
         found = replace(again, steps=steps)
-        if again.status is Status.converged:
+        if again.reason == NO_STEP.reason:  # at rest, if the curvature promises nothing either
+            found = replace(found, status=Status.converged, reason="")
+        if found.status is Status.converged:
             found = search.with_curvature(found)
     promised = _promised(search, found)
     if promised <= NATS or found.status is not Status.converged:

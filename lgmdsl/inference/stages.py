@@ -1,0 +1,67 @@
+"""A computation as a list of stages: what runs, why it runs, and what it costs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Generic, Protocol, Self, TypeVar
+
+
+class Interruptible(Protocol):
+    """A state that stages go through. `stopped`: whether an interrupt ended it; `fits`: how many
+    were made so far."""
+
+    @property
+    def stopped(self) -> bool: ...
+
+    @property
+    def fits(self) -> int: ...
+
+    def interrupted(self) -> Self:
+        """The state as it is where an interrupt ends it; raises KeyboardInterrupt where there is
+        nothing yet to give back."""
+        ...
+
+
+S = TypeVar("S", bound=Interruptible)
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A stage that ran: its name, the reason why, and the number of fits that it made."""
+
+    name: str
+    reason: str
+    fits: int
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.reason}): {self.fits} fit{'' if self.fits == 1 else 's'}"
+
+
+@dataclass(frozen=True, eq=False)
+class Stage(Generic[S]):
+    """`why`: the reason to run in a state, "" where there is none; `run`: the state after it;
+    `always`: whether it runs after an interrupt as well."""
+
+    name: str
+    why: Callable[[S], str]
+    run: Callable[[S], S]
+    always: bool = False
+
+
+def through(stages: Iterable[Stage[S]], state: S) -> tuple[S, tuple[Ran, ...]]:
+    """The state after the stages, in their order, and those that changed it. An interrupt leaves
+    the state from before the stage that it met."""
+    ran = []
+    for stage in stages:
+        reason = stage.why(state) if stage.always or not state.stopped else ""
+        if not reason:
+            continue
+        before, fits = state, state.fits
+        try:
+            state = stage.run(state)
+        except KeyboardInterrupt:
+            state = state.interrupted()
+        if state is not before:
+            ran.append(Ran(stage.name, reason, state.fits - fits))
+    return state, tuple(ran)
