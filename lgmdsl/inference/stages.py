@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Generic, Protocol, Self, TypeVar
 
 
@@ -28,14 +29,17 @@ S = TypeVar("S", bound=Interruptible)
 
 @dataclass(frozen=True)
 class Ran:
-    """A stage that ran: its name, the reason why, and the number of fits that it made."""
+    """A stage that ran: its name, the reason why, the number of fits that it made, and the seconds
+    that it took."""
 
     name: str
     reason: str
     fits: int
+    seconds: float = field(default=0.0, compare=False)
 
     def __str__(self) -> str:
-        return f"{self.name} ({self.reason}): {self.fits} fit{'' if self.fits == 1 else 's'}"
+        fits = f"{self.fits} fit{'' if self.fits == 1 else 's'}"
+        return f"{self.name} ({self.reason}): {fits}, {self.seconds:.2g} s"
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,17 +55,20 @@ class Stage(Generic[S]):
 
 def through(stages: Iterable[Stage[S]], state: S) -> tuple[S, tuple[Ran, ...]]:
     """The state after the stages, in their order, and those that changed it. An interrupt leaves
-    the state from before the stage that it met."""
+    the state from before the stage that it met; one in a stage that runs always is raised."""
     ran = []
     for stage in stages:
-        reason = stage.why(state) if stage.always or not state.stopped else ""
-        if not reason:
+        if state.stopped and not stage.always:
             continue
-        before, fits = state, state.fits
+        before, fits, began, reason = state, state.fits, time.perf_counter(), ""
         try:
-            state = stage.run(state)
+            reason = stage.why(state)
+            state = stage.run(state) if reason else state
         except KeyboardInterrupt:
+            if stage.always:
+                raise
             state = state.interrupted()
         if state is not before:
-            ran.append(Ran(stage.name, reason, state.fits - fits))
+            seconds = time.perf_counter() - began
+            ran.append(Ran(stage.name, reason, state.fits - fits, seconds))
     return state, tuple(ran)

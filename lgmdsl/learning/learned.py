@@ -121,5 +121,4 @@ class Learned:
             integrated.design if integrated else "",
             len(integrated.points) if integrated else 1,
             integrated.modes if integrated else 1,
-            self.stages,
         )

@@ -13,7 +13,7 @@ import pytest
 import lgmdsl as lgm
 from lgmdsl.api.files.digest import ATTRIBUTE, digest
 from lgmdsl.api.files.netcdf import Group
-from lgmdsl.api.fit import completed, fitting
+from lgmdsl.api.fit import compiled, completed
 from lgmdsl.arrays import Array
 from lgmdsl.contract.status import Status
 from lgmdsl.inference.driver import TraceEntry
@@ -91,7 +91,7 @@ def test_an_interrupt_after_the_posterior_leaves_it(
 
     model = lgm.loads(TEXT)
     whole = lgm.fit(model, data, options={"correction": "off"})
-    monkeypatch.setattr(fitting if place == "highest" else completed, place, interrupted)
+    monkeypatch.setattr(compiled if place == "highest" else completed, place, interrupted)
     fit = lgm.fit(model, data)
     assert fit.status is Status.interrupted
     assert not fit.accuracy.known and np.isnan(fit.log_evidence_corrected)

@@ -8,15 +8,12 @@ import re
 import subprocess
 import sys
 import tomllib
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 PACKAGES = ("lgmdsl", "backends/lgmdsl_backends")
-LONG = 300  # lines from which on a module says why it is one
-MOST_FILES = 20
 
 
 def modules(root: Path) -> Iterator[Path]:
@@ -78,24 +75,6 @@ def test_fitting_does_not_wait_for_scipy(root: Path) -> None:
         f"import sys, lgmdsl.api.fit.fitting\nprint([m for m in {slow} if m in sys.modules])\n"
     )
     assert python(root, "-c", program).stdout.strip() == "[]"
-
-
-def test_long_modules_say_why(root: Path) -> None:
-    """Length is no fault where the parts are one concept; the reason stands in the file."""
-    texts = {p: p.read_text(encoding="utf-8") for p in modules(root)}
-    long = {p: t for p, t in texts.items() if len(t.splitlines()) > LONG}
-    unexplained = [p for p, t in long.items() if not re.search(r"^# Long because \S", t, re.M)]
-    assert not [str(p.relative_to(root)) for p in unexplained]
-    idle = [p for p, t in texts.items() if p not in long and "# Long because " in t]
-    assert not [str(p.relative_to(root)) for p in idle]
-
-
-def test_rooms_are_no_warehouses(root: Path) -> None:
-    """A room of many flat files has rooms in it that nobody drew; so have files of one prefix."""
-    rooms = Counter(p.parent for p in modules(root) if p.name != "__init__.py")
-    assert not {str(r.relative_to(root)): n for r, n in rooms.items() if n > MOST_FILES}
-    prefixes = Counter((p.parent, p.stem.split("_")[0]) for p in modules(root) if "_" in p.stem)
-    assert not {f"{r.relative_to(root)}/{w}_*": n for (r, w), n in prefixes.items() if n > 6}
 
 
 def test_no_module_is_called_utils(root: Path) -> None:

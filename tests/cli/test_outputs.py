@@ -88,7 +88,7 @@ def test_an_input_is_never_the_output(
 ) -> None:
     """Under whatever name: the output's own name leads to the input by a link."""
     needs(call)
-    monkeypatch.setattr("lgmdsl.api.fit.fitting.solve", filled)  # refused before there is any work
+    monkeypatch.setattr("lgmdsl.api.fit.compiled.solve", filled)  # refused before there is any work
     output = folder / call.output
     output.parent.mkdir(exist_ok=True)
     for name in call.inputs:
@@ -159,7 +159,7 @@ def test_places_that_take_no_file_are_refused_first(
     call: Call, run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     needs(call)
-    monkeypatch.setattr("lgmdsl.api.fit.fitting.solve", filled)
+    monkeypatch.setattr("lgmdsl.api.fit.compiled.solve", filled)
     ending = Path(call.output).suffix
     (folder / f"folder{ending}").mkdir()
     os.mkfifo(folder / f"pipe{ending}")

@@ -137,8 +137,8 @@ def test_it_goes_on_three_times_at_most_and_not_from_a_limit() -> None:
 
 
 def test_a_search_without_a_step_is_at_the_top_if_the_curvature_says_so() -> None:
-    """Newton's step is higher, but for the last digits, than any along the gradient from there; what
-    a gradient without a curvature promises says nothing."""
+    """Newton's step is higher, but for the last digits, than any along the gradient from there; a
+    gradient without a curvature says nothing of what is left."""
     search = Parabola(below(0.011), status=Status.stalled, reason=NO_STEP.reason)
     end, _ = continued(search)
     assert end.status is Status.converged and not end.reason and search.curved == 1

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import lgmdsl as lgm
-from lgmdsl.api.fit.fitting import _planned
+from lgmdsl.api.fit.compiled import planned_by
 from lgmdsl.api.sharding import sharded
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.compile import compile_model
@@ -143,8 +143,8 @@ def compiled(
 ) -> tuple[ShardedModel, Plan]:
     """The model of shards in this process, with a plan."""
     settings = FitSettings(method, "map", {}, None, options)
-    made = sharded(model, shards, None, settings, partial(_planned, settings))
-    return made, _planned(settings, made)
+    made = sharded(model, shards, None, settings, partial(planned_by, settings))
+    return made, planned_by(settings, made)
 
 
 def whole(model: lgm.Model, place: Path, method: str = "laplace") -> Plan:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from lgmdsl.api.compare.comparison import Compared
+from lgmdsl.api.fit.compiled import fit_compiled
 from lgmdsl.api.fit.fit import Fit
-from lgmdsl.api.fit.fitting import fit_compiled
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.status import Status
 from lgmdsl.errors import Diagnostic, LgmError

@@ -19,7 +19,7 @@ from lgmdsl.api.design.cases import METHOD, cases_of, response_of, tester
 from lgmdsl.api.design.labels import answers_of
 from lgmdsl.api.design.record import CoursePoint, DesignRecord, DesignTask
 from lgmdsl.api.design.steps import check_counts, check_score, check_steps
-from lgmdsl.api.fit.fitting import fit_compiled
+from lgmdsl.api.fit.compiled import fit_compiled
 from lgmdsl.api.jobs import workers_for
 from lgmdsl.api.settings import check_numbers
 from lgmdsl.arrays import AnyArray

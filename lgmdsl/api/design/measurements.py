@@ -24,7 +24,7 @@ from lgmdsl.api.design.measurable import (
     values_of,
 )
 from lgmdsl.api.design.steps import check_counts, check_score, check_steps
-from lgmdsl.api.fit.fitting import fit_compiled
+from lgmdsl.api.fit.compiled import fit_compiled
 from lgmdsl.api.settings import check_fixed, check_numbers, check_options
 from lgmdsl.arrays import AnyArray, Array, BoolArray
 from lgmdsl.compile import compile_model

@@ -18,7 +18,6 @@ import numpy as np
 
 from lgmdsl.api.files.netcdf import Group, NewGroup
 from lgmdsl.arrays import AnyArray
-from lgmdsl.inference.stages import Ran
 from lgmdsl.learning.coordinates.standardised import Standardised
 from lgmdsl.learning.coordinates.vector import Coordinates
 from lgmdsl.learning.integration.asymptotic import Asymptotic, Chosen, ModeOnly
@@ -50,7 +49,6 @@ def write_learning(
         design=record.design,
         points=record.points,
         modes=record.modes,
-        stages=json.dumps([[s.name, s.reason, s.fits] for s in record.stages]),
     )
     for column in COLUMNS:
         put(group, column, np.array([getattr(s, column) for s in record.steps]))
@@ -90,7 +88,6 @@ def read_learning(
         str(given["design"]),
         int(given["points"]),
         int(given.get("modes", 1)),
-        tuple(Ran(*stage) for stage in json.loads(given.get("stages", "[]"))),
     )
     fit = replace(fit, hyper=str(given["hyper"]), learning=record)
     if "exponents" in given:

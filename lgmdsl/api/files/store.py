@@ -78,6 +78,7 @@ def packed(fit: Fit) -> io.BytesIO:
             accuracy=json.dumps(dataclasses.asdict(fit.accuracy)),
             steps=fit.steps,
             seconds=fit.seconds,
+            stages=json.dumps([dataclasses.astuple(stage) for stage in fit.stages]),
             seed=fit.seed,
             reading=_reading(grounded),
         )

@@ -39,19 +39,16 @@ def assessed(
     seed: int,
     whole: Weighed | None,
     correcting: CorrectionOptions | None,
-) -> tuple[Estimated, bool]:
-    """The estimated errors, and whether an interrupt came before they were known."""
+) -> Estimated:
+    """The estimated errors."""
     canonical = planned.canonical
-    try:
-        known = None if canonical.by_rows else estimated_of_many(planned, solved, seed)
-        if known is not None:
-            return known, False
-        errors = estimated(planned, solved, seed, whole)
-        if correcting is not None and whole is None and canonical.by_rows:
-            errors = by_groups(planned, solved, errors, correcting.effort, seed)
-    except KeyboardInterrupt:
-        return unassessed(), True
-    return errors, False
+    known = None if canonical.by_rows else estimated_of_many(planned, solved, seed)
+    if known is not None:
+        return known
+    errors = estimated(planned, solved, seed, whole)
+    if correcting is not None and whole is None and canonical.by_rows:
+        errors = by_groups(planned, solved, errors, correcting.effort, seed)
+    return errors
 
 
 def corrected(

@@ -29,6 +29,7 @@ from lgmdsl.html import Page
 from lgmdsl.inference.driver import TraceEntry
 from lgmdsl.inference.other_starts import Started
 from lgmdsl.inference.plan import Plan
+from lgmdsl.inference.stages import Ran
 from lgmdsl.language.builder import Model
 from lgmdsl.learning.coordinates.hyper_marginals import HyperMarginals
 from lgmdsl.learning.integration.checkpoint import Checkpoint
@@ -81,7 +82,8 @@ class Fit(FieldState, Assessable, Framed):
     (`fit.marginals`), assessments (LOO, WAIC, ...) included; `posterior`, `conditional` and
     `gaussian_marginals` remain those of the Gaussian, and so do the scores of `lgm.design`.
     `checkpoint`: of an integration that was interrupted, from which
-    `lgm.fit(..., start_from=fit)` goes on.
+    `lgm.fit(..., start_from=fit)` goes on. `stages`: what was done, in its order, each with the
+    reason why, the fits that it made and its seconds.
     """
 
     model: Model
@@ -111,6 +113,7 @@ class Fit(FieldState, Assessable, Framed):
     log_evidence_corrected: float = math.nan
     drawn: JointSample | None = field(default=None, repr=False)
     checkpoint: Checkpoint | None = field(default=None, repr=False)
+    stages: tuple[Ran, ...] = field(default=(), repr=False)
 
     @property
     def converged(self) -> bool:

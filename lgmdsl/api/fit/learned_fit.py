@@ -9,6 +9,7 @@ from lgmdsl.api.fit.recondition import point_of
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.contract.status import Guarantee, Status
 from lgmdsl.inference.driver import Run
+from lgmdsl.inference.stages import Ran
 from lgmdsl.learning.coordinates.hyper_marginals import HyperMarginals
 from lgmdsl.learning.integration.checkpoint import Checkpoint
 from lgmdsl.learning.integration.visited import Fitted
@@ -50,6 +51,10 @@ class LearnedHypers(Protocol):
 
     def record(self) -> Learning:
         """How they were found."""
+
+    @property
+    def stages(self) -> tuple[Ran, ...]:
+        """What ran to find them, in its order; none of ways that are one search."""
 
     @property
     def checkpoint(self) -> Checkpoint | None:

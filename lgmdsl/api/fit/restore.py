@@ -39,6 +39,7 @@ from lgmdsl.files import irregular, similar
 from lgmdsl.graph.build import model_graph
 from lgmdsl.inference.driver import TraceEntry
 from lgmdsl.inference.registry import load_entry_points
+from lgmdsl.inference.stages import Ran
 from lgmdsl.language.load import loads
 from lgmdsl.memory import during
 from lgmdsl.posterior.drawn import JointSample
@@ -182,6 +183,7 @@ def _read(file: Group, place: Path) -> Fit:
         accuracy=_accuracy(file),
         drawn=_drawn(file),
         log_evidence_corrected=float(file.attrs.get("log_evidence_corrected", math.nan)),
+        stages=tuple(Ran(*s) for s in json.loads(str(file.attrs.get("stages", "[]")))),
     )
     covariances = any(b.type == "covariance" for b in fit.canonical.hypers.blocks)
     fit = replace(fit, checkpoint=read_checkpoint(file, array, covariances))

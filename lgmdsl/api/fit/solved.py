@@ -22,6 +22,7 @@ from lgmdsl.inference.other_starts import Started, run_from_starts
 from lgmdsl.inference.plan import Plan, able_to_run
 from lgmdsl.inference.proper import check_bounded, check_determined, check_mode, hidden
 from lgmdsl.inference.settings import FitSettings
+from lgmdsl.inference.stages import Ran
 from lgmdsl.inference.warm_start import warm_start
 from lgmdsl.learning.coordinates.vector import Coordinates
 from lgmdsl.learning.integration.checkpoint import Checkpoint
@@ -48,6 +49,11 @@ class Solved:
     warnings: tuple[Diagnostic, ...] = ()
     engine: str = ""
     flops: float = 0.0
+
+    @property
+    def stages(self) -> tuple[Ran, ...]:
+        """What the search for the hyperparameters went through."""
+        return () if self.learned is None else self.learned.stages
 
 
 def solve(

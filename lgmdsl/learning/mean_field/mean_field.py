@@ -29,6 +29,7 @@ from lgmdsl.errors import Diagnostic, NumericalError
 from lgmdsl.inference.driver import Run, TraceEntry, run
 from lgmdsl.inference.plan import Plan
 from lgmdsl.inference.settings import FitSettings
+from lgmdsl.inference.stages import Ran
 from lgmdsl.learning.integration.visited import Fitted
 from lgmdsl.learning.mean_field.factor import Factor
 from lgmdsl.learning.mean_field.factors import CONDITIONALLY_GAUSSIAN, Factors, effective
@@ -75,6 +76,11 @@ class MeanField:
     def of_fit_alone(self) -> bool:
         """The status is that of all rounds."""
         return False
+
+    @property
+    def stages(self) -> tuple[Ran, ...]:
+        """All rounds are one search."""
+        return ()
 
     @property
     def checkpoint(self) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from lgmdsl.inference.stages import Ran
 from lgmdsl.learning.search.maximise import LearningStep
 
 
@@ -32,7 +31,7 @@ class LearningOptions:
 class Learning:
     """`steps`: the search for the mode; `fits` and `iterations`: fits made in all and their steps;
     `design`: of the integration, with `points` of weight around `modes` of the density; empty where
-    there was none, or where it was interrupted; `stages`: what ran, why, and for how many fits."""
+    there was none, or where it was interrupted."""
 
     steps: tuple[LearningStep, ...]
     fits: int
@@ -40,4 +39,3 @@ class Learning:
     design: str
     points: int
     modes: int = 1
-    stages: tuple[Ran, ...] = ()
