@@ -65,7 +65,7 @@ for name in real:
 
 import lgmdsl
 for module in pkgutil.walk_packages(lgmdsl.__path__, "lgmdsl."):
-    if ".testing" not in module.name and not module.name.endswith(("__main__", "parse.tables")):
+    if ".testing" not in module.name and not module.name.endswith("__main__"):
         importlib.import_module(module.name)
 
 import lgmdsl as lgm

@@ -39,7 +39,7 @@ def wheel(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_wheel_holds_both_packages_and_the_grammar(wheel: Path, root: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
-    assert {f"lgmdsl/grammars/{n}" for n in ("lgm.lark", "terminals.lark", "lgm.json")} <= names
+    assert {f"lgmdsl/grammars/{n}" for n in ("lgm.lark", "terminals.lark")} <= names
     assert {"lgmdsl/py.typed", "lgmdsl_backends/py.typed"} <= names
     for folder, inside in (("lgmdsl", "lgmdsl"), ("backends/lgmdsl_backends", "lgmdsl_backends")):
         for path in (root / folder).rglob("*.py"):

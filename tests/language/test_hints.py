@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
-from lgmdsl.language.parse.grammar import OPENERS, parser
+from lgmdsl.language.parse.grammar import OPENERS, Stop, read
 from lgmdsl.language.parse.hints import MISTAKES, WORDS, Mistake
-from lgmdsl.language.parse.lalr import Stop
 from lgmdsl.language.parse.parse import parse_all
 from lgmdsl.language.parse.source import as_source
 from lgmdsl.language.parse.tokens import tokenise
@@ -21,7 +24,7 @@ def trouble(text: str) -> Trouble:
     """Where the reading of a statement stops."""
     source = as_source(text)
     tokens, _ = tokenise(source)
-    stop = parser().parse(OPENERS[tokens[0].type], tokens)
+    stop = read(OPENERS[tokens[0].type], tokens)
     assert isinstance(stop, Stop)
     return Trouble(source, tuple(tokens), stop.position, stop.accepts)
 
@@ -50,7 +53,7 @@ def test_a_repaired_statement_is_read_further(mistake: Mistake) -> None:
         assert repaired is None
         return
     assert repaired is not None
-    again = parser().parse(OPENERS[repaired[0].type], repaired)
+    again = read(OPENERS[repaired[0].type], repaired)
     assert not isinstance(again, Stop) or again.position >= stopped.position
 
 
@@ -65,3 +68,20 @@ def test_every_word_is_used_and_the_last_mistake_fits_everywhere() -> None:
     templates = " ".join(m.message + m.label + m.help + m.note for m in MISTAKES)
     assert all("{" + word + "}" in templates for word in WORDS)
     assert all(MISTAKES[-1].fits(trouble(m.example)) for m in MISTAKES)
+
+
+def test_help_does_not_import_lark(root: Path) -> None:
+    program = (
+        "import sys\nfrom lgmdsl.cli.main import main\nsys.argv = ['lgm', 'help', 'poisson']\n"
+        "try:\n    main()\nexcept SystemExit as end:\n    assert not end.code\n"
+        "print('LARK', 'lark' in sys.modules)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+        env={**os.environ, "PYTHONPATH": f"{root}:{root / 'backends'}"},
+    )
+    assert "LARK False" in done.stdout

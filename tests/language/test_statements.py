@@ -13,9 +13,8 @@ from lgmdsl.errors import ModelError
 from lgmdsl.language.builder import Model
 from lgmdsl.language.check.check import CHECKS
 from lgmdsl.language.checked import Kind
-from lgmdsl.language.parse.grammar import OPENERS, RESERVED, parser
+from lgmdsl.language.parse.grammar import OPENERS, RESERVED, grammar, parser
 from lgmdsl.language.parse.parse import parse
-from lgmdsl.language.parse.tables import grammar
 from lgmdsl.language.tree import ast
 from lgmdsl.language.tree.print_model import print_model, print_statement
 from lgmdsl.language.tree.statements import STATEMENTS, StatementDescriptor, described
@@ -78,7 +77,7 @@ def test_a_name_stands_where_the_node_has_one(statement: StatementDescriptor) ->
 @each
 def test_the_word_is_reserved_and_opens_a_start_symbol(statement: StatementDescriptor) -> None:
     assert statement.word in RESERVED and OPENERS[statement.terminal] == statement.word
-    assert statement.word in parser().starts
+    assert statement.word in parser().options.start
     assert f"{statement.word}: {statement.terminal} {statement.rule} [STRING]" in grammar()
     with pytest.raises(ModelError, match="has nothing after it"):
         parse(f"lgm 1\n{statement.word}\n")

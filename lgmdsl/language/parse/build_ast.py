@@ -19,7 +19,7 @@ from lgmdsl.language.tree.statements import BY_WORD
 from lgmdsl.vocabulary.lookup import lookup
 
 if TYPE_CHECKING:
-    from lgmdsl.language.parse.lalr import Tree
+    from lark import Token, Tree
 
 
 Make: TypeAlias = Callable[[list[Any], Span], Any]
@@ -39,14 +39,14 @@ class Depth(NamedTuple):
 class Builder(ExpressionRules):
     """Builds one statement; what is wrong with it is left in `diagnostics`."""
 
-    def build(self, tree: Tree) -> ast.AnyStatement | None:
+    def build(self, tree: Tree[Token]) -> ast.AnyStatement | None:
         """The statement, or None where it cannot be used even as a guess."""
         built: dict[int, Any] = {}
         depths: dict[int, Depth] = {}
-        for node in tree.bottom_up():
+        for node in tree.iter_subtrees():
             children = [c if is_token(c) else built.pop(id(c)) for c in node.children]
             below = [depths.pop(id(c), Depth()) for c in node.children if not is_token(c)]
-            span = Span(self.source, node.start_pos, node.end_pos)
+            span = Span(self.source, node.meta.start_pos, node.meta.end_pos)
             depth = _depth(node.data, below)
             if depth.too_deep:
                 self.diagnostics.append(too_deep(span))

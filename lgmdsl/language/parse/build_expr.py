@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from lgmdsl.errors import Diagnostic, Source, Span
 from lgmdsl.language.limits import MAX_INDEX_SIZE, MAX_INDICES
 from lgmdsl.language.parse.arguments import unnamed_arguments
+from lgmdsl.language.parse.tokens import span_of
 from lgmdsl.language.tree import ast
 from lgmdsl.vocabulary.lookup import lookup
 
 if TYPE_CHECKING:
-    from lgmdsl.language.parse.lalr import Token
+    from lark import Token
 
 
 class Positional(NamedTuple):
@@ -133,7 +134,7 @@ class ExpressionRules:
             )
 
     def _span(self, token: Token) -> Span:
-        return Span(self.source, token.start_pos, token.end_pos)
+        return span_of(self.source, token)
 
     def named_by(self, token: Token) -> ast.Name:
         """The name that a token is."""

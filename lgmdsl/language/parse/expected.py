@@ -8,7 +8,8 @@ from lgmdsl.errors import listed
 from lgmdsl.language.parse.grammar import OPENERS
 
 if TYPE_CHECKING:
-    from lgmdsl.language.parse.lalr import Token
+    from lark import Token
+
     from lgmdsl.language.parse.trouble import Trouble
 
 _SIGNS = {

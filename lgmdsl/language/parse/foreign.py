@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 from lgmdsl.errors import Diagnostic, Source, Span
 from lgmdsl.language.parse.grammar import OPENERS
-from lgmdsl.language.parse.lalr import Token
 from lgmdsl.language.parse.tokens import span_of
 from lgmdsl.language.tree.statements import BY_WORD
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from lark import Token
 
 FOREIGN_TYPES = frozenset({"FOREIGN", "QUOTED", "OPEN_STRING", "OTHER"})
 
@@ -112,7 +113,7 @@ def _quoted(reader: _Reader, token: Token) -> list[Token]:
         f"expected {text}",
         f"write {text}",
     )
-    return [token.retyped("STRING", text)]
+    return [token.update("STRING", text)]
 
 
 def _open_string(reader: _Reader, token: Token) -> list[Token]:
@@ -146,7 +147,7 @@ def _foreign(reader: _Reader, position: int, before: Sequence[Token]) -> tuple[l
         )
         end = reader.source.text.find("\n", span.start)
         while position < len(reader.tokens) and (
-            end < 0 or reader.tokens[position].start_pos < end
+            end < 0 or span_of(reader.source, reader.tokens[position]).start < end
         ):
             position += 1
         return [], position
@@ -162,7 +163,7 @@ def _foreign(reader: _Reader, position: int, before: Sequence[Token]) -> tuple[l
         introduces = BY_WORD[opener].introduces if opener else None
         replacement = "~" if introduces and introduces[1] == "~" else "="
     reader.say(f"`{sign}` is not in the language", span, f"expected `{replacement}`", help)
-    return [token.retyped(_SIGNS[replacement], replacement)], position + 1
+    return [token.update(_SIGNS[replacement], replacement)], position + 1
 
 
 def _has_sign(before: Sequence[Token]) -> bool:
@@ -186,7 +187,7 @@ def _other(reader: _Reader, position: int, result: list[Token]) -> tuple[list[To
             f"expected `{plain}`",
             f"type a plain `{plain}`",
         )
-        return [token.retyped(_SIGNS[plain], plain)], position + 1
+        return [token.update(_SIGNS[plain], plain)], position + 1
     if unicodedata.category(char) in ("Cc", "Cf", "Co", "Cn", "Zl", "Zp"):
         reader.say(
             f"an invisible character ({_called(char)}) is here",
@@ -231,7 +232,7 @@ def _word(reader: _Reader, position: int, result: list[Token]) -> tuple[list[Tok
         parts.append(reader.tokens[end])
         end += 1
     word = "".join(parts)
-    span = Span(reader.source, parts[0].start_pos, parts[-1].end_pos)
+    span = span_of(reader.source, parts[0]).to(span_of(reader.source, parts[-1]))
     number = _as_number(word)
     if number:
         reader.say(
@@ -261,7 +262,7 @@ def _touches(last: Token, token: Token) -> bool:
 
 
 def _joined(type: str, text: str, parts: list[Token]) -> Token:
-    token = parts[0].retyped(type, text)
+    token = parts[0].update(type, text)
     token.end_pos = parts[-1].end_pos
     return token
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lgmdsl.errors import Diagnostic, Source, Span, meant, nearest
-from lgmdsl.language.parse.grammar import OPENERS, parser
-from lgmdsl.language.parse.lalr import Stop, Token
+from lgmdsl.language.parse.grammar import OPENERS, Stop, read
 from lgmdsl.language.parse.tokens import CLOSING, Chunk, span_of
 from lgmdsl.language.tree.statements import BY_WORD
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from lark import Token
 
 VERSION = 1
 
@@ -86,7 +87,7 @@ def open_strays(
                 diagnostics.append(_stray(source, token, word))
             skipping = not word
             if word:
-                result.append(token.retyped(_TERMINALS[word], word))
+                result.append(token.update(_TERMINALS[word], word))
                 continue
         if not skipping:
             result.append(token)
@@ -154,7 +155,7 @@ def _unfinished(tokens: Sequence[Token]) -> bool:
 def _impossible(tokens: Sequence[Token]) -> bool:
     if len(tokens) == 1:
         return True
-    alone = parser().parse(OPENERS[tokens[0].type], tokens[:1])
+    alone = read(OPENERS[tokens[0].type], tokens[:1])
     begins = alone.accepts if isinstance(alone, Stop) else frozenset()
     return tokens[1].type not in begins | {"LGM", "HEAD", "TRUE", "FALSE"}
 

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from lgmdsl.errors import MAX_ERRORS, Diagnostic, ModelError, Source
 from lgmdsl.language.parse.build_ast import Builder
 from lgmdsl.language.parse.foreign import FOREIGN_TYPES, replace_foreign
-from lgmdsl.language.parse.grammar import OPENERS, parser
+from lgmdsl.language.parse.grammar import OPENERS, Stop, read
 from lgmdsl.language.parse.header import VERSION, join_reserved, open_strays, read_header
 from lgmdsl.language.parse.hints import explain
-from lgmdsl.language.parse.lalr import Stop, Token, Tree
 from lgmdsl.language.parse.source import as_source
 from lgmdsl.language.parse.tokens import Chunk, cut, tokenise
 from lgmdsl.language.parse.trouble import Trouble, bracket_trouble
 from lgmdsl.language.tree import ast
+
+if TYPE_CHECKING:
+    from lark import Token, Tree
 
 MAX_REPAIRS = 6
 MAX_REPAIRED = 1_000  # tokens: a longer statement is read up to its first mistake only
@@ -118,9 +121,9 @@ def _statement(
     return None
 
 
-def _read(source: Source, tokens: list[Token]) -> Tree | Trouble:
+def _read(source: Source, tokens: list[Token]) -> Tree[Token] | Trouble:
     """The parse tree of one statement, or where and why it stopped."""
-    result = parser().parse(OPENERS[tokens[0].type], tokens)
+    result = read(OPENERS[tokens[0].type], tokens)
     if isinstance(result, Stop):
         return Trouble(source, tuple(tokens), result.position, result.accepts)
     return result

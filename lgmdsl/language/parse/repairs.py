@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from itertools import pairwise
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from lgmdsl.errors import Span
 from lgmdsl.language.parse.expected import OPERATORS
 from lgmdsl.language.parse.grammar import OPENERS
-from lgmdsl.language.parse.lalr import Token
 from lgmdsl.language.parse.tokens import CLOSING, span_of
 from lgmdsl.language.parse.trouble import Trouble, matching
 from lgmdsl.vocabulary.lookup import HYPER_TYPES, suited
+
+if TYPE_CHECKING:
+    from lark import Token
 
 Tokens: TypeAlias = "list[Token] | None"
 Repair: TypeAlias = Callable[[Trouble], Tokens]
@@ -95,7 +97,7 @@ def better_name(t: Trouble) -> str:
 def rename(t: Trouble) -> Tokens:
     """With the better name."""
     parts = name_parts(t)
-    return [t.tokens[0], parts[0].retyped("NAME", better_name(t)), *t.tokens[1 + len(parts) :]]
+    return [t.tokens[0], parts[0].update("NAME", better_name(t)), *t.tokens[1 + len(parts) :]]
 
 
 # ---- signs ---------------------------------------------------------------------------------
@@ -161,7 +163,7 @@ def equal_for_tilde(t: Trouble) -> Tokens:
     """With `=` for `~`."""
     place = place_of_tilde(t)
     repaired = [*t.tokens]
-    repaired[place] = repaired[place].retyped("EQUAL", "=")
+    repaired[place] = repaired[place].update("EQUAL", "=")
     return repaired
 
 
@@ -177,7 +179,7 @@ def other_brackets(open: str, sign: str, close: str, *, whole: bool = False) -> 
         end = matching(t.tokens, t.position) if whole else closed_at(t, CLOSING[t.token.type])
         repaired = t.swapped(open, sign)
         if end is not None:
-            repaired[end] = repaired[end].retyped(CLOSING[open], close)
+            repaired[end] = repaired[end].update(CLOSING[open], close)
         return repaired
 
     return repair
@@ -185,7 +187,7 @@ def other_brackets(open: str, sign: str, close: str, *, whole: bool = False) -> 
 
 def joined_dims(t: Trouble) -> Tokens:
     """`[obs][feat]` as `[obs, feat]`."""
-    comma = t.previous.retyped("COMMA", ",")
+    comma = t.previous.update("COMMA", ",")
     return [*t.tokens[: t.position - 1], comma, *t.tokens[t.position + 1 :]]
 
 
@@ -208,7 +210,7 @@ def quoted_labels(t: Trouble) -> Tokens:
         return None
     words = ("NAME", "NUMBER", "TRUE", "FALSE")
     return [
-        k.retyped("STRING", f'"{k}"') if i >= t.position and k.type in words else k
+        k.update("STRING", f'"{k}"') if i >= t.position and k.type in words else k
         for i, k in enumerate(t.tokens)
     ]
 

@@ -7,14 +7,14 @@ the next is read independently.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from lgmdsl.errors import Diagnostic, ModelError, Source, Span
 from lgmdsl.language.limits import MAX_TOKENS
 from lgmdsl.language.parse.grammar import OPENERS, parser
 
 if TYPE_CHECKING:
-    from lgmdsl.language.parse.lalr import Token
+    from lark import Token
 
 CLOSING = {"LPAR": "RPAR", "LSQB": "RSQB", "LBRACE": "RBRACE"}
 
@@ -41,7 +41,7 @@ class Chunks:
 
 def span_of(source: Source, token: Token) -> Span:
     """Where a token stands."""
-    return Span(source, token.start_pos, token.end_pos)
+    return Span(source, _start(token), _end(token))
 
 
 def tokenise(source: Source) -> tuple[list[Token], list[Token]]:
@@ -130,11 +130,11 @@ def _blank_between(source: Source, start: int, end: int) -> bool:
 
 
 def _start(token: Token) -> int:
-    return token.start_pos
+    return cast("int", token.start_pos)  # the lexer knows it of each
 
 
 def _end(token: Token) -> int:
-    return token.end_pos
+    return cast("int", token.end_pos)
 
 
 def _text(comment: Token) -> str:

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING
 from lgmdsl.errors import Diagnostic, Source, Span
 from lgmdsl.language.limits import MAX_NESTING
 from lgmdsl.language.parse.build_ast import Builder, too_deep
-from lgmdsl.language.parse.lalr import Token
 from lgmdsl.language.parse.tokens import CLOSING, span_of
 from lgmdsl.language.tree.print_model import WIDTH, print_statement
 from lgmdsl.language.tree.statements import BY_WORD, StatementDescriptor
 
 if TYPE_CHECKING:
-    from lgmdsl.language.parse.lalr import Tree
+    from lark import Token, Tree
 
 
 @dataclass(frozen=True)
@@ -75,12 +74,12 @@ class Trouble:
     def swapped(self, type: str, text: str) -> list[Token]:
         """The tokens with the one that does not fit replaced."""
         assert self.token is not None
-        new = self.token.retyped(type, text)
+        new = self.token.update(type, text)
         return [*self.tokens[: self.position], new, *self.tokens[self.position + 1 :]]
 
     def inserted(self, type: str, text: str) -> list[Token]:
         """The tokens with a new one before the one that does not fit."""
-        new = (self.token or self.previous).retyped(type, text)
+        new = (self.token or self.previous).update(type, text)
         return [*self.tokens[: self.position], new, *self.tokens[self.position :]]
 
     def without(self, start: int, stop: int) -> list[Token]:
@@ -94,7 +93,7 @@ class Hint:
     diagnostic: Diagnostic
     repaired: list[Token] | None = None
 
-    def finished(self, tree: Tree | None) -> Diagnostic:
+    def finished(self, tree: Tree[Token] | None) -> Diagnostic:
         """The diagnostic; where it has no help yet, the repaired statement is the help."""
         if self.diagnostic.help or tree is None:
             return self.diagnostic
