@@ -163,3 +163,17 @@ def test_a_prior_keeps_no_factor(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = np.arange(block.where.start, block.where.stop)
     assert (prior.covariance(rows, rows) >= 0.0).all()
     assert alive and all(ref() is None for ref in alive)
+
+
+def test_the_spectrum_of_a_graph_is_refused_before_it_is_a_dense_matrix(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Where its factor, which is smaller, would fit."""
+    text = MODEL.replace("besag(graph = W, sd = s)", "bym2(graph = W, sd = s, mix = m)").replace(
+        "latent u", "hyper m : unit ~ pc_mix(graph = W, u = 0.5, alpha = 0.67)\nlatent u"
+    )
+    monkeypatch.setenv("LGM_MEMORY", "10MB")
+    with pytest.raises(TooLarge) as caught:
+        lgm.fit(lgm.loads(text), data(), method="laplace")
+    said = str(caught.value)
+    assert "`pc_mix`" in said and "x" in caught.value.count and "LGM_MEMORY=" in said, said
