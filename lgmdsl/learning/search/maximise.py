@@ -29,6 +29,10 @@ T = TypeVar("T")
 # unless fits are asked for more digits: beside stiff priors an evidence has no more. Who asks for
 # fewer than the default is content with a search that promises no more than those either.
 GAIN, NOISE, ROUNDING = 1e-7, 1e-4, 1e-9
+# Half an sd of a coordinate. Where an engine estimates, slopes come from samples and evidences from
+# probes: K of each leave the maxima of the two 1 / sqrt(2 K) sds apart, a sixth for 20, however
+# many latents there are; three times as far is as far as chance goes.
+CHANCE = 0.125
 LEAST_PAIRS = 10  # held by a search of fewer coordinates
 # A search ends where a coordinate (log of a scale, logit of a share) is this far from its start.
 RUNAWAY = 0.8 * OUT
@@ -161,7 +165,8 @@ class Maximiser:
                 evaluate = partial(self._evaluate, unit=unit, warm=warm, then=minimised, most=most)
                 following = search.step(now, evaluate)
                 rough = self.rough > 0.0
-                if following is None and gain > NOISE and not rough and self.objective.refine():
+                unseen = max(NOISE, min(last.chance, CHANCE))
+                if following is None and gain > unseen and not rough and self.objective.refine():
                     seen = evaluate(now.x)  # differences of rougher fits meant nothing
                     if seen is not None:
                         following = search.step(replace(now, at=seen), evaluate)
@@ -170,8 +175,8 @@ class Maximiser:
                 break
             if following is None:
                 status, reason = Status.stalled, "no step along the gradient raises the objective"
-                if gain <= NOISE:
-                    status = Status.converged  # as far as the fits' own tolerance lets it be seen
+                if gain <= unseen:
+                    status = Status.converged  # as far as the fits' own errors let it be seen
                 break
             kept = following.at.kept
             if self.known is not None and self.known(kept):
