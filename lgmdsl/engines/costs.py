@@ -59,7 +59,7 @@ SMALL = 128  # latents: below, dense algebra has done before a pattern is analys
 
 
 def sparse_cost(linear: LinearGaussian) -> Estimate:
-    """The factor, the selected inverse (about twice it) and the table of pairs, counted."""
+    """Factors, the work for the selected inverse, and the table of pairs, counted."""
     n = linear.size
     widest, pairs = _widths(linear)
     if n >= SMALL and not BatchedEngine.refuses(linear):  # small fronts: not worth an analysis
@@ -71,7 +71,7 @@ def sparse_cost(linear: LinearGaussian) -> Estimate:
     if SparseEngine.refuses(linear) or n < SMALL or dense:
         return Estimate(1e6 + 10.0 * float(n) ** 3 + 20.0 * pairs, 4.0 * n * n + 3.0 * pairs)
     engine = SparseEngine(linear)
-    stored = 3.0 * engine.symbolic.fill + 2.0 * engine.table.table.nnz
+    stored = engine.symbolic.held + 2.0 * engine.table.table.nnz
     stored += 3.0 * n * (engine.prior.rows.shape[0] + len(engine.prior.pins))
     flops = 3.0 * engine.symbolic.flops + 4.0 * engine.table.flops + large + 2e6
     return Estimate(flops, stored, engine)
@@ -107,7 +107,7 @@ def nested_cost(linear: LinearGaussian) -> Estimate:
     passes *= SCATTERED if len(nest.lines.columns) else 1.0
     flops = NESTED_START + passes + 3.0 * symbolic.flops
     held = 3.0 * float(nest.cross_start[-1] + nest.square_start[-1])
-    held += len(engine.border.slots) + 3.0 * symbolic.fill + 2.0 * engine.border.pattern.nnz
+    held += len(engine.border.slots) + symbolic.held + 2.0 * engine.border.pattern.nnz
     entries = len(nest.lines.z_value) + nest.lines.dense.size + len(nest.lines.x_value)
     return Estimate(flops, held + 2.0 * entries + 2.0 * linear.rows, engine)
 
@@ -144,7 +144,7 @@ def iterative_cost(linear: LinearGaussian) -> Estimate:
     flops, stored = cost.flops, cost.doubles
     if not IterativeEngine.refuses(linear):
         factored = IterativePrior.factored(linear)
-        stored += sum(factor.fill for factor in factored)
+        stored += max((factor.held for factor in factored), default=0.0)
         flops += sum(factor.flops for factor in factored)
     return Estimate(flops, stored)
 

@@ -134,7 +134,7 @@ def test_a_dense_prior_is_refused_with_what_every_engine_would_hold() -> None:
 
 
 def test_a_graph_whose_scaling_would_not_end_is_refused() -> None:
-    said = told(GRAPH % "besag(graph = g, sd = s)", ROOM, LGM_MEMORY=BUDGET)
+    said = told(GRAPH % "besag(graph = g, sd = s)", ROOM, LGM_MEMORY="40GB")
     assert "E501" in said and "scaling this prior" in said and "car(graph = g" in said, said
 
 

@@ -279,7 +279,9 @@ def _linear(
     try:
         linear = canonical.linear(space.theta(values))
     except LgmError as error:
-        return None, f"not sized: {error.diagnostics[0].message}"
+        first = error.diagnostics[0]
+        said = (first.message, *first.details, first.help)
+        return None, f"not sized: {'; '.join(s for s in said if s)}"
     note = f"sized at placeholder values for {', '.join(b.name for b in free)}" if free else ""
     return linear, note
 

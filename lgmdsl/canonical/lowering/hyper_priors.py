@@ -17,6 +17,7 @@ from lgmdsl.canonical.lowering.lower import Lowering, distinct
 from lgmdsl.errors import DataError
 from lgmdsl.language.checked import Symbol
 from lgmdsl.language.tree import ast
+from lgmdsl.memory import TooLarge
 from lgmdsl.priors import catalogue
 from lgmdsl.priors.prior import Prior
 from lgmdsl.priors.refusals import Unsuitable
@@ -79,6 +80,8 @@ class HyperPrior:
             return catalogue.prior(name, self.type, **values)
         except Refused as refused:
             raise located(refused, self.dist, self.arguments["graph"].dims[:1], None) from None
+        except TooLarge as large:
+            raise large.named(f"the spectrum of the graph of `{name}`", self.dist.span) from None
         except Unsuitable as unsuitable:
             value = self.dist.get(unsuitable.argument)
             span = self.dist.span if value is None else value.span

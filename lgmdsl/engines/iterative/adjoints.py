@@ -14,6 +14,7 @@ from lgmdsl.contract.engine import Adjoints, Rows
 from lgmdsl.contract.stacked import cut, row_slices
 from lgmdsl.engines.shared.conditioned import Lazy
 from lgmdsl.engines.shared.prior import BlockPrior
+from lgmdsl.engines.shared.prior_entries import constrained_entries
 from lgmdsl.engines.shared.shift_derivatives import Outer, Turn
 
 if TYPE_CHECKING:
@@ -53,8 +54,9 @@ def _precision(q: IterativeConditioned, block: BlockPrior, turn: Turn) -> Callab
         if ties is None:
             values = q.engine.prior.covariance(block, rows, columns)
         else:
-            at, away = block.where.start, ties.away[block.where]
-            values = ties.prior.covariance(rows + at, columns + at) + away[rows] * away[columns]
+            away = ties.away[block.where]
+            values = constrained_entries(ties.prior, block, rows, columns)
+            values += away[rows] * away[columns]
         values = values - turn.squared(q.delta, rows, columns, block.where.start)
         spread = np.einsum("ik,ik->i", u[rows], u[columns]) / q.samples.count
         on = rows == columns

@@ -17,7 +17,7 @@ from lgmdsl.engines.nested.elimination import Elimination
 from lgmdsl.engines.shared.conditioned import CHUNK, Lazy, RowConditioned
 from lgmdsl.engines.shared.design import sparse_rows
 from lgmdsl.engines.shared.prior import BlockPrior
-from lgmdsl.engines.shared.prior_entries import covariance_entries
+from lgmdsl.engines.shared.prior_entries import constrained_entries, covariance_entries
 from lgmdsl.engines.shared.shift_derivatives import Outer, Turn
 from lgmdsl.engines.shared.weights import SiteWeight
 from lgmdsl.numerics.sparse.base import times
@@ -136,13 +136,8 @@ class NestedConditioned(RowConditioned):
         def make() -> Matrix:
             engine, prior, q = self.engine, self.engine.prior, block.sparse_precision
             rows, columns = _entries_of(q)
-            values = np.zeros(0)
-            tied = prior.reaches(block)
-            if not tied:
-                values = covariance_entries(block.block, rows, columns)
+            values = constrained_entries(prior, block, rows, columns)
             own = rows + block.where.start, columns + block.where.start
-            if tied:
-                values = prior.covariance(*own)
             away = prior.mean - prior.mu
             values = values - self.known.covariances.border[engine.border.pattern.find(*own)]
             first = self.linear.starts[block.name]

@@ -23,7 +23,7 @@ from lgmdsl.contract.failed import Failed, Failure
 from lgmdsl.contract.linear import Constraints, LinearGaussian, PriorBlock
 from lgmdsl.engines.shared.constraints import LOG_2PI
 from lgmdsl.engines.shared.prior import BlockPrior
-from lgmdsl.engines.shared.restriction import Restriction, columns_of, restrict
+from lgmdsl.engines.shared.restriction import columns_of, restrict
 from lgmdsl.errors import Diagnostic, NumericalError
 from lgmdsl.numerics.sparse.analyse import analyse
 from lgmdsl.numerics.sparse.base import Pattern, times
@@ -33,11 +33,13 @@ _RANK = 1e-10
 
 class PriorMoments(NamedTuple):
     """The constrained prior without its free directions: mean m, (n,), the exponent
-    -(m - mu)'Q(m - mu)/2 there, and its covariance."""
+    -(m - mu)'Q(m - mu)/2 there, (log|Z'QZ| + log|CC'|) / 2, and its covariance on Q's pattern,
+    (nnz,). No factor: a prior is kept for as long as a posterior of it, as are many of a search."""
 
     mean: Array
     exponent: float
-    restriction: Restriction
+    half_log_det: float
+    covariance: Array
     pattern: Pattern
 
 
@@ -174,14 +176,16 @@ class SparsePrior:
         target -= times(rows, self.mu)
         change = restriction.place(np.zeros(self.linear.size), target)
         exponent = -0.5 * float(change @ times(self.precision, change))
-        return PriorMoments(self.mu + change, exponent, restriction, pattern)
+        covariance = restriction.on_pattern(pattern)
+        half = restriction.half_log_det
+        return PriorMoments(self.mu + change, exponent, half, covariance, pattern)
 
     @cached_property
     def constant(self) -> float:
         """What log_normaliser gains from the prior: log|Q| / 2 on its subspace, plus log|CC'| / 2
         and (free directions) log(2 pi) / 2, less the exponent of the constrained prior."""
         if self.asked:
-            half = self.moments.restriction.half_log_det - self.moments.exponent
+            half = self.moments.half_log_det - self.moments.exponent
         else:
             half = 0.5 * sum(b.log_det_precision for b in self.blocks)
             if self.rows.shape[0]:
@@ -197,12 +201,7 @@ class SparsePrior:
     def covariance(self, rows: IntArray, columns: IntArray) -> Array:
         """Entries on Q's pattern of the constrained prior's covariance, without free directions."""
         known = self.moments
-        entries = self._selected[known.pattern.find(rows, columns)]
-        return entries - known.restriction.entries_lost(rows, columns)
-
-    @cached_property
-    def _selected(self) -> Array:
-        return self.moments.restriction.factor.selected()
+        return np.asarray(known.covariance[known.pattern.find(rows, columns)])
 
     @property
     def improper(self) -> bool:

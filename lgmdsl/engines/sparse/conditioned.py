@@ -20,7 +20,7 @@ from lgmdsl.engines.shared.conditioned import CHUNK, Lazy, RowConditioned
 from lgmdsl.engines.shared.constraints import left
 from lgmdsl.engines.shared.design import sparse_rows
 from lgmdsl.engines.shared.prior import BlockPrior
-from lgmdsl.engines.shared.prior_entries import covariance_entries
+from lgmdsl.engines.shared.prior_entries import constrained_entries
 from lgmdsl.engines.shared.restriction import Restriction
 from lgmdsl.engines.shared.shift_derivatives import Outer, Turn
 from lgmdsl.engines.shared.weights import SiteWeight
@@ -153,10 +153,8 @@ class SparseConditioned(RowConditioned):
             prior, q = self.engine.prior, block.sparse_precision
             rows = np.repeat(np.arange(block.size), np.diff(q.indptr))
             columns = q.indices.astype(np.int64)
-            tied = prior.reaches(block)
-            values = np.zeros(0) if tied else covariance_entries(block.block, rows, columns)
+            values = constrained_entries(prior, block, rows, columns)
             rows, columns = rows + block.where.start, columns + block.where.start
-            values = prior.covariance(rows, columns) if tied else values
             away = prior.mean - prior.mu
             values -= self._covariance[self.engine.table.pattern.find(rows, columns)]
             values += away[rows] * away[columns] - turn.squared(self._delta, rows, columns)

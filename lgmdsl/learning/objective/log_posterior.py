@@ -70,6 +70,12 @@ class Evaluation:
         return self.run.posterior
 
     @property
+    def chance(self) -> float:
+        """Standard error of the evidence, in nats, where the engine estimates it; else 0."""
+        errors = self.posterior.conditioned.errors
+        return 0.0 if errors is None else errors.log_normaliser
+
+    @property
     def value(self) -> float:
         return self.posterior.log_evidence + self.log_prior
 

@@ -28,6 +28,10 @@ T = TypeVar("T")
 # unless fits are asked for more digits: beside stiff priors an evidence has no more. Who asks for
 # fewer than the default is content with a search that promises no more than those either.
 GAIN, NOISE, ROUNDING = 1e-7, 1e-4, 1e-9
+# Half an sd of a coordinate. Where an engine estimates, slopes come from samples and evidences from
+# probes: K of each leave the maxima of the two 1 / sqrt(2 K) sds apart, a sixth for 20, however
+# many latents there are; three times as far is as far as chance goes.
+CHANCE = 0.125
 LEAST_PAIRS = 10  # held by a search of fewer coordinates
 # A search ends where a coordinate (log of a scale, logit of a share) is this far from its start.
 RUNAWAY = 0.8 * OUT
@@ -302,11 +306,12 @@ class _Climb:
         """A step of the search; the end where there is none that rises."""
         now, gain = self.now, self.promised
         self.last = now.at.kept
+        unseen = max(NOISE, min(self.last.chance, CHANCE))
         self.longest = max(self.longest, self.last.run.steps)
         following = self.lbfgs.step(now, self._evaluate)
         if (
             following is None
-            and gain > NOISE
+            and gain > unseen
             and self.of.rough == 0.0
             and self.of.objective.refine()
         ):
@@ -314,8 +319,8 @@ class _Climb:
             if seen is not None:
                 following = self.lbfgs.step(replace(now, at=seen), self._evaluate)
         if following is None:
-            # Converged as far as the fits' own tolerance lets it be seen.
-            return CONVERGED if gain <= NOISE else NO_STEP
+            # Converged as far as the fits' own errors let it be seen.
+            return CONVERGED if gain <= unseen else NO_STEP
         self.now = following
         return None
 

@@ -12,8 +12,9 @@ from collections import OrderedDict
 
 import numpy as np
 
+from lgmdsl.memory import budget
 from lgmdsl.numerics.sparse.banded import banded_symbolic
-from lgmdsl.numerics.sparse.base import Pattern, Symbolic
+from lgmdsl.numerics.sparse.base import Pattern, Symbolic, too_large
 from lgmdsl.numerics.sparse.dense import DenseSymbolic
 
 DENSE_UP_TO = 400
@@ -27,14 +28,16 @@ _lock = threading.Lock()
 
 
 def analyse(pattern: Pattern) -> Symbolic:
-    """Everything that depends on the pattern alone, from the cache where it was met before."""
+    """Everything that depends on the pattern alone, from the cache where it was met before.
+
+    Raises TooLarge where the memory budget does not hold a factor and its inverse.
+    """
     key = _digest(pattern)
     with _lock:
         known = _analyses.get(key)
-        if known is not None:
-            _analyses.move_to_end(key)
-            return known
-    symbolic = _make(pattern)
+    symbolic = known or _make(pattern)
+    if 8.0 * symbolic.held > budget():
+        raise too_large(pattern.size, symbolic.fill, 8.0 * symbolic.held)
     with _lock:
         symbolic = _analyses.setdefault(key, symbolic)
         _analyses.move_to_end(key)

@@ -50,6 +50,11 @@ class BandedSymbolic(Symbolic):
     flops: float
 
     @property
+    def held(self) -> float:  # type: ignore[override]
+        """Two factors, the inverse on band and border, and the border as it is swept."""
+        return 3.0 * self.length + 2.0 * self.states * self.structure.border
+
+    @property
     def states(self) -> int:
         """Rows of the band."""
         return len(self.order) - self.structure.border

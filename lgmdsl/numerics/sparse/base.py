@@ -16,6 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from lgmdsl.arrays import AnyArray, Array, IntArray, SparseMatrix
+from lgmdsl.memory import TooLarge
 from lgmdsl.numerics.keys import located
 
 Stored = TypeVar("Stored", bound="sp.csr_array | sp.csc_array")
@@ -151,7 +152,18 @@ class Symbolic(ABC):
     pattern: Pattern
     fill: int  # entries of L
     flops: float  # of one numeric factorisation
+    held: float  # doubles of two factors, and of what making one or its inverse takes besides
 
     @abstractmethod
     def factor(self, values: Array) -> Factor | None:
         """Factor A given on the pattern, (nnz,); None unless A is finite and positive definite."""
+
+
+def too_large(size: int, fill: float, taken: float, more: str = "") -> TooLarge:
+    """E505 for a factor of so many entries, which takes so many bytes with its inverse."""
+    return TooLarge(
+        "a sparse factor",
+        f"a factor of {size:,} unknowns with {fill:,.0f} entries{more}",
+        taken,
+        help="fewer unknowns, or neighbours that are near, as in a map",
+    )

@@ -22,6 +22,7 @@ class DenseSymbolic(Symbolic):
         self.pattern = pattern
         self.fill = n * (n + 1) // 2
         self.flops = n**3 / 3
+        self.held = 4.0 * n**2
 
     def factor(self, values: Array) -> Factor | None:
         n = self.pattern.size

@@ -13,12 +13,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from lgmdsl.arrays import IntArray
-from lgmdsl.memory import TooLarge
-from lgmdsl.numerics.sparse.base import Pattern
+from lgmdsl.numerics.sparse.base import Pattern, too_large
 from lgmdsl.numerics.sparse.elimination import counts, inverse, postorder, tree
 from lgmdsl.numerics.sparse.minimum_degree import minimum_degree
 
-BYTES_AN_ENTRY = 24  # of L: the factor, a spare panel, the selected inverse
+BYTES_AN_ENTRY = 24  # of L, at the least: two factors, and work for one or for its inverse
 # Of the entries that may be: nested dissection saves less than this over minimum degree.
 SLACK = 4.0
 GIVEN_UP = " in the order given, and a better order was given up"
@@ -96,18 +95,8 @@ def eliminate(graph: Graph, nested: bool = True, most: float = np.inf) -> Elimin
     """
     best = _cheapest(graph, nested, most)
     if best.fill > most:
-        raise _too_large(graph.size, best.fill, "")
+        raise too_large(graph.size, best.fill, BYTES_AN_ENTRY * best.fill)
     return best
-
-
-def _too_large(size: int, fill: float, more: str) -> TooLarge:
-    """E505 for L, its spare panel, and the inverse on its pattern."""
-    return TooLarge(
-        "a sparse factor",
-        f"a factor of {size:,} unknowns with {fill:,.0f} entries{more}",
-        BYTES_AN_ENTRY * fill,
-        help="fewer unknowns, or neighbours that are near, as in a map",
-    )
 
 
 def _cheapest(graph: Graph, nested: bool, most: float) -> Elimination:
@@ -120,7 +109,8 @@ def _cheapest(graph: Graph, nested: bool, most: float) -> Elimination:
     inside = minimum_degree(inner.starts, inner.neighbours, -1, SLACK * most)
     if len(inside) < inner.size:
         if natural.fill > most:
-            raise _too_large(graph.size, natural.fill, GIVEN_UP)
+            taken = BYTES_AN_ENTRY * natural.fill
+            raise too_large(graph.size, natural.fill, taken, GIVEN_UP)
         return natural
     order = np.concatenate([names[inside], aside])
     best = min(Elimination.of(graph, order), natural, key=_cost)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
@@ -17,7 +16,13 @@ from lgmdsl.numerics.sparse.base import Factor, Pattern, Symbolic
 from lgmdsl.numerics.sparse.blas import desk
 from lgmdsl.numerics.sparse.elimination import inverse
 from lgmdsl.numerics.sparse.multifrontal import depths, factorise, update_offsets
-from lgmdsl.numerics.sparse.ordering import BYTES_AN_ENTRY, Elimination, Graph, eliminate
+from lgmdsl.numerics.sparse.ordering import (
+    BYTES_AN_ENTRY,
+    Elimination,
+    Graph,
+    eliminate,
+)
+from lgmdsl.numerics.sparse.panels import Numbers, blank, give_back, use
 from lgmdsl.numerics.sparse.supernodes import amalgamate, group, locate, relative_rows, structure
 from lgmdsl.numerics.sparse.takahashi import front_offsets, invert
 
@@ -102,8 +107,9 @@ class SupernodalSymbolic(Symbolic):
         even, odd = front_offsets(tree.first, tree.above, tree.starts, depth, parents, self.fronts)
         self.fronts[depth % 2 == 1] += even
         self.front_stack = even + odd
-        # One panel of a factor that is gone: fresh memory costs as much time as the arithmetic.
-        self._spare: deque[Array] = deque(maxlen=1)
+        self.largest = int(((tree.heights + tree.widths) * tree.widths).max(initial=0))
+        work = max(self.update_stack, self.front_stack + self.largest)
+        self.held = 2.0 * float(tree.panels[-1]) + float(work)
 
     def locate(self, rows: IntArray, columns: IntArray) -> tuple[IntArray, IntArray]:
         """Supernode and position in its panel of each entry; -1 outside L's pattern."""
@@ -111,11 +117,14 @@ class SupernodalSymbolic(Symbolic):
         return locate(rows, columns, self.place, tree.first, tree.owner, tree.starts, tree.rows)
 
     def factor(self, values: Array) -> Factor | None:
+        kept = np.array(values, dtype=np.float64)
+        panel = self.panel(kept)
+        return None if panel is None else SupernodalFactor(self, kept, panel)
+
+    def panel(self, values: Array) -> Array | None:
+        """L by panels; None unless A is finite and positive definite."""
         tree = self.tree
-        try:
-            panel = self._spare.pop()
-        except IndexError:
-            panel = np.empty(tree.panels[-1])
+        panel = blank(self, int(tree.panels[-1]))
         good = factorise(
             tree.first,
             tree.starts,
@@ -127,27 +136,37 @@ class SupernodalSymbolic(Symbolic):
             self.entries,
             self.source,
             self.position,
-            np.ascontiguousarray(values, dtype=np.float64),
+            values,
             panel,
             np.empty(self.update_stack),
             desk(),
         )
-        factor = SupernodalFactor(self, panel) if good else None
-        if factor is None:
-            self._spare.append(panel)
-        else:
-            finalize(factor, self._spare.append, panel).atexit = False
-        return factor
+        if good:
+            return panel
+        give_back(self, Numbers(panel))
+        return None
 
 
 class SupernodalFactor(Factor):
-    """L by panels."""
+    """L by panels, made again of A's `values` where memory was short."""
 
-    def __init__(self, symbolic: SupernodalSymbolic, panel: Array) -> None:
-        self._symbolic = symbolic
-        self._panel = panel
+    def __init__(self, symbolic: SupernodalSymbolic, values: Array, panel: Array) -> None:
+        self._symbolic, self._values = symbolic, values
+        self._numbers = Numbers(panel)
+        use(self._numbers)
+        finalize(self, give_back, symbolic, self._numbers).atexit = False
         self._diagonal = panel[symbolic.tree.diagonal]
         self.half_log_det = float(np.log(self._diagonal).sum())
+
+    @property
+    def _panel(self) -> Array:
+        panel = self._numbers.panel
+        if panel is None:
+            panel = self._symbolic.panel(self._values)
+            assert panel is not None, "the same numbers were positive definite before"
+            self._numbers.panel = panel
+        use(self._numbers)
+        return panel
 
     @property
     def pivots(self) -> Array:
@@ -212,7 +231,6 @@ class SupernodalFactor(Factor):
 
     def _invert(self, wanted: IntArray, position: IntArray, target: IntArray, out: Array) -> None:
         s, tree = self._symbolic, self._symbolic.tree
-        largest = int(((tree.heights + tree.widths) * tree.widths).max(initial=0))
         invert(
             tree.first,
             tree.starts,
@@ -225,7 +243,7 @@ class SupernodalFactor(Factor):
             position,
             target,
             np.empty(s.front_stack),
-            np.empty(largest),
+            np.empty(s.largest),
             desk(),
             out,
         )

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 from lgmdsl.arrays import Array, SparseMatrix
+from lgmdsl.memory import check
 from lgmdsl.structures.shared.content import Content
 from lgmdsl.structures.spatial.besag import Besag, besag
 from lgmdsl.structures.spatial.graphs import Components
@@ -21,7 +22,8 @@ def besag_spectrum(graph: SparseMatrix) -> Array:
     """(n,) eigenvalues of the covariance of besag(graph, sd = 1), increasing; not to be written to.
 
     One is 0 for each component of two members or more, and 1 for each member alone. Found once for
-    each graph, in O(n^2 bandwidth) where it can be ordered into a band. Raises Refused (E401).
+    each graph, in O(n^2 bandwidth) where it can be ordered into a band. Raises Refused (E401), and
+    TooLarge where it cannot, and the memory budget holds no dense matrix of it.
     """
     return _spectrum(Content(graph))
 
@@ -51,6 +53,13 @@ def _eigenvalues(matrix: SparseMatrix) -> Array:
     offset = entries.row - entries.col
     width, n = int(offset.max()), matrix.shape[0]
     if width > _NARROW * n:
+        check(
+            "the spectrum of a graph",
+            f"a matrix of {n:,} x {n:,}",
+            16.0 * n * n,
+            help="a graph whose neighbours are near, as in a map, or a prior of `mix` that "
+            "takes no graph, such as uniform(low = 0, high = 1)",
+        )
         return np.asarray(np.linalg.eigvalsh(matrix.toarray()))
     band = np.zeros((width + 1, n))
     lower = offset >= 0
