@@ -90,9 +90,6 @@ class GeneralizedParetoLogScale(LifetimeSite):
         r = 1.0 / np.where(inside, fall + self.shape, 1.0)
         return fall, r, fall * r, inside
 
-    def log_density(self, s: Array) -> Array:
-        return self.formula(jets.constant(s, 0), self.constants(0)).value + np.zeros(np.shape(s))
-
     def pointwise(self, s: Array, variance: Array | float = 1.0) -> PointwiseAnswer:
         _, r, rest, inside = self._parts(s)
         grow = 1.0 + self.shape
@@ -109,9 +106,6 @@ class GeneralizedParetoLogScale(LifetimeSite):
         """A predictor within the support, 1 beyond its edge."""
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.asarray(self.log_y + np.log(np.maximum(-self.shape, 0.0)) + 1.0 + 0.0 * s)
-
-    def parameter_slopes(self, s: Array) -> dict[str, Array]:
-        return {"shape": self.parameter_curves(s)["shape"].value}
 
     def parameter_curves(self, s: Array) -> dict[str, ParameterCurve]:
         fall, r, rest, inside = self._parts(s)

@@ -18,7 +18,7 @@ import numpy as np
 from scipy import special
 
 from lgmdsl.arrays import Array, BoolArray
-from lgmdsl.contract.questions import ParameterCurve, PointwiseAnswer
+from lgmdsl.contract.questions import PointwiseAnswer
 from lgmdsl.contract.site import Property, SiteSpec
 from lgmdsl.errors import DataError, Diagnostic
 from lgmdsl.numerics import jets
@@ -90,11 +90,6 @@ class GevLocation(FormulaSite):
         q = z * log_ratio_derivatives(x)[0]
         return z, q, 1.0 / (1.0 + x), inside
 
-    def log_density(self, s: Array) -> Array:
-        _, q, _, inside = self._standard(s)
-        l = -np.log(self.scale) - (1.0 + self.shape) * q - capped_exp(-q)
-        return np.where(inside, l, -np.inf)
-
     def pointwise(self, s: Array, variance: Array | float = 1.0) -> PointwiseAnswer:
         k, rate = self.shape, 1.0 / self.scale
         z, q, r, inside = self._standard(s)
@@ -116,26 +111,6 @@ class GevLocation(FormulaSite):
         """A z within the support, 1 inside of its edge -1 / shape."""
         k = np.where(self.shape == 0.0, 1.0, self.shape)
         return np.asarray(-1.0 / k + np.sign(k) + 0.0 * z)
-
-    def parameter_slopes(self, s: Array) -> dict[str, Array]:
-        k = self.shape
-        z, q, r, inside = self._standard(s)
-        e = capped_exp(-q)
-        bend = z * z * log_ratio_derivatives(np.where(inside, k * z, 0.0))[1]
-        slopes = {
-            "scale": -(1.0 + z * r * (e - 1.0 - k)) / self.scale,
-            "shape": -q - (1.0 + k - e) * bend,
-        }
-        return {n: np.where(inside, v, 0.0) for n, v in slopes.items()}
-
-    def parameter_curves(self, s: Array) -> dict[str, ParameterCurve]:
-        _, _, _, inside = self._standard(s)
-        with np.errstate(all="ignore"):
-            curves = super().parameter_curves(s)
-        return {
-            name: ParameterCurve(*(np.where(inside, part, 0.0) for part in curve))
-            for name, curve in curves.items()
-        }
 
     def landmark(self) -> tuple[Array, Array]:
         return self.y, self.scale
