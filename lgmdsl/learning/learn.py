@@ -230,22 +230,29 @@ def learn(
     else:
         maximum = search.run(first, on_step)
     by_em = acceleration is not None
-    if starts is not None and batches is None and limit is None and not cornered:
+    further = starts is not None and batches is None and limit is None and not cornered
+    if further and not maximum.exact:
         maximum = _otherwise(search, first, maximum, by_em, on_step)
+    further &= not maximum.exact
     modes, conflict = Modes(maximum), tuple[str, ...]()
     try:
-        if starts and maximum.status is not Status.interrupted and size <= STANDARD_ERRORS:
+        if (
+            starts
+            and not maximum.exact
+            and maximum.status is not Status.interrupted
+            and size <= STANDARD_ERRORS
+        ):
             modes = from_corners(search, maximum, starts)
-        if starts is not None and batches is None and limit is None and not cornered:
+        if further and not modes.highest.exact:
             conflict = conflicts(objective, modes.highest.at)
         if conflict and modes.highest.status is not Status.interrupted:
             modes = from_everywhere(search, modes, _climbs(search, first, by_em))
         maximum, others = modes.highest, modes.others
-        if integration is None:
+        if integration is None and not maximum.exact:
             maximum = released(search, maximum, on_step)
     except KeyboardInterrupt:
         maximum, others = _interrupted(modes.highest), modes.others
-    going = maximum.status is not Status.interrupted
+    going = maximum.status is not Status.interrupted and not maximum.exact
     smooth = size <= STANDARD_ERRORS and not cornered and not (maximum.away and not integration)
     try:
         if going and integration is None:
@@ -319,6 +326,8 @@ def _at_the_mode(
     objective = search.objective
     frame, integrated, cut_short = None, None, stopped and maximum.status is Status.converged
     made = Known() if made is None else made
+    if integration is not None and maximum.exact:
+        raise NumericalError(_fitted_exactly(maximum))
     if integration is not None and objective.beyond(maximum.at.x, RUNAWAY):
         raise NumericalError(_runaway(maximum.at, objective))
     if maximum.hessian is not None or (integration is not None and not stopped):
@@ -421,6 +430,18 @@ def _runaway(at: Evaluation, objective: Objective) -> Diagnostic:
         "E601",
         f"nothing to integrate: the posterior density of `{name}` still rises at {value:.3g}",
         help=f"give it a prior that keeps it on the scale of the data, or pin it: {pin(name)}",
+    )
+
+
+def _fitted_exactly(maximum: Maximum) -> Diagnostic:
+    name = maximum.away
+    return Diagnostic(
+        "E601",
+        f"nothing to integrate: the model fits the data exactly, and the posterior density of "
+        f"`{name}` rises without limit as it goes to 0",
+        details=("data without noise, such as a constant response, do not determine it",),
+        help=f"pin it ({pin(name)}), or give it a prior that has no mass near 0, such as "
+        f"lognormal(mean = -5, sd = 0.5)",
     )
 
 

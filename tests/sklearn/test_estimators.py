@@ -478,3 +478,16 @@ def test_weights_multiply_those_of_the_model_and_of_classes() -> None:
     table = LgmClassifier(model, class_weight={"ill": 2.0, "well": 1.0}, **settings)
     twice = LgmClassifier(model, **settings).fit(X, y, np.where(y == "ill", 2.0, 1.0))
     np.testing.assert_allclose(table.fit(X, y).predict_proba(X), twice.predict_proba(X))
+
+
+def test_noise_free_data_end_at_the_floor() -> None:
+    """A line: 12 times the time, and `stalled`, while each fit tried what rounding hid."""
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-1.0, 1.0, (300, 3))
+    y = 1.0 + 2.0 * x[:, 0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = AdditiveModel().fit(x, y)
+    assert model.fit_.converged and not model.fit_.warnings
+    assert model.fit_.learning is not None and model.fit_.learning.fits < 120
+    np.testing.assert_allclose(model.predict(x), y, atol=1e-8)

@@ -19,6 +19,7 @@ from lgmdsl.inference.driver import Tolerances
 from lgmdsl.learning.objective.log_posterior import OUT, Evaluation, Objective
 from lgmdsl.learning.search.at_bounds import Edges, projected
 from lgmdsl.learning.search.endless import distant, doubled
+from lgmdsl.learning.search.exact_fit import fitted_exactly
 from lgmdsl.learning.search.metric import Metric
 from lgmdsl.numerics.optimisation.lbfgs import LBFGS, MOST_PAIRS, Evaluated, Iterate
 
@@ -47,6 +48,7 @@ SURE, NEAR, POLISHES = 5e-4, 0.02, 3
 LIKE = 2.0  # units of a covariance's coordinates in which a metric stays as it is
 RAN = "ran away, the density rising all along:"
 BOUNDLESS = "ran away: its prior's density has no bound there, and the data hardly matter:"
+EXACT = "is below the rounding of the data"
 KNOWN = "it leads to a maximum that is known"
 # Steps of a fit, and the multiple of those of the fits so far, after which a trial is given up:
 # far from the data EP takes its last resorts (500 rows of gev: 20 s, to find 700 nats less).
@@ -68,7 +70,8 @@ class Maximum:
     """The highest point found. `spread`: gives (d,) rough sds of the coordinates, which only a
     curvature asks for: it costs d applications of L-BFGS's inverse Hessian; `hessian`: (d, d) of
     the objective, None where it was not wanted or could not be had; `edges`: coordinates at the
-    edge of their range; `away`: the hyper that ran away from its start, or ""."""
+    edge of their range; `away`: the hyper that ran away from its start, or ""; `exact`: whether it
+    is the noise of data that are fitted exactly, so that no other search could end higher."""
 
     at: Evaluation
     status: Status
@@ -78,6 +81,7 @@ class Maximum:
     reason: str = ""
     edges: tuple[int, ...] = ()
     away: str = ""
+    exact: bool = False
 
     @classmethod
     def interrupted(cls, at: Evaluation, step: LearningStep) -> Maximum:
@@ -130,7 +134,7 @@ class Maximiser:
         now: Iterate[Evaluation] = search.start(first.x / unit, self._minimised(first, unit, edges))
         steps: list[LearningStep] = []
         status, reason = Status.iteration_limit, ""
-        k, longest = 0, 0
+        k, longest, exact = 0, 0, ""
         path: list[tuple[Array, float]] = []
         endless: tuple[int, ...] = ()
         while True:
@@ -141,6 +145,10 @@ class Maximiser:
                     on_step(steps[-1])
             except KeyboardInterrupt:
                 status, reason = Status.interrupted, "interrupted"
+                break
+            exact = fitted_exactly(self.objective, now.at.kept, self.gradient(now.at.kept))
+            if exact:
+                status, reason = Status.stalled, EXACT
                 break
             if gain <= self._little(now.at.kept, len(now.pairs)):
                 edges, moved = edges.released(self.objective, now.at.kept)
@@ -221,6 +229,11 @@ class Maximiser:
             reason,
             tuple(sorted({*np.flatnonzero(held).tolist(), *endless})),
         )
+        if exact:
+            among = np.array([name == exact for name in self.objective.coordinates.names])
+            value = self.objective.farthest(out.at, among)[1].rpartition(" ")[2]
+            reason = f"`{exact}` = {float(value):.2g} {EXACT}"
+            return replace(out, reason=reason, away=exact, exact=True)
         if reason not in (RAN, BOUNDLESS):
             return out
         among = self.objective.rising(out.at.x, self.gradient(out.at))
