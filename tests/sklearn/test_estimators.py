@@ -278,6 +278,32 @@ def test_probabilities_across_folds_are_of_the_order_given(where: str) -> None:
         one.fit(X, ordered.cat.codes)
 
 
+def test_numbers_that_may_be_words_in_the_order_of_the_alphabet() -> None:
+    """`cross_val_predict` fitted high < low < mid, and nothing said so."""
+    X, grade = class_rows()
+    places, one = np.unique(grade, return_inverse=True)[1], LgmClassifier(CLASSES, method="laplace")
+    order = ["low", "mid", "high"]
+    ordered = pd.Series(pd.Categorical(grade, order, ordered=True), index=X.index)
+    for y in (grade, ordered):
+        with pytest.warns(UserWarning, match="order 0 < 1 < 2.*alphabet.*grade"):
+            cross_val_predict(one, X, y, method="predict_proba", cv=2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        # A column, numbers that do not begin at 0, and those that are said to be the classes.
+        one.fit(X, ordered.cat.codes)
+        one.fit(X, places + 1)
+        said = LgmClassifier(CLASSES, method="laplace", data={"grade": [0, 1, 2]}).fit(X, places)
+        # Classes without an order take any.
+        softmax = CLASSES.replace("ordinal(logit = eta, cuts = c)", "categorical(softmax = eta)")
+        softmax = softmax.replace("hyper c[cut] : ordered ~ normal(mean = 0, sd = 5)\n", "")
+        softmax = softmax.replace("index cut = head(grade)\n", "")
+        softmax = softmax.replace("w[feature]", "w[feature, grade]").replace(
+            "eta[obs]", "eta[obs, grade]"
+        )
+        LgmClassifier(softmax, method="laplace").fit(X, places)
+    assert list(said.classes_) == [0, 1, 2]
+
+
 BINARY = """lgm 1
 index obs
 data x[obs] : real
