@@ -34,7 +34,7 @@ def fitted_exactly(objective: Objective, at: Evaluation, gradient: Array) -> str
             own = coordinates.slices[name]
             outwards = -np.sign(power) * gradient[own]
             if outwards.max(initial=0.0) > 0.0:
-                return coordinates.names[own.start + int(outwards.argmax())]
+                return str(coordinates.names[own.start + int(outwards.argmax())])
     return ""
 
 
