@@ -35,6 +35,7 @@ HELP = {
     errno.EFBIG: "the limit is that of the file system or of `ulimit -f`; name a file elsewhere",
     errno.EROFS: "name a file on a disk that can be written",
 }
+AGAIN = "copy it again, whole, from where it was written"  # a stored file that is damaged
 KINDS = (
     (stat.S_ISDIR, "a folder"),
     (stat.S_ISFIFO, "a pipe"),

@@ -61,14 +61,14 @@ def log_moments(site: Site, mean: Array, variance: Array) -> tuple[Array, Array]
 
 def distribution(site: Site, mean: Array, variance: Array) -> tuple[Array, Array]:
     """P(Y < y) and P(Y <= y) of each response for s ~ N(mean, variance), (N,) each; of a censored
-    one only P(Y < y) is known, and 1 is given for the other."""
+    one the same at the ends of what is known of it (`Site.known_between`)."""
     index = np.arange(len(mean))
 
     def both(some: Site, s: Array, where: IntArray) -> Array:
-        return np.stack(some.distribution(s))
+        return np.stack(some.known_between(s))
 
     def of_several(rows: IntArray, s: Array) -> Array:
-        ends = site.take(np.repeat(rows, s.shape[1])).distribution(s.reshape(-1, s.shape[2]))
+        ends = site.take(np.repeat(rows, s.shape[1])).known_between(s.reshape(-1, s.shape[2]))
         return np.stack(ends).reshape(2, *s.shape[:2])
 
     if site.spec.vector:
@@ -76,7 +76,7 @@ def distribution(site: Site, mean: Array, variance: Array) -> tuple[Array, Array
     else:
         ends = _average(site, both, mean, variance, index)
     lower, upper = np.clip(ends, 0.0, 1.0)
-    return lower, np.where(site.censored, 1.0, np.maximum(lower, upper))
+    return lower, np.maximum(lower, upper)
 
 
 def _of_quadratic(site: Pointwise, mean: Array, variance: Array) -> Array:

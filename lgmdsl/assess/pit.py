@@ -22,7 +22,8 @@ from lgmdsl.assess.loo import LooBlock
 @dataclass(frozen=True, eq=False)
 class PitBlock:
     """`lower` = P(Y < y), `upper` = P(Y <= y) of one datum's responses, (N,), equal for continuous
-    ones; NaN where a response cannot be left out."""
+    ones; of censored ones at both ends of what is known; NaN where a response cannot be left
+    out."""
 
     lower: Array
     upper: Array

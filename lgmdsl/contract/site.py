@@ -339,6 +339,33 @@ class Site(ABC):
         before: dict[str, Any] = {"y": getattr(self, "y") - 1.0}  # noqa: B009
         return dataclasses.replace(self, **before).cdf(s), upto
 
+    def known_between(self, s: Array) -> tuple[Array, Array]:
+        """P(Y < a | s) and P(Y <= b | s), (N,) each, of what is known of each response: that it is
+        y, a = b, or where it is censored that it lies between a and b: beyond y (`event` 0), or
+        between `lower` and `upper`, of which one may be open.
+
+        Raises TypeError where there is no `cdf`.
+        """
+        low, high = self.distribution(s)
+        high = np.maximum(low, high)
+        if not np.any(self.censored):
+            return low, high
+        fields: dict[str, Array] = vars(self)
+        y = fields["y"]
+        nothing = np.full(np.shape(y), np.nan)
+        late = fields.get("event", np.ones(np.shape(y))) == 0.0
+        begin = np.where(late, y, fields.get("lower", nothing))
+        end = np.where(late, np.nan, fields.get("upper", nothing))
+        if self.spec.observed[:1] == ("positive",):
+            begin = np.where(begin > 0.0, begin, np.nan)
+
+        def up_to(ends: Array, open_: float) -> Array:
+            at: dict[str, Any] = {"y": np.where(np.isfinite(ends), ends, y)}
+            return np.where(np.isfinite(ends), dataclasses.replace(self, **at).cdf(s), open_)
+
+        below = np.where(self.censored, up_to(begin, 0.0), low)
+        return below, np.maximum(below, np.where(self.censored, up_to(end, 1.0), high))
+
     @property
     def censored(self) -> BoolArray:
         """Which rows are censored, so that y is not what was observed, (N,)."""

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from lgmdsl.errors import DataError, Diagnostic, LgmError, listed
-from lgmdsl.files import irregular
+from lgmdsl.files import AGAIN, irregular
 from lgmdsl.memory import budget, size_text
 
 SUFFIXES = (".npz", ".csv", ".parquet", ".nc")
@@ -44,7 +44,8 @@ def refusing(source: str, doing: str) -> Iterator[None]:
     except Exception as error:
         text = " ".join(str(error).split())[:160]
         reason = f"{doing}: {type(error).__name__}" + (f": {text}" if text else "")
-        help = "the file is damaged, or not what its name says" if Path(source).suffix else ""
+        help = f"the file is damaged, incomplete or not what its name says: {AGAIN}"
+        help = help if Path(source).suffix else ""
         raise refused(source, reason, help=help) from error
 
 

@@ -172,8 +172,8 @@ def _followed(
 
 def _least_fall(problem: Problem, conditioned: Conditioned, direction: Array) -> float:
     """The smaller fall of the likelihood along +-`direction`, on which a flat prior has no say,
-    over lengths in units of the direction, of the predictors, and of the sd that the sites' weights
-    give it (where noise sds are vast, the others are nothing to them)."""
+    over lengths in units of the direction, of the predictors and their level, and of the sd that
+    the sites' weights give it (where noise sds are vast, the others are nothing to them)."""
     s = conditioned.mean
     steps = tuple(
         p.times(direction, problem.engine.linear.slices).reshape(m.shape)
@@ -200,6 +200,9 @@ def _least_fall(problem: Problem, conditioned: Conditioned, direction: Array) ->
     room = _room(problem, s, steps)
     if 0.0 < room < np.inf:
         scales.append((room / 3.0, room))
+    level = max((float(np.abs(x).max(initial=0.0)) for x in s), default=0.0)
+    if 0.0 < longest < level:  # next to which shorter lengths may be rounding
+        scales.append((level / longest, 10.0 * level / longest))
     return min(max(fall(sign, near, far) for near, far in scales) for sign in (-1.0, 1.0))
 
 

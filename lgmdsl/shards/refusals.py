@@ -7,6 +7,7 @@ from pathlib import Path
 
 from lgmdsl.canonical.blocks.sites import SiteBlock
 from lgmdsl.errors import DataError, Diagnostic, MethodError, NumericalError, WorkerError
+from lgmdsl.files import AGAIN
 from lgmdsl.memory import budget, size_text
 from lgmdsl.remedies import either, in_python
 
@@ -101,7 +102,7 @@ def no_shards(folder: Path, reason: str) -> DataError:
         Diagnostic(
             "E306",
             f"{folder}: {reason}",
-            help=f"{SHARD} makes one",
+            help=f"{AGAIN}; or {SHARD} makes one" if "damaged" in reason else f"{SHARD} makes one",
             layout="plain",
         )
     )

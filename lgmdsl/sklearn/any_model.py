@@ -15,6 +15,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from lgmdsl.arrays import AnyArray, Array
+from lgmdsl.canonical.grounding.order_needs import needs_of
 from lgmdsl.errors import DataError
 from lgmdsl.language.builder import Model
 from lgmdsl.sklearn.bound_columns import (
@@ -94,7 +95,8 @@ class LgmClassifier(ClassifierMixin, AnyModel):
     by the name of the index: this one also where scikit-learn replaces y by an array without it.
     An array of numbers for classes that are words is read as scikit-learn encodes words (in
     `cross_val_predict` of probabilities): by the alphabet, with a warning where the classes have
-    another order. Without the labels nothing tells such numbers from an order: give them.
+    another order. Without the labels nothing tells such numbers from an order, and a warning says
+    which was taken: give them.
     `class_weight`: weights of the rows by their class, or "balanced", n / (classes * rows of it).
     """
 
@@ -143,6 +145,8 @@ class LgmClassifier(ClassifierMixin, AnyModel):
                     return bound_classes(
                         self, model, self.response, X, decoded[places], self.data, None
                     )
+                if plain and categories is None:
+                    self._doubt_places(model, labels)
                 known = categories is not None or labels.dtype.kind in "iuf"
                 classes = labels if known else None
                 return bound_classes(self, model, self.response, X, y, self.data, classes)
@@ -174,6 +178,27 @@ class LgmClassifier(ClassifierMixin, AnyModel):
                 stacklevel=2,
             )
         return np.asarray(sorted_labels[self.classes_])
+
+    def _doubt_places(self, model: Model, labels: AnyArray) -> None:
+        """Warn of an array of numbers from 0 for ordered classes without labels: it may be what
+        scikit-learn makes of words, ordered or not (`cross_val_predict` of probabilities)."""
+        target = response_symbol(model, self.response).target
+        if target is None or labels.dtype.kind not in "iu" or labels[0] != 0:
+            return
+        if class_labels(model, self.response, self.data) is not None:
+            return
+        if not any(need.user != "head" for need in needs_of(model.checked).get(target, ())):
+            return
+        taken = " < ".join(map(str, labels[:6])) + (" < ..." if len(labels) > 6 else "")
+        shown = ", ".join(map(str, labels[:3])) + (", ..." if len(labels) > 3 else "")
+        warnings.warn(
+            f"y is an array of numbers from 0, taken in the order {taken}. Where they stand for "
+            "words, as in scikit-learn's cross_val_predict of probabilities, that is the order of "
+            f'the alphabet: give the words in their order, data={{"{target}": ["lowest", ..., '
+            f'"highest"]}}. Where the numbers are the classes, say so: data={{"{target}": '
+            f"[{shown}]}}",
+            stacklevel=2,
+        )
 
     def _weights(self, y: Any, weights: Array | None) -> Array | None:
         if self.class_weight is None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
+import signal
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -171,3 +174,59 @@ def _python_on_terminal(arguments: list[str], root: Path, **environment: str) ->
     process.wait(timeout=60)
     os.close(ours)
     return said.decode()
+
+
+# Sends SIGINT to its own process when a module is looked for, or when the process is about to end.
+INTERRUPTED_AT = """
+import atexit, os, runpy, signal, sys
+name = sys.argv.pop(1)
+
+class Interrupts:
+    def find_spec(self, wanted, path=None, target=None):
+        if wanted == name:
+            sys.meta_path.remove(self)
+            os.kill(os.getpid(), signal.SIGINT)
+
+if name == "":
+    atexit.register(os.kill, os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Interrupts())
+runpy.run_module("lgmdsl", run_name="__main__", alter_sys=True)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="sends SIGINT to itself")
+@pytest.mark.parametrize(
+    ("name", "more"),
+    [
+        ("lgmdsl.cli.main", []),
+        ("click", ["--json"]),
+        ("lgmdsl.errors", []),
+        ("lgmdsl.cli.commands.check", []),
+        ("numpy", []),
+        ("scipy.sparse", ["--json"]),
+        ("", []),
+    ],
+)
+def test_interrupt_while_modules_are_imported(
+    name: str, more: list[str], model: Path, data: Path, root: Path
+) -> None:
+    paths = os.pathsep.join([str(root), str(root / "backends")])
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED_AT, name, "check", str(model), str(data), *more],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, "PYTHONPATH": paths},
+    )
+    assert "Traceback" not in done.stderr
+    if not name:  # the command is done: the signal alone ends the process
+        assert done.returncode == -signal.SIGINT and not done.stderr
+        return
+    assert done.returncode == 130
+    assert "interrupted before there was a result" in (done.stdout if more else done.stderr)
+    assert not more or json.loads(done.stdout)["errors"][0]["code"] == "interrupted"
+
+
+def test_installed_command_is_the_guarded_one(root: Path) -> None:
+    scripts = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert scripts["scripts"]["lgm"] == "lgmdsl.__main__:main"

@@ -211,11 +211,18 @@ def test_damaged_result_files(run: Run, model: Path, data: Path, tmp_path: Path)
         place.write_bytes(content)
         done = run("summary", place)
         assert done.status == 1 and "E306" in done.err and done.err.count("\n") < 4
+        foreign = content == b"x"
+        assert ("copy it again" in done.err) != foreign and (
+            "fit.save wrote" in done.err
+        ) == foreign
+    place.write_bytes(whole[:3000])
+    assert f"it has 3,000 of {len(whole):,} bytes" in run("summary", place).err
     stored = np.float64(run_log_evidence(run, model, data)).tobytes()
     at = whole.find(stored)
     place.write_bytes(whole[:at] + np.float64(0.5).tobytes() + whole[at + 8 :])
     done = run("summary", place)
     assert at > 0 and done.status == 1 and "is damaged" in done.err
+    assert "copy it again" in done.err and "fit again" in done.err
     assert run("summary", tmp_path).err.count("is a folder") == 1
 
 

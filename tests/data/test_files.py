@@ -37,6 +37,8 @@ def test_foreign_and_damaged_files(suffix: str, tmp_path: Path) -> None:
     for content in (b"", b"\x00" * 100, b"\xff\xd8\xff\xe0JFIF" + b"\x00" * 50, b"\xff" * 200):
         file.write_bytes(content)
         assert "d" + suffix in refused(file)
+    if suffix in (".npz", ".parquet"):
+        assert "copy it again" in refused(file)
 
 
 @pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root reads everything")

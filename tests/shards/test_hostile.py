@@ -94,8 +94,9 @@ def test_edited_manifests(case: str, shards: Path) -> None:
 @pytest.mark.parametrize("content", [b"{", b"[" * 100_000, b"\xff\xfe\0", b""])
 def test_manifests_that_are_no_json(content: bytes, shards: Path) -> None:
     (shards / "manifest.json").write_bytes(content)
-    with pytest.raises(lgm.DataError, match="is damaged: it is no JSON"):
+    with pytest.raises(lgm.DataError, match="is damaged: it is no JSON") as raised:
         read_manifest(shards)
+    assert "copy it again" in raised.value.diagnostics[0].help
 
 
 def test_manifests_of_another_size_or_kind(shards: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -278,6 +278,32 @@ def test_probabilities_across_folds_are_of_the_order_given(where: str) -> None:
         one.fit(X, ordered.cat.codes)
 
 
+def test_numbers_that_may_be_words_in_the_order_of_the_alphabet() -> None:
+    """`cross_val_predict` fitted high < low < mid, and nothing said so."""
+    X, grade = class_rows()
+    places, one = np.unique(grade, return_inverse=True)[1], LgmClassifier(CLASSES, method="laplace")
+    order = ["low", "mid", "high"]
+    ordered = pd.Series(pd.Categorical(grade, order, ordered=True), index=X.index)
+    for y in (grade, ordered):
+        with pytest.warns(UserWarning, match="order 0 < 1 < 2.*alphabet.*grade"):
+            cross_val_predict(one, X, y, method="predict_proba", cv=2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        # A column, numbers that do not begin at 0, and those that are said to be the classes.
+        one.fit(X, ordered.cat.codes)
+        one.fit(X, places + 1)
+        said = LgmClassifier(CLASSES, method="laplace", data={"grade": [0, 1, 2]}).fit(X, places)
+        # Classes without an order take any.
+        softmax = CLASSES.replace("ordinal(logit = eta, cuts = c)", "categorical(softmax = eta)")
+        softmax = softmax.replace("hyper c[cut] : ordered ~ normal(mean = 0, sd = 5)\n", "")
+        softmax = softmax.replace("index cut = head(grade)\n", "")
+        softmax = softmax.replace("w[feature]", "w[feature, grade]").replace(
+            "eta[obs]", "eta[obs, grade]"
+        )
+        LgmClassifier(softmax, method="laplace").fit(X, places)
+    assert list(said.classes_) == [0, 1, 2]
+
+
 BINARY = """lgm 1
 index obs
 data x[obs] : real
@@ -478,3 +504,16 @@ def test_weights_multiply_those_of_the_model_and_of_classes() -> None:
     table = LgmClassifier(model, class_weight={"ill": 2.0, "well": 1.0}, **settings)
     twice = LgmClassifier(model, **settings).fit(X, y, np.where(y == "ill", 2.0, 1.0))
     np.testing.assert_allclose(table.fit(X, y).predict_proba(X), twice.predict_proba(X))
+
+
+def test_noise_free_data_end_at_the_floor() -> None:
+    """A line: 12 times the time, and `stalled`, while each fit tried what rounding hid."""
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-1.0, 1.0, (300, 3))
+    y = 1.0 + 2.0 * x[:, 0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = AdditiveModel().fit(x, y)
+    assert model.fit_.converged and not model.fit_.warnings
+    assert model.fit_.learning is not None and model.fit_.learning.fits < 120
+    np.testing.assert_allclose(model.predict(x), y, atol=1e-8)

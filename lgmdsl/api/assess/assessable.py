@@ -88,8 +88,8 @@ class Assessable:
 
     @answering("computing transforms")
     def pit(self, exact: bool = False, data: object = None, mapping: Keys | None = None) -> Pit:
-        """Leave-one-out probability integral transforms ``P(Y_i <= y_i | y_-i)``; `exact` as in
-        `loo`."""
+        """Leave-one-out probability integral transforms ``P(Y_i <= y_i | y_-i)``; of a discrete or
+        censored response a range, within which it is spread evenly; `exact` as in `loo`."""
         from lgmdsl.api.assess.pit import pit
 
         return pit(self._fit, exact, data, mapping)

@@ -35,9 +35,11 @@ BAR = 40  # columns of the longest bar
 class Pit(Paged):
     """P(Y_i <= y_i | y_-i) of each response, uniform where the model is calibrated.
 
-    `lower` = P(Y_i < y_i | y_-i) and `upper` = P(Y_i <= y_i | y_-i) differ for discrete responses,
-    and for censored ones, whose `upper` is 1; `pointwise` is their mean. `histogram` spreads each
-    response between both. `flag`: as of `fit.loo()`.
+    `lower` = P(Y_i < y_i | y_-i) and `upper` = P(Y_i <= y_i | y_-i) differ for discrete responses.
+    Of a censored one they are taken at the ends of what is known of it, an open end being 0 or 1,
+    whatever stands in the column of y: a number drawn evenly between both is uniform where the
+    model is calibrated. `pointwise` is their mean. `histogram` spreads each response between both.
+    `flag`: as of `fit.loo()`.
     """
 
     observations: Observations
@@ -54,11 +56,11 @@ class Pit(Paged):
         return self.observations.labelled([b.middle for b in self.blocks], name)
 
     def lower(self, name: str | None = None) -> xr.DataArray:
-        """P(Y_i < y_i | y_-i)."""
+        """P(Y_i < y_i | y_-i); of a censored response, P(Y_i < its lower end)."""
         return self.observations.labelled([b.lower for b in self.blocks], name)
 
     def upper(self, name: str | None = None) -> xr.DataArray:
-        """P(Y_i <= y_i | y_-i)."""
+        """P(Y_i <= y_i | y_-i); of a censored response, P(Y_i <= its upper end)."""
         return self.observations.labelled([b.upper for b in self.blocks], name)
 
     def flags(self, name: str | None = None) -> xr.DataArray:

@@ -10,6 +10,7 @@ import dataclasses
 import io
 import json
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,7 +31,7 @@ from lgmdsl.canonical.grounding.model import GroundedModel
 from lgmdsl.canonical.grounding.usage import usage_of
 from lgmdsl.canonical.lowering.lower import distinct
 from lgmdsl.errors import Diagnostic
-from lgmdsl.files import write
+from lgmdsl.files import AGAIN, write
 from lgmdsl.shards.model import ShardedModel
 from lgmdsl.streams.model import StreamedModel
 
@@ -220,6 +221,22 @@ def _input(group: NewGroup, name: str, value: Any) -> None:
         return
     for part in PARTS:
         _plain(group, f"{name}.{part}", np.asarray(getattr(value, part)))
+
+
+def damaged(place: Path, reason: str) -> Diagnostic:
+    """E306 for a result file of which a part is lost or changed; `reason`: what reading it said."""
+    size = place.stat().st_size if place.is_file() else 0
+    whole = re.search(r"eof = (\d+).*stored_eof = (\d+)", reason)  # HDF5's words
+    what = f"is damaged or incomplete: {reason}"
+    if whole is not None:
+        what = f"is incomplete: it has {int(whole[1]):,} of {int(whole[2]):,} bytes"
+    elif not size:
+        what = "is empty"
+    return Diagnostic(
+        "E306",
+        f"`{place}` {what}",
+        help=f"{AGAIN}; without a whole copy, fit again: lgm fit MODEL DATA -o {place.name}",
+    )
 
 
 def unusable(place: Path, reason: str, help: str = "") -> Diagnostic:

@@ -20,7 +20,7 @@ from lgmdsl.api.files.learning_file import read_learning
 from lgmdsl.api.files.netcdf import Group, opened
 from lgmdsl.api.files.places_file import read_places
 from lgmdsl.api.files.shards_file import read_shards
-from lgmdsl.api.files.store import FORMAT, PARTS, unusable
+from lgmdsl.api.files.store import FORMAT, PARTS, damaged, unusable
 from lgmdsl.api.fit.fit import Fit
 from lgmdsl.api.fit.merging import Expanded, reconditioning
 from lgmdsl.api.third_parties import unreadable
@@ -69,7 +69,7 @@ def load_fit(path: str | os.PathLike[str]) -> Fit:
                 raise DataError(unusable(place, "is not a result file of lgmdsl"))
             _check_format(place, file)
             if file.attrs.get(ATTRIBUTE) != digest(file):
-                raise DataError(unusable(place, "is damaged: it is not as it was written"))
+                raise DataError(damaged(place, "it is not as it was written"))
             return _read(file, place)
     except FileNotFoundError as error:
         help = similar(place, (".nc",))
@@ -77,10 +77,10 @@ def load_fit(path: str | os.PathLike[str]) -> Fit:
     except (LgmError, MemoryError):
         raise
     except Exception as error:  # a damaged file makes the library fail in many ways
-        if place.is_file() and not h5_signature(place):
+        if place.is_file() and place.stat().st_size and not h5_signature(place):
             raise DataError(unusable(place, "is not a result file of lgmdsl")) from error
         reason = str(error).partition("\n")[0][:200] or type(error).__name__
-        raise DataError(unusable(place, f"cannot be read: {reason}")) from error
+        raise DataError(damaged(place, reason)) from error
 
 
 def _check_format(place: Path, file: Group) -> None:

@@ -257,7 +257,20 @@ def learning_warnings(learned: Learned) -> tuple[Diagnostic, ...]:
     for an inaccurate average over hyperparameters, W607 for one around one of two modes, W608 for
     loadings that vanished."""
     out = []
-    if learned.maximum.status is not Status.converged:
+    if learned.maximum.exact:
+        name = learned.maximum.away
+        out.append(
+            _warning(
+                "W601",
+                f"the model fits the data exactly: their density rises without limit as `{name}` "
+                "goes to 0",
+                f"{learned.maximum.reason}",
+                "predictions are the exact fit; sds are as small as the search made them",
+                help=f"pin it ({pin(name)}), or give it a prior that has no mass near 0; data "
+                "without noise, such as a constant response, do not determine it",
+            )
+        )
+    elif learned.maximum.status is not Status.converged:
         last = learned.maximum.steps[-1]
         out.append(
             _warning(

@@ -73,17 +73,17 @@ def _log_density(site: Site, s: Array) -> Array:
 
 
 def below(site: Site, s: Array) -> Array:
-    """P(Y < y) at k draws, (k, N)."""
+    """P(Y < y) at k draws, (k, N); of a censored response, below what is known of it."""
     return _distribution(site, s)[0]
 
 
 def up_to(site: Site, s: Array) -> Array:
-    """P(Y <= y); 1 for a censored response, of which P(Y < y) alone is known."""
+    """P(Y <= y); of a censored response, up to the end of what is known of it."""
     lower, upper = _distribution(site, s)
-    return np.where(site.censored, 1.0, np.maximum(lower, upper))
+    return np.maximum(lower, upper)
 
 
 def _distribution(site: Site, s: Array) -> tuple[Array, Array]:
     many = repeated(site, len(s))
-    lower, upper = many.distribution(s.reshape(-1, *s.shape[2:]))
+    lower, upper = many.known_between(s.reshape(-1, *s.shape[2:]))
     return tuple(np.clip(x, 0.0, 1.0).reshape(s.shape[:2]) for x in (lower, upper))  # type: ignore[return-value]

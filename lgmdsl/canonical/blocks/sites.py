@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
@@ -33,6 +34,10 @@ from lgmdsl.errors import DataError, Diagnostic, MethodError, Span
 from lgmdsl.graph.model_graph import SITES, Node
 from lgmdsl.language.tree import ast
 from lgmdsl.sites.combined.choose import written
+
+# Responses in a unit, and the sizes of the largest of them that fits take: of normal noise, squares
+# of precisions are fourth powers; at 1e-150 models with groups end nowhere, at 1e-100 they do not.
+MEASURED, RANGE = (("real",), ("positive",), ("nonnegative",)), (1e-120, 1e120)
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,12 +179,35 @@ class SiteBlock(Event):
             values["weight"] = self.row_weights
         if self.y is not None and not self.site.spec.potential:
             values["y"] = self.y
+            if not self._in_range:
+                raise DataError(self._out_of_range())
         site = self.site(**values)
         with np.errstate(all="ignore"):
             impossible = ~np.isfinite(site.log_density(self._anywhere(site)))
         if impossible.any():
             raise DataError(self._impossible(site, values, np.flatnonzero(impossible)))
         return site
+
+    @cached_property
+    def _in_range(self) -> bool:
+        """Whether products of squares of the responses stay within double precision."""
+        if self.y is None or self.family.spec.observed[:1] not in MEASURED:
+            return True
+        low, high = RANGE
+        largest = _largest(self.y)
+        return largest == 0.0 or low <= largest <= high
+
+    def _out_of_range(self) -> Diagnostic:
+        """E303 for responses in a unit that double precision does not take."""
+        assert self.y is not None
+        low, high = RANGE
+        return Diagnostic(
+            "E303",
+            f"`{self.name}` is out of range: its largest entry is {_largest(self.y):.3g}",
+            self.span,
+            details=(f"wanted {low:g} to {high:g}, whose squares do not under- or overflow",),
+            help=f"change the unit of `{self.name}`: divide it by a power of ten",
+        )
 
     def check_offered(self, site: Site, known: Mapping[str, Array]) -> None:
         """Raise DataError E303 for classes that `available` excludes, before a rewrite loses it."""
@@ -232,6 +260,11 @@ class SiteBlock(Event):
         if not self.family.spec.potential:
             values["y"] = self.blank() if y is None else y
         return self.family(**values)
+
+
+def _largest(y: Array) -> float:
+    """The largest size of the entries that are numbers, 0 of none."""
+    return float(np.abs(y[np.isfinite(y)]).max(initial=0.0))
 
 
 def _shown(value: Array) -> str:

@@ -9,6 +9,9 @@ B. profiled: condition at w for the variances v; maximise over the mean at fixed
    site vector-valued, the same is done in w.
 
 In the last resort (w, b) moves to (w, b) + r (target - (w, b)), an ascent direction of the ELBO.
+
+Of Gaussian sites the target is the optimum, wherever it is asked for: where the step to it gains
+nothing, what is left is rounding, and nothing else is tried.
 """
 
 from __future__ import annotations
@@ -86,12 +89,16 @@ class NaturalAscent(Backend[NaturalState]):
     def step(self, problem: Problem, state: NaturalState) -> NaturalState:
         point = state.point
         assert point is not None
-        if state.undamped and mismatch(point) < FAR:
+        exact, away = problem.gaussian, mismatch(point)
+        if exact or (state.undamped and away < FAR):
             following = elbo_at(problem, *point.target)
-            if isinstance(following, ElboPoint) and better(problem, following, point):
+            certain = exact and away > CLOSEST  # whatever is known of the digits of either bound
+            if isinstance(following, ElboPoint) and (certain or better(problem, following, point)):
                 gain = following.elbo - point.elbo
                 accepted = self._at(problem, following)
                 return replace(accepted, undamped=gain * 3.0 <= state.gain, gain=gain)
+        if exact:
+            return replace(state, failed=Status.stalled, reason="rounding hides the rest")
         logs = _positive(point)
         history = state.history if logs == state.logs else Anderson(self.memory)
         tried, history = self._accelerated(problem, point, history, logs)

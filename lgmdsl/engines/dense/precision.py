@@ -104,10 +104,17 @@ class PrecisionEngine(Engine):
                 start += b.nullity
         return out
 
+    def proper(self, delta: Array) -> Array:
+        """Without its part along the improper directions, which Q does not see: next to a stiff
+        walk, whose level may be high, delta'Q delta would be the rounding of that part."""
+        if not self.nullity:
+            return delta
+        return np.asarray(delta - self.null_space @ (self.null_space.T @ delta))
+
     def _proper_times(self, x: Array) -> Array:
         """Q^+ x, through Q + tau N N'."""
         proper = self._pinned_prior(self.null_space)
-        return proper.solve(np.asfortranarray(x - self.null_space @ (self.null_space.T @ x)))
+        return proper.solve(np.asfortranarray(self.proper(x)))
 
     def sizes(self, a: Array) -> Array:
         """(n,) for each latent, the mean size of the diagonal entries of A in its block: what pins
@@ -243,7 +250,7 @@ class PrecisionConditioned(DenseConditioned):
             pull = engine.gram.transposed(flatten(shift) - site_weight.times(self._rows))
             self._z = self._z + factor.solve(pull - engine.pull(self._z, tau))
             self._rows = self.predictor(self._z) + engine.offset
-        self.delta = self._z - engine.mu
+        self.delta = engine.proper(self._z - engine.mu)
         exponent = flatten(shift) - 0.5 * site_weight.times(self._rows)
         prior = float(self.delta @ (engine.precision @ self.delta))
         self.log_normaliser = base + float(exponent @ self._rows) - 0.5 * prior
@@ -316,7 +323,7 @@ class PrecisionConditioned(DenseConditioned):
     def _precision_adjoint(self, where: slice, turn: Turn) -> Callable[[], Array]:
         def make() -> Array:
             centre, k = self.engine.constrained_prior
-            away = turn.square(self.latent_mean - self.engine.mu, where)
+            away = turn.square(self.engine.proper(self.latent_mean - self.engine.mu), where)
             prior_gap = centre[where] - self.engine.mu[where]
             out = k[where, where] - self._covariance[where, where]
             out = out - away + np.outer(prior_gap, prior_gap)

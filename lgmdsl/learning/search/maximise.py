@@ -18,6 +18,7 @@ from lgmdsl.inference.driver import Tolerances
 from lgmdsl.learning.objective.log_posterior import OUT, Evaluation, Objective
 from lgmdsl.learning.search.at_bounds import Edges, projected
 from lgmdsl.learning.search.endless import distant, doubled
+from lgmdsl.learning.search.exact_fit import fitted_exactly
 from lgmdsl.learning.search.metric import Metric
 from lgmdsl.numerics.optimisation.lbfgs import LBFGS, MOST_PAIRS, Evaluated, Iterate
 
@@ -68,7 +69,8 @@ class Maximum:
     """The highest point found. `spread`: gives (d,) rough sds of the coordinates, which only a
     curvature asks for: it costs d applications of L-BFGS's inverse Hessian; `hessian`: (d, d) of
     the objective, None where it was not wanted or could not be had; `edges`: coordinates at the
-    edge of their range; `away`: the hyper that ran away from its start, or ""."""
+    edge of their range; `away`: the hyper that ran away from its start, or ""; `exact`: whether it
+    is the noise of data that are fitted exactly, so that no other search could end higher."""
 
     at: Evaluation
     status: Status
@@ -78,6 +80,7 @@ class Maximum:
     reason: str = ""
     edges: tuple[int, ...] = ()
     away: str = ""
+    exact: bool = False
 
     @classmethod
     def interrupted(cls, at: Evaluation, step: LearningStep) -> Maximum:
@@ -224,6 +227,7 @@ CONVERGED, LIMIT = _End(Status.converged), _End(Status.iteration_limit)
 INTERRUPTED = _End(Status.interrupted, "interrupted")
 NO_STEP = _End(Status.stalled, "no step along the gradient raises the objective")
 IS_KNOWN = _End(Status.stalled, "it leads to a maximum that is known")
+EXACT = _End(Status.stalled, "is below the rounding of the data")
 RAN_AWAY = _End(Status.stalled, "ran away, the density rising all along:")
 NO_BOUND = _End(
     Status.stalled, "ran away: its prior's density has no bound there, and the data hardly matter:"
@@ -235,7 +239,8 @@ class _Climb:
     """A search on its way. `of`: what it maximises, and how; `now`, in units of `unit`, and `last`,
     the place before; `longest`: the most steps of a fit so far; `taken`: steps of the search,
     and what the next was `promised` to gain at the last; `path`: distant places, and the
-    values there; `endless`: coordinates along which the density rises for ever."""
+    values there; `endless`: coordinates along which the density rises for ever;
+    `noise`: the one of a noise that vanishes beside the data."""
 
     of: Maximiser
     first: Evaluation
@@ -247,6 +252,7 @@ class _Climb:
     longest: int = 0
     taken: int = 0
     promised: float = 0.0
+    noise: str = ""
 
     def __post_init__(self) -> None:
         size = len(self.first.x)
@@ -260,6 +266,7 @@ class _Climb:
     def run(self) -> Maximum:
         """Rounds of the rules, in their order, until one of them ends the search."""
         rules = (
+            self._exact,
             self._at_rest,
             self._at_limit,
             self._step,
@@ -287,6 +294,12 @@ class _Climb:
         self.steps.append(LearningStep(self.taken, value, self.promised, calls))
         if self.on_step is not None:
             self.on_step(self.steps[-1])
+
+    def _exact(self) -> _End | None:
+        """Noise below the rounding of the data, which the model fits exactly."""
+        at = self.now.at.kept
+        self.noise = fitted_exactly(self.of.objective, at, self.of.gradient(at))
+        return EXACT if self.noise else None
 
     def _at_rest(self) -> _End | None:
         """Nothing is left to gain, unless it is by a coordinate that is held at an edge."""
@@ -371,6 +384,11 @@ class _Climb:
         spread = partial(_spread, self.lbfgs, self.now, self.unit)
         steps = tuple(self.steps)
         out = Maximum(highest, end.status, steps, spread, None, end.reason, edges)
+        if end is EXACT:
+            among = np.array([name == self.noise for name in objective.coordinates.names])
+            value = objective.farthest(highest, among)[1].rpartition(" ")[2]
+            reason = f"`{self.noise}` = {float(value):.2g} {end.reason}"
+            return replace(out, reason=reason, away=self.noise, exact=True)
         if end is NO_BOUND:
             among = self.edges.boundless(objective, highest)
         elif end is RAN_AWAY:
