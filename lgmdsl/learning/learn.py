@@ -88,8 +88,13 @@ class Searching:
         return self.objective.calls
 
     @property
-    def stopped(self) -> bool:
+    def cut(self) -> bool:
         return self.maximum is not None and self.maximum.status is Status.interrupted
+
+    @property
+    def stopped(self) -> bool:
+        """Also at data that are fitted exactly: no other search could end higher."""
+        return self.cut or (self.maximum is not None and self.maximum.exact)
 
     def interrupted(self) -> Searching:
         """With the best that was found, or the start."""
@@ -192,7 +197,7 @@ def learn(
     batches = None if options.batch is None else Batches.of(objective, *options.batch)
     state = Searching(search, options, on_step, warm, begin or {}, batches, tuple(chosen))
     state, searched = through(TO_THE_MODE, state)
-    state, refined = through(AT_THE_MODE, replace(state, going=not state.stopped))
+    state, refined = through(AT_THE_MODE, replace(state, going=not state.cut))
     assert state.learned is not None
     return replace(state.learned, stages=(*searched, *refined))
 
@@ -236,11 +241,13 @@ def _at_the_mode(state: Searching) -> Learned:
         state.integration,
         state.others,
     )
-    objective, stopped = state.objective, state.stopped
+    objective, stopped = state.objective, state.cut
     if stopped and state.going and integration is not None:  # at the curvature, with the mode found
         maximum = replace(maximum, status=Status.converged, reason="")
     frame, integrated, cut_short = None, None, stopped and maximum.status is Status.converged
     made = Known() if state.made is None else state.made
+    if integration is not None and maximum.exact:
+        raise NumericalError(_fitted_exactly(maximum))
     if integration is not None and objective.beyond(maximum.at.x, RUNAWAY):
         raise NumericalError(_runaway(maximum.at, objective))
     if maximum.hessian is not None or (integration is not None and not stopped):
@@ -336,6 +343,18 @@ def _runaway(at: Evaluation, objective: Objective) -> Diagnostic:
         "E601",
         f"nothing to integrate: the posterior density of `{name}` still rises at {value:.3g}",
         help=f"give it a prior that keeps it on the scale of the data, or pin it: {pin(name)}",
+    )
+
+
+def _fitted_exactly(maximum: Maximum) -> Diagnostic:
+    name = maximum.away
+    return Diagnostic(
+        "E601",
+        f"nothing to integrate: the model fits the data exactly, and the posterior density of "
+        f"`{name}` rises without limit as it goes to 0",
+        details=("data without noise, such as a constant response, do not determine it",),
+        help=f"pin it ({pin(name)}), or give it a prior that has no mass near 0, such as "
+        f"lognormal(mean = -5, sd = 0.5)",
     )
 
 
