@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lgmdsl.arrays import Array, BoolArray
+from lgmdsl.arrays import Array, BoolArray, IntArray
 from lgmdsl.plot.canvas import (
     BLUE,
     GREY,
@@ -43,8 +43,9 @@ DOTS = 5_000  # observations that are drawn; of more, so many evenly chosen
 @dataclass(frozen=True)
 class Curve:
     """A quantity over an ordered index, or of many entries: places x (n,), quantiles (5, n) at
-    LEVELS, names of the places where they are no numbers; what was observed, x and y (m,), and
-    whether each place has data, (n,), where that is known."""
+    LEVELS, names of the places where they are no numbers; what was observed, x and y (m,),
+    whether each place has data, (n,), where that is known, and the ends (2, m) between which what
+    was censored lies, infinite where open and NaN where nothing was censored."""
 
     title: str
     name: str
@@ -54,6 +55,7 @@ class Curve:
     labels: Sequence[str] | None = None
     observed: tuple[Array, Array] | None = None
     seen: BoolArray | None = None
+    ends: Array | None = None
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,8 @@ def draw_curve(axes: Axes, curve: Curve) -> None:
     _bands(axes, x, quantiles, len(order) <= DOTTED, seen)
     if curve.observed is not None:
         _dots(axes, *curve.observed)
+        if curve.ends is not None:
+            draw_censored(axes, curve.observed[0], curve.ends, "black")
     axes.set_ylabel(short(curve.name, 40))
     axes.set_xlabel(short(curve.axis, 70))
     along_ticks(axes, curve.x, curve.labels)
@@ -222,14 +226,45 @@ def _shade(axes: Axes, x: Array, unseen: BoolArray, label: str) -> None:
 
 
 def _dots(axes: Axes, x: Array, y: Array) -> None:
-    known = np.flatnonzero(np.isfinite(x) & np.isfinite(y))
-    if len(known) > DOTS:
-        known = known[np.linspace(0, len(known) - 1, DOTS).astype(int)]
+    known = _spread_out(np.flatnonzero(np.isfinite(x) & np.isfinite(y)))
     if len(known):
         size = float(np.clip(60.0 / np.sqrt(len(known)), 1.2, 4.0))
         axes.plot(x[known], y[known], ".", color="black", markersize=2.0 * size, alpha=0.55,
                   markeredgewidth=0.0, label="observed", rasterized=len(known) > MANY,
                   zorder=2.5)  # fmt: skip
+
+
+def draw_censored(axes: Axes, x: Array, ends: Array, color: str) -> None:
+    """Open triangles at the only end of what was censored, which point to where the response lies,
+    and bars between two ends."""
+    low, high = ends
+    known = np.isfinite(x) & ~np.isnan(low)
+    size = float(np.clip(60.0 / np.sqrt(max(int(known.sum()), 1)), 3.0, 5.5))
+    style: dict[str, Any] = {
+        "color": color,
+        "markerfacecolor": "none",
+        "markersize": size,
+        "markeredgewidth": 0.8,
+        "alpha": 0.8,
+        "zorder": 2.6,
+    }
+    for rows, y, marker, label in (
+        (known & np.isfinite(low) & np.isinf(high), low, "^", "censored, above this"),
+        (known & np.isinf(low) & np.isfinite(high), high, "v", "censored, below this"),
+    ):
+        some = _spread_out(np.flatnonzero(rows))
+        if len(some):
+            axes.plot(x[some], y[some], marker, label=label, rasterized=len(some) > MANY, **style)
+    both = _spread_out(np.flatnonzero(known & np.isfinite(low) & np.isfinite(high)))
+    if len(both):
+        axes.vlines(x[both], low[both], high[both], color=color, linewidth=1.2, alpha=0.6,
+                    label="censored, between ends", zorder=2.6)  # fmt: skip
+
+
+def _spread_out(rows: IntArray) -> IntArray:
+    """So many of the rows as are drawn, evenly chosen."""
+    few = len(rows) <= DOTS
+    return rows if few else rows[np.linspace(0, len(rows) - 1, DOTS).astype(int)]
 
 
 def _whiskers(axes: Axes, rows: Sequence[ForestRow]) -> None:

@@ -179,16 +179,17 @@ def response_drawing(observations: Observations, name: str) -> Drawing | None:
         shares = Reliability(title, label, values, observations.mean(block))
         draw_shares = partial(draw_reliability, rows=shares)
         return Drawing(f"response_{name}", (draw_shares,), partial(reliability_picture, shares))
-    levels = observations.quantiles(block)
+    levels, ends = observations.quantiles(block), observations.ends(block)
     along = line(canonical, dims[0]) if len(dims) == 1 else None
     if along is not None:
-        curve = _curve(title, label, along, levels, values, np.isfinite(values))
+        known = np.isfinite(values) | ~np.isnan(ends[0])
+        curve = _curve(title, label, along, levels, (values, ends), known)
         return Drawing(
             f"response_{name}",
             (partial(draw_curve, curve=curve),),
             partial(curve_picture, curve),
         )
-    rows = Agreement(title, label, values, levels)
+    rows = Agreement(title, label, values, levels, ends)
     draw = partial(draw_agreement, rows=rows)
     return Drawing(f"response_{name}", (draw,), partial(agreement_picture, rows))
 
@@ -229,11 +230,14 @@ def _curve(
     label: str,
     along: LinePositions,
     levels: Array,
-    observed: Array | None,
+    observed: tuple[Array, Array] | None,
     seen: BoolArray | None,
 ) -> Curve:
-    dots = None if observed is None else (along.x, observed)
-    return Curve(title, label, along.axis, along.x, levels, along.labels, dots, seen)
+    """A curve along a line; `observed`: responses and the ends of censored ones."""
+    dots, ends = None, None
+    if observed is not None:
+        dots, ends = (along.x, observed[0]), observed[1]
+    return Curve(title, label, along.axis, along.x, levels, along.labels, dots, seen, ends)
 
 
 def _entries(

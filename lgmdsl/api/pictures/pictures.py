@@ -182,7 +182,7 @@ def _pictures(
             left_out.append(f"{PIT}: {first.message}" + (f" ({help})" if help else ""))
         else:
             title = "Leave-one-out probability integral transforms"
-            yield PIT, partial(pit_picture, title, *histogram(transforms))
+            yield PIT, partial(pit_picture, title, *histogram(transforms), observations.censored)
 
 
 def histogram(pit: Pit) -> tuple[Array, int]:
