@@ -36,6 +36,7 @@ UNLIKE = 40.0  # rows whose scales differ by more have separate axes
 TICKS = 12
 LOWEST = 0.1  # inches of a row with a label of its own
 WHISKERS = 300  # sorted entries that have whiskers of their own; more have bands
+DOT = 5.0  # points across the median of an entry
 EXTREMES = 5  # entries at each end whose labels are shown
 DOTS = 5_000  # observations that are drawn; of more, so many evenly chosen
 
@@ -116,9 +117,9 @@ def draw_sorted(axes: Axes, curve: Curve) -> None:
         axes.vlines(x, quantiles[0], quantiles[4], color=BLUE, linewidth=0.5 * wide, alpha=0.7,
                     label=NINE_TENTHS)  # fmt: skip
         axes.vlines(x, quantiles[1], quantiles[3], color=BLUE, linewidth=1.7 * wide, label=HALF)
-        axes.plot(x, quantiles[2], "o", color="white", markeredgecolor=BLUE, markersize=2.2 * wide,
-                  markeredgewidth=0.6, label=MEDIAN, zorder=3)  # fmt: skip
         axes.margins(x=0.015)
+        narrow = narrower(axes, "y", quantiles[4] - quantiles[0], 2.2 * wide)
+        medians(axes, x, quantiles[2], narrow, 2.2 * wide, 0.6)
         zero_line(axes, "y", float(np.nanmin(quantiles)), float(np.nanmax(quantiles)))
     else:
         _bands(axes, x, quantiles, False)
@@ -272,13 +273,52 @@ def _whiskers(axes: Axes, rows: Sequence[ForestRow]) -> None:
     q = np.array([r.quantiles for r in rows])
     axes.hlines(places, q[:, 0], q[:, 4], color=BLUE, linewidth=1.2, label=NINE_TENTHS)
     axes.hlines(places, q[:, 1], q[:, 3], color=BLUE, linewidth=3.6, label=HALF)
-    axes.plot(q[:, 2], places, "o", color="white", markeredgecolor=BLUE, markersize=5.0, zorder=3,
-              label=MEDIAN)  # fmt: skip
+    narrow = narrower(axes, "x", q[:, 4] - q[:, 0], DOT)
+    label = f"{MEDIAN} ± half of {NINE_TENTHS}, within the dot"
+    medians(axes, q[:, 2], places, narrow, DOT, 1.0, label)
+    if narrow.any():
+        axes.locator_params(axis="x", nbins=TICKS // 2)
+        _half_widths(axes, q[narrow], places[narrow])
     size = float(np.clip(60.0 * inches(axes)[1] / len(rows), 6.0, 10.0))
     axes.set_yticks(places, [entry(r.label, 40) for r in rows], fontsize=size)
     axes.set_ylim(-0.7, len(rows) - 0.3)
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)
+
+
+def _half_widths(axes: Axes, q: Array, places: IntArray) -> None:
+    """Half of what 90 % span as a number, next to dots that hide it, towards the middle."""
+    middle = float(np.mean(axes.get_xlim()))
+    box = {"boxstyle": "round,pad=0.1", "facecolor": "white", "edgecolor": "none"}
+    for at, (low, _, median, _, high) in zip(places.tolist(), q.tolist(), strict=True):
+        side, align = (8, "left") if median < middle else (-8, "right")
+        axes.annotate(f"± {0.5 * (high - low):.2g}", (median, at), (side, 0),
+                      textcoords="offset points", va="center", ha=align, fontsize=7.5, color=GREY,
+                      bbox=box)  # fmt: skip
+
+
+def narrower(axes: Axes, along: str, widths: Array, size: float) -> BoolArray:
+    """Which intervals are hidden by a mark of a size in points, on what is drawn so far."""
+    low, high = axes.get_xlim() if along == "x" else axes.get_ylim()
+    points = 72.0 * inches(axes)["xy".index(along)]
+    return np.asarray(widths * points < size * abs(high - low))
+
+
+def medians(
+    axes: Axes,
+    x: Array | IntArray,
+    y: Array | IntArray,
+    narrow: BoolArray,
+    size: float,
+    edge: float,
+    label: str = f"{MEDIAN}, {NINE_TENTHS} within the dot",
+) -> None:
+    """White dots on the intervals; full ones, with their `label`, where the interval is narrower
+    than the dot."""
+    for rows, color, called in ((~narrow, "white", MEDIAN), (narrow, BLUE, label)):
+        if rows.any():
+            axes.plot(x[rows], y[rows], "o", color=color, markeredgecolor=BLUE, markersize=size,
+                      markeredgewidth=edge, label=called, zorder=3)  # fmt: skip
 
 
 def _whole_ticks(axes: Axes, x: Array) -> None:

@@ -12,7 +12,15 @@ import numpy as np
 
 from lgmdsl.arrays import Array
 from lgmdsl.plot.canvas import COLOURS, GREY, entry, legend, picture, short, zero_line
-from lgmdsl.plot.effects import FOREST, Curve, ForestRow, along_ticks, draw_forest, draw_sorted
+from lgmdsl.plot.effects import (
+    FOREST,
+    Curve,
+    ForestRow,
+    along_ticks,
+    draw_forest,
+    draw_sorted,
+    narrower,
+)
 from lgmdsl.plot.panels import panel_picture
 
 if TYPE_CHECKING:
@@ -20,6 +28,7 @@ if TYPE_CHECKING:
 
 GROUPS = len(COLOURS)  # that have a colour each
 THREADS = 40  # groups that have a line each; more are a heat map
+CELL = 4.0  # points across the median of a cell
 UNLIKE = 3.0  # times that the numbers of one group may be as large as another's on one axis
 
 
@@ -97,14 +106,22 @@ def draw_cells(axes: Axes, table: TwoWay) -> None:
     """A dot with whiskers for each cell, a row for each member and a colour for each group."""
     count, groups = table.quantiles.shape[1:]
     places = np.arange(count)[::-1]
+    drawn = []
     for k, group in enumerate(table.groups):
         q = table.quantiles[:, :, k]
         at = places + 0.7 * (0.5 - (k + 0.5) / groups)
         colour = COLOURS[k]
         axes.hlines(at, q[0], q[4], color=colour, linewidth=1.0)
         axes.hlines(at, q[1], q[3], color=colour, linewidth=2.6)
-        axes.plot(q[2], at, "o", color="white", markeredgecolor=colour, markersize=4.0, zorder=3)
         axes.plot([], [], "o-", color=colour, markersize=4.0, label=entry(group, 20))
+        drawn.append((q[2], at, q[4] - q[0], colour))
+    hidden = False
+    for median, at, widths, colour in drawn:
+        narrow = narrower(axes, "x", widths, CELL)
+        hidden |= bool(narrow.any())
+        for rows, color in ((~narrow, "white"), (narrow, colour)):
+            axes.plot(median[rows], at[rows], "o", color=color, markeredgecolor=colour,
+                      markersize=CELL, zorder=3)  # fmt: skip
     axes.set_yticks(places, [entry(a, 40) for a in table.labels or ()], fontsize=9.0)
     axes.set_ylim(-0.6, count - 0.4)
     axes.tick_params(axis="y", length=0)
@@ -112,7 +129,8 @@ def draw_cells(axes: Axes, table: TwoWay) -> None:
     zero_line(axes, "x", *axes.get_xlim())
     axes.set_xlabel(short(table.name, 70))
     axes.set_ylabel(short(table.axis, 30))
-    _legend(axes, f"{table.by}: median, 50 % and 90 %")
+    within = "\nfull dots: 90 % within" if hidden else ""
+    _legend(axes, f"{table.by}: median, 50 % and 90 %{within}")
 
 
 def draw_group(axes: Axes, table: TwoWay, group: int) -> None:

@@ -381,3 +381,23 @@ def test_censored_rows_are_no_observations() -> None:
     rows = fit.augment()
     assert (rows["time_residual"].isna() == (died == 0)).all()
     assert (rows["time_censored"] == (died == 0)).all()
+
+
+@pytest.mark.parametrize("draw", [draw_forest, draw_sorted])
+def test_an_interval_narrower_than_its_dot_is_said(draw: Any) -> None:
+    """A white dot alone looks like an interval of no width: the dot is full, and the legend says
+    so; in a forest its half-width stands beside it."""
+    medians = np.array([0.0, 1000.0, 2.0, 400.0])
+    widths = np.array([0.5, 0.5, 0.5, 300.0])
+    q = medians + np.array([-1.0, -0.4, 0.0, 0.4, 1.0])[:, None] * widths
+    ax = axes()
+    if draw is draw_forest:
+        draw(ax, "big", [ForestRow(str(k), row) for k, row in enumerate(q.T)])
+        assert [t.get_text() for t in ax.texts] == ["± 0.5"] * 3
+        label = "median ± half of 90 %, within the dot"
+    else:
+        draw(ax, Curve("", "big", "h", np.arange(1.0, 5.0), q, list("abcd")))
+        label = "median, 90 % within the dot"
+    shown = _drawn(ax)
+    assert len(shown[label].get_xdata()) == 3
+    assert len(shown["median"].get_xdata()) == 1
