@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from itertools import product
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from lgmdsl.arrays import Array
 from lgmdsl.plot.canvas import COLOURS, GREY, entry, legend, picture, short, zero_line
 from lgmdsl.plot.effects import (
     FOREST,
+    LEVELS,
     Curve,
     ForestRow,
     along_ticks,
@@ -56,6 +58,49 @@ class TwoWay:
         sizes = np.nanmax(np.abs(self.quantiles[[0, 4]]), axis=(0, 1))
         unlike = float(np.nanmax(sizes)) > UNLIKE * float(np.nanmin(sizes))
         return self.quantiles.shape[1] > FOREST or unlike
+
+
+class Along(Protocol):
+    """Where the members of an index lie along a line: `x` (n,), under the name `axis`, and their
+    `labels` where x only numbers them."""
+
+    @property
+    def x(self) -> Array: ...
+    @property
+    def axis(self) -> str: ...
+    @property
+    def labels(self) -> Sequence[str] | None: ...
+
+
+def two_way(
+    called: tuple[str, str],
+    dims: Sequence[str],
+    labels: Sequence[Sequence[str]],
+    levels: Array,
+    along: Sequence[Along | None],
+    crossed: int = GROUPS,
+) -> TwoWay | None:
+    """Quantiles (5, n, k, ...) of a quantity, `called` by its title and its name, as lines by group
+    along the longest order, else cells: the groups are the members of the other indices together.
+    None where these would not be told apart, which of several orders are more than `crossed`."""
+    sizes = [len(some) for some in labels]
+    ordered = [k for k in range(len(dims)) if along[k] is not None]
+    member = max(ordered or range(len(dims)), key=lambda k: sizes[k])
+    others = [k for k in range(len(dims)) if k != member]
+    groups = [", ".join(g) for g in product(*(labels[k] for k in others))]
+    places = along[member]
+    most = GROUPS if places is None else THREADS if len(ordered) == 1 else crossed
+    if len(groups) > most:
+        return None
+    return TwoWay(
+        *called,
+        dims[member] if places is None else places.axis,
+        ", ".join(dims[k] for k in others),
+        groups,
+        np.moveaxis(levels, 1 + member, 1).reshape(len(LEVELS), sizes[member], -1),
+        None if places is None else places.x,
+        labels[member] if places is None else places.labels,
+    )
 
 
 def two_way_picture(table: TwoWay, format: str = "png") -> bytes:

@@ -39,9 +39,7 @@ from lgmdsl.plot.responses import (
     reliability_picture,
 )
 from lgmdsl.plot.two_way import (
-    GROUPS,
-    THREADS,
-    TwoWay,
+    two_way,
     two_way_panels,
     two_way_picture,
 )
@@ -123,7 +121,7 @@ def _two_way(
     shows better: two long orders, or many groups."""
     canonical = fit.canonical
     levels = quantiles_of(fit, name)
-    if levels is None:
+    if levels is None or dims[0] == dims[1]:
         return None
     along = (line(canonical, dims[0]), line(canonical, dims[1]))
     called = titled(canonical, name, dims), described(canonical.grounded.model, name)
@@ -133,36 +131,6 @@ def _two_way(
     panels = tuple(partial(draw, table=table) for draw in two_way_panels(table))
     kind = "latent" if name in canonical.latent_names else _kind(canonical, name)
     return Drawing(f"{kind}_{name}", panels, partial(two_way_picture, table), whole=True)
-
-
-def two_way(
-    called: tuple[str, str],
-    dims: Sequence[str],
-    labels: Sequence[Sequence[str]],
-    levels: Array,
-    along: tuple[LinePositions | None, LinePositions | None],
-) -> TwoWay | None:
-    """Quantiles (5, n, k) of a quantity, `called` by its title and its name, as lines by group or
-    cells; of two orders the shorter one, if it is short, makes the groups. None where a heat map
-    shows more."""
-    sizes = [len(some) for some in labels]
-    ordered = [k for k in (0, 1) if along[k] is not None]
-    if len({*dims}) < 2 or (len(ordered) == 2 and min(sizes) > GROUPS):
-        return None
-    member = ordered[0] if len(ordered) == 1 else int(sizes[1] > sizes[0])
-    groups = labels[1 - member]
-    if len(groups) > (THREADS if len(ordered) == 1 else GROUPS):
-        return None
-    places = along[member]
-    return TwoWay(
-        *called,
-        dims[member] if places is None else places.axis,
-        dims[1 - member],
-        groups,
-        levels.transpose(0, 2, 1) if member == 1 else levels,
-        None if places is None else places.x,
-        labels[member] if places is None else places.labels,
-    )
 
 
 def response_drawing(observations: Observations, name: str) -> Drawing | None:
