@@ -27,6 +27,7 @@ from lgmdsl.remedies import setting
 if TYPE_CHECKING:
     from lgmdsl.api.fit.fit import Fit
 
+OBSERVE = "give it an observe statement: observe y ~ normal(mean = eta, sd = s)"
 GRID = 10_000  # rows of a balanced grid
 
 
@@ -88,7 +89,9 @@ def _ordered(prediction: Prediction, by: str | None, groups: IntArray) -> IntArr
 def _response(prediction: Prediction, response: str | None) -> SiteBlock:
     observed = [b for b in prediction.canonical.blocks if not b.family.spec.potential]
     if not observed:
-        raise MethodError(Diagnostic("E501", "the model observes nothing that effects could be on"))
+        raise MethodError(
+            Diagnostic("E501", "the model observes nothing that effects could be on", help=OBSERVE)
+        )
     if response is not None:
         return prediction.observed(response)
     return max(observed, key=lambda b: math.prod(b.data_shape))

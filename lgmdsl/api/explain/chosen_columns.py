@@ -11,6 +11,7 @@ from lgmdsl.api.explain.events import EVENT, is_outcome, read_as_binary
 from lgmdsl.api.explain.further_tables import Further
 from lgmdsl.api.explain.table_columns import Column, unused_name
 from lgmdsl.errors import DataError, Diagnostic, suggestion
+from lgmdsl.remedies import either
 
 ROWS = ("obs", "row", "case", "item", "record")
 # Covariates that a skeleton takes; the names of the others stand in a comment.
@@ -123,7 +124,7 @@ class Chosen:
                 Diagnostic(
                     "E305",
                     f"`{wanted}` cannot be the response of a skeleton: {reason}",
-                    help="name a column of numbers, or code it as 0 and 1",
+                    help=f"name a column of numbers{_example(candidates)}, or code it as 0 and 1",
                 )
             )
         if not candidates:
@@ -145,6 +146,15 @@ class Chosen:
         for name, key in self.mapping.items():
             words += ["--map", f"{name}={key}"]
         return shlex.join(words)
+
+
+def _example(candidates: Sequence[Column]) -> str:
+    """How another response is named."""
+    return (
+        f": {either(f'--response {candidates[0].key}', f'response={candidates[0].key!r}')}"
+        if candidates
+        else ""
+    )
 
 
 def _two_labels(column: Column, wanted: str) -> Column:

@@ -74,7 +74,11 @@ def _chosen(canonical: CanonicalModel, response: str | None) -> SiteBlock:
     observed = [b for b in canonical.blocks if not b.family.spec.potential]
     if not observed:
         raise MethodError(
-            Diagnostic("E501", "the model observes nothing, so its data have no rows")
+            Diagnostic(
+                "E501",
+                "the model observes nothing, so its data have no rows",
+                help="fit.tidy() has what was estimated",
+            )
         )
     if response is None:
         return max(observed, key=lambda b: math.prod(b.data_shape))

@@ -120,7 +120,13 @@ def check_censoring(block: SiteBlock, arguments: Mapping[str, ast.Value]) -> Non
     nodes = [block.parameters[name] for name in (*ends, "event") if name in arguments]
     if any(node.depends for node in nodes):
         raise ModelError(
-            Diagnostic("E104", "how a row is censored cannot depend on a hyper", block.span)
+            Diagnostic(
+                "E104",
+                "how a row is censored cannot depend on a hyper",
+                block.span,
+                help=f"declare `{next(n for n in (*ends, 'event') if n in arguments)}` as data: "
+                f"data event[{', '.join(block.dims)}] : binary, and event = event",
+            )
         )
     values = _values(block, arguments.keys() & {*CENSORING, "entry"})
     fault = censoring_fault(block.y, {n: v[block.rows] for n, v in values.items()})
