@@ -24,6 +24,7 @@ from lgmdsl.accuracy.terms import SecondOrder, Spread
 from lgmdsl.accuracy.weighed import Weighed, weighed
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.expressions.coefficient import Theta
+from lgmdsl.contract.cavity import cavity
 from lgmdsl.contract.engine import Conditioned, Failed, Rows
 from lgmdsl.contract.linear import LinearGaussian, Predictor
 from lgmdsl.contract.objectives.elbo import weight_mismatch
@@ -258,12 +259,11 @@ def _tilted(site: Site, m: Array, v: Array, weight: Array, shift: Array) -> tupl
         raise Unknown(f"{site.spec.name} gives no tilted moments") from None
     third, fourth = np.zeros(len(m)), np.zeros(len(m))
     with np.errstate(all="ignore"):
-        cavity = 1.0 / (1.0 / v - weight)
-        centre = cavity * (m / v - shift)
-        able = np.isfinite(centre) & np.isfinite(cavity) & (cavity > 0.0) & (v > 0.0)
+        without = cavity(m, v, weight, shift)
+        able = without.sound & (v > 0.0)
         if not able.any():
             return third, fourth
-        some, at, spread = site.take(able), centre[able], cavity[able]
+        some, at, spread = site.take(able), without.mean[able], without.variance[able]
         answer = cast(Tilted, lift(some))
         step = TILT * np.sqrt(spread)
         low, here, high = (answer.tilted(at + s * step, spread).variance for s in (-1.0, 0.0, 1.0))

@@ -17,6 +17,7 @@ import numpy as np
 from lgmdsl.arrays import Array
 from lgmdsl.bounds.catalogue import bounds
 from lgmdsl.bounds.weighted import reaching
+from lgmdsl.contract.cavity import cavity
 from lgmdsl.contract.engine import Rows
 from lgmdsl.contract.questions import Expected, FourthExpected, ThirdExpected, Tilted
 from lgmdsl.contract.site import Property, Site
@@ -25,7 +26,6 @@ from lgmdsl.errors import MethodError
 from lgmdsl.inference.routes import answering
 
 STEP, LEAST = 1e-2, 1e-6  # of differences, in sds of a predictor; of its variance
-LEAST_REMAINING = 1e-8  # of the information without a site, beyond rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,13 +117,12 @@ def alone(site: Site, m: Array, v: Array, weight: Array, shift: Array, expected:
         lift = answering(type(site), Tilted)
     except MethodError:
         return none
-    out, remaining = np.full(len(m), np.nan), 1.0 - weight * v
-    able = np.isfinite(m) & (v > 0.0) & (remaining > LEAST_REMAINING)
+    out, without = np.full(len(m), np.nan), cavity(m, v, weight, shift)
+    able = without.sound & (v > 0.0)
     if not able.any():
         return out
     m, v, weight, shift, expected = (x[able] for x in (m, v, weight, shift, expected))
-    spread = v / remaining[able]
-    centre = m - spread * (shift - weight * m)
+    centre, spread = without.mean[able], without.variance[able]
     mass = cast(Tilted, lift(site.take(able))).tilted(centre, spread).log_mass
     # log E[exp(-1/2 w s^2 + b s)] under the cavity, to which q is the tilted one
     left = 0.5 * (m**2 / v - centre**2 / spread + np.log(v / spread))

@@ -10,6 +10,7 @@ from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.compile import compile_model
 from lgmdsl.dataset import Dataset, Keys, read
 from lgmdsl.errors import DataError, Diagnostic, listed
+from lgmdsl.remedies import either
 from lgmdsl.sites import catalogue as sites
 
 if TYPE_CHECKING:
@@ -42,6 +43,13 @@ def with_responses(
         names = listed([f"`{n}`" for n in other])
         message = f"the data are not those of the fit: {names}"
         raise DataError(
-            Diagnostic("E303", message, help="give the file that the fit was made from")
+            Diagnostic(
+                "E303",
+                message,
+                help=either(
+                    "give the file that the fit was made from: --data DATA",
+                    "give the data that the fit was made from: data=...",
+                ),
+            )
         )
     return again

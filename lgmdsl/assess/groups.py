@@ -15,13 +15,13 @@ import scipy.linalg as sl
 
 from lgmdsl.arrays import Array, BoolArray, IntArray
 from lgmdsl.assess.averages import expected_log
-from lgmdsl.assess.cavity import cavity
 from lgmdsl.assess.component import Component, factored, of_each
 from lgmdsl.assess.failure import EVEN, Failure, judged
 from lgmdsl.assess.influence import group_influence
 from lgmdsl.assess.joint import JointDensity, joint_density
 from lgmdsl.assess.loo import Moments, Refit, gaussian, refitted
 from lgmdsl.assess.mixture import anew, left_out, weights_of
+from lgmdsl.contract.cavity import cavity
 from lgmdsl.contract.linear import Predictor
 from lgmdsl.contract.site import Site
 from lgmdsl.contract.stacked import stack

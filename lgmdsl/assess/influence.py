@@ -10,9 +10,9 @@ from __future__ import annotations
 import numpy as np
 
 from lgmdsl.arrays import Array, IntArray
-from lgmdsl.assess.cavity import Cavity
 from lgmdsl.assess.component import Component
 from lgmdsl.contract import rows
+from lgmdsl.contract.cavity import Cavity
 from lgmdsl.contract.linear import Predictor
 
 # A move of another predictor that counts as influence, in sds. On 1,840 responses of 150 random

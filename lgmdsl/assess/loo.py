@@ -17,11 +17,11 @@ import numpy as np
 
 from lgmdsl.arrays import Array, BoolArray, IntArray
 from lgmdsl.assess.averages import expected_log, log_density
-from lgmdsl.assess.cavity import Cavity, cavity
 from lgmdsl.assess.component import Component, factored, of_each, of_each_once, only
 from lgmdsl.assess.failure import EVEN, Failure, judged
 from lgmdsl.assess.influence import influences
 from lgmdsl.assess.mixture import Renew, anew, left_out, weights_of
+from lgmdsl.contract.cavity import Cavity, cavity
 from lgmdsl.contract.site import Property, Site
 
 # The joint mean (P,) and covariance (P, P) of the predictors of rows left out, by a fit without

@@ -302,8 +302,8 @@ def check_finite(block: SiteBlock, predictor: Predictor) -> None:
                 f"the predictor of `{block.name}` is not finite in {rows}",
                 block.span,
                 f"first at {block.place(int(first))}",
-                help="look for a missing covariate, a division by zero, the log of 0, or numbers "
-                "too large",
+                help="`lgm check MODEL DATA` shows what was read: look for a missing covariate, a "
+                "division by zero, the log of 0, or numbers too large",
             )
         )
 

@@ -243,7 +243,11 @@ def read_stdin() -> str:
         return sys.stdin.buffer.read().decode("utf-8")
     except UnicodeDecodeError as error:
         raise DataError(
-            Diagnostic("E306", f"cannot read stdin: byte {error.start} is not UTF-8")
+            Diagnostic(
+                "E306",
+                f"cannot read stdin: byte {error.start} is not UTF-8",
+                help="iconv -f latin1 -t utf-8 FILE | lgm ...",
+            )
         ) from None
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lgmdsl.arrays import Array, BoolArray
+from lgmdsl.arrays import Array, BoolArray, IntArray
 from lgmdsl.plot.canvas import (
     BLUE,
     GREY,
@@ -36,6 +36,7 @@ UNLIKE = 40.0  # rows whose scales differ by more have separate axes
 TICKS = 12
 LOWEST = 0.1  # inches of a row with a label of its own
 WHISKERS = 300  # sorted entries that have whiskers of their own; more have bands
+DOT = 5.0  # points across the median of an entry
 EXTREMES = 5  # entries at each end whose labels are shown
 DOTS = 5_000  # observations that are drawn; of more, so many evenly chosen
 
@@ -43,8 +44,9 @@ DOTS = 5_000  # observations that are drawn; of more, so many evenly chosen
 @dataclass(frozen=True)
 class Curve:
     """A quantity over an ordered index, or of many entries: places x (n,), quantiles (5, n) at
-    LEVELS, names of the places where they are no numbers; what was observed, x and y (m,), and
-    whether each place has data, (n,), where that is known."""
+    LEVELS, names of the places where they are no numbers; what was observed, x and y (m,),
+    whether each place has data, (n,), where that is known, and the ends (2, m) between which what
+    was censored lies, infinite where open and NaN where nothing was censored."""
 
     title: str
     name: str
@@ -54,6 +56,7 @@ class Curve:
     labels: Sequence[str] | None = None
     observed: tuple[Array, Array] | None = None
     seen: BoolArray | None = None
+    ends: Array | None = None
 
 
 @dataclass(frozen=True)
@@ -77,6 +80,8 @@ def draw_curve(axes: Axes, curve: Curve) -> None:
     _bands(axes, x, quantiles, len(order) <= DOTTED, seen)
     if curve.observed is not None:
         _dots(axes, *curve.observed)
+        if curve.ends is not None:
+            draw_censored(axes, curve.observed[0], curve.ends, "black")
     axes.set_ylabel(short(curve.name, 40))
     axes.set_xlabel(short(curve.axis, 70))
     along_ticks(axes, curve.x, curve.labels)
@@ -112,9 +117,9 @@ def draw_sorted(axes: Axes, curve: Curve) -> None:
         axes.vlines(x, quantiles[0], quantiles[4], color=BLUE, linewidth=0.5 * wide, alpha=0.7,
                     label=NINE_TENTHS)  # fmt: skip
         axes.vlines(x, quantiles[1], quantiles[3], color=BLUE, linewidth=1.7 * wide, label=HALF)
-        axes.plot(x, quantiles[2], "o", color="white", markeredgecolor=BLUE, markersize=2.2 * wide,
-                  markeredgewidth=0.6, label=MEDIAN, zorder=3)  # fmt: skip
         axes.margins(x=0.015)
+        narrow = narrower(axes, "y", quantiles[4] - quantiles[0], 2.2 * wide)
+        medians(axes, x, quantiles[2], narrow, 2.2 * wide, 0.6)
         zero_line(axes, "y", float(np.nanmin(quantiles)), float(np.nanmax(quantiles)))
     else:
         _bands(axes, x, quantiles, False)
@@ -222,9 +227,7 @@ def _shade(axes: Axes, x: Array, unseen: BoolArray, label: str) -> None:
 
 
 def _dots(axes: Axes, x: Array, y: Array) -> None:
-    known = np.flatnonzero(np.isfinite(x) & np.isfinite(y))
-    if len(known) > DOTS:
-        known = known[np.linspace(0, len(known) - 1, DOTS).astype(int)]
+    known = _spread_out(np.flatnonzero(np.isfinite(x) & np.isfinite(y)))
     if len(known):
         size = float(np.clip(60.0 / np.sqrt(len(known)), 1.2, 4.0))
         axes.plot(x[known], y[known], ".", color="black", markersize=2.0 * size, alpha=0.55,
@@ -232,18 +235,90 @@ def _dots(axes: Axes, x: Array, y: Array) -> None:
                   zorder=2.5)  # fmt: skip
 
 
+def draw_censored(axes: Axes, x: Array, ends: Array, color: str) -> None:
+    """Open triangles at the only end of what was censored, which point to where the response lies,
+    and bars between two ends."""
+    low, high = ends
+    known = np.isfinite(x) & ~np.isnan(low)
+    size = float(np.clip(60.0 / np.sqrt(max(int(known.sum()), 1)), 3.0, 5.5))
+    style: dict[str, Any] = {
+        "color": color,
+        "markerfacecolor": "none",
+        "markersize": size,
+        "markeredgewidth": 0.8,
+        "alpha": 0.8,
+        "zorder": 2.6,
+    }
+    for rows, y, marker, label in (
+        (known & np.isfinite(low) & np.isinf(high), low, "^", "censored, above this"),
+        (known & np.isinf(low) & np.isfinite(high), high, "v", "censored, below this"),
+    ):
+        some = _spread_out(np.flatnonzero(rows))
+        if len(some):
+            axes.plot(x[some], y[some], marker, label=label, rasterized=len(some) > MANY, **style)
+    both = _spread_out(np.flatnonzero(known & np.isfinite(low) & np.isfinite(high)))
+    if len(both):
+        axes.vlines(x[both], low[both], high[both], color=color, linewidth=1.2, alpha=0.6,
+                    label="censored, between ends", zorder=2.6)  # fmt: skip
+
+
+def _spread_out(rows: IntArray) -> IntArray:
+    """So many of the rows as are drawn, evenly chosen."""
+    few = len(rows) <= DOTS
+    return rows if few else rows[np.linspace(0, len(rows) - 1, DOTS).astype(int)]
+
+
 def _whiskers(axes: Axes, rows: Sequence[ForestRow]) -> None:
     places = np.arange(len(rows))[::-1]
     q = np.array([r.quantiles for r in rows])
     axes.hlines(places, q[:, 0], q[:, 4], color=BLUE, linewidth=1.2, label=NINE_TENTHS)
     axes.hlines(places, q[:, 1], q[:, 3], color=BLUE, linewidth=3.6, label=HALF)
-    axes.plot(q[:, 2], places, "o", color="white", markeredgecolor=BLUE, markersize=5.0, zorder=3,
-              label=MEDIAN)  # fmt: skip
+    narrow = narrower(axes, "x", q[:, 4] - q[:, 0], DOT)
+    label = f"{MEDIAN} ± half of {NINE_TENTHS}, within the dot"
+    medians(axes, q[:, 2], places, narrow, DOT, 1.0, label)
+    if narrow.any():
+        axes.locator_params(axis="x", nbins=TICKS // 2)
+        _half_widths(axes, q[narrow], places[narrow])
     size = float(np.clip(60.0 * inches(axes)[1] / len(rows), 6.0, 10.0))
     axes.set_yticks(places, [entry(r.label, 40) for r in rows], fontsize=size)
     axes.set_ylim(-0.7, len(rows) - 0.3)
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)
+
+
+def _half_widths(axes: Axes, q: Array, places: IntArray) -> None:
+    """Half of what 90 % span as a number, next to dots that hide it, towards the middle."""
+    middle = float(np.mean(axes.get_xlim()))
+    box = {"boxstyle": "round,pad=0.1", "facecolor": "white", "edgecolor": "none"}
+    for at, (low, _, median, _, high) in zip(places.tolist(), q.tolist(), strict=True):
+        side, align = (8, "left") if median < middle else (-8, "right")
+        axes.annotate(f"± {0.5 * (high - low):.2g}", (median, at), (side, 0),
+                      textcoords="offset points", va="center", ha=align, fontsize=7.5, color=GREY,
+                      bbox=box)  # fmt: skip
+
+
+def narrower(axes: Axes, along: str, widths: Array, size: float) -> BoolArray:
+    """Which intervals are hidden by a mark of a size in points, on what is drawn so far."""
+    low, high = axes.get_xlim() if along == "x" else axes.get_ylim()
+    points = 72.0 * inches(axes)["xy".index(along)]
+    return np.asarray(widths * points < size * abs(high - low))
+
+
+def medians(
+    axes: Axes,
+    x: Array | IntArray,
+    y: Array | IntArray,
+    narrow: BoolArray,
+    size: float,
+    edge: float,
+    label: str = f"{MEDIAN}, {NINE_TENTHS} within the dot",
+) -> None:
+    """White dots on the intervals; full ones, with their `label`, where the interval is narrower
+    than the dot."""
+    for rows, color, called in ((~narrow, "white", MEDIAN), (narrow, BLUE, label)):
+        if rows.any():
+            axes.plot(x[rows], y[rows], "o", color=color, markeredgecolor=BLUE, markersize=size,
+                      markeredgewidth=edge, label=called, zorder=3)  # fmt: skip
 
 
 def _whole_ticks(axes: Axes, x: Array) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,14 +18,18 @@ PALE = "#8DBFDD"
 CENTRAL = 0.9  # of the heights of a bar under uniform transforms
 
 
-def pit_picture(title: str, heights: Array, count: int, format: str = "png") -> bytes:
+def pit_picture(
+    title: str, heights: Array, count: int, censored: int = 0, format: str = "png"
+) -> bytes:
     """Bars of a density. Raises ImportError without matplotlib."""
-    return picture(lambda f: draw_pit(f.subplots(), heights, count), title, 6.4, 3.8, format)
+    draw = partial(draw_pit, heights=heights, count=count, censored=censored)
+    return picture(lambda f: draw(f.subplots()), title, 6.4, 3.8, format)
 
 
-def draw_pit(axes: Axes, heights: Array, count: int) -> None:
-    """Bars of a density (K,) in equal bins, 1 on average, from `count` responses; between the
-    dashed lines each bar lies with probability 0.9 if independent transforms are uniform."""
+def draw_pit(axes: Axes, heights: Array, count: int, censored: int = 0) -> None:
+    """Bars of a density (K,) in equal bins, 1 on average, from `count` responses, of which the
+    `censored` ones are spread over the values that they may have; between the dashed lines each bar
+    lies with probability 0.9 if independent transforms are uniform."""
     bins = len(heights)
     low, high = (
         float(stats.binom.ppf(p, count, 1.0 / bins)) * bins / max(count, 1)
@@ -38,7 +43,8 @@ def draw_pit(axes: Axes, heights: Array, count: int) -> None:
         align="edge",
         color=PALE,
         edgecolor="white",
-        label=f"{count:,} responses",
+        label=f"{count:,} responses"
+        + (f",\n{censored:,} censored, spread over their range" if censored else ""),
     )
     axes.axhline(1.0, color="black", linewidth=0.8, label="uniform")
     for end, label in ((low, ""), (high, "90 % of bars if uniform")):

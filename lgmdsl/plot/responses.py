@@ -9,8 +9,8 @@ import numpy as np
 from scipy import stats
 
 from lgmdsl.arrays import Array, IntArray
-from lgmdsl.plot.canvas import BLUE, GREY, MANY, legend, picture, short
-from lgmdsl.plot.effects import DOTS
+from lgmdsl.plot.canvas import BLUE, GREY, MANY, RED, legend, picture, short
+from lgmdsl.plot.effects import DOTS, draw_censored
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,13 +23,15 @@ FEW = 30  # different values that are moved
 
 @dataclass(frozen=True)
 class Agreement:
-    """A response without an order: what was observed (m,), NaN where nothing was, and quantiles of
-    its prediction there, (5, m) at `effects.LEVELS`."""
+    """A response without an order: what was observed (m,), NaN where nothing was, quantiles of its
+    prediction there, (5, m) at `effects.LEVELS`, and the ends (2, m) between which censored ones
+    lie, infinite where open and NaN in other rows."""
 
     title: str
     name: str
     observed: Array
     quantiles: Array
+    ends: Array | None = None
 
 
 def agreement_picture(rows: Agreement, format: str = "png") -> bytes:
@@ -53,8 +55,15 @@ def draw_agreement(axes: Axes, rows: Agreement) -> None:
     size = float(np.clip(60.0 / np.sqrt(max(len(y), 1)), 2.0, 4.0))
     axes.plot(middle, moved, "o", color=BLUE, markersize=size, markeredgewidth=0.0, alpha=0.7,
               label="a row", rasterized=len(y) > MANY)  # fmt: skip
-    if len(y):
-        ends = [min(y.min(), middle.min()), max(y.max(), middle.max())]
+    shown = [y, middle]
+    if rows.ends is not None:
+        draw_censored(axes, rows.quantiles[2], rows.ends, RED)
+        hidden = np.isfinite(rows.quantiles[2]) & ~np.isnan(rows.ends[0])
+        finite = rows.ends[:, hidden]
+        shown += [rows.quantiles[2][hidden], finite[np.isfinite(finite)]]
+    every = np.concatenate(shown)
+    if len(every):
+        ends = [every.min(), every.max()]
         axes.plot(ends, ends, color=GREY, linewidth=0.9, linestyle="--", label="equal", zorder=1)
     axes.set_xlabel("predicted median")
     axes.set_ylabel(short(f"{rows.name}, observed", 40))

@@ -6,13 +6,23 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from itertools import product
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from lgmdsl.arrays import Array
 from lgmdsl.plot.canvas import COLOURS, GREY, entry, legend, picture, short, zero_line
-from lgmdsl.plot.effects import FOREST, Curve, ForestRow, along_ticks, draw_forest, draw_sorted
+from lgmdsl.plot.effects import (
+    FOREST,
+    LEVELS,
+    Curve,
+    ForestRow,
+    along_ticks,
+    draw_forest,
+    draw_sorted,
+    narrower,
+)
 from lgmdsl.plot.panels import panel_picture
 
 if TYPE_CHECKING:
@@ -20,6 +30,7 @@ if TYPE_CHECKING:
 
 GROUPS = len(COLOURS)  # that have a colour each
 THREADS = 40  # groups that have a line each; more are a heat map
+CELL = 4.0  # points across the median of a cell
 UNLIKE = 3.0  # times that the numbers of one group may be as large as another's on one axis
 
 
@@ -47,6 +58,49 @@ class TwoWay:
         sizes = np.nanmax(np.abs(self.quantiles[[0, 4]]), axis=(0, 1))
         unlike = float(np.nanmax(sizes)) > UNLIKE * float(np.nanmin(sizes))
         return self.quantiles.shape[1] > FOREST or unlike
+
+
+class Along(Protocol):
+    """Where the members of an index lie along a line: `x` (n,), under the name `axis`, and their
+    `labels` where x only numbers them."""
+
+    @property
+    def x(self) -> Array: ...
+    @property
+    def axis(self) -> str: ...
+    @property
+    def labels(self) -> Sequence[str] | None: ...
+
+
+def two_way(
+    called: tuple[str, str],
+    dims: Sequence[str],
+    labels: Sequence[Sequence[str]],
+    levels: Array,
+    along: Sequence[Along | None],
+    crossed: int = GROUPS,
+) -> TwoWay | None:
+    """Quantiles (5, n, k, ...) of a quantity, `called` by its title and its name, as lines by group
+    along the longest order, else cells: the groups are the members of the other indices together.
+    None where these would not be told apart, which of several orders are more than `crossed`."""
+    sizes = [len(some) for some in labels]
+    ordered = [k for k in range(len(dims)) if along[k] is not None]
+    member = max(ordered or range(len(dims)), key=lambda k: sizes[k])
+    others = [k for k in range(len(dims)) if k != member]
+    groups = [", ".join(g) for g in product(*(labels[k] for k in others))]
+    places = along[member]
+    most = GROUPS if places is None else THREADS if len(ordered) == 1 else crossed
+    if len(groups) > most:
+        return None
+    return TwoWay(
+        *called,
+        dims[member] if places is None else places.axis,
+        ", ".join(dims[k] for k in others),
+        groups,
+        np.moveaxis(levels, 1 + member, 1).reshape(len(LEVELS), sizes[member], -1),
+        None if places is None else places.x,
+        labels[member] if places is None else places.labels,
+    )
 
 
 def two_way_picture(table: TwoWay, format: str = "png") -> bytes:
@@ -97,14 +151,22 @@ def draw_cells(axes: Axes, table: TwoWay) -> None:
     """A dot with whiskers for each cell, a row for each member and a colour for each group."""
     count, groups = table.quantiles.shape[1:]
     places = np.arange(count)[::-1]
+    drawn = []
     for k, group in enumerate(table.groups):
         q = table.quantiles[:, :, k]
         at = places + 0.7 * (0.5 - (k + 0.5) / groups)
         colour = COLOURS[k]
         axes.hlines(at, q[0], q[4], color=colour, linewidth=1.0)
         axes.hlines(at, q[1], q[3], color=colour, linewidth=2.6)
-        axes.plot(q[2], at, "o", color="white", markeredgecolor=colour, markersize=4.0, zorder=3)
         axes.plot([], [], "o-", color=colour, markersize=4.0, label=entry(group, 20))
+        drawn.append((q[2], at, q[4] - q[0], colour))
+    hidden = False
+    for median, at, widths, colour in drawn:
+        narrow = narrower(axes, "x", widths, CELL)
+        hidden |= bool(narrow.any())
+        for rows, color in ((~narrow, "white"), (narrow, colour)):
+            axes.plot(median[rows], at[rows], "o", color=color, markeredgecolor=colour,
+                      markersize=CELL, zorder=3)  # fmt: skip
     axes.set_yticks(places, [entry(a, 40) for a in table.labels or ()], fontsize=9.0)
     axes.set_ylim(-0.6, count - 0.4)
     axes.tick_params(axis="y", length=0)
@@ -112,7 +174,8 @@ def draw_cells(axes: Axes, table: TwoWay) -> None:
     zero_line(axes, "x", *axes.get_xlim())
     axes.set_xlabel(short(table.name, 70))
     axes.set_ylabel(short(table.axis, 30))
-    _legend(axes, f"{table.by}: median, 50 % and 90 %")
+    within = "\nfull dots: 90 % within" if hidden else ""
+    _legend(axes, f"{table.by}: median, 50 % and 90 %{within}")
 
 
 def draw_group(axes: Axes, table: TwoWay, group: int) -> None:

@@ -21,6 +21,7 @@ from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.errors import Diagnostic, ModelError, suggestion
 from lgmdsl.posterior.frame import Frame
 from lgmdsl.posterior.tails import top_share
+from lgmdsl.remedies import either, number
 
 # Draws behind the moments of reports that are neither affine nor monotone: fewer for a report so
 # large that its draws would hold more than REPORT_VALUES numbers, but never below FEWEST.
@@ -247,10 +248,15 @@ def report_draws(canonical: CanonicalModel, dims: tuple[str, ...]) -> int:
 
 def check_draws(size: int, seed: int) -> None:
     """Raise ModelError E108 for a size or a seed that is not a whole number from 0."""
-    asked = ((size, "draws are asked for in a number"), (seed, "a seed is a number"))
-    for value, wanted in asked:
+    asked = (
+        (size, "draws are asked for in a number", number("draws", 1000)),
+        (seed, "a seed is a number", number("seed", 0)),
+    )
+    for value, wanted, help in asked:
         if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 0:
-            raise ModelError(Diagnostic("E108", f"{wanted} that is whole and not below 0"))
+            raise ModelError(
+                Diagnostic("E108", f"{wanted} that is whole and not below 0", help=help)
+            )
 
 
 def probability_levels(probabilities: object) -> Array:
@@ -261,7 +267,11 @@ def probability_levels(probabilities: object) -> Array:
         levels = np.zeros(0)
     if levels.ndim != 1 or levels.size == 0 or not ((levels > 0) & (levels < 1)).all():
         raise ModelError(
-            Diagnostic("E108", "quantiles are asked for at probabilities between 0 and 1")
+            Diagnostic(
+                "E108",
+                "quantiles are asked for at probabilities between 0 and 1",
+                help=either("--quantiles 0.05,0.5,0.95", "quantiles=(0.05, 0.5, 0.95)"),
+            )
         )
     return levels
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from lgmdsl.arrays import Array
-from lgmdsl.errors import Diagnostic
+from lgmdsl.errors import NOWHERE, Diagnostic, Span
 
 # The share of the variance that the furthest SHARE of the draws may carry: of normal draws 0.08, of
 # e^{1.5 z} 0.75, whose sd by 4,000 draws is 14 % off (median).
@@ -29,8 +29,11 @@ def largest_share(terms: Array) -> Array:
     return np.asarray(np.nan_to_num(share, nan=0.0))
 
 
-def of_few_draws(message: str, shares: Array, help: str = "") -> tuple[Diagnostic, ...]:
-    """W611 where few draws carry one of the variances, by their `shares`."""
+def of_few_draws(
+    message: str, shares: Array, help: str = "", span: Span = NOWHERE
+) -> tuple[Diagnostic, ...]:
+    """W611 where few draws carry one of the variances, by their `shares`; `span`: the statement of
+    what they are the variances of."""
     doubtful = int((shares > MOST).sum())
     if not doubtful:
         return ()
@@ -38,4 +41,4 @@ def of_few_draws(message: str, shares: Array, help: str = "") -> tuple[Diagnosti
     many = f", and more than {100.0 * MOST:.0f} % of {doubtful:,} of {shares.size:,}"
     some = share + many if shares.size > 1 else share
     known = f"the quantiles are right{help}"
-    return (Diagnostic("W611", message, details=(some,), help=known, severity="warning"),)
+    return (Diagnostic("W611", message, span, details=(some,), help=known, severity="warning"),)

@@ -26,6 +26,7 @@ from lgmdsl.dataset.parquet import text_types
 from lgmdsl.dataset.refusals import check_regular, refused, refusing
 from lgmdsl.errors import DataError, Diagnostic, MethodError
 from lgmdsl.files import write
+from lgmdsl.remedies import either
 from lgmdsl.shards.keys import BATCH, check_column, dates_as_text, missing, shard_of, unit_of_dates
 from lgmdsl.shards.manifest import MOST, NAME, Manifest, ShardFile, check_new, sha256_of
 
@@ -53,7 +54,13 @@ def split(
     if shards is not None and not (
         isinstance(shards, int) and not isinstance(shards, bool) and 1 <= shards <= MOST
     ):
-        raise MethodError(Diagnostic("E108", f"`shards` must be a whole number from 1 to {MOST:,}"))
+        raise MethodError(
+            Diagnostic(
+                "E108",
+                f"`shards` must be a whole number from 1 to {MOST:,}",
+                help=either("--shards 8", "shards=8"),
+            )
+        )
     source, target = Path(os.fsdecode(rows)), Path(os.path.abspath(os.fsdecode(output)))
     check_regular(source)
     with refusing(source.name, "its rows cannot be read"):

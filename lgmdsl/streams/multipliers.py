@@ -118,5 +118,6 @@ def not_finite(name: str, span: Span) -> Diagnostic:
         "E303",
         f"the predictor of `{name}` is not finite in some rows",
         span,
-        help="look for a missing covariate, a division by zero, the log of 0, or numbers too large",
+        help="`lgm check MODEL DATA` shows what was read: look for a missing covariate, a division "
+        "by zero, the log of 0, or numbers too large",
     )

@@ -143,3 +143,53 @@ def test_contrasts_that_are_written_otherwise() -> None:
     ):
         with pytest.raises(lgm.DataError, match=message):
             lgm.fit(lgm.loads(LINEAR), unbalanced(), mapping={"X": ["x", term]})
+
+
+INDEXED = """lgm 1
+index obs
+index arms = {"a", "b", "c"}
+data arm[obs] : arms
+data x[obs] : real
+data y[obs] : count
+latent level ~ normal(sd = 3)
+latent slope ~ normal(sd = 2)
+latent u[arms] ~ normal(sd = 2)
+constrain u["a"] = 0
+let eta[obs] = level + slope * x + u[arm]
+observe y ~ poisson(log_rate = eta)
+"""
+ONE_MATRIX = """lgm 1
+index obs
+index term
+data X[obs, term] : real
+data y[obs] : count
+latent level ~ normal(sd = 3)
+latent b[term] ~ normal(sd = 2)
+let eta[obs] = level + X @ b
+observe y ~ poisson(log_rate = eta)
+"""
+
+
+@pytest.mark.parametrize("kind", ["average", "conditional", "balanced"])
+def test_groups_by_a_column_that_only_a_matrix_has(kind: str) -> None:
+    """As by the map of the same model over an index; numeric columns group by their values."""
+    rng = np.random.default_rng(4)
+    n = 90
+    table = pd.DataFrame({"x": rng.integers(0, 3, n) / 2.0, "arm": rng.choice(["a", "b", "c"], n)})
+    table["y"] = rng.poisson(np.exp(0.3 + 0.4 * table["x"] + 0.5 * (table["arm"] == "b")))
+    mapping = {"X": ["x", "contrasts(arm)"]}
+    how: Mapping[str, str] = {"method": "laplace"}
+    fit = lgm.fit(lgm.loads(ONE_MATRIX), table, mapping=mapping, **how)
+    other = lgm.fit(lgm.loads(INDEXED), table, **how)
+    known = other.effects("x", by="arm", kind=kind)
+    for by in ("arm", "X[arm]"):
+        found = fit.effects("x", by=by, kind=kind)
+        assert found[by].tolist() == known["arm"].tolist() == ["a", "b", "c"]
+        if kind == "average":
+            assert np.allclose(found["estimate"], known["estimate"], rtol=1e-4)
+            assert np.allclose(found["sd"], known["sd"], rtol=1e-3)
+            again = fit.effects("x", by=by, data=table, mapping=mapping)
+            assert np.allclose(found["estimate"], again["estimate"], rtol=1e-6)
+    assert fit.effects("arm", by="x", kind=kind)["x"].tolist() == [0.0, 0.5, 1.0, 0.0, 0.5, 1.0]
+    with pytest.raises(lgm.ModelError, match=r"there are: y, X\[x\], X\[arm\], obs"):
+        fit.effects("x", by="nothing")

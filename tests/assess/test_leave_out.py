@@ -15,11 +15,11 @@ import lgmdsl as lgm
 from lgmdsl.api.assess.components import assessed
 from lgmdsl.arrays import AnyArray, Array, BoolArray
 from lgmdsl.assess.averages import distribution, log_density, log_moments
-from lgmdsl.assess.cavity import cavity
 from lgmdsl.assess.failure import Failure
 from lgmdsl.assess.joint import joint_density
 from lgmdsl.assess.loo import loo
 from lgmdsl.assess.pit import histogram
+from lgmdsl.contract.cavity import cavity
 from lgmdsl.contract.site import Site
 from lgmdsl.sites import catalogue
 from lgmdsl.sites.scalar.normal import NormalMean

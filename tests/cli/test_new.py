@@ -267,7 +267,7 @@ def test_columns_that_belong_to_the_response() -> None:
 
 def test_a_guess_is_called_one() -> None:
     rng = np.random.default_rng(4)
-    frame = pd.DataFrame({"y": rng.choice(["yes", "no"], 20), "x": rng.normal(size=20)})
+    frame = pd.DataFrame({"y": rng.choice(["yes", "no", "perhaps"], 20), "x": rng.normal(size=20)})
     flat = " ".join(skeleton(frame).replace("\n#", "").split())
     assert "`x`, which is a guess. `y` cannot be the response: it holds words" in flat
     codes = pd.DataFrame({"recipe": [1, 2, 3, 1] * 5, "width": rng.normal(size=20)})
@@ -434,3 +434,127 @@ def test_codes_are_groups_and_the_other_way_is_shown() -> None:
 def test_few_values_are_no_codes_where_they_do_not_repeat() -> None:
     frame = columns(n=6, y=X[:6], k=[1, 2, 3, 4, 5, 6])
     assert "b_k" in skeleton(frame.assign(k=[1, 3, 2, 4, 2, 5]))
+
+
+R2 = np.random.default_rng(11)
+DAYS = R2.integers(5, 400, N)
+HAPPENED = R2.random(N) < 0.6
+
+
+@pytest.mark.parametrize(
+    ("times", "event", "mapped"),
+    [
+        ({"time": DAYS}, {"status": np.where(HAPPENED, 2, 1)}, "status=contrasts(status, base=1)"),
+        ({"days": DAYS}, {"status": np.where(HAPPENED, "event", "censored")}, "base=censored)"),
+        ({"followup_months": DAYS / 30}, {"cens": np.where(HAPPENED, "event", "right")}, "=right)"),
+        ({"days": DAYS}, {"vital_status": np.where(HAPPENED, "dead", "alive")}, "base=alive)"),
+        ({"time_to_event": DAYS}, {"observed": np.where(HAPPENED, "TRUE", "FALSE")}, ""),
+        ({"futime": DAYS}, {"fustat": HAPPENED.astype(int)}, ""),
+        ({"weeks": DAYS}, {"censored": 1 - HAPPENED}, "censored=contrasts(censored, base=1)"),
+        ({"tstart": DAYS - 4, "tstop": DAYS}, {"event": HAPPENED.astype(int)}, ""),
+    ],
+)
+def test_times_and_their_events(
+    times: dict[str, Any], event: dict[str, Any], mapped: str, tmp_path: Path
+) -> None:
+    """The proposed model fits as the same one of an event of 0 and 1 does, whatever it is written
+    as: by the counts of events, against the maximum of the likelihood of a Weibull."""
+    frame = pd.DataFrame({"age": R2.normal(60, 8, N).round(1), **times, **event})
+    frame.to_csv(tmp_path / "d.csv", index=False)
+    text = skeleton(str(tmp_path / "d.csv"))
+    (name,) = event
+    entry = ", entry = tstart" if "tstart" in times else ""
+    time = [*times][-1]
+    assert (
+        f"observe {time} ~ weibull(log_scale = eta, shape = shape, event = {name}{entry})" in text
+    )
+    assert mapped in " ".join(command_of(text)), command_of(text)
+    assert f"u_{name}" not in text
+    assert f"b_{name}" not in text
+    words = command_of(text)
+    maps = [words[k + 1].partition("=") for k, word in enumerate(words) if word == "--map"]
+    model = lgm.loads(text)
+    fit = lgm.fit(model, str(tmp_path / "d.csv"), mapping={n: k for n, _, k in maps}, **QUICK)
+    plain = {**frame, name: HAPPENED.astype(int)}
+    same = lgm.fit(model, pd.DataFrame(plain), **QUICK)
+    assert fit.log_evidence == pytest.approx(same.log_evidence, abs=1e-6)
+
+
+def test_times_of_zero_and_events_of_more_labels() -> None:
+    zero = columns(days=np.where(X > 1, 0, DAYS), dead=HAPPENED.astype(int))
+    text = skeleton(zero)
+    assert "generalized_pareto(log_scale = eta, shape = shape, event = dead)" in text
+    fits(text, zero, **QUICK)
+    risks = columns(time=DAYS, status=R2.choice(["alive", "relapse", "death"], N))
+    text = skeleton(risks)
+    assert "observe time ~ weibull(log_scale = eta, shape = shape)" in text
+    assert "All times are taken as those of an event, as `status` has 3 labels" in " ".join(
+        text.replace("\n#", "").split()
+    )
+    fits(text, risks, **QUICK)
+
+
+def test_other_outcomes_are_no_covariates() -> None:
+    both = columns(
+        ptime=DAYS, pstat=HAPPENED.astype(int), futime=DAYS + 3, death=(X > 0).astype(int)
+    )
+    text = skeleton(both)
+    assert "observe futime ~ weibull(log_scale = eta, shape = shape, event = death)" in text
+    assert "ptime" not in text.split("let eta")[1]
+    assert "pstat" not in text.split("let eta")[1]
+
+
+def test_a_response_of_two_labels() -> None:
+    for key, low, high in (
+        ("presence", "absent", "present"),
+        ("y", "no", "yes"),
+        ("y", -1, 1),
+        ("ill", "healthy", "case"),
+    ):
+        frame = columns(**{key: np.where(HAPPENED, high, low)})
+        text = skeleton(frame)
+        assert f"{key}=contrasts({key}, base={low})" in text, text
+        assert f"observe {key} ~ bernoulli(logit = eta)" in text
+        fits(text, frame, **QUICK)
+
+
+def test_ids_are_no_response_and_no_slope() -> None:
+    """As in lme4's InstEval: factors s and d by their codes, thousands of them."""
+    rng = np.random.default_rng(1)
+    n = 4000
+    s, d = rng.integers(1, 1001, n), rng.integers(1, 401, n) * 2 - 1
+    frame = pd.DataFrame({"s": s, "d": d, "studage": rng.choice([2, 4, 6, 8], n)})
+    assert "observe studage" in skeleton(frame)
+    text = skeleton(frame.assign(y=rng.integers(1, 6, n)))
+    assert "u_s[s]" in text
+    assert "observe y ~ ordinal" in text
+    for name in ("student", "lecturer", "department", "county_idx", "idnum"):
+        only = pd.DataFrame({name: rng.integers(5, 400, 500), "gain": rng.normal(size=500)})
+        assert f"u_{name}[{name}]" in skeleton(only), name
+
+
+@pytest.mark.parametrize(
+    ("response", "family"),
+    [
+        ({"weight": R2.integers(40, 90, N)}, "normal"),
+        ({"Yield": 10 * R2.integers(140, 170, N)}, "normal"),
+        ({"gain": R2.integers(150, 320, N)}, "normal"),
+        ({"seizures": R2.poisson(60, N)}, "poisson"),
+        ({"cases": R2.poisson(40, N) + 20}, "poisson"),
+        ({"died": R2.integers(0, 2, N)}, "bernoulli"),
+    ],
+)
+def test_whole_amounts_and_counts(response: dict[str, Any], family: str) -> None:
+    frame = columns(sex=R2.choice(["f", "m"], N), **response)
+    assert f"observe {next(iter(response))} ~ {family}(" in skeleton(frame)
+
+
+def test_a_constant_number_of_trials_and_few_levels() -> None:
+    frame = columns(
+        dead=R2.binomial(20, 0.3, N), total=20, Exposure=R2.integers(1, 5, N), arm=["a", "b"] * 45
+    )
+    text = skeleton(frame)
+    assert "observe dead ~ binomial(n = total, logit = eta)" in text
+    assert "latent u_arm[arm_level]" in text
+    assert "sd_arm" not in text
+    fits(text, frame, **QUICK)

@@ -573,3 +573,41 @@ def test_unlabelled_arrays_next_to_a_column_of_that_name() -> None:
     rows = {"who": MAIN.who, "y": MAIN.y, "age": age}
     (warning,) = grounded(rows, mapping={}, model=model).warnings
     assert "give a key `subject`" in warning.help
+
+
+LIFETIMES = """lgm 1
+index obs
+data time[obs] : positive
+data died[obs] : binary
+latent level ~ normal(sd = 5)
+let eta[obs] = level
+observe time ~ exponential(log_rate = eta, event = died)
+"""
+
+
+@pytest.mark.parametrize(
+    ("status", "term"),
+    [
+        (["event", "censored"] * 4, "contrasts(status, base=censored)"),
+        ([2, 1] * 4, "contrasts(status, base=1)"),
+        ([True, False] * 4, "contrasts(status, base=0)"),
+    ],
+)
+def test_the_contrast_of_two_levels_is_a_datum_of_its_own(status: list[Any], term: str) -> None:
+    time = np.arange(1.0, 9.0)
+    table = pd.DataFrame({"time": time, "status": status})
+    model = lgm.loads(LIFETIMES)
+    fit = lgm.fit(model, table, mapping={"died": term}, method="laplace")
+    plain = lgm.fit(model, {"time": time, "died": [1, 0] * 4}, method="laplace")
+    assert fit.log_evidence == pytest.approx(plain.log_evidence, abs=1e-12)
+    # One row alone has one level: those of the fit hold.
+    as_covariate = lgm.loads(LIFETIMES.replace("= level", "= level + died"))
+    fit = lgm.fit(as_covariate, table, mapping={"died": term}, method="laplace")
+    one = fit.predict(table[1:2]).mean("eta").item()
+    assert one == pytest.approx(fit.mean("level").item())
+
+
+def test_contrasts_of_more_levels_are_no_column() -> None:
+    table = pd.DataFrame({"time": [1.0, 2.0, 3.0], "status": ["dead", "alive", "lost"]})
+    with pytest.raises(DataError, match="contrasts of `status` are 2 columns, and `died` is one"):
+        lgm.fit(lgm.loads(LIFETIMES), table, mapping={"died": "contrasts(status)"})

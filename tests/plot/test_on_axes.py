@@ -112,7 +112,7 @@ def test_data_are_drawn_over_the_mean_of_the_response_alone(fit: lgm.Fit) -> Non
     observations = Observations(fit)
     over = observations.over("f", ("day",))
     assert over is not None
-    np.testing.assert_array_equal(over, fit.canonical.grounded.values["z"])
+    np.testing.assert_array_equal(over[0], fit.canonical.grounded.values["z"])
     assert observations.over("twice", ("day",)) is None  # another scale
     assert observations.over("eta", ("obs",)) is None  # a log rate
 
@@ -333,3 +333,71 @@ def test_zeros_and_ones_are_shown_by_their_shares() -> None:
 def test_labels_that_begin_alike_are_told_apart() -> None:
     assert entry("x" * 300 + "17", 16) != entry("x" * 300 + "18", 16)
     assert len(entry("x" * 300 + "17", 16)) == 16 and entry("short", 16) == "short"
+
+
+CENSORED = """lgm 1
+index day = 1..30
+data y[day] : real?
+data lo[day] : real?
+data hi[day] : real?
+latent f[day] ~ rw1(sd = 0.4)
+observe y ~ normal(mean = f, sd = 0.5, lower = lo, upper = hi)
+"""
+LATE = """lgm 1
+index obs
+data time[obs] : positive
+data died[obs] : binary
+latent level ~ normal(sd = 5)
+observe time ~ exponential(log_rate = level, event = died)
+"""
+
+
+def _drawn(ax: Any) -> dict[str, Any]:
+    handles, labels = ax.get_legend_handles_labels()
+    return dict(zip(labels, handles, strict=True))
+
+
+def test_censored_rows_are_no_observations() -> None:
+    """Triangles at the ends that are known, bars between two; only others are dots."""
+    z = np.linspace(-2.0, 2.0, 30)
+    low, high = np.full(30, np.nan), np.full(30, np.nan)
+    low[25:], high[:4], low[10:12], high[10:12] = 1.2, -1.5, -1.0, 0.5
+    y = np.where(np.isnan(low) & np.isnan(high), z, np.nan)
+    fit = lgm.fit(lgm.loads(CENSORED), {"y": y, "lo": low, "hi": high}, method="laplace")
+    for name in ("y", "f"):
+        shown = _drawn(fit.plot(name, ax=axes()))
+        assert np.allclose(shown["observed"].get_ydata(), y[~np.isnan(y)])
+        assert shown["censored, above this"].get_ydata().tolist() == [1.2] * 5
+        assert shown["censored, below this"].get_ydata().tolist() == [-1.5] * 4
+        assert len(shown["censored, between ends"].get_segments()) == 2
+    time, died = np.arange(1.0, 13.0), np.array([1, 0, 1] * 4)
+    fit = lgm.fit(lgm.loads(LATE), {"time": time, "died": died}, method="laplace")
+    shown = _drawn(fit.plot("time", ax=axes()))
+    assert shown["censored, above this"].get_ydata().tolist() == time[died == 0].tolist()
+    assert len(shown["a row"].get_ydata()) == 8
+    assert "12 responses,\n4 censored, spread over their range" in _drawn(
+        fit.plot("pit", ax=axes())
+    )
+    rows = fit.augment()
+    assert (rows["time_residual"].isna() == (died == 0)).all()
+    assert (rows["time_censored"] == (died == 0)).all()
+
+
+@pytest.mark.parametrize("draw", [draw_forest, draw_sorted])
+def test_an_interval_narrower_than_its_dot_is_said(draw: Any) -> None:
+    """A white dot alone looks like an interval of no width: the dot is full, and the legend says
+    so; in a forest its half-width stands beside it."""
+    medians = np.array([0.0, 1000.0, 2.0, 400.0])
+    widths = np.array([0.5, 0.5, 0.5, 300.0])
+    q = medians + np.array([-1.0, -0.4, 0.0, 0.4, 1.0])[:, None] * widths
+    ax = axes()
+    if draw is draw_forest:
+        draw(ax, "big", [ForestRow(str(k), row) for k, row in enumerate(q.T)])
+        assert [t.get_text() for t in ax.texts] == ["± 0.5"] * 3
+        label = "median ± half of 90 %, within the dot"
+    else:
+        draw(ax, Curve("", "big", "h", np.arange(1.0, 5.0), q, list("abcd")))
+        label = "median, 90 % within the dot"
+    shown = _drawn(ax)
+    assert len(shown[label].get_xdata()) == 3
+    assert len(shown["median"].get_xdata()) == 1

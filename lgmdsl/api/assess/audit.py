@@ -30,7 +30,7 @@ from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.dataset import Keys
 from lgmdsl.errors import Diagnostic, MethodError, ModelError, suggestion
 from lgmdsl.posterior.labelled import labelled
-from lgmdsl.remedies import either
+from lgmdsl.remedies import either, number, setting
 from lgmdsl.workers.executor import Jobs
 from lgmdsl.workers.opened import check_jobs
 from lgmdsl.workers.workers import Workers
@@ -105,7 +105,14 @@ class Audit:
         places = [LEVELS.index(p) if p in LEVELS else -1 for p in levels]
         if -1 in places:
             message = "an audit has the quantiles 0.05 and 0.95 alone"
-            raise MethodError(Diagnostic("E108", message, details=(f"got {probabilities!r}",)))
+            raise MethodError(
+                Diagnostic(
+                    "E108",
+                    message,
+                    details=(f"got {probabilities!r}",),
+                    help="audit.quantile(name, [0.05, 0.95])",
+                )
+            )
         dims, whole = self.dims[name], self._of(name).quantiles[places]
         values = whole.reshape(len(places), *self.layout.shape(dims))
         return labelled(self.layout, dims, values, name, first="quantile", labels=levels)
@@ -190,13 +197,19 @@ def audit(
     for name, value, least in (("n", n, FEWEST), ("seed", seed, 0)):
         if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
             message = f"`{name}` must be a whole number not below {least}"
-            raise MethodError(Diagnostic("E108", message, details=(f"got {value!r}",)))
+            raise MethodError(
+                Diagnostic("E108", message, details=(f"got {value!r}",), help=number(name, least))
+            )
     how = either("lgm summary FIT --audit --data DATA", "fit.audit(data=...)")
     canonical = with_responses(fit, data, mapping, "an audit", how)
     if fit.posterior.conditioned.errors is not None:
         message = "an audit needs exact variances, and this fit's are estimates (iterative engine)"
         raise MethodError(
-            Diagnostic("E501", message, help="fit a smaller part of the data exactly")
+            Diagnostic(
+                "E501",
+                message,
+                help=f"fit a smaller part of the data with {setting('engine', 'sparse')}",
+            )
         )
     if fit.posterior.conditioned.confinement is not None:
         message = f"an audit weights draws of q, and `{fit.method}` confines q"

@@ -31,6 +31,7 @@ from lgmdsl.posterior.mixture import CACHED, Mixture
 from lgmdsl.posterior.predictive.event_moments import moments
 from lgmdsl.posterior.shifted_draws import DrawnHypers, by_theta, hypers_of
 from lgmdsl.posterior.site_draws import drawn_sites, parameter_rows
+from lgmdsl.remedies import setting
 
 if TYPE_CHECKING:
     from lgmdsl.api.fit.fit import Fit
@@ -121,16 +122,26 @@ def assessed(
     if np.isnan(fit.log_evidence):
         message = f"{caller} is about the posterior, and method `{fit.method}` finds its mode alone"
         raise MethodError(
-            Diagnostic("E501", message, help="fit by laplace, ep or natural-gradient")
+            Diagnostic(
+                "E501",
+                message,
+                help=f"fit with {setting('method', 'laplace')}, or by ep or natural-gradient",
+            )
         )
     if fit.posterior.conditioned.errors is not None:
         message = f"{caller} needs exact variances, and this fit's are estimates (iterative engine)"
         raise MethodError(
-            Diagnostic("E501", message, help="fit a smaller part of the data exactly")
+            Diagnostic(
+                "E501",
+                message,
+                help=f"fit a smaller part of the data with {setting('engine', 'sparse')}",
+            )
         )
     if removes and fit.posterior.conditioned.confinement is not None:
         message = f"{caller} takes responses out of q, and `{fit.method}` confines q"
-        raise MethodError(Diagnostic("E501", message, help="fit by natural-gradient"))
+        raise MethodError(
+            Diagnostic("E501", message, help=f"fit with {setting('method', 'natural-gradient')}")
+        )
     blocks = tuple(canonical.blocks[k] for k in observed(canonical))
     where = tuple((b.name, b.data.dims, b.data.rows) for b in blocks)
     at_points = components(fit, canonical)

@@ -16,6 +16,7 @@ from lgmdsl.dataset import Keys
 from lgmdsl.errors import Diagnostic, MethodError
 from lgmdsl.html import Paged
 from lgmdsl.inference.plan import plan
+from lgmdsl.remedies import number
 
 if TYPE_CHECKING:
     from lgmdsl.api.fit.fit import Fit
@@ -84,5 +85,5 @@ def _unfinished(fit: Fit) -> Diagnostic:
     return Diagnostic(
         "E501",
         f"a rate is measured at the limit, and this fit has not reached it: {fit.status}",
-        help="raise max_steps, and fit again",
+        help=f"fit again with {number('max-steps', 1000)}",
     )

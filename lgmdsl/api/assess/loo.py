@@ -28,6 +28,7 @@ from lgmdsl.contract.engine import Rows
 from lgmdsl.dataset import Keys
 from lgmdsl.errors import Diagnostic, MethodError
 from lgmdsl.html import Paged
+from lgmdsl.remedies import number
 from lgmdsl.workers.executor import Jobs
 from lgmdsl.workers.opened import check_jobs
 
@@ -134,11 +135,13 @@ def loo(
     check_jobs(jobs)
     if exact not in (False, True, "all"):
         message = f"`exact` is true (what is flagged), false or all, not {exact!r}"
-        raise MethodError(Diagnostic("E108", message))
+        raise MethodError(Diagnostic("E108", message, help='fit.loo(exact="all")'))
     for name, value, least in (("n", n, FEWEST), ("seed", seed, 0)):
         if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
             message = f"`{name}` must be a whole number not below {least}"
-            raise MethodError(Diagnostic("E108", message, details=(f"got {value!r}",)))
+            raise MethodError(
+                Diagnostic("E108", message, details=(f"got {value!r}",), help=number(name, least))
+            )
     together = groups is not None
     asked = assessed(fit, data, mapping, "loo", together, removes=True)
     refit = without(fit, asked, int(seed)) if exact else None

@@ -74,7 +74,9 @@ class Pit(Paged):
         import xarray as xr
 
         if not isinstance(bins, int | np.integer) or isinstance(bins, bool) or bins < 1:
-            raise ModelError(Diagnostic("E108", "bins are a whole number from 1"))
+            raise ModelError(
+                Diagnostic("E108", "bins are a whole number from 1", help="pit.histogram(bins=10)")
+            )
         low, high = (
             np.concatenate([getattr(b, s) for b in self.blocks]) for s in ("lower", "upper")
         )

@@ -35,6 +35,7 @@ from lgmdsl.html import Page
 from lgmdsl.inference.registry import load_entry_points
 from lgmdsl.inference.settings import FitSettings, MethodName
 from lgmdsl.language.load import AnyModel, as_model
+from lgmdsl.remedies import either
 from lgmdsl.state import made_by
 from lgmdsl.workers.executor import Jobs
 from lgmdsl.workers.opened import check_jobs
@@ -277,7 +278,11 @@ def calibrate(
     check_jobs(wanted)
     if not isinstance(runs, int | np.integer) or isinstance(runs, bool) or runs < 1:
         message = "`runs` must be a whole number from 1"
-        raise MethodError(Diagnostic("E108", message, details=(f"got {runs!r}",)))
+        raise MethodError(
+            Diagnostic(
+                "E108", message, details=(f"got {runs!r}",), help=either("--runs 200", "runs=200")
+            )
+        )
     task = CalibrationTask(
         model.to_lgm(), model.checked.source.name, data, mapping, dict(sizes), settings
     )

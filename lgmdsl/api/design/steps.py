@@ -8,6 +8,7 @@ import numpy as np
 
 from lgmdsl.api.page import counted
 from lgmdsl.errors import Diagnostic, MethodError, suggestion
+from lgmdsl.remedies import number
 
 
 def check_score(score: str, known: Sequence[str]) -> None:
@@ -22,7 +23,9 @@ def check_counts(counts: Mapping[str, object]) -> None:
     for name, value in counts.items():
         if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
             message = f"`{name}` must be a whole number from 1"
-            raise MethodError(Diagnostic("E108", message, details=(f"got {value!r}",)))
+            raise MethodError(
+                Diagnostic("E108", message, details=(f"got {value!r}",), help=number(name, 1))
+            )
 
 
 def check_steps(steps: int, number: int, word: str) -> None:

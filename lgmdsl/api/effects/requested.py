@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from lgmdsl.api.effects.coded import Coded, factors
+from lgmdsl.api.effects.coded import Coded, coded_columns, factors, made_of
 from lgmdsl.api.effects.levels import Comparison, Level
 from lgmdsl.api.summary.labels import index_order
 from lgmdsl.arrays import AnyArray
@@ -34,7 +34,7 @@ WORDS = (*OF_NUMBERS, *OF_LABELS, "levels")
 
 def _columns(grounded: GroundedModel, name: str) -> list[str]:
     """How the columns of a matrix that was made of columns are asked for; else the name."""
-    if name not in grounded.codings:
+    if not coded_columns(grounded, name):
         return [name]
     labels = grounded.indices[grounded.model.symbols[name].dims[1]].labels
     return [f"{name}[{label}]" for label in labels.tolist()]
@@ -56,7 +56,7 @@ def covariate(grounded: GroundedModel, name: str) -> tuple[Symbol, str]:
     if base not in known:
         message = f"the model has no covariate named `{base}`"
         shown = [label for n in known for label in _columns(grounded, n)]
-        made = [m for m in grounded.codings if base in {c.column for c in grounded.codings[m]}]
+        made = [m for m in made_of(grounded, base) if m in known]
         if len(made) == 1:
             return model.symbols[made[0]], name
         made = [f"{m}[{base}]" for m in made]

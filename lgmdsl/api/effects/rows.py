@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lgmdsl.api.columns import Columns
-from lgmdsl.api.effects.coded import Coded, factors
+from lgmdsl.api.effects.coded import Coded, coded_columns, factors, made_of
 from lgmdsl.api.predict.predict import Prediction, predicted
 from lgmdsl.api.predict.requested import say
 from lgmdsl.api.summary.labels import index_order
@@ -20,13 +20,14 @@ from lgmdsl.canonical.blocks.sites import SiteBlock
 from lgmdsl.canonical.grounding.model import GroundedModel
 from lgmdsl.canonical.grounding.usage import usage_of
 from lgmdsl.dataset import Dataset, read
-from lgmdsl.errors import Diagnostic, MethodError, ModelError, suggestion
+from lgmdsl.errors import Diagnostic, MethodError, ModelError, listed, suggestion
 from lgmdsl.language.checked import Symbol
 from lgmdsl.remedies import setting
 
 if TYPE_CHECKING:
     from lgmdsl.api.fit.fit import Fit
 
+OBSERVE = "give it an observe statement: observe y ~ normal(mean = eta, sd = s)"
 GRID = 10_000  # rows of a balanced grid
 
 
@@ -61,7 +62,7 @@ def rows_of(
         groups = np.zeros(math.prod(block.data_shape), dtype=np.int64)
         labels: Columns = {}
         if by is not None:
-            groups, labels = _groups(prediction, block, by)
+            groups, labels = _groups(fit, prediction, block, by)
         counts = np.bincount(groups, minlength=int(groups.max(initial=0)) + 1)
         present = _ordered(prediction, by, np.flatnonzero(counts))
         weights = (groups[None, :] == present[:, None]) / counts[present][:, None]
@@ -77,7 +78,7 @@ def bound(values: dict[str, Any]) -> Dataset:
 def _ordered(prediction: Prediction, by: str | None, groups: IntArray) -> IntArray:
     """Groups in the natural order of their labels."""
     grounded = prediction.canonical.grounded
-    symbol = None if by is None else grounded.model.symbols[by]
+    symbol = None if by is None else grounded.model.symbols.get(by)
     target = None if symbol is None else by if symbol.kind == "index" else symbol.target
     if target is None:
         return groups
@@ -88,13 +89,17 @@ def _ordered(prediction: Prediction, by: str | None, groups: IntArray) -> IntArr
 def _response(prediction: Prediction, response: str | None) -> SiteBlock:
     observed = [b for b in prediction.canonical.blocks if not b.family.spec.potential]
     if not observed:
-        raise MethodError(Diagnostic("E501", "the model observes nothing that effects could be on"))
+        raise MethodError(
+            Diagnostic("E501", "the model observes nothing that effects could be on", help=OBSERVE)
+        )
     if response is not None:
         return prediction.observed(response)
     return max(observed, key=lambda b: math.prod(b.data_shape))
 
 
-def _groups(prediction: Prediction, block: SiteBlock, by: str) -> tuple[AnyArray, Columns]:
+def _groups(
+    fit: Fit, prediction: Prediction, block: SiteBlock, by: str
+) -> tuple[AnyArray, Columns]:
     """The group of each row, and the groups' labels."""
     canonical, rows = prediction.canonical, block.data.dims
     grounded = canonical.grounded
@@ -103,30 +108,58 @@ def _groups(prediction: Prediction, block: SiteBlock, by: str) -> tuple[AnyArray
         along = tuple(-1 if d == by else 1 for d in rows)
         places = np.arange(len(canonical.layout.labels[by])).reshape(along)
         return np.broadcast_to(places, shape).reshape(-1), {by: canonical.layout.labels[by]}
-    symbol = _grouping(grounded, by, rows)
-    values = np.asarray(grounded.values[by])
-    order = [d for d in rows if d in symbol.dims]
-    along = tuple(n if d in symbol.dims else 1 for d, n in zip(rows, shape, strict=True))
-    values = np.transpose(values, [symbol.dims.index(d) for d in order]).reshape(along)
+    datum, column = _grouping(fit.canonical.grounded, by, rows)
+    values = _dense(grounded.values[datum.name])
+    dims, labels = datum.dims, None
+    if column is not None:
+        values, labels = column.groups(values)
+        dims = dims[:-1]
+    order = [d for d in rows if d in dims]
+    along = tuple(n if d in dims else 1 for d, n in zip(rows, shape, strict=True))
+    values = np.transpose(values, [dims.index(d) for d in order]).reshape(along)
     values = np.broadcast_to(values, shape).reshape(-1)
-    if symbol.target is not None:
-        return values.astype(np.int64), {by: canonical.layout.labels[symbol.target]}
+    if datum.target is not None:
+        return values.astype(np.int64), {by: canonical.layout.labels[datum.target]}
+    if labels is not None:
+        return values, {by: _whole(np.array(labels))}
     known, places = np.unique(values, return_inverse=True)
-    whole = known.astype(np.int64) if (known == np.round(known)).all() else known
-    return places.reshape(-1), {by: whole}
+    return places.reshape(-1), {by: _whole(known)}
 
 
-def _grouping(grounded: GroundedModel, by: str, rows: Sequence[str]) -> Symbol:
+def _whole(labels: AnyArray) -> AnyArray:
+    """Labels as whole numbers where all of them are."""
+    whole = labels.dtype.kind == "f" and bool((labels == np.round(labels)).all())
+    return labels.astype(np.int64) if whole else labels
+
+
+def _grouping(grounded: GroundedModel, by: str, rows: Sequence[str]) -> tuple[Symbol, Coded | None]:
+    """The datum over the rows that groups are by, and, where that is a matrix, the column of a
+    table in it, which `by` names as `region` or `X[region]`."""
+    model = grounded.model
     known = {
         s.name: s
-        for s in grounded.model.of_kind("data")
+        for s in model.of_kind("data")
         if s.dims and {*s.dims} <= {*rows} and s.name in grounded.values
     }
-    if by not in known:
-        names = [*known, *rows]
+    if by in known:
+        return known[by], None
+    columns = [
+        c
+        for name in grounded.codings
+        if {*model.symbols[name].dims[:-1]} <= {*rows}
+        for c in coded_columns(grounded, name)
+    ]
+    meant = [c for c in columns if by in (c.name, c.coding.column)]
+    alone = [name for name in made_of(grounded, by) if name in known]
+    if len(meant) + len(alone) == 1:
+        if alone:
+            return known[alone[0]], None
+        return model.symbols[meant[0].matrix], meant[0]
+    help = f"there is {listed([*alone, *(c.name for c in meant)], last='or')}"
+    if not meant and not alone:
+        names = [*known, *(c.name for c in columns), *rows]
         help = suggestion(by, names, f"there are: {', '.join(names)}")
-        raise ModelError(Diagnostic("E103", f"effects cannot be grouped by `{by}`", help=help))
-    return known[by]
+    raise ModelError(Diagnostic("E103", f"effects cannot be grouped by `{by}`", help=help))
 
 
 def _grid(
@@ -147,9 +180,13 @@ def _grid(
     coded: dict[str, Coded] = {}
     labels: Columns = {}
     if by is not None:
-        _, known = _groups(prediction, block, by)
+        _, known = _groups(fit, prediction, block, by)
         labels = {by: known[by][_ordered(prediction, by, np.arange(len(known[by])))]}
-        free[by] = labels[by].tolist()
+        datum, column = (None, None) if by == dim else _grouping(fit.canonical.grounded, by, [dim])
+        key = by if datum is None else datum.name if column is None else column.name
+        free[key] = labels[by].tolist()
+        if column is not None:
+            coded[key] = column
     for symbol in grounded.model.of_kind("data"):
         values = grounded.values.get(symbol.name)
         if symbol.name in usage.responses or dim not in symbol.dims or symbol.name in free:
@@ -164,7 +201,7 @@ def _grid(
             fixed[symbol.name] = kept
         for column in factors(fit.canonical.grounded, symbol.name):
             _place(fixed[symbol.name], column, _most_frequent(values, column))
-            if balanced:
+            if balanced and column.name not in coded:
                 coded[column.name] = column
                 free[column.name] = [*column.coding.levels]
     size = math.prod(len(v) for v in free.values())
@@ -195,15 +232,18 @@ def _grid(
     return Rows(at, at.observed(block.name), weights, labels)
 
 
+def _dense(values: Any) -> AnyArray:
+    return np.asarray(values if isinstance(values, np.ndarray) else values.toarray())
+
+
 def _most_frequent(values: Any, factor: Coded) -> str:
     """The level of most rows."""
-    part = values if isinstance(values, np.ndarray) else values.toarray()
-    columns = part[:, list(factor.places)]
+    columns = _dense(values)[:, list(factor.places)]
     counts = {v: int((columns == row).all(axis=1).sum()) for v, row in factor.coding.rows.items()}
     return max(factor.coding.levels, key=lambda v: counts[v])
 
 
-def _place(row: AnyArray, factor: Coded, level: str) -> None:
+def _place(row: AnyArray, factor: Coded, level: object) -> None:
     """Set a row of a matrix to a level."""
     for column, entry in factor.entries(level):
         row[column] = entry

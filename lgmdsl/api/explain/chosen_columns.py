@@ -6,10 +6,12 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from lgmdsl.api.explain.column_roles import Roles, between_ends, roles_of
+from lgmdsl.api.explain.column_roles import LIKELY, RESPONSES, Roles, between_ends, roles_of
+from lgmdsl.api.explain.events import EVENT, is_outcome, read_as_binary
 from lgmdsl.api.explain.further_tables import Further
 from lgmdsl.api.explain.table_columns import Column, unused_name
 from lgmdsl.errors import DataError, Diagnostic, suggestion
+from lgmdsl.remedies import either
 
 ROWS = ("obs", "row", "case", "item", "record")
 # Covariates that a skeleton takes; the names of the others stand in a comment.
@@ -35,7 +37,7 @@ class Chosen:
     ) -> None:
         self.source, self.files = source, files
         self.taken = {*taken}
-        self.columns = columns
+        self.columns = [_two_labels(c, response) for c in columns]
         self.roles = self._roles(response)
         if self.roles.absent:
             name = self._name("y")
@@ -43,7 +45,12 @@ class Chosen:
             self.roles = replace(self.roles, response=known)
         self.response = self.roles.response
         roles = {id(c) for c in (self.response, *self.roles.special)}
-        self.columns = [c if id(c) in roles else _as_groups(c) for c in columns]
+        roles |= {id(c) for c in self.roles.outcomes}
+        shown = {c.key: c for c in (self.response,)}
+        self.columns = [
+            shown.get(c.key, c) if id(c) in roles or c.key in shown else _as_groups(c)
+            for c in self.columns
+        ]
         self.further = tuple(
             replace(t, columns=tuple(_as_groups(c) for c in t.columns)) for t in further
         )
@@ -54,8 +61,7 @@ class Chosen:
             if c.kind in ("group", "date")
         }
         special = {id(c) for c in (self.response, *self.roles.special)}
-        if self.roles.unfit is not None:
-            special.add(id(self.roles.unfit))
+        special |= {id(c) for c in (self.roles.unfit, *self.roles.outcomes) if c is not None}
         usable = [c for c in self.everything() if id(c) not in special and c.kind in KINDS]
         whole = [c for c in usable if not c.missing]
         needed = {t.group.name for t in self.further}
@@ -93,7 +99,7 @@ class Chosen:
         if column.map and column.name != column.key:
             table = next(t for t in self.further if column in t.columns)
             return f"{table.name}.{column.key}"
-        return column.key
+        return column.source
 
     def _name(self, name: str) -> str:
         name = unused_name(name, self.taken)
@@ -118,7 +124,7 @@ class Chosen:
                 Diagnostic(
                     "E305",
                     f"`{wanted}` cannot be the response of a skeleton: {reason}",
-                    help="name a column of numbers, or code it as 0 and 1",
+                    help=f"name a column of numbers{_example(candidates)}, or code it as 0 and 1",
                 )
             )
         if not candidates:
@@ -140,6 +146,22 @@ class Chosen:
         for name, key in self.mapping.items():
             words += ["--map", f"{name}={key}"]
         return shlex.join(words)
+
+
+def _example(candidates: Sequence[Column]) -> str:
+    """How another response is named."""
+    return (
+        f": {either(f'--response {candidates[0].key}', f'response={candidates[0].key!r}')}"
+        if candidates
+        else ""
+    )
+
+
+def _two_labels(column: Column, wanted: str) -> Column:
+    """A column of two labels as 0 and 1, where it may be a response or an event."""
+    called, asked = column.called, column.key == wanted
+    named = called.casefold() in RESPONSES or EVENT.search(called) or LIKELY.search(called)
+    return read_as_binary(column, asked) if named or asked or is_outcome(column) else column
 
 
 def _as_groups(column: Column) -> Column:

@@ -10,6 +10,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from lgmdsl.api.explain.events import (
+    ENTRY,
+    EVENT,
+    LIFETIME,
+    other_outcomes,
+    pairs_of,
+    unclear_events,
+)
 from lgmdsl.api.explain.table_columns import Column
 from lgmdsl.contract.censoring import within
 
@@ -19,26 +27,50 @@ RESPONSES = (
     *("successes", "label", "resp"),
 )
 EXPOSURE = re.compile(
-    r"(^|_)(efforts?|exposures?|pop|population|expected|e|person_?years|pyears|py|hours|days_at_risk"
-    r"|at_risk|area|trap_?nights|trap_?days|duration)$",
+    r"(^|_)(efforts?|exposures?|pop|population|expected|e|person_?(years|days|time)|pyears|pyr|py"
+    r"|hours|days_at_risk|at_risk|area|trap_?nights|trap_?days|duration|holders|insured)$",
     re.I,
 )
 OFFSET = re.compile(r"(^|_)offset$|^log_?(effort|exposure|pop|population|expected|area)$", re.I)
 TRIALS = re.compile(r"(^|_)(n|trials?|total|size|attempts|tested|denominator)$", re.I)
-EVENT = re.compile(r"(^|_)(event|status|died|dead|death|delta|failed|failure|relapse)$", re.I)
-LIFETIME = re.compile(r"(^|_)(time|t|survival|lifetime|futime|followup|follow_up|tte)$", re.I)
 # What is seldom a response.
 COVARIATE = re.compile(
     r"(^|_)(year|yr|month|week|day|date|time|age|lat|latitude|lon|long|longitude|x|easting|northing"
-    r"|elevation|altitude|depth|temp|temperature|treat|treatment|trt|recipe|stage|dose)s?$",
+    r"|elevation|altitude|depth|temp|temperature|treat|treatment|trt|recipe|stage|dose|sex|gender"
+    r"|male|female|race_?\w*|black|white|ethnic|ethnicity|smoke|smoker|smoking|educ|education|bmi"
+    r"|rx|arm|baseline|base|visit|wave|period|trial|session|order|position|run|rep|sample"
+    r"|replicate|const|intercept|level|brood_?size)s?$",
     re.I,
 )
+# What responses are called too, less surely.
+LIKELY = re.compile(
+    r"(^|_)(yield|reaction|rt|reaction_?time|response_?time|acuity|strength|diameter|growth|biomass"
+    r"|richness|seizures|claims|ticks|incidence|incidents|accidents|visits|bites|eggs|switched|vote"
+    r"|infected|present|presence|success|correct|accuracy|survived|passed|bought|default|cured"
+    r"|recovered|disease[ds]?|catch|number|freq|frequency|height|weight|wear|mortality|prevalence|earn"
+    r"|earnings|income|wage|salary|price)$"
+    r"|^(n|num|number)_\w+|\w_counts?$",
+    re.I,
+)
+# Whole numbers that are counts; those that are amounts.
+COUNTED = re.compile(
+    r"(^|_)(n|num|number|counts?|cases|deaths|events|claims|accidents|abundance|total|freq"
+    r"|frequency|ticks|seizures|eggs|offspring|incidence|visits)(_|$)",
+    re.I,
+)
+AMOUNT = re.compile(
+    r"(^|_)(weight|height|length|width|diameter|yield|score|iq|income|earn|earnings|salary|wage"
+    r"|price|cost|angle|pressure|bp|sbp|dbp|reaction|rt|strength|wear|acuity|mass|bmi|chol"
+    r"|cholesterol|glucose|distance|area|volume|confidence|vas|slider|percent|rating)s?$|_(ms|mg|kg|cm|mm|ml)$",
+    re.I,
+)
+SMALLEST_AMOUNT, MEAN_AMOUNT, ROUND = 20.0, 1000.0, 10.0
 # Codes: whole numbers from 1, without gaps, that repeat.
 MOST_CODES = 12
 # What ratings are called; and what may be ratings or counts, which would have some zeros.
 RATING = re.compile(
     r"(^|_)(rating|score|likert|grade|satisfaction|agreement|agree|star|severity|pain|opinion"
-    r"|quality|preference|item|q\d*|health|happiness)s?$",
+    r"|quality|preference|item_?\d+|q\d*|health|happiness)s?$",
     re.I,
 )
 EITHER = re.compile(r"^(y|response|resp|outcome|target|label)$", re.I)
@@ -48,11 +80,12 @@ ROWS_PER_RATING = 3
 # The ends of an interval, as they are called, behind or before the same word.
 ENDS = (
     *(("lower", "upper"), ("left", "right"), ("low", "high"), ("lo", "hi"), ("l", "u"), ("l", "r")),
-    *(("start", "stop"), ("start", "end"), ("begin", "end")),
+    *(("start", "stop"), ("start", "end"), ("begin", "end"), ("tstart", "tstop")),
+    *(("enter", "exit"), ("entry", "exit")),
 )
 FORMS = (r"{}", r"{}[_ .](\w+)", r"(\w+)[_ .]{}")
 # Ends that are a time at risk, where there is an event too.
-SPELL = ("start", "begin")
+SPELL = ("start", "begin", "tstart", "enter", "entry")
 # Zeros among amounts, and their skewness.
 MIN_ZEROS = 2
 SKEWED = 0.5
@@ -64,7 +97,9 @@ class Roles:
     response and cannot be one), and the columns that belong to it: the
     `exposure` or `offset` of counts, the `trials` of successes, the `event` and the `entry` of
     lifetimes, the ends `lower` and `upper` of intervals (`absent`: of a response that has no
-    column). `unfit`: a column that is called like an exposure and cannot be one."""
+    column). `unfit`: a column that is called like an exposure and cannot be one; `outcomes`:
+    other events, or times to them; `unclear`: a column that says by more than two labels which
+    times are those of an event; `amounts`: whether whole numbers are taken as such."""
 
     response: Column
     guessed: bool = False
@@ -78,12 +113,16 @@ class Roles:
     upper: Column | None = None
     absent: bool = False
     unfit: Column | None = None
+    outcomes: tuple[Column, ...] = ()
+    unclear: Column | None = None
+    amounts: bool = False
 
     @property
     def family(self) -> str:
         """The family of the response."""
-        if self.event is not None:
-            return "weibull"
+        if self.event is not None or self.unclear is not None:
+            # A Weibull has no density at 0; a Pareto's hazard falls from its own at 0.
+            return "weibull" if self.response.values.min() > 0 else "generalized_pareto"
         if self.lower is not None:
             return "weibull" if self.response.values.min() > 0 else "normal"
         if self.trials is not None:
@@ -104,15 +143,15 @@ class Roles:
         if not (y.contiguous and few):
             return False
         zeros = y.values.size * np.exp(-y.values.mean())  # of a Poisson's counts
-        either = EITHER.search(y.key) is not None and zeros > ZEROS_OF_COUNTS
-        return RATING.search(y.key) is not None or bool(either)
+        either = EITHER.search(y.called) is not None and zeros > ZEROS_OF_COUNTS
+        return RATING.search(y.called) is not None or bool(either)
 
     @property
     def zeros(self) -> int:
         """How many zeros a skewed response of amounts has; 0 where it is none."""
         y = self.response.values
         zeros = int((y == 0.0).sum())
-        if self.response.kind != "number" or self.response.whole or y.min() < 0.0:
+        if self.response.kind != "number" or self.response.levels < MIN_ZEROS + 1 or y.min() < 0.0:
             return 0
         skewness = float((((y - y.mean()) / y.std()) ** 3).mean())
         return zeros if zeros >= MIN_ZEROS and skewness > SKEWED else 0
@@ -135,26 +174,62 @@ def roles_of(candidates: Sequence[Column], columns: Sequence[Column], wanted: st
     bounded = between_ends(columns, wanted)
     if bounded is not None:
         return bounded
+    lifetimes = None if _named(candidates) and not wanted else _lifetimes(columns, wanted)
+    if lifetimes is not None:
+        return lifetimes
     response, guessed = _response(candidates, columns, wanted)
-    named = [c for name in RESPONSES for c in columns if c.key.casefold() == name]
+    named = _named(columns)
     roles = Roles(response, guessed, named[0] if guessed and named else None)
     others = [c for c in columns if c is not response]
-    if (response.kind in ("count", "number") and response.values.min() > 0) and (
-        LIFETIME.search(response.key)
-    ):
-        event = _first(others, EVENT, ("binary",))
-        if event is not None:
-            return replace(roles, event=event)
+    whole = response.kind == "count" or (response.kind == "number" and response.whole)
+    if whole:
+        for trials in others:
+            if TRIALS.search(trials.called) and _hold(trials, response):
+                return replace(roles, trials=trials)
     if response.kind != "count":
         return roles
-    for trials in others:
-        if TRIALS.search(trials.key) and _hold(trials, response):
-            return replace(roles, trials=trials)
     offset = _first(others, OFFSET, ("number", "count", "binary"))
     exposure = _first(others, EXPOSURE, ("number", "count")) if offset is None else None
+    if offset is None and exposure is None and _is_amount(response):
+        amounts = replace(response, kind="number")
+        return replace(roles, response=amounts, amounts=True)
     if exposure is not None and exposure.values.min() <= 0:
         return replace(roles, unfit=exposure)
     return replace(roles, exposure=exposure, offset=offset)
+
+
+def _named(columns: Sequence[Column]) -> list[Column]:
+    """Columns that are called like a response, in the order of these names."""
+    return [c for name in RESPONSES for c in columns if c.key.casefold() == name]
+
+
+def _lifetimes(columns: Sequence[Column], wanted: str) -> Roles | None:
+    """The roles where a time stands beside its event; None where none does."""
+    pair = next(pairs_of(columns, wanted), None)
+    if pair is not None:
+        time, event = pair
+        entry = _first([c for c in columns if c is not time], ENTRY, ("number", "count"))
+        if entry is not None and not (not time.missing and (entry.values < time.values).all()):
+            entry = None
+        known = [c for c in (time, event, entry) if c is not None]
+        others = other_outcomes(columns, known)
+        return Roles(time, not wanted, event=event, entry=entry, outcomes=others)
+    times = [c for c in columns if LIFETIME.search(c.called) and c.kind in ("number", "count")]
+    times = [c for c in times if c.values.min() >= 0.0 and c.key == (wanted or c.key)]
+    unclear = unclear_events(columns)
+    if times and unclear:
+        return Roles(times[0], not wanted, unclear=unclear[0], outcomes=(unclear[0],))
+    return None
+
+
+def _is_amount(response: Column) -> bool:
+    """Whether whole numbers are amounts: called so, or not called counts and all large or round."""
+    y = response.values
+    rated = RATING.search(response.called) and response.contiguous
+    if rated or COUNTED.search(response.called):
+        return False
+    large = y.min() >= SMALLEST_AMOUNT or y.mean() > MEAN_AMOUNT
+    return AMOUNT.search(response.called) is not None or large or bool((y % ROUND == 0.0).all())
 
 
 def between_ends(columns: Sequence[Column], wanted: str = "") -> Roles | None:
@@ -170,7 +245,7 @@ def _ends(columns: Sequence[Column], wanted: str) -> tuple[Column, Column] | Non
     for first, last in ENDS:
         for low in numbers:
             for high in numbers:
-                if _called_ends(low.key, high.key, first, last) and _are_ends(low, high):
+                if _called_ends(low.called, high.called, first, last) and _are_ends(low, high):
                     return low, high
     return None
 
@@ -197,13 +272,15 @@ def _between(low: Column, high: Column, columns: Sequence[Column], wanted: str) 
     observation. None where another column is called like a response."""
     others = [c for c in columns if c is not low and c is not high]
     event = _first(others, EVENT, ("binary",))
-    spell = low.key.casefold().startswith(SPELL)
+    spell = low.called.casefold().startswith(SPELL)
     if event is not None and spell and not (low.missing or high.missing or wanted):
         return Roles(high, event=event, entry=low)
     if spell and not (low.missing or high.missing):
         return None
     called = [c for c in others if c.key == (wanted or c.key) and c.kind in ("number", "count")]
-    named = [c for c in called if wanted or c.key.casefold() in RESPONSES or LIFETIME.search(c.key)]
+    named = [
+        c for c in called if wanted or c.key.casefold() in RESPONSES or LIFETIME.search(c.called)
+    ]
     for response in named:
         if not ((response.entries < low.entries) | (response.entries > high.entries)).any():
             return Roles(response, lower=low, upper=high)
@@ -220,21 +297,32 @@ def _response(
 ) -> tuple[Column, bool]:
     if wanted:
         return next(c for c in candidates if c.key == wanted), False
-    named = [c for name in RESPONSES for c in candidates if c.key.casefold() == name]
+    named = _named(candidates)
     if named:
         return named[0], False
-    if _first(columns, EVENT, ("binary",)) is not None:
-        times = [c for c in candidates if c.kind != "binary" and LIFETIME.search(c.key)]
-        if times:
-            return times[0], True
-    patterns = (EXPOSURE, OFFSET, TRIALS, COVARIATE)
+    events = [c for c in candidates if c.kind == "binary" and EVENT.search(c.called)]
+    if events:
+        return events[0], True
+    patterns = (EXPOSURE, OFFSET, COVARIATE)
+    plain = [c for c in candidates if not any(p.search(c.called) for p in patterns)]
+    successes = [c for c in plain if c.kind == "count" and any(_above(c, o) for o in columns)]
     likely = [
         c
-        for c in candidates
-        if not any(p.search(c.key) for p in patterns)
-        and (RATING.search(c.key) or not (_is_code(c) or c.codes))
+        for c in plain
+        if not TRIALS.search(c.called)
+        and (RATING.search(c.called) or not (_is_code(c) or c.codes))
+        and not (c.kind == "number" and c.levels == len(c.pair))
     ]
-    return (likely or candidates)[0], True
+    named = [c for c in likely if LIKELY.search(c.called) or RATING.search(c.called) or c.base]
+    many = [c for c in likely if (c is columns[0] and c.kind == "binary") or not c.few]
+    rest = [c for c in plain if not (c.codes or TRIALS.search(c.called)) and c.levels > len(c.pair)]
+    return (named or successes or many or likely or rest or candidates)[0], True
+
+
+def _above(column: Column, other: Column) -> bool:
+    """Whether another column is the number of trials of this one."""
+    trials = other is not column and TRIALS.search(other.called)
+    return bool(trials) and _hold(other, column)
 
 
 def _first(
@@ -242,7 +330,7 @@ def _first(
 ) -> Column | None:
     """The first whole column of such a name and kind."""
     return next(
-        (c for c in columns if name.search(c.key) and c.kind in kinds and not c.missing), None
+        (c for c in columns if name.search(c.called) and c.kind in kinds and not c.missing), None
     )
 
 
@@ -253,8 +341,10 @@ def _is_code(column: Column) -> bool:
 
 def _hold(trials: Column, response: Column) -> bool:
     """Whether no response is above its number of trials."""
-    whole = trials.kind == "count" and not trials.missing and not response.missing
-    return whole and bool((trials.values >= response.values).all())
+    whole = trials.whole and not trials.missing and not response.missing
+    # 1 at most of 1 is no number of successes.
+    several = trials.entries.size == response.entries.size and trials.values.max(initial=0.0) > 1.0
+    return whole and several and bool((trials.values >= response.values).all())
 
 
 def notes(roles: Roles, eta: str) -> Iterator[str]:
@@ -271,11 +361,36 @@ def notes(roles: Roles, eta: str) -> Iterator[str]:
         yield (f"`{roles.offset.key}` is added as it is: the logarithm of an exposure.")
     if roles.trials is not None:
         yield (f"`{y.key}` of `{roles.trials.key}`, by the names of the columns.")
-    if roles.event is not None:
+    event = roles.event
+    if event is not None and not event.pair:
         yield (
-            f"`{roles.event.key}` is 1 where the event was observed at `{y.key}`, 0 where it "
+            f"`{event.key}` is 1 where the event was observed at `{y.key}`, 0 where it "
             "had not happened by then (censored)."
         )
+    elif event is not None:
+        low = event.base or event.pair[0]
+        high = next(label for label in event.pair if label != low)
+        yield (
+            f"The event was observed at `{y.key}` where `{event.key}` is {high}, and had not "
+            f"happened by then (censored) where it is {low}. If it is the other way: "
+            f'--map "{event.name}=contrasts({event.key}, base={high})".'
+        )
+    if roles.unclear is not None:
+        yield (
+            f"All times are taken as those of an event, as `{roles.unclear.key}` has "
+            f"{roles.unclear.levels} labels. Make a column of it that is 1 where the event of "
+            f"interest was observed and 0 elsewhere; then: data event[...] : binary, and event = "
+            f"event beside log_scale = {eta}."
+        )
+    if roles.family == "generalized_pareto":
+        yield (
+            f"{int((y.values == 0.0).sum())} of `{y.key}` are 0, which a Weibull has not: its "
+            "density at 0 is 0 or infinite. Half a unit added to them would allow "
+            f"weibull(log_scale = {eta}, shape = shape)."
+        )
+    if y.base:
+        high = next(label for label in y.pair if label != y.base)
+        yield f"`{y.key}` is 1 where it is {high}, 0 where it is {y.base}."
     if roles.entry is not None:
         yield f"`{roles.entry.key}` is the time from which a row was at risk (delayed entry)."
     if roles.lower is not None and roles.upper is not None:
@@ -288,6 +403,12 @@ def notes(roles: Roles, eta: str) -> Iterator[str]:
             f"`{y.key}` holds 1 to {y.levels}, taken as ratings. If they are counts: declare "
             f"count, and observe poisson(log_rate = {eta}), with a level added to {eta}; if "
             "amounts: declare real, and observe normal(mean, sd)."
+        )
+    if roles.amounts:
+        yield (
+            f"`{y.key}` holds whole numbers, {y.values.min():g} to {y.values.max():g}, taken as "
+            f"amounts. If they are counts: declare count, observe poisson(log_rate = {eta}), and "
+            "give priors with sd = 2.5 to the latents, which are then on a log scale."
         )
     if roles.family == "gamma":
         yield (

@@ -20,12 +20,15 @@ from lgmdsl.language.load import loads
 from lgmdsl.language.parse.parse import parse_all
 from lgmdsl.language.tree.print_model import print_model
 
+# Of which the sd can be estimated.
+FEWEST_LEVELS = 5
 ABOUT = {
     "normal": "a real response",
     "poisson": "counts",
     "binomial": "successes out of trials",
     "bernoulli": "0 and 1",
     "weibull": "times to an event",
+    "generalized_pareto": "times to an event",
     "ordinal": "ratings, of which the order counts",
     "gamma": "amounts with zeros",
 }
@@ -38,8 +41,9 @@ def skeleton(data: object, response: str = "", files: Mapping[str, str] | None =
     else the first that may be one; or of what lies between two columns of ends): a slope for each
     numeric column, centred and scaled, an effect for each column of groups (words, ids and codes 1
     to K), a random walk over a column of dates, an exposure or a number of trials where a column is
-    called like one. `data` may be a list of the table and a dict of
-    further ones: of tables that describe the groups of a column, and of graphs of these groups.
+    called like one; times beside a column that is called like an event are lifetimes. `data` may be
+    a list of the table and a dict of further ones: of tables that describe the groups of a column,
+    and of graphs of these groups.
     Whatever is left out is named with the reason; so is what `lgm check` refuses in the end.
     `files`: how the files are written in the command, by the names of the tables ("" is the first).
     Raises DataError: E305 where there is no column for a response, or a further table describes
@@ -155,7 +159,7 @@ class _Text:
         if not self.roles.guessed:
             return about + (f" ({another})." if another else ".")
         about += ", which is a guess" + (f" ({another})." if another else ".")
-        if passed is None:
+        if passed is None or passed is y:
             return about
         reason = passed.why or "it holds words; code them as 0 and 1, or as counts"
         return f"{about} `{passed.key}` cannot be the response: {reason}."
@@ -171,7 +175,7 @@ class _Text:
         y = self.response.values
         if self.roles.family == "normal":
             return f"mean = {centre(float(y.mean()), float(y.std()))}, "
-        if self.roles.family in ("weibull", "gamma"):
+        if self.roles.family in ("weibull", "gamma", "generalized_pareto"):
             return f"mean = {number(math.log(float(y.mean())))}, "
         return ""
 
@@ -181,7 +185,7 @@ class _Text:
             slope, rows = f"b_{c.name}", self.indices[c.map] if c.map else self.chosen.rows
             value = f"{c.name}[{c.map}]" if c.map else c.name
             yield (
-                f"`{c.key}` holds 1 to {c.levels}, taken as codes of groups. If it is an amount: "
+                f"`{c.key}` holds {_range(c)}, taken as codes of groups. If it is an amount: "
                 f"declare data {c.name}[{rows}] : real and latent {slope} ~ normal(sd = 2.5), and "
                 f"write {slope} * {value} in {eta}, in place of its effects."
             )
@@ -212,7 +216,7 @@ class _Text:
         rows = self.indices[column.map] if column.map else self.chosen.rows
         kind = {"number": "real", "count": "real", "binary": "real"}.get(column.kind)
         if kind is None:
-            kind = self.indices[column.name]
+            kind = self.indices.get(column.name, "real")
         if column is self.response:
             family = self.roles.family
             kind = {
@@ -220,6 +224,7 @@ class _Text:
                 "bernoulli": "binary",
                 "weibull": "positive",
                 "gamma": "nonnegative",
+                "generalized_pareto": "nonnegative",
                 "ordinal": self.levels,
             }.get(family, "count")
         elif column is self.roles.exposure:
@@ -258,9 +263,13 @@ class _Text:
 
     def _effect(self, column: Column, scale: float, graph: str, gather: str) -> None:
         index, effect = self.indices[column.name], self._name(f"u_{column.name}")
-        sd = self._name(f"sd_{column.name}")
-        self.hypers.append(f"hyper {sd} : positive ~ pc_sd(u = {number(scale)}, alpha = 0.05)")
-        structure, note = f"normal(sd = {sd})", ""
+        few = column.kind == "group" and not graph and column.levels < FEWEST_LEVELS
+        structure = f"normal(sd = {number(2.5 * scale)})"
+        note = "  # few levels: their sd is not estimated" if few else ""
+        if not few:
+            sd = self._name(f"sd_{column.name}")
+            self.hypers.append(f"hyper {sd} : positive ~ pc_sd(u = {number(scale)}, alpha = 0.05)")
+            structure = f"normal(sd = {sd})"
         if graph:
             mix = self._name(f"mix_{column.name}")
             prior = f"pc_mix(graph = {graph}, u = 0.5, alpha = 0.67)"
@@ -282,12 +291,14 @@ class _Text:
 
     def _left_out(self) -> Iterator[str]:
         everything = self.chosen.everything()
-        out = [(c.key, c.why) for c in everything if c.kind == "left out"]
+        used = {id(c) for c in self.roles.special}
+        out = [(c.key, c.why) for c in everything if c.kind == "left out" and id(c) not in used]
         out += [
             (c.key, f"{counted(c.missing, 'entry', 'entries')} missing, which no predictor can use")
             for c in self.chosen.gaps
         ]
         out += [(c.key, "dates in a table of groups are not modelled") for c in self.chosen.walks]
+        out += [(c.key, "another outcome, or the time of one") for c in self.roles.outcomes]
         unfit = self.roles.unfit
         if unfit is not None:
             low = int((unfit.values <= 0).sum())
@@ -321,11 +332,12 @@ class _Text:
             )
             if column is not None
         ]
-        if roles.family in ("weibull", "gamma"):
+        if roles.family in ("weibull", "gamma", "generalized_pareto"):
             shape = self._name("shape")
             self.hypers.append(f"hyper {shape} : positive ~ lognormal(mean = 0, sd = 1)")
-            if roles.family == "weibull":
-                return f"observe {y} ~ weibull(log_scale = {eta}, shape = {shape}{''.join(seen)})"
+            if roles.family != "gamma":
+                family = roles.family
+                return f"observe {y} ~ {family}(log_scale = {eta}, shape = {shape}{''.join(seen)})"
             zero = self._name("zero")
             self.hypers.append(f"hyper {zero} : unit ~ beta(a = 1, b = 1)")
             return f"observe {y} ~ gamma(log_mean = {eta}, shape = {shape}, hurdle = {zero})"
@@ -342,6 +354,13 @@ class _Text:
 def _formatted(text: str, source: str) -> str:
     """In the canonical format."""
     return print_model(parse_all(text, source).tree)
+
+
+def _range(codes: Column) -> str:
+    """The codes of a column: 1 to K, or as many up to one."""
+    low, high = int(codes.values.min()), int(codes.values.max())
+    every = high - low + 1 == codes.levels
+    return f"{low} to {high}" if every else f"{codes.levels} of the whole numbers to {high}"
 
 
 def _sum(terms: list[str]) -> str:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.grounding.label_line import line_of
-from lgmdsl.canonical.grounding.labels import labels_of
+from lgmdsl.canonical.grounding.labels import labels_of, union
 from lgmdsl.canonical.grounding.text import why_no_numbers
 from lgmdsl.dataset import Entry
 from lgmdsl.errors import DataError, Diagnostic
@@ -23,14 +23,18 @@ GROUPS = re.compile(
     r"(^|_)(id|ids|nr|no|code|group|subject|site|batch|school|class|ward|zip|person|patient|plot"
     r"|block|plate|cluster|household|clinic|hospital|county|district|region|village|litter|observer"
     r"|herd|farm|animal|sire|dam|cow|family|tree|nest|tank|pot|lot|rater|judge|operator|machine"
-    r"|worker|player|team|country|state|variety|genotype|breed|store|user|firm)$"
-    r"|[a-z]id$",
+    r"|worker|player|team|country|state|variety|genotype|breed|store|user|firm|student|pupil|child"
+    r"|teacher|lecturer|instructor|department|dept|inst|institution|center|centre|brood|location"
+    r"|rat|mouse|dog|fish|bird|cage|pen|box|colony|transect|quadrat|station|island|item|stimulus"
+    r"|participant|respondent|subj|individual|ind|idx|physician|surgeon|practice|strain|donor"
+    r"|replicate|technician|litter_?mate|pair|stratum|strata|cohort|party|election)$"
+    r"|[a-z]id$|(id|seq|case)_?(num|no|nr)$",
     re.I,
 )
 # Names of rows: never a number.
 IDS = re.compile(
-    r"(^|_)(id|ids|nr|no|uid|uuid|key|index|idx|row|rownum|record|obs|case|barcode|serial)$"
-    r"|[a-z]id$",
+    r"(^|_)(id|ids|nr|no|uid|uuid|key|index|idx|row|rownum|record|obs|case|barcode|serial|mrn)$"
+    r"|[a-z]id$|(id|seq|case)_?(num|no|nr)$",
     re.I,
 )
 # Words that end in id and name no rows.
@@ -44,7 +48,8 @@ AMOUNTS = re.compile(
     r"(^|_)(age|dose|depth|temp|temperature|elevation|altitude|lat|latitude|lon|longitude|score"
     r"|rank|parity|size|number|num|n|counts?|rooms|children|kids|dist|distance|weight|length|height"
     r"|width|income|price|conc|concentration|level|amount|rate|visit|wave|trial|round|session"
-    r"|period|order|position|effort|duration|stage|grade)s?$",
+    r"|period|order|position|effort|duration|stage|grade|test|math|maths|english|reading|iq|doy"
+    r"|julian|points|mark|day|days|week|weeks|month|months|year|years)s?$",
     re.I,
 )
 # Distinct whole numbers that may be counts.
@@ -55,13 +60,17 @@ SHUFFLED = 10
 ROWS_PER_CODE = 2
 MAX_CODES = 100
 FEW = 12
+# Codes beyond these need not be all there: so many of them are, and evenly so.
+PRESENT, UNEVEN = 0.5, 0.1
 
 
 @dataclass(frozen=True, eq=False)
 class Column:
     """A column of the table: `kind` is number, count, binary, date, group, or, with the reason in
     `why`, left out. `name` is what the model calls it; `map` the column of the first table whose
-    groups it describes, for those of further tables; `entries` its numbers, NaN where missing."""
+    groups it describes, for those of further tables; `entries` its numbers, NaN where missing, of a
+    column of two texts the place among its `pair` of labels. `base`: the label of 0 of a column
+    that the model reads as 0 and 1 by contrasts."""
 
     key: str
     name: str
@@ -71,6 +80,29 @@ class Column:
     levels: int = 0
     missing: int = 0
     map: str = ""
+    pair: tuple[str, ...] = ()
+    base: str = ""
+
+    @property
+    def called(self) -> str:
+        """Its key as words between underscores."""
+        return re.sub(r"(?<=[a-z])(?=[A-Z])|[ .-]+", "_", self.key)
+
+    @property
+    def source(self) -> str:
+        """What the datum is read from: the key, or the contrast of its two labels."""
+        return f"contrasts({self.key}, base={self.base})" if self.base else self.key
+
+    def as_binary(self, base: str) -> Column:
+        """A column of two labels as one of 0, at the `base`, and 1; raises ValueError where these
+        cannot stand in a contrast."""
+        if any(re.search(r"[,()=\"']|^\s|\s$", text) for text in (self.key, base)):
+            raise ValueError(f"{self.key} and {base} cannot stand between brackets")
+        high = next(k for k, label in enumerate(self.pair) if label != base)
+        known = np.unique(self.values)
+        ones = np.where(np.isnan(self.entries), np.nan, self.entries == known[high])
+        plain = self.kind == "binary" and high == 1
+        return replace(self, kind="binary", why="", entries=ones, base="" if plain else base)
 
     @cached_property
     def values(self) -> Array:
@@ -95,9 +127,20 @@ class Column:
 
     @property
     def codes(self) -> bool:
-        """Whether its whole numbers may be codes: 1 to K without gaps, some rows of each."""
-        named = AMOUNTS.search(self.key) or TIMES.search(self.key)
-        return self.contiguous and self.levels <= MAX_CODES and self.repeated and not named
+        """Whether its whole numbers may be codes: 1 to K without gaps, some rows of each; or many
+        of the numbers up to one above MAX_CODES, evenly."""
+        if AMOUNTS.search(self.called) or TIMES.search(self.called) or not self.repeated:
+            return False
+        return (self.contiguous and self.levels <= MAX_CODES) or self._many_codes
+
+    @cached_property
+    def _many_codes(self) -> bool:
+        if not self.whole or self.levels <= MAX_CODES or self.values.min() not in (0.0, 1.0):
+            return False
+        distinct, rows = np.unique(self.values, return_counts=True)
+        share = np.cumsum(rows) / self.values.size
+        even = np.abs(share - distinct / distinct[-1]).max() < UNEVEN
+        return bool(even) and self.levels > PRESENT * float(distinct[-1])
 
     @property
     def few(self) -> bool:
@@ -149,8 +192,11 @@ def _column(key: str, name: str, entry: Entry) -> Column:
     rows = int(labels.values.size)
     if levels == 0:
         return Column(key, name, "left out", "it has no entries")
+    pair = tuple(str(v) for v in union([present]).tolist()) if levels == 2 else ()
     if levels == 1:
-        return Column(key, name, "left out", f"all its entries are {present[0]}")
+        why = f"all its entries are {present[0]}"
+        entries = np.where(labels.missing, np.nan, _constant(present[0]))
+        return Column(key, name, "left out", why, entries, levels, missing)
     if loaded.values.dtype.kind == "U":
         distinct = np.unique(present)
         if line_of(distinct) is not None and not missing and _is_date(str(distinct[0])):
@@ -160,7 +206,10 @@ def _column(key: str, name: str, entry: Entry) -> Column:
             return Column(key, name, "left out", odd)
         if levels == rows - missing:
             return Column(key, name, "left out", "all its entries differ: they are labels")
-        return Column(key, name, "group", levels=levels, missing=missing)
+        entries = np.zeros(0)
+        if pair:
+            entries = np.where(labels.missing, np.nan, labels.values.astype(np.str_) == pair[1])
+        return Column(key, name, "group", "", entries, levels, missing, pair=pair)
     values = np.array(loaded.values, dtype=np.float64)
     gone = labels.missing | ~np.isfinite(values)
     numbers: Array = values[~gone]
@@ -175,16 +224,26 @@ def _column(key: str, name: str, entry: Entry) -> Column:
     kind = "number"
     if whole and _numbers_the_rows(key, numbers) and not missing:
         return Column(key, name, "left out", "it numbers the rows")
-    called = not NO_IDS.search(key)
+    words = Column(key, name, "").called
+    called = not NO_IDS.search(words)
     if whole and set(np.unique(numbers).tolist()) <= {0.0, 1.0}:
         kind = "binary"
-    elif whole and called and IDS.search(key) and levels == rows - missing:
+    elif whole and called and IDS.search(words) and levels == rows - missing:
         return Column(key, name, "left out", "all its entries differ: they name the rows")
-    elif whole and called and GROUPS.search(key) and levels < rows - missing:
+    elif whole and called and GROUPS.search(words) and levels < rows - missing:
         kind = "group"
     elif whole and numbers.min() >= 0 and levels >= COUNTS:
         kind = "count"
-    return Column(key, name, kind, "", np.where(gone, np.nan, values), levels, missing)
+    entries = np.where(gone, np.nan, values)
+    return Column(key, name, kind, "", entries, levels, missing, pair=pair)
+
+
+def _constant(label: object) -> float:
+    """A number that is a column's only label; NaN for text."""
+    try:
+        return float(str(label))
+    except ValueError:
+        return np.nan
 
 
 def _numbers_the_rows(key: str, numbers: Array) -> bool:

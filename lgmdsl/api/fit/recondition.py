@@ -20,6 +20,7 @@ from lgmdsl.errors import Diagnostic, NumericalError
 from lgmdsl.inference.plan import kept_as
 from lgmdsl.numerics.blas_threads import one_thread
 from lgmdsl.posterior.hyper_points import HyperPoint
+from lgmdsl.remedies import either
 
 if TYPE_CHECKING:
     from lgmdsl.api.fit.fit import Fit
@@ -94,6 +95,12 @@ def recondition(
         outcome = Failed(why) if built is None else built.condition(weight, shift)
     if isinstance(outcome, Failed):
         raise NumericalError(
-            Diagnostic("E602", f"the stored posterior cannot be rebuilt: {outcome.reason}")
+            Diagnostic(
+                "E602",
+                f"the stored posterior cannot be rebuilt: {outcome.reason}",
+                help=either(
+                    "fit again: lgm fit MODEL DATA -o FIT.nc", "fit again: lgm.fit(model, data)"
+                ),
+            )
         )
     return outcome

@@ -22,7 +22,7 @@ from lgmdsl.learning.learned import Learned
 from lgmdsl.learning.mean_field.mean_field import MeanField
 from lgmdsl.learning.objective.log_posterior import Evaluation
 from lgmdsl.learning.weakly_determined import Finding, findings
-from lgmdsl.posterior.tails import MOST
+from lgmdsl.posterior.tails import of_few_draws
 from lgmdsl.remedies import either, number, option, pin, setting, start
 
 if TYPE_CHECKING:
@@ -60,20 +60,16 @@ def undefined_reports(fit: Fit) -> tuple[Diagnostic, ...]:
 
 def uncertain_sds(fit: Fit) -> tuple[Diagnostic, ...]:
     """W611 for reports whose variance few draws carry."""
-    reports = {s.name: s.statement.span for s in fit.model.checked.of_kind("report")}
-    shares = {name: fit.marginals.carried(name) for name in reports}
+    help = "; the logarithm of a sum of exponentials has an sd that is known"
     return tuple(
-        Diagnostic(
-            "W611",
-            f"the sd of report `{name}` rests on few draws",
-            reports[name],
-            f"1 % of the draws carry {100.0 * share:.0f} % of its variance",
-            help="its quantiles are right; the logarithm of a sum of exponentials has an sd that "
-            "is known",
-            severity="warning",
+        warning
+        for s in fit.model.checked.of_kind("report")
+        for warning in of_few_draws(
+            f"the sd of report `{s.name}` rests on few draws",
+            np.array([fit.marginals.carried(s.name)]),
+            help,
+            s.statement.span,
         )
-        for name, share in shares.items()
-        if share > MOST
     )
 
 

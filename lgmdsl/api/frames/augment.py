@@ -13,6 +13,7 @@ from lgmdsl.api.predict.predict import Prediction, predicted
 from lgmdsl.api.predict.table import carried_columns
 from lgmdsl.api.response_data import with_responses
 from lgmdsl.arrays import AnyArray, Array
+from lgmdsl.canonical.blocks.censoring import censored_between
 from lgmdsl.canonical.blocks.sites import SiteBlock
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.dataset import read
@@ -73,7 +74,11 @@ def _chosen(canonical: CanonicalModel, response: str | None) -> SiteBlock:
     observed = [b for b in canonical.blocks if not b.family.spec.potential]
     if not observed:
         raise MethodError(
-            Diagnostic("E501", "the model observes nothing, so its data have no rows")
+            Diagnostic(
+                "E501",
+                "the model observes nothing, so its data have no rows",
+                help="fit.tidy() has what was estimated",
+            )
         )
     if response is None:
         return max(observed, key=lambda b: math.prod(b.data_shape))
@@ -139,7 +144,11 @@ def _response(canonical: CanonicalModel, prediction: Prediction, block: SiteBloc
         share: Array = np.where(known, table[np.arange(size), places], np.nan)
         return {f"{name}_probability": share}
     mean, sd = parts["mean"].reshape(-1), parts["sd"].reshape(-1)
-    return {f"{name}_mean": mean, f"{name}_sd": sd, f"{name}_residual": observed - mean}
+    censored = ~np.isnan(censored_between(block)[0])
+    # What is left of a censored response is not known.
+    left = np.where(censored, np.nan, observed - mean)
+    marked = {f"{name}_censored": censored} if censored.any() else {}
+    return {f"{name}_mean": mean, f"{name}_sd": sd, f"{name}_residual": left, **marked}
 
 
 def _rowwise(values: AnyArray, block: SiteBlock) -> AnyArray:

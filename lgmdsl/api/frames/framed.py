@@ -64,9 +64,9 @@ class Framed:
         Columns: the labels of the row; the columns of `data` where they are given, else the data of
         the model over these rows; for lets and reports NAME_mean and NAME_sd; for the response y
         y_mean and y_sd (the predictive distribution of another y at the same row), y_residual = y -
-        y_mean, and with `loo` y_loo = ``log p(y_i | y_-i)`` and y_loo_flag, why that is unreliable.
-        Of classes y_probability is P(the class that was observed), without a residual. Missing
-        responses have NaN.
+        y_mean (NaN where y is censored, which y_censored then says), and with `loo` y_loo = ``log
+        p(y_i | y_-i)`` and y_loo_flag, why that is unreliable. Of classes y_probability is P(the
+        class that was observed), without a residual. Missing responses have NaN.
 
         `response`: which one, where several are observed; else the one of most rows. A fit read
         from a file needs its `data` (`mapping` renames keys): DataError E305 without, E303 for
@@ -194,7 +194,7 @@ class Framed:
         E103 for an unknown name, E108 for a contrast that the covariate cannot have; MethodError
         E501 where the prior of a latent is built on it and the rows do not name its members.
         """
-        from lgmdsl.api.columns import frame_library, frame_of
+        from lgmdsl.api.columns import as_shown, frame_library, frame_of
         from lgmdsl.api.effects.effects import effect_columns
 
         frame_library(backend)  # before anything is computed
@@ -214,7 +214,7 @@ class Framed:
             n,
             seed,
         )
-        return frame_of(columns, backend)
+        return frame_of(as_shown(columns), backend)
 
     @property
     def _framed(self) -> Fit:

@@ -39,9 +39,7 @@ from lgmdsl.plot.responses import (
     reliability_picture,
 )
 from lgmdsl.plot.two_way import (
-    GROUPS,
-    THREADS,
-    TwoWay,
+    two_way,
     two_way_panels,
     two_way_picture,
 )
@@ -123,7 +121,7 @@ def _two_way(
     shows better: two long orders, or many groups."""
     canonical = fit.canonical
     levels = quantiles_of(fit, name)
-    if levels is None:
+    if levels is None or dims[0] == dims[1]:
         return None
     along = (line(canonical, dims[0]), line(canonical, dims[1]))
     called = titled(canonical, name, dims), described(canonical.grounded.model, name)
@@ -133,36 +131,6 @@ def _two_way(
     panels = tuple(partial(draw, table=table) for draw in two_way_panels(table))
     kind = "latent" if name in canonical.latent_names else _kind(canonical, name)
     return Drawing(f"{kind}_{name}", panels, partial(two_way_picture, table), whole=True)
-
-
-def two_way(
-    called: tuple[str, str],
-    dims: Sequence[str],
-    labels: Sequence[Sequence[str]],
-    levels: Array,
-    along: tuple[LinePositions | None, LinePositions | None],
-) -> TwoWay | None:
-    """Quantiles (5, n, k) of a quantity, `called` by its title and its name, as lines by group or
-    cells; of two orders the shorter one, if it is short, makes the groups. None where a heat map
-    shows more."""
-    sizes = [len(some) for some in labels]
-    ordered = [k for k in (0, 1) if along[k] is not None]
-    if len({*dims}) < 2 or (len(ordered) == 2 and min(sizes) > GROUPS):
-        return None
-    member = ordered[0] if len(ordered) == 1 else int(sizes[1] > sizes[0])
-    groups = labels[1 - member]
-    if len(groups) > (THREADS if len(ordered) == 1 else GROUPS):
-        return None
-    places = along[member]
-    return TwoWay(
-        *called,
-        dims[member] if places is None else places.axis,
-        dims[1 - member],
-        groups,
-        levels.transpose(0, 2, 1) if member == 1 else levels,
-        None if places is None else places.x,
-        labels[member] if places is None else places.labels,
-    )
 
 
 def response_drawing(observations: Observations, name: str) -> Drawing | None:
@@ -179,16 +147,17 @@ def response_drawing(observations: Observations, name: str) -> Drawing | None:
         shares = Reliability(title, label, values, observations.mean(block))
         draw_shares = partial(draw_reliability, rows=shares)
         return Drawing(f"response_{name}", (draw_shares,), partial(reliability_picture, shares))
-    levels = observations.quantiles(block)
+    levels, ends = observations.quantiles(block), observations.ends(block)
     along = line(canonical, dims[0]) if len(dims) == 1 else None
     if along is not None:
-        curve = _curve(title, label, along, levels, values, np.isfinite(values))
+        known = np.isfinite(values) | ~np.isnan(ends[0])
+        curve = _curve(title, label, along, levels, (values, ends), known)
         return Drawing(
             f"response_{name}",
             (partial(draw_curve, curve=curve),),
             partial(curve_picture, curve),
         )
-    rows = Agreement(title, label, values, levels)
+    rows = Agreement(title, label, values, levels, ends)
     draw = partial(draw_agreement, rows=rows)
     return Drawing(f"response_{name}", (draw,), partial(agreement_picture, rows))
 
@@ -229,11 +198,14 @@ def _curve(
     label: str,
     along: LinePositions,
     levels: Array,
-    observed: Array | None,
+    observed: tuple[Array, Array] | None,
     seen: BoolArray | None,
 ) -> Curve:
-    dots = None if observed is None else (along.x, observed)
-    return Curve(title, label, along.axis, along.x, levels, along.labels, dots, seen)
+    """A curve along a line; `observed`: responses and the ends of censored ones."""
+    dots, ends = None, None
+    if observed is not None:
+        dots, ends = (along.x, observed[0]), observed[1]
+    return Curve(title, label, along.axis, along.x, levels, along.labels, dots, seen, ends)
 
 
 def _entries(

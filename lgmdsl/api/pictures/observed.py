@@ -13,6 +13,7 @@ from lgmdsl.api.predict.predict import Prediction, predicted
 from lgmdsl.api.predict.response import has_quantiles, response_quantile
 from lgmdsl.api.response_data import with_responses
 from lgmdsl.arrays import Array, BoolArray
+from lgmdsl.canonical.blocks.censoring import censored_between
 from lgmdsl.canonical.blocks.sites import SiteBlock
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.dataset import Keys, read
@@ -68,12 +69,26 @@ class Observations:
         return next((b for b in self.blocks() if b.name == name), None)
 
     def values(self, block: SiteBlock) -> Array:
-        """(rows,) what was observed; NaN where nothing was, or where it is not at hand."""
+        """(rows,) what was observed; NaN where nothing was, or no more than the ends of an interval
+        (`ends`), or where it is not at hand."""
         out = np.full(int(np.prod(block.data_shape)), np.nan)
         rows, y = (self.canonical or self.fit.canonical).given(block)
         if np.ndim(y) == 1:
             out[rows] = y
+            out[~np.isnan(censored_between(block)[0])] = np.nan
         return out
+
+    def ends(self, block: SiteBlock) -> Array:
+        """(2, rows) the ends between which censored responses lie, infinite where open; NaN in
+        other rows."""
+        return censored_between(block)
+
+    @property
+    def censored(self) -> int:
+        """How many responses are censored."""
+        canonical = self.canonical or self.fit.canonical
+        blocks = [b for b in canonical.blocks if not b.family.spec.potential]
+        return sum(int((~np.isnan(censored_between(b)[0])).sum()) for b in blocks)
 
     def quantiles(self, block: SiteBlock) -> Array:
         """(5, rows) of another response at the same rows, at LEVELS."""
@@ -85,9 +100,9 @@ class Observations:
         parts = self.prediction.parts(self.prediction.observed(block.name))
         return parts["mean"].reshape(-1)
 
-    def over(self, name: str, dims: tuple[str, ...]) -> Array | None:
-        """(rows,) what was observed of the response whose mean a quantity is; None where it is the
-        mean of none."""
+    def over(self, name: str, dims: tuple[str, ...]) -> tuple[Array, Array] | None:
+        """(rows,) what was observed of the response whose mean a quantity is, and the `ends` of
+        those that are censored; None where it is the mean of none."""
         for block in self.blocks():
             size = int(np.prod(block.data_shape))
             if block.data.dims != dims or block.data.y is None or size > ROWS:
@@ -98,7 +113,7 @@ class Observations:
                 continue
             far = np.abs(mean - quantity.mean)
             if bool((far <= SAME * quantity.sd + 1e-9 * np.abs(mean)).all()):
-                return self.values(block)
+                return self.values(block), self.ends(block)
         return None
 
 

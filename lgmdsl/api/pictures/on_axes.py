@@ -101,7 +101,8 @@ def _panels(fit: Fit, name: str, observations: Observations) -> tuple[Panel, ...
         if name != PIT:
             raise unknown_name(fit, name)
         heights, count = histogram(fit.pit(data=observations.data, mapping=observations.mapping))
-        return (partial(draw_pit, heights=heights, count=count),)
+        hidden = observations.censored
+        return (partial(draw_pit, heights=heights, count=count, censored=hidden),)
     if any(b.name == name for b in canonical.hypers.blocks):
         return hyper_drawing(fit, name) or _refused(name, "it is fixed, or has no density")
     if name not in all_names(canonical):

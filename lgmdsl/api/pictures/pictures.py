@@ -32,6 +32,7 @@ from lgmdsl.plot.hypers import hyper_picture
 from lgmdsl.plot.panels import MOST, panel_picture
 from lgmdsl.plot.pit import pit_picture
 from lgmdsl.posterior.marginals import all_names, named_tree
+from lgmdsl.remedies import either, setting
 
 if TYPE_CHECKING:
     from lgmdsl.api.assess.pit import Pit
@@ -62,14 +63,22 @@ def plot(
     check_matplotlib()
     if format not in FORMATS:
         message = f"a picture's format is one of {', '.join(FORMATS)}, not `{format}`"
-        raise ModelError(Diagnostic("E108", message))
+        raise ModelError(Diagnostic("E108", message, help=setting("format", FORMATS[0])))
     wanted = _wanted(fit, names)
     folder = Path(directory)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         reason = error.strerror or str(error)
-        raise DataError(Diagnostic("E306", f"cannot write to `{folder}`: {reason}")) from None
+        raise DataError(
+            Diagnostic(
+                "E306",
+                f"cannot write to `{folder}`: {reason}",
+                help=either(
+                    "name another folder: -o pictures", 'name another folder: fit.plot("pictures")'
+                ),
+            )
+        ) from None
     drawn = Drawn()
     for name, draw in _pictures(fit, wanted, drawn.left_out, data, mapping):
         place = folder / f"{name}.{format}"
@@ -182,7 +191,7 @@ def _pictures(
             left_out.append(f"{PIT}: {first.message}" + (f" ({help})" if help else ""))
         else:
             title = "Leave-one-out probability integral transforms"
-            yield PIT, partial(pit_picture, title, *histogram(transforms))
+            yield PIT, partial(pit_picture, title, *histogram(transforms), observations.censored)
 
 
 def histogram(pit: Pit) -> tuple[Array, int]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from importlib.util import find_spec
-from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,7 +20,7 @@ from lgmdsl.plot.effects import (
     draw_forest,
     draw_sorted,
 )
-from lgmdsl.plot.two_way import GROUPS, THREADS, TwoWay, draw_cells, draw_lines
+from lgmdsl.plot.two_way import THREADS, TwoWay, draw_cells, draw_lines, two_way
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -87,38 +86,28 @@ def _along(canonical: CanonicalModel, dim: str) -> LinePositions | None:
 def _table(
     prediction: Prediction, name: str, label: str, dims: tuple[str, ...], levels: Array
 ) -> TwoWay:
-    """A line for each group along the longest order, else cells of few groups: the groups are the
-    members of the other indices together. Raises MethodError E501 where they are many."""
+    """Lines by group, or cells. Raises MethodError E501 where the groups are many."""
     canonical = prediction.canonical
-    sizes = [len(_members(canonical, d)) for d in dims]
-    lines = [_along(canonical, d) for d in dims]
-    ordered = [k for k in range(len(dims)) if lines[k] is not None]
-    member = max(ordered or range(len(dims)), key=lambda k: sizes[k])
-    others = [k for k in range(len(dims)) if k != member]
-    groups = [", ".join(g) for g in product(*(_members(canonical, dims[k]) for k in others))]
-    along = lines[member]
-    if len(groups) > (GROUPS if along is None else THREADS):
+    labels, lines = [_members(canonical, d) for d in dims], [_along(canonical, d) for d in dims]
+    table = two_way(("", f"{label}, predicted"), dims, labels, levels, lines, THREADS)
+    if table is None:
         message = f"`{name}` cannot be drawn: it is over {' and '.join(dims)}"
-        many = f"{len(groups)} lines" if along is not None else f"{len(groups)} colours"
+        many = "so many lines" if any(lines) else "so many colours"
         help = f"{many} would not be told apart; prediction.frame() has its numbers"
         raise MethodError(Diagnostic("E501", message, help=help))
-    quantiles = np.moveaxis(levels, 1 + member, 1).reshape(len(LEVELS), sizes[member], -1)
-    return TwoWay(
-        "",
-        f"{label}, predicted",
-        dims[member] if along is None else along.axis,
-        ", ".join(dims[k] for k in others),
-        groups,
-        quantiles,
-        None if along is None else along.x,
-        _members(canonical, dims[member]) if along is None else along.labels,
-    )
+    return table
 
 
 def _chosen(prediction: Prediction) -> str:
     names = prediction.responses or prediction.unobserved
     if not names:
-        raise MethodError(Diagnostic("E501", "the prediction has nothing to draw"))
+        raise MethodError(
+            Diagnostic(
+                "E501",
+                "the prediction has nothing to draw",
+                help="prediction.frame() has its numbers",
+            )
+        )
     return names[0]
 
 

@@ -76,6 +76,24 @@ def with_bounded_rows(
     return replace(block, rows=rows, y=y[rows])
 
 
+def censored_between(block: SiteBlock) -> Array:
+    """(2, rows) the ends between which the response of a censored row lies, infinite where an end
+    is open; NaN in rows whose response was observed, or of which nothing is known."""
+    out = np.full((2, int(np.prod(block.data_shape))), np.nan)
+    names = [name for name in CENSORING if name in block.parameters]
+    if not names or block.y is None or block.event:
+        return out
+    values = {name: v[block.rows] for name, v in _values(block, names).items()}
+    missing = np.full(len(block.rows), np.nan)
+    low, high = values.get("lower", missing), values.get("upper", missing)
+    late = values.get("event", np.ones(len(block.rows))) == 0.0
+    bounded = ~(np.isnan(low) & np.isnan(high))
+    low = np.where(late, block.y, np.where(bounded & np.isnan(low), -np.inf, low))
+    high = np.where(late | (bounded & np.isnan(high)), np.inf, high)
+    out[:, block.rows] = low, high
+    return out
+
+
 def _values(block: SiteBlock, names: Collection[str]) -> dict[str, Array]:
     """What some arguments are in every row."""
     return {
@@ -102,7 +120,13 @@ def check_censoring(block: SiteBlock, arguments: Mapping[str, ast.Value]) -> Non
     nodes = [block.parameters[name] for name in (*ends, "event") if name in arguments]
     if any(node.depends for node in nodes):
         raise ModelError(
-            Diagnostic("E104", "how a row is censored cannot depend on a hyper", block.span)
+            Diagnostic(
+                "E104",
+                "how a row is censored cannot depend on a hyper",
+                block.span,
+                help=f"declare `{next(n for n in (*ends, 'event') if n in arguments)}` as data: "
+                f"data event[{', '.join(block.dims)}] : binary, and event = event",
+            )
         )
     values = _values(block, arguments.keys() & {*CENSORING, "entry"})
     fault = censoring_fault(block.y, {n: v[block.rows] for n, v in values.items()})

@@ -18,7 +18,7 @@ from lgmdsl.canonical.expressions.transform import Transformed
 from lgmdsl.canonical.grounding.ground import GroundedModel
 from lgmdsl.canonical.lowering import bym2
 from lgmdsl.canonical.lowering.positions import LatentAxes
-from lgmdsl.errors import DataError, Diagnostic, MethodError, Span
+from lgmdsl.errors import DataError, Diagnostic, MethodError, Span, nearest
 from lgmdsl.language.checked import Symbol
 from lgmdsl.language.tree import ast
 from lgmdsl.vocabulary.operators import ELEMENTWISE
@@ -289,10 +289,12 @@ def _missing_map(slot: ast.Name) -> Diagnostic:
         "E304",
         f"map `{slot.id}` has missing entries, and a latent cannot be gathered at them",
         slot.span,
-        help="drop those rows from the data",
+        help=f"drop those rows: data[data.{slot.id}.notna()] in pandas",
     )
 
 
 def _unknown_label(label: str | int, axis: str, known: list[str], span: Span) -> Diagnostic:
     shown = f"`{axis}` has: {', '.join(known)}"
-    return Diagnostic("E302", f"index `{axis}` has no label `{label}`", span, shown)
+    near = nearest(str(label), known)
+    help = f"did you mean `{near}`?" if near else f"one of them: {known[0]}" if known else ""
+    return Diagnostic("E302", f"index `{axis}` has no label `{label}`", span, shown, help=help)

@@ -26,10 +26,11 @@ def command(data: Any, response: str, output: str | None, force: bool, as_json: 
     lgm new visits.csv --data site=sites.csv --data neighbours=pairs.csv
 
     A generalised linear model: a slope for each column of numbers, an effect for each column of
-    groups, a random walk over dates; an exposure, a number of trials or an event where a column is
-    called like one. A table of --data describes the groups of a column of DATA (NAME is that
-    column), or is a graph of them: two columns, the ends of each edge. The model fits as it is
-    (its first lines say with which command); what it leaves out it names with the reason.
+    groups, a random walk over dates; an exposure or a number of trials where a column is called
+    like one. Times beside an event (0 and 1, or two labels such as dead and alive) are lifetimes.
+    A table of --data describes the groups of a column of DATA (NAME is that column), or is a graph
+    of them: two columns, the ends of each edge. The model fits as it is (its first lines say with
+    which command); what it leaves out it names with the reason.
     """
     from lgmdsl.cli.files import deliver, kept, report, writable
 

@@ -129,7 +129,11 @@ class Matern(Stationary):
     def __post_init__(self) -> None:
         if float(self.smoothness) not in (0.5, 1.5, 2.5):
             raise ModelError(
-                Diagnostic("E108", f"smoothness is 0.5, 1.5 or 2.5, not {self.smoothness:g}")
+                Diagnostic(
+                    "E108",
+                    f"smoothness is 0.5, 1.5 or 2.5, not {self.smoothness:g}",
+                    help="matern(sd = s, length = l, smoothness = 1.5)",
+                )
             )
 
     def phi(self, r2: Array) -> Array:

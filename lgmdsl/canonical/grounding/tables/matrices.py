@@ -2,7 +2,8 @@
 
 Treatment contrasts of k levels are k - 1 columns, 1 at their level; the first level (or `base`) has
 0 in all of them. Sum contrasts are 1 at their level and -1 at the last one (or `base`), so that
-coefficients are deviations from the mean of the levels.
+coefficients are deviations from the mean of the levels. The contrast of a column of two levels is
+one column, and may be a datum over the rows alone.
 """
 
 from __future__ import annotations
@@ -97,6 +98,25 @@ def matrix_of(
         name, source, shape, lambda: whole, labels=(rows, named), weak=weak, table=first.table
     )
     return entry, tuple(coding for coding, _ in parts)
+
+
+def indicator(entry: Entry, coding: Coding) -> Entry:
+    """The contrast of a column of two levels as a datum of its own: 1 at one level, 0 (of treatment
+    contrasts) at the base. Raises DataError E301 where the levels are more."""
+    if entry.shape[1] != 1:
+        raise DataError(
+            Diagnostic(
+                "E301",
+                f"contrasts of `{coding.column}` are {entry.shape[1]} columns, and `{entry.name}` "
+                "is one",
+                details=(f"its levels: {listed([*map(show, coding.levels[:SHOWN])])}",),
+                help=f"declare it over two indices, the second one an index of columns, or merge "
+                f"the levels of `{coding.column}` into two",
+                layout="plain",
+            )
+        )
+    column = Loaded(entry.loaded.values[:, 0])
+    return replace(entry, shape=column.shape, loader=lambda: column, labels=entry.labels[:1])
 
 
 def _check_joined(name: str, columns: Sequence[Entry]) -> None:

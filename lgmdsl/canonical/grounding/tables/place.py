@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from lgmdsl.canonical.grounding.model import GroundedModel
 from lgmdsl.canonical.grounding.tables.graph_tables import graph_table, pairs
-from lgmdsl.canonical.grounding.tables.matrices import as_before, matrix_of
+from lgmdsl.canonical.grounding.tables.matrices import as_before, indicator, matrix_of
 from lgmdsl.canonical.grounding.tables.named_tables import Table, table_of, words_for
 from lgmdsl.canonical.grounding.tables.of_rows import column_of_other_table, column_of_rows
 from lgmdsl.canonical.grounding.tables.selections import selected
@@ -238,7 +238,8 @@ class _Placing:
     def _select(
         self, symbol: Symbol, table: Table, chosen: tuple[Coding, ...], rows: Loaded | None
     ) -> None:
-        if len(symbol.dims) != 2:
+        alone = len(symbol.dims) == 1 and len(chosen) == 1 and bool(chosen[0].kind)
+        if len(symbol.dims) != 2 and not alone:
             columns = ", ".join(f"`{c.column}`" for c in chosen)
             raise DataError(
                 Diagnostic(
@@ -255,7 +256,7 @@ class _Placing:
         entry, codings = matrix_of(
             symbol.name, table.source, same, table.columns, symbol.type in RULES, rows
         )
-        self.placements[symbol.name] = entry
+        self.placements[symbol.name] = indicator(entry, codings[0]) if alone else entry
         self.codings[symbol.name] = codings
 
     def _lacking(
