@@ -15,7 +15,8 @@ from lgmdsl.assess.elsewhere import Elsewhere
 from lgmdsl.assess.groups import joined
 from lgmdsl.assess.importance.verdict import AGREE
 from lgmdsl.assess.mixture import Renew
-from lgmdsl.assess.sampling.draws import exact_draws
+from lgmdsl.assess.modes.draws import weighted_draws
+from lgmdsl.assess.sampling.draws import WORTH, exact_draws
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.contract.engine import Conditioned, Failed
 from lgmdsl.contract.posterior import GaussianPosterior
@@ -25,7 +26,6 @@ from lgmdsl.inference.driver import Tolerances
 from lgmdsl.inference.other_starts import run_from_starts
 from lgmdsl.inference.plan import Plan
 
-DRAWS = 4000
 KEPT = 128  # hyperparameter points whose problems are kept: renewed points are many
 T = TypeVar("T")
 
@@ -70,16 +70,21 @@ class RefitWithout:
             return None
         return fitted[1].project(joined(component, rows), full=True)
 
-    def draws(self, component: Component, rows: tuple[IntArray, ...]) -> tuple[Array, float] | None:
-        """Exact draws of all latents without these rows, (k, n), and what they are worth; None
-        where the rest determines no posterior, or the chains do not agree."""
+    def draws(
+        self, component: Component, rows: tuple[IntArray, ...], count: int
+    ) -> tuple[Array, float] | None:
+        """`count` exact draws of all latents without these rows, (k, n), and what they are worth:
+        of few latents weighted ones from all modes, else by chains around q. None where the rest
+        determines no posterior, or the chains do not agree."""
         fitted = self._fitted(component, rows)
         if fitted is None:
             return None
         problem, q = fitted
         if not problem.sites:
-            return q.sample(np.random.default_rng(self.seed), DRAWS), float(DRAWS)
-        drawn = exact_draws(problem.sites, problem.engine.linear, q, DRAWS, self.seed)
+            return q.sample(np.random.default_rng(self.seed), count), float(count)
+        drawn = weighted_draws(problem, q, count, self.seed)
+        if drawn is None or drawn.ess < WORTH * count:
+            drawn = exact_draws(problem.sites, problem.engine.linear, q, count, self.seed)
         if drawn is None or not drawn.r_hat <= AGREE:
             return None
         return drawn.z, min(drawn.ess, float(len(drawn.z)))

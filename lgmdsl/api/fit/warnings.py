@@ -22,7 +22,7 @@ from lgmdsl.learning.learn import Learned
 from lgmdsl.learning.mean_field.mean_field import MeanField
 from lgmdsl.learning.objective.log_posterior import Evaluation
 from lgmdsl.learning.weakly_determined import Finding, findings
-from lgmdsl.posterior.tails import MOST
+from lgmdsl.posterior.tails import MOST, in_words
 from lgmdsl.remedies import either, number, option, pin, setting, start
 
 if TYPE_CHECKING:
@@ -59,21 +59,21 @@ def undefined_reports(fit: Fit) -> tuple[Diagnostic, ...]:
 
 
 def uncertain_sds(fit: Fit) -> tuple[Diagnostic, ...]:
-    """W611 for reports whose variance few draws carry."""
+    """W611 for reports whose sd few draws tell."""
     reports = {s.name: s.statement.span for s in fit.model.checked.of_kind("report")}
-    shares = {name: fit.marginals.carried(name) for name in reports}
+    errors = {name: fit.marginals.sd_error(name) for name in reports}
     return tuple(
         Diagnostic(
             "W611",
             f"the sd of report `{name}` rests on few draws",
             reports[name],
-            f"1 % of the draws carry {100.0 * share:.0f} % of its variance",
+            in_words(error),
             help="its quantiles are right; the logarithm of a sum of exponentials has an sd that "
             "is known",
             severity="warning",
         )
-        for name, share in shares.items()
-        if share > MOST
+        for name, error in errors.items()
+        if error > MOST
     )
 
 

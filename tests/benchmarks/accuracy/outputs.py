@@ -129,7 +129,9 @@ def new_rows(case: Case, rows: slice) -> dict[str, Any]:
 
 def _responses(fit: lgm.Fit, case: Case, sites: Sites, truth: Truth, rows: slice) -> Iterator[Row]:
     count = len(sites.site)
-    data = new_rows(case, rows) or {"obs": [f"new{i}" for i in range(count)]}
+    data = new_rows(case, rows)
+    if not data.keys() - {"w0"}:  # nothing that a prediction asks for
+        data = {"obs": [f"new{i}" for i in range(count)]}
     prediction = fit.predict(data)
     found, codes = _asked(lambda: prediction.response("y"))
     yield from _alone(fit, prediction, found, data, count)
@@ -210,7 +212,8 @@ def _alone(
         for name, among, here in pairs:
             with np.errstate(all="ignore"):
                 gap = np.abs(among - here) / np.maximum(np.abs(among), 1e-300)
-            gap = np.where(among == here, 0.0, gap)
+            same = (among == here) | (np.isnan(among) & np.isnan(here))  # totals nobody knows
+            gap = np.where(same, 0.0, gap)
             if not gap.max(initial=0.0) <= worst:
                 worst, where = float(gap.max()), f"{name} of row {i}"
     yield _line("alone", where or "all", 0.0, 1.0, z=worst)
