@@ -190,8 +190,15 @@ class Redrawn:
     weight: Array
     difference: float | None = None
 
-    def without(self, weighted: bool) -> tuple[Array, float, float, Failure]:
-        """The points' weights without the rows, log p(y_i | y_-i), its error and flag."""
+    def without(self, weighted: bool, times: float = 1.0) -> tuple[Array, float, float, Failure]:
+        """The points' weights without the rows, log p(y_i | y_-i), its error and flag; it counts so
+        many `times`."""
+        weight, log, error, flag = self._without(weighted)
+        if flag is Failure.none and doubtful(error * times):
+            flag = Failure.tail
+        return weight, log, error, flag
+
+    def _without(self, weighted: bool) -> tuple[Array, float, float, Failure]:
         if self.difference is not None:
             same = weighted or bool(np.all(self.leaving == self.logs))
             difference = self.difference if same else np.nan
@@ -276,10 +283,8 @@ def _drawn_again(
             continue
         both = (draws.joint_level(rows, power)[:, None] for power in (weighted, True))
         out.influence[:] -= times * _weighted(*both)[3][:, 0]
-        weight, *values = found.without(weighted)
+        weight, *values = found.without(weighted, times)
         out.log_density[place], out.error[place], out.flag[place] = values
-        if out.flag[place] == Failure.none and doubtful(out.error[place] * times):
-            out.flag[place] = Failure.tail
         out.refitted[place] = True
         if transformed is not None:
             out.lower[place], out.upper[place] = weight @ found.ends

@@ -57,7 +57,10 @@ def distribution(sites: Sites, s: Array, theta: Array) -> Array:
         none: Any = 0.0
         if sites.site.spec.discrete:
             none = np.exp(inner.observing(np.zeros(len(y))).given(s, theta))
-        below = np.where(y > 0.0, (below - none) / (1.0 - none), 0.0)
+        above = 1.0 - none  # where hardly any is, all of it is at 1
+        with np.errstate(all="ignore"):
+            share = np.where(above > 1e-9, (below - none) / above, 1.0)
+        below = np.where(y > 0.0, share, 0.0)
     return np.where(y < 0.0, 0.0, p + (1.0 - p) * below)
 
 
