@@ -91,9 +91,8 @@ def errors_of_draws(draws: Array, worth: float) -> Errors:
     unit = np.where(sd > 0.0, sd, np.inf)
     varies = (sd > 0.0) / math.sqrt(worth)
     spread = 0.5 * ((away / unit) ** 2).std(axis=0) / math.sqrt(worth)
-    ends = []
-    for level in LEVELS:
-        step = math.sqrt(level * (1.0 - level) / worth)
-        between = np.quantile(away, [max(level - step, 0.0), min(level + step, 1.0)], axis=0)
-        ends.append(0.5 * (between[1] - between[0]) / unit)
-    return Errors(varies, spread, np.max(ends, axis=0))
+    steps = [math.sqrt(level * (1.0 - level) / worth) for level in LEVELS]
+    pairs = [(f - h, f + h) for f, h in zip(LEVELS, steps, strict=True)]
+    low, high = np.quantile(away, np.clip(pairs, 0.0, 1.0).T, axis=0)
+    quantile = np.max(0.5 * (high - low) / unit, axis=0)
+    return Errors(varies, spread, quantile)
