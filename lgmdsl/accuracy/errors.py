@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from lgmdsl.accuracy.limits import BENT, NORMAL
+from lgmdsl.accuracy.limits import BENT, LEVELS, NORMAL
 from lgmdsl.arrays import Array
 
 SMALLEST = 0.01  # of a variance, what a correction leaves of it
@@ -79,3 +80,19 @@ def errors_of(reported: Moments, base: Moments, change: Array, cumulants: Array 
     ratio = np.where(free, sd / true, 1.0)
     ends = [shift + side * NORMAL * (ratio - 1.0) - bent for side in (-1.0, 1.0)]
     return Errors(shift, ratio - 1.0, np.abs(ends).max(axis=0))
+
+
+def errors_of_draws(draws: Array, worth: float) -> Errors:
+    """Monte Carlo standard errors of draws, (k, m), that are worth so many independent ones; 0 of
+    what does not vary. Those of 5 and 95 % points are half of what lies between the points one
+    standard error of the level to either side."""
+    away = draws - draws.mean(axis=0)
+    sd = away.std(axis=0)
+    unit = np.where(sd > 0.0, sd, np.inf)
+    varies = (sd > 0.0) / math.sqrt(worth)
+    spread = 0.5 * ((away / unit) ** 2).std(axis=0) / math.sqrt(worth)
+    steps = [math.sqrt(level * (1.0 - level) / worth) for level in LEVELS]
+    pairs = [(f - h, f + h) for f, h in zip(LEVELS, steps, strict=True)]
+    low, high = np.quantile(away, np.clip(pairs, 0.0, 1.0).T, axis=0)
+    quantile = np.max(0.5 * (high - low) / unit, axis=0)
+    return Errors(varies, spread, quantile)

@@ -34,7 +34,7 @@ WORDS = {
     Failure.none: "",
     Failure.influential: "moves the predictors of others, whose sites would change",
     Failure.hyperparameters: "moves the hyperparameters too far to reweight their points",
-    Failure.tail: "the draws hardly reach what is left without it (k-hat above 0.7)",
+    Failure.tail: "the draws hardly reach what is left without it",
     Failure.not_finite: "the predictive density is not finite",
     Failure.improper: "without it its predictor has no proper posterior",
 }

@@ -16,6 +16,7 @@ import scipy.linalg as sl
 from lgmdsl.arrays import Array, BoolArray, IntArray
 from lgmdsl.assess.averages import expected_log
 from lgmdsl.assess.component import Component, factored, of_each
+from lgmdsl.assess.drawn.left_out import redrawn
 from lgmdsl.assess.failure import EVEN, Failure, judged
 from lgmdsl.assess.influence import group_influence
 from lgmdsl.assess.joint import JointDensity, joint_density
@@ -62,9 +63,12 @@ def groups_out(
     if refit is not None:
         chosen = [int(k) for k in np.flatnonzero(again)]
         without = refitted(refit, components, [groups[k] for k in chosen])
-        uneven = []
+        uneven, off = list[int](), list[int]()
         for place, k in enumerate(chosen):
             moments = [m[place] for m in without]
+            if any(m is not None and m.off for m in moments):
+                off.append(k)
+                continue
             value = _left_out(components, groups[k], n, seed, exact, moments)
             values[k] = value
             if refit.renew is not None and not value.evenness >= EVEN:
@@ -72,6 +76,9 @@ def groups_out(
         new = refit.each(_renewed, [(components[0], groups[k], n, seed) for k in uneven])
         for k, value in zip(uneven, new, strict=True):
             values[k] = value
+        drawn = refit.each(redrawn, [(components, groups[k], True, None) for k in off])
+        for k, by_draws in zip(off, drawn, strict=True):
+            values[k] = NONE if by_draws is None else _Value(*by_draws.without(True)[1:])
     whole = [v for v in values if v is not None]
     return GroupDensities(
         np.array([v.log for v in whole]),
@@ -102,7 +109,7 @@ def _renewed(refit: Refit, component: Component, group: Group, n: int, seed: int
     found = []
     for c in new.components:
         moments = c.conditioned.project(joined(c, group), full=True)
-        found.append(_density(c, group, _refitted(component, group, moments), n, seed))
+        found.append(_density(c, group, _refitted(component, group, *moments), n, seed))
     logs, errors = (np.array([getattr(d, name) for d in found]) for name in ("log", "error"))
     log, error, flag = anew(weights_of(new.components), logs, errors, new.difference)
     return _Value(log, error, int(flag))
@@ -122,7 +129,9 @@ def _left_out(
         removed = of_each(components, lambda c: _removed(c, group))
     else:
         pairs = zip(components, moments, strict=True)
-        removed = [None if m is None else _refitted(c, group, m) for c, m in pairs]
+        removed = [
+            None if m is None else _refitted(c, group, m.mean, m.covariance) for c, m in pairs
+        ]
     sound = all(r is not None for r in removed)
     if not sound:
         return NONE
@@ -196,9 +205,9 @@ class _Removed:
     pull: Array
 
 
-def _refitted(component: Component, group: Group, moments: tuple[Array, Array]) -> _Removed:
+def _refitted(component: Component, group: Group, mean: Array, covariance: Array) -> _Removed:
     weight, shift = own_sites(component, group)
-    return _Removed(*moments, weight, shift, joined(component, group), 0.0 * shift)
+    return _Removed(mean, covariance, weight, shift, joined(component, group), 0.0 * shift)
 
 
 def _removed(component: Component, group: Group) -> _Removed | None:

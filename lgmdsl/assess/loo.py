@@ -11,22 +11,31 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
 from lgmdsl.arrays import Array, BoolArray, IntArray
 from lgmdsl.assess.averages import expected_log, log_density
 from lgmdsl.assess.component import Component, factored, of_each, of_each_once, only
+from lgmdsl.assess.drawn.left_out import redrawn
 from lgmdsl.assess.failure import EVEN, Failure, judged
 from lgmdsl.assess.influence import influences
 from lgmdsl.assess.mixture import Renew, anew, left_out, weights_of
 from lgmdsl.contract.cavity import Cavity, cavity
 from lgmdsl.contract.site import Property, Site
 
-# The joint mean (P,) and covariance (P, P) of the predictors of rows left out, by a fit without
-# them; None where the rest has no posterior.
-Moments: TypeAlias = "tuple[Array, Array] | None"
+
+class Without(NamedTuple):
+    """The joint mean (P,) and covariance (P, P) of the predictors of rows that a fit is without;
+    `off`: whether the posterior is too far from these for a Gaussian to stand for it."""
+
+    mean: Array
+    covariance: Array
+    off: bool
+
+
+Moments: TypeAlias = "Without | None"  # None where the rest has no posterior
 T = TypeVar("T")
 
 
@@ -38,6 +47,10 @@ class Refit(Protocol):
     def renew(self) -> Renew | None: ...
 
     def __call__(self, component: Component, rows: tuple[IntArray, ...]) -> Moments: ...
+
+    def draws(
+        self, component: Component, rows: tuple[IntArray, ...], count: int
+    ) -> tuple[Array, float] | None: ...
 
     def each(self, call: Callable[..., T], arguments: Sequence[tuple[Any, ...]]) -> list[T]: ...
 
@@ -94,7 +107,9 @@ class LooBlock:
     `log_density`, (N,): log p(y_i | y_-i), NaN where there is none; `flag`, (N,): `Failure`;
     `refitted`, (N,): whose value is from a fit without them. `cavities`: of each component, and
     `weight`, (C, N): the components' weights without y_i. `evenness`: `LeftOut`. `renewed`: by
-    row, those that are of a fit with new hyperparameter points, which cavities are not.
+    row, those that are of a fit with new hyperparameter points, which cavities are not. `error`,
+    (N,): Monte Carlo errors of rows that are of draws, since no Gaussian is near, and `ends` their
+    P(Y < y) and P(Y <= y), where these were asked for.
     """
 
     log_density: Array
@@ -104,13 +119,41 @@ class LooBlock:
     weight: Array
     evenness: Array
     renewed: Mapping[int, Alone] = field(default_factory=dict)
+    error: Array = field(default_factory=lambda: np.zeros(0))
+    ends: Mapping[int, Array] = field(default_factory=dict)
 
-    def renew(self, refit: Refit, components: Sequence[Component], k: int) -> LooBlock:
+    def by_draws(
+        self,
+        refit: Refit,
+        components: Sequence[Component],
+        k: int,
+        rows: Sequence[int],
+        transforms: bool,
+    ) -> LooBlock:
+        """The block of datum k with those of some rows that draws without them give."""
+        transformed = k if transforms else None
+        wanted = [(components, only(components, k, i), False, transformed) for i in rows]
+        log, flag, error = self.log_density.copy(), self.flag.copy(), self.error.copy()
+        ends: dict[int, Array] = {}
+        for i, found in zip(rows, refit.each(redrawn, wanted), strict=True):
+            if found is None:
+                log[i], flag[i] = np.nan, Failure.improper
+                continue
+            times = float(components[0].row_weights[k][i])
+            weight, log[i], error[i], flag[i] = found.without(False, times)
+            if transforms:
+                ends[i] = weight @ found.ends
+        return replace(self, log_density=log, flag=flag, error=error, ends=ends)
+
+    def renew(
+        self, refit: Refit, components: Sequence[Component], k: int, but: Sequence[int] = ()
+    ) -> LooBlock:
         """The block of datum k with new hyperparameter points for those that are fitted again and
-        leave few of the old ones."""
+        leave few of the old ones, all `but` some."""
         if refit.renew is None:
             return self
         rows = np.flatnonzero(self.refitted & np.logical_not(self.evenness >= EVEN))
+        rows = np.setdiff1d(rows, but)
         wanted = [(components[0], only(components, k, i)) for i in rows.tolist()]
         found = dict(zip(rows.tolist(), refit.each(alone, wanted), strict=True))
         log, flag = self.log_density.copy(), self.flag.copy()
@@ -123,10 +166,14 @@ class LooBlock:
 
 
 def loo(
-    components: Sequence[Component], refit: Refit | None = None, every: bool = False
+    components: Sequence[Component],
+    refit: Refit | None = None,
+    every: bool = False,
+    transforms: bool = False,
 ) -> tuple[LooBlock, ...]:
     """Leave out every response. With `refit`, those that are flagged, or `every` one, are left out
-    of new fits at each component's theta."""
+    of new fits at each component's theta; where a Gaussian is off there, of exact draws of these,
+    which give `transforms` where they are asked for."""
     exact, blocks = gaussian(components), []
     for k in range(len(components[0].sites)):
         removed = of_each(components, partial(_cavity, block=k))
@@ -141,7 +188,10 @@ def loo(
             found = refitted(refit, components, [only(components, k, i) for i in places.tolist()])
             again = [_refitted(c, k, places, m) for c, m in zip(components, found, strict=True)]
             block = _block(components, k, again, np.where(pick, 0.0, influence), pick)
-            block = block.renew(refit, components, k)
+            off = [i for i, m in zip(places.tolist(), zip(*found, strict=True), strict=True)
+                   if any(one is not None and one.off for one in m)]  # fmt: skip
+            block = block.renew(refit, components, k, off)
+            block = block.by_draws(refit, components, k, off, transforms)
         blocks.append(block)
     return tuple(blocks)
 
@@ -183,7 +233,7 @@ def _block(
     mixed = left_out(weights_of(components), logs, expected)
     flag = judged(mixed.log_density, sound, mixed.evenness, influence)
     parts = (tuple(cavities), mixed.weight, mixed.evenness)
-    return LooBlock(mixed.log_density, flag, refitted, *parts)
+    return LooBlock(mixed.log_density, flag, refitted, *parts, error=np.zeros(len(sound)))
 
 
 def _refitted(component: Component, block: int, rows: IntArray, found: Sequence[Moments]) -> Cavity:

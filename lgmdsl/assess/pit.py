@@ -48,6 +48,8 @@ def pit(components: Sequence[Component], blocks: Sequence[LooBlock]) -> tuple[Pi
             total[:, rows] += weight[rows] * np.stack(both)
         for row, alone in block.renewed.items():
             total[:, row] = alone.weight @ alone.each(distribution)
+        for row, ends in block.ends.items():
+            total[:, row] = ends
         out.append(PitBlock(total[0], total[1]))
     return tuple(out)
 

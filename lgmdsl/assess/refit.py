@@ -9,23 +9,32 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from lgmdsl.accuracy.accuracy import beyond
+from lgmdsl.accuracy.errors import errors_against
+from lgmdsl.accuracy.weighed import weighed
 from lgmdsl.arrays import Array, IntArray
 from lgmdsl.assess.component import Component
 from lgmdsl.assess.elsewhere import Elsewhere
 from lgmdsl.assess.groups import joined
 from lgmdsl.assess.importance.verdict import AGREE
+from lgmdsl.assess.loo import Moments, Without
 from lgmdsl.assess.mixture import Renew
-from lgmdsl.assess.sampling.draws import exact_draws
+from lgmdsl.assess.modes.draws import weighted_draws
+from lgmdsl.assess.sampling.draws import WORTH, exact_draws
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.contract.engine import Conditioned, Failed
+from lgmdsl.contract.linear import Predictor
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
+from lgmdsl.contract.site import Property
 from lgmdsl.contract.status import Status
 from lgmdsl.inference.driver import Tolerances
 from lgmdsl.inference.other_starts import run_from_starts
 from lgmdsl.inference.plan import Plan
 
-DRAWS = 4000
+# Rows without which variances are no more than this wider leave posteriors much as they were.
+ALIKE = 0.8
+OFF = 0.5  # of what is tolerated of a Gaussian
 KEPT = 128  # hyperparameter points whose problems are kept: renewed points are many
 T = TypeVar("T")
 
@@ -41,10 +50,10 @@ class RefitWithout:
     """Runs the plan of a fit on its model less some rows, from the Gaussian sites of the others.
 
     `observed`: the positions of the blocks that observe among all site blocks. Called with a
-    component and the rows left out of each datum, it gives the joint mean (P,) and covariance
-    (P, P) of their predictors; None where the rest determines no posterior. `elsewhere`: workers.
-    `renew`: such a fit that integrates over the hyperparameters anew; None where the fit is at one
-    point.
+    component and the rows left out of each datum, it gives the moments of their predictors; None
+    where the rest determines no posterior. `elsewhere`: workers. `renew`: such a fit that
+    integrates over the hyperparameters anew; None where the fit is at one point. `judging`: whether
+    Gaussians are held against the posterior that they are of.
     """
 
     plan: Plan
@@ -54,6 +63,7 @@ class RefitWithout:
     seed: int = 0
     elsewhere: Elsewhere | None = None
     renew: Renew | None = None
+    judging: bool = False
 
     def each(self, call: Callable[..., T], arguments: Sequence[tuple[Any, ...]]) -> list[T]:
         """`call(self, *those)` of several arguments, the first of which are components; on workers
@@ -62,24 +72,33 @@ class RefitWithout:
             return list(self.elsewhere(call, arguments))
         return [call(self, *each) for each in arguments]
 
-    def __call__(
-        self, component: Component, rows: tuple[IntArray, ...]
-    ) -> tuple[Array, Array] | None:
+    def __call__(self, component: Component, rows: tuple[IntArray, ...]) -> Moments:
         fitted = self._fitted(component, rows)
         if fitted is None:
             return None
-        return fitted[1].project(joined(component, rows), full=True)
+        problem, q = fitted
+        predictor = joined(component, rows)
+        mean, covariance = q.project(predictor, full=True)
+        before, after = component.conditioned.project(predictor)[1], np.diag(covariance)
+        doubted = self.judging and bool(np.any(before < ALIKE * after))
+        off = doubted and _off(problem, q, predictor, (mean, after), self.seed)
+        return Without(mean, covariance, off)
 
-    def draws(self, component: Component, rows: tuple[IntArray, ...]) -> tuple[Array, float] | None:
-        """Exact draws of all latents without these rows, (k, n), and what they are worth; None
-        where the rest determines no posterior, or the chains do not agree."""
+    def draws(
+        self, component: Component, rows: tuple[IntArray, ...], count: int
+    ) -> tuple[Array, float] | None:
+        """`count` exact draws of all latents without these rows, (k, n), and what they are worth:
+        of few latents weighted ones from all modes, else by chains around q. None where the rest
+        determines no posterior, or the chains do not agree."""
         fitted = self._fitted(component, rows)
         if fitted is None:
             return None
         problem, q = fitted
         if not problem.sites:
-            return q.sample(np.random.default_rng(self.seed), DRAWS), float(DRAWS)
-        drawn = exact_draws(problem.sites, problem.engine.linear, q, DRAWS, self.seed)
+            return q.sample(np.random.default_rng(self.seed), count), float(count)
+        drawn = weighted_draws(problem, q, count, self.seed)
+        if drawn is None or drawn.ess < WORTH * count:
+            drawn = exact_draws(problem.sites, problem.engine.linear, q, count, self.seed)
         if drawn is None or not drawn.r_hat <= AGREE:
             return None
         return drawn.z, min(drawn.ess, float(len(drawn.z)))
@@ -120,3 +139,17 @@ class RefitWithout:
     @cached_property
     def _wholes(self) -> dict[int, tuple[Theta, Problem]]:
         return {}
+
+
+def _off(
+    problem: Problem, q: Conditioned, predictor: Predictor, moments: tuple[Array, Array], seed: int
+) -> bool:
+    """Whether rows' moments under q are away from the posterior's; False where latents are too many
+    to tell."""
+    if all(Property.GAUSSIAN in site.spec.properties for site in problem.sites):
+        return False
+    known = weighed(problem.sites, problem.engine.linear, q, seed)
+    if known is None:
+        return False
+    errors = errors_against(moments, *known.moments(predictor))
+    return bool(np.any(beyond(errors) > OFF))

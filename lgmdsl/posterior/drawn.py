@@ -26,7 +26,7 @@ from lgmdsl.posterior.marginal_density import Density, density_of_draws
 from lgmdsl.posterior.marginals import FEWEST, REPORT_VALUES, Marginals, Quantity, named_tree
 from lgmdsl.posterior.mixture import Mixture, PointDraws
 from lgmdsl.posterior.normal_mixtures import rank_of
-from lgmdsl.posterior.tails import top_share
+from lgmdsl.posterior.tails import sd_error
 
 if TYPE_CHECKING:
     from numpy.random import Generator
@@ -198,12 +198,23 @@ class Drawn(Mixture):
         with np.errstate(all="ignore"):
             return float(1.0 - np.isfinite(self._values(name, FEWEST)).mean())
 
-    def carried(self, name: str) -> float:
-        """The share of a report's variance that 1 % of the draws carry, the largest of all
-        entries."""
+    @property
+    def usual_draws(self) -> int:
+        """All of them."""
+        return len(self.sample)
+
+    def worth(self, draws: int) -> float:
+        """Those of the sample, or so many of it."""
+        count = max(min(draws, len(self.sample)), 1)
+        ess = min(self.sample.ess, float(len(self.sample)))
+        return 1.0 / (1.0 / ess + 1.0 / count - 1.0 / len(self.sample))
+
+    def sd_error(self, name: str) -> float:
+        """The relative Monte Carlo error of a report's sd, the largest of all entries."""
         if not self._is_drawn(name):
-            return super().carried(name)
-        return float(top_share(self._values(name)).max(initial=0.0))
+            return super().sd_error(name)
+        values = self._values(name)
+        return float(sd_error(values, self.worth(len(values))).max(initial=0.0))
 
     # ---- pieces ----------------------------------------------------------------------------
 

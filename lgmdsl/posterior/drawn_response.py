@@ -15,11 +15,11 @@ from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.posterior.class_response import class_moments
 from lgmdsl.posterior.mixture import PointDraws
-from lgmdsl.posterior.tails import largest_share
+from lgmdsl.posterior.tails import root_error
 
 CHUNK = 1 << 19  # predictor entries of draws that are taken at once
-# Means and variances of y under draws that are kept to see how many draws carry its variance, of
-# all rows together; never fewer draws than FEWEST.
+# Means and variances of y under draws that are kept to see how well its variance is known, of all
+# rows together; never of fewer draws than FEWEST.
 KEPT, FEWEST = 4_000_000, 400
 
 
@@ -34,16 +34,19 @@ Draws = Callable[[], Iterator[PointDraws]]
 
 
 class DrawnMoments(NamedTuple):
-    """Mean and sd of y, (N,) each; `carried`: the share of Var y that 1 % of the draws carry, (N,),
-    by the variances of y given them and the distances of their means."""
+    """Mean and sd of y, (N,) each; `error`: the relative Monte Carlo error of the sd, (N,), by the
+    variances of y given the draws and the distances of their means."""
 
     mean: Array
     sd: Array
-    carried: Array
+    error: Array
 
 
-def moments_of_draws(canonical: CanonicalModel, block: SiteBlock, draws: Draws) -> DrawnMoments:
-    """Of sites without classes, by the total variance over draws."""
+def moments_of_draws(
+    canonical: CanonicalModel, block: SiteBlock, draws: Draws, worth: Callable[[int], float]
+) -> DrawnMoments:
+    """Of sites without classes, by the total variance over draws; `worth`: how many independent
+    ones so many are worth."""
     means, spreads, rows = [], [], math.prod(block.data_shape)
     total = sum(len(piece.z) for piece in draws())
     every = max(1, -(-total // max(FEWEST, KEPT // max(rows, 1))))
@@ -64,8 +67,8 @@ def moments_of_draws(canonical: CanonicalModel, block: SiteBlock, draws: Draws) 
         first, second = first / count, second / count
         variance = np.maximum(second - first**2, 0.0)
         away = (np.concatenate(means) - centre - first) ** 2
-        carried = largest_share(np.concatenate(spreads) + away)
-        return DrawnMoments(centre + first, np.sqrt(variance), carried)
+        error = root_error(np.concatenate(spreads) + away, worth(total))
+        return DrawnMoments(centre + first, np.sqrt(variance), error)
 
 
 def classes_of_draws(

@@ -20,7 +20,7 @@ from lgmdsl.canonical.lowering.derived import SAMPLE, Derived, Leaf
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.errors import Diagnostic, ModelError, suggestion
 from lgmdsl.posterior.frame import Frame
-from lgmdsl.posterior.tails import top_share
+from lgmdsl.posterior.tails import sd_error
 from lgmdsl.remedies import either, number
 
 # Draws behind the moments of reports that are neither affine nor monotone: fewer for a report so
@@ -189,13 +189,14 @@ class Marginals:
         with np.errstate(all="ignore"):
             return float(1.0 - np.isfinite(self._report_draws(name, FEWEST)).mean())
 
-    def carried(self, name: str) -> float:
-        """The share of a report's variance that 1 % of the draws carry, the largest of all entries;
-        0 of what has a closed form."""
+    def sd_error(self, name: str) -> float:
+        """The relative Monte Carlo error of a report's sd, the largest of all entries; 0 of what
+        has a closed form."""
         tree = named_tree(self.canonical, name)[1]
         if isinstance(tree, Leaf) or derived.monotone(tree) is not None:
             return 0.0
-        return float(top_share(self._report_draws(name)).max(initial=0.0))
+        draws = self._report_draws(name)
+        return float(sd_error(draws, len(draws)).max(initial=0.0))
 
 
 def all_names(canonical: CanonicalModel) -> tuple[str, ...]:

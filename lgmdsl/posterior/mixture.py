@@ -31,6 +31,7 @@ from lgmdsl.posterior.hyper_points import HyperPoint
 from lgmdsl.posterior.marginal_density import Density, density_of_draws, density_of_normals
 from lgmdsl.posterior.marginals import (
     FEWEST,
+    REPORT_DRAWS,
     Marginals,
     NormalMarginal,
     Quantity,
@@ -48,7 +49,7 @@ from lgmdsl.posterior.normal_mixtures import (
 )
 from lgmdsl.posterior.shifted_draws import DrawnHypers, DrawShift, by_theta, hypers_of
 from lgmdsl.posterior.site_draws import parameter_rows
-from lgmdsl.posterior.tails import top_share
+from lgmdsl.posterior.tails import sd_error
 from lgmdsl.state import FieldState
 
 if TYPE_CHECKING:
@@ -267,16 +268,26 @@ class Mixture(FieldState):
         with np.errstate(all="ignore"):
             return float(1.0 - np.isfinite(self._report_draws(name)[:FEWEST]).mean())
 
-    def carried(self, name: str) -> float:
-        """The share of a report's variance that 1 % of the draws carry, the largest of all entries;
-        0 of what has a closed form."""
+    @property
+    def usual_draws(self) -> int:
+        """How many draws averages are taken over where nobody says: all that it is made of."""
+        return REPORT_DRAWS
+
+    def worth(self, draws: int) -> float:
+        """How many independent draws so many of `joint` are worth."""
+        return float(draws)
+
+    def sd_error(self, name: str) -> float:
+        """The relative Monte Carlo error of a report's sd, the largest of all entries; 0 of what
+        has a closed form."""
         of, factored = self.of_hypers(name), self._factored(name)
         if of is not None and self.hypers is not None:
             return 0.0
         first = self.part(0) if "_cached" in self.__dict__ else self.parts[0]()
         if not factored and (len(self.parts) == 1 or first.normal(name) is not None):
-            return first.carried(name)
-        return float(top_share(self._report_draws(name)).max(initial=0.0))
+            return first.sd_error(name)
+        draws = self._report_draws(name)
+        return float(sd_error(draws, len(draws)).max(initial=0.0))
 
     # ---- pieces ----------------------------------------------------------------------------
 

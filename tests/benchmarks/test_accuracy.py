@@ -149,17 +149,17 @@ def test_the_sampler_agrees_with_the_quadrature() -> None:
 def test_counts_with_zeros_are_sums_over_their_values(zeros: tuple[str, float]) -> None:
     """Densities add up to 1, and to moments and distribution functions."""
     poisson = next(f for f in families() if f.spec.name == "poisson.log_rate")
-    s, theta, values = np.array([[[-1.0], [0.5], [2.0]]]), np.ones((1, 0)), np.arange(80.0)
-    sites = Sites(made(poisson, np.zeros(3), np.ones(3)), {}, None, zeros)
-    law = np.array([np.exp(sites.observing(np.full(3, y)).each(s, theta)[0]) for y in values])
+    s, theta, values = np.array([[[-45.0], [-1.0], [0.5], [2.0]]]), np.ones((1, 0)), np.arange(80.0)
+    sites = Sites(made(poisson, np.zeros(4), np.ones(4)), {}, None, zeros)
+    law = np.array([np.exp(sites.observing(np.full(4, y)).each(s, theta)[0]) for y in values])
     np.testing.assert_allclose(law.sum(axis=0), 1.0, rtol=1e-10)
     first, second = moments(sites, s, theta)
     np.testing.assert_allclose(first[0], values @ law, rtol=1e-9)
     np.testing.assert_allclose(second[0], values**2 @ law, rtol=1e-9)
     for y in (-1.0, 0.0, 1.0, 4.0):
-        upto = distribution(sites.observing(np.full(3, y)), s, theta)[0]
+        upto = distribution(sites.observing(np.full(4, y)), s, theta)[0]
         np.testing.assert_allclose(upto, law[values <= y].sum(axis=0), atol=1e-12)
-    twice = Sites(sites.site, {}, np.full(3, 2.0), zeros)
+    twice = Sites(sites.site, {}, np.full(4, 2.0), zeros)
     np.testing.assert_allclose(twice.each(s, theta), 2.0 * sites.each(s, theta))
 
 

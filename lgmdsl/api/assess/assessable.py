@@ -75,8 +75,9 @@ class Assessable:
 
         Where the posterior is made of exact draws (`fit.drawn`), they are reweighted instead, the
         weights smoothed by a generalised Pareto distribution (PSIS: Vehtari, Gelman and Gabry
-        2017), and flagged where its shape k-hat passes 0.7; `exact` then draws exactly from fits
-        without them, around the one mode that the method finds.
+        2017), and flagged where its shape k-hat passes 0.7 or their Monte Carlo error, times the
+        weight of the row, 0.05; `exact` then draws exactly from fits without them: of up to 24
+        latents from all modes, else around the one that the method finds.
 
         `jobs` shares the fits of `exact` (without it none is made): a number of processes, the
         address of a Dask scheduler, a Dask Client, or any executor, as in `lgm.fit`; the bits are

@@ -173,15 +173,16 @@ def _loo(
         for k in range(len(blocks))
     ]
     local = tuple(w * b.log_density for w, b in zip(times, blocks, strict=True))
+    errors = tuple(w * b.error for w, b in zip(times, blocks, strict=True))
     elpd = rows.total(local)
     return Loo(
         elpd=elpd,
         se=standard_error(local),
-        error=0.0,
+        error=float(np.sqrt(rows.total(tuple(e**2 for e in errors)))),
         p_loo=rows.total(tuple(inside)) - elpd,
         places=asked.observations,
         log_density=local,
-        errors=tuple(np.zeros_like(x) for x in local),
+        errors=errors,
         flag=tuple(b.flag for b in blocks),
         refitted=tuple(b.refitted for b in blocks),
     )

@@ -115,7 +115,7 @@ def pit(
         drawn = drawn_loo(asked.drawn, True, refit)
         ends = tuple(PitBlock(b.lower, b.upper) for b in drawn)
         return Pit(asked.observations, ends, tuple(b.flag for b in drawn))
-    left_out = loo(asked.components, refit)
+    left_out = loo(asked.components, refit, transforms=True)
     blocks = transforms(asked.components, left_out)
     return Pit(asked.observations, blocks, tuple(b.flag for b in left_out))
 

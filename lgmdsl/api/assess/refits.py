@@ -43,7 +43,10 @@ def without(fit: Fit, asked: Assessed, seed: int = 0) -> RefitWithout:
     tolerances = Tolerances.scaled(1e-9 if tol is None else min(float(tol), 1e-9))
     limit = settings.get("max_steps")
     renew = Renewed(fit, planned) if len(fit.mixed) > 1 else None
-    return RefitWithout(planned, observed(asked.canonical), tolerances, limit, seed, renew=renew)
+    # A fit that reports a Gaussian though it is off is asked for Gaussians.
+    judging = fit.accuracy.known and fit.accuracy.within
+    places = observed(asked.canonical)
+    return RefitWithout(planned, places, tolerances, limit, seed, renew=renew, judging=judging)
 
 
 @dataclass(frozen=True, eq=False)

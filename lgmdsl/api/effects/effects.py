@@ -25,7 +25,7 @@ from lgmdsl.errors import Diagnostic, ModelError, suggestion
 from lgmdsl.operators.explicit import Dense
 from lgmdsl.posterior.marginals import Marginals, check_draws, column_levels
 from lgmdsl.posterior.normal_mixtures import mixed_moments, mixed_quantile
-from lgmdsl.posterior.tails import of_few_draws, top_share
+from lgmdsl.posterior.tails import of_few_draws, sd_error
 from lgmdsl.remedies import either, setting
 from lgmdsl.sites import catalogue as sites
 
@@ -50,12 +50,12 @@ def effect_columns(
     mapping: Mapping[str, str] | None,
     without: Sequence[str],
     quantiles: Sequence[float] | None,
-    n: int,
+    n: int | None,
     seed: int,
 ) -> Columns:
     """The columns of `Fit.effects`. Raises ModelError E103 and E108 for wrong settings."""
     levels = column_levels(quantiles)
-    check_draws(n, seed)
+    check_draws(0 if n is None else n, seed)
     for argument, value, known in (
         ("kind", kind, KINDS),
         ("scale", scale, SCALES),
@@ -93,22 +93,24 @@ def effect_columns(
             moments = closed(rows, levelled, requested.comparisons, levels, ratio)
         estimates = [k[..., None] for k in moments if k is not None and len(k) == 2 + len(levels)]
         if len(estimates) < len(moments):
-            drawn = drawn_averages(rows, levelled, n, seed, scale == "link")
+            count = rows.prediction.marginals.usual_draws if n is None else n
+            drawn = drawn_averages(rows, levelled, count, seed, scale == "link")
             if not np.isfinite(drawn).any():
                 raise no_mean(rows.block)
             if drawn.shape[-1] > len(classes):
                 classes = rows.prediction.canonical.layout.labels[rows.block.classes].tolist()
-            estimates, carried = [], []
+            worth = rows.prediction.marginals.worth(drawn.shape[1])
+            estimates, errors = [], []
             for comparison, exact in zip(requested.comparisons, moments, strict=True):
                 draws = _compared(drawn, comparison, ratio)
                 estimates.append(_summary(draws, levels))
                 if exact is None:
-                    carried.append(top_share(draws))
+                    errors.append(sd_error(draws, worth))
                 else:
                     estimates[-1][: len(exact)] = exact[..., None]
-            shares = np.concatenate([np.zeros(0), *(c.reshape(-1) for c in carried)])
+            doubt = np.concatenate([np.zeros(0), *(e.reshape(-1) for e in errors)])
             link = f"; {setting('scale', 'link')} has exact sds, of the predictor"
-            say(of_few_draws(f"the effects of `{name}` have sds by few draws", shares, link))
+            say(of_few_draws(f"the effects of `{name}` have sds by few draws", doubt, link))
     return _table(rows, requested, estimates, over, classes, levels, ratio)
 
 

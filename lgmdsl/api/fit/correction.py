@@ -6,14 +6,19 @@ that the user names stays as it is, unless `correction=on`.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lgmdsl.api.fit.errors.estimated import BY_WEIGHTS, Estimated
+from lgmdsl.accuracy.errors import Errors, errors_of_draws
+from lgmdsl.api.fit.errors.estimated import (
+    BY_WEIGHTS,
+    Estimated,
+    errors_by_name,
+    summed_up,
+)
 from lgmdsl.api.fit.skewed import NotSkewed, skewed
 from lgmdsl.api.settings import one_of
 from lgmdsl.assess.grouped.draws import GroupedDraws, grouped_draws
@@ -22,6 +27,7 @@ from lgmdsl.assess.modes.draws import draws_from_modes
 from lgmdsl.assess.modes.search import Modes
 from lgmdsl.assess.sampling.draws import ExactDraws, MixturePoint, mixture_draws
 from lgmdsl.contract.engine import Conditioned
+from lgmdsl.contract.linear import Predictor
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.site import log_concave
 from lgmdsl.inference.plan import Plan
@@ -50,9 +56,8 @@ MANY, SMALL = 10_000, 20
 # Chains that are not to be trusted: Vehtari et al. 2021 ask for 400 draws' worth and 1.01 of far
 # longer ones.
 ESS, R_HAT = 400.0, 1.05
-# The standard errors of an sd and of a 5 or 95 % point over that of the mean. Of a normal 0.71 and
-# 2.1; of lupus, whose sds are 20 % too small under a Gaussian, 1.0 and 2.8 over eight seeds.
-SPREAD, TAIL = 1.0, 3.0
+# Draws that are worth less of their number are made by the other way too, if there is one.
+WORTH = 0.25
 # Rounds of chains double: one that does not fit the rest of the budget leaves up to two thirds of
 # it, and those of small points more.
 SPENT = 0.1
@@ -133,7 +138,8 @@ def correction(
         return Correction(drawn, sample, _why(latents, sample, effort, way))
     except NotDrawn as why:
         # Skewed draws are around one mode, and take an engine's answers for exact.
-        if several is not None or fit.posterior.conditioned.errors is not None:
+        many = several is not None and len(several) > 1
+        if many or fit.posterior.conditioned.errors is not None:
             return Correction(errors, None, f"{GAUSSIAN} {why}", why.unaffordable)
         return _second_order(fit, planned, errors, problem, allowance, effort, why)
 
@@ -156,18 +162,21 @@ def _exact(
     if KEPT // size < FEWEST:
         raise NotDrawn(f"of {size:,} latents too few can be kept")
     known: GroupedDraws | ExactDraws | None = None
+    weights: ExactDraws | None = None
     if allowance:
         shares = [p.share for p in fit.points]
         with np.errstate(all="ignore"):
             draws = min(MANY if size <= SMALL else DRAWS, KEPT // size)
             if several is None:
                 known = _by_groups(fit, problem, draws, allowance)
-                if known is None:
-                    known = mixture_draws(_points(fit), draws, fit.seed, budget, shares)
             else:
-                known = draws_from_modes(
+                weights = known = draws_from_modes(
                     _problems(fit, planned), shares, several.z, draws, fit.seed, allowance
                 )
+            if known is None or known.ess < WORTH * len(known.z):
+                chains = mixture_draws(_points(fit), draws, fit.seed, budget, shares)
+                if known is None or (chains is not None and chains.ess > known.ess):
+                    known = chains
     if known is None or len(known.z) < FEWEST:
         reason = f"they take more operations than effort={effort} allows"
         raise NotDrawn(reason, effort != "high")
@@ -177,10 +186,10 @@ def _exact(
         within = f" within what effort={effort} allows" if short else ""
         raise NotDrawn(f"their chains do not agree{within} ({worth})", short)
     sample = JointSample.of(known.z, known.point, known.chains, known.ess, known.r_hat)
-    way = SAMPLER if several is None else BY_WEIGHTS
+    way = SAMPLER if weights is None or known is not weights else BY_WEIGHTS
     if not isinstance(known, GroupedDraws):
-        return sample, _of_draws(latents, sample, way), way
-    known_errors = _of_draws(latents, sample, f"exact by {known.way}")
+        return sample, _of_draws(fit, latents, known, way), way
+    known_errors = _of_draws(fit, latents, known, f"exact by {known.way}")
     if fit.learning is None:
         known_errors = _of_evidence(known_errors, fit.log_evidence, known.log_evidences[0])
     return sample, known_errors, known.way
@@ -244,18 +253,22 @@ def _of_evidence(errors: Estimated, reported: float, exact: float) -> Estimated:
     return replace(errors, accuracy=accuracy, log_evidence=exact)
 
 
-def _of_draws(latents: Estimated, sample: JointSample, basis: str) -> Estimated:
-    """Monte Carlo errors: of moments, and of 5 and 95 % points, in multiples of the mean's."""
-    unit = 1.0 / math.sqrt(sample.ess)
-    accuracy = replace(
-        latents.accuracy,
-        mean=unit,
-        sd=SPREAD * unit,
-        quantile=TAIL * unit,
-        worst="",
-        basis=f"{basis} ({len(sample):,} draws)",
-    )
-    return replace(latents, accuracy=accuracy, off=())
+def _of_draws(
+    fit: Fit, latents: Estimated, known: ExactDraws | GroupedDraws, basis: str
+) -> Estimated:
+    """Monte Carlo errors."""
+    linear, worth = fit.canonical.linear(fit.theta), min(known.ess, float(len(known.z)))
+
+    def errors(functional: Predictor | None) -> Errors:
+        values = known.z
+        if functional is not None:
+            values = functional.values(known.z.T, linear.slices).T
+        return errors_of_draws(values, worth)
+
+    named = list(errors_by_name(fit.canonical, fit.theta, errors, len(known.z)))
+    how = f"{basis} ({len(known.z):,} draws)"
+    gap = latents.accuracy.evidence
+    return summed_up(fit.canonical, named, gap, latents.log_evidence, how)
 
 
 def _allowance(fit: Fit, problem: Problem) -> float:

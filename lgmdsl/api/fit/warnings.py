@@ -59,14 +59,14 @@ def undefined_reports(fit: Fit) -> tuple[Diagnostic, ...]:
 
 
 def uncertain_sds(fit: Fit) -> tuple[Diagnostic, ...]:
-    """W611 for reports whose variance few draws carry."""
+    """W611 for reports whose sd few draws tell."""
     help = "; the logarithm of a sum of exponentials has an sd that is known"
     return tuple(
         warning
         for s in fit.model.checked.of_kind("report")
         for warning in of_few_draws(
             f"the sd of report `{s.name}` rests on few draws",
-            np.array([fit.marginals.carried(s.name)]),
+            np.array([fit.marginals.sd_error(s.name)]),
             help,
             s.statement.span,
         )

@@ -141,7 +141,7 @@ class Framed:
         mapping: Mapping[str, str] | None = None,
         without: Sequence[str] = (),
         quantiles: Sequence[float] | None = LEVELS,
-        n: int = 4000,
+        n: int | None = None,
         seed: int = 0,
         backend: FrameLibrary = "pandas",
     ) -> pd.DataFrame:
@@ -189,8 +189,9 @@ class Framed:
         Identity links and `scale="link"` have exact moments and quantiles (a mixture of normals),
         log links exact moments (sums of lognormals, of up to 3,000 rows of both levels together)
         and, where the covariate changes all rows alike, exact ratios. All else is from `n` joint
-        draws (fewer of very many rows, at least 400), whose Monte Carlo error is sd / sqrt(n); a
-        `lgm.PredictionWarning` (W611) says where few draws carry a variance. Raises ModelError
+        draws (by default 4,000, or all of which the posterior is made; fewer of very many rows, at
+        least 400), whose Monte Carlo error is sd / sqrt(n); a `lgm.PredictionWarning` (W611) says
+        where they are too few for an sd, by 4 % as a standard error. Raises ModelError
         E103 for an unknown name, E108 for a contrast that the covariate cannot have; MethodError
         E501 where the prior of a latent is built on it and the rows do not name its members.
         """

@@ -29,7 +29,7 @@ from lgmdsl.contract.site import Site
 from lgmdsl.dataset import Keys, read
 from lgmdsl.errors import Diagnostic, MethodError, ModelError
 from lgmdsl.posterior.marginals import check_draws, column_levels
-from lgmdsl.posterior.tails import of_few_draws, top_share
+from lgmdsl.posterior.tails import of_few_draws, sd_error
 from lgmdsl.sites.combined.predictors import PredictorsSite
 from lgmdsl.sites.tails import Tails
 
@@ -134,13 +134,13 @@ def _columns(
     draws = list(drawn_predictors(prediction, block, n, seed))
     shape = (len(times), count)
     moments = {k: np.empty((2 + len(levels), *shape)) for k in Curves._fields}
-    shares = np.zeros(rows)  # of the variances of hazards
+    errors, worth = np.zeros(rows), prediction.marginals.worth(n)  # of the sds of hazards
     for j, time in enumerate(times):
         curves = [np.empty((n, rows)) for _ in Curves._fields]
         for places, site, s in draws:
             for whole, part in zip(curves, curves_at(site, s, float(time)), strict=True):
                 whole[places] = part.reshape(len(places), rows)
-        shares = np.maximum(shares, top_share(curves[1]))
+        errors = np.maximum(errors, sd_error(curves[1], worth))
         for kind, values in zip(Curves._fields, curves, strict=True):
             with np.errstate(invalid="ignore"):  # a hazard at 0 may be infinite
                 between = np.quantile(values, levels, axis=0)
@@ -152,7 +152,7 @@ def _columns(
                 for part in known
             ]
             moments[kind][:, j] = arranged
-    say(of_few_draws(f"the hazards of `{block.name}` have sds by few draws", shares))
+    say(of_few_draws(f"the hazards of `{block.name}` have sds by few draws", errors))
     out: Columns = {"time": np.tile(times, count)}
     suffixes = ("mean", "sd", *quantile_columns(levels))
     for kind, table in moments.items():

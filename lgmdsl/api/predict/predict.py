@@ -113,8 +113,8 @@ class Prediction(FieldState):
     def doubt(self, name: str) -> None:
         """Warn (W611) where a name's sd is that of few draws."""
         if name in self.canonical.named:
-            share = np.array([self.marginals.carried(name)])
-            say(of_few_draws(f"the sd of `{name}` rests on few draws", share))
+            error = np.array([self.marginals.sd_error(name)])
+            say(of_few_draws(f"the sd of `{name}` rests on few draws", error))
 
     @answering("predicting")
     def quantile(self, name: str, probabilities: Sequence[float]) -> xr.DataArray:

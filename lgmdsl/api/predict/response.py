@@ -122,15 +122,16 @@ def _classes(
 
 def _drawn(prediction: Prediction, block: SiteBlock) -> Moments:
     """By the draws that the posterior is made of."""
-    canonical, draws = prediction.canonical, prediction.marginals.all_draws
+    canonical, posterior = prediction.canonical, prediction.marginals
+    draws = posterior.all_draws
     shape = block.data_shape
     if block.classes:
         count = canonical.sizes[block.classes]
         parts = classes_of_draws(canonical, block, draws, count)
         names = ("probability", "mean", "sd") if block.each else ("probability",)
         return {n: x.reshape(*shape, count) for n, x in zip(names, parts, strict=False)}
-    known = moments_of_draws(canonical, block, draws)
-    say(of_few_draws(f"the sd of `{block.name}` rests on few draws", known.carried))
+    known = moments_of_draws(canonical, block, draws, posterior.worth)
+    say(of_few_draws(f"the sd of `{block.name}` rests on few draws", known.error))
     return {"mean": known.mean.reshape(shape), "sd": known.sd.reshape(shape)}
 
 

@@ -2,12 +2,14 @@
 
 p(y_i | y_-i) = 1 / E[1 / p(y_i | z, theta)], the weights 1 / p being smoothed (Vehtari, Gelman and
 Gabry 2017, Practical Bayesian model evaluation, section 2.1); over hyperparameter points they
-reweight the points too. Where k-hat is above 0.7 the draws hardly reach what is left without y_i:
-flagged, and to be drawn again without it (`Redraw`).
+reweight the points too. Where k-hat is above 0.7, or twice the Monte Carlo error above MOST_ERROR,
+the draws hardly reach what is left without y_i: flagged, and to be drawn again without it
+(`Redraw`).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeVar
@@ -21,19 +23,22 @@ from lgmdsl.assess.drawn.levels import PosteriorDraws, below, up_to
 from lgmdsl.assess.failure import EVEN, Failure
 from lgmdsl.assess.importance.pareto import threshold
 from lgmdsl.assess.importance.smoothing import smoothed
-from lgmdsl.assess.mixture import LeftOut, Renew, anew, weights_of
+from lgmdsl.assess.mixture import MOST_ERROR, LeftOut, Renew, anew, weights_of
 from lgmdsl.assess.mixture import left_out as reweighted
 
+# Draws without a response: at all hyperparameter points together, in proportion to their weights,
+# and at each at least.
+DRAWS, LEAST = 4000, 400
 T = TypeVar("T")
 
 
 class Redraw(Protocol):
-    """Exact draws of z without some rows of each datum, at a component's hyperparameters: (k, n),
-    and how many independent ones they are worth; None where the rest has no posterior, or its
-    chains do not agree."""
+    """So many exact draws of z without some rows of each datum, at a component's hyperparameters:
+    (k, n), and how many independent ones they are worth; None where the rest has no posterior, or
+    its chains do not agree."""
 
     def draws(
-        self, component: Component, rows: tuple[IntArray, ...]
+        self, component: Component, rows: tuple[IntArray, ...], count: int
     ) -> tuple[Array, float] | None: ...
 
     def each(self, call: Callable[..., T], arguments: Sequence[tuple[Any, ...]]) -> list[T]: ...
@@ -131,10 +136,10 @@ def _estimate(
     leave the posterior as `leaving`; each counts `times`, (k,), in the sum. The weights of the
     draws (S, k)."""
     value, weight, shape, influence = _weighted(level, leaving)
-    out.log_density[places] = value
-    out.error[places] = influence.std(axis=0) / np.sqrt(draws.ess)
+    error = influence.std(axis=0) / np.sqrt(draws.ess)
+    out.log_density[places], out.error[places] = value, error
     out.influence[:] += influence @ times
-    heavy = ~(shape <= threshold(len(draws)))
+    heavy = ~(shape <= threshold(len(draws))) | doubtful(error * times)
     out.flag[places] = np.where(heavy, Failure.tail, Failure.none)
     out.flag[places[~np.isfinite(value)]] = Failure.not_finite
     return weight
@@ -145,9 +150,24 @@ def _weighted(level: Array, leaving: Array) -> tuple[Array, Array, Array, Array]
     """log p(y_i | y_-i), (k,), weights (S, k), k-hat, and what each draw moves the first by,
     (S, k), times S."""
     log_weight, shape = smoothed(-leaving)
-    value = special.logsumexp(log_weight + level, axis=0)
-    weight = np.exp(log_weight)
-    return np.asarray(value), weight, shape, len(level) * weight * (np.exp(level - value) - 1.0)
+    plain = -leaving - special.logsumexp(-leaving, axis=0)
+    value, influence = _averaged(log_weight, level)
+    # Smoothing takes the largest weights down, and with them what they say of the error.
+    rough = _averaged(plain, level)[1]
+    influence = np.where(rough.std(axis=0) > influence.std(axis=0), rough, influence)
+    return value, np.exp(log_weight), shape, influence
+
+
+def _averaged(log_weight: Array, level: Array) -> tuple[Array, Array]:
+    """The log of a weighted mean of exp(level), and what each draw moves it by, times S."""
+    value = np.asarray(special.logsumexp(log_weight + level, axis=0))
+    return value, len(level) * np.exp(log_weight) * (np.exp(level - value) - 1.0)
+
+
+def doubtful(error: Array | float) -> Any:
+    """Whether the Monte Carlo error of a log density, times its row's weight, is so large that the
+    draws hardly reach what is left without the row."""
+    return ~(np.asarray(error) <= 0.5 * MOST_ERROR)
 
 
 def _again(out: DrawnLoo, redraw: Redraw | None, every: bool) -> IntArray:
@@ -170,8 +190,15 @@ class Redrawn:
     weight: Array
     difference: float | None = None
 
-    def without(self, weighted: bool) -> tuple[Array, float, float, Failure]:
-        """The points' weights without the rows, log p(y_i | y_-i), its error and flag."""
+    def without(self, weighted: bool, times: float = 1.0) -> tuple[Array, float, float, Failure]:
+        """The points' weights without the rows, log p(y_i | y_-i), its error and flag; it counts so
+        many `times`."""
+        weight, log, error, flag = self._without(weighted)
+        if flag is Failure.none and doubtful(error * times):
+            flag = Failure.tail
+        return weight, log, error, flag
+
+    def _without(self, weighted: bool) -> tuple[Array, float, float, Failure]:
         if self.difference is not None:
             same = weighted or bool(np.all(self.leaving == self.logs))
             difference = self.difference if same else np.nan
@@ -220,7 +247,7 @@ def _at_points(
 ) -> Redrawn | None:
     logs, errors, ends, leaving = [], [], [], []
     for c in components:
-        without = redraw.draws(c, rows)
+        without = redraw.draws(c, rows, max(math.ceil(c.weight * DRAWS), LEAST))
         if without is None:
             return None
         z, ess = without
@@ -256,7 +283,7 @@ def _drawn_again(
             continue
         both = (draws.joint_level(rows, power)[:, None] for power in (weighted, True))
         out.influence[:] -= times * _weighted(*both)[3][:, 0]
-        weight, *values = found.without(weighted)
+        weight, *values = found.without(weighted, times)
         out.log_density[place], out.error[place], out.flag[place] = values
         out.refitted[place] = True
         if transformed is not None:

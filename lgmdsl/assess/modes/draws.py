@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -27,25 +29,41 @@ def draws_from_modes(
     """Equally weighted draws, of each point in proportion to its share, resampled from weighted
     ones. `begin`, (k, n): modes nearby, from which those of each point are climbed to. None where
     `allowance`, in floating-point operations, does not reach, or a point has no modes that way."""
-    parts, where, inverse = [], [], 0.0
-    rng = np.random.default_rng([seed, 603])
+    parts: list[ExactDraws] = []
+    inverse = 0.0
     counts = shared_out(shares, draws)
     for number, (problem, q) in enumerate(points):
         count = counts[number]
         if not count:
             continue
-        linear = problem.engine.linear
-        wanted = max(PROPOSED * count, FEWEST)
         allowed = allowance / max(sum(n > 0 for n in counts), 1)
-        known = modes_or_scales(problem, q, seed=seed, begin=begin)
-        if known is None or affordable(linear, allowed, wanted) < wanted:
+        part = weighted_draws(problem, q, count, seed + number, begin, allowed)
+        if part is None:
             return None
-        whole = weighed(known, linear, wanted, seed + number)
-        parts.append(whole.resampled(count, rng))
-        where.append(np.full(count, number))
-        inverse += shares[number] ** 2 * (1.0 / max(whole.ess, 1.0) + 1.0 / count)
+        parts.append(replace(part, point=np.full(count, number)))
+        inverse += shares[number] ** 2 / part.ess
     if not parts:
         return None
-    z, spent = np.concatenate(parts), allowance
-    point = np.concatenate(where)
-    return ExactDraws(z, point, 1, 1.0 / inverse, 1.0, 1.0, 0, spent)
+    z, point = (np.concatenate([getattr(p, name) for p in parts]) for name in ("z", "point"))
+    return ExactDraws(z, point, 1, 1.0 / inverse, 1.0, 1.0, 0, allowance)
+
+
+def weighted_draws(
+    problem: Problem,
+    q: Conditioned,
+    count: int,
+    seed: int,
+    begin: Array | None = None,
+    allowance: float = math.inf,
+) -> ExactDraws | None:
+    """Those of one posterior."""
+    linear, wanted = problem.engine.linear, max(PROPOSED * count, FEWEST)
+    if affordable(linear, allowance, wanted) < wanted:
+        return None
+    known = modes_or_scales(problem, q, seed=seed, begin=begin)
+    if known is None:
+        return None
+    whole = weighed(known, linear, wanted, seed)
+    z = whole.resampled(count, np.random.default_rng([seed, 603]))
+    ess = 1.0 / (1.0 / max(whole.ess, 1.0) + 1.0 / count)
+    return ExactDraws(z, np.zeros(count, dtype=np.int64), 1, ess, 1.0, 1.0, 0, allowance)

@@ -45,10 +45,9 @@ from lgmdsl.cli.output import note, show, show_json
 @click.option(
     "--draws",
     type=click.IntRange(min=100),
-    default=4000,
-    show_default=True,
+    default=None,
     metavar="N",
-    help="Draws, where there is no closed form.",
+    help="Draws, where there is no closed form (4000, or all that the posterior is made of).",
 )
 @quantiles_option
 @map_option
@@ -66,7 +65,7 @@ def command(
     response: str | None,
     data: str | None,
     without: tuple[str, ...],
-    draws: int,
+    draws: int | None,
     quantiles: tuple[float, ...],
     mapping: dict[str, str],
     seed: int,

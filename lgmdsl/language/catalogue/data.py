@@ -398,9 +398,9 @@ DATA_AND_METHODS: tuple[CodeEntry, ...] = (
         "W611",
         "a standard deviation rests on few draws",
         "The mean and sd of a report, an effect or a response are those of draws where there is no "
-        "closed form. Under an exponential of a wide predictor the furthest 1 % of the draws then "
-        "carry more than half of the variance, and other draws would give another sd. Quantiles "
-        "are not affected.",
+        "closed form. Under an exponential of a wide predictor the furthest few of the draws then "
+        "carry much of the variance, and other draws would give another sd: its standard error is "
+        "above 4 %. Quantiles are not affected.",
         "report total = sum(exp(eta), obs)                 eta with an sd of 2",
         "report level = log(sum(exp(eta), obs))            the logarithm is tame",
     ),

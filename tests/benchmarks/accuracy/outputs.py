@@ -57,7 +57,10 @@ def distribution(sites: Sites, s: Array, theta: Array) -> Array:
         none: Any = 0.0
         if sites.site.spec.discrete:
             none = np.exp(inner.observing(np.zeros(len(y))).given(s, theta))
-        below = np.where(y > 0.0, (below - none) / (1.0 - none), 0.0)
+        above = 1.0 - none  # where hardly any is, all of it is at 1
+        with np.errstate(all="ignore"):
+            share = np.where(above > 1e-9, (below - none) / above, 1.0)
+        below = np.where(y > 0.0, share, 0.0)
     return np.where(y < 0.0, 0.0, p + (1.0 - p) * below)
 
 
@@ -129,7 +132,9 @@ def new_rows(case: Case, rows: slice) -> dict[str, Any]:
 
 def _responses(fit: lgm.Fit, case: Case, sites: Sites, truth: Truth, rows: slice) -> Iterator[Row]:
     count = len(sites.site)
-    data = new_rows(case, rows) or {"obs": [f"new{i}" for i in range(count)]}
+    data = new_rows(case, rows)
+    if not data.keys() - {"w0"}:  # nothing that a prediction asks for
+        data = {"obs": [f"new{i}" for i in range(count)]}
     prediction = fit.predict(data)
     found, codes = _asked(lambda: prediction.response("y"))
     yield from _alone(fit, prediction, found, data, count)
@@ -210,7 +215,8 @@ def _alone(
         for name, among, here in pairs:
             with np.errstate(all="ignore"):
                 gap = np.abs(among - here) / np.maximum(np.abs(among), 1e-300)
-            gap = np.where(among == here, 0.0, gap)
+            same = (among == here) | (np.isnan(among) & np.isnan(here))  # totals nobody knows
+            gap = np.where(same, 0.0, gap)
             if not gap.max(initial=0.0) <= worst:
                 worst, where = float(gap.max()), f"{name} of row {i}"
     yield _line("alone", where or "all", 0.0, 1.0, z=worst)

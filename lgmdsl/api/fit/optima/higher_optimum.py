@@ -91,10 +91,10 @@ def _lower(solved: Solved, again: Solved, gain: float) -> Other | None:
 
 
 def modes_of(optima: OtherOptima | None) -> Modes | None:
-    """The modes to draw from, where importance sampling reaches the whole posterior."""
-    return None if optima is None or optima.whole is None else optima.modes
+    """The modes to draw from, of small posteriors that are not log-concave."""
+    return None if optima is None else optima.modes
 
 
 def drawn_from_modes(fit: Fit, optima: OtherOptima | None) -> bool:
     """Whether what is reported is made of draws from all modes."""
-    return fit.drawn is not None and modes_of(optima) is not None
+    return fit.drawn is not None and not fit.drawn.of_chains and modes_of(optima) is not None
