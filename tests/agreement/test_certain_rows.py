@@ -106,12 +106,14 @@ NUMBERS = range(len(CASES))
 NAMES = tuple(METHODS)
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("case", NUMBERS[::5], ids=lambda k: CASES[k].text)
 def test_a_row_that_is_certain_counts(case: int) -> None:
     """By the methods in turn until one takes the case."""
     assert any(_compare(case, NAMES[(case + k) % len(NAMES)], seed=1) for k in range(len(NAMES)))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("method", ["laplace", "ep", "natural-gradient"])
 def test_ratings_with_a_held_group(shared: Path, method: str) -> None:
     """Ordinal ratings with treatment contrasts; the values are those of a grid over all hypers."""

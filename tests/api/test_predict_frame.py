@@ -282,6 +282,7 @@ def test_a_source_whose_axes_are_unknown_stays_whole(grouped: Fit) -> None:
     assert pieces(module.predicted, grouped, dataset, "obs", 4) is None
 
 
+@pytest.mark.thorough
 def test_points_are_conditioned_once_for_all_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of an integrated fit that comes from a file, whose Gaussians are not at hand."""
     rng = np.random.default_rng(1)

@@ -158,6 +158,7 @@ def test_kinks_of_unlike_scales(noise: float, scale: float) -> None:
     assert own * min(noise, scale) == pytest.approx(float(exact["fun"]), rel=1e-9)
 
 
+@pytest.mark.thorough
 @given(random_models(families=smooth_families(), rows=(1, 12), latents=(1, 6), wild=False))
 @few(10)
 def test_without_kinks_it_is_laplace_s_mode(case: RandomModel) -> None:
@@ -207,6 +208,7 @@ def density(case: RandomModel, step: np.ndarray, fit: lgm.Fit) -> float:
     return value + sum(float(s.bound.log_density(eta[s.present]).sum()) for s in case.sites)
 
 
+@pytest.mark.thorough
 def test_every_page_says_what_it_is(tmp_path: Path) -> None:
     fit = lgm.fit(lgm.loads(SPARSE), made(), "map")
     page = " ".join(fit.summary().split())

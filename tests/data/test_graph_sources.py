@@ -190,6 +190,7 @@ def test_a_graph_without_a_member_is_refused() -> None:
         adjacency(MAIN, nx.Graph(EDGES[:4]))
 
 
+@pytest.mark.thorough
 def test_libpysal() -> None:
     weights = pytest.importorskip("libpysal.weights")
     graph = pytest.importorskip("libpysal.graph")
