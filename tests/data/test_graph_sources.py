@@ -206,6 +206,7 @@ def test_libpysal() -> None:
         adjacency(MAIN, standardised)
 
 
+@pytest.mark.thorough
 def test_an_isolate_of_libpysal_has_no_neighbours() -> None:
     graph = pytest.importorskip("libpysal.graph")
     near = {"a": ["b"], "b": ["a", "c"], "c": ["b", "d"], "d": ["c"], "e": []}
