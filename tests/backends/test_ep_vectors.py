@@ -115,6 +115,7 @@ def test_counts_of_two_classes_are_a_binomial_model() -> None:
     assert np.allclose(np.ravel(soft.mean("W")), np.ravel(known.mean("W")), atol=1e-7)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("power", [1.0, 0.5])
 def test_the_moments_match_at_the_fixed_point(name: str, power: float) -> None:

@@ -139,6 +139,7 @@ def test_kinks_alone_are_a_linear_programme(unit: float) -> None:
     assert own == pytest.approx(float(exact["fun"]), rel=1e-9)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("noise", [0.01, 0.7, 100.0])
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 100.0, 1e4])
 def test_kinks_of_unlike_scales(noise: float, scale: float) -> None:

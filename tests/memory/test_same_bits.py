@@ -131,6 +131,7 @@ def test_so_have_forks_and_threads(plain: dict[str, list[str]]) -> None:
     assert ran(both) == wanted
 
 
+@pytest.mark.thorough
 def test_several_threads_of_blas_change_last_digits(plain: dict[str, list[str]]) -> None:
     free = FREE + "NAMES = 'lmm', 'gp'\n" + ONE
     for name, others in ran(free, threads="2").items():
