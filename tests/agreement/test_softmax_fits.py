@@ -56,7 +56,7 @@ def fit(text: str, given: dict[str, Any], method: str = "natural-gradient", **mo
     return lgm.fit(lgm.loads(text), given, method, **more)
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("bound", BOUNDS)
 @pytest.mark.parametrize("text", [CHOICE, REFERENCE], ids=["all", "reference"])
 def test_solvers_and_engines_share_an_optimum(text: str, bound: str) -> None:

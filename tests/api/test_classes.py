@@ -31,7 +31,7 @@ from tests.api.class_models import (
 )
 
 
-@pytest.mark.few(1)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", MODELS)
 def test_missing_entries_drop_out(name: str) -> None:
     given = data(10 if name == "probit" else 40)

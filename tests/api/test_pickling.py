@@ -93,7 +93,7 @@ def answers(pickled: bytes) -> dict[str, Any]:
     return {**dict(of_fit(fit)), **{f"new {k}": v for k, v in of_prediction(prediction)}}
 
 
-@pytest.mark.few(1)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", CASES)
 def test_a_fit_and_its_prediction_come_back_with_every_digit(name: str) -> None:
     fit = fitted(name)

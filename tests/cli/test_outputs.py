@@ -142,7 +142,7 @@ def test_two_outputs_are_two_files(run: Run, folder: Path) -> None:
     assert not (folder / "out.png").exists()
 
 
-@pytest.mark.few(1)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("call", CALLS, ids=str)
 def test_a_link_stays_a_link(call: Call, run: Run, folder: Path) -> None:
     needs(call)

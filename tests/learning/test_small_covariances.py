@@ -202,7 +202,7 @@ WAYS = [
 Way = tuple[str, tuple[str, str]]
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("way", WAYS, ids=lambda w: f"{w[0].partition('(')[0]}-{'-'.join(w[1])}")
 def test_em_and_gradients_find_the_same_maximum(way: Way) -> None:
     """`em` and `map` under both priors of covariances, also where the maximum is at an edge."""

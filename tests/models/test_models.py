@@ -75,7 +75,7 @@ def test_fit_equals_the_stored_results(name: str, fits: dict[str, lgm.Fit]) -> N
             np.testing.assert_allclose(found, values, rtol=1e-6, atol=1e-6, err_msg=f"{what} {key}")
 
 
-@pytest.mark.few(1)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", NAMES)
 def test_fit_equals_an_independent_computation(name: str, fits: dict[str, lgm.Fit]) -> None:
     fit = fitted(name, fits)

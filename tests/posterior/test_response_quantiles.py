@@ -86,7 +86,7 @@ MODIFIED = [
 ]
 
 
-@pytest.mark.few(1)
+@pytest.mark.few(12)
 @pytest.mark.parametrize("name", [*NAMES, *MODIFIED])
 @pytest.mark.parametrize(("wide", "parts"), [(1.5, 1), (0.3, 4)])
 def test_quantiles_are_where_the_distribution_function_says(

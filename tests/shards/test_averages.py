@@ -49,7 +49,7 @@ def data_of(case: str, **more: Any) -> dict[str, Any]:
     return rows("gaussian" if case == "kinked" else case, **more)
 
 
-@pytest.mark.few(1)
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("method", "case"), [*((METHOD, case) for case in (*CASES, "kinked")), *OTHERS]
 )

@@ -310,7 +310,7 @@ def test_what_no_rule_averages_is_no_number() -> None:
     assert np.isnan(SeveralByQuadrature().lift(site).expected(mean, variance).value).all()
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", FAMILIES)
 def test_conformance(name: str) -> None:
     site, s = cases(name, 6, extreme=False)
