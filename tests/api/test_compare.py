@@ -307,6 +307,7 @@ def test_the_picture(tmp_path: Path) -> None:
             found.plot(tmp_path / bad)
 
 
+@pytest.mark.thorough
 def test_labels_may_hold_anything(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     text = (

@@ -58,6 +58,7 @@ def some_data(kind: str, n: int = 25) -> dict[str, Any]:
     return {"x": x, "y": y}
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_quantiles_are_those_of_drawn_responses(family: str) -> None:
     kind, hyper, arguments = FAMILIES[family]

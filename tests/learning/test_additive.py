@@ -125,6 +125,7 @@ def test_a_straight_line_is_an_ordinary_fit(seed: int) -> None:
     silent(lgm.fit(lgm.loads(text(1)), data, hyper="map"))
 
 
+@pytest.mark.thorough
 def test_terms_that_vanish_at_the_maximum() -> None:
     """The others' values and sds are those of the model in which they are 0."""
     data, model = table(3, 2, (2, 0)), lgm.loads(text(2))

@@ -195,6 +195,7 @@ observe y""",
     assert np.abs(moved.theta["G"] - now.theta["G"]).max() > 1e-3
 
 
+@pytest.mark.thorough
 def test_signs_alone_are_fixed_where_the_prior_knows_the_columns_apart() -> None:
     text = BINARY.replace("normal(sd = 1)\nlatent", "normal(sd = w)\nlatent")
     text = text.replace("index k = 2", "index k = 2\ndata w[k] : positive")

@@ -52,6 +52,7 @@ def test_evidence_and_moments_of_a_scale(glmm: Exact) -> None:
     assert float(fit.mean("v")) == pytest.approx(square, rel=1e-3)
 
 
+@pytest.mark.thorough
 def test_quantiles_of_a_scale(glmm: Exact) -> None:
     fit, x, weight, _, _ = glmm
     fine = np.linspace(x[0], x[-1], 5001)

@@ -158,6 +158,7 @@ def test_nothing_to_draw(fitted: lgm.Fit, tmp_path: Path) -> None:
     assert taken.value.codes == ("E306",)
 
 
+@pytest.mark.thorough
 def test_from_arrays_alone() -> None:
     """Odd sizes, labels and values: one entry, long names, NaN, spreads of zero."""
     x = np.arange(60.0)
