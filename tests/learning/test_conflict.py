@@ -76,6 +76,7 @@ def warned(fit: lgm.Fit) -> bool:
     return any(w.code == "W607" for w in fit.warnings)
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("hyper", ["map", "em"])
 @pytest.mark.parametrize("level", [10.0, 1e3, 1e4])
 def test_a_level_far_off_is_noise_if_that_is_higher(hyper: str, level: float) -> None:
