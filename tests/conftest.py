@@ -35,13 +35,14 @@ ON_REQUEST = ("reproduction", "thorough", "mutations")
 
 
 def spread(sets: list[dict[str, int]], count: int) -> set[int]:
-    """Positions of so many of a test's parameter sets, one at least: each the first of those with
-    the most values that none before it has."""
+    """Positions of so many of a test's parameter sets, one at least: each the one with the most
+    values that none before it has, of these the farthest from all before it, the first of those."""
     seen: set[tuple[str, int]] = set()
     chosen: list[int] = []
     for _ in range(min(max(count, 1), len(sets))):
         left = [k for k in range(len(sets)) if k not in chosen]
-        best = max(left, key=lambda k: (len(sets[k].items() - seen), -k))
+        away = {k: min((abs(k - c) for c in chosen), default=0) for k in left}
+        best = max(left, key=lambda k: (len(sets[k].items() - seen), away[k], -k))
         chosen.append(best)
         seen |= sets[best].items()
     return set(chosen)

@@ -125,6 +125,7 @@ def test_super_gaussian_bounds_by_two_solvers(case: RandomModel) -> None:
     check_one_bound(case, RAISING)
 
 
+@pytest.mark.thorough
 @must_run
 @mostly_converged(SHARES)
 @given(

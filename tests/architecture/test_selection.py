@@ -30,6 +30,7 @@ def test_few_parameter_sets_have_every_value() -> None:
     assert len(chosen) == 4
     assert {s["a"] for s in chosen} == {0, 1, 2} and {s["b"] for s in chosen} == {0, 1, 2, 3}
     assert spread(sets, 20) == set(range(12)) and spread(sets[:3], 1) == {0}
+    assert spread([{"a": k} for k in range(9)], 3) == {0, 4, 8}
 
 
 def test_what_is_left_out_is_thorough(root: Path, tmp_path: Path) -> None:

@@ -435,7 +435,7 @@ FAMILIES = {
 }
 
 
-@pytest.mark.few(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("family", FAMILIES)
 def test_exact_values_are_differences_of_evidences(family: str) -> None:
     kind, scale = FAMILIES[family]
