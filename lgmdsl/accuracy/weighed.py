@@ -72,8 +72,10 @@ class Weighed:
             f = columns[here] @ self.x
             mean[here] = f @ self.weights
             f -= mean[here, None]
-            sd[here] = np.sqrt(f**2 @ self.weights)
-            skew[here] = f**3 @ self.weights
+            powers = f * f
+            sd[here] = np.sqrt(powers @ self.weights)
+            powers *= f  # numpy's f**3 takes twenty times as long as the product
+            skew[here] = powers @ self.weights
         unit = np.where(sd > 0.0, sd, 1.0)
         skew /= unit**3
         bent = BENT * np.clip(skew, -1.0, 1.0)

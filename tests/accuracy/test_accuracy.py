@@ -86,6 +86,7 @@ def exact(data: dict[str, np.ndarray]) -> tuple[float, float]:
     return mean, float(np.sqrt((weight * (s - mean) ** 2).sum()))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("way", ["integrate", "map"])
 def test_repeated_binary_answers_move_the_sd_of_the_groups(way: str) -> None:
     """By five answers of each of 120 persons: a variational Gaussian's s is low; the default's is
@@ -120,6 +121,7 @@ observe y ~ poisson(log_rate = eta)
 """
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("engine", ["auto", "sparse"])
 def test_what_a_constraint_holds_fixed_has_no_error(engine: str) -> None:
     """Its sd is nothing but rounding, and was judged: the rows' order decided on draws."""

@@ -79,6 +79,7 @@ NAMES = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.few(6)
 @NAMES
 @pytest.mark.parametrize("size", [300, 400, 1000, 4000])
 def test_small_slopes_of_many_rows_add_up(size: int, case: tuple[str, str, dict[str, Any]]) -> None:

@@ -61,6 +61,7 @@ def from_scratch(
     return q
 
 
+@pytest.mark.few(7)
 @pytest.mark.parametrize(("name", "engine"), CASES)
 def test_updates_are_those_of_a_refit(name: str, engine: type[Any]) -> None:
     pool, kept, y = begun(name, engine)

@@ -58,6 +58,7 @@ def scores(of: Image, fit: Any, lines: list[int]) -> dict[int, float]:
     return out
 
 
+@pytest.mark.thorough
 def test_each_choice_is_the_best_by_a_fit_of_what_was_measured() -> None:
     """With a re-fit after each, to convergence: choice, score and evidence are those of `fit`."""
     m = model()

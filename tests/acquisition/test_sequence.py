@@ -33,6 +33,7 @@ def queries(found: list[Query | BlockEnd]) -> list[Query]:
     return [e for e in found if isinstance(e, Query)]
 
 
+@pytest.mark.few(9)
 @pytest.mark.parametrize("name", ["gaussian", "laplace", "mixed", "constrained"])
 @pytest.mark.parametrize("kind", ["uncertainty", "information", "random"])
 def test_with_many_outer_iterations_a_block_ends_in_the_fit_of_its_cases(

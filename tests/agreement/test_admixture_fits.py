@@ -57,6 +57,7 @@ def fit(n: Array, method: str = "natural-gradient", bound: str | None = None, **
     return lgm.fit(lgm.loads(TEXT), {"n": n}, method, bound=bound, fixed=pinned, tol=1e-10)
 
 
+@pytest.mark.thorough
 def test_evidences() -> None:
     n, beta = made()
     truth = exact(n, beta)
@@ -81,6 +82,7 @@ def test_topics_renamed() -> None:
         assert b.log_evidence == pytest.approx(a.log_evidence, rel=1e-9)
 
 
+@pytest.mark.thorough
 def test_missing_documents_are_left_out() -> None:
     n, beta = made()
     some = n.copy()
@@ -96,6 +98,7 @@ def test_missing_documents_are_left_out() -> None:
     assert (replicated.sum("word") == 30).all()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("method", "bound"), [("laplace", None), ("natural-gradient", "tilted")])
 def test_gradients(method: str, bound: str | None) -> None:
     n, beta = made(4, 3, 12)
@@ -123,6 +126,7 @@ def test_gradients(method: str, bound: str | None) -> None:
             assert slope == pytest.approx(known, rel=1e-4, abs=1e-6), (name, i)
 
 
+@pytest.mark.thorough
 def test_topics_are_learned_from_where_they_differ() -> None:
     n, beta = made(30, 8, 60)
     f = fit(n, "laplace")

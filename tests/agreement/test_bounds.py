@@ -48,6 +48,7 @@ def elbo(case: RandomModel, bound: str | None = None) -> tuple[float, float]:
     return fit.log_evidence, 1e-7 * max(1.0, abs(fit.log_evidence))
 
 
+@pytest.mark.thorough
 @given(
     random_models(
         families=concave_families(), rows=(1, 6), latents=(1, 3), wild=False, missing=True
@@ -66,6 +67,7 @@ def test_so_it_is_for_sites_that_are_not_log_concave(case: RandomModel) -> None:
     assert found <= brute(case) + slack
 
 
+@pytest.mark.thorough
 @given(
     random_models(
         families=(*LOGISTIC, "poisson.log_rate"), rows=(1, 6), latents=(1, 3), wild=False
@@ -90,6 +92,7 @@ def test_bounds_are_below_the_elbo_and_it_below_the_evidence(
             assert found >= best - trials * gap - slack, bound
 
 
+@pytest.mark.thorough
 @given(random_models(families=LOGISTIC, rows=(5, 30), latents=(1, 40), flat=True))
 @few(5)
 def test_bounds_are_below_the_elbo_of_larger_models(case: RandomModel) -> None:

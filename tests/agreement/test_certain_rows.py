@@ -112,6 +112,7 @@ def test_a_row_that_is_certain_counts(case: int) -> None:
     assert any(_compare(case, NAMES[(case + k) % len(NAMES)], seed=1) for k in range(len(NAMES)))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("method", ["laplace", "ep", "natural-gradient"])
 def test_ratings_with_a_held_group(shared: Path, method: str) -> None:
     """Ordinal ratings with treatment contrasts; the values are those of a grid over all hypers."""

@@ -212,6 +212,7 @@ def test_the_elbo_is_concave_in_each_parameter_of_the_model(
     assert ran["points"] >= 10
 
 
+@pytest.mark.few(9)
 @pytest.mark.parametrize("name", LOG_CONCAVE)
 def test_log_concave_sites_are_concave_in_mean_and_root(
     name: str, record_property: Callable[[str, object], None]
@@ -283,6 +284,7 @@ def test_jaakkola_is_concave_at_fixed_xi(seed: int, t: float) -> None:
     assert gap(along, t) >= 0.0
 
 
+@pytest.mark.thorough
 @given(
     random_models(
         families=("poisson.log_rate", "bernoulli.logit"), rows=(1, 8), latents=(1, 8), wild=False

@@ -29,6 +29,7 @@ def fit(link: str, method: str, y: list[str], av: Any = None, text: str = TEXT) 
     return lgm.fit(model, {"x": X, "y": y, "av": offered}, method)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("link", ["softmax", "probit"])
 @pytest.mark.parametrize("method", METHODS)
 def test_nothing_observed_is_the_prior(link: str, method: str) -> None:

@@ -48,6 +48,7 @@ def ep(text: str, data: dict[str, Any], **options: Any) -> lgm.Fit:
     return fit
 
 
+@pytest.mark.thorough
 @given(seeds, st.sampled_from(sorted(FAMILIES)), st.sampled_from([1.0, 0.5]))
 @settings(max_examples=10)
 def test_three_ways_lead_to_one_fixed_point(seed: int, family: str, power: float) -> None:
@@ -59,6 +60,7 @@ def test_three_ways_lead_to_one_fixed_point(seed: int, family: str, power: float
         np.testing.assert_allclose(other.sd("b"), fits[0].sd("b"), rtol=1e-5)
 
 
+@pytest.mark.thorough
 @given(seeds, st.sampled_from(sorted(FAMILIES)))
 @settings(max_examples=15)
 def test_the_order_of_rows_and_the_unit_of_a_covariate_are_irrelevant(

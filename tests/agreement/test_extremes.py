@@ -163,6 +163,7 @@ def truth(case: Case) -> float:
     return float(v.max() + np.log(np.trapezoid(np.exp(v - v.max()), s)))
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
 def test_a_fit_or_a_refusal(case: Case) -> None:
     wanted, ended = truth(case), 0

@@ -31,6 +31,7 @@ def test_the_truth_is_true() -> None:
     assert log_evidence(case) == pytest.approx(exact, abs=1e-7)
 
 
+@pytest.mark.thorough
 def test_nothing_is_wrong_under_converged() -> None:
     tally, wrong, names = Counter[str](), list[str](), list(METHODS)
     for seed in range(MODELS):

@@ -67,6 +67,7 @@ def check_same(
             assert apart(here, (scale * there[0], scale * there[1])) < 1e-4, block.name
 
 
+@pytest.mark.thorough
 @must_run
 @given(
     random_models(families=CONCAVE, wild=False, flat=True, missing=True),
@@ -79,6 +80,7 @@ def test_the_order_of_rows_is_irrelevant(case: RandomModel, method: str, random)
     check_same(case, case.take(order), method, (order, slice(None)))
 
 
+@pytest.mark.thorough
 @must_run
 @given(
     random_models(families=CONCAVE, wild=False, flat=True),
@@ -92,6 +94,7 @@ def test_the_unit_of_the_latents_is_irrelevant(case: RandomModel, method: str, b
     check_same(case, case.rescaled(by), method, gain=-flats * np.log(by), scale=by)
 
 
+@pytest.mark.thorough
 @must_run
 @given(random_models(families=CONCAVE, wild=False), methods, st.floats(-3.0, 3.0))
 @few(14)
@@ -112,6 +115,7 @@ def test_an_offset_may_stand_in_a_prior_mean_or_in_the_data(
         assert float(two.mean("c")) == pytest.approx(float(one.mean("c")) + offset, abs=1e-4)
 
 
+@pytest.mark.thorough
 @must_run
 @given(
     random_models(
@@ -179,6 +183,7 @@ def logs(y: Array, exposure: Array) -> float:
     return float((y * np.log(exposure) - special.gammaln(y + 1.0)).sum())
 
 
+@pytest.mark.thorough
 @must_run
 @given(
     random_models(families=OBSERVING, rows=(1, 20), wild=False, missing=True, flat=True), methods
@@ -191,6 +196,7 @@ def test_a_missing_row_says_nothing(case: RandomModel, method: str) -> None:
     check_same(case, replace(longer, sites=holed), method, (slice(None), slice(case.rows)))
 
 
+@pytest.mark.thorough
 @must_run
 @given(
     random_models(
@@ -246,6 +252,7 @@ def made(seed: int, rows: int = 24) -> dict[str, AnyArray]:
     }
 
 
+@pytest.mark.thorough
 @given(st.integers(0, 2**20))
 @few(6)
 def test_labels_are_matched_by_name_not_by_position(seed: int) -> None:

@@ -83,6 +83,7 @@ def on(case: RandomModel, engine: type[Engine], method: str) -> Problem | None:
     return problem.remade(problem.sites, engine(problem.engine.linear))
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("level", LEVELS)
 def test_gaussian_evidence_keeps_its_digits(level: float, kind: str) -> None:
@@ -101,6 +102,7 @@ def test_gaussian_evidence_keeps_its_digits(level: float, kind: str) -> None:
     assert taken >= 12
 
 
+@pytest.mark.few(10)
 @pytest.mark.parametrize("method", sorted(m for m, b in backends().items() if not b.spec.confined))
 def test_every_method_keeps_its_digits(method: str) -> None:
     for kind in KINDS:
@@ -114,6 +116,7 @@ def test_every_method_keeps_its_digits(method: str) -> None:
         assert y is not None and np.abs(eta - y).max() < 3.0
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize(
     ("family", "method"),
     [

@@ -17,6 +17,7 @@ from tests.agreement.test_levels import KINDS, LEVELS, leveled, truth
 METHODS = ("natural-gradient", "ep", "double-loop", "laplace")
 
 
+@pytest.mark.few(14)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("level", LEVELS)
 def test_no_estimate_is_converged_and_wrong(level: float, kind: str) -> None:

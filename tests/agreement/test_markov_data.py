@@ -51,6 +51,7 @@ def taking(name: str, method: str, canonical: CanonicalModel) -> list[type[Engin
     return [ENGINES[n] for n in dense if not ENGINES[n].refuses(linear)]
 
 
+@pytest.mark.few(14)
 @pytest.mark.parametrize(
     ("name", "method"), [*PAIRS, *(pytest.param(*p, marks=pytest.mark.slow) for p in SLOW)]
 )
@@ -76,6 +77,7 @@ def test_one_answer_whatever_the_engine(name: str, method: str, shared: Path) ->
         np.testing.assert_allclose((sparse.mean - one.mean) / one.sd, 0.0, atol=1e-4)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "name", ["tokyo", "germany oral", "germany larynx", "pound", "drivers rw1"]
 )

@@ -26,6 +26,7 @@ def data() -> dict[str, Any]:
     return {"x": x, "y": np.array(LABELS)[code], "code": code.astype(float)}
 
 
+@pytest.mark.few(7)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("link", LINKS)
 def test_one_latent_by_brute_force(link: str, form: str) -> None:

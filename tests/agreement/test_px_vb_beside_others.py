@@ -15,6 +15,7 @@ from tests.backends.test_known_fits import CASES
 METHODS = ["px-vb", "natural-gradient", "ep", "laplace"]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["lupus_probit_sd5", "ionosphere_gp_probit"])
 def test_probit_models_of_the_known_fits(name: str, shared: Path) -> None:
     text, data, (latent,) = CASES[name]

@@ -31,6 +31,7 @@ from .methods import few
 MOVED = ("laplace.mean", "logistic.mean", "student_t.mean", "asymmetric_laplace.quantile")
 
 
+@pytest.mark.thorough
 @given(random_models(flat=True, missing=True))
 @few(40)
 def test_text_and_arrays_are_one_model(case: RandomModel) -> None:

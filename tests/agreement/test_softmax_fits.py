@@ -56,6 +56,7 @@ def fit(text: str, given: dict[str, Any], method: str = "natural-gradient", **mo
     return lgm.fit(lgm.loads(text), given, method, **more)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("bound", BOUNDS)
 @pytest.mark.parametrize("text", [CHOICE, REFERENCE], ids=["all", "reference"])
 def test_solvers_and_engines_share_an_optimum(text: str, bound: str) -> None:
@@ -91,6 +92,7 @@ def exact_evidence(given: dict[str, Any]) -> float:
     return float(special.logsumexp(l, b=weight))
 
 
+@pytest.mark.thorough
 def test_evidences_are_in_order() -> None:
     given = data(8, 1, seed=3)
     truth = exact_evidence(given)
@@ -103,6 +105,7 @@ def test_evidences_are_in_order() -> None:
     assert str(guarantees["log"]) != str(guarantees["delta"])
 
 
+@pytest.mark.thorough
 def test_permuting_classes_leaves_the_fit() -> None:
     given, order = data(), ["c", "a", "b"]
     names = dict(zip(["a", "b", "c"], order, strict=True))
@@ -198,6 +201,7 @@ def test_gradients_of_hypers(text: str, method: str, bound: str | None) -> None:
             assert slope.reshape(-1)[i] == pytest.approx(known, rel=2e-5, abs=2e-6), (name, i)
 
 
+@pytest.mark.thorough
 def test_hypers_are_learned_and_classes_predicted() -> None:
     given = data(20)
     fits = [
@@ -244,6 +248,7 @@ def test_ep_takes_choices_and_their_sticks() -> None:
     assert fit(stick, data(), "ep").converged
 
 
+@pytest.mark.thorough
 def test_choices_left_out_one_by_one() -> None:
     """Cavities against fits without the row."""
     given = data(30)

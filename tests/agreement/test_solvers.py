@@ -57,6 +57,7 @@ def test_solvers_that_share_a_concave_objective_agree(case: RandomModel) -> None
     check_agreement(case)
 
 
+@pytest.mark.thorough
 @must_run
 @mostly_converged(SHARES)
 @given(random_models(families=concave_families(), rows=(1, 10), latents=(1, 10), flat=True))
@@ -124,6 +125,7 @@ def test_super_gaussian_bounds_by_two_solvers(case: RandomModel) -> None:
     check_one_bound(case, RAISING)
 
 
+@pytest.mark.thorough
 @must_run
 @mostly_converged(SHARES)
 @given(

@@ -55,6 +55,7 @@ def test_families_with_a_scale_declare_it() -> None:
     } <= set(SCALED)
 
 
+@pytest.mark.few(11)
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("family", SCALED)
 def test_the_unit_is_irrelevant(family: str, method: str) -> None:
@@ -186,6 +187,7 @@ observe y ~ {family}(mean = a + u[who], {scale} = s)
 """
 
 
+@pytest.mark.few(8)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("family", "hyper"), [("normal", "map"), ("normal", "integrate"), ("student_t", "map")]

@@ -78,6 +78,7 @@ def test_every_family_has_a_model() -> None:
     assert {pair.method for _, pair in ALL} >= {"laplace", "natural-gradient", "coordinate-ascent"}
 
 
+@pytest.mark.few(8)
 @over(ALL)
 def test_missing_rows_are_left_out(family: str, pair: Pair) -> None:
     given, gone = data(family), np.array([1, 3])
@@ -93,6 +94,7 @@ def test_missing_rows_are_left_out(family: str, pair: Pair) -> None:
     assert abs(float(some.mean("w")[0]) - float(fitted(family, pair).mean("w")[0])) > 1e-3
 
 
+@pytest.mark.few(8)
 @over(SYMMETRIC)
 def test_permuting_classes_leaves_the_fit(family: str, pair: Pair) -> None:
     given, order = data(family), np.array([2, 0, 1])
@@ -105,6 +107,7 @@ def test_permuting_classes_leaves_the_fit(family: str, pair: Pair) -> None:
     agree(fit(family, pair, given, emission), fitted(family, pair), order=order, near=near)
 
 
+@pytest.mark.few(10)
 @over(COUNTED)
 def test_splitting_counts_leaves_the_evidence_but_for_their_orders(family: str, pair: Pair) -> None:
     given = data(family)

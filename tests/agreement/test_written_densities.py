@@ -46,6 +46,7 @@ def _truth(case: Case) -> tuple[float, float]:
     return total + step * (2 if two else 1), mean
 
 
+@pytest.mark.few(11)
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.text)
 def test_the_evidence_is_that_of_the_density(case: Case) -> None:
     more = "".join(f"data {n}[obs] : {kind}\n" for n, (kind, _) in case.data.items())

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -86,20 +87,28 @@ def _generalized_poisson(y: Array, mean: Array, dispersion: float) -> Any:
     return np.log(theta) + (y - 1.0) * np.log(rate) - rate - special.gammaln(y + 1.0)
 
 
+SUPPORT = np.arange(4000.0)
+LOG_FACTORIALS = special.gammaln(SUPPORT + 1.0)
+
+
+@cache  # of sums over grids, whose points share most means
+def _com_poisson_at(mean: float, nu: float) -> tuple[float, float]:
+    """The log rate that has this mean, and the log of the normaliser there."""
+
+    def off(log_rate: float) -> float:
+        terms = SUPPORT * log_rate - nu * LOG_FACTORIALS
+        shares = np.exp(terms - terms.max())
+        return float(shares @ SUPPORT / shares.sum() - mean)
+
+    rate = optimize.brentq(off, -40.0, 9.0 * nu + 2.0, xtol=1e-13)
+    return rate, float(special.logsumexp(SUPPORT * rate - nu * LOG_FACTORIALS))
+
+
 def _com_poisson(y: Array, mean: Array, dispersion: float) -> Any:
-    counts, nu = np.arange(4000.0), 1.0 / dispersion
-
-    def shares(log_rate: float) -> tuple[Array, float]:
-        terms = counts * log_rate - nu * special.gammaln(counts + 1.0)
-        total = special.logsumexp(terms)
-        return np.exp(terms - total), total
-
-    out = []
+    nu, out = 1.0 / dispersion, []
     for k, m in zip(y, mean, strict=True):
-        rate = optimize.brentq(
-            lambda v, m=m: shares(v)[0] @ counts - m, -40.0, 9.0 * nu + 2.0, xtol=1e-13
-        )
-        out.append(k * rate - nu * special.gammaln(k + 1.0) - shares(rate)[1])
+        rate, total = _com_poisson_at(float(f"{m:.13g}"), nu)
+        out.append(k * rate - nu * special.gammaln(k + 1.0) - total)
     return np.array(out)
 
 

@@ -37,6 +37,7 @@ def fit() -> Fit:
     return lgm.fit(lgm.loads(TEXT), data())
 
 
+@pytest.mark.thorough
 def test_prior_draws_have_the_moments_of_the_prior(fit: Fit) -> None:
     tree = fit.to_arviz(50, prior=1000)
     prior, drawn = tree["prior"].dataset, tree["prior_predictive"].dataset
@@ -95,6 +96,7 @@ def test_counts_are_whole_and_classes_too() -> None:
     assert drawn.dtype == np.int64 and (drawn >= 0).all()
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore")  # those of ArviZ
 def test_functions_of_arviz_take_it() -> None:
     az = pytest.importorskip("arviz_stats")

@@ -56,6 +56,7 @@ def fit() -> Fit:
     return fitted(method="laplace")
 
 
+@pytest.mark.thorough
 def test_results_are_labelled_like_the_fit_s(fit: Fit) -> None:
     audit = fit.audit(n=500)
     for name in ("b0", "b", "u", "eta", "line", "p", "ratio", "s"):
@@ -111,6 +112,7 @@ PRIORS = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", PRIORS)
 def test_priors_of_any_kind(kind: str) -> None:
     """Two fits of one model are corrected to one posterior."""
@@ -135,6 +137,7 @@ def test_priors_of_any_kind(kind: str) -> None:
         assert float(one.mean("u").sum()) == pytest.approx(0.0, abs=0.05)
 
 
+@pytest.mark.thorough
 def test_signed_weights() -> None:
     """A robust regression whose outliers get negative weights under the variational Gaussian."""
     text = TEXT.format(type="real", family="student_t(mean = eta, scale = 0.3, df = 3)", sd=2)
@@ -230,6 +233,7 @@ def exact(shared: Path) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["laplace", "natural-gradient"])
 def test_corrections_reach_the_exact_posterior(
@@ -263,6 +267,7 @@ class Moments(Laplace):
     spec = replace(Laplace.spec, name="test-moments", needs=Tilted)
 
 
+@pytest.mark.thorough
 def test_the_next_method_is_a_more_accurate_one(
     lupus: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -285,6 +290,7 @@ def test_a_bound_is_left_out_first() -> None:
     assert audit.outcome is not Outcome.trust and "leave out the bound bohning" in audit.verdict
 
 
+@pytest.mark.thorough
 def test_more_draws_are_advised_where_they_would_tell() -> None:
     fit = fitted(method="ep")
     found = [fit.audit(n=500, seed=seed) for seed in range(15)]
@@ -321,6 +327,7 @@ def test_pages_hold_in_80_columns(fit: Fit) -> None:
 # ---- compare -------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_comparison_shows_every_audit() -> None:
     methods = ("laplace", "natural-gradient")
     found = lgm.compare(lgm.loads(LOGIT), data(), methods, audit=500, seed=4)
@@ -342,6 +349,7 @@ def test_comparison_shows_every_audit() -> None:
     assert "audit" not in plain.table and "audit" not in plain.as_json()["methods"][0]  # type: ignore[index]
 
 
+@pytest.mark.thorough
 def test_a_symmetric_fit_that_is_far_too_wide_is_not_trusted() -> None:
     """Two contradicting observations under sites with exponential tails: between them the density
     is flat, so the largest weights are one value, the means agree, and only the sd is wrong."""

@@ -22,6 +22,7 @@ def fit() -> Fit:
     return zeros()
 
 
+@pytest.mark.thorough
 def test_the_audit_takes_other_draws_than_the_fit_of_the_same_seed(
     fit: Fit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -33,6 +34,7 @@ def test_the_audit_takes_other_draws_than_the_fit_of_the_same_seed(
     assert abs(float(audit.quantile("a", [0.05]).item()) - own) > 1e-3
 
 
+@pytest.mark.thorough
 def test_it_decides_with_as_many_draws_as_that_takes(fit: Fit) -> None:
     audit = fit.audit()
     assert audit.outcome is Outcome.trust and audit.draws > 4000

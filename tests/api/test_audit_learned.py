@@ -102,6 +102,7 @@ def group_quadrature() -> dict[str, Any]:
     return out
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("sampler", [False, True])
 @pytest.mark.parametrize("method", ["laplace", "natural-gradient"])
 def test_the_mixture_is_corrected_to_the_exact_posterior(method: str, sampler: bool) -> None:
@@ -143,6 +144,7 @@ observe y ~ binomial(n = 47, logit = w)
 """
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("seed", range(4))
 def test_zero_of_47_is_not_trusted(seed: int) -> None:
     """The default's mean is right and its sd 40 % too small; the exact sampler says by how much."""
@@ -161,6 +163,7 @@ def test_zero_of_47_is_not_trusted(seed: int) -> None:
     assert float(audit.sd("w")) / float(fit.sd("w")) > 1.5
 
 
+@pytest.mark.thorough
 def test_lupus_is_not_trusted(shared: Path) -> None:
     kept = np.load(shared / "data" / "lupus.npz")
     text = """lgm 1

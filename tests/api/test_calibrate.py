@@ -51,6 +51,7 @@ def calibrate(**more: Any) -> lgm.Calibration:
     return lgm.calibrate(lgm.loads(GAUSSIAN), **given)
 
 
+@pytest.mark.thorough
 def test_an_exact_posterior_is_calibrated() -> None:
     found = calibrate(runs=200)
     assert found.calibrated and found.faults == {} and "200 runs" in found.verdict
@@ -59,6 +60,7 @@ def test_an_exact_posterior_is_calibrated() -> None:
     assert all(abs(t.bias) < 0.3 and abs(t.spread - 1) < 0.25 for t in found.tests.values())
 
 
+@pytest.mark.thorough
 def test_data_counted_twice_are_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(registry._backends, "narrow", Narrow)
     found = calibrate(runs=200, method="narrow")
@@ -67,6 +69,7 @@ def test_data_counted_twice_are_found_out(monkeypatch: pytest.MonkeyPatch) -> No
     assert " *" in found.table
 
 
+@pytest.mark.thorough
 def test_given_covariates_are_kept_and_the_seed_decides() -> None:
     X = np.random.default_rng(0).normal(size=(6, 2))
     one, two = (calibrate(data={"X": X}, sizes={}, runs=20) for _ in range(2))
@@ -74,6 +77,7 @@ def test_given_covariates_are_kept_and_the_seed_decides() -> None:
     assert one.as_json() == two.as_json() != other.as_json()
 
 
+@pytest.mark.thorough
 def test_the_number_of_workers_does_not_matter(tmp_path: Path) -> None:
     alone = calibrate(runs=24)
     shared = calibrate(runs=24, jobs=2, record=tmp_path / "runs.jsonl")
@@ -81,6 +85,7 @@ def test_the_number_of_workers_does_not_matter(tmp_path: Path) -> None:
     assert len((tmp_path / "runs.jsonl").read_text().splitlines()) == 25
 
 
+@pytest.mark.thorough
 def test_it_goes_on_where_it_was_cut_off(tmp_path: Path) -> None:
     place = tmp_path / "runs.jsonl"
 
@@ -149,6 +154,7 @@ def test_too_few_runs_decide_nothing() -> None:
     assert found.as_json()["quantities"] == {}
 
 
+@pytest.mark.thorough
 def test_the_picture(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     found = calibrate()
@@ -156,6 +162,7 @@ def test_the_picture(tmp_path: Path) -> None:
     assert found.picture("svg") == found.picture("svg")
 
 
+@pytest.mark.thorough
 def test_what_a_prior_holds_fixed_is_no_quantity() -> None:
     """The mean of a walk that sums to zero is known, but for rounding."""
     text = """lgm 1
@@ -170,6 +177,7 @@ def test_what_a_prior_holds_fixed_is_no_quantity() -> None:
     assert set(found.tests) == {"f[.]", "b0", "m[.]", "log likelihood"}
 
 
+@pytest.mark.thorough
 def test_priors_without_their_flat_directions_are_noted(tmp_path: Path) -> None:
     model = lgm.loads(
         "lgm 1\nindex t\ndata y[t] : real\nlatent f[t] ~ rw2(sd = 1)\n"

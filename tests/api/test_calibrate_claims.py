@@ -122,6 +122,7 @@ def test_claims_survive_a_record() -> None:
     assert RunOutcome.of_json(nothing.as_json()) == nothing
 
 
+@pytest.mark.thorough
 def test_data_counted_twice_contradict_a_fit_that_calls_itself_exact(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -160,6 +161,7 @@ def test_truths_are_placed_in_the_mixture(learned: tuple[Fit, dict[str, Any]]) -
     assert float(fit.quantile("s", [values["s"]]).item()) == pytest.approx(s, rel=1e-2)
 
 
+@pytest.mark.thorough
 def test_levels_are_the_inverse_of_quantiles(learned: tuple[Fit, dict[str, Any]]) -> None:
     levels = np.array([0.03, 0.5, 0.9])
     drawn = lgm.fit(lgm.loads(COUNT), {"y": [0, 0, 0, 1]})
@@ -171,6 +173,7 @@ def test_levels_are_the_inverse_of_quantiles(learned: tuple[Fit, dict[str, Any]]
                 assert fit.marginals.below(name, at) == pytest.approx(level, abs=3e-3), name
 
 
+@pytest.mark.thorough
 def test_a_run_places_hyperparameters_and_keeps_the_claim() -> None:
     task = CalibrationTask(COUNT, "model", sizes={"obs": 4})
     outcome = run_once(lgm.loads(COUNT), task, 1)

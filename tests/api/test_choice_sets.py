@@ -58,6 +58,7 @@ def test_a_choice_that_was_not_available(link: str, offered: list[int], told: st
         expected(f"categorical.{link}", 0, np.zeros(3), np.eye(3), available=offered)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("link", LINKS)
 @pytest.mark.parametrize("method", METHODS)
 def test_the_only_class_says_nothing(link: str, method: str) -> None:

@@ -31,6 +31,7 @@ from tests.api.class_models import (
 )
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", MODELS)
 def test_missing_entries_drop_out(name: str) -> None:
     given = data(10 if name == "probit" else 40)
@@ -42,6 +43,7 @@ def test_missing_entries_drop_out(name: str) -> None:
         np.testing.assert_allclose(whole.mean("b"), some.mean("b"), rtol=1e-6)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", MODELS)
 def test_class_probabilities(name: str, tmp_path: Path) -> None:
     """Labelled, summing to 1, the average over draws of the predictor; and after a restart."""
@@ -62,6 +64,7 @@ def test_class_probabilities(name: str, tmp_path: Path) -> None:
     np.testing.assert_allclose(again, p, rtol=1e-9)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["stick", "softmax", "probit", "stereotype"])
 def test_criteria_of_classes(name: str) -> None:
     """WAIC, DIC and leave-one-out by many draws of the posterior; a PIT needs an order."""
@@ -80,6 +83,7 @@ def test_criteria_of_classes(name: str) -> None:
             fit.pit()
 
 
+@pytest.mark.thorough
 def test_scores_are_learned() -> None:
     """Classes 1 and 2 that no predictor tells apart have scores that are close."""
     rng = np.random.default_rng(0)
@@ -95,6 +99,7 @@ def test_scores_are_learned() -> None:
     assert step[1] < 0.5 * min(step[0], step[2])
 
 
+@pytest.mark.thorough
 def test_learned_cuts_are_a_mixture_of_points() -> None:
     text = MODELS["cumulative logit"][0]
     fit = lgm.fit(lgm.loads(text), data(), method="laplace", hyper="integrate")
@@ -106,6 +111,7 @@ def test_learned_cuts_are_a_mixture_of_points() -> None:
     np.testing.assert_allclose(p, near, atol=0.03)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["cumulative logit", "stick", "softmax"])
 def test_leaving_out_by_refits_is_a_prediction_from_the_rest(name: str) -> None:
     given = data(16)
@@ -152,6 +158,7 @@ def test_pit_of_ordered_classes() -> None:
     np.testing.assert_allclose(upper[data()["y"] == "top"], 1.0, rtol=1e-12)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["adjacent", "stereotype", "probit", "stick", "softmax"])
 def test_simulated_and_replicated_data_are_labels(name: str) -> None:
     text, fixed = MODELS[name]
@@ -226,6 +233,7 @@ def test_sticks_are_told_as_logistic_sites() -> None:
     assert "4 entries missing" in " ".join(told.split())
 
 
+@pytest.mark.thorough
 def test_every_bound_of_logistic_sites_takes_sticks() -> None:
     best = fitted("stick", data(), "natural-gradient").log_evidence
     found = [

@@ -57,6 +57,7 @@ def toy() -> Iterator[None]:
 TWO = ("laplace", "fixed-point")
 
 
+@pytest.mark.thorough
 def test_rows_are_the_fits() -> None:
     seen: list[tuple[str, TraceEntry]] = []
     found = lgm.compare(model(), data(), TWO, on_step=lambda m, e: seen.append((m, e)))
@@ -74,6 +75,7 @@ def test_rows_are_the_fits() -> None:
         found["ep"]
 
 
+@pytest.mark.thorough
 def test_every_method_that_runs_is_the_default() -> None:
     found = lgm.compare(model(), data())
     able = lgm.methods(model()).able
@@ -82,6 +84,7 @@ def test_every_method_that_runs_is_the_default() -> None:
     assert found.converged
 
 
+@pytest.mark.thorough
 def test_methods_of_one_objective_agree() -> None:
     """Every method whose evidence is a lower bound on a log-concave model is a variational Gaussian
     at the same optimum, or says that it did not get there; but those that confine q."""
@@ -163,6 +166,7 @@ def test_gaussian_sites_are_exact_for_all() -> None:
             assert fit.log_evidence == pytest.approx(exact, rel=1e-7)
 
 
+@pytest.mark.thorough
 def test_one_failing_method_does_not_take_the_others_down() -> None:
     kinked = model("real", "laplace(mean = eta, scale = 1)")
     names = ["laplace", *lgm.methods(kinked).able]
@@ -242,6 +246,7 @@ def test_wrong_words_are_said_before_the_work() -> None:
         lgm.compare(model(), data(), ["laplace"], bound="jaakkola")
 
 
+@pytest.mark.thorough
 def test_options_and_doubles() -> None:
     quick = lgm.compare(model(), data(), TWO)
     slow = lgm.compare(
@@ -283,6 +288,7 @@ def test_plain_values() -> None:
     assert first["sd_ratio"] == {"least": 1.0, "median": 1.0, "greatest": 1.0}
 
 
+@pytest.mark.thorough
 def test_the_picture(tmp_path: Path) -> None:
     matplotlib = pytest.importorskip("matplotlib")
     before = dict(matplotlib.rcParams)
@@ -301,6 +307,7 @@ def test_the_picture(tmp_path: Path) -> None:
             found.plot(tmp_path / bad)
 
 
+@pytest.mark.thorough
 def test_labels_may_hold_anything(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     text = (

@@ -92,6 +92,7 @@ def test_without_an_oracle_the_next_queries_are_ranked() -> None:
     assert found.queries[0].row == design().queries[0].row
 
 
+@pytest.mark.thorough
 def test_labels_of_the_candidates_and_sparse_covariates() -> None:
     import scipy.sparse as sp
     import xarray as xr
@@ -163,6 +164,7 @@ def test_a_design_that_was_cut_off_goes_on_with_the_same_digits(tmp_path: Path, 
     assert place.read_bytes() == whole_place.read_bytes()
 
 
+@pytest.mark.thorough
 def test_a_record_that_is_cut_anywhere_gives_the_same_digits(tmp_path: Path) -> None:
     place = tmp_path / "d.jsonl"
     whole = design(record=place)
@@ -174,6 +176,7 @@ def test_a_record_that_is_cut_anywhere_gives_the_same_digits(tmp_path: Path) -> 
         assert place.read_bytes() == text
 
 
+@pytest.mark.thorough
 def test_more_or_fewer_steps_of_the_same_record(tmp_path: Path) -> None:
     place = tmp_path / "d.jsonl"
     design(record=place, steps=4)
@@ -202,6 +205,7 @@ def test_fewer_steps_that_end_within_a_block_of_the_record(tmp_path: Path) -> No
     assert cut.interrupted  # all are made, but the last block was not re-fitted
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -223,6 +227,7 @@ def test_a_record_of_another_design_is_refused(
     assert caught.value.codes == ("E306",) and place.read_bytes() == before
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     "line",
     [
@@ -245,6 +250,7 @@ def test_a_record_that_was_edited_is_refused(tmp_path: Path, line: str) -> None:
     assert caught.value.codes == ("E306",)
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize(
     ("change", "code", "said"),
     [
@@ -314,6 +320,7 @@ def test_predictors_that_are_not_finite() -> None:
     assert caught.value.codes == ("E303",) and "first at obs 5" in str(caught.value)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("score", ["uncertainty", "information", "random"])
 @pytest.mark.parametrize("oracle", [KNOWN.oracle, None])
 def test_predictors_whose_variance_overflows(score: str, oracle: object) -> None:

@@ -35,6 +35,7 @@ def test_by_a_key_of_the_index_name(tmp_path: Path) -> None:
     check(design(POOL, {"obs": NAMES[MIXED], "y": Y[MIXED]}))
 
 
+@pytest.mark.thorough
 def test_of_frames_and_arrays_with_coordinates() -> None:
     import pandas as pd
     import xarray as xr
@@ -57,6 +58,7 @@ def test_by_position_where_neither_has_labels() -> None:
     check(design(PLAIN, pd.DataFrame({"y": Y})))
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize(
     ("candidates", "oracle", "code", "said"),
     [

@@ -112,6 +112,7 @@ def test_transforms_without_a_response(fit: Fit) -> None:
     assert (again.upper().values == pit.upper().values).all()
 
 
+@pytest.mark.thorough
 def test_groups_and_draws_without_them(fit: Fit) -> None:
     wanted = [left_out(0), left_out(1)]
     a = np.linspace(-60.0, 60.0, 200001)
@@ -153,6 +154,7 @@ def ordered_truth(y: Array, who: Array, cuts: Array) -> tuple[Array, Array]:
     return log, upper
 
 
+@pytest.mark.thorough
 def test_learned_hyperparameters_move_with_what_is_left_out() -> None:
     """Over points: an ordinal response, whose groups' sd is integrated."""
     y = np.array([2, 2, 2, 0, 0, 1, 2, 2])

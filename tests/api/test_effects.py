@@ -110,6 +110,7 @@ def test_average_slopes_of_a_logit(logit: Fit) -> None:
     close(logit.effects("x", compare="ratio").iloc[0], relative)
 
 
+@pytest.mark.thorough
 def test_average_comparisons_of_a_logit(logit: Fit) -> None:
     one, zero = (special.expit(by_hand(logit, z=v)).mean(axis=1) for v in (1, 0))
     close(logit.effects("z").iloc[0], one - zero)
@@ -120,6 +121,7 @@ def test_average_comparisons_of_a_logit(logit: Fit) -> None:
     close(logit.effects("x", contrast=1.5).iloc[0], up - special.expit(by_hand(logit)).mean(axis=1))
 
 
+@pytest.mark.thorough
 def test_groups_and_levels(logit: Fit) -> None:
     frame = logit.effects("x", contrast=1.0, by="who")
     assert list(frame["who"]) == GROUPS
@@ -157,6 +159,7 @@ def test_the_reference_row(logit: Fit) -> None:
     )
 
 
+@pytest.mark.thorough
 def test_a_balanced_grid_weights_combinations_alike(logit: Fit) -> None:
     cells = [
         special.expit(by_hand(logit, x=np.full(N, X.mean()), z=z, who=w))[:, 0]
@@ -179,6 +182,7 @@ def test_latents_may_be_left_out(gaussian: Fit) -> None:
         gaussian.effects("z", without="v")
 
 
+@pytest.mark.thorough
 def test_classes_have_an_effect_each() -> None:
     text = """lgm 1
 index obs
@@ -208,6 +212,7 @@ observe y ~ ordinal(logit = eta, cuts = c)
     assert (levels["sd"] > 0).all()
 
 
+@pytest.mark.thorough
 def test_slopes_and_comparisons_of_softmax_classes() -> None:
     text = """lgm 1
 index obs

@@ -190,6 +190,7 @@ observe mpg ~ normal(mean = eta, sd = 2.152751545)
     np.testing.assert_allclose(rows(fit.effects("wt")), [[-4.131649, 0.529558]], rtol=1e-4)
 
 
+@pytest.mark.thorough
 def test_wells(shared: Path) -> None:
     """Gelman and Hill (2007), section 5.7: average predictive differences of switching wells, -0.20
     of 100 m, 0.06 of arsenic 1 against 0.5, 0.12 of twelve years of education against none; and

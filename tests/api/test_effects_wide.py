@@ -87,6 +87,7 @@ def average(name: str, x: Array, z: Array) -> Any:
     return lambda a, b, c: np.mean([mean(a + b * u + c * v * u) for u, v in pairs], axis=0)
 
 
+@pytest.mark.few(13)
 @pytest.mark.parametrize("name", CLOSED)
 @pytest.mark.parametrize("contrast", ["levels", (3.0, 4.0), "slope"])
 def test_sds_are_those_of_the_gaussian(
@@ -155,6 +156,7 @@ def test_normal_and_moderate_draws_are_not_doubted() -> None:
         mild.effects("x", contrast=(-0.1, 0.1))
 
 
+@pytest.mark.thorough
 def test_effects_of_an_integrated_model_are_those_of_many_draws() -> None:
     """Closed moments at the points agree with draws of latents and hyperparameters together."""
     rng = np.random.default_rng(2)

@@ -163,6 +163,7 @@ def test_options_that_do_not_exist_are_refused() -> None:
         assert caught.value.codes == ("E104",) and name in str(caught.value)
 
 
+@pytest.mark.thorough
 def test_chains_that_do_not_agree_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(correction, "R_HAT", 0.9)
     fit = zeros()
@@ -202,6 +203,7 @@ def test_pieces_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
         np.testing.assert_allclose(one, other, rtol=1e-9)
 
 
+@pytest.mark.thorough
 def test_lupus(shared: Path) -> None:
     exact = json.loads((shared / "reference" / "lupus_probit_exact.json").read_text())
     exact = exact["normal_var_25"]
@@ -237,6 +239,7 @@ observe y ~ poisson(log_rate = eta)
 """
 
 
+@pytest.mark.thorough
 def test_an_integrated_scale() -> None:
     """Poisson counts of groups that are independent given s: by quadrature over both."""
     y = np.array([0, 0, 0, 0, 3, 0])
@@ -263,6 +266,7 @@ def test_an_integrated_scale() -> None:
     assert np.isfinite(fit.mean("scaled")).all()  # of draws that have their own hyperparameters
 
 
+@pytest.mark.thorough
 def test_new_groups() -> None:
     """New members have their prior, correlated with nothing but what all groups share."""
     text = """lgm 1
@@ -361,6 +365,7 @@ def test_too_many_members_are_gaussian_and_say_so(monkeypatch: pytest.MonkeyPatc
     assert not there.marginals.of_draws and np.isfinite(there.mean("f")).all()
 
 
+@pytest.mark.thorough
 def test_classes() -> None:
     text = """lgm 1
 index obs

@@ -35,6 +35,7 @@ def test_every_argument_has_an_example() -> None:
         assert name == "model" or f"{name}=" in shown, name
 
 
+@pytest.mark.thorough
 def test_the_examples_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

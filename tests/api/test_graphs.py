@@ -38,6 +38,7 @@ def fitted(structure: str, graph: Any) -> lgm.Fit:
     return lgm.fit(model, {"W": graph, "y": [1, 2, 3, 2, 1]}, method="laplace")
 
 
+@pytest.mark.few(10)
 @pytest.mark.parametrize("structure", STRUCTURES)
 @pytest.mark.parametrize(
     ("graph", "told"),

@@ -95,6 +95,7 @@ def test_given_hyperparameters() -> None:
     assert "exact draws (quadrature of 60 groups" in fit.summary()
 
 
+@pytest.mark.thorough
 def test_learned_hyperparameters() -> None:
     """The sd between groups has the posterior of the exact evidence."""
     s = np.linspace(0.2, 9.0, 89)
@@ -112,6 +113,7 @@ def test_learned_hyperparameters() -> None:
     assert fit.log_evidence_corrected == pytest.approx(truth.log_evidence, abs=0.03)
 
 
+@pytest.mark.thorough
 def test_the_mode_of_the_exact_evidence() -> None:
     s = np.linspace(0.5, 9.0, 171)
     density = Truth(s).given_s + np.log(0.05) / 3.0 * s

@@ -127,6 +127,7 @@ def points_before(limit: int) -> Callable[[TraceEntry], None]:
     return on_step
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("limit", [3, 6, 9])
 @pytest.mark.parametrize("design", ["ccd", "grid"])
 def test_an_integration_goes_on_with_the_fits_it_had(
@@ -175,6 +176,7 @@ def test_an_integration_that_ended_goes_on_from_what_followed(
     assert again.converged and again.log_evidence == pytest.approx(whole.log_evidence, abs=1e-8)
 
 
+@pytest.mark.thorough
 def test_a_checkpoint_is_of_its_model_data_and_settings(data: Any) -> None:
     model = lgm.loads(TEXT)
     cut = lgm.fit(model, data, method="laplace", on_step=points_before(2))
@@ -202,6 +204,7 @@ def test_a_fit_that_ended_has_no_checkpoint(data: Any) -> None:
     assert lgm.fit(model, data, method="laplace", on_step=search).checkpoint is None
 
 
+@pytest.mark.few(7)
 @pytest.mark.parametrize("hyper", ["map", "integrate", "em"])
 @pytest.mark.parametrize("place", ["from_corners", "conflicts", "to_the_top", "_frame"])
 def test_an_interrupt_between_searches_leaves_the_mode(
@@ -226,6 +229,7 @@ def test_an_interrupt_between_searches_leaves_the_mode(
     assert cut.summary() and np.isfinite(cut.mean("u")).all()
 
 
+@pytest.mark.thorough
 def test_both_modes_are_integrated_around_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """An interrupt around the second mode: none of them counts twice, and hardly a fit is made
     again."""

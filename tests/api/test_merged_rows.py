@@ -169,6 +169,7 @@ def close(a: Any, b: Any, rel: float, scale: Any = 1.0) -> bool:
     return bool(np.all(np.abs(np.asarray(a) - np.asarray(b)) <= rel * np.asarray(scale) + 1e-12))
 
 
+@pytest.mark.few(11)
 @pytest.mark.parametrize("case", CASES, ids="-".join)
 def test_merging_changes_nothing(case: tuple[str, str, str]) -> None:
     """Evidence, moments and labels, in every family and way; rows are missing in every third."""
@@ -223,6 +224,7 @@ def pair(family: str, missing: bool = True, **settings_: Any) -> tuple[Any, Any,
     return (*both(family, d, missing=missing, **options), d)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("family", EXAMPLES)
 def test_answers_by_row(family: str) -> None:
     """Each row has its own: left out alone, with the label and the place that it had."""
@@ -279,6 +281,7 @@ def test_the_order_of_rows() -> None:
     np.testing.assert_allclose(one, np.asarray(other)[order], rtol=1e-7)
 
 
+@pytest.mark.thorough
 def test_files_and_copies(tmp_path: Any) -> None:
     """A copy has the same digits; a file, which has no responses, the same to rounding."""
     d = data("bernoulli(logit = eta)", 5, missing=True)
@@ -349,6 +352,7 @@ def test_option_is_checked() -> None:
         lgm.fit(model("bernoulli(logit = eta)"), d, options={"merge": "perhaps"}, **TWICE)
 
 
+@pytest.mark.thorough
 def test_a_sparse_design_and_a_table_of_two_indices() -> None:
     """Rows of a csr matrix, and a latent that is there along one index of two."""
     import scipy.sparse as sp

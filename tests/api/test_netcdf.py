@@ -104,6 +104,7 @@ def test_what_h5netcdf_wrote_is_read(tmp_path: Path) -> None:
         assert digest(file) == digest(ours)
 
 
+@pytest.mark.thorough
 def test_a_file_is_read_and_written_in_time_linear_in_its_variables(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

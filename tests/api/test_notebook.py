@@ -166,6 +166,7 @@ def test_a_large_prediction_is_not_computed(fit: Fit, monkeypatch: pytest.Monkey
     assert "eta" in shown(prediction).words
 
 
+@pytest.mark.thorough
 def test_other_results(fit: Fit) -> None:
     comparison = lgm.compare(fit.model, data(), ["laplace", "ep", "double-loop"], fixed={"s": 0.3})
     words = shown(comparison).words
@@ -253,6 +254,7 @@ def blocks(outputs: list[list[dict[str, Any]]]) -> Iterator[str]:
                 yield output["data"]["text/html"]
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_notebook_runs(outputs: list[list[dict[str, Any]]]) -> None:
@@ -268,6 +270,7 @@ def test_a_notebook_runs(outputs: list[list[dict[str, Any]]]) -> None:
     assert page["text/plain"].splitlines()[0].split() == ["method", "laplace"]
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_an_error_shows_the_frames_of_the_user_alone() -> None:
@@ -280,6 +283,7 @@ def test_an_error_shows_the_frames_of_the_user_alone() -> None:
     assert "lgmdsl/" in plain[2]  # a TypeError is Python's own
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("chromium") is None, reason="no browser here")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")

@@ -105,6 +105,7 @@ def test_ordinary_robust_regressions_are_not_warned(method: str, seed: int) -> N
     assert "find one mode" in fit.provenance["notes"] and "one mode" in fit.summary()
 
 
+@pytest.mark.thorough
 def test_auto_learns_hyperparameters_from_the_higher_optimum() -> None:
     """The lighter group is at the prior's mean, where searches start: with a small sd of the prior
     it is the only mode, so that no other start shows at the maximum itself."""
@@ -165,6 +166,7 @@ def test_log_concave_sites_have_one_optimum_and_no_note() -> None:
     assert "W602" not in codes(fit) and "log-concave" not in fit.provenance.get("notes", "")
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("method", ["laplace", "natural-gradient", "ep"])
 def test_two_warnings_of_two_modes_have_one_remedy(method: str) -> None:
     """W609 proposed ep, which reports one of the modes as well, next to W602."""

@@ -93,6 +93,7 @@ def answers(pickled: bytes) -> dict[str, Any]:
     return {**dict(of_fit(fit)), **{f"new {k}": v for k, v in of_prediction(prediction)}}
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", CASES)
 def test_a_fit_and_its_prediction_come_back_with_every_digit(name: str) -> None:
     fit = fitted(name)
@@ -114,6 +115,7 @@ def test_a_pickle_holds_the_responses(name: str) -> None:
     identical(of_data(pickle.loads(pickle.dumps(fit))), of_data(fit))
 
 
+@pytest.mark.thorough
 def test_copies_are_fits_of_their_own() -> None:
     fit = fitted("integrated")
     for made in (copy.copy(fit), copy.deepcopy(fit)):
@@ -122,6 +124,7 @@ def test_copies_are_fits_of_their_own() -> None:
     assert not np.shares_memory(deep.weight[0], fit.weight[0])
 
 
+@pytest.mark.thorough
 def test_another_process_has_the_same_digits() -> None:
     """A spawned one, which knows nothing but the pickle."""
     names = ["integrated", "drawn", "sparse"]
@@ -159,6 +162,7 @@ print(np.array_equal(again.mean("f"), fit.mean("f")), np.array_equal(again.sd("f
 """
 
 
+@pytest.mark.thorough
 def test_threads_of_blas_do_not_change_what_comes_back() -> None:
     """A fit conditions on one thread; so do its pickles, whatever the process takes."""
     environment = {**os.environ, "OMP_NUM_THREADS": "2", "OPENBLAS_NUM_THREADS": "2"}
@@ -190,6 +194,7 @@ class TestModels:
         model.report("twice", [], 2 * model.report("once", [], 1.0))
         assert pickle.loads(pickle.dumps(model)) == model
 
+    @pytest.mark.thorough
     def test_long_rows_of_operators(self) -> None:
         """Trees as deep as the language allows: pickle recurses, a text does not."""
         row = " + ".join(["x"] * MAX_CHAIN)
@@ -203,6 +208,7 @@ class TestModels:
         identical(of_fit(copy.deepcopy(fit)), of_fit(fit))
 
 
+@pytest.mark.thorough
 def test_other_public_results() -> None:
     fit, case = fitted("integrated"), CASES["integrated"]
     model = fit.model
@@ -274,6 +280,7 @@ def test_parts_of_the_registry_are_the_same_objects() -> None:
     assert pickle.loads(buffer.getvalue()) is catalogue.find_site("poisson.log_rate")
 
 
+@pytest.mark.thorough
 def test_fits_are_equal_where_they_answer_alike() -> None:
     fit, case = fitted("integrated"), CASES["integrated"]
     same = lgm.fit(lgm.loads(case.text), case.data(), **case.arguments)

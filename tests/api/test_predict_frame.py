@@ -58,6 +58,7 @@ def some_data(kind: str, n: int = 25) -> dict[str, Any]:
     return {"x": x, "y": y}
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_quantiles_are_those_of_drawn_responses(family: str) -> None:
     kind, hyper, arguments = FAMILIES[family]
@@ -282,6 +283,7 @@ def test_a_source_whose_axes_are_unknown_stays_whole(grouped: Fit) -> None:
     assert pieces(module.predicted, grouped, dataset, "obs", 4) is None
 
 
+@pytest.mark.thorough
 def test_points_are_conditioned_once_for_all_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of an integrated fit that comes from a file, whose Gaussians are not at hand."""
     rng = np.random.default_rng(1)

@@ -177,6 +177,7 @@ def test_a_walk_of_order_one_is_brownian_between_and_beyond_its_positions() -> N
     np.testing.assert_allclose(found.sd("eta")[2], fit.sd("eta")[1], rtol=1e-9)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "prior", ["rw2(sd = 0.9, at = x)", "rw1(sd = 0.9, at = x)", "ou(sd = 0.9, rate = 0.5, at = x)"]
 )
@@ -204,6 +205,7 @@ def fit_at(prior: str) -> Fit:
     return FITS[prior]
 
 
+@pytest.mark.thorough
 @given(st.data())
 def test_rows_come_as_asked(data: st.DataObject) -> None:
     prior = data.draw(st.sampled_from(STEPS))
@@ -315,6 +317,7 @@ report rate[t] = exp(eta)
 """
 
 
+@pytest.mark.thorough
 def test_mixtures_over_hyperparameters_and_files(tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
     y = rng.poisson(np.exp(1.0 + np.cumsum(0.3 * rng.normal(size=20))))

@@ -158,6 +158,7 @@ def differences(order: int) -> Array:
     return np.diff(np.eye(6), n=order, axis=0)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("prior", "structure", "directions"),
     [

@@ -194,6 +194,7 @@ def test_nearer_to_long_chains(monkeypatch: pytest.MonkeyPatch) -> None:
     assert away(fit)[0] < 0.08
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("no_exact")
 def test_hyperparameters_are_mixed() -> None:
     text = COUNTS.format(sd="s").replace(

@@ -110,6 +110,7 @@ def test_one_piece_is_exponential_with_the_same_evidence() -> None:
     assert entered.log_evidence == pytest.approx(one.log_evidence, abs=1e-8)
 
 
+@pytest.mark.thorough
 def test_piecewise_fits_are_assessed_predicted_and_stored(tmp_path: Path) -> None:
     x, y, event = lifetimes(60)
     text = COX.replace("latent base[piece] ~ flat", "latent base[piece] ~ normal(sd = 2)")

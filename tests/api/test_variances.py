@@ -181,6 +181,7 @@ def test_what_cannot_be_used_is_refused_by_name(
     assert "help: " in str(told.value)
 
 
+@pytest.mark.thorough
 def test_hyperparameters_are_learned_with_samples() -> None:
     fit = fitted(text=LEARNED, samples=50)
     usual = fitted(text=LEARNED)

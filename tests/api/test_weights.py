@@ -60,6 +60,7 @@ def fits(family: str, method: str, times: Any = TIMES, **options: Any) -> tuple[
     return one, lgm.fit(plain, rows, **settings)
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_weight_is_so_many_rows(family: str, method: str) -> None:
@@ -83,6 +84,7 @@ def test_a_weight_is_so_many_rows(family: str, method: str) -> None:
         assert one.log_evidence == pytest.approx(many.log_evidence, abs=1e-7)
 
 
+@pytest.mark.few(11)
 @pytest.mark.parametrize("weight", [0.3, 1.0, 2.5])
 @pytest.mark.parametrize("method", ["laplace", "ep", "natural-gradient", "auto"])
 def test_fractional_weights_temper(weight: float, method: str) -> None:
@@ -134,6 +136,7 @@ def test_hypers_are_learned_as_from_so_many_rows(way: str) -> None:
     assert float(one.sd("b")) == pytest.approx(float(many.sd("b")), rel=1e-4)
 
 
+@pytest.mark.thorough
 def test_classes_and_ordinals_and_words_have_weights() -> None:
     classes = """lgm 1
 index obs

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_public_surface_stands(root: Path, shared: Path) -> None:
     script = shared / "contract_check.py"
     if not script.is_file():

@@ -28,6 +28,7 @@ def forgotten() -> Iterator[None]:
             registry.unregister(entry.part)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", OBJECTS)
 def test_the_example_runs(name: str) -> None:
     finder = doctest.DocTestFinder(recurse=False)

@@ -96,6 +96,7 @@ print("done")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="a stand-in for other systems")
+@pytest.mark.thorough
 def test_a_stand_in_for_windows(tmp_path: Path) -> None:
     command = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(WINDOWS)]
     out = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)

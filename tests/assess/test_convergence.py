@@ -54,6 +54,7 @@ def hessian(
     return np.array(out)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", CASES)
 def test_theorem_4_1(name: str) -> None:
     """The derivative of a plain round is the product of P_s = [I, -D_{rest,s} D_ss^-1; 0, 0], and
@@ -83,6 +84,7 @@ def test_theorem_4_1(name: str) -> None:
     assert radii["expanded"] < radii["plain"] < 1.0
 
 
+@pytest.mark.thorough
 @given(
     random_models(
         ("bernoulli.probit", "binomial.probit"), rows=(1, 10), latents=(1, 6), wild=False, flat=True

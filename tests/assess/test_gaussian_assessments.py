@@ -76,6 +76,7 @@ def test_leave_one_out_is_that_of_the_joint_density(model: LinearModel, exact: b
     )
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("exact", [False, "all"])
 def test_leave_group_out_is_that_of_the_joint_density(
     model: LinearModel, exact: bool | str

@@ -87,6 +87,7 @@ def test_nothing_moves_where_q_is_exact(engine: type[Engine]) -> None:
         )
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("engine", ENGINES)
 def test_another_gaussian_is_corrected_to_the_target(engine: type[Engine]) -> None:
     """q has other weights and shifts than the target, whose moments are known by brute force."""
@@ -136,6 +137,7 @@ def thin(size: int, share: float) -> tuple[Rows, Rows]:
     return (np.ones(size),), (np.full(size, share * np.sqrt(2.0)),)
 
 
+@pytest.mark.thorough
 def test_a_bias_spread_thin_over_many_latents_is_found_in_a_sum() -> None:
     """Each of 100 latents is off by 0.15 sd: none is shifted, their sum is by 1.5 sd."""
     size = 100

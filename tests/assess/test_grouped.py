@@ -127,6 +127,7 @@ class Truth:
         assert np.abs(z.std(axis=0) / self.sd - 1.0).max() < sd
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("kind", "sd"), [("binary", 3.0), ("count", 1.0)])
 def test_random_intercepts(kind: str, sd: float) -> None:
     """Two shared latents, one of them flat, sites that see them alone, and 20 groups."""
@@ -183,6 +184,7 @@ def test_intercepts_and_slopes() -> None:
     assert np.abs((pairs - exact) / (sd[1:10] * sd[10:])).max() < 0.05
 
 
+@pytest.mark.thorough
 def test_a_vector_site_of_three_latents_is_one_group() -> None:
     text = """lgm 1
 index obs
@@ -280,6 +282,7 @@ def test_other_densities_of_the_border_give_the_same_evidence() -> None:
     np.testing.assert_allclose(other.weights @ other.xi, mean, atol=0.08)
 
 
+@pytest.mark.thorough
 def test_tails_far_longer_than_those_of_q_are_not_missed() -> None:
     """All of many answers are yes: the shared latent has sd 3.10 and q 1.9; draws of q alone gave
     2.73, claimed to 1.6 %. Its density by the product of quadratures over the groups."""

@@ -86,6 +86,7 @@ def sites(name: str, n: int) -> Site:
     return cls(y=y, **{k: np.full(n, v) for k, v in OBSERVING[name].items()})  # type: ignore[call-arg]
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize("name", OBSERVING)
 def test_averages_are_those_of_a_fine_grid(name: str) -> None:
     mean, variance = np.array([-1.0, 0.4, 1.1, 0.0]), np.array([0.01, 0.3, 2.0, 1e-8])
@@ -182,6 +183,7 @@ def test_values_without_a_flag_are_near_the_truth(seed: int) -> None:
     assert again.log_density[0][i] == pytest.approx(whole - part, abs=0.7)
 
 
+@pytest.mark.thorough
 def test_errors_are_small_on_the_whole() -> None:
     """EP's leave-one-out over random models: half the errors below 0.01, nine tenths below 0.1."""
     errors = []
@@ -398,6 +400,7 @@ def by_grid(y: Array) -> float:
     return float(special.logsumexp(logs) + np.log(8.0 / 40.0 * 10.0 / 40.0))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("seed", "out"), [(0, 0.0), (0, 3.0), (2, 4.0), (1, 9.0)])
 def test_exact_values_have_hyperparameters_of_their_own(seed: int, out: float) -> None:
     """Of an outlier the points of the whole fit are where those without it are not."""
@@ -432,6 +435,7 @@ FAMILIES = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("family", FAMILIES)
 def test_exact_values_are_differences_of_evidences(family: str) -> None:
     kind, scale = FAMILIES[family]

@@ -88,6 +88,7 @@ def test_all_modes_of_two_groups_are_found_and_weighed(seed: int) -> None:
         np.testing.assert_allclose(kept, shares, atol=0.05)
 
 
+@pytest.mark.thorough
 def test_two_lines_of_two_latents() -> None:
     """A second line through as many rows has its mass by a grid of both coefficients."""
     x = np.linspace(-1.0, 1.0, 12)

@@ -33,6 +33,7 @@ def data() -> dict[str, Any]:
     return {"y": y, "x": x, "of": of}
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("engine", ["precision", "covariance", "sparse", "nested"])
 @pytest.mark.parametrize("method", ["laplace", "ep", "natural-gradient"])
 def test_a_refit_is_the_fit_of_the_other_rows(method: str, engine: str) -> None:

@@ -95,6 +95,7 @@ def zeros_exact() -> GridPosterior:
     return on_grid(density, [(-80.0, 5.0)], 40001)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("method", ["natural-gradient", "laplace", "ep"])
 def test_zero_of_47(method: str) -> None:
     """The variational sd is 0.6 and Laplace's 0.68 of the truth."""
@@ -140,6 +141,7 @@ observe y ~ student_t(mean = eta, scale = 0.7, df = 3)
     close(out.z, on_grid(density, [(-15.0, 15.0)], 40001))
 
 
+@pytest.mark.thorough
 def test_a_kinked_potential() -> None:
     """Laplace potentials have no slope at zero, and flat blocks no prior."""
     text = """index obs
@@ -164,6 +166,7 @@ potential w ~ laplace(scale = 0.7)
     close(out.z, on_grid(density, [(-5.0, 14.0), (-9.0, 9.0)], 801))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("link", ["softmax", "stick"])
 def test_vector_sites(link: str) -> None:
     axis = "class" if link == "softmax" else "cut"
@@ -215,6 +218,7 @@ observe y ~ poisson(log_rate = u)
     close(out.z, on_grid(density, [(-7.0, 4.0), (-12.0, 4.0)], 801, lifted))
 
 
+@pytest.mark.thorough
 def test_lupus(shared: Path) -> None:
     exact = json.loads((shared / "reference" / "lupus_probit_exact.json").read_text())
     exact = exact["normal_var_25"]
@@ -232,6 +236,7 @@ observe y ~ bernoulli(probit = eta)
     close(out.z, GridPosterior(np.array(exact["mean"]), np.array(exact["sd"]), quantiles))
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("seed", range(8))
 def test_random_models(seed: int) -> None:
     model = small_model(300 + seed)
@@ -254,6 +259,7 @@ observe y ~ bernoulli(logit = f)
     return fitted(text, {"x": x, "y": y})
 
 
+@pytest.mark.thorough
 def test_a_binary_process_with_200_latents() -> None:
     """Counted: 4,000 draws worth 1,000 for fewer than 16 slopes a draw."""
     out = drawn(gaussian_process(200), 4000)
@@ -301,6 +307,7 @@ def test_a_budget_is_kept() -> None:
     assert seen and seen == sorted(seen) and seen[-1] == 4000 and seen[0] < 4000
 
 
+@pytest.mark.thorough
 def test_modes_too_far_apart_are_noticed() -> None:
     """Two modes with nothing between them: chains stay where they started, and R-hat says so."""
     text = """index obs
@@ -315,6 +322,7 @@ observe y ~ student_t(mean = eta, scale = 0.1, df = 4)
     assert out.r_hat > 1.2 or np.all(np.sign(out.z) == mode)
 
 
+@pytest.mark.thorough
 def test_mixtures_over_hyperparameters() -> None:
     """Draws come in proportion to the weights, and their moments are those of the mixture."""
     fits = [fitted(ZEROS.replace("10", sd), {"y": 0}) for sd in ("1", "10", "3")]
@@ -341,6 +349,7 @@ class Undefined:
     """A potential that answers for nothing but its density, and that only for s < 1."""
 
 
+@pytest.mark.thorough
 def test_sites_without_slopes_and_with_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """Slopes by differences; beyond the end of the support moves are rejected, never nan."""
     from lgmdsl.assess.sampling import residual
@@ -373,6 +382,7 @@ def test_sites_without_slopes_and_with_an_end(monkeypatch: pytest.MonkeyPatch) -
     assert out.z.max() < -5.0
 
 
+@pytest.mark.thorough
 def test_large_models_move_fewer_chains() -> None:
     """So that no temporary is larger than about 4 million entries."""
     rng = np.random.default_rng(0)

@@ -69,6 +69,7 @@ def test_corrections_are_within_their_errors(seed: int) -> None:
     np.testing.assert_allclose(audit.sd("w").values, exact.sd, rtol=12 / np.sqrt(audit.ess))
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_verdicts_are_right() -> None:
     """Fits that are off by more than 0.15 are not trusted, and those within 0.08 let through."""

@@ -68,6 +68,7 @@ def test_it_conforms() -> None:
     assert check_backend(CoordinateAscent) == 5
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "name", ["ionosphere_gp_sd_e1_len_e0.5", "lupus_probit_sd5", "epil_glmm_sd0.5"]
 )

@@ -86,6 +86,7 @@ def squared_of(site: object, weight: float) -> float:
     return float(np.exp(0.5 * (low + high)))
 
 
+@pytest.mark.thorough
 @given(random_models(families=CONCAVE, rows=(1, 12), latents=(1, 8), flat=True, missing=True))
 @few(8)
 def test_it_ends_where_the_double_loop_does(case: RandomModel) -> None:
@@ -95,6 +96,7 @@ def test_it_ends_where_the_double_loop_does(case: RandomModel) -> None:
     assert apart(predictors(one), predictors(two)) < 1e-4
 
 
+@pytest.mark.thorough
 @given(random_models(families=SUPER, rows=(1, 12), latents=(1, 8), flat=True))
 @few(6)
 def test_no_sweep_lowers_the_bound(case: RandomModel) -> None:

@@ -44,6 +44,7 @@ def test_it_conforms() -> None:
     assert check_backend(DoubleLoop) == 3
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["ionosphere_gp_sd_e1_len_e0.5", "a9a_logistic_sd1"])
 def test_known_answers(name: str, shared: Path) -> None:
     """Through the covariance engine, and through the precision engine with sparse rows."""
@@ -58,6 +59,7 @@ def test_known_answers(name: str, shared: Path) -> None:
     np.testing.assert_allclose(sd, known["zsd"], rtol=2e-4)
 
 
+@pytest.mark.thorough
 @given(random_models(families=SUPER, rows=(1, 12), latents=(1, 8), flat=True, missing=True))
 @few(10)
 def test_every_outer_step_raises_the_bound(case: RandomModel) -> None:
@@ -67,6 +69,7 @@ def test_every_outer_step_raises_the_bound(case: RandomModel) -> None:
     assert (steps >= -1e-10 * max(1.0, abs(fit.log_evidence))).all()
 
 
+@pytest.mark.thorough
 @given(
     random_models(families=CONCAVE, rows=(1, 12), latents=(1, 8), wild=False, flat=True),
     st.sampled_from(["natural-gradient", "ep", "double-loop"]),

@@ -53,6 +53,7 @@ def test_known_answers(name: str, shared: Path) -> None:
     np.testing.assert_allclose(fit.sd("eta").values[:6], known["sd"], atol=1e-5)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("text", [FLAT, TIED, TWO, KINKED, HEAVY])
 def test_modes_share_a_fixed_point(text: str) -> None:
     """Flat blocks, constraints, two site blocks, kinks, heavy tails."""
@@ -81,6 +82,7 @@ def test_the_double_loop_rises_from_far_away() -> None:
     np.testing.assert_allclose((fit.mean("f") - best.mean("f")) / best.sd("f"), 0.0, atol=1e-3)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("family", "seed", "power", "most"),
     [("probit", 1, 1.0, 45), ("logit", 8, 1.0, 50), ("student_t", 7, 0.5, 45)],
@@ -109,6 +111,7 @@ def test_a_hard_gp_converges_in_few_factorisations() -> None:
     assert further.log_evidence == pytest.approx(fit.log_evidence, rel=1e-8)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("family", ["logit", "probit", "poisson", "student_t"])
 def test_random_gps_converge(family: str) -> None:
     rng = np.random.default_rng(4)
@@ -171,6 +174,7 @@ def test_student_t_regression_with_outliers() -> None:
     np.testing.assert_allclose(fit.mean("b"), [1.0, -0.7], atol=0.2)
 
 
+@pytest.mark.thorough
 def test_stages_are_entered_by_themselves_and_told() -> None:
     fit = ep(*oscillating())
     stages = list(dict.fromkeys(e.stage for e in fit.trace))

@@ -117,6 +117,7 @@ def test_gaussian_sites_are_exact_at_once(
     assert fit.log_evidence == pytest.approx(exact, rel=1e-9)
 
 
+@pytest.mark.thorough
 @given(seeds, st.sampled_from([f for f in sorted(FAMILIES) if "0.6" not in f]), st.integers(1, 3))
 @settings(max_examples=20)
 def test_the_evidence_is_near_where_cavities_are_narrow(
@@ -209,6 +210,7 @@ def posterior_at(
     return result.posterior
 
 
+@pytest.mark.few(7)
 @pytest.mark.parametrize("name", sorted(GRADIENTS))
 @pytest.mark.parametrize("power", [1.0, 0.6])
 def test_the_gradient_of_the_evidence(name: str, power: float) -> None:

@@ -71,6 +71,7 @@ def test_far_from_a_fixed_point_there_is_no_evidence() -> None:
     assert np.isfinite(ep(text, data, mode="sequential").log_evidence)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("link", ["logit", "probit"])
 def test_the_scale_of_separated_data_does_not_matter(link: str) -> None:
     """Sites become steps: the posterior of b tends to a limit, and is found in a few steps."""

@@ -74,6 +74,7 @@ def solved(text: str, given_data: dict[str, Any], s: float, engine: Any = None) 
     return planned, theta, problem, run(planned.backend, problem, Tolerances(1e-11, 1e-8))
 
 
+@pytest.mark.thorough
 @settings(max_examples=12, deadline=None)
 @given(seed=st.integers(0, 10_000), s=st.floats(0.1, 8.0), n=st.integers(1, 25))
 def test_two_classes_are_a_logistic_model(seed: int, s: float, n: int) -> None:
@@ -114,6 +115,7 @@ def test_counts_of_two_classes_are_a_binomial_model() -> None:
     assert np.allclose(np.ravel(soft.mean("W")), np.ravel(known.mean("W")), atol=1e-7)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("power", [1.0, 0.5])
 def test_the_moments_match_at_the_fixed_point(name: str, power: float) -> None:
@@ -151,6 +153,7 @@ def test_engines_share_a_fixed_point() -> None:
     assert np.ptp(values) < 1e-8
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["all classes", "a reference", "pair"])
 def test_the_evidence_has_this_gradient(name: str) -> None:
     x, y = data(12, 3)
@@ -185,6 +188,7 @@ def exact(x: Array, y: Array, s: float) -> tuple[float, Array, Array]:
     return float(evidence), means, np.sqrt(squares - means**2)
 
 
+@pytest.mark.thorough
 def test_two_predictors_against_quadrature() -> None:
     """EP is nearer to the exact posterior than the variational Gaussian and Laplace."""
     rng = np.random.default_rng(4)
@@ -220,6 +224,7 @@ def test_one_site_is_exact() -> None:
     assert found.log_evidence == pytest.approx(np.log(weight @ p / weight.sum()), abs=1e-7)
 
 
+@pytest.mark.thorough
 def test_separated_classes_under_wide_priors() -> None:
     x, _ = data(12, 3)
     y = np.array(list("abc"))[(x[:, 0] > -0.4).astype(int) + (x[:, 0] > 0.4)]

@@ -148,6 +148,7 @@ def test_other_sites_reach_the_best_of_the_family(count: int) -> None:
     assert fit.log_evidence == pytest.approx(brute_force(values, count), abs=1e-6)
 
 
+@pytest.mark.thorough
 @settings(max_examples=6, deadline=None)
 @given(st.sampled_from(["count", "binary"]), st.integers(0, 9999))
 def test_the_bound_rises_with_the_directions_to_that_of_all(kind: str, seed: int) -> None:
@@ -308,6 +309,7 @@ def registered() -> Iterator[None]:
     registry.unregister(Six)
 
 
+@pytest.mark.thorough
 def test_it_conforms(registered: None) -> None:
     assert check_backend(Inducing) == 5
     assert check_backend(Six) == 5

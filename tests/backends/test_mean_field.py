@@ -368,6 +368,7 @@ def test_it_conforms() -> None:
     assert check_backend(MeanField) >= 4
 
 
+@pytest.mark.thorough
 def test_rows_that_a_block_does_not_enter() -> None:
     """Two data, one of which sees no group: every engine has the same bound."""
     text = """lgm 1

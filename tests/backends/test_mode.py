@@ -139,6 +139,7 @@ def test_kinks_alone_are_a_linear_programme(unit: float) -> None:
     assert own == pytest.approx(float(exact["fun"]), rel=1e-9)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("noise", [0.01, 0.7, 100.0])
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 100.0, 1e4])
 def test_kinks_of_unlike_scales(noise: float, scale: float) -> None:
@@ -158,6 +159,7 @@ def test_kinks_of_unlike_scales(noise: float, scale: float) -> None:
     assert own * min(noise, scale) == pytest.approx(float(exact["fun"]), rel=1e-9)
 
 
+@pytest.mark.thorough
 @given(random_models(families=smooth_families(), rows=(1, 12), latents=(1, 6), wild=False))
 @few(10)
 def test_without_kinks_it_is_laplace_s_mode(case: RandomModel) -> None:
@@ -207,6 +209,7 @@ def density(case: RandomModel, step: np.ndarray, fit: lgm.Fit) -> float:
     return value + sum(float(s.bound.log_density(eta[s.present]).sum()) for s in case.sites)
 
 
+@pytest.mark.thorough
 def test_every_page_says_what_it_is(tmp_path: Path) -> None:
     fit = lgm.fit(lgm.loads(SPARSE), made(), "map")
     page = " ".join(fit.summary().split())

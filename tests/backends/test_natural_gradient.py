@@ -62,6 +62,7 @@ def test_a_hard_gp_converges_and_never_falls() -> None:
     assert fit.steps < 40
 
 
+@pytest.mark.thorough
 @given(
     st.integers(0, 2**20),
     st.sampled_from(["bernoulli(logit = s)", "poisson(log_rate = s)", "bernoulli(cloglog = s)"]),

@@ -144,6 +144,7 @@ PAIRS = [
 ]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("potential", "gap"), PAIRS)
 def test_a_complex_number_against_quadrature(potential: str, gap: float) -> None:
     rng = np.random.default_rng(1)
@@ -239,6 +240,7 @@ def test_another_unit_of_the_data(potential: str, method: str, unit: float) -> N
         np.testing.assert_allclose(other.log_evidence + lost, plain.log_evidence, atol=1e-6)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "potential", ["exp_power(scale = b, power = 0.8", "student_t(scale = b, df = 3"]
 )
@@ -314,6 +316,7 @@ def test_files_pages_and_what_is_refused(tmp_path: Any) -> None:
         fitted(text, "laplace(scale = rate, group = of)", missing, "double-loop")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("method", ["double-loop", "map", "laplace"])
 def test_groups_that_are_alike_count_as_often_as_they_come(
     method: str, monkeypatch: pytest.MonkeyPatch

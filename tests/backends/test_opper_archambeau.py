@@ -151,6 +151,7 @@ def test_products_with_the_squared_covariance(text: str) -> None:
     np.testing.assert_allclose(c.diagonal(), flatten(q.variance), rtol=1e-9)
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("text", [*MODELS, climbing.HEAVY, *SIGNED])
 def test_it_reaches_the_optimum_of_the_natural_gradient(text: str) -> None:
     fit = climbing.solved(text, "opper-archambeau")

@@ -55,6 +55,7 @@ def test_it_conforms() -> None:
     assert check_backend(ParameterExpanded) == 2
 
 
+@pytest.mark.thorough
 def test_kidney_data_with_and_without_expansion(shared: Path) -> None:
     data = kidney(shared)
     expanded = fitted(data, tol=1e-8)

@@ -40,6 +40,7 @@ def driven(problem: Problem, expand: bool = True) -> Run:
     return run(ParameterExpanded(expand), problem, CLOSE, 4000)
 
 
+@pytest.mark.thorough
 @given(random_models(PROBIT, rows=(1, 12), latents=(1, 2), wild=False, missing=True))
 @few(15)
 def test_the_bound_is_below_the_evidence_and_the_variational_gaussians(case: RandomModel) -> None:
@@ -69,6 +70,7 @@ def test_the_bound_rises_and_the_expansion_keeps_the_limit(case: RandomModel) ->
         assert (np.abs(m1 - m2) <= 2e-5 * np.sqrt(v) + 1e-12).all()
 
 
+@pytest.mark.thorough
 @given(cases, st.sampled_from([1e-3, 0.2, 7.0, 1e4]))
 @few(10)
 def test_the_unit_of_the_features_is_irrelevant(case: RandomModel, by: float) -> None:
@@ -85,6 +87,7 @@ def test_the_unit_of_the_features_is_irrelevant(case: RandomModel, by: float) ->
         assert b.objective == pytest.approx(a.objective + gain, abs=1e-7 * size)
 
 
+@pytest.mark.thorough
 @given(cases, st.randoms(use_true_random=False))
 @few(10)
 def test_the_order_of_rows_is_irrelevant(case: RandomModel, random) -> None:  # type: ignore[no-untyped-def]

@@ -81,6 +81,7 @@ def test_at_a_known_noise_it_is_the_double_loops_bound() -> None:
     np.testing.assert_allclose(one.sd("w"), two.sd("w"), rtol=1e-4)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("text", [KNOWN, INTERCEPT, BINARY])
 @pytest.mark.parametrize("way", ["each", "joint", "separate"])
 def test_an_expansion_stands_still_where_plain_does(text: str, way: str) -> None:
@@ -178,6 +179,7 @@ def test_r_is_the_best_scale_at_the_precisions_held(text: str) -> None:
         assert r == pytest.approx((g + np.sqrt(g * g + 16.0 * M * f)) / (4.0 * f), rel=1e-10)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("columns", "most"), [(10, 40), (65, 250)])
 def test_vague_precisions_of_many_weights_converge(shared: Path, columns: int, most: int) -> None:
     """Diabetes with all products of two: plain rounds are not there after 20,000 of them."""

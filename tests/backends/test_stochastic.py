@@ -111,6 +111,7 @@ def fitted(model: lgm.Model, data: dict[str, Any], method: str, **options: Any) 
     return lgm.fit(model, data, method, options={**options, "correction": "off"})
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", [*SITES, "walk", "choices"])
 def test_the_optimum_is_that_of_all_rows(name: str) -> None:
     model, data = case(name)
@@ -305,6 +306,7 @@ def registered() -> Iterator[None]:
     registry.unregister(ByFours)
 
 
+@pytest.mark.thorough
 def test_it_conforms(registered: None) -> None:
     assert check_backend(StochasticGradient) == 5
     assert check_backend(ByFours) == 5

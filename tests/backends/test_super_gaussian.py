@@ -62,6 +62,7 @@ def brute_penalty(site: SuperGaussian, s: Array, z: Array) -> Array:
     return 0.5 * best - site.beta * s
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", [*FAMILIES, "third party"])
 def test_h_and_its_dual_are_the_paper_s_minimisations(name: str) -> None:
     made = Cauchyish() if name == "third party" else example(name, 7)

@@ -150,6 +150,7 @@ def test_bohning_takes_the_best_point() -> None:
         assert found.d_variance == -0.125
 
 
+@pytest.mark.thorough
 def test_more_pieces_are_tighter() -> None:
     """The largest gap over a grid shrinks with R, and the integrated one as the declared."""
     s: Any = site("bernoulli.logit")(np.ones(400))  # type: ignore[call-arg]

@@ -45,6 +45,7 @@ def test_recomputed(kind: str, size: int) -> None:
     _agree(build(kind, size), kind, size)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_entry_solves_its_equations(kind: str) -> None:
     """Marched at its own gap, each entry ends where the last piece begins."""

@@ -95,6 +95,7 @@ def families(n: int, rng: np.random.Generator) -> list[tuple[Site, int]]:
     ]
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("sd", [0.3, 1.0, 4.0])
 @pytest.mark.parametrize("number", range(5))
 def test_moments_equal_brute_force(number: int, sd: float) -> None:
@@ -111,6 +112,7 @@ def test_moments_equal_brute_force(number: int, sd: float) -> None:
             )
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("sd", [0.3, 1.0, 2.0, 3.0])
 @pytest.mark.parametrize("power", [1.0, 0.5])
 def test_a_ridge_is_not_missed(sd: float, power: float) -> None:

@@ -51,6 +51,7 @@ def fitted(structure: str) -> lgm.Fit:
     return lgm.fit(model, DATA, method="laplace", fixed={"s": 0.8})
 
 
+@pytest.mark.thorough
 def test_a_mixture_under_another_name_is_the_same_model(twin: None) -> None:
     one = fitted("bym2(graph = adj, sd = s, mix = 0.3)")
     two = fitted("blend(graph = adj, sd = s, share = 0.7)")

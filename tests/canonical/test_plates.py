@@ -120,6 +120,7 @@ def members(canonical: CanonicalModel, plate: Plate) -> tuple[Array, Array]:
     return np.concatenate(places), np.concatenate(of)
 
 
+@pytest.mark.thorough
 @settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(texts())
 def test_members_of_a_plate_are_independent_given_the_shared_latents(text: str) -> None:
@@ -173,6 +174,7 @@ def test_classes_of_one_site_are_no_plate() -> None:
     assert plates(*compiled(text)) == (Plate("i", ("u",), ()),)
 
 
+@pytest.mark.thorough
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(texts())
 def test_parts_that_do_not_interact_have_normalisers_that_add(text: str) -> None:

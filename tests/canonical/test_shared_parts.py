@@ -72,6 +72,7 @@ def fitted(text: str) -> lgm.Fit:
     return lgm.fit(lgm.loads(text), DATA, hyper="map")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", CHAINS)
 def test_a_thousand_lines(name: str) -> None:
     """The fit is that of the model written out, and twice the lines take twice the calls."""

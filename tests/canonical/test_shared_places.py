@@ -130,6 +130,7 @@ def test_too_few_places_are_too_few_points() -> None:
         lgm.fit(lgm.loads(TEXT.format(prior=PRIORS[1])), data)
 
 
+@pytest.mark.thorough
 @given(order=st.permutations(range(len(AT))))
 def test_the_order_of_members_does_not_matter(order: list[int]) -> None:
     text, data = TEXT.format(prior=PRIORS[0]), rows()

@@ -14,6 +14,7 @@ from tests.cli.conftest import Run
 SMALL = ("--set", "s=2", "--method", "laplace", "--audit", "--draws", "300")
 
 
+@pytest.mark.thorough
 def test_fit(run: Run, model: Path, data: Path) -> None:
     done = run("fit", model, data, *SMALL)
     assert done.status == 0 and done.err.startswith("warning[W609]")
@@ -24,6 +25,7 @@ def test_fit(run: Run, model: Path, data: Path) -> None:
     assert plain.out.splitlines()[4:] == done.out[: done.out.index("\naudit\n")].splitlines()[4:]
 
 
+@pytest.mark.thorough
 def test_json_and_file(run: Run, model: Path, data: Path, tmp_path: Path) -> None:
     out = tmp_path / "o.nc"
     found = run("fit", model, data, *SMALL, "--json", "-o", out).json
@@ -108,6 +110,7 @@ def test_draws_without_an_audit_are_wrong_usage(
         assert done.status == 2 and "write --audit --draws 500" in done.err and done.out == ""
 
 
+@pytest.mark.thorough
 def test_the_exact_sampler(run: Run, model: Path, data: Path, tmp_path: Path) -> None:
     out = tmp_path / "o.nc"
     done = run("fit", model, data, *SMALL, "--audit-sampler", "-o", out)

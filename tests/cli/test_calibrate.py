@@ -19,6 +19,7 @@ def gaussian(tmp_path: Path) -> Path:
     return place
 
 
+@pytest.mark.thorough
 def test_a_table_and_a_verdict(run: Run, gaussian: Path) -> None:
     done = run("calibrate", gaussian, *SMALL, "--runs", 60)
     assert done.status == 0 and done.err == ""
@@ -26,6 +27,7 @@ def test_a_table_and_a_verdict(run: Run, gaussian: Path) -> None:
     assert done.out.splitlines()[-1].startswith("calibrated: in 60 runs")
 
 
+@pytest.mark.thorough
 def test_a_fault_is_status_3(run: Run, gaussian: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from lgmdsl.inference import registry
 
@@ -37,6 +39,7 @@ def test_a_fault_is_status_3(run: Run, gaussian: Path, monkeypatch: pytest.Monke
     assert len(found["quantities"]["b[.]"]["values"]) == 150
 
 
+@pytest.mark.thorough
 def test_record_and_picture(run: Run, gaussian: Path, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     kept, drawn = tmp_path / "r.jsonl", tmp_path / "e.png"

@@ -32,6 +32,7 @@ def test_table(run: Run, model: Path, data: Path) -> None:
     assert "reference   laplace (it knows the mode only)" in done.out
 
 
+@pytest.mark.thorough
 def test_every_method(run: Run, model: Path, data: Path) -> None:
     able = [m["method"] for m in run("methods", model, "--json").json["methods"] if m["runs"]]
     found = run("compare", model, data, "--set", "s=2", "--json").json

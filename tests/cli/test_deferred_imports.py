@@ -34,6 +34,7 @@ SLOW = {
 }
 
 
+@pytest.mark.thorough
 def test_check_with_data_runs_none_of_them(root: Path) -> None:
     example = root / "models" / "linear_regression"
     script = """
@@ -47,6 +48,7 @@ def test_check_with_data_runs_none_of_them(root: Path) -> None:
     assert not SLOW & set(loaded.split())
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     "use",
     [
@@ -114,6 +116,7 @@ def test_a_module_that_fails_is_tried_again(root: Path, tmp_path: Path) -> None:
     assert run(root, script, str(tmp_path)).split("\n")[:2] == ["not yet", "3"]
 
 
+@pytest.mark.thorough
 def test_importing_the_library_defers_nothing(root: Path) -> None:
     script = """
         import sys

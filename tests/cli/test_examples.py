@@ -16,6 +16,7 @@ NAMES = (
 )  # fmt: skip
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("name", NAMES)
 def test_example(run: Run, shared: Path, tmp_path: Path, name: str) -> None:
     path = tmp_path / f"{name}.lgm"

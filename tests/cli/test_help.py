@@ -18,6 +18,7 @@ WORDS = (
 PLURALS = {"family": "families", "status": "statuses"}
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("word", WORDS.split())
 def test_every_kind_of_word_is_explained(run: Run, word: str) -> None:
     done = run("help", word)
@@ -67,6 +68,7 @@ def test_every_role_of_a_word_is_shown(run: Run) -> None:
     assert "method `map`: " in out and "treatment of hyperparameters `map`: " in out
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("kind", FIELDS)
 def test_a_kind_in_the_plural_and_the_singular_lists_its_words(run: Run, kind: str) -> None:
     """Its whole name, and its last word: `observation families`, `families`."""

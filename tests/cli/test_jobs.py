@@ -29,6 +29,7 @@ def threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[object]]:
         yield asked
 
 
+@pytest.mark.thorough
 def test_commands_print_the_same_with_workers(
     run: Run, model: Path, data: Path, tmp_path: Path, threads: list[object]
 ) -> None:
@@ -74,6 +75,7 @@ def test_options_of_leave_one_out_want_criteria(run: Run, tmp_path: Path) -> Non
         assert done.status == 2 and "only with --criteria" in done.err
 
 
+@pytest.mark.thorough
 def test_audits_and_designs_print_the_same_with_workers(
     run: Run, model: Path, data: Path, tmp_path: Path, threads: list[object]
 ) -> None:

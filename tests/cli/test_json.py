@@ -63,6 +63,7 @@ def test_every_command(
     assert done.status == 0 and done.json["schema"] == 1
 
 
+@pytest.mark.thorough
 def test_saved_fit(run: Run, model: Path, data: Path, tmp_path: Path) -> None:
     out = tmp_path / "o.nc"
     fitted = run("fit", model, data, "--set", "s=2", "--json", "-o", out).json

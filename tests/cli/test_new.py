@@ -56,6 +56,7 @@ def test_a_skeleton_of_counts_fits() -> None:
     assert set(fit.mean("u_region").coords["region_level"].values) == {"north", "south", "west"}
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("response", "family"), [("age", "normal(mean"), ("smoker", "bernoulli(logit")]
 )
@@ -66,6 +67,7 @@ def test_the_response_is_named(response: str, family: str) -> None:
     fits(text, frame)
 
 
+@pytest.mark.thorough
 def test_on_the_command_line_by_its_own_command(run: Run, tmp_path: Path) -> None:
     frame = rows().rename(columns={"age": "age (years)", "region": "index"})
     data = tmp_path / "d.csv"
@@ -166,6 +168,7 @@ def by_command(text: str, main: pd.DataFrame, tables: dict[str, pd.DataFrame]) -
     return fit
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["site", "places"])
 def test_a_table_of_groups_and_a_graph(name: str) -> None:
     rng = np.random.default_rng(2)
@@ -201,6 +204,7 @@ def test_a_key_column_of_another_name() -> None:
     by_command(text, visits(), {"site": places})
 
 
+@pytest.mark.thorough
 def test_a_map_of_rows_that_are_regions() -> None:
     rng = np.random.default_rng(1)
     main = pd.DataFrame(
@@ -280,6 +284,7 @@ NAMES = st.text(
 WORDS = st.sampled_from(["obs", "index", "data", "eta", "level", "noise", "log", "b_x", "x", "xs"])
 
 
+@pytest.mark.thorough
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(NAMES | WORDS, min_size=1, max_size=6, unique=True), st.integers(0, 99))
 def test_any_names_of_columns_parse_and_bind(names: list[str], seed: int) -> None:
@@ -331,6 +336,7 @@ X = R.normal(size=N)
 QUICK: dict[str, Any] = {"method": "laplace", "hyper": "map"}
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "low", ["l u", "lower upper", "left right", "L R", "t_lower t_upper", "lo hi"]
 )
@@ -372,6 +378,7 @@ def test_spells_have_an_entry() -> None:
     assert "lower" not in skeleton(spans)
 
 
+@pytest.mark.thorough
 def test_ratings_are_ordered_and_counts_are_counts() -> None:
     frame = columns(rating=R.integers(1, 6, N))
     text = skeleton(frame)

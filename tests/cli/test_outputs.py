@@ -43,6 +43,7 @@ def filled(*_: object) -> None:
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
+@pytest.mark.few(10)
 @pytest.mark.parametrize("call", CALLS, ids=str)
 def test_a_full_disk_leaves_the_old_file(
     call: Call, run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
@@ -141,6 +142,7 @@ def test_two_outputs_are_two_files(run: Run, folder: Path) -> None:
     assert not (folder / "out.png").exists()
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("call", CALLS, ids=str)
 def test_a_link_stays_a_link(call: Call, run: Run, folder: Path) -> None:
     needs(call)
@@ -242,6 +244,7 @@ def lgm(
 SHORT = "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192))"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("arguments", [[], ["--json"]])
 def test_a_file_that_ends_half_way_does_not_end_the_process(
     arguments: list[str], folder: Path, root: Path
@@ -259,6 +262,7 @@ def test_a_file_that_ends_half_way_does_not_end_the_process(
     assert contents(folder) == before
 
 
+@pytest.mark.thorough
 def test_a_reader_that_goes_away_costs_no_file(folder: Path, root: Path) -> None:
     """`lgm fit ... -o out.nc | true` writes out.nc."""
     close = "import os\nr, w = os.pipe()\nos.close(r)\nos.dup2(w, 1)"
@@ -267,6 +271,7 @@ def test_a_reader_that_goes_away_costs_no_file(folder: Path, root: Path) -> None
     assert (folder / "out.nc").stat().st_size > 0
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 def test_a_page_that_finds_no_room_costs_no_file(folder: Path, root: Path) -> None:
     full = "import os\nos.dup2(os.open('/dev/full', os.O_WRONLY), 1)"
@@ -275,6 +280,7 @@ def test_a_page_that_finds_no_room_costs_no_file(folder: Path, root: Path) -> No
     assert (folder / "out.nc").stat().st_size > 0
 
 
+@pytest.mark.thorough
 def test_a_record_that_finds_no_room_goes_on_later(
     run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,6 +18,7 @@ def fitted(run: Run, model: Path, data: Path, tmp_path: Path) -> Path:
     return place
 
 
+@pytest.mark.thorough
 def test_files_are_listed(run: Run, fitted: Path, data: Path, tmp_path: Path) -> None:
     out = tmp_path / "pictures"
     done = run("plot", fitted, "--out", out)
@@ -44,6 +45,7 @@ def test_a_fit_with_a_mapping(run: Run, tmp_path: Path) -> None:
     assert done.status == 0 and "response_y.png" in done.out and "pit.png" in done.out
 
 
+@pytest.mark.thorough
 def test_names_and_formats(run: Run, fitted: Path, tmp_path: Path) -> None:
     done = run("plot", fitted, "--out", tmp_path, "--names", "w, s", "--format", "pdf")
     assert done.status == 0 and done.err == ""
@@ -51,6 +53,7 @@ def test_names_and_formats(run: Run, fitted: Path, tmp_path: Path) -> None:
     assert (tmp_path / "hyper.pdf").read_bytes().startswith(b"%PDF")
 
 
+@pytest.mark.thorough
 def test_refusals(
     run: Run,
     fitted: Path,

@@ -26,6 +26,7 @@ def lgm(*arguments: str, root: Path, **environment: str) -> subprocess.Completed
     )
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -74,6 +75,7 @@ def test_help_imports_no_command(root: Path) -> None:
     assert "lgmdsl.cli.commands.fit" not in done.stderr.split()
 
 
+@pytest.mark.thorough
 def test_broken_pipe_is_quiet(model: Path, root: Path) -> None:
     paths = os.pathsep.join([str(root), str(root / "backends")])
     command = f'"{sys.executable}" -m lgmdsl graph "{model}" --to svg | head -c 10'
@@ -87,6 +89,7 @@ def test_broken_pipe_is_quiet(model: Path, root: Path) -> None:
     assert done.returncode == 0 and done.stderr == ""
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("closed", "arguments", "status"),
     [
@@ -113,6 +116,7 @@ def test_exit_status_of_the_process(model: Path, root: Path) -> None:
     assert lgm("chekc", root=root).returncode == 2
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(not hasattr(os, "openpty"), reason="needs a pseudo-terminal")
 def test_colour_on_terminals_only(tmp_path: Path, root: Path) -> None:
     bad = tmp_path / "bad.lgm"
@@ -134,6 +138,7 @@ print("rich" in sys.modules)
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(not hasattr(os, "openpty"), reason="needs a pseudo-terminal")
 def test_progress_on_terminals_only(root: Path) -> None:
     said = _python_on_terminal(["-c", SLOW], root)

@@ -10,6 +10,7 @@ pytest.importorskip("pandas")
 pytest.importorskip("pyarrow")
 
 
+@pytest.mark.thorough
 def test_mutated_files_end_in_a_model_or_an_error() -> None:
     outcome = run(150, seed=7)
     assert outcome.escaped == []

@@ -190,6 +190,7 @@ def test_a_graph_without_a_member_is_refused() -> None:
         adjacency(MAIN, nx.Graph(EDGES[:4]))
 
 
+@pytest.mark.thorough
 def test_libpysal() -> None:
     weights = pytest.importorskip("libpysal.weights")
     graph = pytest.importorskip("libpysal.graph")
@@ -205,6 +206,7 @@ def test_libpysal() -> None:
         adjacency(MAIN, standardised)
 
 
+@pytest.mark.thorough
 def test_an_isolate_of_libpysal_has_no_neighbours() -> None:
     graph = pytest.importorskip("libpysal.graph")
     near = {"a": ["b"], "b": ["a", "c"], "c": ["b", "d"], "d": ["c"], "e": []}

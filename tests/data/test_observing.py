@@ -48,6 +48,7 @@ def test_a_refused_value(
     assert says in str(caught.value) and help_ in str(caught.value)
 
 
+@pytest.mark.thorough
 def test_the_remedy_for_zeros_works() -> None:
     text = TEXT.format(
         type="nonnegative",

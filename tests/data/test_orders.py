@@ -322,6 +322,7 @@ def test_labels_too_close_for_float64_are_named() -> None:
     assert error.codes == ("E302",) and "too close" in str(error)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("prior", [*STEPS, *LINES])
 @given(seed=st.integers(0, 1000))
 def test_neither_the_order_of_rows_nor_the_start_of_the_labels_matters(
@@ -341,6 +342,7 @@ def test_neither_the_order_of_rows_nor_the_start_of_the_labels_matters(
     np.testing.assert_allclose(turned.mean("f"), first.mean("f"), atol=1e-8)
 
 
+@pytest.mark.thorough
 @given(order=st.permutations(range(5)))
 def test_a_table_over_the_axis_may_come_in_any_order(order: list[int]) -> None:
     frame = pd.DataFrame({"t": [0, 1, 2, 5, 6], "y": FIVE})
@@ -349,6 +351,7 @@ def test_a_table_over_the_axis_may_come_in_any_order(order: list[int]) -> None:
         assert lgm.fit(lgm.loads(DIRECT), turned).log_evidence == first.log_evidence
 
 
+@pytest.mark.thorough
 @given(names=st.permutations(["p", "q", "r", "s"]))
 def test_relabelled_classes_are_the_same_fit(names: list[str]) -> None:
     rng = np.random.default_rng(1)
@@ -364,6 +367,7 @@ def test_relabelled_classes_are_the_same_fit(names: list[str]) -> None:
 # ---- files and predictions -----------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_the_order_is_kept_in_the_file(tmp_path: Path) -> None:
     data = {"y": pd.Categorical([*GIVEN, "worst"] * 9, LEVELS, ordered=True), "x": [*X, 1.5] * 9}
     fit = lgm.fit(lgm.loads(ORDINAL), data)

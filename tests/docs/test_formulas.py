@@ -37,6 +37,7 @@ def formulas(page: Path) -> list[tuple[str, bool]]:
     return [(m["block"] or m["inline"], m["block"] is not None) for m in FORMULA.finditer(text)]
 
 
+@pytest.mark.thorough
 def test_every_formula_is_drawn() -> None:
     found = [(page, *formula) for page in PAGES for formula in formulas(page)]
     assert len(found) > 300

@@ -1,4 +1,4 @@
-"""The packages of the manual: each is installed as a distribution, and passes its own tests."""
+"""The packages of the manual: they are installed as distributions, and pass their own tests."""
 
 from __future__ import annotations
 
@@ -18,19 +18,24 @@ def test_there_is_one_for_a_site_a_structure_and_a_method() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", NAMES)
-def test_package(name: str, tmp_path: Path) -> None:
+def test_packages(tmp_path: Path) -> None:
+    """Side by side, as one who has all of them installed: a process costs as much as its tests."""
     site = tmp_path / "site"
     options = ["--quiet", "--no-deps", "--no-build-isolation", "--no-index", "--target", str(site)]
     pip = [sys.executable, "-m", "pip", "install", "--disable-pip-version-check", *options]
-    subprocess.run([*pip, str(PACKAGES / name)], check=True)
-    module = next((PACKAGES / name).glob("test_*.py"))
-    test = tmp_path / module.name  # away from the sources, so that the installed module is used
-    test.write_text(module.read_text(encoding="utf-8"), encoding="utf-8")
+    subprocess.run([*pip, *(str(PACKAGES / name) for name in NAMES)], check=True)
+    tests = []
+    for name in NAMES:
+        modules = sorted((PACKAGES / name).glob("test_*.py"))
+        assert modules, name
+        for module in modules:
+            test = tmp_path / module.name  # away from the sources: the installed module is used
+            test.write_text(module.read_text(encoding="utf-8"), encoding="utf-8")
+            tests.append(str(test))
     given = os.environ.get("PYTHONPATH")
     path = os.pathsep.join([str(site), *([given] if given else [])])
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(test)],
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": path},
         capture_output=True,

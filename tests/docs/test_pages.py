@@ -18,6 +18,8 @@ PAGES = sorted(
     page for page in DOCS.rglob("*.md") if not set(BUILT) & set(page.relative_to(DOCS).parts)
 )
 
+LONG = ("start/tables.md", "choosing/accuracy.md", "language/data.md")  # 14, 4 and 3 CPU seconds
+
 
 @pytest.fixture
 def _no_part_stays(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
@@ -35,8 +37,13 @@ def _no_part_stays(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         registry.unregister(part)
 
 
+def the_long_ones_thorough(page: Path) -> Any:
+    name = str(page.relative_to(DOCS))
+    return pytest.param(page, id=name, marks=[pytest.mark.thorough] if name in LONG else [])
+
+
 @pytest.mark.usefixtures("_no_part_stays")
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS)))
+@pytest.mark.parametrize("page", [the_long_ones_thorough(page) for page in PAGES])
 def test_code_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")

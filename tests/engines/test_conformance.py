@@ -24,6 +24,7 @@ from lgmdsl.testing.engines.models import Case, random_case
 ENGINES = [CovarianceEngine, PrecisionEngine, SparseEngine]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("engine", ENGINES)
 def test_conformance(engine: type[Engine]) -> None:
     assert check_engine(engine, standard_cases(range(1))) >= 20

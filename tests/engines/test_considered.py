@@ -195,6 +195,7 @@ def test_what_rows_join_is_never_split() -> None:
     assert not rows_join(CASES["groups without a level"]())
 
 
+@pytest.mark.thorough
 def test_many_rows_are_no_reason_against_the_sparse_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     """A million rows of crossed effects have a table of pairs above what is taken without asking;
     the dense cost that they were given refused the model."""

@@ -230,6 +230,7 @@ def test_a_new_shift_needs_a_mean_only() -> None:
     assert engine.products - done < 200 + 36 * 60
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", CASES)
 def test_draws(name: str) -> None:
     case = CASES[name]
@@ -284,6 +285,7 @@ def test_nothing_is_written_out() -> None:
     assert abs(q.log_normaliser - truth.log_normaliser) < 4.0 * q.log_normaliser_error
 
 
+@pytest.mark.thorough
 def test_failures() -> None:
     check_failure(IterativeEngine)
     case = image()

@@ -64,6 +64,7 @@ def flat(rows: Rows) -> Array:
     return np.concatenate(rows)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("kind", "count"), [("image", 20), ("sparse", 20), ("chain", 20), ("dense", 20), ("stiff", 4)]
 )

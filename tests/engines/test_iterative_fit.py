@@ -91,6 +91,7 @@ def test_the_double_loop_on_operators(hide: bool, samples: int, close: float, tr
     assert abs(found.posterior.log_evidence - wanted) < 4 * q.log_normaliser_error + 2.0  # type: ignore[attr-defined]
 
 
+@pytest.mark.thorough
 def test_a_fit_where_no_exact_engine_is_at_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     exact = lgm.fit(lgm.loads(TEXT), data(), method="double-loop")
     only = [e for e in choose.ENGINES if e.engine is IterativeEngine]
@@ -166,6 +167,7 @@ def regression(kind: str, site: str) -> tuple[str, dict[str, object]]:
     return LOGIT.format(kind=kind, site=site), {"X": X, "y": y}
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("method", ["natural-gradient", "ep", "laplace", "double-loop"])
 def test_other_methods_end_as_they_should(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Converged, and where the exact engine ends but for a few of the standard errors they tell."""

@@ -84,6 +84,7 @@ def graph(linear: LinearGaussian) -> Graph:
     return Graph.of(Pattern.of(sp.csr_array(x.T @ x)))
 
 
+@pytest.mark.thorough
 def test_hopeless_fill_is_given_up_and_what_fits_is_not() -> None:
     g = graph(random_rows(20_000))
     order = minimum_degree(g.starts, g.neighbours)
@@ -244,6 +245,7 @@ def test_conditionings_that_are_done_do_not_lie_ahead() -> None:
     assert ahead == [2.0, 1.0, 1.0, 1.0, 1.0]
 
 
+@pytest.mark.thorough
 def test_all_runs_of_a_solve_are_paid_for() -> None:
     """A second run from where the first ended, or for quadrature from the beginning, costs as the
     first did."""
@@ -270,6 +272,7 @@ def test_samples_are_doubled_only_where_that_is_quick(steps: float, samples: int
     assert share < 0.05 if samples == 80 else 0.05 < share < 0.12
 
 
+@pytest.mark.thorough
 def test_a_random_poisson_regression_converges_in_a_few_steps() -> None:
     linear, y = counts(1500)
     x = linear.predictors[0].columns["w"].sparse()
@@ -366,6 +369,7 @@ observe y ~ normal(mean = s, sd = 0.5)
     assert caught.value.codes == ("E501",)
 
 
+@pytest.mark.thorough
 def test_a_factor_that_was_too_large_is_not_ordered_again(monkeypatch: pytest.MonkeyPatch) -> None:
     linear, made = random_rows(3000), []
 

@@ -30,6 +30,7 @@ def conditioned(made: Case, seed: int) -> IterativeConditioned:
     return q
 
 
+@pytest.mark.thorough
 def test_moments_and_normaliser() -> None:
     """Means, solves and constraints exact; estimates as far off as their errors say."""
     of_log, of_rows = [], []

@@ -185,6 +185,7 @@ def test_a_stiff_walk_next_to_loose_ones(engine: type[Engine], kind: str) -> Non
         assert value(sd) == pytest.approx(wanted, abs=1e-8)
 
 
+@pytest.mark.thorough
 def test_on_the_border_of_groups() -> None:
     """The nested engine, whose border a stiff walk is on, as the others."""
     rng, rows = np.random.default_rng(5), 300

@@ -150,6 +150,7 @@ def thin(linear: LinearGaussian) -> Engine:
     return NestedEngine(replace(linear, predictors=predictors))
 
 
+@pytest.mark.thorough
 def test_answers_are_those_of_brute_force(held: str) -> None:
     for c in CASES:
         assert NestedEngine.refuses(c.linear) == "", c.name
@@ -158,6 +159,7 @@ def test_answers_are_those_of_brute_force(held: str) -> None:
         assert isinstance(nest, Nest) and border.is_dense(nest) == (held == "dense")
 
 
+@pytest.mark.thorough
 def test_slopes_distances_and_the_prior_alone(held: str) -> None:
     for c in SOME:
         check_distances(thin, c)
@@ -168,6 +170,7 @@ def test_slopes_distances_and_the_prior_alone(held: str) -> None:
                 check_adjoints(thin, c, tilt=tilt)
 
 
+@pytest.mark.few(1)
 def test_adjoints_are_those_of_the_sparse_engine(held: str) -> None:
     def array(x: object) -> Array:
         return x.toarray() if sp.issparse(x) else np.asarray(x)  # type: ignore[attr-defined]
@@ -248,6 +251,7 @@ def test_other_priors_and_constraints_of_the_same_operators() -> None:
     assert isinstance(again, Nest) and again.inner_blocks == ("u",)
 
 
+@pytest.mark.few(1)
 def test_a_prior_that_stores_zeros(held: str) -> None:
     """An ar1 without correlation, and slopes without one, next to groups that join few of them."""
     rows, rng = 120, np.random.default_rng(0)
@@ -267,6 +271,7 @@ def test_a_prior_that_stores_zeros(held: str) -> None:
     np.testing.assert_allclose(variance, known, rtol=1e-11)
 
 
+@pytest.mark.thorough
 def test_a_border_of_flat_latents_that_are_tied(held: str) -> None:
     c = case(7, "f")
     flat = PriorBlock("w", (structure("flat", 2),), np.zeros(2))
@@ -276,6 +281,7 @@ def test_a_border_of_flat_latents_that_are_tied(held: str) -> None:
     check_answers(NestedEngine, replace(c, linear=linear))
 
 
+@pytest.mark.thorough
 def test_levels_stand_where_they_belong() -> None:
     """Of two nested levels the lower one is inner; of crossed factors that with more levels."""
     rows, rng = 200, np.random.default_rng(0)
@@ -326,6 +332,7 @@ observe y ~ poisson(log_rate = eta)
 """
 
 
+@pytest.mark.thorough
 def test_fits_are_those_of_the_sparse_engine() -> None:
     rng = np.random.default_rng(4)
     rows, children = 600, 40
@@ -355,6 +362,7 @@ def _conditioned(engine: Engine, c: Case) -> Conditioned:
     return q
 
 
+@pytest.mark.thorough
 def test_functionals_of_any_rows(held: str) -> None:
     """Rows that touch two groups, a column that a group has not, the border alone, nothing."""
     c = case(5, "fscbt")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 import lgmdsl as lgm
 from lgmdsl.contract.status import Status
@@ -25,6 +26,7 @@ def walk(steps: int, method: str) -> lgm.Fit:
     return lgm.fit(lgm.loads(WALK), {"y": y}, method=method, options={"engine": "sparse"})
 
 
+@pytest.mark.thorough
 def test_precisions_that_cancel_take_digits_of_the_evidence() -> None:
     """The log determinant of a second order walk: its noise, seen in weights that differ by less
     than anything, is below what is said, and not by far."""

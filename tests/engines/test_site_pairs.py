@@ -62,6 +62,7 @@ def test_tables_of_pairs_are_dense_products() -> None:
         assert found.shape == ((p.rows // width, p.event, p.event) if p.event else (p.rows,))
 
 
+@pytest.mark.thorough
 def test_choices_take_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
     """And the fit is that of the products it replaces."""
     rng = np.random.default_rng(1)

@@ -62,6 +62,7 @@ def test_rw2_over_thousands_of_points() -> None:
     assert q.log_normaliser == pytest.approx(float(value + 0.5 * half @ half), abs=5e-3)
 
 
+@pytest.mark.thorough
 def test_beyond_double_precision_is_no_impropriety() -> None:
     n = 200_000
     outcome = SparseEngine(rw2(n, 0.01)).condition((np.ones(n),), (np.zeros(n),))

@@ -52,6 +52,7 @@ def value(engine: Kind, linear: LinearGaussian, parts: tuple[Structure, ...]) ->
     return q
 
 
+@pytest.mark.few(33)
 @pytest.mark.parametrize("engine", [SparseEngine, PrecisionEngine])
 @pytest.mark.parametrize("tie", ["", "point"])
 @pytest.mark.parametrize("name", ARGUMENTS)

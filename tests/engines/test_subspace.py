@@ -54,6 +54,7 @@ def check(engine: Kind, made: Case) -> bool:
     return True
 
 
+@pytest.mark.few(7)
 @pytest.mark.parametrize("names", [(n,) for n in NAMES] + list(PRODUCTS), ids=" * ".join)
 def test_engines_against_dense_algebra(names: tuple[str, ...]) -> None:
     for seed, tie in enumerate(("", "sum", "point", "effects")):

@@ -72,6 +72,7 @@ def test_classes_that_many_latents_separate_together(link: str) -> None:
     assert lgm.fit(lgm.loads(text), data, "laplace").converged
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("absent", [0, 2])
 @pytest.mark.parametrize("method", ["laplace", "natural-gradient"])
 def test_a_class_that_was_never_seen(method: str, absent: int) -> None:

@@ -36,6 +36,7 @@ def value(rule: LogSumExpBound, site: CategoricalSoftmax, m: Array, v: Array) ->
     return rule.lift(site).expected(m, v).value
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("classes", "sd"), [(4, 1.0), (4, 4.0), (7, 2.0)])
 def test_coverage_over_seeds(classes: int, sd: float) -> None:
     """Of Student's t intervals for the sum over the sites, whose errors go together."""

@@ -35,6 +35,7 @@ def outliers(seed: int, scale: float = 0.3) -> dict[str, AnyArray]:
     return {"X": X, "y": y}
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("seed", range(4))
 def test_a_quarter_of_outliers(seed: int) -> None:
     fit = lgm.fit(lgm.loads(ROBUST.format(scale=0.3, df=2)), outliers(seed), "natural-gradient")

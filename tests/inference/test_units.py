@@ -68,6 +68,7 @@ observe y ~ normal(mean = eta, sd = v)
 """
 
 
+@pytest.mark.few(1)
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("method", ["natural-gradient", "px-vb"])
 def test_data_that_are_all_alike_leave_no_bound(method: str) -> None:

@@ -51,6 +51,7 @@ def summary(fit: Fit, unit: float, flat: bool, origin: float = 0.0) -> list[floa
     return [fit.log_evidence + gain, *means, *sds]
 
 
+@pytest.mark.few(9)
 @pytest.mark.parametrize("flat", [False, True])
 @pytest.mark.parametrize("method", ["laplace", "natural-gradient"])
 @pytest.mark.parametrize("unit", [1e6, 1e20, 1e-20])

@@ -77,6 +77,7 @@ LONG = {
 }  # fmt: skip
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize("text", LONG.values(), ids=LONG.keys())
 def test_long_texts_end_soon(text: str) -> None:
     loads(MODEL)  # the parser is built
@@ -89,6 +90,7 @@ def test_long_texts_end_soon(text: str) -> None:
     assert counted.number < MOST
 
 
+@pytest.mark.thorough
 @given(almost_models)
 @settings(max_examples=300)
 def test_almost_models(text: str) -> None:

@@ -65,7 +65,10 @@ def test_no_help_of_the_library_names_a_flag(root: Path) -> None:
     for file in (root / "lgmdsl").rglob("*.py"):
         if root / "lgmdsl" / "cli" in file.parents or file.name == "remedies.py":
             continue
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        text = file.read_text(encoding="utf-8")
+        if not FLAG.search(text):
+            continue
+        for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.keyword | ast.Assign) and _is_help(node):
                 found = [t for t in _texts(node.value) if FLAG.search(t)]
                 named += [f"{file.name}: {text}" for text in found]

@@ -88,16 +88,18 @@ def test_the_builder_has_a_method_of_that_name(statement: StatementDescriptor) -
     assert callable(getattr(Model, statement.word))
 
 
+WORDS = {s.word for s in STATEMENTS} | {s.terminal for s in STATEMENTS}
+
+
 def listed(node: syntax.AST) -> set[str]:
     """The opening words that a list, tuple, set or dictionary of the source holds."""
-    words = {s.word for s in STATEMENTS} | {s.terminal for s in STATEMENTS}
     if isinstance(node, syntax.Dict):
         inside = [k for k in node.keys if k is not None]
     elif isinstance(node, syntax.List | syntax.Tuple | syntax.Set):
         inside = node.elts
     else:
         return set()
-    return words & {n.value for n in inside if isinstance(n, syntax.Constant)}
+    return WORDS & {n.value for n in inside if isinstance(n, syntax.Constant)}
 
 
 def test_no_other_file_lists_the_statements(root: Path) -> None:
@@ -105,6 +107,9 @@ def test_no_other_file_lists_the_statements(root: Path) -> None:
     the latter in a drawing."""
     exceptions = {"checked.py", "model_graph.py", "styles.py"}
     for file in sorted((root / "lgmdsl").rglob("*.py")):
-        tree = syntax.parse(file.read_text(encoding="utf-8"))
+        text = file.read_text(encoding="utf-8")
+        if sum(word in text for word in WORDS) < 5:
+            continue
+        tree = syntax.parse(text)
         longest = max((listed(node) for node in syntax.walk(tree)), key=len)
         assert len(longest) < 5 or file.name in exceptions, (file, longest)

@@ -114,6 +114,7 @@ def silent(fit: lgm.Fit) -> None:
     assert fit.converged and not fit.warnings, [str(w) for w in fit.warnings]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("seed", range(3))
 def test_a_straight_line_is_an_ordinary_fit(seed: int) -> None:
     """One rw2 whose sd is 0: neither integral nor maximum has anything to warn of."""
@@ -124,6 +125,7 @@ def test_a_straight_line_is_an_ordinary_fit(seed: int) -> None:
     silent(lgm.fit(lgm.loads(text(1)), data, hyper="map"))
 
 
+@pytest.mark.thorough
 def test_terms_that_vanish_at_the_maximum() -> None:
     """The others' values and sds are those of the model in which they are 0."""
     data, model = table(3, 2, (2, 0)), lgm.loads(text(2))
@@ -137,6 +139,7 @@ def test_terms_that_vanish_at_the_maximum() -> None:
         assert float(fit.sd(name)) == pytest.approx(float(without.sd(name)), rel=2e-2)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("kind", "site"), [("count", "poisson(log_rate = eta)"), ("binary", "bernoulli(logit = eta)")]
 )
@@ -149,6 +152,7 @@ def test_of_other_responses(kind: str, site: str) -> None:
     silent(lgm.fit(model, data, hyper="map"))
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_four_terms_of_which_one_is_null() -> None:
     """Gu and Wahba's example: `stalled` without an evidence, and W605 or a failed factorisation by

@@ -68,6 +68,7 @@ def test_rows_are_the_model_of_fewer_persons() -> None:
     assert found.value == pytest.approx(wanted.value, rel=1e-9)
 
 
+@pytest.mark.thorough
 def test_batches_end_near_the_optimum() -> None:
     model, values = lgm.loads(TEXT), data()
     fit = lgm.fit(model, values, hyper="em", bound="jaakkola")
@@ -125,6 +126,7 @@ def batches_of(own: Objective) -> Batches:
     return found
 
 
+@pytest.mark.thorough
 def test_the_search_after_them_is_exact() -> None:
     model, values = lgm.loads(TEXT), data(300)
     fit = lgm.fit(model, values, hyper="em", bound="jaakkola")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from scipy import special
 
 import lgmdsl as lgm
@@ -31,6 +32,7 @@ def _chances(cov: Array) -> Array:
     return np.array([weight @ special.expit(z * s).prod(axis=1) for s in signs])
 
 
+@pytest.mark.thorough
 def test_distributions_learned_under_pieces_are_nearer_than_under_parabolas() -> None:
     true = _chances(TRUTH)
     count = np.rint(1000 * true).astype(int)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from scipy import special
 from scipy.stats import qmc
 
@@ -72,6 +73,7 @@ def test_offsets_have_their_slope_where_loadings_are_zero() -> None:
             np.testing.assert_allclose(at.gradient[j], slope, rtol=1e-5)
 
 
+@pytest.mark.thorough
 def test_pieces_before_log_before_bohning() -> None:
     """KL from the truth (Khan 2012, figure 5.5); Boehning's bound learns independence."""
     y = rows(200)

@@ -113,6 +113,7 @@ FUNCTIONS: list[tuple[Callable[[Theta], Array], tuple[float, float], Callable[[A
 ]
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("angle", ANGLES)
 @pytest.mark.parametrize("laws", LAWS)
 def test_quantiles_on_a_rotated_lattice_are_exact(laws: str, angle: float) -> None:
@@ -219,6 +220,7 @@ report share = t^2 / (t^2 + s^2)
 """
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("design", ["grid", "ccd", "gauss-hermite"])
 def test_sds_of_two_groups_against_quadrature(design: str) -> None:
     """Their axes are turned by a hundredth against the logs of the sds."""
@@ -254,6 +256,7 @@ def test_sds_of_two_groups_against_quadrature(design: str) -> None:
         np.testing.assert_allclose(quantiles, exact, atol=0.05 * sd)
 
 
+@pytest.mark.thorough
 def test_model_61_of_the_campaign() -> None:
     """Its 95 % quantile was 0.27 sds too high, and its median 0.06. The truth is by quadrature over
     hyperparameters and latents (`exact` of the benchmarks' `truth.py`)."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 
 import lgmdsl as lgm
 from lgmdsl.learning.coordinates.vector import Coordinates
@@ -38,6 +39,7 @@ def choices(sd: float, persons: int, trials: int) -> dict[str, Any]:
     return {"X": x, "who": who, "avail": avail * 1, "y": labels[y], "attr": ["cost", "time"]}
 
 
+@pytest.mark.thorough
 def test_tastes_that_differ_have_a_covariance_and_tastes_that_do_not_have_none() -> None:
     """A density over the entries of S would be infinite at S = 0, where every search would end."""
     for sd, inside in ((1.0, True), (0.0, False)):

@@ -95,6 +95,7 @@ class Seen:
         return {n: sds[s] for n, s in self.objective.coordinates.slices.items()}
 
 
+@pytest.mark.thorough
 def test_gaussian_factors_in_a_long_table(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = Seen(monkeypatch)
     asked = "t, c[column m 3], c[column m 17], L[column m 3, factor 1]"
@@ -108,6 +109,7 @@ def test_gaussian_factors_in_a_long_table(monkeypatch: pytest.MonkeyPatch) -> No
     assert np.isnan(fit.sd("L").values).all()  # they may rotate
 
 
+@pytest.mark.thorough
 def test_rotations_in_a_table_are_none_of_the_offsets_business(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -118,6 +120,7 @@ def test_rotations_in_a_table_are_none_of_the_offsets_business(
     np.testing.assert_allclose(fit.sd("c").values, seen.dense()["c"], rtol=2e-4)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("way", ["em", "map"])
 def test_loadings_of_one_factor(way: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Binary items, whose fits end at a tolerance; the file says the same."""
@@ -140,6 +143,7 @@ def test_loadings_of_one_factor(way: str, monkeypatch: pytest.MonkeyPatch, tmp_p
         np.testing.assert_allclose(again.quantile(name, [0.9]), fit.quantile(name, [0.9]))
 
 
+@pytest.mark.thorough
 def test_a_noise_sd_of_0_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
     """At the edge of its range; the others have those that they have without it."""
     seen = Seen(monkeypatch)

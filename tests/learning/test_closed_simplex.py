@@ -75,6 +75,7 @@ def test_a_flat_dirichlet_has_no_slope_on_the_edge() -> None:
     np.testing.assert_array_equal(slope, [0.0, 0.0, 2.0])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("hyper", ["map", "em"])
 def test_topics_under_a_flat_prior_have_zeros(hyper: str) -> None:
     """Converged, and no word that a topic lacks would raise the evidence if it had it."""
@@ -101,6 +102,7 @@ def test_topics_under_a_flat_prior_have_zeros(hyper: str) -> None:
         assert abs(evidence(more / more.sum(axis=1, keepdims=True)) - f.log_evidence) < 1e-3
 
 
+@pytest.mark.thorough
 def test_what_an_edge_holds_wrongly_is_released() -> None:
     data = {"n": texts()["n"][:10]}
     canonical = compile_model(lgm.loads(TEXT.format("flat")).checked, read(data), sites.find_site)

@@ -76,6 +76,7 @@ def warned(fit: lgm.Fit) -> bool:
     return any(w.code == "W607" for w in fit.warnings)
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("hyper", ["map", "em"])
 @pytest.mark.parametrize("level", [10.0, 1e3, 1e4])
 def test_a_level_far_off_is_noise_if_that_is_higher(hyper: str, level: float) -> None:
@@ -100,6 +101,7 @@ def test_a_level_far_off_is_noise_if_that_is_higher(hyper: str, level: float) ->
     assert warned(fit) is (level > 10.0)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("level", [10.0, 1e2, 1e3, 1e4, 1e5])
 def test_groups_far_off_end_as_high_by_map_as_by_em(level: float) -> None:
     """From 1e4 sds on `map` ended 65,000 nats below: groups without an effect, noise of 331."""
@@ -124,6 +126,7 @@ def test_groups_far_off_end_as_high_by_map_as_by_em(level: float) -> None:
     assert min(height(fit) for fit in fits) > -best.fun - 0.2
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("level", "top"),
     [(1e2, -4058.4750), (1e3, -29755.9149), (1e4, -284545.4389), (1e5, -2830360.1892)],
@@ -142,6 +145,7 @@ def test_a_factor_far_off_has_the_highest_maximum(level: float, top: float) -> N
         assert fit.converged and here == pytest.approx(top, abs=0.2)
 
 
+@pytest.mark.thorough
 def test_two_factors_far_off_are_not_called_the_highest_maximum() -> None:
     """There are a dozen, the highest at -403257.52: `map` ended 98 nats lower without a word."""
     rng = np.random.default_rng(1)

@@ -54,6 +54,7 @@ def top(fit: lgm.Fit) -> float:
     return fit.learning.steps[-1].objective
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("hyper", ["map", "em", "integrate"])
 @pytest.mark.parametrize("unit", [1e-4, 60.0, 1e6])
 def test_the_unit_of_the_data_is_of_no_account(hyper: str, unit: float) -> None:
@@ -70,6 +71,7 @@ def test_the_unit_of_the_data_is_of_no_account(hyper: str, unit: float) -> None:
         assert far.log_evidence == pytest.approx(one.log_evidence + shift, abs=0.05)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("seed", "sds"), [(2, (0.15, 0.2)), (1, (2.0, 0.02)), (6, (0.02, 0.5))])
 def test_a_component_near_0(seed: int, sds: tuple[float, float]) -> None:
     """No start with sds high or low in any combination leads higher than the one that is taken."""

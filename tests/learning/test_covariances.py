@@ -115,6 +115,7 @@ def test_the_step_maximises_the_complete_data_objective(prior: str) -> None:
             assert value(x + h * unit) < best
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("prior", [PRIORS[0], PRIORS[3]])
 def test_em_climbs_to_the_maximum(prior: str) -> None:
     data, model = real(), lgm.loads(TEXT.format(prior))
@@ -131,6 +132,7 @@ def test_em_climbs_to_the_maximum(prior: str) -> None:
             assert lgm.fit(model, data, fixed=other).log_evidence < fast.log_evidence
 
 
+@pytest.mark.thorough
 def test_a_sparse_precision_has_exact_zeros_and_meets_its_conditions(tmp_path: Path) -> None:
     model, data = lgm.loads(BINARY), binary()
     fit = lgm.fit(model, data, bound="jaakkola", tol=1e-10)

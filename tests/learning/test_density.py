@@ -41,6 +41,7 @@ def check(fit: lgm.Fit, name: str, near: float) -> None:
         np.testing.assert_allclose(np.interp(*row), LEVELS, atol=near)
 
 
+@pytest.mark.thorough
 def test_one_scale_against_exact_quadrature(glmm: lgm.Fit) -> None:
     rate, x = -np.log(0.01), np.linspace(np.log(0.2), np.log(1.8), 21)
     fits = [
@@ -65,6 +66,7 @@ def test_densities_are_those_of_the_quantiles(glmm: lgm.Fit, name: str) -> None:
     check(glmm, name, 2e-3)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("hyper", ["map", "integrate"])
 def test_of_several_hyperparameters(hyper: str) -> None:
     two = lgm.fit(load(CROSSED), crossed(), hyper=hyper)

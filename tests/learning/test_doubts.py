@@ -140,6 +140,7 @@ def test_errors_of_many_nats_are_cut_off_and_known_nodes_are_not_chosen_again() 
     assert len(picked) == 1
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("seed", [1, 3])
 def test_tail_quantiles_of_few_groups(seed: int) -> None:
     """Left tails of log sds are followed until little mass is beyond: 2.5 % quantiles of cells' sds
@@ -154,6 +155,7 @@ def test_tail_quantiles_of_few_groups(seed: int) -> None:
         np.testing.assert_allclose(found, quantiles, atol=0.1 * sd)
 
 
+@pytest.mark.thorough
 def test_what_the_fits_leave_uncertain_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     few = Balanced.drawn(1, (5, 4, 2), (0.5, 0.15, 1.0))
     monkeypatch.setattr(integration, "DOUBT", 0.0)

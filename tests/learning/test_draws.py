@@ -14,6 +14,7 @@ LEVELS = [0.025, 0.25, 0.5, 0.75, 0.975]
 SIZE = 8000
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("text", "names", "method"),
     [

@@ -128,6 +128,7 @@ def test_the_step_maximises_the_complete_data_objective_with_its_priors() -> Non
         assert abs(slope) < 1e-5
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("acceleration", ["l-bfgs", "squarem", "none"])
 def test_the_maximum_is_scikit_learns(acceleration: str) -> None:
     decomposition = pytest.importorskip("sklearn.decomposition")
@@ -142,6 +143,7 @@ def test_the_maximum_is_scikit_learns(acceleration: str) -> None:
     assert all(b >= a - 1e-8 for a, b in pairwise(climbed))
 
 
+@pytest.mark.thorough
 def test_the_mode_is_that_of_map_for_binary_data_and_told_in_its_axes() -> None:
     model, data = lgm.loads(BINARY), {"y": _binary()}
     by_em = lgm.fit(model, data, hyper="em", bound="jaakkola")
@@ -159,6 +161,7 @@ def test_the_mode_is_that_of_map_for_binary_data_and_told_in_its_axes() -> None:
     np.testing.assert_allclose(again.mean("z"), by_em.mean("z"), atol=1e-3)
 
 
+@pytest.mark.thorough
 def test_linear_pieces_are_flat_where_loadings_start_and_are_learned_none_the_less() -> None:
     """At 0 the middle of three lines has no curvature: residuals are not divided by it."""
     model, data = lgm.loads(BINARY), {"y": _binary()}
@@ -192,6 +195,7 @@ observe y""",
     assert np.abs(moved.theta["G"] - now.theta["G"]).max() > 1e-3
 
 
+@pytest.mark.thorough
 def test_signs_alone_are_fixed_where_the_prior_knows_the_columns_apart() -> None:
     text = BINARY.replace("normal(sd = 1)\nlatent", "normal(sd = w)\nlatent")
     text = text.replace("index k = 2", "index k = 2\ndata w[k] : positive")
@@ -202,6 +206,7 @@ def test_signs_alone_are_fixed_where_the_prior_knows_the_columns_apart() -> None
     assert np.abs(loads[:, 1]).max() > np.abs(loads[:, 0]).max()
 
 
+@pytest.mark.thorough
 def test_the_rest_is_learned_beside() -> None:
     """A covariate's coefficients, loadings on a picked latent, and a prior's sd without a form."""
     text = """lgm 1

@@ -33,6 +33,7 @@ def heywood() -> np.ndarray:
     return np.asarray(np.sqrt(150) * (white - white.mean(axis=0)) @ root.T)
 
 
+@pytest.mark.thorough
 def test_a_noise_sd_of_zero_is_an_edge_that_is_told() -> None:
     """The others' values are those at the edge."""
     fit = lgm.fit(lgm.loads(HEYWOOD), {"y": heywood()}, hyper="em")
@@ -299,6 +300,7 @@ observe y ~ generalized_gamma(location = a, scale = k, shape = q)
 """
 
 
+@pytest.mark.thorough
 def test_a_shape_that_goes_to_infinity_is_reported() -> None:
     """Data of a power law below a bound, c^-1 y^(1/c - 1) exp(-top/c): the limit of a generalized
     gamma as its shape grows and its scale is c over it."""

@@ -40,6 +40,7 @@ def test_hypers_that_are_no_scales_are_refused_with_the_reason(why: str) -> None
     assert lgm.fit(lgm.loads(HEAD + REFUSED[why]), data, hyper="vb", fixed=pinned).converged
 
 
+@pytest.mark.thorough
 def test_a_method_without_a_lower_bound_is_refused() -> None:
     text = HEAD.replace("real\ndata t", "binary\ndata t")
     text += "hyper s : positive ~ half_normal(sd = 1)\nlatent c[obs] ~ normal(sd = s)\n"

@@ -153,6 +153,7 @@ def test_ways_of_writing_one_precision_agree() -> None:
         np.testing.assert_allclose(fit.mean("s"), fits[0].mean("s"), rtol=1e-6)
 
 
+@pytest.mark.thorough
 def test_indexed_scales_walks_and_products_are_factors_too() -> None:
     text = """lgm 1
 index day
@@ -190,6 +191,7 @@ def test_a_sites_noise_and_a_blocks_sd_scale_with_the_data() -> None:
     np.testing.assert_allclose(scaled.log_evidence, one.log_evidence + jacobian, rtol=1e-8)
 
 
+@pytest.mark.thorough
 def test_marginals_of_functions_of_the_hypers() -> None:
     text = LINEAR.format(v=GAMMAS[0], u=GAMMAS[1])
     text += "report sd = sqrt(v)\nreport share = u / (u + v)\n"

@@ -11,6 +11,7 @@ import lgmdsl as lgm
 from tests.learning.glmm import CROSSED, GLMM, counts, crossed, load
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("hyper", ["map", "integrate"])
 def test_a_file_holds_what_was_learned(hyper: str, tmp_path: Path) -> None:
     fit = lgm.fit(load(CROSSED), crossed(), hyper=hyper)

@@ -202,6 +202,7 @@ def check(
             assert got == pytest.approx(measured, rel=rel, abs=1e-8), (name, i)
 
 
+@pytest.mark.few(14)
 @pytest.mark.parametrize(
     ("method", "family"), [(m, f) for m, families in BY_FAMILY.items() for f in families]
 )
@@ -211,6 +212,7 @@ def test_families(method: str, family: str) -> None:
     check(compiled(model(GLMM + site, kind), data(kind)), method)
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize("engine", ["covariance", "precision", "sparse"])
 @pytest.mark.parametrize("prior", PRIORS)
 def test_priors(prior: str, engine: str) -> None:

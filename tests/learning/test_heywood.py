@@ -23,6 +23,7 @@ observe y ~ normal(mean = eta, sd = s)
 """
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("factors", [2, 8])
 def test_the_evidence_stays_that_of_the_hyperparameters(factors: int) -> None:
     """At sds of 1e-8 rounding is thousands of nats, and none of it is climbed on."""

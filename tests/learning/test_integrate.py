@@ -39,6 +39,7 @@ def glmm() -> Exact:
     return fit, x, weight / total, density.max() + np.log(total), rows
 
 
+@pytest.mark.thorough
 def test_evidence_and_moments_of_a_scale(glmm: Exact) -> None:
     fit, x, weight, evidence, _ = glmm
     s = np.exp(x)
@@ -51,6 +52,7 @@ def test_evidence_and_moments_of_a_scale(glmm: Exact) -> None:
     assert float(fit.mean("v")) == pytest.approx(square, rel=1e-3)
 
 
+@pytest.mark.thorough
 def test_quantiles_of_a_scale(glmm: Exact) -> None:
     fit, x, weight, _, _ = glmm
     fine = np.linspace(x[0], x[-1], 5001)
@@ -84,6 +86,7 @@ def test_draws_are_of_the_mixture(glmm: Exact) -> None:
     np.testing.assert_array_equal(drawn["u"], again["u"])
 
 
+@pytest.mark.thorough
 def test_two_scales_against_a_lattice() -> None:
     model, data = load(CROSSED), crossed()
     fit = lgm.fit(model, data, method="natural-gradient", hyper="integrate")
@@ -111,6 +114,7 @@ def test_two_scales_against_a_lattice() -> None:
     assert float(fit.sd("b0")) == pytest.approx(spread, rel=5e-3)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("design", ["grid", "ccd", "gauss-hermite"])
 def test_three_hyperparameters_by_every_design(design: str) -> None:
     data = measured()
@@ -149,6 +153,7 @@ def _lattice_of_normals(y: Array) -> tuple[Array, Array, Array, Array, float]:
     return s, t, shift, weight / weight.sum(), evidence
 
 
+@pytest.mark.thorough
 def test_as_many_threads_as_wanted_give_the_same_digits(monkeypatch: pytest.MonkeyPatch) -> None:
     model, data = load(CROSSED), crossed()
     found = []
@@ -162,6 +167,7 @@ def test_as_many_threads_as_wanted_give_the_same_digits(monkeypatch: pytest.Monk
     assert found[0] == found[1] == found[2]
 
 
+@pytest.mark.thorough
 def test_what_is_fixed_beside_learned_ones_is_fixed() -> None:
     text = NORMAL.replace(
         "half_normal(sd = 2)", "half_normal(sd = 2)\nhyper c[obs] : positive = 0.7"

@@ -50,6 +50,7 @@ def _latents() -> Array:
     return np.concatenate([-side[::-1], [0.0], side])
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("seed", range(2))
 def test_two_zeros(seed: int) -> None:
     """The gap of the evidence is 0 at small scales and grows with large ones: a parabola through

@@ -34,6 +34,7 @@ def test_the_mode_is_that_of_evidence_and_prior_on_the_natural_scale() -> None:
     assert float(fit.sd("v")) == pytest.approx(2 * s * float(fit.sd("s")), rel=1e-4)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("method", ["laplace", "ep", "lcl", "natural-gradient"])
 def test_methods_with_the_same_objective_find_the_same_mode(method: str) -> None:
     data = counts(groups=12)

@@ -90,6 +90,7 @@ def learned(
     return learn(plan(canonical, method), FitSettings(), LearningOptions(integration))
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("way", ["map", "em", "integrate"])
 def test_vague_gammas_on_precisions_do_not_hide_what_the_data_say(seed: int, way: str) -> None:
@@ -150,6 +151,7 @@ def test_starts_have_the_scale_of_the_data(scale: float) -> None:
         assert ratio == pytest.approx(1.0, abs=1e-3)
 
 
+@pytest.mark.thorough
 def test_two_modes_are_both_reported() -> None:
     """One factor that may be there or not: both are modes, within 7 nats of each other."""
     text = CROSSED.replace("PRIOR", VAGUE)
@@ -172,6 +174,7 @@ def _variances(at: Evaluation) -> Array:
     return np.array([float(at.theta[n]) for n in ("v1", "v2", "v3")])
 
 
+@pytest.mark.thorough
 def test_a_start_in_the_middle_of_an_absurd_prior() -> None:
     """A Weibull shape of 693 has likelihoods of exp(-1e149)."""
     text = """lgm 1
@@ -193,6 +196,7 @@ observe t ~ weibull(log_scale = eta, shape = k)
     assert float(found.mode.theta["k"]) == pytest.approx(float(same.mode.theta["k"]), rel=0.02)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("way", ["map", "em"])
 @pytest.mark.parametrize("offset", [1e3, 1e5])
 def test_offsets_far_from_the_data(way: str, offset: float) -> None:
@@ -328,6 +332,7 @@ def test_an_objective_measures_from_between_its_starts() -> None:
     assert not objective.beyond(begin + 19.0, 18.0) and objective.beyond(begin - 19.0, 18.0)
 
 
+@pytest.mark.thorough
 def test_another_maximum_close_below_is_told_by_map() -> None:
     """A factor that may be there or not: the maximum that is not reported is named."""
     text = CROSSED.replace("PRIOR", VAGUE)

@@ -46,6 +46,7 @@ def test_flat_hypers_reach_the_maximum_of_the_likelihood(shape: float) -> None:
         assert abs(float(fit.mean(name)) - value) < 1e-3 * float(fit.sd(name))
 
 
+@pytest.mark.thorough
 def test_a_far_trial_of_the_search_begins_at_the_prior_again() -> None:
     """From the fit at shape -0.1 EP at -0.7 moved for hours through its last resorts."""
     x, y = _excesses(-0.3, 300)

@@ -56,6 +56,7 @@ def test_a_far_start_leads_to_the_same_maximum(hyper: str, start: dict[str, Any]
     assert all(b >= a - 1e-8 * abs(a) for a, b in pairwise(rises))
 
 
+@pytest.mark.thorough
 def test_one_narrow_direction_among_several() -> None:
     """The maximum is singular as well, in other directions than the start."""
     rng = np.random.default_rng(4)

@@ -53,6 +53,7 @@ def warned(fit: lgm.Fit) -> Diagnostic | None:
     return next((w for w in fit.warnings if w.code == "W607"), None)
 
 
+@pytest.mark.thorough
 def test_loadings_that_may_change_their_signs() -> None:
     model = lgm.loads(FACTOR.replace("LOADING", "real ~ normal(sd = 1)"))
     fit = lgm.fit(model, answers(), hyper="integrate")
@@ -84,6 +85,7 @@ def test_terms_that_may_change_places() -> None:
     assert "exchanged" in " ".join(told.details)
 
 
+@pytest.mark.thorough
 def test_noise_that_may_pass_for_signal() -> None:
     """A short length with little noise, or noise alone: the integral is over both, and agrees with
     a sum over a grid of the three logs."""
@@ -129,6 +131,7 @@ observe y ~ poisson(log_rate = f)
 """
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("unit", [1e-5, 1e4])
 def test_the_unit_of_places_changes_no_fit(unit: float) -> None:
     """A range in another unit: the same fits and the same steps, wherever modes are looked for."""

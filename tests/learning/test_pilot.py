@@ -92,6 +92,7 @@ def even(step: int = 8) -> Array:
     return np.asarray((np.arange(GROUPS) % step) == step // 2)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("hyper", ["map", "integrate"])
 @pytest.mark.parametrize("method", ["laplace", "natural-gradient"])
 def test_a_sample_leads_to_the_same_maximum(
@@ -102,6 +103,7 @@ def test_a_sample_leads_to_the_same_maximum(
     assert found == ["a maximum", "nothing"]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("inside, outside, came", [
     (0.0, 1.0, "nothing"), (3.0, 0.05, "misled"), (0.2, 1.5, "misled"),
 ])  # fmt: skip

@@ -50,6 +50,7 @@ def _log_likelihood(data: dict[str, Array], b: Array, log_k: float) -> float:
     return float(value.sum())
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("seed", "scale"), [(0, 1.0), (1, 1e-4), (2, 1e4)])
 def test_a_level_below_all_entries_is_left_for_the_maximum(seed: int, scale: float) -> None:
     """Delayed entry: far below the entries the level has no effect on the likelihood."""

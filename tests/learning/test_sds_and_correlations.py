@@ -128,6 +128,7 @@ def quadrature(data: dict[str, Any], wishart: bool) -> tuple[float, Array, Array
     return total, np.array([one, two, one * two * r]), weights / weights.sum()
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("seed", "sds", "groups", "wishart"),
     [

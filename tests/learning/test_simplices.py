@@ -73,6 +73,7 @@ def test_topics_of_two_sites_have_no_closed_step() -> None:
         assert len(probabilities(canonical, Coordinates(canonical.hypers))) == known
 
 
+@pytest.mark.thorough
 def test_em_climbs_to_the_maximum() -> None:
     data, model = {"n": texts()["n"][:12]}, lgm.loads(TEXT.format(PRIOR))
     slow = lgm.fit(model, data, hyper="em", options={"acceleration": "none"}, tol=1e-6)
@@ -86,6 +87,7 @@ def test_em_climbs_to_the_maximum() -> None:
     np.testing.assert_allclose(fast.theta["beta"].sum(axis=1), 1.0, rtol=1e-12)
 
 
+@pytest.mark.thorough
 def test_fewer_digits_are_a_shorter_search() -> None:
     data, model = {"n": texts()["n"][:10]}, lgm.loads(TEXT.format(PRIOR))
     fits = [lgm.fit(model, data, hyper="map", tol=tol) for tol in (1e-7, 1e-3)]
@@ -112,6 +114,7 @@ def test_em_goes_on_while_topics_gain() -> None:
     assert chosen_way(canonical, FitSettings(), plan(canonical).backend.spec, "auto") == "em"
 
 
+@pytest.mark.thorough
 def test_e_steps_are_short_and_m_steps_long_until_the_last(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

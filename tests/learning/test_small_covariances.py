@@ -83,6 +83,7 @@ def left(given: Objective, at: Evaluation) -> float:
     return float(((root.T @ slope @ root) ** 2).sum() / step.count)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("kind", ["real", "binary"])
 @pytest.mark.parametrize("scale", [1e-2, 1e-8])
 def test_converged_is_where_the_slope_is_small_beside_the_covariance(
@@ -122,6 +123,7 @@ def test_short_steps_of_em_where_the_slope_is_not_small_are_no_convergence() -> 
     assert climbed.status.name == "stalled" and "short" in climbed.reason
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("hyper", ["map", "em"])
 def test_a_small_scale_does_not_hide_what_data_say(hyper: str) -> None:
     """The start, scale / df, lies in the prior's own peak: 1,400 nats below."""
@@ -200,6 +202,7 @@ WAYS = [
 Way = tuple[str, tuple[str, str]]
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("way", WAYS, ids=lambda w: f"{w[0].partition('(')[0]}-{'-'.join(w[1])}")
 def test_em_and_gradients_find_the_same_maximum(way: Way) -> None:
     """`em` and `map` under both priors of covariances, also where the maximum is at an edge."""
@@ -238,6 +241,7 @@ def check_same_maximum(seed: int, size: int, rank: int | None, way: Way, scale: 
     np.testing.assert_allclose(s, other, atol=1e-2 * np.abs(other).max() + 1e-4)
 
 
+@pytest.mark.thorough
 def test_the_metric_of_em_shrinks_with_a_covariance_that_goes_to_0() -> None:
     """The search after EM, in the inner product of its last step's curvature: where S has shrunk
     1e4-fold since, the entries of its factor are so stiff beside that, that `em` converged 1e-3

@@ -122,6 +122,7 @@ observe y ~ normal(mean = eta, sd = s)
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("level", [1e6])
 def test_em_and_map_end_alike_at_offsets_far_beyond_their_priors(level: float) -> None:
     """They used to end 43 nats (em, converged) and 2,000 nats (map, at its limit) below the top,

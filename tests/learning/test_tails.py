@@ -38,6 +38,7 @@ SMALL = Balanced.drawn(1, (5, 4, 2), (0.5, 0.15, 1.0))
 TWO = Balanced.drawn(0, (5, 4, 2), (0.5, 0.5, 0.5))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("design", ["ccd", "gauss-hermite"])
 def test_tails_of_small_components(design: str) -> None:
     """The left tails of log sds are exponential, and fall far more slowly than the curvature at the
@@ -59,6 +60,7 @@ def _close(fit: lgm.Fit, marginals: dict[str, tuple[float, float, Array]]) -> No
         np.testing.assert_allclose(found, quantiles, atol=0.1 * sd)
 
 
+@pytest.mark.thorough
 def test_the_sd_of_the_sd_of_four_rows() -> None:
     """A single node far out held half of the variance: the surrogate passed 8 nats above a fit
     there. The sd was 1.49 of the exact one."""
@@ -112,6 +114,7 @@ def around_all(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(learning, "integrate", around)
 
 
+@pytest.mark.thorough
 def test_all_modes_that_matter_are_integrated_around(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

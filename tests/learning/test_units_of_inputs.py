@@ -35,6 +35,7 @@ def _fit(structure: str, unit: float, prior: str = "flat") -> lgm.Fit:
     return lgm.fit(lgm.loads(text), {"x": unit * x, "y": y}, hyper="map")
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("structure", sorted(STRUCTURES))
 def test_no_unit_of_inputs_leads_to_another_maximum(structure: str) -> None:
     one = _fit(structure, 1.0)

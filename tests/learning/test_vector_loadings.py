@@ -101,6 +101,7 @@ def test_curvature_is_that_of_the_quadratic_sites_over_q(bound: str) -> None:
     np.testing.assert_allclose(seen, want[np.ix_(at, at)], rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("bound", BOUNDS[:3])
 def test_steps_climb_and_end_where_the_gradient_vanishes(bound: str) -> None:
     em, first = _started(bound, _data(25))

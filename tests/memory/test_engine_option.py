@@ -40,6 +40,7 @@ def engine_fit(engine: str, method: str = "auto") -> lgm.Fit:
     return lgm.fit(model, data(), method, fixed=fixed, options={"engine": engine})
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("engine", ["covariance", "precision", "sparse"])
 def test_exact_engines_agree_and_are_recorded(engine: str, tmp_path: Path) -> None:
     fit, usual = engine_fit(engine), engine_fit("auto")

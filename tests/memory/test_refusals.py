@@ -104,6 +104,7 @@ observe y ~ poisson(log_rate = f)
 '''
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("script", "words"),
     [
@@ -122,22 +123,26 @@ def test_a_part_is_refused_by_name_and_size(script: str, words: tuple[str, ...])
     assert "LGM_MEMORY=" in said
 
 
+@pytest.mark.thorough
 def test_a_larger_budget_is_the_remedy_that_it_is_said_to_be() -> None:
     small = LABELS.replace("20_000_000", "100_000")
     assert "latent `u[place]`" in told(small, ROOM, LGM_MEMORY="20MB")
     assert told(small, ROOM, LGM_MEMORY="400MB").strip() == "converged"
 
 
+@pytest.mark.thorough
 def test_a_dense_prior_is_refused_with_what_every_engine_would_hold() -> None:
     said = told(DENSE, ROOM, LGM_MEMORY=BUDGET)
     assert "40000 latents" in said and "the memory budget is 4 GB" in said, said
 
 
+@pytest.mark.thorough
 def test_a_graph_whose_scaling_would_not_end_is_refused() -> None:
     said = told(GRAPH % "besag(graph = g, sd = s)", ROOM, LGM_MEMORY="40GB")
     assert "E501" in said and "scaling this prior" in said and "car(graph = g" in said, said
 
 
+@pytest.mark.thorough
 def test_a_graph_whose_factor_no_budget_holds_is_refused_by_its_fill() -> None:
     said = told(GRAPH % "besag(graph = g, sd = s)", ROOM, LGM_MEMORY="500MB")
     assert "E505" in said and "the prior of `f`" in said and "19,999 unknowns" in said, said
@@ -161,6 +166,7 @@ observe y ~ normal(mean = z[who, what], sd = 0.5)
 '''
 
 
+@pytest.mark.thorough
 def test_learning_80_200_hypers_takes_memory_linear_in_their_number() -> None:
     """A dense matrix over them would take 51 GB."""
     assert told(COVARIANCE, ROOM).strip() == "iteration_limit"

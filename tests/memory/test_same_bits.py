@@ -116,12 +116,14 @@ def plain() -> dict[str, list[str]]:
     return ran(ONE)
 
 
+@pytest.mark.thorough
 def test_every_process_has_the_same_bits_with_any_number_of_threads(
     plain: dict[str, list[str]],
 ) -> None:
     assert ran(ONE, threads="2", hashes="77") == plain
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(sys.platform != "linux", reason="forks")
 def test_so_have_forks_and_threads(plain: dict[str, list[str]]) -> None:
     both = "\nprint(json.dumps({n: [in_fork(n), *in_threads(n)] for n in NAMES}))\n"
@@ -129,6 +131,7 @@ def test_so_have_forks_and_threads(plain: dict[str, list[str]]) -> None:
     assert ran(both) == wanted
 
 
+@pytest.mark.thorough
 def test_several_threads_of_blas_change_last_digits(plain: dict[str, list[str]]) -> None:
     free = FREE + "NAMES = 'lmm', 'gp'\n" + ONE
     for name, others in ran(free, threads="2").items():

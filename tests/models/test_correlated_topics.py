@@ -30,6 +30,7 @@ def contrasts(s: Array) -> tuple[Array, Array]:
     return sd, c / np.outer(sd, sd)
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_topics_mean_and_covariance_are_recovered() -> None:
     truth = runpy.run_path(str(FOLDER / "make_data.py"))["TRUTH"]

@@ -100,6 +100,7 @@ def parts(name: str) -> tuple[dict[str, Array], dict[str, Array]]:
     return {**given, "y": np.where(ZEROS, 1.0, 0.0)}, {k: v[~ZEROS] for k, v in given.items()}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("name", "method"),
     [
@@ -130,6 +131,7 @@ def test_evidence_modes_and_leave_one_out_are_those_of_two_models(name: str, met
         np.testing.assert_allclose(whole.loo().pointwise(), zero, rtol=0, atol=5e-3)
 
 
+@pytest.mark.thorough
 def test_weights_go_to_both() -> None:
     more = ", weight = w"
     whole = lgm.fit(both("gamma", more), {**data("gamma"), "w": WEIGHT}, "laplace", hyper="map")
@@ -152,6 +154,7 @@ def test_all_zeros_and_none(zeros: Array) -> None:
         assert float(fit.sd("a")) == pytest.approx(3.0, rel=1e-6)
 
 
+@pytest.mark.thorough
 def test_it_is_explained_and_kept(tmp_path: Path) -> None:
     explained = str(lgm.explain(both("gamma"), data("gamma")))
     assert "hurdle to a Bernoulli site of the zeros and one of each row above 0: exact" in explained

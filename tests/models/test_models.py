@@ -45,6 +45,7 @@ def test_there_are_enough_models_and_each_has_a_case() -> None:
         assert (ROOT / "models" / name / "README.md").is_file()
 
 
+@pytest.mark.few(10)
 @pytest.mark.parametrize("name", NAMES)
 def test_generator_makes_the_data(name: str) -> None:
     made: dict[str, Any] = program(ROOT / "models" / name / "make_data.py")["make"]()
@@ -74,6 +75,7 @@ def test_fit_equals_the_stored_results(name: str, fits: dict[str, lgm.Fit]) -> N
             np.testing.assert_allclose(found, values, rtol=1e-6, atol=1e-6, err_msg=f"{what} {key}")
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", NAMES)
 def test_fit_equals_an_independent_computation(name: str, fits: dict[str, lgm.Fit]) -> None:
     fit = fitted(name, fits)

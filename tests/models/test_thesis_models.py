@@ -97,6 +97,7 @@ def test_bayesian_logistic_regression() -> None:
     assert np.abs(off).max() < 3.0 and fit.sd("z").values.max() < 0.5
 
 
+@pytest.mark.thorough
 def test_discrete_choice() -> None:
     rng = _rng()
     mu, spread = np.array([1.5, -1.0]), np.array([[2.0, 1.0], [1.0, 2.0]])
@@ -112,6 +113,7 @@ def test_discrete_choice() -> None:
     assert min(agreement) > 0.6
 
 
+@pytest.mark.thorough
 def test_gaussian_process_classification() -> None:
     rng = _rng()
     x = rng.uniform(-3, 3, size=(100, 1))
@@ -135,6 +137,7 @@ def test_probabilistic_principal_components() -> None:
     assert float(fit.mean("sd")) == pytest.approx(0.3, abs=0.03)
 
 
+@pytest.mark.thorough
 def test_latent_gaussian_graphical_model() -> None:
     rng = _rng()
     cov = np.array([[4.0, 3.0, 0.0], [3.0, 4.0, 0.0], [0.0, 0.0, 2.0]])
@@ -149,6 +152,7 @@ def test_latent_gaussian_graphical_model() -> None:
     np.testing.assert_allclose(fit.mean("mu"), [0.5, 0.0, -0.5], atol=0.6)
 
 
+@pytest.mark.thorough
 def test_correlated_topic_model() -> None:
     rng = _rng()
     topics = np.array([[0.45, 0.45, 0.04, 0.03, 0.03], [0.02, 0.03, 0.05, 0.45, 0.45]])

@@ -111,6 +111,7 @@ def test_predictor_without_latents_is_the_plain_family() -> None:
     assert fits[0].log_evidence == fits[1].log_evidence
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("method", ["laplace", "natural-gradient"])
 def test_gradient_in_a_hyper_of_each_predictor(method: str) -> None:
     """The maximum over hypers that scale latents of both predictors is one of the evidence."""

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.architecture.test_house import modules
 
 COMPILERS = {"njit", "jit", "vectorize", "guvectorize", "stencil", "cfunc", "generated_jit"}
@@ -49,6 +51,7 @@ def ran(program: str, root: Path, **environment: str) -> str:
     return done.stdout
 
 
+@pytest.mark.thorough
 def test_kernels_run_without_a_place_for_their_code(root: Path, tmp_path: Path) -> None:
     usual = ran(LARGE, root, NUMBA_CACHE_DIR=str(tmp_path / "usual"))
     assert any((tmp_path / "usual").rglob("*.nbi"))
@@ -60,7 +63,10 @@ def test_kernels_run_without_a_place_for_their_code(root: Path, tmp_path: Path) 
 def test_only_one_module_calls_the_compiler(root: Path) -> None:
     found = set()
     for path in modules(root):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        text = path.read_text(encoding="utf-8")
+        if not any(name in text for name in COMPILERS):
+            continue
+        for node in ast.walk(ast.parse(text)):
             name = node.attr if isinstance(node, ast.Attribute) else None
             if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "numba":
                 found |= {(path, a.name) for a in node.names if a.name in COMPILERS}

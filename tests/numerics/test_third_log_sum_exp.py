@@ -45,6 +45,7 @@ observe y ~ categorical(softmax = eta)
 """
 
 
+@pytest.mark.thorough
 def test_estimates_of_errors_take_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """One expectation after the fit, and the same errors as by differences."""
     rng = np.random.default_rng(2)

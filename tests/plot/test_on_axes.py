@@ -90,6 +90,7 @@ def said(ax: Axes) -> list[str]:
     return [] if legend is None else [t.get_text() for t in legend.get_texts()]
 
 
+@pytest.mark.thorough
 def test_a_name_on_axes(fit: lgm.Fit) -> None:
     ax = axes()
     assert fit.plot("f", ax=ax) is ax

@@ -81,6 +81,7 @@ FILES = {"terms", "response_y", "response_r",
 }  # fmt: skip
 
 
+@pytest.mark.thorough
 def test_every_quantity_has_its_picture(fitted: lgm.Fit, tmp_path: Path) -> None:
     files = fitted.plot(tmp_path / "new" / "folder")
     assert {f.stem for f in files} == FILES
@@ -115,6 +116,7 @@ def test_a_file_keeps_the_coordinates(fitted: lgm.Fit, tmp_path: Path) -> None:
     np.testing.assert_array_equal(found.places, where.places)
 
 
+@pytest.mark.thorough
 def test_inputs_of_two_columns_are_places(root: Path) -> None:
     folder = root / "models" / "gp_classification"
     fit = lgm.fit(lgm.load(folder / "model.lgm"), folder / "data.npz", method="laplace")
@@ -156,6 +158,7 @@ def test_nothing_to_draw(fitted: lgm.Fit, tmp_path: Path) -> None:
     assert taken.value.codes == ("E306",)
 
 
+@pytest.mark.thorough
 def test_from_arrays_alone() -> None:
     """Odd sizes, labels and values: one entry, long names, NaN, spreads of zero."""
     x = np.arange(60.0)

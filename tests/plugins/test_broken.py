@@ -71,6 +71,7 @@ BROKEN = {
 }  # fmt: skip
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", BROKEN)
 def test_a_broken_plug_in_is_left_out(tmp_path: Path, kind: str) -> None:
     code, reason = BROKEN[kind]
@@ -85,6 +86,7 @@ def test_a_broken_plug_in_is_left_out(tmp_path: Path, kind: str) -> None:
     assert "Traceback" not in said and "registry.py" not in said
 
 
+@pytest.mark.thorough
 def test_two_plug_ins_that_clash_are_both_left_out(tmp_path: Path) -> None:
     """Neither of two meanings of a word is taken in silence; what is no clash stays."""
     for name in ("first", "second"):

@@ -48,6 +48,7 @@ def test_engine() -> None:
     assert check_engine(acme_engine.Plain) == 24
 
 
+@pytest.mark.thorough
 def test_back_end() -> None:
     assert check_backend(acme_lgm.FixedPoint) >= 4
 
@@ -101,6 +102,7 @@ def test_a_bound_that_is_none_is_found() -> None:
         check_bound(Wrong(), acme_lgm.Geometric(Y))
 
 
+@pytest.mark.thorough
 def test_every_prior_of_the_language_passes() -> None:
     """The same check on the project's own: of single numbers with a distribution function."""
     for case in ELEMENTWISE:

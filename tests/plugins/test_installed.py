@@ -113,11 +113,13 @@ def test_nothing_but_the_module_for_authors_is_imported() -> None:
         assert [x for x in lines if not x.startswith(("from lgmdsl.extend import", '"""'))] == []
 
 
+@pytest.mark.thorough
 def test_every_group_has_an_entry(installed: Path) -> None:
     text = next(installed.glob("acme_lgm-*.dist-info/entry_points.txt")).read_text()
     assert {f"[{group}]" for group in GROUPS.values()} <= set(text.splitlines())
 
 
+@pytest.mark.thorough
 def test_check_fmt_methods_and_simulate(installed: Path, folder: Path) -> None:
     counts, waves, _, every, own, _ = several(
         folder,
@@ -136,6 +138,7 @@ def test_check_fmt_methods_and_simulate(installed: Path, folder: Path) -> None:
     assert drawn["truth.s"] > 0 and (drawn["y"] >= 0).all()
 
 
+@pytest.mark.thorough
 def test_messages_know_the_words(installed: Path, folder: Path) -> None:
     (folder / "wrong.lgm").write_text(
         COUNTS.replace("geometric", "geometrc")
@@ -147,6 +150,7 @@ def test_messages_know_the_words(installed: Path, folder: Path) -> None:
     assert "lomax" in said and "positive" in said
 
 
+@pytest.mark.thorough
 def test_fits_by_all_methods_and_ways_agree(installed: Path, folder: Path) -> None:
     """The third party's back end is Laplace's; its bound is below quadrature; every way runs."""
     fit = ("fit", "counts.lgm", "d.npz", "--json")
@@ -167,12 +171,14 @@ def test_fits_by_all_methods_and_ways_agree(installed: Path, folder: Path) -> No
     assert all(r["hyper"]["s"]["mean"] > 0 for r in read[5:])
 
 
+@pytest.mark.thorough
 def test_a_kernel_in_sums_and_products_is_learned(installed: Path, folder: Path) -> None:
     found = lgm(folder, "fit", "waves.lgm", "d.npz", "--json", path=installed)
     assert found["status"] == "converged"
     assert found["hyper"]["w"]["mean"] == pytest.approx(1.7, abs=0.3)
 
 
+@pytest.mark.thorough
 def test_a_potential_by_its_g(installed: Path, folder: Path) -> None:
     potential = "lgm 1\nindex obs\ndata z[obs] : real\nlatent m ~ flat\n"
     (folder / "robust.lgm").write_text(potential + "potential z - m ~ cauchy(scale = 0.5)\n")
@@ -181,6 +187,7 @@ def test_a_potential_by_its_g(installed: Path, folder: Path) -> None:
     assert said["status"] == "converged"
 
 
+@pytest.mark.thorough
 def test_save_load_predict_plot_and_what_to_install(installed: Path, folder: Path) -> None:
     _, summary, predicted, _ = several(
         folder,
@@ -206,6 +213,7 @@ def test_save_load_predict_plot_and_what_to_install(installed: Path, folder: Pat
     assert "error[E103]" in check
 
 
+@pytest.mark.thorough
 def test_calibrate_in_processes(installed: Path, folder: Path) -> None:
     said = lgm(
         folder,

@@ -88,6 +88,7 @@ def test_the_structure_is_a_sum_of_two_normals(acme: None) -> None:
     assert own.log_evidence == pytest.approx(same.log_evidence, rel=1e-8)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("way", ["map", "integrate", "em", "vb"])
 def test_a_prior_from_outside_in_every_way(acme: None, way: str) -> None:
     """Lomax is a scale mixture of exponentials; against quadrature over the hyper."""
@@ -301,6 +302,7 @@ def test_fits_say_what_they_are_made_with(acme: None, tmp_path: Path) -> None:
     assert "plugins" not in lgm.fit(plain, {"y": np.ones(3)}, fixed={"s": 1.0}).provenance
 
 
+@pytest.mark.thorough
 def test_workers_have_parts_of_modules(acme: None) -> None:
     options: dict[str, Any] = {"fixed": {"s": 0.5, "r": 0.3}, "method": "fixed-point", "runs": 4}
     sizes = {"obs": 30, "g": 5}
@@ -330,6 +332,7 @@ def test_workers_say_which_part_they_cannot_have(acme: None) -> None:
         registry.unregister(Hidden)
 
 
+@pytest.mark.thorough
 def test_a_script_that_registers_its_own_part_runs_by_itself(tmp_path: Path) -> None:
     """A class of `__main__` is not sent; the script says so and goes on with jobs=1."""
     script = f"""

@@ -195,6 +195,7 @@ def plain(text: object) -> str:
     return re.sub(NAMES, lambda found: found[0][0].lower() + found[0][1:], str(text))
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", CASES)
 def test_a_twin_behaves_as_the_shipped_part(name: str) -> None:
     chosen, given = CASES[name], data(CASES[name].text)

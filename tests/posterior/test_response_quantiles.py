@@ -86,6 +86,7 @@ MODIFIED = [
 ]
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize("name", [*NAMES, *MODIFIED])
 @pytest.mark.parametrize(("wide", "parts"), [(1.5, 1), (0.3, 4)])
 def test_quantiles_are_where_the_distribution_function_says(
@@ -109,6 +110,7 @@ def test_quantiles_are_where_the_distribution_function_says(
         np.testing.assert_allclose(inside[~zero], wanted, atol=error, rtol=0.0)
 
 
+@pytest.mark.few(7)
 @pytest.mark.parametrize("name", [*NAMES, *MODIFIED])
 def test_a_row_is_answered_alone_as_among_others(name: str) -> None:
     site = made(name)
@@ -131,6 +133,7 @@ observe y ~ lognormal(mean = eta, sd = 1)
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("unit", [1e-20, 1.0, 1e20])
 def test_heavy_tails_are_closed_whatever_the_unit(unit: float) -> None:
     """log y is normal: its quantiles over 13 orders of magnitude, alone and among others."""
@@ -147,6 +150,7 @@ def test_heavy_tails_are_closed_whatever_the_unit(unit: float) -> None:
     np.testing.assert_allclose(among[:, 1], wanted, rtol=1e-8)
 
 
+@pytest.mark.thorough
 def test_counts_of_few_values_are_read_off_their_probabilities(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -49,6 +49,7 @@ def exactly(whole: OverMixture, last: int) -> Array:
     return out
 
 
+@pytest.mark.few(27)
 @pytest.mark.parametrize("name", COUNTS)
 @pytest.mark.parametrize(("wide", "parts"), [(1.5, 1), (0.3, 4)])
 def test_probabilities_are_averaged_densities(name: str, wide: float, parts: int) -> None:
@@ -115,6 +116,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return sizes
 
 
+@pytest.mark.thorough
 def test_the_table_waits_until_it_is_asked_for(
     fit: lgm.Fit, monkeypatch: pytest.MonkeyPatch
 ) -> None:

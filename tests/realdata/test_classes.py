@@ -69,6 +69,7 @@ def cuts(free: Array) -> Array:
     return np.asarray(np.cumsum(np.r_[free[0], np.exp(free[1:])]))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("link", "law"), [("logit", special.expit), ("probit", special.ndtr)])
 def test_party_identification_is_maximum_likelihood(link: str, law: Any, shared: Path) -> None:
     data = voters(shared)

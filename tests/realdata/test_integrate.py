@@ -31,6 +31,7 @@ def shown(what: str, gaps: Array, ratios: Array) -> None:
     )
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("case", NAMES)
 def test_integrate_equals_mcmc(case: str, folder: Path) -> None:
     """Hypers within 0.2 sd, their sds within 15 %; half of each latent's means within 0.05 sd, the

@@ -47,6 +47,7 @@ PUBLISHED = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_items_of_the_law_schools_test(name: str, shared: Path) -> None:
     """Exactly the published maximum but for the bound, which is 0.0005 nats a student below."""
@@ -68,6 +69,7 @@ def exact(theta: object, y: Array) -> float:
     return float(np.log(np.exp(inside) @ (w / w.sum())).sum())
 
 
+@pytest.mark.thorough
 def test_principal_components_are_the_closed_form(shared: Path) -> None:
     """Tipping and Bishop (1999), of the members whose every vote is known."""
     model, data = case("votes_ppca", shared)
@@ -85,6 +87,7 @@ def test_principal_components_are_the_closed_form(shared: Path) -> None:
     np.testing.assert_allclose(squares, values[:2] - noise, rtol=2e-3)
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_factors_of_votes_know_the_party_and_missing_votes(shared: Path) -> None:
     model, data = case("votes_factors", shared)
@@ -107,6 +110,7 @@ def test_factors_of_votes_know_the_party_and_missing_votes(shared: Path) -> None
     assert loss(np.clip(found, 1e-6, 1 - 1e-6)) < 0.6 * loss(share)
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_edges_of_segments_and_none_of_coins(shared: Path) -> None:
     """Seven segments and five coin tosses: every coin is on its own, segments are joined."""
@@ -119,6 +123,7 @@ def test_edges_of_segments_and_none_of_coins(shared: Path) -> None:
     assert edges[7:].sum() <= 2
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_mixed_columns_are_fitted_and_imputed(shared: Path) -> None:
     """Numbers, a count, a binary, ordered classes and a category: each is missing once in ten, and
@@ -153,6 +158,7 @@ def test_mixed_columns_are_fitted_and_imputed(shared: Path) -> None:
     assert (classes == truth).mean() >= (truth == "America").mean()
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_endgames_tell_who_has_won(shared: Path) -> None:
     """A fit of 250 boards knows the result of others better than its frequency does."""

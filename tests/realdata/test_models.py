@@ -47,6 +47,7 @@ def test_model_checks_with_its_data(
     assert re.findall(r"\b[EW]\d{3}\b", told.err) == warned, told.err
 
 
+@pytest.mark.few(7)
 @pytest.mark.parametrize("case", LOADERS)
 def test_fits_at_pinned_hypers(case: str, folder: Path) -> None:
     """All three converge; means agree; the variational bound is under EP's estimate."""

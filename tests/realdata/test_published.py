@@ -41,6 +41,7 @@ SDS = 'report sd1 = sqrt(S["intercept", "intercept"])\nreport sd2 = sqrt(S["slop
 MISPRINTED = {("epil_51", "sigma1")}
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("case", PRINTED)
 def test_as_printed(case: str, shared: Path) -> None:
     example, table, names = PRINTED[case]

@@ -69,6 +69,7 @@ def close(mean: float, sd: float, kept: Marginals) -> None:
     assert sd == pytest.approx(float(kept.sd), rel=0.03)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("case", ["seeds_01", "seeds_02", "epil_51"])
 def test_reference_equals_exact_integration(case: str, folder: Path) -> None:
     kept = reference(case).quantities

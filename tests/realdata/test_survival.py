@@ -97,6 +97,7 @@ def standard_errors(b: Array, data: Data, law: Law, sizes: Array) -> Array:
     return np.asarray(np.sqrt(np.linalg.inv(np.array(bend) / scale).diagonal()))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("family", list(LAWS))
 @pytest.mark.parametrize("of", [mice, kidney], ids=lambda f: f.__name__)
 def test_laplace_is_maximum_likelihood(
@@ -147,6 +148,7 @@ def frailty(shared: Path) -> Data:
     return {"who": out.pop("patient"), **out, "D": D, "seen": np.repeat([1, 0], [58, 18])}
 
 
+@pytest.mark.thorough
 def test_vague_priors_whose_middle_has_no_fit(shared: Path) -> None:
     """BUGS' kidney: half of its prior has Weibull shapes above 693. The values are those of fits
     at 360 pairs of shape and precision, by the corrected evidence."""

@@ -16,6 +16,7 @@ def perplexity(probability: Array, held: Array) -> float:
     return float(np.exp(-special.xlogy(held, probability).sum() / held.sum()))
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_topics_are_modules_and_foretell_words() -> None:
     """A fifth of each text's words are held out; its other words tell of them what latent Dirichlet

@@ -42,6 +42,7 @@ def folder(table: Path) -> Path:
     return table.parent / "shards"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("hyper", ["map", "integrate"])
 def test_as_of_rows_read_by_batches(hyper: str, table: Path, folder: Path) -> None:
     model = lgm.loads(MODEL)
@@ -68,6 +69,7 @@ def test_a_sample_of_the_shards(folder: Path, monkeypatch: pytest.MonkeyPatch) -
     assert part.sd == pytest.approx(whole.sd, rel=0.3)
 
 
+@pytest.mark.thorough
 def test_auto_corrects_hyperparameters(folder: Path) -> None:
     model = lgm.loads(MODEL)
     named, auto = (lgm.fit(model, folder, method, "map") for method in ("laplace", "auto"))

@@ -49,6 +49,7 @@ def same_bits(one: Answered, other: Answered) -> bool:
     )
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize(
     "case", ["poisson", "binary", "gaussian", "negbinomial", "vectors", "walk"]
 )
@@ -78,6 +79,7 @@ def test_near_an_anchor_one_pass_or_two_find_the_modes(tmp_path: Path) -> None:
     assert ask(source, near_x, (a, x)).passes == 1
 
 
+@pytest.mark.thorough
 def test_an_anchor_without_modes_is_left_alone(tmp_path: Path) -> None:
     """At shared latents of 1e4 rates overflow: the search begins at the prior's mean."""
     source, theta, size = source_of("poisson", tmp_path / "rows")
@@ -128,6 +130,7 @@ def test_the_anchor_moves_with_a_search_that_has_moved() -> None:
     assert anchors.current is ends[3] and anchors.excess == 0
 
 
+@pytest.mark.thorough
 def test_a_search_begins_in_a_sample_of_the_shards(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -49,6 +49,7 @@ def data_of(case: str, **more: Any) -> dict[str, Any]:
     return rows("gaussian" if case == "kinked" else case, **more)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("method", "case"), [*((METHOD, case) for case in (*CASES, "kinked")), *OTHERS]
 )
@@ -63,6 +64,7 @@ def test_bound_moments_and_gradient_are_those_of_all_rows(
     check_same(planned, one, kept, other, theta, means=1e-8, variances=1e-7, slopes=1e-6)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("method", "case"),
     [
@@ -128,6 +130,7 @@ def same_bits(one: Answered, other: Answered) -> bool:
     return all(np.asarray(a).tobytes() == np.asarray(b).tobytes() for a, b in pairs)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("case", ["poisson", "binary", "vectors", "kinked"])
 def test_answers_do_not_depend_on_anchors_but_for_rounding(case: str, tmp_path: Path) -> None:
     """And a worker that was asked nothing else gives every bit of them."""
@@ -151,6 +154,7 @@ def test_answers_do_not_depend_on_anchors_but_for_rounding(case: str, tmp_path: 
     source.forget()
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("fixed", [{"s": 0.7, "t": 0.4}, {"t": 0.4}], ids=["fixed", "map"])
 @pytest.mark.parametrize(("method", "off"), [("laplace", 1e-8), (METHOD, 1e-4)])
 def test_at_the_default_tolerance_they_agree_as_the_manual_says(
@@ -168,6 +172,7 @@ def test_at_the_default_tolerance_they_agree_as_the_manual_says(
         np.testing.assert_allclose(one.sd(name), sd, rtol=off)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("method", "hyper", "case"),
     [
@@ -205,6 +210,7 @@ def test_fits_that_learn_end_where_those_of_all_rows_do(
         pd.testing.assert_frame_equal(got, wanted, check_dtype=False, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("method", "hyper"), [(METHOD, "map"), ("ep", "fixed")])
 def test_processes_that_end_give_one_hash(
     method: str, hyper: str, tmp_path: Path, crew: Callable[[Any], None]
@@ -232,6 +238,7 @@ def test_processes_that_end_give_one_hash(
 LOGISTIC = "logistic(mean = eta, scale = t)"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("unit", [1e-10, 1e10])
 @pytest.mark.parametrize(
     ("method", "family"),
@@ -250,6 +257,7 @@ def test_units_do_not_matter(method: str, family: str, unit: float, tmp_path: Pa
     np.testing.assert_allclose(one.sd("a"), other.sd("a"), rtol=1e-6)
 
 
+@pytest.mark.thorough
 def test_pairs_of_many_shared_latents_are_sites(tmp_path: Path) -> None:
     """Of which each group touches two or three."""
     data = rows("crossed", 400, 80)
@@ -273,6 +281,7 @@ def same_shared(one: lgm.Fit, other: lgm.Fit) -> None:
     np.testing.assert_allclose(one.sd("v"), other.sd("v"), rtol=1e-6)
 
 
+@pytest.mark.thorough
 def test_auto_takes_what_can_run_the_model(tmp_path: Path) -> None:
     place = folder(tmp_path / "shards", rows("gaussian", 60, 5), 2)
     for case, method in (("gaussian", "laplace"), ("kinked", METHOD)):
@@ -326,6 +335,7 @@ def test_where_steps_do_not_end_the_back_end_climbs(
     assert caught.value.codes == ("E601",)
 
 
+@pytest.mark.thorough
 def test_a_group_that_moved_away_goes_back(tmp_path: Path) -> None:
     """Next to shared latents of five times the variance whole steps from the modes end at rates
     that are no numbers, in some groups; with sites of another model they overshoot."""

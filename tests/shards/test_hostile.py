@@ -186,6 +186,7 @@ def test_files_that_no_manifest_names_are_not_read(shards: Path, whole: Path) ->
     assert fits[0].log_evidence == fits[1].log_evidence
 
 
+@pytest.mark.thorough
 def test_two_fits_of_one_folder_at_once(whole: Path) -> None:
     def fitted(s: float) -> float:
         return lgm.fit(lgm.loads(MODEL), whole, fixed={"s": s}).log_evidence

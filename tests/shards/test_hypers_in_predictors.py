@@ -121,6 +121,7 @@ def theta_of(planned: Plan) -> dict[str, Any]:
     }
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("case", CASES)
 def test_evidence_moments_and_gradient_are_those_of_all_rows(
     case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -135,6 +136,7 @@ def test_evidence_moments_and_gradient_are_those_of_all_rows(
     check_same(planned, one, kept, other, theta, evidence=1e-10)
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("case", ["bym2", "loadings", "decay", "offset", "dispersion"])
 def test_the_gradient_is_that_of_differences(case: str, tmp_path: Path) -> None:
     model, data = made(case, tmp_path)
@@ -173,6 +175,7 @@ def test_a_loading_of_0_has_a_slope(tmp_path: Path) -> None:
     np.testing.assert_allclose(slopes[0]["l"], slopes[1]["l"], rtol=1e-8, atol=1e-8)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("case", "fixed", "hyper"),
     [
@@ -206,6 +209,7 @@ def test_fits_that_learn_end_where_those_of_all_rows_do(
     agree(one.predict_shards(data[0], tmp_path / "out", fitted=data), data[0], other, 1e-5)
 
 
+@pytest.mark.thorough
 def test_workers_change_no_bit(tmp_path: Path) -> None:
     """This process, and two threads that start with nothing."""
     model, data = made("slopes", tmp_path)

@@ -73,6 +73,7 @@ def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder(tmp_path_factory.mktemp("many") / "shards", data_of(SIDE * SIDE))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("case", MODELS)
 def test_evidence_moments_and_gradient_are_those_of_all_rows(case: str, shards: Path) -> None:
     model, more = model_of(case), [{"edges": edges()}] if case.endswith("map") else []
@@ -102,6 +103,7 @@ def test_what_is_sent_grows_with_the_pairs(tmp_path: Path) -> None:
     assert 3.0 < sent[1] / sent[0] < 5.0
 
 
+@pytest.mark.thorough
 def test_a_fit_its_file_its_groups_and_its_predictions(shards: Path, tmp_path: Path) -> None:
     """With a graph next to the folder, by two threads."""
     model, graph = model_of("map"), tmp_path / "edges.csv"

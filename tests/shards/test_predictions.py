@@ -38,6 +38,7 @@ def agree(written: ShardPredictions, shards: Path, other: Fit, rtol: float = 1e-
         pd.testing.assert_frame_equal(got, wanted, check_dtype=False, rtol=rtol, atol=0.1 * rtol)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("case", ["vectors", "negbinomial", "walk", "binary"])
 def test_predictions_are_those_of_all_rows(
     case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -63,12 +64,14 @@ def integrated(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Fit, Fit
     return place, one, in_memory(model, place, "integrate", {"t": 0.4})
 
 
+@pytest.mark.thorough
 def test_mixtures_over_hyperparameters(integrated: tuple[Path, Fit, Fit], tmp_path: Path) -> None:
     place, one, other = integrated
     assert len(one.points) > 3
     agree(one.predict_shards(place, tmp_path / "out"), place, other)
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore::lgmdsl.PredictionWarning")
 def test_new_rows_of_known_and_new_members(
     integrated: tuple[Path, Fit, Fit], tmp_path: Path
@@ -89,6 +92,7 @@ def test_new_rows_of_known_and_new_members(
     assert set(status) == {"fitted", "new"}
 
 
+@pytest.mark.thorough
 def test_workers_change_no_bit(integrated: tuple[Path, Fit, Fit], tmp_path: Path) -> None:
     place, one, _ = integrated
     written = [one.predict_shards(place, tmp_path / f"{jobs}", jobs=jobs) for jobs in (1, 2)]
@@ -135,6 +139,7 @@ def test_what_is_refused(integrated: tuple[Path, Fit, Fit], tmp_path: Path) -> N
     assert "shard-00000.parquet" in str(lacking.value)
 
 
+@pytest.mark.thorough
 def test_the_command(
     integrated: tuple[Path, Fit, Fit], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

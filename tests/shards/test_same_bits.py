@@ -37,6 +37,7 @@ def digest(fit: lgm.Fit, shards: Path, out: Path, jobs: object) -> str:
     return bits.hexdigest()
 
 
+@pytest.mark.thorough
 def test_threads_and_processes_that_end_give_one_hash(tmp_path: Path, crew: Take) -> None:
     shards = folder(tmp_path / "shards", rows("poisson"), 4)
     model = lgm.loads(text("poisson"))
@@ -128,6 +129,7 @@ def test_a_shard_that_is_lost_or_changed_is_named(tmp_path: Path) -> None:
         fit.groups(shards, shards)
 
 
+@pytest.mark.thorough
 def test_fits_are_written_read_and_pickled_without_their_shards(tmp_path: Path) -> None:
     shards = folder(tmp_path / "shards", rows("crossed"))
     fit = lgm.fit(lgm.loads(text("crossed")), shards, hyper="map", fixed={"t": 0.4})
@@ -149,6 +151,7 @@ def test_fits_are_written_read_and_pickled_without_their_shards(tmp_path: Path) 
     assert warm.log_evidence == pytest.approx(fit.log_evidence, abs=1e-6)
 
 
+@pytest.mark.thorough
 def test_shards_that_memory_has_no_room_for_are_read_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

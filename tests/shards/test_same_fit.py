@@ -15,6 +15,7 @@ from tests.shards.models import CASES, check_same, compiled, folder, posterior, 
 STEP = 1e-4
 
 
+@pytest.mark.few(9)
 @pytest.mark.parametrize("case", CASES)
 def test_evidence_moments_and_gradient_are_those_of_all_rows(case: str, tmp_path: Path) -> None:
     model, place = lgm.loads(text(case)), folder(tmp_path / case, rows(case))
@@ -42,6 +43,7 @@ def test_the_gradient_is_that_of_differences(case: str, tmp_path: Path) -> None:
         assert float(np.sum(slope * direction)) == pytest.approx(difference, rel=2e-6, abs=1e-6)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("hyper", ["map", "integrate"])
 def test_fits_that_learn_end_where_those_of_all_rows_do(hyper: str, tmp_path: Path) -> None:
     """Groups' latents included, at a maximum and mixed over the hyperparameter."""
@@ -73,6 +75,7 @@ def test_fits_that_learn_end_where_those_of_all_rows_do(hyper: str, tmp_path: Pa
     np.testing.assert_allclose(groups["u.sd"], order, rtol=1e-6)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("case", "more"),
     [
@@ -141,6 +144,7 @@ def test_rows_with_missing_responses_say_nothing(tmp_path: Path) -> None:
     assert fits[0].log_evidence == pytest.approx(fits[1].log_evidence, abs=1e-9)
 
 
+@pytest.mark.thorough
 def test_shards_without_an_observed_row(tmp_path: Path) -> None:
     """Their groups have their prior; where no shard has a row, in the words of the folder."""
     data = rows("gaussian")

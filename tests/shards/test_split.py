@@ -110,6 +110,7 @@ LABELS: dict[str, Any] = {
 }
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("case", LABELS)
 def test_groups_are_named_as_in_memory(case: str, tmp_path: Path) -> None:
     """By numbers, dates and texts of any layout: the same labels and the same evidence."""

@@ -30,6 +30,7 @@ def texts(k: int = 3, words: int = 4, seed: int = 0) -> AdmixtureSoftmax:
     return AdmixtureSoftmax(y, rng.dirichlet(np.ones(words), size=k))
 
 
+@pytest.mark.thorough
 def test_it_conforms() -> None:
     check_site(texts(), predictors=3)
     check_site(texts(2, 3, seed=1), predictors=2)
@@ -166,6 +167,7 @@ def test_allocations_climb() -> None:
     assert bound < np.log(word[:, 0].mean()) < bound + 1.0
 
 
+@pytest.mark.thorough
 def test_topics_start_where_the_highest_of_many_allocations_ends() -> None:
     """Not where the first one does: of eight topics that is dozens of nats lower."""
     gained = []
@@ -195,6 +197,7 @@ def test_the_highest_allocation_goes_on(monkeypatch: pytest.MonkeyPatch) -> None
     assert (np.diff(heights) > -1.0).all() and heights[-1] > heights[0] + 10.0
 
 
+@pytest.mark.thorough
 def test_pieces_and_samples_of_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pieces are the whole; where rows are many, a sample of them decides where to begin."""
     counts, words = mixed(2, 3, 200)

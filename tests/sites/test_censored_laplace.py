@@ -79,6 +79,7 @@ def test_expectations(i: int) -> None:
     assert slopes[i] == pytest.approx(float(by_scale), rel=1e-9, abs=1e-9)
 
 
+@pytest.mark.few(33)
 @pytest.mark.parametrize("power", [1.0, 0.5])
 @pytest.mark.parametrize("i", range(len(CASES)))
 def test_tilted_moments(i: int, power: float) -> None:

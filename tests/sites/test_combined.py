@@ -71,6 +71,7 @@ def zeros(factory: Callable[[type[Site]], type[Site]], name: str) -> Site:
     return cast(Site, made(y=y, **COUNTS[name], **more))
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("name", COUNTS)
 @pytest.mark.parametrize("factory", FACTORIES)
 def test_counts_conform(factory: Callable[[type[Site]], type[Site]], name: str) -> None:

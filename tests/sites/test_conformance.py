@@ -29,6 +29,7 @@ LONG = {
 }
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     "name", [pytest.param(n, marks=[pytest.mark.slow] if n in LONG else []) for n in NAMES]
 )

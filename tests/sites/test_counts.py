@@ -102,6 +102,7 @@ def test_beta_binomial_masses_in_eighty_digits(link: str) -> None:
         assert _worst(f"betabinomial.{link}", s, known, y=y, n=n, concentration=c) < 1e-12
 
 
+@pytest.mark.thorough
 def test_tweedie_densities_in_fifty_digits() -> None:
     """Powers from 1.001, where the density has a peak for each number of terms, to 1.999."""
     rng = np.random.default_rng(7)
@@ -139,6 +140,7 @@ def _tweedie(y: Real, s: Real, d: Real, p: Real) -> Real:
     return (y * m ** (1 - p) / (1 - p) - m ** (2 - p) / (2 - p)) / d + level
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize("nu", [0.01, 0.3, 1.0, 2.0, 9.0])
 @pytest.mark.parametrize("s", [-8.0, -1.0, 0.3, 1.6, 3.4])
 def test_conway_maxwell_against_sums_in_forty_digits(s: float, nu: float) -> None:
@@ -317,6 +319,7 @@ def test_two_classes_are_beta_binomial() -> None:
         np.testing.assert_allclose(np.ravel(x), z, rtol=1e-8, atol=1e-12)
 
 
+@pytest.mark.few(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("predictors", [2, 3])
 def test_dirichlet_families_conform(predictors: int) -> None:

@@ -23,6 +23,7 @@ NAMES = [
 ]
 
 
+@pytest.mark.few(14)
 @pytest.mark.parametrize("name", NAMES)
 def test_differences_are_good_enough_for_third_parties(name: str) -> None:
     for seed, s in enumerate(np.linspace(-3.0, 3.0, 9)):

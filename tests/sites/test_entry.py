@@ -105,6 +105,7 @@ def _slope(site: Any, parameter: str, s: Array) -> Array:
     return np.asarray(site.parameter_slopes(s)[parameter])
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", FAMILIES)
 def test_derivatives_and_slopes(name: str) -> None:
     site = made(name)
@@ -251,6 +252,7 @@ class Memoryless(Tailless, Tails):
         return Tail(ahead if above else chained(log_of_rest(-rate), ahead), {})
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "seen", ["event = died", "lower = lo", "entry = e", "event = died, entry = e"]
 )

@@ -17,6 +17,7 @@ from lgmdsl.sites.vector.multinomial_probit import CategoricalProbit
 from lgmdsl.testing.site_checks import check_site
 
 
+@pytest.mark.thorough
 def test_it_conforms() -> None:
     everything = np.ones((4, 2))
     check_site(CategoricalProbit(np.arange(4.0) % 2, everything), predictors=2)

@@ -156,6 +156,7 @@ def test_a_family_without_a_norm_is_refused() -> None:
         of_norms(base)
 
 
+@pytest.mark.few(7)
 @pytest.mark.parametrize("scale", [0.3, 0.1, 0.02])
 @pytest.mark.parametrize("mean", [(0.0, 0.0, 0.0), (0.5, -0.2, 0.3), (1.5, 0.0, -1.0)])
 def test_tilted_moments_of_three_entries_with_a_narrow_peak(

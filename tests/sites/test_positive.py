@@ -65,6 +65,7 @@ def test_log_densities_are_exact_to_1e_12(name: str) -> None:
     np.testing.assert_allclose(got[plain], known[plain], rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", RANGES)
 def test_derivatives_are_exact_to_1e_9(name: str) -> None:
     """In s to third order, in the parameters, and in both, against mpmath's differences."""

@@ -198,6 +198,7 @@ def test_density(name: str) -> None:
         assert value[i] == pytest.approx(wanted, rel=1e-11, abs=1e-11), (i, s[i])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", FAMILIES)
 def test_derivatives(name: str) -> None:
     site, s = cases(name, 40)
@@ -309,6 +310,7 @@ def test_what_no_rule_averages_is_no_number() -> None:
     assert np.isnan(SeveralByQuadrature().lift(site).expected(mean, variance).value).all()
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", FAMILIES)
 def test_conformance(name: str) -> None:
     site, s = cases(name, 6, extreme=False)

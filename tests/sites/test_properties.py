@@ -77,6 +77,7 @@ def test_log_mass_derivatives_are_the_tilted_moments(
     assert np.all(np.abs(slope - known) <= 1e-6 * (1 + np.abs(known)) + level)
 
 
+@pytest.mark.thorough
 @given(names, st.integers(0, 5), st.randoms(use_true_random=False))
 def test_rows_do_not_see_each_other(name: str, seed: int, random: object) -> None:
     """Answers for permuted and split rows are the permuted and split answers, to the last bit."""

@@ -129,6 +129,7 @@ def test_the_public_call_equals_the_site(name: str) -> None:
 DRAWN = np.random.default_rng().permutation(NAMES)[:8].tolist()  # others in every run
 
 
+@pytest.mark.few(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("number", range(len(DRAWN)))
 def test_the_table_is_what_its_script_makes(number: int) -> None:

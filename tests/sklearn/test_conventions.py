@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from lgmdsl.sklearn import (
@@ -46,12 +47,22 @@ def expected(estimator: Any) -> dict[str, str]:
     return {"check_sample_weight_equivalence_on_dense_data": reason}
 
 
+def passes(estimator: Any, check: Callable[[Any], None]) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")  # the checks provoke warnings, and look for them
+        check(estimator)
+
+
+@parametrize_with_checks([LgmRegressor(MATRIX), LgmClassifier(EVENT, method="laplace")])
+def test_conventions(estimator: Any, check: Callable[[Any], None]) -> None:
+    passes(estimator, check)
+
+
+@pytest.mark.thorough
 @parametrize_with_checks(
     [
         LgmRegressor(hyper="map"),
-        LgmRegressor(MATRIX),
         LgmClassifier(method="laplace"),
-        LgmClassifier(EVENT, method="laplace"),
         BayesianGLM(hyper="map"),
         MixedModel(hyper="map"),
         AdditiveModel(knots=5, scales="one"),
@@ -59,7 +70,5 @@ def expected(estimator: Any) -> dict[str, str]:
     ],
     expected_failed_checks=expected,
 )
-def test_conventions(estimator: Any, check: Callable[[Any], None]) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("default")  # the checks provoke warnings, and look for them
-        check(estimator)
+def test_conventions_of_the_others(estimator: Any, check: Callable[[Any], None]) -> None:
+    passes(estimator, check)

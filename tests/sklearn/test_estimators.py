@@ -128,6 +128,7 @@ def test_smooth_functions_are_found_and_continued() -> None:
         AdditiveModel(knots=3).fit(X, y)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("family", ["poisson", "negbinomial", "gamma", "student_t", "bernoulli"])
 def test_families(family: str) -> None:
     rng = np.random.default_rng(8)
@@ -176,6 +177,7 @@ def counts() -> pd.DataFrame:
     return frame
 
 
+@pytest.mark.thorough
 def test_any_model_takes_its_columns_by_name(counts: pd.DataFrame, tmp_path: Path) -> None:
     ring = np.array([[0, 1, 0, 1], [1, 0, 1, 0], [0, 1, 0, 1], [1, 0, 1, 0]])
     extra = {"friends": ring, "who": ["a", "b", "c", "d"]}
@@ -223,6 +225,7 @@ def class_rows() -> tuple[pd.DataFrame, np.ndarray[Any, Any]]:
     return X, np.array(["low", "mid", "high"])[np.digitize(level, [-0.7, 0.7])]
 
 
+@pytest.mark.thorough
 def test_classes_in_an_order() -> None:
     X, grade = class_rows()
     ordered = pd.Series(pd.Categorical(grade, ["low", "mid", "high"], ordered=True))
@@ -253,6 +256,7 @@ def test_classes_in_an_order() -> None:
     assert set(cross_val_predict(text, X, grade, cv=3)) <= {"low", "mid", "high"}
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("where", ["model", "data"])
 def test_probabilities_across_folds_are_of_the_order_given(where: str) -> None:
     """scikit-learn replaces y by the places of its labels in the alphabet."""
@@ -351,6 +355,7 @@ def test_two_classes_and_more() -> None:
         LgmClassifier().fit(X, np.zeros(120))
 
 
+@pytest.mark.thorough
 def test_searches_pipelines_and_scores(table: pd.DataFrame) -> None:
     """Over processes: what is sent are the estimators, and the texts of their models."""
     x, y = table[["age", "dose"]], table["y"]
@@ -455,6 +460,7 @@ def test_responses_without_noise_are_fitted(slope: float, monkeypatch: pytest.Mo
     )
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("estimator", "kind"),
     [

@@ -33,6 +33,7 @@ def test_every_format_is_kept_in_every_way() -> None:
         assert {p.stem for p in KEPT if p.parent.name == f"format_{number}"} >= since
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("file", KEPT, ids=lambda p: f"{p.parent.name}-{p.stem}")
 def test_a_kept_file_says_what_it_said(file: Path) -> None:
     case, expected = CASES[file.stem], json.loads(file.with_suffix(".json").read_text())

@@ -53,6 +53,7 @@ def fitted(
     return lgm.fit(model(family), data, method, hyper, fixed=fixed, options={"rows": how})
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("family", "method", "groups", "hyper"),
     [
@@ -86,6 +87,7 @@ def test_small_groups_under_laplace_are_not_taken_for_right() -> None:
     assert fit.theta["s"] < 1.9
 
 
+@pytest.mark.thorough
 def test_auto_takes_hyperparameters_of_the_corrected_evidence() -> None:
     data = rows("binary", 120, 3, 2.0)
     plain = fitted("binary", data, "streamed", "natural-gradient")

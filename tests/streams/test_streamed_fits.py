@@ -134,6 +134,7 @@ def agree(streamed: lgm.Fit, kept: lgm.Fit, tolerance: float) -> None:
         assert np.asarray(streamed.sd(name)) == pytest.approx(sd, rel=tolerance), name
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("case", CASES)
 def test_laplace_agrees_with_kept_rows(case: str) -> None:
     data, declared = frame(case), model(case)
@@ -145,6 +146,7 @@ def test_laplace_agrees_with_kept_rows(case: str) -> None:
         )
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("case", CASES)
 def test_natural_gradient_agrees_with_kept_rows(case: str) -> None:
     data, declared = frame(case), model(case)
@@ -217,6 +219,7 @@ def test_a_group_whose_rows_come_last(tmp_path: Path) -> None:
     agree(streamed, kept, 1e-6)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("group_size", [50, 64, 333, 10_000])
 def test_the_same_bits_from_every_source(tmp_path: Path, group_size: int) -> None:
     data, declared = frame("negbinomial"), model("negbinomial")
@@ -242,6 +245,7 @@ def test_batches_of_other_sizes_give_the_same_bits(monkeypatch: pytest.MonkeyPat
     assert np.array_equal(one.weight[0], other.weight[0])
 
 
+@pytest.mark.thorough
 def test_many_rows_of_a_file_are_streamed_by_themselves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -260,6 +264,7 @@ def test_many_rows_of_a_file_are_streamed_by_themselves(
     assert "streamed" not in lgm.fit(declared, path, "laplace", "map").provenance
 
 
+@pytest.mark.thorough
 def test_a_file_and_a_pickle_give_the_fit_again(tmp_path: Path) -> None:
     data = frame("crossed")
     fit = lgm.fit(model("crossed"), data, "laplace", "integrate", options=STREAMED)
@@ -285,6 +290,7 @@ def test_a_fit_starts_from_another() -> None:
     assert again.log_evidence == pytest.approx(first.log_evidence, abs=1e-7)
 
 
+@pytest.mark.thorough
 def test_what_rows_cannot_be_asked() -> None:
     data = frame("poisson")
     fit = lgm.fit(model("poisson"), data, "laplace", "map", options=STREAMED)

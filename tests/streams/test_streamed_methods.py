@@ -126,6 +126,7 @@ def test_the_double_loop_bounds_each_row(case: str) -> None:
     agree(fitted(case, "double-loop", STREAMED), fitted(case, "double-loop", KEPT), 1e-6)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("case", "hyper"), [("laplace", "map"), ("binary", "integrate"), ("quantile", "map")]
 )
@@ -138,6 +139,7 @@ def test_the_double_loop_learns_hyperparameters(case: str, hyper: str) -> None:
     agree(streamed, kept, 1e-3, 1e-8)
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("case", ["poisson", *BOUNDED])
 def test_ep_matches_the_moments_of_each_row(case: str) -> None:
     agree(fitted(case, "ep", STREAMED), fitted(case, "ep", KEPT), 1e-6, 1e-8)
@@ -153,6 +155,7 @@ def test_ep_of_a_power(power: float) -> None:
     agree(streamed, kept, 1e-6, 1e-8)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("case", "hyper"), [("laplace", "map"), ("binary", "integrate")])
 def test_ep_learns_hyperparameters(case: str, hyper: str) -> None:
     streamed, kept = (
@@ -174,6 +177,7 @@ def test_ep_next_to_potentials_on_latents() -> None:
     agree(streamed, kept, 1e-6, 1e-8)
 
 
+@pytest.mark.thorough
 def test_the_slope_of_ep_in_a_parameter_of_the_rows() -> None:
     """By differences of the evidence in the scale of the rows' density."""
     data, step = frame("laplace"), 1e-4
@@ -278,6 +282,7 @@ METHODS = [
 ]
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(("case", "method"), METHODS)
 def test_the_same_bits_for_any_batches_and_sources(
     case: str, method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -312,6 +317,7 @@ HOSTILE: dict[str, Callable[[pd.DataFrame], pd.DataFrame]] = {
 }
 
 
+@pytest.mark.few(7)
 @pytest.mark.parametrize("change", HOSTILE)
 @pytest.mark.parametrize(("case", "method"), METHODS)
 def test_hostile_rows(case: str, method: str, change: str) -> None:

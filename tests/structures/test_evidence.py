@@ -112,6 +112,7 @@ observe y ~ normal(mean = u, sd = 0.5)
 """
 
 
+@pytest.mark.thorough
 def test_new_positions_extend_ou_as_its_kernel() -> None:
     t, new = np.arange(8.0) ** 1.2, {"t": np.array([20.0, 0.5, 3.3])}
     found = []
@@ -129,6 +130,7 @@ CASES = [
 ]
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("name, flat_level", CASES)
 def test_evidence(name: str, flat_level: bool) -> None:
     prior = PRIORS[name]

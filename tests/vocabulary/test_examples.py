@@ -53,6 +53,7 @@ def test_an_example_of_an_argument_uses_it(name: str) -> None:
     assert f"{name} = " in page.example
 
 
+@pytest.mark.few(10)
 @pytest.mark.parametrize("text", MODELS)
 def test_a_model_is_fitted(text: str) -> None:
     """With the hyperparameters at typical values, by the first method that can."""
@@ -125,6 +126,7 @@ def general(words: list[str]) -> str:
     return next(t for t in GENERAL if lgm.methods(lgm.loads(t))[method].runs)
 
 
+@pytest.mark.few(10)
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_command_runs(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]

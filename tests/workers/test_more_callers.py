@@ -38,11 +38,13 @@ def same(jobs: object) -> None:
     assert audited(alone()[1], jobs=jobs) == audits
 
 
+@pytest.mark.thorough
 def test_threads_compute_the_same_bits() -> None:
     with ThreadPoolExecutor(2) as executor:
         same(executor)
 
 
+@pytest.mark.thorough
 def test_processes_compute_the_same_bits_whoever_ends(crew: Take) -> None:
     """One of two ends in the searches, in the design (at its second block) and in the audits."""
     seen: list[str] = []
@@ -62,6 +64,7 @@ def test_processes_compute_the_same_bits_whoever_ends(crew: Take) -> None:
     assert pool.kills == 3
 
 
+@pytest.mark.thorough
 def test_an_audit_of_one_point_is_shared_by_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     from lgmdsl.assess.importance import draws
 
@@ -87,6 +90,7 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return names
 
 
+@pytest.mark.thorough
 def test_searches_that_lead_to_nothing_new_are_not_made_here(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -112,6 +116,7 @@ def test_few_candidates_are_scored_here(monkeypatch: pytest.MonkeyPatch) -> None
     assert not names
 
 
+@pytest.mark.thorough
 def test_what_is_no_jobs_is_refused_before_the_work() -> None:
     for call in (designed, lambda jobs: alone()[1].audit(jobs=jobs)):
         with pytest.raises(lgm.MethodError, match="`jobs` must be") as caught:
@@ -119,6 +124,7 @@ def test_what_is_no_jobs_is_refused_before_the_work() -> None:
         assert caught.value.codes == ("E108",)
 
 
+@pytest.mark.thorough
 def test_an_interrupt_ends_a_design_with_its_queries(crew: Take) -> None:
     """While scores are on their way."""
 

@@ -104,6 +104,7 @@ def client_of(cluster: Any) -> Any:
     return pytest.importorskip("distributed").Client(cluster)
 
 
+@pytest.mark.thorough
 def test_a_dask_cluster_computes_the_same_bits(cluster: Any) -> None:
     calibration, fit, loo = alone()
     assert calibrated(jobs=cluster.scheduler_address).outcomes == calibration.outcomes
@@ -113,6 +114,7 @@ def test_a_dask_cluster_computes_the_same_bits(cluster: Any) -> None:
         assert len(client.scheduler_info()["workers"]) == 2
 
 
+@pytest.mark.thorough
 def test_tasks_of_a_home_go_to_one_dask_worker(cluster: Any) -> None:
     from lgmdsl.workers.cluster import Cluster
 
@@ -127,6 +129,7 @@ def test_tasks_of_a_home_go_to_one_dask_worker(cluster: Any) -> None:
         assert len(workers.results(tasks)) == 4
 
 
+@pytest.mark.thorough
 def test_a_dask_worker_that_is_killed_changes_nothing(cluster: Any) -> None:
     with client_of(cluster) as client:
 
@@ -137,6 +140,7 @@ def test_a_dask_worker_that_is_killed_changes_nothing(cluster: Any) -> None:
         assert calibrated(jobs=client, on_run=kill).outcomes == alone()[0].outcomes
 
 
+@pytest.mark.thorough
 def test_a_task_that_ends_dask_workers_is_named(cluster: Any) -> None:
     pytest.importorskip("distributed")
     from lgmdsl.workers.cluster import Cluster
@@ -165,6 +169,7 @@ def small() -> Iterator[Any]:
         yield client
 
 
+@pytest.mark.thorough
 def test_a_dask_worker_out_of_memory_is_e701_or_refused_before(small: Any) -> None:
     """The nanny ends a worker above its limit, and what was next to the task is done again; data
     that no worker has room for are not sent."""
@@ -183,6 +188,7 @@ def test_a_dask_worker_out_of_memory_is_e701_or_refused_before(small: Any) -> No
     assert workers.results(tasks[::2]) == [(0, 0), (1, 0)]  # the cluster goes on
 
 
+@pytest.mark.thorough
 def test_a_dask_cluster_with_one_worker(cluster: Any) -> None:
     local = pytest.importorskip("distributed").LocalCluster
     with (
@@ -195,6 +201,7 @@ def test_a_dask_cluster_with_one_worker(cluster: Any) -> None:
         assert same_fit(integrated(jobs=client), alone()[1])
 
 
+@pytest.mark.thorough
 def test_a_cluster_over_tls(tmp_path: Path) -> None:
     """The manual's: a certificate that vouches for itself, and the client's by Dask's
     configuration. Without one, and with one that is not there, E702."""
@@ -230,6 +237,7 @@ def test_a_cluster_over_tls(tmp_path: Path) -> None:
             integrated(jobs=address)
 
 
+@pytest.mark.thorough
 def test_a_scheduler_that_is_killed_is_e702_and_the_record_goes_on(
     root: Path, tmp_path: Path
 ) -> None:
@@ -287,6 +295,7 @@ def test_nobody_at_an_address_is_e702(monkeypatch: pytest.MonkeyPatch) -> None:
     assert caught.value.codes == ("E702",)
 
 
+@pytest.mark.thorough
 def test_an_address_without_distributed_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -50,6 +50,7 @@ print(len(done.outcomes) >= 4, done.interrupted)
 """
 
 
+@pytest.mark.thorough
 def test_a_script_without_a_guard_runs_once(root: Path, tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)
@@ -61,6 +62,7 @@ def test_a_script_without_a_guard_runs_once(root: Path, tmp_path: Path) -> None:
     assert done.stdout.split() == ["RUN", "True"]
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 @pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGKILL])
 def test_workers_end_with_who_started_them(by: signal.Signals, root: Path, tmp_path: Path) -> None:
@@ -115,6 +117,7 @@ def test_a_task_that_ends_its_process_is_e701() -> None:
     assert seen == {0: (0, 0)}
 
 
+@pytest.mark.thorough
 def test_tasks_of_a_home_go_to_one_process_while_it_lives() -> None:
     """And the end of one is none of the others'."""
     pool = Pool(2)
@@ -152,6 +155,7 @@ print("MODULES", *sys.modules)
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("work", ["import", "fit", "lgm fit"])
 def test_without_jobs_nothing_of_it_is_loaded(work: str, root: Path, tmp_path: Path) -> None:
     """Neither by an import, nor by a fit and what is asked of it, nor by the command."""

@@ -41,10 +41,12 @@ def calls(crew: Take, pool: Pool) -> None:
         pool.close()
 
 
+@pytest.mark.thorough
 def test_processes_compute_the_same_bits(crew: Take) -> None:
     calls(crew, Pool(3))
 
 
+@pytest.mark.thorough
 def test_processes_that_end_on_the_way_change_nothing(crew: Take) -> None:
     """One ends in the middle of each call."""
     pool = Killing(2, lambda _, number: number in (6, 25, 60), 3)
@@ -52,17 +54,20 @@ def test_processes_that_end_on_the_way_change_nothing(crew: Take) -> None:
     assert pool.kills == 3
 
 
+@pytest.mark.thorough
 def test_two_processes_that_end_together_change_nothing(crew: Take) -> None:
     pool = Killing(2, lambda _, number: number == 6, 1, 2)
     crew(pool)
     assert calibrated(jobs=2).outcomes == alone()[0].outcomes and pool.kills == 1
 
 
+@pytest.mark.thorough
 def test_one_process_gives_what_none_gives(crew: Take) -> None:
     crew(Pool(1))
     assert same_fit(integrated(jobs=2), alone()[1])
 
 
+@pytest.mark.thorough
 def test_threads_compute_the_same_bits() -> None:
     calibration, fit, loo = alone()
     with ThreadPoolExecutor(2) as executor:
@@ -71,6 +76,7 @@ def test_threads_compute_the_same_bits() -> None:
         assert all(map(np.array_equal, left_out(fit, executor), loo))
 
 
+@pytest.mark.thorough
 def test_posteriors_of_draws_are_drawn_again_alike() -> None:
     text = (
         GAUSSIAN.split("index feat")[0]
@@ -111,6 +117,7 @@ def test_methods_compared_by_workers_are_those_compared_here() -> None:
     assert [r.difference for r in one] == [r.difference for r in other]
 
 
+@pytest.mark.thorough
 def test_a_run_that_ends_its_workers_is_named_and_the_record_goes_on(
     tmp_path: Path, crew: Take
 ) -> None:
@@ -127,6 +134,7 @@ def test_a_run_that_ends_its_workers_is_named_and_the_record_goes_on(
     assert made[0] == before + 1 and whole.outcomes == alone()[0].outcomes
 
 
+@pytest.mark.thorough
 def test_tasks_carry_no_arrays(crew: Take) -> None:
     """Of 5,000 rows: each fit of the integral is sent by x and coefficients."""
     sizes: list[int] = []

@@ -148,7 +148,8 @@ def sums_of(
 ) -> Sums:
     """Of draws E z + x, (k, n), of a part, with their places and rows of `Evidence.columns`."""
     y = functional.at(part, x, where)
-    powers = columns.T @ y, columns.T @ y**2, columns[:, 2:].T @ y**4
+    y2 = y**2
+    powers = columns.T @ y, columns.T @ y2, columns[:, 2:].T @ y2**2
     return Sums(*powers, y.min(axis=0), y.max(axis=0))
 
 

@@ -131,7 +131,7 @@ class AboveZero:
         d1, d2 = mean(slope), mean(bend)
         away, bent = slope - d1, bend - d2
         curved = d2 + mean(away**2)
-        thrice = mean(third) + 3.0 * mean(away * bent) + mean(away**3)
+        thrice = mean(third) + 3.0 * mean(away * bent) + mean(away * away**2)
         return PointwiseAnswer(top + np.log(total), d1, curved, thrice), list(share)
 
 

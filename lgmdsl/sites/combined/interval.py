@@ -192,7 +192,7 @@ class IntervalSite(CombinedSite, Pointwise):
 
         d1, d2 = mean(slopes), mean(bends)
         away, bent = slopes - d1, bends - d2
-        third = mean(thirds) + 3.0 * mean(away * bent) + mean(away**3)
+        third = mean(thirds) + 3.0 * mean(away * bent) + mean(away * away**2)
         answer = PointwiseAnswer(top + np.log(total), d1, d2 + mean(away**2), third)
         curves = {}
         for name in names:

@@ -147,7 +147,7 @@ class Law(ABC):
 
         slope, bend = mean(g.first), mean(g.second)
         away, bent = g.first - slope[:, None], g.second - bend[:, None]
-        third = mean(g.third) + 3.0 * mean(away * bent) + mean(away**3)
+        third = mean(g.third) + 3.0 * mean(away * bent) + mean(away * away**2)
         value = top + np.log(total * width)
         low, high = (np.exp(self.density(end).value - value) for end in (a, b))
         return Mass(Curve(value, slope, bend + mean(away**2), third), low, high)

@@ -44,7 +44,7 @@ class StudentLaw(Law):
             self.constant - 0.5 * (df + 1.0) * np.log1p(square),
             -power * x * q,
             -power * (1.0 - square) * q * q,
-            2.0 * power * x / df * (3.0 - square) * q**3,
+            2.0 * power * x / df * (3.0 - square) * q * q * q,
         )
 
     def below(self, x: Array) -> Curve:

@@ -133,7 +133,7 @@ class ScoredLogit(Neighbours):
             value=self.log_density(s),
             slope=np.asarray((masses * (self.observed_score - self.statistic)).sum(axis=-1)),
             curvature=-(masses * away**2).sum(axis=-1),
-            third=-(masses * away**3).sum(axis=-1) * variance,
+            third=-(masses * away * away**2).sum(axis=-1) * variance,
         )
 
     def cut_curves(self, s: Array) -> tuple[Array, Array, Array]:

@@ -83,7 +83,7 @@ class ScoredProbit(Neighbours):
             value=self.log_density(s),
             slope=-(p * a1).sum(axis=-1),
             curvature=-(p * (a2 + away**2)).sum(axis=-1),
-            third=-(p * (a3 + 3.0 * away * bend + away**3)).sum(axis=-1) * variance,
+            third=-(p * (a3 + 3.0 * away * bend + away * away**2)).sum(axis=-1) * variance,
         )
 
     def _curves(

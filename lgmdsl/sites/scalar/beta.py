@@ -87,7 +87,10 @@ class BetaLogitMean(ElementwiseSite, Formula):
             slope=down - up + rise * pull,
             curvature=-2.0 * bend + c * bend2 * pull - rise**2 * stiff,
             third=(
-                -2.0 * bend2 + c * bend3 * pull - 3.0 * c * bend2 * rise * stiff - rise**3 * skew
+                -2.0 * bend2
+                + c * bend3 * pull
+                - 3.0 * c * bend2 * rise * stiff
+                - rise * rise**2 * skew
             )
             * variance,
         )

@@ -35,7 +35,8 @@ def log_complement(s: Array) -> tuple[Array, Array, Array, Array]:
     rate = capped_exp(s)
     small = rate < 1e-2
     r = np.where(small, rate, 0.0)
-    bend = -r / 2.0 - r * r / 12.0 + r**4 / 720.0 - r**6 / 30240.0
+    r2 = r * r
+    bend = -r / 2.0 - r2 / 12.0 + r2 * r2 / 720.0 - r2 * r2 * r2 / 30240.0
     middle = np.clip(rate, 1e-3, _GONE)
     ratio = np.where(small, 1.0 - r - bend, middle / np.expm1(middle))
     q = np.where(small, bend, 1.0 - rate - ratio)

@@ -97,7 +97,7 @@ class GevLocation(FormulaSite):
         # in z; with e' = -e r and r' = -k r^2
         first = r * (e - grow)
         second = r * r * (k * grow - grow * e)
-        third = r**3 * (grow * (1.0 + 2.0 * k) * e - 2.0 * k * k * grow)
+        third = r * r * r * (grow * (1.0 + 2.0 * k) * e - 2.0 * k * k * grow)
         l = -np.log(self.scale) - grow * q - e
         towards = np.where(inside, 0.0, self._inner(z) - z)  # z is to change by that
         return PointwiseAnswer(

@@ -102,7 +102,7 @@ class DirichletSoftmax(SharesSite):
         if order == 1:
             return (first,)
         square = a * a * polygamma(1, 1.0 + a) + 1.0
-        cube = a**3 * polygamma(2, 1.0 + a) - 2.0
+        cube = a * a * a * polygamma(2, 1.0 + a) - 2.0
         return first, first - square, first - 3.0 * square - cube
 
     def head_slope(self) -> Array:
@@ -219,7 +219,7 @@ class DirichletMultinomialSoftmax(SharesSite):
         return (
             self.seen + first,
             first + square,
-            first + 3.0 * square + a**3 * slopes[2],
+            first + 3.0 * square + a * a * a * slopes[2],
         )
 
     def head_slope(self) -> Array:

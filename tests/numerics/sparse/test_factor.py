@@ -53,6 +53,7 @@ def agrees(kernel: Kernel, a: SparseMatrix, seed: int = 0) -> None:
     close(np.log(factor.pivots).sum(), np.array(2 * factor.half_log_det), 1e-12)
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize("kind", KINDS)
 def test_against_dense_algebra(kernel: Kernel, kind: str) -> None:
     """56 patterns of each kind, 1 to 60 vertices."""
