@@ -38,7 +38,8 @@ class LoadingCase:
         rng = np.random.default_rng([number, 3])
         rows, noise = int(rng.integers(4, 25)), float(rng.choice([0.5, 1.0, 2.0]))
         loads = rng.choice([0.0, 0.5, 1.5], 2)
-        y = rng.normal(size=(rows, 1)) * loads + noise * rng.normal(size=(rows, 2))
+        own = float(rng.choice([0.7, 1.0])) * noise  # less than is modelled: loadings of 0
+        y = rng.normal(size=(rows, 1)) * loads + own * rng.normal(size=(rows, 2))
         return cls(number, noise, np.round(y, 4))
 
     @property

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import optimize, special
+from scipy import ndimage, optimize, special
 from scipy.stats import qmc
 
 from lgmdsl.arrays import Array
@@ -308,7 +308,9 @@ class OnGrid:
         share = np.exp(table - table.max())
         # Second moments of the sds have more of the upper tail.
         squares = sum((np.exp(2.0 * g) for g in np.meshgrid(*axes, indexing="ij")), 0.0) + share
-        parts = (share, table > table.max() - REACH, squares * share)
+        # A bound of a prior lies within a cell whose middle may be beyond it.
+        matters = ndimage.maximum_filter(table, 3) if table.ndim else table
+        parts = (share, matters > table.max() - REACH, squares * share)
         share = sum(w * p / p.sum() for w, p in zip(PARTS, parts, strict=True))
         steps = [0.5 * (a[1] - a[0]) for a in axes]
         edges = [np.append(a - s, a[-1] + s) for a, s in zip(axes, steps, strict=True)]
@@ -402,7 +404,8 @@ def _curved(target: Target, mode: Array) -> Array:
     points = [mode + s * e[i] + t * e[j] for i in range(d) for j in range(d)
               for s in (1, -1) for t in (1, -1)]  # fmt: skip
     values = target(np.array(points)).reshape(d, d, 2, 2)
-    hessian = -(values[..., 0, 0] - values[..., 0, 1] - values[..., 1, 0] + values[..., 1, 1])
+    with np.errstate(invalid="ignore"):
+        hessian = -(values[..., 0, 0] - values[..., 0, 1] - values[..., 1, 0] + values[..., 1, 1])
     hessian = np.where(np.isfinite(hessian), hessian, 0.0) / (4 * h * h)
     values_, vectors = np.linalg.eigh((hessian + hessian.T) / 2)
     return np.asarray((vectors / np.clip(values_, 0.3, 1e10)) @ vectors.T)

@@ -47,7 +47,9 @@ GRID = {1: np.linspace(-9.0, 12.0, 43), 2: np.linspace(-7.0, 8.0, 16)}  # of log
 FLAT = 1.0  # nats that a density which is nearly flat loses in five units of a log sd
 VANISHED = -4.0  # log sds at which a term has no effect: an ordinary end
 WELL = 0.5  # nats between two maxima
-IMPROPER, INFINITE = -0.1, -2.1  # slopes of the density of a log sd: no mass, no finite variance
+# Slopes of the density of a log sd: no finite mass; an infinite variance; one that the spread of
+# points does not tell.
+IMPROPER, INFINITE, UNKNOWN = -0.1, -2.1, -4.1
 DRAWS = 4000
 METHODS = (
     "laplace", "natural-gradient", "opper-archambeau", "cholesky", "coordinate-ascent", "lcl",
@@ -169,7 +171,7 @@ class Surface:
     @property
     def slope(self) -> float:
         """Of the log density towards large sds, the flattest: 0 and more, no finite mass; above -2,
-        an infinite variance."""
+        an infinite variance; above -4, one that no draws tell."""
         table = self.table(natural=False)
         step = float(GRID[len(self.shape)][1] - GRID[len(self.shape)][0])
         lines = [
@@ -247,6 +249,20 @@ def settled(case: Case, surface: Surface | None) -> Truth:
         return exact(case, ERROR, POWERS)
 
 
+@dataclass(frozen=True, eq=False)
+class Known:
+    """What is known of a case before any fit; no truth where an sd is infinite."""
+
+    surface: Surface | None
+    truth: Truth | None
+
+
+def _known(case: Case) -> Known:
+    surface = Surface.of(case) if case.hypers else None
+    heavy = surface is not None and surface.slope > UNKNOWN
+    return Known(surface, None if heavy else settled(case, surface))
+
+
 def piled(truth: Truth, case: Case, k: int) -> float:
     """The density of the uniform prior's sd in the last twentieth of its range, over its highest in
     any; that of the lowest if that is higher."""
@@ -277,7 +293,11 @@ def hard_rows(number: int, _: list[dict[str, str]]) -> list[Row]:
         case, reports = hard_case(number)
     except CannotBuildError as error:
         return [{"number": number, "kind": "left out", "name": str(error)}]
-    known: dict[str, Any] = {}
+    about = {"number": number, "family": case.family, "hypers": len(case.hypers)}
+    try:
+        known = _known(case)
+    except (UnsettledError, np.linalg.LinAlgError) as error:
+        return [about | {"kind": "left out", "name": str(error)}]
     out: list[Row] = []
     for method, hyper in _asked(number, case):
         if len({r["fit"] for r in out}) == FITS:
@@ -332,31 +352,32 @@ NOTHING: Verdict = (False, False, 0.0, "")
 
 
 def _judged(
-    fit: lgm.Fit, case: Case, reports: Sequence[Report], known: dict[str, Any]
+    fit: lgm.Fit, case: Case, reports: Sequence[Report], known: Known
 ) -> dict[str, Verdict]:
     """For each code whether it is deserved here, and whether it may not be missing."""
     whole = fit.hyper == "integrate"
     out = dict.fromkeys(CODES, NOTHING)
     codes = {w.code for w in fit.warnings}
-    surface: Surface | None = None
-    if case.hypers:
-        if "surface" not in known:
-            known["surface"] = Surface.of(case)
-        surface = known["surface"]
+    surface = known.surface
     finished = str(fit.status) == "converged"
     theta = np.array([float(fit.theta[h.name]) for h in case.hypers])
-    if surface is not None and surface.slope > INFINITE and whole:
-        silent = finished and surface.slope > IMPROPER and not codes & {"W604", "W605", "W606"}
-        if not silent and not codes & set(CODES):
-            raise UnsettledError("an sd is infinite")
-        away = (True, silent, surface.slope, "improper")
-        out |= {"W606": away, "W604": (True, False, math.inf, "improper")}
-        out["W609"] = out["W605"] = out["W607"] = out["W602"] = (True, False, math.inf, "improper")
+    if known.truth is None and whole:
+        assert surface is not None
+        if surface.slope < INFINITE:
+            raise UnsettledError("an sd is finite, but draws do not tell it")
+        silent = finished and not codes & {"W604", "W605", "W606"}
+        away = (True, silent, surface.slope, "infinite sd")
+        out |= {"W606": away, "W604": (True, False, surface.slope, "infinite sd")}
+        out["W609"] = out["W605"] = out["W607"] = out["W602"] = (
+            True,
+            False,
+            surface.slope,
+            "infinite sd",
+        )
         return out
     if surface is None or whole:
-        if "truth" not in known:
-            known["truth"] = settled(case, surface)
-        truth, here = known["truth"], case
+        assert known.truth is not None
+        truth, here = known.truth, case
     else:
         here = case.pinned(np.maximum(theta, 1e-12))
         truth = settled(here, None)
