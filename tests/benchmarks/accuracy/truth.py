@@ -455,9 +455,9 @@ def _integrated(target: Target, proposal: _Mixture | OnGrid, power: int) -> Trut
         places.append(target.split(u))
         values.append(target.case.values(*places[-1]))
     top = max(float(part.max()) for part in logs)
-    parts = [_moments(np.exp(log - top), v) for log, v in zip(logs, values, strict=True)]
+    parts = [weighted_moments(np.exp(log - top), v) for log, v in zip(logs, values, strict=True)]
     weight = np.exp(np.concatenate(logs) - top)
-    mean, sd, skewness, quantiles, mass = _moments(weight, np.concatenate(values))
+    mean, sd, skewness, quantiles, mass = weighted_moments(weight, np.concatenate(values))
     few = math.sqrt(SCRAMBLES)
     errors = [
         np.std([p[0] for p in parts], axis=0, ddof=1) / sd / few,
@@ -473,7 +473,7 @@ def _integrated(target: Target, proposal: _Mixture | OnGrid, power: int) -> Trut
     return Truth(mean, sd, skewness, quantiles, top + math.log(mass), error, share, points)
 
 
-def _moments(weight: Array, values: Array) -> tuple[Array, Array, Array, Array, float]:
+def weighted_moments(weight: Array, values: Array) -> tuple[Array, Array, Array, Array, float]:
     w = weight / weight.sum()
     mean = w @ values
     away = values - mean

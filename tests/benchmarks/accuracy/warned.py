@@ -21,6 +21,7 @@ from scipy import optimize
 
 import lgmdsl as lgm
 from lgmdsl.arrays import Array
+from lgmdsl.contract.site import Property
 from lgmdsl.sites.catalogue import families
 
 from . import judge
@@ -34,6 +35,7 @@ from .truth import (
     UnsettledError,
     exact,
     integrated,
+    weighted_moments,
     whitened,
 )
 
@@ -74,6 +76,10 @@ class _Hard(Builder):
         self.lines[1] = f"index obs = {self.rows}"
         self.widths = (1.0, 10.0)
         self.left = int(rng.choice([0, 1, 1, 2]))
+        self.opposed = Property.LOG_CONCAVE not in family.spec.properties and rng.random() < 0.7
+        if self.opposed:  # few rows that contradict each other
+            self.rows, self.left = int(rng.integers(4, 9)), 0
+            self.lines[1] = f"index obs = {self.rows}"
 
     def _true(self) -> float:
         return float(self.rng.choice([0.05, 0.5, 2.0]))
@@ -108,8 +114,8 @@ class _Hard(Builder):
     def _drawn(self, s: Array, values: Mapping[str, Any]) -> Array:
         y = super()._drawn(s, values)
         if "scale" in values and "positive" not in self.family.spec.observed:
-            some = self.rng.random(self.rows) < 0.4 * self.rng.random()
-            y = np.where(some, y + SHIFTED * values["scale"], y)
+            some = self.rng.random(self.rows) < (0.5 if self.opposed else 0.4 * self.rng.random())
+            y = np.where(some, y + (2.0 if self.opposed else 1.0) * SHIFTED * values["scale"], y)
         return y
 
 
@@ -341,7 +347,7 @@ def fit_lines(
         about | {"kind": "verdict", "code": code, "warned": int(code in said),
                  "deserved": int(verdicts[code][0]), "needed": int(verdicts[code][1]),
                  "size": verdicts[code][2], "name": verdicts[code][3]}
-        for code in CODES
+        for code in verdicts
         if code in said or verdicts[code][1]
     ]  # fmt: skip
     return lines or [about | {"kind": "quiet", "size": verdicts["W609"][2]}]
@@ -367,14 +373,8 @@ def _judged(
             raise UnsettledError("an sd is finite, but draws do not tell it")
         silent = finished and not codes & {"W604", "W605", "W606"}
         away = (True, silent, surface.slope, "infinite sd")
-        out |= {"W606": away, "W604": (True, False, surface.slope, "infinite sd")}
-        out["W609"] = out["W605"] = out["W607"] = out["W602"] = (
-            True,
-            False,
-            surface.slope,
-            "infinite sd",
-        )
-        return out
+        wrong = (True, False, surface.slope, "infinite sd")  # reports are not judged
+        return dict.fromkeys(("W602", "W604", "W605", "W607", "W609"), wrong) | {"W606": away}
     if surface is None or whole:
         assert known.truth is not None
         truth, here = known.truth, case
@@ -386,6 +386,7 @@ def _judged(
     )  # fmt: skip
     if surface is not None and not whole:
         lines += _modes(fit, case, surface, out, codes, theta)
+    lines += _named(fit, here, truth)
     worst = max(lines, key=judge.size)
     size, name = judge.size(worst), str(worst["name"])
     off = (size >= DESERVED, False, size, name)
@@ -396,8 +397,8 @@ def _judged(
     out["W606"] = off
     hypers = [q for q in lines if q["kind"] == "hyper"]
     if whole and hypers and case.family == "normal.mean":
-        wrong = max(map(judge.size, hypers)) > MISSED
-        out["W606"] = (off[0], wrong and finished and not others, size, name)
+        far = max(map(judge.size, hypers)) > MISSED
+        out["W606"] = (off[0], far and finished and not others, size, name)
         out["W609"] = (off[0], False, size, name)
     if surface is not None and whole:
         tops = surface.maxima(natural=False)
@@ -407,6 +408,19 @@ def _judged(
         _flat(case, surface, out, codes, whole, finished)
     _reports(fit, here, truth, reports, out, finished, quiet=size < DESERVED)
     return out
+
+
+def _named(fit: lgm.Fit, case: Case, truth: Truth) -> list[Row]:
+    """The row of the predictor that W609 names; else the first few alone are compared."""
+    name, _, place = fit.accuracy.worst.partition("[")
+    row = place.removesuffix("]")
+    if name != "eta" or not row.isdigit() or case.design.shape[1] > 1 or not truth.points:
+        return []
+    s = [case.predict(case.latents(p.x, p.theta))[:, int(row), :1] for p in truth.points]
+    weight = np.concatenate([p.weight for p in truth.points])
+    mean, sd, _, quantiles, _ = weighted_moments(weight, np.concatenate(s))
+    quantity = [("predictor", "eta", int(row))]
+    return judge.compared(fit, quantity, mean, sd, quantiles, LEVELS)
 
 
 def _modes(
