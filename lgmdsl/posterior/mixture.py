@@ -30,7 +30,6 @@ from lgmdsl.learning.coordinates.ranges import Ends, entry_ends
 from lgmdsl.posterior.hyper_points import HyperPoint
 from lgmdsl.posterior.marginal_density import Density, density_of_draws, density_of_normals
 from lgmdsl.posterior.marginals import (
-    FEWEST,
     Marginals,
     NormalMarginal,
     Quantity,
@@ -265,7 +264,7 @@ class Mixture(FieldState):
         if len(self.parts) == 1 or first.normal(name) is not None:
             return first.undefined(name)
         with np.errstate(all="ignore"):
-            return float(1.0 - np.isfinite(self._report_draws(name)[:FEWEST]).mean())
+            return float(1.0 - np.isfinite(self._report_draws(name)).mean())
 
     def carried(self, name: str) -> float:
         """The share of a report's variance that 1 % of the draws carry, the largest of all entries;
