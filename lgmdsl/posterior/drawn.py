@@ -196,7 +196,7 @@ class Drawn(Mixture):
         if not self._is_drawn(name):
             return super().undefined(name)
         with np.errstate(all="ignore"):
-            return float(1.0 - np.isfinite(self._values(name, FEWEST)).mean())
+            return float(1.0 - np.isfinite(self._values(name)).mean())
 
     @property
     def usual_draws(self) -> int:
@@ -228,11 +228,10 @@ class Drawn(Mixture):
     def _size(self, dims: tuple[str, ...]) -> int:
         return int(np.prod(self.canonical.layout.shape(dims), dtype=np.int64))
 
-    def _values(self, name: str, most: int | None = None) -> Array:
+    def _values(self, name: str) -> Array:
         """A name at all draws, or at some, evenly spaced, where it has very many entries."""
         size = self._size(self.quantity_dims(name))
         count = min(len(self.sample), max(FEWEST, REPORT_VALUES // max(size, 1)))
-        count = count if most is None else min(count, most)
         chosen = np.linspace(0, len(self.sample) - 1, count).astype(np.int64)
         pieces = []
         for k in np.unique(self.sample.point[chosen]):

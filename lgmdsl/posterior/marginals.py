@@ -177,9 +177,9 @@ class Marginals:
         rng = np.random.default_rng(self.seed)
         return self.frame.conditioned.sample(rng, REPORT_DRAWS)
 
-    def _report_draws(self, name: str, most: int = REPORT_DRAWS) -> Array:
+    def _report_draws(self, name: str) -> Array:
         draws = report_draws(self.canonical, self.quantity_dims(name))
-        return self.evaluate(name, self._report_z[: min(draws, most)])
+        return self.evaluate(name, self._report_z[:draws])
 
     def undefined(self, name: str) -> float:
         """The share of entries and draws in which a report is not finite (log of a negative)."""
@@ -187,7 +187,7 @@ class Marginals:
         if isinstance(tree, Leaf) or derived.monotone(tree) is not None:
             return 0.0
         with np.errstate(all="ignore"):
-            return float(1.0 - np.isfinite(self._report_draws(name, FEWEST)).mean())
+            return float(1.0 - np.isfinite(self._report_draws(name)).mean())
 
     def sd_error(self, name: str) -> float:
         """The relative Monte Carlo error of a report's sd, the largest of all entries; 0 of what

@@ -30,7 +30,6 @@ from lgmdsl.learning.coordinates.ranges import Ends, entry_ends
 from lgmdsl.posterior.hyper_points import HyperPoint
 from lgmdsl.posterior.marginal_density import Density, density_of_draws, density_of_normals
 from lgmdsl.posterior.marginals import (
-    FEWEST,
     REPORT_DRAWS,
     Marginals,
     NormalMarginal,
@@ -266,7 +265,7 @@ class Mixture(FieldState):
         if len(self.parts) == 1 or first.normal(name) is not None:
             return first.undefined(name)
         with np.errstate(all="ignore"):
-            return float(1.0 - np.isfinite(self._report_draws(name)[:FEWEST]).mean())
+            return float(1.0 - np.isfinite(self._report_draws(name)).mean())
 
     @property
     def usual_draws(self) -> int:

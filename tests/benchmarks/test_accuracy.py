@@ -16,9 +16,11 @@ from lgmdsl.contract.site import Site
 from lgmdsl.sites.catalogue import families
 from tests.benchmarks.accuracy.cases import CannotBuildError, Case, Hyper, Sites, small_case
 from tests.benchmarks.accuracy.judge import outside
+from tests.benchmarks.accuracy.loadings import LoadingCase
 from tests.benchmarks.accuracy.outputs import distribution, moments, output_lines
 from tests.benchmarks.accuracy.sampler import Density, drawn
-from tests.benchmarks.accuracy.truth import LEVELS, exact
+from tests.benchmarks.accuracy.truth import LEVELS, exact, whitened
+from tests.benchmarks.accuracy.warned import Surface, settled, table
 
 Z = np.asarray(stats.norm.ppf(LEVELS))
 
@@ -86,6 +88,54 @@ def test_quadrature_over_a_learned_sd_is_a_sum_over_closed_forms() -> None:
     assert truth.sd[2] == pytest.approx(spread, rel=0.02)
     quantiles = np.interp(LEVELS, np.cumsum(weight) - 0.5 * weight, grid)
     assert np.abs(truth.quantiles[:, 2] - quantiles).max() < 0.03 * spread
+
+
+@pytest.mark.parametrize("prior", ["exponential", "uniform", "flat", "half_cauchy"])
+def test_the_density_of_an_sd_is_a_closed_form(prior: str) -> None:
+    """At its mode and far out, and what follows for the hyperparameter over a grid of it."""
+    hyper = Hyper("h", prior, 3.0)
+    case = dataclasses.replace(normal_case(), hypers=(hyper,), scale=(-1, 0))
+    places = np.linspace(-6.0, 7.0, 14)
+    with np.errstate(divide="ignore"):
+        priors = hyper.log_density(np.exp(places)) + places
+        sds = [np.array([3.0, s]) for s in np.exp(places)]
+        expected = np.array([closed_form(case, sd, 0.4)[0] for sd in sds]) + priors
+        found = whitened(case).log_densities(places[:, None])
+    np.testing.assert_allclose(found, expected, atol=0.05)
+    surface = Surface.of(case)
+    slope = {"exponential": -np.inf, "uniform": -np.inf, "flat": 0.0, "half_cauchy": -2.0}[prior]
+    assert surface.slope < -20.0 if slope == -np.inf else abs(surface.slope - slope) < 0.1
+    if prior in ("exponential", "uniform"):
+        here, there = settled(case, surface), exact(case)
+        assert np.abs((here.mean - there.mean) / there.sd).max() < 0.05
+        np.testing.assert_allclose(here.sd, there.sd, rtol=0.05)
+        assert np.abs((here.quantiles - there.quantiles) / there.sd).max() < 0.06
+
+
+def test_the_density_of_loadings_is_that_of_their_rows() -> None:
+    case = LoadingCase.of(7)
+
+    def exactly(a: float, b: float) -> float:
+        load = np.array([a, b])
+        rows = stats.multivariate_normal(
+            np.zeros(2), np.outer(load, load) + case.noise**2 * np.eye(2)
+        )
+        return float(np.sum(rows.logpdf(case.y)) - 0.5 * load @ load)
+
+    gap = case.logs(np.array([0.7]), np.array([-0.2]))[0] - case.logs(np.zeros(1), np.ones(1))[0]
+    assert gap == pytest.approx(exactly(0.7, -0.2) - exactly(0.0, 1.0), rel=1e-9)
+
+
+def test_a_warning_is_counted_by_what_it_promised() -> None:
+    line = dict.fromkeys(
+        ("family", "codes", "name", "size", "status", "basis", "seconds"), ""
+    ) | {"kind": "verdict", "code": "W609", "number": "1"}  # fmt: skip
+    rows = [
+        line | {"fit": "a", "warned": "1", "deserved": "1", "needed": "1"},
+        line | {"fit": "b", "warned": "1", "deserved": "0", "needed": "0"},
+        line | {"fit": "c", "warned": "0", "deserved": "1", "needed": "1"},
+    ]
+    assert "| W609 | 2 | 1 (50.0 %) | 1 | 2 | 1 (50.0 %) |" in table(rows)
 
 
 def of_one_latent() -> list[Case]:

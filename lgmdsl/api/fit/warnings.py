@@ -336,6 +336,10 @@ def learning_warnings(learned: Learned) -> tuple[Diagnostic, ...]:
         if integrated.unbounded:
             names = listed([f"`{n}`" for n in integrated.unbounded])
             wrong.append(f"their density is still high where the search along {names} ended")
+        slow = tuple(n for n in integrated.slow if n not in integrated.unbounded)
+        if slow:
+            names = listed([f"`{n}`" for n in slow])
+            wrong.append(f"the density of {names} falls off too slowly for a finite sd")
         if flat:
             names = listed([f"`{n}`" for n in flat])
             wrong.append(f"the prior of {names} has no finite mass: the posterior may have none")
@@ -355,8 +359,8 @@ def learning_warnings(learned: Learned) -> tuple[Diagnostic, ...]:
                     "W606",
                     f"the average over the hyperparameters {headline}",
                     *wrong,
-                    help=f"give {listed([f'`{n}`' for n in flat]) or 'hyperparameters'} "
-                    f"{'a prior that falls off' if flat else 'tighter priors'}, or use "
+                    help=f"give {listed([f'`{n}`' for n in flat or slow]) or 'hyperparameters'} "
+                    f"{'a prior that falls off' if flat or slow else 'tighter priors'}, or use "
                     f"{setting('hyper', 'map')}, which fits at one value",
                 )
             )

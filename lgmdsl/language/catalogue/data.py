@@ -349,7 +349,9 @@ DATA_AND_METHODS: tuple[CodeEntry, ...] = (
         "`integrate` averages fits at several values of the hyperparameters. Some of these fits "
         "failed or did not converge, or too few were affordable (reported means, sds or quantiles "
         "may be 0.1 sd off), or the posterior is still high at the last values, as under an "
-        "improper prior. Where the average is of no use the status is stalled.",
+        "improper prior, or falls off so slowly that an sd is infinite (that of two or three "
+        "groups under a flat prior): its quantiles are right, its mean and sd are not. Where the "
+        "average is of no use the status is stalled.",
         "hyper s : positive ~ flat",
         "lgm fit m.lgm d.npz --hyper map                   or a proper prior",
     ),

@@ -19,7 +19,7 @@ from lgmdsl.learning.integration.hyper_posterior import HyperPosterior, hyper_po
 from lgmdsl.learning.integration.landscape import Landscape
 from lgmdsl.learning.integration.other_modes import APART, OtherMode, near_lattice, other_mode
 from lgmdsl.learning.integration.refine import DOUBT, refined
-from lgmdsl.learning.integration.tails import SERIOUS, marched
+from lgmdsl.learning.integration.tails import SERIOUS, marched, slow_tails
 from lgmdsl.learning.integration.visited import Fitted, Known, Visited
 from lgmdsl.learning.objective.log_posterior import Evaluation, Objective
 from lgmdsl.learning.search.maximise import Maximiser
@@ -46,7 +46,8 @@ class Integrated:
     there was no fit; `unfinished`: points of weight whose fit did not converge; `uncertain`: the
     share of the integral that the fits leave open; `doubtful`: what is reported and more
     uncertain than is tolerated, and by how much, or ""; `unbounded`: coordinates along which
-    the exploration ended before the density had fallen off; `holds`: whether all this leaves an
+    the exploration ended before the density had fallen off; `slow`: those along which it falls off
+    so slowly that their variance may be infinite; `holds`: whether all this leaves an
     integral that may be trusted; `other`: a mode that was not integrated around."""
 
     design: str
@@ -59,6 +60,7 @@ class Integrated:
     uncertain: float
     doubtful: str
     unbounded: tuple[str, ...]
+    slow: tuple[str, ...]
     holds: bool
     other: OtherMode | None
 
@@ -124,6 +126,7 @@ def integrate(
         found.open,
         found.doubtful if found.doubt > DOUBT else "",
         tuple(objective.coordinates.names[j] for j in open_),
+        tuple(objective.coordinates.names[j] for j in slow_tails(first.visited)),
         not open_ and found.open <= ROUGH and missed <= MISSED,
         _elsewhere(regions, other_mode(first.visited, design)),
     )

@@ -24,6 +24,8 @@ SHORTEST, LONGEST = 1.3, 2.5  # factors of the distance between a fit and the ne
 STEPS = 9
 SLOWEST = 0.1  # nats an sd: the slope of a tail
 CORRECTION = 1.5  # sds that the others are moved by at most at a step
+# The outermost fits along a log, in its units; what a slope may be off; a step for differences.
+OUTER, CLOSE, NEAR = 0.5, 0.1, 1e-4
 HALVINGS = 2  # of a step to where there is no fit
 
 
@@ -81,6 +83,26 @@ def marched(visited: Visited) -> Tails:
         tuple(sorted({m.j for m in serious if not m.lost})),
         tuple(sorted({m.j for m in serious if m.lost})),
     )
+
+
+def slow_tails(visited: Visited) -> tuple[int, ...]:
+    """Coordinates that are logs, along which the square of what they are logs of, times the
+    density, still rises at the outermost fits: the variance is infinite, or lies where no fit
+    is."""
+    frame, coordinates = visited.frame, visited.objective.coordinates
+    fits = [f for _, f in visited.fits]
+    x = np.array([frame.x(u) for u in visited.u])
+    out = []
+    for j in np.flatnonzero(coordinates.logs == 1.0):
+        outer = np.flatnonzero(x[:, j] > x[:, j].max() - OUTER)
+        k = max(outer, key=lambda i: fits[i].density)  # where the others are near their best
+        both = np.array([x[k], x[k]])
+        both[1, j] += NEAR
+        low, high = coordinates.natural(both, fits[k].theta)[:, j]
+        grows = np.log(high / low) / NEAR if low > 0.0 else 0.0  # 1 for a log, 0 at an end
+        if grows > 0.5 and fits[k].density_gradient[j] + 2.0 * grows > -CLOSE:
+            out.append(int(j))
+    return tuple(out)
 
 
 def _following(march: March, visited: Visited, u: Array, sds: Array, precision: Array) -> March:

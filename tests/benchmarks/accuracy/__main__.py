@@ -7,7 +7,8 @@
 
 The truths in an earlier file save the quadrature, where model and data are still the same. `large`:
 10 to 200 latents, against an exact sampler. `outputs`: varied small models, and all that their fits
-answer: responses, rows alone, effects, leaving one out. A file alone: its summary again.
+answer: responses, rows alone, effects, leaving one out. `warned`: each warning against what it
+promises, several methods. A file alone: its summary again.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from .cases import CannotBuildError, small_case
 from .large import large_rows
 from .outputs import output_lines
 from .truth import LEVELS, Truth, UnsettledError, exact, remembered
+from .warned import hard_rows, table
 
 Rows = list[dict[str, Any]]
 Maker = Callable[[int, list[dict[str, str]]], Rows]
@@ -70,6 +72,8 @@ def batches(first: int, end: int, earlier: Path | None, make: Maker) -> Iterator
     known = [] if earlier is None else judge.read(earlier)
     for number in range(first, end):
         rows = make(number, known)
+        if not rows:
+            continue
         head = rows[0]
         off = sum(judge.outside(r) for r in rows if r["kind"] in judge.NAMES)
         others = [r for r in rows if r["kind"] not in (*judge.NAMES, "evidence") and "z" in r]
@@ -85,7 +89,9 @@ def batches(first: int, end: int, earlier: Path | None, make: Maker) -> Iterator
 def main(arguments: list[str]) -> None:
     """See the module."""
     make: Maker = small_rows
-    others: dict[str, Maker] = {"large": large_rows, "outputs": varied_rows}
+    others: dict[str, Maker] = {
+        "large": large_rows, "outputs": varied_rows, "warned": hard_rows,
+    }  # fmt: skip
     if arguments[0] in others:
         make, arguments = others[arguments[0]], arguments[1:]
     if len(arguments) == 1:
@@ -94,7 +100,7 @@ def main(arguments: list[str]) -> None:
         out = Path(arguments[2])
         earlier = Path(arguments[3]) if len(arguments) > 3 else None
         judge.write(out, batches(int(arguments[0]), int(arguments[1]), earlier, make))
-    print(judge.summary(judge.read(out)))
+    print((table if make is hard_rows else judge.summary)(judge.read(out)))
 
 
 if __name__ == "__main__":

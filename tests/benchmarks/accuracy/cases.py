@@ -48,7 +48,9 @@ class CannotBuildError(Exception):
 
 @dataclass(frozen=True)
 class Hyper:
-    """A learned sd with its prior: half_normal(sd), exponential(rate), or pc_sd(u, alpha)."""
+    """A learned sd with its prior: half_normal(sd), exponential(rate), pc_sd(u, alpha),
+    half_cauchy(scale), uniform from 0 to its size, or flat, of which the size says where points
+    are drawn."""
 
     name: str
     prior: str
@@ -57,17 +59,29 @@ class Hyper:
     @property
     def text(self) -> str:
         arguments = {
-            "half_normal": f"sd = {self.size!r}",
-            "exponential": f"rate = {1.0 / self.size!r}",
-            "pc_sd": f"u = {3.0 * self.size!r}, alpha = 0.05",
+            "half_normal": f"(sd = {self.size!r})",
+            "exponential": f"(rate = {1.0 / self.size!r})",
+            "pc_sd": f"(u = {3.0 * self.size!r}, alpha = 0.05)",
+            "half_cauchy": f"(scale = {self.size!r})",
+            "uniform": f"(lower = 0, upper = {self.size!r})",
+            "flat": "",
         }[self.prior]
-        return f"hyper {self.name} : positive ~ {self.prior}({arguments})"
+        return f"hyper {self.name} : positive ~ {self.prior}{arguments}"
 
     def log_density(self, s: Array) -> Array:
         """On the natural scale."""
+        return np.zeros_like(s) if self.prior == "flat" else self.log_drawn(s)
+
+    def log_drawn(self, s: Array) -> Array:
+        """Of what `quantile` draws: the prior, in place of a flat one a half-Cauchy."""
         if self.prior == "half_normal":
             top = 0.5 * math.log(2.0 / math.pi) - math.log(self.size)
             return np.asarray(top - 0.5 * (s / self.size) ** 2)
+        if self.prior == "uniform":
+            return np.where(s <= self.size, -math.log(self.size), -np.inf)
+        if self.prior in ("half_cauchy", "flat"):
+            top = math.log(2.0 / math.pi / self.size)
+            return np.asarray(top - np.log1p((s / self.size) ** 2))
         rate = 1.0 / self.size if self.prior == "exponential" else -math.log(0.05) / 3 / self.size
         return np.asarray(math.log(rate) - rate * s)
 
@@ -75,6 +89,10 @@ class Hyper:
         """Where P(s <= quantile) = p."""
         if self.prior == "half_normal":
             return np.asarray(self.size * special.ndtri(0.5 + 0.5 * p))
+        if self.prior == "uniform":
+            return np.asarray(self.size * p)
+        if self.prior in ("half_cauchy", "flat"):
+            return np.asarray(self.size * np.tan(0.5 * math.pi * p))
         rate = 1.0 / self.size if self.prior == "exponential" else -math.log(0.05) / 3 / self.size
         return np.asarray(-np.log1p(-p) / rate)
 
@@ -170,6 +188,21 @@ class Case:
     def rows(self) -> int:
         return len(self.design)
 
+    def pinned(self, theta: Array) -> Case:
+        """The same model at given hyperparameters, (hypers,)."""
+        sd = [theta[k] if k >= 0 else s for s, k in zip(self.sd, self.scale, strict=True)]
+        sites = []
+        for own in self.sites:
+            fields: dict[str, Any] = {
+                name: np.full(self.rows, theta[k]) for name, k in own.learned.items()
+            }
+            site = dataclasses.replace(own.site, **fields)
+            sites.append(dataclasses.replace(own, site=site, learned={}))
+        alone = (-1,) * len(self.scale)
+        return dataclasses.replace(
+            self, sd=np.array(sd), scale=alone, hypers=(), sites=tuple(sites)
+        )
+
     def latents(self, x: Array, theta: Array) -> Array:
         """z, (points, latents)."""
         sd = np.tile(self.sd, (len(x), 1))
@@ -213,7 +246,7 @@ def small_case(number: int, varied: bool = False) -> Case:
     known = families()
     family, turn = known[number % len(known)], number // len(known)
     rng = np.random.default_rng([zlib.crc32(family.spec.name.encode()), turn])
-    return _Builder(rng, family, varied).case(number)
+    return Builder(rng, family, varied).case(number)
 
 
 def small_case_of(family: str, turn: int) -> Case:
@@ -228,7 +261,7 @@ def _seen(line: Array, earlier: Array) -> bool:
     return bool(alone or any(np.array_equal(line, other) for other in earlier))
 
 
-class _Builder:
+class Builder:
     def __init__(self, rng: np.random.Generator, family: type[Site], varied: bool) -> None:
         self.rng, self.family, self.varied = rng, family, varied
         self.widths = (0.05, 30.0) if varied else (0.5, 10.0)
@@ -262,7 +295,7 @@ class _Builder:
             count = max(1, len(arguments))
             names = [self._line(f"eta{k}" if count > 1 else "eta", k, count) for k in range(count)]
         design = np.stack(self.columns, axis=-1)
-        theta = np.array([[float(np.exp(0.5 * self.rng.normal()))] * 1 for _ in self.hypers])
+        theta = np.array([self._true() for _ in self.hypers])
         bare = Case(
             number, spec.name, "", {}, {}, design, np.array(self.mean), np.array(self.sd),
             tuple(self.scale), tuple(self.names), (), tuple(self.hypers), (), (),
@@ -293,6 +326,10 @@ class _Builder:
             sites=tuple(sites),
         )
 
+    def _true(self) -> float:
+        """What a learned sd is where the data are drawn."""
+        return float(np.exp(0.5 * self.rng.normal()))
+
     # ---- latents -------------------------------------------------------------------------------
 
     def _x(self, name: str) -> Array:
@@ -312,11 +349,14 @@ class _Builder:
 
     def _hyper(self, name: str) -> tuple[str, float, int]:
         self.left -= 1
-        prior = str(self.rng.choice(["half_normal", "exponential", "pc_sd"]))
-        hyper = Hyper(name, prior, round(float(np.exp(self.rng.uniform(-0.7, 1.0))), 2))
+        hyper = self._prior_of(name)
         self.hypers.append(hyper)
         self.lines.append(hyper.text)
         return hyper.name, 1.0, len(self.hypers) - 1
+
+    def _prior_of(self, name: str) -> Hyper:
+        prior = str(self.rng.choice(["half_normal", "exponential", "pc_sd"]))
+        return Hyper(name, prior, round(float(np.exp(self.rng.uniform(-0.7, 1.0))), 2))
 
     def _add(self, name: str, columns: Array, mean: float, sd: float, scale: int) -> None:
         """A block; columns (rows, K, members)."""

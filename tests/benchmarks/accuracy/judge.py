@@ -19,7 +19,7 @@ HEADINGS = (
     "number", "family", "latents", "hypers", "rows", "method", "status", "codes", "seconds",
     "claimed_mean", "claimed_sd", "claimed_evidence", "basis", "fingerprint", "kind", "name",
     "mean", "sd", "low", "high", "skewness", "error", "z", "ratio", "low_error", "high_error",
-    "said",
+    "said", "fit", "code", "warned", "deserved", "needed", "size",
 )  # fmt: skip
 NAMES = ("latent", "predictor", "hyper")
 OUTPUTS = ("response", "quantile", "alone", "effect", "loo", "pit")
@@ -142,7 +142,7 @@ def read(path: Path) -> list[dict[str, str]]:
 def outside(row: Row) -> bool:
     """Whether a quantity is further off than the limits; an answer that is not finite is, and what
     was not compared is not."""
-    return not _size(row) <= 1.0
+    return not size(row) <= 1.0
 
 
 def warned(row: Row) -> bool:
@@ -181,7 +181,7 @@ def summary(rows: Sequence[Row], by: Callable[[Row], str] = lambda row: str(row[
         every = [q for r in members for q in r if _named(q)]
         off = [r for r in members if _off(r)]
         inside = sum(not outside(q) for q in every) / len(every)
-        worst = max(every, key=_size)
+        worst = max(every, key=size)
         lines.append(
             f"| {group} | {len(members)} | {len(off)} | {sum(warned(r[0]) for r in members)} | "
             f"{sum(not warned(r[0]) for r in off)} | {100 * inside:.0f} % | {_worst(worst)} |"
@@ -193,7 +193,7 @@ def _off(fit: Sequence[Row]) -> bool:
     return any(outside(q) for q in fit if _named(q))
 
 
-def _size(row: Row) -> float:
+def size(row: Row) -> float:
     """How far off, in units of the limits."""
     mean, sd, quantile = LIMITS.get(str(row["kind"]), (MEAN, SD, QUANTILE))
     columns = (("z", 0.0, mean), ("ratio", 1.0, sd), ("low_error", 0.0, quantile),
@@ -254,9 +254,9 @@ def _figures(fits: Sequence[Sequence[Row]]) -> list[str]:
     if claims:
         lines.append(f"fits with a claim: {_percent(len(claims), len(fits))}; {_claims(claims)}")
     lines.append("worst fits: ")
-    worst = sorted((max((q for q in r if _named(q)), key=_size) for r in fits),
-                   key=_size, reverse=True)  # fmt: skip
-    lines += [f"  {q['family']} {_worst(q)} [{q['codes']}]" for q in worst[:12] if _size(q) > 1.0]
+    worst = sorted((max((q for q in r if _named(q)), key=size) for r in fits),
+                   key=size, reverse=True)  # fmt: skip
+    lines += [f"  {q['family']} {_worst(q)} [{q['codes']}]" for q in worst[:12] if size(q) > 1.0]
     return lines
 
 
@@ -273,18 +273,18 @@ def _outputs(fits: Sequence[Sequence[Row]]) -> list[str]:
                 f"{kind}: off {_percent(len(off), len(own))}, of these silent {len(quiet)}"
                 f" in {len({q['number'] for q in quiet})} fits"
             )
-            lines += [f"  {q['family']} {q['number']} {q['name']}: {_size(q):.1f}" for q in quiet]
+            lines += [f"  {q['family']} {q['number']} {q['name']}: {size(q):.1f}" for q in quiet]
     wrong = [r for r in fits if any(silent(q) and outside(q) for q in r if q["kind"] != "evidence")]
     lines.append("fits with anything wrong and silent: " + _percent(len(wrong), len(fits)))
     for code in sorted({c for r in fits for c in str(r[0]["codes"]).split()}):
         own_fits = [r for r in fits if code in str(r[0]["codes"]).split()]
-        deserved = sum(any(_size(q) > 0.5 for q in r if _named(q)) for r in own_fits)
+        deserved = sum(any(size(q) > 0.5 for q in r if _named(q)) for r in own_fits)
         lines.append(f"{code}: deserved {_percent(deserved, len(own_fits))}")
     sds = [q for r in fits for q in r if q["kind"] in ("response", "effect") and q["ratio"] != ""]
     said = [q for q in sds if "W611" in str(q.get("said"))]
-    deserved = sum(_size(q) > 0.5 for q in said)
+    deserved = sum(size(q) > 0.5 for q in said)
     lines.append(f"W611 of sds that the points tell: deserved {_percent(deserved, len(said))}")
-    off = [q for q in sds if _size(q) > 1.0]
+    off = [q for q in sds if size(q) > 1.0]
     lines.append(
         f"sds that are off, without W611: {_percent(len([*filter(silent, off)]), len(off))}"
     )

@@ -15,10 +15,11 @@ are below TOLERANCE and the last doubling has moved nothing by more. What never 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import optimize, special
+from scipy import ndimage, optimize, special
 from scipy.stats import qmc
 
 from lgmdsl.arrays import Array
@@ -30,6 +31,11 @@ TOLERANCE = 0.015  # posterior sds, relative of sds, nats
 LEVELS = (0.05, 0.95)
 DEGREES, COMPONENTS, ROUNDS, PILOT = 5.0, 5, 7, 6000
 PRIOR_SHARE = 0.1
+MODERATE = 3.0  # a log sd at which latents may be looked at for all others
+SHARED = 8  # 2^SHARED points of latents at each place of the hyperparameters
+# Of points by a table: nats below its top to which all cells have points; shares of its mass, of
+# all these cells alike, and of second moments.
+REACH, PARTS = 14.0, (0.6, 0.2, 0.2)
 CHUNK = 1 << 18  # rows x points at a time
 
 
@@ -66,13 +72,21 @@ class Truth:
     points: tuple[Points, ...] = ()
 
 
-def exact(case: Case, tolerance: float = TOLERANCE) -> Truth:
-    """The posterior of a case. Raises UnsettledError."""
-    target = _Target(case)
-    proposal = _adapted(target)
+def exact(
+    case: Case, tolerance: float = TOLERANCE, powers: Sequence[int] = range(FIRST, LAST + 1)
+) -> Truth:
+    """The posterior of a case, by 2 to these `powers` of points. Raises UnsettledError."""
+    target = whitened(case)
+    return integrated(target, _adapted(target), tolerance, powers)
+
+
+def integrated(
+    target: Target, proposal: _Mixture | OnGrid, tolerance: float, powers: Sequence[int]
+) -> Truth:
+    """By points of a proposal, as many as errors ask for. Raises UnsettledError."""
     before: Truth | None = None
     worst = math.inf
-    for power in range(FIRST, LAST + 1):
+    for power in powers:
         here = _integrated(target, proposal, power)
         moved = math.inf if before is None else _distance(here, before)
         worst = max(here.error, moved)
@@ -82,10 +96,10 @@ def exact(case: Case, tolerance: float = TOLERANCE) -> Truth:
                 here.log_evidence, worst, here.share, here.points,
             )  # fmt: skip
         before = here
-    raise UnsettledError(f"error {worst:.3g} after {SCRAMBLES} x 2^{LAST} points")
+    raise UnsettledError(f"error {worst:.3g} after {SCRAMBLES} x 2^{powers[-1]} points")
 
 
-class _Target:
+class Target:
     """The joint density in u = (v, log theta): given theta, x is whitened as if the likelihood were
     the Gaussian exp(h'z - z'Pz / 2) that it is near the mode, so that neither a narrow ridge at
     large sds nor the funnel at small ones is left for the mixture."""
@@ -101,24 +115,28 @@ class _Target:
         self.middle = np.ones(self.hypers)
 
     def whiten(self, mode: Array) -> None:
-        """Take P and h from the likelihood at a mode (in the present coordinates)."""
+        """Take P and h from the likelihood at a mode (in the present coordinates), by differences
+        over the posterior's own sds, which smooth over kinks."""
         x, theta = self.split(mode[None])
-        z, n, h = self.case.latents(x, theta)[0], self.size, 1e-3
+        z, n = self.case.latents(x, theta)[0], self.size
         sd = self.case.latents(np.ones((1, n)), theta)[0] - self.case.mean
-        step = np.diag(np.full(n, h))
-        pairs = [(s * step[i] + t * step[j]) for i in range(n) for j in range(n)
-                 for s in (1, -1) for t in (1, -1)]  # fmt: skip
-        points = z + np.array([*pairs, *step, *-step])
-        values = self.case.log_likelihood(
-            (points - self.case.mean) / sd, np.tile(theta, (len(points), 1))
-        )
-        d = np.diag(step)
-        slope = (values[4 * n * n : 4 * n * n + n] - values[4 * n * n + n :]) / (2 * d)
-        v = values[: 4 * n * n].reshape(n, n, 2, 2)
-        bend = -(v[..., 0, 0] - v[..., 0, 1] - v[..., 1, 0] + v[..., 1, 1]) / (4 * d[:, None] * d)
-        bend = np.where(np.isfinite(bend), bend, 0.0)
-        w, q = np.linalg.eigh((bend + bend.T) / 2)
-        self.precision = np.asarray((q * np.clip(w, 0.0, None)) @ q.T)
+        d = 1e-3 * np.ones(n)
+        for _ in range(4):
+            step = np.diag(d)
+            pairs = [(s * step[i] + t * step[j]) for i in range(n) for j in range(n)
+                     for s in (1, -1) for t in (1, -1)]  # fmt: skip
+            points = z + np.array([*pairs, *step, *-step])
+            values = self.case.log_likelihood(
+                (points - self.case.mean) / sd, np.tile(theta, (len(points), 1))
+            )
+            slope = (values[4 * n * n : 4 * n * n + n] - values[4 * n * n + n :]) / (2 * d)
+            v = values[: 4 * n * n].reshape(n, n, 2, 2)
+            bend = -(v[..., 0, 0] - v[..., 0, 1] - v[..., 1, 0] + v[..., 1, 1])
+            bend = bend / (4 * d[:, None] * d)
+            bend = np.where(np.isfinite(bend), bend, 0.0)
+            w, q = np.linalg.eigh((bend + bend.T) / 2)
+            self.precision = np.asarray((q * np.clip(w, 0.0, None)) @ q.T)
+            d = 0.7 * np.sqrt(np.diag(np.linalg.inv(self.precision + np.diag(sd**-2.0))))
         self.shift = np.asarray(np.where(np.isfinite(slope), slope, 0.0) + self.precision @ z)
         self.middle = theta[0]
 
@@ -152,13 +170,54 @@ class _Target:
         return np.column_stack([(root @ (x - mean)[:, :, None])[:, :, 0], log_theta])
 
     def log_prior(self, u: Array) -> Array:
-        """Normalised in u."""
+        """In u, normalised but for flat priors."""
+        out = self._log_latents(u)
+        for k, h in enumerate(self.case.hypers):
+            out = out + h.log_density(self._theta(u)[:, k]) + u[:, self.size + k]
+        return np.asarray(out)
+
+    def log_drawn(self, u: Array) -> Array:
+        """Of `prior_points`."""
+        out = self._log_latents(u)
+        for k, h in enumerate(self.case.hypers):
+            out = out + h.log_drawn(self._theta(u)[:, k]) + u[:, self.size + k]
+        return np.asarray(out)
+
+    def _log_latents(self, u: Array) -> Array:
+        """Of the whitened latents given the hyperparameters."""
         x, theta = self.split(u)
         out = -0.5 * (x * x).sum(axis=1) - 0.5 * self.size * math.log(2.0 * math.pi)
-        out = out - 0.5 * np.linalg.slogdet(self._whole(theta)[0])[1]
-        for k, h in enumerate(self.case.hypers):
-            out = out + h.log_density(theta[:, k]) + u[:, self.size + k]
-        return np.asarray(out)
+        return np.asarray(out - 0.5 * np.linalg.slogdet(self._whole(theta)[0])[1])
+
+    def log_densities(self, log_theta: Array) -> Array:
+        """log p(y, log theta) at places (m, hypers), the latents integrated out by points that
+        all places share."""
+        uniform = qmc.Sobol(self.size + 2, seed=3).random_base2(SHARED)
+        out = np.empty(len(log_theta))
+        for i, place in enumerate(log_theta):
+            u, drawn = self.given(np.tile(place, (len(uniform), 1)), uniform)
+            weights = self(u) - drawn
+            weights = np.where(np.isfinite(weights), weights, -np.inf)
+            out[i] = special.logsumexp(weights) - math.log(len(uniform))
+        return out
+
+    def given(self, log_theta: Array, uniform: Array) -> tuple[Array, Array]:
+        """Points about the Gaussian that `whiten` gave, some of them of the prior, at logs of
+        learned sds, and the log density that their latents have; uniforms (points, size + 2)."""
+        uniform = np.clip(uniform, 1e-12, 1.0 - 1e-12)
+        chi2 = 2.0 * special.gammaincinv(DEGREES / 2, uniform[:, -2])
+        own = special.ndtri(uniform[:, : self.size])
+        wide = own * np.sqrt(DEGREES / chi2)[:, None]
+        prior = self.join(own, log_theta)
+        from_prior = uniform[:, -1:] < PRIOR_SHARE
+        u = np.where(from_prior, prior, np.column_stack([wide, log_theta]))
+        return u, self.log_given(u)
+
+    def log_given(self, u: Array) -> Array:
+        """The log density of latents that `given` makes."""
+        alone = _Mixture(np.ones(1), np.zeros((1, self.size)), np.eye(self.size)[None])
+        own = alone.component_logs(u[:, : self.size])[0][0] + math.log1p(-PRIOR_SHARE)
+        return np.asarray(np.logaddexp(own, self._log_latents(u) + math.log(PRIOR_SHARE)))
 
     def prior_points(self, uniform: Array) -> Array:
         """Of uniforms (points, dims)."""
@@ -200,11 +259,11 @@ class _Mixture:
             distances.append(square)
         return np.array(logs), np.array(distances)
 
-    def log_density(self, target: _Target, u: Array) -> Array:
+    def log_density(self, target: Target, u: Array) -> Array:
         own = special.logsumexp(self.component_logs(u)[0], axis=0) + math.log1p(-PRIOR_SHARE)
-        return np.asarray(np.logaddexp(own, math.log(PRIOR_SHARE) + target.log_prior(u)))
+        return np.asarray(np.logaddexp(own, math.log(PRIOR_SHARE) + target.log_drawn(u)))
 
-    def points(self, target: _Target, uniform: Array) -> Array:
+    def points(self, target: Target, uniform: Array) -> Array:
         """Of uniforms (points, dims + 2)."""
         uniform = np.clip(uniform, 1e-12, 1.0 - 1e-12)
         pick = uniform[:, -1]
@@ -219,14 +278,87 @@ class _Mixture:
         return u
 
 
-def _adapted(target: _Target) -> _Mixture:
-    rng = np.random.default_rng(5)
+def whitened(case: Case) -> Target:
+    """The joint density, in coordinates about the latents' mode given hyperparameters of 1, then
+    given those of the joint mode there, where these are not far out (as under a flat prior)."""
+    target, theta = Target(case), np.ones(len(case.hypers))
+    for left in (1, 0):
+        given = Target(case.pinned(theta))
+        u = given.prior_points(np.random.default_rng(5).random((500, given.dims)))
+        given.whiten(_climbed(given, [np.zeros(given.dims), u[given(u).argmax()]])[0])
+        target.precision, target.shift, target.middle = given.precision, given.shift, theta
+        if not left or not len(theta):
+            break
+        mode = _climbed(target, [np.zeros(target.dims)])
+        ends = mode[0][target.size :] if mode else np.zeros(len(theta))
+        theta = np.exp(np.clip(ends, -MODERATE, MODERATE))
+    return target
+
+
+@dataclass(frozen=True, eq=False)
+class OnGrid:
+    """Logs of learned sds by a table of their log density on a grid, with a share for all of its
+    cells that matter, and latents given these. `edges`: of the cells along each axis."""
+
+    edges: tuple[Array, ...]
+    share: Array  # of the cells
+
+    @classmethod
+    def of(cls, axes: Sequence[Array], table: Array) -> OnGrid:
+        share = np.exp(table - table.max())
+        # Second moments of the sds have more of the upper tail.
+        squares = sum((np.exp(2.0 * g) for g in np.meshgrid(*axes, indexing="ij")), 0.0) + share
+        # A bound of a prior lies within a cell whose middle may be beyond it.
+        matters = ndimage.maximum_filter(table, 3) if table.ndim else table
+        parts = (share, matters > table.max() - REACH, squares * share)
+        share = sum(w * p / p.sum() for w, p in zip(PARTS, parts, strict=True))
+        steps = [0.5 * (a[1] - a[0]) for a in axes]
+        edges = [np.append(a - s, a[-1] + s) for a, s in zip(axes, steps, strict=True)]
+        return cls(tuple(edges), np.asarray(share))
+
+    @property
+    def narrower(self) -> list[Array]:
+        """Axes with as many cells as these, on what matters of them alone."""
+        out = []
+        for k, edges in enumerate(self.edges):
+            others = tuple(j for j in range(self.share.ndim) if j != k)
+            inside = np.flatnonzero(self.share.sum(axis=others) > 0.0)
+            count = len(edges) - 1
+            low, high = edges[max(inside[0] - 1, 0)], edges[min(inside[-1] + 2, count)]
+            step = (high - low) / count
+            out.append(low + step * (np.arange(count) + 0.5))
+        return out
+
+    def points(self, target: Target, uniform: Array) -> Array:
+        """Of uniforms (points, dims + 2)."""
+        where, cells, rows = list[Array](), list[Array](), np.arange(len(uniform))
+        for k, edges in enumerate(self.edges):
+            rest = self.share.sum(axis=tuple(range(k + 1, target.hypers)))
+            own = rest[tuple(cells)] if cells else np.tile(rest, (len(uniform), 1))
+            upto = np.cumsum(own, axis=1)
+            upto /= upto[:, -1:]
+            u = np.clip(uniform[:, target.size + k], 1e-12, 1.0 - 1e-12)
+            cell = (upto < u[:, None]).sum(axis=1)
+            below = np.where(cell > 0, upto[rows, cell - 1], 0.0)
+            part = (u - below) / (upto[rows, cell] - below)
+            where.append(edges[cell] + part * (edges[1] - edges[0]))
+            cells.append(cell)
+        latents = np.column_stack([uniform[:, : target.size], uniform[:, -2:]])
+        return target.given(np.column_stack([*where, np.empty((len(uniform), 0))]), latents)[0]
+
+    def log_density(self, target: Target, u: Array) -> Array:
+        cells, out = list[Array](), target.log_given(u)
+        for edges, place in zip(self.edges, u[:, target.size :].T, strict=True):
+            step = edges[1] - edges[0]
+            cells.append(np.clip(((place - edges[0]) / step).astype(int), 0, len(edges) - 2))
+            out = out - math.log(step)
+        with np.errstate(divide="ignore"):
+            return np.asarray(out + np.log(self.share[tuple(cells)]))
+
+
+def _adapted(target: Target) -> _Mixture:
+    rng = np.random.default_rng(6)
     d = target.dims
-    u = target.prior_points(rng.random((2000, d)))
-    logs = target(u)
-    starts = [np.zeros(d), *u[np.argsort(-logs)[:3]]]
-    rough = _climbed(target, starts)
-    target.whiten(rough[0])
     u = target.prior_points(rng.random((2000, d)))
     modes = _climbed(target, [np.zeros(d), *u[np.argsort(-target(u))[:3]]])
     means, roots = [], []
@@ -250,7 +382,7 @@ def _adapted(target: _Target) -> _Mixture:
     return mixture
 
 
-def _climbed(target: _Target, starts: list[Array]) -> list[Array]:
+def _climbed(target: Target, starts: list[Array]) -> list[Array]:
     """Where a search from each start ends, the highest first, near ones once."""
     ends: list[tuple[float, Array]] = []
 
@@ -265,14 +397,15 @@ def _climbed(target: _Target, starts: list[Array]) -> list[Array]:
     return [m for _, m in sorted(ends, key=lambda pair: pair[0])]
 
 
-def _curved(target: _Target, mode: Array) -> Array:
+def _curved(target: Target, mode: Array) -> Array:
     """The inverse of minus second differences, made positive definite."""
     d, h = target.dims, 1e-2
     e = h * np.eye(d)
     points = [mode + s * e[i] + t * e[j] for i in range(d) for j in range(d)
               for s in (1, -1) for t in (1, -1)]  # fmt: skip
     values = target(np.array(points)).reshape(d, d, 2, 2)
-    hessian = -(values[..., 0, 0] - values[..., 0, 1] - values[..., 1, 0] + values[..., 1, 1])
+    with np.errstate(invalid="ignore"):
+        hessian = -(values[..., 0, 0] - values[..., 0, 1] - values[..., 1, 0] + values[..., 1, 1])
     hessian = np.where(np.isfinite(hessian), hessian, 0.0) / (4 * h * h)
     values_, vectors = np.linalg.eigh((hessian + hessian.T) / 2)
     return np.asarray((vectors / np.clip(values_, 0.3, 1e10)) @ vectors.T)
@@ -312,7 +445,7 @@ def _refitted(
     return mixture
 
 
-def _integrated(target: _Target, proposal: _Mixture, power: int) -> Truth:
+def _integrated(target: Target, proposal: _Mixture | OnGrid, power: int) -> Truth:
     logs, values, places = [], [], []
     for k in range(SCRAMBLES):
         uniform = qmc.Sobol(target.dims + 2, seed=100 * power + k).random_base2(power)
@@ -322,9 +455,9 @@ def _integrated(target: _Target, proposal: _Mixture, power: int) -> Truth:
         places.append(target.split(u))
         values.append(target.case.values(*places[-1]))
     top = max(float(part.max()) for part in logs)
-    parts = [_moments(np.exp(log - top), v) for log, v in zip(logs, values, strict=True)]
+    parts = [weighted_moments(np.exp(log - top), v) for log, v in zip(logs, values, strict=True)]
     weight = np.exp(np.concatenate(logs) - top)
-    mean, sd, skewness, quantiles, mass = _moments(weight, np.concatenate(values))
+    mean, sd, skewness, quantiles, mass = weighted_moments(weight, np.concatenate(values))
     few = math.sqrt(SCRAMBLES)
     errors = [
         np.std([p[0] for p in parts], axis=0, ddof=1) / sd / few,
@@ -340,7 +473,7 @@ def _integrated(target: _Target, proposal: _Mixture, power: int) -> Truth:
     return Truth(mean, sd, skewness, quantiles, top + math.log(mass), error, share, points)
 
 
-def _moments(weight: Array, values: Array) -> tuple[Array, Array, Array, Array, float]:
+def weighted_moments(weight: Array, values: Array) -> tuple[Array, Array, Array, Array, float]:
     w = weight / weight.sum()
     mean = w @ values
     away = values - mean
