@@ -178,9 +178,8 @@ def test_groups_by_a_column_that_only_a_matrix_has(kind: str) -> None:
     table = pd.DataFrame({"x": rng.integers(0, 3, n) / 2.0, "arm": rng.choice(["a", "b", "c"], n)})
     table["y"] = rng.poisson(np.exp(0.3 + 0.4 * table["x"] + 0.5 * (table["arm"] == "b")))
     mapping = {"X": ["x", "contrasts(arm)"]}
-    how: Mapping[str, str] = {"method": "laplace"}
-    fit = lgm.fit(lgm.loads(ONE_MATRIX), table, mapping=mapping, **how)
-    other = lgm.fit(lgm.loads(INDEXED), table, **how)
+    fit = lgm.fit(lgm.loads(ONE_MATRIX), table, mapping=mapping, method="laplace")
+    other = lgm.fit(lgm.loads(INDEXED), table, method="laplace")
     known = other.effects("x", by="arm", kind=kind)
     for by in ("arm", "X[arm]"):
         found = fit.effects("x", by=by, kind=kind)

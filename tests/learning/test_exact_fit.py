@@ -75,7 +75,9 @@ def test_a_proper_prior_is_fitted() -> None:
     data = DATA | {"y": RESPONSES["constant"]}
     fit = lgm.fit(proper, data, hyper="integrate")
     assert fit.converged
-    assert float(np.log(fit.quantile("s", 0.5).item())) == pytest.approx(-5.0 - 59 * 0.09, abs=0.02)
+    assert float(np.log(fit.quantile("s", [0.5]).item())) == pytest.approx(
+        -5.0 - 59 * 0.09, abs=0.02
+    )
 
 
 def test_noise_that_there_is_stays_a_maximum() -> None:
