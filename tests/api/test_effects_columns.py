@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 import lgmdsl as lgm
+from lgmdsl.dataset import Keys
 
 CODED = """lgm 1
 index obs
@@ -25,7 +26,7 @@ def test_matrices_made_of_columns_are_not_made_again(tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
     table = pd.DataFrame({"x": rng.normal(size=60), "arm": ["a", "b", "c"] * 20})
     table["hours"], table["y"] = 1.0 + rng.random(60), rng.poisson(2.0, 60)
-    mapping = {"X": ["x", "contrasts(arm)"]}
+    mapping: Keys = {"X": ["x", "contrasts(arm)"]}
     fitted = lgm.fit(lgm.loads(CODED), table, mapping=mapping)
     fitted.save(tmp_path / "f.nc")
     for fit in (fitted, lgm.load_fit(tmp_path / "f.nc")):

@@ -325,7 +325,7 @@ def test_text_that_should_be_numbers_is_no_group() -> None:
         assert part in flat
 
 
-def columns(seed: int = 0, n: int = 90, **more: object) -> pd.DataFrame:
+def columns(*, seed: int = 0, n: int = 90, **more: Any) -> pd.DataFrame:
     rng = np.random.default_rng(seed)
     return pd.DataFrame({"age": rng.normal(40, 5, n), **more})
 
@@ -518,7 +518,8 @@ def test_a_response_of_two_labels() -> None:
         ("y", -1, 1),
         ("ill", "healthy", "case"),
     ):
-        frame = columns(**{key: np.where(HAPPENED, high, low)})
+        words: dict[str, Any] = {key: np.where(HAPPENED, high, low)}
+        frame = columns(**words)
         text = skeleton(frame)
         assert f"{key}=contrasts({key}, base={low})" in text, text
         assert f"observe {key} ~ bernoulli(logit = eta)" in text

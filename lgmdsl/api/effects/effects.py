@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ from lgmdsl.canonical.lowering.bym2 import owner
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.compile import canonicalise
 from lgmdsl.contract.linear import Predictor
+from lgmdsl.dataset import Keys
 from lgmdsl.errors import Diagnostic, ModelError, suggestion
 from lgmdsl.operators.explicit import Dense
 from lgmdsl.posterior.marginals import Marginals, check_draws, column_levels
@@ -47,7 +48,7 @@ def effect_columns(
     scale: str,
     response: str | None,
     data: object,
-    mapping: Mapping[str, str] | None,
+    mapping: Keys | None,
     without: Sequence[str],
     quantiles: Sequence[float] | None,
     n: int | None,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,7 @@ from lgmdsl.arrays import AnyArray, Array, IntArray
 from lgmdsl.canonical.blocks.sites import SiteBlock
 from lgmdsl.canonical.grounding.model import GroundedModel
 from lgmdsl.canonical.grounding.usage import usage_of
-from lgmdsl.dataset import Dataset, read
+from lgmdsl.dataset import Dataset, Keys, read
 from lgmdsl.errors import Diagnostic, MethodError, ModelError, listed, suggestion
 from lgmdsl.language.checked import Symbol
 from lgmdsl.remedies import setting
@@ -51,7 +51,7 @@ def rows_of(
     by: str | None,
     response: str | None,
     data: object,
-    mapping: Mapping[str, str] | None,
+    mapping: Keys | None,
 ) -> Rows:
     """The rows of the data (`average`), one reference row (`conditional`), or a `balanced` grid."""
     prediction = predicted(fit, bound({}) if data is None else read(data, mapping))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from lgmdsl.arrays import AnyArray, Array
 from lgmdsl.canonical.blocks.censoring import censored_between
 from lgmdsl.canonical.blocks.sites import SiteBlock
 from lgmdsl.canonical.model import CanonicalModel
-from lgmdsl.dataset import read
+from lgmdsl.dataset import Keys, read
 from lgmdsl.errors import Diagnostic, MethodError, ModelError, suggestion
 
 if TYPE_CHECKING:
@@ -31,7 +30,7 @@ WHOLE = ("binary", "count", "integer")  # types of data that are whole numbers
 def augment(
     fit: Fit,
     data: object,
-    mapping: Mapping[str, str] | None,
+    mapping: Keys | None,
     response: str | None,
     loo: bool,
     backend: str,
@@ -42,7 +41,7 @@ def augment(
 
 
 def augmented_columns(
-    fit: Fit, data: object, mapping: Mapping[str, str] | None, response: str | None, loo: bool
+    fit: Fit, data: object, mapping: Keys | None, response: str | None, loo: bool
 ) -> Columns:
     """The columns of `Fit.augment`."""
     dataset = None if data is None else read(data, mapping)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
 from lgmdsl.api.answering import answering
 from lgmdsl.api.columns import LEVELS, FrameLibrary
+from lgmdsl.dataset import Keys
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,7 +55,7 @@ class Framed:
     def augment(
         self,
         data: object = None,
-        mapping: Mapping[str, str] | None = None,
+        mapping: Keys | None = None,
         response: str | None = None,
         loo: bool = True,
         backend: FrameLibrary = "pandas",
@@ -80,7 +81,7 @@ class Framed:
     def glance(
         self,
         data: object = None,
-        mapping: Mapping[str, str] | None = None,
+        mapping: Keys | None = None,
         criteria: bool = True,
         backend: FrameLibrary = "pandas",
     ) -> pd.DataFrame:
@@ -101,7 +102,7 @@ class Framed:
         self,
         times: object,
         newdata: object = None,
-        mapping: Mapping[str, str] | None = None,
+        mapping: Keys | None = None,
         response: str | None = None,
         quantiles: Sequence[float] | None = LEVELS,
         n: int = 1000,
@@ -138,7 +139,7 @@ class Framed:
         scale: str = "response",
         response: str | None = None,
         data: object = None,
-        mapping: Mapping[str, str] | None = None,
+        mapping: Keys | None = None,
         without: Sequence[str] = (),
         quantiles: Sequence[float] | None = LEVELS,
         n: int | None = None,

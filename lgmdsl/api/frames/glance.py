@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from lgmdsl.api.columns import Columns, frame_library, frame_of
+from lgmdsl.dataset import Keys
 from lgmdsl.errors import DataError, MethodError
 
 if TYPE_CHECKING:
@@ -18,16 +18,14 @@ CRITERIA = ("dic", "p_d", "waic", "p_waic", "elpd_loo", "elpd_loo_se", "p_loo", 
 
 
 def glance(
-    fit: Fit, data: object, mapping: Mapping[str, str] | None, criteria: bool, backend: str
+    fit: Fit, data: object, mapping: Keys | None, criteria: bool, backend: str
 ) -> pd.DataFrame:
     """See `Fit.glance`."""
     frame_library(backend)
     return frame_of(glance_columns(fit, data, mapping, criteria), backend)
 
 
-def glance_columns(
-    fit: Fit, data: object, mapping: Mapping[str, str] | None, criteria: bool
-) -> Columns:
+def glance_columns(fit: Fit, data: object, mapping: Keys | None, criteria: bool) -> Columns:
     """The columns of `Fit.glance`."""
     known, learning = fit.accuracy, fit.learning
     row: dict[str, Any] = {
@@ -54,7 +52,7 @@ def glance_columns(
     return {name: [value] for name, value in row.items()}
 
 
-def _criteria(fit: Fit, data: object, mapping: Mapping[str, str] | None) -> dict[str, float]:
+def _criteria(fit: Fit, data: object, mapping: Keys | None) -> dict[str, float]:
     """NaN where a criterion is not defined, or where a file lacks its data."""
     out = dict.fromkeys(CRITERIA, math.nan)
     try:
