@@ -11,7 +11,6 @@ import numpy as np
 from lgmdsl.arrays import AnyArray
 from lgmdsl.errors import Diagnostic, MethodError, suggestion
 from lgmdsl.posterior.labelled import free_name
-from lgmdsl.visible import visible
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -77,20 +76,6 @@ def set_apart(columns: Mapping[str, Any], taken: Iterable[str]) -> Columns:
     added = {*taken}
     used = added | {*columns}
     return {free_name(k, used) if k in added else k: column for k, column in columns.items()}
-
-
-def as_shown(columns: Mapping[str, Any]) -> Columns:
-    """Columns of a table of estimates, which is printed: control characters of labels as escapes
-    (`\\x1b`), as pandas would send them to the terminal. Frames of the rows of the user's data keep
-    their labels as they are."""
-    return {visible(k, lines=False): _shown(v) for k, v in columns.items()}
-
-
-def _shown(values: Any) -> Any:
-    if not isinstance(values, np.ndarray) or values.dtype.kind not in "UO":
-        return values
-    text = [visible(v, lines=False) if isinstance(v, str) else v for v in values.tolist()]
-    return np.array(text, dtype=None if values.dtype.kind == "U" else object)
 
 
 def _listed(values: Any) -> Any:

@@ -71,7 +71,7 @@ Options = dict[str, Any]
 VARIATIONAL: list[tuple[str, Options, tuple[int, int, int], float]] = [
     ("natural-gradient", {}, (9, 10, 4), 1e-6),
     ("natural-gradient", {"memory": 1}, (9, 10, 4), 1e-6),
-    ("opper-archambeau", {}, (171, 32, 92), 2e-5),
+    ("opper-archambeau", {}, (171, 32, 176), 2e-5),
     ("opper-archambeau", {"whitened": False}, (383, 313, 202), 1e-5),
     ("cholesky", {}, (8, 9, 6), 1e-6),
     ("cholesky", {"whitened": False}, (9, 13, 7), 1e-6),

@@ -222,22 +222,3 @@ def test_columns_of_the_data_stay_beside_those_that_a_table_adds() -> None:
 def test_arviz_has_its_own_axes(index: str) -> None:
     group = namesake(index)[0].to_arviz(size=7)["posterior"]
     assert dict(group["u"].sizes) == {"chain": 1, "draw": 7, f"{index}_2": 3}
-
-
-def test_printed_estimates_do_not_steer_a_terminal() -> None:
-    """Labels with control characters are escapes in tables of estimates, where pandas would send
-    them to the terminal; rows of the data keep their labels."""
-    model = lgm.loads(
-        "lgm 1\nindex obs\nindex events\ndata event[obs] : events\ndata y[obs] : count\n"
-        "latent u[events] ~ normal(sd = 1)\nlet eta[obs] = u[event]\n"
-        "observe y ~ poisson(log_rate = eta)\n"
-    )
-    labels = np.array(["fire", "\x1b[31mflood\x1b[0m", "a\nb", "\u202egale"])
-    data = {"event": labels[np.arange(12) % 4], "y": np.arange(12) % 3}
-    fit = lgm.fit(model, data, method="laplace")
-    for table in (fit.tidy(), fit.effects("event"), fit.effects("event", by="event")):
-        text = table.to_string()
-        assert "\x1b" not in text
-        assert "\u202e" not in text
-        assert r"\x1b[31mflood" in text
-    assert {*fit.augment()["event"]} == {*labels}

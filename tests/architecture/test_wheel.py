@@ -48,7 +48,7 @@ def test_wheel_holds_both_packages_and_the_grammar(wheel: Path, root: Path) -> N
     assert tops == {"lgmdsl", "lgmdsl_backends", next(t for t in tops if t.endswith(".dist-info"))}
     entry = next(name for name in names if name.endswith("entry_points.txt"))
     text = zipfile.ZipFile(wheel).read(entry).decode()
-    assert "lgm = lgmdsl.cli.main:main" in text
+    assert "lgm = lgmdsl.__main__:main" in text
     assert any(name.endswith("licenses/LICENSE") for name in names)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from scipy import special, stats
 
 import lgmdsl as lgm
 from lgmdsl.api.assess.components import assessed
-from lgmdsl.arrays import AnyArray, Array, BoolArray
+from lgmdsl.arrays import AnyArray, Array
 from lgmdsl.assess.averages import distribution, log_density, log_moments
 from lgmdsl.assess.failure import Failure
 from lgmdsl.assess.joint import joint_density
@@ -22,7 +22,7 @@ from lgmdsl.assess.pit import histogram
 from lgmdsl.contract.cavity import cavity
 from lgmdsl.contract.site import Site
 from lgmdsl.sites import catalogue
-from lgmdsl.sites.scalar.normal import NormalMean
+from lgmdsl.sites.observed import make_sites
 from tests.assess.small_models import SmallModel, small_model, truth
 
 # ---- cavities --------------------------------------------------------------------------------
@@ -109,15 +109,14 @@ def test_averages_are_those_of_a_fine_grid(name: str) -> None:
         assert upper[i] == pytest.approx(w @ high, abs=1e-7)
 
 
-def test_of_a_censored_response_a_lower_bound_is_known() -> None:
-    @dataclass(frozen=True, eq=False)
-    class Censored(NormalMean):
-        @property
-        def censored(self) -> BoolArray:
-            return self.y > 1.0
-
-    y, one = np.array([0.4, 1.5]), np.ones(2)
-    lower, upper = distribution(Censored(y, one), np.zeros(2), one)
+def test_of_a_censored_response_a_range_is_known() -> None:
+    """Of the second, that it is beyond 1.5."""
+    cls = catalogue.find_site("normal.mean.censored")
+    assert cls is not None
+    y, one, none = np.array([0.4, 1.5]), np.ones(2), np.full(2, np.nan)
+    ends = {"event": np.array([1.0, 0.0]), "lower": none, "upper": none}
+    site = make_sites(cls, y, {"sd": one, **ends})
+    lower, upper = distribution(site, np.zeros(2), one)
     np.testing.assert_allclose(lower, stats.norm(0, np.sqrt(2)).cdf(y), atol=1e-9)
     np.testing.assert_allclose(upper, [lower[0], 1.0], atol=1e-9)
 

@@ -56,7 +56,9 @@ def test_light_commands_load_nothing_heavy(arguments: list[str], model: Path, ro
         env={**os.environ, "PYTHONPATH": paths},
     )
     status, *loaded = done.stderr.splitlines()[-1].split()
-    assert status == "0" and not HEAVY & set(loaded)
+    # Text is parsed by lark.
+    heavy = HEAVY - {"lark"} if "m.lgm" in arguments else HEAVY
+    assert status == "0" and not heavy & set(loaded)
 
 
 def test_help_imports_no_command(root: Path) -> None:

@@ -196,7 +196,7 @@ class Framed:
         E103 for an unknown name, E108 for a contrast that the covariate cannot have; MethodError
         E501 where the prior of a latent is built on it and the rows do not name its members.
         """
-        from lgmdsl.api.columns import as_shown, frame_library, frame_of
+        from lgmdsl.api.columns import frame_library, frame_of
         from lgmdsl.api.effects.effects import effect_columns
 
         frame_library(backend)  # before anything is computed
@@ -216,7 +216,7 @@ class Framed:
             n,
             seed,
         )
-        return frame_of(as_shown(columns), backend)
+        return frame_of(columns, backend)
 
     @property
     def _framed(self) -> Fit:

@@ -9,7 +9,6 @@ import numpy as np
 
 from lgmdsl.api.columns import (
     Columns,
-    as_shown,
     frame_library,
     frame_of,
     index_columns,
@@ -37,7 +36,7 @@ def tidy(
     """See `Fit.tidy`."""
     levels = column_levels(quantiles)
     frame_library(backend)
-    return frame_of(as_shown(tidy_columns(fit, names, levels)), backend)
+    return frame_of(tidy_columns(fit, names, levels), backend)
 
 
 def tidy_columns(fit: Fit, names: Sequence[str] | None, levels: Array) -> Columns:

@@ -81,16 +81,17 @@ def censored_between(block: SiteBlock) -> Array:
     is open; NaN in rows whose response was observed, or of which nothing is known."""
     out = np.full((2, int(np.prod(block.data_shape))), np.nan)
     names = [name for name in CENSORING if name in block.parameters]
-    if not names or block.y is None or block.event:
+    y, rows = block.data.y, block.data.rows
+    if not names or y is None or block.event:
         return out
-    values = {name: v[block.rows] for name, v in _values(block, names).items()}
-    missing = np.full(len(block.rows), np.nan)
+    values = {name: v[rows] for name, v in _values(block, names).items()}
+    missing = np.full(len(rows), np.nan)
     low, high = values.get("lower", missing), values.get("upper", missing)
-    late = values.get("event", np.ones(len(block.rows))) == 0.0
+    late = values.get("event", np.ones(len(rows))) == 0.0
     bounded = ~(np.isnan(low) & np.isnan(high))
-    low = np.where(late, block.y, np.where(bounded & np.isnan(low), -np.inf, low))
+    low = np.where(late, y, np.where(bounded & np.isnan(low), -np.inf, low))
     high = np.where(late | (bounded & np.isnan(high)), np.inf, high)
-    out[:, block.rows] = low, high
+    out[:, rows] = low, high
     return out
 
 
@@ -98,7 +99,8 @@ def _values(block: SiteBlock, names: Collection[str]) -> dict[str, Array]:
     """What some arguments are in every row."""
     return {
         name: np.array(
-            expand(block.parameters[name].evaluate({}), block.dims, block.sizes), dtype=np.float64
+            expand(block.parameters[name].evaluate({}), block.data.dims, block.sizes),
+            dtype=np.float64,
         ).reshape(-1)
         for name in names
     }

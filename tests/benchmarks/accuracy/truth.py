@@ -36,6 +36,8 @@ SHARED = 8  # 2^SHARED points of latents at each place of the hyperparameters
 # Of points by a table: nats below its top to which all cells have points; shares of its mass, of
 # all these cells alike, and of second moments.
 REACH, PARTS = 14.0, (0.6, 0.2, 0.2)
+# A noise this much smaller than at the mode whitens no further: digits of the precision run out.
+STEEPEST = 1e4
 CHUNK = 1 << 18  # rows x points at a time
 
 
@@ -146,7 +148,7 @@ class Target:
         sd = self.case.latents(np.ones((n, self.size)), theta) - self.case.mean
         factor = np.ones(n)
         for k in self.noise:
-            factor = factor * (self.middle[k] / theta[:, k]) ** 2
+            factor = factor * np.minimum(self.middle[k] / theta[:, k], STEEPEST) ** 2
         inner = factor[:, None, None] * sd[:, :, None] * self.precision * sd[:, None, :]
         whole = np.eye(self.size) + inner
         pull = factor[:, None] * sd * (self.shift - self.precision @ self.case.mean)
