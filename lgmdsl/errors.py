@@ -4,8 +4,6 @@ A `Span` points into a `Source`, so a diagnostic renders itself without further 
 text. `LgmError` carries all diagnostics of one pass; its `str` is the rendered report.
 """
 
-# Long because the one form of every message, in terminals and notebooks, is one module.
-
 from __future__ import annotations
 
 import difflib

@@ -14,7 +14,6 @@ Not whitened, it is the papers' own form: L-BFGS runs in h = E z - mu and L of z
 holds tr K^-1 LL' + h'K^-1 h: a prior covariance that cannot be inverted has no such form.
 """
 
-# Long because a back end is one file.
 from __future__ import annotations
 
 import math

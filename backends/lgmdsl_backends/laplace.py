@@ -10,8 +10,6 @@ energy of any point on the line is 1/2 (s - s0)'alpha: no prior covariance is ev
     evidence = log_normaliser(w, b) + sum l(s) + 1/2 w s^2 - b s        (at the mode s)
 """
 
-# Long because a back end is one file.
-
 from __future__ import annotations
 
 import math

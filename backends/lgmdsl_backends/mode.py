@@ -14,8 +14,6 @@ of the norm of a group, s (K), have dp = [I/gamma - 2 g'' (s (p gamma)' + (p gam
 |p gamma| at most sqrt(z + |s|^2), and whole groups at 0.
 """
 
-# Long because scalar sites, norms and their kinks take the same steps.
-
 from __future__ import annotations
 
 import math

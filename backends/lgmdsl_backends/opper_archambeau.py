@@ -21,7 +21,6 @@ m = s0 + Sa with S = BKB', w = exp(omega) or omega, and L-BFGS runs in the plain
 (a, omega).
 """
 
-# Long because a back end is one file.
 from __future__ import annotations
 
 import math

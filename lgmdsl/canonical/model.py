@@ -5,8 +5,6 @@ s_k = B_k(theta) z + c_k(theta)       one site block for each observe and potent
 C z = e                               exact constraints
 """
 
-# Long because what back ends ask of one model shares its caches.
-
 from __future__ import annotations
 
 import math

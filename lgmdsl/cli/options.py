@@ -1,6 +1,5 @@
 """Arguments and options that several commands share, and how NAME=VALUE is read."""
 
-# Long because every option that commands share is declared here.
 from __future__ import annotations
 
 import json

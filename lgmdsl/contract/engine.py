@@ -6,7 +6,6 @@ Statistics of the site blocks come as tuples, one array for each block: (N,) or 
 and shifts, (N,) or (N, K, K) for variances and weights (`Rows`). Weights may be signed.
 """
 
-# Long because an engine and what it returns are one contract.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod

@@ -4,8 +4,6 @@ Shapes, from the first day: s, mean, shift are (N,) for scalar sites or (N, K) f
 variance, curvature and weight are (N,) or (N, K, K). Signs follow l(s) = log t(s).
 """
 
-# Long because each question stands next to its answer.
-
 from __future__ import annotations
 
 from abc import ABC, abstractmethod

@@ -1,7 +1,5 @@
 """The base class of a site family: N sites bound to observations and parameters."""
 
-# Long because the docstring of `Site` shows a whole family, which third parties start from.
-
 from __future__ import annotations
 
 import dataclasses

@@ -1,7 +1,5 @@
 """Which engine a model gets, from the structure of its priors and operators, and why."""
 
-# Long because who chooses, and who says why, read the same options.
-
 from __future__ import annotations
 
 import math

@@ -6,8 +6,6 @@ whoever asks what depends on what asks it here. Reachability is a pass over the 
 so that checking a model does not wait for networkx; `ModelGraph.digraph` is the graph in networkx.
 """
 
-# Long because a graph is one value, and what follows from it are its properties.
-
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping

@@ -1,7 +1,5 @@
 """A plan: one method for one model. Which back end, which routes, what an engine is chosen by."""
 
-# Long because options are checked where they are read.
-
 from __future__ import annotations
 
 import json

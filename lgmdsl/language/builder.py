@@ -1,7 +1,5 @@
 """The model as Python holds it, built statement by statement or read from a text."""
 
-# Long because the statements that a model takes are the methods of one class.
-
 from __future__ import annotations
 
 import os

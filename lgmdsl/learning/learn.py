@@ -1,7 +1,6 @@
 """Learning the hyperparameters of a plan: the mode (by EM first, if wanted), the curvature there
 and, if wanted, the integral."""
 
-# Long because it is the order of the steps of learning, from start to integral, on one page.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator

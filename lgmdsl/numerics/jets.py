@@ -14,8 +14,6 @@ and Walther (2008, chapter 13) have the algebra.
 [0.223144, 0.8, 0.96, -2.816]
 """
 
-# Long because the functions of jets are one list, each with its derivatives.
-
 from __future__ import annotations
 
 import math

@@ -1,7 +1,5 @@
 """Moments, quantiles and draws of anything the model names, under a conditioned Gaussian."""
 
-# Long because every question that a fit answers has its answer at fixed hyperparameters here.
-
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Sized

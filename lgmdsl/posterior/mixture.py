@@ -8,8 +8,6 @@ come from the part of their posterior that its point represents (`learning.integ
 while lets and reports with latents are evaluated at the point itself.
 """
 
-# Long because the class answers every question of `Marginals` for several points.
-
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """The base classes of hyperpriors: densities on the natural scale of the declared type."""
 
-# Long because what a prior promises and what those of independent entries share are one contract.
-
 from __future__ import annotations
 
 from abc import ABC, abstractmethod

@@ -35,8 +35,6 @@ are the slopes of the value, of the log determinants through the coefficients an
 determinants through W (all derived; checked against differences in `tests/shards`).
 """
 
-# Long because the answers of one elimination share its arrays.
-
 from __future__ import annotations
 
 import math

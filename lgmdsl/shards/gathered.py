@@ -1,8 +1,6 @@
 """From a folder of shards to a model of the shared latents: which latents are the groups', and what
 shards cannot take."""
 
-# Long because what shards cannot take is checked in one place.
-
 from __future__ import annotations
 
 import hashlib

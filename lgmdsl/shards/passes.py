@@ -4,8 +4,6 @@ The order of the sums, and what each shard computes, depend on the shards alone:
 and how many there are, changes no bit.
 """
 
-# Long because one site answers the questions of every method.
-
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """A shard in a worker: its file, the model of its rows, and the answers to questions about them."""
 
-# Long because what is kept of a shard is decided in one place.
-
 from __future__ import annotations
 
 import hashlib

@@ -1,7 +1,5 @@
 """Estimators that write their models: generalised linear, mixed, additive, Gaussian process."""
 
-# Long because scikit-learn reads the parameters of an estimator off its own __init__.
-
 from __future__ import annotations
 
 import warnings

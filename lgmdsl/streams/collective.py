@@ -7,8 +7,6 @@ that back ends which know sites by the sum of log t alone (`BackendSpec.additive
 of the places and one batch, and give the answer that they give for the rows.
 """
 
-# Long because the questions that places answer are one class.
-
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping

@@ -1,6 +1,5 @@
 """Conformance of an engine: moments, normaliser, draws, constraints, adjoints, failure."""
 
-# Long because each check is a claim of the contract, and a reader wants all of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable

@@ -1,7 +1,5 @@
 """Hyperpriors, on natural scales; `observed` holds the hyper types each one is for."""
 
-# Long because each prior is declared with all that its page says.
-
 from __future__ import annotations
 
 from lgmdsl.vocabulary.examples import SD, grouped, model, regression, slopes, smooth

@@ -1,7 +1,5 @@
 """Prior structures of latents: one for each axis, or `normal` and `flat` for a whole block."""
 
-# Long because each structure is declared with all that its page says.
-
 from __future__ import annotations
 
 from lgmdsl.vocabulary.examples import SD, grouped, model, process, slopes, smooth, sparse

@@ -6,8 +6,6 @@ curvature of Newton's step) leads to the same answer and is none; where a wrong 
 longer, tests that count steps see it.
 """
 
-# Long because each fault is a line of a table.
-
 from __future__ import annotations
 
 import re

@@ -10,7 +10,6 @@ Of sites with concave log t expectations are concave in (m, R) with V = RR' (Cha
 2013, section 3.2), and so then is L.
 """
 
-# Long because a theorem has two parts and conditions.
 from __future__ import annotations
 
 from collections import Counter

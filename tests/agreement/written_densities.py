@@ -1,7 +1,5 @@
 """Densities of families as a model writes them, by SciPy and sums: nothing of this project."""
 
-# Long because each family and combination is a line of a table.
-
 from __future__ import annotations
 
 from collections.abc import Callable

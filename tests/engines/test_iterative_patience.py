@@ -1,7 +1,6 @@
 """What is too large for the iterative engine is refused before it begins, unless it was asked for;
 hopeless fill is seen early."""
 
-# Long because what is refused, when, and by what counts, is one concept.
 from __future__ import annotations
 
 import math

@@ -13,8 +13,6 @@ Away from a fixed point EP's value is no evidence, and may be as large as it lik
 (NaN, with a note) where even that state's moments are apart by more than FARTHEST.
 """
 
-# Long because a back end is one file, with every stage that it falls back on.
-
 from __future__ import annotations
 
 import math

@@ -9,8 +9,6 @@ m = s0 + S a and v of the q that weights lambda give. Its Hessian is S and V o V
 covariance, plus that of f*, row by row: the inverse of the 2 x 2 curvature in (h, sigma).
 """
 
-# Long because the dual and its scalar problems are one objective.
-
 from __future__ import annotations
 
 from dataclasses import dataclass

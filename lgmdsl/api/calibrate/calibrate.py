@@ -6,8 +6,6 @@ Talts et al. 2018), hyperparameters included. What the fits claim of their own e
 against what is found.
 """
 
-# Long because what a calibration says of its runs is asked for in one place.
-
 from __future__ import annotations
 
 import os

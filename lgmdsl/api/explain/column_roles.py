@@ -1,7 +1,5 @@
 """What columns of a table are for, by what they are usually called: for `lgm new`."""
 
-# Long because the names of columns and what they mean are one table of knowledge.
-
 from __future__ import annotations
 
 import re

@@ -1,7 +1,5 @@
 """The result of compiling a model: sizes, canonical form, rewrites, engine, methods."""
 
-# Long because one page is made of all of it.
-
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """A model for a table: a commented skeleton to begin with, for `lgm new`."""
 
-# Long because the parts of the text that is written are one class.
-
 from __future__ import annotations
 
 import math

@@ -1,7 +1,5 @@
 """Fitting a compiled model: the stages of a fit, in their order."""
 
-# Long because it is the order of the stages of a fit, on one page.
-
 from __future__ import annotations
 
 import math

@@ -1,6 +1,5 @@
 """The result of a fit: labelled moments, quantiles, draws, predictions, a summary, a file."""
 
-# Long because all that a fit is asked for is a method of one class.
 from __future__ import annotations
 
 import math

@@ -1,7 +1,5 @@
 """load and fit: from a model and data to a posterior."""
 
-# Long because the manual of `fit` is its docstring, with an example of each argument.
-
 from __future__ import annotations
 
 import os

@@ -1,7 +1,5 @@
 """The options of a fit, as their pages in the manual have them: what each means, its values."""
 
-# Long because each option is declared with all that its page says.
-
 from __future__ import annotations
 
 from dataclasses import dataclass

@@ -1,6 +1,5 @@
 """Warnings that a fit carries: W601 to W609, and W611."""
 
-# Long because every warning of a fit is here, so that none is said twice.
 from __future__ import annotations
 
 import math

@@ -1,8 +1,6 @@
 """Concepts of statistics that are no word of the language, and where to find them here: what a user
 of other software looks for. The one table of topics by other names."""
 
-# Long because each concept is declared with all that its page says.
-
 from __future__ import annotations
 
 import textwrap

@@ -1,7 +1,5 @@
 """Predictions at new rows, new levels and new GP inputs."""
 
-# Long because everything that a prediction is asked for is a method of the one class.
-
 from __future__ import annotations
 
 import math

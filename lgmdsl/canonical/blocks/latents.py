@@ -1,7 +1,5 @@
 """Latent statements to prior blocks: structures whose arguments are coefficients of theta."""
 
-# Long because a block, its factors and their kernels are lowered and evaluated together.
-
 from __future__ import annotations
 
 from collections.abc import Mapping

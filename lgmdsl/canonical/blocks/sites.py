@@ -1,7 +1,5 @@
 """Observe and potential statements to site blocks: predictor, data, parameters, rows kept."""
 
-# Long because a block, its rows and its refusals are one thing that is lowered in one pass.
-
 from __future__ import annotations
 
 import math

@@ -5,8 +5,6 @@ what is shared stays shared. Parameters of sites and structures, offsets and the
 terms are all such nodes.
 """
 
-# Long because the nodes of coefficients are one small algebra.
-
 from __future__ import annotations
 
 import math

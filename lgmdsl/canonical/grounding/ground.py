@@ -4,8 +4,6 @@ Rules 3, 4 and 13 of the language: index sets get their labels from the model, f
 from the maps into them; members are matched by label, axes by name where they have one.
 """
 
-# Long because binding the data of a model is one pass, whose state is one class.
-
 from __future__ import annotations
 
 from collections.abc import Mapping

@@ -1,6 +1,5 @@
 """Index sets from the model, the data's labels, the maps, the shapes, and given sizes."""
 
-# Long because all ways to labels of an index set, and which of them goes first, are one rule.
 from __future__ import annotations
 
 from collections import Counter

@@ -1,7 +1,5 @@
 """Values against their declared type: float64 arrays, csr matrices, or positions of labels."""
 
-# Long because each type has its rule and its remedy.
-
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping

@@ -3,8 +3,6 @@
 A monotone function of one affine leaf has a transformed marginal; anything else is sampled.
 """
 
-# Long because a node, how it is made, and its value at draws are one thing.
-
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping

@@ -6,8 +6,6 @@ diag(B V B') = G vech'(V): two matrix-vector products, whatever W and V. Of vect
 for every two predictors p <= q of a site (`SitePairGram`): the symmetric part of B_p'B_q.
 """
 
-# Long because the forms of B share one interface, and the choice between them.
-
 from __future__ import annotations
 
 from abc import ABC, abstractmethod

@@ -6,8 +6,6 @@ of z and the predictors s that it has, where errors enter squared; k is the numb
 directions (density 1). The shift by mu keeps digits where mu is large.
 """
 
-# Long because the engine and the posterior that it returns are one algorithm.
-
 from __future__ import annotations
 
 from collections.abc import Callable

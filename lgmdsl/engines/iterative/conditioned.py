@@ -1,7 +1,5 @@
 """q(z) of the iterative engine: the mean is there, the rest is estimated when asked for."""
 
-# Long because a posterior answers all that is asked of one.
-
 from __future__ import annotations
 
 from functools import cached_property

@@ -10,8 +10,6 @@ with z'(D^-1/2 A D^-1/2)z, whose mean n is known, as control variate. The random
 the engine: they are the same at every step and for every value of the hyperparameters.
 """
 
-# Long because settings, solves and what is made once belong to one class.
-
 from __future__ import annotations
 
 import math

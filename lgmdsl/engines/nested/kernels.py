@@ -7,8 +7,6 @@ the place of a pair of columns of a group on the border's pattern stands in `slo
 lie by sites, (K, K) blocks of vector sites C-ordered.
 """
 
-# Long because the passes share one layout.
-
 from __future__ import annotations
 
 from math import log, sqrt

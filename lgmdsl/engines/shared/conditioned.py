@@ -1,7 +1,5 @@
 """What both dense engines share of `Conditioned`: chunked functionals, kriging, adjoints of B."""
 
-# Long because what both dense engines answer, and what constraints take from it, is one class.
-
 from __future__ import annotations
 
 from abc import abstractmethod

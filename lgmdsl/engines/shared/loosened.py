@@ -10,8 +10,6 @@ that. Of g and a neither is hidden: a keeps the precision (B F)'W(B F), g tends 
 all their digits down to the least s that has a square.
 """
 
-# Long because the free directions of a stiff walk, and every answer in them, are one class.
-
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping

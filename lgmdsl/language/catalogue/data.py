@@ -1,6 +1,5 @@
 """Codes that need data, a posterior, a method or workers: E3xx to E7xx and their warnings."""
 
-# Long because the codes of a phase stand in one table.
 from __future__ import annotations
 
 from lgmdsl.language.catalogue.entry import CodeEntry

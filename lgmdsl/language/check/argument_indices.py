@@ -1,7 +1,5 @@
 """Which indices an argument may and must have: E201, E205, and E108 for classes and cuts."""
 
-# Long because each place that an argument may take has its rule and its message.
-
 from __future__ import annotations
 
 from lgmdsl.language.check.place import Place

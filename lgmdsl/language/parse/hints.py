@@ -5,8 +5,6 @@ the repaired statement is its help line where it has no other. Each has an examp
 test reads.
 """
 
-# Long because the mistakes are one table.
-
 from __future__ import annotations
 
 from collections.abc import Callable, Collection

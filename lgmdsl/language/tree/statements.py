@@ -4,8 +4,6 @@ The parser's grammar, the tree builder, the formatter, the messages, `lgm info` 
 strategies take their lists from here. What a statement means is checked in `language/check`.
 """
 
-# Long because all statements are described here, one after another.
-
 from __future__ import annotations
 
 from collections.abc import Callable

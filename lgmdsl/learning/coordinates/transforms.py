@@ -5,8 +5,6 @@ before 1, while slopes and Jacobians are those of the coordinate. Exponentials s
 that a line search that goes too far sees a bad value, and no warning.
 """
 
-# Long because the ranges of all hypers stand next to one another.
-
 from __future__ import annotations
 
 from abc import ABC, abstractmethod

@@ -13,8 +13,6 @@ Alone it converges like (1 - share of missing information)^k. `squarem` extrapol
 (Varadhan and Roland 2008, S3), and keeps the second where that is higher.
 """
 
-# Long because a step and where steps end rest on what was gained before.
-
 from __future__ import annotations
 
 import math

@@ -1,6 +1,5 @@
 """Integrating over hyperparameters: fits at design points, their weights, and the evidence."""
 
-# Long because a design, its regions, their frames and the points of the mixture are one rule.
 from __future__ import annotations
 
 from collections.abc import Sequence

@@ -7,8 +7,6 @@ x are unconstrained coordinates (log, logit, ...). The density of theta lives on
 so the Jacobian enters only where x is integrated over (`priors/README.md`).
 """
 
-# Long because an objective makes fits one by one, in threads and on workers, to the same digits.
-
 from __future__ import annotations
 
 import math

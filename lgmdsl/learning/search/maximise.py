@@ -1,7 +1,5 @@
 """Maximising the log posterior of the hyperparameters, and its curvature there."""
 
-# Long because a search, its ends, its curvature and the units of both belong to one class.
-
 from __future__ import annotations
 
 from collections.abc import Callable

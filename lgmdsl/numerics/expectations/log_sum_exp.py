@@ -10,7 +10,6 @@ pi / sd_eff away, F by `expectation`. More: quasi-Monte Carlo, the same points f
 first two moments exact.
 """
 
-# Long because rules of one to three classes and of more share their form.
 from __future__ import annotations
 
 from functools import cache

@@ -5,7 +5,6 @@ new one are absorbed, variables with equal neighbourhoods are merged, and those 
 but the new element are eliminated with it.
 """
 
-# Long because it is one algorithm, whose compiled steps share the arrays of the quotient graph.
 from __future__ import annotations
 
 import numpy as np

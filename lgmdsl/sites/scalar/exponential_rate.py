@@ -9,8 +9,6 @@ about the mode s* = k log(k b / c), where there is one, with x = k (s - s*) and 
 which needs no large terms. Elsewhere l stays as it is.
 """
 
-# Long because the families whose only bend is an exponential share its answers.
-
 from __future__ import annotations
 
 from abc import abstractmethod

@@ -6,8 +6,6 @@ l = log C + y s - n log(1 + e^s) for bernoulli.logit (n = 1) and binomial.logit.
 2009, section 2).
 """
 
-# Long because observations and potentials share one even part.
-
 from __future__ import annotations
 
 from dataclasses import dataclass

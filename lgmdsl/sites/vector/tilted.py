@@ -6,7 +6,6 @@ dimensions, where sites are not log-concave, on lattices about the mode that wid
 from it; and where that does not settle either, by cells (`nested`).
 """
 
-# Long because each fallback of the rule shares its moments and frames.
 from __future__ import annotations
 
 from collections.abc import Callable

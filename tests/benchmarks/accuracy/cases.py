@@ -9,8 +9,6 @@ under test only the sites' log densities, moments and distribution functions giv
 tests of their own compare with SciPy's.
 """
 
-# Long because a model is written as text and as arrays together, so that neither drifts.
-
 from __future__ import annotations
 
 import dataclasses

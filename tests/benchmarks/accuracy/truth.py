@@ -10,8 +10,6 @@ SCRAMBLES independent scramblings give the error of each figure; points are doub
 are below TOLERANCE and the last doubling has moved nothing by more. What never gets there raises.
 """
 
-# Long because coordinates, proposal and sums of one quadrature.
-
 from __future__ import annotations
 
 import math

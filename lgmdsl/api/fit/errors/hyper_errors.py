@@ -5,7 +5,6 @@ Over the points of a mixture it changes the weights; about a mode, a slope g of 
 one sd long moves the mode by g sds.
 """
 
-# Long because a mixture and a mode ask the same of the same gaps.
 from __future__ import annotations
 
 import math
