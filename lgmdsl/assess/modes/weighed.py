@@ -15,7 +15,7 @@ import numpy as np
 from scipy import special
 
 from lgmdsl.accuracy.errors import Errors, errors_against
-from lgmdsl.accuracy.limits import LEVELS
+from lgmdsl.accuracy.limits import LEVELS, NORMAL
 from lgmdsl.arrays import Array
 from lgmdsl.assess.importance.pareto import effective_size
 from lgmdsl.assess.importance.weights import DF
@@ -34,18 +34,21 @@ AROUND = (1.0, 3.0)  # times q's sds
 
 @dataclass(frozen=True, eq=False)
 class Weighed:
-    """`z`, (draws, n), with normalised weights, (draws,), of effective size `ess`; `share`, (k,):
-    the mass of each mode, of draws that are nearest to it; `log_evidence`: log p(y)."""
+    """`z`, (draws, n), with normalised weights, (draws,), of effective size `ess`, and those of q,
+    `plain`; `share`, (k,): the mass of each mode, of draws that are nearest to it; `log_evidence`:
+    log p(y)."""
 
     linear: LinearGaussian
     z: Array
     weight: Array
+    plain: Array
     ess: float
     share: Array
     log_evidence: float
 
     def errors(self, q: Conditioned, functional: Predictor | None = None) -> Errors:
-        """Of the Gaussian q: of every latent, or of the rows of a functional."""
+        """Of the Gaussian q: of every latent, or of the rows of a functional. Quantiles of q, which
+        are known, tell how far off those of the draws are, as far as both have draws in common."""
         if functional is None:
             values, mean, variance = self.z, q.latent_mean, q.latent_variance
         else:
@@ -54,7 +57,10 @@ class Weighed:
         centre = self.weight @ values
         sd = np.sqrt(self.weight @ (values - centre) ** 2)
         sd = np.where(variance > 0.0, sd, 0.0)  # of what is known exactly, rounding
-        ends = quantiles(values, self.weight, LEVELS)
+        known = mean + np.outer((-NORMAL, NORMAL), np.sqrt(np.maximum(variance, 0.0)))
+        common = float(self.weight @ self.plain) / float(self.plain @ self.plain)
+        off = quantiles(values, self.plain, LEVELS) - known
+        ends = quantiles(values, self.weight, LEVELS) - min(common, 1.0) * off
         return errors_against((mean, variance), centre, sd, *ends)
 
     def resampled(self, count: int, rng: np.random.Generator) -> Array:
@@ -82,11 +88,13 @@ def weighed(modes: Modes, linear: LinearGaussian, draws: int = DRAWS, seed: int 
     log_weight = np.where(np.isfinite(log_weight), log_weight, -np.inf)
     total = float(special.logsumexp(log_weight))
     weight = np.exp(log_weight - total)
+    plain = -0.5 * (u * u).sum(axis=1) - proposal
     nearest = chosen[np.argmin(squares[: len(chosen)], axis=0)]
     return Weighed(
         linear,
         modes.landscape.latents(u),
         weight,
+        np.exp(plain - special.logsumexp(plain)),
         effective_size(log_weight),
         np.bincount(nearest, weight, len(modes)).astype(np.float64),
         total - math.log(len(u)),
