@@ -249,7 +249,7 @@ def test_ep_takes_part_of_a_step_where_the_whole_one_leads_away() -> None:
 
 @pytest.mark.parametrize("mode", ["sequential", "double-loop"])
 def test_orders_of_ep_that_need_all_rows_are_refused(mode: str) -> None:
-    with pytest.raises(lgm.MethodError, match="takes all rows at once") as error:
+    with pytest.raises(lgm.MethodError, match="cannot walk through rows") as error:
         fitted("binary", "ep", STREAMED | {"mode": mode})
     assert error.value.diagnostics[0].code == "E501"
 

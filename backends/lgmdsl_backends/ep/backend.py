@@ -185,7 +185,7 @@ class ExpectationPropagation(Backend[EPState]):
 
     def _start_rows(self, problem: Problem, warm: GaussianPosterior | None) -> EPState:
         if self.mode != "parallel":
-            message = f"mode={self.mode} takes all rows at once, and these are read by batches"
+            message = f"mode={self.mode} cannot walk through rows that are read by batches"
             raise MethodError(Diagnostic("E501", message, help="--option mode=parallel"))
         point = by_rows.begin(problem, self.power, warm)
         if isinstance(point, Failed):
