@@ -178,6 +178,10 @@ class Extended:
                     )
         return Predictor(columns, predictor.offset, predictor.event), noise
 
+    def on_base(self, predictor: Predictor) -> Predictor:
+        """What is expected of a predictor given `base`."""
+        return self._rooted(predictor)[0]
+
     def project(self, predictor: Predictor, full: bool = False) -> tuple[Array, Array]:
         """Mean and variance, or covariance, of any affine functional."""
         on_base, noise = self._rooted(predictor)

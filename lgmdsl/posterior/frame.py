@@ -8,20 +8,22 @@ an ordered structure follow its conditional given the fitted ones, whose posteri
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 import scipy.sparse as sp
 
-from lgmdsl.arrays import AnyArray, IntArray
+from lgmdsl.arrays import AnyArray, Array, IntArray, SparseMatrix
 from lgmdsl.canonical.blocks.latents import LatentBlock, latent_blocks
+from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.canonical.grounding.ground import GroundedModel, IndexSet
 from lgmdsl.canonical.lowering.lower import Lowering
-from lgmdsl.canonical.model import CanonicalModel
+from lgmdsl.canonical.model import CanonicalModel, take_rows
 from lgmdsl.contract.engine import Conditioned, Failed
 from lgmdsl.contract.linear import Constraints, LinearGaussian, Predictor
+from lgmdsl.contract.site import Property
 from lgmdsl.contract.structure import Members
 from lgmdsl.engines.choose import Terms, choose
 from lgmdsl.errors import Diagnostic, NumericalError
@@ -34,6 +36,8 @@ from lgmdsl.posterior.hyper_points import HyperPoint
 from lgmdsl.posterior.new_axes import axes_of, counterpart, pieces_of
 from lgmdsl.structures.catalogue import members_of
 
+NEAREST = 64  # fitted sites that a row is compared with
+
 
 @dataclass(frozen=True, eq=False)
 class Frame:
@@ -43,7 +47,8 @@ class Frame:
     `pieces[name]` are the blocks of z that these positions run through, one after the other, where
     there are several or where they have other names: those of new members, by their structures'
     conditionals given the fitted ones, and those of places that members share. `fitted`: where
-    the latents of the fit are in z, in order.
+    the latents of the fit are in z, in order. `sites`: the predictors, in z, of the fitted sites
+    that are not Gaussian.
     """
 
     conditioned: Gaussian
@@ -52,6 +57,7 @@ class Frame:
     places: Mapping[str, IntArray | None]
     pieces: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     fitted: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    sites: Callable[[], Sequence[Predictor]] | None = None
 
     def embed(self, predictor: Predictor) -> Predictor:
         """The predictor, its columns moved to the latents of the conditioned Gaussian."""
@@ -64,6 +70,53 @@ class Frame:
             else:
                 columns |= self._divided(whole, pieces)
         return replace(predictor, columns=columns)
+
+    def tied(self, predictor: Predictor) -> Array:
+        """The largest correlation of each row of an embedded predictor with the predictor of a
+        fitted site that is not Gaussian: how far the row is approximate. Of the sites that share
+        latents with a row, the NEAREST ones; 1 where the sites are not known."""
+        if self.sites is None:
+            return np.ones(predictor.rows)
+        if isinstance(self.conditioned, Extended):
+            on_base = self.conditioned.on_base(predictor)
+        else:
+            on_base = predictor
+        sites = self.sites()
+        variance = self.conditioned.latent_variance
+        theirs = [self._matrix(p) for p in sites]
+        every = sp.csr_array(sp.vstack(theirs)) if theirs else sp.csr_array((0, len(variance)))
+        on = self._matrix(on_base)
+        out = np.zeros(predictor.rows)
+        for i in range(predictor.rows):
+            shared = abs(every) @ (np.abs(on[[i]].toarray()[0]) * variance)
+            near = np.argsort(-shared)[:NEAREST]
+            both = self._predictor(sp.vstack([on[[i]], every[near[shared[near] > 0.0]]]))
+            covariance = self.conditioned.project(both, full=True)[1]
+            whole = self.conditioned.project(some_rows(predictor, np.array([i])))[1][0]
+            with np.errstate(all="ignore"):
+                each = np.abs(covariance[0, 1:]) / np.sqrt(whole * np.diag(covariance)[1:])
+            out[i] = min(np.nan_to_num(each).max(initial=0.0), 1.0)
+        return out
+
+    def _matrix(self, predictor: Predictor) -> SparseMatrix:
+        """A predictor of the blocks of `sizes` as a matrix, by the latents of all of them."""
+        names = sorted(self.sizes, key=self.starts.__getitem__)
+        shape = predictor.rows
+        parts = [
+            predictor.columns[n].sparse()
+            if n in predictor.columns
+            else sp.csr_array((shape, self.sizes[n]))
+            for n in names
+        ]
+        return sp.csr_array(sp.hstack(parts))
+
+    def _predictor(self, matrix: SparseMatrix) -> Predictor:
+        whole = sp.csc_array(matrix)
+        columns = {
+            n: Sparse(sp.csr_array(whole[:, self.starts[n] : self.starts[n] + size]))
+            for n, size in self.sizes.items()
+        }
+        return Predictor(columns, np.zeros(whole.shape[0]))
 
     def _divided(self, operator: Operator, pieces: tuple[str, ...]) -> dict[str, Operator]:
         matrix, start = sp.csc_array(operator.sparse()), 0
@@ -85,10 +138,26 @@ class Frame:
         }
 
 
-def fitted_frame(canonical: CanonicalModel, conditioned: Gaussian) -> Frame:
+def some_rows(predictor: Predictor, at: IntArray) -> Predictor:
+    """Some rows of a predictor."""
+    columns = {n: take_rows(op, at) for n, op in predictor.columns.items()}
+    return Predictor(columns, predictor.offset[at])
+
+
+def curved_sites(canonical: CanonicalModel, theta: Theta) -> tuple[Predictor, ...]:
+    """The predictors of the sites that are not Gaussian."""
+    pairs = zip(canonical.blocks, canonical.linear(theta).predictors, strict=True)
+    return tuple(p for b, p in pairs if Property.GAUSSIAN not in b.family.spec.properties)
+
+
+def fitted_frame(
+    canonical: CanonicalModel, conditioned: Gaussian, theta: Theta | None = None
+) -> Frame:
     """The frame of the fit itself."""
     sizes = {b.name: b.size for b in canonical.latents}
-    return Frame(conditioned, canonical.layout.starts, sizes, dict.fromkeys(sizes))
+    sites = None if theta is None else partial(curved_sites, canonical, theta)
+    places = dict.fromkeys(sizes)
+    return Frame(conditioned, canonical.layout.starts, sizes, places, sites=sites)
 
 
 def extended_frame(
@@ -119,14 +188,24 @@ def extended_frame(
     pieces = {
         partners[b.name]: (b.name, *(p.name for p in added if p.block == b.name)) for b in blocks
     }
+    olds = {b.name: _within(b.sizes, fitted.latent(b.name).sizes) for b in blocks}
+
+    def sites() -> list[Predictor]:
+        return [
+            replace(
+                p, columns={n: _relocated(op, olds[n], sizes[n]) for n, op in p.columns.items()}
+            )
+            for p in curved_sites(fitted, point.theta)
+        ]
+
     if not added:
-        return Frame(base, starts, sizes, places, pieces, known)
+        return Frame(base, starts, sizes, places, pieces, known, sites)
     whole = Extended(base, dict(starts), dict(sizes), tuple(added))
     start = sum(sizes.values())
     for piece in added:
         starts[piece.name], sizes[piece.name] = start, piece.size
         start += piece.size
-    return Frame(whole, starts, sizes, places, pieces, known)
+    return Frame(whole, starts, sizes, places, pieces, known, sites)
 
 
 def _fitted_places(

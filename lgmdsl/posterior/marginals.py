@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from scipy import special
 
-from lgmdsl.arrays import Array
+from lgmdsl.arrays import Array, IntArray
 from lgmdsl.canonical.expressions import affine
 from lgmdsl.canonical.expressions.affine import Affine
 from lgmdsl.canonical.expressions.named import NamedArray, expand
@@ -17,8 +17,8 @@ from lgmdsl.canonical.lowering import derived
 from lgmdsl.canonical.lowering.derived import SAMPLE, Derived, Leaf
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.errors import Diagnostic, ModelError, suggestion
-from lgmdsl.posterior.frame import Frame
-from lgmdsl.posterior.tails import sd_error
+from lgmdsl.posterior.frame import Frame, some_rows
+from lgmdsl.posterior.tails import exponential_powers, sd_error
 from lgmdsl.remedies import either, number
 
 # Draws behind the moments of reports that are neither affine nor monotone: fewer for a report so
@@ -58,6 +58,19 @@ class NormalMarginal:
         if self.tree is None or self.curve is None:
             return self.mean, self.sd
         return _transformed(self.tree, self.curve, self.mean, self.variance)
+
+    def about(self, mean: Array) -> Array:
+        """E[(g(x) - mean)^2 z^j], j = 0, 1, 2, x = m + sd z: (3, ...)."""
+        with np.errstate(all="ignore"):
+            if self.tree is not None and _is_exponential(self.tree):
+                return exponential_powers(self.mean, self.sd, mean) * mean**2
+            out = np.zeros((3, *self.mean.shape))
+            nodes = np.linspace(-9.0, 9.0, 181)
+            shares = np.exp(-0.5 * nodes**2)
+            for x, share in zip(nodes, shares / shares.sum(), strict=True):
+                square = share * (self.curved(self.mean + x * self.sd) - mean) ** 2
+                out += np.stack([square, x * square, x**2 * square])
+            return out
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,6 +200,13 @@ class Marginals:
         with np.errstate(all="ignore"):
             return float(1.0 - np.isfinite(self._report_draws(name)).mean())
 
+    def tied(self, name: str, entries: IntArray) -> Array:
+        """`Frame.tied` of some entries of a function of one that is affine in the latents."""
+        dims, tree = named_tree(self.canonical, name)
+        (leaf,) = derived.leaves(tree)
+        predictor = self.canonical.predictor(leaf.form, dims, self.theta)
+        return self.frame.tied(self.frame.embed(some_rows(predictor, entries)))
+
     def sd_error(self, name: str) -> float:
         """The relative Monte Carlo error of a report's sd, the largest of all entries; 0 of what
         has a closed form."""
@@ -282,16 +302,21 @@ def column_levels(quantiles: Sequence[float] | None) -> Array:
     return np.zeros(0) if none else probability_levels(quantiles)
 
 
+def _is_exponential(tree: Derived) -> bool:
+    """Whether it is exp of what is affine in the latents."""
+    return (
+        isinstance(tree, derived.Apply)
+        and tree.function == "exp"
+        and isinstance(tree.operand, Leaf)
+    )
+
+
 def _transformed(
     tree: Derived, curve: derived.Elementwise, mean: Array, variance: Array
 ) -> tuple[Array, Array]:
     """Mean and sd of g(x), x ~ N(mean, variance): closed form for exp, else the trapezoid rule,
     which converges exponentially for the analytic functions of the language."""
-    if (
-        isinstance(tree, derived.Apply)
-        and tree.function == "exp"
-        and isinstance(tree.operand, Leaf)
-    ):
+    if _is_exponential(tree):
         with np.errstate(over="ignore", invalid="ignore"):
             first = np.exp(mean + 0.5 * variance)
             relative = np.sqrt(np.expm1(variance))

@@ -26,7 +26,7 @@ COUNTS = [n for n in [*NAMES, *MODIFIED] if "count" in made(n).spec.observed]
 def moments(whole: OverMixture) -> tuple[Array, Array]:
     """Means and sds of y."""
     each = [
-        response_moments(whole.sites[0], mean, sd**2)
+        response_moments(whole.sites[0], mean, sd**2)[:2]
         for mean, sd in zip(whole.means, whole.sds, strict=True)
     ]
     return mixed_moments(whole.weights, *(np.array(one) for one in zip(*each, strict=True)))

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 
 import lgmdsl as lgm
-from lgmdsl.posterior.tails import MOST, root_error, sd_error
+from lgmdsl.posterior.normal_mixtures import mixed_quantile
+from lgmdsl.posterior.tails import (
+    MOST,
+    exponential_powers,
+    least_variance,
+    root_error,
+    sd_error,
+    share_beyond,
+)
 
 COUNTS = """lgm 1
 index obs
@@ -58,3 +68,133 @@ def test_few_draws_that_carry_the_variances_of_counts_are_said() -> None:
     prediction = fit.predict({"o": [-4.0], "who": [0]})
     with pytest.warns(lgm.PredictionWarning, match="W611"):
         prediction.response("y")
+
+
+RARE = """lgm 1
+index obs
+data x[obs] : real
+data t[obs] : positive
+data y[obs] : count
+hyper h : positive ~ exponential(rate = 1.37)
+latent a ~ normal(mean = -0.39, sd = 0.329)
+latent b ~ normal(sd = h)
+observe y ~ negbinomial(log_mean = a + x * b, size = 3, exposure = t)
+"""
+
+
+def rare() -> tuple[lgm.Fit, dict[str, list[float]]]:
+    rows = {"x": [1.53285231, -0.54389071], "t": [1.0, 0.1]}
+    return lgm.fit(lgm.loads(RARE), {**rows, "y": [0, 1]}), rows
+
+
+def rare_sd() -> float:
+    """The sd of another count of the first row, by the trapezoid rule over a, b / h and log h."""
+    a = -0.39 + 0.329 * np.linspace(-6.0, 6.0, 61)[:, None, None]
+    z = np.linspace(-8.0, 8.0, 321)[:, None]
+    h = np.exp(np.linspace(np.log(1e-3), np.log(30.0), 121))
+    log = -0.5 * ((a + 0.39) / 0.329) ** 2 - 0.5 * z**2 - 1.37 * h + np.log(h)
+    for x, t, y in ((1.53285231, 1.0, 0), (-0.54389071, 0.1, 1)):
+        mean = t * np.exp(np.minimum(a + x * h * z, 100.0))
+        log = log + y * np.log(mean) - (y + 3.0) * np.log(3.0 + mean)
+    weight = np.exp(log - log.max())
+    weight /= weight.sum()
+    mean = np.exp(np.minimum(a + 1.53285231 * h * z, 100.0))  # beyond, the weight is 0
+    first, second = (weight * mean).sum(), (weight * (mean + mean**2 * (1.0 + 1.0 / 3.0))).sum()
+    return float(np.sqrt(second - first**2))
+
+
+def test_sds_by_a_gaussian_tail_that_the_posterior_lacks_are_said() -> None:
+    """Of a count of 0 under a wide prior: the sd is 2.4 times what it is, where the 5 and 95 %
+    points of the predictor are right. An effect's is 69,000 times as large."""
+    fit, rows = rare()
+    assert fit.drawn is None
+    prediction = fit.predict(rows)
+    with pytest.warns(lgm.PredictionWarning, match="W611.*rests on a tail that is not checked"):
+        found = prediction.response("y")["sd"].values
+    assert found[0] > 2.0 * rare_sd()
+    with pytest.warns(lgm.PredictionWarning, match="W611.*a tail that is not checked"):
+        fit.effects("x", contrast=1)
+
+
+GROUPS = """lgm 1
+index obs
+index g
+data y[obs] : {kind}
+data who[obs] : g
+data z[obs] : real
+hyper h : positive ~ half_normal(sd = 1)
+latent a ~ normal(sd = 2)
+latent b ~ normal(sd = 1)
+latent u[g] ~ normal(sd = h)
+report r[g] = exp(u)
+observe y ~ {family}
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "family"),
+    [
+        ("count", "poisson(log_rate = a + b * z + u[who])"),
+        ("positive", "lognormal(mean = 3 * (a + b * z + u[who]), sd = 1)"),
+    ],
+)
+def test_sds_of_ordinary_groups_and_of_gaussian_posteriors_are_not_said(
+    kind: str, family: str
+) -> None:
+    """Neither of groups of which the data tell, nor of a new one, whose effect has its prior; and
+    however wide predictors are where the posterior is Gaussian."""
+    rng = np.random.default_rng(1)
+    who = np.repeat(np.arange(8), 4)
+    z = rng.normal(size=32)
+    mean = np.exp(0.3 + 0.3 * z + 0.6 * rng.normal(size=8)[who])
+    y = rng.poisson(mean) if kind == "count" else mean
+    text = GROUPS.format(kind=kind, family=family)
+    fit = lgm.fit(lgm.loads(text), {"y": y, "who": who, "z": z})
+    assert fit.drawn is None
+    assert "W611" not in [w.code for w in fit.warnings]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        warnings.filterwarnings("error", message="(?s).*W611")
+        fit.predict({"who": [0, 3], "z": [0.0, 1.0]}).response("y")
+        fit.predict({"who": [99], "z": [0.0]}).response("y")
+        fit.effects("z", contrast=1)
+
+
+def test_shares_beyond_are_those_of_exponentials() -> None:
+    """Of E e^{2s} under two normals: by numerical integration beyond the 1 and 99 % points."""
+    weights, means, sds = np.array([0.7, 0.3]), np.array([[0.0], [-1.0]]), np.array([[0.5], [1.4]])
+    powers = exponential_powers(means, sds, np.full(1, 1e-12))
+    s = np.linspace(-12.0, 14.0, 200_001)[:, None]
+    low, high = mixed_quantile(weights, means, sds, np.array([0.01, 0.99]))
+    density = sum(
+        w * np.exp(2.0 * s - 0.5 * ((s - m) / d) ** 2) / d
+        for w, m, d in zip(weights, means, sds, strict=True)
+    )
+    outside = (s < low) | (s > high)
+    wanted = density[outside].sum() / density.sum()
+    assert share_beyond(weights, means, sds, powers)[0] == pytest.approx(wanted, abs=1e-4)
+    # What is not tied to the fitted sites moves none of them.
+    assert share_beyond(weights, means, sds, powers, 1e-6)[0] == pytest.approx(0.02, abs=0.02)
+
+
+def test_certain_outcomes_are_not_said() -> None:
+    """Sds of 1e-4 of what is 0 or 1, and of its probability."""
+    text = """lgm 1
+index obs
+data x[obs] : real
+data y[obs] : binary
+latent a ~ normal(sd = 2)
+latent b ~ normal(sd = 5)
+report p[obs] = invlogit(a + b * x)
+observe y ~ bernoulli(logit = a + b * x)
+"""
+    x = np.linspace(-3.0, 3.0, 40)
+    y = (x + np.sin(40.0 * x) > 0.0).astype(int)
+    fit = lgm.fit(lgm.loads(text), {"x": x, "y": y}, options={"correction": "off"})
+    assert "W611" not in [w.code for w in fit.warnings]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        far = fit.predict({"x": [8.0, 12.0, 20.0]}).response("y")
+    assert 0.0 < far["sd"].values.max() < 0.1
+    assert least_variance(np.exp) == 0.0
+    assert least_variance(lambda x: 3.0 / (1.0 + np.exp(-x))) == pytest.approx(0.18)

@@ -10,7 +10,7 @@ import numpy as np
 
 from lgmdsl.api.columns import Columns, quantile_columns, set_apart
 from lgmdsl.api.effects.drawn import drawn_averages, no_link, no_mean, predictor_at
-from lgmdsl.api.effects.exponential import closed
+from lgmdsl.api.effects.exponential import Closed, closed
 from lgmdsl.api.effects.levels import Comparison
 from lgmdsl.api.effects.other_places import stacked
 from lgmdsl.api.effects.requested import Requested
@@ -26,7 +26,7 @@ from lgmdsl.errors import Diagnostic, ModelError, suggestion
 from lgmdsl.operators.explicit import Dense
 from lgmdsl.posterior.marginals import Marginals, check_draws, column_levels
 from lgmdsl.posterior.normal_mixtures import mixed_moments, mixed_quantile
-from lgmdsl.posterior.tails import of_few_draws, sd_error
+from lgmdsl.posterior.tails import of_a_tail, of_few_draws, sd_error
 from lgmdsl.remedies import either, setting
 from lgmdsl.sites import catalogue as sites
 
@@ -89,10 +89,11 @@ def effect_columns(
             for c in requested.comparisons
         ]
     else:
-        moments: list[Array | None] = [None] * len(requested.comparisons)
+        moments: list[Closed | None] = [None] * len(requested.comparisons)
         if gaussian and scale == "response":
             moments = closed(rows, levelled, requested.comparisons, levels, ratio)
-        estimates = [k[..., None] for k in moments if k is not None and len(k) == 2 + len(levels)]
+        whole = [k.values for k in moments if k is not None]
+        estimates = [k[..., None] for k in whole if len(k) == 2 + len(levels)]
         if len(estimates) < len(moments):
             count = rows.prediction.marginals.usual_draws if n is None else n
             drawn = drawn_averages(rows, levelled, count, seed, scale == "link")
@@ -108,10 +109,15 @@ def effect_columns(
                 if exact is None:
                     errors.append(sd_error(draws, worth))
                 else:
-                    estimates[-1][: len(exact)] = exact[..., None]
+                    estimates[-1][: len(exact.values)] = exact.values[..., None]
             doubt = np.concatenate([np.zeros(0), *(e.reshape(-1) for e in errors)])
             link = f"; {setting('scale', 'link')} has exact sds, of the predictor"
             say(of_few_draws(f"the effects of `{name}` have sds by few draws", doubt, link))
+        if rows.prediction.marginals.approximate:
+            beyond = np.concatenate([np.zeros(0), *(k.beyond for k in moments if k is not None)])
+            say(
+                of_a_tail(f"the effects of `{name}` have sds by a tail that is not checked", beyond)
+            )
     return _table(rows, requested, estimates, over, classes, levels, ratio)
 
 

@@ -24,9 +24,10 @@ from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.canonical.model import CanonicalModel, take_rows
 from lgmdsl.contract.linear import Predictor
 from lgmdsl.contract.stacked import stack
-from lgmdsl.operators.explicit import Sparse
+from lgmdsl.operators.explicit import Dense, Sparse
 from lgmdsl.posterior.marginals import Marginals
 from lgmdsl.posterior.normal_mixtures import mixed_moments, mixed_quantile
+from lgmdsl.posterior.tails import share_beyond
 
 # Rows of all levels that are averaged together, and pairs of them in all points and comparisons.
 MOST_ROWS, MOST_PAIRS = 3_000, 4e8
@@ -46,6 +47,25 @@ class Exponent(NamedTuple):
 AtPoint: TypeAlias = Callable[[CanonicalModel], tuple[Predictor, Exponent]]
 
 
+class Closed(NamedTuple):
+    """Mean and sd of a comparison, (2, G), or (2 + Q, G) with quantiles where these have a closed
+    form too; `beyond`: the share of each variance that comes from beyond what is checked, (G,)."""
+
+    values: Array
+    beyond: Array
+
+
+class Moments(NamedTuple):
+    """Mean and sd of a comparison at a point of the mixture, or at all; `exponent`: the
+    mean of the average of the rows' exponents by their shares of the variance; `width`: its sd, as
+    far as it is that of fitted sites."""
+
+    mean: Array
+    sd: Array
+    exponent: Array
+    width: Array
+
+
 class Piece(NamedTuple):
     """Some rows of one model with their weights."""
 
@@ -56,9 +76,8 @@ class Piece(NamedTuple):
 
 def closed(
     rows: Rows, levelled: Levelled, comparisons: Sequence[Comparison], levels: Array, ratio: bool
-) -> list[Array | None]:
-    """The mean and sd of each comparison, (2, G), or (2 + Q, G) with quantiles where these have a
-    closed form too; None where there is none."""
+) -> list[Closed | None]:
+    """The moments of each comparison; None where there is no closed form."""
     each = [_weighed(levelled, c, rows.weights.shape[0]) for c in comparisons]
     mixed = rows.prediction.marginals
     pairs = [sum(len(p.rows) for p in pieces) ** 2 for of in each for pieces in of]
@@ -102,23 +121,48 @@ def _weighed(levelled: Levelled, comparison: Comparison, groups: int) -> list[li
     return out
 
 
-def _differences(rows: Rows, groups: Sequence[Sequence[Piece]]) -> Array | None:
-    def moments(part: Marginals, theta: Theta) -> list[tuple[Array, Array]]:
+def _differences(rows: Rows, groups: Sequence[Sequence[Piece]]) -> Closed | None:
+    def moments(part: Marginals, theta: Theta) -> list[Moments]:
         out, of = [], _at_point(rows, part, theta)
         for pieces in groups:
             predictor = _stacked(of, pieces)
             mean, cov = part.frame.conditioned.project(predictor, full=True)
             level = np.concatenate([p.weight for p in pieces]) * np.exp(mean + 0.5 * np.diag(cov))
-            variance = level @ np.expm1(cov) @ level
-            out.append((level.sum(), np.sqrt(max(variance, 0.0))))
+            above = np.expm1(cov)
+            variance = level @ above @ level
+            share = np.abs(level) * (np.abs(above) @ np.abs(level))
+            share = share / max(share.sum(), np.finfo(float).tiny)
+            sd = np.sqrt(max(variance, 0.0))
+            width = _tied(part, predictor, share, np.sqrt(max(share @ cov @ share, 0.0)))
+            out.append(Moments(level.sum(), sd, share @ mean, width))
         return out
 
-    weights, means, sds = _over_points(rows, moments)
-    mean, sd = mixed_moments(weights, means, sds)
-    return np.array([mean, sd]) if np.isfinite([mean, sd]).all() else None
+    weights, found = _over_points(rows, moments)
+    mean, sd = mixed_moments(weights, found.mean, found.sd)
+    if not np.isfinite([mean, sd]).all():
+        return None
+    return Closed(np.array([mean, sd]), _beyond(weights, found, mean))
 
 
-def _ratios(rows: Rows, levelled: Levelled, comparison: Comparison, levels: Array) -> Array | None:
+def _tied(part: Marginals, predictor: Predictor, share: Array, sd: Array) -> Array:
+    """The sd of the average of the rows, as far as it is that of fitted sites; where it is below 1,
+    an exponential's variance comes from within what is checked, and is not looked at."""
+    if sd <= 1.0:
+        return sd
+    columns = {n: Dense(op.rmatvec(share)[None]) for n, op in predictor.columns.items()}
+    return np.asarray(sd * part.frame.tied(Predictor(columns, np.zeros(1)))[0])
+
+
+def _beyond(weights: Array, found: Moments, mean: Array) -> Array:
+    """The share of variances about `mean`, which are as that of an exponential."""
+    with np.errstate(all="ignore"):
+        square = found.sd**2 + (found.mean - mean) ** 2
+        shift = 2.0 * found.width
+        powers = square * np.stack([np.ones_like(shift), shift, 1.0 + shift**2])
+    return share_beyond(weights, found.exponent, found.width, powers)
+
+
+def _ratios(rows: Rows, levelled: Levelled, comparison: Comparison, levels: Array) -> Closed | None:
     """Where the logarithm of the ratio is the same affine function of the latents in all rows."""
     if len(comparison.low) > 1:
         return None
@@ -132,28 +176,30 @@ def _ratios(rows: Rows, levelled: Levelled, comparison: Comparison, levels: Arra
             return None
         pairs.append(ends)
 
-    def moments(part: Marginals, theta: Theta) -> list[tuple[Array, Array]]:
+    def moments(part: Marginals, theta: Theta) -> list[Moments]:
         out, of = [], _at_point(rows, part, theta)
         for high, low in pairs:
             change = _change(*(_stacked(of, [p]) for p in (high, low)))
             if change is None:
                 return []
             mean, variance = part.frame.conditioned.project(change)
-            out.append((mean[0], np.sqrt(max(variance[0], 0.0))))
+            log = (mean[0], np.sqrt(max(variance[0], 0.0)))
+            out.append(Moments(*log, mean[0], _tied(part, change, np.ones(1), log[1])))
         return out
 
-    found = _over_points(rows, moments)
-    if found[1].size == 0:
+    weights, found = _over_points(rows, moments)
+    if found.mean.size == 0:
         return None
-    weights, means, sds = found
+    centre, width = found.mean, found.sd
     if comparison.divisor != 1.0:  # the relative slope, d log E[y] / dx
-        means, sds = means / comparison.divisor, sds / comparison.divisor
-        between = mixed_quantile(weights, means, sds, levels)
-    else:
-        between = np.exp(mixed_quantile(weights, means, sds, levels))
-        level = np.exp(means + 0.5 * sds**2)
-        means, sds = level, level * np.sqrt(np.expm1(sds**2))
-    return np.array([*mixed_moments(weights, means, sds), *between])
+        means, sds = centre / comparison.divisor, width / comparison.divisor
+        values = [*mixed_moments(weights, means, sds), *mixed_quantile(weights, means, sds, levels)]
+        return Closed(np.array(values), np.zeros(means.shape[1]))
+    level = np.exp(centre + 0.5 * width**2)
+    found = found._replace(mean=level, sd=level * np.sqrt(np.expm1(width**2)))
+    mean, sd = mixed_moments(weights, found.mean, found.sd)
+    between = np.exp(mixed_quantile(weights, centre, width, levels))
+    return Closed(np.array([mean, sd, *between]), _beyond(weights, found, mean))
 
 
 def _change(high: Predictor, low: Predictor) -> Predictor | None:
@@ -175,19 +221,18 @@ def _change(high: Predictor, low: Predictor) -> Predictor | None:
 
 
 def _over_points(
-    rows: Rows, moments: Callable[[Marginals, Theta], list[tuple[Array, Array]]]
-) -> tuple[Array, Array, Array]:
-    """Weights (M,), means and sds (M, G) at the points of the mixture."""
+    rows: Rows, moments: Callable[[Marginals, Theta], list[Moments]]
+) -> tuple[Array, Moments]:
+    """Weights (M,) and moments, (M, G) each, at the points of the mixture."""
     weights: list[Array] = []
-    found: list[list[tuple[Array, Array]]] = []
+    found: list[list[Moments]] = []
     with np.errstate(all="ignore"):
         for part, thetas, shares in rows.prediction.marginals.at_sites(rows.block, together=True):
             found += [moments(part, theta) for theta in thetas]
             weights.append(shares)
     if not all(found):
-        return np.zeros(0), np.zeros(0), np.zeros(0)
-    values = np.array(found)
-    return np.concatenate(weights), values[..., 0], values[..., 1]
+        return np.zeros(0), Moments(*np.zeros((4, 0)))
+    return np.concatenate(weights), Moments(*np.moveaxis(np.array(found), -1, 0))
 
 
 def _at_point(rows: Rows, part: Marginals, theta: Theta) -> AtPoint:

@@ -222,13 +222,13 @@ class Fit(FieldState, Assessable, Framed):
     @cached_property
     def conditional(self) -> Marginals:
         """The unlabelled moments given the hyperparameters `theta`."""
-        frame = fitted_frame(self.canonical, self.posterior.conditioned)
+        frame = fitted_frame(self.canonical, self.posterior.conditioned, self.theta)
         return Marginals(self.canonical, self.theta, frame, self.seed)
 
     def _at(self, point: HyperPoint) -> Marginals:
         if point.theta is self.theta:
             return self.conditional
-        frame = fitted_frame(self.canonical, point.condition())
+        frame = fitted_frame(self.canonical, point.condition(), point.theta)
         return Marginals(self.canonical, point.theta, frame, self.seed)
 
     def named_at(self, canonical: CanonicalModel, point: HyperPoint) -> Marginals:

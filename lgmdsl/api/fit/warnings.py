@@ -21,7 +21,7 @@ from lgmdsl.learning.learned import Learned
 from lgmdsl.learning.mean_field.mean_field import MeanField
 from lgmdsl.learning.objective.log_posterior import Evaluation
 from lgmdsl.learning.weakly_determined import Finding, findings
-from lgmdsl.posterior.tails import of_few_draws
+from lgmdsl.posterior.tails import of_a_tail, of_few_draws
 from lgmdsl.remedies import either, number, option, pin, setting, start
 
 if TYPE_CHECKING:
@@ -58,16 +58,23 @@ def undefined_reports(fit: Fit) -> tuple[Diagnostic, ...]:
 
 
 def uncertain_sds(fit: Fit) -> tuple[Diagnostic, ...]:
-    """W611 for reports whose sd few draws tell."""
+    """W611 for reports whose sd few draws tell, or rests on a tail that is not checked."""
     help = "; the logarithm of a sum of exponentials has an sd that is known"
     return tuple(
         warning
         for s in fit.model.checked.of_kind("report")
-        for warning in of_few_draws(
-            f"the sd of report `{s.name}` rests on few draws",
-            np.array([fit.marginals.sd_error(s.name)]),
-            help,
-            s.statement.span,
+        for warning in (
+            *of_few_draws(
+                f"the sd of report `{s.name}` rests on few draws",
+                np.array([fit.marginals.sd_error(s.name)]),
+                help,
+                s.statement.span,
+            ),
+            *of_a_tail(
+                f"the sd of report `{s.name}` rests on a tail that is not checked",
+                fit.marginals.beyond(s.name),
+                s.statement.span,
+            ),
         )
     )
 

@@ -4,28 +4,29 @@ values, quantiles."""
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lgmdsl.api.predict.requested import say
-from lgmdsl.arrays import Array
+from lgmdsl.arrays import Array, IntArray
 from lgmdsl.canonical.blocks.sites import SiteBlock
 from lgmdsl.contract.site import Site
 from lgmdsl.errors import Diagnostic, MethodError
 from lgmdsl.posterior.class_response import class_moments
 from lgmdsl.posterior.drawn_response import classes_of_draws, moments_of_draws
+from lgmdsl.posterior.frame import some_rows
 from lgmdsl.posterior.labelled import dataset
 from lgmdsl.posterior.marginals import Marginals
 from lgmdsl.posterior.normal_mixtures import mixed_moments
 from lgmdsl.posterior.predictive.averaged import Averaged, Predictors
 from lgmdsl.posterior.predictive.event_moments import moments
 from lgmdsl.posterior.predictive.laws import over_draws, over_predictors
-from lgmdsl.posterior.predictive.moments import response_moments
+from lgmdsl.posterior.predictive.moments import ResponseMoments, response_moments
 from lgmdsl.posterior.predictive.quantiles import quantiles_of_draws, response_quantiles
 from lgmdsl.posterior.predictive.values import last_value, probabilities
-from lgmdsl.posterior.tails import of_few_draws
+from lgmdsl.posterior.tails import least_variance, of_a_tail, of_few_draws, shares_beyond
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -78,9 +79,35 @@ def response_parts(prediction: Prediction, block: SiteBlock) -> Moments:
         return _classes(prediction, block, predictors, weights)
     shape = block.data_shape
     known = [response_moments(block.bind_family(t), m, v) for t, m, v in predictors]
-    means, sds = (np.array([m[i] for m in known]) for i in (0, 1))
+    means, sds = np.array([k.mean for k in known]), np.array([k.sd for k in known])
     first, spread = mixed_moments(weights, means, sds)
+    _doubt(prediction, block, known, first)
     return {"mean": first.reshape(shape), "sd": spread.reshape(shape)}
+
+
+def _doubt(
+    prediction: Prediction, block: SiteBlock, known: Sequence[ResponseMoments], mean: Array
+) -> None:
+    """Warn (W611) where most of a variance comes from beyond what is checked of the predictor."""
+    predictors, weights = _predictors(prediction, block)
+    if not prediction.marginals.approximate or predictors[0][1].ndim > 1:
+        return
+    with np.errstate(all="ignore"):
+        powers = np.stack([k.about(mean) for k in known], axis=1)
+    means, sds = np.array([p[1] for p in predictors]), np.sqrt([p[2] for p in predictors])
+
+    def tied(rows: IntArray) -> Array:
+        out = []
+        for part, thetas, _ in prediction.marginals.at_sites(block):
+            predictor = prediction.canonical.as_written(block, part.theta)
+            known = part.frame.tied(part.frame.embed(some_rows(predictor, rows)))
+            out += [known for _ in thetas]
+        return np.array(out)
+
+    site = block.bind_family(predictors[0][0])
+    least = least_variance(lambda x: site.conditional_mean(np.full(len(site), x)))
+    shares = shares_beyond(weights, means, sds, powers, least, tied)
+    say(of_a_tail(f"the sd of `{block.name}` rests on a tail that is not checked", shares))
 
 
 def response_quantile(prediction: Prediction, block: SiteBlock, levels: Array) -> Array:

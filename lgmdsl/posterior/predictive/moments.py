@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -36,9 +37,27 @@ SEVERAL = 1e-4
 Both = Callable[[IntArray, Array], Array]
 
 
-def response_moments(site: Site, mean: Array, variance: Array) -> tuple[Array, Array]:
-    """Mean and sd of y for s ~ N(mean, variance), (N,) each, or (N, K) and (N, K, K); NaN where y
-    has none, or where no rule averages it."""
+class ResponseMoments(NamedTuple):
+    """Mean and sd of y, (N,) each. `powers`: E[y z^j] and E[y^2 z^j], j = 0, 1, 2, of y less its
+    `centre` in `unit`s under s = mean + sd z, (2, 3, N); NaN under several predictors."""
+
+    mean: Array
+    sd: Array
+    centre: Array
+    unit: Array
+    powers: Array
+
+    def about(self, mean: Array) -> Array:
+        """E[(y - mean)^2 z^j], (3, N)."""
+        away = (mean - self.centre) / self.unit
+        first, second = self.powers
+        none = np.array([1.0, 0.0, 1.0])[:, None]
+        return np.asarray(self.unit**2 * (second - 2.0 * away * first + away**2 * none))
+
+
+def response_moments(site: Site, mean: Array, variance: Array) -> ResponseMoments:
+    """Of y for s ~ N(mean, variance), (N,) each, or (N, K) and (N, K, K); NaN where y has no
+    moments, or where no rule averages it."""
     with np.errstate(all="ignore"):
         centre, noise = site.conditional_mean(mean), site.conditional_variance(mean)
         centre = np.where(np.isfinite(centre), centre, 0.0)
@@ -56,16 +75,19 @@ def response_moments(site: Site, mean: Array, variance: Array) -> tuple[Array, A
         if mean.ndim > 1:
             (first, second), same = averages(both, mean, variance, tolerance=SEVERAL)
             settled = np.stack([same, same])
+            powers = np.full((2, 3, len(mean)), np.nan)
         else:
-            (first, second), settled = _of_one(both, mean, np.sqrt(variance))
+            powers, settled = _of_one(both, mean, np.sqrt(variance))
+            first, second = powers[:, 0]
         sd = unit * np.sqrt(np.maximum(second - first**2, 0.0))
-        first = centre + unit * first
-        return np.where(settled[0], first, np.nan), np.where(settled.all(axis=0), sd, np.nan)
+        first = np.where(settled[0], centre + unit * first, np.nan)
+        sd = np.where(settled.all(axis=0), sd, np.nan)
+        return ResponseMoments(first, sd, centre, unit, powers)
 
 
 def _of_one(both: Both, mean: Array, sd: Array) -> tuple[Array, BoolArray]:
-    """E[both], s ~ N(mean, sd^2), and where two rules agree, (2, N)."""
-    out, settled = np.full((2, len(mean)), np.nan), np.zeros((2, len(mean)), dtype=np.bool_)
+    """E[both z^j], j = 0, 1, 2, (2, 3, N), s = mean + sd z, and where two rules agree, (2, N)."""
+    out, settled = np.full((2, 3, len(mean)), np.nan), np.zeros((2, len(mean)), dtype=np.bool_)
     before = np.full((2, len(mean)), np.nan)
     pending = np.arange(len(mean))
     rules = [
@@ -77,11 +99,11 @@ def _of_one(both: Both, mean: Array, sd: Array) -> tuple[Array, BoolArray]:
         size = max(1, int(CHUNK / cost))
         for start in range(0, len(pending), size):
             rows = pending[start : start + size]
-            out[:, rows] = rule(both, rows, mean, sd)
+            out[..., rows] = rule(both, rows, mean, sd)
         if k not in (0, len(FEW)):  # the first of its kind
-            settled[:, pending] = _alike(before[:, pending], out[:, pending])
+            settled[:, pending] = _alike(before[:, pending], out[:, 0, pending])
             pending = pending[~settled[:, pending].all(axis=0)]
-        before[:, pending] = out[:, pending]
+        before[:, pending] = out[:, 0, pending]
         if not len(pending):
             break
     return out, settled
@@ -89,8 +111,14 @@ def _of_one(both: Both, mean: Array, sd: Array) -> tuple[Array, BoolArray]:
 
 def _hermite(both: Both, rows: IntArray, mean: Array, sd: Array, nodes: int) -> Array:
     points, weight, _ = product_rule(nodes, 1)
-    values = both(rows, mean[rows, None] + sd[rows, None] * points[:, 0])
-    return np.asarray(values @ weight)
+    x = np.asarray(points[:, 0])
+    values = both(rows, mean[rows, None] + sd[rows, None] * x)
+    return _with_powers(np.asarray(values * weight), x)
+
+
+def _with_powers(parts: Array, x: Array) -> Array:
+    """Sums of parts (2, n, P) at nodes x times their powers: (2, 3, n)."""
+    return np.swapaxes(parts @ np.stack([np.ones_like(x), x, x**2], axis=1), 1, 2)
 
 
 def _trapezoid(both: Both, rows: IntArray, mean: Array, sd: Array, step: float) -> Array:
@@ -98,16 +126,16 @@ def _trapezoid(both: Both, rows: IntArray, mean: Array, sd: Array, step: float) 
     count = round(BLOCK / step)
     total, edges = _summed(both, rows, mean, sd, step, np.arange(-count, count + 1))
     for side, edge in zip((-1, 1), edges, strict=True):
-        at = np.flatnonzero(_reaches(edge, total))
+        at = np.flatnonzero(_reaches(edge, total[:, 0]))
         for block in range(1, BLOCKS):
             if not len(at):
                 break
             nodes = side * np.arange(block * count + 1, (block + 1) * count + 1)
             more, (_, edge) = _summed(both, rows[at], mean, sd, step, nodes)
-            total[:, at] += more
-            at = at[_reaches(edge, total[:, at])]
-        total[:, at] = np.nan
-    return np.where(np.abs(total) <= LARGEST, total, np.nan)
+            total[..., at] += more
+            at = at[_reaches(edge, total[:, 0, at])]
+        total[..., at] = np.nan
+    return np.where(np.abs(total[:, :1]) <= LARGEST, total, np.nan)
 
 
 def _reaches(edge: Array, total: Array) -> BoolArray:
@@ -123,7 +151,7 @@ def _summed(
     # Weights alone underflow where values are very large.
     log = np.log(np.abs(values)) - 0.5 * x**2 + np.log(step / np.sqrt(2.0 * np.pi))
     parts = np.sign(values) * np.exp(log)
-    return parts.sum(axis=2), (np.abs(parts[:, :, 0]), np.abs(parts[:, :, -1]))
+    return _with_powers(parts, np.asarray(x)), (np.abs(parts[:, :, 0]), np.abs(parts[:, :, -1]))
 
 
 def _alike(one: Array, other: Array) -> BoolArray:
