@@ -126,8 +126,8 @@ def bound_classes(
     data: Mapping[str, object] | None,
     classes: AnyArray | None,
 ) -> Bound:
-    """The same for a response that is a class; `classes`: their labels in order, where they have
-    one."""
+    """Rows of X and y as data of a model whose response is a class; `classes`: their labels in
+    order, where they have one. Raises ValueError as `bound`, and for a response of another type."""
     form = bound(estimator, model, response, X, y, data)
     target = response_symbol(model, response).target
     if target is None:
