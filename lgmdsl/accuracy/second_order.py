@@ -130,7 +130,7 @@ def _joined(
     parts: Mapping[int, tuple[float, Array]],
     tilted: bool,
 ) -> SecondOrder:
-    """Of the evidence and `more` by orders of derivatives; EP without its own terms."""
+    """Change from the evidence and `more` by orders of derivatives; EP without its own terms."""
     gaps, spreads = [], []
     for order, (evidence, more) in parts.items():
         less = np.zeros((linear.size, 0))

@@ -45,7 +45,7 @@ class Weighed:
     log_evidence: float
 
     def errors(self, q: Conditioned, functional: Predictor | None = None) -> Errors:
-        """Of the Gaussian q: of every latent, or of the rows of a functional."""
+        """Errors of the Gaussian q: of every latent, or of the rows of a functional."""
         if functional is None:
             values, mean, variance = self.z, q.latent_mean, q.latent_variance
         else:
@@ -96,7 +96,7 @@ def weighed(modes: Modes, linear: LinearGaussian, draws: int = DRAWS, seed: int 
 def _students(
     rng: np.random.Generator, centres: Sequence[Array], roots: Sequence[Array], each: int
 ) -> Array:
-    """As many draws of each density."""
+    """Draws of Student densities, `each` from every one."""
     out = []
     for centre, root in zip(centres, roots, strict=True):
         stretch = np.sqrt((DF - 2.0) / rng.chisquare(DF, each))
