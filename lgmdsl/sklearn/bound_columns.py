@@ -181,8 +181,8 @@ def _by_name(
     if len(matrices) > 1:
         listed = ", ".join(m.name for m in matrices)
         raise ValueError(
-            f"the model has the matrices {listed}, and the columns of X are those of one: give the "
-            "others by name in data="
+            f"the model has the matrices {listed}, and X holds the columns of one: give the others "
+            "by name in data="
         )
     columns: dict[str, str | int] = {v: v for v in vectors}
     if not matrices:
