@@ -85,7 +85,7 @@ class Column:
 
     @property
     def called(self) -> str:
-        """Key of the column as words between underscores."""
+        """Key of the column with its words joined by underscores."""
         return re.sub(r"(?<=[a-z])(?=[A-Z])|[ .-]+", "_", self.key)
 
     @property

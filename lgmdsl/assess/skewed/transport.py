@@ -57,7 +57,7 @@ class Mapped:
 
 
 class Transport:
-    """Map of draws of one Gaussian `q`; `third`: E_q[l'''] of each site block, (N,) or (N, K, K,
+    """A map of draws of one Gaussian `q`; `third`: E_q[l'''] of each site block, (N,) or (N, K, K,
     K); `formed`: whether C is formed."""
 
     def __init__(

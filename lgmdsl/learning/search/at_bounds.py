@@ -81,7 +81,8 @@ class Edges:
     def at_once(
         self, objective: Objective, last: Evaluation, at: Evaluation
     ) -> tuple[Edges, Evaluation | None]:
-        """Coordinates `bound_for` 0 moved there at once, if slopes and values agree there."""
+        """Move coordinates that are `bound_for` 0 there at once, if slopes and values agree
+        there."""
         bound = self.bound_for(objective, last, at)
         if not bound.any():
             return self, None
@@ -101,7 +102,7 @@ class Edges:
         return objective.at(x, at.posterior)
 
     def tried(self, objective: Objective, at: Evaluation) -> tuple[Edges, Evaluation | None]:
-        """Coordinates `near` an edge moved to it, if evidence + log prior agrees; else kept
+        """Move coordinates `near` an edge to it, if evidence + log prior agrees; else keep them
         `inside`."""
         near = self.near(objective, at)
         if not near.any():

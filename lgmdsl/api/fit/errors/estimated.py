@@ -95,7 +95,7 @@ def estimated(planned: Plan, solved: Solved, seed: int, whole: Weighed | None = 
 
 
 def unsettled(solved: Solved) -> Estimated | None:
-    """Estimate for a fit that was interrupted or did not converge, of whose errors nothing is
+    """The estimate for a fit that was interrupted or did not converge, of whose errors nothing is
     known; None for other fits."""
     status = solved.run.status if solved.learned is None else solved.learned.status
     if Status.interrupted in (status, solved.run.status):

@@ -133,9 +133,8 @@ def _elsewhere(
 def _highest(
     planned: Plan, problem: Problem, settings: FitSettings, ends: Sequence[Run], least: float
 ) -> Run | None:
-    """Run that ends highest of rough runs from other starts than the fit's, which the first has:
-    GAIN above the first and above `least`; else None. Runs that may be so go on to the fit's
-    tolerances."""
+    """The run that ends highest of rough runs but the first, which began at the fit: GAIN above the
+    first's end and above `least`; else None. Runs that may be so go on to the fit's tolerances."""
     exact = not planned.backend.spec.monotone
     left = 0.0 if exact else LEFT
     own, best = ends[0], None

@@ -145,7 +145,8 @@ def share_of(gap: float) -> float:
 
 
 def _quick(planned: Plan) -> Plan | None:
-    """Plan of the same model by a method that knows the mode alone, if the plan's is not one."""
+    """A plan of the same model by a method that knows the mode alone; None if the plan's is one, or
+    none runs."""
     if planned.backend.spec.needs is Pointwise:
         return None
     for backend in backends().values():
