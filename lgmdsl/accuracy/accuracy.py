@@ -54,7 +54,7 @@ class Accuracy:
 
     @classmethod
     def exact(cls) -> Accuracy:
-        """Of a fit whose sites are all Gaussian."""
+        """Accuracy of a fit whose sites are all Gaussian: no errors."""
         return cls(0.0, 0.0, 0.0, 0.0, "", EXACT)
 
     @classmethod

@@ -79,7 +79,7 @@ class Better:
 
     @np.errstate(all="ignore")
     def errors(self, functional: Predictor | None = None) -> Errors:
-        """Of every latent, or of the rows of a functional, under q."""
+        """Errors of every latent, or of the rows of a functional, under q."""
         if self.weighed is not None:
             return errors_against(moments_of(self.q, functional), *self.weighed.moments(functional))
         reported = moments_of(self.q, functional)
@@ -138,7 +138,7 @@ def better(
 def _beyond_confinement(
     planned: Plan, theta: Theta, q: Conditioned, seed: int, evidence_alone: bool
 ) -> Better:
-    """Of a confined q: what is nearer than the best of all Gaussians."""
+    """Better posterior for a confined q: what is nearer than the best of all Gaussians."""
     base = _variational(planned, theta, q.unconfined, seed)
     other = replace(plan(planned.canonical, VARIATIONAL), terms=planned.terms)
     known = better(other, theta, base, math.nan, seed, evidence_alone)

@@ -49,7 +49,7 @@ class RowBounds:
     times: Rows
 
     def errors(self, functional: Predictor | None, variance: Array) -> tuple[Array, Array] | None:
-        """Of sds and quantiles, (m,) each, the same of any functional."""
+        """Bounds of the errors of sds and quantiles, (m,) each, the same of any functional."""
         return np.full(len(variance), self.sd), np.full(len(variance), self.quantile)
 
     def closer(
@@ -92,8 +92,9 @@ class CloseBounds:
         return np.asarray(np.clip(lost * (1.0 + STEP), 0.0, self.rows.quantile))
 
     def errors(self, functional: Predictor | None, variance: Array) -> tuple[Array, Array] | None:
-        """Of sds and quantiles, (m,) each, of every latent or of the rows of a functional, whose
-        `variance` q gives; the highest from the sums themselves. None where many are high."""
+        """Bounds of the errors of sds and quantiles, (m,) each, of every latent or of the rows of a
+        functional, whose `variance` q gives; the highest from the sums themselves. None where many
+        are high."""
         less = self.other.latent_variance
         if functional is not None:
             less = self.other.project(functional)[1]
@@ -109,8 +110,9 @@ class CloseBounds:
         return sd, quantile
 
     def _closest(self, rows: Predictor, variance: Array) -> tuple[Array, Array] | None:
-        """Of few functionals: third cumulants, and the sums for variances over the predictors that
-        carry them, with a bound of the rest, by the triangle inequality. None where many do."""
+        """Closer bounds for few functionals: third cumulants, and the sums for variances over the
+        predictors that carry them, with a bound of the rest, by the triangle inequality. None where
+        many predictors do."""
         stacked, given = StackedPredictors(self.linear), self.derivatives
         k, f = np.concatenate(given.third), np.concatenate(given.fourth)
         w, v = np.concatenate(self.q.weight), np.concatenate(self.q.variance)

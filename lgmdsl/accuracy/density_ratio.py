@@ -42,7 +42,7 @@ class DensityRatio:
 
     @np.errstate(all="ignore")
     def term(self, number: int, flat: Array) -> Array:
-        """Those of one block, (k, N), at moves (k, P) of its predictors."""
+        """Terms of one block's sites, (k, N), at moves (k, P) of its predictors."""
         mean, (draws, sites) = self.mean[number], (len(flat), len(self.mean[number]))
         d = flat.reshape(draws * sites, *mean.shape[1:])
         site = self.repeated(number, sites, draws)
@@ -53,7 +53,7 @@ class DensityRatio:
         return np.where(np.isnan(term), -np.inf, term).reshape(draws, sites)
 
     def part(self, chosen: Sequence[IntArray]) -> DensityRatio:
-        """That of some sites of each block, by positions, without the constant."""
+        """Ratio of some sites of each block, by positions, without the constant."""
         out = copy(self)
         pairs = list(zip(self.sites, chosen, strict=True))
         out.sites = [site.take(rows) for site, rows in pairs]

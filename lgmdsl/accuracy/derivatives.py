@@ -52,7 +52,7 @@ class Derivatives:
         return False
 
     def orders(self, q: Conditioned) -> tuple[int, ...]:
-        """Those of the derivatives that are taken."""
+        """Orders of the derivatives that are taken."""
         return (3, 4) if self.bends(q) else (3,)
 
     def own_terms(self, order: int, variance: Rows) -> tuple[float, Array]:

@@ -19,7 +19,7 @@ Moments = tuple[Array, Array]  # means and variances
 
 @dataclass(frozen=True, eq=False)
 class Errors:
-    """Of scalars, (m,) each: what is reported less what is better, in better sds (`mean`,
+    """Errors of scalars, (m,) each: what is reported less what is better, in better sds (`mean`,
     `quantile`: the larger of the 5 and 95 % points'), and relative (`sd`)."""
 
     mean: Array
@@ -39,8 +39,8 @@ def added(several: Sequence[Errors]) -> Errors:
 
 
 def errors_against(reported: Moments, mean: Array, sd: Array, low: Array, high: Array) -> Errors:
-    """Of a Gaussian against a mean, an sd, a 5 and a 95 % point; none where it has no variance,
-    as what a constraint holds fixed."""
+    """Errors of a Gaussian against a mean, an sd, a 5 and a 95 % point; none where it has no
+    variance, as what a constraint holds fixed."""
     centre, spread = reported[0], np.sqrt(np.maximum(reported[1], 0.0))
     sd = np.where(spread > 0.0, sd, 0.0)
     unit = np.where(sd > 0.0, sd, np.inf)
@@ -66,8 +66,8 @@ def errors_within(
 
 
 def errors_of(reported: Moments, base: Moments, change: Array, cumulants: Array | None) -> Errors:
-    """Of what has `reported` mean and variance, and better the mean of `base` and its variance with
-    its `change`, and these third cumulants; none where the base has no variance."""
+    """Errors of a `reported` mean and variance against the mean of `base`, its variance plus
+    `change`, and third `cumulants`; none where the base has no variance."""
     (mean, variance), (centre, spread) = reported, base
     sd = np.sqrt(np.maximum(variance, 0.0))
     true = np.sqrt(np.maximum(spread + change, SMALLEST * spread))

@@ -30,8 +30,8 @@ STEP, LEAST = 1e-2, 1e-6  # of differences, in sds of a predictor; of its varian
 
 @dataclass(frozen=True, eq=False)
 class Expansion:
-    """Of each site block: E[l], (N,); E[l'], (N,) or (N, K); E[l''], (N,) or (N, K, K);
-    E[l'''], (N,) or (N, K, K, K); E[l''''], (N,) or (N, K, K, K, K), of most vector sites
+    """Expectations of each site block: E[l], (N,); E[l'], (N,) or (N, K); E[l''], (N,) or (N, K,
+    K); E[l'''], (N,) or (N, K, K, K); E[l''''], (N,) or (N, K, K, K, K), of most vector sites
     nothing, (0,)."""
 
     value: Rows

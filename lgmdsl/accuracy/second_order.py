@@ -130,7 +130,8 @@ def _joined(
     parts: Mapping[int, tuple[float, Array]],
     tilted: bool,
 ) -> SecondOrder:
-    """Of the evidence and `more` by orders of derivatives; EP without its own terms."""
+    """Second-order terms of `parts`, (evidence, more) by order; where `tilted` (EP), less the
+    sites' own terms."""
     gaps, spreads = [], []
     for order, (evidence, more) in parts.items():
         less = np.zeros((linear.size, 0))

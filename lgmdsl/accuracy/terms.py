@@ -127,10 +127,10 @@ class SecondOrder:
 
 
 def largest(changes: Iterable[Array]) -> Array:
-    """Of several changes, entry by entry, the largest in size: those by odd and by even derivatives
-    are not added up. Sites of both (a skewed one) have terms of third order that undo most of the
-    even ones: in 31 posteriors of one to four latents the sum overstates sds by 1.7 at the median
-    where they are 10 % off, the third derivatives alone by 1.2."""
+    """Largest in size of several changes, entry by entry: those by odd and by even derivatives are
+    not added up. Sites of both (a skewed one) have terms of third order that undo most of the even
+    ones: in 31 posteriors of one to four latents the sum overstates sds by 1.7 at the median where
+    they are 10 % off, the third derivatives alone by 1.2."""
     out: Array | None = None
     for change in changes:
         out = change if out is None else np.where(np.abs(change) > np.abs(out), change, out)

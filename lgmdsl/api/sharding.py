@@ -57,7 +57,7 @@ def sharded(
     wanted, _ = rows_option(settings.options)
     if wanted != "auto":
         raise cannot(
-            f"`rows = {wanted}` is for one table; these rows are spread over shards",
+            f"`rows = {wanted}` is for one table; the data are spread over shards",
             help="leave it out",
         )
     folder, others = given_shards(data)

@@ -100,7 +100,7 @@ def of_each(components: Sequence[Component], make: Callable[[Component], Result]
 
 
 def of_each_once(components: Sequence[Component]) -> list[Component]:
-    """Those that `of_each` makes something of."""
+    """Components that `of_each` makes something of."""
     return [c for k, c in enumerate(components) if k == 0 or not c.same_latents(components[k - 1])]
 
 

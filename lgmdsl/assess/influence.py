@@ -48,8 +48,8 @@ def influences(component: Component, block: int, removed: Cavity) -> Array:
 def group_influence(
     component: Component, group: tuple[IntArray, ...], predictor: Predictor, pull: Array
 ) -> float:
-    """The same as the rows `group` of each datum leave together: `predictor` is theirs, and
-    -pull = u, (P,)."""
+    """Largest move of another response's predictor as the rows `group` of each datum leave
+    together: `predictor` is theirs, and -pull = u, (P,)."""
     moves = _moves(component, predictor, pull[:, None])
     for k, sites in enumerate(group):
         moves[k][:, sites] = 0.0

@@ -130,7 +130,7 @@ class _Nets:
 
 
 def _nets(rank: int, count: int, seed: int) -> _Nets:
-    """The same for all groups and hyperparameter points: what is small is kept for the next."""
+    """Nets that all groups and hyperparameter points share: small ones are kept for the next."""
     made = _kept_nets if rank * count <= KEPT else _new_nets
     return made(rank, count, seed)
 

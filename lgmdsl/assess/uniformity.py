@@ -40,7 +40,7 @@ class Uniformity:
 
     @property
     def bias_error(self) -> float:
-        """Of a mean of `count` scores."""
+        """Standard error of a mean of `count` scores."""
         return self.spread / math.sqrt(self.count)
 
     @property
@@ -56,7 +56,7 @@ class Uniformity:
 
     @property
     def inside_errors(self) -> tuple[float, float]:
-        """Of `inside_50` and `inside_90`, where they are right."""
+        """Standard errors of `inside_50` and `inside_90`, where they are right."""
         return 0.5 / math.sqrt(self.count), 0.3 / math.sqrt(self.count)
 
     def fault(self) -> str:

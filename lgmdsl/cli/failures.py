@@ -102,7 +102,7 @@ def _elsewhere(error: click.NoSuchOption) -> str:
 
 
 def _in_place_of_model(arguments: Sequence[str]) -> str:
-    """That the only file of a command that wants a model and data holds data or a result."""
+    """Words on a command that wants a model and data, whose only file holds data or a result."""
     from lgmdsl.language.load import HOLD_DATA
 
     files = [word for word in arguments[1:] if not word.startswith("-")][:1]

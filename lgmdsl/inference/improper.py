@@ -48,7 +48,7 @@ def _untied(block: LatentBlock) -> bool:
 
 
 def _without_trends(block: LatentBlock, theta: Theta) -> str:
-    """That the structures with free directions give way to others of the same arguments that have
+    """Advice to replace structures with free directions by others of the same arguments that have
     none; "" where that is not possible, or where sums to zero leave none."""
     written, loose = [], []
     for factor in map(_tied, block.factors):
@@ -78,7 +78,7 @@ def _tied(factor: FactorSpec) -> FactorSpec:
 
 
 def _alike(factor: FactorSpec) -> Iterator[str]:
-    """The other structures that take the same arguments."""
+    """Names of other structures that take the same arguments."""
     arguments = {p.name for p in factor.declared.parameters}
     for signature in signatures("structure"):
         same = {p.name for p in signature.parameters} == arguments

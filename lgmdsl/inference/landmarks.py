@@ -46,8 +46,9 @@ def landmark_of(site: Site, event: int = 0) -> tuple[Array, Array] | None:
 
 
 def joint_landmark(site: Site) -> tuple[Array, Array] | None:
-    """The same for each predictor of a vector site, (N, K): y and its spread over the rows for the
-    first one, the logarithm of the spread and 1 for those that are logarithms of scales."""
+    """Centre and distance of each predictor of a vector site, (N, K): y and its spread over the
+    rows for the first one, the logarithm of the spread and 1 for those that are logarithms of
+    scales. None where no y is finite."""
     y = site.places[0]
     known = y[np.isfinite(y)]
     if not known.any():

@@ -83,8 +83,8 @@ def run_from_starts(
 def landmark_starts(
     problem: Problem, q: Conditioned | None = None
 ) -> Iterator[tuple[str, GaussianPosterior]]:
-    """The other starts that exist, by name: least squares; wide peaks, where some sites are
-    log-concave; and of the rows that a fit's q gives up, as its outliers, alone."""
+    """Further starts that exist, by name: least squares; wide peaks, where some sites are
+    log-concave; and the rows that a fit's q gives up, as its outliers, alone."""
     some = any(log_concave([site]) for site in problem.sites)
     wider = {LEAST_SQUARES: 1.0} | ({"wide peaks": WIDE} if some else {})
     for name, factor in wider.items():
@@ -96,10 +96,10 @@ def landmark_starts(
 
 
 def _outliers(problem: Problem, q: Conditioned) -> Iterator[tuple[str, GaussianPosterior]]:
-    """Of the rows that q gives up (those farther from their landmark than its distance, of sites
-    that are not log-concave) all alone; then those of one neighbourhood alone, which are rows whose
-    predictors move together under q, for the heaviest few: in a large posterior a part may have
-    another optimum of the same height where the whole has none."""
+    """Starts from rows that q gives up (those farther from their landmark than its distance, of
+    sites that are not log-concave): all alone; then those of one neighbourhood alone, which are
+    rows whose predictors move together under q, for the heaviest few: in a large posterior a part
+    may have another optimum of the same height where the whole has none."""
     given_up = [
         None if log_concave([site]) else _away(site, m)
         for site, m in zip(problem.sites, q.mean, strict=True)
@@ -146,7 +146,7 @@ def _alone(
 def _neighbourhoods(
     problem: Problem, q: Conditioned, given_up: Sequence[BoolArray | None]
 ) -> Iterator[tuple[str, list[BoolArray]]]:
-    """Of the rows that are given up for the largest gains, those of the largest sum first."""
+    """Neighbourhoods of the rows given up for the largest gains, the largest sum first."""
     gains = []
     for site, m, out in zip(problem.sites, q.mean, given_up, strict=True):
         declared = site.landmark() if out is not None else None

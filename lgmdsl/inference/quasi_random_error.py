@@ -39,7 +39,7 @@ class Seeded(Protocol):
 def standard_error(
     routes: Iterable[Route], sites: Iterable[Site], mean: Sequence[Array], variance: Sequence[Array]
 ) -> float:
-    """Of sum E[l] at the marginals of the sites' predictors; 0 where no points are random."""
+    """Standard error of sum E[l] at the predictors' marginals; 0 where no points are random."""
     total = np.zeros(SCRAMBLES)
     for route, site, m, v in zip(routes, sites, mean, variance, strict=True):
         bound = route.bound

@@ -218,8 +218,8 @@ def _rescaled(
 
 
 def _joint_origin(site: Site, level: Array, unit: float) -> tuple[Array, Unit]:
-    """Of each row, and the unit of each predictor: the level of the first, the logarithm of the
-    unit of those that are logarithms of scales."""
+    """Origin of each row, and the unit of each predictor: the level of the first, the logarithm of
+    the unit of those that are logarithms of scales."""
     count = len(site.spec.predictors)
     origin, each = np.zeros((len(site), count)), np.ones(count)
     origin[:, 0], each[0] = level[::count], unit

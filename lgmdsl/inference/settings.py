@@ -39,5 +39,5 @@ class FitSettings:
 
     @property
     def tolerances(self) -> Tolerances:
-        """Of the evidence and of the means."""
+        """Tolerances of the evidence and of the means."""
         return Tolerances.scaled(self.tol)

@@ -92,7 +92,8 @@ class Searching:
 
     @property
     def stopped(self) -> bool:
-        """Also at data that are fitted exactly: no other search could end higher."""
+        """Whether the search is over: also at data fitted exactly, where no other could end
+        higher."""
         return self.cut or (self.maximum is not None and self.maximum.exact)
 
     def interrupted(self) -> Searching:

@@ -88,8 +88,8 @@ class Learned:
         return self.mode.run.status
 
     def evidence(self, log_evidence: float, guarantee: Guarantee) -> tuple[float, Guarantee]:
-        """Of the fit as a whole, from those at the mode; NaN where the density has not fallen off,
-        so that there is no telling what its integral is."""
+        """Log evidence of the fit as a whole, with its guarantee, from those at the mode; NaN where
+        the density has not fallen off, so that its integral is unknown."""
         integrated = self.integrated
         if integrated is None:
             return log_evidence, guarantee

@@ -168,7 +168,7 @@ class Drawn(Mixture):
         return Density(dims, *density_of_draws(self._values(name), size), "draws")
 
     def joint(self, size: int, rng: Generator) -> Iterator[PointDraws]:
-        """The same draws in random order, each as often as any other (to one)."""
+        """Draws of the sample in random order, each as often as any other (to one)."""
         count = len(self.sample)
         turns = [rng.permutation(count) for _ in range(-(-size // count))]
         order = np.concatenate([np.zeros(0, dtype=np.int64), *turns])[:size]
@@ -204,7 +204,7 @@ class Drawn(Mixture):
         return len(self.sample)
 
     def worth(self, draws: int) -> float:
-        """Those of the sample, or so many of it."""
+        """How many independent draws so many of `joint` are worth."""
         count = max(min(draws, len(self.sample)), 1)
         ess = min(self.sample.ess, float(len(self.sample)))
         return 1.0 / (1.0 / ess + 1.0 / count - 1.0 / len(self.sample))

@@ -45,8 +45,8 @@ class DrawnMoments(NamedTuple):
 def moments_of_draws(
     canonical: CanonicalModel, block: SiteBlock, draws: Draws, worth: Callable[[int], float]
 ) -> DrawnMoments:
-    """Of sites without classes, by the total variance over draws; `worth`: how many independent
-    ones so many are worth."""
+    """Moments of sites without classes, by the total variance over draws; `worth`: how many
+    independent draws so many are worth."""
     means, spreads, rows = [], [], math.prod(block.data_shape)
     total = sum(len(piece.z) for piece in draws())
     every = max(1, -(-total // max(FEWEST, KEPT // max(rows, 1))))
@@ -74,7 +74,8 @@ def moments_of_draws(
 def classes_of_draws(
     canonical: CanonicalModel, block: SiteBlock, draws: Draws, classes: int
 ) -> tuple[Array, Array, Array]:
-    """Of classes, or counts over them: P(class) of one trial, mean and sd of counts, (N, K)."""
+    """Moments of classes or counts over them: P(class) of a trial, mean and sd of counts, (N,
+    K)."""
     count, sums = 0, [np.zeros(()) for _ in range(3)]
     for theta, s in predictors_of_draws(canonical, block, draws):
         flat = s.reshape(-1, *s.shape[2:])

@@ -100,8 +100,8 @@ class DrawnHypers:
     thetas: tuple[Theta, ...] | None = None
 
     def at(self, chosen: IntArray, places: IntArray) -> tuple[Theta, ...]:
-        """Those of the draws at `places`, where the points of all draws are `chosen`; none where
-        draws have the hyperparameters of their points."""
+        """Hyperparameters of the draws at `places`, where the points of all draws are `chosen`;
+        none where draws have the hyperparameters of their points."""
         if self.thetas is None:
             self.thetas = ()
             if self.hypers is not None:

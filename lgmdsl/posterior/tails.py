@@ -33,7 +33,7 @@ def sd_error(draws: Array, worth: float) -> Array:
 
 
 def root_error(terms: Array, worth: float) -> Array:
-    """That of the roots of the means of terms of at least 0, (k, ...) to (...)."""
+    """Relative standard errors of roots of means of terms of at least 0, (k, ...) to (...)."""
     with np.errstate(all="ignore"):
         unit = terms / terms.max(axis=0)
         error = 0.5 * unit.std(axis=0) / unit.mean(axis=0) / np.sqrt(worth)

@@ -126,8 +126,8 @@ def bound_classes(
     data: Mapping[str, object] | None,
     classes: AnyArray | None,
 ) -> Bound:
-    """The same for a response that is a class; `classes`: their labels in order, where they have
-    one."""
+    """Rows of X and y as data of a model whose response is a class; `classes`: their labels in
+    order, where they have one. Raises ValueError as `bound`, and for a response of another type."""
     form = bound(estimator, model, response, X, y, data)
     target = response_symbol(model, response).target
     if target is None:
@@ -181,8 +181,8 @@ def _by_name(
     if len(matrices) > 1:
         listed = ", ".join(m.name for m in matrices)
         raise ValueError(
-            f"the model has the matrices {listed}, and the columns of X are those of one: give the "
-            "others by name in data="
+            f"the model has the matrices {listed}, and X holds the columns of one: give the others "
+            "by name in data="
         )
     columns: dict[str, str | int] = {v: v for v in vectors}
     if not matrices:

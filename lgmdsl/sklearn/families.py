@@ -31,7 +31,7 @@ class Family:
     positive: bool = False
 
     def statements(self, unit: float) -> list[str]:
-        """Those of the hyperparameters."""
+        """Statements of the hyperparameters."""
         rate, floor = number(2.0 / unit), number((FLOOR * unit) ** 2)
         return [f"hyper {h.format(rate=rate, floor=floor)}" for h in self.hypers]
 

@@ -25,7 +25,8 @@ class Piece(Protocol):
     """A part of the predictor."""
 
     def statements(self, unit: float) -> list[str]:
-        """Its data, hyperparameters and latents; `unit`: that of the predictor."""
+        """Statements of the piece: data, hyperparameters, latents; `unit`: that of the
+        predictor."""
 
     @property
     def term(self) -> str:

@@ -137,7 +137,7 @@ def _set_apart(group: xr.Dataset, draw: Hashable = None) -> xr.Dataset:
 
 
 def _constants(asked: Assessed) -> xr.Dataset:
-    """The other data that are arrays over index sets: covariates."""
+    """Arrays over index sets among the data that are no responses: covariates."""
     canonical = asked.canonical
     grounded, observed = canonical.grounded, set(asked.observations.names)
     arrays, indices = {}, grounded.indices

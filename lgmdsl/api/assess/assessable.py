@@ -30,7 +30,7 @@ class Assessable:
 
     @property
     def flops(self) -> float:
-        """Those of one conditioning, by which BLAS takes one thread or several; 0 in files of
+        """Operations of one conditioning, by which BLAS takes one thread or several; 0 in files of
         earlier versions."""
         return float(self.provenance.get("flops", 0.0))
 

@@ -37,7 +37,7 @@ class AuditedFit:
 
     @cached_property
     def points(self) -> tuple[HyperPoint, ...]:
-        """Those of the mixture, or the one that the posterior is given."""
+        """Hyperparameter points of the mixture, or the one that the posterior is given."""
         return self.fit.points
 
     @cached_property
@@ -77,7 +77,7 @@ class AuditedFit:
         return (*latents, *self.canonical.named, *varying)
 
     def functionals(self) -> Iterator[Functional]:
-        """Of all names; what is no latent, let or hyperparameter is not judged."""
+        """Functionals of all names; what is no latent, let or hyperparameter is not judged."""
         judged = {s.name for s in self.canonical.grounded.model.of_kind("let")}
         judged |= {*self.canonical.layout.starts, *(b.name for b in self.canonical.hypers.blocks)}
         for name in self.names:
@@ -157,7 +157,7 @@ class AuditedFit:
         return np.asarray(values.reshape(len(x), -1) - mean)
 
     def _marginals(self, k: int) -> Marginals:
-        """Those at a point; draws come point by point, and the last one is kept."""
+        """Gaussian marginals at point k; draws come point by point, and the last one is kept."""
         kept: tuple[int, Marginals] | None = self.__dict__.get("_kept")
         if kept is None or kept[0] != k:
             kept = self.__dict__["_kept"] = k, self.fit.gaussian_marginals.part(k)

@@ -65,7 +65,7 @@ class Difference:
         return max(abs(x) for x in parts if not math.isnan(x))
 
     def shown(self) -> tuple[str, str, str, str]:
-        """As the table has it."""
+        """Cells of the table: shift, change of the sd in percent, `low` and `high`."""
         percent = f"{100.0 * (self.stretch - 1.0):+.1f} %"
         return f"{self.shift:+.3f}", percent, f"{self.low:+.3f}", f"{self.high:+.3f}"
 

@@ -242,7 +242,8 @@ def _scalar(block: SiteBlock, theta: Theta, q: Conditioned, k: int) -> tuple[Arr
 def _whole(
     canonical: CanonicalModel, block: SiteBlock, theta: Theta, q: Conditioned, k: int
 ) -> tuple[Array, ...]:
-    """The same where several sites stand for each datum: W is diagonal, 0 where there is none."""
+    """Moments of predictors, W and b where several sites stand for each datum: W is diagonal, 0
+    where there is no site."""
     mean, variance = moments(q, canonical.as_written(block, theta, every=False))
     data = block.data
     entry = block.rows % data.event

@@ -81,7 +81,7 @@ class SharedFit:
 
     @cached_property
     def opened(self) -> tuple[Assessed, RefitWithout]:
-        """Its components, and refits."""
+        """What is assessed of the fit, and its refits without some responses."""
         asked = assessed(self.fit, None, None, "loo", self.together)
         return asked, without(self.fit, asked, self.seed)
 

@@ -33,10 +33,10 @@ SIZES = ("mean", "sd", "quantile")
 
 @dataclass(frozen=True)
 class Claim:
-    """Of one fit: the largest estimated errors of a `mean` and a 5 or 95 % point (`quantile`), in
-    posterior sds, and of an `sd`, relative, None where they were not estimated; `basis`: how they
-    are known; `worst`: the name that is farthest off, "" where none is; `warned`: whether it
-    carries W609."""
+    """Claim of one fit: the largest estimated errors of a `mean` and a 5 or 95 % point
+    (`quantile`), in posterior sds, and of an `sd`, relative, None where they were not estimated;
+    `basis`: how they are known; `worst`: the name that is farthest off, "" where none is; `warned`:
+    whether it carries W609."""
 
     mean: float | None = None
     sd: float | None = None
@@ -80,9 +80,9 @@ def _number(value: float | None) -> float | None:
 
 @dataclass(frozen=True)
 class Claims:
-    """Of several runs: averages and largest of what was claimed in `known` of `runs`; `warned`:
-    runs with W609; `names`: how often each name was the worst; `bases`: how often errors were known
-    in each way."""
+    """Claims of several runs: averages and largest of what was claimed in `known` of `runs`;
+    `warned`: runs with W609; `names`: how often each name was the worst; `bases`: how often errors
+    were known in each way."""
 
     runs: int
     known: int

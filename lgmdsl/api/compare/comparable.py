@@ -108,7 +108,7 @@ def prediction_doubts(
     loos: Mapping[str, Loo | None],
     lacking: Mapping[str, str],
 ) -> tuple[bool, tuple[Diagnostic, ...]]:
-    """The same of leave-one-out and stacking."""
+    """Whether predictions may be compared, with why not, or what is doubtful in leave-one-out."""
     reasons = [f"{name}: {message}" for name, message in lacking.items()]
     reasons += _different(known)
     broken = [n for n, loo in loos.items() if loo is not None and not math.isfinite(loo.elpd)]

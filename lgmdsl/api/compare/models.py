@@ -227,7 +227,7 @@ def _sum(local: Array | None) -> float:
 
 
 def _difference(local: Array | None, best: Array | None) -> tuple[float, float]:
-    """Of the sums, and its standard error over the responses."""
+    """Difference of the sums of two models, and its standard error over the responses."""
     gap = _array(local) - _array(best)
     spread = float(np.sqrt(len(gap) * np.var(gap, ddof=1))) if len(gap) > 1 else math.nan
     return float(gap.sum()), spread

@@ -26,7 +26,7 @@ class Coded:
 
     @property
     def places(self) -> range:
-        """Its columns of the matrix."""
+        """Columns of the matrix that stand for the table's column."""
         return range(self.first, self.first + len(self.coding.labels))
 
     def entries(self, level: object) -> tuple[tuple[int, float], ...]:
@@ -72,5 +72,5 @@ def made_of(grounded: GroundedModel, column: str) -> list[str]:
 
 
 def factors(grounded: GroundedModel, matrix: str) -> list[Coded]:
-    """Those by contrasts."""
+    """Columns of a table that a matrix was made of by contrasts."""
     return [c for c in coded_columns(grounded, matrix) if c.coding.kind]

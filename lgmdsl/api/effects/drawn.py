@@ -151,7 +151,7 @@ def _thetas(
 
 
 def block_of(model: CanonicalModel, like: SiteBlock) -> SiteBlock:
-    """The same block of another model."""
+    """Block of `model` with the name of `like`, a block of another model."""
     return next(b for b in model.blocks if b.name == like.name)
 
 

@@ -61,7 +61,7 @@ def explain(
     *,
     mapping: Keys | None = None,
 ) -> Explanation | ShardsView:
-    """Of a path, which may be one."""
+    """Data at a path may be a folder of shards."""
 
 
 def explain(

@@ -119,7 +119,7 @@ class _Text:
             self.terms.append(level)
         eta = self._name("eta")
         statement = self._observed(eta, scale)
-        warning = _comment(f"These tables are refused by it as they are: {refused}")
+        warning = _comment(f"The model refuses the tables as they are: {refused}")
         parts = [
             "lgm 1",
             *_comment(f"A skeleton for {self.chosen.source}: {self._about()} Change it, then:"),

@@ -85,7 +85,7 @@ class Column:
 
     @property
     def called(self) -> str:
-        """Its key as words between underscores."""
+        """Key of the column with its words joined by underscores."""
         return re.sub(r"(?<=[a-z])(?=[A-Z])|[ .-]+", "_", self.key)
 
     @property
@@ -106,7 +106,7 @@ class Column:
 
     @cached_property
     def values(self) -> Array:
-        """Its numbers, without those that are missing."""
+        """Numbers of the column, without missing ones."""
         there: Array = self.entries[~np.isnan(self.entries)]
         return there
 

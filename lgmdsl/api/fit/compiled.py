@@ -81,7 +81,7 @@ class Shared:
     def elsewhere(self, planned: Plan) -> Elsewhere:
         """Where fits by a plan are made. Raises MethodError E501 for rows read by batches."""
         if isinstance(planned.canonical, StreamedModel):
-            message = f"{argument('jobs')} shares fits of all rows, and these are read by batches"
+            message = f"{argument('jobs')} cannot share rows that are read by batches"
             help = "leave it out, or read all rows at once: " + option("rows", "kept")
             raise MethodError(Diagnostic("E501", message, help=help))
         return Elsewhere(self.workers, source_of(planned.canonical, self.data, self.mapping))

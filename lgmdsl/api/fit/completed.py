@@ -29,7 +29,7 @@ MORE_EFFORT = either("--option effort=high", 'options={"effort": "high"}')
 
 
 def unassessed() -> Estimated:
-    """Those of a fit that was interrupted before they were known."""
+    """The estimate for a fit that was interrupted before its errors were known."""
     return Estimated(Accuracy.none("the fit was interrupted"), math.nan)
 
 

@@ -216,7 +216,7 @@ class Fit(FieldState, Assessable, Framed):
 
     @cached_property
     def gaussian_marginals(self) -> Mixture:
-        """Those of the Gaussians, whether or not draws are reported in their place."""
+        """Marginals of the Gaussians, whether or not draws are reported in their place."""
         return mixture(self.canonical, self.points, self._at, self.hyper_marginals, self.seed)
 
     @cached_property

@@ -55,7 +55,8 @@ def _not_learned(block: HyperBlock, pinned: bool) -> Diagnostic:
     if pinned:
         why, help = "it is pinned", f"leave out {pin(block.name)}, or {start(block.name)}"
     elif block.value is not None:
-        why, help = "the model gives its value", "start those in it, or give it a prior"
+        why = "the model gives its value"
+        help = "start the hyperparameters that it is computed from, or give it a prior"
     else:
         why, help = (
             "hyperparameters are held fixed",

@@ -44,7 +44,7 @@ class LearnedHypers(Protocol):
         """The fits that the posterior is a mixture of, with their weights; none for one q(z)."""
 
     def evidence(self, log_evidence: float, guarantee: Guarantee) -> tuple[float, Guarantee]:
-        """That of the whole, from the fit's at theta."""
+        """Log evidence of the whole, with its guarantee, from the fit's at theta."""
 
     def marginals(self) -> HyperMarginals:
         """The posterior of the hyperparameters."""

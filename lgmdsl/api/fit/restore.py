@@ -217,7 +217,7 @@ def _reading(file: Group) -> dict[str, Any]:
 
 
 def _accuracy(file: Group) -> Accuracy:
-    """As it was estimated; of files of earlier versions nothing is known."""
+    """Accuracy as it was estimated; of files of earlier versions nothing is known."""
     if "accuracy" not in file.attrs:
         return Accuracy.none("the file is of an earlier version")
     return Accuracy(**json.loads(str(file.attrs["accuracy"])))

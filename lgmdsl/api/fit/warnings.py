@@ -204,7 +204,7 @@ def cut_short() -> tuple[Diagnostic, ...]:
             "W601",
             "interrupted before the errors of the posterior were estimated",
             "the posterior is that of the method, without corrections and with unknown errors",
-            help=f"{GO_ON}, or without these: "
+            help=f"{GO_ON}, or fit without corrections: "
             + either("--option correction=off", 'options={"correction": "off"}'),
         ),
     )

@@ -129,7 +129,8 @@ def _owners(
     mapping: Keys | None,
     workers: Workers | None,
 ) -> tuple[Owners | None, ...]:
-    """Of each shard of the folder, or one for all of them; None of a fit that has the groups."""
+    """`Owners` of each shard of the folder, or one for all of them; None for a fit that has the
+    groups."""
     canonical = fit.canonical
     if not isinstance(canonical, ShardedModel):
         return (None,)

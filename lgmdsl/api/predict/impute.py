@@ -83,7 +83,9 @@ class Imputation(Mapping[str, "xr.DataArray"], Paged):
         if completed.probability is None:
             has = [n for n, c in self.data.items() if _has_classes(c)]
             advice = (
-                f"those that have: {', '.join(has)}" if has else "`sd` is the uncertainty of a mean"
+                f"data with classes: {', '.join(has)}"
+                if has
+                else "`sd` is the uncertainty of a mean"
             )
             raise ModelError(Diagnostic("E103", f"`{name}` has no classes", help=advice))
         return labelled(

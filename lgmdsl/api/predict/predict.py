@@ -360,7 +360,7 @@ def independent_rows(prediction: Prediction) -> str:
 def predicted(
     fit: Fit, dataset: Dataset, check: Callable[[GroundedModel], None] | None = None
 ) -> Prediction:
-    """As `predict`, also for data that do not say where: then at the rows of the fit. `check`
+    """Prediction at new data, or at the rows of the fit for data that do not say where. `check`
     examines the new data first."""
     check_groups(fit.canonical, "a prediction")
     usage = usage_of(fit.canonical.grounded.graph)
@@ -433,7 +433,7 @@ class _Latents:
     budget: int | None
 
     def frame(self, point: HyperPoint) -> Frame:
-        """Their Gaussian and where each of them is in it."""
+        """Gaussian of the latents, and where each latent is in it."""
         if self.extended:
             return extended_frame(self.fitted, self.new, point, self.seed, self.budget)
         return fitted_frame(self.fitted, point.condition(), point.theta)

@@ -137,7 +137,7 @@ def has_quantiles(block: SiteBlock) -> bool:
 def _classes(
     prediction: Prediction, block: SiteBlock, predictors: Predictors, weights: Array
 ) -> Moments:
-    """Of classes, or of counts over them."""
+    """Predictive moments of classes, or of counts over them."""
     count = prediction.canonical.sizes[block.classes]
     known = [class_moments(block, t, m, v, count) for t, m, v in predictors]
     parts = {"probability": np.tensordot(weights, np.array([f.probability for f in known]), axes=1)}

@@ -173,7 +173,7 @@ def _learned(fit: Fitted, how: Learning) -> str:
 
 
 def _cut_short(fit: Fitted, fits: str) -> str:
-    """Of an integration that did not finish."""
+    """Line of the summary for an integration that did not finish."""
     known = all(np.isfinite(fit.quantity(n).sd).all() for n in learned_names(fit))
     sds = "hyperparameters have sds from the curvature there" if known else "without sds of them"
     return (

@@ -102,7 +102,7 @@ class Border:
         return max(self._scatter(f) for f in kinds)
 
     def _scatter(self, f: Array) -> float:
-        """Of means of f (m, k)."""
+        """Squared standard errors of the means of f (m, k) over its variances, on average."""
         w = self.weights
         away = f - w @ f
         variance = w @ away**2
@@ -199,7 +199,8 @@ class GroupedPoint:
         return known
 
     def _weighted(self, eta: Array, scale: Array, mean: Array, root: Array) -> Border:
-        """Of the draws mean + root (scale eta), from equal parts of each scale."""
+        """Border of the draws mean + root (scale eta), from equal parts of each scale. Raises
+        NoGroups."""
         u = scale[:, None] * eta
         xi = mean + u @ root.T
         levels = self.lattice.levels(self.sites, xi)

@@ -101,7 +101,7 @@ class GroupSites:
         return out
 
     def _terms(self, number: int, moves: Array, size: int) -> Array:
-        """Of one block; always of as many draws, whose sites are kept."""
+        """Terms of one block at `moves`; always computed for `size` draws, whose sites are kept."""
         padded = moves
         if len(moves) < size:
             padded = np.concatenate([moves, np.zeros((size - len(moves), moves.shape[1]))])

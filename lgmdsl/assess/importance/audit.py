@@ -169,7 +169,7 @@ def _with_quantiles(
     proposal: Proposal,
     evidence: Evidence,
 ) -> Corrected:
-    """Its 5 and 95 % points, of at most QUANTILES entries."""
+    """Corrected moments with 5 and 95 % points, of at most QUANTILES entries."""
     if not evidence.possible or not f.mean.size:
         return corrected
     n, size = evidence.draws, f.mean.size

@@ -108,7 +108,7 @@ class Bench:
     def functionals(
         self, movements: Sequence[Movement], direction: Array
     ) -> tuple[Functional, ...]:
-        """Those of some movements, made once."""
+        """Functionals of some movements, made once."""
         known = self._functionals
         if known is None or known[0] is not movements:
             made = tuple(self._functional(m, direction) for m in movements)

@@ -90,7 +90,7 @@ class DrawChunks:
         return range(end - int(self.counts[k]), end, self.step)
 
     def of(self, k: int) -> Iterator[Chunk]:
-        """Those of one part."""
+        """Chunks of one part's draws."""
         q = None
         for start in self.starts(k):
             if q is None and start not in self.stored:

@@ -87,7 +87,7 @@ class Corrected:
 
     @classmethod
     def nothing(cls, value: Array) -> Corrected:
-        """Of what is fixed."""
+        """Corrected moments of what is fixed: its value, without a change or an error."""
         zero, twice = np.zeros_like(value), np.zeros((2, len(value)))
         return cls(value, zero, zero, zero, zero + 1.0, zero, twice + value, twice, twice)
 
@@ -146,7 +146,7 @@ def sums_of(
     part: int = 0,
     where: slice = slice(None),
 ) -> Sums:
-    """Of draws E z + x, (k, n), of a part, with their places and rows of `Evidence.columns`."""
+    """Sums over draws E z + x, (k, n), of a part; `columns`: their rows of `Evidence.columns`."""
     y = functional.at(part, x, where)
     y2 = y**2
     powers = columns.T @ y, columns.T @ y2, columns[:, 2:].T @ y2**2
@@ -199,9 +199,9 @@ class Moments:
 
 
 def regressed(first: Array, second: Array, evidence: Evidence) -> tuple[Array, Array]:
-    """Of the mean of omega f, the coefficient of its control v f and its standard error, (size,)
-    each. `first`, (5, size): means of f times `Evidence.columns`; `second`, (3, size): means of f^2
-    times the last three of them."""
+    """Coefficient of the control v f of the mean of omega f, and that mean's standard error,
+    (size,) each. `first`, (5, size): means of f times `Evidence.columns`; `second`, (3, size):
+    means of f^2 times the last three of them."""
     b, (o, v, oo, ov, vv), (oo2, ov2, vv2) = evidence.slope, first, second
     # a = omega f - mean(omega f) residual, whose variance is that of the ratio estimate.
     level = o - o * evidence.residual.mean()
@@ -215,7 +215,7 @@ def regressed(first: Array, second: Array, evidence: Evidence) -> tuple[Array, A
 
 
 def flat(corrected: Corrected) -> dict[str, Array]:
-    """Its arrays, (size,) each, as a file keeps them."""
+    """Arrays of the corrected moments, (size,) each, as a file keeps them."""
     out = {
         n: getattr(corrected, n) for n in ("mean", "sd", "shift", "error", "stretch", "sd_error")
     }

@@ -114,7 +114,7 @@ class Scan:
         )
 
     def _posterior_shares(self) -> Array:
-        """Of the parts that were drawn from, corrected by their evidences."""
+        """Shares of the parts that were drawn from, corrected by their evidences."""
         shares: Array = np.array([p.share for p in self.chunks.parts])
         shares = shares * (self.chunks.counts > 0)
         top = float(np.max(self.point_evidence, initial=-np.inf, where=shares > 0))

@@ -150,8 +150,8 @@ def differences(corrected: Corrected) -> Iterator[tuple[str, Array, Array]]:
 
 
 def _compared(findings: Findings) -> Iterator[EntryShift]:
-    """Of each functional that counts, and of each of its mean, sd and quantiles, the entry farthest
-    off, the one that is the most errors beyond its limit, and the least certain."""
+    """Shifts of each functional that counts, for each of its mean, sd and quantiles: the entry
+    farthest off, the one that is the most errors beyond its limit, and the least certain."""
     for f in findings.functionals:
         if not f.judged or not f.mean.size:
             continue

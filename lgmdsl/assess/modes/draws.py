@@ -56,7 +56,8 @@ def weighted_draws(
     begin: Array | None = None,
     allowance: float = math.inf,
 ) -> ExactDraws | None:
-    """Those of one posterior."""
+    """Equally weighted draws of one posterior; None where `allowance` does not reach, or it has no
+    modes that way."""
     linear, wanted = problem.engine.linear, max(PROPOSED * count, FEWEST)
     if affordable(linear, allowance, wanted) < wanted:
         return None

@@ -185,7 +185,8 @@ def _of_rows(problem: Problem, landscape: Landscape, count: int, rng: np.random.
 
 
 def _landmarks(problem: Problem, landscape: Landscape) -> tuple[Array, Array]:
-    """Of all scalar rows that declare one: centre - E_q s, (P,), and their part of BR, (r, P)."""
+    """Landmarks of scalar rows that declare one: centre - E_q s, (P,), and their part of BR, (r,
+    P)."""
     centres, roots = [np.zeros(0)], [np.zeros((landscape.size, 0))]
     for site, mean, root in zip(problem.sites, landscape.ratio.mean, landscape.rows, strict=True):
         declared = None if mean.ndim > 1 else site.landmark()

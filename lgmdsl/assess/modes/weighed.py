@@ -47,8 +47,8 @@ class Weighed:
     log_evidence: float
 
     def errors(self, q: Conditioned, functional: Predictor | None = None) -> Errors:
-        """Of the Gaussian q: of every latent, or of the rows of a functional. Quantiles of q, which
-        are known, tell how far off those of the draws are, as far as both have draws in common."""
+        """Errors of the Gaussian q: of every latent, or of the rows of a functional. Quantiles of q,
+        which are known, tell how far off those of the draws are, as far as both have draws in common."""
         if functional is None:
             values, mean, variance = self.z, q.latent_mean, q.latent_variance
         else:
@@ -104,7 +104,7 @@ def weighed(modes: Modes, linear: LinearGaussian, draws: int = DRAWS, seed: int 
 def _students(
     rng: np.random.Generator, centres: Sequence[Array], roots: Sequence[Array], each: int
 ) -> Array:
-    """As many draws of each density."""
+    """Draws of Student densities, `each` from every one."""
     out = []
     for centre, root in zip(centres, roots, strict=True):
         stretch = np.sqrt((DF - 2.0) / rng.chisquare(DF, each))

@@ -65,9 +65,9 @@ def errors_left(
     slices: Mapping[str, slice],
     functional_at: Mapping[int, Predictor] | None = None,
 ) -> Errors:
-    """Of every latent, or of a functional, as it stands at each point: what the draws have less
-    what the identities give, by all draws; those of the CANDIDATES largest by one half of them are
-    bounds of the rest by the other, since the largest of many estimates is too large."""
+    """Errors of every latent, or of a functional, as it stands at each point: what the draws have
+    less what the identities give, by all draws; those of the CANDIDATES largest by one half of them
+    are bounds of the rest by the other, since the largest of many estimates is too large."""
     halves = [_halves(j, slices, functional_at) for j in judged]
     first, second = (_errors([h[k] for h in halves]) for k in (0, 1))
     whole = _errors([part for h in halves for part in h])
@@ -109,7 +109,7 @@ def _sums(centre: Array, x: Array, t: Array, g: Array) -> _Sums:
 
 
 def _errors(parts: Sequence[_Sums]) -> Errors:
-    """Of the draws of all points together. E x^2 is known, and enters as what t adds to it."""
+    """Errors by draws of all points together. E x^2 is known, and enters as what t adds to it."""
     counts = np.array([p.draws for p in parts], dtype=np.float64)
     weights = counts / max(counts.sum(), 1.0)
     xx, mean, better, square, tg, cube, ttg = (

@@ -57,8 +57,8 @@ class Mapped:
 
 
 class Transport:
-    """Of one Gaussian `q`; `third`: E_q[l'''] of each site block, (N,) or (N, K, K, K); `formed`:
-    whether C is."""
+    """A map of draws of one Gaussian `q`; `third`: E_q[l'''] of each site block, (N,) or (N, K, K,
+    K); `formed`: whether C is formed."""
 
     def __init__(
         self, linear: LinearGaussian, q: Conditioned, third: Rows, formed: bool = True

@@ -38,7 +38,7 @@ from lgmdsl.cli.output import note, show, show_json
     help="response, or link: that of the predictor.",
 )
 @click.option("--response", metavar="Y", help="The response, where several are observed.")
-@click.option("--data", metavar="DATA", help="Average over these rows, not those of the fit.")
+@click.option("--data", metavar="DATA", help="Average over the rows of DATA, not of the fit.")
 @click.option(
     "--without", metavar="U", multiple=True, help="Leave a latent out: its members are at 0."
 )

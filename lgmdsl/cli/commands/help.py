@@ -107,7 +107,7 @@ def _of_flag(context: click.Context, name: str) -> str:
 
 
 def _unknown(topic: str) -> str:
-    """That nothing is called so, and what is called nearly so or begins with it."""
+    """Message that nothing is called `topic`, with what is called nearly so or begins with it."""
     from lgmdsl.api.help.pages import known_names, names_elsewhere, near
     from lgmdsl.language.catalogue.codes import CATALOGUE
     from lgmdsl.vocabulary.page import FIELDS

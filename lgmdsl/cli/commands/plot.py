@@ -32,7 +32,7 @@ from lgmdsl.cli.output import note, show, show_json
     "--names",
     metavar="NAME,...",
     multiple=True,
-    help="Draw only these (pit: the histogram of transforms).",
+    help="Draw only what is named (pit: the histogram of transforms).",
 )
 @earlier_data_option("The data of the fit, which pit.png needs.")
 @map_option

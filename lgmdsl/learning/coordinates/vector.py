@@ -113,7 +113,7 @@ class Coordinates:
         return dict(latest[1])
 
     def unpacked(self, x: Array) -> tuple[dict[str, Array], ...]:
-        """As `unpack` at many places, (m, d)."""
+        """Hyperparameters by name at many places x, (m, d), one dict each."""
         x = np.asarray(x, dtype=np.float64)
         if len(x) and all(self._by_itself(b) for b in self.space.blocks):
             first = self.unpack(x[0])  # by which the maps are known

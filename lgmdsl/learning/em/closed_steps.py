@@ -24,8 +24,8 @@ class ClosedStep(Protocol):
     def step(
         self, canonical: CanonicalModel, now: Evaluation, theta: Theta, stretch: float = 1.0
     ) -> Array | None:
-        """Its coordinates at the maximum of the complete-data objective, at the q of `now` and the
-        other hypers of `theta`, or `stretch` times as far; None where it has none."""
+        """Coordinates of the hyper at the maximum of the complete-data objective, at the q of `now`
+        and the other hypers of `theta`, or `stretch` times as far; None where it has none."""
 
     def curvature(self, now: Evaluation) -> Array | Metric | None:
         """Minus the second derivatives of that objective in the coordinates, (k,) a diagonal or
@@ -35,7 +35,7 @@ class ClosedStep(Protocol):
 def closed_steps(
     canonical: CanonicalModel, coordinates: Coordinates, theta: Theta
 ) -> tuple[ClosedStep, ...]:
-    """Those that the model has, in the order in which they are made."""
+    """M-steps in closed form that the model has, in the order in which they are made."""
     return (
         *noises(canonical, coordinates, theta),
         *covariances(canonical, coordinates),

@@ -216,8 +216,8 @@ class EM:
         return x - now.x
 
     def metric(self, now: Evaluation) -> Metric | None:
-        """That of the curvatures of all M-steps at `now`, for the search that follows; by
-        differences of gradients where none is known."""
+        """Metric of the curvatures of all M-steps at `now`, for the search that follows; by
+        differences of gradients where no curvature is known."""
         slices = self.objective.coordinates.slices
         parts: list[tuple[IntArray, sp.csr_array | Array]] = []
         whole: list[tuple[IntArray, Metric]] = []

@@ -79,7 +79,7 @@ class PairGrid:
     place: IntArray
 
     def add(self, total: Array, weight: Array, moments: Array) -> None:
-        """As `PairTable.add`."""
+        """Add to `total`, (places,), for weights (N,) and all moments."""
         persons, items = len(self.moment), len(self.place)
         if len(self.person) >= FILLED * persons * items:
             cell = self.person * items + self.item

@@ -157,7 +157,7 @@ class Asymptotic(HyperMarginals):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Chosen(HyperMarginals):
-    """Of a few coordinates of very many the normal approximation: `frame` has axes (d, k), in whose
+    """Normal approximation of a few coordinates of very many: `frame` has axes (d, k), in whose
     span their joint covariance is. What moves with others has sd NaN."""
 
     coordinates: Coordinates

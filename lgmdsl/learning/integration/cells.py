@@ -32,8 +32,9 @@ TINY = 1e-300
 
 @dataclass(frozen=True, eq=False)
 class Distribution:
-    """Of a function: ascending `x` (g,), its values or (`log`) their logs, and the probability of
-    what is `below` each, linear between two; `nodes`: values between which all are."""
+    """Distribution of a function: ascending `x` (g,), its values or (`log`) their logs, and the
+    probability of what is `below` each, linear between two; `nodes`: values between which all
+    are."""
 
     x: Array
     below: Array
@@ -87,7 +88,7 @@ class Cells:
         return np.clip(np.exp(out) if log else out, nodes.min(), nodes.max())
 
     def distribution(self, nodes: Array) -> Distribution:
-        """Of a function whose values at the nodes, (m,), are finite."""
+        """Distribution of a function whose values at the nodes, (m,), are finite."""
         line, log = self._line(nodes)
         low, high = float(line.min()), float(line.max())
         if not high > low:

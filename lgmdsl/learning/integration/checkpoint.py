@@ -42,7 +42,7 @@ class Search:
         conflict: tuple[str, ...],
         alone: tuple[float, ...],
     ) -> Search:
-        """Of an objective whose mode was found."""
+        """Record of the search by an objective whose mode was found."""
         assert objective.roughest is not None, "there were fits"
         return cls(
             objective.origin,

@@ -50,8 +50,8 @@ def transport(nodes: Array, weights: Array, places: Array, shares: Array) -> Arr
 
 
 def _by_logs(logs: Array, weights: Array, shares: Array) -> Array:
-    """The same with the logs of R and a, first for wider blurs, where a few rounds reach the totals
-    (epsilon-scaling, Schmitzer 2019)."""
+    """(m, k) joint probabilities by the logs of R and a, first for wider blurs, where a few rounds
+    reach the totals (epsilon-scaling, Schmitzer 2019)."""
     kept = shares > 0.0
     logs, wanted = logs[:, kept], np.log(shares[kept])
     factor, wider = np.zeros_like(wanted), math.inf

@@ -27,7 +27,7 @@ class Proposal:
 
     @classmethod
     def elliptical(cls, mean: Array, covariance: Array) -> Proposal:
-        """Of a mean (d,) and a covariance (d, d), with the same spread to both sides."""
+        """Proposal with a mean (d,) and a covariance (d, d), of the same spread to both sides."""
         root = np.asarray(np.linalg.cholesky(covariance), dtype=np.float64)
         return cls(mean, root, np.ones((len(mean), 2)))
 

@@ -34,7 +34,8 @@ class SiteSurface:
     sites: Sequence[Sites]
 
     def at(self, place: Array) -> Blend:
-        """Of the sites at a place (d,): of the nearest fit where coefficients are WILD."""
+        """Blend of the sites at a place (d,); the nearest fit's sites where coefficients are
+        WILD."""
         away = np.linalg.norm(self.places - place, axis=1)
         near = np.argsort(away, kind="stable")[:NEAREST]
         share = coefficients(self.places[near], place)

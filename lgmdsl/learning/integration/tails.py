@@ -24,8 +24,9 @@ SHORTEST, LONGEST = 1.3, 2.5  # factors of the distance between a fit and the ne
 STEPS = 9
 SLOWEST = 0.1  # nats an sd: the slope of a tail
 CORRECTION = 1.5  # sds that the others are moved by at most at a step
-# The outermost fits along a log, in its units; what a slope may be off; a step for differences.
-OUTER, CLOSE, NEAR = 0.5, 0.1, 1e-4
+# The outermost fits along a log, in its units and of the way from the mode; what a slope may be
+# off; a step for differences.
+OUTER, HALF, CLOSE, NEAR = 0.5, 0.5, 0.1, 1e-4
 HALVINGS = 2  # of a step to where there is no fit
 
 
@@ -94,7 +95,10 @@ def slow_tails(visited: Visited) -> tuple[int, ...]:
     x = np.array([frame.x(u) for u in visited.u])
     out = []
     for j in np.flatnonzero(coordinates.logs == 1.0):
-        outer = np.flatnonzero(x[:, j] > x[:, j].max() - OUTER)
+        reach = x[:, j].max() - frame.mode[j]
+        outer = np.flatnonzero(x[:, j] > x[:, j].max() - min(OUTER, HALF * max(reach, 0.0)))
+        if not len(outer):
+            continue
         k = max(outer, key=lambda i: fits[i].density)  # where the others are near their best
         both = np.array([x[k], x[k]])
         both[1, j] += NEAR

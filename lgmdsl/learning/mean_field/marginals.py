@@ -116,7 +116,7 @@ class FactorMarginals(HyperMarginals):
         return tuple(self._theta(z) for z in scores), weight / weight.sum()
 
     def factored(self, names: AbstractSet[str]) -> bool:
-        """Those that are not pinned have factors."""
+        """Whether some of `names` have factors, because they are not pinned."""
         return bool(names - self.pinned.keys())
 
     def record(self) -> Stored:

@@ -377,7 +377,7 @@ class ObjectiveState:
 
     @classmethod
     def of(cls, objective: Objective) -> ObjectiveState:
-        """That of an objective."""
+        """State of an objective."""
         return cls(**{f.name: getattr(objective, f.name) for f in fields(cls)})
 
     def objective(self, planned: Plan) -> Objective:

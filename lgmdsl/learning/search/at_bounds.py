@@ -81,7 +81,8 @@ class Edges:
     def at_once(
         self, objective: Objective, last: Evaluation, at: Evaluation
     ) -> tuple[Edges, Evaluation | None]:
-        """Those that are `bound_for` 0 moved there, if slopes and values agree there."""
+        """Move coordinates that are `bound_for` 0 there at once, if slopes and values agree
+        there."""
         bound = self.bound_for(objective, last, at)
         if not bound.any():
             return self, None
@@ -101,7 +102,8 @@ class Edges:
         return objective.at(x, at.posterior)
 
     def tried(self, objective: Objective, at: Evaluation) -> tuple[Edges, Evaluation | None]:
-        """Those `near` moved to their edge, if evidence + log prior agrees; else kept `inside`."""
+        """Move coordinates `near` an edge to it, if evidence + log prior agrees; else keep them
+        `inside`."""
         near = self.near(objective, at)
         if not near.any():
             return self, None
@@ -137,9 +139,9 @@ class Edges:
         return self, None
 
     def closer(self, objective: Objective, at: Evaluation) -> Evaluation | None:
-        """Those that are held where CLOSEST nats are left: at LEFT they make nested models differ,
-        and show an sd of 0 as one of a few thousandths. None where that gains something else than
-        the slopes promise, which is rounding."""
+        """Evaluation with held coordinates moved to where CLOSEST nats are left: at LEFT they make
+        nested models differ, and show an sd of 0 as one of a few thousandths. None where that gains
+        something else than the slopes promise, which is rounding."""
         away, slope = at.x - objective.origin, np.abs(at.gradient)
         outwards = self.held & (away * at.gradient > 0.0) & (slope > CLOSEST)
         if not outwards.any():

@@ -123,8 +123,8 @@ def distant(objective: Objective, at: Evaluation) -> BoolArray:
 def doubled(
     objective: Objective, path: Sequence[tuple[Array, float]], at: Evaluation
 ) -> tuple[int, ...]:
-    """Those `distant` that have doubled their distance for next to nothing, on a `path` of points
-    and values."""
+    """Coordinates among the `distant` that have doubled their distance and gained less than
+    DOUBLED, on a `path` of points and values."""
     out = []
     away = np.abs(at.x - objective.origin)
     for j in np.flatnonzero(distant(objective, at)):

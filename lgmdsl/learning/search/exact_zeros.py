@@ -116,7 +116,7 @@ def _widened(objective: Objective, at: Evaluation) -> Iterator[Theta]:
 
 
 def _slope(objective: Objective, at: Evaluation, name: str) -> Array:
-    """Of evidence + log prior in a hyper on its natural scale, in its shape."""
+    """Slope of evidence + log prior in a hyper on its natural scale, in its shape."""
     prior = objective.planned.canonical.hypers.log_prior(at.theta, objective.pinned.keys())[1]
     found = at.slopes.get(name, 0.0) + prior.get(name, 0.0)
     return np.asarray(found + np.zeros_like(at.theta[name]))

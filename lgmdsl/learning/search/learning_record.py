@@ -22,7 +22,7 @@ class LearningOptions:
     errors: tuple[str, ...] = ()
 
     def of(self, way: str) -> LearningOptions:
-        """Those of one way: the design of `integrate`, the acceleration and batches of `em`."""
+        """Options of one way: the design of `integrate`, the acceleration and batches of `em`."""
         out = self if way == "integrate" else replace(self, design=None)
         return out if way == "em" else replace(out, acceleration=None, batch=None)
 

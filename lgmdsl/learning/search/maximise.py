@@ -451,7 +451,7 @@ def _within(search: LBFGS, metric: Metric | None, edges: Edges) -> LBFGS:
 
 
 def _in_units(now: Iterate[T], old: Array, new: Array) -> Iterate[T]:
-    """The same iterate, with all that it knows of curvature, in other units of the coordinates."""
+    """The iterate in other units of the coordinates, with all that it knows of curvature."""
     if np.array_equal(old, new):
         return now
     ratio = old / new

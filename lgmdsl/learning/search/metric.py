@@ -35,7 +35,7 @@ class Metric:
 
 
 def together(parts: Sequence[tuple[IntArray, Metric]]) -> Metric:
-    """Of coordinates that are in one part each: the positions of all parts together are all."""
+    """Metric of coordinates in one part each: the positions of all parts together are all."""
     if len(parts) == 1:
         return parts[0][1]
 
@@ -49,7 +49,7 @@ def together(parts: Sequence[tuple[IntArray, Metric]]) -> Metric:
 
 
 def metric(matrix: sp.csr_array) -> Metric | None:
-    """Of a symmetric matrix, (d, d); None where it is not positive definite."""
+    """Metric of a symmetric matrix, (d, d); None where it is not positive definite."""
     diagonal = matrix.diagonal()
     if not (np.isfinite(matrix.data).all() and (diagonal > 0.0).all()):
         return None

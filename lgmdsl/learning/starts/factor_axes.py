@@ -206,7 +206,7 @@ def _residuals(block: SiteBlock, first: Evaluation, one: Loading, about_prior: b
 
 
 def reported(objective: Objective, found: Evaluation) -> Evaluation:
-    """The same maximum in the axes that loadings are told in; see the module."""
+    """Maximum in the rotation in which loadings are reported; see the module."""
     canonical = objective.planned.canonical
     linear = linear_hypers(canonical, found.theta, objective.pinned).loadings
     for group in loadings(canonical, linear).values():

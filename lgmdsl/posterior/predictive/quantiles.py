@@ -138,7 +138,7 @@ class _Scale:
         return x
 
     def x(self, y: Array) -> Array:
-        """Their places."""
+        """Places of responses on the scale."""
         if self.kind == "log":
             return np.asarray(np.log(y))
         if self.kind == "odds":

@@ -70,9 +70,9 @@ class Estimated:
 
 
 def estimated(planned: Plan, solved: Solved, seed: int, whole: Weighed | None = None) -> Estimated:
-    """Of a fit; where hyperparameters were learned, given their mode, and of themselves by what the
-    corrections of the evidence do to their posterior. `whole`: weighted draws of the posterior at
-    the fit's hyperparameters, where there are any."""
+    """Estimated errors of a fit. Where hyperparameters were learned: of latents given their mode,
+    and of the hyperparameters by what the corrections of the evidence do to their posterior.
+    `whole`: weighted draws of the posterior at the fit's hyperparameters, where there are any."""
     q = solved.posterior
     cut = unsettled(solved)
     if cut is not None:
@@ -95,8 +95,8 @@ def estimated(planned: Plan, solved: Solved, seed: int, whole: Weighed | None = 
 
 
 def unsettled(solved: Solved) -> Estimated | None:
-    """That of a fit that was interrupted or did not converge, of which nothing is known; else
-    None."""
+    """The estimate for a fit that was interrupted or did not converge, of whose errors nothing is
+    known; None for other fits."""
     status = solved.run.status if solved.learned is None else solved.learned.status
     if Status.interrupted in (status, solved.run.status):
         return Estimated(Accuracy.none("the fit was interrupted"), math.nan)
@@ -197,7 +197,8 @@ def _at(
 def _weighed(
     canonical: CanonicalModel, theta: Theta, q: Conditioned, whole: Weighed, log_evidence: float
 ) -> Estimated:
-    """Of q at theta, which reports `log_evidence`, by weighted draws of the whole posterior."""
+    """Errors of q at theta, which reports `log_evidence`, by weighted draws of the whole
+    posterior."""
     named = list(errors_by_name(canonical, theta, partial(whole.errors, q), len(whole.z)))
     gap = whole.log_evidence - log_evidence
     return summed_up(canonical, named, gap, whole.log_evidence, BY_WEIGHTS)

@@ -232,7 +232,7 @@ def _tilted(
 
 
 def _between(before: HyperPosterior, after: HyperPosterior, of: Callable[[Theta], Array]) -> Errors:
-    """Of what is reported `before`, in sds of `after`."""
+    """Errors of what is reported `before`, in sds of `after`."""
     sd = after.sd(of).reshape(-1)
     unit = np.where(sd > 0.0, sd, np.inf)
     ends = np.array(LEVELS)

@@ -73,8 +73,8 @@ class Sample(OfTheta):
 
 
 def estimated_of_many(planned: Plan, solved: Solved, seed: int) -> Estimated | None:
-    """Of a fit whose rows were read by batches or lie in shards; None where they are few enough to
-    look at all of them as at any other sites."""
+    """Estimated errors of a fit whose rows were read by batches or lie in shards; None where they
+    are few enough to look at all of them as at any other sites."""
     canonical = planned.canonical
     try:
         sample = sample_of(planned, solved.theta, seed)
@@ -154,7 +154,7 @@ def apart(canonical: StreamedModel, theta: Theta) -> bool:
 
 
 def estimated_in(sample: Sample, planned: Plan, solved: Solved) -> Estimated:
-    """Of a fit of all rows, by `planned`."""
+    """Estimated errors of a fit of all rows, made by `planned`, from a sample of them."""
     cut = unsettled(solved)
     if cut is not None:
         return cut

@@ -133,8 +133,8 @@ def _elsewhere(
 def _highest(
     planned: Plan, problem: Problem, settings: FitSettings, ends: Sequence[Run], least: float
 ) -> Run | None:
-    """Of rough runs, the first of which began at the fit, the highest end of another that is GAIN
-    above the first's and above `least`: those that may be so go on to the fit's tolerances."""
+    """The run that ends highest of rough runs but the first, which began at the fit: GAIN above the
+    first's end and above `least`; else None. Runs that may be so go on to the fit's tolerances."""
     exact = not planned.backend.spec.monotone
     left = 0.0 if exact else LEFT
     own, best = ends[0], None

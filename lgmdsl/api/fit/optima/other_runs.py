@@ -140,12 +140,13 @@ def of_runs(
 
 
 def share_of(gap: float) -> float:
-    """Of the mass, that of an optimum `gap` nats above another."""
+    """Mass of an optimum `gap` nats above another, as a share of both."""
     return float(1.0 / (1.0 + math.exp(-min(max(gap, -50.0), 50.0))))
 
 
 def _quick(planned: Plan) -> Plan | None:
-    """The same model by a method that knows the mode alone, if the plan's is not one."""
+    """A plan of the same model by a method that knows the mode alone; None if the plan's is one, or
+    none runs."""
     if planned.backend.spec.needs is Pointwise:
         return None
     for backend in backends().values():
