@@ -42,7 +42,7 @@ class Pool:
 
     @property
     def processes(self) -> tuple[SpawnProcess, ...]:
-        """Those that were started, by lanes."""
+        """The processes that were started, lane by lane."""
         return tuple(p for k in sorted(self._lanes) for p in self._lanes[k].processes)
 
     def submit(self, fn: Callable[..., Any], *args: Any, home: int | None = None) -> Future[Any]:
