@@ -51,7 +51,7 @@ class BoundDatum:
 
     @property
     def raw(self) -> Loaded:
-        """Its values as a source gives them, for labels."""
+        """The datum's values as a source gives them, for labels."""
         return Loaded(self.values, self.missing, written=self.written, kept=self.kept)
 
     @property

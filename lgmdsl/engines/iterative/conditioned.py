@@ -111,7 +111,7 @@ class IterativeConditioned(Conditioned):
 
     @cached_property
     def log_normaliser_error(self) -> float:
-        """Its standard error: half that of log|A|."""
+        """Standard error of log_normaliser: half that of log|A|."""
         return 0.5 * self._log_determinant[1]
 
     @cached_property

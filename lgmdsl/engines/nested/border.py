@@ -33,7 +33,7 @@ class Border:
 
     @property
     def pattern(self) -> Pattern:
-        """Its lower triangle, by columns."""
+        """Lower triangle of S's pattern, by columns."""
         return self.symbolic.pattern
 
     def values(self, precision: SparseMatrix) -> Array:

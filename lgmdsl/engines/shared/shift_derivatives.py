@@ -55,7 +55,7 @@ class Turn:
         return np.asarray(out)
 
     def square(self, away: Array, where: slice) -> Array:
-        """The same for one block, (n_b, n_b) dense."""
+        """xx' of one block, (n_b, n_b) dense; with a tilt, ux' + xu' is added."""
         x, u = away[where], self.latent[where]
         out = np.outer(x, x)
         if not self.still:

@@ -63,7 +63,8 @@ class Joined:
 
     @staticmethod
     def of(linear: LinearGaussian, b: SparseMatrix) -> Joined | None:
-        """Of a model whose B is known; None where entries of an operator were added up."""
+        """Where entries stand in a model's known B; None where entries of an operator were added
+        up."""
         parts, numbered, first = list[tuple[Operator, SparseMatrix]](), list[Predictor](), 0
         for predictor in linear.predictors:
             columns = dict[str, Operator]()
