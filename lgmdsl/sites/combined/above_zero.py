@@ -86,7 +86,7 @@ class AboveZero:
         return out
 
     def curves(self, s: Array) -> dict[str, ParameterCurve]:
-        """The same with two derivatives in s."""
+        """d log P(Y > 0) / dparameter with two derivatives in s."""
         u = self.log_zero(s)
         f = log_of_rest(u.value)
         out = {n: chained_curve(f, u, c) for n, c in self.zero.parameter_curves(s).items()}

@@ -149,7 +149,7 @@ class EnteredSite(CombinedSite, Pointwise):
 
 
 class _EnteredFormula(Formula):
-    """Of bases with a formula: what predictors for their parameters take derivatives of."""
+    """Formula for bases with one: what predictors for their parameters take derivatives of."""
 
     def formula(self, s: Jet, p: Jets) -> Jet:
         site = cast(EnteredSite, self)

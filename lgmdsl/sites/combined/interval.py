@@ -59,7 +59,7 @@ class IntervalSite(CombinedSite, Pointwise):
     guessed: ClassVar[bool] = True
 
     def base_fields(self) -> dict[str, Any]:
-        """Those of rows that are all observed."""
+        """Fields of the base's sites, all rows observed."""
         fields = super().base_fields()
         return {**fields, "event": np.ones_like(self.y)} if "event" in fields else fields
 

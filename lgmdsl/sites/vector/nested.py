@@ -83,8 +83,9 @@ def nested(
 def by_cells(
     plane: Plane, power: float, values: Values, rows: IntArray, top: Array, root: Array
 ) -> tuple[Array, Array, BoolArray]:
-    """As `nested`, by cells in all coordinates, along the curvature's eigenvectors at the mode: the
-    density of a log-concave site falls from there at least as the Gaussian factor does."""
+    """Log scale, integrals and settled rows (as `nested`), by cells in all coordinates, along the
+    curvature's eigenvectors at the mode: the density of a log-concave site falls from there at
+    least as the Gaussian factor does."""
     width = np.linalg.norm(root, axis=1)  # columns are eigenvectors times widths
     turn = root / width[:, None, :]
     scale = plane.height(rows, top, power)
