@@ -129,7 +129,7 @@ class AdmixtureExpected(Expected, ExpectedSlopes):
         )
 
     def expected_slopes(self, mean: Array, variance: Array) -> dict[str, Array]:
-        """Those at the means: only the words' own terms know the emission."""
+        """Slopes of E[l] at the means: only the words' own terms know the emission."""
         return self.site.parameter_slopes(mean)
 
     def take(self, rows: IntArray) -> AdmixtureExpected:
