@@ -60,7 +60,7 @@ class Block:
 
     @property
     def text(self) -> str:
-        """Its statements."""
+        """The block's statements."""
         pinned = [f"hyper {n} : {p.type} = {p.value!r}" for n, p in self.pinned.items()]
         return "\n".join([*pinned, *self.lines])
 
