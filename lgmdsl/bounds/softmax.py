@@ -76,7 +76,7 @@ class SoftmaxExpected(Expected, ExpectedSlopes, ThirdExpected):
         )
 
     def third_expected(self, mean: Array, variance: Array) -> Array | None:
-        """By the bound."""
+        """d3f/dm3, (N, K, K, K), by the bound; None where that does not give it."""
         site, free = self.site, mean.shape[1]
         third = self.bound.third(*self._of_classes(mean, variance), site.offered)
         if third is None:

@@ -41,7 +41,7 @@ class Classes(ABC):
 
     @abstractmethod
     def class_moments(self, mean: Array, variance: Array) -> ClassMoments:
-        """For s ~ N(mean, variance), (N, L) and (N, L, L)."""
+        """Moments of the classes for s ~ N(mean, variance), (N, L) and (N, L, L)."""
 
 
 class OneClass(Classes):

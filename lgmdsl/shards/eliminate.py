@@ -328,7 +328,7 @@ class Eliminated:
 
     @cached_property
     def path(self) -> Array:
-        """(G, r, m): the same at the places."""
+        """(G, r, m): how the groups' latents at the places move with the shared ones."""
         return self._lifted(self.moved)
 
     @cached_property

@@ -118,7 +118,7 @@ class _Lane:
 
 
 def _begin() -> None:
-    """In a worker: the keyboard's interrupt is the caller's to handle, and the caller's end this
+    """Begin a worker: the keyboard's interrupt is the caller's to handle, and the caller's end this
     worker's (one that waits at its pipe for a caller that was killed would wait for ever)."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()

@@ -193,7 +193,7 @@ class BlockConditioned(Conditioned):
         )
 
     def squared_length(self, slope: Array) -> float:
-        """By the covariance of all blocks together: it is how far means have to go."""
+        """g'Cov_q[z] g by the covariance of all blocks together: it is how far means have to go."""
         return self.together.squared_length(slope)
 
     def sample(self, rng: Generator, size: int) -> Array:

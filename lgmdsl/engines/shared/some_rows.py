@@ -76,7 +76,7 @@ class SomeRows(Engine):
         return self.whole.strain(self._weight(weight))
 
     def remade(self, linear: LinearGaussian) -> Engine:
-        """In other units it is an engine of these rows alone."""
+        """The engine of these rows alone in other units."""
         return self.whole.remade(linear)
 
     @classmethod

@@ -260,7 +260,7 @@ def _table() -> tuple[IntArray, Array, Array]:
 
 
 def _relative(m: Array, v: Array, order: IntArray) -> _Nested:
-    """In one order of the classes."""
+    """Three classes in one order, relative to its first."""
     i, j, k = order
     variance = np.maximum(v[:, j, j] + v[:, i, i] - 2.0 * v[:, i, j], 0.0)
     inner = np.maximum(v[:, k, k] + v[:, i, i] - 2.0 * v[:, i, k], 0.0)

@@ -106,7 +106,7 @@ class AboveZero:
         return out
 
     def _rare(self, u: Array, s: Array) -> BoolArray:
-        """Where the terms are summed."""
+        """Where P(Y > 0) is the sum of its first terms."""
         rare = np.asarray(u > _RARE)
         if not rare.any():
             return rare

@@ -46,7 +46,7 @@ class EnteredSite(CombinedSite, Pointwise):
     guessed: ClassVar[bool] = True
 
     def base_fields(self) -> dict[str, Any]:
-        """With no interval reaching below the entry."""
+        """Fields of the base's sites, with no interval reaching below the entry."""
         fields = super().base_fields()
         if "lower" in fields:
             low, high = fields["lower"], fields["upper"]

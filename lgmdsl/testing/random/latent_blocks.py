@@ -66,7 +66,7 @@ class Block:
 
     @property
     def term(self) -> str:
-        """What it adds to the predictor."""
+        """The term that the block adds to the predictor."""
         return self.expression if self.factor == 1.0 else f"{self.factor!r} * {self.expression}"
 
     @property
