@@ -229,7 +229,7 @@ def _plain(problem: Problem, point: ElboPoint) -> CholeskyState:
 
 
 def _turned(problem: Problem, frame: Frame, iterate: Iterate[PredictorMoments]) -> CholeskyState:
-    """The same point, L-BFGS restarted in the coordinates where it is N(0, 1)."""
+    """The state at the same point, L-BFGS restarted in the coordinates where it is N(0, 1)."""
     return _centred(problem, replace(frame, turn=frame.seen(iterate.x)), iterate.evaluations)
 
 

@@ -164,9 +164,9 @@ def _extrapolated(problem: Problem, state: DoubleLoopState) -> tuple[Anderson, R
 
 
 def _coordinates(site: Bounded, variance: Array) -> Array | None:
-    """Of variances, (N,): their logs, of (N, K, K) with one width to a site those of the traces;
-    else the logs of the Cholesky factor's diagonal, and the entries below it in units of that of
-    their row, (N K^2,). None where some variance is not positive."""
+    """Coordinates without bounds of variances: logs of (N,), or of the traces of (N, K, K) with one
+    width to a site; else the logs of the Cholesky factor's diagonal, and the entries below it in
+    units of that of their row, (N K^2,). None where some variance is not positive."""
     if variance.ndim == 1 or site.by_spread:
         spread = rows.spread(variance)
         return np.log(spread) if bool((spread > 0.0).all()) else None

@@ -293,7 +293,7 @@ def _correction(value: Array, w: Array, b: Array, x: Array, m: Array) -> Array:
 
 
 def _squared(m: Array, x: Array, slope: Array, alpha: Array) -> Array:
-    """Of the Newton decrement."""
+    """Terms whose sum is the squared Newton decrement."""
     return (m - x) * (slope - alpha)
 
 

@@ -234,7 +234,7 @@ def _locals(problem: Problem, s: Rows, alpha: Rows, z: Rows) -> tuple[Local, ...
 
 
 def _local_norm(site: SuperGaussian, x: Array, a: Array, square: Array) -> Local:
-    """The same of sites of a norm, x and a (N, K)."""
+    """l (rounded off at kinks), its slope and weights of sites of a norm, x and a (N, K)."""
     length = square + rows.inner(x, x)
     bound = site.widths(x, rows.isotropic(square / x.shape[1], x))
     pull = -a * bound.width[:, None]

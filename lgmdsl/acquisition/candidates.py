@@ -48,7 +48,7 @@ class Best(NamedTuple):
 
 
 class Candidates(Protocol):
-    """Those of a block of inclusions."""
+    """Candidates of a block of inclusions: they follow cases that join, and give the best."""
 
     def join(self, move: Move) -> None:
         """A case has joined."""

@@ -76,7 +76,7 @@ class SoftmaxExpected(Expected, ExpectedSlopes, ThirdExpected):
         )
 
     def third_expected(self, mean: Array, variance: Array) -> Array | None:
-        """By the bound."""
+        """d3f/dm3, (N, K, K, K), by the bound; None where that does not give it."""
         site, free = self.site, mean.shape[1]
         third = self.bound.third(*self._of_classes(mean, variance), site.offered)
         if third is None:
@@ -129,7 +129,7 @@ class AdmixtureExpected(Expected, ExpectedSlopes):
         )
 
     def expected_slopes(self, mean: Array, variance: Array) -> dict[str, Array]:
-        """Those at the means: only the words' own terms know the emission."""
+        """Slopes of E[l] at the means: only the words' own terms know the emission."""
         return self.site.parameter_slopes(mean)
 
     def take(self, rows: IntArray) -> AdmixtureExpected:

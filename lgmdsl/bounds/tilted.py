@@ -68,7 +68,7 @@ class TiltedBound(LogSumExpBound):
 
 
 def _compiled(raised: Array, variance: Array, offered: BoolArray) -> ExpectedAnswer:
-    """The same, compiled."""
+    """The bound and its derivatives by compiled code; `raised`: m + diag V / 2."""
     from lgmdsl.numerics.expectations.tilt_kernels import tilts
 
     value, share = np.empty(len(raised)), np.empty(raised.shape)

@@ -25,7 +25,7 @@ class WeightedAnswer(Expected):
 
 @dataclass(frozen=True, eq=False)
 class WeightedSlopes(WeightedAnswer, ExpectedSlopes):
-    """The same of a bound that gives its slopes in the site's parameters."""
+    """`weight` times what `inner` answers, and its slopes in the site's parameters."""
 
     def expected_slopes(self, mean: Array, variance: Array) -> dict[str, Array]:
         slopes = cast(ExpectedSlopes, self.inner).expected_slopes(mean, variance)
@@ -40,7 +40,7 @@ class WeightedBound(Bound):
 
     @property
     def spec(self) -> BoundSpec:
-        """That of `inner`: a bound stays one under a weight that is not negative."""
+        """Specification of `inner`: a bound stays one under a weight that is not negative."""
         return self.inner.spec
 
     def applies_to(self, site: type[Site]) -> str:

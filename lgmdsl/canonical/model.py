@@ -164,7 +164,8 @@ class CanonicalModel:
 
     @cached_property
     def _columns(self) -> dict[int, dict[str, Operator | Placed]]:
-        """Of each site block, by latent, what is the same at every theta."""
+        """Operators or their places that are the same at every theta, by site block, then by
+        latent."""
         return {}
 
     def placed(self, k: int, latent: str) -> Placed | None:

@@ -29,7 +29,7 @@ class ClassMoments(NamedTuple):
 
     @classmethod
     def of_counts(cls, trials: Array, probability: Array, inside: Array) -> ClassMoments:
-        """Of E[p] and `inside` = E[p (1 - p)]:
+        """Moments of counts from E[p] and `inside` = E[p (1 - p)]:
         Var y = n E[p (1 - p)] + n^2 (E[p] - E[p (1 - p)] - E[p]^2)."""
         n, p = trials[:, None], probability
         spread = n * inside + n * n * np.maximum(p - inside - p * p, 0.0)
@@ -41,7 +41,7 @@ class Classes(ABC):
 
     @abstractmethod
     def class_moments(self, mean: Array, variance: Array) -> ClassMoments:
-        """For s ~ N(mean, variance), (N, L) and (N, L, L)."""
+        """Moments of the classes for s ~ N(mean, variance), (N, L) and (N, L, L)."""
 
 
 class OneClass(Classes):
@@ -53,8 +53,8 @@ class OneClass(Classes):
 
 
 class Pieces(NamedTuple):
-    """Of observations (N,) and K predictors: at which of these each has a site, what that site
-    observes, and the parameters of the sites, (N, K) each."""
+    """Sites made of observations (N,) with K predictors: at which of these each has a site, what
+    that site observes, and the parameters of the sites, (N, K) each."""
 
     reached: BoolArray
     y: Array
@@ -77,8 +77,8 @@ class Split(ABC):
     @staticmethod
     @abstractmethod
     def pieces(y: Array, size: int) -> tuple[BoolArray, Array]:
-        """Of observations (N,) and `size` predictors: which of these each has a site at, and what
-        that site observes, (N, size) each."""
+        """Which of `size` predictors each of the observations (N,) has a site at, and what that
+        site observes, (N, size) each."""
 
 
 class Separable(ABC):

@@ -136,7 +136,7 @@ class Conditioned(ABC):
 
     @abstractmethod
     def with_shift(self, shift: Rows) -> Conditioned | Failed:
-        """The same weights with another shift; engines need no second factorisation for it."""
+        """The Gaussian at these weights and another shift; engines need no second factorisation."""
 
     @property
     @abstractmethod
@@ -205,7 +205,7 @@ class Conditioned(ABC):
 
     @property
     def errors(self) -> Errors | None:
-        """Of answers that are estimates; None where they are exact."""
+        """Standard errors of answers that are estimates; None where they are exact."""
         return None
 
     @property
@@ -270,8 +270,8 @@ class Engine(ABC):
         """Factorise once. An indefinite or singular posterior is `Failed`, never jittered."""
 
     def estimating(self, variances: str, count: int) -> Engine:
-        """The same engine with variances by one of `estimates` from `count` samples or vectors; 0:
-        as many as it takes by itself."""
+        """This engine with variances by one of `estimates` from `count` samples or vectors; 0: as
+        many as it takes by itself."""
         return self
 
     def strain(self, weight: Rows) -> float:
@@ -284,7 +284,7 @@ class Engine(ABC):
         return type(self)(linear)
 
     def patient(self) -> Engine:
-        """The same engine where it was asked for by its name: it refuses nothing for its time."""
+        """This engine where it was asked for by its name: it refuses nothing for its time."""
         return self
 
     def expect(self, steps: float, fits: float) -> Engine:
@@ -295,8 +295,8 @@ class Engine(ABC):
     def approach(
         self, weight: Rows, shift: Rows, begin: Leftover | None, share: float
     ) -> Conditioned | Failed:
-        """As `condition`; an engine that iterates may start its mean at `begin` and stop where the
-        residual is `share` of what it was there: an inexact step of Newton's."""
+        """Factorise once as `condition` does; an engine that iterates may start its mean at `begin`
+        and stop where the residual is `share` of what it was there: an inexact Newton step."""
         return self.condition(weight, shift)
 
     @classmethod

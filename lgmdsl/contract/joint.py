@@ -88,7 +88,7 @@ class SumsOfRows(ABC):
 
     @abstractmethod
     def by(self, answer: Callable[[Site], object]) -> Self:
-        """The same sites, whose rows answer through `answer` of their own."""
+        """These sites, whose rows answer through what `answer` makes of them."""
 
     @abstractmethod
     def unit_weights(self) -> Array:
@@ -161,4 +161,4 @@ class HoldsRowSites(ABC):
 
     @abstractmethod
     def row_sites(self) -> RowSites:
-        """Those that say nothing: weights and shifts of 0."""
+        """Gaussian sites of the rows that say nothing: weights and shifts of 0."""

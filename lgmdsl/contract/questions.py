@@ -217,7 +217,8 @@ class Bounded(ABC):
 
     @abstractmethod
     def at_scale(self, s: Array) -> BoundedAnswer:
-        """The same where sds are the distance of the site's landmark, 1 where it declares none."""
+        """The best bound at s where sds are the distance of the site's landmark, 1 where it
+        declares none."""
 
     @abstractmethod
     def width_slopes(self, s: Array, z: Array) -> dict[str, Array]:

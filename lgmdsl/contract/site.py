@@ -220,8 +220,8 @@ class Site(ABC):
         return ""
 
     def contrasts(self, predictors: int) -> Array | None:
-        """Of a vector site, C such that l(s) depends on C's alone: (K, r), or (N, K, r) where rows
-        differ, zero columns last. None (the default): on all K predictors."""
+        """Contrasts of a vector site, C such that l(s) depends on C's alone: (K, r), or (N, K, r)
+        where rows differ, zero columns last. None (the default): on all K predictors."""
         return None
 
     def __len__(self) -> int:
@@ -254,9 +254,9 @@ class Site(ABC):
 
     @property
     def log_scales(self) -> tuple[int, ...]:
-        """Of a vector site, the predictors that are logarithms of a scale, where the density is
-        f((s_0 - place) / scale) / scale and no scale is a parameter: in another unit of s_0 they
-        lack its logarithm. Empty where there is no such axis."""
+        """Predictors of a vector site that are logarithms of a scale, the density being f((s_0 -
+        place) / scale) / scale with no scale a parameter: in another unit of s_0 they lack its
+        logarithm. Empty where there is no such axis."""
         return ()
 
     @property

@@ -138,7 +138,7 @@ class Structure(Part, ABC):
         return sp.csr_array((0, self.size))
 
     def held(self) -> tuple[Structure, SparseMatrix] | None:
-        """The same prior tied to 0 along its whole null space, whose arguments are the same, and an
+        """This prior tied to 0 along its whole null space, whose arguments are the same, and an
         orthonormal basis (n, k), csr, of the directions of density 1 that it had. None where there
         are no such directions next to others, or the structure does not know."""
         return None

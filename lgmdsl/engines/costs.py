@@ -150,7 +150,7 @@ def iterative_cost(linear: LinearGaussian) -> Estimate:
 
 
 def iterations_cost(linear: LinearGaussian) -> Estimate:
-    """The same without the prior's determinants."""
+    """Cost of conjugate gradients alone, without the prior's determinants."""
     n = float(linear.size)
     stored = sum(op.entries for p in linear.predictors for op in p.columns.values() if op.in_memory)
     flops = ITERATIONS * COLUMNS * step_cost(linear)

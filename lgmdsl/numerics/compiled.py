@@ -46,6 +46,6 @@ def _kernel(function: Callable[P, T], fastmath: set[str]) -> Callable[P, T]:
 
 
 def _saved(save: Callable[..., None], *kernel: object) -> None:
-    """That a file cannot be kept costs the next process its time, no more."""
+    """Save a kernel; where its file cannot be kept the next process compiles again, no more."""
     with contextlib.suppress(OSError):
         save(*kernel)

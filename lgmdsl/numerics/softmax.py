@@ -19,7 +19,7 @@ class Shares:
 
 
 def shares(s: Array, offered: BoolArray) -> Shares:
-    """Of s (N, K) among the classes that are offered, (N, K); where none is, no p is above 0."""
+    """Softmax of s (N, K) among the classes offered, (N, K); where none is, no p is above 0."""
     masked = np.where(offered, s, -np.inf)
     first = masked.argmax(axis=1)[:, None]
     top = np.take_along_axis(masked, first, axis=1)

@@ -111,7 +111,7 @@ def sparse_gram(b: SparseMatrix, rows: IntArray, columns: IntArray) -> Gram:
 
 
 def remembered(gram: Gram) -> Gram:
-    """The same, the last answer being kept: weights of normal observations never change."""
+    """`gram` with the last answer kept: weights of normal observations never change."""
     last: list[tuple[Array, Array]] = []
 
     def entries(weight: Array) -> Array:

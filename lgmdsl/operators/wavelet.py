@@ -116,7 +116,8 @@ class Wavelet(Operator):
         return self.entries <= min(self.shape[0] ** 2 / 8.0, AFFORDED)
 
     def entries_by_row(self) -> Array:
-        """Of a coefficient of level l: (2^l - 1)(filter length - 1) + 1 cells along an axis."""
+        """Entries of each row: of a coefficient of level l, (2^l - 1)(filter length - 1) + 1 cells
+        along an axis."""
         width = np.empty(self.grid)
         for level, stage in enumerate(self._stages, start=1):
             reach = (2**level - 1) * (self._filter_length - 1) + 1

@@ -100,12 +100,12 @@ class Prior(Part, ABC):
 
     @property
     def scatter(self) -> Scatter | None:
-        """Of a density of covariances, that of an inverse Wishart."""
+        """Parameters of an inverse Wishart density of covariances; None of other densities."""
         return None
 
     @property
     def gamma_power(self) -> GammaPower | None:
-        """Of a positive hyper, a power of which is gamma distributed."""
+        """Law of a positive hyper a power of which is gamma distributed; None of other priors."""
         return None
 
     @property

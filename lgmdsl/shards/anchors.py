@@ -41,7 +41,7 @@ Near = tuple[Point, ...]
 
 
 def point_key(point: Point) -> bytes:
-    """The same for points that are alike, short where a covariance is long."""
+    """Key of a point: the same for points that are alike, short where a covariance is long."""
     key = b"".join(
         name.encode() + np.asarray(point.theta[name], dtype=np.float64).tobytes()
         for name in sorted(point.theta)

@@ -266,7 +266,7 @@ class Eliminated:
 
     @property
     def left(self) -> float:
-        """The same of all groups together, in sds."""
+        """How far one more Newton step leads all groups together, in sds."""
         alpha = rows.slope_of(self.q.shift, self.q.weight, self.q.mean)[0]
         away = self.answer.slope[:, self.split.own] - alpha
         return math.sqrt(abs(float(np.sum(rows.inner(self.gap, away)))))
@@ -328,7 +328,7 @@ class Eliminated:
 
     @cached_property
     def path(self) -> Array:
-        """(G, r, m): the same at the places."""
+        """(G, r, m): how the groups' latents at the places move with the shared ones."""
         return self._lifted(self.moved)
 
     @cached_property
@@ -346,8 +346,9 @@ class Eliminated:
 
     @cached_property
     def _squares(self) -> Array | None:
-        """The same as a sum of squares, J'WJ + M'QM, M = -D^-1 C and J the path of all latents;
-        None where the difference has its digits, and where Q is not known."""
+        """-h'' as a sum of squares, J'WJ + M'QM, M = -D^-1 C and J the path of all latents; None
+        where `_difference` keeps its digits or is taken at some pairs alone, and where Q is not
+        known."""
         if self.split.touched is not None or not self._absorbed(self._difference):
             return None
         inner = self._precise(self.moved)

@@ -322,7 +322,7 @@ def _check_method(planned: Plan, hyper: str, block: SiteBlock) -> None:
 def _once(
     parts: Iterable[dict[str, Loaded]], maps: tuple[str, ...], keys: tuple[str, ...]
 ) -> dict[str, Loaded]:
-    """Of the rows that name members first in each shard, those that do so among all."""
+    """The rows of `parts`, first in their shard to name a member, that are first among all."""
     seen: dict[str, set[Any]] = {m: set() for m in maps}
     kept: list[dict[str, Loaded]] = []
     for part in parts:

@@ -46,7 +46,7 @@ def _folders(data: object) -> list[Any]:
 
 
 def _in_memory(dataset: Dataset) -> Dataset:
-    """With all entries loaded, so that each process has the same."""
+    """The data set with all entries loaded, so that each process has the same."""
     entries = {key: _held(e) for key, e in dataset.entries.items()}
     return replace(
         dataset, entries=entries, tables={n: _held(e) for n, e in dataset.tables.items()}

@@ -38,7 +38,7 @@ class ShardFile:
 
     @property
     def name(self) -> str:
-        """Its name in the folder."""
+        """The file's name in the folder."""
         return os.path.basename(self.path)
 
     def checked(self) -> str:
@@ -77,7 +77,7 @@ class Manifest:
         return sum(s.groups for s in self.shards)
 
     def fields(self) -> dict[str, Any]:
-        """As it is written: paths are names within the folder."""
+        """The manifest as it is written: paths are names within the folder."""
         shards = [{**asdict(s), "path": s.name} for s in self.shards]
         return {
             "format": FORMAT,

@@ -64,7 +64,7 @@ class Passes:
 
     @property
     def codes(self) -> tuple[IntArray | None, ...]:
-        """Of each shard, the pairs of shared latents that its informations are of, None for all."""
+        """The pairs of shared latents that each shard's informations are of, None for all pairs."""
         return tuple(f.codes for f in self.found)
 
     @property
@@ -82,7 +82,7 @@ class Passes:
         return self.of_each(call, [arguments] * len(self.sources), arrived)
 
     def each(self, call: Callable[..., Any], *arguments: Any) -> list[Any]:
-        """As `ask`, of a question that takes the number of the shard last."""
+        """The shards' answers (`ask`) to a call that takes the number of the shard last."""
         return self.of_each(call, [(*arguments, k) for k in range(len(self.sources))])
 
     def of_each(
@@ -91,7 +91,7 @@ class Passes:
         arguments: Sequence[tuple[Any, ...]],
         arrived: Arrived | None = None,
     ) -> list[Any]:
-        """As `ask`, with arguments for each shard."""
+        """The shards' answers (`ask`), each to arguments of its own."""
         count, pairs = len(self.sources), list(zip(self.sources, arguments, strict=True))
         if self.workers is None:
             answers = []
@@ -110,7 +110,7 @@ class Passes:
         return answers
 
     def first(self, count: int) -> Passes:
-        """Of the first shards alone."""
+        """Passes over the first `count` shards alone."""
         return Passes(self.sources[:count], self.workers, found=self.found[:count])
 
     def done(self) -> None:
@@ -139,7 +139,7 @@ def _bytes(answer: Any) -> int:
 
 
 def spec_of(family: type[Site]) -> SiteSpec:
-    """Of the site that all shards make together, whose rows are of a family."""
+    """Specification of the site that all shards make together, whose rows are of `family`."""
     known = family.spec
     return SiteSpec(
         f"{known.name} by shards",
@@ -197,7 +197,7 @@ class Shards(Site, SumsOfRows, HoldsRowSites, Pointwise, Expected, ExpectedSlope
         return {}
 
     def moved_slopes(self, s: Array, variance: Array, move: Array) -> dict[str, Array]:
-        """By hyperparameter (`SiteBlock.pulled`)."""
+        """d(l + tr(variance l'') / 2 + move'l')/dhyperparameter (`SiteBlock.pulled`)."""
         beta, along = self.layout.shared(s), self.layout.shared(move)
         given = [(v, along) for v in self._spread(variance)]
         return _by_name(self._of_each(questions.slopes, beta, given))
@@ -235,11 +235,11 @@ class Shards(Site, SumsOfRows, HoldsRowSites, Pointwise, Expected, ExpectedSlope
         return self.bounded(s, np.zeros((*s.shape, s.shape[1])))
 
     def width_slopes(self, s: Array, z: Array) -> dict[str, Array]:
-        """By hyperparameter (`SiteBlock.pulled`)."""
+        """Slopes of the best bound by hyperparameter (`SiteBlock.pulled`)."""
         return self.averaged_slopes(Widths, s, z)
 
     def expected_slopes(self, mean: Array, variance: Array) -> dict[str, Array]:
-        """By hyperparameter (`SiteBlock.pulled`)."""
+        """Slopes of E[l] by hyperparameter (`SiteBlock.pulled`)."""
         return self.averaged_slopes(Expected, mean, variance)
 
     def averaged_slopes(self, question: type, mean: Array, variance: Array) -> dict[str, Array]:
@@ -275,7 +275,7 @@ class Shards(Site, SumsOfRows, HoldsRowSites, Pointwise, Expected, ExpectedSlope
 
     @cached_property
     def _paths(self) -> dict[type, Path]:
-        """Those of averages, by the question that rows answer."""
+        """Paths of the groups' averages, by the question that rows answer."""
         known = self.passes.averages
         return {q: Path(anchors, dict(self.theta), FEW, q) for q, anchors in known.items()}
 

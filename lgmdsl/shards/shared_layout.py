@@ -31,9 +31,9 @@ SPARSE = 0.25
 
 @dataclass(frozen=True, eq=False)
 class SharedLayout:
-    """Of `sizes`, name and length of each shared latent, p entries together: N sites with K
-    predictors each. `codes`, (N,): i p + j of the pairs i <= j, ascending, each (i, i) among them;
-    None: one site of all."""
+    """Layout of N sites with K predictors each, over the shared latents of `sizes` (name and length
+    of each, p entries together). `codes`, (N,): i p + j of the pairs i <= j, ascending, each (i, i)
+    among them; None: one site of all."""
 
     sizes: tuple[tuple[str, int], ...]
     codes: IntArray | None = None

@@ -22,10 +22,10 @@ FEW = 32
 
 @dataclass(frozen=True, eq=False)
 class Touched:
-    """Of g groups: `local`, (g, m), their shared latents in ascending order, then p where they are
-    fewer; `slots`, (G, c), where those of each place stand in it; `codes`, (N,), i p + j of each
-    pair i <= j that a group touches, ascending; `spots`, (g, m, m): where the pairs of `local` are
-    among them, N where there is none."""
+    """The shared latents that each of g groups touches: `local`, (g, m), ascending, then p where
+    they are fewer; `slots`, (G, c), where those of each place stand in it; `codes`, (N,), i p + j
+    of each pair i <= j that a group touches, ascending; `spots`, (g, m, m): where the pairs of
+    `local` are among them, N where there is none."""
 
     size: int
     local: IntArray
@@ -35,8 +35,8 @@ class Touched:
 
     @classmethod
     def of(cls, columns: IntArray, group: IntArray, count: int, size: int) -> Touched | None:
-        """Of the shared latents of each place, (G, c), and its group, of `count`; `size`: p. None
-        where all shared latents are taken for every group's."""
+        """What each of `count` groups touches, from the shared latents of each place, (G, c), and
+        its group, (G,); `size`: p. None where all shared latents are taken for every group's."""
         if size <= FEW or not columns.size:
             return None
         pairs = np.unique(group[:, None] * size + columns)
@@ -121,7 +121,7 @@ class Touched:
 
 
 def _codes(local: IntArray, size: int) -> IntArray:
-    """Of all pairs that a group touches, ascending."""
+    """i p + j of all pairs i <= j that some group touches, ascending."""
     low, high = np.triu_indices(local.shape[1])
     step = max(1, NUMBERS // len(low))
     known = np.zeros(0, dtype=np.int64)

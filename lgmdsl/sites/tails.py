@@ -34,7 +34,7 @@ class Tails(ABC):
 
 
 class JetTails(Tails):
-    """By formulas in jets."""
+    """Tails by formulas in jets."""
 
     @abstractmethod
     def log_survival(self, s: Jet, p: Mapping[str, Jet]) -> Jet:

@@ -38,7 +38,7 @@ KEPT = Property.LOG_CONCAVE | Property.GAUSSIAN | Property.BOUNDED | Property.LI
 
 
 def spec_of(family: type[Site]) -> SiteSpec:
-    """Of the sites of places whose rows are of a family."""
+    """Specification of the sites of places whose rows are of `family`."""
     known = family.spec
     return SiteSpec(
         f"{known.name} by places",
@@ -181,7 +181,7 @@ class Places(
 
     @property
     def plain(self) -> Self:
-        """The same as functions of f z."""
+        """The sites as functions of f z, without `multipliers`."""
         return replace(self, multipliers=None)
 
     def multiplied(self, x: Array) -> Array:

@@ -194,8 +194,9 @@ def multipliers(
     places: int,
     block: SiteBlock,
 ) -> Multipliers | None:
-    """Of what batches had: `widths`, the entries of each `Moving`, from entry `first` on; `cells`,
-    (G,), by the number of those whose cells differ from place to place."""
+    """Multipliers f of all places, from the cells found in the batches: `widths`, the entries of
+    each `Moving`, from entry `first` on; `cells`, (G,): the cell of each place, by the number of
+    each `Moving` whose cells differ from place to place. None where no batch has a `Moving`."""
     if not found:
         return None
     parts, start = [], first

@@ -51,8 +51,8 @@ class Piece:
 
 @dataclass(frozen=True, eq=False)
 class Multiplier:
-    """Of the entries `where`, (W,), of every place: `pieces` of the cells, C together; `cells`,
-    (G,): that of each place, None where there is one."""
+    """f at the entries `where`, (W,), of every place: `pieces` of the cells, C together; `cells`,
+    (G,): the cell of each place, None where there is one."""
 
     where: IntArray
     pieces: tuple[Piece, ...]
@@ -107,7 +107,7 @@ class Multipliers:
             part.pull(total, theta, out)
 
     def at_places(self, some: IntArray) -> Multipliers:
-        """Of some places, (g,)."""
+        """The multipliers of some places, (g,)."""
         parts = tuple(p if p.cells is None else replace(p, cells=p.cells[some]) for p in self.parts)
         return replace(self, places=len(some), parts=parts)
 

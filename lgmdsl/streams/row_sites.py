@@ -51,7 +51,7 @@ class GaussianRows(RowSites):
     share: float
 
     def _at(self, rows: slice) -> Array:
-        """(2, m) of some rows."""
+        """Weights and shifts of some rows, (2, m)."""
         zero = np.zeros((2, rows.stop - rows.start))
         first = zero if self.first is None or self.share == 1.0 else self.first[:, rows]
         last = zero if self.last is None else self.last[:, rows]

@@ -64,16 +64,16 @@ class Reduction:
     columns: Array
 
     def inward(self, z: Array) -> Array:
-        """(G, 1 + V) of the latents z, (G, K)."""
+        """z C, (G, 1 + V), for latents z, (G, K), C being `columns`."""
         return np.ascontiguousarray(z @ self.columns)
 
     def form(self, v: Array) -> Array:
-        """(G, 1 + V, 1 + V) of V, (G, K, K)."""
+        """C'VC, (G, 1 + V, 1 + V), for V, (G, K, K), C being `columns`."""
         size, own = self.columns.shape
         return (v.reshape(-1, size * size) @ self._pairs).reshape(-1, own, own)
 
     def outward(self, sums: Array) -> Array:
-        """(G, K) of sums of rows, (G, 1 + V)."""
+        """x C', (G, K), for sums x of rows, (G, 1 + V), C being `columns`."""
         return np.ascontiguousarray(sums @ self.columns.T)
 
     def squares(self, sums: Array) -> Array:
@@ -158,7 +158,7 @@ class Chunk:
 
     @property
     def nbytes(self) -> int:
-        """What it holds, with all that its sites have computed once."""
+        """Bytes that the chunk holds, with all that its sites have computed once."""
         arrays = (self.place, self.values, self.offset, *vars(self.site).values())
         return sum(_held(x) for x in arrays)
 
@@ -192,8 +192,8 @@ class BoundRows:
         return len(self.packed.starts) - 1
 
     def chunks(self) -> Iterator[Chunk]:
-        """In the order of the rows. Some of them stay as they are between passes, also of several
-        threads, where no field depends on hyperparameters."""
+        """The chunks in the order of the rows. Some of them stay as they are between passes, also
+        of several threads, where no field depends on hyperparameters."""
         held = 0.0
         for first in range(0, self.count, CHUNK):
             chunk = self._kept.get(first)

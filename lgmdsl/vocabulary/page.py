@@ -60,7 +60,7 @@ class Argument:
 
     @classmethod
     def of(cls, parameter: Parameter) -> Argument:
-        """That of a declared argument; alternatives of which one is given are not required."""
+        """The entry of a declared argument; alternatives of which one is given are not required."""
         return cls(
             parameter.name,
             parameter.type,

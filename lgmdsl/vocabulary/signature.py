@@ -92,7 +92,7 @@ def singulars(name: str) -> tuple[str, ...]:
 
 
 def called(aliases: tuple[Alias, ...], name: str) -> Alias | None:
-    """That of some aliases which a name is, spelt in whatever way."""
+    """The alias that a name is, spelt in whatever way; None where it is none of them."""
     wanted = spelling(name)
     return next((a for a in aliases if spelling(a.name) == wanted), None)
 
@@ -179,7 +179,7 @@ class Signature:
 
     @property
     def accepted(self) -> tuple[Parameter, ...]:
-        """Its own arguments and those of every family of its kind."""
+        """The name's own arguments and those of every family of its kind."""
         return (*self.parameters, *self.modifiers)
 
     def parameter(self, name: str) -> Parameter | None:

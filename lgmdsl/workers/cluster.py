@@ -48,7 +48,7 @@ class Cluster:
         return sum(self._threads().values()) or GUESS
 
     def _threads(self) -> dict[str, int]:
-        """Of each worker, by its address."""
+        """Threads of each worker by its address, at most `RECENT` seconds old."""
         when, threads = self._known
         if time.monotonic() - when > RECENT:
             threads = dict(self.client.nthreads())

@@ -24,8 +24,8 @@ class Future(Protocol):
 
 @runtime_checkable
 class Executor(Protocol):
-    """As `concurrent.futures.Executor`: ThreadPoolExecutor, ProcessPoolExecutor, `mpi4py.futures`,
-    loky's pools and Dask's `Client.get_executor()` are."""
+    """An executor like those of `concurrent.futures`: ThreadPoolExecutor, ProcessPoolExecutor,
+    those of `mpi4py.futures`, loky's pools and Dask's `Client.get_executor()`."""
 
     def submit(self, fn: Callable[..., Any], /, *args: Any) -> Any:
         """Begin `fn(*args)` somewhere; a Future."""

@@ -42,7 +42,7 @@ class Pool:
 
     @property
     def processes(self) -> tuple[SpawnProcess, ...]:
-        """Those that were started, by lanes."""
+        """The processes that were started, lane by lane."""
         return tuple(p for k in sorted(self._lanes) for p in self._lanes[k].processes)
 
     def submit(self, fn: Callable[..., Any], *args: Any, home: int | None = None) -> Future[Any]:
@@ -118,7 +118,7 @@ class _Lane:
 
 
 def _begin() -> None:
-    """In a worker: the keyboard's interrupt is the caller's to handle, and the caller's end this
+    """Begin a worker: the keyboard's interrupt is the caller's to handle, and the caller's end this
     worker's (one that waits at its pipe for a caller that was killed would wait for ever)."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()

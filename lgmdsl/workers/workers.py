@@ -23,10 +23,10 @@ BREAKS = 20  # of a pool without a result in between
 
 
 class Crew(Protocol):
-    """Those who work. `size`: tasks at a time; `broken`, `lost`: exceptions by which a worker that
-    has ended and a cluster that has gone are known; `shared`: whether all tasks in flight fail when
-    a worker ends; `cancels`: whether tasks that have not begun may be given up; `homes`: whether
-    tasks wait for the worker that is their home."""
+    """A set of workers. `size`: tasks at a time; `broken`, `lost`: exceptions by which a worker
+    that has ended and a cluster that has gone are known; `shared`: whether all tasks in flight fail
+    when a worker ends; `cancels`: whether tasks that have not begun may be given up; `homes`:
+    whether tasks wait for the worker that is their home."""
 
     name: str
     broken: tuple[type[BaseException], ...]
@@ -145,7 +145,7 @@ class Workers:
             self.sent += sum(map(len, new.values()))
 
     def context(self) -> Context:
-        """Of this process, now."""
+        """What results depend on beyond their tasks, as it is in this process now."""
         parts = "" if self.parts is None else self.parts.digest
         return Context(budget(), threads(), parts, here())
 

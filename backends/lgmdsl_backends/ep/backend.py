@@ -299,7 +299,7 @@ def _unmoved(point: Matched) -> bool:
 
 
 def _adjoints(problem: Problem, point: Matched) -> Adjoints:
-    """Those of the conditioned Gaussian, whose sites say nothing of predictors without variance:
+    """Adjoints of the conditioned Gaussian, whose sites say nothing of predictors without variance:
     there the evidence has the slope of the site itself."""
     out = point.conditioned.adjoints()
     try:

@@ -44,7 +44,7 @@ from lgmdsl_backends.ep.parallel import damped
 
 @dataclass(frozen=True, eq=False)
 class OwnRows(RowSites):
-    """The same of a block that is no sum: `answer` of all its rows."""
+    """Sites of a block that is no sum: `answer` of all its rows."""
 
     answer: Any
     weight: Array
@@ -173,7 +173,8 @@ def _unit(problem: Problem) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
 
 
 def _sites(problem: Problem, q: Conditioned, known: bool) -> tuple[RowSites, ...]:
-    """Of sums those that say nothing; of other blocks q's, or with none `known` the same."""
+    """Sites of the rows to begin with: weights and shifts of 0 for sums, q's for other blocks, or 0
+    for these as well where none is `known`."""
     blocks = zip(problem.answers, q.weight, q.shift, concave_blocks(problem), strict=True)
     return tuple(
         answer.row_sites()

@@ -115,7 +115,7 @@ class DirectionsEngine(Engine):
         return out
 
     def pulled(self, z: Array) -> Array:
-        """Its transpose."""
+        """R' z, and of the blocks kept whole what they are: (n', ...) for (n, ...)."""
         out = np.empty((self.inner.linear.size, *z.shape[1:]))
         for name, where in self.inner.linear.slices.items():
             own = z[self.linear.slices[name]]
@@ -246,7 +246,8 @@ class DirectionsConditioned(Conditioned):
         return Draws(z.T, radius, rank)
 
     def adjoints(self, tilt: Rows | None = None) -> Adjoints:
-        """Those of x, whose mean is that of z along a tilt, and of what is left of the prior.
+        """Adjoints of the model, from those of x, whose mean is that of z along a tilt, and from
+        what is left of the prior.
         With O = dF/d(BR) and G = B'WB of a reduced block, dF/dD = -G/2, dF/dR = B'O + GR; then
         dF/dK = -G/2 + (Y P + P'Y')/2 - P'ZP/2, Y = dF/dR L^-1, Z = L^-T R' Y (symmetric)."""
         own = self.q.adjoints(tilt)

@@ -193,7 +193,7 @@ class BlockConditioned(Conditioned):
         )
 
     def squared_length(self, slope: Array) -> float:
-        """By the covariance of all blocks together: it is how far means have to go."""
+        """g'Cov_q[z] g by the covariance of all blocks together: it is how far means have to go."""
         return self.together.squared_length(slope)
 
     def sample(self, rng: Generator, size: int) -> Array:
@@ -205,7 +205,7 @@ class BlockConditioned(Conditioned):
         return Draws(z, np.sum([d.radius for d in drawn], axis=0), sum(d.rank for d in drawn))
 
     def adjoints(self, tilt: Rows | None = None) -> Adjoints:
-        """Those of the blocks, whose B and priors are the model's: all are partial at fixed q.
+        """Adjoints of the blocks, whose B and priors are the model's: all are partial at fixed q.
 
         E[s] is the derivative of log_normaliser in b, so that a tilt t adds their derivative along
         t: they are quadratic in b, whose central difference, however far, is that."""

@@ -122,7 +122,7 @@ def _of(problem: Problem, engine: BlockEngine, parts: Sequence[Conditioned]) -> 
 
 
 def _moments(engine: BlockEngine, parts: Sequence[Conditioned]) -> tuple[Rows, Rows]:
-    """Of s: sums over the blocks, and its offset."""
+    """Means and variances of s: sums over the blocks, and the offset in the means."""
     means = [engine.offset, *(q.mean for q in parts)]
     return _sums(means), _sums([q.variance for q in parts])
 

@@ -44,7 +44,7 @@ class Gaussian:
         return rows.slope_of(self.shift, self.weight, self.mean)
 
     def shifted(self, shift: Rows) -> Gaussian | Failed:
-        """The same weights with other shifts."""
+        """The Gaussian at these weights with other shifts."""
         q = self.family.with_shift(shift)
         if isinstance(q, Failed):
             return q

@@ -106,7 +106,8 @@ class ScaledMoments:
 
 
 def moments(problem: Problem, weights: Weights, q: Gaussian) -> ScaledMoments:
-    """Those of q. Other than the weights only the smaller group of latents is solved for."""
+    """Moments of all predictors as functions of c, by q. Other than the weights only the smaller
+    group of latents is solved for."""
     linear = problem.engine.linear
     names = tuple(b.name for b in linear.blocks)
     rest = tuple(n for n in names if n not in weights.blocks)

@@ -109,7 +109,8 @@ class _Values:
 
 @dataclass(frozen=True, eq=False)
 class _SparseValues:
-    """The same of the rows of a csr array, of one axis."""
+    """Rows of a csr array at a row's positions on one axis, `axis` (its number among the block's
+    indices)."""
 
     axis: int
     values: sp.csr_array

@@ -59,8 +59,8 @@ def family_of(
 
 
 def _modifiers(arguments: dict[str, ast.Value]) -> set[str]:
-    """Those of the arguments that change a family into another; `truncated`, which is no number, is
-    taken out of them."""
+    """Names of the arguments that change a family into another; `truncated`, which is no number, is
+    taken out of `arguments`."""
     if isinstance(truncated := arguments.get("truncated"), ast.Bool):
         del arguments["truncated"]
         return {"truncated"} if truncated.value else set()

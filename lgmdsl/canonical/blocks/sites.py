@@ -148,8 +148,8 @@ class SiteBlock(Event):
         return out
 
     def _site_parameters(self, theta: Theta) -> dict[str, Array]:
-        """Those of the sites that the back ends see: of the datum that each stands for, and what
-        the rewrite gave them."""
+        """Parameters at theta of the sites that the back ends see: those of the datum that each
+        site stands for, and what the rewrite gave them."""
         if self.whole is None:
             return self.parameter_values(theta)
         given = {} if self.given is None else dict(self.given)

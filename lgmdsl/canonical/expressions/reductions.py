@@ -15,7 +15,8 @@ from lgmdsl.language.tree import ast
 
 @dataclass(frozen=True)
 class Reduction:
-    """Its name in the text, its span, and the index sets along which it runs."""
+    """Where an expression joins members: the name in the text, the span, and the index sets along
+    which it runs."""
 
     name: str
     span: Span
@@ -25,7 +26,7 @@ class Reduction:
 def reductions(
     nodes: Iterable[Node], graph: ModelGraph, among: Collection[str]
 ) -> Iterator[Reduction]:
-    """Those along index sets of `among` in the expressions of some nodes."""
+    """The reductions along index sets of `among` in the expressions of some nodes."""
     for node in nodes:
         for value in expressions(node.statement):
             yield from _within(value, graph.model, among)

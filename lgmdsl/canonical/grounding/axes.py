@@ -51,7 +51,7 @@ class BoundDatum:
 
     @property
     def raw(self) -> Loaded:
-        """Its values as a source gives them, for labels."""
+        """The datum's values as a source gives them, for labels."""
         return Loaded(self.values, self.missing, written=self.written, kept=self.kept)
 
     @property
@@ -65,7 +65,7 @@ class BoundDatum:
 
     @property
     def reading(self) -> Reading:
-        """What it was read from and as."""
+        """What the datum was read from and as."""
         matched = bool(self.labels) and self.labels[0] is not None and not self.weak
         kind = "sparse matrix" if self.sparse else KINDS.get(self.values.dtype.kind, "text")
         return Reading(self.entry.source, self.entry.name, kind, matched or self.pairs)

@@ -270,7 +270,7 @@ def _positive_remedy(found: Found) -> str:
 
 
 def _zeros_remedy(name: str) -> str:
-    """Of a response that is 0 in some rows and positive in the others."""
+    """Remedy for a response that is 0 in some rows and positive in the others."""
     return (
         f"0 is not positive: declare `{name} : nonnegative` and give its family hurdle = p, the "
         "probability of 0 (lgm help zero-inflation); or drop these rows"

@@ -38,7 +38,7 @@ class MixedFactor:
         return tuple(name for name, _ in self.mixed.parts)
 
     def arguments(self, part: str) -> tuple[ast.Argument, ...]:
-        """Those that the structure of a part takes."""
+        """The factor's arguments that the structure of a part takes."""
         taken = dict(self.mixed.parts)[part]
         return tuple(a for a in self.factor.arguments if a.name in taken)
 

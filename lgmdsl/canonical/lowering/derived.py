@@ -327,7 +327,7 @@ def _gathered(node: Gathered, value: NamedArray) -> NamedArray:
 
 
 def _transformed(transform: Transform, value: NamedArray) -> NamedArray:
-    """Of values with a leading sample axis."""
+    """Apply a transform to values, each sample of a leading axis on its own."""
     values = value.dense()
     count = values.shape[value.dims.index(SAMPLE)] if SAMPLE in value.dims else 1
     sizes = dict(zip(transform.before, transform.grid, strict=True)) | {SAMPLE: count}

@@ -55,7 +55,7 @@ class HyperSpace:
 
     @property
     def free(self) -> tuple[str, ...]:
-        """Those that have a prior and so no value of their own."""
+        """Names of the hyperparameters that have a prior and so no value of their own."""
         return tuple(b.name for b in self.blocks if b.value is None)
 
     def theta(self, fixed: Mapping[str, object] | None = None) -> dict[str, Array]:
@@ -71,7 +71,8 @@ class HyperSpace:
         fixed: Mapping[str, object] | None = None,
         give: Callable[[HyperBlock, Theta], Array] | None = None,
     ) -> dict[str, Array]:
-        """As `theta`, with `give(block, theta so far)` the value of each free hyper not pinned."""
+        """Every hyperparameter's value, as `theta` gives them; `give(block, theta so far)` gives
+        the value of each free hyper not pinned."""
         pinned = dict(fixed or {})
         for name in pinned:
             if self.block(name) is None:

@@ -24,8 +24,9 @@ MOST = 1_000_000  # elementary entries whose places are kept
 
 @dataclass(frozen=True, eq=False)
 class Placed:
-    """Of terms with these `grids`: `places`, (m,), which of B's stored entries each elementary one
-    is added to; `kept`: which of them stand in B's rows, None for all. `like` has B's places."""
+    """Places in B of the entries of terms with these `grids`: `places`, (m,), which of B's stored
+    entries each elementary one is added to; `kept`: which of them stand in B's rows, None for all.
+    `like` has B's places."""
 
     grids: tuple[flatten.Grid, ...]
     places: IntArray

@@ -47,7 +47,8 @@ def of_latents(canonical: CanonicalModel) -> Iterator[frozenset[str]]:
 
 
 def of_priors(canonical: CanonicalModel) -> Iterator[frozenset[str]]:
-    """Those of `of_latents`, and the hypers in each value and prior of another hyper."""
+    """The hypers in each argument of a latent's prior, each constraint, and each value and prior of
+    another hyper."""
     yield from of_latents(canonical)
     for hyper in canonical.hypers.blocks:
         if hyper.value is not None:

@@ -17,4 +17,5 @@ class Iterated(Protocol):
     """A back end that converges linearly, at the rate that its round's derivative says."""
 
     def rounds(self) -> Mapping[str, Round]:
-        """Its rounds by name, its own first, then variants of it with the same fixed point."""
+        """Rounds of the back end by name, its own first, then variants with the same fixed
+        point."""

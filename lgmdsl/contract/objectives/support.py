@@ -70,7 +70,7 @@ class _Pull:
         self.active = np.zeros(count, dtype=np.bool_)
 
     def update(self, outside: BoolArray, stiffness: Array, slope: Array, s: Array) -> None:
-        """From what the rows answer at s."""
+        """Update from what the rows answer at s."""
         safe = np.where(outside, stiffness, 1.0)
         self.target = np.where(outside, s + slope / safe, self.target)
         self.side = np.where(outside, np.sign(slope), self.side)

@@ -103,8 +103,8 @@ class PrecisionEngine(Engine):
         return out
 
     def proper(self, delta: Array) -> Array:
-        """Without its part along the improper directions, which Q does not see: next to a stiff
-        walk, whose level may be high, delta'Q delta would be the rounding of that part."""
+        """delta without its part along the improper directions, which Q does not see: next to a
+        stiff walk, whose level may be high, delta'Q delta would be the rounding of that part."""
         if not self.nullity:
             return delta
         return np.asarray(delta - self.null_space @ (self.null_space.T @ delta))

@@ -22,8 +22,9 @@ from lgmdsl.arrays import Array, BoolArray
 
 @dataclass(frozen=True, eq=False)
 class Information:
-    """Of N groups, arrays (N, L, L). `half`: (I + TKT')^-1/2 T; `vectors`, `scale`: the columns
-    of T', by their lengths; `signed`: (N,) groups whose H has negative eigenvalues."""
+    """Information in the rows of N groups, arrays (N, L, L). `half`: (I + TKT')^-1/2 T; `vectors`,
+    `scale`: the columns of T', by their lengths; `signed`: (N,) groups whose H has negative
+    eigenvalues."""
 
     h: Array
     root: Array
@@ -35,7 +36,8 @@ class Information:
 
     @classmethod
     def of(cls, h: Array, root: Array) -> Information:
-        """Of H, (N, L, L) symmetric, and R, (N, L, L) or (1, L, L); the posterior exists."""
+        """The information of H, (N, L, L) symmetric, and R, (N, L, L) or (1, L, L); the posterior
+        exists."""
         values, vectors = np.linalg.eigh(h)
         noise = h.shape[1] * np.finfo(np.float64).eps * np.abs(values).max(axis=1)
         scale = np.sqrt(np.where(values > noise[:, None], values, 0.0))

@@ -109,7 +109,8 @@ class Roots:
 
 
 def roots(blocks: Sequence[BlockPrior], plates: Plates) -> Roots:
-    """Of all groups. Raises NumericalError E601 where a prior is not positive semidefinite."""
+    """Roots of the priors of all groups. Raises NumericalError E601 where a prior is not positive
+    semidefinite."""
     size, width = len(plates.group), plates.width
     by_precision = np.zeros(size, dtype=bool)
     pieces: list[SparseMatrix] = []

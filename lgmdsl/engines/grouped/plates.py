@@ -77,8 +77,8 @@ class Plates:
 
 
 def plates(b: SparseMatrix, q: SparseMatrix, events: IntArray) -> Plates | None:
-    """Of B, (P, n) csr, and Q, (n, n), by their stored entries; `events`: (P,) the site of each
-    row. None where the groups are few, large or of very different sizes."""
+    """Groups of a model by the stored entries of B, (P, n) csr, and Q, (n, n); `events`: (P,) the
+    site of each row. None where the groups are few, large or of very different sizes."""
     count, size = b.shape
     sites = int(events.max(initial=-1)) + 1
     line = np.repeat(np.arange(count), np.diff(b.indptr))

@@ -26,7 +26,7 @@ class WideRows:
 
     @classmethod
     def of(cls, b: sp.csr_array, size: int) -> WideRows:
-        """Of B, (P, N size), each row of one vector."""
+        """The vectors and rows of B, (P, N size), each row of one vector."""
         count, groups = b.shape[0], b.shape[1] // size
         lengths = np.diff(b.indptr)
         group = (b.indices[b.indptr[:-1]] // size).astype(np.int64)

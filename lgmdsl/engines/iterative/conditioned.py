@@ -111,7 +111,7 @@ class IterativeConditioned(Conditioned):
 
     @cached_property
     def log_normaliser_error(self) -> float:
-        """Its standard error: half that of log|A|."""
+        """Standard error of log_normaliser: half that of log|A|."""
         return 0.5 * self._log_determinant[1]
 
     @cached_property
@@ -271,7 +271,7 @@ class IterativeConditioned(Conditioned):
         return out[:, 0] if rhs.ndim == 1 else out
 
     def squared_length(self, slope: Array) -> float:
-        """To about two digits."""
+        """g'Cov_q[z] g for g of shape (n,), to about two digits."""
         solution = self.engine.solve(self.w, self.diagonal, slope[:, None], ROUGH)
         out = float(slope @ solution.x[:, 0])
         if self.held is not None:

@@ -148,7 +148,7 @@ class IterativeEngine(Engine):
 
     @cached_property
     def sampling(self) -> IterativeEngine:
-        """The same engine with variances from perturbation samples."""
+        """This engine with variances from perturbation samples."""
         engine = self.estimating("samples", 0)
         assert isinstance(engine, IterativeEngine)
         engine.examined, engine.lowest = self.examined, self.lowest
@@ -401,7 +401,8 @@ class IterativeEngine(Engine):
         return self._free(int(direction.argmax()), more=True)
 
     def _free(self, place: int, more: bool = False) -> Failed:
-        """That nothing determines the latent at `place`, or a direction that it is part of."""
+        """The failure that nothing determines the latent at `place`, or a direction that it is part
+        of."""
         name, where = next(
             (n, w) for n, w in self.linear.slices.items() if w.start <= place < w.stop
         )

@@ -62,7 +62,8 @@ class Patience:
         self.first = 1.0
 
     def accuracy(self, share: float) -> float:
-        """Of a solve for something whose length is about sqrt(n)."""
+        """Accuracy of a solve for something whose length is about sqrt(n): `share` of that, or
+        `loose`."""
         return max(self.loose, share * math.sqrt(self.linear.size))
 
     def affordable(self, columns: int) -> int:
@@ -71,8 +72,8 @@ class Patience:
         return int(min(float(self.limit), remaining / (max(columns, 1) * self.work)))
 
     def iterations(self, error: float) -> float:
-        """That conjugate gradients take to an error relative to the solution, at a condition number
-        kappa (sqrt(kappa)/2) log(2/error) (Golub and Van Loan, section 11.3)."""
+        """Iterations that conjugate gradients take to an error relative to the solution, at a
+        condition number kappa (sqrt(kappa)/2) log(2/error) (Golub and Van Loan, section 11.3)."""
         return 0.5 * math.sqrt(self.condition) * math.log(2.0 / min(error, 1.0))
 
     def examined(self, condition: float) -> None:
@@ -111,16 +112,16 @@ class Patience:
 
     @property
     def conditionings(self) -> float:
-        """That lie ahead: fits after the first start next to their end."""
+        """Conditionings of all fits: those after the first start next to their end."""
         return self.steps + (self.fits - 1.0) * min(self.steps, WARM)
 
     @property
     def ahead(self) -> float:
-        """Those that are left, the present one included."""
+        """Conditionings that are left, the present one included."""
         return max(self.conditionings - self.done, 1.0)
 
     def left(self, samples: int) -> float:
-        """Flops of those."""
+        """Flops of the conditionings that are left."""
         return self.ahead * self.price(samples)
 
     def lasts(self, samples: int) -> bool:

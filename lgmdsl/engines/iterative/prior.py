@@ -153,7 +153,7 @@ def dominant_root(q: SparseMatrix) -> SparseMatrix | None:
 
 
 def _factor(structure: Structure) -> Factor:
-    """Of Q + E tau E'."""
+    """Factor of Q + E tau E', positive definite, of one structure."""
     q = sp.csr_array(structure.precision())
     null = structure.null_space()
     if null.shape[1]:

@@ -67,7 +67,7 @@ def unsolved(found: Solved, limit: int) -> Failed:
 
 
 def not_converged(found: Solved, limit: int) -> NumericalError:
-    """The same as an error, where a value is asked for that cannot fail."""
+    """The error for a solution that was not found, where a value is asked for that cannot fail."""
     return NumericalError(
         Diagnostic(
             "E601",

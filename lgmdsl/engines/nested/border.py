@@ -33,7 +33,7 @@ class Border:
 
     @property
     def pattern(self) -> Pattern:
-        """Its lower triangle, by columns."""
+        """Lower triangle of S's pattern, by columns."""
         return self.symbolic.pattern
 
     def values(self, precision: SparseMatrix) -> Array:
@@ -84,7 +84,7 @@ def is_dense(nest: Nest) -> bool:
 
 
 def border_of(nest: Nest, precision: SparseMatrix) -> Border:
-    """For the prior precision of the border, csr."""
+    """The border for the prior precision of its latents, csr."""
     latest = _latest.get(nest)
     if latest is not None and _same(latest[0], precision):
         return latest[1]

@@ -63,7 +63,7 @@ class Elimination:
         return Elimination(nest, border, lower, cross, data, total, half)
 
     def finished(self, restriction: Restriction) -> Elimination:
-        """With S factored."""
+        """The elimination with S factored."""
         return replace(self, restriction=restriction)
 
     @property

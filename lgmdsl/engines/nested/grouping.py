@@ -177,7 +177,7 @@ def _attached(
 
 
 def rows_of(operator: Operator) -> SparseMatrix:
-    """Its entries, csr without duplicates."""
+    """Entries of an operator, csr without duplicates."""
     csr = sp.csr_array(operator.sparse())
     if not csr.has_canonical_format:
         csr = csr.copy()

@@ -494,8 +494,8 @@ def split_rows(
     border: Array,
     out: Array,
 ) -> None:
-    """Of functionals with inner entries (by group within a row), |L^-1 z|^2 of each group in
-    `out`; `border`, (rows, p), loses T'L^-1 z."""
+    """Solve for functionals z with inner entries (by group within a row): `out`, (rows,), gains
+    |L^-1 z|^2 of each group; `border`, (rows, p), loses T'L^-1 z."""
     d = lines.dense.shape[0]
     x = np.zeros(64)
     for i in range(len(out)):

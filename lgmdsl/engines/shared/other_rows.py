@@ -71,7 +71,7 @@ class OtherRows(WrappedConditioned):
         return self.inner.draw(rng, size)
 
     def adjoints(self, tilt: Rows | None = None) -> Adjoints:
-        """Of the inner model alone: learning asks for them, which has its rows."""
+        """Raise NotImplementedError: learning asks the inner model, which has its rows."""
         raise NotImplementedError("adjoints are those of the model that was conditioned")
 
     @property

@@ -60,8 +60,8 @@ class Tied:
         return Tied(rows, np.asarray(pins, dtype=np.int64))
 
     def times(self, other: Tied) -> Tied:
-        """Of the product: C_1 z = 0 at every place of the second, and the other way round; of the
-        latter, those at the pins of the first follow from the rest."""
+        """Constraints of the product: C_1 z = 0 at every place of the second, and the other way
+        round; of the latter, those at the pins of the first follow from the rest."""
         n1, n2 = self.rows.shape[1], other.rows.shape[1]
         loose = np.setdiff1d(np.arange(n1), self.pins)
         along = sp.kron(self.rows, sp.eye_array(n2), format="csr")

@@ -23,7 +23,8 @@ from lgmdsl.engines.shared.prior_precision import SparsePrior
 def constrained_entries(
     prior: SparsePrior, block: BlockPrior, rows: IntArray, columns: IntArray
 ) -> Array:
-    """The same of a block of a whole prior, which the user may constrain: places in the block."""
+    """Entries as `covariance_entries`, of a block of a whole prior, which the user may constrain;
+    `rows`, `columns`: places in the block."""
     if prior.reaches(block):
         return prior.covariance(rows + block.where.start, columns + block.where.start)
     return covariance_entries(block.block, rows, columns)

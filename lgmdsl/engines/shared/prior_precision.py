@@ -250,7 +250,7 @@ def block_diagonal(parts: Sequence[SparseMatrix]) -> SparseMatrix:
 
 
 def _pivots(basis: Array) -> IntArray:
-    """As many rows of an (n, k) basis, k independent ones: pivoted QR."""
+    """Positions of k independent rows of an (n, k) basis, by pivoted QR."""
     if not basis.shape[1]:
         return np.zeros(0, dtype=np.int64)
     _, _, order = sla.qr(basis.T, mode="economic", pivoting=True)

@@ -49,7 +49,7 @@ class Rescaling:
     place: Array
 
     def inverse(self) -> Rescaling:
-        """The same the other way round: s' = -origin / unit + s / unit."""
+        """The rescaling in the opposite direction: s' = -origin / unit + s / unit."""
         pairs = zip(self.origin, self.unit, strict=True)
         origin = tuple(-o / u for o, u in pairs)
         return Rescaling(self.linear, origin, tuple(1.0 / u for u in self.unit), -self.place)
@@ -69,7 +69,7 @@ class Rescaling:
         return tuple(u * (b - rows.times(w, o)) for b, w, o, u in parts)
 
     def adjoints(self, inner: Adjoints) -> Adjoints:
-        """Those of the first model: only B and c are measured differently."""
+        """Adjoints of the first model from the second's: only B and c are measured differently."""
         pairs = zip(inner.offset, self.unit, strict=True)
         offset = tuple(o / np.resize(u, o.shape) for o, u in pairs)
         parts = zip(inner.operator, offset, self.unit, strict=True)

@@ -55,7 +55,7 @@ class Turn:
         return np.asarray(out)
 
     def square(self, away: Array, where: slice) -> Array:
-        """The same for one block, (n_b, n_b) dense."""
+        """xx' of one block, (n_b, n_b) dense; with a tilt, ux' + xu' is added."""
         x, u = away[where], self.latent[where]
         out = np.outer(x, x)
         if not self.still:
@@ -79,9 +79,9 @@ class Outer:
     right: Array
 
     def dense(self, rows: slice, columns: slice) -> Array:
-        """A part of it."""
+        """A part of the matrix, dense."""
         return np.asarray(self.left[rows] @ self.right[columns].T)
 
     def entries(self, rows: IntArray, columns: IntArray) -> Array:
-        """Some entries of it."""
+        """Some entries of the matrix."""
         return np.asarray(np.einsum("ij,ij->i", self.left[rows], self.right[columns]))

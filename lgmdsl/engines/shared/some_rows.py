@@ -35,7 +35,8 @@ class Kept:
         return tuple(values[k][self.rows[k]] for k in self.filled)
 
     def among(self, values: Rows, shapes: Sequence[tuple[int, ...]]) -> Rows:
-        """The other way round, with 0 in the rows that left; `shapes`: of all blocks' arrays."""
+        """Arrays of all rows from those of the rows that stay, 0 in the others; `shapes`: of all
+        blocks' arrays."""
         out = tuple(np.zeros(shape) for shape in shapes)
         for k, value in zip(self.filled, values, strict=True):
             out[k][self.rows[k]] = value
@@ -75,7 +76,7 @@ class SomeRows(Engine):
         return self.whole.strain(self._weight(weight))
 
     def remade(self, linear: LinearGaussian) -> Engine:
-        """In other units it is an engine of these rows alone."""
+        """The engine of these rows alone in other units."""
         return self.whole.remade(linear)
 
     @classmethod

@@ -69,8 +69,9 @@ class SparseConditioned(RowConditioned):
 
     @cached_property
     def lost(self) -> float:
-        """Also what is left of precisions that cancel: Q_ii V_ii is 1 or more, and 1e7 in a second
-        order walk of thousands of steps, whose log determinant has so many digits less."""
+        """About how many nats an evidence may have lost to cancellation, including that of
+        precisions: Q_ii V_ii is 1 or more, and 1e7 in a second order walk of thousands of steps,
+        whose log determinant has so many digits less."""
         diagonal = self.engine.prior_values[self.engine.table.pattern.on_diagonal]
         sizes = np.abs(diagonal) * self.latent_variance
         return super().lost + EPSILON * float(np.sum(sizes))

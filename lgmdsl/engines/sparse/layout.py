@@ -43,7 +43,7 @@ class Origin:
     def fits(
         self, operators: tuple[Operator, ...], shape: tuple[object, ...], precision: SparseMatrix
     ) -> bool:
-        """Whether it was made of these."""
+        """Whether a layout was made of these operators, shape and precision."""
         return self.alike(shape, precision) and all(
             a is b for a, b in zip(operators, self.operators, strict=True)
         )
@@ -63,7 +63,8 @@ class Joined:
 
     @staticmethod
     def of(linear: LinearGaussian, b: SparseMatrix) -> Joined | None:
-        """Of a model whose B is known; None where entries of an operator were added up."""
+        """Where entries stand in a model's known B; None where entries of an operator were added
+        up."""
         parts, numbered, first = list[tuple[Operator, SparseMatrix]](), list[Predictor](), 0
         for predictor in linear.predictors:
             columns = dict[str, Operator]()
@@ -122,7 +123,7 @@ class Layout(Origin):
         return np.asarray(values, dtype=np.float64)
 
     def refilled(self, b: SparseMatrix) -> Layout:
-        """With the numbers of another B of the same pattern."""
+        """The layout with the numbers of another B of the same pattern."""
         bt, table = filled(self.bt, b.data[self.turn]), self.table.refilled(b)
         return replace(self, b=b, bt=bt, table=table)
 
@@ -185,7 +186,7 @@ def layout_of(linear: LinearGaussian, precision: SparseMatrix) -> Layout:
 
 
 def _canonical(b: SparseMatrix) -> SparseMatrix:
-    """With each entry stored once, those of a row in order."""
+    """B with each entry stored once, those of a row in order."""
     if b.has_canonical_format:
         return b
     b = b.copy()

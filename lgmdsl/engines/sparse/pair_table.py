@@ -77,7 +77,7 @@ class PairTable:
 
     @cached_property
     def refill(self) -> Refill:
-        """For another B of the same pattern."""
+        """Where T's entries come from, for another B of the same pattern."""
         count, lines = table_of(self.b, self.predictors, lambda left, _: np.ones(left.shape))
         low = table_of(self.b, self.predictors, lambda left, _: left.astype(np.float64))[0]
         high = table_of(self.b, self.predictors, lambda _, right: right.astype(np.float64))[0]

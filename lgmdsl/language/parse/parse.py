@@ -46,7 +46,7 @@ def parse(text: str, name: str = "<text>") -> ast.Ast:
 
 
 def parse_all(text: str, name: str = "<text>") -> Parsed:
-    """As `parse`, but errors are returned together with what could be read.
+    """The syntax tree of what could be read of a text, and its errors, which `parse` raises.
 
     Raises ModelError only for a text beyond the limits of size.
     """

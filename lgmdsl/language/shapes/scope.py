@@ -76,7 +76,7 @@ class Scope:
         return scope
 
     def silent(self) -> Scope:
-        """The same names, with complaints discarded."""
+        """A scope of the same names that discards complaints."""
         other = copy(self)
         other.findings = Findings()
         other._mentioned = set(self._mentioned)

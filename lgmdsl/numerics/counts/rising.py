@@ -79,7 +79,8 @@ def log_gamma_excess(log_x: Array, derivative: int) -> Array:
 
 
 def _series(x: Array, y: Array, derivative: int) -> Array:
-    """By Stirling's series, (x - 1/2) log x - x + ..., as differences that are products with y."""
+    """log Gamma(x + y) - log Gamma(x) or a derivative in x, by Stirling's series, (x - 1/2) log x -
+    x + ..., as differences that are products with y."""
     z, ratio = x + y, y / x
     leaned = np.log1p(ratio)
     if derivative == 0:

@@ -44,8 +44,8 @@ class LogSumExp(NamedTuple):
 def expected_log_sum_exp(
     mean: Array, variance: Array, offered: BoolArray, seed: int = 0
 ) -> LogSumExp:
-    """Of means (N, K) and covariances (N, K, K), over the classes on offer, (N, K); `seed` of the
-    points where there are more than three."""
+    """E log sum_k exp(s_k) over the classes on offer, (N, K), and its derivatives, of means (N, K)
+    and covariances (N, K, K); `seed` of the points where there are more than three classes."""
     n, size = mean.shape
     out = LogSumExp(
         np.zeros(n), np.zeros((n, size)), np.zeros((n, size, size)), np.zeros((n, size, size))
@@ -223,7 +223,8 @@ def _by_arrays(q: _Nested) -> tuple[Array, Array, Array]:
 
 
 def _compiled(q: _Nested) -> tuple[Array, Array, Array]:
-    """The same, compiled."""
+    """E of the value, (n,), of the probabilities, (n, 3), and of p_0 p_1, p_0 p_2, p_1 p_2, in the
+    order's places, by compiled code."""
     from lgmdsl.numerics.expectations.softplus_kernels import three
 
     out, spread = np.empty((7, len(q.mu))), np.sqrt(q.tau)
@@ -244,7 +245,8 @@ def _rules(wide: Array) -> tuple[IntArray, IntArray]:
 
 
 def _inner_rules(sd: Array) -> tuple[IntArray, IntArray]:
-    """Of a softplus alone: 0 nodes where the sd is so large that another rule is shorter."""
+    """Rules for a softplus alone: 0 trapezoidal nodes where the sd is so large that another rule is
+    shorter."""
     which, half = _rules(sd)
     return which, np.where(sd < WIDEST, half, 0)
 
@@ -258,7 +260,7 @@ def _table() -> tuple[IntArray, Array, Array]:
 
 
 def _relative(m: Array, v: Array, order: IntArray) -> _Nested:
-    """In one order of the classes."""
+    """Three classes in one order, relative to its first."""
     i, j, k = order
     variance = np.maximum(v[:, j, j] + v[:, i, i] - 2.0 * v[:, i, j], 0.0)
     inner = np.maximum(v[:, k, k] + v[:, i, i] - 2.0 * v[:, i, k], 0.0)

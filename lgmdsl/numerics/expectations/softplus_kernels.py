@@ -71,7 +71,8 @@ _DECAY, _REACH, _STEP = 31.0, 8.3, 0.3  # as in `expectation`
 
 @compiled
 def _wide_softplus(mean: float, sd: float) -> tuple[float, ...]:
-    """The same of a wide Gaussian; NaN of what is not finite, which has no number of nodes."""
+    """E[softplus(x)], E[sigma(x)], E[sigma(-x)] and E[sigma(x) sigma(-x)] of a wide Gaussian; NaN
+    of what is not finite, which has no number of nodes."""
     if not (math.isfinite(mean) and math.isfinite(sd)):
         return math.nan, math.nan, math.nan, math.nan
     x, ratio = mean / math.pi, sd / math.pi

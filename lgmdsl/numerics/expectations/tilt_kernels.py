@@ -96,8 +96,8 @@ def tilts(
     bend: Array,
     curvature: Array,
 ) -> None:
-    """Of each row, at the minimising a: the bound, (N,), the shares p, (N, K), diag p - pp' and
-    (I + bend V)^-1 bend, (N, K, K) each. Newton's method with halved steps."""
+    """Tilted bound of each row, at the minimising a: its value, (N,), the shares p, (N, K), diag p
+    - pp' and (I + bend V)^-1 bend, (N, K, K) each. Newton's method with halved steps."""
     size = raised.shape[1]
     a, p, rest, far = np.empty(size), np.empty(size), np.empty(size), np.empty(size)
     step, system = np.empty((size, 1)), np.empty((size, size))

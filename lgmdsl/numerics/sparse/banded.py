@@ -98,7 +98,7 @@ class BandedSymbolic(Symbolic):
 
     @property
     def length(self) -> int:
-        """Of the buffer."""
+        """Numbers in the buffer."""
         n, m = self.states, self.structure.border
         return n * (self.structure.bandwidth + 1 + m) + m * m
 

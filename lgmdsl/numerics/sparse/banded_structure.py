@@ -32,7 +32,7 @@ class BandStructure:
 
     @property
     def flops(self) -> float:
-        """Of the factorisation: the band's, the sweep over the border, its Schur complement."""
+        """Flops of the factorisation: the band's, the border's sweep and its Schur complement."""
         p, m = self.bandwidth, self.border
         n = len(self.order) - m
         return float(n) * (p * p + 2 * p + 2 * p * m + m * (m + 2)) + m**3 / 3

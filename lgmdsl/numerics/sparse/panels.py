@@ -52,7 +52,7 @@ def use(numbers: Numbers) -> None:
 
 
 def give_back(symbolic: Symbolic, numbers: Numbers) -> None:
-    """Of a factor that is gone."""
+    """Take back the panel of a factor that is gone."""
     with _lock:
         _alive.pop(id(numbers), None)
         panel, numbers.panel = numbers.panel, None

@@ -40,8 +40,9 @@ ELSEWHERE = "a shard's groups answer this joined with the shared latents (shards
 
 
 class AtShared(Engine):
-    """Of the groups of a shard at m, (p,), and V, laid out as `Eliminated.information`. One block
-    of G vector sites of K predictors; those of the shared latents have m as their mean."""
+    """Engine for the groups' latents of a shard at q(beta) = N(m, V), m (p,) and V laid out as
+    `Eliminated.information`. One block of G vector sites of K predictors; the predictors of the
+    shared latents have m as their mean."""
 
     name = "at-shared"
 

@@ -150,7 +150,7 @@ class Averaging:
         )
 
     def _matched(self, places: Places, engine: AtShared, near: Mode | None) -> Average:
-        """Where the rows' moments match those of their tilted densities."""
+        """The average at which the rows' moments match those of their tilted densities."""
         problem = Problem((places,), (places,), engine)
         warm = None
         if isinstance(near, Average):
@@ -183,7 +183,7 @@ class Averaging:
         return settle(problem, engine, weight, shift, SMALL, LIMIT)
 
     def _climbed(self, problem: Problem, climbing: Problem) -> ElboPoint:
-        """By the back end alone, whose steps raise the bound. Raises NoMode."""
+        """The point that the back end reaches alone, whose steps raise the bound. Raises NoMode."""
         found = self._run(climbing, Tolerances(evidence=ROUNDING, mean=SMALL))
         if found.posterior is None:
             raise NoMode(found.reason or found.status.value)

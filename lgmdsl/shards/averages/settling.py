@@ -54,7 +54,7 @@ class Sites:
         return self.alpha + rows.times(self.weight, self.mean)
 
     def where(self, chosen: BoolArray, other: Sites) -> Sites:
-        """These at some places, (G,), another's elsewhere."""
+        """These sites at the places `chosen`, (G,), another's elsewhere."""
         pairs = zip(self.parts, other.parts, strict=True)
         return Sites(*(np.where(rows.per_site(chosen, x), x, y) for x, y in pairs))
 
@@ -65,7 +65,7 @@ class Sites:
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """From where, where to, and the difference in units of q, (G, L)."""
+    """A step: from where, where to, and the difference in units of q, (G, L)."""
 
     now: Sites
     image: Sites
@@ -75,9 +75,9 @@ class Step:
 def settle(
     problem: Problem, engine: AtShared, weight: Array, shift: Array, small: float, limit: int
 ) -> ElboPoint | None:
-    """From sites of the places, until every residual is `small` or as small as rounding lets it,
-    `limit` passes at most; None where the bound does not exist on the way or has lost its digits,
-    or the limit is reached."""
+    """Iterate from sites of the places until every residual is `small` or as small as rounding lets
+    it, `limit` passes at most; None where the bound does not exist on the way or has lost its
+    digits, or the limit is reached."""
     group = engine.groups.split.group
     count = int(group.max(initial=-1)) + 1
     began = engine.condition((weight,), (shift,))

@@ -65,7 +65,7 @@ class CensoredSite(ElementwiseSite):
 
     @cached_property
     def plain(self) -> Site:
-        """The same sites, all of them observed at y."""
+        """The sites of the family, all of them observed at y."""
         fields = {f.name for f in dataclasses.fields(self.family)} - {"event"}
         values: dict[str, Any] = {name: getattr(self, name) for name in fields}
         if "event" in self.family.spec.parameters:
@@ -107,7 +107,7 @@ class CensoredSite(ElementwiseSite):
         return self.take(self.rows[1])
 
     def masses(self, s: Array) -> Mass:
-        """Of rows that are all censored."""
+        """Masses of the intervals of rows that are all censored."""
         low, high = self.ends
         shape = np.shape(s)
         with np.errstate(invalid="ignore"):

@@ -35,7 +35,7 @@ _LATE = _CONCAVE | Property.LATE_CONCAVE
 
 
 def censored_spec(family: type[Site], properties: Property) -> SiteSpec:
-    """That of a family with `event`, `lower` and `upper`, which are where y is."""
+    """Specification of `family` with `event`, `lower` and `upper`; both ends are places if y is."""
     plain = family.spec
     places = (*plain.places, *ENDS) if plain.places else ()
     parameters = tuple(n for n in plain.parameters if n not in ARGUMENTS)

@@ -86,7 +86,7 @@ class AboveZero:
         return out
 
     def curves(self, s: Array) -> dict[str, ParameterCurve]:
-        """The same with two derivatives in s."""
+        """d log P(Y > 0) / dparameter with two derivatives in s."""
         u = self.log_zero(s)
         f = log_of_rest(u.value)
         out = {n: chained_curve(f, u, c) for n, c in self.zero.parameter_curves(s).items()}
@@ -106,7 +106,7 @@ class AboveZero:
         return out
 
     def _rare(self, u: Array, s: Array) -> BoolArray:
-        """Where the terms are summed."""
+        """Where P(Y > 0) is the sum of its first terms."""
         rare = np.asarray(u > _RARE)
         if not rare.any():
             return rare

@@ -47,7 +47,7 @@ class CombinedSite(Site, metaclass=Combined):
 
     @cached_property
     def plain(self) -> Site:
-        """The same sites of the base family."""
+        """The sites of the base family, without what was added."""
         return self.base(**self.base_fields())
 
     def base_fields(self) -> dict[str, Any]:
@@ -122,7 +122,7 @@ def infinite_in(base: type[Site]) -> frozenset[str]:
 def spec_of(
     base: type[Site], suffix: str, added: Mapping[str, float | None], **more: Any
 ) -> SiteSpec:
-    """That of a family with further parameters."""
+    """Specification of a family with further parameters, `added`."""
     spec = base.spec
     return dataclasses.replace(
         spec,

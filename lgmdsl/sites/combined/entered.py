@@ -46,7 +46,7 @@ class EnteredSite(CombinedSite, Pointwise):
     guessed: ClassVar[bool] = True
 
     def base_fields(self) -> dict[str, Any]:
-        """With no interval reaching below the entry."""
+        """Fields of the base's sites, with no interval reaching below the entry."""
         fields = super().base_fields()
         if "lower" in fields:
             low, high = fields["lower"], fields["upper"]
@@ -149,7 +149,7 @@ class EnteredSite(CombinedSite, Pointwise):
 
 
 class _EnteredFormula(Formula):
-    """Of bases with a formula: what predictors for their parameters take derivatives of."""
+    """Formula for bases with one: what predictors for their parameters take derivatives of."""
 
     def formula(self, s: Jet, p: Jets) -> Jet:
         site = cast(EnteredSite, self)

@@ -44,7 +44,7 @@ def expanded(site: Site, s: Jet, p: Jets) -> Jet:
 
 
 class ZerosFormula(Formula, CombinedSite):
-    """Of counts y whose zeros are changed."""
+    """Formula for counts y whose zeros are changed."""
 
     y: Array
 

@@ -59,7 +59,7 @@ class IntervalSite(CombinedSite, Pointwise):
     guessed: ClassVar[bool] = True
 
     def base_fields(self) -> dict[str, Any]:
-        """Those of rows that are all observed."""
+        """Fields of the base's sites, all rows observed."""
         fields = super().base_fields()
         return {**fields, "event": np.ones_like(self.y)} if "event" in fields else fields
 
@@ -163,7 +163,8 @@ class IntervalSite(CombinedSite, Pointwise):
     def _integrated(
         self, rows: IntArray, low: Array, high: Array, s: Array, names: tuple[str, ...]
     ) -> _Part:
-        """By the density at nodes of log y, with Louis's identities for the derivatives."""
+        """l and its curves by the density at nodes of log y, with Louis's identities for the
+        derivatives."""
         a, width = np.log(low[rows]), np.log(high[rows] / low[rows])
         count, after = len(_NODES), (1,) * (s.ndim - 1)
         u = a + 0.5 * width * (_NODES[:, None] + 1.0)

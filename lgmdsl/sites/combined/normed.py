@@ -60,7 +60,7 @@ class NormSite(CombinedSite, Pointwise, Radial):
         return self.radial[0]
 
     def log_density(self, s: Array) -> Array:
-        """For s (..., N, K)."""
+        """l at s, (..., N, K)."""
         return np.asarray(self._line.log_density(np.linalg.norm(s, axis=-1)) + self.radial[1])
 
     def pointwise(self, s: Array, variance: Array | float = 1.0) -> PointwiseAnswer:
@@ -106,7 +106,7 @@ class NormSite(CombinedSite, Pointwise, Radial):
         return np.zeros_like(distance), distance
 
     def measured(self, origin: Array, unit: float) -> tuple[Any, float]:
-        """In another unit of all predictors: a density of each member."""
+        """The sites in another unit of all predictors: a density of each member."""
         plain, _ = self.plain.measured(np.zeros(len(self)), unit)
         values: dict[str, Any] = {n: getattr(plain, n) for n in self.base.spec.parameters}
         lost = -float(np.sum(self.members)) * float(np.log(unit))

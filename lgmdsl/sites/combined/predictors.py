@@ -111,7 +111,8 @@ class PredictorsSite(CombinedSite, Pointwise):
         return tuple(getattr(self, name) for name in self.base.spec.places)
 
     def measured(self, origin: Array, unit: float) -> tuple[Any, float]:
-        """As functions of (s_0 - origin) / unit and of the `log_scales` less log unit."""
+        """The sites as functions of (s_0 - origin) / unit and of the `log_scales` less log unit,
+        and -log unit summed over the densities."""
         values = {n: (getattr(self, n) - origin) / unit for n in self.base.spec.places}
         densities = len(self) - int(np.count_nonzero(self.censored))
         changed: dict[str, Any] = {**values}

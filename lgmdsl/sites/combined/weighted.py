@@ -163,7 +163,8 @@ class _Decoupled(Decoupled):
 
 
 class _Tilted(Tilted):
-    """Of base families whose closed form takes a power of each row (`Tilted.powers`)."""
+    """Tilted moments for base families whose closed form takes a power of each row
+    (`Tilted.powers`)."""
 
     def tilted(self, mean: Array, variance: Array, power: float = 1.0) -> TiltedAnswer:
         site = cast(WeightedSite, self)

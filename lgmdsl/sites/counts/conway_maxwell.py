@@ -78,7 +78,7 @@ def log_factorial_about(k: Array, mean: Array) -> Array:
 
 
 def law(log_mean: Array, exponent: float) -> Law:
-    """At log means (M,), by tables where there are many of them."""
+    """The law at log means (M,), by tables where there are many of them."""
     return Law(*fields(log_mean, exponent))
 
 
@@ -122,7 +122,7 @@ def _errors(mean: Array, known: Law) -> Array:
 
 
 def _small(x: Array, exponent: float) -> Array:
-    """To first order in mu: lambda = mu - (2^(1 - nu) - 1) mu^2."""
+    """Fields of the law to first order in mu: lambda = mu - (2^(1 - nu) - 1) mu^2."""
     mean, of_two = capped_exp(x), 2.0 ** (1.0 - exponent)
     bend = (1.0 - of_two) * mean
     delta, lean = (1.0 - exponent) * x + bend, of_two * math.log(2.0) * mean
@@ -161,7 +161,7 @@ def computed(log_mean: Array, exponent: float) -> Array:
 
 
 def _integral(mean: Array, nu: float) -> Array:
-    """By the trapezoidal rule with steps of half an sd, good to exp(-8 pi^2)."""
+    """Fields of the law by the trapezoidal rule with steps of half an sd, good to exp(-8 pi^2)."""
     sd = np.sqrt(mean / nu)[:, None]
     gap = sd * np.arange(-_FAR, _FAR + 0.25, 0.5)
     return _solved(mean, nu, mean[:, None] + gap, gap, np.log(0.5 * sd))

@@ -66,7 +66,7 @@ class GeneralizedPoissonLogMean(LogMeanCounts):
 
     @cached_property
     def peak(self) -> Array:
-        """log of the largest Poisson mass of those."""
+        """log of the largest Poisson mass of many counts (`many`)."""
         return log_peak(self.many[1])
 
     @cached_property

@@ -46,6 +46,6 @@ class LogMeanCounts(CountSite):
         return np.asarray(cast("Pointwise", self).pointwise(s).slope / self.exposure)
 
     def exposure_curve(self, l: PointwiseAnswer) -> ParameterCurve:
-        """The same with its derivatives in s, from l and its derivatives."""
+        """dl/dexposure with its derivatives in s, from l and its derivatives."""
         parts = (l.slope, l.curvature, l.third)
         return ParameterCurve(*(np.asarray(part / self.exposure) for part in parts))

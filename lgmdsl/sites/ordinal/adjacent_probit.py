@@ -89,7 +89,8 @@ class ScoredProbit(Neighbours):
     def _curves(
         self, terms: _Terms, parts: tuple[Array, Array, Array]
     ) -> tuple[Array, Array, Array]:
-        """Of dlambda(x_j)/dparameter and its two derivatives in s: the derivatives of l."""
+        """dl/dparameter and its two derivatives in s, from `parts`, those of
+        dlambda(x_j)/dparameter."""
         p, a2, away = terms.masses, terms.rise[1], terms.away
         below = np.where(self.above, np.cumsum(p, axis=-1)[..., :-1], -beyond(p))
         turn = beyond(p * away)

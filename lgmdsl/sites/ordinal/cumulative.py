@@ -146,7 +146,7 @@ class OrdinalProbit(Cumulative, LatentNormal, Tilted, TiltedSlopes):
     )
 
     def mass(self, s: Array, spread: Array | float = 1.0) -> Mass:
-        """Of N(s, spread^2) between the cuts around y, in units of `spread`."""
+        """Mass of N(s, spread^2) between the cuts around y, in units of `spread`."""
         low, high = self.ends
         a, b, width = ((low - s) / spread, (high - s) / spread, (high - low) / spread)
         shape = np.broadcast_shapes(np.shape(a), np.shape(b))

@@ -79,7 +79,7 @@ def _tail(w: Array, q: Array, upper: bool) -> list[Array]:
 
 
 def _slopes(w: Array, q: Array, upper: bool) -> list[list[Array]]:
-    """Of the tail and its derivatives in w, the derivatives 1 to 3 in q."""
+    """Derivatives 1 to 3 in q of the tail and of its derivatives in w."""
     flat_w, flat_q = w.ravel(), q.ravel()
     h = _spacing(flat_w)
     values = _nodes(flat_w, flat_q, h, upper)

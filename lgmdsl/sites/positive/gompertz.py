@@ -104,7 +104,7 @@ class GompertzLogRate(ExponentialSite, JetTails, Lifetimes):
         return self._moments(s)[0]
 
     def conditional_variance(self, s: Array) -> Array:
-        """Of the same; infinite where some never fail."""
+        """Variance of y; infinite where some never fail (shape < 0)."""
         first, second = self._moments(s)
         with np.errstate(invalid="ignore"):
             return np.where(np.isfinite(first), second - first**2, np.inf)

@@ -110,7 +110,8 @@ class AsymmetricLaplaceSite(
         }
 
     def _slopes(self, x: Array, fall: Array) -> dict[str, Array]:
-        """From x and how far l has fallen from its kink, or the means of these."""
+        """Slopes of l in scale and level, from x and how far l has fallen from its kink, or the
+        means of these."""
         odds = 1.0 / self.level - 1.0 / (1.0 - self.level)
         return {"scale": (fall - 1.0) / self.scale, "level": odds + x / self.scale}
 

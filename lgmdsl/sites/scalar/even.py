@@ -53,7 +53,7 @@ class Profile:
 
 
 def profile(name: str, even: Even) -> Profile:
-    """Of the site `name`. Raises TypeError, in one sentence, for a promise that is not kept."""
+    """Profile of a site's g. Raises TypeError, in one sentence, for a promise that is not kept."""
     with np.errstate(all="ignore"):
         unit = _unit(name, even)
         x = OFF * unit * np.logspace(-REACH, REACH, 2 * REACH * PER_DECADE + 1)
@@ -176,7 +176,7 @@ def _many(cells: IntArray) -> bool:
 
 
 def _integrals(x: Array, slope: Function) -> Array:
-    """Of each cell of the grid, by four points of Gauss and Legendre in log x."""
+    """Integrals of `slope` over the cells of the grid, by four-point Gauss-Legendre in log x."""
     nodes, weights = np.polynomial.legendre.leggauss(4)
     half = 0.5 * np.diff(np.log(x))
     points = np.sqrt(x[:-1] * x[1:])[:, None] * np.exp(half[:, None] * nodes)

@@ -106,7 +106,7 @@ class ExponentialSite(ElementwiseSite, Expected, ExpectedSlopes, Decoupled):
 
     @cached_property
     def _tables(self) -> tuple[AnyArray, tuple[Array, Array, Array, Array, Array, Array, Array]]:
-        """For `exponential_kernels.bent`."""
+        """Arguments of `exponential_kernels.bent`."""
         kinds, which = self._kinds
         rate, level, flat, most = kinds.about
         linear, peaked = np.ascontiguousarray(kinds.linear), kinds.peaked.astype(np.float64)

@@ -84,7 +84,7 @@ class LogisticSite(ElementwiseSite, SuperGaussian):
         return self._from_bend(s, sigmoids(s)[2])
 
     def _from_bend(self, s: Array, bent: Array) -> Array:
-        """The same from log(1 + e^-|s|)."""
+        """l from `bent`, log(1 + e^-|s|)."""
         failures = self.trials - self.y
         return np.asarray(
             self.constant
@@ -250,7 +250,7 @@ class LogisticMean(LocationSite):
 
     @cached_property
     def potential(self) -> LogisticPotential:
-        """The same sites as functions of s - y."""
+        """The sites as functions of s - y."""
         return LogisticPotential(self.scale)
 
     def log_density(self, s: Array) -> Array:

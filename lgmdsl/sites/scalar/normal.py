@@ -141,10 +141,10 @@ class NormalSite(
 
 
 class NormalLogSd(Expected):
-    """Of a normal site with predictors for the mean and log sd: with l = e^{2 v22 - 2 m2} and
-    R = centre - m1 + 2 v12,
+    """Averages of a normal site with predictors for the mean and log sd: with l = e^{2 v22 - 2 m2}
+    and R = centre - m1 + 2 v12,
 
-    f = -1/2 log 2 pi - m2 - l (R^2 + v11) / 2,   -E[l''] = l [[1, 2 R], [2 R, 2 (R^2 + v11)]].
+        f = -1/2 log 2 pi - m2 - l (R^2 + v11) / 2,   -E[l''] = l [[1, 2 R], [2 R, 2 (R^2 + v11)]].
     """
 
     def expected(self, mean: Array, variance: Array, second: bool = False) -> ExpectedAnswer:

@@ -81,7 +81,9 @@ class StudentTSite(LocationSite, Formula, Averaged):
         )
 
     def averaged(self, mean: Array, variance: Array) -> tuple[Array, Array, Array] | None:
-        """Of -(df + 1) / 2 log(1 + x^2), x = (s - centre) / distance."""
+        """E[l] over N(mean, variance) and its slopes in both, (N,) each; None where some df is
+        above `NEAR_NORMAL`. l = constant - (df + 1) / 2 log(1 + x^2), x = (s - centre) /
+        distance."""
         if not (self.df <= NEAR_NORMAL).all():
             return None
         a, half = self.distance, -0.5 * (self.df + 1.0)

@@ -147,7 +147,7 @@ class WeibullLogScale(ElementwiseSite, Formula, Expected, ExpectedSlopes, Decoup
 
     @cached_property
     def unit(self) -> _UnitRate:
-        """The same sites in t."""
+        """The sites as functions of t."""
         return _UnitRate(self.event, self.event * (np.log(self.shape) - self.log_y))
 
     @property
@@ -210,7 +210,8 @@ class WeibullLogScale(ElementwiseSite, Formula, Expected, ExpectedSlopes, Decoup
     def conjugate(
         self, slope: Array, pull: Array, penalty: Array, centre: Array
     ) -> ConjugateAnswer:
-        """That of the sites in t, where h is shape (h - log y) and sigma is shape sigma."""
+        """Conjugate of l from that of the sites in t, where h is shape (h - log y) and sigma is
+        shape sigma."""
         k = self.shape
         a = self.unit.conjugate(slope / k, pull / k, penalty / k**2, k * centre)
         return ConjugateAnswer(self.log_y + a.h / k, a.sigma / k, a.value - slope * self.log_y)

@@ -146,7 +146,7 @@ class TopicSite(Site, Pointwise, Sloped, Classes):
         return value - self.trials * special.logsumexp(s, axis=1)
 
     def pointwise(self, s: Array, variance: Array | float = 1.0) -> PointwiseAnswer:
-        """Of a variance that is a number, times the identity."""
+        """l and its derivatives; a variance that is a number is taken times the identity."""
         softmax, k, n = self.shares(s), s.shape[1], self.trials
         v = variance * np.eye(k)[None] if np.ndim(variance) == 0 else np.asarray(variance)
         v = np.broadcast_to(v, (len(s), k, k))
@@ -212,7 +212,8 @@ class TopicSite(Site, Pointwise, Sloped, Classes):
         return self.emission * self.parameter_slopes(s)["emission"]
 
     def class_moments(self, mean: Array, variance: Array) -> ClassMoments:
-        """As of a softmax, E[pp'] = diag E[p] - curvature mapped through the topics."""
+        """Moments of the words, as of a softmax: E[pp'] = diag E[p] - curvature mapped through the
+        topics."""
         every = np.ones(mean.shape, dtype=np.bool_)
         answer, emission = expected_log_sum_exp(mean, variance, every), self.emission
         word = answer.d_mean @ emission
@@ -254,8 +255,9 @@ class AdmixtureSoftmax(TopicSite):
 
 
 def _logged(s: Array, likely: Array) -> tuple[Array, Array]:
-    """As `mixing` for rows s, (R, K), of words that the topics give with probabilities (R, K),
-    however small; topics are alike for a word that none of them gives."""
+    """L_w, (R,), and the probabilities of the topics given each word, (R, K), for rows s, (R, K),
+    of words that the topics give with probabilities (R, K), however small; topics are alike for a
+    word that none of them gives."""
     with np.errstate(divide="ignore", invalid="ignore"):
         level = s + np.log(likely)
         top = level.max(axis=1, keepdims=True)

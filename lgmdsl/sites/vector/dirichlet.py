@@ -191,7 +191,7 @@ class DirichletMultinomialSoftmax(SharesSite):
         return np.asarray(plain + self.possible)
 
     def _accurate(self, softmax: Shares) -> Array:
-        """As beta-binomial counts, by deviances about P = (y + alpha) / (n + c)."""
+        """l by deviances about P = (y + alpha) / (n + c), as of beta-binomial counts."""
         c, n, y = self.concentration[:, None], self.n[:, None], self.y
         a = np.maximum(c * softmax.p, _LEAST)
         excess = c * (y - n * softmax.p) / (c + n)

@@ -34,9 +34,9 @@ Values = Callable[[IntArray, Array], Array]
 def nested(
     plane: Plane, power: float, values: Values, rows: IntArray, top: Array, root: Array
 ) -> tuple[Array, Array, BoolArray]:
-    """With h = power l - z'z / 2 less the log of a scale, (n,): that, integrals of exp(h) values,
-    (q, n), values[0] being 1, and which rows are settled. `top`, `root`: the mode
-    of each row, and a root of the inverse curvature there."""
+    """Log of a scale, (n,), integrals of exp(h) values, (q, n), values[0] being 1, and which rows
+    are settled: h = power l - z'z / 2 less that logarithm. `top`, `root`: the mode of each row, and
+    a root of the inverse curvature there."""
     frame = _frame(plane, rows)
     outer = frame[:, :, 1:]
     start = np.einsum("nij,ni->nj", outer, top)
@@ -83,8 +83,9 @@ def nested(
 def by_cells(
     plane: Plane, power: float, values: Values, rows: IntArray, top: Array, root: Array
 ) -> tuple[Array, Array, BoolArray]:
-    """As `nested`, by cells in all coordinates, along the curvature's eigenvectors at the mode: the
-    density of a log-concave site falls from there at least as the Gaussian factor does."""
+    """Log scale, integrals and settled rows (as `nested`), by cells in all coordinates, along the
+    curvature's eigenvectors at the mode: the density of a log-concave site falls from there at
+    least as the Gaussian factor does."""
     width = np.linalg.norm(root, axis=1)  # columns are eigenvectors times widths
     turn = root / width[:, None, :]
     scale = plane.height(rows, top, power)

@@ -100,7 +100,7 @@ class SharesSite(Site, Pointwise, Sloped, Classes):
         }
 
     def expected_shares(self, mean: Array, variance: Array) -> LogSumExp:
-        """Its slope is E[p], the diagonal of its curvature E[p (1 - p)]."""
+        """Expected log-sum-exp: its slope is E[p], the diagonal of its curvature E[p (1 - p)]."""
         m, v = complete(mean, variance, self.classes)
         return expected_log_sum_exp(m, v, np.ones(m.shape, dtype=np.bool_))
 

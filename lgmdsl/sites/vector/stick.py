@@ -65,7 +65,7 @@ class CategoricalStick(Site, Tilted, Classes, Split):
 
     @staticmethod
     def pieces(y: Array, size: int) -> tuple[BoolArray, Array]:
-        """The same where all classes are available."""
+        """A logistic site at each open cut j <= y, 1 where j = y; all classes are available."""
         reached, taken = reached_and_taken(y, size)
         return reached, taken.astype(np.float64)
 
@@ -141,7 +141,7 @@ class CategoricalStick(Site, Tilted, Classes, Split):
 
 
 def _open(offered: BoolArray) -> BoolArray:
-    """Of the classes on offer, (N, L + 1), those with a later one on offer, (N, L)."""
+    """Which of the classes on offer, (N, L + 1), have a later one on offer, (N, L)."""
     later = np.cumsum(offered[:, ::-1], axis=1)[:, ::-1]
     return np.asarray(offered[:, :-1] & (later[:, 1:] > 0))
 

@@ -42,7 +42,8 @@ Values = Callable[[IntArray, Array], Array]
 
 
 def tilted_by_lattice(site: Site, mean: Array, variance: Array, power: float = 1.0) -> TiltedAnswer:
-    """Of sites with means (N, K) and variances (N, K, K); NaN where no rule settles."""
+    """Tilted moments of sites with means (N, K) and variances (N, K, K); NaN where no rule
+    settles."""
     n, k = mean.shape
     out = TiltedAnswer(np.empty(n), np.empty((n, k)), np.empty((n, k, k)))
     for rows, plane in planes(site, mean, variance):

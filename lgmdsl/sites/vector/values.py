@@ -64,7 +64,8 @@ def ask_vectors(
 def _ask_mixtures(
     cls: type[Site], y: object, m: Array, v: Array, parameters: Mapping[str, object]
 ) -> tuple[Site, Array, Array, tuple[int, ...]]:
-    """As `ask_vectors`, of counts of words, (..., W), under topics that all rows share, (K, W)."""
+    """The answer of `ask_vectors` for counts of words, (..., W), under topics that all rows share,
+    (K, W)."""
     arrays, words = given_parameters(cls.spec, parameters), as_floats("y", y)
     k, width = m.shape[-1], words.shape[-1] if words.ndim else 0
     if v.shape[-2:] != (k, k):

@@ -68,8 +68,8 @@ class UnitPrecision:
 
     @cached_property
     def held(self) -> tuple[UnitPrecision, SparseMatrix]:
-        """The same U with all of its null space tied, by rows of which each stands alone at one
-        member; and an orthonormal basis of what was not, (n, free) csr."""
+        """This U with all of its null space tied, by rows of which each stands alone at one member;
+        and an orthonormal basis of what was not, (n, free) csr."""
         null = self.null.toarray()
         _, _, order = sla.qr(null.T, mode="economic", pivoting=True)
         pins = np.sort(order[: null.shape[1]])

@@ -60,13 +60,13 @@ class Block:
 
     @property
     def text(self) -> str:
-        """Its statements."""
+        """The block's statements."""
         pinned = [f"hyper {n} : {p.type} = {p.value!r}" for n, p in self.pinned.items()]
         return "\n".join([*pinned, *self.lines])
 
     @property
     def term(self) -> str:
-        """What it adds to the predictor."""
+        """The term that the block adds to the predictor."""
         return self.expression if self.factor == 1.0 else f"{self.factor!r} * {self.expression}"
 
     @property

@@ -50,7 +50,7 @@ class Sites:
 
     @property
     def text(self) -> str:
-        """Its statements, the predictor being called `eta`."""
+        """The sites' statements, the predictor being called `eta`."""
         spec = self.family.spec
         lines, assigned = [], []
         for name, value in self.parameters.items():
@@ -190,7 +190,7 @@ class RandomModel:
         return plan(canonical, method, bound).at(canonical.hypers.theta(None))
 
     def measured(self, unit: float) -> RandomModel:
-        """The same model in a unit that makes every number `unit` times larger: y, scales, offsets,
+        """This model in a unit that makes every number `unit` times larger: y, scales, offsets,
         latents. All sites have `spec.scales`."""
         parts = tuple(replace(b, factor=unit * b.factor).rescaled(1.0 / unit) for b in self.blocks)
         shifts = None if self.shifts is None else unit * self.shifts

@@ -19,7 +19,7 @@ DRAWS = 4000
 
 
 def uncensored(site: Site) -> Site:
-    """The same sites, observed exactly."""
+    """The sites, all of them observed exactly."""
     fields = {f.name for f in dataclasses.fields(site)}
     columns: dict[str, Any] = {"event": 1.0, "lower": np.nan, "upper": np.nan}
     return dataclasses.replace(

@@ -113,7 +113,7 @@ def _at(one: Site, y: Array) -> Site:
 
 
 def _observing(site: Site, y: Array) -> Site:
-    """The same sites with other observations (the field y is the families', not the base's)."""
+    """The sites with other observations (the field y is the families', not the base's)."""
     changed: dict[str, Any] = {"y": y}
     return dataclasses.replace(site, **changed)
 

@@ -134,7 +134,7 @@ def outcomes(site: Site, classes: int) -> Array | None:
 
 
 def _drawn_numbers(site: Site, k: int, rng: np.random.Generator) -> Iterator[str]:
-    """Of sites whose predictors are arguments: draws against their moments and their law."""
+    """Faults in draws of sites whose predictors are arguments, by their moments and their law."""
     for i in range(min(len(site), 4)):
         many, s = site.take(np.full(DRAWS, i)), np.tile(rng.normal(size=k), (DRAWS, 1))
         y = many.sample(s, rng)
