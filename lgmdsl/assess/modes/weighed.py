@@ -47,8 +47,9 @@ class Weighed:
     log_evidence: float
 
     def errors(self, q: Conditioned, functional: Predictor | None = None) -> Errors:
-        """Errors of the Gaussian q: of every latent, or of the rows of a functional. Quantiles of q,
-        which are known, tell how far off those of the draws are, as far as both have draws in common."""
+        """Errors of the Gaussian q: of every latent, or of the rows of a functional. Quantiles of
+        q, which are known, tell how far off those of the draws are, as far as both have draws in
+        common."""
         if functional is None:
             values, mean, variance = self.z, q.latent_mean, q.latent_variance
         else:
