@@ -90,7 +90,7 @@ def _compare(case: int, method: str, seed: int) -> bool:
         assert slope is held
         return False
     if held.status is not slope.status:  # one of them says that its last digits are missing
-        assert held.log_evidence == pytest.approx(slope.log_evidence, abs=1e-3)
+        assert held.log_evidence == pytest.approx(slope.log_evidence, abs=1e-2)
     elif slope.converged:
         assert held.log_evidence == pytest.approx(slope.log_evidence, abs=1e-5)
         effect = held.mean("e").sel(arm="some")

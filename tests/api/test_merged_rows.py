@@ -194,7 +194,8 @@ def test_merging_changes_nothing(case: tuple[str, str, str]) -> None:
         rel = 1e-7 if searched else 1e-10
         assert on.log_evidence == pytest.approx(off.log_evidence, rel=rel, abs=near)
     assert on.names == off.names
-    tight = 1e-4 if method == "coordinate-descent" else 1e-6  # which stops at its tolerance too
+    # Methods of many steps stop at their tolerance too.
+    tight = 1e-4 if method in ("coordinate-descent", "cholesky") else 1e-6
     tight = 2e-2 if searched else tight
     for name in on.names:
         sd = off.sd(name).fillna(1.0)

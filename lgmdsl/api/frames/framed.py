@@ -105,7 +105,7 @@ class Framed:
         mapping: Keys | None = None,
         response: str | None = None,
         quantiles: Sequence[float] | None = LEVELS,
-        n: int = 1000,
+        n: int = 4000,
         seed: int = 0,
         backend: FrameLibrary = "pandas",
     ) -> pd.DataFrame:
