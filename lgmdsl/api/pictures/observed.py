@@ -97,7 +97,7 @@ class Observations:
 
     def mean(self, block: SiteBlock) -> Array:
         """(rows,) of another response at the same rows."""
-        parts = self.prediction.parts(self.prediction.observed(block.name))
+        parts = self.prediction.parts(self.prediction.observed(block.name), of_sds=False)
         return parts["mean"].reshape(-1)
 
     def over(self, name: str, dims: tuple[str, ...]) -> tuple[Array, Array] | None:
@@ -108,7 +108,9 @@ class Observations:
             if block.data.dims != dims or block.data.y is None or size > ROWS:
                 continue
             quantity = self.fit.quantity(name)
-            mean = self.prediction.parts(self.prediction.observed(block.name)).get("mean")
+            mean = self.prediction.parts(self.prediction.observed(block.name), of_sds=False).get(
+                "mean"
+            )
             if mean is None:
                 continue
             far = np.abs(mean - quantity.mean)

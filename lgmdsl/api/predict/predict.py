@@ -248,9 +248,10 @@ class Prediction(FieldState):
                 out[f"{name}_quantile"] = self.response_quantile(name, levels.tolist())
         return dataset(out)
 
-    def parts(self, block: SiteBlock) -> dict[str, Array]:
-        """Mean and sd of a response, or the probabilities of its classes, over its axes."""
-        return response_parts(self, block)
+    def parts(self, block: SiteBlock, of_sds: bool = True) -> dict[str, Array]:
+        """Mean and sd of a response, or the probabilities of its classes, over its axes; `of_sds`:
+        whether to warn of sds that are not known."""
+        return response_parts(self, block, of_sds)
 
     def levels(self, block: SiteBlock, levels: Array) -> Array | None:
         """(Q, ...) quantiles of a response; None of one without, and of 0 and 1."""

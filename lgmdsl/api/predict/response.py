@@ -70,10 +70,11 @@ def _law(prediction: Prediction, block: SiteBlock, last: int) -> Averaged:
     return over_predictors(block, *_predictors(prediction, block))
 
 
-def response_parts(prediction: Prediction, block: SiteBlock) -> Moments:
-    """`mean` and `sd` of y over its axes, or, of classes, `probability` with one more axis."""
+def response_parts(prediction: Prediction, block: SiteBlock, of_sds: bool = True) -> Moments:
+    """`mean` and `sd` of y over its axes, or, of classes, `probability` with one more axis;
+    `of_sds`: whether to warn of sds that are not known."""
     if prediction.marginals.of_draws:
-        return _drawn(prediction, block)
+        return _drawn(prediction, block, of_sds)
     predictors, weights = _predictors(prediction, block)
     if block.classes:
         return _classes(prediction, block, predictors, weights)
@@ -81,7 +82,8 @@ def response_parts(prediction: Prediction, block: SiteBlock) -> Moments:
     known = [response_moments(block.bind_family(t), m, v) for t, m, v in predictors]
     means, sds = np.array([k.mean for k in known]), np.array([k.sd for k in known])
     first, spread = mixed_moments(weights, means, sds)
-    _doubt(prediction, block, known, first)
+    if of_sds:
+        _doubt(prediction, block, known, first)
     return {"mean": first.reshape(shape), "sd": spread.reshape(shape)}
 
 
@@ -147,7 +149,7 @@ def _classes(
     return {k: x.reshape(*block.data_shape, count) for k, x in parts.items()}
 
 
-def _drawn(prediction: Prediction, block: SiteBlock) -> Moments:
+def _drawn(prediction: Prediction, block: SiteBlock, of_sds: bool) -> Moments:
     """By the draws that the posterior is made of."""
     canonical, posterior = prediction.canonical, prediction.marginals
     draws = posterior.all_draws
@@ -158,7 +160,8 @@ def _drawn(prediction: Prediction, block: SiteBlock) -> Moments:
         names = ("probability", "mean", "sd") if block.each else ("probability",)
         return {n: x.reshape(*shape, count) for n, x in zip(names, parts, strict=False)}
     known = moments_of_draws(canonical, block, draws, posterior.worth)
-    say(of_few_draws(f"the sd of `{block.name}` rests on few draws", known.error))
+    if of_sds:
+        say(of_few_draws(f"the sd of `{block.name}` rests on few draws", known.error))
     return {"mean": known.mean.reshape(shape), "sd": known.sd.reshape(shape)}
 
 
