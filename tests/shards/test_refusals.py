@@ -15,7 +15,7 @@ from tests.shards.models import S, folder, rows, text
 
 METHODS: dict[str, tuple[dict[str, Any], str]] = {
     "opper": ({"method": "opper-archambeau"}, "method `opper-archambeau` cannot fit shards"),
-    "ep": ({"method": "ep", "options": {"mode": "sequential"}}, "mode=sequential cannot walk through rows"),
+    "ep": ({"method": "ep", "options": {"mode": "sequential"}}, "mode=sequential cannot walk"),
     "cholesky": ({"method": "cholesky"}, "method `cholesky` cannot fit shards"),
     "mean": ({"method": "laplace", "options": {"correct_mean": True}}, "option of `laplace`"),
     "vb": ({"hyper": "vb"}, "`hyper = vb` cannot fit shards"),
