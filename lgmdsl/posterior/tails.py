@@ -48,10 +48,10 @@ def of_few_draws(
     doubtful = int((errors > MOST).sum())
     if not doubtful:
         return ()
-    some = f"the Monte Carlo error of the sd is {100.0 * errors.max():.0f} %"
+    some = f"the Monte Carlo error of the sd is {100.0 * errors.max():.0f} % or more"
     if errors.size > 1:
         some += f", and more than {100.0 * MOST:.0f} % of {doubtful:,} of {errors.size:,}"
-    known = f"the quantiles are right{help}"
+    known = f"the quantiles are right, the mean and the sd may not be{help}"
     return (Diagnostic("W611", message, span, details=(some,), help=known, severity="warning"),)
 
 

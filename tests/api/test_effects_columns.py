@@ -191,5 +191,27 @@ def test_groups_by_a_column_that_only_a_matrix_has(kind: str) -> None:
             again = fit.effects("x", by=by, data=table, mapping=mapping)
             assert np.allclose(found["estimate"], again["estimate"], rtol=1e-6)
     assert fit.effects("arm", by="x", kind=kind)["x"].tolist() == [0.0, 0.5, 1.0, 0.0, 0.5, 1.0]
-    with pytest.raises(lgm.ModelError, match=r"there are: y, X\[x\], X\[arm\], obs"):
+    with pytest.raises(lgm.ModelError, match=r"there are: X\[x\], X\[arm\], obs"):
         fit.effects("x", by="nothing")
+
+
+def test_events_in_words_are_no_data_of_new_rows_nor_groups() -> None:
+    """Neither does the predictor need them."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"time": rng.weibull(1.4, 40) + 0.01, "x": rng.normal(size=40)})
+    table["status"] = np.where(np.arange(40) % 3 == 0, "alive", "dead")
+    model = lgm.loads(
+        "lgm 1\nindex obs\ndata time[obs] : positive\ndata died[obs] : binary\ndata x[obs] : real\n"
+        "latent a ~ normal(sd = 5)\nlatent b ~ normal(sd = 2)\nlet eta[obs] = a + b * x\n"
+        "observe time ~ weibull(log_scale = eta, shape = 1.4, event = died)\n"
+    )
+    fit = lgm.fit(model, table, mapping={"died": "contrasts(status, base=alive)"}, method="laplace")
+    known = fit.predict(table).response("time")["mean"].values
+    found = fit.predict(table[["x"]]).response("time")["mean"].values
+    np.testing.assert_allclose(found, known, rtol=1e-12)
+    for by in ("died", "status"):
+        with pytest.raises(lgm.ModelError, match="effects cannot be grouped") as error:
+            fit.effects("x", by=by)
+        assert "there are: x, obs" in str(error.value)
+    with pytest.raises(lgm.DataError, match="died"):
+        fit.loo(data=table[["time", "x"]])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -108,7 +108,7 @@ def _groups(
         along = tuple(-1 if d == by else 1 for d in rows)
         places = np.arange(len(canonical.layout.labels[by])).reshape(along)
         return np.broadcast_to(places, shape).reshape(-1), {by: canonical.layout.labels[by]}
-    datum, column = _grouping(fit.canonical.grounded, by, rows)
+    datum, column = _grouping(fit.canonical.grounded, by, rows, grounded.values)
     values = _dense(grounded.values[datum.name])
     dims, labels = datum.dims, None
     if column is not None:
@@ -132,14 +132,17 @@ def _whole(labels: AnyArray) -> AnyArray:
     return labels.astype(np.int64) if whole else labels
 
 
-def _grouping(grounded: GroundedModel, by: str, rows: Sequence[str]) -> tuple[Symbol, Coded | None]:
+def _grouping(
+    grounded: GroundedModel, by: str, rows: Sequence[str], held: Container[str]
+) -> tuple[Symbol, Coded | None]:
     """The datum over the rows that groups are by, and, where that is a matrix, the column of a
-    table in it, which `by` names as `region` or `X[region]`."""
+    table in it, which `by` names as `region` or `X[region]`; `held`: data that the rows have, which
+    are those that the predictor needs."""
     model = grounded.model
     known = {
         s.name: s
         for s in model.of_kind("data")
-        if s.dims and {*s.dims} <= {*rows} and s.name in grounded.values
+        if s.dims and {*s.dims} <= {*rows} and s.name in grounded.values and s.name in held
     }
     if by in known:
         return known[by], None
@@ -182,7 +185,11 @@ def _grid(
     if by is not None:
         _, known = _groups(fit, prediction, block, by)
         labels = {by: known[by][_ordered(prediction, by, np.arange(len(known[by])))]}
-        datum, column = (None, None) if by == dim else _grouping(fit.canonical.grounded, by, [dim])
+        datum, column = (
+            (None, None)
+            if by == dim
+            else _grouping(fit.canonical.grounded, by, [dim], prediction.canonical.grounded.values)
+        )
         key = by if datum is None else datum.name if column is None else column.name
         free[key] = labels[by].tolist()
         if column is not None:

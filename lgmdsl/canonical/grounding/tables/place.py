@@ -157,6 +157,8 @@ class _Placing:
         if chosen is not None:
             columns = [c.column for c in chosen]
             holders = [t for t in (*tables, main) if {*columns} <= {*t.columns}]
+            if not holders and self.again and len(symbol.dims) == 1:
+                return  # said where it is needed: new rows need not tell events
             if not holders:
                 self.problems.append(self._lacking(symbol, columns, (*tables, main)))
                 return
