@@ -145,8 +145,12 @@ def some_rows(predictor: Predictor, at: IntArray) -> Predictor:
 
 
 def curved_sites(canonical: CanonicalModel, theta: Theta) -> tuple[Predictor, ...]:
-    """The predictors of the sites that are not Gaussian."""
-    pairs = zip(canonical.blocks, canonical.linear(theta).predictors, strict=True)
+    """The predictors of the sites that are not Gaussian; all of them where sites stand for what
+    shards hold, of no family."""
+    predictors = canonical.linear(theta).predictors
+    if len(predictors) != len(canonical.blocks):
+        return predictors
+    pairs = zip(canonical.blocks, predictors, strict=True)
     return tuple(p for b, p in pairs if Property.GAUSSIAN not in b.family.spec.properties)
 
 

@@ -141,7 +141,10 @@ def test_the_maximum_is_scikit_learns(acceleration: str) -> None:
         lgm.loads(FLAT), {"y": y}, hyper="em", options={"acceleration": acceleration}, tol=1e-10
     )
     assert fit.converged and fit.hyper == "em"
-    assert fit.log_evidence == pytest.approx(200 * peer.score(y), abs=1e-6)
+    known = 200 * peer.score(y)
+    if peer.n_iter_ < 20000:
+        assert fit.log_evidence == pytest.approx(known, abs=1e-6)
+    assert fit.log_evidence > known - 1e-6
     climbed = [s.objective for s in fit.learning.steps]
     assert all(b >= a - 1e-8 for a, b in pairwise(climbed))
 
