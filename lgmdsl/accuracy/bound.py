@@ -23,7 +23,7 @@ import numpy as np
 from lgmdsl.accuracy.derivatives import Derivatives
 from lgmdsl.accuracy.limits import BENT, NORMAL, QUANTILE
 from lgmdsl.arrays import Array, IntArray
-from lgmdsl.canonical.model import take_rows
+from lgmdsl.canonical.model import some_rows
 from lgmdsl.contract.engine import Conditioned, Failed, Rows
 from lgmdsl.contract.linear import LinearGaussian, Predictor
 from lgmdsl.contract.stacked import StackedPredictors
@@ -166,8 +166,7 @@ def row_bounds(q: Conditioned, derivatives: Derivatives) -> RowBounds | None:
 def rows_of(linear: LinearGaussian, functional: Predictor | None, chosen: IntArray) -> Predictor:
     """Some latents, or some rows of a functional."""
     if functional is not None:
-        columns = {n: take_rows(op, chosen) for n, op in functional.columns.items()}
-        return Predictor(columns, functional.offset[chosen])
+        return some_rows(functional, chosen)
     columns = {}
     for name, where in linear.slices.items():
         here = (chosen >= where.start) & (chosen < where.stop)

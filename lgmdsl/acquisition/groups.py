@@ -24,7 +24,7 @@ from numpy.random import Generator
 
 from lgmdsl import memory
 from lgmdsl.arrays import Array, IntArray
-from lgmdsl.canonical.model import take_rows
+from lgmdsl.canonical.model import some_rows
 from lgmdsl.contract.engine import Conditioned
 from lgmdsl.contract.linear import LinearGaussian, Predictor
 
@@ -40,12 +40,6 @@ class Best:
     group: int
     score: float
     computed: int
-
-
-def some(predictor: Predictor, rows: IntArray) -> Predictor:
-    """Some rows of a predictor."""
-    columns = {name: take_rows(op, rows) for name, op in predictor.columns.items()}
-    return Predictor(columns, predictor.offset[rows])
 
 
 def information(q: Conditioned, predictor: Predictor, precision: Array) -> float:
@@ -84,7 +78,7 @@ def best_group(
     """
 
     def computed(k: int) -> float:
-        return information(q, some(predictor, groups[k]), precision[groups[k]])
+        return information(q, some_rows(predictor, groups[k]), precision[groups[k]])
 
     if exact:
         scores = [computed(k) for k in range(len(groups))]

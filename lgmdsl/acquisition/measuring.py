@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from lgmdsl.acquisition.groups import Best, best_group, some
+from lgmdsl.acquisition.groups import Best, best_group
 from lgmdsl.arrays import Array, IntArray
+from lgmdsl.canonical.model import some_rows
 from lgmdsl.contract.engine import Conditioned, Engine, Failed, Rows
 from lgmdsl.contract.linear import Predictor
 from lgmdsl.contract.posterior import GaussianPosterior
@@ -126,7 +127,7 @@ def _best(
 
 def _mean(pool: Measurable, q: Conditioned, engine: Engine, rows: IntArray) -> Array:
     """(d,) of rows' predictors under q."""
-    return some(pool.predictor, rows).values(q.latent_mean, engine.linear.slices)
+    return some_rows(pool.predictor, rows).values(q.latent_mean, engine.linear.slices)
 
 
 def _joined(

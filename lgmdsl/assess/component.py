@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeVar, cast
 
 import numpy as np
 
 from lgmdsl.arrays import Array, IntArray
-from lgmdsl.canonical.model import take_rows
+from lgmdsl.canonical.model import some_rows
 from lgmdsl.contract.engine import Conditioned, Rows
 from lgmdsl.contract.linear import Predictor
 from lgmdsl.contract.site import Site
@@ -78,8 +78,7 @@ class Component:
         whole = self.predictors[block]
         event = max(whole.event, 1)
         flat = (sites[:, None] * event + np.arange(event)).reshape(-1)
-        columns = {name: take_rows(op, flat) for name, op in whole.columns.items()}
-        return Predictor(columns, whole.offset[flat], whole.event)
+        return replace(some_rows(whole, flat), event=whole.event)
 
     def at(self, z: Array) -> Rows:
         """The predictors at draws z, (size, n): (size, N) or (size, N, K) for each datum."""

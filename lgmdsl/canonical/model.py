@@ -307,6 +307,12 @@ def check_finite(block: SiteBlock, predictor: Predictor) -> None:
         )
 
 
+def some_rows(predictor: Predictor, rows: IntArray) -> Predictor:
+    """Some rows of a predictor."""
+    columns = {name: take_rows(op, rows) for name, op in predictor.columns.items()}
+    return Predictor(columns, predictor.offset[rows])
+
+
 def take_rows(operator: Operator, rows: IntArray | None) -> Operator:
     """Some rows of an operator."""
     if rows is None:

@@ -20,7 +20,7 @@ from lgmdsl.canonical.blocks.latents import LatentBlock, latent_blocks
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.canonical.grounding.ground import GroundedModel, IndexSet
 from lgmdsl.canonical.lowering.lower import Lowering
-from lgmdsl.canonical.model import CanonicalModel, take_rows
+from lgmdsl.canonical.model import CanonicalModel, some_rows
 from lgmdsl.contract.engine import Conditioned, Failed
 from lgmdsl.contract.linear import Constraints, LinearGaussian, Predictor
 from lgmdsl.contract.site import Property
@@ -31,6 +31,7 @@ from lgmdsl.inference.plan import within
 from lgmdsl.inference.proper import labels_of
 from lgmdsl.operators.base import Operator
 from lgmdsl.operators.explicit import Sparse
+from lgmdsl.operators.hstack import hstack
 from lgmdsl.posterior.extended_gaussian import Extended, Gaussian
 from lgmdsl.posterior.hyper_points import HyperPoint
 from lgmdsl.posterior.new_axes import axes_of, counterpart, pieces_of
@@ -85,10 +86,10 @@ class Frame:
         variance = self.conditioned.latent_variance
         theirs = [self._matrix(p) for p in sites]
         every = sp.csr_array(sp.vstack(theirs)) if theirs else sp.csr_array((0, len(variance)))
-        on = self._matrix(on_base)
+        reach, on = abs(every), self._matrix(on_base)
         out = np.zeros(predictor.rows)
         for i in range(predictor.rows):
-            shared = abs(every) @ (np.abs(on[[i]].toarray()[0]) * variance)
+            shared = reach @ (np.abs(on[[i]].toarray()[0]) * variance)
             near = np.argsort(-shared)[:NEAREST]
             both = self._predictor(sp.vstack([on[[i]], every[near[shared[near] > 0.0]]]))
             covariance = self.conditioned.project(both, full=True)[1]
@@ -99,16 +100,11 @@ class Frame:
         return out
 
     def _matrix(self, predictor: Predictor) -> SparseMatrix:
-        """A predictor of the blocks of `sizes` as a matrix, by the latents of all of them."""
+        """The columns of a predictor side by side, as those of z."""
         names = sorted(self.sizes, key=self.starts.__getitem__)
-        shape = predictor.rows
-        parts = [
-            predictor.columns[n].sparse()
-            if n in predictor.columns
-            else sp.csr_array((shape, self.sizes[n]))
-            for n in names
-        ]
-        return sp.csr_array(sp.hstack(parts))
+        columns = [predictor.columns.get(name) for name in names]
+        widths = [self.sizes[name] for name in names]
+        return sp.csr_array(hstack(columns, widths, predictor.rows).sparse())
 
     def _predictor(self, matrix: SparseMatrix) -> Predictor:
         whole = sp.csc_array(matrix)
@@ -136,12 +132,6 @@ class Frame:
             for name, start in self.starts.items()
             if name in self.sizes
         }
-
-
-def some_rows(predictor: Predictor, at: IntArray) -> Predictor:
-    """Some rows of a predictor."""
-    columns = {n: take_rows(op, at) for n, op in predictor.columns.items()}
-    return Predictor(columns, predictor.offset[at])
 
 
 def curved_sites(canonical: CanonicalModel, theta: Theta) -> tuple[Predictor, ...]:

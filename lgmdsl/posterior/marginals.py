@@ -15,9 +15,9 @@ from lgmdsl.canonical.expressions.affine import Affine
 from lgmdsl.canonical.expressions.named import NamedArray, expand
 from lgmdsl.canonical.lowering import derived
 from lgmdsl.canonical.lowering.derived import SAMPLE, Derived, Leaf
-from lgmdsl.canonical.model import CanonicalModel
+from lgmdsl.canonical.model import CanonicalModel, some_rows
 from lgmdsl.errors import Diagnostic, ModelError, suggestion
-from lgmdsl.posterior.frame import Frame, some_rows
+from lgmdsl.posterior.frame import Frame
 from lgmdsl.posterior.tails import exponential_powers, sd_error
 from lgmdsl.remedies import either, number
 

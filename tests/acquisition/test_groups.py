@@ -8,8 +8,9 @@ import pytest
 
 import lgmdsl as lgm
 from lgmdsl.acquisition import groups as module
-from lgmdsl.acquisition.groups import best_group, bounds, information, some
+from lgmdsl.acquisition.groups import best_group, bounds, information
 from lgmdsl.arrays import Array, IntArray
+from lgmdsl.canonical.model import some_rows
 from lgmdsl.contract.engine import Conditioned, Failed
 from lgmdsl.contract.linear import LinearGaussian, Predictor
 from lgmdsl.engines.dense.precision import PrecisionEngine
@@ -58,7 +59,7 @@ def test_information_is_the_log_determinant(engine: str) -> None:
     for rows in GROUPS:
         x = np.sqrt(precision(KNOWN)[rows])[:, None] * KNOWN.design[rows]
         want = 0.5 * np.linalg.slogdet(np.eye(len(rows)) + x @ v @ x.T)[1]
-        found = information(q, some(whole(KNOWN), rows), precision(KNOWN)[rows])
+        found = information(q, some_rows(whole(KNOWN), rows), precision(KNOWN)[rows])
         assert found == pytest.approx(want, rel=1e-8)
 
 
@@ -70,7 +71,7 @@ def test_information_is_the_entropy_that_is_lost() -> None:
         x = KNOWN.design[rows]
         after = np.linalg.inv(v) + x.T @ (precision(KNOWN)[rows][:, None] * x)
         want = 0.5 * (np.linalg.slogdet(after)[1] + np.linalg.slogdet(v)[1])
-        found = information(q, some(whole(KNOWN), rows), precision(KNOWN)[rows])
+        found = information(q, some_rows(whole(KNOWN), rows), precision(KNOWN)[rows])
         assert found == pytest.approx(want, rel=1e-8)
 
 
@@ -81,7 +82,7 @@ def test_small_and_large_noise(scale: float) -> None:
     rows = GROUPS[0]
     p = precision(KNOWN)[rows] * scale
     v = KNOWN.design[rows] @ covariance(q) @ KNOWN.design[rows].T
-    found = information(q, some(whole(KNOWN), rows), p)
+    found = information(q, some_rows(whole(KNOWN), rows), p)
     if scale < 1.0:
         assert found == pytest.approx(0.5 * float(p @ np.diag(v)), rel=1e-8)
     elif scale > 1.0:
@@ -111,7 +112,7 @@ def test_bounds_by_draws_come_to_hadamard_s() -> None:
 def test_the_best_group_is_found(exact: bool) -> None:
     q, linear = fitted("precision" if exact else "iterative")
     p = precision(KNOWN)
-    scores = [information(q, some(whole(KNOWN), g), p[g]) for g in GROUPS]
+    scores = [information(q, some_rows(whole(KNOWN), g), p[g]) for g in GROUPS]
     best = best_group(q, linear, whole(KNOWN), p, GROUPS, exact, np.random.default_rng(0))
     assert best.group == int(np.argmax(scores)) and best.score == max(scores)
     assert best.computed == (2 if exact else best.computed)

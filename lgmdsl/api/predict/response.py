@@ -12,11 +12,11 @@ import numpy as np
 from lgmdsl.api.predict.requested import say
 from lgmdsl.arrays import Array, IntArray
 from lgmdsl.canonical.blocks.sites import SiteBlock
+from lgmdsl.canonical.model import some_rows
 from lgmdsl.contract.site import Site
 from lgmdsl.errors import Diagnostic, MethodError
 from lgmdsl.posterior.class_response import class_moments
 from lgmdsl.posterior.drawn_response import classes_of_draws, moments_of_draws
-from lgmdsl.posterior.frame import some_rows
 from lgmdsl.posterior.labelled import dataset
 from lgmdsl.posterior.marginals import Marginals
 from lgmdsl.posterior.normal_mixtures import mixed_moments

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from lgmdsl.arrays import Array
-from lgmdsl.canonical.model import take_rows
+from lgmdsl.canonical.model import some_rows
 from lgmdsl.contract.linear import Predictor
 from lgmdsl.posterior.extended_gaussian import Gaussian
 
@@ -25,8 +25,7 @@ def moments(conditioned: Gaussian, predictor: Predictor) -> tuple[Array, Array]:
     for start in range(0, n, step):
         count = min(step, n - start)
         rows = np.arange(start * k, (start + count) * k)
-        columns = {name: take_rows(op, rows) for name, op in predictor.columns.items()}
-        part, joint = conditioned.project(Predictor(columns, predictor.offset[rows]), full=True)
+        part, joint = conditioned.project(some_rows(predictor, rows), full=True)
         mean[start : start + count] = part.reshape(count, k)
         blocks = joint.reshape(count, k, count, k)
         variance[start : start + count] = blocks[np.arange(count), :, np.arange(count), :]

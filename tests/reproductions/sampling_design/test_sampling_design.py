@@ -18,8 +18,9 @@ import numpy as np
 import pytest
 
 import lgmdsl as lgm
-from lgmdsl.acquisition.groups import bounds, information, some
+from lgmdsl.acquisition.groups import bounds, information
 from lgmdsl.arrays import Array, IntArray
+from lgmdsl.canonical.model import some_rows
 from lgmdsl.contract.engine import Failed
 from lgmdsl.contract.linear import Predictor
 from lgmdsl.engines.dense.precision import PrecisionEngine
@@ -211,10 +212,10 @@ def test_scores_by_draws_and_solves_are_those_of_dense_algebra(shared: Path) -> 
     value, error = bounds(other, linear, whole, precision, groups, np.random.default_rng(0))
     rows: list[list[object]] = []
     for k, group in enumerate(groups):
-        exact = information(q, some(whole, group), precision[group])
-        _, variance = q.project(some(whole, group))
+        exact = information(q, some_rows(whole, group), precision[group])
+        _, variance = q.project(some_rows(whole, group))
         bound = 0.5 * float(np.log1p(precision[group] * variance).sum())
-        solved = information(other, some(whole, group), precision[group])
+        solved = information(other, some_rows(whole, group), precision[group])
         assert abs(solved - exact) < 1e-6 * exact
         assert abs(value[k] - bound) < 4.0 * error[k]
         rows.append([4 + k, exact, solved, bound, float(value[k]), float(error[k])])
