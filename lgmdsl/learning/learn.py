@@ -491,15 +491,17 @@ def _corners(state: Searching) -> Searching:
 
 
 def _why_everywhere(state: Searching) -> str:
-    conflict = conflicts(state.objective, state.found.at) if state.free else ()
-    return f"priors and data contradict each other: {', '.join(conflict)}" if conflict else ""
+    return "priors and data contradict each other" if state.free else ""
 
 
 def _everywhere(state: Searching) -> Searching:
+    conflict = conflicts(state.objective, state.found.at)
+    if not conflict:
+        return state
     so_far = Modes(state.found, state.others, state.alone)
     climbs = _climbs(state.search, state.start, state.by_em)
     modes = from_everywhere(state.search, so_far, climbs)
-    conflict = conflicts(state.objective, state.found.at) if modes.alone else ()
+    conflict = conflict if modes.alone else ()
     state = replace(state, others=modes.others, conflict=conflict, alone=modes.alone)
     return replace(state, maximum=modes.highest)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -268,3 +269,25 @@ def test_places_in_other_coordinates_are_not_gone_on_from(tmp_path: Path) -> Non
         file.attrs[ATTRIBUTE] = digest(Group(file))
     earlier = lgm.load_fit(tmp_path / "f.nc")
     assert earlier.checkpoint is None and earlier.status is Status.interrupted
+
+
+def test_stages_count_the_fits_that_they_make(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the whole fit is made again from a higher optimum, by fewer than at first."""
+    data = {
+        "y": np.random.default_rng(1).poisson(3.0, 30),
+        "x": np.ones(30),
+        "who": [*range(5)] * 6,
+    }
+    plain = lgm.fit(lgm.loads(TEXT), data, method="laplace")
+    learned = plain.learning
+    assert learned is not None
+
+    def again(planned: Any, way: str, settings: Any, learning: Any, solved: Any, *_: Any) -> Any:
+        fewer = replace(solved.learned, calls=1)
+        return replace(solved, learned=fewer), None
+
+    monkeypatch.setattr(compiled, "highest", again)
+    fit = lgm.fit(lgm.loads(TEXT), data, method="laplace")
+    fits = {stage.name: stage.fits for stage in fit.stages}
+    assert fits["solve"] == learned.fits and fits["look elsewhere"] == 1
+    assert all(stage.fits >= 0 for stage in fit.stages)

@@ -108,7 +108,8 @@ class Fitting:
     plan of `canonical`, `planned`: that of its rows that are alike as one; `way`: how
     hyperparameters are treated; `origin`: the provenance; `earlier`: the fit to start from;
     `solved`: the posterior; `optima`: others; `errors`: estimated ones; `remedy`: the option that
-    would lessen them; `fit`: the record; `cut`: whether an interrupt ended it."""
+    would lessen them; `fit`: the record; `fits`: how many were
+    made; `cut`: whether an interrupt ended it."""
 
     model: Model
     canonical: CanonicalModel
@@ -128,6 +129,7 @@ class Fitting:
     errors: Estimated = field(default_factory=unassessed)
     remedy: str | None = None
     fit: Fit | None = None
+    fits: int = 0
     cut: bool = False
 
     @classmethod
@@ -167,13 +169,6 @@ class Fitting:
     @property
     def stopped(self) -> bool:
         return self.cut
-
-    @property
-    def fits(self) -> int:
-        if self.solved is None:
-            return 0
-        learned = self.solved.learned
-        return 1 if learned is None else learned.record().fits
 
     def interrupted(self) -> Fitting:
         """With the posterior as it is: nobody knows how far off it is."""
@@ -238,7 +233,11 @@ def _solve(state: Fitting) -> Fitting:
             resume,
             state.elsewhere,
         )
-    return replace(state, solved=solved, origin=origin)
+    return replace(state, solved=solved, origin=origin, fits=_fits(solved))
+
+
+def _fits(solved: Solved) -> int:
+    return 1 if solved.learned is None else solved.learned.record().fits
 
 
 def _asked(state: Fitting) -> dict[str, str]:
@@ -279,7 +278,8 @@ def _look_elsewhere(state: Fitting) -> Fitting:
             state.on_step,
             state.elsewhere,
         )
-    return replace(state, solved=solved, optima=optima)
+    more = 0 if solved is state.found else _fits(solved)
+    return replace(state, solved=solved, optima=optima, fits=state.fits + more)
 
 
 def _assess(state: Fitting) -> Fitting:
@@ -369,8 +369,7 @@ def _warn(state: Fitting) -> Fitting:
     """The fit of the user's rows, with what is to be said of it."""
     fit, learned, optima = state.made, state.found.learned, state.optima
     if state.cut:
-        unknown = unassessed().accuracy
-        fit = replace(fit, status=Status.interrupted, accuracy=unknown)
+        fit = replace(fit, status=Status.interrupted, accuracy=state.errors.accuracy)
         fit = replace(fit, warnings=(*fit.warnings, *cut_short()), log_evidence_corrected=math.nan)
     if learned is not None and fit.status is Status.interrupted:
         fit = replace(fit, checkpoint=learned.checkpoint)
