@@ -56,8 +56,8 @@ class ResponseMoments(NamedTuple):
 
 
 def response_moments(site: Site, mean: Array, variance: Array) -> ResponseMoments:
-    """Of y for s ~ N(mean, variance), (N,) each, or (N, K) and (N, K, K); NaN where y has no
-    moments, or where no rule averages it."""
+    """Moments of y for s ~ N(mean, variance), (N,) each, or (N, K) and (N, K, K); NaN where y has
+    no moments, or where no rule averages it."""
     with np.errstate(all="ignore"):
         centre, noise = site.conditional_mean(mean), site.conditional_variance(mean)
         centre = np.where(np.isfinite(centre), centre, 0.0)
