@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
@@ -68,20 +64,3 @@ def test_every_word_is_used_and_the_last_mistake_fits_everywhere() -> None:
     templates = " ".join(m.message + m.label + m.help + m.note for m in MISTAKES)
     assert all("{" + word + "}" in templates for word in WORDS)
     assert all(MISTAKES[-1].fits(trouble(m.example)) for m in MISTAKES)
-
-
-def test_help_does_not_import_lark(root: Path) -> None:
-    program = (
-        "import sys\nfrom lgmdsl.cli.main import main\nsys.argv = ['lgm', 'help', 'poisson']\n"
-        "try:\n    main()\nexcept SystemExit as end:\n    assert not end.code\n"
-        "print('LARK', 'lark' in sys.modules)\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=120,
-        env={**os.environ, "PYTHONPATH": f"{root}:{root / 'backends'}"},
-    )
-    assert "LARK False" in done.stdout

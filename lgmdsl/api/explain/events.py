@@ -121,10 +121,10 @@ def other_outcomes(columns: Sequence[Column], known: Sequence[Column]) -> tuple[
     rest = [c for c in columns if not any(c is k for k in known)]
     # Of two that stand side by side, a time that is called like many other things.
     beside = {id(a) for a, b in pairs_of(rest) if abs(rest.index(a) - rest.index(b)) == 1}
-    return tuple(c for c in rest if id(c) in beside or _is_outcome(c))
+    return tuple(c for c in rest if id(c) in beside or _tells_of_event(c))
 
 
-def _is_outcome(column: Column) -> bool:
+def _tells_of_event(column: Column) -> bool:
     if column.kind == "binary":
         return _is_event(column)
     return column.kind in ("number", "count") and LIFETIME.search(column.called) is not None
