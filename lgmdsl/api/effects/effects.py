@@ -31,7 +31,7 @@ from lgmdsl.remedies import either, setting
 from lgmdsl.sites import catalogue as sites
 
 if TYPE_CHECKING:
-    from lgmdsl.api.fit.fit import Fit
+    from lgmdsl.posterior.fit_record import FitRecord
 
 KINDS = ("average", "conditional", "balanced")
 SCALES = ("response", "link")
@@ -39,7 +39,7 @@ COMPARED = ("difference", "ratio")
 
 
 def effect_columns(
-    fit: Fit,
+    fit: FitRecord,
     name: str,
     by: str | None,
     kind: str,
@@ -121,7 +121,7 @@ def effect_columns(
     return _table(rows, requested, estimates, over, classes, levels, ratio)
 
 
-def _left_out(fit: Fit, without: Sequence[str]) -> frozenset[str]:
+def _left_out(fit: FitRecord, without: Sequence[str]) -> frozenset[str]:
     """The blocks of the latents that are left out. Raises ModelError E103 for an unknown one."""
     names = (without,) if isinstance(without, str) else tuple(without)
     known = fit.canonical.latent_names

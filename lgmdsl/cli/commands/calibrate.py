@@ -104,7 +104,7 @@ def command(
 
     place, read_files = None, {"the model": model, "the data": data}
     if picture is not None:
-        from lgmdsl.api.pictures.compare_picture import check_matplotlib
+        from lgmdsl.plot.canvas import check_matplotlib
 
         place = writable(picture, PICTURES, {**read_files, "the record": record})
         check_matplotlib()

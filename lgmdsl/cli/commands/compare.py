@@ -111,7 +111,7 @@ def command(
 
     place = None
     if picture is not None:
-        from lgmdsl.api.pictures.compare_picture import check_matplotlib
+        from lgmdsl.plot.canvas import check_matplotlib
 
         place = writable(picture, PICTURES, {"the model": model, "the data": data})
         check_matplotlib()

@@ -138,7 +138,7 @@ def command(
         "the labels": oracle, "the test cases": test,
     }  # fmt: skip
     if picture is not None:
-        from lgmdsl.api.pictures.compare_picture import check_matplotlib
+        from lgmdsl.plot.canvas import check_matplotlib
 
         if test is None:
             message = "--plot draws the test error: give what to test with by --test"

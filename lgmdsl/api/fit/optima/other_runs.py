@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from lgmdsl.accuracy.limits import MEAN, SD
-from lgmdsl.api.fit.solved import Solved
+from lgmdsl.api.solve.solved import Solved
 from lgmdsl.arrays import Array
 from lgmdsl.assess.modes.search import Modes
 from lgmdsl.assess.modes.weighed import Weighed
