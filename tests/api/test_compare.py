@@ -346,7 +346,7 @@ def test_starts_far_below_are_cut_off() -> None:
 
 def test_without_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:
     found = lgm.compare(model(), data(), "laplace")
-    monkeypatch.setattr("lgmdsl.api.compare.picture.find_spec", lambda name: None)
+    monkeypatch.setattr("lgmdsl.plot.canvas.find_spec", lambda name: None)
     with pytest.raises(lgm.MethodError, match=r"lgmdsl\[plot\]"):
         found.picture()
 
