@@ -17,8 +17,8 @@ import pytest
 import lgmdsl as lgm
 from lgmdsl.api.fit.fit import Fit
 from lgmdsl.api.notebook import cards
-from lgmdsl.api.predict import card
 from lgmdsl.api.notebook.magic import LgmMagic
+from lgmdsl.api.predict import card
 
 EVIL = "<script>alert('x')</script>"
 TEXT = f"""lgm 1
