@@ -70,9 +70,9 @@ def test_help_and_check_load_nothing_heavy(root: Path, command: list[str]) -> No
     assert "LOADED []" in result.stdout, result.stdout[-200:]
 
 
-def test_fitting_does_not_wait_for_scipy(root: Path) -> None:
+def test_fitting_does_not_wait_for_large_libraries(root: Path) -> None:
     """These take longer to import than a small model to fit."""
-    slow = ["scipy.stats", "scipy.interpolate", "scipy.optimize"]
+    slow = ["scipy.stats", "scipy.interpolate", "scipy.optimize", "networkx", "pyarrow"]
     program = (
         f"import sys, lgmdsl.api.fit.fitting\nprint([m for m in {slow} if m in sys.modules])\n"
     )
