@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lgmdsl.accuracy.limits import LEVELS
+from lgmdsl.accuracy.tails import FEWEST_DRAWS, check_arviz
 from lgmdsl.api.assess.audit_functionals import AuditedFit
 from lgmdsl.api.assess.audit_shared import Drawing, SharedAudit, SharedDraws
 from lgmdsl.api.assess.audit_verdict import Advice, advised, detecting_draws, point, sentence
@@ -22,7 +23,6 @@ from lgmdsl.arrays import Array
 from lgmdsl.assess.importance.audit import Findings
 from lgmdsl.assess.importance.audit import audit_mixture as audit_draws
 from lgmdsl.assess.importance.moments import Corrected, Functional, flat
-from lgmdsl.assess.importance.pareto import FEWEST, check_arviz
 from lgmdsl.assess.importance.verdict import Outcome, judge
 from lgmdsl.canonical.layout import Layout
 from lgmdsl.canonical.lowering.lower import distinct
@@ -194,7 +194,7 @@ def audit(
     """
     check_arviz()
     check_jobs(jobs)
-    for name, value, least in (("n", n, FEWEST), ("seed", seed, 0)):
+    for name, value, least in (("n", n, FEWEST_DRAWS), ("seed", seed, 0)):
         if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
             message = f"`{name}` must be a whole number not below {least}"
             raise MethodError(

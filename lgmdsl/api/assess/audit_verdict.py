@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lgmdsl.accuracy.tails import threshold
 from lgmdsl.assess.importance.audit import Findings
-from lgmdsl.assess.importance.followed import PROJECTION
-from lgmdsl.assess.importance.pareto import threshold
+from lgmdsl.assess.importance.bench import PROJECTION
 from lgmdsl.assess.importance.scan import EXACT
 from lgmdsl.assess.importance.verdict import (
     AGREE,

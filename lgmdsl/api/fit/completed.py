@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lgmdsl.accuracy.accuracy import Accuracy
+from lgmdsl.accuracy.weighted import WeightedPosterior
 from lgmdsl.api.fit.corrected_hypers import corrected as corrected_fit
 from lgmdsl.api.fit.corrected_hypers import material
 from lgmdsl.api.fit.correction import CorrectionOptions, correction
@@ -17,7 +18,6 @@ from lgmdsl.api.fit.grouped import by_groups
 from lgmdsl.api.fit.optima.higher_optimum import modes_of
 from lgmdsl.api.fit.optima.other_runs import OtherOptima
 from lgmdsl.api.solve.solved import Solved
-from lgmdsl.assess.modes.weighed import Weighed
 from lgmdsl.errors import Diagnostic, MethodError
 from lgmdsl.inference.plan import Plan
 from lgmdsl.remedies import either
@@ -37,7 +37,7 @@ def assessed(
     planned: Plan,
     solved: Solved,
     seed: int,
-    whole: Weighed | None,
+    whole: WeightedPosterior | None,
     correcting: CorrectionOptions | None,
 ) -> Estimated:
     """The estimated errors."""

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lgmdsl.accuracy.better import Errors, Unknown, better
+from lgmdsl.accuracy.better import Unknown, better
+from lgmdsl.accuracy.errors import Errors
 from lgmdsl.accuracy.expansion import Unanswered, expansion
 from lgmdsl.accuracy.limits import MEAN
 from lgmdsl.api.fit.errors.estimated import Estimated, entries_off

@@ -107,7 +107,7 @@ def command(
     from lgmdsl.cli.time_limit import TimeLimit
 
     if audit:
-        from lgmdsl.assess.importance.pareto import check_arviz
+        from lgmdsl.accuracy.tails import check_arviz
 
         check_arviz()
     if output is not None:

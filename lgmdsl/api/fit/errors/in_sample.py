@@ -16,8 +16,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from lgmdsl.accuracy.accuracy import Accuracy, basis
-from lgmdsl.accuracy.better import Unknown, better, moments_of
-from lgmdsl.accuracy.errors import Errors
+from lgmdsl.accuracy.better import Unknown, better
+from lgmdsl.accuracy.errors import Errors, moments_of
 from lgmdsl.api.fit.errors.estimated import Estimated, errors_by_name, joined, summed_up, unsettled
 from lgmdsl.api.fit.errors.hyper_errors import OfTheta, hyper_errors, second_order_gap
 from lgmdsl.api.solve.solved import Solved
