@@ -190,23 +190,11 @@ class Framed(FitRecord):
         E501 where the prior of a latent is built on it and the rows do not name its members.
         """
         from lgmdsl.api.columns import frame_library, frame_of
-        from lgmdsl.api.effects.effects import effect_columns
+        from lgmdsl.api.effects.effects import EffectSettings, effect_columns
 
         frame_library(backend)  # before anything is computed
-        columns = effect_columns(
-            self,
-            name,
-            by,
-            kind,
-            contrast,
-            compare,
-            scale,
-            response,
-            data,
-            mapping,
-            without,
-            quantiles,
-            n,
-            seed,
+        asked = EffectSettings(
+            by, kind, contrast, compare, scale, response, without, quantiles, n, seed
         )
+        columns = effect_columns(self, name, asked, data, mapping)
         return frame_of(columns, backend)
