@@ -18,6 +18,7 @@ from lgmdsl.vocabulary.lookup import (
     HYPER_TYPES,
     elsewhere,
     kin,
+    links,
     lookup,
     observing,
     register,
@@ -152,3 +153,35 @@ observe y ~ gumbel(location = f, scale = 1)
         unregister("structure", "spline")
     assert lookup("family", "gumbel") is None
     unregister("family", "gumbel")
+
+
+LINK = """lgm 1
+index obs
+data y[obs] : binary
+latent a ~ normal(sd = 1)
+let eta[obs] = cauchit(a)
+observe y ~ coin(p = a)
+"""
+
+
+def test_messages_know_the_links_that_families_declare() -> None:
+    coin = Signature(
+        "coin",
+        "family",
+        (
+            Parameter("logit", "latent", one_of="link"),
+            Parameter("cauchit", "latent", one_of="link"),
+        ),
+        observed=("binary",),
+        summary="a coin",
+    )
+    register(coin)
+    try:
+        with pytest.raises(ModelError, match="`cauchit` is a link, not a function") as refused:
+            check(parse(LINK))
+        assert "the name of an argument: coin(cauchit = eta)" in str(refused.value)
+        with pytest.raises(ModelError, match="`a` is on the cauchit scale here"):
+            check(parse(LINK.replace("cauchit(a)", "a").replace("p =", "cauchi =")))
+    finally:
+        unregister("family", "coin")
+    assert links()["logit"] == "bernoulli" and "softmax" not in links() and "cauchit" not in links()
