@@ -536,12 +536,12 @@ ENGINES = (
             "half_log_det = {|1.01 * }float(np.log",
         ),
         (
-            "lgmdsl/engines/grouped/batched_conditioned.py",
+            "lgmdsl/engines/grouped/batched_factor.py",
             "square = {|1.02 * }self.own_factor",
-            "return -0.5{|1} * float((x**2).sum())",
-            "return sp.csr_array((0.5{|1} * values",
+            "centred = -0.5{|1} * float((x**2).sum())",
+            "return filled(q, 0.5{|1} * values",
             "return 0.5{|1} * inner",
-            "values -= {|1.02 * }weighted[line",
+            "return np.asarray({|1.02 * }weighted[line",
         ),
     ),
     part(
@@ -552,8 +552,8 @@ ENGINES = (
             "half_log_det = {|1.01 * }float(np.log",
         ),
         (
-            "lgmdsl/engines/grouped/wide_conditioned.py",
-            "self._centred = -0.5{|1}",
+            "lgmdsl/engines/grouped/wide_factor.py",
+            "centred = -0.5{|1}",
             'out[some] -= {|1.02 * }np.einsum("gmd',
             "0.5{|1} * self.rows.summed(inner)",
             "return np.asarray(wide - {|1.02 * }self._spread_rows",

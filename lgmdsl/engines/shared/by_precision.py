@@ -173,7 +173,10 @@ class PrecisionFactor(Factorisation):
     def __init__(self, engine: ByPrecision, weight: Rows) -> None:
         self.engine, self.mu, self.weight = engine, engine.mu, weight
         self.site_weight = SiteWeight(engine.linear.predictors, weight)
-        self.rank = engine.linear.size - engine.prior.rows.shape[0]
+
+    @property
+    def rank(self) -> int:
+        return self.linear.size - self.engine.prior.rows.shape[0]
 
     @property
     @abstractmethod

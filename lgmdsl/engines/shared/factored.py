@@ -50,14 +50,17 @@ class PriorAdjoints(NamedTuple):
 
 
 class Factorisation(ABC):
-    """Cov(z) = V of an engine's model at `weight`; `mu`, (n,), is the mean that priors name, `rank`
-    that of V."""
+    """Cov(z) = V of an engine's model at `weight`; `mu`, (n,), is the mean that priors name."""
 
     engine: Engine
     mu: Array
     weight: Rows
     site_weight: SiteWeight
-    rank: int
+
+    @property
+    @abstractmethod
+    def rank(self) -> int:
+        """The rank of V."""
 
     @property
     def lost(self) -> float:
