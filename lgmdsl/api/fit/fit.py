@@ -12,6 +12,7 @@ import numpy as np
 
 from lgmdsl.api.answering import answering
 from lgmdsl.api.assess.assessable import Assessable
+from lgmdsl.api.columns import LEVELS
 from lgmdsl.api.frames.framed import Framed
 from lgmdsl.api.page import several
 from lgmdsl.arrays import AnyArray, Array
@@ -32,9 +33,6 @@ if TYPE_CHECKING:
     from lgmdsl.api.predict.impute import Imputation
     from lgmdsl.api.predict.predict import Prediction
     from lgmdsl.workers.executor import Jobs
-
-
-SHOWN = (0.05, 0.5, 0.95)
 
 
 @made_by("lgm.fit", "lgm.load_fit")
@@ -82,7 +80,7 @@ class Fit(Assessable, Framed):
         """`mean`, `sd` and the 5, 50 and 95 % points (`quantiles`, leading axis `quantile`) of a
         name; `estimate` is the mean again, for attribute access: `fit["u"].estimate` (`.mean` is a
         method of every Dataset). Raises ModelError E103 for an unknown name."""
-        quantiles = self.quantile(name, SHOWN)
+        quantiles = self.quantile(name, LEVELS)
         parts = {"mean": self.mean(name), "sd": self.sd(name), "quantiles": quantiles}
         return dataset(with_estimate(parts))
 
@@ -334,7 +332,7 @@ class Fit(Assessable, Framed):
         output: str | os.PathLike[str],
         *,
         fitted: object = None,
-        quantiles: Sequence[float] | None = SHOWN,
+        quantiles: Sequence[float] | None = LEVELS,
         mapping: Keys | None = None,
         jobs: Jobs = None,
     ) -> ShardPredictions:

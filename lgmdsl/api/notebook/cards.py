@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import lgmdsl.html as html
+from lgmdsl.api.columns import LEVELS
+from lgmdsl.api.summary.table import HEADER
 from lgmdsl.arrays import Array
 from lgmdsl.errors import Diagnostic
 from lgmdsl.html import Html
@@ -16,8 +18,6 @@ from lgmdsl.html import Html
 if TYPE_CHECKING:
     from lgmdsl.posterior.fit_record import FitRecord
 
-LEVELS = np.array([0.05, 0.5, 0.95])
-HEADER = ("", "mean", "sd", "5 %", "50 %", "95 %")
 ENTRIES = 6  # of a name
 NAMES = 12
 
@@ -36,7 +36,7 @@ def of_fit(fit: FitRecord, page: str) -> str:
     note = "; ".join(part for part in (str(fit.status), evidence) if part)
     parts = [
         *warned(fit.warnings),
-        html.table(HEADER, rows),
+        html.table(("", *HEADER), rows),
         *(html.paragraph(line) for line in left),
         html.folded("page", html.page(page)),
     ]
@@ -45,15 +45,15 @@ def of_fit(fit: FitRecord, page: str) -> str:
 
 def _entries(fit: FitRecord, name: str) -> list[Sequence[str]]:
     quantity = fit.quantity(name)
-    _, quantiles = fit.marginals.quantile(name, LEVELS)
-    table = np.stack([quantity.mean, quantity.sd, *quantiles]).reshape(5, -1).T
+    _, quantiles = fit.marginals.quantile(name, np.array(LEVELS))
+    table = np.stack([quantity.mean, quantity.sd, *quantiles]).reshape(len(HEADER), -1).T
     labels = _labels(fit, quantity.dims, ENTRIES)
     rows: list[Sequence[str]] = [
         (f"{name}[{label}]" if label else name, *_numbers(entry))
         for label, entry in zip(labels, table, strict=False)
     ]
     if len(table) > ENTRIES:
-        rows.append((f"{name}: {len(table) - ENTRIES:,} more", *[""] * 5))
+        rows.append((f"{name}: {len(table) - ENTRIES:,} more", *[""] * len(HEADER)))
     return rows
 
 
