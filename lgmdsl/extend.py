@@ -199,15 +199,15 @@ from lgmdsl.priors.prior import (
     Prior,
     Scatter,
     Terms,
+    Unsuitable,
     natural_bounds,
 )
-from lgmdsl.priors.refusals import Unsuitable
 from lgmdsl.sites.scalar.logistic import LogisticSite
 from lgmdsl.sites.scalar.super_gaussian import SuperGaussianSite
 from lgmdsl.sites.tails import Tail, Tails
 from lgmdsl.sites.vector.admixture import TopicSite
 from lgmdsl.sites.vector.softmax import SoftmaxSite
-from lgmdsl.structures.kernels.kernels import Kernel
+from lgmdsl.structures.kernels import Kernel
 from lgmdsl.structures.shared.refusals import Refused
 from lgmdsl.vocabulary.notes import Notes
 from lgmdsl.vocabulary.signature import Alias, Parameter, Signature, Spacing, Trait, also

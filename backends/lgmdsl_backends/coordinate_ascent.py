@@ -37,7 +37,7 @@ from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.questions import Expected
 from lgmdsl.contract.rows import CERTAIN
 from lgmdsl.contract.status import Guarantee, Status
-from lgmdsl.numerics.optimisation.variance_root import solve_variance
+from lgmdsl.numerics.optimisation.newton import solve_variance
 from lgmdsl.vocabulary.notes import Notes
 
 # A fall below this fraction of the bound is rounding.

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from lgmdsl.dataset.arrow import text_types
 from lgmdsl.dataset.entries import Entry, Loaded
-from lgmdsl.dataset.parquet import text_types
 from lgmdsl.dataset.refusals import refused, refusing
 
 

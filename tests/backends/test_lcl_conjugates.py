@@ -12,7 +12,7 @@ from lgmdsl.arrays import Array
 from lgmdsl.contract.questions import Decoupled, Expected
 from lgmdsl.contract.site import Property
 from lgmdsl.inference.routes import answering
-from lgmdsl.numerics.optimisation.pair_newton import PairTerms
+from lgmdsl.numerics.optimisation.newton import PairTerms
 from lgmdsl.sites.catalogue import SITES, site
 from lgmdsl.testing.sites.censoring_checks import ends
 from lgmdsl_backends.lcl.conjugates import conjugates, slope_limits

@@ -20,7 +20,7 @@ from lgmdsl.engines.iterative.variance import RowGroups, adjacency
 from lgmdsl.operators.base import Operator
 from lgmdsl.operators.compose import Product
 from lgmdsl.operators.convolution import Convolution
-from lgmdsl.operators.difference import Difference
+from lgmdsl.operators.differences import Difference
 from lgmdsl.operators.explicit import Dense, Identity, Sparse
 from lgmdsl.operators.fourier import Fourier
 from lgmdsl.operators.select import Select

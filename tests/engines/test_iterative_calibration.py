@@ -17,7 +17,7 @@ from lgmdsl.engines.iterative.engine import IterativeEngine
 from lgmdsl.engines.iterative.variance import inflation, regressed
 from lgmdsl.operators.base import Operator
 from lgmdsl.operators.convolution import Convolution
-from lgmdsl.operators.difference import Difference
+from lgmdsl.operators.differences import Difference
 from lgmdsl.operators.explicit import Dense, Identity, Sparse
 from lgmdsl.structures.catalogue import structure
 from lgmdsl.structures.independent import Flat, Normal

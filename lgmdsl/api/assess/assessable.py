@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from lgmdsl.api.assess.loo import Loo
     from lgmdsl.api.assess.pit import Pit
     from lgmdsl.api.fit.fit import Fit
-    from lgmdsl.workers.executor import Jobs
+    from lgmdsl.workers.task import Jobs
 
 
 class Assessable:

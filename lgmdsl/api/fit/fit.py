@@ -40,7 +40,7 @@ from lgmdsl.posterior.labelled import dataset, labelled, with_estimate
 from lgmdsl.posterior.marginals import Marginals, Quantity, probability_levels
 from lgmdsl.posterior.mixture import Mixture, mixture
 from lgmdsl.state import FieldState, made_by
-from lgmdsl.workers.executor import Jobs
+from lgmdsl.workers.task import Jobs
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from lgmdsl.api.predict.by_shards import ShardPredictions
     from lgmdsl.api.predict.impute import Imputation
     from lgmdsl.api.predict.predict import Prediction
-    from lgmdsl.workers.executor import Jobs
+    from lgmdsl.workers.task import Jobs
 
 
 SHOWN = (0.05, 0.5, 0.95)

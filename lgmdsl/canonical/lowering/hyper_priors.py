@@ -19,10 +19,9 @@ from lgmdsl.language.checked import Symbol
 from lgmdsl.language.tree import ast
 from lgmdsl.memory import TooLarge
 from lgmdsl.priors import catalogue
-from lgmdsl.priors.prior import Prior
-from lgmdsl.priors.refusals import Unsuitable
+from lgmdsl.priors.prior import Prior, Unsuitable
 from lgmdsl.structures.shared.refusals import Refused
-from lgmdsl.structures.spatial.spectrum import besag_spectrum
+from lgmdsl.structures.spatial.besag import besag_spectrum
 
 PriorClass: TypeAlias = type[Prior]
 

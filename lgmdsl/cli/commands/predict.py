@@ -83,7 +83,7 @@ def command(
         place = writable(output, (*SUFFIXES, ".parquet"), read_files)
     table = not as_json and (place is None or place.suffix in TABLES)
     if place is not None and place.suffix == ".parquet":
-        from lgmdsl.dataset.parquet import check_pyarrow
+        from lgmdsl.dataset.arrow import check_pyarrow
 
         if as_json:
             raise click.UsageError(
@@ -174,7 +174,7 @@ def _table(
     elif place.suffix == ".csv":
         lost = deliver(None, None, lambda: write_pieces(place, _texts(pieces)))
     else:
-        from lgmdsl.dataset.parquet import column_types, write_parquet
+        from lgmdsl.dataset.arrow import column_types, write_parquet
 
         types = column_types(wanted.entries)
         lost = deliver(

@@ -39,7 +39,7 @@ from lgmdsl.engines.iterative.solve import (
 from lgmdsl.engines.iterative.ties import Ties
 from lgmdsl.engines.iterative.variance import RowGroups, adjacency
 from lgmdsl.engines.shared.restriction import Held, hold
-from lgmdsl.numerics.conjugate_gradients import Solved, conjugate_gradients, ritz, smallest
+from lgmdsl.numerics.krylov import Solved, conjugate_gradients, ritz, smallest
 from lgmdsl.operators.base import Gram
 from lgmdsl.operators.explicit import Identity
 from lgmdsl.vocabulary.notes import Notes

@@ -16,7 +16,7 @@ import numpy as np
 from lgmdsl.arrays import Array
 from lgmdsl.contract.questions import ParameterCurve, PointwiseAnswer
 from lgmdsl.contract.site import Property, Site, SiteSpec
-from lgmdsl.numerics.counts.deviance import deviance
+from lgmdsl.numerics.counts import deviance
 from lgmdsl.numerics.stable import capped_exp
 from lgmdsl.sites.counts.conway_maxwell import Law, Norm, fields, stirling_rest
 from lgmdsl.sites.counts.cumulated import cumulated

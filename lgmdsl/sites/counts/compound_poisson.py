@@ -19,7 +19,7 @@ import numpy as np
 
 from lgmdsl.arrays import Array
 from lgmdsl.numerics.chebyshev import Panels
-from lgmdsl.numerics.counts.deviance import deviance
+from lgmdsl.numerics.counts import deviance
 from lgmdsl.numerics.normal_tail import LOG_TWO_PI
 from lgmdsl.numerics.stable import stirling_error, stirling_slope
 

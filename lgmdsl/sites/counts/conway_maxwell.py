@@ -25,8 +25,7 @@ from scipy import special
 
 from lgmdsl.arrays import Array
 from lgmdsl.numerics.chebyshev import Panels
-from lgmdsl.numerics.counts.deviance import deviance
-from lgmdsl.numerics.discrete_gauss import blocks
+from lgmdsl.numerics.counts import blocks, deviance
 from lgmdsl.numerics.normal_tail import LOG_TWO_PI
 from lgmdsl.numerics.stable import capped_exp, stirling_error
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from lgmdsl.arrays import Array, BoolArray
 from lgmdsl.contract.site import Site
-from lgmdsl.numerics.discrete_gauss import POINTS, points_of
+from lgmdsl.numerics.counts import POINTS, points_of
 
 _REACH = 12.0  # sds below the mean where no mass is left
 _PART = 1.5  # sds over which masses are smooth enough for one rule

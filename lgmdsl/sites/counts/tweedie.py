@@ -29,7 +29,7 @@ from lgmdsl.contract.questions import (
 )
 from lgmdsl.contract.site import Property, SiteSpec
 from lgmdsl.errors import DataError, Diagnostic
-from lgmdsl.numerics.counts.deviance import log_poisson
+from lgmdsl.numerics.counts import log_poisson
 from lgmdsl.numerics.stable import EXPONENT_CAP, capped_exp
 from lgmdsl.sites.base import ElementwiseSite
 from lgmdsl.sites.counts.compound_poisson import series

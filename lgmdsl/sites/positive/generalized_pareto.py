@@ -22,8 +22,7 @@ from lgmdsl.arrays import Array, BoolArray
 from lgmdsl.contract.questions import ParameterCurve, PointwiseAnswer
 from lgmdsl.contract.site import Property, SiteSpec
 from lgmdsl.numerics import jets
-from lgmdsl.numerics.jets import Jet
-from lgmdsl.numerics.ratios import exp_ratio_derivatives, log_ratio, log_ratio_derivatives
+from lgmdsl.numerics.jets import Jet, exp_ratio_derivatives, log_ratio, log_ratio_derivatives
 from lgmdsl.numerics.stable import capped_exp
 from lgmdsl.sites.formula import Jets
 from lgmdsl.sites.positive.lifetime import LifetimeSite

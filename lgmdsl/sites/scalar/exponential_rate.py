@@ -32,7 +32,7 @@ from lgmdsl.contract.questions import (
 )
 from lgmdsl.contract.site import Property, SiteSpec
 from lgmdsl.numerics import jets, stable
-from lgmdsl.numerics.counts.deviance import log_peak
+from lgmdsl.numerics.counts import log_peak
 from lgmdsl.numerics.jets import Jet
 from lgmdsl.numerics.stable import EXPONENT_CAP, capped_exp, of_counts, small_counts, stirling_error
 from lgmdsl.sites.base import CountSite, ElementwiseSite

@@ -22,8 +22,7 @@ from lgmdsl.contract.questions import PointwiseAnswer
 from lgmdsl.contract.site import Property, SiteSpec
 from lgmdsl.errors import DataError, Diagnostic
 from lgmdsl.numerics import jets
-from lgmdsl.numerics.jets import Jet
-from lgmdsl.numerics.ratios import exp_ratio_derivatives, log_ratio, log_ratio_derivatives
+from lgmdsl.numerics.jets import Jet, exp_ratio_derivatives, log_ratio, log_ratio_derivatives
 from lgmdsl.numerics.stable import capped_exp
 from lgmdsl.sites.formula import FormulaSite, Jets
 from lgmdsl.vocabulary.lookup import declared

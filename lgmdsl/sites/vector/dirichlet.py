@@ -21,12 +21,10 @@ from scipy import special
 from lgmdsl.arrays import Array
 from lgmdsl.contract.classes import ClassMoments
 from lgmdsl.contract.site import Property, SiteSpec
-from lgmdsl.numerics.counts.deviance import deviance
-from lgmdsl.numerics.counts.rising import log_rising
+from lgmdsl.numerics.counts import deviance
+from lgmdsl.numerics.log_gamma import log_rising, polygamma
 from lgmdsl.numerics.normal_tail import LOG_TWO_PI
-from lgmdsl.numerics.polygamma import polygamma
-from lgmdsl.numerics.softmax import Shares
-from lgmdsl.numerics.stable import stirling_error, stirling_slope
+from lgmdsl.numerics.stable import Shares, stirling_error, stirling_slope
 from lgmdsl.sites.vector.shares import SharesSite
 from lgmdsl.vocabulary.lookup import declared
 

@@ -24,7 +24,7 @@ from lgmdsl.numerics.expectations.log_sum_exp import (
     contrasts_of,
     expected_log_sum_exp,
 )
-from lgmdsl.numerics.softmax import Shares, covariances, shares
+from lgmdsl.numerics.stable import Shares, covariances, shares
 from lgmdsl.sites.vector.softmax import complete, with_reference
 
 

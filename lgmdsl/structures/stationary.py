@@ -15,7 +15,7 @@ import numpy as np
 
 from lgmdsl.arrays import Array
 from lgmdsl.errors import Diagnostic, ModelError
-from lgmdsl.structures.kernels.kernels import Kernel, Slopes
+from lgmdsl.structures.kernels import Kernel, Slopes
 from lgmdsl.vocabulary.lookup import declared
 
 _DIRECT = 4  # up to this many dimensions, differences; above, a product of matrices

@@ -1,5 +1,8 @@
-"""Differences of log Gamma and simple functions, with derivatives, without cancellation for large
-x: log Gamma(x + y) - log Gamma(x), and x log x - x - log Gamma(x)."""
+"""log Gamma: its differences, derivatives of digamma, and integrals of norms.
+
+Differences from simple functions come with derivatives, without cancellation for large x:
+log Gamma(x + y) - log Gamma(x), and x log x - x - log Gamma(x).
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,6 @@ import numpy as np
 from scipy import special
 
 from lgmdsl.arrays import Array
-from lgmdsl.numerics.polygamma import polygamma
 
 _LARGE = 20.0
 # Numbers from which compiled sums repay the loading of numba (0.25 s), and the longest of them.
@@ -49,7 +51,7 @@ def log_risings(x: Array, y: Array, order: int) -> tuple[Array, ...]:
     if x.size < _MANY or y.max() > _MOST or (y != np.floor(y)).any():
         return tuple(log_rising(x, y, k) for k in range(order + 1))
     # Loads numba.
-    from lgmdsl.numerics.counts.count_kernels import log_rising_sums
+    from lgmdsl.numerics.count_kernels import log_rising_sums
 
     out = np.empty((order + 1, x.size))
     log_rising_sums(x.ravel(), y.ravel(), order, out)
@@ -104,3 +106,93 @@ def _series(x: Array, y: Array, derivative: int) -> Array:
 def _gap(x: Array, lean: Array, power: int) -> Array:
     """x^-power - z^-power for z = x e^lean, lean >= 0."""
     return np.asarray(-(x**-power) * np.expm1(-power * lean))
+
+
+# ---- polygamma ---------------------------------------------------------------------------------
+# The first two derivatives of digamma, several times faster than the zeta functions of SciPy.
+#
+# psi^(k)(x) by the recurrence to x + 10 and the asymptotic series there (Abramowitz and Stegun
+# 6.4.12 to 6.4.14), to 2e-15 relative for x > 0.
+
+
+_SHIFT = 10
+# B_2, B_4, ..., B_16
+_BERNOULLI = (
+    1.0 / 6.0,
+    -1.0 / 30.0,
+    1.0 / 42.0,
+    -1.0 / 30.0,
+    5.0 / 66.0,
+    -691.0 / 2730.0,
+    7.0 / 6.0,
+    -3617.0 / 510.0,
+)
+
+
+def trigamma(x: Array) -> Array:
+    """psi'(x)."""
+    x = np.asarray(x, dtype=np.float64)
+    near = x < _SHIFT
+    w = 1.0 / np.where(near, x + _SHIFT, x)
+    square, tail = w * w, np.zeros_like(x)
+    for b in reversed(_BERNOULLI):
+        tail = (tail + b) * square
+    total = w * (1.0 + 0.5 * w + tail)
+    if near.any():
+        steps = np.zeros_like(x)
+        for j in range(_SHIFT - 1, -1, -1):
+            steps += 1.0 / (x + j) ** 2
+        total = np.where(near, total + steps, total)
+    return np.asarray(total)
+
+
+def tetragamma(x: Array) -> Array:
+    """psi''(x)."""
+    x = np.asarray(x, dtype=np.float64)
+    near = x < _SHIFT
+    w = 1.0 / np.where(near, x + _SHIFT, x)
+    square, tail = w * w, np.zeros_like(x)
+    for k in range(len(_BERNOULLI), 0, -1):
+        tail = (tail + (2 * k + 1) * _BERNOULLI[k - 1]) * square
+    total = square * (1.0 + w + tail)
+    if near.any():
+        steps = np.zeros_like(x)
+        for j in range(_SHIFT - 1, -1, -1):
+            v = 1.0 / (x + j)
+            steps += 2.0 * v * v * v
+        total = np.where(near, total + steps, total)
+    return np.asarray(-total)
+
+
+def polygamma(k: int, x: Array) -> Array:
+    """psi^(k)(x), k up to 2, x > 0."""
+    return np.asarray((special.digamma, trigamma, tetragamma)[k](x))
+
+
+# ---- radial ------------------------------------------------------------------------------------
+# Logarithms of what densities of a norm in n dimensions integrate to.
+#
+# int f(||s||) ds over R^n = S_n int_0^inf r^(n-1) f(r) dr,   S_n = 2 pi^(n/2) / Gamma(n/2)
+
+
+def log_sphere(n: Array) -> Array:
+    """log S_n: the surface of the unit sphere, log 2 for n = 1."""
+    return np.asarray(np.log(2.0) + 0.5 * n * np.log(np.pi) - special.gammaln(0.5 * n))
+
+
+def log_power_integral(n: Array, power: Array) -> Array:
+    """log int_0^inf r^(n-1) exp(-r^power) dr = log Gamma(n / power) - log power."""
+    return np.asarray(special.gammaln(n / power) - np.log(power))
+
+
+def log_sech2_integral(n: Array) -> Array:
+    """log int_0^inf r^(n-1) sech(r)^2 dr = log(4 Gamma(n) 2^-n eta(n - 1)), eta Dirichlet's, from
+    sech(r)^2 = 4 sum_k (-1)^(k-1) k e^(-2 k r)."""
+    return np.asarray((2.0 - n) * np.log(2.0) + special.gammaln(n) + np.log(_eta(n - 1.0)))
+
+
+def _eta(s: Array) -> Array:
+    """sum_k (-1)^(k-1) k^-s at s = 0, 1, 2, ...: 1/2, log 2, (1 - 2^(1-s)) zeta(s)."""
+    above = np.maximum(s, 2.0)
+    value = -np.expm1((1.0 - above) * np.log(2.0)) * special.zeta(above)
+    return np.where(s == 0.0, 0.5, np.where(s == 1.0, np.log(2.0), value))

@@ -1,4 +1,6 @@
-"""Log masses of counts as deviances about their means: nothing of size y log y to cancel.
+"""Log masses of counts, and sums over many of them.
+
+Masses are written as deviances about their means: nothing of size y log y to cancel.
 
 D(x; m) = x log(x / m) + m - x >= 0, so that y log m - m - log y! = -D(y; m) - log(2 pi y) / 2 -
 stirling_error(y) (Loader 2000, Fast and accurate computation of binomial probabilities).
@@ -6,8 +8,11 @@ stirling_error(y) (Loader 2000, Fast and accurate computation of binomial probab
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 from scipy import special
+from scipy.linalg import eigh_tridiagonal
 
 from lgmdsl.arrays import Array
 from lgmdsl.numerics.normal_tail import LOG_TWO_PI
@@ -53,7 +58,7 @@ def deviance(x: Array, mean: Array, excess: Array) -> Array:
 
 
 def _compiled(x: Array, mean: Array, excess: Array) -> Array:
-    from lgmdsl.numerics.counts.count_kernels import deviances
+    from lgmdsl.numerics.count_kernels import deviances
 
     every = np.broadcast_arrays(x, mean, excess)
     counts, means, gaps = (np.ravel(np.asarray(part, np.float64)) for part in every)
@@ -88,3 +93,41 @@ def log_binomial(y: Array, rest: Array, p: Array, q: Array, excess: Array) -> Ar
     errors = stirling_error(n) - stirling_error(y) - stirling_error(rest)
     spread = 0.5 * (np.log(n / rest) - np.log(y) - LOG_TWO_PI)
     return np.asarray(errors + spread - deviance(y, n * p, excess) - deviance(rest, n * q, -excess))
+
+
+# ---- discrete gauss ----------------------------------------------------------------------------
+# Sums over many consecutive integers of a smooth function, at few points.
+#
+# The Gauss rule of the uniform measure on 0, 1, ..., L - 1: its orthogonal polynomials are Gram's,
+# with recurrence coefficients k^2 (L^2 - k^2) / (4 (4 k^2 - 1)) about the middle, so that n points
+# are exact for polynomials of degree 2 n - 1 (Golub and Welsch 1969). With n >= L the points are
+# the integers themselves.
+
+
+POINTS = 16
+
+
+@lru_cache(maxsize=256)
+def points_of(length: int) -> tuple[Array, Array]:
+    """At most `POINTS` points in [0, length - 1] and their weights, which add up to length."""
+    if length <= POINTS:
+        return np.arange(length, dtype=np.float64), np.ones(length)
+    k = np.arange(1.0, POINTS)
+    off = np.sqrt(k * k * (float(length) ** 2 - k * k) / (4.0 * (4.0 * k * k - 1.0)))
+    x, vectors = eigh_tridiagonal(np.zeros(POINTS), off)
+    return np.asarray(x + 0.5 * (length - 1.0)), np.asarray(length * vectors[0] ** 2)
+
+
+def blocks(low: int, high: int, longest: float) -> tuple[Array, Array]:
+    """Points and weights for the sum over low, ..., high of a function that is smooth over
+    `longest` integers, and over half its distance to -1 (as log Gamma(1 + k) is)."""
+    points, weights, start = [], [], low
+    while start <= high:
+        length = min(max(float(POINTS), min(longest, float(start))), float(high - start + 1))
+        # Lengths in powers of 2, so that their rules are made once.
+        size = int(length) if length <= POINTS else 1 << int(np.log2(length))
+        x, w = points_of(size)
+        points.append(start + x)
+        weights.append(w)
+        start += size
+    return np.concatenate(points), np.concatenate(weights)

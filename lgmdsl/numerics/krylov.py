@@ -1,4 +1,5 @@
-"""Preconditioned conjugate gradients for many right-hand sides at once, with Ritz values of A.
+"""Krylov methods: preconditioned conjugate gradients for many right-hand sides at once, with Ritz
+values of A, and Lanczos.
 
 Every column is a recursion of its own, but products with A are taken of all of them together. The
 coefficients of a column are those of Lanczos on M^-1/2 A M^-1/2 started at M^-1/2 rhs (Golub and
@@ -141,3 +142,39 @@ def smallest(solved: Solved) -> float:
     if not solved.slopes or not solved.slopes[longest]:
         return 1.0
     return float(ritz(solved.slopes[longest], solved.ratios[longest])[0].min())
+
+
+# ---- lanczos -----------------------------------------------------------------------------------
+# Lanczos with full reorthogonalisation: A restricted to a Krylov space.
+
+
+def lanczos(
+    product: Callable[[Array], Array], start: Array, steps: int
+) -> tuple[Array, Array, Array]:
+    """Q (n, k) with orthonormal columns and the diagonals of T = Q'AQ, (k,) and (k - 1,).
+
+    k <= `steps`; fewer where the Krylov space is exhausted.
+    """
+    n = len(start)
+    basis = np.zeros((min(steps, n), n))
+    diagonal, off = [], []
+    v = start / np.linalg.norm(start)
+    for k in range(len(basis)):
+        basis[k] = v
+        w = product(v)
+        diagonal.append(float(v @ w))
+        for _ in range(2):  # twice is enough (Parlett)
+            w = w - basis[: k + 1].T @ (basis[: k + 1] @ w)
+        length = float(np.linalg.norm(w))
+        if length <= 1e-12 * abs(diagonal[0]) or k + 1 == len(basis):
+            break
+        off.append(length)
+        v = w / length
+    used = len(diagonal)
+    return basis[:used].T, np.array(diagonal), np.array(off[: used - 1])
+
+
+def root_of_inverse(basis: Array, diagonal: Array, off: Array) -> Array:
+    """R (n, k) with RR' = Q T^-1 Q', which is at most A^-1 in the order of definite matrices."""
+    values, vectors = eigh_tridiagonal(diagonal, off)
+    return np.asarray(basis @ (vectors / np.sqrt(values)))
