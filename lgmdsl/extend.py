@@ -145,25 +145,26 @@ from __future__ import annotations
 
 from lgmdsl.arrays import AnyArray, Array, BoolArray, IntArray, Matrix, SparseMatrix
 from lgmdsl.contract import rows
-from lgmdsl.contract.backend import Backend, BackendSpec, State
+from lgmdsl.contract.backend import Backend, BackendSpec, State, option
 from lgmdsl.contract.bound import Bound, BoundSpec
 from lgmdsl.contract.classes import Classes, ClassMoments, OneClass, Separable, Split
 from lgmdsl.contract.engine import (
     Adjoints,
     Conditioned,
     Confinement,
+    Direction,
     Draws,
     Engine,
     Errors,
     Estimate,
+    Failed,
+    Failure,
     Leftover,
     MakeEngine,
+    Term,
 )
-from lgmdsl.contract.failed import Direction, Failed, Failure, Term
 from lgmdsl.contract.linear import Constraints, LinearGaussian, Predictor, PriorBlock
-from lgmdsl.contract.options import option
-from lgmdsl.contract.posterior import GaussianPosterior
-from lgmdsl.contract.problem import Problem
+from lgmdsl.contract.problem import GaussianPosterior, Problem
 from lgmdsl.contract.questions import (
     Augmented,
     AugmentedAnswer,

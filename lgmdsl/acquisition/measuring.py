@@ -19,7 +19,7 @@ from lgmdsl.arrays import Array, IntArray
 from lgmdsl.canonical.model import some_rows
 from lgmdsl.contract.engine import Conditioned, Engine, Failed, Rows
 from lgmdsl.contract.linear import LinearGaussian, Predictor
-from lgmdsl.contract.posterior import GaussianPosterior
+from lgmdsl.contract.problem import GaussianPosterior
 from lgmdsl.contract.status import Status
 from lgmdsl.errors import Diagnostic, NumericalError
 

@@ -11,9 +11,9 @@ from typing import TypeAlias
 from lgmdsl.errors import DataError, Diagnostic, ModelError
 from lgmdsl.files import irregular, similar
 from lgmdsl.language.builder import Model
-from lgmdsl.language.limits import MAX_CHARACTERS
 from lgmdsl.language.parse.parse import Parsed, parse_all
 from lgmdsl.language.tree import ast
+from lgmdsl.language.tree.ast import MAX_CHARACTERS
 from lgmdsl.language.tree.statements import declared_name
 
 # Endings of files of data and results; what is in them is not asked here.

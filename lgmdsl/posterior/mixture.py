@@ -45,8 +45,13 @@ from lgmdsl.posterior.normal_mixtures import (
     mixed_quantile,
     rank_of,
 )
-from lgmdsl.posterior.shifted_draws import DrawnHypers, DrawShift, by_theta, hypers_of
-from lgmdsl.posterior.site_draws import parameter_rows
+from lgmdsl.posterior.shifted_draws import (
+    DrawnHypers,
+    DrawShift,
+    by_theta,
+    hypers_of,
+    parameter_rows,
+)
 from lgmdsl.posterior.tails import least_variance, sd_error, shares_beyond
 from lgmdsl.state import FieldState
 

@@ -1,6 +1,6 @@
 """Names of the language to structures and kernels: builders from evaluated arguments.
 
-What an argument is where it is left out is declared (`vocabulary.structures`, `.kernels`); builders
+What an argument is where it is left out is declared (`vocabulary.structures`); builders
 and classes have no defaults of their own.
 """
 

@@ -14,7 +14,7 @@ from lgmdsl.contract.site import Property
 from lgmdsl.inference.routes import answering
 from lgmdsl.numerics.optimisation.newton import PairTerms
 from lgmdsl.sites.catalogue import SITES, site
-from lgmdsl.testing.sites.censoring_checks import ends
+from lgmdsl.testing.sites.sampling_checks import ends
 from lgmdsl_backends.lcl.conjugates import conjugates, slope_limits
 from tests.sites.examples import example
 

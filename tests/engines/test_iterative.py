@@ -30,10 +30,10 @@ from lgmdsl.structures.independent import Flat, Normal
 from lgmdsl.testing.engine_checks import (
     check_distances,
     check_draws,
+    check_failure,
     check_offset_adjoint,
 )
-from lgmdsl.testing.engines.failure_checks import check_failure
-from lgmdsl.testing.engines.models import Case, random_case
+from lgmdsl.testing.engine_models import Case, random_case
 
 from .unformed import Unformed
 

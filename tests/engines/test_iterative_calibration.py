@@ -21,7 +21,7 @@ from lgmdsl.operators.differences import Difference
 from lgmdsl.operators.explicit import Dense, Identity, Sparse
 from lgmdsl.structures.catalogue import structure
 from lgmdsl.structures.independent import Flat, Normal
-from lgmdsl.testing.engines.models import Case
+from lgmdsl.testing.engine_models import Case
 
 KINDS = ("image", "sparse", "chain", "dense", "stiff")
 

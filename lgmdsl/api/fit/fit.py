@@ -20,7 +20,7 @@ from lgmdsl.api.page import several
 from lgmdsl.arrays import AnyArray, Array, IntArray
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.engine import Conditioned, Rows
-from lgmdsl.contract.posterior import GaussianPosterior
+from lgmdsl.contract.problem import GaussianPosterior
 from lgmdsl.contract.status import Guarantee, Status
 from lgmdsl.dataset import Keys
 from lgmdsl.errors import Diagnostic

@@ -19,8 +19,16 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from lgmdsl.arrays import Array, IntArray, SparseMatrix
-from lgmdsl.contract.engine import Conditioned, Engine, Leftover, Rows
-from lgmdsl.contract.failed import Direction, Failed, Failure, Term
+from lgmdsl.contract.engine import (
+    Conditioned,
+    Direction,
+    Engine,
+    Failed,
+    Failure,
+    Leftover,
+    Rows,
+    Term,
+)
 from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.contract.stacked import StackedPredictors, flatten, split
 from lgmdsl.engines.iterative.conditioned import IterativeConditioned

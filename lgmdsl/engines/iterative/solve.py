@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from lgmdsl.arrays import Array
-from lgmdsl.contract.failed import Failed, Failure
+from lgmdsl.contract.engine import Failed, Failure
 from lgmdsl.errors import Diagnostic, NumericalError
 from lgmdsl.numerics.krylov import Solved, conjugate_gradients, smallest
 

@@ -25,7 +25,7 @@ from lgmdsl.numerics.counts import deviance, log_choose
 from lgmdsl.numerics.jets import Jet
 from lgmdsl.numerics.normal_tail import LOG_TWO_PI
 from lgmdsl.numerics.stable import stirling_error
-from lgmdsl.sites.counts.cumulated import cumulated
+from lgmdsl.sites.counts.base import cumulated
 from lgmdsl.sites.formula import FormulaSite, Jets
 from lgmdsl.sites.scalar.cloglog import log_complement
 from lgmdsl.vocabulary.lookup import declared

@@ -23,7 +23,7 @@ from lgmdsl.numerics import jets
 from lgmdsl.numerics.counts import log_binomial
 from lgmdsl.numerics.jets import Jet
 from lgmdsl.numerics.stable import capped_exp
-from lgmdsl.sites.counts.log_mean import LARGEST, LogMeanCounts
+from lgmdsl.sites.counts.base import LARGEST, LogMeanCounts
 from lgmdsl.sites.formula import FormulaSite, Jets
 from lgmdsl.vocabulary.lookup import declared
 

@@ -29,7 +29,7 @@ from lgmdsl.numerics import jets
 from lgmdsl.numerics.jets import Jet, log_erfcx
 from lgmdsl.numerics.stable import capped_exp
 from lgmdsl.sites.formula import Jets
-from lgmdsl.sites.positive.lifetime import LifetimeSite
+from lgmdsl.sites.lifetime import LifetimeSite
 from lgmdsl.vocabulary.lookup import declared
 
 if TYPE_CHECKING:

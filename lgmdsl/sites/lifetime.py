@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from lgmdsl.arrays import Array
-from lgmdsl.contract.lifetimes import Lifetimes
+from lgmdsl.contract.questions import Lifetimes
 from lgmdsl.numerics import jets
 from lgmdsl.sites.formula import FormulaSite
 from lgmdsl.sites.tails import JetTails

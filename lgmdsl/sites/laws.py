@@ -14,12 +14,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 
 import numpy as np
+from scipy import special
 
 from lgmdsl.arrays import Array, IntArray
-from lgmdsl.numerics.stable import capped_exp
+from lgmdsl.numerics.normal_tail import LOG_TWO_PI, normal_tail
+from lgmdsl.numerics.stable import EXPONENT_CAP, capped_exp
+from lgmdsl.sites.scalar.cloglog import log_complement
 
 _NODES = 16
 _NARROW = -1.0  # d above which the interval counts as narrow
@@ -189,3 +192,183 @@ def _legendre() -> tuple[Array, Array]:
     """Gauss-Legendre nodes and weights on [0, 1]."""
     nodes, weights = np.polynomial.legendre.leggauss(_NODES)
     return 0.5 * (nodes + 1.0), 0.5 * weights
+
+
+# ---- normal ------------------------------------------------------------------------------------
+# The standard normal law.
+
+
+class NormalLaw(Law):
+    """f = exp(-x^2 / 2) / sqrt(2 pi)."""
+
+    def density(self, x: Array) -> Curve:
+        return Curve(-0.5 * (x * x + LOG_TWO_PI), -x, np.full_like(x, -1.0), np.zeros_like(x))
+
+    def below(self, x: Array) -> Curve:
+        tail = normal_tail(x)
+        return Curve(tail.log_cdf, tail.hazard, -tail.hazard * tail.excess, tail.third)
+
+    def above(self, x: Array) -> Curve:
+        return self.below(-x).mirrored()
+
+    def take(self, index: tuple[IntArray, ...]) -> NormalLaw:
+        return self
+
+
+# ---- gumbel ------------------------------------------------------------------------------------
+# The law of the log of a unit exponential: P(X > x) = exp(-e^x).
+
+
+class GumbelLaw(Law):
+    """f = exp(x - e^x)."""
+
+    def density(self, x: Array) -> Curve:
+        rate = capped_exp(x)
+        return Curve(x - rate, 1.0 - rate, -rate, -rate)
+
+    def below(self, x: Array) -> Curve:
+        return Curve(*log_complement(x))
+
+    def above(self, x: Array) -> Curve:
+        zero = np.zeros_like(x)
+        return Curve(zero, zero, zero, zero)
+
+    def log_growth(self, x: Array) -> Array:
+        return x
+
+    def take(self, index: tuple[IntArray, ...]) -> GumbelLaw:
+        return self
+
+    def inside(self, a: Array, b: Array, width: Array) -> Mass:
+        """log P + e^a = log(1 - exp(-D)), D = e^b - e^a = e^(a + log(e^width - 1))."""
+        log_more = width + np.log(-np.expm1(-width))
+        rest = self.below(a + log_more)
+        # e^b e^-D / (1 - e^-D), and e^a (1 + 1 / (e^D - 1)); rest.first is D / (e^D - 1).
+        high = rest.first / -np.expm1(-width)
+        low = self.growth(a) + rest.first / np.expm1(np.minimum(width, EXPONENT_CAP))
+        return Mass(rest, low, high)
+
+
+# ---- laplace -----------------------------------------------------------------------------------
+# The Laplace law. Its tails are exponentials, and the mass of any interval is in closed form.
+
+
+_LOG_TWO = float(np.log(2.0))
+
+
+class LaplaceLaw(Law):
+    """f = exp(-|x|) / 2. The log mass of an interval has a jump in its second derivative where an
+    end is 0."""
+
+    def density(self, x: Array) -> Curve:
+        zero = np.zeros_like(x)
+        return Curve(-np.abs(x) - _LOG_TWO, -np.sign(x), zero, zero)
+
+    def below(self, x: Array) -> Curve:
+        left, rest = x < 0.0, 0.5 * np.exp(-np.abs(x))
+        hazard = rest / (1.0 - rest)
+        second = -hazard * (1.0 + hazard)
+        return Curve(
+            np.where(left, x - _LOG_TWO, np.log1p(-rest)),
+            np.where(left, 1.0, hazard),
+            np.where(left, 0.0, second),
+            np.where(left, 0.0, -second * (1.0 + 2.0 * hazard)),
+        )
+
+    def above(self, x: Array) -> Curve:
+        return self.below(-x).mirrored()
+
+    def take(self, index: tuple[IntArray, ...]) -> LaplaceLaw:
+        return self
+
+    def inside(self, a: Array, b: Array, width: Array) -> Mass:
+        """On one side of 0 a difference of exponentials of constant slope; about 0 the mass is
+        1 - (e^a + e^-b) / 2."""
+        right, one_side = a >= 0.0, (a >= 0.0) | (b <= 0.0)
+        near, zero = np.where(right, -a, b), np.zeros_like(a)
+        lost = -np.expm1(-width)
+        slope = np.where(right, -1.0, 1.0)
+        inner, outer = 1.0 / lost, np.exp(-width) / lost
+        up, down = (0.5 * np.exp(np.where(one_side, 0.0, e)) for e in (a, -b))
+        mass = -0.5 * (
+            np.expm1(np.where(one_side, -1.0, a)) + np.expm1(np.where(one_side, 0.0, -b))
+        )
+        p1, p2 = (down - up) / mass, -(down + up) / mass
+        rest = Curve(
+            np.where(one_side, near - _LOG_TWO + np.log(lost), np.log(mass)),
+            np.where(one_side, slope, p1),
+            np.where(one_side, zero, p2 - p1**2),
+            np.where(one_side, zero, p1 - 3.0 * p1 * p2 + 2.0 * p1**3),
+        )
+        low = np.where(one_side, np.where(right, inner, outer), up / mass)
+        high = np.where(one_side, np.where(right, outer, inner), down / mass)
+        return Mass(rest, low, high)
+
+
+# ---- student -----------------------------------------------------------------------------------
+# The Student-t law. Far in the tail its mass over its density is a continued fraction.
+#
+# P(X <= -x) = I_z(df/2, 1/2) / 2 with z = df / (df + x^2), whose continued fraction (DLMF 8.17.22)
+# is 1 / (1 + d1 / (1 + ...)); all the powers before it are those of the density: the ratio is
+# x / df times the fraction, which neither underflows nor cancels.
+
+
+_LEAST = 1e-250  # tails below it nearly underflow
+_TERMS = 60
+
+
+@dataclass(frozen=True, eq=False)
+class StudentLaw(Law):
+    """f = Gamma((df + 1) / 2) / (Gamma(df / 2) sqrt(pi df)) (1 + x^2 / df)^(-(df + 1) / 2)."""
+
+    df: Array
+
+    @cached_property
+    def constant(self) -> Array:
+        """log f(0)."""
+        gammas = np.log(special.poch(0.5 * self.df, 0.5))
+        return np.asarray(gammas - 0.5 * np.log(np.pi * self.df))
+
+    def take(self, index: tuple[IntArray, ...]) -> StudentLaw:
+        return StudentLaw(one_each(self.df, index))
+
+    def density(self, x: Array) -> Curve:
+        df = self.df
+        square = x * x / df
+        q = 1.0 / (1.0 + square)
+        power = (df + 1.0) / df
+        return Curve(
+            self.constant - 0.5 * (df + 1.0) * np.log1p(square),
+            -power * x * q,
+            -power * (1.0 - square) * q * q,
+            2.0 * power * x / df * (3.0 - square) * q * q * q,
+        )
+
+    def below(self, x: Array) -> Curve:
+        df = self.df + 0.0 * x
+        g = self.density(x)
+        tail = special.stdtr(df, -np.abs(x))
+        far = (x < 0.0) & (tail < _LEAST)
+        with np.errstate(divide="ignore"):
+            value = np.where(x < 0.0, np.log(tail), np.log1p(-tail))
+        if np.any(far):
+            ratio = -x[far] / df[far] * _fraction(-x[far], df[far])
+            value[far] = g.value[far] + np.log(ratio)
+        hazard = np.exp(g.value - value)
+        over = g.first - hazard
+        second = hazard * over
+        return Curve(value, hazard, second, second * over + hazard * (g.second - second))
+
+    def above(self, x: Array) -> Curve:
+        return self.below(-x).mirrored()
+
+
+def _fraction(x: Array, df: Array) -> Array:
+    a, b = 0.5 * df, 0.5
+    z = df / (df + x * x)
+    value = np.ones_like(z)
+    for m in range(_TERMS, 0, -1):
+        even = m * (b - m) * z / ((a + 2.0 * m - 1.0) * (a + 2.0 * m))
+        odd = -(a + m - 1.0) * (a + b + m - 1.0) * z / ((a + 2.0 * m - 2.0) * (a + 2.0 * m - 1.0))
+        value = 1.0 + odd / (1.0 + even / value)
+    return 1.0 / value

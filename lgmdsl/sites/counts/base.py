@@ -1,15 +1,62 @@
-"""Distribution functions of counts by sums of their masses, at few points where they are smooth."""
+"""What families of counts of mean exposure e^s share."""
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 
 from lgmdsl.arrays import Array, BoolArray
+from lgmdsl.contract.questions import ParameterCurve, PointwiseAnswer
 from lgmdsl.contract.site import Site
 from lgmdsl.numerics.counts import POINTS, points_of
+from lgmdsl.numerics.stable import capped_exp
+from lgmdsl.sites.base import CountSite
+
+if TYPE_CHECKING:
+    from lgmdsl.contract.questions import Pointwise
+
+LARGEST = 9e18  # numpy draws counts as 64-bit integers
+
+
+class LogMeanCounts(CountSite):
+    """l depends on s and the exposure by log mean = s + log exposure alone."""
+
+    exposure: Array
+    guessed: ClassVar[bool] = True  # l falls like e^s
+
+    def landmark(self) -> tuple[Array, Array]:
+        centre = np.log(np.maximum(self.y, 0.5)) - self.log_exposure
+        return centre, np.ones(np.shape(centre))
+
+    @cached_property
+    def log_exposure(self) -> Array:
+        """(N,)."""
+        return np.asarray(np.log(self.exposure))
+
+    def log_mean(self, s: Array) -> Array:
+        """s + log exposure."""
+        return np.asarray(s + self.log_exposure)
+
+    def conditional_mean(self, s: Array) -> Array:
+        """exposure e^s."""
+        return capped_exp(self.log_mean(s))
+
+    def exposure_slope(self, s: Array) -> Array:
+        """dl/dexposure = l' / exposure."""
+        return np.asarray(cast("Pointwise", self).pointwise(s).slope / self.exposure)
+
+    def exposure_curve(self, l: PointwiseAnswer) -> ParameterCurve:
+        """dl/dexposure with its derivatives in s, from l and its derivatives."""
+        parts = (l.slope, l.curvature, l.third)
+        return ParameterCurve(*(np.asarray(part / self.exposure) for part in parts))
+
+
+# ---- cumulated ---------------------------------------------------------------------------------
+# Distribution functions of counts by sums of their masses, at few points where they are smooth.
+
 
 _REACH = 12.0  # sds below the mean where no mass is left
 _PART = 1.5  # sds over which masses are smooth enough for one rule
