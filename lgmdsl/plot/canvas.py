@@ -4,9 +4,10 @@ is drawn can be drawn on axes of the caller's as well: nothing here asks which t
 from __future__ import annotations
 
 import io
+import math
 import textwrap
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -133,3 +134,34 @@ def zero_line(axes: Axes, along: str, low: float, high: float) -> None:
     if low < 0.0 < high:
         line = axes.axhline if along == "y" else axes.axvline
         line(0.0, color=GREY, linewidth=0.7, zorder=1)
+
+
+# ---- panels ------------------------------------------------------------------------------------
+# Several panels on one figure.
+
+
+MOST = 12  # panels of a picture
+WIDTH, HEIGHT = 4.6, 3.1  # of a panel, in inches
+
+
+def shape(count: int) -> tuple[int, int]:
+    """Rows and columns of so many panels."""
+    columns = min(count, 2 if count <= 4 else 3)
+    return math.ceil(count / max(columns, 1)), columns
+
+
+def panel_picture(
+    title: str, panels: Sequence[Callable[[Axes], None]], format: str = "png"
+) -> bytes:
+    """The first MOST panels in a grid. Raises ImportError without matplotlib."""
+    shown = panels[:MOST]
+    rows, columns = shape(len(shown))
+
+    def draw(figure: Figure) -> None:
+        grid = figure.subplots(rows, columns, squeeze=False).reshape(-1)
+        for axes, panel in zip(grid, shown, strict=False):
+            panel(axes)
+        for axes in grid[len(shown) :]:
+            axes.set_visible(False)
+
+    return picture(draw, title, WIDTH * columns, HEIGHT * rows + 0.6, format)

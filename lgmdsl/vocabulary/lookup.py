@@ -8,12 +8,11 @@ from typing import NamedTuple, get_args
 from lgmdsl.errors import Diagnostic, ModelError
 from lgmdsl.vocabulary import plugins
 from lgmdsl.vocabulary.families import FAMILIES
-from lgmdsl.vocabulary.kernels import KERNELS
 from lgmdsl.vocabulary.operators import FUNCTIONS, OPERATORS
 from lgmdsl.vocabulary.potentials import POTENTIALS
 from lgmdsl.vocabulary.priors import PRIORS
 from lgmdsl.vocabulary.signature import Alias, Category, Signature
-from lgmdsl.vocabulary.structures import STRUCTURES
+from lgmdsl.vocabulary.structures import KERNELS, STRUCTURES
 from lgmdsl.vocabulary.types import DATA_TYPES as DATA_TYPES
 from lgmdsl.vocabulary.types import HYPER_TYPES as HYPER_TYPES
 

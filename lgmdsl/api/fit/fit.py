@@ -22,7 +22,7 @@ from lgmdsl.posterior.fit_record import FitRecord
 from lgmdsl.posterior.labelled import dataset, labelled, with_estimate
 from lgmdsl.posterior.marginals import probability_levels
 from lgmdsl.state import made_by
-from lgmdsl.workers.executor import Jobs
+from lgmdsl.workers.task import Jobs
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from lgmdsl.api.predict.by_shards import ShardPredictions
     from lgmdsl.api.predict.impute import Imputation
     from lgmdsl.api.predict.predict import Prediction
-    from lgmdsl.workers.executor import Jobs
+    from lgmdsl.workers.task import Jobs
 
 
 @made_by("lgm.fit", "lgm.load_fit")

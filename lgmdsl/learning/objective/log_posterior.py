@@ -22,8 +22,7 @@ import numpy as np
 
 from lgmdsl.arrays import Array, BoolArray
 from lgmdsl.canonical.expressions.coefficient import Gradient, Theta
-from lgmdsl.contract.posterior import GaussianPosterior
-from lgmdsl.contract.problem import Problem
+from lgmdsl.contract.problem import GaussianPosterior, Problem
 from lgmdsl.contract.status import Status
 from lgmdsl.errors import LgmError, MethodError, TooLong
 from lgmdsl.inference.driver import Run, Tolerances, run
