@@ -568,3 +568,140 @@ def test_a_constant_number_of_trials_and_few_levels() -> None:
     assert "latent u_arm[arm_level]" in text
     assert "sd_arm" not in text
     fits(text, frame, **QUICK)
+
+
+def flat(text: str) -> str:
+    """The text without the line ends of its comments."""
+    return " ".join(text.replace("\n#", "").split())
+
+
+def survival(**more: Any) -> pd.DataFrame:
+    frame = columns(start=DAYS - 4.0, stop=DAYS + 0.5, status=HAPPENED.astype(float))
+    return frame.assign(**more)
+
+
+SPELLS = "observe stop ~ weibull(log_scale = eta, shape = shape, event = status, entry = start)"
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "said"),
+    [
+        ("start", 999.0, "`start` is not before `stop` in 1 of 90 rows, first in row 7"),
+        ("start", np.nan, "`start` is not before `stop` in 1 of 90 rows, first in row 7"),
+        ("status", np.nan, "`status` is missing in 1 of 90 rows, first in row 7"),
+        ("stop", -3.0, "`stop` is below 0 in 1 of 90 rows, first in row 7 (counted from 0: `stop`"),
+    ],
+)
+def test_one_mistake_leaves_lifetimes_what_they_are(column: str, value: float, said: str) -> None:
+    """One such row made a start a covariate, and a survival model one of 0 and 1."""
+    frame = survival()
+    frame.loc[7, column] = value
+    text = skeleton(frame)
+    assert SPELLS in text
+    assert said in flat(text)
+    assert "The model refuses the tables as they are" in flat(text)
+    corrected = frame.drop(index=7)
+    assert SPELLS in skeleton(corrected)
+    assert "refuses" not in skeleton(corrected)
+    fits(text, corrected, **QUICK)
+
+
+def test_what_is_no_lifetime_in_many_rows_is_said() -> None:
+    late = survival(start=np.where(np.arange(N) % 2, DAYS + 9.0, DAYS - 4.0))
+    text = skeleton(late)
+    assert "entry =" not in text
+    assert "b_start" in text
+    assert "is not taken as one: it is not before `stop` in 45 of 90 rows, first in row 1" in flat(
+        text
+    )
+    gone = columns(time=DAYS, status=np.where(np.arange(N) % 2, np.nan, HAPPENED))
+    said = flat(skeleton(gone))
+    assert "observe status ~ bernoulli" in said
+    assert "`time` and `status` are called like a time and its event" in said
+    assert "`status` is missing in 45 of 90 rows, first in row 1" in said
+    above = columns(total=20, dead=np.where(np.arange(N) == 3, 21, R2.binomial(20, 0.4, N)))
+    said = flat(skeleton(above))
+    assert "binomial(n = total" in said
+    assert "`dead` is above `total` in 1 of 90 rows, first in row 3" in said
+
+
+@pytest.mark.parametrize(
+    ("values", "family", "said"),
+    [
+        (np.where(np.arange(N) == 5, -9, R2.poisson(3, N)), "normal", "is a count but in 1 of 90"),
+        (np.where(np.arange(N) == 5, 2.5, R2.poisson(3, N)), "gamma", "is a count but in 1 of 90"),
+        (np.where(np.arange(N) == 5, 9, HAPPENED), "poisson", "is 0 or 1 but in 1 of 90 rows"),
+        (R2.normal(size=N).round(1), "normal", ""),
+        (R2.poisson(3, N), "poisson", ""),
+        (R2.integers(40, 90, N) + 0.5 * (np.arange(N) % 2), "normal", ""),
+    ],
+)
+def test_a_response_that_is_nearly_of_another_kind(values: Any, family: str, said: str) -> None:
+    text = flat(skeleton(columns(y=values)))
+    assert f"observe y ~ {family}" in text
+    assert (said in text) if said else ("but in" not in text)
+
+
+@pytest.mark.parametrize(
+    ("one", "zero"),
+    [
+        ("Progression", "Censored"),
+        ("Progressed", "Progression-free"),
+        ("dead", "alive"),
+        ("DECEASED", "LIVING"),
+        ("died", "survived"),
+        ("1:DECEASED", "0:LIVING"),
+        ("1:Recurred/Progressed", "0:DiseaseFree"),
+        ("1:PROGRESSION", "0:CENSORED"),
+        ("1: event", "0: other"),
+    ],
+)
+@pytest.mark.parametrize("called", ["OS_STATUS", "status", "event"])
+def test_words_of_events(one: str, zero: str, called: str) -> None:
+    frame = columns(OS_MONTHS=DAYS / 30, **{called: np.where(HAPPENED, one, zero)})
+    text = skeleton(frame)
+    assert f"event = {called})" in text
+    assert f"{called}=contrasts({called}, base={zero})" in command_of(text)
+    words = command_of(text)
+    mapping = dict(words[k + 1].split("=", 1) for k, word in enumerate(words) if word == "--map")
+    plain = {**frame, called: HAPPENED.astype(int)}
+    fit = lgm.fit(lgm.loads(text), frame, mapping=mapping, **QUICK)
+    same = lgm.fit(lgm.loads(text), pd.DataFrame(plain), **QUICK)
+    assert fit.log_evidence == pytest.approx(same.log_evidence, abs=1e-6)
+
+
+@pytest.mark.parametrize("low", ["lower upper", "left right"])
+def test_infinite_ends_are_open(low: str) -> None:
+    a, b = low.split()
+    frame = columns(**{a: np.exp(X), b: np.where(X > 0.5, np.inf, 2.0 * np.exp(X))})
+    text = skeleton(frame)
+    assert f"lower = {a}, upper = {b})" in text
+    fit = fits(text, frame, **QUICK)
+    missing = frame.replace(np.inf, np.nan)
+    same = lgm.fit(lgm.loads(skeleton(missing)), missing, **QUICK)
+    assert fit.log_evidence == pytest.approx(same.log_evidence, abs=1e-9)
+
+
+@pytest.mark.parametrize("pair", [(1.5, 2.5), (10, 20), (0.0, 0.3)])
+def test_two_readings_are_no_labels(pair: tuple[float, float]) -> None:
+    frame = columns(y=np.where(HAPPENED, *pair))
+    text = skeleton(frame)
+    assert "observe y ~ normal(mean" in text
+    assert "contrasts" not in text
+    assert "observe y ~ normal" in skeleton(frame, "y")
+
+
+def test_priors_in_comments_are_on_the_scale_of_the_response() -> None:
+    said = flat(skeleton(columns(y=1e5 * X, brand=R.integers(1, 16, N), dose=R.integers(1, 5, N))))
+    assert re.search(
+        r"latent b_brand ~ normal\(sd = 2[0-9]{5}\), and write b_brand \* \(brand -", said
+    )
+    assert re.search(r"latent u_dose\[dose_level\] ~ normal\(sd = 2[0-9]{5}\)", said)
+
+
+def test_a_table_of_a_header_alone(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "d.csv").write_text("time,status,age\n")
+    done = run("new", tmp_path / "d.csv")
+    assert done.status == 1
+    assert "it has no rows below the names of its columns" in done.err
+    assert "`time`, `status`, `age`" in done.err

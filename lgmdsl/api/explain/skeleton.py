@@ -119,7 +119,7 @@ class _Text:
             self.terms.append(level)
         eta = self._name("eta")
         statement = self._observed(eta, scale)
-        warning = _comment(f"The model refuses the tables as they are: {refused}")
+        warning = _comment(f"The model refuses the tables as they are: {refused}.")
         parts = [
             "lgm 1",
             *_comment(f"A skeleton for {self.chosen.source}: {self._about()} Change it, then:"),
@@ -139,7 +139,7 @@ class _Text:
             "",
             f"let {eta}[{self.chosen.rows}] = " + _sum(self.terms),
             "",
-            *(line for note in self._decided(eta) for line in _comment(note)),
+            *(line for note in self._decided(eta, scale) for line in _comment(note)),
             *(line for note in notes(self.roles, eta) for line in _comment(note)),
             statement,
         ]
@@ -171,28 +171,30 @@ class _Text:
     def _mean(self) -> str:
         """The mean of the level's prior."""
         y = self.response.values
+        y = y if self.roles.family == "normal" else y[y >= 0.0]
         if self.roles.family == "normal":
             return f"mean = {centre(float(y.mean()), float(y.std()))}, "
         if self.roles.family in ("weibull", "gamma", "generalized_pareto"):
             return f"mean = {number(math.log(float(y.mean())))}, "
         return ""
 
-    def _decided(self, eta: str) -> Iterator[str]:
+    def _decided(self, eta: str, scale: float) -> Iterator[str]:
         """Which whole numbers were taken as labels and which as amounts, and the other way."""
+        prior = f"normal(sd = {number(2.5 * scale)})"
         for c in self.chosen.coded:
             slope, rows = f"b_{c.name}", self.indices[c.map] if c.map else self.chosen.rows
             value = f"{c.name}[{c.map}]" if c.map else c.name
             yield (
                 f"`{c.key}` holds {_range(c)}, taken as codes of groups. If it is an amount: "
-                f"declare data {c.name}[{rows}] : real and latent {slope} ~ normal(sd = 2.5), and "
-                f"write {slope} * {value} in {eta}, in place of its effects."
+                f"declare data {c.name}[{rows}] : real and latent {slope} ~ {prior}, and "
+                f"write {slope} * {_standardised(value, c)} in {eta}, in place of its effects."
             )
         for c in self.chosen.amounts:
             index, effect = f"{c.name}_level", f"u_{c.name}"
             yield (
                 f"`{c.key}` has {c.levels} whole values, taken as amounts. If they are codes of "
                 f"groups: index {index}, data {c.name}[{self.chosen.rows}] : {index}, latent "
-                f"{effect}[{index}] ~ normal(sd = 1), and {effect}[{c.name}] in {eta}, in place of "
+                f"{effect}[{index}] ~ {prior}, and {effect}[{c.name}] in {eta}, in place of "
                 "its slope."
             )
 
@@ -252,12 +254,7 @@ class _Text:
         if column.kind == "binary":
             self.terms.append(f"{slope} * {value}")
             return
-        spread = float(column.values.std())
-        shift = centre(float(column.values.mean()), spread)
-        shifted = f"({value} + {shift[1:]})" if shift.startswith("-") else f"({value} - {shift})"
-        divisor = number(spread, 2)
-        scaled = shifted if divisor == "1" else f"{shifted} / {divisor}"
-        self.terms.append(f"{slope} * {scaled}")
+        self.terms.append(f"{slope} * {_standardised(value, column)}")
 
     def _effect(self, column: Column, scale: float, graph: str, gather: str) -> None:
         index, effect = self.indices[column.name], self._name(f"u_{column.name}")
@@ -359,6 +356,15 @@ def _range(codes: Column) -> str:
     low, high = int(codes.values.min()), int(codes.values.max())
     every = high - low + 1 == codes.levels
     return f"{low} to {high}" if every else f"{codes.levels} of the whole numbers to {high}"
+
+
+def _standardised(value: str, column: Column) -> str:
+    """A value less about its mean, by about its sd."""
+    spread = float(column.values.std())
+    shift = centre(float(column.values.mean()), spread)
+    shifted = f"({value} + {shift[1:]})" if shift.startswith("-") else f"({value} - {shift})"
+    divisor = number(spread, 2)
+    return shifted if divisor == "1" else f"{shifted} / {divisor}"
 
 
 def _sum(terms: list[str]) -> str:

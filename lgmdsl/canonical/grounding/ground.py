@@ -256,7 +256,8 @@ class _Grounding:
             if symbol.target in indices:
                 self._keep(name, positions_of(bound, indices[symbol.target], indices, observed))
         elif symbol.type in RULES:
-            self._keep(name, numbers_of(bound, indices, observed, name in usage.typed))
+            end = usage.ends.get(name)
+            self._keep(name, numbers_of(bound, indices, observed, name in usage.typed, end))
 
     def _keep(self, name: str, result: Any, missing: BoolArray | None = None) -> None:
         if isinstance(result, (Diagnostic, list)):

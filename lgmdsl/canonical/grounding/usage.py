@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+import math
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from lgmdsl.canonical.grounding.order_needs import spacing_of
@@ -16,6 +17,8 @@ from lgmdsl.vocabulary.lookup import DATA_TYPES, lookup
 from lgmdsl.vocabulary.signature import Category
 
 RESTRICTED = frozenset(DATA_TYPES) - {"real"}
+# Where an end of an interval is when it is open.
+OPEN = dict(zip(ENDS, (-math.inf, math.inf), strict=True))
 
 
 @dataclass(frozen=True)
@@ -25,6 +28,7 @@ class Usage:
     on how a response was observed (`event`, `lower`, `upper`, `entry`, `weight`) and nothing else.
     `unused`: those that nothing depends on. `bounded`: responses that `lower` or `upper` stand in
     for where they are not known themselves. `typed`: data in arguments that want their type.
+    `ends`: the value of an open end, of data that are nothing but ends of intervals.
     `rows`: index sets new data may replace. `steps`: those of which new data may name the members,
     known and new ones, as the order of their labels gives each a place. `growing`: those that take
     new labels."""
@@ -36,6 +40,7 @@ class Usage:
     unused: frozenset[str]
     bounded: frozenset[str]
     typed: frozenset[str]
+    ends: Mapping[str, float]
     rows: frozenset[str]
     steps: frozenset[str]
     growing: frozenset[str]
@@ -73,6 +78,12 @@ def usage_of(graph: ModelGraph) -> Usage:
         typed=frozenset(
             name for name, edges in used.items() if any(_of_type(graph, e) for e in edges)
         ),
+        ends={
+            name: OPEN[end]
+            for name, edges in used.items()
+            for end in OPEN
+            if edges and all(_of_observing(graph, e) and e.argument == end for e in edges)
+        },
         rows=frozenset(rows),
         steps=frozenset(steps),
         growing=frozenset(growing),

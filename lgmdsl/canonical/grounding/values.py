@@ -62,13 +62,15 @@ def numbers_of(
     indices: Mapping[str, IndexSet],
     observed: bool = False,
     typed: bool = False,
+    end: float | None = None,
 ) -> Checked | list[Diagnostic]:
     """A dense datum of a number type as float64, NaN where missing.
 
     Raises nothing: returns E303 for values outside the type, E304 for missing ones without `?`.
     `observed`: it is a response; that leaves 0 and 1 out of `unit`, which beta and dirichlet
     responses cannot be, and without it `?` is no remedy: a covariate is whole. `typed`: it stands
-    in an argument that wants this type, so that another is no remedy.
+    in an argument that wants this type, so that another is no remedy. `end`: an infinite value that
+    says of an end of an interval that it is open, as a missing one does.
     """
     symbol, values = bound.symbol, bound.values
     missing = np.zeros(values.shape, dtype=bool)
@@ -83,10 +85,14 @@ def numbers_of(
         result: Array = np.array(values, dtype=np.float64)
     missing |= np.isnan(result)
     result[missing] = np.nan
-    problem = _outside(bound, result, missing, indices, observed, typed)
+    lacking = missing
+    if end is not None:
+        missing = missing | (result == end)
+        result[missing] = np.nan
+    problem = _outside(bound, result, missing, indices, observed, typed, end)
     problems = [] if problem is None else [problem]
-    if _unexpected(missing, bound).any() and not bound.symbol.optional:
-        problems.append(unexpected_missing(symbol, missing, indices, observed))
+    if _unexpected(lacking, bound).any() and not bound.symbol.optional:
+        problems.append(unexpected_missing(symbol, lacking, indices, observed))
     return problems or (result, missing if missing.any() else None)
 
 
@@ -120,17 +126,21 @@ def _outside(
     indices: Mapping[str, IndexSet],
     observed: bool,
     typed: bool,
+    end: float | None,
 ) -> Diagnostic | None:
     symbol = bound.symbol
     infinite = np.isinf(result)
     if infinite.any():
+        remedy = "drop these rows, or put finite numbers there"
+        if observed:
+            remedy = f"drop these rows, or mark them as missing: NaN, and `{symbol.type}?`"
+        elif end is not None:
+            remedy = f"an open end is {end:g} there, or missing (`{symbol.type}?`)"
         return wrong_values(
             symbol,
             tally(result[infinite]),
             places(infinite, symbol.dims, indices),
-            f"drop these rows, or mark them as missing: NaN, and `{symbol.type}?`"
-            if observed
-            else "drop these rows, or put finite numbers there",
+            remedy,
             f"`{symbol.name}` holds infinite values",
         )
     rule = UNIT_OPEN if observed and symbol.type == "unit" else RULES[symbol.type]
