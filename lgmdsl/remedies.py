@@ -7,6 +7,7 @@ and each surface renders its own.
 
 from __future__ import annotations
 
+import math
 import re
 
 _OPEN, _OR, _CLOSE = "\x02", "\x1f", "\x03"
@@ -31,6 +32,13 @@ def on_command_line(text: str) -> str:
 def pin(name: str, value: str = "VALUE") -> str:
     """Holding a hyperparameter at a value: `--set s=0.5`, `fixed={"s": 0.5}`."""
     return either(f"--set {name}={value}", f'fixed={{"{name}": {value}}}')
+
+
+def narrow_prior(value: float, rows: float) -> str:
+    """A prior of a positive hyper about a value, which holds it there against a density that rises
+    by a nat for each of so many rows and unit of its log."""
+    sd = float(f"{min(0.5, 1.0 / math.sqrt(max(rows, 1.0))):.1g}")
+    return f"lognormal(mean = {math.log(value):.3g}, sd = {sd:g})"
 
 
 def start(name: str, value: str = "VALUE") -> str:

@@ -33,9 +33,18 @@ from lgmdsl.learning.objective.log_posterior import Evaluation, Objective
 from lgmdsl.learning.pilot import piloted
 from lgmdsl.learning.search.continued import numbered, reporting
 from lgmdsl.learning.search.endless import endless, off_the_plateau
+from lgmdsl.learning.search.exact_fit import ExactFit
 from lgmdsl.learning.search.exact_zeros import released
 from lgmdsl.learning.search.learning_record import LearningOptions
-from lgmdsl.learning.search.maximise import NOISE, RISING, RUNAWAY, LearningStep, Maximiser, Maximum
+from lgmdsl.learning.search.maximise import (
+    NOISE,
+    RISING,
+    RUNAWAY,
+    LearningStep,
+    Maximiser,
+    Maximum,
+    expected,
+)
 from lgmdsl.learning.search.top import to_the_top
 from lgmdsl.learning.several_starts import Modes, from_corners, from_everywhere, further_mode
 from lgmdsl.learning.starts.against_priors import against_priors
@@ -45,7 +54,6 @@ from lgmdsl.learning.starts.first import first_start
 from lgmdsl.learning.starts.from_data import Corner, corners, highest_start
 from lgmdsl.learning.starts.real_units import real_units
 from lgmdsl.learning.unidentified import Dense, frame_of, unidentified
-from lgmdsl.remedies import pin
 
 # A coordinate (log, logit) this far beyond its start is on its way to an end of its type.
 FAR = 3.0
@@ -94,7 +102,7 @@ class Searching:
     def stopped(self) -> bool:
         """Whether the search is over: also at data fitted exactly, where no other could end
         higher."""
-        return self.cut or (self.maximum is not None and self.maximum.exact)
+        return self.cut or (self.maximum is not None and self.maximum.exact is not None)
 
     def interrupted(self) -> Searching:
         """With the best that was found, or the start."""
@@ -246,8 +254,8 @@ def _at_the_mode(state: Searching) -> Learned:
         maximum = replace(maximum, status=Status.converged, reason="")
     frame, integrated, cut_short = None, None, stopped and maximum.status is Status.converged
     made = Known() if state.made is None else state.made
-    if integration is not None and maximum.exact:
-        raise NumericalError(_fitted_exactly(maximum))
+    if integration is not None and maximum.exact is not None:
+        raise NumericalError(_fitted_exactly(maximum.exact))
     if integration is not None and objective.beyond(maximum.at.x, RUNAWAY):
         raise NumericalError(_runaway(maximum.at, objective))
     if maximum.hessian is not None or (integration is not None and not stopped):
@@ -335,26 +343,23 @@ def _frame(objective: Objective, found: Maximum, integrated: bool) -> Standardis
 
 
 def _runaway(at: Evaluation, objective: Objective) -> Diagnostic:
-    away = np.abs(at.x - np.clip(at.x, *objective.spanned)) * objective.coordinates.logs
-    j = int(away.argmax())
+    every = np.ones(objective.coordinates.size, dtype=np.bool_)
+    j = objective.farthest_of(at, every)
     name = objective.coordinates.names[j]
-    value = np.ravel(at.theta[name])[0] if name in at.theta else np.exp(at.x[j])
+    value = objective.entry(at.x, j)
     return Diagnostic(
         "E601",
         f"nothing to integrate: the posterior density of `{name}` still rises at {value:.3g}",
-        help=f"give it a prior that keeps it on the scale of the data, or pin it: {pin(name)}",
+        help=expected(objective, at, every),
     )
 
 
-def _fitted_exactly(maximum: Maximum) -> Diagnostic:
-    name = maximum.away
+def _fitted_exactly(exact: ExactFit) -> Diagnostic:
     return Diagnostic(
         "E601",
-        f"nothing to integrate: the model fits the data exactly, and the posterior density of "
-        f"`{name}` rises without limit as it goes to 0",
+        f"nothing to integrate: {exact.cause}",
         details=("data without noise, such as a constant response, do not determine it",),
-        help=f"pin it ({pin(name)}), or give it a prior that has no mass near 0, such as "
-        f"lognormal(mean = -5, sd = 0.5)",
+        help=exact.remedy,
     )
 
 

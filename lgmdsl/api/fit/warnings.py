@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lgmdsl.api.summary.table import cells
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.site import Property
@@ -148,7 +149,8 @@ def _where(fit: Fit, mean: Array, other: Array) -> tuple[str, str]:
         if layout.starts[block.name] <= k < layout.starts[block.name] + block.size:
             place = k - layout.starts[block.name]
             label = layout.entry(block.name, layout.dims[block.name], place)
-            return label, f"it is at {other[k]:.4g} there, and at {mean[k]:.4g} in this fit"
+            here, _, there = cells(float(mean[k]), float(sd[k]), [float(other[k])])
+            return label, f"it is at {there} there, and at {here} in this fit"
     raise AssertionError(k)
 
 
@@ -259,17 +261,15 @@ def learning_warnings(learned: Learned) -> tuple[Diagnostic, ...]:
     for an inaccurate average over hyperparameters, W607 for one around one of two modes, W608 for
     loadings that vanished."""
     out = []
-    if learned.maximum.exact:
-        name = learned.maximum.away
+    if learned.maximum.exact is not None:
         out.append(
             _warning(
                 "W601",
-                f"the model fits the data exactly: their density rises without limit as `{name}` "
-                "goes to 0",
-                f"{learned.maximum.reason}",
+                learned.maximum.exact.cause,
+                learned.maximum.reason,
                 "predictions are the exact fit; sds are as small as the search made them",
-                help=f"pin it ({pin(name)}), or give it a prior that has no mass near 0; data "
-                "without noise, such as a constant response, do not determine it",
+                "data without noise, such as a constant response, do not determine it",
+                help=learned.maximum.remedy,
             )
         )
     elif learned.maximum.status is not Status.converged:
@@ -407,12 +407,8 @@ def _further(learned: Learned) -> str:
     if learned.maximum.status is Status.iteration_limit:
         more = 2 * max(learned.maximum.steps[-1].step, 100)
         return f"{option('learning_steps', more)}, or {START_FROM}"
-    if learned.maximum.away:
-        away = learned.maximum.away
-        return (
-            f"give `{away}` a prior whose density falls off there, pin it: {pin(away)}, or "
-            f"integrate over it: {setting('hyper', 'integrate')}"
-        )
+    if learned.maximum.remedy:
+        return learned.maximum.remedy
     return f"start from other values: {start('NAME')}, or pin what the data do not determine"
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import lgmdsl.html as html
 from lgmdsl.api.page import counted
 from lgmdsl.api.summary.summary import summary
+from lgmdsl.api.summary.table import cells
 from lgmdsl.arrays import Array
 from lgmdsl.errors import Diagnostic
 from lgmdsl.html import Html
@@ -86,13 +87,8 @@ def _labels(fit: Fit, dims: tuple[str, ...], most: int) -> list[str]:
 
 def _numbers(entry: Array) -> list[str]:
     """A row of moments and quantiles, with two digits of its sd."""
-    sd = float(entry[1])
-    if not (math.isfinite(sd) and sd > 0.0):
-        return [f"{float(v):.4g}" for v in entry]
-    decimals = 1 - math.floor(math.log10(sd))
-    if decimals > 7 or np.abs(entry).max() >= 1e7:
-        return [f"{float(v):.3g}" for v in entry]
-    return [f"{float(v):z.{max(decimals, 0)}f}" for v in entry]
+    mean, sd, *quantiles = map(float, entry)
+    return [*cells(mean, sd, quantiles, digits=2)]
 
 
 def _warnings(warnings: Iterable[Diagnostic]) -> list[Html]:
@@ -129,7 +125,7 @@ def _first_rows(prediction: Prediction) -> list[Html]:
         columns = {n: v.values for n, v in flat.items() if v.dims[0] == dim}
         labels = whole[dim].values
         rows = [
-            (labels[k], *(f"{float(c[k]):.4g}" for c in columns.values()))
+            (labels[k], *(f"{float(c[k]):.6g}" for c in columns.values()))
             for k in range(min(ROWS, len(labels)))
         ]
         out.append(html.table((str(dim), *columns), rows))
