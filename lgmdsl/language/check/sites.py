@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from lgmdsl.language.check.binding import bind, find
 from lgmdsl.language.check.groups import group_dims
-from lgmdsl.language.check.modifiers import check_modifiers, observed_with, zeros_remedy
+from lgmdsl.language.check.modifiers import check_modifiers, observed_with, seen_by, zeros_remedy
 from lgmdsl.language.check.place import Place
 from lgmdsl.language.check.values import check_values
 from lgmdsl.language.shapes.scope import Scope, place_of
@@ -84,7 +84,7 @@ def _wrong_data(statement: ast.Observe, signature: Signature, kind: str, scope: 
     wanted = " or ".join(
         "the name of an index" if o == "index" else o for o in signature.observed[:3]
     )
-    families = observing(kind)
+    families = observing(kind, seen_by([a.name for a in statement.family.arguments]))
     remedy = zeros_remedy(statement.family, signature, kind)
     if remedy:
         help = remedy
