@@ -27,7 +27,7 @@ from lgmdsl.learning.em.sparse_search import sparse_maximum, sparse_slices
 from lgmdsl.learning.integration.checkpoint import Checkpoint, checkpoint
 from lgmdsl.learning.integration.integrate import default_design, integrate
 from lgmdsl.learning.integration.visited import Known
-from lgmdsl.learning.learned import Learned
+from lgmdsl.learning.learned import ERRORS, INTEGRATION, Learned
 from lgmdsl.learning.objective.elsewhere import Elsewhere
 from lgmdsl.learning.objective.log_posterior import Evaluation, Objective
 from lgmdsl.learning.pilot import piloted
@@ -66,8 +66,8 @@ class Searching:
     """What is known on the way. `warm` and `begin`: where the caller begins; `batches`: of rows,
     where they were asked for; `chosen`: coordinates that standard errors were asked for; `first`:
     the start, `starts` others; `maximum`, `others`, `conflict` and `alone`: as in `Learned`;
-    `made`: what is known of an integration that goes on; `going`: whether a mode was found before
-    anything was interrupted."""
+    `made`: what is known of an integration that goes on; `ended`: status and reason of a search
+    that had come to its end before anything was interrupted."""
 
     search: Maximiser
     options: LearningOptions
@@ -83,7 +83,7 @@ class Searching:
     conflict: tuple[str, ...] = ()
     alone: tuple[float, ...] = ()
     made: Known | None = None
-    going: bool = True
+    ended: tuple[Status, str] | None = None
     learned: Learned | None = None
 
     @property
@@ -205,7 +205,7 @@ def learn(
     batches = None if options.batch is None else Batches.of(objective, *options.batch)
     state = Searching(search, options, on_step, warm, begin or {}, batches, tuple(chosen))
     state, searched = through(TO_THE_MODE, state)
-    state, refined = through(AT_THE_MODE, replace(state, going=not state.cut))
+    state, refined = through(AT_THE_MODE, replace(state, ended=_ended(state)))
     assert state.learned is not None
     return replace(state.learned, stages=(*searched, *refined))
 
@@ -236,6 +236,10 @@ def _curvature(maximum: Maximum) -> Array:
     return np.full((size, size), np.nan) if maximum.hessian is None else maximum.hessian
 
 
+def _ended(state: Searching) -> tuple[Status, str] | None:
+    return None if state.cut else (state.found.status, state.found.reason)
+
+
 def _interrupted(maximum: Maximum) -> Maximum:
     return replace(maximum, status=Status.interrupted, reason="interrupted")
 
@@ -250,9 +254,11 @@ def _at_the_mode(state: Searching) -> Learned:
         state.others,
     )
     objective, stopped = state.objective, state.cut
-    if stopped and state.going and integration is not None:  # at the curvature, with the mode found
-        maximum = replace(maximum, status=Status.converged, reason="")
-    frame, integrated, cut_short = None, None, stopped and maximum.status is Status.converged
+    frame, integrated, cut_short = None, None, ""
+    if stopped and state.ended is not None:  # at the curvature, after the search
+        status, reason = state.ended
+        maximum = replace(maximum, status=status, reason=reason)
+        cut_short = ERRORS if integration is None else INTEGRATION
     made = Known() if state.made is None else state.made
     if integration is not None and maximum.exact is not None:
         raise NumericalError(_fitted_exactly(maximum.exact))
@@ -274,7 +280,7 @@ def _at_the_mode(state: Searching) -> Learned:
                     frame = _frame(objective, maximum, True)
                 integrated = integrate(objective, maximum.at, frame, design, others, made)
         except KeyboardInterrupt:
-            cut_short = True
+            cut_short = INTEGRATION
     resumable = integration is not None and not stopped
     conflict, alone = state.conflict, state.alone
     return Learned(
@@ -568,7 +574,7 @@ def _learned(state: Searching) -> Searching:
             learned = replace(learned, chosen=errors, calls=state.fits)
     except KeyboardInterrupt:  # before there was anything to integrate, or after all
         bare = replace(_interrupted(maximum), hessian=None)
-        learned = _at_the_mode(replace(state, maximum=bare, going=False))
+        learned = _at_the_mode(replace(state, maximum=bare))
     return replace(state, learned=learned)
 
 

@@ -18,7 +18,7 @@ from lgmdsl.inference.accuracy import more_accurate
 from lgmdsl.inference.driver import Run
 from lgmdsl.learning.integration.integrate import ROUGH
 from lgmdsl.learning.integration.other_modes import OtherMode
-from lgmdsl.learning.learned import Learned
+from lgmdsl.learning.learned import ERRORS, Learned
 from lgmdsl.learning.mean_field.mean_field import MeanField
 from lgmdsl.learning.objective.log_posterior import Evaluation
 from lgmdsl.learning.weakly_determined import Finding, findings
@@ -282,6 +282,16 @@ def learning_warnings(learned: Learned) -> tuple[Diagnostic, ...]:
                 "expected gain of another step: "
                 f"{_nats(last.gain)}",
                 help=_further(learned),
+            )
+        )
+    elif learned.cut_short == ERRORS:
+        out.append(
+            _warning(
+                "W601",
+                "interrupted after the hyperparameters' mode was found",
+                "latents, predictions and log evidence are those at the mode; sds of the "
+                "hyperparameters may be missing",
+                help=GO_ON,
             )
         )
     elif learned.cut_short:
