@@ -34,8 +34,8 @@ class Learned:
     INTEGRATION, or "": all is conditional on the mode; `conflict`: hypers and latents far out in
     their priors, and `alone`: nats below the maximum where other searches ended, if none ended as
     high; `checkpoint`: what an integration can go on from; `chosen`: of the coordinates that
-    standard errors were asked for; `vanished`: those at an end where latents are 0 and nothing else happens; `stages`: what ran, in
-    its order."""
+    standard errors were asked for; `vanished`: those at an end where latents are 0 and nothing else
+    happens; `stages`: what ran, in its order."""
 
     start: Array
     maximum: Maximum

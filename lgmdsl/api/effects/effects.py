@@ -55,6 +55,8 @@ def effect_columns(
     seed: int,
 ) -> Columns:
     """The columns of `Fit.effects`. Raises ModelError E103 and E108 for wrong settings."""
+    if isinstance(contrast, np.ndarray):
+        contrast = contrast.tolist()
     levels = column_levels(quantiles)
     check_draws(0 if n is None else n, seed)
     for argument, value, known in (
