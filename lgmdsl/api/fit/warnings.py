@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection
+from itertools import count
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,6 +17,9 @@ from lgmdsl.contract.status import Status
 from lgmdsl.errors import Diagnostic, listed
 from lgmdsl.inference.accuracy import more_accurate
 from lgmdsl.inference.driver import Run
+from lgmdsl.language.checked import Symbol
+from lgmdsl.language.tree import ast
+from lgmdsl.language.tree.wording import text_of, with_dims
 from lgmdsl.learning.integration.integrate import ROUGH
 from lgmdsl.learning.integration.other_modes import OtherMode
 from lgmdsl.learning.learned import ERRORS, Learned
@@ -60,7 +64,6 @@ def undefined_reports(fit: Fit) -> tuple[Diagnostic, ...]:
 
 def uncertain_sds(fit: Fit) -> tuple[Diagnostic, ...]:
     """W611 for reports whose sd few draws tell, or rests on a tail that is not checked."""
-    help = "; the logarithm of a sum of exponentials has an sd that is known"
     return tuple(
         warning
         for s in fit.model.checked.of_kind("report")
@@ -68,16 +71,33 @@ def uncertain_sds(fit: Fit) -> tuple[Diagnostic, ...]:
             *of_few_draws(
                 f"the sd of report `{s.name}` rests on few draws",
                 np.array([fit.marginals.sd_error(s.name)]),
-                help,
+                _logarithm(fit, s),
                 s.statement.span,
             ),
             *of_a_tail(
                 f"the sd of report `{s.name}` rests on a tail that is not checked",
                 fit.marginals.beyond(s.name),
+                _logarithm(fit, s),
                 s.statement.span,
             ),
         )
     )
+
+
+def _logarithm(fit: Fit, report: Symbol) -> str:
+    """The logarithm of a report that is above 0, as another report whose sd is known."""
+    statement = report.statement
+    assert isinstance(statement, ast.Report)
+    value = statement.value
+    if isinstance(value, ast.Call) and value.function.id == "exp":
+        text = text_of(value.positional[0])
+    elif (fit.marginals.quantile(report.name, np.array([0.01]))[1] > 0.0).all():
+        text = f"log({text_of(value)})"
+    else:
+        return ""
+    taken = fit.model.checked.symbols
+    name = next(n for k in count(1) if (n := "log_" * k + report.name) not in taken)
+    return f"; its logarithm has both: report {with_dims(name, report.dims)} = {text}"
 
 
 def local_optima(fit: Fit, optima: OtherOptima | None, drawn: bool) -> tuple[Diagnostic, ...]:
