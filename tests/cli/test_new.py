@@ -319,7 +319,7 @@ def test_text_that_should_be_numbers_is_no_group() -> None:
     for part in (
         '`dash`: it holds text among numbers: "-"',
         "`share`: its numbers are written with percent signs",
-        "`comma`: its numbers are written with commas",
+        "`comma`: its numbers are written with decimal commas",
         "`day`: its dates are not written as 2024-01-31",
     ):
         assert part in flat
@@ -705,3 +705,76 @@ def test_a_table_of_a_header_alone(run: Run, tmp_path: Path) -> None:
     assert done.status == 1
     assert "it has no rows below the names of its columns" in done.err
     assert "`time`, `status`, `age`" in done.err
+
+
+POLICIES = 300
+R3 = np.random.default_rng(8)
+CLAIMS = R3.poisson(0.25, POLICIES)
+AMOUNTS = np.where(CLAIMS > 0, R3.gamma(2.0, 900.0, POLICIES), 0.0).round(2)
+
+
+def policies(**more: Any) -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "policy_id": [f"P{100_000 + 7 * k}" for k in range(POLICIES)],
+            "driver_age": R3.integers(18, 85, POLICIES),
+            "vehicle": R3.choice(["hatchback", "SUV", "sedan", "van"], POLICIES),
+            "exposure": R3.uniform(0.1, 1.0, POLICIES).round(2),
+            "bonus_malus": R3.integers(50, 150, POLICIES),
+            **more,
+        }
+    )
+
+
+def test_claims_are_the_response_of_policies() -> None:
+    """Before, bonus_malus was, and numbers of claims had a slope."""
+    text = skeleton(policies(claim_nb=CLAIMS, claim_amount=AMOUNTS))
+    assert "observe claim_nb ~ poisson(log_rate = eta, exposure = exposure)" in text
+    assert "`claim_amount` is called like a response as well" in flat(text)
+    assert "0 or 1 but" not in flat(text)
+    amounts = skeleton(policies(claim_amount=AMOUNTS))
+    assert "observe claim_amount ~ gamma(log_mean = eta, shape = shape, hurdle = zero)" in amounts
+    wrong = policies(claim_nb=np.where(np.arange(POLICIES) == 8, -1, CLAIMS))
+    wrong.loc[3, "exposure"] = 0.0
+    said = flat(skeleton(wrong))
+    assert "observe claim_nb ~ poisson(log_rate = eta, exposure = exposure)" in said
+    assert "`claim_nb` is no count in 1 of 300 rows, first in row 8" in said
+    assert "`exposure` (exposure) is not above 0 in 1 of 300 rows, first in row 3" in said
+
+
+@pytest.mark.parametrize(
+    ("form", "sign", "plain"),
+    [
+        ("${:,.2f}", "currency signs and commas", "1234.50"),
+        ("€{:.2f}", "currency signs", "1234.50"),
+        ("USD {:,.0f}", "currency signs and commas", "1234"),
+        ("{:,.1f}", "commas", "1234.5"),
+        ("german", "points between thousands and decimal commas", "1234.5"),
+        ("brackets", "brackets and commas", "-1234"),
+    ],
+)
+def test_amounts_of_money_are_no_groups(form: str, sign: str, plain: str) -> None:
+    """They had an effect for each amount."""
+    written = {
+        "german": lambda v: f"{v:,.1f}".translate(str.maketrans(",.", ".,")),
+        "brackets": lambda v: f"({v:,.0f})" if v else "0",
+    }.get(form, form.format)
+    paid = [written(v) for v in [1234.5, *AMOUNTS[1:]]]
+    frame = policies(claim_nb=CLAIMS, amount=paid)
+    text = skeleton(frame)
+    assert "amount_level" not in text
+    assert f"`amount`: its numbers are written with {sign}: write" in flat(text)
+    with pytest.raises(DataError, match=r"E305.*`amount` cannot be the response") as raised:
+        skeleton(frame, "amount")
+    assert "change it in the table" in raised.value.diagnostics[0].help
+    model = "lgm 1\nindex obs\ndata amount[obs] : real\nlatent a ~ normal(sd = 1)\n"
+    model += "observe amount ~ normal(mean = a, sd = 1)\n"
+    alone = [written(1234.5)] * 2
+    with pytest.raises(DataError, match=f"E303(.|\\n)*write numbers without {sign}: ") as raised:
+        lgm.fit(lgm.loads(model), {"amount": alone})
+    assert f"{plain} for" in raised.value.diagnostics[0].help
+
+
+def test_postcodes_are_groups() -> None:
+    frame = policies(claim_nb=CLAIMS, postcode=R3.integers(10_000, 10_040, POLICIES))
+    assert "u_postcode[postcode]" in skeleton(frame)

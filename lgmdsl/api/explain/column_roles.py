@@ -49,13 +49,14 @@ LIKELY = re.compile(
     r"|richness|seizures|claims|ticks|incidence|incidents|accidents|visits|bites|eggs|switched|vote"
     r"|infected|present|presence|success|correct|accuracy|survived|passed|bought|default|cured"
     r"|recovered|disease[ds]?|catch|number|freq|frequency|height|weight|wear|mortality|prevalence|earn"
-    r"|earnings|income|wage|salary|price)$"
-    r"|^(n|num|number)_\w+|\w_counts?$",
+    r"|earnings|income|wage|salary|price|loss(es)?|paid|incurred|severity|claim_?(size|cost)s?)$"
+    r"|(^|_)claims?_?(nb|no|count|number|amount|paid|total|cost|size|frequency|severity)s?$"
+    r"|^(n|nb|num|number)_\w+|\w_counts?$",
     re.I,
 )
 # Whole numbers that are counts; those that are amounts.
 COUNTED = re.compile(
-    r"(^|_)(n|num|number|counts?|cases|deaths|events|claims|accidents|abundance|total|freq"
+    r"(^|_)(n|nb|num|number|counts?|cases|deaths|events|claims|accidents|abundance|total|freq"
     r"|frequency|ticks|seizures|eggs|offspring|incidence|visits)(_|$)",
     re.I,
 )
@@ -186,9 +187,16 @@ def roles_of(candidates: Sequence[Column], columns: Sequence[Column], wanted: st
         return lifetimes
     response, guessed = _response(candidates, columns, wanted)
     named = _named(columns)
-    doubts = (*no_lifetimes(columns, response), *_nearly(response))
+    odd = _no_count(response)
+    counted = COUNTED.search(response.called) is not None
+    if response.kind == "number" and counted and odd.any() and mostly(~odd):
+        response = replace(response, kind="count")
+        about = _faults((f"`{response.key}` is no count", odd, (response,)))
+    else:
+        about = () if counted else _nearly(response)
+    doubts = (*no_lifetimes(columns, response), *about)
     roles = Roles(response, guessed, named[0] if guessed and named else None, doubts=doubts)
-    others = [c for c in columns if c is not response]
+    others = [c for c in columns if c.key != response.key]
     whole = response.kind == "count" or (response.kind == "number" and response.whole)
     if whole:
         for trials in others:
@@ -205,8 +213,12 @@ def roles_of(candidates: Sequence[Column], columns: Sequence[Column], wanted: st
     if offset is None and exposure is None and _is_amount(response):
         amounts = replace(response, kind="number")
         return replace(roles, response=amounts, amounts=True)
-    if exposure is not None and exposure.values.min() <= 0:
-        return replace(roles, unfit=exposure)
+    if exposure is not None:
+        none = exposure.entries <= 0.0
+        if not mostly(~none):
+            return replace(roles, unfit=exposure)
+        faults = _faults((f"`{exposure.key}` (exposure) is not above 0", none, (exposure,)))
+        roles = replace(roles, doubts=(*roles.doubts, *faults))
     return replace(roles, exposure=exposure, offset=offset)
 
 
@@ -293,16 +305,21 @@ def _faults(*faults: Fault) -> tuple[str, ...]:
     )
 
 
+def _no_count(response: Column) -> BoolArray:
+    """The rows that hold something else than 0, 1, 2 ... or nothing."""
+    y = response.entries
+    return np.asarray(~unknown(response) & ((y != np.round(y)) | (y < 0.0)))
+
+
 def _nearly(response: Column) -> tuple[str, ...]:
     """What a response would be but for a few rows."""
     y = response.entries
     if response.kind not in ("number", "count") or response.values.size < MOST_CODES:
         return ()
     known = ~unknown(response)
-    whole = (y == np.round(y)) & (y >= 0.0)
     for holds, kind, model in (
         ((y == 0.0) | (y == 1.0), "0 or 1", "binary, and observe bernoulli(logit)"),
-        (whole, "a count", "count, and observe poisson(log_rate)"),
+        (~_no_count(response), "a count", "count, and observe poisson(log_rate)"),
     ):
         wrong = known & ~holds
         repeats = 2 * np.unique(y[holds]).size <= int(holds.sum())

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from lgmdsl.api.explain.chosen_columns import MOST, Chosen
-from lgmdsl.api.explain.column_roles import notes
+from lgmdsl.api.explain.column_roles import LIKELY, notes
 from lgmdsl.api.explain.further_tables import further_tables
+from lgmdsl.api.explain.nearly import in_rows
 from lgmdsl.api.explain.table_columns import RESERVED, Column, columns_of, unused_name
 from lgmdsl.api.explain.written_numbers import centre, number
 from lgmdsl.api.page import counted, wrapped
@@ -181,6 +182,13 @@ class _Text:
     def _decided(self, eta: str, scale: float) -> Iterator[str]:
         """Which whole numbers were taken as labels and which as amounts, and the other way."""
         prior = f"normal(sd = {number(2.5 * scale)})"
+        outcomes = [c for c in self.chosen.used if c.kind != "date" and LIKELY.search(c.called)]
+        if self.roles.guessed and outcomes:
+            names = listed([f"`{c.key}`" for c in outcomes[:MOST]])
+            yield (
+                f"{names} {'is' if len(outcomes) == 1 else 'are'} called like a response as well. "
+                "What is known only after the response is no covariate: leave it out."
+            )
         for c in self.chosen.coded:
             slope, rows = f"b_{c.name}", self.indices[c.map] if c.map else self.chosen.rows
             value = f"{c.name}[{c.map}]" if c.map else c.name
@@ -296,8 +304,8 @@ class _Text:
         out += [(c.key, "another outcome, or the time of one") for c in self.roles.outcomes]
         unfit = self.roles.unfit
         if unfit is not None:
-            low = int((unfit.values <= 0).sum())
-            out.append((unfit.key, f"an exposure is above 0, and {low} of its entries are not"))
+            none = in_rows(unfit.entries <= 0.0, unfit)
+            out.append((unfit.key, f"an exposure is above 0, and it is not {none}"))
         for key, why in out:
             yield from _comment(f"left out: `{key}`: {why}")
         if self.chosen.spare:

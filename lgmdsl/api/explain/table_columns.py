@@ -21,7 +21,8 @@ from lgmdsl.language.tree.statements import STATEMENTS
 
 # Whole numbers under these names are labels.
 GROUPS = re.compile(
-    r"(^|_)(id|ids|nr|no|code|group|subject|site|batch|school|class|ward|zip|person|patient|plot"
+    r"(^|_)(id|ids|nr|no|code|group|subject|site|batch|school|class|ward|zip|zip_?code|post_?code"
+    r"|postal(_?code)?|plz|policy|person|patient|plot"
     r"|block|plate|cluster|household|clinic|hospital|county|district|region|village|litter|observer"
     r"|herd|farm|animal|sire|dam|cow|family|tree|nest|tank|pot|lot|rater|judge|operator|machine"
     r"|worker|player|team|country|state|variety|genotype|breed|store|user|firm|student|pupil|child"
