@@ -58,7 +58,8 @@ def number(name: str, value: object) -> str:
 
 def option(name: str, value: object) -> str:
     """A back end's own field: `--option samples=100`, `options={"samples": 100}`."""
-    return either(f"--option {name}={value}", f'options={{"{name}": {value}}}')
+    python = f'"{value}"' if isinstance(value, str) else value
+    return either(f"--option {name}={value}", f'options={{"{name}": {python}}}')
 
 
 def key(name: str, source: str) -> str:

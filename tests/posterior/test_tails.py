@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import lgmdsl as lgm
+from lgmdsl.cli.main import main
 from lgmdsl.posterior.normal_mixtures import mixed_quantile
 from lgmdsl.posterior.tails import (
     MOST,
@@ -246,5 +248,21 @@ def test_the_logarithm_of_the_help_has_an_sd(report: str, settings: dict[str, An
         close = more.quantile("log_r", [0.25, 0.75])
         np.testing.assert_allclose(close, exact, atol=0.1)
         tail = "not checked" in doubt.message
-        assert ("correction" in doubt.help) == tail
+        assert ('options={"correction": "on"}' in doubt.help) == tail
         assert ("narrower prior" in doubt.help) != tail
+
+
+def test_the_command_line_says_it_in_its_own_words(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """With flags in place of arguments, and without a line of click's source."""
+    fit, _ = rare()
+    fit.save(tmp_path / "f.nc")
+    (tmp_path / "new.csv").write_text("x,t\n1.53285231,1.0\n-0.54389071,0.1\n")
+    for words in (["predict"], ["effects"]):
+        names = ["x", "--contrast", "1"] if words == ["effects"] else [str(tmp_path / "new.csv")]
+        assert main([*words, str(tmp_path / "f.nc"), *names]) == 0
+        said = capfd.readouterr().err
+        assert said.startswith("warning[W611]: ")
+        assert "--option correction=on" in said
+        assert "PredictionWarning" not in said

@@ -7,7 +7,7 @@ import warnings
 import click
 
 from lgmdsl.cli.options import json_option, map_option, quantiles_option, seed_option
-from lgmdsl.cli.output import note, show, show_json
+from lgmdsl.cli.output import show, show_json, warned
 
 
 @click.command("effects")
@@ -112,7 +112,7 @@ def command(
             seed,
         )
     for warning in said:
-        note(str(warning.message))
+        warned(warning.message)
     if as_json:
         names = list(columns)
         rows = zip(*(np.asarray(v).tolist() for v in columns.values()), strict=True)
