@@ -252,6 +252,7 @@ def test_the_logarithm_of_the_help_has_an_sd(report: str, settings: dict[str, An
         assert ("narrower prior" in doubt.help) != tail
 
 
+@pytest.mark.filterwarnings("default")
 def test_the_command_line_says_it_in_its_own_words(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
