@@ -420,7 +420,7 @@ def test_a_legend_leaves_the_axes_their_width(wide: float, kinds: int) -> None:
     quantiles = middle * np.array([0.5, 0.8, 1.0, 1.2, 1.5])[:, None]
     rows = Agreement("y", "y", observed, quantiles, ends)
     figure = Figure(figsize=(wide, 4.8), layout="constrained")
-    canvas = FigureCanvasAgg(figure)
+    canvas: Any = FigureCanvasAgg(figure)
     axes = figure.subplots()
     draw_agreement(axes, rows)
     canvas.draw()
