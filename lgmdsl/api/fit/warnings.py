@@ -21,7 +21,7 @@ from lgmdsl.learning.learned import Learned
 from lgmdsl.learning.mean_field.mean_field import MeanField
 from lgmdsl.learning.objective.log_posterior import Evaluation
 from lgmdsl.learning.weakly_determined import Finding, findings
-from lgmdsl.posterior.tails import of_a_tail, of_few_draws
+from lgmdsl.posterior.tails import of_few_draws, of_tails
 from lgmdsl.remedies import either, number, option, pin, setting, start
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def undefined_reports(fit: Fit) -> tuple[Diagnostic, ...]:
 
 
 def uncertain_sds(fit: Fit) -> tuple[Diagnostic, ...]:
-    """W611 for reports whose sd few draws tell, or rests on a tail that is not checked."""
+    """W611 for reports whose sd few draws tell, or is of a predictor that is not Gaussian."""
     help = "; the logarithm of a sum of exponentials has an sd that is known"
     return tuple(
         warning
@@ -70,11 +70,7 @@ def uncertain_sds(fit: Fit) -> tuple[Diagnostic, ...]:
                 help,
                 s.statement.span,
             ),
-            *of_a_tail(
-                f"the sd of report `{s.name}` rests on a tail that is not checked",
-                fit.marginals.beyond(s.name),
-                s.statement.span,
-            ),
+            *of_tails(f"the sd of report `{s.name}`", fit.marginals.off(s.name), s.statement.span),
         )
     )
 

@@ -25,7 +25,7 @@ from lgmdsl.structures.catalogue import members_of
 
 class PredictionWarning(UserWarning):
     """An ambiguity in what predictions were requested for (W305 to W307), or a standard deviation
-    that rests on few draws, or on a tail that is not checked (W611)."""
+    that rests on few draws, or on a predictor that is not Gaussian (W611)."""
 
 
 def check_asked(model: CheckedModel, usage: Usage, dataset: Dataset) -> None:
