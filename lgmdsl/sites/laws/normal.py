@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
 from lgmdsl.arrays import Array, IntArray
@@ -11,6 +13,8 @@ from lgmdsl.sites.laws.law import Curve, Law
 
 class NormalLaw(Law):
     """f = exp(-x^2 / 2) / sqrt(2 pi)."""
+
+    apart: ClassVar[float] = 9.0
 
     def density(self, x: Array) -> Curve:
         return Curve(-0.5 * (x * x + LOG_TWO_PI), -x, np.full_like(x, -1.0), np.zeros_like(x))
