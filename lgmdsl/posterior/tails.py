@@ -3,12 +3,14 @@ where the posterior of its predictor is not the Gaussian that it is taken to be.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from lgmdsl.arrays import Array, IntArray
+from lgmdsl.assess.importance.smoothing import pareto
 from lgmdsl.contract.linear import Predictor
 from lgmdsl.errors import NOWHERE, Diagnostic, Span
 from lgmdsl.posterior.normal_mixtures import mixed_moments
@@ -33,6 +35,12 @@ STEP, FINE, FINEST, REACH, FARTHEST = 0.25, 0.5, 0.03, 6.0, 40.0
 UNCHECKED = 2.33
 # What is bounded, as a probability of 1 - 1e-9, matters from this share of its squared range on.
 LEAST, SATURATED = 0.02, (-200.0, -100.0, 100.0, 200.0)
+
+
+# Of so many columns of draws, the widest, the largest terms are looked at, where their sd is above
+# so many times their mean (1.4 of squares of a normal); a tail of fewer is none; how much rarer
+# than one in all draws what is left of the tail is.
+WIDE, TAME, FEWEST, UNSEEN = 200, 2.0, 5, 10.0
 
 
 class Look(NamedTuple):
@@ -70,11 +78,45 @@ def sd_error(draws: Array, worth: float) -> Array:
 
 
 def root_error(terms: Array, worth: float) -> Array:
-    """Relative standard errors of roots of means of terms of at least 0, (k, ...) to (...)."""
+    """Relative standard errors of roots of means of terms of at least 0, (k, ...) to (...); of the
+    WIDE ones whose sd is farthest above their mean with what no draw reaches, inf where that has no
+    mean."""
     with np.errstate(all="ignore"):
         unit = terms / terms.max(axis=0)
-        error = 0.5 * unit.std(axis=0) / unit.mean(axis=0) / np.sqrt(worth)
-    return np.asarray(np.nan_to_num(error, nan=0.0))
+        spread = np.nan_to_num(unit.std(axis=0) / unit.mean(axis=0), nan=0.0)
+    error = np.asarray(0.5 * spread / np.sqrt(worth))
+    flat, columns = error.reshape(-1), unit.reshape(len(unit), -1)
+    for j in np.argsort(-spread.reshape(-1), kind="stable")[:WIDE]:
+        if spread.reshape(-1)[j] <= TAME:
+            break
+        flat[j] = max(flat[j], _tail_error(columns[:, j], worth))
+    return flat.reshape(np.shape(error))
+
+
+def _tail_error(terms: Array, worth: float) -> float:
+    """The relative standard error of the root of a mean of terms at least 0, (k,), by the
+    generalised Pareto distribution of the largest (Vehtari et al. 2024): what terms up to those of
+    one in UNSEEN k draws vary, and the mean of what is larger."""
+    n, ordered = len(terms), np.sort(terms)
+    tail = math.ceil(min(n / 5, 3.0 * math.sqrt(n)))
+    start, above = float(ordered[-tail - 1]), ordered[-tail:] - ordered[-tail - 1]
+    if tail < FEWEST or not above[0] > 0.0:
+        return 0.0
+    shape, scale = pareto(above)
+    if shape >= 1.0:
+        return math.inf
+    edge = 1.0 / (UNSEEN * tail)
+    level = np.exp(np.linspace(math.log(edge), 0.0, 401))
+    step = np.log(level[1] / level[0]) * level
+    step[[0, -1]] *= 0.5
+    shape = shape if abs(shape) > 1e-9 else 1e-9
+    x = start + scale * (level**-shape - 1.0) / shape
+    rest, share = ordered[:-tail], tail / n
+    unseen = edge * (start + scale * (edge**-shape / (1.0 - shape) - 1.0) / shape)
+    mean = rest.sum() / n + share * float(step @ x + unseen)
+    square = (rest @ rest) / n + share * float(step @ x**2)
+    sd = math.sqrt(max(square - mean**2, 0.0))
+    return float(0.5 * (sd / math.sqrt(worth) + share * unseen) / mean)
 
 
 def of_few_draws(
@@ -86,6 +128,8 @@ def of_few_draws(
     if not doubtful:
         return ()
     some = f"the Monte Carlo error of the sd is {100.0 * errors.max():.0f} % or more"
+    if not errors.max() <= 1.0:
+        some = "the Monte Carlo error of the sd cannot be told: it may be off by a factor"
     if errors.size > 1:
         some += f", and more than {100.0 * MOST:.0f} % of {doubtful:,} of {errors.size:,}"
     return (_doubted(message, some, span, help),)
