@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from lgmdsl.accuracy.tails import pareto
 from lgmdsl.arrays import Array, IntArray
-from lgmdsl.assess.importance.smoothing import pareto
 from lgmdsl.contract.linear import Predictor
 from lgmdsl.errors import NOWHERE, Diagnostic, Span
 from lgmdsl.posterior.normal_mixtures import mixed_moments
