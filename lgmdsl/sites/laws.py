@@ -12,9 +12,11 @@ on the side where the mass is less. Laws whose log P(X > x) falls like e^x give 
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cache, cached_property
+from typing import ClassVar
 
 import numpy as np
 from scipy import special
@@ -60,7 +62,14 @@ class Mass:
 
 
 class Law(ABC):
-    """A continuous law on the line; fields, if any, are parameters that broadcast with x."""
+    """A continuous law on the line; fields, if any, are parameters that broadcast with x.
+
+    `apart`: the length from which an interval's mass is the product of P(X > a) and P(X <= b) to
+    rounding, wherever it lies: P(X > a + length) / P(X > a) is at most 1e-16 where a >= 0, and so
+    is P(X <= b - length) / P(X <= b) where b <= 0.
+    """
+
+    apart: ClassVar[float] = math.inf
 
     @abstractmethod
     def density(self, x: Array) -> Curve:
@@ -200,6 +209,8 @@ def _legendre() -> tuple[Array, Array]:
 
 class NormalLaw(Law):
     """f = exp(-x^2 / 2) / sqrt(2 pi)."""
+
+    apart: ClassVar[float] = 9.0
 
     def density(self, x: Array) -> Curve:
         return Curve(-0.5 * (x * x + LOG_TWO_PI), -x, np.full_like(x, -1.0), np.zeros_like(x))

@@ -21,7 +21,7 @@ from lgmdsl.inference.driver import Run
 from lgmdsl.language.checked import Symbol
 from lgmdsl.language.tree import ast
 from lgmdsl.language.tree.wording import text_of, with_dims
-from lgmdsl.posterior.tails import of_a_tail, of_few_draws
+from lgmdsl.posterior.tails import of_few_draws, of_tails
 from lgmdsl.remedies import either, number, setting, start
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def undefined_reports(fit: FitRecord) -> tuple[Diagnostic, ...]:
 
 
 def uncertain_sds(fit: FitRecord) -> tuple[Diagnostic, ...]:
-    """W611 for reports whose sd few draws tell, or rests on a tail that is not checked."""
+    """W611 for reports whose sd few draws tell, or is of a predictor that is not Gaussian."""
     return tuple(
         warning
         for s in fit.model.checked.of_kind("report")
@@ -65,9 +65,9 @@ def uncertain_sds(fit: FitRecord) -> tuple[Diagnostic, ...]:
                 _logarithm(fit, s),
                 s.statement.span,
             ),
-            *of_a_tail(
-                f"the sd of report `{s.name}` rests on a tail that is not checked",
-                fit.marginals.beyond(s.name),
+            *of_tails(
+                f"the sd of report `{s.name}`",
+                fit.marginals.off(s.name),
                 _logarithm(fit, s),
                 s.statement.span,
             ),

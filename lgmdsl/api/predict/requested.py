@@ -25,7 +25,8 @@ from lgmdsl.structures.catalogue import members_of
 
 class PredictionWarning(UserWarning):
     """An ambiguity in what predictions were requested for (W305 to W307), or a standard deviation
-    that rests on few draws, or on a tail that is not checked (W611); `diagnostic` has its parts."""
+    that rests on few draws, or on a predictor that is not Gaussian (W611); `diagnostic` has its
+    parts."""
 
     def __init__(self, text: str, diagnostic: Diagnostic | None = None) -> None:
         super().__init__(text)

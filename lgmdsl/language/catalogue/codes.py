@@ -404,14 +404,15 @@ DATA_AND_METHODS: tuple[CodeEntry, ...] = (
     ),
     CodeEntry(
         "W611",
-        "a standard deviation rests on few draws, or on a tail that is not checked",
+        "a standard deviation rests on few draws, or on a predictor that is not Gaussian",
         "The mean and sd of a report, an effect or a response are those of draws where there is no "
         "closed form. Under an exponential of a wide predictor the furthest few of the draws then "
         "carry much of the variance, and other draws would give another sd: its standard error is "
-        "above 5 %. In closed form most of the variance then comes from beyond the 1 and 99 % "
-        "points of the predictor. The posterior is taken to be Gaussian there, and its accuracy is "
-        "estimated up to the 5 and 95 % points: the sd may be several times too large or too "
-        "small, and the mean may be off too. Neither is said where the likelihood is Gaussian, "
+        "above 5 %. In closed form the variance then comes from far out in the predictor, whose "
+        "posterior is taken to be Gaussian there. The density of the predictor is compared with "
+        "the product of its prior and the likelihood, in up to 8 entries of an answer, and it is "
+        "said by how much sds are off where this is more than 5 %, or the mean by more than a "
+        "tenth of an sd. Neither is said where the likelihood is Gaussian, "
         "nor of what the data do not change. Quantiles are not affected: quote these, or the "
         "logarithm, whose mean and sd are known. Often the heavy tail is the posterior's own, "
         "which a narrower prior or more data make lighter.",

@@ -58,6 +58,14 @@ class ResponseMoments(NamedTuple):
         return np.asarray(self.unit**2 * (second - 2.0 * away * first + away**2 * none))
 
 
+def moments_at(site: Site, s: Array) -> tuple[Array, Array]:
+    """E[y | s] and Var(y | s) at predictors s, (T, N)."""
+    many = site.take(np.tile(np.arange(len(site)), len(s)))
+    with np.errstate(all="ignore"):
+        mean, variance = many.conditional_mean(s.ravel()), many.conditional_variance(s.ravel())
+    return mean.reshape(s.shape), variance.reshape(s.shape)
+
+
 def response_moments(site: Site, mean: Array, variance: Array) -> ResponseMoments:
     """Moments of y for s ~ N(mean, variance), (N,) each, or (N, K) and (N, K, K); NaN where y has
     no moments, or where no rule averages it."""
