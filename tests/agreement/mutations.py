@@ -600,7 +600,7 @@ ENGINES = (
         ),
         (
             "lgmdsl/engines/iterative/adjoints.py",
-            "(0.5{|1} * values, precision",
+            "return filled(precision, 0.5{|1} * values)",
         ),
     ),
 )

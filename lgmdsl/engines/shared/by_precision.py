@@ -37,7 +37,6 @@ from lgmdsl.engines.shared.factored import (
     FactoredConditioned,
     Factorisation,
     PriorAdjoints,
-    entries_of,
 )
 from lgmdsl.engines.shared.loosened import Loosened
 from lgmdsl.engines.shared.prior import BlockPrior
@@ -46,7 +45,7 @@ from lgmdsl.engines.shared.prior_precision import SparsePrior
 from lgmdsl.engines.shared.restriction import Restriction, restrict
 from lgmdsl.engines.shared.shift_derivatives import Turn
 from lgmdsl.engines.shared.weights import SiteWeight, far
-from lgmdsl.numerics.sparse.base import Symbolic, filled, times
+from lgmdsl.numerics.sparse.base import Symbolic, entries_of, filled, times
 
 if TYPE_CHECKING:
     from numpy.random import Generator

@@ -106,6 +106,21 @@ def filled(like: Stored, data: AnyArray) -> Stored:
     return out
 
 
+def canonical(m: SparseMatrix) -> SparseMatrix:
+    """The csr matrix with each entry stored once, those of a row in order; itself where it is."""
+    if m.has_canonical_format:
+        return m
+    m = m.copy()
+    m.sum_duplicates()
+    return m
+
+
+def entries_of(m: SparseMatrix) -> tuple[IntArray, IntArray]:
+    """Rows and columns of the stored entries of a csr matrix."""
+    rows = np.repeat(np.arange(m.shape[0]), np.diff(m.indptr))
+    return rows, m.indices.astype(np.int64)
+
+
 def same_pattern(a: SparseMatrix, b: SparseMatrix) -> bool:
     """Whether two csr matrices, or two csc ones, have their entries at the same places."""
     return all(
