@@ -35,7 +35,7 @@ from lgmdsl.shards.refusals import cannot, without_shard
 from lgmdsl.shards.shard import ShardSource
 from lgmdsl.sites import catalogue as sites
 from lgmdsl.streams.model import StreamedModel
-from lgmdsl.workers.executor import Jobs
+from lgmdsl.workers.task import Jobs
 from lgmdsl.workers.workers import Workers
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from lgmdsl.errors import Diagnostic, MethodError, suggestion
 from lgmdsl.vocabulary import plugins
 
 if TYPE_CHECKING:
-    from lgmdsl.bounds.series import BoundSeries
+    from lgmdsl.bounds.quadrature import BoundSeries
 
 
 def _made(module: str, name: str) -> Callable[[], Bound]:
@@ -32,14 +32,14 @@ BOUNDS: Catalogue[Bound] = Catalogue(
             ("quadrature", "TiltedByQuadrature"),
             ("quadrature", "SlopesByQuadrature"),
             ("quadrature", "ExpectedSlopesByQuadrature"),
-            ("jaakkola", "Jaakkola"),
-            ("bohning", "Bohning"),
-            ("softmax_quadrature", "SoftmaxByQuadrature"),
+            ("logistic", "Jaakkola"),
+            ("logistic", "Bohning"),
+            ("softmax", "SoftmaxByQuadrature"),
             ("tilted", "TiltedBound"),
-            ("log", "LogBound"),
-            ("bohning_multinomial", "BohningMultinomial"),
+            ("softmax", "LogBound"),
+            ("softmax", "BohningMultinomial"),
             ("product_of_sigmoids", "ProductOfSigmoids"),
-            ("delta", "Delta"),
+            ("softmax", "Delta"),
             ("vector_quadrature", "VectorByQuadrature"),
             ("vector_tilted", "VectorTilted"),
             ("vector_tilted", "VectorTiltedSlopes"),
@@ -54,7 +54,7 @@ def series() -> tuple[BoundSeries, ...]:
     """The series of bounds, one bound for each number of pieces."""
     from lgmdsl.bounds.piecewise import FEWEST, MOST, Piecewise
     from lgmdsl.bounds.product_of_sigmoids import NAME, ProductOfSigmoids
-    from lgmdsl.bounds.series import BoundSeries
+    from lgmdsl.bounds.quadrature import BoundSeries
 
     shapes: tuple[Literal["linear", "quadratic"], ...] = ("linear", "quadratic")
     alone = (BoundSeries(f"piecewise-{s}", FEWEST, MOST, partial(Piecewise, s)) for s in shapes)

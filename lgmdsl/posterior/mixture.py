@@ -120,7 +120,7 @@ class Mixture(FieldState):
         """The marginals at each point with the hyperparameters to average a block's sites over
         there, and the weights of these: the point's own, or, of a mean field, whose latents know
         the sites' parameters by a mean only, several (`together`: for all rows at once)."""
-        from lgmdsl.posterior.site_draws import parameter_rows
+        from lgmdsl.posterior.shifted_draws import parameter_rows
 
         several: tuple[Theta, ...] = ()
         shares = np.zeros(0)
