@@ -37,16 +37,14 @@ import numpy as np
 from lgmdsl.accuracy.bound import MANY, CloseBounds, Conditions, RowBounds, row_bounds
 from lgmdsl.accuracy.by_draws import by_draws, evidence_by_draws
 from lgmdsl.accuracy.derivatives import Derivatives
-from lgmdsl.accuracy.limits import QUANTILE
+from lgmdsl.accuracy.limits import FEW_LATENTS, FEW_ROWS, QUANTILE
 from lgmdsl.accuracy.terms import CHUNK, SecondOrder, Spread, positive_root, root_of
 from lgmdsl.arrays import Array
 from lgmdsl.contract.engine import Conditioned
 from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.contract.stacked import StackedPredictors
 
-FEW_LATENTS = 24  # of the tensor: its entries are their third power
-FEW_ROWS = 600  # of C
-ENTRIES = 4_000_000  # of the cross covariances of latents and rows that are held
+CROSSED = 4_000_000  # entries of the cross covariances of latents and rows that are held
 FOURTH = 5e8  # operations of the tensor of fourth derivatives
 # Bounds that are taken as they are, of all functionals at once, by a look at each row (half of what
 # is tolerated, so that `effort=high` tolerates it too).
@@ -70,7 +68,7 @@ def second_order(
     n, rows = linear.size, linear.rows
     if n <= FEW_LATENTS:
         return _by_tensor(linear, stacked, q, derivatives, tilted)
-    if scalar and rows <= FEW_ROWS and n * rows <= ENTRIES:
+    if scalar and rows <= FEW_ROWS and n * rows <= CROSSED:
         return _by_rows(linear, stacked, q, derivatives, tilted, evidence_alone)
     bounds = row_bounds(q, derivatives)
     low: RowBounds | CloseBounds | None = None

@@ -290,7 +290,7 @@ def test_draws_without_a_response_are_shared_by_the_points(monkeypatch: pytest.M
         raise AssertionError("chains")
 
     monkeypatch.setattr(RefitWithout, "draws", counted)
-    monkeypatch.setattr("lgmdsl.assess.refit.exact_draws", chains)
+    monkeypatch.setattr("lgmdsl.assess.refit.Chains.at", chains)
     text = ZEROS.replace("latent a ~ normal(sd = 10)", LEARNED)
     fit = lgm.fit(lgm.loads(text), DATA)
     assert fit.drawn is not None

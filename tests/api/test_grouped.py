@@ -12,6 +12,7 @@ import lgmdsl as lgm
 from lgmdsl.api.fit import correction, grouped
 from lgmdsl.api.fit.fit import Fit
 from lgmdsl.arrays import Array, IntArray
+from lgmdsl.assess.grouped.draws import ByGroups
 from lgmdsl.assess.grouped.split import NoGroups
 
 MODEL = """lgm 1
@@ -138,7 +139,7 @@ def test_groups_that_cannot_be_integrated_over_are_sampled(monkeypatch: pytest.M
     def refused(*_: object) -> None:
         raise NoGroups("no")
 
-    monkeypatch.setattr(correction, "grouped_draws", refused)
+    monkeypatch.setattr(ByGroups, "at", refused)
     monkeypatch.setattr(correction, "OPERATIONS", 1e11)
     fit, truth = fitted(fixed={"s": 3.0}), Truth(np.array([3.0]))
     assert fit.accuracy.basis.startswith("exact sampler")

@@ -14,7 +14,6 @@ from lgmdsl.assess.importance.audit import Findings
 from lgmdsl.assess.importance.bench import PROJECTION
 from lgmdsl.assess.importance.scan import EXACT
 from lgmdsl.assess.importance.verdict import (
-    AGREE,
     CLEAR,
     ERRORS,
     LEAST,
@@ -27,6 +26,7 @@ from lgmdsl.assess.importance.verdict import (
     Verdict,
     exact,
 )
+from lgmdsl.assess.limits import R_HAT
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.inference.accuracy import more_accurate
 
@@ -136,7 +136,7 @@ def sentence(
             "the fit's tails are too thin"
         )
     elif judged.reason == "chains":
-        text = f"cannot tell: the exact sampler's chains disagree (R-hat is above {AGREE})"
+        text = f"cannot tell: the exact sampler's chains disagree (R-hat is above {R_HAT})"
     else:
         text = (
             f"cannot tell: {findings.effective:,.0f} effective draws of {findings.draws:,} are too "

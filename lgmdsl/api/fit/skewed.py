@@ -16,7 +16,7 @@ from lgmdsl.accuracy.expansion import Unanswered, expansion
 from lgmdsl.accuracy.limits import MEAN
 from lgmdsl.api.fit.errors.estimated import Estimated, entries_off
 from lgmdsl.arrays import Array
-from lgmdsl.assess.sampling.draws import shared_out
+from lgmdsl.assess.estimator import allotted
 from lgmdsl.assess.sampling.products import reference
 from lgmdsl.assess.sampling.residual import Residual
 from lgmdsl.assess.skewed.identities import Judged, errors_left
@@ -83,7 +83,7 @@ def skewed(
     draws = min(kept, draws)
     if draws < FEWEST or judged < FEWEST_JUDGED:
         raise NotSkewed("nor draws to second order")
-    pairs, looked = shared_out(shares, draws // 2), shared_out(shares, judged // 2)
+    pairs, looked = (allotted(shares, n // 2).tolist() for n in (draws, judged))
     parts = [
         _At(p, k, n, min(m, n))
         for k, (p, n, m) in enumerate(zip(fit.points, pairs, looked, strict=True))

@@ -17,6 +17,7 @@ from scipy.special import ndtri
 from lgmdsl.accuracy.tails import HEAVY, hill
 from lgmdsl.accuracy.weighted import SCALES, Weighted, log_scale_mixture
 from lgmdsl.arrays import Array
+from lgmdsl.assess.estimator import MixturePoint
 from lgmdsl.assess.grouped.groups import Groups
 from lgmdsl.assess.grouped.lattice import (
     EDGE,
@@ -32,7 +33,6 @@ from lgmdsl.assess.grouped.lattice import (
 )
 from lgmdsl.assess.grouped.lines import drawn
 from lgmdsl.assess.grouped.split import NoGroups, Split, split
-from lgmdsl.assess.sampling.draws import MixturePoint
 
 SCRAMBLINGS = 8
 LEAST = 4  # draws of a scrambling

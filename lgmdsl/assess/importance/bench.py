@@ -14,7 +14,8 @@ from lgmdsl.accuracy.density_ratio import DensityRatio
 from lgmdsl.accuracy.tails import k_hat
 from lgmdsl.arrays import Array
 from lgmdsl.assess.elsewhere import Elsewhere
-from lgmdsl.assess.importance.draws import DrawChunks, Part
+from lgmdsl.assess.estimator import MixturePoint
+from lgmdsl.assess.importance.draws import DrawChunks
 from lgmdsl.assess.importance.moments import Functional, Sums, sums_of
 from lgmdsl.assess.importance.weights import DF, displacement, moves
 from lgmdsl.contract import rows
@@ -100,7 +101,9 @@ class ExactPoint:
 class Sampler(Protocol):
     """Makes exact draws of a part: `count` of them, None where that cannot be had."""
 
-    def __call__(self, part: Part, q: Conditioned, count: int, seed: int) -> ExactPoint | None: ...
+    def __call__(
+        self, part: MixturePoint, q: Conditioned, count: int, seed: int
+    ) -> ExactPoint | None: ...
 
 
 class Described(NamedTuple):

@@ -2,32 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from lgmdsl.arrays import Array, BoolArray, IntArray
+from lgmdsl.arrays import Array, BoolArray
+from lgmdsl.assess.estimator import MixturePoint, allotted
 from lgmdsl.contract.engine import Conditioned
-from lgmdsl.contract.linear import LinearGaussian
-from lgmdsl.contract.site import Site
 
 # Entries of one dense temporary, and of all draws where they are kept for the next pass.
 CHUNK, KEPT = 1 << 21, 1 << 25
-
-
-@dataclass(frozen=True, eq=False)
-class Part:
-    """A hyperparameter point of a posterior: its `share`, the problem there, its Gaussian, and
-    `level`, the log evidence that the shares were made with. A fit at fixed hyperparameters is one
-    part of share 1 and level 0."""
-
-    share: float
-    sites: Sequence[Site]
-    linear: LinearGaussian
-    condition: Callable[[], Conditioned]
-    level: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,12 +27,6 @@ class Chunk:
     radius: Array
 
 
-def allotted(shares: Sequence[float], n: int) -> IntArray:
-    """n draws in proportion to the shares."""
-    ends = np.round(np.cumsum(shares) / np.sum(shares) * n).astype(np.int64)
-    return np.asarray(np.diff(ends, prepend=0))
-
-
 class DrawChunks:
     """n draws of a mixture, part by part in proportion to the shares; the same each time.
 
@@ -54,7 +34,7 @@ class DrawChunks:
     its share a draw's part is, which weights make good (n,).
     """
 
-    def __init__(self, parts: Sequence[Part], n: int, seed: int) -> None:
+    def __init__(self, parts: Sequence[MixturePoint], n: int, seed: int) -> None:
         self.parts, self.n, self.seed = parts, n, seed
         first = parts[0].linear
         self.step = int(np.clip(CHUNK // max(first.rows, first.size, 1), 1, n))

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from lgmdsl.accuracy.limits import FEW_LATENTS
 from lgmdsl.arrays import Array
 from lgmdsl.assess.modes.landscape import Landscape, smooth
 from lgmdsl.contract.engine import Conditioned, Failed
@@ -19,8 +20,7 @@ from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.contract.problem import Problem
 from lgmdsl.inference.other_starts import landmark_starts
 
-# Latents, and points at most and at least.
-FEW_LATENTS, POINTS, FEWEST_POINTS = 24, 48, 12
+POINTS, FEWEST_POINTS = 48, 12  # at most, and at least
 STEPS, ENOUGH = 40, 1e-6
 SCALES = (0.1, 0.3)  # sds of q
 FAR = (3.0, 10.0)  # times q's own sds
@@ -95,7 +95,7 @@ def modes_or_scales(
     mean several times, with narrower Gaussians for peaks."""
     if searchable(problem, q):
         return modes(problem, q, allowance, seed, begin)
-    if not few(problem, q):
+    if not few(problem.engine.linear, q):
         return None
     landscape = Landscape(problem.sites, problem.engine.linear, q)
     size, count = landscape.size, len(SCALES)
@@ -103,14 +103,14 @@ def modes_or_scales(
     return Modes(landscape, np.zeros((count, size)), np.zeros(count), root, 0) if size else None
 
 
-def few(problem: Problem, q: Conditioned) -> bool:
+def few(linear: LinearGaussian, q: Conditioned) -> bool:
     """Whether latents are few, and q exact."""
-    return problem.engine.linear.size <= FEW_LATENTS and q.errors is None
+    return linear.size <= FEW_LATENTS and q.errors is None
 
 
 def searchable(problem: Problem, q: Conditioned) -> bool:
     """Whether latents are few, q exact, and sites smooth."""
-    return few(problem, q) and smooth(problem.sites)
+    return few(problem.engine.linear, q) and smooth(problem.sites)
 
 
 def cost(linear: LinearGaussian) -> float:

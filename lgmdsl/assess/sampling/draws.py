@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from itertools import pairwise
-from typing import NamedTuple
+import math
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from lgmdsl.arrays import Array, IntArray
+from lgmdsl.assess.estimator import Drawing, Estimator, ExactDraws, MixturePoint
+from lgmdsl.assess.limits import WORTH
 from lgmdsl.assess.sampling.diagnostics import effective_sizes, worst_r_hat
 from lgmdsl.assess.sampling.dynamics import Dynamics, State
 from lgmdsl.assess.sampling.products import reference
@@ -23,9 +24,9 @@ CHAINS, FEWEST_CHAINS, TOGETHER = 64, 8, 1 << 18
 # Trajectories of a block of the warm-up; a warm-up ends with so many blocks of which each accepts
 # so much. One that accepts less doubles the kicks, up to a limit.
 BLOCK, BLOCKS, ACCEPTED, MOST_KICKS = 6, 4, 0.7, 64
-# Draws are thinned, doubling from round to round, until they are worth this share of their number
-# and chains agree; rounds before the last are warm-up.
-WORTH, ROUNDS = 0.25, 5
+# Draws are thinned, doubling from round to round, until they are worth WORTH of their number and
+# chains agree; rounds before the last are warm-up.
+ROUNDS = 5
 # Without a budget: so many slopes for each draw (easy posteriors take 2 to 15, 0 of 47 up to 60),
 # of at least so many draws.
 SLOPES, LEAST = 400.0, 500
@@ -33,39 +34,12 @@ SLOPES, LEAST = 400.0, 500
 JUDGED = 400
 # The length of chains at least, and where the budget does not reach: shorter ones cannot be judged.
 USUAL, FEWEST = 24, 8
-
-
-@dataclass(frozen=True, eq=False)
-class ExactDraws:
-    """Draws of p(z | y), (draws, n), chain by chain in turn. `point`: the hyperparameter point of
-    each, (draws,). `ess`: effective sample size, the smallest over the means, variances and 5 and
-    95 % points of latents, predictors (400 of each in large models) and the log density. `r_hat`:
-    the largest over the same, above about 1.05 where chains disagree and nothing should be made of
-    the draws. `accepted`: share of trajectories; `gradients`: slopes evaluated, those of the
-    warm-up and of all chains included; `operations`: these times the latents and predictor rows."""
-
-    z: Array
-    point: IntArray
-    chains: int
-    ess: float
-    r_hat: float
-    accepted: float
-    gradients: int
-    operations: float
+SAMPLER = "exact sampler"
 
 
 def usual(linear: LinearGaussian, draws: int) -> float:
     """The operations that may be spent where nobody says how many."""
     return SLOPES * max(draws, LEAST) * max(linear.size + linear.rows, 1)
-
-
-class MixturePoint(NamedTuple):
-    """A hyperparameter point: its weight, and the posterior of z there."""
-
-    weight: float
-    sites: Sequence[Site]
-    linear: LinearGaussian
-    q: Conditioned
 
 
 def exact_draws(
@@ -88,66 +62,34 @@ def exact_draws(
     return run.drawn(draws) if run.warmed() else None
 
 
-def mixture_draws(
-    points: Iterable[MixturePoint],
-    draws: int = 4000,
-    seed: int = 0,
-    budget: float | None = None,
-    weights: Sequence[float] | None = None,
-) -> ExactDraws | None:
-    """Draws of sum_k weight_k p(z | y, theta_k), the weights adding up to 1: of each point a share
-    of `draws` in proportion to its weight, point after point; none of points with less than half a
-    draw. `ess` is that of the stratified mean, 1 / sum (weight_k^2 / ess_k), and `r_hat` that of
-    all chains together, r_hat^2 = sum weight_k r_hat_k^2. None where `budget` does not reach: of
-    what is left of it every point has half by its weight, and half in equal parts.
-    """
-    parts: list[ExactDraws] = []
-    kicks, inverse, squares = 1, 0.0, 0.0
-    if weights is None:
-        points = tuple(points)
-        weights = [p.weight for p in points]
-    counts = shared_out(weights, draws)
-    left = [float(w) if n else 0.0 for w, n in zip(weights, counts, strict=True)]
-    whole, spent = sum(left), 0.0
-    for number, point in enumerate(points):
-        count = counts[number]
-        if not count:
-            continue
-        share = usual(point.linear, count)
-        if budget is not None:
-            if not parts and budget < 2.0 * _least(point.linear, counts):
+class Chains(Estimator):
+    """Hamiltonian chains around the Gaussians: of any posterior whose Gaussian the engine gives.
+    `price`: operations of what a budget counts, a latent or predictor row of a slope."""
+
+    def __init__(self, seed: int = 0, price: float = 1.0) -> None:
+        super().__init__(seed)
+        self.price, self.kicks = price, 1
+
+    def applies(self, point: MixturePoint) -> bool:
+        return True
+
+    def at(self, point: MixturePoint, drawing: Drawing) -> ExactDraws | None:
+        """Of what is left of the budget a point has half by its share, and half in equal parts."""
+        share = usual(point.linear, drawing.count)
+        if math.isfinite(drawing.budget):
+            counts = drawing.counts.tolist()
+            if drawing.first and drawing.budget < 2.0 * _least(point.linear, counts) * self.price:
                 return None  # before anything is spent
-            rest = left[number:]
-            equal = 1.0 / np.count_nonzero(rest)
-            share = (budget - spent) * 0.5 * (point.weight / sum(rest) + equal)
-        run = Run(point.sites, point.linear, point.q, seed + number, share, kicks)
+            rest = drawing.shares_left
+            part = 0.5 * (rest[0] / float(sum(rest)) + 1.0 / np.count_nonzero(rest))
+            share = (drawing.budget - drawing.spent) / self.price * part
+        seed = self.seed + drawing.number
+        run = Run(point.sites, point.linear, point.q, seed, share, self.kicks)
         if not run.warmed():
             return None
-        part = run.drawn(count)
-        kicks = max(run.kicks // 2, 1)
-        spent += part.operations
-        inverse += point.weight**2 / max(min(part.ess, len(part.z)), 1e-300)
-        squares += point.weight * part.r_hat**2
-        parts.append(replace(part, point=np.full(len(part.z), number)))
-    if not parts:
-        return None
-    sizes = np.array([len(p.z) for p in parts], dtype=np.float64)
-    return ExactDraws(
-        z=np.concatenate([p.z for p in parts]),
-        point=np.concatenate([p.point for p in parts]),
-        chains=parts[0].chains,
-        ess=1.0 / inverse,
-        r_hat=float(np.sqrt(squares / whole)),
-        accepted=float(np.average([p.accepted for p in parts], weights=sizes)),
-        gradients=sum(p.gradients for p in parts),
-        operations=sum(p.operations for p in parts),
-    )
-
-
-def shared_out(weights: Sequence[float], draws: int) -> list[int]:
-    """Draws of each point, in proportion to its weight: whole numbers that add up."""
-    ends = [round(w * draws) for w in np.cumsum([0.0, *weights])]
-    return [b - a for a, b in pairwise(ends)]
+        out = run.drawn(drawing.count)
+        self.kicks = max(run.kicks // 2, 1)
+        return replace(out, operations=out.operations * self.price)
 
 
 def _chains(linear: LinearGaussian) -> int:
@@ -224,20 +166,19 @@ class Run:
             if len(best.z) < length * self.chains or self.affordable() < length * thin:
                 break
             best = self._round(length, thin)
-        spent = self.dynamics.gradients
-        return replace(_spaced(best, draws), gradients=spent, operations=self.operations)
+        return replace(_spaced(best, draws), operations=self.operations)
 
     def _round(self, length: int, thin: int) -> ExactDraws:
-        x, values, accepted = [], [], []
+        x, values = [], []
         for _ in range(length):
-            accepted += [self.moved() for _ in range(thin)]
+            for _ in range(thin):
+                self.moved()
             x.append(self.state.x)
             values.append(self._functionals(self.state))
         ess, r_hat = mixing(np.stack(values))
         z = self.q.latent_mean + np.concatenate(x)
-        point, share = np.zeros(len(z), dtype=np.int64), float(np.mean(accepted))
-        gradients = self.dynamics.gradients
-        return ExactDraws(z, point, self.chains, ess, r_hat, share, gradients, self.operations)
+        point = np.zeros(len(z), dtype=np.int64)
+        return ExactDraws(z, point, self.chains, ess, r_hat, self.operations, SAMPLER)
 
     def _functionals(self, state: State) -> Array:
         """(chains, k) what mixing is judged by: latents, predictors, the log density."""

@@ -12,7 +12,7 @@ import numpy as np
 from lgmdsl.accuracy.accuracy import Accuracy, basis
 from lgmdsl.accuracy.better import Better, Unknown, better
 from lgmdsl.accuracy.errors import Errors, added, beyond, largest, scaled
-from lgmdsl.accuracy.limits import MEAN, QUANTILE, SD
+from lgmdsl.accuracy.limits import FEW_LATENTS, FEW_ROWS, MEAN, QUANTILE, SD
 from lgmdsl.accuracy.weighted import WeightedPosterior
 from lgmdsl.api.fit.errors.hyper_errors import (
     HyperErrors,
@@ -24,6 +24,7 @@ from lgmdsl.api.fit.errors.hyper_errors import (
     second_order_gap,
 )
 from lgmdsl.api.fit.solved import Solved
+from lgmdsl.assess.modes.weighed import BY_WEIGHTS
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.canonical.lowering.derived import Leaf
 from lgmdsl.canonical.model import CanonicalModel
@@ -35,8 +36,6 @@ from lgmdsl.errors import LgmError
 from lgmdsl.inference.plan import Plan
 
 VALUES = 20_000_000  # of a let's rows under all draws or latents: beyond, some of the rows
-FEW, ROWS = 24, 600  # latents and rows of models whose mixture's errors are averaged
-BY_WEIGHTS = "importance sampling"
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,7 +113,7 @@ def _over_points(
     integrated over; else those `given` the mode. What is computed on the way is `looked` up by
     what asks for the same."""
     linear, accuracy = planned.canonical.linear(solved.theta), given.accuracy
-    if linear.size > FEW or linear.rows > ROWS or not accuracy.known:
+    if linear.size > FEW_LATENTS or linear.rows > FEW_ROWS or not accuracy.known:
         return given
     total, parts = 0.0, list[list[tuple[str, np.ndarray, Errors]]]()
     for k, fitted, share in outermost(solved):

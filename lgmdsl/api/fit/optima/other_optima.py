@@ -42,7 +42,7 @@ from lgmdsl.api.fit.optima.other_runs import (
 from lgmdsl.api.fit.solved import Solved
 from lgmdsl.arrays import Array
 from lgmdsl.assess.modes.search import Modes, modes, modes_or_scales, searchable
-from lgmdsl.assess.modes.weighed import ESS, FEWEST, affordable, weighed
+from lgmdsl.assess.modes.weighed import ENOUGH, FEWEST, affordable, weighed
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.posterior import GaussianPosterior
@@ -239,7 +239,7 @@ def _weighed(
     if draws < FEWEST:
         return None
     whole = weighed(known, problem.engine.linear, draws, settings.seed)
-    return whole if whole.ess >= ESS else None
+    return whole if whole.ess >= ENOUGH else None
 
 
 def _matters(
