@@ -159,8 +159,8 @@ class WeightedPosterior:
 
     @property
     def width(self) -> int:
-        """Values that a functional has in all draws."""
-        return len(self.of.weights)
+        """Numbers that a functional is made of: its values in all draws, where all are sorted."""
+        return len(self.of.weights) if self.closely is None else self.root.shape[1]
 
     def resampled(self, count: int, rng: np.random.Generator) -> Array:
         """Equally weighted draws of z, (count, n), in random order."""

@@ -11,8 +11,8 @@ from functools import cached_property
 
 import numpy as np
 
+from lgmdsl.accuracy.limits import R_HAT
 from lgmdsl.arrays import Array, IntArray
-from lgmdsl.assess.limits import R_HAT
 from lgmdsl.contract.engine import Conditioned
 from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.contract.problem import Problem

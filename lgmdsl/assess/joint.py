@@ -19,8 +19,8 @@ from scipy import special, stats
 
 from lgmdsl.accuracy.weighted import relative_error
 from lgmdsl.arrays import Array
+from lgmdsl.assess.importance.draws import DF, best_proposal
 from lgmdsl.assess.importance.moments import Evidence
-from lgmdsl.assess.importance.weights import DF, best_proposal
 from lgmdsl.contract.questions import Pointwise
 from lgmdsl.contract.site import Property, Site
 from lgmdsl.numerics.normal_tail import LOG_TWO_PI

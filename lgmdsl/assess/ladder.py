@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 
 from lgmdsl.accuracy.better import Unknown, better
+from lgmdsl.accuracy.limits import WORTH
 from lgmdsl.assess.estimator import Estimator, ExactDraws, MixturePoint, NotEstimated
-from lgmdsl.assess.limits import WORTH
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.contract.engine import Conditioned
 from lgmdsl.contract.problem import Problem

@@ -13,12 +13,11 @@ from lgmdsl.accuracy.errors import beyond, errors_against
 from lgmdsl.accuracy.weighed import weighed
 from lgmdsl.arrays import Array, IntArray
 from lgmdsl.assess.component import Component
-from lgmdsl.assess.elsewhere import Elsewhere
 from lgmdsl.assess.estimator import MixturePoint
 from lgmdsl.assess.groups import joined
+from lgmdsl.assess.importance.bench import Elsewhere
 from lgmdsl.assess.ladder import drawn
-from lgmdsl.assess.loo import Moments, Without
-from lgmdsl.assess.mixture import Renew
+from lgmdsl.assess.mixture import Renew, Without
 from lgmdsl.assess.modes.weighed import FromModes
 from lgmdsl.assess.sampling.draws import Chains
 from lgmdsl.canonical.expressions.coefficient import Theta
@@ -72,7 +71,7 @@ class RefitWithout:
             return list(self.elsewhere(call, arguments))
         return [call(self, *each) for each in arguments]
 
-    def __call__(self, component: Component, rows: tuple[IntArray, ...]) -> Moments:
+    def __call__(self, component: Component, rows: tuple[IntArray, ...]) -> Without | None:
         fitted = self._fitted(component, rows)
         if fitted is None:
             return None

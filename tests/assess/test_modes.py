@@ -13,8 +13,7 @@ from lgmdsl.accuracy.limits import LEVELS, NORMAL
 from lgmdsl.api.fit.fit import Fit
 from lgmdsl.arrays import Array
 from lgmdsl.assess.estimator import ExactDraws, MixturePoint
-from lgmdsl.assess.modes.landscape import Landscape
-from lgmdsl.assess.modes.search import Modes, cost, modes, modes_or_scales
+from lgmdsl.assess.modes.search import Landscape, Modes, cost, modes, modes_or_scales
 from lgmdsl.assess.modes.weighed import FromModes, affordable, weighed
 from lgmdsl.contract.engine import Conditioned
 from lgmdsl.contract.problem import Problem

@@ -368,7 +368,7 @@ class Undefined:
 @pytest.mark.thorough
 def test_sites_without_slopes_and_with_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """Slopes by differences; beyond the end of the support moves are rejected, never nan."""
-    from lgmdsl.assess.sampling import residual
+    from lgmdsl.assess.sampling import dynamics as residual
 
     fit = fitted(ZEROS, {"y": 0})
     site = fit.canonical.sites(fit.theta)[0]

@@ -13,8 +13,8 @@ from lgmdsl.accuracy.limits import LEVELS
 from lgmdsl.api.assess.components import conditioned_once
 from lgmdsl.arrays import Array
 from lgmdsl.assess.estimator import MixturePoint, allotted
+from lgmdsl.assess.importance.draws import displacement
 from lgmdsl.assess.importance.moments import Functional, Reported
-from lgmdsl.assess.importance.weights import displacement
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.canonical.lowering.derived import Leaf
 from lgmdsl.canonical.model import CanonicalModel

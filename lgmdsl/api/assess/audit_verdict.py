@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lgmdsl.accuracy.limits import R_HAT
 from lgmdsl.accuracy.tails import threshold
 from lgmdsl.assess.importance.audit import Findings
 from lgmdsl.assess.importance.bench import PROJECTION
@@ -26,7 +27,6 @@ from lgmdsl.assess.importance.verdict import (
     Verdict,
     exact,
 )
-from lgmdsl.assess.limits import R_HAT
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.inference.accuracy import more_accurate
 

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lgmdsl.accuracy.errors import Errors, errors_of_draws
+from lgmdsl.accuracy.limits import ESS
 from lgmdsl.api.fit.errors.estimated import Estimated, errors_by_name, summed_up
 from lgmdsl.api.fit.skewed import NotSkewed, skewed
 from lgmdsl.api.settings import one_of
 from lgmdsl.assess.estimator import ExactDraws, MixturePoint
 from lgmdsl.assess.grouped.draws import ByGroups
 from lgmdsl.assess.ladder import drawn
-from lgmdsl.assess.limits import ESS
 from lgmdsl.assess.modes.search import Modes
 from lgmdsl.assess.modes.weighed import FromModes
 from lgmdsl.assess.sampling.draws import Chains

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lgmdsl.accuracy.accuracy import Accuracy
+from lgmdsl.accuracy.errors import Accuracy
 from lgmdsl.api.answering import answering
 from lgmdsl.api.assess.assessable import Assessable
 from lgmdsl.api.frames.framed import Framed

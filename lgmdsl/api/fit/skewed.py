@@ -17,10 +17,9 @@ from lgmdsl.accuracy.limits import MEAN
 from lgmdsl.api.fit.errors.estimated import Estimated, entries_off
 from lgmdsl.arrays import Array
 from lgmdsl.assess.estimator import allotted
+from lgmdsl.assess.sampling.dynamics import Residual
 from lgmdsl.assess.sampling.products import reference
-from lgmdsl.assess.sampling.residual import Residual
-from lgmdsl.assess.skewed.identities import Judged, errors_left
-from lgmdsl.assess.skewed.transport import Mapped, Transport, formable
+from lgmdsl.assess.skewed.transport import Judged, Mapped, Transport, errors_left, formable
 from lgmdsl.canonical.lowering.derived import Leaf
 from lgmdsl.contract.engine import Conditioned
 from lgmdsl.contract.questions import Expected, Tilted

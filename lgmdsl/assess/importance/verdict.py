@@ -9,12 +9,12 @@ from enum import Enum
 
 import numpy as np
 
+from lgmdsl.accuracy.limits import R_HAT
 from lgmdsl.accuracy.tails import threshold
 from lgmdsl.arrays import Array
 from lgmdsl.assess.importance.audit import Findings
 from lgmdsl.assess.importance.moments import Corrected
 from lgmdsl.assess.importance.scan import EXACT
-from lgmdsl.assess.limits import R_HAT
 
 # A corrected mean or quantile that is farther from the fit's than so many sds, and a corrected sd
 # that differs by such a share, are not what the fit says: what W609 tolerates.

@@ -17,7 +17,7 @@ from lgmdsl.accuracy.limits import FEW_LATENTS
 from lgmdsl.accuracy.weighted import Weighted, WeightedPosterior
 from lgmdsl.arrays import Array
 from lgmdsl.assess.estimator import Drawing, Estimator, ExactDraws, MixturePoint
-from lgmdsl.assess.importance.weights import DF
+from lgmdsl.assess.importance.draws import DF
 from lgmdsl.assess.modes.search import SITE, Modes, modes_or_scales
 from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.contract.problem import Problem
