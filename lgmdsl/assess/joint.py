@@ -2,7 +2,7 @@
 
 Exact where all sites are Gaussian. Else randomised quasi-Monte Carlo by importance, in the range of
 C: proposals with the moments of N(s; c, C) prod_i g_i(s_i), where g are q's Gaussian sites, and
-heavier tails (`importance.weights`, with q as control variate, so that t = g leaves no
+heavier tails (`importance.draws`, with q as control variate, so that t = g leaves no
 error); the standard error is that between independent scramblings.
 """
 

@@ -38,7 +38,7 @@ from lgmdsl.workers.workers import Workers
 if TYPE_CHECKING:
     import xarray as xr
 
-    from lgmdsl.api.fit.fit import Fit
+    from lgmdsl.posterior.fit_record import FitRecord
 
 DRAWS = 4000
 # Latents and predictors at all draws: up to so many, more exact draws are taken where they decide.
@@ -86,9 +86,9 @@ class Audit:
         return f"Audit({self.outcome.name}: {numbers}, log_evidence={self.log_evidence:.6g})"
 
     def _repr_html_(self) -> str:
-        from lgmdsl.api.notebook.cards import of_audit
+        from lgmdsl.api.assess.audit_page import card
 
-        return of_audit(self)
+        return card(self)
 
     def mean(self, name: str) -> xr.DataArray:
         """Corrected mean of a latent, let, report or hyper; ModelError E103 if unknown."""
@@ -171,7 +171,7 @@ class Audit:
 
 
 def audit(
-    fit: Fit,
+    fit: FitRecord,
     n: int = DRAWS,
     seed: int = 0,
     data: object = None,
@@ -264,7 +264,9 @@ def _more(findings: Findings, canonical: CanonicalModel) -> int:
     return wanted if wanted * (canonical.size + rows) <= VALUES else 0
 
 
-def _report(fit: Fit, findings: Findings, names: Mapping[str, tuple[str, ...]], seed: int) -> Audit:
+def _report(
+    fit: FitRecord, findings: Findings, names: Mapping[str, tuple[str, ...]], seed: int
+) -> Audit:
     judged = judge(findings)
     corrected = {name: findings.corrected[name] for name in names}
     dims = dict(names)
@@ -294,7 +296,7 @@ def _report(fit: Fit, findings: Findings, names: Mapping[str, tuple[str, ...]], 
     )
 
 
-def _condition(fit: Fit) -> str:
+def _condition(fit: FitRecord) -> str:
     """Which hyperparameters an audit of a fit that learned some is conditional on."""
     if fit.learning is None:
         return ""

@@ -18,7 +18,7 @@ from lgmdsl.api.fit.errors.hyper_errors import NEAR, HyperErrors, gaps_wanted, h
 from lgmdsl.api.fit.errors.in_sample import estimated_of_many
 from lgmdsl.api.fit.optima.higher_optimum import modes_of
 from lgmdsl.api.fit.optima.other_runs import OtherOptima
-from lgmdsl.api.fit.solved import Solved
+from lgmdsl.api.solve.solved import Solved
 from lgmdsl.assess.grouped.draws import ByGroups
 from lgmdsl.assess.ladder import Gap
 from lgmdsl.errors import Diagnostic, MethodError
@@ -26,7 +26,7 @@ from lgmdsl.inference.plan import Plan
 from lgmdsl.remedies import either
 
 if TYPE_CHECKING:
-    from lgmdsl.api.fit.fit import Fit
+    from lgmdsl.posterior.fit_record import FitRecord
 
 # What evidences at all points may take of the allowance for draws: they are asked for where
 # estimates come near, not where something is off. With 2,000 binary intercepts estimates leave an
@@ -59,12 +59,12 @@ def assessed(
 
 
 def corrected(
-    fit: Fit,
+    fit: FitRecord,
     planned: Plan,
     errors: Estimated,
     correcting: CorrectionOptions,
     optima: OtherOptima | None,
-) -> tuple[Fit, Estimated, str | None]:
+) -> tuple[FitRecord, Estimated, str | None]:
     """The fit with what its estimated errors call for, what is left of them, and the option that
     would allow for more."""
     learned, remedy = fit.learning is not None, None

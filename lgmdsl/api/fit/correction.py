@@ -31,7 +31,7 @@ from lgmdsl.inference.plan import Plan
 from lgmdsl.posterior.drawn import JointSample
 
 if TYPE_CHECKING:
-    from lgmdsl.api.fit.fit import Fit
+    from lgmdsl.posterior.fit_record import FitRecord
 
 WHEN_CORRECTED: tuple[str, ...] = ("auto", "on", "off")
 MARGINALS: tuple[str, ...] = ("corrected", "gaussian")
@@ -104,7 +104,7 @@ class NotDrawn(Exception):
 
 
 def correction(
-    fit: Fit,
+    fit: FitRecord,
     planned: Plan,
     errors: Estimated,
     options: CorrectionOptions,
@@ -135,7 +135,7 @@ def correction(
 
 
 def _exact(
-    fit: Fit,
+    fit: FitRecord,
     planned: Plan,
     errors: Estimated,
     problem: Problem,
@@ -174,7 +174,7 @@ def _exact(
 
 
 def _second_order(
-    fit: Fit,
+    fit: FitRecord,
     planned: Plan,
     errors: Estimated,
     problem: Problem,
@@ -215,7 +215,7 @@ def _of_evidence(errors: Estimated, reported: float, exact: float) -> Estimated:
     return replace(errors, accuracy=accuracy, log_evidence=exact)
 
 
-def _of_draws(fit: Fit, latents: Estimated, known: ExactDraws) -> Estimated:
+def _of_draws(fit: FitRecord, latents: Estimated, known: ExactDraws) -> Estimated:
     """Monte Carlo errors."""
     linear, worth = fit.canonical.linear(fit.theta), min(known.ess, float(len(known.z)))
 
@@ -231,7 +231,7 @@ def _of_draws(fit: Fit, latents: Estimated, known: ExactDraws) -> Estimated:
     return summed_up(fit.canonical, named, gap, latents.log_evidence, how)
 
 
-def _allowance(fit: Fit, problem: Problem) -> float:
+def _allowance(fit: FitRecord, problem: Problem) -> float:
     """Operations that some three seconds of one core make, or the fit itself took."""
     steps = fit.steps if fit.learning is None else fit.learning.iterations
     return max(OPERATIONS, FITS * problem.flops * steps)
@@ -252,7 +252,7 @@ def _counted(problem: Problem) -> float:
     return float(max(problem.engine.linear.size + problem.engine.linear.rows, 1))
 
 
-def _points(fit: Fit, planned: Plan) -> Iterator[MixturePoint]:
+def _points(fit: FitRecord, planned: Plan) -> Iterator[MixturePoint]:
     """The posterior at each hyperparameter point, the heaviest first."""
     canonical = fit.canonical
     for point in fit.points:

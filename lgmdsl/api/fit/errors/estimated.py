@@ -21,7 +21,7 @@ from lgmdsl.api.fit.errors.hyper_errors import (
     same_theta,
     second_order_gap,
 )
-from lgmdsl.api.fit.solved import Solved
+from lgmdsl.api.solve.solved import Solved
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.canonical.lowering.derived import Leaf
 from lgmdsl.canonical.model import CanonicalModel

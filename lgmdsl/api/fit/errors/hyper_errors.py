@@ -17,7 +17,7 @@ import numpy as np
 
 from lgmdsl.accuracy.better import Better
 from lgmdsl.accuracy.errors import Errors, beyond
-from lgmdsl.api.fit.solved import Solved
+from lgmdsl.api.solve.solved import Solved
 from lgmdsl.arrays import Array
 from lgmdsl.assess import ladder
 from lgmdsl.assess.modes.weighed import FromModes

@@ -39,7 +39,7 @@ from lgmdsl.api.fit.optima.other_runs import (
     run_above,
     run_from,
 )
-from lgmdsl.api.fit.solved import Solved
+from lgmdsl.api.solve.solved import Solved
 from lgmdsl.arrays import Array
 from lgmdsl.assess.modes.search import Modes, modes, modes_or_scales, searchable
 from lgmdsl.assess.modes.weighed import ENOUGH, FEWEST, affordable, weighed

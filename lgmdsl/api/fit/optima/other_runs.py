@@ -10,7 +10,7 @@ import numpy as np
 
 from lgmdsl.accuracy.limits import MEAN, SD
 from lgmdsl.accuracy.weighted import WeightedPosterior
-from lgmdsl.api.fit.solved import Solved
+from lgmdsl.api.solve.solved import Solved
 from lgmdsl.arrays import Array
 from lgmdsl.assess.modes.search import Modes
 from lgmdsl.canonical.expressions.coefficient import Theta
