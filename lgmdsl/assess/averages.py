@@ -27,7 +27,7 @@ from lgmdsl.numerics.expectations.expectation import REACH, expectations
 from lgmdsl.numerics.expectations.log_sum_exp import normal_points
 from lgmdsl.numerics.expectations.normal_product import averages
 from lgmdsl.sites.quadrature import landmarks
-from lgmdsl.sites.vector.plane import planes
+from lgmdsl.sites.vector.nested import planes
 from lgmdsl.sites.vector.tilted import MOST_COORDINATES, tilted_by_lattice
 
 # Nodes on each side of a kink: 1e-12 for |s - y| and its square times the normal density.

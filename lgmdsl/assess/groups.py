@@ -21,8 +21,8 @@ from lgmdsl.assess.failure import EVEN, Failure, group_influence, judged
 from lgmdsl.assess.joint import JointDensity, joint_density
 from lgmdsl.assess.loo import gaussian, refitted
 from lgmdsl.assess.mixture import Refit, Without, anew, left_out, weights_of
-from lgmdsl.contract.cavity import cavity
 from lgmdsl.contract.linear import Predictor
+from lgmdsl.contract.rows import cavity
 from lgmdsl.contract.site import Site
 from lgmdsl.contract.stacked import stack
 

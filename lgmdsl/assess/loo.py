@@ -28,7 +28,7 @@ from lgmdsl.assess.component import Component, factored, of_each, of_each_once, 
 from lgmdsl.assess.drawn.left_out import redrawn
 from lgmdsl.assess.failure import EVEN, Failure, influences, judged
 from lgmdsl.assess.mixture import Refit, Without, anew, left_out, weights_of
-from lgmdsl.contract.cavity import Cavity, cavity
+from lgmdsl.contract.rows import Cavity, cavity
 from lgmdsl.contract.site import Property, Site
 
 

@@ -30,7 +30,7 @@ from lgmdsl.canonical.lowering.derived import Derived
 from lgmdsl.canonical.lowering.hypers import HyperSpace
 from lgmdsl.canonical.lowering.placed import Placed, placed
 from lgmdsl.contract.linear import Constraints, LinearGaussian, Predictor
-from lgmdsl.contract.posterior import GaussianPosterior
+from lgmdsl.contract.problem import GaussianPosterior
 from lgmdsl.contract.site import Site
 from lgmdsl.errors import DataError, Diagnostic
 from lgmdsl.memory import TooLarge, check

@@ -30,8 +30,8 @@ from lgmdsl.errors import Diagnostic, NumericalError
 from lgmdsl.inference.plan import within
 from lgmdsl.inference.proper import labels_of
 from lgmdsl.operators.base import Operator
+from lgmdsl.operators.compose import hstack
 from lgmdsl.operators.explicit import Sparse
-from lgmdsl.operators.hstack import hstack
 from lgmdsl.posterior.extended_gaussian import Extended, Gaussian
 from lgmdsl.posterior.hyper_points import HyperPoint
 from lgmdsl.posterior.new_axes import axes_of, counterpart, pieces_of

@@ -18,7 +18,7 @@ from lgmdsl.assess.averages import distribution, log_density, log_moments
 from lgmdsl.assess.failure import Failure
 from lgmdsl.assess.joint import joint_density
 from lgmdsl.assess.loo import histogram, loo
-from lgmdsl.contract.cavity import cavity
+from lgmdsl.contract.rows import cavity
 from lgmdsl.contract.site import Site
 from lgmdsl.sites import catalogue
 from lgmdsl.sites.observed import make_sites

@@ -17,7 +17,7 @@ from lgmdsl.api.predict import by_batches
 from lgmdsl.api.predict.by_batches import predicted_pieces
 from lgmdsl.api.predict.predict import Prediction
 from lgmdsl.api.predict.table import table_columns
-from lgmdsl.dataset import parquet, read
+from lgmdsl.dataset import arrow, read
 from lgmdsl.dataset.entries import Loaded
 from tests.cli.conftest import Run
 
@@ -175,7 +175,7 @@ def test_what_cannot_be_a_parquet_file_is_refused_before_the_work(
     assert refused.status == 2 and ".nc or .npz" in refused.out
     assert run("predict", saved, rows, "-o", rows).status == 1  # it is the new data
     with monkeypatch.context() as patch:
-        patch.setattr(parquet, "find_spec", lambda name: None)
+        patch.setattr(arrow, "find_spec", lambda name: None)
         lacking = run("predict", saved, saved.with_name("absent.csv"), "-o", out)
     assert lacking.status == 1 and "lgmdsl[data]" in lacking.err
     assert not out.exists()

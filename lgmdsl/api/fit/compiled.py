@@ -33,12 +33,11 @@ from lgmdsl.api.fit.warnings import (
     undefined_reports,
     unfinished,
 )
-from lgmdsl.api.sharding import for_shards, provenance_of_shards
 from lgmdsl.api.solve.hyper_starts import starting_values
 from lgmdsl.api.solve.learned_fit import with_hypers
 from lgmdsl.api.solve.recondition import Recondition
 from lgmdsl.api.solve.solved import Solved, solve
-from lgmdsl.api.streaming import provenance_of, rows_option
+from lgmdsl.api.streaming import rows_option
 from lgmdsl.api.third_parties import record, used_parts
 from lgmdsl.canonical.merged import MergedModel
 from lgmdsl.canonical.model import CanonicalModel
@@ -54,7 +53,7 @@ from lgmdsl.inference.plan import Plan, plan
 from lgmdsl.inference.quasi_random_error import standard_error
 from lgmdsl.inference.routes import combined, error_notes
 from lgmdsl.inference.settings import FitSettings
-from lgmdsl.inference.stages import Stage, through
+from lgmdsl.inference.stages import Ran, Stage, through, without
 from lgmdsl.language.builder import Model
 from lgmdsl.learning.objective.elsewhere import Elsewhere
 from lgmdsl.learning.search.learning_record import LearningOptions
@@ -62,9 +61,6 @@ from lgmdsl.memory import during
 from lgmdsl.numerics.blas_threads import one_thread
 from lgmdsl.posterior.fit_record import FitRecord
 from lgmdsl.remedies import argument, option
-from lgmdsl.shards.model import ShardedModel
-from lgmdsl.streams.model import StreamedModel
-from lgmdsl.workers.sources import source_of
 from lgmdsl.workers.workers import Workers
 
 if TYPE_CHECKING:
@@ -81,7 +77,9 @@ class Shared:
 
     def elsewhere(self, planned: Plan) -> Elsewhere:
         """Where fits by a plan are made. Raises MethodError E501 for rows read by batches."""
-        if isinstance(planned.canonical, StreamedModel):
+        from lgmdsl.workers.sources import source_of
+
+        if not planned.canonical.by_rows:
             message = f"{argument('jobs')} cannot share rows that are read by batches"
             help = "leave it out, or read all rows at once: " + option("rows", "kept")
             raise MethodError(Diagnostic("E501", message, help=help))
@@ -100,6 +98,8 @@ def planned_by(settings: FitSettings, canonical: CanonicalModel) -> Plan:
 
 def planned_for_shards(settings: FitSettings, canonical: CanonicalModel) -> Plan:
     """The plan, by the settings that shards have."""
+    from lgmdsl.api.sharding import for_shards
+
     return planned_by(for_shards(settings, canonical), canonical)
 
 
@@ -110,7 +110,8 @@ class Fitting:
     hyperparameters are treated; `origin`: the provenance; `earlier`: the fit to start from;
     `solved`: the posterior; `optima`: others; `errors`: estimated ones; `remedy`: the option that
     would lessen them; `fit`: the record; `fits`: how many were
-    made; `cut`: whether an interrupt ended it."""
+    made; `cut`: whether an interrupt ended it; `within`: the stages that finding the posterior
+    had."""
 
     model: Model
     canonical: CanonicalModel
@@ -132,6 +133,7 @@ class Fitting:
     fit: FitRecord | None = None
     fits: int = 0
     cut: bool = False
+    within: tuple[Ran, ...] = ()
 
     @classmethod
     def of(cls, model: Model, canonical: CanonicalModel, settings: FitSettings) -> Fitting:
@@ -197,7 +199,9 @@ def fit_compiled(
     with one_thread() as known_flops:  # same digits, as in `solve`
         known_flops(state.found.flops)
         state, finished = through(FROM_THE_POSTERIOR, state)
-    return Fit.of(replace(state.made, stages=(*solved, *state.found.stages, *finished)))
+    stages = (*without(solved, state.within), *state.within, *finished)
+    seconds = sum(stage.seconds for stage in stages)
+    return Fit.of(replace(state.made, stages=stages, seconds=seconds))
 
 
 def _why_merge(state: Fitting) -> str:
@@ -236,7 +240,8 @@ def _solve(state: Fitting) -> Fitting:
             resume,
             state.elsewhere,
         )
-    return replace(state, solved=solved, origin=origin, fits=_fits(solved))
+    fits, within = _fits(solved), solved.stages
+    return replace(state, solved=solved, origin=origin, fits=fits, within=within)
 
 
 def _fits(solved: Solved) -> int:
@@ -259,10 +264,10 @@ def _asked(state: Fitting) -> dict[str, str]:
     }
     canonical = state.canonical
     origin = provenance(state.model, canonical, planned.backend, settings.seed, chosen)
-    if isinstance(canonical, StreamedModel):
-        origin |= provenance_of(canonical)
-    if isinstance(canonical, ShardedModel):
-        origin |= provenance_of_shards(canonical)
+    if not canonical.by_rows:
+        from lgmdsl.api.sharding import provenance_of_rows
+
+        origin |= provenance_of_rows(canonical)
     return origin
 
 

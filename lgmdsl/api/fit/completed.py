@@ -15,11 +15,9 @@ from lgmdsl.api.fit.corrected_hypers import material
 from lgmdsl.api.fit.correction import ALLOWANCE, OPERATIONS, CorrectionOptions, correction
 from lgmdsl.api.fit.errors.estimated import Estimated, estimated, joined
 from lgmdsl.api.fit.errors.hyper_errors import NEAR, HyperErrors, gaps_wanted, hyper_errors
-from lgmdsl.api.fit.errors.in_sample import estimated_of_many
 from lgmdsl.api.fit.optima.higher_optimum import modes_of
 from lgmdsl.api.fit.optima.other_runs import OtherOptima
 from lgmdsl.api.solve.solved import Solved
-from lgmdsl.assess.grouped.draws import ByGroups
 from lgmdsl.assess.ladder import Gap
 from lgmdsl.errors import Diagnostic, MethodError
 from lgmdsl.inference.plan import Plan
@@ -49,9 +47,12 @@ def assessed(
 ) -> Estimated:
     """The estimated errors."""
     canonical = planned.canonical
-    known = None if canonical.by_rows else estimated_of_many(planned, solved, seed)
-    if known is not None:
-        return known
+    if not canonical.by_rows:
+        from lgmdsl.api.fit.errors.in_sample import estimated_of_many
+
+        known = estimated_of_many(planned, solved, seed)
+        if known is not None:
+            return known
     errors = estimated(planned, solved, seed, whole)
     if correcting is not None and whole is None and canonical.by_rows:
         errors = by_groups(planned, solved, errors, correcting.effort, seed)
@@ -106,6 +107,8 @@ def by_groups(
         return errors
     if q.conditioned.errors is not None or not _near(errors.hyper):
         return errors
+    from lgmdsl.assess.grouped.draws import ByGroups
+
     problem, gap_of = planned.at(solved.theta, seed=seed), Gap((ByGroups(seed),))
     allowance = ALLOWANCE[effort] * max(OPERATIONS, solved.flops * solved.run.steps)
     price = gap_of.cost(problem, q.conditioned)

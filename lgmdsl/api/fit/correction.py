@@ -17,20 +17,16 @@ import numpy as np
 from lgmdsl.accuracy.errors import Errors, errors_of_draws
 from lgmdsl.accuracy.limits import ESS
 from lgmdsl.api.fit.errors.estimated import Estimated, errors_by_name, summed_up
-from lgmdsl.api.fit.skewed import NotSkewed, skewed
 from lgmdsl.api.settings import one_of
 from lgmdsl.assess.estimator import ExactDraws, MixturePoint
-from lgmdsl.assess.grouped.draws import ByGroups
 from lgmdsl.assess.ladder import drawn
 from lgmdsl.assess.modes.search import Modes
-from lgmdsl.assess.modes.weighed import FromModes
-from lgmdsl.assess.sampling.draws import Chains
 from lgmdsl.contract.linear import Predictor
 from lgmdsl.contract.problem import Problem
 from lgmdsl.inference.plan import Plan
-from lgmdsl.posterior.drawn import JointSample
 
 if TYPE_CHECKING:
+    from lgmdsl.posterior.drawn import JointSample
     from lgmdsl.posterior.fit_record import FitRecord
 
 WHEN_CORRECTED: tuple[str, ...] = ("auto", "on", "off")
@@ -123,6 +119,8 @@ def correction(
     allowance = ALLOWANCE[effort] * _allowance(fit, problem)
     try:
         known, left = _exact(fit, planned, errors, problem, allowance, effort, several)
+        from lgmdsl.posterior.drawn import JointSample
+
         sample = JointSample.of(known.z, known.point, known.chains, known.ess, known.r_hat)
         both = errors.with_latents(planned.canonical, left)
         return Correction(both, sample, _why(latents, known, effort))
@@ -144,6 +142,10 @@ def _exact(
     several: Modes | None,
 ) -> tuple[ExactDraws, Estimated]:
     """Exact draws of the latents, within operations (`allowance`), and their errors."""
+    from lgmdsl.assess.grouped.draws import ByGroups
+    from lgmdsl.assess.modes.weighed import FromModes
+    from lgmdsl.assess.sampling.draws import Chains
+
     size, latents = fit.canonical.size, errors.of_latents
     if fit.posterior.conditioned.errors is not None:
         raise NotDrawn("the engine's solutions are estimates")
@@ -184,6 +186,8 @@ def _second_order(
 ) -> Correction:
     """Draws whose skewness and width are right to second order, where exact ones are not to be
     had."""
+    from lgmdsl.api.fit.skewed import NotSkewed, skewed
+
     latents, cost = errors.of_latents, _cost(problem)
     try:
         with np.errstate(all="ignore"):

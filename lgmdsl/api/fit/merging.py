@@ -12,7 +12,7 @@ from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.canonical.merged import MergedModel, merged
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.engine import Conditioned, Rows
-from lgmdsl.contract.posterior import GaussianPosterior
+from lgmdsl.contract.problem import GaussianPosterior
 from lgmdsl.engines.shared.other_rows import OtherRows
 from lgmdsl.posterior.hyper_points import HyperPoint
 

@@ -34,8 +34,7 @@ from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.compile import canonicalise
 from lgmdsl.dataset import Dataset, Keys, read
 from lgmdsl.errors import Diagnostic, ModelError, suggestion
-from lgmdsl.posterior.drawn import drawn_mixture
-from lgmdsl.posterior.drawn_members import MOST, with_members
+from lgmdsl.posterior.drawn import MOST, drawn_mixture, with_members
 from lgmdsl.posterior.frame import Frame, extended_frame, fitted_frame
 from lgmdsl.posterior.hyper_points import HyperPoint
 from lgmdsl.posterior.labelled import dataset, labelled

@@ -15,17 +15,19 @@ from lgmdsl.canonical.blocks.sites import SiteBlock
 from lgmdsl.canonical.model import some_rows
 from lgmdsl.contract.site import Site
 from lgmdsl.errors import Diagnostic, MethodError
-from lgmdsl.posterior.class_response import class_moments
-from lgmdsl.posterior.drawn_response import classes_of_draws, moments_of_draws
+from lgmdsl.posterior.drawn_response import class_moments, classes_of_draws, moments_of_draws
 from lgmdsl.posterior.labelled import dataset
 from lgmdsl.posterior.marginals import Marginals
 from lgmdsl.posterior.normal_mixtures import mixed_moments
 from lgmdsl.posterior.predictive.averaged import Averaged, Predictors
-from lgmdsl.posterior.predictive.event_moments import moments
-from lgmdsl.posterior.predictive.laws import over_draws, over_predictors
-from lgmdsl.posterior.predictive.moments import ResponseMoments, response_moments
+from lgmdsl.posterior.predictive.moments import ResponseMoments, moments, response_moments
 from lgmdsl.posterior.predictive.quantiles import quantiles_of_draws, response_quantiles
-from lgmdsl.posterior.predictive.values import last_value, probabilities
+from lgmdsl.posterior.predictive.values import (
+    last_value,
+    over_draws,
+    over_predictors,
+    probabilities,
+)
 from lgmdsl.posterior.tails import least_variance, of_a_tail, of_few_draws, shares_beyond
 
 if TYPE_CHECKING:

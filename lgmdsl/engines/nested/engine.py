@@ -17,8 +17,7 @@ from typing import ClassVar
 import numpy as np
 
 from lgmdsl.arrays import Array, IntArray
-from lgmdsl.contract.engine import Failed, Rows
-from lgmdsl.contract.failed import Failure
+from lgmdsl.contract.engine import Failed, Failure, Rows
 from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.contract.stacked import flatten
 from lgmdsl.engines.nested.border import MOST_SLOTS, border_of, cliques, is_dense

@@ -17,8 +17,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lgmdsl.arrays import Array, IntArray, Matrix
-from lgmdsl.contract.engine import EPSILON, Conditioned, Engine, Rows
-from lgmdsl.contract.failed import Direction, Failed, Failure, Term
+from lgmdsl.contract.engine import (
+    EPSILON,
+    Conditioned,
+    Direction,
+    Engine,
+    Failed,
+    Failure,
+    Rows,
+    Term,
+)
 from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.contract.stacked import flatten, split
 from lgmdsl.contract.structure import Shape

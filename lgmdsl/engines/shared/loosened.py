@@ -22,8 +22,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from lgmdsl.arrays import Array, SparseMatrix
-from lgmdsl.contract.engine import Adjoints, Conditioned, Draws, Engine, Rows
-from lgmdsl.contract.failed import Failed
+from lgmdsl.contract.engine import Adjoints, Conditioned, Draws, Engine, Failed, Rows
 from lgmdsl.contract.linear import Constraints, LinearGaussian, Predictor, PriorBlock
 from lgmdsl.contract.structure import Shape, Structure
 from lgmdsl.engines.shared.conditioned import Lazy

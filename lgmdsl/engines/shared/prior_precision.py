@@ -19,7 +19,7 @@ import scipy.sparse as sp
 from scipy.linalg import lapack
 
 from lgmdsl.arrays import Array, IntArray, SparseMatrix
-from lgmdsl.contract.failed import Failed, Failure
+from lgmdsl.contract.engine import Failed, Failure
 from lgmdsl.contract.linear import Constraints, LinearGaussian, PriorBlock
 from lgmdsl.engines.shared.constraints import LOG_2PI
 from lgmdsl.engines.shared.prior import BlockPrior

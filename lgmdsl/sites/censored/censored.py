@@ -24,7 +24,7 @@ from lgmdsl.arrays import Array, BoolArray, IntArray
 from lgmdsl.contract.questions import Pointwise, PointwiseAnswer
 from lgmdsl.contract.site import Site
 from lgmdsl.sites.base import ElementwiseSite
-from lgmdsl.sites.laws.law import Law, Mass
+from lgmdsl.sites.laws import Law, Mass
 
 if TYPE_CHECKING:
     from numpy.random import Generator

@@ -20,7 +20,6 @@ from lgmdsl.accuracy.errors import Errors, beyond
 from lgmdsl.api.solve.solved import Solved
 from lgmdsl.arrays import Array
 from lgmdsl.assess import ladder
-from lgmdsl.assess.modes.weighed import FromModes
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.contract.engine import Conditioned, Failed
 from lgmdsl.contract.problem import Problem
@@ -105,6 +104,8 @@ def same_theta(a: Theta, b: Theta) -> bool:
 def second_order_gap(planned: Plan, seed: int) -> Gap:
     """By weighted draws from all modes, where sites are not log-concave and these reach the
     posterior; else by the third derivatives of the sites."""
+    from lgmdsl.assess.modes.weighed import FromModes
+
     return ladder.Gap((FromModes(seed),), planned, seed)
 
 

@@ -42,11 +42,9 @@ from lgmdsl.api.fit.optima.other_runs import (
 from lgmdsl.api.solve.solved import Solved
 from lgmdsl.arrays import Array
 from lgmdsl.assess.modes.search import Modes, modes, modes_or_scales, searchable
-from lgmdsl.assess.modes.weighed import ENOUGH, FEWEST, affordable, weighed
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.canonical.model import CanonicalModel
-from lgmdsl.contract.posterior import GaussianPosterior
-from lgmdsl.contract.problem import Problem
+from lgmdsl.contract.problem import GaussianPosterior, Problem
 from lgmdsl.contract.site import log_concave
 from lgmdsl.contract.status import Status
 from lgmdsl.errors import LgmError
@@ -235,6 +233,8 @@ def _weighed(
     known: Modes, problem: Problem, settings: FitSettings, allowance: float
 ) -> WeightedPosterior | None:
     """None where the draws are too few, or worth too little."""
+    from lgmdsl.assess.modes.weighed import ENOUGH, FEWEST, affordable, weighed
+
     draws = affordable(problem.engine.linear, allowance)
     if draws < FEWEST:
         return None
