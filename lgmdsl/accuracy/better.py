@@ -66,10 +66,29 @@ class Better:
         """The terms themselves, by draws where bounds of them are too high for a functional."""
         return self.change if self.change.draw is None else self.change.draw()
 
+    @classmethod
+    def by_draws(cls, q: Conditioned, known: WeightedPosterior) -> Better:
+        """By weighted draws alone."""
+        return cls(q, q, _nothing(known.linear), known.log_evidence, known)
+
+    @property
+    def width(self) -> int:
+        """Numbers that a functional is made of."""
+        return self.change.width if self.weighed is None else self.weighed.width
+
     @property
     def bounded(self) -> bool:
         """Whether bounds were low enough for all that was asked."""
         return self.change.bounds is not None and "terms" not in self.__dict__
+
+    @property
+    def basis(self) -> str:
+        """How the errors are known."""
+        if self.weighed is not None:
+            return "importance sampling"
+        if self.bounded:
+            return "bound of the second-order correction"
+        return "second-order correction" + ", by draws" * self.sampled
 
     @property
     def sampled(self) -> bool:
@@ -129,8 +148,7 @@ def better(
         weights = weighed(sites, linear, q, seed, evidence_alone=evidence_alone)
         if weights is None:
             raise
-        none = SecondOrder(0.0, (), None, Derivatives((), ()), False, linear)
-        return Better(q, q, none, weights.log_evidence, weights)
+        return Better.by_draws(q, weights)
     return _finite(_closer(known, sites, seed, evidence_alone))
 
 
@@ -143,11 +161,14 @@ def _beyond_confinement(
     known = better(other, theta, base, math.nan, seed, evidence_alone)
     if known is None:  # the best of all is exact
         sites, linear = planned.canonical.sites(theta), planned.canonical.linear(theta)
-        nothing = np.zeros((linear.size, 0))
-        same = (Spread(nothing, nothing),)
-        none = SecondOrder(0.0, same, None, Derivatives((), ()), True, linear)
-        known = Better(base, base, none, _bound(base, _expanded(sites, base)))
+        known = Better(base, base, _nothing(linear), _bound(base, _expanded(sites, base)))
     return replace(known, q=q)
+
+
+def _nothing(linear: LinearGaussian) -> SecondOrder:
+    """The terms of a Gaussian that is exact."""
+    none = np.zeros((linear.size, 0))
+    return SecondOrder(0.0, (Spread(none, none),), None, Derivatives((), ()), True, linear)
 
 
 def _bound(base: Conditioned, at: Expansion) -> float:

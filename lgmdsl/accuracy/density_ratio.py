@@ -43,14 +43,19 @@ class DensityRatio:
     @np.errstate(all="ignore")
     def term(self, number: int, flat: Array) -> Array:
         """Terms of one block's sites, (k, N), at moves (k, P) of its predictors."""
-        mean, (draws, sites) = self.mean[number], (len(flat), len(self.mean[number]))
-        d = flat.reshape(draws * sites, *mean.shape[1:])
-        site = self.repeated(number, sites, draws)
-        level = site.log_density(np.tile(mean, (draws, *[1] * (mean.ndim - 1))) + d)
-        w = np.tile(self.weight[number], (draws, *[1] * (self.weight[number].ndim - 1)))
-        a = np.tile(self.alpha[number], (draws, *[1] * (mean.ndim - 1)))
-        term = level - rows.inner(a, d) + 0.5 * rows.quadratic(w, d)
-        return np.where(np.isnan(term), -np.inf, term).reshape(draws, sites)
+        site, s, d, w, a = self.tiled(number, flat)
+        term = site.log_density(s) - rows.inner(a, d) + 0.5 * rows.quadratic(w, d)
+        return np.where(np.isnan(term), -np.inf, term).reshape(len(flat), -1)
+
+    def tiled(self, number: int, flat: Array) -> tuple[Site, Array, Array, Array, Array]:
+        """One block's sites, once for each draw; s = m + d, d, W and alpha, at moves (k, P)."""
+        mean, draws = self.mean[number], len(flat)
+        d = flat.reshape(draws * len(mean), *mean.shape[1:])
+        s, w, a = (
+            np.tile(x, (draws, *[1] * (x.ndim - 1)))
+            for x in (mean, self.weight[number], self.alpha[number])
+        )
+        return self.repeated(number, len(mean), draws), s + d, d, w, a
 
     def part(self, chosen: Sequence[IntArray]) -> DensityRatio:
         """Ratio of some sites of each block, by positions, without the constant."""

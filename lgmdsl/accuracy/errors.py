@@ -15,8 +15,9 @@ from lgmdsl.contract.linear import Predictor
 
 SMALLEST = 0.01  # of a variance, what a correction leaves of it
 WIDEST = 0.9  # |skewness| beyond which a skew normal does not go
+EXACT, NONE = "exact", "none"
 
-Moments = tuple[Array, Array]  # means and variances
+MeanVariance = tuple[Array, Array]  # means and variances
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +30,7 @@ class Errors:
     quantile: Array
 
 
-def moments_of(q: Conditioned, functional: Predictor | None) -> Moments:
+def moments_of(q: Conditioned, functional: Predictor | None) -> MeanVariance:
     """Means and variances under q of every latent, or of the rows of a functional."""
     if functional is None:
         return q.latent_mean, q.latent_variance
@@ -63,7 +64,9 @@ def added(several: Sequence[Errors]) -> Errors:
     return Errors(np.sum(means, axis=0), np.sum(sds, axis=0), np.sum(quantiles, axis=0))
 
 
-def errors_against(reported: Moments, mean: Array, sd: Array, low: Array, high: Array) -> Errors:
+def errors_against(
+    reported: MeanVariance, mean: Array, sd: Array, low: Array, high: Array
+) -> Errors:
     """Errors of a Gaussian against a mean, an sd, a 5 and a 95 % point; none where it has no
     variance, as what a constraint holds fixed."""
     centre, spread = reported[0], np.sqrt(np.maximum(reported[1], 0.0))
@@ -77,7 +80,7 @@ def errors_against(reported: Moments, mean: Array, sd: Array, low: Array, high: 
 
 
 def errors_within(
-    reported: Moments, base: Moments, sd: Array | float, quantile: Array | float
+    reported: MeanVariance, base: MeanVariance, sd: Array | float, quantile: Array | float
 ) -> Errors:
     """Where the base's sds and quantiles are off by no more than `sd` and `quantile`."""
     (mean, variance), (centre, spread) = reported, base
@@ -90,7 +93,9 @@ def errors_within(
     return Errors(shift, most, np.where(free, ends, 0.0))
 
 
-def errors_of(reported: Moments, base: Moments, change: Array, cumulants: Array | None) -> Errors:
+def errors_of(
+    reported: MeanVariance, base: MeanVariance, change: Array, cumulants: Array | None
+) -> Errors:
     """Errors of a `reported` mean and variance against the mean of `base`, its variance plus
     `change`, and third `cumulants`; none where the base has no variance."""
     (mean, variance), (centre, spread) = reported, base
@@ -121,3 +126,58 @@ def errors_of_draws(draws: Array, worth: float) -> Errors:
     low, high = np.quantile(away, np.clip(pairs, 0.0, 1.0).T, axis=0)
     quantile = np.max(0.5 * (high - low) / unit, axis=0)
     return Errors(varies, spread, quantile)
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """The largest estimated error of what a fit reports.
+
+    `mean`: of a mean, in posterior sds; `sd`: of an sd, relative (0.1: 10 % too large or too
+    small); `quantile`: of a 5 or 95 % point, in posterior sds; `evidence`: log p(y) less the
+    reported log evidence, in nats, signed. `worst`: whose error is farthest beyond what is
+    tolerated, as `b[age]`; "" where nothing is off. `basis`: how this is known: `exact`,
+    `second-order correction`, `bound of the second-order correction` (errors are at most these),
+    `importance sampling`, `exact sampler`, `exact by quadrature of ...`, or `none: ` and why;
+    numbers are NaN where it is none.
+    """
+
+    mean: float
+    sd: float
+    quantile: float
+    evidence: float
+    worst: str
+    basis: str
+
+    @property
+    def known(self) -> bool:
+        """Whether there is an estimate."""
+        return not self.basis.startswith(NONE)
+
+    @property
+    def within(self) -> bool:
+        """Whether all that was estimated is within what is tolerated."""
+        return self.within_times(1.0)
+
+    def within_times(self, times: float) -> bool:
+        """Whether it is within so many times what is tolerated."""
+        limits = ((self.mean, MEAN), (self.sd, SD), (self.quantile, QUANTILE))
+        return not any(error > times * limit for error, limit in limits)
+
+    @classmethod
+    def exact(cls) -> Accuracy:
+        """Accuracy of a fit whose sites are all Gaussian: no errors."""
+        return cls(0.0, 0.0, 0.0, 0.0, "", EXACT)
+
+    @classmethod
+    def none(cls, why: str) -> Accuracy:
+        """Where nothing can be said."""
+        return cls(math.nan, math.nan, math.nan, math.nan, "", f"{NONE}: {why}")
+
+
+@dataclass(frozen=True)
+class Off:
+    """An entry of a named scalar or array that is off, and by how many times what is tolerated."""
+
+    name: str
+    place: int
+    times: float

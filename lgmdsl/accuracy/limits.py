@@ -1,5 +1,6 @@
 """What is tolerated of the errors of a fit, quantiles by their cumulants, and up to which sizes its
-exact posterior is asked for."""
+exact posterior is asked for.
+"""
 
 from __future__ import annotations
 
@@ -14,3 +15,9 @@ BENT = (NORMAL**2 - 1.0) / 6.0  # of a skewness (Cornish and Fisher 1938, first 
 FEW_LATENTS, FEW_ROWS = 24, 600
 FREE = 8  # directions in which quasi-random points are even enough
 ENTRIES = 1 << 21  # of one dense temporary
+PASSED = 400_000  # of one that is passed over many times, so that it stays in the cache
+# Chains that are not to be trusted: Vehtari et al. 2021 ask for 400 draws' worth and 1.01 of far
+# longer ones.
+ESS, R_HAT = 400.0, 1.05
+# Draws that are worth less of their number are made by another estimator too, if one applies.
+WORTH = 0.25

@@ -30,28 +30,27 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
+from itertools import combinations
 from math import factorial
 
 import numpy as np
 
 from lgmdsl.accuracy.bound import MANY, CloseBounds, Conditions, RowBounds, row_bounds
-from lgmdsl.accuracy.by_draws import by_draws, evidence_by_draws
-from lgmdsl.accuracy.derivatives import Derivatives
-from lgmdsl.accuracy.limits import QUANTILE
-from lgmdsl.accuracy.terms import CHUNK, SecondOrder, Spread, positive_root, root_of
+from lgmdsl.accuracy.derivatives import Derivatives, pairs_of
+from lgmdsl.accuracy.limits import ENTRIES, FEW_LATENTS, FEW_ROWS, QUANTILE
+from lgmdsl.accuracy.terms import Again, SecondOrder, Spread, drawn, positive_root, root_of
 from lgmdsl.arrays import Array
 from lgmdsl.contract.engine import Conditioned
 from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.contract.stacked import StackedPredictors
 
-FEW_LATENTS = 24  # of the tensor: its entries are their third power
-FEW_ROWS = 600  # of C
-ENTRIES = 4_000_000  # of the cross covariances of latents and rows that are held
+CROSSED = 4_000_000  # entries of the cross covariances of latents and rows that are held
 FOURTH = 5e8  # operations of the tensor of fourth derivatives
 # Bounds that are taken as they are, of all functionals at once, by a look at each row (half of what
 # is tolerated, so that `effort=high` tolerates it too).
 LOW = 0.5 * QUANTILE
 NOTHING = 0.01  # nats
+FEW, WORK = (4, 12), 1e6  # draws for the evidence, by the work that all pairs of them are
 
 
 def second_order(
@@ -70,7 +69,7 @@ def second_order(
     n, rows = linear.size, linear.rows
     if n <= FEW_LATENTS:
         return _by_tensor(linear, stacked, q, derivatives, tilted)
-    if scalar and rows <= FEW_ROWS and n * rows <= ENTRIES:
+    if scalar and rows <= FEW_ROWS and n * rows <= CROSSED:
         return _by_rows(linear, stacked, q, derivatives, tilted, evidence_alone)
     bounds = row_bounds(q, derivatives)
     low: RowBounds | CloseBounds | None = None
@@ -152,7 +151,7 @@ def _third(derivatives: Derivatives, a: Array) -> Array:
         k = 1 if t.ndim == 1 else t.shape[1]
         part = a[start : start + len(t) * k].reshape(len(t), k, n)
         start += len(t) * k
-        step = max(1, CHUNK // (k * n * n))
+        step = max(1, ENTRIES // (k * n * n))
         whole = t.reshape(-1, 1, 1, 1) if t.ndim == 1 else t
         for low in range(0, len(t), step):
             rows, piece = part[low : low + step], whole[low : low + step]
@@ -168,7 +167,7 @@ def _fourth(derivatives: Derivatives, a: Array) -> Array:
     tensor, start = np.zeros((n * n, n * n)), 0
     for t, f in zip(derivatives.third, derivatives.fourth, strict=True):
         size = len(t) if t.ndim == 1 else len(t) * t.shape[1]
-        step = max(1, CHUNK // (n * n))
+        step = max(1, ENTRIES // (n * n))
         if f.ndim > 1:
             k = f.shape[1]
             part = a[start : start + size].reshape(len(f), k, n)
@@ -212,3 +211,58 @@ def _by_rows(
         kept = values > 1e-12 * max(float(values.max(initial=0.0)), 1e-300)
         parts[order] = evidence, crossed @ (vectors[:, kept] * np.sqrt(values[kept]))
     return _joined(linear, q, derivatives, crossed, parts, tilted)
+
+
+def evidence_by_draws(
+    linear: LinearGaussian, q: Conditioned, derivatives: Derivatives, seed: int, tilted: bool
+) -> float:
+    """What the bound of the evidence lacks."""
+    s = drawn(linear, q, [seed, 3], _few(linear))
+    return _evidence(linear, q, derivatives, s, tilted)
+
+
+def by_draws(
+    linear: LinearGaussian, q: Conditioned, derivatives: Derivatives, seed: int, tilted: bool
+) -> SecondOrder:
+    """The evidence and the changes of variances."""
+    stacked, orders, pairs = StackedPredictors(linear), derivatives.orders(q), pairs_of(linear)
+    few, most = _few(linear), max(orders) - 1
+    s = drawn(linear, q, [seed, 3], max(few, most * pairs))
+    evidence = _evidence(linear, q, derivatives, s[:, :few], tilted)
+    spreads, rng = [], np.random.default_rng([seed, 6])
+    for order in orders:
+        unit = 1.0 / np.sqrt(factorial(order - 1) * pairs)
+        products = derivatives.products(
+            order, linear, np.split(s[:, : (order - 1) * pairs], order - 1, axis=1)
+        )
+        more, less = q.solve(stacked.transposed(products)) * unit, np.zeros((linear.size, 0))
+        if tilted:
+            weights = derivatives.own_terms(order, q.variance)[1]
+            signs = np.where(rng.random((linear.rows, pairs)) < 0.5, -1.0, 1.0)
+            less = q.solve(stacked.transposed(weights[:, None] * signs)) * unit
+        spreads.append(Spread(more, less))
+    again = Again(linear, q, derivatives, orders, seed, tilted)
+    return SecondOrder(evidence, tuple(spreads), None, derivatives, False, linear, again)
+
+
+def _evidence(
+    linear: LinearGaussian, q: Conditioned, derivatives: Derivatives, s: Array, tilted: bool
+) -> float:
+    """The larger of what odd and even derivatives change, from draws s, (P, m): for p = k x y (or
+    f x y w) over all pairs (triples) of them, E p'Cp = sum_ij k_i k_j C_ij^3. The last draw of
+    each product is averaged over in closed form: what is left varies little where sites are many
+    and far from one another."""
+    stacked, parts = StackedPredictors(linear), []
+    for order in derivatives.orders(q):
+        chosen = np.array(list(combinations(range(s.shape[1]), order - 1))).T
+        products = derivatives.products(order, linear, [s[:, k] for k in chosen])
+        pulled = stacked.transposed(products)
+        square = float(np.sum(pulled * q.solve(pulled))) / products.shape[1]
+        excess = derivatives.excess(order, q.variance, tilted)
+        parts.append(square / (2.0 * factorial(order)) - excess)
+    return float(max(parts, key=abs))
+
+
+def _few(linear: LinearGaussian) -> int:
+    """Draws for the evidence, of which all pairs are taken."""
+    return int(np.clip(np.sqrt(WORK / max(linear.rows, 1)), *FEW))

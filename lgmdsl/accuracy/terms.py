@@ -12,12 +12,11 @@ import numpy as np
 
 from lgmdsl.accuracy.bound import CloseBounds, RowBounds
 from lgmdsl.accuracy.derivatives import Derivatives, pairs_of
+from lgmdsl.accuracy.limits import ENTRIES
 from lgmdsl.arrays import Array
-from lgmdsl.contract.engine import Conditioned
+from lgmdsl.contract.engine import Conditioned, Rows
 from lgmdsl.contract.linear import LinearGaussian, Predictor
 from lgmdsl.contract.stacked import StackedPredictors
-
-CHUNK = 2_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,12 +62,7 @@ class Again:
                 own = self.derivatives.own_terms(order, self.q.variance)[1]
                 change -= (crossed * crossed) @ own**2 / factorial(order - 1)
             changes.append(change)
-        cumulants, start = np.zeros(functional.rows), 0
-        for t in self.derivatives.third:
-            size = t.shape[0] * (1 if t.ndim == 1 else t.shape[1])
-            cumulants += _cubes(t, crossed[:, start : start + size])
-            start += size
-        return largest(changes), cumulants
+        return largest(changes), _cubes(self.derivatives.third, crossed)
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,12 +105,7 @@ class SecondOrder:
         if self.whitened is not None:
             root, tensor = self.whitened
             return _along_rows(tensor, self._of(root, functional))
-        out, start = np.zeros(len(self.crossed) if functional is None else functional.rows), 0
-        for t in self.derivatives.third:
-            size = t.shape[0] * (1 if t.ndim == 1 else t.shape[1])
-            c = self._of(self.crossed[:, start : start + size], functional)
-            out, start = out + _cubes(t, c), start + size
-        return out
+        return _cubes(self.derivatives.third, self._of(self.crossed, functional))
 
     def _of(self, columns: Array, functional: Predictor | None) -> Array:
         if functional is None:
@@ -138,17 +127,23 @@ def largest(changes: Iterable[Array]) -> Array:
     return np.asarray(out)
 
 
-def _cubes(t: Array, c: Array) -> Array:
-    """(m,) sum of t over all three places with c, (m, N) or (m, N K)."""
-    if t.ndim == 1:
-        return np.asarray((c * c * c) @ t)
-    c = c.reshape(len(c), *t.shape[:2])
-    return np.asarray(np.einsum("nijk,ani,anj,ank->a", t, c, c, c, optimize=True))
+def _cubes(third: Rows, crossed: Array) -> Array:
+    """(m,) sums of the derivatives over all three places with c, (m, P)."""
+    out, start = np.zeros(len(crossed)), 0
+    for t in third:
+        size = t.shape[0] * (1 if t.ndim == 1 else t.shape[1])
+        c, start = crossed[:, start : start + size], start + size
+        if t.ndim == 1:
+            out += (c * c * c) @ t
+        else:
+            c = c.reshape(len(c), *t.shape[:2])
+            out += np.einsum("nijk,ani,anj,ank->a", t, c, c, c, optimize=True)
+    return out
 
 
 def _along_rows(tensor: Array, rows: Array) -> Array:
     """(m,) the tensor, (n, n, n), over all three places with each of rows, (m, n)."""
-    step, out = max(1, CHUNK // max(rows.shape[1] ** 2, 1)), np.empty(len(rows))
+    step, out = max(1, ENTRIES // max(rows.shape[1] ** 2, 1)), np.empty(len(rows))
     for low in range(0, len(rows), step):
         part = rows[low : low + step]
         half = np.einsum("abc,ic->iab", tensor, part, optimize=True)

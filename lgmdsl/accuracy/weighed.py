@@ -20,7 +20,7 @@ from scipy import special
 
 from lgmdsl.accuracy.density_ratio import DensityRatio
 from lgmdsl.accuracy.errors import beyond, errors_against
-from lgmdsl.accuracy.limits import ENTRIES, FEW_LATENTS, FEW_ROWS, FREE, MEAN, QUANTILE, SD
+from lgmdsl.accuracy.limits import FEW_LATENTS, FEW_ROWS, FREE, MEAN, PASSED, QUANTILE, SD
 from lgmdsl.accuracy.terms import root_of
 from lgmdsl.accuracy.weighted import (
     SCALES,
@@ -115,7 +115,7 @@ def _points(dimension: int, count: int, rng: np.random.Generator) -> Array:
 
 def _level(ratio: DensityRatio, linear: LinearGaussian, away: Array) -> Array:
     """log p(y, z) / q(z), (S,), at s = m + away, (P, S)."""
-    step = max(1, ENTRIES // max(linear.rows, 1))
+    step = max(1, PASSED // max(linear.rows, 1))
     parts = [away[:, low : low + step] for low in range(0, away.shape[1], step)]
     return np.concatenate([ratio([a.T for a in cut(part, linear.predictors)]) for part in parts])
 

@@ -15,7 +15,7 @@ from functools import cached_property
 import numpy as np
 
 from lgmdsl.accuracy.errors import Errors, errors_against, moments_of
-from lgmdsl.accuracy.limits import BENT, ENTRIES, LEVELS, NORMAL
+from lgmdsl.accuracy.limits import BENT, LEVELS, NORMAL, PASSED
 from lgmdsl.accuracy.tails import k_hat
 from lgmdsl.arrays import Array, IntArray
 from lgmdsl.contract.engine import Conditioned
@@ -159,8 +159,8 @@ class WeightedPosterior:
 
     @property
     def width(self) -> int:
-        """Values that a functional has in all draws."""
-        return len(self.of.weights)
+        """Numbers that a functional is made of: its values in all draws, where all are sorted."""
+        return len(self.of.weights) if self.closely is None else self.root.shape[1]
 
     def resampled(self, count: int, rng: np.random.Generator) -> Array:
         """Equally weighted draws of z, (count, n), in random order."""
@@ -180,7 +180,7 @@ class WeightedPosterior:
             centre, columns = functional.values(centre, where), functional.times(columns, where)
         w, own, x = self.of.weights, self.of.own, self.of.draws.T
         mean, sd, skew = np.empty(len(centre)), np.empty(len(centre)), np.empty(len(centre))
-        step = max(1, ENTRIES // len(w))
+        step = max(1, PASSED // len(w))
         for start in range(0, len(centre), step):
             here = slice(start, start + step)
             f = columns[here] @ x

@@ -17,11 +17,10 @@ from lgmdsl.arrays import Array, BoolArray, IntArray
 from lgmdsl.assess.averages import expected_log
 from lgmdsl.assess.component import Component, factored, of_each
 from lgmdsl.assess.drawn.left_out import redrawn
-from lgmdsl.assess.failure import EVEN, Failure, judged
-from lgmdsl.assess.influence import group_influence
+from lgmdsl.assess.failure import EVEN, Failure, group_influence, judged
 from lgmdsl.assess.joint import JointDensity, joint_density
-from lgmdsl.assess.loo import Moments, Refit, gaussian, refitted
-from lgmdsl.assess.mixture import anew, left_out, weights_of
+from lgmdsl.assess.loo import gaussian, refitted
+from lgmdsl.assess.mixture import Refit, Without, anew, left_out, weights_of
 from lgmdsl.contract.linear import Predictor
 from lgmdsl.contract.rows import cavity
 from lgmdsl.contract.site import Site
@@ -121,7 +120,7 @@ def _left_out(
     n: int,
     seed: int,
     exact: bool,
-    moments: Sequence[Moments] | None = None,
+    moments: Sequence[Without | None] | None = None,
 ) -> _Value:
     """`moments`: of fits without the group at each component, where it is fitted again."""
     removed: list[_Removed | None]

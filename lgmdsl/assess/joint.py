@@ -2,7 +2,7 @@
 
 Exact where all sites are Gaussian. Else randomised quasi-Monte Carlo by importance, in the range of
 C: proposals with the moments of N(s; c, C) prod_i g_i(s_i), where g are q's Gaussian sites, and
-heavier tails (`importance.weights`, with q as control variate, so that t = g leaves no
+heavier tails (`importance.draws`, with q as control variate, so that t = g leaves no
 error); the standard error is that between independent scramblings.
 """
 
@@ -19,8 +19,8 @@ from scipy import special, stats
 
 from lgmdsl.accuracy.weighted import relative_error
 from lgmdsl.arrays import Array
+from lgmdsl.assess.importance.draws import DF, best_proposal
 from lgmdsl.assess.importance.moments import Evidence
-from lgmdsl.assess.importance.weights import DF, best_proposal
 from lgmdsl.contract.questions import Pointwise
 from lgmdsl.contract.site import Property, Site
 from lgmdsl.numerics.normal_tail import LOG_TWO_PI

@@ -4,6 +4,13 @@ At fixed hyperparameters p(y_i | y_-i) = int N(s; cavity) t_i(s) ds, the cavity 
 without the site's own Gaussian: exact where all sites are Gaussian, else as good as the other
 sites' Gaussians stay without y_i. A refit moves them too. Points of the hyperparameters are
 reweighted by 1 / p(y_i | y_-i, theta), which new ones replace where that leaves few of them.
+
+Leave-one-out probability integral transforms.
+
+PIT_i = P(Y_i <= y_i | y_-i) = int F(y_i | s) N(s; cavity) ds, mixed over the hyperparameters as
+they are without y_i. For discrete responses both P(Y_i < y_i) and P(Y_i <= y_i) are given, and the
+histogram that needs no random numbers (Czado, Gneiting and Held 2009, Predictive model assessment
+for count data, eq. 1).
 """
 
 from __future__ import annotations
@@ -11,60 +18,30 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import Any
 
 import numpy as np
 
 from lgmdsl.arrays import Array, BoolArray, IntArray
-from lgmdsl.assess.averages import expected_log, log_density
+from lgmdsl.assess.averages import distribution, expected_log, log_density
 from lgmdsl.assess.component import Component, factored, of_each, of_each_once, only
 from lgmdsl.assess.drawn.left_out import redrawn
-from lgmdsl.assess.failure import EVEN, Failure, judged
-from lgmdsl.assess.influence import influences
-from lgmdsl.assess.mixture import Renew, anew, left_out, weights_of
+from lgmdsl.assess.failure import EVEN, Failure, influences, judged
+from lgmdsl.assess.mixture import Refit, Without, anew, left_out, weights_of
 from lgmdsl.contract.rows import Cavity, cavity
 from lgmdsl.contract.site import Property, Site
 
 
-class Without(NamedTuple):
-    """The joint mean (P,) and covariance (P, P) of the predictors of rows that a fit is without;
-    `off`: whether the posterior is too far from these for a Gaussian to stand for it."""
-
-    mean: Array
-    covariance: Array
-    off: bool
-
-
-Moments: TypeAlias = "Without | None"  # None where the rest has no posterior
-T = TypeVar("T")
-
-
-class Refit(Protocol):
-    """Fits without some rows of each datum, at a component's hyperparameters, and many of them;
-    `renew`: as that of `RefitWithout`."""
-
-    @property
-    def renew(self) -> Renew | None: ...
-
-    def __call__(self, component: Component, rows: tuple[IntArray, ...]) -> Moments: ...
-
-    def draws(
-        self, component: Component, rows: tuple[IntArray, ...], count: int
-    ) -> tuple[Array, float] | None: ...
-
-    def each(self, call: Callable[..., T], arguments: Sequence[tuple[Any, ...]]) -> list[T]: ...
-
-
 def refitted(
     refit: Refit, components: Sequence[Component], groups: Sequence[tuple[IntArray, ...]]
-) -> list[list[Moments]]:
+) -> list[list[Without | None]]:
     """For each component the moments of groups of rows that are left out, one group at a time."""
     pairs = [(c, rows) for c in of_each_once(components) for rows in groups]
     found = iter(refit.each(moments, pairs))
     return of_each(components, lambda _: [next(found) for _ in groups])
 
 
-def moments(refit: Refit, component: Component, rows: tuple[IntArray, ...]) -> Moments:
+def moments(refit: Refit, component: Component, rows: tuple[IntArray, ...]) -> Without | None:
     """One of them."""
     return refit(component, rows)
 
@@ -236,7 +213,9 @@ def _block(
     return LooBlock(mixed.log_density, flag, refitted, *parts, error=np.zeros(len(sound)))
 
 
-def _refitted(component: Component, block: int, rows: IntArray, found: Sequence[Moments]) -> Cavity:
+def _refitted(
+    component: Component, block: int, rows: IntArray, found: Sequence[Without | None]
+) -> Cavity:
     """The cavities with those of some rows from fits without them."""
     old = _cavity(component, block)
     mean, variance, sound = old.mean.copy(), old.variance.copy(), old.sound.copy()
@@ -247,3 +226,54 @@ def _refitted(component: Component, block: int, rows: IntArray, found: Sequence[
             mean[row] = moments[0] if mean.ndim > 1 else moments[0][0]
             variance[row] = moments[1] if mean.ndim > 1 else moments[1][0, 0]
     return Cavity(mean, variance, old.remaining, sound)
+
+
+@dataclass(frozen=True, eq=False)
+class PitBlock:
+    """`lower` = P(Y < y), `upper` = P(Y <= y) of one datum's responses, (N,), equal for continuous
+    ones; of censored ones at both ends of what is known; NaN where a response cannot be left
+    out."""
+
+    lower: Array
+    upper: Array
+
+    @property
+    def middle(self) -> Array:
+        """The mean of both: the expected randomised PIT."""
+        return 0.5 * (self.lower + self.upper)
+
+
+def pit(components: Sequence[Component], blocks: Sequence[LooBlock]) -> tuple[PitBlock, ...]:
+    """The transforms at what `loo` has left out."""
+    out = []
+    for k, block in enumerate(blocks):
+        n = len(block.log_density)
+        rows = np.flatnonzero(np.logical_and.reduce([c.sound for c in block.cavities]))
+        total = np.full((2, n), np.nan)
+        total[:, rows] = 0.0
+        for c, removed, weight in zip(components, block.cavities, block.weight, strict=True):
+            site = c.sites[k].take(rows)
+            both = distribution(site, removed.mean[rows], removed.variance[rows])
+            total[:, rows] += weight[rows] * np.stack(both)
+        for row, alone in block.renewed.items():
+            total[:, row] = alone.weight @ alone.each(distribution)
+        for row, ends in block.ends.items():
+            total[:, row] = ends
+        out.append(PitBlock(total[0], total[1]))
+    return tuple(out)
+
+
+def histogram(lower: Array, upper: Array, bins: int) -> Array:
+    """Density of the non-randomised PIT in equal bins, (bins,), 1 on average.
+
+    Each response spreads its mass evenly over [lower, upper]; where both are equal, it stands in
+    one bin (1 belongs to the last). NaN are left out.
+    """
+    known = np.isfinite(lower) & np.isfinite(upper)
+    low, high = lower[known][:, None], upper[known][:, None]
+    edges = np.linspace(0.0, 1.0, bins + 1)
+    inner = edges[1:-1]  # at the last edge all mass is below
+    width = np.where(high > low, high - low, 1.0)
+    below = np.where(high > low, np.clip((inner - low) / width, 0.0, 1.0), inner > low)
+    total = np.concatenate([np.zeros((len(low), 1)), below, np.ones((len(low), 1))], axis=1)
+    return np.asarray(np.diff(total, axis=1).mean(axis=0) * bins)

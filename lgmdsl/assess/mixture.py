@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 from scipy import special
@@ -53,6 +53,36 @@ class Renewal:
 
 # Of the rows of each datum that it is without; None where the others determine no posterior.
 Renew: TypeAlias = Callable[[tuple[IntArray, ...]], Renewal | None]
+
+
+T = TypeVar("T")
+
+
+class Without(NamedTuple):
+    """The joint mean (P,) and covariance (P, P) of the predictors of rows that a fit is without;
+    `off`: whether the posterior is too far from these for a Gaussian to stand for it."""
+
+    mean: Array
+    covariance: Array
+    off: bool
+
+
+class Refit(Protocol):
+    """Fits without some rows of each datum, at a component's hyperparameters, and many of them:
+    moments of the rows' predictors (None where the rest has no posterior); `draws`: so many exact
+    draws of z, (k, n), and how many independent ones they are worth (None too where chains do not
+    agree); `renew`: as that of `RefitWithout`."""
+
+    @property
+    def renew(self) -> Renew | None: ...
+
+    def __call__(self, component: Component, rows: tuple[IntArray, ...]) -> Without | None: ...
+
+    def draws(
+        self, component: Component, rows: tuple[IntArray, ...], count: int
+    ) -> tuple[Array, float] | None: ...
+
+    def each(self, call: Callable[..., T], arguments: Sequence[tuple[Any, ...]]) -> list[T]: ...
 
 
 def anew(

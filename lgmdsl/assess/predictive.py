@@ -7,14 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from lgmdsl.accuracy.limits import ENTRIES
 from lgmdsl.arrays import Array, BoolArray, IntArray
 from lgmdsl.assess.component import Component
 from lgmdsl.assess.mixture import weights_of
 from lgmdsl.contract.site import Site
 from lgmdsl.errors import Diagnostic, NumericalError
 
-# Predictor entries of all draws that are held at once.
-CHUNK = 1 << 21
 # Counts beyond this are not whole in float64 any more; real responses are never that large.
 MOST = 2.0**53
 
@@ -51,7 +50,7 @@ def joint_draws(components: Sequence[Component], size: int, seed: int) -> Iterat
 def pieces_of(component: Component) -> int:
     """How many draws of a component are held at once."""
     latents = len(component.conditioned.latent_mean)
-    return max(1, CHUNK // max(1, latents, sum(m.size for m in component.mean)))
+    return max(1, ENTRIES // max(1, latents, sum(m.size for m in component.mean)))
 
 
 def repeated(site: Site, draws: int) -> Site:

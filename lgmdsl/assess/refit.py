@@ -13,13 +13,13 @@ from lgmdsl.accuracy.errors import beyond, errors_against
 from lgmdsl.accuracy.weighed import weighed
 from lgmdsl.arrays import Array, IntArray
 from lgmdsl.assess.component import Component
-from lgmdsl.assess.elsewhere import Elsewhere
+from lgmdsl.assess.estimator import MixturePoint
 from lgmdsl.assess.groups import joined
-from lgmdsl.assess.importance.verdict import AGREE
-from lgmdsl.assess.loo import Moments, Without
-from lgmdsl.assess.mixture import Renew
-from lgmdsl.assess.modes.draws import weighted_draws
-from lgmdsl.assess.sampling.draws import WORTH, exact_draws
+from lgmdsl.assess.importance.bench import Elsewhere
+from lgmdsl.assess.ladder import drawn
+from lgmdsl.assess.mixture import Renew, Without
+from lgmdsl.assess.modes.weighed import FromModes
+from lgmdsl.assess.sampling.draws import Chains
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.contract.engine import Conditioned, Failed
 from lgmdsl.contract.linear import Predictor
@@ -70,7 +70,7 @@ class RefitWithout:
             return list(self.elsewhere(call, arguments))
         return [call(self, *each) for each in arguments]
 
-    def __call__(self, component: Component, rows: tuple[IntArray, ...]) -> Moments:
+    def __call__(self, component: Component, rows: tuple[IntArray, ...]) -> Without | None:
         fitted = self._fitted(component, rows)
         if fitted is None:
             return None
@@ -94,12 +94,12 @@ class RefitWithout:
         problem, q = fitted
         if not problem.sites:
             return q.sample(np.random.default_rng(self.seed), count), float(count)
-        drawn = weighted_draws(problem, q, count, self.seed)
-        if drawn is None or drawn.ess < WORTH * count:
-            drawn = exact_draws(problem.sites, problem.engine.linear, q, count, self.seed)
-        if drawn is None or not drawn.r_hat <= AGREE:
+        at = MixturePoint.of(problem, q)
+        estimators = FromModes(self.seed, several=False), Chains(self.seed)
+        found = drawn(estimators, lambda: (at,), (1.0,), count)
+        if found is None or not found.agree:
             return None
-        return drawn.z, min(drawn.ess, float(len(drawn.z)))
+        return found.z, min(found.ess, float(len(found.z)))
 
     def _fitted(
         self, component: Component, rows: tuple[IntArray, ...]

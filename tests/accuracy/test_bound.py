@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import lgmdsl as lgm
-from lgmdsl.accuracy import by_draws, derivatives
+from lgmdsl.accuracy import derivatives
 from lgmdsl.accuracy import second_order as module
 from lgmdsl.accuracy.bound import CloseBounds, RowBounds, row_bounds
 from lgmdsl.accuracy.derivatives import Derivatives
@@ -189,7 +189,7 @@ def test_fourth_order_terms_agree_by_all_routes(monkeypatch: pytest.MonkeyPatch)
     np.testing.assert_allclose(by_rows.variances(), by_tensor.variances(), rtol=1e-8)
     monkeypatch.setattr(module, "FEW_ROWS", 0)
     monkeypatch.setattr(derivatives, "PAIRS", (20000, 20000))
-    monkeypatch.setattr(by_draws, "FEW", (60, 60))
+    monkeypatch.setattr(module, "FEW", (60, 60))
     drawn = summed(fit)
     assert not drawn.exact and drawn.evidence == pytest.approx(by_tensor.evidence, rel=0.2)
     np.testing.assert_allclose(drawn.variances(), by_tensor.variances(), rtol=0.2)

@@ -9,6 +9,7 @@ import pytest
 import lgmdsl as lgm
 from lgmdsl.accuracy import better as errors_of_q
 from lgmdsl.api.fit.errors import estimated, hyper_errors
+from lgmdsl.assess import ladder
 
 MODEL = """lgm 1
 index obs
@@ -40,6 +41,7 @@ def test_each_fit_of_a_small_mixture_once(monkeypatch: pytest.MonkeyPatch) -> No
 
     for module in (estimated, hyper_errors):
         monkeypatch.setattr(module, "conditioned", conditioned)
+    for module in (estimated, ladder):
         monkeypatch.setattr(module, "better", better)
     rng = np.random.default_rng(1)
     x, g = rng.normal(size=25), rng.integers(0, 4, 25)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import lgmdsl as lgm
-from lgmdsl.accuracy import by_draws, derivatives
+from lgmdsl.accuracy import derivatives
 from lgmdsl.accuracy import second_order as module
 from lgmdsl.accuracy.better import Unknown, better
 from lgmdsl.accuracy.derivatives import Derivatives
@@ -77,7 +77,7 @@ def test_draws_agree_with_what_is_summed(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(module, "FEW_ROWS", 0)
     monkeypatch.setattr(module, "LOW", 0.0)
     monkeypatch.setattr(derivatives, "PAIRS", (4000, 4000))
-    monkeypatch.setattr(by_draws, "FEW", (100, 100))
+    monkeypatch.setattr(module, "FEW", (100, 100))
     drawn = expanded(fit)
     assert not drawn.exact
     assert drawn.evidence == pytest.approx(summed.evidence, rel=0.2)

@@ -13,7 +13,7 @@ from scipy import stats
 import lgmdsl as lgm
 from lgmdsl.api.compare.models import ModelComparison
 from lgmdsl.api.fit.fit import Fit
-from lgmdsl.assess.stacking import stacked
+from lgmdsl.assess.criteria import stacked
 
 HEAD = """lgm 1
 index obs

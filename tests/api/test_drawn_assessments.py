@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -89,6 +90,22 @@ def test_waic_and_dic_follow_the_draws(fit: Fit) -> None:
     assert abs(dic.dic - wanted) < 4.0 * dic.error < 0.2
     gaussian = zeros(options={"marginals": "gaussian"})
     assert abs(gaussian.waic().elpd - waic.elpd) > 1.0 and gaussian.waic().error == 0.0
+
+
+def test_errors_of_criteria_are_those_of_repetition(fit: Fit) -> None:
+    """Of a few of the draws at a time, each once."""
+    sample = fit.drawn
+    assert sample is not None
+    order, size = np.random.default_rng(0).permutation(len(sample)), 200
+    found = []
+    for k in range(40):
+        some = order[k * size : (k + 1) * size]
+        few = replace(sample, away=sample.away[some], point=sample.point[some], ess=float(size))
+        part = replace(fit, drawn=few)
+        found.append([(c, c.error) for c in (part.dic(), part.waic())])
+    for criteria, value in zip(zip(*found, strict=True), ("dic", "elpd"), strict=True):
+        scatter = np.std([getattr(c, value) for c, _ in criteria], ddof=1)
+        assert np.mean([error for _, error in criteria]) == pytest.approx(scatter, rel=0.35)
 
 
 def test_responses_are_left_out_of_the_draws(fit: Fit) -> None:
@@ -290,7 +307,7 @@ def test_draws_without_a_response_are_shared_by_the_points(monkeypatch: pytest.M
         raise AssertionError("chains")
 
     monkeypatch.setattr(RefitWithout, "draws", counted)
-    monkeypatch.setattr("lgmdsl.assess.refit.exact_draws", chains)
+    monkeypatch.setattr("lgmdsl.assess.refit.Chains.at", chains)
     text = ZEROS.replace("latent a ~ normal(sd = 10)", LEARNED)
     fit = lgm.fit(lgm.loads(text), DATA)
     assert fit.drawn is not None

@@ -9,9 +9,10 @@ import pytest
 from scipy import special
 
 import lgmdsl as lgm
-from lgmdsl.api.fit import correction, grouped
+from lgmdsl.api.fit import completed, correction
 from lgmdsl.api.fit.fit import Fit
 from lgmdsl.arrays import Array, IntArray
+from lgmdsl.assess.grouped.draws import ByGroups
 from lgmdsl.assess.grouped.split import NoGroups
 
 MODEL = """lgm 1
@@ -126,7 +127,7 @@ def test_the_mode_of_the_exact_evidence() -> None:
 def test_where_operations_do_not_allow_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is done without groups is done, and said."""
     monkeypatch.setattr(correction, "OPERATIONS", 1e5)
-    monkeypatch.setattr(grouped, "OPERATIONS", 1e5)
+    monkeypatch.setattr(completed, "OPERATIONS", 1e5)
     monkeypatch.setattr(correction, "FITS", 0.0)
     fit = fitted(fixed={"s": 3.0})
     assert fit.drawn is None and "W609" in codes(fit)
@@ -138,7 +139,7 @@ def test_groups_that_cannot_be_integrated_over_are_sampled(monkeypatch: pytest.M
     def refused(*_: object) -> None:
         raise NoGroups("no")
 
-    monkeypatch.setattr("lgmdsl.assess.grouped.draws.grouped_draws", refused)
+    monkeypatch.setattr(ByGroups, "at", refused)
     monkeypatch.setattr(correction, "OPERATIONS", 1e11)
     fit, truth = fitted(fixed={"s": 3.0}), Truth(np.array([3.0]))
     assert fit.accuracy.basis.startswith("exact sampler")

@@ -16,6 +16,7 @@ import lgmdsl as lgm
 from lgmdsl.api.files.digest import ATTRIBUTE, digest
 from lgmdsl.api.files.netcdf import Group
 from lgmdsl.api.fit import compiled, completed
+from lgmdsl.api.fit.errors.estimated import estimated
 from lgmdsl.arrays import Array
 from lgmdsl.contract.status import Status
 from lgmdsl.inference.driver import TraceEntry
@@ -300,7 +301,7 @@ def test_seconds_are_those_of_all_stages_and_none_counts_twice(
 ) -> None:
     """`solve` had the seconds and the fits of the stages within it, and `fit.seconds`, which
     `fit.glance` shows, lacked the estimate of the errors."""
-    assessed = completed.estimated
+    assessed = estimated
 
     def slow(*args: Any, **others: Any) -> Any:
         time.sleep(0.3)

@@ -14,8 +14,7 @@ from lgmdsl.api.assess.components import assessed, component
 from lgmdsl.assess.component import Component
 from lgmdsl.assess.criteria import deviances, waic_terms
 from lgmdsl.assess.groups import groups_out
-from lgmdsl.assess.loo import loo
-from lgmdsl.assess.pit import pit
+from lgmdsl.assess.loo import loo, pit
 from lgmdsl.canonical.model import CanonicalModel
 from tests.assess.linear_models import LinearModel, linear_model
 

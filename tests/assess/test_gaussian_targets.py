@@ -15,9 +15,9 @@ from lgmdsl.accuracy.tails import effective_size, k_hat
 from lgmdsl.arrays import Array
 from lgmdsl.assess.importance.audit import audit
 from lgmdsl.assess.importance.bench import FollowedDirections, direction, k_hats
+from lgmdsl.assess.importance.draws import moves
 from lgmdsl.assess.importance.moments import Functional
 from lgmdsl.assess.importance.verdict import Outcome, judge
-from lgmdsl.assess.importance.weights import moves
 from lgmdsl.contract import rows
 from lgmdsl.contract.engine import Conditioned, Engine, Failed, Rows
 from lgmdsl.contract.linear import LinearGaussian, Predictor, PriorBlock

@@ -10,8 +10,8 @@ from scipy import stats
 
 from lgmdsl.accuracy.tails import effective_size
 from lgmdsl.arrays import Array
+from lgmdsl.assess.importance.draws import DF, best_proposal, log_normal_over_student
 from lgmdsl.assess.importance.moments import Evidence, Functional, Moments, sums_of
-from lgmdsl.assess.importance.weights import DF, best_proposal, log_normal_over_student
 
 
 @given(st.integers(0, 2**20), st.integers(1, 8))

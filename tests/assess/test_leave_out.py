@@ -17,8 +17,7 @@ from lgmdsl.arrays import AnyArray, Array
 from lgmdsl.assess.averages import distribution, log_density, log_moments
 from lgmdsl.assess.failure import Failure
 from lgmdsl.assess.joint import joint_density
-from lgmdsl.assess.loo import loo
-from lgmdsl.assess.pit import histogram
+from lgmdsl.assess.loo import histogram, loo
 from lgmdsl.contract.rows import cavity
 from lgmdsl.contract.site import Site
 from lgmdsl.sites import catalogue

@@ -12,10 +12,10 @@ import lgmdsl as lgm
 from lgmdsl.accuracy.limits import LEVELS, NORMAL
 from lgmdsl.api.fit.fit import Fit
 from lgmdsl.arrays import Array
-from lgmdsl.assess.modes.draws import draws_from_modes
-from lgmdsl.assess.modes.landscape import Landscape
-from lgmdsl.assess.modes.search import Modes, cost, modes, modes_or_scales
-from lgmdsl.assess.modes.weighed import affordable, evidence, weighed
+from lgmdsl.assess.estimator import ExactDraws, MixturePoint
+from lgmdsl.assess.modes.search import Landscape, Modes, cost, modes, modes_or_scales
+from lgmdsl.assess.modes.weighed import FromModes, affordable, weighed
+from lgmdsl.contract.engine import Conditioned
 from lgmdsl.contract.problem import Problem
 from lgmdsl.inference.plan import plan
 
@@ -46,6 +46,13 @@ def found(fit: Fit, problem: Problem) -> Modes:
     known = modes(problem, fit.posterior.conditioned)
     assert known is not None
     return known
+
+
+def from_modes(
+    problem: Problem, q: Conditioned, known: Modes, seed: int, budget: float
+) -> ExactDraws | None:
+    at = MixturePoint.of(problem, q)
+    return FromModes(seed, known.z).draws([at], [1.0], 1000, budget)
 
 
 def grid(level: Callable[[Array], Array]) -> tuple[Array, Array, float]:
@@ -103,7 +110,8 @@ def test_two_lines_of_two_latents() -> None:
     truth = special.logsumexp(log) + 2.0 * np.log(a[1] - a[0])
     whole = weighed(found(fit, problem), problem.engine.linear, 20000)
     assert whole.log_evidence == pytest.approx(truth, abs=0.03)
-    assert evidence(problem, fit.posterior.conditioned) == pytest.approx(truth, abs=0.1)
+    at = MixturePoint.of(problem, fit.posterior.conditioned)
+    assert FromModes().log_evidence(at) == pytest.approx(truth, abs=0.1)
     p = np.exp(log - special.logsumexp(log))
     up = p[a > 0.0].sum()
     drawn = whole.resampled(4000, np.random.default_rng(0))
@@ -167,17 +175,14 @@ def test_what_is_not_affordable_is_not_searched() -> None:
     assert known is not None and known.points <= 20
     assert modes(problem, q, 5 * cost(linear)) is None
     assert affordable(linear, 1e5) < affordable(linear, 1e6)
-    nothing = draws_from_modes([(problem, q)], [1.0], known.z, 1000, 0, 1e4)
-    assert nothing is None
+    assert from_modes(problem, q, known, 0, 1e4) is None
 
 
 def test_the_same_seed_gives_the_same_draws() -> None:
     fit, problem = fitted(LOCATION.format(sd=5, scale=0.1, df=2), {"y": [-3.0, 4.0, 4.1]})
     q = fit.posterior.conditioned
     known = found(fit, problem)
-    one, two, other = (
-        draws_from_modes([(problem, q)], [1.0], known.z, 1000, seed, 1e9) for seed in (0, 0, 1)
-    )
+    one, two, other = (from_modes(problem, q, known, seed, 1e9) for seed in (0, 0, 1))
     assert one is not None and two is not None and other is not None
     np.testing.assert_array_equal(one.z, two.z)
     assert (one.z != other.z).any()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ from scipy import special, stats
 import lgmdsl as lgm
 from lgmdsl.api.fit.fit import Fit
 from lgmdsl.arrays import AnyArray, Array
-from lgmdsl.assess.sampling.draws import ExactDraws, MixturePoint, exact_draws, mixture_draws
+from lgmdsl.assess.estimator import ExactDraws, MixturePoint
+from lgmdsl.assess.sampling.draws import Chains, Run, exact_draws
 from tests.assess.small_models import small_model, truth
 
 QUANTILES = (0.05, 0.95)
@@ -264,8 +266,7 @@ def test_a_binary_process_with_200_latents() -> None:
     """Counted: 4,000 draws worth 1,000 for fewer than 16 slopes a draw."""
     out = drawn(gaussian_process(200), 4000)
     assert out.ess > 1000 and out.r_hat < 1.03
-    assert out.gradients < 16 * 4000
-    assert out.operations == out.gradients * 400
+    assert out.operations < 16 * 4000 * 400
 
 
 def test_gaussian_posteriors_are_drawn_at_once() -> None:
@@ -279,8 +280,11 @@ observe y ~ normal(mean = eta, sd = 0.5)
 """
     fit = fitted(text, {"y": np.array([0.2, 1.0, -0.4])})
     out = drawn(fit, 4000)
-    assert out.accepted > 1.0 - 1e-9 and out.r_hat < 1.02 and out.ess > 2000
-    assert out.gradients == 64 + 64 * (24 + 63)
+    assert out.r_hat < 1.02 and out.ess > 2000
+    assert out.operations == (64 + 64 * (24 + 63)) * (4 + 3)
+    sites, linear = fit.canonical.sites(fit.theta), fit.canonical.linear(fit.theta)
+    run = Run(sites, linear, fit.posterior.conditioned, 0, 1e6)
+    assert run.warmed() and run.kicks == 1 and run.moved() > 1.0 - 1e-9
     mean, sd = fit.posterior.conditioned.latent_mean, fit.posterior.conditioned.latent_variance**0.5
     assert np.max(np.abs(out.z.mean(axis=0) - mean) / sd) < 0.06
 
@@ -307,6 +311,17 @@ def test_a_budget_is_kept() -> None:
     assert seen and seen == sorted(seen) and seen[-1] == 4000 and seen[0] < 4000
 
 
+def test_a_budget_is_shared_by_the_points() -> None:
+    fit = fitted(ZEROS, {"y": 0})
+    q = fit.posterior.conditioned
+    sites, linear = fit.canonical.sites(fit.theta), fit.canonical.linear(fit.theta)
+    points = [MixturePoint(share, sites, linear, lambda: q) for share in (0.5, 0.3, 0.2)]
+    for price in (1.0, 7.0):
+        budget = price * 64 * 2 * 800
+        out = Chains(0, price).draws(points, [0.5, 0.3, 0.2], 20000, budget)
+        assert out is not None and 0.3 * budget < out.operations <= budget + price * 64 * 2 * 3
+
+
 @pytest.mark.thorough
 def test_modes_too_far_apart_are_noticed() -> None:
     """Two modes with nothing between them: chains stay where they started, and R-hat says so."""
@@ -326,12 +341,13 @@ observe y ~ student_t(mean = eta, scale = 0.1, df = 4)
 def test_mixtures_over_hyperparameters() -> None:
     """Draws come in proportion to the weights, and their moments are those of the mixture."""
     fits = [fitted(ZEROS.replace("10", sd), {"y": 0}) for sd in ("1", "10", "3")]
+    weights = (0.25, 0.74999, 0.00001)
     points = [
         MixturePoint(w, f.canonical.sites(f.theta), f.canonical.linear(f.theta),
-                     f.posterior.conditioned)
-        for w, f in zip((0.25, 0.74999, 0.00001), fits, strict=True)
+                     partial(getattr, f.posterior, "conditioned"))
+        for w, f in zip(weights, fits, strict=True)
     ]  # fmt: skip
-    out = mixture_draws(points, 24000)
+    out = Chains().draws(points, weights, 24000)
     assert out is not None
     np.testing.assert_array_equal(np.bincount(out.point), [6000, 18000])
 
@@ -342,7 +358,7 @@ def test_mixtures_over_hyperparameters() -> None:
     for k, part in enumerate(parts):
         close(out.z[out.point == k], part)
     assert out.r_hat < 1.03 and 6000 < out.ess < 24000
-    assert mixture_draws(points, 8000, budget=64 * 2 * 40) is None
+    assert Chains().draws(points, weights, 8000, budget=64 * 2 * 40) is None
 
 
 class Undefined:
@@ -352,7 +368,7 @@ class Undefined:
 @pytest.mark.thorough
 def test_sites_without_slopes_and_with_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """Slopes by differences; beyond the end of the support moves are rejected, never nan."""
-    from lgmdsl.assess.sampling import residual
+    from lgmdsl.assess.sampling import dynamics as residual
 
     fit = fitted(ZEROS, {"y": 0})
     site = fit.canonical.sites(fit.theta)[0]

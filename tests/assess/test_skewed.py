@@ -13,9 +13,8 @@ import lgmdsl as lgm
 from lgmdsl.accuracy.expansion import expansion
 from lgmdsl.api.fit.fit import Fit
 from lgmdsl.arrays import Array
-from lgmdsl.assess.skewed import identities
-from lgmdsl.assess.skewed.identities import Judged, errors_left
-from lgmdsl.assess.skewed.transport import Transport, contracted, formable
+from lgmdsl.assess.skewed import transport as identities
+from lgmdsl.assess.skewed.transport import Judged, Transport, contracted, errors_left, formable
 from lgmdsl.contract.engine import Rows
 from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.contract.stacked import StackedPredictors

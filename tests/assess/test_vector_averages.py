@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lgmdsl.assess.averages import log_density, log_moments
-from lgmdsl.assess.vector_averages import log_mass
+from lgmdsl.assess.averages import log_density, log_moments, vector_log_mass
 from lgmdsl.sites.scalar.logistic import BinomialLogit
 from lgmdsl.sites.vector.admixture import AdmixtureSoftmax
 from lgmdsl.sites.vector.softmax import CategoricalSoftmax, MultinomialSoftmax
@@ -32,7 +31,7 @@ def test_masses_of_classes_are_their_probabilities() -> None:
     m, v = rng.normal(size=(3, 3)), root @ root.transpose(0, 2, 1)
     v[0] = np.outer([1.0, -1.0, 0.5], [1.0, -1.0, 0.5])  # singular
     site = CategoricalSoftmax(np.arange(3.0), np.ones((3, 3)))
-    np.testing.assert_allclose(log_mass(site, m, v), log_density(site, m, v), atol=2e-3)
+    np.testing.assert_allclose(vector_log_mass(site, m, v), log_density(site, m, v), atol=2e-3)
 
 
 def test_texts_of_two_topics() -> None:

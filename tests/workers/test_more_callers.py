@@ -68,7 +68,7 @@ def test_processes_compute_the_same_bits_whoever_ends(crew: Take) -> None:
 def test_an_audit_of_one_point_is_shared_by_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     from lgmdsl.assess.importance import draws
 
-    monkeypatch.setattr(draws, "CHUNK", 4000)  # 100 draws of 40 rows
+    monkeypatch.setattr(draws, "ENTRIES", 4000)  # 100 draws of 40 rows
     names = watched(monkeypatch)
     fixed = lgm.fit(lgm.loads(COUNTS), counts(), "laplace", fixed={"s": 0.7})
     plain = audited(fixed, (False,))

@@ -12,9 +12,9 @@ import numpy as np
 from lgmdsl.accuracy.limits import LEVELS
 from lgmdsl.api.assess.components import conditioned_once
 from lgmdsl.arrays import Array
-from lgmdsl.assess.importance.draws import Part, allotted
+from lgmdsl.assess.estimator import MixturePoint, allotted
+from lgmdsl.assess.importance.draws import displacement
 from lgmdsl.assess.importance.moments import Functional, Reported
-from lgmdsl.assess.importance.weights import displacement
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.canonical.lowering.derived import Leaf
 from lgmdsl.canonical.model import CanonicalModel
@@ -41,11 +41,11 @@ class AuditedFit:
         return self.fit.points
 
     @cached_property
-    def parts(self) -> tuple[Part, ...]:
+    def parts(self) -> tuple[MixturePoint, ...]:
         """The problem at each point."""
         small = sum(b.size for b in self.canonical.latents) <= CACHED
         return tuple(
-            Part(
+            MixturePoint(
                 p.share,
                 self.canonical.sites(p.theta),
                 self.canonical.linear(p.theta),

@@ -10,8 +10,9 @@ import numpy as np
 
 from lgmdsl.api.assess.audit_functionals import AuditedFit
 from lgmdsl.api.page import counted
-from lgmdsl.assess.importance.bench import Bench, ExactPoint, Sampler
-from lgmdsl.assess.importance.draws import DrawChunks, Part
+from lgmdsl.assess.estimator import ExactDraws, MixturePoint
+from lgmdsl.assess.importance.bench import Bench, Sampler
+from lgmdsl.assess.importance.draws import DrawChunks
 from lgmdsl.assess.sampling.draws import exact_draws
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.engine import Conditioned
@@ -37,16 +38,11 @@ class Drawing(NamedTuple):
         return exact_points if self.exact else None
 
 
-def exact_points(part: Part, q: Conditioned, count: int, seed: int) -> ExactPoint | None:
+def exact_points(part: MixturePoint, q: Conditioned, count: int, seed: int) -> ExactDraws | None:
     """Exact draws at a hyperparameter point; None where chains are not to be had. They are others
     than those that a fit reports by the same seed, which would agree with themselves."""
     apart = int(np.random.default_rng([seed, OTHERS]).integers(2**62))
-    drawn = exact_draws(part.sites, part.linear, q, count, apart)
-    if drawn is None:
-        return None
-    ess = min(drawn.ess, float(len(drawn.z)))
-    rows = np.arange(count) % len(drawn.z)  # a budget that was passed leaves fewer
-    return ExactPoint((drawn.z - q.latent_mean)[rows], ess, drawn.r_hat)
+    return exact_draws(part.sites, part.linear, q, count, apart)
 
 
 @dataclass(frozen=True, eq=False)

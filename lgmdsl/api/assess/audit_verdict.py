@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lgmdsl.accuracy.limits import R_HAT
 from lgmdsl.accuracy.tails import threshold
 from lgmdsl.assess.importance.audit import Findings
 from lgmdsl.assess.importance.bench import PROJECTION
 from lgmdsl.assess.importance.scan import EXACT
 from lgmdsl.assess.importance.verdict import (
-    AGREE,
     CLEAR,
     ERRORS,
     LEAST,
@@ -136,7 +136,7 @@ def sentence(
             "the fit's tails are too thin"
         )
     elif judged.reason == "chains":
-        text = f"cannot tell: the exact sampler's chains disagree (R-hat is above {AGREE})"
+        text = f"cannot tell: the exact sampler's chains disagree (R-hat is above {R_HAT})"
     else:
         text = (
             f"cannot tell: {findings.effective:,.0f} effective draws of {findings.draws:,} are too "

@@ -10,8 +10,13 @@ import numpy as np
 from lgmdsl.api.assess.components import assessed
 from lgmdsl.api.assess.observations import Observations
 from lgmdsl.api.page import counted, wrapped
-from lgmdsl.assess.criteria import deviances, standard_error, waic_terms
-from lgmdsl.assess.drawn import criteria as drawn
+from lgmdsl.assess.criteria import (
+    deviances,
+    drawn_deviances,
+    drawn_waic_terms,
+    standard_error,
+    waic_terms,
+)
 from lgmdsl.contract import rows
 from lgmdsl.contract.engine import Rows
 from lgmdsl.dataset import Keys
@@ -129,7 +134,7 @@ def dic(fit: FitRecord, data: object = None, mapping: Keys | None = None) -> Dic
     if asked.drawn is None:
         parts, error = deviances(asked.components, asked.at_points), 0.0
     else:
-        parts = drawn.deviances(asked.drawn)
+        parts = drawn_deviances(asked.drawn)
         error = parts.error
     return Dic(
         rows.total(parts.mean),
@@ -147,7 +152,7 @@ def waic(fit: FitRecord, data: object = None, mapping: Keys | None = None) -> Wa
     if asked.drawn is None:
         parts, error = waic_terms(asked.components), 0.0
     else:
-        parts = drawn.waic_terms(asked.drawn)
+        parts = drawn_waic_terms(asked.drawn)
         error = parts.error
     lppd, effective = rows.total(parts.lppd), rows.total(parts.effective)
     local = tuple(a - b for a, b in zip(parts.lppd, parts.effective, strict=True))

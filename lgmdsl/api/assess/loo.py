@@ -15,9 +15,8 @@ from lgmdsl.api.jobs import workers_for
 from lgmdsl.api.page import counted, wrapped
 from lgmdsl.arrays import BoolArray, IntArray
 from lgmdsl.assess import loo as one
-from lgmdsl.assess.criteria import density, standard_error
+from lgmdsl.assess.criteria import density, drawn_waic_terms, standard_error
 from lgmdsl.assess.drawn import left_out
-from lgmdsl.assess.drawn.criteria import waic_terms
 from lgmdsl.assess.drawn.levels import PosteriorDraws
 from lgmdsl.assess.failure import WORDS, Failure
 from lgmdsl.assess.groups import groups_out
@@ -191,7 +190,7 @@ def _loo(
 def _groups(
     asked: Assessed,
     groups: object,
-    refit: one.Refit | None,
+    refit: RefitWithout | None,
     every: bool,
     n: int,
     seed: int,
@@ -237,7 +236,7 @@ def _of_draws(
         elpd=elpd,
         se=standard_error(local),
         error=float(np.sqrt(shared**2 + again)),
-        p_loo=None if groups is not None else rows.total(waic_terms(draws).lppd) - elpd,
+        p_loo=None if groups is not None else rows.total(drawn_waic_terms(draws).lppd) - elpd,
         places=places,
         log_density=local,
         errors=errors,

@@ -14,9 +14,8 @@ from lgmdsl.api.page import counted
 from lgmdsl.arrays import IntArray
 from lgmdsl.assess.drawn.left_out import loo as drawn_loo
 from lgmdsl.assess.failure import WORDS, Failure
-from lgmdsl.assess.loo import loo
-from lgmdsl.assess.pit import PitBlock, histogram
-from lgmdsl.assess.pit import pit as transforms
+from lgmdsl.assess.loo import PitBlock, histogram, loo
+from lgmdsl.assess.loo import pit as transforms
 from lgmdsl.contract.classes import Classes
 from lgmdsl.contract.site import Site
 from lgmdsl.dataset import Keys

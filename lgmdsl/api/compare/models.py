@@ -21,7 +21,7 @@ from lgmdsl.api.compare.comparable import (
 from lgmdsl.api.fit.fit import Fit
 from lgmdsl.api.page import columns, several, wrapped
 from lgmdsl.arrays import Array
-from lgmdsl.assess.stacking import stacked
+from lgmdsl.assess.criteria import stacked
 from lgmdsl.dataset import Keys
 from lgmdsl.errors import Diagnostic, LgmError, MethodError
 from lgmdsl.state import FieldState, made_by

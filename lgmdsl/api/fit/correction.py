@@ -6,30 +6,26 @@ that the user names stays as it is, unless `correction=on`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lgmdsl.accuracy.errors import Errors, errors_of_draws
-from lgmdsl.api.fit.errors.estimated import (
-    BY_WEIGHTS,
-    Estimated,
-    errors_by_name,
-    summed_up,
-)
+from lgmdsl.accuracy.limits import ESS
+from lgmdsl.api.fit.errors.estimated import Estimated, errors_by_name, summed_up
 from lgmdsl.api.settings import one_of
+from lgmdsl.assess.estimator import ExactDraws, MixturePoint
+from lgmdsl.assess.ladder import drawn
 from lgmdsl.assess.modes.search import Modes
-from lgmdsl.contract.engine import Conditioned
 from lgmdsl.contract.linear import Predictor
 from lgmdsl.contract.problem import Problem
-from lgmdsl.contract.site import log_concave
 from lgmdsl.inference.plan import Plan
 
 if TYPE_CHECKING:
-    from lgmdsl.assess.grouped.draws import GroupedDraws
-    from lgmdsl.assess.sampling.draws import ExactDraws, MixturePoint
     from lgmdsl.posterior.drawn import JointSample
     from lgmdsl.posterior.fit_record import FitRecord
 
@@ -50,15 +46,9 @@ DRAWS, FEWEST, KEPT = 4000, 1000, 20_000_000  # of draws, and of values of all d
 # Of few latents, which a learned scale makes heavy-tailed: 4,000 leave a 5 % point uncertain by
 # 0.07 sd where the density there is 0.05.
 MANY, SMALL = 10_000, 20
-# Chains that are not to be trusted: Vehtari et al. 2021 ask for 400 draws' worth and 1.01 of far
-# longer ones.
-ESS, R_HAT = 400.0, 1.05
-# Draws that are worth less of their number are made by the other way too, if there is one.
-WORTH = 0.25
 # Rounds of chains double: one that does not fit the rest of the budget leaves up to two thirds of
 # it, and those of small points more.
 SPENT = 0.1
-SAMPLER = "exact sampler"
 GAUSSIAN = "Gaussian, though off; no exact draws:"
 SKEWED = "draws with the posterior's skewness and sds to second order, since"
 
@@ -128,11 +118,12 @@ def correction(
     problem = planned.at(fit.theta, seed=fit.seed)
     allowance = ALLOWANCE[effort] * _allowance(fit, problem)
     try:
-        sample, known_errors, way = _exact(
-            fit, planned, errors, problem, allowance, effort, several
-        )
-        drawn = errors.with_latents(planned.canonical, known_errors)
-        return Correction(drawn, sample, _why(latents, sample, effort, way))
+        known, left = _exact(fit, planned, errors, problem, allowance, effort, several)
+        from lgmdsl.posterior.drawn import JointSample
+
+        sample = JointSample.of(known.z, known.point, known.chains, known.ess, known.r_hat)
+        both = errors.with_latents(planned.canonical, left)
+        return Correction(both, sample, _why(latents, known, effort))
     except NotDrawn as why:
         # Skewed draws are around one mode, and take an engine's answers for exact.
         many = several is not None and len(several) > 1
@@ -149,70 +140,39 @@ def _exact(
     allowance: float,
     effort: str,
     several: Modes | None,
-) -> tuple[JointSample, Estimated, str]:
-    """Exact draws of the latents, within operations (`allowance`), their errors, and how they were
-    made."""
-    from lgmdsl.assess.grouped.draws import GroupedDraws
-    from lgmdsl.assess.modes.draws import draws_from_modes
-    from lgmdsl.assess.sampling.draws import mixture_draws
-    from lgmdsl.posterior.drawn import JointSample
+) -> tuple[ExactDraws, Estimated]:
+    """Exact draws of the latents, within operations (`allowance`), and their errors."""
+    from lgmdsl.assess.grouped.draws import ByGroups
+    from lgmdsl.assess.modes.weighed import FromModes
+    from lgmdsl.assess.sampling.draws import Chains
 
     size, latents = fit.canonical.size, errors.of_latents
-    budget = allowance / _cost(problem) * _counted(problem)  # as the sampler counts
     if fit.posterior.conditioned.errors is not None:
         raise NotDrawn("the engine's solutions are estimates")
     if KEPT // size < FEWEST:
         raise NotDrawn(f"of {size:,} latents too few can be kept")
-    known: GroupedDraws | ExactDraws | None = None
-    weights: ExactDraws | None = None
+    chains = Chains(fit.seed, _cost(problem) / _counted(problem))
+    first = ByGroups(fit.seed) if several is None else FromModes(fit.seed, several.z)
+    known: ExactDraws | None = None
     if allowance:
-        shares = [p.share for p in fit.points]
         with np.errstate(all="ignore"):
             draws = min(MANY if size <= SMALL else DRAWS, KEPT // size)
-            if several is None:
-                known = _by_groups(fit, problem, draws, allowance)
-            else:
-                weights = known = draws_from_modes(
-                    _problems(fit, planned), shares, several.z, draws, fit.seed, allowance
-                )
-            if known is None or known.ess < WORTH * len(known.z):
-                chains = mixture_draws(_points(fit), draws, fit.seed, budget, shares)
-                if known is None or (chains is not None and chains.ess > known.ess):
-                    known = chains
+            shares = [p.share for p in fit.points]
+            known = drawn(
+                (first, chains), partial(_points, fit, planned), shares, draws, allowance, ESS
+            )
     if known is None or len(known.z) < FEWEST:
         reason = f"they take more operations than effort={effort} allows"
         raise NotDrawn(reason, effort != "high")
-    if not (known.ess >= ESS and known.r_hat <= R_HAT):
+    if not (known.ess >= ESS and known.agree):
         worth = f"R-hat {known.r_hat:.2f}, worth {known.ess:.0f} draws"
-        short = effort != "high" and known.operations > SPENT * budget
+        short = effort != "high" and known.operations > SPENT * allowance
         within = f" within what effort={effort} allows" if short else ""
         raise NotDrawn(f"their chains do not agree{within} ({worth})", short)
-    sample = JointSample.of(known.z, known.point, known.chains, known.ess, known.r_hat)
-    way = SAMPLER if weights is None or known is not weights else BY_WEIGHTS
-    if not isinstance(known, GroupedDraws):
-        return sample, _of_draws(fit, latents, known, way), way
-    known_errors = _of_draws(fit, latents, known, f"exact by {known.way}")
-    if fit.learning is None:
-        known_errors = _of_evidence(known_errors, fit.log_evidence, known.log_evidences[0])
-    return sample, known_errors, known.way
-
-
-def _by_groups(
-    fit: FitRecord, problem: Problem, draws: int, allowance: float
-) -> GroupedDraws | None:
-    """Exact draws group by group, where the model has groups and that can be afforded."""
-    from lgmdsl.assess.grouped.draws import grouped_draws
-    from lgmdsl.assess.grouped.split import NoGroups
-
-    if not log_concave(problem.sites):  # other modes are beyond a lattice
-        return None
-    try:
-        shares = [p.share for p in fit.points]
-        known = grouped_draws(_points(fit), draws, fit.seed, allowance, shares)
-    except (NoGroups, np.linalg.LinAlgError):
-        return None
-    good = known is not None and known.ess >= ESS and known.r_hat <= R_HAT
-    return known if good else None
+    left = _of_draws(fit, latents, known)
+    if fit.learning is None and math.isfinite(known.log_evidence):
+        left = _of_evidence(left, fit.log_evidence, known.log_evidence)
+    return known, left
 
 
 def _second_order(
@@ -240,13 +200,10 @@ def _second_order(
     return Correction(joined, sample, note, why.unaffordable)
 
 
-def _why(latents: Estimated, sample: JointSample, effort: str, way: str) -> str:
-    worth = f"worth {sample.ess:,.0f}, R-hat {sample.r_hat:.3f}"
-    if way == BY_WEIGHTS:
-        worth = f"by importance sampling from its modes, worth {sample.ess:,.0f}"
-    elif way != SAMPLER:
-        worth = f"{way}, {worth}"
-    return f"{len(sample):,} exact draws ({worth}), since {_reason(latents, effort)}"
+def _why(latents: Estimated, known: ExactDraws, effort: str) -> str:
+    words = [known.made, f"worth {known.ess:,.0f}", f"R-hat {known.r_hat:.3f}" * (known.chains > 1)]
+    how = ", ".join(w for w in words if w)
+    return f"{len(known.z):,} exact draws ({how}), since {_reason(latents, effort)}"
 
 
 def _reason(latents: Estimated, effort: str) -> str:
@@ -262,9 +219,7 @@ def _of_evidence(errors: Estimated, reported: float, exact: float) -> Estimated:
     return replace(errors, accuracy=accuracy, log_evidence=exact)
 
 
-def _of_draws(
-    fit: FitRecord, latents: Estimated, known: ExactDraws | GroupedDraws, basis: str
-) -> Estimated:
+def _of_draws(fit: FitRecord, latents: Estimated, known: ExactDraws) -> Estimated:
     """Monte Carlo errors."""
     linear, worth = fit.canonical.linear(fit.theta), min(known.ess, float(len(known.z)))
 
@@ -275,7 +230,7 @@ def _of_draws(
         return errors_of_draws(values, worth)
 
     named = list(errors_by_name(fit.canonical, fit.theta, errors, len(known.z)))
-    how = f"{basis} ({len(known.z):,} draws)"
+    how = f"{known.basis} ({len(known.z):,} draws)"
     gap = latents.accuracy.evidence
     return summed_up(fit.canonical, named, gap, latents.log_evidence, how)
 
@@ -301,17 +256,10 @@ def _counted(problem: Problem) -> float:
     return float(max(problem.engine.linear.size + problem.engine.linear.rows, 1))
 
 
-def _points(fit: FitRecord) -> Iterator[MixturePoint]:
+def _points(fit: FitRecord, planned: Plan) -> Iterator[MixturePoint]:
     """The posterior at each hyperparameter point, the heaviest first."""
-    from lgmdsl.assess.sampling.draws import MixturePoint
-
     canonical = fit.canonical
     for point in fit.points:
         sites, linear = canonical.sites(point.theta), canonical.linear(point.theta)
-        yield MixturePoint(point.share, sites, linear, point.condition())
-
-
-def _problems(fit: FitRecord, planned: Plan) -> Iterator[tuple[Problem, Conditioned]]:
-    """The problem and its Gaussian at each hyperparameter point."""
-    for point in fit.points:
-        yield planned.at(point.theta, seed=fit.seed), point.condition()
+        problem = partial(planned.at, point.theta, seed=fit.seed)
+        yield MixturePoint(point.share, sites, linear, point.condition, problem=problem)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lgmdsl import __version__
-from lgmdsl.accuracy.accuracy import Accuracy
+from lgmdsl.accuracy.errors import Accuracy
 from lgmdsl.api.files.checkpoint_file import read_checkpoint
 from lgmdsl.api.files.digest import ATTRIBUTE, array, digest
 from lgmdsl.api.files.learning_file import read_learning

@@ -16,11 +16,10 @@ from lgmdsl.accuracy.expansion import Unanswered, expansion
 from lgmdsl.accuracy.limits import MEAN
 from lgmdsl.api.fit.errors.estimated import Estimated, entries_off
 from lgmdsl.arrays import Array
-from lgmdsl.assess.sampling.draws import shared_out
+from lgmdsl.assess.estimator import allotted
+from lgmdsl.assess.sampling.dynamics import Residual
 from lgmdsl.assess.sampling.products import reference
-from lgmdsl.assess.sampling.residual import Residual
-from lgmdsl.assess.skewed.identities import Judged, errors_left
-from lgmdsl.assess.skewed.transport import Mapped, Transport, formable
+from lgmdsl.assess.skewed.transport import Judged, Mapped, Transport, errors_left, formable
 from lgmdsl.canonical.lowering.derived import Leaf
 from lgmdsl.contract.engine import Conditioned
 from lgmdsl.contract.questions import Expected, Tilted
@@ -83,7 +82,7 @@ def skewed(
     draws = min(kept, draws)
     if draws < FEWEST or judged < FEWEST_JUDGED:
         raise NotSkewed("nor draws to second order")
-    pairs, looked = shared_out(shares, draws // 2), shared_out(shares, judged // 2)
+    pairs, looked = (allotted(shares, n // 2).tolist() for n in (draws, judged))
     parts = [
         _At(p, k, n, min(m, n))
         for k, (p, n, m) in enumerate(zip(fit.points, pairs, looked, strict=True))

@@ -9,7 +9,7 @@ from typing import Protocol
 
 import numpy as np
 
-from lgmdsl.accuracy.accuracy import EXACT, Accuracy
+from lgmdsl.accuracy.errors import EXACT, Accuracy
 from lgmdsl.api.columns import LEVELS
 from lgmdsl.api.page import columns, counted, wrapped
 from lgmdsl.api.summary.labels import entry_labels, labels_of, natural_order

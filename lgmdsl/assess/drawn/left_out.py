@@ -4,15 +4,15 @@ p(y_i | y_-i) = 1 / E[1 / p(y_i | z, theta)], the weights 1 / p being smoothed (
 Gabry 2017, Practical Bayesian model evaluation, section 2.1); over hyperparameter points they
 reweight the points too. Where k-hat is above 0.7, or twice the Monte Carlo error above MOST_ERROR,
 the draws hardly reach what is left without y_i: flagged, and to be drawn again without it
-(`Redraw`).
+(`Refit`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 import numpy as np
 from scipy import special
@@ -22,28 +22,12 @@ from lgmdsl.arrays import Array, BoolArray, IntArray
 from lgmdsl.assess.component import Component, only
 from lgmdsl.assess.drawn.levels import PosteriorDraws, below, up_to
 from lgmdsl.assess.failure import EVEN, Failure
-from lgmdsl.assess.mixture import MOST_ERROR, LeftOut, Renew, anew, weights_of
+from lgmdsl.assess.mixture import MOST_ERROR, LeftOut, Refit, anew, weights_of
 from lgmdsl.assess.mixture import left_out as reweighted
 
 # Draws without a response: at all hyperparameter points together, in proportion to their weights,
 # and at each at least.
 DRAWS, LEAST = 4000, 400
-T = TypeVar("T")
-
-
-class Redraw(Protocol):
-    """So many exact draws of z without some rows of each datum, at a component's hyperparameters:
-    (k, n), and how many independent ones they are worth; None where the rest has no posterior, or
-    its chains do not agree."""
-
-    def draws(
-        self, component: Component, rows: tuple[IntArray, ...], count: int
-    ) -> tuple[Array, float] | None: ...
-
-    def each(self, call: Callable[..., T], arguments: Sequence[tuple[Any, ...]]) -> list[T]: ...
-
-    @property
-    def renew(self) -> Renew | None: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +52,7 @@ class DrawnLoo:
 def loo(
     draws: PosteriorDraws,
     transforms: bool = False,
-    redraw: Redraw | None = None,
+    redraw: Refit | None = None,
     every: bool = False,
 ) -> tuple[DrawnLoo, ...]:
     """Leave out every response. `redraw` and `every`: as the refits of `assess/loo`."""
@@ -81,7 +65,7 @@ def loo(
 def groups_out(
     draws: PosteriorDraws,
     groups: Sequence[tuple[IntArray, ...]],
-    redraw: Redraw | None = None,
+    redraw: Refit | None = None,
     every: bool = False,
 ) -> DrawnLoo:
     """Leave out every group of rows of each datum."""
@@ -96,7 +80,7 @@ def groups_out(
 
 
 def _one_by_one(
-    draws: PosteriorDraws, k: int, transforms: bool, redraw: Redraw | None, every: bool
+    draws: PosteriorDraws, k: int, transforms: bool, redraw: Refit | None, every: bool
 ) -> DrawnLoo:
     count = len(draws.components[0].sites[k])
     rows, out = np.arange(count), _blank(draws, count, transforms)
@@ -169,7 +153,7 @@ def doubtful(error: Array | float) -> Any:
     return ~(np.asarray(error) <= 0.5 * MOST_ERROR)
 
 
-def _again(out: DrawnLoo, redraw: Redraw | None, every: bool) -> IntArray:
+def _again(out: DrawnLoo, redraw: Refit | None, every: bool) -> IntArray:
     if redraw is None:
         return np.arange(0)
     return np.flatnonzero(every | (out.flag > 0))
@@ -219,7 +203,7 @@ class Redrawn:
 
 
 def redrawn(
-    redraw: Redraw,
+    redraw: Refit,
     components: Sequence[Component],
     rows: tuple[IntArray, ...],
     weighted: bool,
@@ -238,7 +222,7 @@ def redrawn(
 
 
 def _at_points(
-    redraw: Redraw,
+    redraw: Refit,
     components: Sequence[Component],
     rows: tuple[IntArray, ...],
     weighted: bool,
@@ -267,7 +251,7 @@ def _drawn_again(
     draws: PosteriorDraws,
     out: DrawnLoo,
     chosen: Sequence[tuple[int, tuple[IntArray, ...], float]],
-    redraw: Redraw,
+    redraw: Refit,
     weighted: bool,
     transformed: int | None = None,
 ) -> None:

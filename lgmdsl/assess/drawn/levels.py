@@ -7,13 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from lgmdsl.accuracy.limits import ENTRIES
 from lgmdsl.arrays import Array, IntArray
 from lgmdsl.assess.component import Component
 from lgmdsl.assess.predictive import log_densities, repeated
 from lgmdsl.contract.site import Site
-
-# Values at all draws that are held at once.
-CHUNK = 1 << 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +36,7 @@ class PosteriorDraws:
         """`of(sites, predictors)` (k, N) at all draws, for some rows of one datum, in pieces: their
         positions among `rows`, and (S, piece)."""
         event = self.components[0].mean[block].shape[1:]
-        step = max(1, CHUNK // (len(self) * int(np.prod(event, dtype=np.int64))))
+        step = max(1, ENTRIES // (len(self) * int(np.prod(event, dtype=np.int64))))
         for start in range(0, len(rows), step):
             some = np.arange(start, min(start + step, len(rows)))
             out = np.empty((len(self), len(some)))

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lgmdsl.arrays import Array
+from lgmdsl.assess.estimator import NotEstimated
 from lgmdsl.assess.grouped.groups import Groups
 from lgmdsl.contract.engine import Conditioned
 from lgmdsl.contract.linear import LinearGaussian
@@ -23,7 +24,7 @@ SINGULAR = 1e-13  # an eigenvalue of a correlation matrix that counts as zero
 AGREE = 1e-5  # relative: variances put together, against those that the engine gives
 
 
-class NoGroups(Exception):
+class NoGroups(NotEstimated):
     """A posterior cannot be taken group by group: why, in words."""
 
 

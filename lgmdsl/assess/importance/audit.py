@@ -19,9 +19,9 @@ import numpy as np
 from lgmdsl.accuracy.limits import NORMAL
 from lgmdsl.accuracy.tails import effective_size, k_hat
 from lgmdsl.arrays import Array, IntArray
-from lgmdsl.assess.elsewhere import Elsewhere
-from lgmdsl.assess.importance.bench import Bench, Movement, Sampler, here, summed
-from lgmdsl.assess.importance.draws import Chunk, DrawChunks, Part
+from lgmdsl.assess.estimator import MixturePoint
+from lgmdsl.assess.importance.bench import Bench, Elsewhere, Movement, Sampler, here, summed
+from lgmdsl.assess.importance.draws import Chunk, DrawChunks, Proposal
 from lgmdsl.assess.importance.moments import (
     Corrected,
     Evidence,
@@ -33,7 +33,6 @@ from lgmdsl.assess.importance.moments import (
     sums_of,
 )
 from lgmdsl.assess.importance.scan import Scan
-from lgmdsl.assess.importance.weights import Proposal
 from lgmdsl.contract.engine import Conditioned
 from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.contract.site import Site
@@ -74,11 +73,11 @@ def audit(
     seed: int,
 ) -> Findings:
     """Audit q, the posterior of `linear` with Gaussian sites, against the true `sites`."""
-    return audit_mixture((Part(1.0, sites, linear, lambda: q),), functionals, n, seed)
+    return audit_mixture((MixturePoint(1.0, sites, linear, lambda: q),), functionals, n, seed)
 
 
 def audit_mixture(
-    parts: Sequence[Part],
+    parts: Sequence[MixturePoint],
     functionals: Sequence[Functional],
     n: int,
     seed: int,

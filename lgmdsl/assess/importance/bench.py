@@ -1,5 +1,6 @@
 """What an audit computes part by part and chunk by chunk, each independently of the others: here,
-or on workers that have the same bench."""
+or on workers that have the same bench.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +14,27 @@ import numpy as np
 from lgmdsl.accuracy.density_ratio import DensityRatio
 from lgmdsl.accuracy.tails import k_hat
 from lgmdsl.arrays import Array
-from lgmdsl.assess.elsewhere import Elsewhere
-from lgmdsl.assess.importance.draws import DrawChunks, Part
+from lgmdsl.assess.estimator import ExactDraws, MixturePoint
+from lgmdsl.assess.importance.draws import DF, DrawChunks, displacement, moves
 from lgmdsl.assess.importance.moments import Functional, Sums, sums_of
-from lgmdsl.assess.importance.weights import DF, displacement, moves
 from lgmdsl.contract import rows
 from lgmdsl.contract.engine import Conditioned, Rows
 from lgmdsl.contract.linear import LinearGaussian, Predictor
 from lgmdsl.operators.explicit import Dense
+
+
+class Elsewhere(Protocol):
+    """`call(this, *common, *some)` for each `some` of the arguments, on workers that have an equal
+    of `this` (a bench, refits): the results in the order of the arguments, as they come. `call` can
+    be imported; `common` is sent once to each worker."""
+
+    def __call__(
+        self,
+        call: Callable[..., Any],
+        arguments: Sequence[tuple[Any, ...]],
+        common: tuple[Any, ...] = (),
+    ) -> Iterator[Any]: ...
+
 
 # So many predictors, those whose sites depart most from q's, are followed.
 FOLLOWED = 3
@@ -87,20 +101,12 @@ def k_hats(distances: Sequence[Array], log_weights: Array, effective: float) -> 
     return {PROJECTION: each[0], "predictors": max(each[1:], default=-np.inf)}
 
 
-@dataclass(frozen=True, eq=False)
-class ExactPoint:
-    """Exact draws of p(z | y, theta_k) of one part as moves from q's mean, (k, n): as many as were
-    allotted to it, which are worth `effective` independent ones, and their `r_hat`."""
-
-    x: Array
-    effective: float
-    r_hat: float
-
-
 class Sampler(Protocol):
     """Makes exact draws of a part: `count` of them, None where that cannot be had."""
 
-    def __call__(self, part: Part, q: Conditioned, count: int, seed: int) -> ExactPoint | None: ...
+    def __call__(
+        self, part: MixturePoint, q: Conditioned, count: int, seed: int
+    ) -> ExactDraws | None: ...
 
 
 class Described(NamedTuple):
@@ -126,9 +132,12 @@ class Looked(NamedTuple):
 
 
 class Sampled(NamedTuple):
-    """A part's exact draws, and their log weights under q."""
+    """A part's exact draws as moves from q's mean, (k, n), as many as were allotted to it, which
+    are worth `effective` independent ones; their `r_hat`, and log weights under q."""
 
-    draws: ExactPoint
+    x: Array
+    effective: float
+    r_hat: float
     log_weight: Array
 
 
@@ -256,9 +265,11 @@ def sampled(bench: Bench, _: Array, _places: Places | None, k: int) -> Sampled |
     drawn = bench.sampler(part, q, count, chunks.seed + k)
     if drawn is None:
         return None
-    pieces = (drawn.x[i : i + chunks.step] for i in range(0, count, chunks.step))
-    level = np.concatenate([ratio(moves(part.linear, x)) for x in pieces])
-    return Sampled(drawn, level - part.level)
+    rows = np.arange(count) % len(drawn.z)  # a budget that was passed leaves fewer
+    x = (drawn.z - q.latent_mean)[rows]
+    pieces = (x[i : i + chunks.step] for i in range(0, count, chunks.step))
+    level = np.concatenate([ratio(moves(part.linear, some)) for some in pieces])
+    return Sampled(x, min(drawn.ess, float(len(drawn.z))), drawn.r_hat, level - part.level)
 
 
 def summed(

@@ -2,32 +2,85 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
+from scipy import special
 
-from lgmdsl.arrays import Array, BoolArray, IntArray
+from lgmdsl.accuracy.limits import ENTRIES
+from lgmdsl.accuracy.weighted import Weighted
+from lgmdsl.arrays import Array, BoolArray
+from lgmdsl.assess.estimator import MixturePoint, allotted
 from lgmdsl.contract.engine import Conditioned
-from lgmdsl.contract.linear import LinearGaussian
-from lgmdsl.contract.site import Site
+from lgmdsl.contract.linear import LinearGaussian, Predictor
 
-# Entries of one dense temporary, and of all draws where they are kept for the next pass.
-CHUNK, KEPT = 1 << 21, 1 << 25
+# Degrees of freedom of the Student proposal: a finite fourth moment, tails that any Gaussian
+# prior times bounded sites lies under.
+DF = 5
+KEPT = 1 << 25  # entries of all draws, where they are kept for the next pass
+
+
+def moves(linear: LinearGaussian, x: Array) -> list[Array]:
+    """B x of draws x, (k, n): (k, P) for each site block."""
+    return [displacement(linear, p, x) for p in linear.predictors]
+
+
+def displacement(linear: LinearGaussian, predictor: Predictor, x: Array) -> Array:
+    """(k, P): the change of an affine functional for changes x, (k, n), of z."""
+    return predictor.times(x.T, linear.slices).T
+
+
+def log_normal_over_student(radius: Array, rank: Array | int) -> Array:
+    """log N / t_5 of the same mean and covariance in `rank` dimensions, at these squared
+    Mahalanobis distances. t_5 = N(0, u^2 Cov), u^2 = 3 / chi-square_5."""
+    d, df = np.asarray(rank, dtype=np.float64), float(DF)
+    student = (
+        special.gammaln(0.5 * (df + d))
+        - special.gammaln(0.5 * df)
+        - 0.5 * d * np.log((df - 2.0) * np.pi)
+    )
+    student = student - 0.5 * (df + d) * np.log1p(radius / (df - 2.0))
+    return np.asarray(-0.5 * d * np.log(2.0 * np.pi) - 0.5 * radius - student)
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
-    """A hyperparameter point of a posterior: its `share`, the problem there, its Gaussian, and
-    `level`, the log evidence that the shares were made with. A fit at fixed hyperparameters is one
-    part of share 1 and level 0."""
+class Proposal(Weighted):
+    """Draws z = E z + scale x of a density g, of known x and `draws` = scale, (n,), weighted by
+    p(y, z) / g. E_g of q / g is 1, which the estimates make use of."""
 
-    share: float
-    sites: Sequence[Site]
-    linear: LinearGaussian
-    condition: Callable[[], Conditioned]
-    level: float = 0.0
+    name: str = field(kw_only=True)
+
+
+def best_proposal(
+    log_weights: Array,
+    stretched_weights: Array,
+    radius: Array,
+    stretch: Array,
+    rank: Array | int,
+    first: BoolArray | None = None,
+) -> Proposal:
+    """Student t_5 with q's moments, or half of it mixed with half of q (Hesterberg 1995, weighted
+    average importance sampling and defensive mixtures), whichever has the larger effective size.
+
+    `own` and `far` are log p(y, z) / q at E z + x and at E z + stretch x, (n,) each, `radius` the
+    squared distances of the x. The mixture is stratified: draws that are `first` (by default the
+    first half) are from the Student.
+    """
+    near, wide = (log_normal_over_student(r, rank) for r in (radius, stretch**2 * radius))
+    student = Proposal(stretch, stretched_weights + wide, wide, name="student-t")
+    if first is None:
+        first = np.arange(len(log_weights)) < len(log_weights) // 2
+    ratio = np.where(first, wide, near)
+    over = -np.logaddexp(np.log(0.5), np.log(0.5) - ratio)
+    mixture = Proposal(
+        np.where(first, stretch, 1.0),
+        np.where(first, stretched_weights, log_weights) + over,
+        over,
+        name="mixture",
+    )
+    return mixture if mixture.effective > student.effective else student
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,12 +94,6 @@ class Chunk:
     radius: Array
 
 
-def allotted(shares: Sequence[float], n: int) -> IntArray:
-    """n draws in proportion to the shares."""
-    ends = np.round(np.cumsum(shares) / np.sum(shares) * n).astype(np.int64)
-    return np.asarray(np.diff(ends, prepend=0))
-
-
 class DrawChunks:
     """n draws of a mixture, part by part in proportion to the shares; the same each time.
 
@@ -54,10 +101,10 @@ class DrawChunks:
     its share a draw's part is, which weights make good (n,).
     """
 
-    def __init__(self, parts: Sequence[Part], n: int, seed: int) -> None:
+    def __init__(self, parts: Sequence[MixturePoint], n: int, seed: int) -> None:
         self.parts, self.n, self.seed = parts, n, seed
         first = parts[0].linear
-        self.step = int(np.clip(CHUNK // max(first.rows, first.size, 1), 1, n))
+        self.step = int(np.clip(ENTRIES // max(first.rows, first.size, 1), 1, n))
         self.keep = n * first.size <= KEPT
         self.stored: dict[int, Chunk] = {}
         self.ranks = np.zeros(len(parts))

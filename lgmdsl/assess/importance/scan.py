@@ -10,11 +10,11 @@ import numpy as np
 
 from lgmdsl.accuracy.weighted import bridged
 from lgmdsl.arrays import Array
-from lgmdsl.assess.elsewhere import Elsewhere
 from lgmdsl.assess.importance.bench import (
     PROJECTION,
     Bench,
     Described,
+    Elsewhere,
     Looked,
     Movement,
     Sampled,
@@ -25,9 +25,8 @@ from lgmdsl.assess.importance.bench import (
     sampled,
     step,
 )
-from lgmdsl.assess.importance.draws import Chunk
+from lgmdsl.assess.importance.draws import Chunk, Proposal, best_proposal
 from lgmdsl.assess.importance.moments import Functional, mixed_normals
-from lgmdsl.assess.importance.weights import Proposal, best_proposal
 from lgmdsl.contract.engine import Rows
 
 EXACT = "exact sampler"
@@ -85,10 +84,10 @@ class Scan:
             self.r_hat = np.inf
             self.exact[k] = np.zeros((count, chunks.parts[k].linear.size))
             return
-        drawn, own = answer.draws, self.log_weights[chunks.part == k]
-        self.exact[k] = drawn.x
-        self.r_hat = max(self.r_hat, drawn.r_hat)
-        effective = min(drawn.effective, float(count))
+        own = self.log_weights[chunks.part == k]
+        self.exact[k] = answer.x
+        self.r_hat = max(self.r_hat, answer.r_hat)
+        effective = min(answer.effective, float(count))
         self.point_evidence[k], self.point_errors[k] = bridged(own, answer.log_weight, effective)
         self.point_sizes[k] = effective
 

@@ -9,6 +9,7 @@ from enum import Enum
 
 import numpy as np
 
+from lgmdsl.accuracy.limits import R_HAT
 from lgmdsl.accuracy.tails import threshold
 from lgmdsl.arrays import Array
 from lgmdsl.assess.importance.audit import Findings
@@ -25,8 +26,6 @@ ERRORS, CLEAR = 3.0, 2.0
 # and tails: of 1,001 latents, 200 effective draws put a 95 % point 0.33 sd off, by five errors, and
 # exact draws none by more than 0.19.
 LEAST, LEAST_TAIL = 50.0, 500.0
-# Chains whose R-hat is larger do not agree.
-AGREE = 1.05
 # What is compared of each entry.
 MEAN, SD, LOW, HIGH = "mean", "sd", "5 % point", "95 % point"
 
@@ -108,7 +107,7 @@ def judge(findings: Findings) -> Verdict:
     farthest = max(compared, key=lambda m: round(m.times, 9), default=None)
     if exact(findings):
         return Verdict(Outcome.trust, "", worst, farthest)
-    if findings.r_hat > AGREE:
+    if findings.r_hat > R_HAT:
         return Verdict(Outcome.undecided, "chains", worst, farthest)
     known = all(math.isfinite(m.shift) and math.isfinite(m.error) for m in compared)
     if not (findings.effective >= LEAST and known):

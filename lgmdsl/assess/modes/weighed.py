@@ -13,25 +13,33 @@ from collections.abc import Sequence
 import numpy as np
 from scipy import special
 
+from lgmdsl.accuracy.limits import FEW_LATENTS
 from lgmdsl.accuracy.weighted import Weighted, WeightedPosterior
 from lgmdsl.arrays import Array
-from lgmdsl.assess.importance.weights import DF
+from lgmdsl.assess.estimator import Drawing, Estimator, ExactDraws, MixturePoint
+from lgmdsl.assess.importance.draws import DF
 from lgmdsl.assess.modes.search import SITE, Modes, modes_or_scales
-from lgmdsl.contract.engine import Conditioned
 from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.contract.problem import Problem
+from lgmdsl.contract.site import log_concave
 
 DRAWS, FEWEST = 3000, 1200
 ALLOWANCE = 2e8  # floating-point operations of an evidence
-ESS = 800.0  # from which the moments are good to 0.035 sd
+ENOUGH = 800.0  # effective draws, from which the moments are good to 0.035 sd
+PROPOSED = 4  # draws of a proposal for each that is kept
 MOST, LEAST = 8, 1e-4  # modes that are drawn from, and the share of one that is
 AROUND = (1.0, 3.0)  # times q's sds
+BY_WEIGHTS = "importance sampling"
 
 
 def affordable(linear: LinearGaussian, allowance: float, draws: int = DRAWS) -> int:
     """How many draws so many floating-point operations allow, up to `draws`."""
-    each = linear.rows * (SITE + 2.0 * linear.size) + 2.0 * MOST * linear.size**2
-    return int(min(draws, allowance / max(each, 1.0)))
+    return int(min(draws, allowance / each_draw(linear)))
+
+
+def each_draw(linear: LinearGaussian) -> float:
+    """Floating-point operations of a draw, about."""
+    return max(linear.rows * (SITE + 2.0 * linear.size) + 2.0 * MOST * linear.size**2, 1.0)
 
 
 def weighed(
@@ -81,13 +89,48 @@ def _density(u: Array, centres: Sequence[Array], roots: Sequence[Array]) -> tupl
     return np.array(squares), np.asarray(constant + special.logsumexp(logs, axis=0))
 
 
-def evidence(problem: Problem, q: Conditioned, seed: int = 0) -> float:
-    """log p(y) of a small posterior, all modes included; NaN where weights are worth too little, or
-    `ALLOWANCE` does not reach."""
-    linear = problem.engine.linear
-    draws = affordable(linear, ALLOWANCE)
-    known = modes_or_scales(problem, q, ALLOWANCE, seed) if draws >= FEWEST else None
-    if known is None:
-        return math.nan
-    whole = weighed(known, linear, draws, seed)
-    return whole.log_evidence if whole.ess >= ESS else math.nan
+class FromModes(Estimator):
+    """Importance sampling from all modes of a small posterior. `begin`, (k, n): modes nearby, from
+    which those of each point are climbed to; `several`: where sites are not log-concave alone."""
+
+    def __init__(self, seed: int = 0, begin: Array | None = None, several: bool = True) -> None:
+        super().__init__(seed)
+        self.begin, self.several = begin, several
+
+    def applies(self, point: MixturePoint) -> bool:
+        small = point.linear.size <= FEW_LATENTS
+        return small and not (self.several and log_concave(point.sites))
+
+    def log_evidence(self, point: MixturePoint) -> float:
+        """All modes included; NaN where weights are worth too little, or `ALLOWANCE` does not
+        reach."""
+        draws = affordable(point.linear, ALLOWANCE)
+        if draws < FEWEST:
+            return math.nan
+        known = modes_or_scales(_problem(point), point.q, ALLOWANCE, self.seed)
+        if known is None:
+            return math.nan
+        whole = weighed(known, point.linear, draws, self.seed)
+        return whole.log_evidence if whole.ess >= ENOUGH else math.nan
+
+    def at(self, point: MixturePoint, drawing: Drawing) -> ExactDraws | None:
+        """Resampled from weighted ones; None too where a point has no modes that way."""
+        problem, count, seed = _problem(point), drawing.count, self.seed + drawing.number
+        linear, wanted = problem.engine.linear, max(PROPOSED * count, FEWEST)
+        allowed = drawing.budget / np.count_nonzero(drawing.counts)
+        if affordable(linear, allowed, wanted) < wanted:
+            return None
+        known = modes_or_scales(problem, point.q, seed=seed, begin=self.begin)
+        if known is None:
+            return None
+        whole = weighed(known, linear, wanted, seed)
+        z = whole.resampled(count, np.random.default_rng([seed, 603]))
+        ess = 1.0 / (1.0 / max(whole.ess, 1.0) + 1.0 / count)
+        none, spent = np.zeros(count, dtype=np.int64), wanted * each_draw(linear)
+        made = "by importance sampling from its modes"
+        return ExactDraws(z, none, 1, ess, 1.0, spent, BY_WEIGHTS, made)
+
+
+def _problem(point: MixturePoint) -> Problem:
+    assert point.problem is not None, "modes are searched for on an engine"
+    return point.problem()

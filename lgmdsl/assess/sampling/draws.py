@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from itertools import pairwise
-from typing import NamedTuple
+import math
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
+from scipy import special
 
+from lgmdsl.accuracy.limits import WORTH
 from lgmdsl.arrays import Array, IntArray
-from lgmdsl.assess.sampling.diagnostics import effective_sizes, worst_r_hat
-from lgmdsl.assess.sampling.dynamics import Dynamics, State
+from lgmdsl.assess.estimator import Drawing, Estimator, ExactDraws, MixturePoint
+from lgmdsl.assess.sampling.dynamics import Dynamics, Residual, State
 from lgmdsl.assess.sampling.products import reference
-from lgmdsl.assess.sampling.residual import Residual
 from lgmdsl.contract.engine import Conditioned
 from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.contract.site import Site
@@ -23,9 +23,9 @@ CHAINS, FEWEST_CHAINS, TOGETHER = 64, 8, 1 << 18
 # Trajectories of a block of the warm-up; a warm-up ends with so many blocks of which each accepts
 # so much. One that accepts less doubles the kicks, up to a limit.
 BLOCK, BLOCKS, ACCEPTED, MOST_KICKS = 6, 4, 0.7, 64
-# Draws are thinned, doubling from round to round, until they are worth this share of their number
-# and chains agree; rounds before the last are warm-up.
-WORTH, ROUNDS = 0.25, 5
+# Draws are thinned, doubling from round to round, until they are worth WORTH of their number and
+# chains agree; rounds before the last are warm-up.
+ROUNDS = 5
 # Without a budget: so many slopes for each draw (easy posteriors take 2 to 15, 0 of 47 up to 60),
 # of at least so many draws.
 SLOPES, LEAST = 400.0, 500
@@ -33,39 +33,12 @@ SLOPES, LEAST = 400.0, 500
 JUDGED = 400
 # The length of chains at least, and where the budget does not reach: shorter ones cannot be judged.
 USUAL, FEWEST = 24, 8
-
-
-@dataclass(frozen=True, eq=False)
-class ExactDraws:
-    """Draws of p(z | y), (draws, n), chain by chain in turn. `point`: the hyperparameter point of
-    each, (draws,). `ess`: effective sample size, the smallest over the means, variances and 5 and
-    95 % points of latents, predictors (400 of each in large models) and the log density. `r_hat`:
-    the largest over the same, above about 1.05 where chains disagree and nothing should be made of
-    the draws. `accepted`: share of trajectories; `gradients`: slopes evaluated, those of the
-    warm-up and of all chains included; `operations`: these times the latents and predictor rows."""
-
-    z: Array
-    point: IntArray
-    chains: int
-    ess: float
-    r_hat: float
-    accepted: float
-    gradients: int
-    operations: float
+SAMPLER = "exact sampler"
 
 
 def usual(linear: LinearGaussian, draws: int) -> float:
     """The operations that may be spent where nobody says how many."""
     return SLOPES * max(draws, LEAST) * max(linear.size + linear.rows, 1)
-
-
-class MixturePoint(NamedTuple):
-    """A hyperparameter point: its weight, and the posterior of z there."""
-
-    weight: float
-    sites: Sequence[Site]
-    linear: LinearGaussian
-    q: Conditioned
 
 
 def exact_draws(
@@ -88,66 +61,34 @@ def exact_draws(
     return run.drawn(draws) if run.warmed() else None
 
 
-def mixture_draws(
-    points: Iterable[MixturePoint],
-    draws: int = 4000,
-    seed: int = 0,
-    budget: float | None = None,
-    weights: Sequence[float] | None = None,
-) -> ExactDraws | None:
-    """Draws of sum_k weight_k p(z | y, theta_k), the weights adding up to 1: of each point a share
-    of `draws` in proportion to its weight, point after point; none of points with less than half a
-    draw. `ess` is that of the stratified mean, 1 / sum (weight_k^2 / ess_k), and `r_hat` that of
-    all chains together, r_hat^2 = sum weight_k r_hat_k^2. None where `budget` does not reach: of
-    what is left of it every point has half by its weight, and half in equal parts.
-    """
-    parts: list[ExactDraws] = []
-    kicks, inverse, squares = 1, 0.0, 0.0
-    if weights is None:
-        points = tuple(points)
-        weights = [p.weight for p in points]
-    counts = shared_out(weights, draws)
-    left = [float(w) if n else 0.0 for w, n in zip(weights, counts, strict=True)]
-    whole, spent = sum(left), 0.0
-    for number, point in enumerate(points):
-        count = counts[number]
-        if not count:
-            continue
-        share = usual(point.linear, count)
-        if budget is not None:
-            if not parts and budget < 2.0 * _least(point.linear, counts):
+class Chains(Estimator):
+    """Hamiltonian chains around the Gaussians: of any posterior whose Gaussian the engine gives.
+    `price`: operations of what a budget counts, a latent or predictor row of a slope."""
+
+    def __init__(self, seed: int = 0, price: float = 1.0) -> None:
+        super().__init__(seed)
+        self.price, self.kicks = price, 1
+
+    def applies(self, point: MixturePoint) -> bool:
+        return True
+
+    def at(self, point: MixturePoint, drawing: Drawing) -> ExactDraws | None:
+        """Of what is left of the budget a point has half by its share, and half in equal parts."""
+        share = usual(point.linear, drawing.count)
+        if math.isfinite(drawing.budget):
+            counts = drawing.counts.tolist()
+            if drawing.first and drawing.budget < 2.0 * _least(point.linear, counts) * self.price:
                 return None  # before anything is spent
-            rest = left[number:]
-            equal = 1.0 / np.count_nonzero(rest)
-            share = (budget - spent) * 0.5 * (point.weight / sum(rest) + equal)
-        run = Run(point.sites, point.linear, point.q, seed + number, share, kicks)
+            rest = drawing.shares_left
+            part = 0.5 * (rest[0] / float(sum(rest)) + 1.0 / np.count_nonzero(rest))
+            share = (drawing.budget - drawing.spent) / self.price * part
+        seed = self.seed + drawing.number
+        run = Run(point.sites, point.linear, point.q, seed, share, self.kicks)
         if not run.warmed():
             return None
-        part = run.drawn(count)
-        kicks = max(run.kicks // 2, 1)
-        spent += part.operations
-        inverse += point.weight**2 / max(min(part.ess, len(part.z)), 1e-300)
-        squares += point.weight * part.r_hat**2
-        parts.append(replace(part, point=np.full(len(part.z), number)))
-    if not parts:
-        return None
-    sizes = np.array([len(p.z) for p in parts], dtype=np.float64)
-    return ExactDraws(
-        z=np.concatenate([p.z for p in parts]),
-        point=np.concatenate([p.point for p in parts]),
-        chains=parts[0].chains,
-        ess=1.0 / inverse,
-        r_hat=float(np.sqrt(squares / whole)),
-        accepted=float(np.average([p.accepted for p in parts], weights=sizes)),
-        gradients=sum(p.gradients for p in parts),
-        operations=sum(p.operations for p in parts),
-    )
-
-
-def shared_out(weights: Sequence[float], draws: int) -> list[int]:
-    """Draws of each point, in proportion to its weight: whole numbers that add up."""
-    ends = [round(w * draws) for w in np.cumsum([0.0, *weights])]
-    return [b - a for a, b in pairwise(ends)]
+        out = run.drawn(drawing.count)
+        self.kicks = max(run.kicks // 2, 1)
+        return replace(out, operations=out.operations * self.price)
 
 
 def _chains(linear: LinearGaussian) -> int:
@@ -224,20 +165,19 @@ class Run:
             if len(best.z) < length * self.chains or self.affordable() < length * thin:
                 break
             best = self._round(length, thin)
-        spent = self.dynamics.gradients
-        return replace(_spaced(best, draws), gradients=spent, operations=self.operations)
+        return replace(_spaced(best, draws), operations=self.operations)
 
     def _round(self, length: int, thin: int) -> ExactDraws:
-        x, values, accepted = [], [], []
+        x, values = [], []
         for _ in range(length):
-            accepted += [self.moved() for _ in range(thin)]
+            for _ in range(thin):
+                self.moved()
             x.append(self.state.x)
             values.append(self._functionals(self.state))
         ess, r_hat = mixing(np.stack(values))
         z = self.q.latent_mean + np.concatenate(x)
-        point, share = np.zeros(len(z), dtype=np.int64), float(np.mean(accepted))
-        gradients = self.dynamics.gradients
-        return ExactDraws(z, point, self.chains, ess, r_hat, share, gradients, self.operations)
+        point = np.zeros(len(z), dtype=np.int64)
+        return ExactDraws(z, point, self.chains, ess, r_hat, self.operations, SAMPLER)
 
     def _functionals(self, state: State) -> Array:
         """(chains, k) what mixing is judged by: latents, predictors, the log density."""
@@ -281,3 +221,61 @@ def _spaced(drawn: ExactDraws, draws: int) -> ExactDraws:
         return drawn
     where = np.linspace(0, len(drawn.z) - 1, draws).astype(np.int64)
     return replace(drawn, z=drawn.z[where], point=drawn.point[where])
+
+
+def effective_sizes(values: Array) -> Array:
+    """(k,) effective sizes of means over (length, chains, k), by the chains' pooled
+    autocorrelations, summed while pairs of them are positive and do not rise (Geyer 1992). What
+    does not vary has the size of the draws."""
+    length, chains = values.shape[:2]
+    draws = float(length * chains)
+    if length < 4:
+        return np.full(values.shape[2], np.nan)
+    centred = values - values.mean(axis=0)
+    padded = 2 ** int(np.ceil(np.log2(2 * length)))
+    spectrum = np.abs(np.fft.rfft(centred, padded, axis=0)) ** 2
+    covariance = np.fft.irfft(spectrum.mean(axis=1), padded, axis=0)[:length] / length
+    within = covariance[0] * length / (length - 1.0)
+    between = values.mean(axis=0).var(axis=0, ddof=1) if chains > 1 else 0.0
+    total = within * (length - 1.0) / length + between
+    varies = total > 1e-24 * np.maximum((values**2).max(axis=(0, 1)), 1e-300)
+    rho = 1.0 - (within - covariance) / np.where(varies, total, 1.0)
+    rho[0] = 1.0
+    even = length - length % 2
+    pairs = rho[0:even:2] + rho[1:even:2]
+    positive = np.cumprod(pairs > 0.0, axis=0)
+    falling = np.minimum.accumulate(np.where(positive > 0, pairs, 0.0), axis=0)
+    time = -1.0 + 2.0 * (falling * positive).sum(axis=0)
+    time = np.maximum(time, 1.0 / np.log10(max(draws, 10.0)))
+    return np.where(varies, draws / time, draws)
+
+
+def worst_r_hat(values: Array) -> float:
+    """The largest R-hat of (length, chains, k): of halved chains, of ranks as normal scores, of the
+    values and of their distances from the median. 1 where chains agree; nan for too few draws."""
+    length, _, count = values.shape
+    half = length // 2
+    if half < 2 or not count:
+        return np.nan if count else 1.0
+    split = np.concatenate([values[:half], values[length - half :]], axis=1)
+    folded = np.abs(split - np.median(split, axis=(0, 1)))
+    return float(max(_r_hats(split).max(), _r_hats(folded).max()))
+
+
+def _r_hats(values: Array) -> Array:
+    length, chains, count = values.shape
+    flat = values.reshape(length * chains, count)
+    scores = special.ndtri((_ranks(flat) - 0.375) / (len(flat) + 0.25)).reshape(values.shape)
+    within = scores.var(axis=0, ddof=1).mean(axis=0)
+    between = scores.mean(axis=0).var(axis=0, ddof=1)
+    varies = np.ptp(flat, axis=0) > 0.0
+    stuck = np.where(between > 0.0, np.inf, 1.0)
+    ratio = np.where(within > 0.0, between / np.where(within > 0.0, within, 1.0), stuck)
+    return np.where(varies, np.sqrt((length - 1.0) / length + ratio), 1.0)
+
+
+def _ranks(flat: Array) -> Array:
+    """Ranks from 1 in each column, those of equal values averaged."""
+    from scipy import stats
+
+    return np.asarray(stats.rankdata(flat, axis=0))

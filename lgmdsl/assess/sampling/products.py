@@ -12,7 +12,7 @@ import numpy as np
 from numpy.random import Generator
 
 from lgmdsl.arrays import Array
-from lgmdsl.assess.importance.weights import moves
+from lgmdsl.assess.importance.draws import moves
 from lgmdsl.contract.engine import Conditioned
 from lgmdsl.contract.linear import LinearGaussian
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 
-from lgmdsl.accuracy.accuracy import Accuracy, basis
 from lgmdsl.accuracy.better import Better, Unknown, better
-from lgmdsl.accuracy.errors import Errors, added, beyond, largest, scaled
-from lgmdsl.accuracy.limits import MEAN, QUANTILE, SD
+from lgmdsl.accuracy.errors import Accuracy, Errors, added, beyond, largest, scaled
+from lgmdsl.accuracy.limits import FEW_LATENTS, FEW_ROWS, MEAN, QUANTILE, SD
 from lgmdsl.accuracy.weighted import WeightedPosterior
 from lgmdsl.api.fit.errors.hyper_errors import (
     HyperErrors,
@@ -35,8 +33,6 @@ from lgmdsl.errors import LgmError
 from lgmdsl.inference.plan import Plan
 
 VALUES = 20_000_000  # of a let's rows under all draws or latents: beyond, some of the rows
-FEW, ROWS = 24, 600  # latents and rows of models whose mixture's errors are averaged
-BY_WEIGHTS = "importance sampling"
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,10 +78,7 @@ def estimated(
     if solved.engine:  # the one that the fit took, without looking at all others again
         planned = replace(planned, terms=replace(planned.terms, engine=solved.engine))
     looked = Looked()
-    if whole is not None and planned.backend.spec.evidence:
-        given = _weighed(planned.canonical, solved.theta, q.conditioned, whole, q.log_evidence)
-    else:
-        given = _at(planned, solved.theta, q.conditioned, q.log_evidence, seed, looked)
+    given = _at(planned, solved.theta, q.conditioned, q.log_evidence, seed, looked, whole)
     gap = given.log_evidence - q.log_evidence
     if solved.learned is None or gap == 0.0:
         return given
@@ -114,7 +107,7 @@ def _over_points(
     integrated over; else those `given` the mode. What is computed on the way is `looked` up by
     what asks for the same."""
     linear, accuracy = planned.canonical.linear(solved.theta), given.accuracy
-    if linear.size > FEW or linear.rows > ROWS or not accuracy.known:
+    if linear.size > FEW_LATENTS or linear.rows > FEW_ROWS or not accuracy.known:
         return given
     total, parts = 0.0, list[list[tuple[str, np.ndarray, Errors]]]()
     for k, fitted, share in outermost(solved):
@@ -135,8 +128,7 @@ def _over_points(
             continue
         if log_concave(problem.sites):  # others have other modes, which weighted draws look for
             looked.gaps[k] = known.log_evidence - fitted.log_evidence
-        width = known.change.width
-        rows = errors_by_name(planned.canonical, fitted.theta, known.errors, width)
+        rows = errors_by_name(planned.canonical, fitted.theta, known.errors, known.width)
         parts.append([(name, places, scaled(share, e)) for name, places, e in rows])
         total += share
     if not total:
@@ -178,36 +170,25 @@ def _at(
     log_evidence: float,
     seed: int,
     looked: Looked,
+    whole: WeightedPosterior | None,
 ) -> Estimated:
-    """At theta, where the posterior is q."""
+    """At theta, where the posterior is q, by `whole` or by what is nearer than q."""
     if not planned.backend.spec.evidence:
         return Estimated(Accuracy.none(f"`{planned.method}` gives a mode alone"), math.nan)
     try:
         with np.errstate(all="ignore"):
-            known = better(planned, theta, q, log_evidence, seed)
+            if whole is None:
+                known = better(planned, theta, q, log_evidence, seed)
+            else:
+                known = Better.by_draws(q, whole)
     except (Unknown, np.linalg.LinAlgError) as why:
         return Estimated(Accuracy.none(str(why)), math.nan)
     if known is None:
         return Estimated(Accuracy.exact(), log_evidence)
     looked.mode = (theta, known)
-    width = known.change.width
-    named = list(errors_by_name(planned.canonical, theta, known.errors, width))
+    named = list(errors_by_name(planned.canonical, theta, known.errors, known.width))
     gap = known.log_evidence - log_evidence
-    return summed_up(planned.canonical, named, gap, known.log_evidence, basis(known))
-
-
-def _weighed(
-    canonical: CanonicalModel,
-    theta: Theta,
-    q: Conditioned,
-    whole: WeightedPosterior,
-    log_evidence: float,
-) -> Estimated:
-    """Errors of q at theta, which reports `log_evidence`, by weighted draws of the whole
-    posterior."""
-    named = list(errors_by_name(canonical, theta, partial(whole.errors, q), whole.width))
-    gap = whole.log_evidence - log_evidence
-    return summed_up(canonical, named, gap, whole.log_evidence, BY_WEIGHTS)
+    return summed_up(planned.canonical, named, gap, known.log_evidence, known.basis)
 
 
 def summed_up(

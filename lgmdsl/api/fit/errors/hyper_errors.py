@@ -15,14 +15,14 @@ from typing import TypeAlias
 
 import numpy as np
 
-from lgmdsl.accuracy.better import Better, Unknown, better
+from lgmdsl.accuracy.better import Better
 from lgmdsl.accuracy.errors import Errors, beyond
 from lgmdsl.api.solve.solved import Solved
 from lgmdsl.arrays import Array
+from lgmdsl.assess import ladder
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.contract.engine import Conditioned, Failed
 from lgmdsl.contract.problem import Problem
-from lgmdsl.contract.site import log_concave
 from lgmdsl.errors import LgmError
 from lgmdsl.inference.driver import Tolerances, run
 from lgmdsl.inference.plan import Plan
@@ -102,23 +102,11 @@ def same_theta(a: Theta, b: Theta) -> bool:
 
 
 def second_order_gap(planned: Plan, seed: int) -> Gap:
-    """By the third derivatives of the sites; by weighted draws from all modes, where sites are not
-    log-concave and these reach the posterior."""
+    """By weighted draws from all modes, where sites are not log-concave and these reach the
+    posterior; else by the third derivatives of the sites."""
+    from lgmdsl.assess.modes.weighed import FromModes
 
-    def gap(problem: Problem, theta: Theta, q: Conditioned, reported: float) -> float:
-        try:
-            if not log_concave(problem.sites):
-                from lgmdsl.assess.modes.weighed import evidence
-
-                exact = evidence(problem, q, seed)
-                if math.isfinite(exact):
-                    return exact - reported
-            known = better(planned, theta, q, reported, seed, evidence_alone=True)
-        except (Unknown, LgmError, np.linalg.LinAlgError):
-            return math.nan
-        return 0.0 if known is None else known.log_evidence - reported
-
-    return gap
+    return ladder.Gap((FromModes(seed),), planned, seed)
 
 
 def hyper_errors(

@@ -15,9 +15,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from lgmdsl.accuracy.accuracy import Accuracy, basis
 from lgmdsl.accuracy.better import Unknown, better
-from lgmdsl.accuracy.errors import Errors, moments_of
+from lgmdsl.accuracy.errors import Accuracy, Errors, moments_of
 from lgmdsl.api.fit.errors.estimated import Estimated, errors_by_name, joined, summed_up, unsettled
 from lgmdsl.api.fit.errors.hyper_errors import OfTheta, hyper_errors, second_order_gap
 from lgmdsl.api.solve.solved import Solved
@@ -190,8 +189,8 @@ def estimated_in(sample: Sample, planned: Plan, solved: Solved) -> Estimated:
         return Errors(away, found.sd, quantile)
 
     gap = sample.times * (known.log_evidence - part.log_evidence)
-    named = list(errors_by_name(some, theta, errors, known.change.width))
-    how = basis(known)
+    named = list(errors_by_name(some, theta, errors, known.width))
+    how = known.basis
     if some.observations < planned.canonical.observations:
         how += f", in {some.observations:,} of {planned.canonical.observations:,} rows"
     given = summed_up(some, named, gap, q.log_evidence + gap, how)

@@ -233,13 +233,13 @@ def _weighed(
     known: Modes, problem: Problem, settings: FitSettings, allowance: float
 ) -> WeightedPosterior | None:
     """None where the draws are too few, or worth too little."""
-    from lgmdsl.assess.modes.weighed import ESS, FEWEST, affordable, weighed
+    from lgmdsl.assess.modes.weighed import ENOUGH, FEWEST, affordable, weighed
 
     draws = affordable(problem.engine.linear, allowance)
     if draws < FEWEST:
         return None
     whole = weighed(known, problem.engine.linear, draws, settings.seed)
-    return whole if whole.ess >= ESS else None
+    return whole if whole.ess >= ENOUGH else None
 
 
 def _matters(
