@@ -104,9 +104,9 @@ class ShardedModel(CanonicalModel):
         kept = (b.row_weights.sum() for k, b in enumerate(self.blocks) if k != self.block)
         return float(self.about.rows) + sum(map(float, kept))
 
-    def _observed(self, k: int, theta: Theta) -> Predictor:
+    def observed(self, k: int, theta: Theta) -> Predictor:
         if k != self.block:
-            return super()._observed(k, theta)
+            return super().observed(k, theta)
         return self.shared_predictor
 
     @cached_property
@@ -114,9 +114,9 @@ class ShardedModel(CanonicalModel):
         """The predictors of these sites."""
         return self.shared_layout.predictor()
 
-    def _bound(self, k: int, theta: Theta) -> Site:
+    def bound(self, k: int, theta: Theta) -> Site:
         if k != self.block:
-            return super()._bound(k, theta)
+            return super().bound(k, theta)
         assert self.passes is not None, "a stored fit has no rows to bind"
         spec = spec_of(self.blocks[k].site)
         return Shards(spec, self.passes, theta, self.about.rows, self.shared_layout)

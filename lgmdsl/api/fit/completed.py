@@ -14,6 +14,7 @@ from lgmdsl.api.fit.correction import CorrectionOptions, correction
 from lgmdsl.api.fit.errors.estimated import Estimated, estimated
 from lgmdsl.api.fit.errors.in_sample import estimated_of_many
 from lgmdsl.api.fit.grouped import by_groups
+from lgmdsl.api.fit.merging import expanded
 from lgmdsl.api.fit.optima.higher_optimum import modes_of
 from lgmdsl.api.fit.optima.other_runs import OtherOptima
 from lgmdsl.api.fit.solved import Solved
@@ -54,18 +55,21 @@ def assessed(
 def corrected(
     fit: Fit,
     planned: Plan,
+    whole: Plan,
     errors: Estimated,
     correcting: CorrectionOptions,
     optima: OtherOptima | None,
 ) -> tuple[Fit, Estimated, str | None]:
     """The fit with what its estimated errors call for, what is left of them, and the option that
-    would allow for more."""
+    would allow for more. `whole`: the plan of the user's rows, which draws need."""
     learned, remedy = fit.learning is not None, None
     if learned and errors.hyper is not None and material(errors.hyper):
         nearer = corrected_fit(fit, planned, errors.hyper)
         if nearer is not None:
             fit, errors = nearer, errors.after(fit.canonical)
             fit = replace(fit, accuracy=errors.accuracy)
+    if not planned.canonical.by_rows and whole.canonical.by_rows:
+        fit, planned = expanded(fit, planned), whole
     if correcting.marginals == "corrected" and planned.canonical.by_rows:
         drawn = correction(fit, planned, errors, correcting, modes_of(optima))
         if drawn.note:

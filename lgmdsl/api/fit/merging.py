@@ -1,4 +1,5 @@
-"""Fits of models whose rows that are alike are merged, translated to the user's rows and back."""
+"""Fits whose rows are folded, rows that are alike as one or rows of a place as one: when, and how
+they are translated to the user's rows and back."""
 
 from __future__ import annotations
 
@@ -9,18 +10,23 @@ from typing import TYPE_CHECKING
 from lgmdsl.api.fit.recondition import Recondition
 from lgmdsl.api.settings import one_of
 from lgmdsl.canonical.expressions.coefficient import Theta
-from lgmdsl.canonical.merged import MergedModel, merged
+from lgmdsl.canonical.merged import Merging, merged
 from lgmdsl.canonical.model import CanonicalModel
-from lgmdsl.contract.engine import Conditioned, Rows
+from lgmdsl.contract.engine import Conditioned, Failed, Rows
+from lgmdsl.contract.folding import Folding
 from lgmdsl.contract.posterior import GaussianPosterior
-from lgmdsl.engines.shared.other_rows import OtherRows
+from lgmdsl.engines.choose import AUTO as ANY_ENGINE
+from lgmdsl.inference.plan import Plan, verdict
 from lgmdsl.posterior.hyper_points import HyperPoint
+from lgmdsl.streams.folded import folded
 
 if TYPE_CHECKING:
     from lgmdsl.api.fit.fit import Fit
 
 MERGE = ("on", "off")
-NOTED = "merged"  # the entry of the provenance
+# Ways to learn hyperparameters that know sites by their sums alone; the closed-form steps of the
+# others, and their mini-batches, are sums over rows.
+WAYS = ("fixed", "map", "integrate")
 
 
 def merge_option(options: Mapping[str, object]) -> tuple[bool, dict[str, object]]:
@@ -29,55 +35,88 @@ def merge_option(options: Mapping[str, object]) -> tuple[bool, dict[str, object]
     return one_of(rest, "merge", MERGE) == "on", rest
 
 
+def folded_plan(
+    planned: Plan, way: str, bound: str | None, merge: bool, places: bool
+) -> Plan | None:
+    """The plan for a model of fewer sites: `merge`, of rows that are alike as one, or `places`, of
+    rows of a place as one. None where nothing is to be folded, and where the answer would be
+    another: EP has an approximation for each row, and a site with a weight may be answered by
+    another bound."""
+    spec, canonical = planned.backend.spec, planned.canonical
+    if not (spec.additive and way in WAYS and canonical.by_rows):
+        return None
+    model = merged(canonical) if merge else None
+    if model is not None:
+        judged = verdict(model.blocks, type(planned.backend), bound)
+        names = ([r.bound and r.bound.spec.name for r in p.routes] for p in (judged, planned))
+        if not judged.runs or len(set(map(tuple, names))) > 1:
+            return None
+        return replace(planned, canonical=model, routes=judged.routes)
+    terms = planned.terms
+    if not places or terms.engine != ANY_ENGINE or terms.variances != ANY_ENGINE:
+        return None
+    summed = folded(canonical, spec)
+    return None if summed is None else replace(planned, canonical=summed)
+
+
 @dataclass(frozen=True, eq=False)
 class Expanded:
-    """What `condition` gives, of a merged model, at the user's rows, whose sites are these."""
+    """What `condition` gives, of a folded model, at the user's rows, whose sites are these."""
 
-    model: MergedModel
+    folding: Folding
+    theta: Theta
     condition: Callable[[], Conditioned]
     weight: Rows
     shift: Rows
 
     def __call__(self) -> Conditioned:
-        m = self.model
-        return OtherRows(self.condition(), self.weight, self.shift, m.spread, m.summed)
+        return self.folding.seen(self.theta, self.condition(), self.weight, self.shift)
 
 
-def noted(model: MergedModel) -> str:
-    """What was merged, for the provenance: `y: 5,000 rows, 40 distinct`."""
-    pairs = zip(model.whole.blocks, model.kinds, strict=True)
-    sizes = ((b.name, len(k.place), len(k.kept)) for b, k in pairs if k is not None)
-    return "; ".join(f"{name}: {n:,} rows, {kept:,} distinct" for name, n, kept in sizes)
-
-
-def expanded(fit: Fit, model: MergedModel) -> Fit:
-    """A fit of the merged model as one of the user's rows."""
-    weight, shift = model.shared_out(fit.weight), model.shared_out(fit.shift)
+def expanded(fit: Fit, planned: Plan) -> Fit:
+    """A fit of a folded model, made by `planned`, as one of the user's rows; as it is where it has
+    these."""
+    folding = fit.canonical.folding
+    if folding is None:
+        return fit
+    at = HyperPoint(fit.theta, 1.0, fit.log_evidence, fit.weight, fit.shift, fit.condition)
+    at = _point(at, folding, planned)
     return replace(
         fit,
-        canonical=model.whole,
-        weight=weight,
-        shift=shift,
-        condition=Expanded(model, fit.condition, weight, shift),
-        mixed=tuple(_point(point, model) for point in fit.mixed),
+        canonical=folding.whole,
+        weight=at.weight,
+        shift=at.shift,
+        condition=at.condition,
+        mixed=tuple(_point(point, folding, planned) for point in fit.mixed),
     )
 
 
-def _point(point: HyperPoint, model: MergedModel) -> HyperPoint:
-    weight, shift = model.shared_out(point.weight), model.shared_out(point.shift)
-    condition = Expanded(model, point.condition, weight, shift)
+def _point(point: HyperPoint, folding: Folding, planned: Plan) -> HyperPoint:
+    answers = [route.answer for route in planned.routes]
+    question = planned.backend.spec.needs
+    given = point.theta, point.weight, point.shift
+    weight, shift = folding.unfolded(*given, point.condition, question, answers)
+    condition = Expanded(folding, point.theta, point.condition, weight, shift)
     return replace(point, weight=weight, shift=shift, condition=condition)
 
 
-def contracted(earlier: GaussianPosterior, model: MergedModel) -> GaussianPosterior:
-    """A posterior of the user's rows, to start from, as one of the merged rows; as it is where it
-    has other rows than the model, which is refused elsewhere."""
-    blocks = zip(earlier.shift, model.whole.blocks, strict=False)
-    alike = len(earlier.shift) == len(model.kinds)
-    if not alike or any(b.shape != block.predictor_shape for b, block in blocks):
+def contracted(
+    earlier: GaussianPosterior, planned: Plan, theta: Theta, seed: int
+) -> GaussianPosterior | None:
+    """A posterior of the user's rows, to start from at theta, as one of a folded model's sites; as
+    it is where it has other rows than the model, which is refused elsewhere; None where it is no
+    Gaussian at theta."""
+    folding = planned.canonical.folding
+    if folding is None:
         return earlier
-    weight, shift = model.summed(earlier.weight), model.summed(earlier.shift)
-    q = OtherRows(earlier.conditioned, weight, shift, model.first, model.shared_out)
+    blocks = folding.whole.blocks
+    shapes = [b.predictor_shape for b in blocks]
+    if [b.shape for b in earlier.shift] != shapes:
+        return earlier
+    weight, shift = folding.summed(theta, earlier.weight, earlier.shift)
+    q = planned.at(theta, seed=seed).engine.condition(weight, shift)
+    if isinstance(q, Failed):
+        return None
     return replace(earlier, weight=weight, shift=shift, conditioned=q)
 
 
@@ -88,14 +127,15 @@ def reconditioning(
     shift: Rows,
     seed: int,
     provenance: Mapping[str, str],
-    model: MergedModel | None = None,
+    folding: Folding | None = None,
 ) -> Callable[[], Conditioned]:
     """How the posterior of stored sites is conditioned again when it is asked for: at merged rows
     where the fit had such, as its engine may not take all of them."""
-    if NOTED in provenance and model is None:
+    if Merging.entry in provenance and folding is None:
         model = merged(canonical, predictors_only=True)
-    if model is None:
+        folding = None if model is None else model.folding
+    if folding is None:
         return Recondition(canonical, theta, weight, shift, seed, provenance)
-    sums = model.summed(weight), model.summed(shift)
-    again = Recondition(model, theta, *sums, seed, provenance)
-    return Expanded(model, again, weight, shift)
+    sums = folding.summed(theta, weight, shift)
+    again = Recondition(folding.folded, theta, *sums, seed, provenance)
+    return Expanded(folding, theta, again, weight, shift)

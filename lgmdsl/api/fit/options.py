@@ -16,6 +16,7 @@ from lgmdsl.learning.chosen_errors import MOST
 from lgmdsl.learning.em.em import ACCELERATIONS
 from lgmdsl.learning.learn import STANDARD_ERRORS
 from lgmdsl.remedies import either, setting
+from lgmdsl.streams.model import LEAST_ROWS, ROWS_A_PLACE
 from lgmdsl.vocabulary.notes import Notes
 from lgmdsl.vocabulary.signature import Alias, also, called
 
@@ -129,7 +130,9 @@ FIT_OPTIONS: tuple[FitOption, ...] = (
             support="methods whose answer depends on the sum of log t and its derivatives alone "
             "(laplace, natural-gradient), log-concave families with one predictor a row, "
             "hyperparameters that are fixed, map or integrate and not in the predictor",
-            advice=f"auto streams .parquet files of {MANY:,} rows or more where it can",
+            advice=f"auto streams .parquet files of {MANY:,} rows or more where it can, and sums "
+            f"up {LEAST_ROWS:,} rows in memory or more by the latents that they share where these "
+            f"have at least {ROWS_A_PLACE} rows each: answers by row stay; kept does neither",
             example=FIT + "--option rows=kept",
             see_also=("merge", "nested"),
         ),

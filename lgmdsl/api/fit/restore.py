@@ -194,8 +194,8 @@ def _point(
     fit: Fit, theta: Theta, share: float, log_evidence: float, weight: Rows, shift: Rows
 ) -> HyperPoint:
     """A point of the mixture that a fit is, conditioned when asked for, by the fit's engine."""
-    model = fit.condition.model if isinstance(fit.condition, Expanded) else None
-    again = reconditioning(fit.canonical, theta, weight, shift, fit.seed, fit.provenance, model)
+    folding = fit.condition.folding if isinstance(fit.condition, Expanded) else None
+    again = reconditioning(fit.canonical, theta, weight, shift, fit.seed, fit.provenance, folding)
     return HyperPoint(theta, share, log_evidence, weight, shift, again)
 
 
