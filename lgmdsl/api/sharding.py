@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,7 +17,7 @@ from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.questions import Pointwise
 from lgmdsl.dataset import Keys
 from lgmdsl.inference.driver import TraceEntry
-from lgmdsl.inference.plan import Plan, plan, verdict
+from lgmdsl.inference.plan import Plan, plan_again, verdict
 from lgmdsl.inference.registry import backends
 from lgmdsl.inference.settings import FitSettings
 from lgmdsl.language.builder import Model
@@ -124,9 +123,7 @@ def sources_of(
     if manifest.sha256 != canonical.about.manifest:
         raise without_shard(folder, "it is not the folder that the fit was made of")
     known = mapping or dict(canonical.grounded.mapping) or None
-    settings = json.loads(fit.provenance.get("settings", "{}"))
-    options = json.loads(fit.provenance.get("options", "{}"))
-    planned = plan(canonical, fit.method, settings.get("bound"), options)
+    planned = plan_again(canonical, fit.method, fit.provenance)
     return again(canonical, fit.model.checked, manifest, others, known, workers, planned).sources
 
 

@@ -87,16 +87,21 @@ class MergedModel(CanonicalModel):
         return tuple(v if kind is None else _sums(v, kind) for v, kind in pairs)
 
 
-@dataclass(frozen=True, eq=False)
 class Merging(Folding):
     """Rows that are alike as one."""
 
-    folded: MergedModel
     entry = "merged"
 
+    def __init__(self, model: MergedModel) -> None:
+        self.model = model
+
     @property
-    def whole(self) -> CanonicalModel:  # type: ignore[override]
-        return self.folded.whole
+    def whole(self) -> CanonicalModel:
+        return self.model.whole
+
+    @property
+    def folded(self) -> CanonicalModel:
+        return self.model
 
     @property
     def again(self) -> Callable[[CanonicalModel], CanonicalModel | None]:
@@ -104,7 +109,7 @@ class Merging(Folding):
 
     @property
     def note(self) -> str:
-        pairs = zip(self.whole.blocks, self.folded.kinds, strict=True)
+        pairs = zip(self.whole.blocks, self.model.kinds, strict=True)
         sizes = ((b.name, len(k.place), len(k.kept)) for b, k in pairs if k is not None)
         return "; ".join(f"{name}: {n:,} rows, {kept:,} distinct" for name, n, kept in sizes)
 
@@ -117,13 +122,13 @@ class Merging(Folding):
         question: type,
         answers: Sequence[Callable[[Any], Any]],
     ) -> tuple[Rows, Rows]:
-        return self.folded.shared_out(weight), self.folded.shared_out(shift)
+        return self.model.shared_out(weight), self.model.shared_out(shift)
 
     def summed(self, theta: Mapping[str, Array], weight: Rows, shift: Rows) -> tuple[Rows, Rows]:
-        return self.folded.summed(weight), self.folded.summed(shift)
+        return self.model.summed(weight), self.model.summed(shift)
 
     def seen(self, theta: Theta, q: Conditioned, weight: Rows, shift: Rows) -> Conditioned:
-        return OtherRows(q, weight, shift, self.folded.spread, self.folded.summed)
+        return OtherRows(q, weight, shift, self.model.spread, self.model.summed)
 
 
 def _sums(values: Array, kind: Alike) -> Array:

@@ -33,6 +33,7 @@ from lgmdsl.contract.folding import Folding
 from lgmdsl.contract.linear import Constraints, LinearGaussian, Predictor
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.site import Site
+from lgmdsl.dataset import Dataset
 from lgmdsl.errors import DataError, Diagnostic
 from lgmdsl.memory import TooLarge, check
 from lgmdsl.operators.base import Operator
@@ -183,6 +184,12 @@ class CanonicalModel:
     @property
     def folding(self) -> Folding | None:
         """How rows became fewer sites; None where blocks have the rows that were compiled."""
+        return None
+
+    @property
+    def read_from(self) -> Dataset | None:
+        """Where rows that blocks do not hold can be had again; None where there are none, or where
+        that is not known."""
         return None
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from lgmdsl.arrays import Array
 from lgmdsl.contract.engine import Conditioned, Rows
@@ -17,10 +17,15 @@ class Folding(ABC):
     """How the rows of `whole`, a model with all its rows, became fewer sites. As functions of the
     latents and the hyperparameters the sums of both are the same."""
 
-    #: the entry of the provenance
-    entry: str
-    whole: CanonicalModel
-    folded: CanonicalModel
+    entry: ClassVar[str]  #: of the provenance
+
+    @property
+    @abstractmethod
+    def whole(self) -> CanonicalModel: ...
+
+    @property
+    @abstractmethod
+    def folded(self) -> CanonicalModel: ...
 
     @property
     @abstractmethod

@@ -7,14 +7,13 @@ a million rows at ten thousand places takes a third of the time, and the answers
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from lgmdsl.arrays import IntArray
-from lgmdsl.canonical.blocks.sites import SiteBlock
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.backend import BackendSpec
@@ -32,7 +31,7 @@ from lgmdsl.streams.model import (
 )
 from lgmdsl.streams.places import CollectedRows
 from lgmdsl.streams.prepare import collect
-from lgmdsl.streams.refusals import able_to_stream, reason_against
+from lgmdsl.streams.refusals import ANSWERED, able_to_stream, reason_against
 
 # Numbers of places and their latents up to which errors are estimated of all of them at once; and
 # coefficients that differ from row to row, whose squares take longer than products of matrices.
@@ -45,56 +44,91 @@ def folded(
     """The model with its rows summed up by places, for a method; None where that would not be
     faster, or the answer another. `least`: rows of a block from which on it may be."""
     least = LEAST_ROWS if least is None else least
-    if not (spec.additive and able_to_stream(spec)):
+    many = [len(b.dims) == 1 and len(b.rows) >= least for b in canonical.blocks]
+    able = [b for b, some in zip(canonical.blocks, many, strict=True) if some]
+    if not (able and spec.additive and able_to_stream(spec)):
         return None
-    able = [b for b in canonical.blocks if len(b.dims) == 1 and len(b.rows) >= least]
-    index = able[0].dims[0] if able else ""
-    theta = canonical.hypers.start({})
-    gathers: list[Gather | None] = []
-    for block in canonical.blocks:
-        if block not in able:
-            gathers.append(None)
-        elif block.dims[0] != index or reason_against(block, spec):
-            return None
-        else:
-            gathers.append(_gathered(canonical, block, theta))
-    if sum(g is not None for g in gathers) < max(len(able), 1):
+    if any(b.dims != able[0].dims or reason_against(b, spec) for b in able):
         return None
-    model = streamed_model(canonical, tuple(gathers), index)
-    return replace(model, folding=Placing(canonical, model, spec, least))
-
-
-def _gathered(canonical: CanonicalModel, block: SiteBlock, theta: Theta) -> Gather | None:
-    """The rows of a block by places; None where there are too many places."""
-    rows = CollectedRows(canonical, block)
     try:
-        collect(canonical, canonical.blocks.index(block), theta, rows)
-        found = rows.gathered(ordered=True)
+        gathers = _gathers(canonical, many)
     except LgmError:
         return None
-    assert found.rows is not None, "they were just packed"
-    own = len(found.rows.coefficients)
-    few = found.places * ROWS_A_PLACE <= found.count and found.touched.size <= LARGEST
-    return found if few and own <= MOST else None
+    for g in gathers:
+        if g is not None:
+            assert g.rows is not None, "they were just packed"
+            few = g.places * ROWS_A_PLACE <= g.count and g.touched.size <= LARGEST
+            if not few or len(g.rows.coefficients) > MOST:
+                return None
+    return _folded(canonical, gathers, able[0].dims[0], partial(folded, spec=spec, least=least))
 
 
-@dataclass(frozen=True, eq=False)
+def folded_as(
+    model: CanonicalModel, whole: CanonicalModel, spec: BackendSpec
+) -> StreamedModel | None:
+    """The whole model with its rows at the places of another, which was made of them by batches;
+    None for a method that has more of each row than what its place says. Raises LgmError as
+    `prepare` does."""
+    if not isinstance(model, StreamedModel) or spec.needs not in ANSWERED:
+        return None
+    gathers = _gathers(whole, [g is not None for g in model.gathers])
+    for mine, other in zip(gathers, model.gathers, strict=True):
+        if mine is not None and other is not None:
+            assert mine.latents == other.latents, "the rows are the same"
+            assert np.array_equal(mine.touched, other.touched), "the rows are the same"
+    return _folded(whole, gathers, model.index, partial(folded_as, model, spec=spec))
+
+
+def _gathers(canonical: CanonicalModel, some: Sequence[bool]) -> tuple[Gather | None, ...]:
+    """The rows of some blocks by places."""
+    theta = canonical.hypers.start({})
+    out: list[Gather | None] = []
+    for k, (block, wanted) in enumerate(zip(canonical.blocks, some, strict=True)):
+        rows = CollectedRows(canonical, block)
+        if wanted:
+            collect(canonical, k, theta, rows)
+        out.append(rows.gathered(ordered=True) if wanted else None)
+    return tuple(out)
+
+
+def _folded(
+    whole: CanonicalModel,
+    gathers: tuple[Gather | None, ...],
+    index: str,
+    again: Callable[[CanonicalModel], CanonicalModel | None],
+) -> StreamedModel:
+    model = streamed_model(whole, gathers, index)
+    return replace(model, folding=Placing(whole, model, again))
+
+
 class Placing(Folding):
-    """Rows of a place as one."""
+    """Rows of a place as one. `fold`: what makes `model` of `whole`."""
 
-    whole: CanonicalModel
-    folded: StreamedModel
-    spec: BackendSpec
-    least: int
     entry = "places"
+
+    def __init__(
+        self,
+        whole: CanonicalModel,
+        model: StreamedModel,
+        fold: Callable[[CanonicalModel], CanonicalModel | None],
+    ) -> None:
+        self.rows_of, self.model, self.fold = whole, model, fold
+
+    @property
+    def whole(self) -> CanonicalModel:
+        return self.rows_of
+
+    @property
+    def folded(self) -> CanonicalModel:
+        return self.model
 
     @property
     def again(self) -> Callable[[CanonicalModel], CanonicalModel | None]:
-        return partial(folded, spec=self.spec, least=self.least)
+        return self.fold
 
     @property
     def note(self) -> str:
-        return self.folded.note
+        return self.model.note
 
     def unfolded(
         self,
@@ -139,8 +173,8 @@ class Placing(Folding):
 
     def _places(self, theta: Theta) -> Iterator[tuple[int, IntArray, Places]]:
         """The blocks that are folded: their numbers, where rows lie, their sites."""
-        for k, gather in enumerate(self.folded.gathers):
+        for k, gather in enumerate(self.model.gathers):
             if gather is not None:
-                places = self.folded.bound(k, theta)
+                places = self.model.bound(k, theta)
                 assert isinstance(places, Places) and gather.order is not None
                 yield k, gather.order, places

@@ -20,6 +20,7 @@ from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.folding import Folding
 from lgmdsl.contract.linear import Predictor
 from lgmdsl.contract.site import Site
+from lgmdsl.dataset import Dataset
 from lgmdsl.operators.base import Operator
 from lgmdsl.operators.explicit import Sparse
 from lgmdsl.streams.collective import Places, spec_of
@@ -89,12 +90,14 @@ class StreamedModel(CanonicalModel):
     """`gathers`: of each site block, None where its rows are in memory. The blocks of the others
     hold a sample of the rows, which tells their sizes and no more. `index`: the streamed one;
     `hashes`: of the data over it, as `GroundedModel.hashes` has them; `folding`: how the rows of a
-    model in memory came to be here (`folded.py`), None of rows that were read by batches."""
+    model in memory came to be here (`folded.py`), None of rows that were read by batches;
+    `read_from`: where these can be had again, None in other processes."""
 
     gathers: tuple[Gather | None, ...]
     index: str
     hashes: Mapping[str, str] = field(default_factory=dict)
     folding: Folding | None = None
+    read_from: Dataset | None = None
 
     @property
     def streamed(self) -> tuple[str, ...]:

@@ -89,7 +89,7 @@ def prepare(
         on_rows(table.rows + batch.stop, 2 * table.rows)
     gathers = tuple(None if rows is None else rows.gathered(silent) for rows in collected)
     digests = {name: digest.hexdigest() for name, digest in hashes.items()}
-    return streamed_model(canonical, gathers, table.index, digests)
+    return replace(streamed_model(canonical, gathers, table.index, digests), read_from=dataset)
 
 
 def of_some(error: DataError, rows: str) -> DataError:

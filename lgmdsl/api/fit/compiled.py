@@ -21,7 +21,7 @@ from lgmdsl.api.fit.hyper_ways import (
     learning_options,
 )
 from lgmdsl.api.fit.learned_fit import with_hypers
-from lgmdsl.api.fit.merging import contracted, expanded, folded_plan, merge_option
+from lgmdsl.api.fit.merging import contracted, folded_plan, merge_option
 from lgmdsl.api.fit.optima.higher_optimum import drawn_from_modes, highest
 from lgmdsl.api.fit.optima.other_runs import OtherOptima
 from lgmdsl.api.fit.options import other_options
@@ -58,6 +58,7 @@ from lgmdsl.learning.objective.elsewhere import Elsewhere
 from lgmdsl.learning.search.learning_record import LearningOptions
 from lgmdsl.memory import during
 from lgmdsl.numerics.blas_threads import one_thread
+from lgmdsl.posterior.unfolded import expanded
 from lgmdsl.remedies import argument, option
 from lgmdsl.shards.model import ShardedModel
 from lgmdsl.streams.model import StreamedModel

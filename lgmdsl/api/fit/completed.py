@@ -14,13 +14,13 @@ from lgmdsl.api.fit.correction import CorrectionOptions, correction
 from lgmdsl.api.fit.errors.estimated import Estimated, estimated
 from lgmdsl.api.fit.errors.in_sample import estimated_of_many
 from lgmdsl.api.fit.grouped import by_groups
-from lgmdsl.api.fit.merging import expanded
 from lgmdsl.api.fit.optima.higher_optimum import modes_of
 from lgmdsl.api.fit.optima.other_runs import OtherOptima
 from lgmdsl.api.fit.solved import Solved
 from lgmdsl.assess.modes.weighed import Weighed
 from lgmdsl.errors import Diagnostic, MethodError
 from lgmdsl.inference.plan import Plan
+from lgmdsl.posterior.unfolded import expanded
 from lgmdsl.remedies import either
 
 if TYPE_CHECKING:

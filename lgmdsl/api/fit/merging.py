@@ -4,8 +4,7 @@ they are translated to the user's rows and back."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import replace
 
 from lgmdsl.api.fit.recondition import Recondition
 from lgmdsl.api.settings import one_of
@@ -17,11 +16,8 @@ from lgmdsl.contract.folding import Folding
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.engines.choose import AUTO as ANY_ENGINE
 from lgmdsl.inference.plan import Plan, verdict
-from lgmdsl.posterior.hyper_points import HyperPoint
+from lgmdsl.posterior.unfolded import Expanded
 from lgmdsl.streams.folded import folded
-
-if TYPE_CHECKING:
-    from lgmdsl.api.fit.fit import Fit
 
 MERGE = ("on", "off")
 # Ways to learn hyperparameters that know sites by their sums alone; the closed-form steps of the
@@ -57,47 +53,6 @@ def folded_plan(
         return None
     summed = folded(canonical, spec)
     return None if summed is None else replace(planned, canonical=summed)
-
-
-@dataclass(frozen=True, eq=False)
-class Expanded:
-    """What `condition` gives, of a folded model, at the user's rows, whose sites are these."""
-
-    folding: Folding
-    theta: Theta
-    condition: Callable[[], Conditioned]
-    weight: Rows
-    shift: Rows
-
-    def __call__(self) -> Conditioned:
-        return self.folding.seen(self.theta, self.condition(), self.weight, self.shift)
-
-
-def expanded(fit: Fit, planned: Plan) -> Fit:
-    """A fit of a folded model, made by `planned`, as one of the user's rows; as it is where it has
-    these."""
-    folding = fit.canonical.folding
-    if folding is None:
-        return fit
-    at = HyperPoint(fit.theta, 1.0, fit.log_evidence, fit.weight, fit.shift, fit.condition)
-    at = _point(at, folding, planned)
-    return replace(
-        fit,
-        canonical=folding.whole,
-        weight=at.weight,
-        shift=at.shift,
-        condition=at.condition,
-        mixed=tuple(_point(point, folding, planned) for point in fit.mixed),
-    )
-
-
-def _point(point: HyperPoint, folding: Folding, planned: Plan) -> HyperPoint:
-    answers = [route.answer for route in planned.routes]
-    question = planned.backend.spec.needs
-    given = point.theta, point.weight, point.shift
-    weight, shift = folding.unfolded(*given, point.condition, question, answers)
-    condition = Expanded(folding, point.theta, point.condition, weight, shift)
-    return replace(point, weight=weight, shift=shift, condition=condition)
 
 
 def contracted(

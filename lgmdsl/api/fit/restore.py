@@ -22,7 +22,7 @@ from lgmdsl.api.files.places_file import read_places
 from lgmdsl.api.files.shards_file import read_shards
 from lgmdsl.api.files.store import FORMAT, PARTS, damaged, unusable
 from lgmdsl.api.fit.fit import Fit
-from lgmdsl.api.fit.merging import Expanded, reconditioning
+from lgmdsl.api.fit.merging import reconditioning
 from lgmdsl.api.third_parties import unreadable
 from lgmdsl.assess.importance.moments import unflat
 from lgmdsl.assess.importance.verdict import Outcome
@@ -45,6 +45,7 @@ from lgmdsl.memory import during
 from lgmdsl.posterior.drawn import JointSample
 from lgmdsl.posterior.hyper_points import HyperPoint
 from lgmdsl.posterior.marginals import Quantity
+from lgmdsl.posterior.unfolded import Expanded
 from lgmdsl.sites import catalogue as sites
 
 if TYPE_CHECKING:
