@@ -16,18 +16,17 @@ from lgmdsl.memory import check
 from lgmdsl.posterior.unfolded import expanded
 from lgmdsl.remedies import either
 from lgmdsl.sites import catalogue as sites
-from lgmdsl.streams.folded import folded_as
 
 if TYPE_CHECKING:
-    from lgmdsl.api.fit.fit import Fit
+    from lgmdsl.posterior.fit_record import FitRecord
 
 
 ROW = 300.0  # bytes of a row that is asked again, about: what is read, its predictor and its site
 
 
 def with_responses(
-    fit: Fit, data: object, mapping: Keys | None, caller: str, how: str
-) -> tuple[Fit, CanonicalModel]:
+    fit: FitRecord, data: object, mapping: Keys | None, caller: str, how: str
+) -> tuple[FitRecord, CanonicalModel]:
     """The fit at its rows, and the canonical model with its responses: the fit's own, or made again
     from the data. Rows that were read by batches are read again, from `data` or from where they
     were, and the fit is the one of these rows that all have a site of their own.
@@ -70,6 +69,8 @@ def with_responses(
         )
     if canonical.by_rows:
         return fit, again
+    from lgmdsl.streams.folded import folded_as
+
     planned = plan_again(canonical, fit.method, fit.provenance)
     whole = folded_as(canonical, again, planned.backend.spec)
     if whole is None:

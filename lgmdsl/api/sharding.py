@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lgmdsl.api.jobs import workers_for
-from lgmdsl.api.streaming import reporting, rows_option
+from lgmdsl.api.streaming import provenance_of, reporting, rows_option
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.questions import Pointwise
 from lgmdsl.dataset import Keys
@@ -33,11 +33,12 @@ from lgmdsl.shards.passes import Passes
 from lgmdsl.shards.refusals import cannot, without_shard
 from lgmdsl.shards.shard import ShardSource
 from lgmdsl.sites import catalogue as sites
+from lgmdsl.streams.model import StreamedModel
 from lgmdsl.workers.executor import Jobs
 from lgmdsl.workers.workers import Workers
 
 if TYPE_CHECKING:
-    from lgmdsl.api.fit.fit import Fit
+    from lgmdsl.posterior.fit_record import FitRecord
 
 SHARDS = "shards"  # the entry of the provenance
 
@@ -80,7 +81,7 @@ def for_shards(settings: FitSettings, canonical: CanonicalModel) -> FitSettings:
 
 
 def write_groups(
-    fit: Fit,
+    fit: FitRecord,
     shards: object,
     output: str | os.PathLike[str],
     mapping: Keys | None,
@@ -112,7 +113,7 @@ def write_groups(
 
 
 def sources_of(
-    fit: Fit, shards: object, mapping: Keys | None, workers: Workers | None
+    fit: FitRecord, shards: object, mapping: Keys | None, workers: Workers | None
 ) -> tuple[ShardSource, ...]:
     """The shards of a fit to shards, for further questions; `mapping`: that of the fit by default.
     Raises WorkerError E703 for another folder than the fit's."""
@@ -142,6 +143,13 @@ def finishing(model: ShardedModel) -> Iterator[None]:
     finally:
         assert model.passes is not None, "a fit has shards"
         model.passes.done()
+
+
+def provenance_of_rows(model: CanonicalModel) -> dict[str, str]:
+    """What a fit's provenance says of rows that are not in memory."""
+    if isinstance(model, ShardedModel):
+        return provenance_of_shards(model)
+    return provenance_of(model) if isinstance(model, StreamedModel) else {}
 
 
 def provenance_of_shards(model: ShardedModel) -> dict[str, str]:

@@ -12,6 +12,9 @@ from lgmdsl.contract.engine import Conditioned, Rows
 if TYPE_CHECKING:
     from lgmdsl.canonical.model import CanonicalModel
 
+# Rows of a block from which on they are summed up by places, and rows at each, on average.
+LEAST, ROWS_A_PLACE = 50_000, 8
+
 
 class Folding(ABC):
     """How the rows of `whole`, a model with all its rows, became fewer sites. As functions of the

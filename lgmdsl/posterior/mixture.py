@@ -28,7 +28,6 @@ from lgmdsl.contract.site import Property
 from lgmdsl.learning.coordinates.hyper_marginals import HyperMarginals, OneHyper
 from lgmdsl.learning.coordinates.ranges import Ends, entry_ends
 from lgmdsl.posterior.hyper_points import HyperPoint
-from lgmdsl.posterior.marginal_density import Density, density_of_draws, density_of_normals
 from lgmdsl.posterior.marginals import (
     REPORT_DRAWS,
     Marginals,
@@ -47,12 +46,13 @@ from lgmdsl.posterior.normal_mixtures import (
     rank_of,
 )
 from lgmdsl.posterior.shifted_draws import DrawnHypers, DrawShift, by_theta, hypers_of
-from lgmdsl.posterior.site_draws import parameter_rows
 from lgmdsl.posterior.tails import least_variance, sd_error, shares_beyond
 from lgmdsl.state import FieldState
 
 if TYPE_CHECKING:
     from numpy.random import Generator
+
+    from lgmdsl.posterior.marginal_density import Density
 
 # Conditioned Gaussians are cached where the model has no more latents than this, and rebuilt at
 # every use where it has more: a mixture has up to some dozens.
@@ -129,6 +129,8 @@ class Mixture(FieldState):
         """The hyperparameters to average a block's sites over at each point, and their weights: the
         point's own, or, of a mean field, whose latents know the sites' parameters by a mean only,
         several (`together`: for all rows at once)."""
+        from lgmdsl.posterior.site_draws import parameter_rows
+
         several: tuple[Theta, ...] = ()
         shares = np.zeros(0)
         if self.hypers is not None:
@@ -144,8 +146,9 @@ class Mixture(FieldState):
         if block.data.event:
             return None
         for name, (dims, tree) in self.canonical.named.items():
-            alike = isinstance(tree, Leaf) and dims == block.predictor_dims
-            if alike and same(tree.form, block.written) and not self._factored(name):
+            if not isinstance(tree, Leaf) or dims != block.predictor_dims:
+                continue
+            if same(tree.form, block.written) and not self._factored(name):
                 return self._parts_of(name)
         return None
 
@@ -209,6 +212,8 @@ class Mixture(FieldState):
 
     def density(self, name: str, size: int) -> Density:
         """Points and densities with a last axis of `size`; NaN where an entry is fixed."""
+        from lgmdsl.posterior.marginal_density import Density, density_of_draws, density_of_normals
+
         dims = self.quantity_dims(name)
         of, block = self.of_hypers(name), self.canonical.hypers.block(name)
         if of is not None and self.hypers is not None:

@@ -13,7 +13,7 @@ from lgmdsl.inference.plan import Plan
 from lgmdsl.posterior.hyper_points import HyperPoint
 
 if TYPE_CHECKING:
-    from lgmdsl.api.fit.fit import Fit
+    from lgmdsl.posterior.fit_record import FitRecord
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +30,7 @@ class Expanded:
         return self.folding.seen(self.theta, self.condition(), self.weight, self.shift)
 
 
-def expanded(fit: Fit, planned: Plan) -> Fit:
+def expanded(fit: FitRecord, planned: Plan) -> FitRecord:
     """A fit of a folded model, made by `planned`, as one of the user's rows; as it is where it has
     these."""
     folding = planned.canonical.folding

@@ -16,6 +16,7 @@ import numpy as np
 from lgmdsl.arrays import IntArray
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.canonical.model import CanonicalModel
+from lgmdsl.contract import folding
 from lgmdsl.contract.backend import BackendSpec
 from lgmdsl.contract.engine import Conditioned, Rows
 from lgmdsl.contract.folding import Folding
@@ -23,8 +24,6 @@ from lgmdsl.engines.shared.other_rows import OtherRows
 from lgmdsl.errors import LgmError
 from lgmdsl.streams.collective import Places
 from lgmdsl.streams.model import (
-    LEAST_ROWS,
-    ROWS_A_PLACE,
     Gather,
     StreamedModel,
     streamed_model,
@@ -43,7 +42,7 @@ def folded(
 ) -> StreamedModel | None:
     """The model with its rows summed up by places, for a method; None where that would not be
     faster, or the answer another. `least`: rows of a block from which on it may be."""
-    least = LEAST_ROWS if least is None else least
+    least = folding.LEAST if least is None else least
     many = [len(b.dims) == 1 and len(b.rows) >= least for b in canonical.blocks]
     able = [b for b, some in zip(canonical.blocks, many, strict=True) if some]
     if not (able and spec.additive and able_to_stream(spec)):
@@ -57,7 +56,7 @@ def folded(
     for g in gathers:
         if g is not None:
             assert g.rows is not None, "they were just packed"
-            few = g.places * ROWS_A_PLACE <= g.count and g.touched.size <= LARGEST
+            few = g.places * folding.ROWS_A_PLACE <= g.count and g.touched.size <= LARGEST
             if not few or len(g.rows.coefficients) > MOST:
                 return None
     return _folded(canonical, gathers, able[0].dims[0], partial(folded, spec=spec, least=least))

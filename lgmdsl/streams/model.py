@@ -17,7 +17,7 @@ from lgmdsl.arrays import Array, IntArray
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.canonical.expressions.named import expand
 from lgmdsl.canonical.model import CanonicalModel
-from lgmdsl.contract.folding import Folding
+from lgmdsl.contract.folding import ROWS_A_PLACE, Folding
 from lgmdsl.contract.linear import Predictor
 from lgmdsl.contract.site import Site
 from lgmdsl.dataset import Dataset
@@ -27,9 +27,8 @@ from lgmdsl.streams.collective import Places, spec_of
 from lgmdsl.streams.multipliers import ONE, Multipliers
 from lgmdsl.streams.rows import BoundRows, PackedRows, Reduction
 
-# Of a sample of places: at least so many rows and places in it, every so-manieth place; and rows at
-# a place, on average, from which on a fit takes as long as it has rows.
-LEAST_ROWS, LEAST_PLACES, LEAST_STEP, LARGEST_STEP, ROWS_A_PLACE = 50_000, 400, 8, 64, 8
+# Of a sample of places: at least so many rows and places in it, every so-manieth place.
+LEAST_ROWS, LEAST_PLACES, LEAST_STEP, LARGEST_STEP = 50_000, 400, 8, 64
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import lgmdsl as lgm
-from lgmdsl.streams import folded, model
+from lgmdsl.contract import folding
+from lgmdsl.streams import model
 
 TEXT = """lgm 1
 index obs
@@ -51,7 +52,7 @@ CASES = [(family, method) for family, known in FAMILIES.items() for method in kn
 @pytest.fixture(autouse=True)
 def few_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that small data sets are folded."""
-    monkeypatch.setattr(folded, "LEAST_ROWS", N // 2)
+    monkeypatch.setattr(folding, "LEAST", N // 2)
     monkeypatch.setattr(model, "LEAST_ROWS", N)
 
 

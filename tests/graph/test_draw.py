@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from itertools import combinations
 from pathlib import Path
+from typing import get_args
 from xml.etree import ElementTree
 
 import pytest
@@ -20,22 +21,13 @@ from lgmdsl.graph.draw.mermaid import to_mermaid
 from lgmdsl.graph.draw.place import place
 from lgmdsl.graph.draw.ports import ports
 from lgmdsl.graph.draw.styles import STYLES, look_of, size
-from lgmdsl.graph.draw.svg import to_svg
+from lgmdsl.graph.draw.svg import in_words, to_svg
 from lgmdsl.graph.draw.text import dot, mermaid, printable, xml
 from lgmdsl.graph.model_graph import Edge, IndexSet, ModelGraph, Node, NodeKind
 from lgmdsl.language.load import load
 
 SVG = "{http://www.w3.org/2000/svg}"
-KINDS: tuple[NodeKind, ...] = (
-    "data",
-    "hyper",
-    "latent",
-    "let",
-    "observe",
-    "potential",
-    "constrain",
-    "report",
-)
+KINDS: tuple[NodeKind, ...] = get_args(NodeKind)
 anything = st.text(max_size=30)
 
 
@@ -188,6 +180,14 @@ def test_nested_plates_are_nested_boxes() -> None:
     outer, inner = boxes(graph)
     assert (outer.indices, inner.indices, inner.parent) == (("i",), ("j",), 0)
     assert_tidy(graph)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_node_is_drawn_and_told_in_words(kind: NodeKind) -> None:
+    graph = ModelGraph((Node(f"{kind} it", kind, "it"),), ())
+    assert "it" in in_words(graph)
+    for drawn in (to_dot(graph), to_mermaid(graph), to_svg(graph)):
+        assert "it" in drawn
 
 
 @pytest.mark.parametrize("rows", [40])

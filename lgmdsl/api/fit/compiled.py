@@ -13,21 +13,17 @@ from lgmdsl.api.fit.completed import assessed, check_correctable, corrected, una
 from lgmdsl.api.fit.correction import CorrectionOptions, correction_options
 from lgmdsl.api.fit.entitled import entitled
 from lgmdsl.api.fit.errors.estimated import Estimated
-from lgmdsl.api.fit.hyper_starts import starting_values
 from lgmdsl.api.fit.hyper_ways import (
     check_learning,
     chosen_way,
     expected_fits,
     learning_options,
 )
-from lgmdsl.api.fit.learned_fit import with_hypers
 from lgmdsl.api.fit.merging import contracted, folded_plan, merge_option
 from lgmdsl.api.fit.optima.higher_optimum import drawn_from_modes, highest
 from lgmdsl.api.fit.optima.other_runs import OtherOptima
 from lgmdsl.api.fit.options import other_options
-from lgmdsl.api.fit.recondition import Recondition
 from lgmdsl.api.fit.resume import resumable
-from lgmdsl.api.fit.solved import Solved, solve
 from lgmdsl.api.fit.warnings import (
     cut_short,
     inaccurate,
@@ -37,8 +33,11 @@ from lgmdsl.api.fit.warnings import (
     undefined_reports,
     unfinished,
 )
-from lgmdsl.api.sharding import for_shards, provenance_of_shards
-from lgmdsl.api.streaming import provenance_of, rows_option
+from lgmdsl.api.solve.hyper_starts import starting_values
+from lgmdsl.api.solve.learned_fit import with_hypers
+from lgmdsl.api.solve.recondition import Recondition
+from lgmdsl.api.solve.solved import Solved, solve
+from lgmdsl.api.streaming import rows_option
 from lgmdsl.api.third_parties import record, used_parts
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.questions import Expected
@@ -58,11 +57,9 @@ from lgmdsl.learning.objective.elsewhere import Elsewhere
 from lgmdsl.learning.search.learning_record import LearningOptions
 from lgmdsl.memory import during
 from lgmdsl.numerics.blas_threads import one_thread
+from lgmdsl.posterior.fit_record import FitRecord
 from lgmdsl.posterior.unfolded import expanded
 from lgmdsl.remedies import argument, option
-from lgmdsl.shards.model import ShardedModel
-from lgmdsl.streams.model import StreamedModel
-from lgmdsl.workers.sources import source_of
 from lgmdsl.workers.workers import Workers
 
 if TYPE_CHECKING:
@@ -79,6 +76,8 @@ class Shared:
 
     def elsewhere(self, planned: Plan) -> Elsewhere:
         """Where fits by a plan are made. Raises MethodError E501 for rows read by batches."""
+        from lgmdsl.workers.sources import source_of
+
         if planned.canonical.folding is None and not planned.canonical.by_rows:
             message = f"{argument('jobs')} cannot share rows that are read by batches"
             help = "leave it out, or read all rows at once: " + option("rows", "kept")
@@ -98,6 +97,8 @@ def planned_by(settings: FitSettings, canonical: CanonicalModel) -> Plan:
 
 def planned_for_shards(settings: FitSettings, canonical: CanonicalModel) -> Plan:
     """The plan, by the settings that shards have."""
+    from lgmdsl.api.sharding import for_shards
+
     return planned_by(for_shards(settings, canonical), canonical)
 
 
@@ -120,7 +121,7 @@ class Fitting:
     planned: Plan
     way: str
     origin: Mapping[str, str] = field(default_factory=dict)
-    earlier: Fit | None = None
+    earlier: FitRecord | None = None
     on_step: Callable[[TraceEntry], None] | None = None
     shared: Shared | None = None
     elsewhere: Elsewhere | None = None
@@ -128,7 +129,7 @@ class Fitting:
     optima: OtherOptima | None = None
     errors: Estimated = field(default_factory=unassessed)
     remedy: str | None = None
-    fit: Fit | None = None
+    fit: FitRecord | None = None
     fits: int = 0
     cut: bool = False
 
@@ -158,7 +159,7 @@ class Fitting:
         return self.solved
 
     @property
-    def made(self) -> Fit:
+    def made(self) -> FitRecord:
         assert self.fit is not None
         return self.fit
 
@@ -177,11 +178,13 @@ def fit_compiled(
     model: Model,
     canonical: CanonicalModel,
     settings: FitSettings,
-    start_from: Fit | str | os.PathLike[str] | None = None,
+    start_from: FitRecord | str | os.PathLike[str] | None = None,
     on_step: Callable[[TraceEntry], None] | None = None,
     shared: Shared | None = None,
 ) -> Fit:
     """Fit a compiled model, for repeated fits of one model. See `fit`."""
+    from lgmdsl.api.fit.fit import Fit
+
     state = Fitting.of(model, canonical, settings)
     earlier = None if start_from is None else _earlier(start_from)
     state = replace(state, earlier=earlier, on_step=on_step, shared=shared)
@@ -189,7 +192,7 @@ def fit_compiled(
     with one_thread() as known_flops:  # same digits, as in `solve`
         known_flops(state.found.flops)
         state, finished = through(FROM_THE_POSTERIOR, state)
-    return replace(state.made, stages=(*solved, *state.found.stages, *finished))
+    return Fit.of(replace(state.made, stages=(*solved, *state.found.stages, *finished)))
 
 
 def _why_merge(state: Fitting) -> str:
@@ -258,10 +261,10 @@ def _asked(state: Fitting) -> dict[str, str]:
     }
     canonical = state.canonical
     origin = provenance(state.model, canonical, planned.backend, settings.seed, chosen)
-    if isinstance(canonical, StreamedModel):
-        origin |= provenance_of(canonical)
-    if isinstance(canonical, ShardedModel):
-        origin |= provenance_of_shards(canonical)
+    if not canonical.by_rows:
+        from lgmdsl.api.sharding import provenance_of_rows
+
+        origin |= provenance_of_rows(canonical)
     return origin
 
 
@@ -293,12 +296,10 @@ def _assess(state: Fitting) -> Fitting:
 
 def _record(state: Fitting) -> Fitting:
     """The posterior with its provenance, its errors and the warnings of its search."""
-    from lgmdsl.api.fit.fit import Fit
-
     canonical, planned, solved = state.canonical, state.planned, state.found
     q, learned, seed = solved.posterior, solved.learned, state.settings.seed
     origin = _origin(state)
-    fit = Fit(
+    fit = FitRecord(
         model=state.model,
         method=planned.method,
         status=solved.run.status,
@@ -420,8 +421,7 @@ def _doing(planned: Plan, way: str) -> str:
     )
 
 
-def _earlier(source: Fit | str | os.PathLike[str]) -> Fit:
-    from lgmdsl.api.fit.fit import Fit
+def _earlier(source: FitRecord | str | os.PathLike[str]) -> FitRecord:
     from lgmdsl.api.fit.restore import load_fit
 
-    return source if isinstance(source, Fit) else load_fit(source)
+    return source if isinstance(source, FitRecord) else load_fit(source)

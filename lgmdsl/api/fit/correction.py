@@ -19,22 +19,19 @@ from lgmdsl.api.fit.errors.estimated import (
     errors_by_name,
     summed_up,
 )
-from lgmdsl.api.fit.skewed import NotSkewed, skewed
 from lgmdsl.api.settings import one_of
-from lgmdsl.assess.grouped.draws import GroupedDraws, grouped_draws
-from lgmdsl.assess.grouped.split import NoGroups
-from lgmdsl.assess.modes.draws import draws_from_modes
 from lgmdsl.assess.modes.search import Modes
-from lgmdsl.assess.sampling.draws import ExactDraws, MixturePoint, mixture_draws
 from lgmdsl.contract.engine import Conditioned
 from lgmdsl.contract.linear import Predictor
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.site import log_concave
 from lgmdsl.inference.plan import Plan
-from lgmdsl.posterior.drawn import JointSample
 
 if TYPE_CHECKING:
-    from lgmdsl.api.fit.fit import Fit
+    from lgmdsl.assess.grouped.draws import GroupedDraws
+    from lgmdsl.assess.sampling.draws import ExactDraws, MixturePoint
+    from lgmdsl.posterior.drawn import JointSample
+    from lgmdsl.posterior.fit_record import FitRecord
 
 WHEN_CORRECTED: tuple[str, ...] = ("auto", "on", "off")
 MARGINALS: tuple[str, ...] = ("corrected", "gaussian")
@@ -113,7 +110,7 @@ class NotDrawn(Exception):
 
 
 def correction(
-    fit: Fit,
+    fit: FitRecord,
     planned: Plan,
     errors: Estimated,
     options: CorrectionOptions,
@@ -145,7 +142,7 @@ def correction(
 
 
 def _exact(
-    fit: Fit,
+    fit: FitRecord,
     planned: Plan,
     errors: Estimated,
     problem: Problem,
@@ -155,6 +152,11 @@ def _exact(
 ) -> tuple[JointSample, Estimated, str]:
     """Exact draws of the latents, within operations (`allowance`), their errors, and how they were
     made."""
+    from lgmdsl.assess.grouped.draws import GroupedDraws
+    from lgmdsl.assess.modes.draws import draws_from_modes
+    from lgmdsl.assess.sampling.draws import mixture_draws
+    from lgmdsl.posterior.drawn import JointSample
+
     size, latents = fit.canonical.size, errors.of_latents
     budget = allowance / _cost(problem) * _counted(problem)  # as the sampler counts
     if fit.posterior.conditioned.errors is not None:
@@ -195,8 +197,13 @@ def _exact(
     return sample, known_errors, known.way
 
 
-def _by_groups(fit: Fit, problem: Problem, draws: int, allowance: float) -> GroupedDraws | None:
+def _by_groups(
+    fit: FitRecord, problem: Problem, draws: int, allowance: float
+) -> GroupedDraws | None:
     """Exact draws group by group, where the model has groups and that can be afforded."""
+    from lgmdsl.assess.grouped.draws import grouped_draws
+    from lgmdsl.assess.grouped.split import NoGroups
+
     if not log_concave(problem.sites):  # other modes are beyond a lattice
         return None
     try:
@@ -209,7 +216,7 @@ def _by_groups(fit: Fit, problem: Problem, draws: int, allowance: float) -> Grou
 
 
 def _second_order(
-    fit: Fit,
+    fit: FitRecord,
     planned: Plan,
     errors: Estimated,
     problem: Problem,
@@ -219,6 +226,8 @@ def _second_order(
 ) -> Correction:
     """Draws whose skewness and width are right to second order, where exact ones are not to be
     had."""
+    from lgmdsl.api.fit.skewed import NotSkewed, skewed
+
     latents, cost = errors.of_latents, _cost(problem)
     try:
         with np.errstate(all="ignore"):
@@ -254,7 +263,7 @@ def _of_evidence(errors: Estimated, reported: float, exact: float) -> Estimated:
 
 
 def _of_draws(
-    fit: Fit, latents: Estimated, known: ExactDraws | GroupedDraws, basis: str
+    fit: FitRecord, latents: Estimated, known: ExactDraws | GroupedDraws, basis: str
 ) -> Estimated:
     """Monte Carlo errors."""
     linear, worth = fit.canonical.linear(fit.theta), min(known.ess, float(len(known.z)))
@@ -271,7 +280,7 @@ def _of_draws(
     return summed_up(fit.canonical, named, gap, latents.log_evidence, how)
 
 
-def _allowance(fit: Fit, problem: Problem) -> float:
+def _allowance(fit: FitRecord, problem: Problem) -> float:
     """Operations that some three seconds of one core make, or the fit itself took."""
     steps = fit.steps if fit.learning is None else fit.learning.iterations
     return max(OPERATIONS, FITS * problem.flops * steps)
@@ -292,15 +301,17 @@ def _counted(problem: Problem) -> float:
     return float(max(problem.engine.linear.size + problem.engine.linear.rows, 1))
 
 
-def _points(fit: Fit) -> Iterator[MixturePoint]:
+def _points(fit: FitRecord) -> Iterator[MixturePoint]:
     """The posterior at each hyperparameter point, the heaviest first."""
+    from lgmdsl.assess.sampling.draws import MixturePoint
+
     canonical = fit.canonical
     for point in fit.points:
         sites, linear = canonical.sites(point.theta), canonical.linear(point.theta)
         yield MixturePoint(point.share, sites, linear, point.condition())
 
 
-def _problems(fit: Fit, planned: Plan) -> Iterator[tuple[Problem, Conditioned]]:
+def _problems(fit: FitRecord, planned: Plan) -> Iterator[tuple[Problem, Conditioned]]:
     """The problem and its Gaussian at each hyperparameter point."""
     for point in fit.points:
         yield planned.at(point.theta, seed=fit.seed), point.condition()

@@ -6,18 +6,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from lgmdsl.api.fit.recondition import Recondition
 from lgmdsl.api.settings import one_of
+from lgmdsl.api.solve.recondition import Recondition
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.canonical.merged import Merging, merged
 from lgmdsl.canonical.model import CanonicalModel
+from lgmdsl.contract import folding
 from lgmdsl.contract.engine import Conditioned, Failed, Rows
 from lgmdsl.contract.folding import Folding
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.engines.choose import AUTO as ANY_ENGINE
 from lgmdsl.inference.plan import Plan, verdict
 from lgmdsl.posterior.unfolded import Expanded
-from lgmdsl.streams.folded import folded
 
 MERGE = ("on", "off")
 # Ways to learn hyperparameters that know sites by their sums alone; the closed-form steps of the
@@ -49,8 +49,11 @@ def folded_plan(
             return None
         return replace(planned, canonical=model, routes=judged.routes)
     terms = planned.terms
-    if not places or terms.engine != ANY_ENGINE or terms.variances != ANY_ENGINE:
+    many = max((len(b.rows) for b in canonical.blocks), default=0) >= folding.LEAST
+    if not (places and many) or {terms.engine, terms.variances} != {ANY_ENGINE}:
         return None
+    from lgmdsl.streams.folded import folded
+
     summed = folded(canonical, spec)
     return None if summed is None else replace(planned, canonical=summed)
 
@@ -61,14 +64,13 @@ def contracted(
     """A posterior of the user's rows, to start from at theta, as one of a folded model's sites; as
     it is where it has other rows than the model, which is refused elsewhere; None where it is no
     Gaussian at theta."""
-    folding = planned.canonical.folding
-    if folding is None:
+    fold = planned.canonical.folding
+    if fold is None:
         return earlier
-    blocks = folding.whole.blocks
-    shapes = [b.predictor_shape for b in blocks]
+    shapes = [b.predictor_shape for b in fold.whole.blocks]
     if [b.shape for b in earlier.shift] != shapes:
         return earlier
-    weight, shift = folding.summed(theta, earlier.weight, earlier.shift)
+    weight, shift = fold.summed(theta, earlier.weight, earlier.shift)
     q = planned.at(theta, seed=seed).engine.condition(weight, shift)
     if isinstance(q, Failed):
         return None
@@ -82,15 +84,15 @@ def reconditioning(
     shift: Rows,
     seed: int,
     provenance: Mapping[str, str],
-    folding: Folding | None = None,
+    fold: Folding | None = None,
 ) -> Callable[[], Conditioned]:
     """How the posterior of stored sites is conditioned again when it is asked for: at merged rows
     where the fit had such, as its engine may not take all of them."""
-    if Merging.entry in provenance and folding is None:
+    if Merging.entry in provenance and fold is None:
         model = merged(canonical, predictors_only=True)
-        folding = None if model is None else model.folding
-    if folding is None:
+        fold = None if model is None else model.folding
+    if fold is None:
         return Recondition(canonical, theta, weight, shift, seed, provenance)
-    sums = folding.summed(theta, weight, shift)
-    again = Recondition(folding.folded, theta, *sums, seed, provenance)
-    return Expanded(folding, theta, again, weight, shift)
+    sums = fold.summed(theta, weight, shift)
+    again = Recondition(fold.folded, theta, *sums, seed, provenance)
+    return Expanded(fold, theta, again, weight, shift)

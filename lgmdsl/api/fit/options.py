@@ -10,13 +10,14 @@ from lgmdsl.api.fit.hyper_ways import DESIGNS, EPOCHS, LARGEST, MOST_STEPS, OPTI
 from lgmdsl.api.fit.merging import MERGE
 from lgmdsl.api.streaming import MANY, ROWS
 from lgmdsl.canonical.blocks.alike import LEAST, SHARE
+from lgmdsl.contract import folding
 from lgmdsl.engines.choose import AUTO, VARIANCES
 from lgmdsl.inference.options import OtherOptions
 from lgmdsl.learning.chosen_errors import MOST
 from lgmdsl.learning.em.em import ACCELERATIONS
+from lgmdsl.learning.integration.integrate import LATTICE
 from lgmdsl.learning.learn import STANDARD_ERRORS
 from lgmdsl.remedies import either, setting
-from lgmdsl.streams.model import LEAST_ROWS, ROWS_A_PLACE
 from lgmdsl.vocabulary.notes import Notes
 from lgmdsl.vocabulary.signature import Alias, also, called
 
@@ -131,8 +132,9 @@ FIT_OPTIONS: tuple[FitOption, ...] = (
             "(laplace, natural-gradient), log-concave families with one predictor a row, "
             "hyperparameters that are fixed, map or integrate and not in the predictor",
             advice=f"auto streams .parquet files of {MANY:,} rows or more where it can, and sums "
-            f"up {LEAST_ROWS:,} rows in memory or more by the latents that they share where these "
-            f"have at least {ROWS_A_PLACE} rows each: answers by row stay; kept does neither",
+            f"up {folding.LEAST:,} rows in memory or more by the latents that they share where "
+            f"these have {folding.ROWS_A_PLACE} rows each or more: answers by row stay; kept does "
+            "neither",
             example=FIT + "--option rows=kept",
             see_also=("merge", "nested"),
         ),
@@ -148,7 +150,7 @@ FIT_OPTIONS: tuple[FitOption, ...] = (
             "product of quadrature rules",
             support=f"{_for('integration')}; grid up to {LARGEST['grid']} scalars, gauss-hermite "
             f"up to {LARGEST['gauss-hermite']}",
-            advice="auto is grid for one or two hyperparameters, ccd for more; W606 reports an "
+            advice=f"auto is grid up to {LATTICE} hyperparameters, ccd for more; W606 reports an "
             "inaccurate average",
             example=FIT + "--hyper integrate --option integration=ccd",
             see_also=("integrate", "W606"),

@@ -22,7 +22,6 @@ from lgmdsl.priors import catalogue
 from lgmdsl.priors.prior import Prior
 from lgmdsl.priors.refusals import Unsuitable
 from lgmdsl.structures.shared.refusals import Refused
-from lgmdsl.structures.spatial.spectrum import besag_spectrum
 
 PriorClass: TypeAlias = type[Prior]
 
@@ -98,6 +97,8 @@ class HyperPrior:
     def _value(self, name: str, argument: Coefficient, theta: Theta) -> Array:
         named = argument.evaluate(theta)
         if not isinstance(named.values, np.ndarray | np.generic):
+            from lgmdsl.structures.spatial.spectrum import besag_spectrum
+
             return besag_spectrum(named.values)
         if not named.dims:
             return named.dense()

@@ -16,17 +16,20 @@ import scipy.sparse as sp
 from lgmdsl.arrays import AnyArray, Array, IntArray, SparseMatrix
 from lgmdsl.contract.linear import LinearGaussian, PriorBlock
 from lgmdsl.engines.nested.grouping import DENSEST, WIDEST, grouped, rows_of
+from lgmdsl.engines.shared.partition import Partition, touches
 
 
 class Lines(NamedTuple):
     """B as compiled passes read it, row by row.
 
     `group` (T,): of each site. `sites` (T + 1,): the first row of each, `weight` (T,): where its
-    weights begin; both empty where every site has one row. The inner latents of group g begin at
+    weights begin; both empty where every site has one row. The r inner latents of group g begin at
     `inner_start[g]`, the sparse columns of the border that it touches, `columns`, at
-    `column_start[g]`. Then the rows: entries at inner latents (`z_*`), at sparse columns of the
-    border (`x_*`: counted from the first sparse one, and among its group's columns, the dense
-    ones first), and the dense ones, (d, P).
+    `column_start[g]`. A group's inner latents and its k columns (the dense ones, then the sparse
+    ones) are counted together: its local indices, 0 to r + k. Then the rows: entries from
+    `start[i]` on, `latent`: a place among the inner latents, or -1 - a column of the border;
+    `local`: the same by local index; and the dense columns, (d, P). `most`: rows of a site, and
+    entries of a row with the dense ones, at most.
     """
 
     group: AnyArray
@@ -35,14 +38,22 @@ class Lines(NamedTuple):
     inner_start: IntArray
     column_start: IntArray
     columns: AnyArray
-    z_start: AnyArray
-    z_index: AnyArray
-    z_value: Array
-    x_start: AnyArray
-    x_index: AnyArray
-    x_local: AnyArray
-    x_value: Array
+    start: AnyArray
+    latent: AnyArray
+    local: AnyArray
+    value: Array
     dense: Array
+    most: tuple[int, int]
+
+
+class Groups(NamedTuple):
+    """Matrices of groups one after the other, C-ordered: (r, r) from `square_start[g]`, (r, k) from
+    `cross_start[g]`. Of A: D, then L, and C, then T; of V: its entries there."""
+
+    square_start: IntArray
+    cross_start: IntArray
+    square: Array
+    cross: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,13 +85,13 @@ class Nest:
         """Whether every row is one site with one inner latent, alone in its group, and dense
         columns: the passes of `plain_kernels` take it."""
         lines = self.lines
-        rows = len(lines.z_start) - 1
+        rows = len(lines.start) - 1
         return (
             not len(lines.sites)
             and not len(lines.columns)
-            and len(lines.z_index) == rows == len(lines.group)
+            and len(lines.latent) == rows == len(lines.group)
             and bool((self.widths <= 1).all())
-            and np.array_equal(lines.group, self.group[lines.z_index])
+            and np.array_equal(lines.group, self.group[lines.latent])
         )
 
     @cached_property
@@ -102,6 +113,11 @@ class Nest:
         return self.dense + np.diff(self.lines.column_start)
 
     @cached_property
+    def sizes(self) -> IntArray:
+        """(G, 2) inner latents of each group and columns that it touches."""
+        return np.stack([self.widths, self.touched], axis=1)
+
+    @cached_property
     def square_start(self) -> IntArray:
         """(G + 1,) where the (r, r) matrices of groups begin, in a row."""
         return _starts(self.widths**2)
@@ -119,11 +135,14 @@ class Nest:
     @cached_property
     def pairs(self) -> float:
         """Pairs of entries within rows, all rows together."""
-        lines = self.lines
-        each = np.diff(lines.z_start).astype(np.float64) + self.dense
-        if len(lines.x_index):
-            each += np.diff(lines.x_start)
+        each = np.diff(self.lines.start).astype(np.float64) + self.dense
         return float(each @ each)
+
+    def joined(self, inner: Array, border: Array) -> Array:
+        """(n,) or (n, m) of all latents, in the model's order."""
+        out = np.empty((len(self.inner) + len(self.border), *inner.shape[1:]))
+        out[self.inner], out[self.border] = inner, border
+        return out
 
     def in_group(self, rows: IntArray, columns: IntArray) -> IntArray:
         """Where pairs of inner latents of the same group stand among the (r, r) matrices."""
@@ -133,15 +152,25 @@ class Nest:
             self.square_start[g] + (rows - first) * self.widths[g] + (columns - first)
         )
 
-    def among(self, sites: IntArray, border: IntArray) -> IntArray:
-        """The place of latents on the border among the columns of the groups of some sites."""
-        size = len(self.border) + 1
+    @cached_property
+    def _keys(self) -> IntArray:
+        """Numbers, ascending, for the pairs of a group and a sparse column that it touches."""
         of_column = np.repeat(np.arange(self.groups), np.diff(self.lines.column_start))
-        keys = of_column * size + self.dense + self.lines.columns
-        group = self.lines.group[sites].astype(np.int64)
-        found = np.searchsorted(keys, group * size + border)
-        place = self.dense + found - self.lines.column_start[group]
-        return np.where(border < self.dense, border, place)
+        return np.asarray(of_column * len(self.border) + self.dense + self.lines.columns)
+
+    def local(self, group: IntArray, position: IntArray) -> IntArray:
+        """The local index in a group of latents by their `position`; -1 where the group (-1: none)
+        has not one of them."""
+        g, column = np.maximum(group, 0), np.maximum(-1 - position, 0)
+        key = g * len(self.border) + column
+        found = np.searchsorted(self._keys, key)
+        place = self.dense + found - self.lines.column_start[g]
+        touched = np.append(self._keys, -1)[found] == key
+        place = np.where(column < self.dense, column, np.where(touched, place, -1))
+        outer = np.where(place >= 0, self.widths[g] + place, -1)
+        first = self.lines.inner_start[g]
+        own = np.where(self.group[np.maximum(position, 0)] == g, position - first, -1)
+        return np.where(group < 0, -1, np.where(position >= 0, own, outer))
 
 
 def _starts(sizes: IntArray) -> IntArray:
@@ -153,36 +182,28 @@ def nest_of(linear: LinearGaussian) -> Nest | str:
     found = grouped(linear)
     if isinstance(found, str):
         return found
-    group_of, of_site = found
-    border = [b for b in linear.blocks if b.name not in group_of]
+    latents, sites = found
+    inner_blocks = tuple(
+        b.name for b in linear.blocks if (latents.group[linear.slices[b.name]] >= 0).any()
+    )
+    border = [b for b in linear.blocks if b.name not in inner_blocks]
     if not border:
         return "there is no border: every latent belongs to a group"
     full = [b for b in border if _is_full(linear, b)]
     border = [*full, *(b for b in border if b not in full)]
     if sum(b.size for b in full) > DENSEST:
         return f"the border has more than {DENSEST} dense columns"
-    inner_blocks = tuple(group_of)
-    where = {b.name: linear.starts[b.name] + np.arange(b.size) for b in linear.blocks}
-    groups = np.concatenate([group_of[n] for n in inner_blocks])
-    latents = np.concatenate([where[n] for n in inner_blocks])
-    order = np.argsort(groups, kind="stable")
-    position = np.empty(len(order), dtype=np.int32)
-    position[order] = np.arange(len(order), dtype=np.int32)
-    counts = np.bincount(groups)
-    if counts.max() > WIDEST:
+    if latents.width > WIDEST:
         return f"a group has more than {WIDEST} latents"
-    z = _entries(linear, inner_blocks)
-    z_index = position[z.indices]
     thin = tuple(b.name for b in border if b not in full)
-    x = _entries(linear, thin)
-    dense = _dense(linear, full)
-    lines = _lines(linear, of_site, counts, z, z_index, x, dense)
+    entries = _entries(linear, (*inner_blocks, *thin))
+    lines = _lines(linear, latents, sites.group, entries, _dense(linear, full))
     return Nest(
         lines,
         inner_blocks,
         tuple(b.name for b in border),
-        latents[order],
-        np.concatenate([where[b.name] for b in border]),
+        latents.order,
+        np.concatenate([linear.starts[b.name] + np.arange(b.size) for b in border]),
     )
 
 
@@ -229,45 +250,55 @@ def _dense(linear: LinearGaussian, blocks: list[PriorBlock]) -> Array:
 
 def _lines(
     linear: LinearGaussian,
+    latents: Partition,
     of_site: IntArray,
-    counts: IntArray,
-    z: SparseMatrix,
-    z_index: AnyArray,
-    x: SparseMatrix,
+    entries: SparseMatrix,
     dense: Array,
 ) -> Lines:
+    """`entries`: B at the inner latents, and at the border's sparse columns after them."""
     sites = _site_starts(linear)
-    thin = np.diff(x.indptr) if x.nnz else np.zeros(linear.rows, dtype=np.int64)
+    inside = latents.group >= 0
+    place = latents.place[inside].astype(np.int32)
+    position = latents.starts[latents.group[inside]].astype(np.int32) + place
+    outer = np.flatnonzero(entries.indices >= len(place))
+    thin = np.diff(np.searchsorted(outer, entries.indptr))
     per_site = thin if sites is None else np.add.reduceat(thin, sites[:-1])
     # Sites without a group: those that touch dense columns alone are one, each other one its own.
     outside = of_site < 0
     alone = outside & (per_site > 0)
-    of_site, groups = of_site.copy(), len(counts)
+    of_site, groups = of_site.copy(), latents.count
     of_site[alone] = groups + np.arange(int(alone.sum()))
     groups += int(alone.sum())
     if (outside & ~alone).any():
         of_site[outside & ~alone] = groups
         groups += 1
     widths = np.zeros(groups, dtype=np.int64)
-    widths[: len(counts)] = counts
+    widths[: latents.count] = latents.sizes
     of_row = of_site if sites is None else np.repeat(of_site, np.diff(sites))
-    column_start, columns, local = _columns(of_row, groups, x)
+    column = entries.indices[outer].astype(np.int64) - len(place)
+    group = np.repeat(of_row, thin)
+    touched = touches(group, column, groups, entries.shape[1] - len(place))
+    indices = np.minimum(entries.indices, len(place) - 1) if len(outer) else entries.indices
+    latent, local = position[indices], place[indices]
+    latent[outer] = -1 - len(dense) - column
+    local[outer] = widths[group] + len(dense) + touched.place
     none = np.zeros(0, dtype=np.int64)
     return Lines(
         group=of_site.astype(np.int32),
         sites=none if sites is None else sites,
         weight=none if sites is None else _starts(np.diff(sites) ** 2)[:-1],
         inner_start=_starts(widths),
-        column_start=column_start,
-        columns=columns,
-        z_start=z.indptr.astype(np.int32, copy=False),
-        z_index=z_index,
-        z_value=np.asarray(z.data, dtype=np.float64),
-        x_start=x.indptr.astype(np.int32, copy=False),
-        x_index=x.indices.astype(np.int32, copy=False),
-        x_local=(len(dense) + local).astype(np.int32),
-        x_value=np.asarray(x.data, dtype=np.float64),
+        column_start=touched.starts,
+        columns=touched.columns.astype(np.int32),
+        start=entries.indptr.astype(np.int32, copy=False),
+        latent=latent,
+        local=local,
+        value=np.asarray(entries.data, dtype=np.float64),
         dense=dense,
+        most=(
+            1 if sites is None else int(np.diff(sites).max(initial=1)),
+            int(np.diff(entries.indptr).max(initial=0)) + len(dense),
+        ),
     )
 
 
@@ -277,16 +308,3 @@ def _site_starts(linear: LinearGaussian) -> IntArray | None:
         return None
     sizes = [np.full(p.rows // max(p.event, 1), max(p.event, 1)) for p in linear.predictors]
     return _starts(np.concatenate(sizes))
-
-
-def _columns(of_row: IntArray, groups: int, x: SparseMatrix) -> tuple[IntArray, AnyArray, IntArray]:
-    """Where the sparse columns that each group touches begin, these, and the place of each entry
-    among those of its group."""
-    none = np.zeros(0, dtype=np.int64)
-    if not x.nnz:
-        return np.zeros(groups + 1, dtype=np.int64), none.astype(np.int32), none
-    size, of_entry = x.shape[1], np.repeat(of_row, np.diff(x.indptr))
-    keys, place = np.unique(of_entry * size + x.indices, return_inverse=True)
-    group, column = np.divmod(keys, size)
-    starts = _starts(np.bincount(group, minlength=groups))
-    return starts, column.astype(np.int32), np.asarray(place - starts[of_entry])

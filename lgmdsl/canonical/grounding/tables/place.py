@@ -11,8 +11,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from lgmdsl.canonical.grounding.model import GroundedModel
-from lgmdsl.canonical.grounding.tables.graph_tables import graph_table, pairs
-from lgmdsl.canonical.grounding.tables.matrices import as_before, indicator, matrix_of
 from lgmdsl.canonical.grounding.tables.named_tables import Table, table_of, words_for
 from lgmdsl.canonical.grounding.tables.of_rows import column_of_other_table, column_of_rows
 from lgmdsl.canonical.grounding.tables.selections import selected
@@ -108,6 +106,8 @@ class _Placing:
 
     def _matrix(self, symbol: Symbol, entry: Entry) -> None:
         """A table that is a matrix itself: a graph as pairs, or all columns but that of labels."""
+        from lgmdsl.canonical.grounding.tables.graph_tables import graph_table, pairs
+
         assert entry.columns is not None, "tables have columns"
         columns, name = dict(entry.columns), symbol.name
         if symbol.type == "graph":
@@ -164,6 +164,8 @@ class _Placing:
                 return
             table = self._only(symbol, wanted, holders)
             if symbol.type == "graph":
+                from lgmdsl.canonical.grounding.tables.graph_tables import pairs
+
                 self.placements[name] = pairs(symbol, table.source, table.columns, columns)
                 return
             self._select(symbol, table, chosen, self._row_labels(symbol, table, columns))
@@ -240,6 +242,8 @@ class _Placing:
     def _select(
         self, symbol: Symbol, table: Table, chosen: tuple[Coding, ...], rows: Loaded | None
     ) -> None:
+        from lgmdsl.canonical.grounding.tables.matrices import as_before, indicator, matrix_of
+
         alone = len(symbol.dims) == 1 and len(chosen) == 1 and bool(chosen[0].kind)
         if len(symbol.dims) != 2 and not alone:
             columns = ", ".join(f"`{c.column}`" for c in chosen)

@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from lgmdsl.api.fit.learned_fit import LearnedHypers
-from lgmdsl.api.fit.warnings import at_bound, learning_warnings, mean_field_warnings
+from lgmdsl.api.solve.learned_fit import LearnedHypers
+from lgmdsl.api.solve.learning_warnings import at_bound, learning_warnings, mean_field_warnings
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.contract.engine import Rows
 from lgmdsl.contract.posterior import GaussianPosterior
@@ -27,7 +27,6 @@ from lgmdsl.inference.warm_start import warm_start
 from lgmdsl.learning.coordinates.vector import Coordinates
 from lgmdsl.learning.integration.checkpoint import Checkpoint
 from lgmdsl.learning.learn import learn
-from lgmdsl.learning.mean_field.mean_field import mean_field
 from lgmdsl.learning.objective.elsewhere import Elsewhere
 from lgmdsl.learning.search.learning_record import LearningOptions
 from lgmdsl.learning.search.maximise import LearningStep
@@ -123,6 +122,8 @@ def _solve(
 
     learned: LearnedHypers
     if way == "vb":
+        from lgmdsl.learning.mean_field.mean_field import mean_field
+
         factors = mean_field(planned, settings, problem, warm, report, begin, options.steps)
         coordinates = Coordinates(planned.canonical.hypers, settings.fixed)
         piled = piled_up(coordinates, factors.marginals().quantile)
