@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from lgmdsl.streams.streamable import Table
 
 ROWS = ("auto", "kept", "streamed")
-STREAMED = "streamed"  # the entry of the provenance
+STREAMED = "streamed"
 MANY = 2_000_000  # rows of a .parquet file from which on `auto` streams them
 
 
@@ -91,12 +91,6 @@ def _glance(graph: ModelGraph, dataset: Dataset, table: Table) -> CanonicalModel
 
     first = next(dataset.batches(SAMPLE, table.keys, table.index))
     return canonicalise(ground(graph, first.dataset), sites.find_site)
-
-
-def provenance_of(model: StreamedModel) -> dict[str, str]:
-    """What a fit's provenance says of streamed rows: how many, where, and hashes of all of them."""
-    hashes = {f"sha256_{name}": digest for name, digest in model.hashes.items()}
-    return {STREAMED: model.note, **hashes}
 
 
 def _refused(reason: str) -> Diagnostic:

@@ -193,6 +193,12 @@ class CanonicalModel:
         return None
 
     @property
+    def said_of_rows(self) -> dict[str, str]:
+        """What a fit's provenance says of rows that blocks do not hold: how many, where, and hashes
+        of all of them."""
+        return {}
+
+    @property
     def streamed(self) -> tuple[str, ...]:
         """The index sets over which site blocks hold some of the rows alone."""
         return ()

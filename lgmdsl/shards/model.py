@@ -59,6 +59,16 @@ class ShardedModel(CanonicalModel):
         return (self.about.index,)
 
     @property
+    def said_of_rows(self) -> dict[str, str]:
+        about, name, layout = self.about, self.blocks[self.block].name, self.shared_layout
+        hashes = {f"sha256_{n}": digest for n, digest in self.hashes.items()}
+        text = (
+            f"{name}: {about.rows:,} rows of {about.groups:,} members of {self.roles.index} in "
+            f"{about.shards} shards; {layout.size:,} shared latents, of which {layout.said}"
+        )
+        return {"shards": text, "shards_sha256": about.manifest, **hashes}
+
+    @property
     def declared(self) -> CanonicalModel:
         return self.whole
 
@@ -138,8 +148,7 @@ def sharded_model(
     latents = tuple(b for b in whole.latents if b.name in roles.shared)
     own["latents"] = latents
     own["blocks"] = tuple(
-        replace(b, summed=True, pulled=True) if k == block else b
-        for k, b in enumerate(whole.blocks)
+        replace(b, slopes="hypers") if k == block else b for k, b in enumerate(whole.blocks)
     )
     own["named"] = {
         name: (dims, tree)

@@ -30,7 +30,7 @@ from lgmdsl.streams.model import (
 )
 from lgmdsl.streams.places import CollectedRows
 from lgmdsl.streams.prepare import collect
-from lgmdsl.streams.refusals import ANSWERED, able_to_stream, reason_against
+from lgmdsl.streams.refusals import reason_against
 
 # Numbers of places and their latents up to which errors are estimated of all of them at once; and
 # coefficients that differ from row to row, whose squares take longer than products of matrices.
@@ -45,7 +45,7 @@ def folded(
     least = folding.LEAST if least is None else least
     many = [len(b.dims) == 1 and len(b.rows) >= least for b in canonical.blocks]
     able = [b for b, some in zip(canonical.blocks, many, strict=True) if some]
-    if not (able and spec.additive and able_to_stream(spec)):
+    if not (able and spec.additive and spec.takes_sums):
         return None
     if any(b.dims != able[0].dims or reason_against(b, spec) for b in able):
         return None
@@ -68,7 +68,7 @@ def folded_as(
     """The whole model with its rows at the places of another, which was made of them by batches;
     None for a method that has more of each row than what its place says. Raises LgmError as
     `prepare` does."""
-    if not isinstance(model, StreamedModel) or spec.needs not in ANSWERED:
+    if not isinstance(model, StreamedModel) or not spec.from_sums:
         return None
     gathers = _gathers(whole, [g is not None for g in model.gathers])
     for mine, other in zip(gathers, model.gathers, strict=True):

@@ -119,6 +119,11 @@ class StreamedModel(CanonicalModel):
         return sum(g.count for g in self.gathers if g is not None)
 
     @property
+    def said_of_rows(self) -> dict[str, str]:
+        hashes = {f"sha256_{name}": digest for name, digest in self.hashes.items()}
+        return {"streamed": self.note, **hashes}
+
+    @property
     def note(self) -> str:
         """What lies at which places, for the provenance: `y: 5,000,000 rows at 1,000 places`."""
         pairs = zip(self.blocks, self.gathers, strict=True)
@@ -199,7 +204,7 @@ def streamed_model(
     """The model with these places. Lets over the streamed index are left out: nobody holds them."""
     own: dict[str, Any] = {f.name: getattr(canonical, f.name) for f in fields(CanonicalModel)}
     pairs = zip(canonical.blocks, gathers, strict=True)
-    own["blocks"] = tuple(b if g is None else replace(b, summed=True) for b, g in pairs)
+    own["blocks"] = tuple(b if g is None else replace(b, slopes="sums") for b, g in pairs)
     own["named"] = {n: (d, tree) for n, (d, tree) in canonical.named.items() if index not in d}
     return StreamedModel(**own, gathers=gathers, index=index, hashes=dict(hashes))
 
@@ -208,7 +213,7 @@ def _reduced(model: StreamedModel) -> tuple[Callable[..., Any], tuple[Any, ...]]
     if model.folding is not None:
         return model.folding.again, (model.folding.whole,)
     own: dict[str, Any] = {f.name: getattr(model, f.name) for f in fields(CanonicalModel)}
-    own["blocks"] = tuple(replace(b, summed=False) for b in model.blocks)
+    own["blocks"] = tuple(replace(b, slopes="sites") for b in model.blocks)
     gathers = tuple(
         None if g is None else replace(g, rows=None, reduction=None, multipliers=None)
         for g in model.gathers

@@ -261,11 +261,7 @@ def _asked(state: Fitting) -> dict[str, str]:
     }
     canonical = state.canonical
     origin = provenance(state.model, canonical, planned.backend, settings.seed, chosen)
-    if not canonical.by_rows:
-        from lgmdsl.api.sharding import provenance_of_rows
-
-        origin |= provenance_of_rows(canonical)
-    return origin
+    return origin | canonical.said_of_rows
 
 
 def _always(reason: str) -> Callable[[Fitting], str]:
