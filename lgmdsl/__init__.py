@@ -36,7 +36,7 @@ _HOMES = {
     "explain": "lgmdsl.api.explain.explain",
     "methods": "lgmdsl.api.explain.methods",
     "register": "lgmdsl.api.register",
-    "contiguity": "lgmdsl.dataset.polygons",
+    "contiguity": "lgmdsl.dataset.graphs",
     "mesh_matrices": "lgmdsl.structures.spatial.mesh",
     "grid_matrices": "lgmdsl.structures.spatial.mesh",
     "LgmError": "lgmdsl.errors",

@@ -21,7 +21,7 @@ from lgmdsl.api.fit.restore import load_fit as load_fit
 from lgmdsl.api.predict.requested import PredictionWarning as PredictionWarning
 from lgmdsl.api.register import register as register
 from lgmdsl.api.simulate.simulate import simulate as simulate
-from lgmdsl.dataset.polygons import contiguity as contiguity
+from lgmdsl.dataset.graphs import contiguity as contiguity
 from lgmdsl.errors import DataError as DataError
 from lgmdsl.errors import LgmError as LgmError
 from lgmdsl.errors import MethodError as MethodError

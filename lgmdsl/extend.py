@@ -145,25 +145,26 @@ from __future__ import annotations
 
 from lgmdsl.arrays import AnyArray, Array, BoolArray, IntArray, Matrix, SparseMatrix
 from lgmdsl.contract import rows
-from lgmdsl.contract.backend import Backend, BackendSpec, State
+from lgmdsl.contract.backend import Backend, BackendSpec, State, option
 from lgmdsl.contract.bound import Bound, BoundSpec
 from lgmdsl.contract.classes import Classes, ClassMoments, OneClass, Separable, Split
 from lgmdsl.contract.engine import (
     Adjoints,
     Conditioned,
     Confinement,
+    Direction,
     Draws,
     Engine,
     Errors,
     Estimate,
+    Failed,
+    Failure,
     Leftover,
     MakeEngine,
+    Term,
 )
-from lgmdsl.contract.failed import Direction, Failed, Failure, Term
 from lgmdsl.contract.linear import Constraints, LinearGaussian, Predictor, PriorBlock
-from lgmdsl.contract.options import option
-from lgmdsl.contract.posterior import GaussianPosterior
-from lgmdsl.contract.problem import Problem
+from lgmdsl.contract.problem import GaussianPosterior, Problem
 from lgmdsl.contract.questions import (
     Augmented,
     AugmentedAnswer,
@@ -199,15 +200,15 @@ from lgmdsl.priors.prior import (
     Prior,
     Scatter,
     Terms,
+    Unsuitable,
     natural_bounds,
 )
-from lgmdsl.priors.refusals import Unsuitable
 from lgmdsl.sites.scalar.logistic import LogisticSite
 from lgmdsl.sites.scalar.super_gaussian import SuperGaussianSite
 from lgmdsl.sites.tails import Tail, Tails
 from lgmdsl.sites.vector.admixture import TopicSite
 from lgmdsl.sites.vector.softmax import SoftmaxSite
-from lgmdsl.structures.kernels.kernels import Kernel
+from lgmdsl.structures.kernels import Kernel
 from lgmdsl.structures.shared.refusals import Refused
 from lgmdsl.vocabulary.notes import Notes
 from lgmdsl.vocabulary.signature import Alias, Parameter, Signature, Spacing, Trait, also

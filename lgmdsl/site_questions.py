@@ -16,6 +16,7 @@ from lgmdsl.errors import DataError, Diagnostic, MethodError, ModelError
 from lgmdsl.sites.catalogue import family as find
 from lgmdsl.sites.observed import (
     as_floats,
+    ask_vectors,
     common_shape,
     flat,
     flat_parameters,
@@ -23,7 +24,6 @@ from lgmdsl.sites.observed import (
     make_sites,
     own_shape,
 )
-from lgmdsl.sites.vector.values import ask_vectors
 
 
 def expected(

@@ -25,15 +25,12 @@ import numpy as np
 
 from lgmdsl.arrays import Array, Matrix
 from lgmdsl.contract import rows
-from lgmdsl.contract.backend import Backend, BackendSpec
+from lgmdsl.contract.backend import Backend, BackendSpec, check_least, option
 from lgmdsl.contract.engine import Failed, Rows
 from lgmdsl.contract.joint import latent_root
-from lgmdsl.contract.objectives.elbo import ElboPoint, elbo_at, expected, target_of
-from lgmdsl.contract.objectives.elbo_start import begin
-from lgmdsl.contract.objectives.fixed_point import undamped_move
-from lgmdsl.contract.options import check_least, option
-from lgmdsl.contract.posterior import GaussianPosterior
-from lgmdsl.contract.problem import Problem
+from lgmdsl.contract.objectives.elbo import ElboPoint, begin, elbo_at, expected, target_of
+from lgmdsl.contract.objectives.natural_ascent import undamped_move
+from lgmdsl.contract.problem import GaussianPosterior, Problem
 from lgmdsl.contract.questions import Expected, ExpectedAnswer
 from lgmdsl.contract.stacked import StackedPredictors, cut, flatten, split
 from lgmdsl.contract.status import Guarantee, Status

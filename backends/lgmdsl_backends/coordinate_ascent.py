@@ -25,19 +25,16 @@ import numpy as np
 
 from lgmdsl.arrays import Array
 from lgmdsl.contract import rows
-from lgmdsl.contract.backend import Backend, BackendSpec
+from lgmdsl.contract.backend import Backend, BackendSpec, check_range, option
 from lgmdsl.contract.engine import Failed, Rows
 from lgmdsl.contract.joint import row_covariance, some_rows
-from lgmdsl.contract.objectives.elbo import ElboPoint
-from lgmdsl.contract.objectives.elbo_start import begin, comparable
-from lgmdsl.contract.objectives.fixed_point import profiled, undamped_move
-from lgmdsl.contract.options import check_range, option
-from lgmdsl.contract.posterior import GaussianPosterior
-from lgmdsl.contract.problem import Problem
+from lgmdsl.contract.objectives.elbo import ElboPoint, begin, comparable
+from lgmdsl.contract.objectives.natural_ascent import profiled, undamped_move
+from lgmdsl.contract.problem import GaussianPosterior, Problem
 from lgmdsl.contract.questions import Expected
 from lgmdsl.contract.rows import CERTAIN
 from lgmdsl.contract.status import Guarantee, Status
-from lgmdsl.numerics.optimisation.variance_root import solve_variance
+from lgmdsl.numerics.optimisation.newton import solve_variance
 from lgmdsl.vocabulary.notes import Notes
 
 # A fall below this fraction of the bound is rounding.

@@ -24,7 +24,7 @@ from typing import ClassVar, cast
 import numpy as np
 
 from lgmdsl.arrays import Array, Matrix
-from lgmdsl.contract.backend import Backend, BackendSpec
+from lgmdsl.contract.backend import Backend, BackendSpec, check_least, check_range, option
 from lgmdsl.contract.engine import Conditioned, Failed
 from lgmdsl.contract.joint import Divisible, row_covariance
 from lgmdsl.contract.objectives.super_gaussian import (
@@ -34,9 +34,7 @@ from lgmdsl.contract.objectives.super_gaussian import (
     start,
     super_gaussian,
 )
-from lgmdsl.contract.options import check_least, check_range, option
-from lgmdsl.contract.posterior import GaussianPosterior
-from lgmdsl.contract.problem import Problem
+from lgmdsl.contract.problem import GaussianPosterior, Problem
 from lgmdsl.contract.questions import SuperGaussian
 from lgmdsl.contract.rows import CERTAIN
 from lgmdsl.contract.site import Property

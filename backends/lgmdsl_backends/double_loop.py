@@ -29,8 +29,7 @@ from lgmdsl.contract.objectives.super_gaussian import (
     residual,
     start,
 )
-from lgmdsl.contract.posterior import GaussianPosterior
-from lgmdsl.contract.problem import Problem
+from lgmdsl.contract.problem import GaussianPosterior, Problem
 from lgmdsl.contract.questions import Bounded, Widths
 from lgmdsl.contract.site import Property
 from lgmdsl.contract.status import Guarantee, Status

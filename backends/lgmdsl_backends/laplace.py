@@ -22,13 +22,11 @@ import numpy as np
 
 from lgmdsl.arrays import Array
 from lgmdsl.contract import rows
-from lgmdsl.contract.backend import Backend, BackendSpec
+from lgmdsl.contract.backend import Backend, BackendSpec, option
 from lgmdsl.contract.engine import Conditioned, Failed, Rows
 from lgmdsl.contract.objectives import support
 from lgmdsl.contract.objectives.profile import maximise_mean
-from lgmdsl.contract.options import option
-from lgmdsl.contract.posterior import GaussianPosterior
-from lgmdsl.contract.problem import Problem
+from lgmdsl.contract.problem import GaussianPosterior, Problem
 from lgmdsl.contract.questions import Expected, Pointwise, PointwiseAnswer
 from lgmdsl.contract.site import Property
 from lgmdsl.contract.stacked import StackedPredictors, split

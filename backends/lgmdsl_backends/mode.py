@@ -27,11 +27,10 @@ from lgmdsl.arrays import Array
 from lgmdsl.contract import rows
 from lgmdsl.contract.backend import Backend, BackendSpec
 from lgmdsl.contract.engine import Conditioned, Failed, Rows
-from lgmdsl.contract.objectives import kinks, support
-from lgmdsl.contract.objectives.kinks import Widths
-from lgmdsl.contract.posterior import GaussianPosterior
-from lgmdsl.contract.problem import Problem
+from lgmdsl.contract.objectives import support
+from lgmdsl.contract.problem import GaussianPosterior, Problem
 from lgmdsl.contract.questions import Pointwise, SuperGaussian
+from lgmdsl.contract.site import Property, Site
 from lgmdsl.contract.status import Guarantee, Status
 from lgmdsl.vocabulary.notes import Notes
 from lgmdsl.vocabulary.signature import also
@@ -106,7 +105,7 @@ class Mode(Backend[ModeState]):
     )
 
     def start(self, problem: Problem, warm: GaussianPosterior | None = None) -> ModeState:
-        lost = [s.spec.name for s in problem.sites if kinks.kinked(s) and not kinks.rounds(s)]
+        lost = [s.spec.name for s in problem.sites if kinked(s) and not rounds(s)]
         if lost:
             reason = f"{lost[0]} has a kink, and declares no g with which to smooth it"
             return ModeState((), (), -math.inf, (), failed=Status.numerical_error, reason=reason)
@@ -122,7 +121,7 @@ class Mode(Backend[ModeState]):
                 failed = Status.numerical_error
                 return ModeState((), (), -math.inf, (), failed=failed, reason=support.OUTSIDE)
             s, alpha = point
-        width = tuple(WIDEST if kinks.kinked(x) else NARROWEST for x in problem.sites)
+        width = tuple(WIDEST if kinked(x) else NARROWEST for x in problem.sites)
         state = _state_at(problem, s, alpha, width)
         # A weight of 1 / scale^2 may be lost against the others; a narrower kink weighs more.
         while state.failed is not None and not _last(width):
@@ -197,7 +196,9 @@ def _state_at(
     energy = _energy(problem.log_density(centre), problem, s, alpha) - sum(
         float(np.sum((m - x) * a)) for m, x, a in zip(centre, s, alpha, strict=True)
     )
-    optimality = kinks.optimality(problem, q, s, width) if decrement < math.inf else (math.inf,)
+    optimality = (
+        distance_from_optimum(problem, q, s, width) if decrement < math.inf else (math.inf,)
+    )
     return ModeState(s, alpha, energy, width, q, decrement, optimality)
 
 
@@ -213,7 +214,7 @@ def _energy(values: Sequence[Array], problem: Problem, s: Rows, alpha: Rows) -> 
 def _locals(problem: Problem, s: Rows, alpha: Rows, z: Rows) -> tuple[Local, ...]:
     out = []
     for site, answer, x, a, square in zip(problem.sites, problem.answers, s, alpha, z, strict=True):
-        if not kinks.kinked(site):
+        if not kinked(site):
             assert isinstance(answer, Pointwise)
             p = answer.pointwise(x)
             out.append(Local(p.value, p.slope, -p.curvature, rows.absolute(p.curvature)))
@@ -250,7 +251,7 @@ def _climb(
     problem: Problem, state: ModeState, tolerance: float
 ) -> tuple[Rows, Rows, float] | Failed:
     """Newton to the mode at this z: (s, alpha, the decrement left)."""
-    z = kinks.squared_width(problem, state.width)
+    z = squared_width(problem, state.width)
     s, alpha, dual = state.s, state.alpha, state.alpha
     local = _locals(problem, s, dual, z)
     energy = _energy([l.value for l in local], problem, s, alpha)
@@ -295,20 +296,20 @@ def _conditioned(problem: Problem, local: Sequence[Local], s: Rows) -> Condition
 def _gaussian_at(problem: Problem, s: Rows, alpha: Rows, width: Widths) -> Conditioned | Failed:
     """The Gaussian with the curvature at the mode. A row held by a kink has a weight that lets it
     move no more; off the kink a site that has no curvature gives none, unless q would not exist."""
-    z = kinks.squared_width(problem, width)
+    z = squared_width(problem, width)
     local = _locals(problem, s, alpha, z)
     curved, slopes, safe = [], [], []
     for site, answer, x, a, square, l in zip(
         problem.sites, problem.answers, s, alpha, z, local, strict=True
     ):
         assert isinstance(answer, Pointwise)
-        if not kinks.kinked(site):
+        if not kinked(site):
             curved.append(l.weight)
             slopes.append(l.slope)
             safe.append(l.safe)
             continue
         p = answer.pointwise(x)
-        at_kink = kinks.held(x, square)
+        at_kink = held_rows(x, square)
         # With the slope there as the shift the mean is 0 whatever the weight is.
         stiff = rows.isotropic(NARROWEST**2 / (STIFF**2 * square), x)
         held, each = rows.per_site(at_kink, stiff), rows.per_site(at_kink, x)
@@ -320,3 +321,71 @@ def _gaussian_at(problem: Problem, s: Rows, alpha: Rows, width: Widths) -> Condi
         if not isinstance(q, Failed):
             break
     return q
+
+
+# ---- kinks -------------------------------------------------------------------------------------
+# Sites with a kink, rounded off by a variance z for each row: how wide, which rows the kink holds,
+# and whether it is strong enough to hold them.
+
+
+# sqrt(z) is never less than this part of a predictor's prior mean, or its slope is rounding.
+ROUNDING = 1e-10
+# Rows within so many sqrt(z) of a kink are held by it.
+HELD = 1e3
+Widths = tuple[float, ...]  # sqrt(z) of each block, in units of the scales of its sites
+
+
+def kinked(site: Site) -> bool:
+    """Whether its log density has a kink."""
+    return Property.KINKED in site.spec.properties
+
+
+def rounds(site: Site) -> bool:
+    """Whether it has a g by which the kink can be rounded off."""
+    return isinstance(site, SuperGaussian)
+
+
+def squared_width(problem: Problem, width: Widths) -> Rows:
+    """z of each site of kinked blocks, (N,), zeros elsewhere."""
+    squares = []
+    for site, s0, part in zip(problem.sites, problem.engine.prior_mean, width, strict=True):
+        declared = site.landmark() if kinked(site) else None
+        scale = np.ones(len(s0)) if declared is None else declared[1] + np.zeros(len(s0))
+        root = np.maximum(part * scale, ROUNDING * _length(s0))
+        squares.append(root**2 if kinked(site) else np.zeros(len(s0)))
+    return tuple(squares)
+
+
+def _length(s: Array) -> Array:
+    """|s| of each site, (N,), of vector sites the norm."""
+    return np.abs(s) if s.ndim == 1 else np.sqrt(rows.inner(s, s))
+
+
+def held_rows(x: Array, square: Array) -> Array:
+    """Which sites of a block at x, (N,) or (N, K), a kink rounded off by z = `square` holds."""
+    return np.asarray(rows.inner(x, x) <= HELD**2 * square)
+
+
+def distance_from_optimum(problem: Problem, q: Conditioned, s: Rows, width: Widths) -> Widths:
+    """How far the sites of each block with a kink are from optimal at q, of means m, slopes alpha,
+    relative: in one fixed at the kink, |alpha - beta| is at most the site's own slope next to 0,
+    and m is 0; else alpha is the site's slope at m. Of vector sites these are norms."""
+    residuals = []
+    z = squared_width(problem, width)
+    pairs = zip(q.mean, rows.slope_of(q.shift, q.weight, q.mean), strict=True)
+    for site, answer, x, square, (m, alpha) in zip(
+        problem.sites, problem.answers, s, z, pairs, strict=True
+    ):
+        if not kinked(site) or not m.size:
+            residuals.append(0.0)
+            continue
+        assert isinstance(answer, Pointwise) and isinstance(site, SuperGaussian)
+        root, beta = np.sqrt(square), rows.per_site(site.beta, m)
+        along = rows.per_site(root, m) * np.eye(1, m[0].size).reshape(m.shape[1:])
+        sides = [answer.pointwise(r * along).slope - beta for r in (HELD, 1.0, -1.0, -HELD)]
+        limit = np.max([_length(side) for side in sides], axis=0)
+        over = np.maximum(_length(alpha - beta) / limit - 1.0, _length(m) / root)
+        off = _length(answer.pointwise(m).slope - alpha) / limit
+        worst = float(np.max(np.where(held_rows(x, square), over, off)))
+        residuals.append(worst if math.isfinite(worst) else math.inf)
+    return tuple(residuals)

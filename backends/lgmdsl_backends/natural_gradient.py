@@ -6,9 +6,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from lgmdsl.contract.backend import BackendSpec
+from lgmdsl.contract.backend import BackendSpec, check_least, option
 from lgmdsl.contract.objectives.natural_ascent import NaturalAscent
-from lgmdsl.contract.options import check_least, option
 from lgmdsl.contract.questions import Expected
 from lgmdsl.contract.status import Guarantee
 from lgmdsl.vocabulary.notes import Notes

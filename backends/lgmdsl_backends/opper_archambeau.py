@@ -33,13 +33,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from lgmdsl.arrays import Array, BoolArray, Matrix
-from lgmdsl.contract.backend import Backend, BackendSpec
+from lgmdsl.contract.backend import Backend, BackendSpec, check_least, option
 from lgmdsl.contract.engine import Conditioned, Failed
-from lgmdsl.contract.objectives.elbo import ElboPoint, elbo_at
-from lgmdsl.contract.objectives.elbo_start import begin, lifted, resolved
-from lgmdsl.contract.options import check_least, option
-from lgmdsl.contract.posterior import GaussianPosterior
-from lgmdsl.contract.problem import Problem
+from lgmdsl.contract.objectives.elbo import ElboPoint, begin, elbo_at, lifted, resolved
+from lgmdsl.contract.problem import GaussianPosterior, Problem
 from lgmdsl.contract.questions import Expected
 from lgmdsl.contract.rows import uncertain
 from lgmdsl.contract.site import Property

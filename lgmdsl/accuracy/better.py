@@ -24,13 +24,12 @@ from lgmdsl.accuracy.weighed import weighed
 from lgmdsl.accuracy.weighted import WeightedPosterior
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.expressions.coefficient import Theta
-from lgmdsl.contract.cavity import cavity
 from lgmdsl.contract.engine import Conditioned, Failed, Rows
 from lgmdsl.contract.linear import LinearGaussian, Predictor
 from lgmdsl.contract.objectives.elbo import weight_mismatch
-from lgmdsl.contract.posterior import GaussianPosterior
+from lgmdsl.contract.problem import GaussianPosterior
 from lgmdsl.contract.questions import Tilted
-from lgmdsl.contract.rows import slope_of, total, trace
+from lgmdsl.contract.rows import cavity, slope_of, total, trace
 from lgmdsl.contract.site import Property, Site, log_concave
 from lgmdsl.contract.stacked import StackedPredictors
 from lgmdsl.contract.status import Guarantee, Status

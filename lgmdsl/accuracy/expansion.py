@@ -17,9 +17,9 @@ import numpy as np
 from lgmdsl.arrays import Array
 from lgmdsl.bounds.catalogue import bounds
 from lgmdsl.bounds.weighted import reaching
-from lgmdsl.contract.cavity import cavity
 from lgmdsl.contract.engine import Rows
 from lgmdsl.contract.questions import Expected, FourthExpected, ThirdExpected, Tilted
+from lgmdsl.contract.rows import cavity
 from lgmdsl.contract.site import Property, Site
 from lgmdsl.contract.status import Guarantee
 from lgmdsl.errors import MethodError

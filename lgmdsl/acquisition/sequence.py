@@ -7,8 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lgmdsl.acquisition.candidates import Block, Candidates, Here, OnWorkers, SharedPool, chunks
-from lgmdsl.acquisition.marginals import PoolMarginals
+from lgmdsl.acquisition.candidates import (
+    Block,
+    Candidates,
+    Here,
+    OnWorkers,
+    PoolMarginals,
+    SharedPool,
+    chunks,
+)
 from lgmdsl.acquisition.pool import Pool
 from lgmdsl.acquisition.refit import conditioned, refit
 from lgmdsl.arrays import Array, BoolArray, IntArray

@@ -10,8 +10,8 @@ from lgmdsl.errors import Diagnostic, MethodError
 from lgmdsl.inference.registry import packed
 from lgmdsl.language.tree import ast
 from lgmdsl.remedies import number
-from lgmdsl.workers.executor import Jobs
 from lgmdsl.workers.opened import check_jobs, in_this_process, opened
+from lgmdsl.workers.task import Jobs
 from lgmdsl.workers.workers import Workers
 
 

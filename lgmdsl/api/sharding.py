@@ -33,7 +33,7 @@ from lgmdsl.shards.passes import Passes
 from lgmdsl.shards.refusals import cannot, without_shard
 from lgmdsl.shards.shard import ShardSource
 from lgmdsl.sites import catalogue as sites
-from lgmdsl.workers.executor import Jobs
+from lgmdsl.workers.task import Jobs
 from lgmdsl.workers.workers import Workers
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from lgmdsl.arrays import Array
+from lgmdsl.contract.backend import Round
 from lgmdsl.contract.engine import Failed, Rows
-from lgmdsl.contract.objectives.iterated import Round
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.stacked import split_like
 

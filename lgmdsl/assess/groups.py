@@ -22,8 +22,8 @@ from lgmdsl.assess.influence import group_influence
 from lgmdsl.assess.joint import JointDensity, joint_density
 from lgmdsl.assess.loo import Moments, Refit, gaussian, refitted
 from lgmdsl.assess.mixture import anew, left_out, weights_of
-from lgmdsl.contract.cavity import cavity
 from lgmdsl.contract.linear import Predictor
+from lgmdsl.contract.rows import cavity
 from lgmdsl.contract.site import Site
 from lgmdsl.contract.stacked import stack
 

@@ -12,8 +12,8 @@ import numpy as np
 from lgmdsl.arrays import Array, IntArray
 from lgmdsl.assess.component import Component
 from lgmdsl.contract import rows
-from lgmdsl.contract.cavity import Cavity
 from lgmdsl.contract.linear import Predictor
+from lgmdsl.contract.rows import Cavity
 
 # A move of another predictor that counts as influence, in sds. On 1,840 responses of 150 random
 # models of up to 20 rows, each by laplace, ep and natural-gradient, it finds 79 % of those whose

@@ -22,7 +22,7 @@ from lgmdsl.assess.drawn.left_out import redrawn
 from lgmdsl.assess.failure import EVEN, Failure, judged
 from lgmdsl.assess.influence import influences
 from lgmdsl.assess.mixture import Renew, anew, left_out, weights_of
-from lgmdsl.contract.cavity import Cavity, cavity
+from lgmdsl.contract.rows import Cavity, cavity
 from lgmdsl.contract.site import Property, Site
 
 

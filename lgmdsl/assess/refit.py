@@ -23,8 +23,7 @@ from lgmdsl.assess.sampling.draws import WORTH, exact_draws
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.contract.engine import Conditioned, Failed
 from lgmdsl.contract.linear import Predictor
-from lgmdsl.contract.posterior import GaussianPosterior
-from lgmdsl.contract.problem import Problem
+from lgmdsl.contract.problem import GaussianPosterior, Problem
 from lgmdsl.contract.site import Property
 from lgmdsl.contract.status import Status
 from lgmdsl.inference.driver import Tolerances

@@ -16,7 +16,7 @@ from lgmdsl.arrays import Array, IntArray
 from lgmdsl.contract.questions import Pointwise
 from lgmdsl.contract.site import Site
 from lgmdsl.numerics.expectations.log_sum_exp import normal_points
-from lgmdsl.sites.vector.plane import planes
+from lgmdsl.sites.vector.nested import planes
 from lgmdsl.sites.vector.tilted import MOST_COORDINATES, tilted_by_lattice
 
 PAIRS = 512  # with their negatives, 1024 points: errors of about 1e-3 of an average log density

@@ -5,23 +5,19 @@ from __future__ import annotations
 from functools import partial
 from typing import Literal
 
-from lgmdsl.bounds.bohning import Bohning
-from lgmdsl.bounds.bohning_multinomial import BohningMultinomial
-from lgmdsl.bounds.delta import Delta
-from lgmdsl.bounds.jaakkola import Jaakkola
-from lgmdsl.bounds.log import LogBound
+from lgmdsl.bounds.logistic import Bohning, Jaakkola
 from lgmdsl.bounds.piecewise import FEWEST, MOST, Piecewise
 from lgmdsl.bounds.product_of_sigmoids import NAME as PRODUCT
 from lgmdsl.bounds.product_of_sigmoids import ProductOfSigmoids
 from lgmdsl.bounds.quadrature import (
+    BoundSeries,
     ExpectedByQuadrature,
     ExpectedSlopesByQuadrature,
     SlopesByQuadrature,
     TiltedByQuadrature,
 )
-from lgmdsl.bounds.series import BoundSeries
 from lgmdsl.bounds.several_predictors import SeveralByQuadrature
-from lgmdsl.bounds.softmax_quadrature import SoftmaxByQuadrature
+from lgmdsl.bounds.softmax import BohningMultinomial, Delta, LogBound, SoftmaxByQuadrature
 from lgmdsl.bounds.tilted import TiltedBound
 from lgmdsl.bounds.vector_quadrature import VectorByQuadrature
 from lgmdsl.bounds.vector_tilted import VectorTilted, VectorTiltedSlopes

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from lgmdsl.arrays import Array, BoolArray, IntArray
-from lgmdsl.bounds.jaakkola import Jaakkola
-from lgmdsl.bounds.logistic import LogisticExpected, LogisticForm, SoftplusBound
+from lgmdsl.bounds.logistic import Jaakkola, LogisticExpected, LogisticForm, SoftplusBound
 from lgmdsl.bounds.softmax import LogSumExpBound
 from lgmdsl.contract.bound import BoundSpec
 from lgmdsl.contract.questions import Expected, ExpectedAnswer

@@ -15,7 +15,7 @@ from lgmdsl.contract.bound import BoundSpec
 from lgmdsl.contract.questions import Expected, ExpectedAnswer
 from lgmdsl.contract.site import Site
 from lgmdsl.contract.status import Guarantee
-from lgmdsl.numerics.softmax import Shares, covariances, shares
+from lgmdsl.numerics.stable import Shares, covariances, shares
 from lgmdsl.vocabulary.notes import Notes
 
 _STEPS, _CUTS = 60, 40

@@ -17,8 +17,7 @@ from lgmdsl.contract.bound import Bound, BoundSpec
 from lgmdsl.contract.questions import Expected, ExpectedAnswer, ExpectedSlopes, Sloped
 from lgmdsl.contract.site import Site
 from lgmdsl.contract.status import Guarantee
-from lgmdsl.numerics.expectations.log_sum_exp import contrasts_of
-from lgmdsl.numerics.expectations.normal_lattice import Rule, level, rule
+from lgmdsl.numerics.expectations.log_sum_exp import Rule, contrasts_of, level, rule
 from lgmdsl.vocabulary.notes import Notes
 
 PAIRS = 512  # of quasi-Monte Carlo points, beyond two contrasts

@@ -31,7 +31,7 @@ from lgmdsl.canonical.lowering.hypers import HyperSpace
 from lgmdsl.canonical.lowering.placed import Placed, placed
 from lgmdsl.contract.folding import Folding
 from lgmdsl.contract.linear import Constraints, LinearGaussian, Predictor
-from lgmdsl.contract.posterior import GaussianPosterior
+from lgmdsl.contract.problem import GaussianPosterior
 from lgmdsl.contract.site import Site
 from lgmdsl.dataset import Dataset
 from lgmdsl.errors import DataError, Diagnostic

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from lgmdsl.api.fit.fit import Fit
 from lgmdsl.errors import LgmError
-from lgmdsl.workers.executor import Jobs
+from lgmdsl.workers.task import Jobs
 
 
 def audited(

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from lgmdsl.api.fit.fit import Fit
-from lgmdsl.workers.executor import Jobs
+from lgmdsl.workers.task import Jobs
 
 
 def criteria(

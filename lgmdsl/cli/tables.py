@@ -86,7 +86,7 @@ def _csv_rows(place: Path, tables: Tables, data: Dataset) -> None:
 
 
 def _parquet_rows(place: Path, tables: Tables, data: Dataset) -> None:
-    from lgmdsl.dataset.parquet import column_types, write_parquet
+    from lgmdsl.dataset.arrow import column_types, write_parquet
 
     types = column_types(data.entries)
     files.write_filled(place, lambda file: write_parquet(file, tables.columns(), types))

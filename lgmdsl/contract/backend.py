@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import ClassVar, Generic, Protocol, TypeVar, runtime_checkable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar, runtime_checkable
 
-from lgmdsl.contract.engine import Confinement
+from lgmdsl.contract.engine import Confinement, Failed, Rows
 from lgmdsl.contract.linear import LinearGaussian
-from lgmdsl.contract.posterior import GaussianPosterior
-from lgmdsl.contract.problem import Problem
+from lgmdsl.contract.problem import GaussianPosterior, Problem
 from lgmdsl.contract.questions import Expected, Pointwise, Widths
 from lgmdsl.contract.site import Property
 from lgmdsl.contract.status import Guarantee, Status
@@ -178,3 +178,48 @@ class Backend(ABC, Generic[S]):
 
     @abstractmethod
     def posterior(self, problem: Problem, state: S) -> GaussianPosterior: ...
+
+
+# ---- options -----------------------------------------------------------------------------------
+# A back end's options: what each means, and ranges for its `__post_init__` (the caller names
+# method and option).
+
+
+T = TypeVar("T")
+MEANING, CHOICES = "meaning", "choices"
+
+
+def option(default: T, meaning: str, choices: Iterable[str] = ()) -> T:
+    """A field of a back end that is an option: its default, what it means (with unit and range) for
+    the manual, and its values where it is a word."""
+    metadata: Mapping[str, Any] = {MEANING: meaning, CHOICES: tuple(choices)}
+    return field(default=default, metadata=metadata)
+
+
+def check_range(name: str, value: float, least: float, most: float) -> None:
+    """Raises ValueError where value is outside [least, most], or no number."""
+    if not least <= value <= most:
+        raise ValueError(f"{name} lies in [{least:g}, {most:g}], not {value:g}")
+
+
+def check_least(name: str, value: int, least: int) -> None:
+    """Raises ValueError where value is below `least`."""
+    if value < least:
+        raise ValueError(f"{name} is at least {least}, not {value}")
+
+
+# ---- iterated ----------------------------------------------------------------------------------
+# Back ends whose rounds are a map of (W, b) without memory: its derivative is their rate.
+
+
+# (W, b) after one round from (W, b).
+Round: TypeAlias = Callable[[Problem, Rows, Rows], tuple[Rows, Rows] | Failed]
+
+
+@runtime_checkable
+class Iterated(Protocol):
+    """A back end that converges linearly, at the rate that its round's derivative says."""
+
+    def rounds(self) -> Mapping[str, Round]:
+        """Rounds of the back end by name, its own first, then variants with the same fixed
+        point."""

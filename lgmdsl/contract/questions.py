@@ -384,3 +384,15 @@ class Augmented(ABC):
     @abstractmethod
     def weight_slopes(self, mean: Array, variance: Array) -> dict[str, Array]:
         """df/dparameter, (N,) for each continuous parameter, f as above."""
+
+
+# ---- lifetimes ---------------------------------------------------------------------------------
+# What families of lifetimes answer in addition: their survivor function, to its last digits.
+
+
+class Lifetimes(ABC):
+    """Families with a survivor function of their own: 1 - cdf loses the digits of a small one."""
+
+    @abstractmethod
+    def log_survival_at(self, s: Array) -> Array:
+        """log P(Y > y | s), (N,), whatever was observed of the row and from when; 0 at y = 0."""

@@ -18,9 +18,8 @@ from lgmdsl.arrays import Array, Matrix, SparseMatrix
 from lgmdsl.contract.linear import Predictor
 from lgmdsl.contract.rows import Rows
 from lgmdsl.operators.base import Operator
-from lgmdsl.operators.compose import Stack
+from lgmdsl.operators.compose import Stack, hstack
 from lgmdsl.operators.explicit import Dense, Identity, Sparse
-from lgmdsl.operators.hstack import hstack
 
 if TYPE_CHECKING:
     from lgmdsl.contract.linear import LinearGaussian

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from lgmdsl.dataset.arrow import opened, text_types
 from lgmdsl.dataset.entries import Entry, Loaded
-from lgmdsl.dataset.parquet import opened, text_types
 from lgmdsl.dataset.refusals import refused, refusing
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from lgmdsl.dataset.codings import Coding
 from lgmdsl.dataset.entries import Entry
+from lgmdsl.dataset.tables import Coding
 from lgmdsl.errors import nearest
 
 # What `--map NAME=...` gives: a key of the source, or the columns of a matrix.

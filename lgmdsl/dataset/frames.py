@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from lgmdsl.dataset.convert import from_decimals, from_numpy, from_sequence, leveled
-from lgmdsl.dataset.dates import clock_text
+from lgmdsl.dataset.convert import clock_text, from_decimals, from_numpy, from_sequence, leveled
 from lgmdsl.dataset.entries import Entry, Loaded, a_table
 from lgmdsl.dataset.refusals import refused, refusing
 

@@ -10,7 +10,7 @@ from lgmdsl.graph.model_graph import Edge, IndexSet, ModelGraph, Node
 from lgmdsl.graph.references import indices, mentioned
 from lgmdsl.language.checked import CheckedModel, Symbol
 from lgmdsl.language.tree import ast
-from lgmdsl.language.tree.mentions import names_in
+from lgmdsl.language.tree.ast import names_in
 from lgmdsl.language.tree.print_expr import show
 from lgmdsl.language.tree.print_model import print_statement
 from lgmdsl.language.tree.statements import described

@@ -8,7 +8,7 @@ from typing import Literal
 
 from lgmdsl.language.checked import Symbol
 from lgmdsl.language.tree import ast
-from lgmdsl.language.tree.mentions import mentions
+from lgmdsl.language.tree.ast import mentions
 from lgmdsl.language.tree.statements import described
 from lgmdsl.vocabulary.lookup import lookup
 from lgmdsl.vocabulary.signature import Category

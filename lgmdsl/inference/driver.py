@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 
 from lgmdsl.contract.backend import Backend, State
-from lgmdsl.contract.failed import Failed
-from lgmdsl.contract.posterior import GaussianPosterior
-from lgmdsl.contract.problem import Problem
+from lgmdsl.contract.engine import Failed
+from lgmdsl.contract.problem import GaussianPosterior, Problem
 from lgmdsl.contract.status import Status
 from lgmdsl.inference.rescaling import Unplaced, rescale
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from lgmdsl.arrays import Array
-from lgmdsl.contract.posterior import GaussianPosterior
+from lgmdsl.contract.problem import GaussianPosterior
 from lgmdsl.contract.status import Guarantee
 
 

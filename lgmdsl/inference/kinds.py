@@ -25,7 +25,7 @@ from lgmdsl.priors import catalogue as priors
 from lgmdsl.priors.prior import Prior
 from lgmdsl.sites import catalogue as sites
 from lgmdsl.structures import catalogue as structures
-from lgmdsl.structures.kernels.kernels import Kernel
+from lgmdsl.structures.kernels import Kernel
 from lgmdsl.vocabulary.lookup import DATA_TYPES, HYPER_TYPES, lookup
 from lgmdsl.vocabulary.signature import ArgumentType, Category, Over, Signature
 from lgmdsl_backends.catalogue import BACKENDS

@@ -20,8 +20,7 @@ from lgmdsl.arrays import Array, BoolArray
 from lgmdsl.contract import rows
 from lgmdsl.contract.backend import Backend
 from lgmdsl.contract.engine import Conditioned, Failed, Rows
-from lgmdsl.contract.posterior import GaussianPosterior
-from lgmdsl.contract.problem import Problem
+from lgmdsl.contract.problem import GaussianPosterior, Problem
 from lgmdsl.contract.questions import Pointwise
 from lgmdsl.contract.site import Site, log_concave
 from lgmdsl.contract.status import Guarantee, Status

@@ -18,8 +18,7 @@ from lgmdsl.arrays import Array
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract import rows
-from lgmdsl.contract.engine import Conditioned, Rows
-from lgmdsl.contract.failed import Failed, Failure, entry_name
+from lgmdsl.contract.engine import Conditioned, Failed, Failure, Rows, entry_name
 from lgmdsl.contract.joint import SumsOfRows
 from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.contract.problem import Problem

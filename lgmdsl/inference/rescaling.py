@@ -28,8 +28,7 @@ from lgmdsl.arrays import Array
 from lgmdsl.contract import rows
 from lgmdsl.contract.engine import Failed, Leftover, Rows
 from lgmdsl.contract.linear import Constraints, LinearGaussian, Predictor
-from lgmdsl.contract.posterior import GaussianPosterior
-from lgmdsl.contract.problem import Problem
+from lgmdsl.contract.problem import GaussianPosterior, Problem
 from lgmdsl.contract.site import Site
 from lgmdsl.contract.structure import Shape
 from lgmdsl.engines.shared.prior import BlockPrior

@@ -7,8 +7,7 @@ patient, sd 4); from the variational Gaussian it converges in a few steps.
 from __future__ import annotations
 
 from lgmdsl.canonical.expressions.coefficient import Theta
-from lgmdsl.contract.posterior import GaussianPosterior
-from lgmdsl.contract.problem import Problem
+from lgmdsl.contract.problem import GaussianPosterior, Problem
 from lgmdsl.inference.driver import Tolerances, run
 from lgmdsl.inference.plan import Plan
 from lgmdsl.inference.scout import replaced

@@ -14,10 +14,10 @@ from lgmdsl.errors import PACKAGES, Diagnostic, ModelError
 from lgmdsl.language.checked import CheckedModel
 from lgmdsl.language.constructors import HeadOf
 from lgmdsl.language.expressions import Distribution, Expression, lift, plain_text
-from lgmdsl.language.limits import MAX_INDEX_SIZE
 from lgmdsl.language.parse.grammar import RESERVED, is_name
 from lgmdsl.language.shapes.scope import Scope
 from lgmdsl.language.tree import ast
+from lgmdsl.language.tree.ast import MAX_INDEX_SIZE
 from lgmdsl.language.tree.print_model import group, print_model, print_statement
 
 IndexDefinition: TypeAlias = "int | range | Sequence[str] | HeadOf | None"
@@ -312,6 +312,8 @@ def _type(type: str | Expression, missing: bool) -> ast.Type:
 def _definition(definition: IndexDefinition) -> ast.Size | ast.Range | ast.Labels | ast.Head | None:
     if definition is None:
         return None
+    if callable(listed := getattr(definition, "tolist", None)):  # an array, or a number of one
+        definition = listed()
     if isinstance(definition, HeadOf):
         return ast.Head(definition.of)
     if (

@@ -8,8 +8,8 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Literal
 
 from lgmdsl.errors import Diagnostic, ModelError
-from lgmdsl.language.limits import MAX_CHAIN, MAX_NESTING, MAX_TOKENS, TOO_DEEP
 from lgmdsl.language.tree import ast
+from lgmdsl.language.tree.ast import MAX_CHAIN, MAX_NESTING, MAX_TOKENS, TOO_DEEP
 from lgmdsl.language.tree.print_expr import needs_brackets, show
 
 

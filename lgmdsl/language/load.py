@@ -11,9 +11,9 @@ from typing import TypeAlias
 from lgmdsl.errors import DataError, Diagnostic, ModelError
 from lgmdsl.files import DATA, irregular, similar
 from lgmdsl.language.builder import Model
-from lgmdsl.language.limits import MAX_CHARACTERS
 from lgmdsl.language.parse.parse import Parsed, parse_all
 from lgmdsl.language.tree import ast
+from lgmdsl.language.tree.ast import MAX_CHARACTERS
 from lgmdsl.language.tree.statements import declared_name
 
 HOLD_DATA = (*DATA, ".tsv")  # endings of files that no model is in

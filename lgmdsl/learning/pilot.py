@@ -19,7 +19,7 @@ import scipy.linalg as sla
 
 from lgmdsl.arrays import Array
 from lgmdsl.contract import rows
-from lgmdsl.contract.posterior import GaussianPosterior
+from lgmdsl.contract.problem import GaussianPosterior
 from lgmdsl.contract.questions import Pointwise
 from lgmdsl.contract.stacked import StackedPredictors, split
 from lgmdsl.contract.status import Status

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 from functools import partial
+from pickle import UnpicklingError
 from typing import Any, ParamSpec, TypeVar
 
 from numba import njit
@@ -40,9 +41,19 @@ def _kernel(function: Callable[P, T], fastmath: set[str]) -> Callable[P, T]:
     with contextlib.suppress(RuntimeError):  # numba found no place to cache
         cache = caches(function)
         cache.save_overload = partial(_saved, cache.save_overload)
+        cache._cache_file._load_index = partial(_listed, cache._cache_file._load_index)
         kernel._cache = cache
     typed: Callable[P, T] = kernel
     return typed
+
+
+def _listed(load: Callable[[], dict[object, str]]) -> dict[object, str]:
+    """The kernels in a file of them; none where it was written by a version whose argument types
+    are gone, for the file is read before its age is known."""
+    try:
+        return load()
+    except (AttributeError, ImportError, TypeError, EOFError, UnpicklingError):
+        return {}
 
 
 def _saved(save: Callable[..., None], *kernel: object) -> None:

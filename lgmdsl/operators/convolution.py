@@ -10,8 +10,18 @@ import scipy  # its fft is imported when first used
 import scipy.sparse as sp
 
 from lgmdsl.arrays import AnyArray, Array, IntArray, SparseMatrix
-from lgmdsl.operators.base import Gram, Operator, remembered, sparse_gram
-from lgmdsl.operators.grids import Boundary, extend, fold, length, shrink, unfold
+from lgmdsl.operators.base import (
+    Boundary,
+    Gram,
+    Operator,
+    extend,
+    fold,
+    length,
+    remembered,
+    shrink,
+    sparse_gram,
+    unfold,
+)
 
 NARROW = 128  # entries of a kernel: up to so many, the explicit form is called sparse
 OFFSETS = 256  # distinct distances between the latents of a pair, each of which costs transforms

@@ -9,8 +9,7 @@ import numpy as np
 import scipy  # its fft is imported when first used
 
 from lgmdsl.arrays import AnyArray, Array, IntArray
-from lgmdsl.operators.base import Gram, Operator
-from lgmdsl.operators.grids import fold, length, unfold
+from lgmdsl.operators.base import Gram, Operator, fold, length, unfold
 
 _ROOT2 = float(np.sqrt(2.0))
 

@@ -9,8 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from lgmdsl.arrays import Array, IntArray, SparseMatrix
-from lgmdsl.operators.base import Gram, Operator, sparse_gram
-from lgmdsl.operators.grids import fold, length, unfold
+from lgmdsl.operators.base import Gram, Operator, fold, length, sparse_gram, unfold
 
 AFFORDED = 5e7  # entries of an explicit form that may be stored
 

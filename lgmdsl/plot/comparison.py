@@ -1,4 +1,6 @@
-"""The picture of a comparison: each method's path to its optimum, and its result.
+"""Pictures of runs: a comparison of methods, and the learning curve of a design.
+
+A comparison shows each method's path to its optimum, and its result.
 
 Left, against time, a marker for each step: the objective, and how far it is below its optimum.
 Right: Gaussian marginals of a few latents, one curve for each method.
@@ -17,7 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lgmdsl.arrays import Array
-from lgmdsl.plot.canvas import COLOURS, NO_DATE, entry, one_line
+from lgmdsl.plot.canvas import COLOURS, NO_DATE, entry, legend, one_line, picture
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -229,3 +231,41 @@ def _room(moments: Sequence[tuple[float, float]]) -> tuple[float, float, float]:
     high = min(max(m + 3.6 * s for m, s in moments), mean + 12.0 * sd)
     narrowest = max(min(s for _, s in moments), sd / 3.0)
     return low, high, 1.08 / (narrowest * math.sqrt(2 * math.pi))
+
+
+# ---- learning ----------------------------------------------------------------------------------
+# The learning curve of a design: test error against labels, or against measurements.
+
+
+def learning_picture(
+    title: str,
+    labels: Sequence[int],
+    errors: Sequence[float],
+    format: str = "png",
+    axes_labels: tuple[str, str] = ("labels", "test error in %"),
+    unit: float = 0.01,
+) -> bytes:
+    """The error at test cases, in `unit`s (the share of wrong ones in %), against the number of
+    labels, as the bytes of a png, svg or pdf. Raises ImportError without matplotlib."""
+
+    def draw(figure: Figure) -> None:
+        from matplotlib.ticker import MaxNLocator
+
+        axes = figure.subplots()
+        marker = "o" if len(labels) <= MARKED else ""
+        axes.plot(
+            labels,
+            [e / unit for e in errors],
+            color=COLOURS[0],
+            marker=marker,
+            markersize=4.0,
+            linewidth=1.8,
+            label="test cases",
+        )
+        axes.set_xlabel(axes_labels[0])
+        axes.set_ylabel(axes_labels[1])
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.margins(x=0.02)
+        legend(axes)
+
+    return picture(draw, title, 7.0, 4.2, format)

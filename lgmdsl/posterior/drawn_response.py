@@ -1,19 +1,24 @@
-"""The predictive distribution of y where the posterior is made of draws: averages over them."""
+"""The predictive distribution of y where the posterior is made of draws: averages over them; and of
+classes, or counts over them, under Gaussian predictors."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple, cast
 
 import numpy as np
 
 from lgmdsl.arrays import Array
 from lgmdsl.assess.predictive import repeated
+from lgmdsl.bounds.catalogue import bounds
 from lgmdsl.canonical.blocks.sites import SiteBlock
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.canonical.model import CanonicalModel
-from lgmdsl.posterior.class_response import class_moments
+from lgmdsl.contract.classes import Classes, ClassMoments
+from lgmdsl.contract.questions import Tilted
+from lgmdsl.contract.site import Site
+from lgmdsl.errors import Diagnostic, MethodError
 from lgmdsl.posterior.mixture import PointDraws
 from lgmdsl.posterior.tails import root_error
 
@@ -101,3 +106,47 @@ def predictors_of_draws(
             s = predictor.values(z[start : start + step].T, part.frame.slices).T
             shape = (len(s), -1, predictor.event) if predictor.event else (len(s), -1)
             yield PredictorDraws(part.theta, s.reshape(shape))
+
+
+# ---- class response ----------------------------------------------------------------------------
+# The predictive distribution of classes, or of counts over them: Gaussian predictors.
+
+
+def class_moments(
+    block: SiteBlock,
+    theta: Mapping[str, Array],
+    mean: Array,
+    variance: Array,
+    classes: int,
+    draws: int = 1,
+) -> ClassMoments:
+    """For s ~ N(mean, variance): (N,) each, or (N, L) and (N, L, L) of vector sites; of several
+    draws these and the answers have `draws` N rows, draws first. A class is a count of one trial.
+
+    Raises MethodError E501 for a third party's vector site, whose expectations are unknown.
+    """
+    site = repeated(block.bind_family(theta), draws)
+    if isinstance(site, Classes):
+        answer = site.class_moments(mean, variance)
+        if not block.own_trials:
+            return answer
+        # the number of trials is the sum of the counts: unknown where they are missing
+        known = np.isin(np.arange(len(mean)) % (len(mean) // draws), block.data.rows)[:, None]
+        counts = (np.where(known, one, np.nan) for one in (answer.mean, answer.sd))
+        return ClassMoments(answer.probability, *counts)
+    if block.each or (site.spec.vector and not isinstance(site, Tilted)):
+        message = f"the predictive distribution of {site.spec.name} is not known: a vector site"
+        raise MethodError(Diagnostic("E501", message))
+    p = np.empty((len(mean), classes))
+    for k in range(classes):
+        site = repeated(block.bind_family(theta, np.full(len(mean) // draws, float(k))), draws)
+        p[:, k] = np.exp(_tilting(site).tilted(mean, variance).log_mass)
+    return ClassMoments.of_one_trial(p)
+
+
+def _tilting(site: Site) -> Tilted:
+    """The site as Tilted: itself, or through the first bound that gives it."""
+    if isinstance(site, Tilted):
+        return site
+    lifts = (b for b in bounds() if b.spec.gives is Tilted and not b.applies_to(type(site)))
+    return cast(Tilted, next(lifts).lift(site))

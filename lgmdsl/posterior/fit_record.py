@@ -12,7 +12,7 @@ from lgmdsl.accuracy.accuracy import Accuracy
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.engine import Conditioned, Rows
-from lgmdsl.contract.posterior import GaussianPosterior
+from lgmdsl.contract.problem import GaussianPosterior
 from lgmdsl.contract.status import Guarantee, Status
 from lgmdsl.errors import Diagnostic
 from lgmdsl.inference.driver import TraceEntry

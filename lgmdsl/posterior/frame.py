@@ -11,10 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
+from lgmdsl.accuracy.density_ratio import DensityRatio
 from lgmdsl.arrays import AnyArray, Array, IntArray, SparseMatrix
 from lgmdsl.canonical.blocks.latents import LatentBlock, latent_blocks
 from lgmdsl.canonical.expressions.coefficient import Theta
@@ -23,21 +25,36 @@ from lgmdsl.canonical.lowering.lower import Lowering
 from lgmdsl.canonical.model import CanonicalModel, some_rows
 from lgmdsl.contract.engine import Conditioned, Failed
 from lgmdsl.contract.linear import Constraints, LinearGaussian, Predictor
-from lgmdsl.contract.site import Property
+from lgmdsl.contract.rows import diagonal
+from lgmdsl.contract.site import Property, Site
 from lgmdsl.contract.structure import Members
 from lgmdsl.engines.choose import Terms, choose
 from lgmdsl.errors import Diagnostic, NumericalError
 from lgmdsl.inference.plan import within
 from lgmdsl.inference.proper import labels_of
+from lgmdsl.numerics.expectations.normal_product import product_rule, sampled_rule
 from lgmdsl.operators.base import Operator
+from lgmdsl.operators.compose import hstack
 from lgmdsl.operators.explicit import Sparse
-from lgmdsl.operators.hstack import hstack
 from lgmdsl.posterior.extended_gaussian import Extended, Gaussian
 from lgmdsl.posterior.hyper_points import HyperPoint
 from lgmdsl.posterior.new_axes import axes_of, counterpart, pieces_of
 from lgmdsl.structures.catalogue import members_of
 
 NEAREST = 64  # fitted sites that a row is compared with
+# Nodes of the rules that average sites of so many predictors given the value of a row; points of
+# the rule for more of them; sites of a smaller correlation with a row do not change its density.
+NODES, SAMPLED, TIED = {1: 5, 2: 3, 3: 3}, 64, 1e-3
+
+
+class Fitted(NamedTuple):
+    """The blocks of a fit's sites: numbers of those that are not Gaussian, or of no known family;
+    their predictors in a frame's z; the sites, None where responses are not held, as by a result
+    file, or sites stand for what shards hold."""
+
+    curved: Sequence[int]
+    predictors: Sequence[Predictor]
+    sites: Sequence[Site] | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,8 +65,7 @@ class Frame:
     `pieces[name]` are the blocks of z that these positions run through, one after the other, where
     there are several or where they have other names: those of new members, by their structures'
     conditionals given the fitted ones, and those of places that members share. `fitted`: where
-    the latents of the fit are in z, in order. `sites`: the predictors, in z, of the fitted sites
-    that are not Gaussian.
+    the latents of the fit are in z, in order. `fit`: what was fitted, where it is known.
     """
 
     conditioned: Gaussian
@@ -58,7 +74,7 @@ class Frame:
     places: Mapping[str, IntArray | None]
     pieces: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     fitted: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    sites: Callable[[], Sequence[Predictor]] | None = None
+    fit: Callable[[], Fitted] | None = None
 
     def embed(self, predictor: Predictor) -> Predictor:
         """The predictor, its columns moved to the latents of the conditioned Gaussian."""
@@ -72,19 +88,21 @@ class Frame:
                 columns |= self._divided(whole, pieces)
         return replace(predictor, columns=columns)
 
+    @cached_property
+    def approximate(self) -> bool:
+        """Whether the Gaussian is an approximation: some fitted site is not Gaussian in its
+        predictor, or is not known."""
+        return self.fit is None or bool(self.fit().curved)
+
     def tied(self, predictor: Predictor) -> Array:
         """The largest correlation of each row of an embedded predictor with the predictor of a
         fitted site that is not Gaussian: how far the row is approximate. Of the sites that share
         latents with a row, the NEAREST ones; 1 where the sites are not known."""
-        if self.sites is None:
+        if self.fit is None:
             return np.ones(predictor.rows)
-        if isinstance(self.conditioned, Extended):
-            on_base = self.conditioned.on_base(predictor)
-        else:
-            on_base = predictor
-        sites = self.sites()
+        on_base, fit = self._on_base(predictor), self.fit()
         variance = self.conditioned.latent_variance
-        theirs = [self._matrix(p) for p in sites]
+        theirs = [self._matrix(fit.predictors[k]) for k in fit.curved]
         every = sp.csr_array(sp.vstack(theirs)) if theirs else sp.csr_array((0, len(variance)))
         reach, on = abs(every), self._matrix(on_base)
         out = np.zeros(predictor.rows)
@@ -98,6 +116,34 @@ class Frame:
                 each = np.abs(covariance[0, 1:]) / np.sqrt(whole * np.diag(covariance)[1:])
             out[i] = min(np.nan_to_num(each).max(initial=0.0), 1.0)
         return out
+
+    def log_ratios(self, predictor: Predictor, nodes: Array) -> Array | None:
+        """log p(s) / q(s) of each row s of an embedded predictor at its mean + nodes x sd, up to a
+        constant, (T, rows): the sites less their Gaussians, averaged over q(z | s) one by one, of
+        each row the NEAREST of them. None where the sites are not known, or q is confined."""
+        base = self.conditioned.base if isinstance(self.conditioned, Extended) else self.conditioned
+        fit = None if self.fit is None else self.fit()
+        if not isinstance(base, Conditioned) or base.confinement is not None or fit is None:
+            return None
+        if fit.sites is None or base.errors is not None:
+            return None
+        ratio, size = DensityRatio(fit.sites, base), len(base.latent_mean)
+        variance = np.maximum(self.conditioned.project(predictor)[1], 0.0)
+        on = self._matrix(self._on_base(predictor)).toarray()[:, :size]
+        shared = np.asarray(base.solve(np.ascontiguousarray(on.T))).reshape(size, -1)
+        out = np.zeros((len(nodes), predictor.rows))
+        for k in fit.curved:
+            moves = fit.predictors[k].times(shared, self.slices)
+            for i in np.flatnonzero(variance > 0.0):
+                along = moves[:, i].reshape(base.mean[k].shape) / np.sqrt(variance[i])
+                out[:, i] += _expected(ratio, k, along, base.variance[k], nodes)
+        return out
+
+    def _on_base(self, predictor: Predictor) -> Predictor:
+        """What is expected of an embedded predictor given the Gaussian without new members."""
+        if isinstance(self.conditioned, Extended):
+            return self.conditioned.on_base(predictor)
+        return predictor
 
     def _matrix(self, predictor: Predictor) -> SparseMatrix:
         """The columns of a predictor side by side, as those of z."""
@@ -134,14 +180,45 @@ class Frame:
         }
 
 
-def curved_sites(canonical: CanonicalModel, theta: Theta) -> tuple[Predictor, ...]:
-    """The predictors of the sites that are not Gaussian; all of them where sites stand for what
-    shards hold, of no family."""
-    predictors = canonical.linear(theta).predictors
-    if len(predictors) != len(canonical.blocks):
-        return predictors
-    pairs = zip(canonical.blocks, predictors, strict=True)
-    return tuple(p for b, p in pairs if Property.GAUSSIAN not in b.family.spec.properties)
+def _expected(
+    ratio: DensityRatio, block: int, along: Array, variance: Array, nodes: Array
+) -> Array:
+    """Sum over a block's sites of E[log t - log t~] where their predictors have moved by a node
+    times `along`, (N,) or (N, K), the covariance that they share with what moves them: (T,)."""
+    if along.ndim == 1:
+        left = np.maximum(variance - along**2, 0.0)
+        reach, root = along**2 / np.maximum(variance, 1e-300), np.sqrt(left)[:, None, None]
+        lines = along[:, None]
+    else:
+        left = variance - along[:, :, None] * along[:, None, :]
+        values, vectors = np.linalg.eigh(left)
+        root = vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]
+        reach = np.max(along**2 / np.maximum(diagonal(variance), 1e-300), axis=1)
+        lines = along
+    near = np.argsort(-reach, kind="stable")[:NEAREST]
+    near = near[reach[near] > TIED**2]
+    if not near.size:
+        return np.zeros(len(nodes))
+    width = lines.shape[1]
+    rule = product_rule(NODES[width], width) if width in NODES else sampled_rule(SAMPLED, width)
+    away = np.einsum("nij,pj->pni", root[near], rule.points)
+    moves = nodes[:, None, None, None] * lines[near] + away  # (T, points, N, K)
+    moves = moves.reshape(-1, near.size, *along.shape[1:])
+    chosen = [near if k == block else near[:0] for k in range(len(ratio.sites))]
+    terms = ratio.part(chosen).term(block, moves).reshape(len(nodes), len(rule.weight), -1)
+    return np.asarray(np.einsum("tpn,p->t", terms, rule.weight))
+
+
+def fitted_sites(canonical: CanonicalModel, theta: Theta) -> Fitted:
+    """What was fitted."""
+    predictors, blocks = canonical.linear(theta).predictors, canonical.blocks
+    if len(predictors) != len(blocks):
+        return Fitted(range(len(predictors)), predictors, None)
+    curved = [k for k, b in enumerate(blocks) if Property.GAUSSIAN not in b.site.spec.properties]
+    lacking = not canonical.by_rows or any(
+        b.y is None and not b.site.spec.potential for b in blocks
+    )
+    return Fitted(curved, predictors, None if lacking else canonical.sites(theta))
 
 
 def fitted_frame(
@@ -149,9 +226,9 @@ def fitted_frame(
 ) -> Frame:
     """The frame of the fit itself."""
     sizes = {b.name: b.size for b in canonical.latents}
-    sites = None if theta is None else partial(curved_sites, canonical, theta)
+    fit = None if theta is None else partial(fitted_sites, canonical, theta)
     places = dict.fromkeys(sizes)
-    return Frame(conditioned, canonical.layout.starts, sizes, places, sites=sites)
+    return Frame(conditioned, canonical.layout.starts, sizes, places, fit=fit)
 
 
 def extended_frame(
@@ -184,22 +261,24 @@ def extended_frame(
     }
     olds = {b.name: _within(b.sizes, fitted.latent(b.name).sizes) for b in blocks}
 
-    def sites() -> list[Predictor]:
-        return [
+    def fit() -> Fitted:
+        theirs = fitted_sites(fitted, point.theta)
+        moved = [
             replace(
                 p, columns={n: _relocated(op, olds[n], sizes[n]) for n, op in p.columns.items()}
             )
-            for p in curved_sites(fitted, point.theta)
+            for p in theirs.predictors
         ]
+        return theirs._replace(predictors=moved)
 
     if not added:
-        return Frame(base, starts, sizes, places, pieces, known, sites)
+        return Frame(base, starts, sizes, places, pieces, known, fit)
     whole = Extended(base, dict(starts), dict(sizes), tuple(added))
     start = sum(sizes.values())
     for piece in added:
         starts[piece.name], sizes[piece.name] = start, piece.size
         start += piece.size
-    return Frame(whole, starts, sizes, places, pieces, known, sites)
+    return Frame(whole, starts, sizes, places, pieces, known, fit)
 
 
 def _fitted_places(

@@ -15,7 +15,8 @@ from lgmdsl.canonical.expressions.affine import Affine
 from lgmdsl.canonical.expressions.named import NamedArray, expand
 from lgmdsl.canonical.lowering import derived
 from lgmdsl.canonical.lowering.derived import SAMPLE, Derived, Leaf
-from lgmdsl.canonical.model import CanonicalModel, some_rows
+from lgmdsl.canonical.model import CanonicalModel
+from lgmdsl.contract.linear import Predictor
 from lgmdsl.errors import Diagnostic, ModelError, suggestion
 from lgmdsl.posterior.frame import Frame
 from lgmdsl.posterior.tails import exponential_powers, sd_error
@@ -58,6 +59,16 @@ class NormalMarginal:
         if self.tree is None or self.curve is None:
             return self.mean, self.sd
         return _transformed(self.tree, self.curve, self.mean, self.variance)
+
+    def at(self, entries: IntArray, x: Array) -> tuple[Array, Array]:
+        """g of some entries at x, (T, n), and its variance there, 0."""
+        out = np.zeros(x.shape)
+        with np.errstate(all="ignore"):
+            for t, here in enumerate(x):
+                whole = np.array(self.mean).reshape(-1)
+                whole[entries] = here
+                out[t] = np.ravel(self.curved(whole.reshape(self.mean.shape)))[entries]
+        return out, np.zeros(x.shape)
 
     def about(self, mean: Array) -> Array:
         """E[(g(x) - mean)^2 z^j], j = 0, 1, 2, x = m + sd z: (3, ...)."""
@@ -209,12 +220,12 @@ class Marginals:
         with np.errstate(all="ignore"):
             return float(1.0 - np.isfinite(self._report_draws(name)).mean())
 
-    def tied(self, name: str, entries: IntArray) -> Array:
-        """`Frame.tied` of some entries of a function of one that is affine in the latents."""
+    def entries(self, name: str, entries: IntArray) -> Predictor:
+        """What some entries of a function of one that is affine in the latents are functions of, in
+        the frame's z."""
         dims, tree = named_tree(self.canonical, name)
         (leaf,) = derived.leaves(tree)
-        predictor = self.canonical.predictor(leaf.form, dims, self.theta)
-        return self.frame.tied(self.frame.embed(some_rows(predictor, entries)))
+        return self.frame.embed(self.canonical.predictor(leaf.form, dims, self.theta, entries))
 
     def sd_error(self, name: str) -> float:
         """The relative Monte Carlo error of a report's sd, the largest of all entries; 0 of what

@@ -24,7 +24,6 @@ from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.canonical.expressions.named import expand
 from lgmdsl.canonical.lowering.derived import Leaf
 from lgmdsl.canonical.model import CanonicalModel
-from lgmdsl.contract.site import Property
 from lgmdsl.learning.coordinates.hyper_marginals import HyperMarginals, OneHyper
 from lgmdsl.learning.coordinates.ranges import Ends, entry_ends
 from lgmdsl.posterior.hyper_points import HyperPoint
@@ -46,7 +45,7 @@ from lgmdsl.posterior.normal_mixtures import (
     rank_of,
 )
 from lgmdsl.posterior.shifted_draws import DrawnHypers, DrawShift, by_theta, hypers_of
-from lgmdsl.posterior.tails import least_variance, sd_error, shares_beyond
+from lgmdsl.posterior.tails import NOTHING, Look, Off, least_variance, off, sd_error
 from lgmdsl.state import FieldState
 
 if TYPE_CHECKING:
@@ -129,7 +128,7 @@ class Mixture(FieldState):
         """The hyperparameters to average a block's sites over at each point, and their weights: the
         point's own, or, of a mean field, whose latents know the sites' parameters by a mean only,
         several (`together`: for all rows at once)."""
-        from lgmdsl.posterior.site_draws import parameter_rows
+        from lgmdsl.posterior.shifted_draws import parameter_rows
 
         several: tuple[Theta, ...] = ()
         shares = np.zeros(0)
@@ -289,11 +288,6 @@ class Mixture(FieldState):
             return float(1.0 - np.isfinite(self._report_draws(name)).mean())
 
     @property
-    def approximate(self) -> bool:
-        """Whether the Gaussians are approximations: some site is not Gaussian in its predictor."""
-        return not all(Property.GAUSSIAN in b.family.spec.properties for b in self.canonical.blocks)
-
-    @property
     def usual_draws(self) -> int:
         """How many draws averages are taken over where nobody says: all that it is made of."""
         return REPORT_DRAWS
@@ -314,25 +308,25 @@ class Mixture(FieldState):
         draws = self._report_draws(name)
         return float(sd_error(draws, len(draws)).max(initial=0.0))
 
-    def beyond(self, name: str) -> Array:
-        """The share of the variance of each entry of a report that comes from beyond what is
-        checked; of none where it is exact, or Gaussian, or taken by draws."""
-        none = np.zeros(0)
-        if self.of_draws or not self.approximate or name not in self.canonical.named:
-            return none
+    def off(self, name: str) -> Off:
+        """Errors of the sds and means of a report, where it is a curve of what is Gaussian."""
+        if self.of_draws or name not in self.canonical.named:
+            return NOTHING
         first = self.part(0) if "_cached" in self.__dict__ else self.parts[0]()
         normal = first.normal(name)
         if normal is None or normal.curve is None or self._factored(name):
-            return none
-        parts, mean = self._parts_of(name) or (), self.quantity(name).mean
+            return NOTHING
+        parts, whole = self._parts_of(name) or (), self.quantity(name)
         means, sds = np.array([n.mean for n in parts]), np.array([n.sd for n in parts])
-        powers = np.stack([n.about(mean) for n in parts], axis=1)
+        powers = np.stack([n.about(whole.mean) for n in parts], axis=1)
 
-        def tied(entries: IntArray) -> Array:
-            return np.array([self.part(k).tied(name, entries) for k in range(len(parts))])
+        def looks(entries: IntArray) -> Iterator[Look]:
+            for k, normal in enumerate(parts):
+                part = self.part(k)
+                yield Look(part.frame, part.entries(name, entries), partial(normal.at, entries))
 
-        least = least_variance(lambda x: parts[0].curved(np.full(mean.shape, x)))
-        return shares_beyond(self.weights, means, sds, powers, least, tied)
+        least = least_variance(lambda x: parts[0].curved(np.full(whole.mean.shape, x)))
+        return off(self.weights, means, sds, powers, least, (whole.mean, whole.sd), looks)
 
     # ---- pieces ----------------------------------------------------------------------------
 

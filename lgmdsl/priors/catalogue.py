@@ -10,18 +10,18 @@ from lgmdsl.priors.prior import Prior
 
 PRIORS: Catalogue[type[Prior]] = Catalogue(
     {
-        "pc_sd": part("lgmdsl.priors.pc_scale", "PcSd"),
+        "pc_sd": part("lgmdsl.priors.positive", "PcSd"),
         "pc_cor0": part("lgmdsl.priors.pc_correlation", "PcCor0"),
         "pc_cor1": part("lgmdsl.priors.pc_correlation", "PcCor1"),
         "pc_mix": part("lgmdsl.priors.pc_mix", "PcMix"),
-        "pc_range": part("lgmdsl.priors.pc_scale", "PcRange"),
+        "pc_range": part("lgmdsl.priors.positive", "PcRange"),
         "pc_df": part("lgmdsl.priors.pc_df", "PcDf"),
         "exponential": part("lgmdsl.priors.positive", "Exponential"),
         "half_normal": part("lgmdsl.priors.positive", "HalfNormal"),
         "half_cauchy": part("lgmdsl.priors.positive", "HalfCauchy"),
-        "half_student_t": part("lgmdsl.priors.student", "HalfStudentT"),
+        "half_student_t": part("lgmdsl.priors.location", "HalfStudentT"),
         "normal": part("lgmdsl.priors.location", "Normal"),
-        "student_t": part("lgmdsl.priors.student", "StudentT"),
+        "student_t": part("lgmdsl.priors.location", "StudentT"),
         "cauchy": part("lgmdsl.priors.location", "Cauchy"),
         "logistic": part("lgmdsl.priors.location", "Logistic"),
         "lognormal": part("lgmdsl.priors.positive", "Lognormal"),
@@ -31,9 +31,9 @@ PRIORS: Catalogue[type[Prior]] = Catalogue(
         "uniform": part("lgmdsl.priors.bounded", "Uniform"),
         "lkj_cov": part("lgmdsl.priors.covariance", "LkjCov"),
         "inv_wishart": part("lgmdsl.priors.covariance", "InvWishart"),
-        "dirichlet": part("lgmdsl.priors.simplex", "Dirichlet"),
+        "dirichlet": part("lgmdsl.priors.bounded", "Dirichlet"),
         "graphical_lasso": part("lgmdsl.priors.covariance", "GraphicalLasso"),
-        "flat": part("lgmdsl.priors.flat", "Flat"),
+        "flat": part("lgmdsl.priors.bounded", "Flat"),
     }
 )
 

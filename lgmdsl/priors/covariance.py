@@ -15,8 +15,7 @@ import numpy as np
 from scipy import special
 
 from lgmdsl.arrays import Array, BoolArray
-from lgmdsl.priors.prior import REAL, VALUE, Bounds, Prior, Scatter, summed_to
-from lgmdsl.priors.refusals import Unsuitable, require
+from lgmdsl.priors.prior import REAL, VALUE, Bounds, Prior, Scatter, Unsuitable, require, summed_to
 from lgmdsl.vocabulary.lookup import declared
 
 if TYPE_CHECKING:

@@ -13,8 +13,7 @@ import numpy as np
 import scipy  # its optimize is imported when first used
 
 from lgmdsl.arrays import Array
-from lgmdsl.priors.prior import CORRELATION, Bounds, Elementwise, Terms
-from lgmdsl.priors.refusals import require
+from lgmdsl.priors.prior import CORRELATION, Bounds, Elementwise, Terms, require
 from lgmdsl.vocabulary.lookup import declared
 
 _NEAR = 0.02  # rho^2 below which the ratio is a series

@@ -20,8 +20,7 @@ from scipy import special
 
 from lgmdsl.arrays import Array
 from lgmdsl.priors.positive import OnHalfLine
-from lgmdsl.priors.prior import POSITIVE, Bounds, Terms
-from lgmdsl.priors.refusals import require
+from lgmdsl.priors.prior import POSITIVE, Bounds, Terms, require
 from lgmdsl.vocabulary.lookup import declared
 
 _FAR = 16.0  # df from which the series is taken

@@ -16,8 +16,7 @@ import numpy as np
 
 from lgmdsl.arrays import Array
 from lgmdsl.numerics.stable import sigmoids, softplus
-from lgmdsl.priors.prior import UNIT, Bounds, InLogits, Terms
-from lgmdsl.priors.refusals import Unsuitable
+from lgmdsl.priors.prior import UNIT, Bounds, InLogits, Terms, Unsuitable
 from lgmdsl.vocabulary.lookup import declared
 
 _NEAR = 0.1  # |x| below which (x - log(1 + x)) / x^2 is a series

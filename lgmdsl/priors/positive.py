@@ -1,5 +1,5 @@
 """Priors of positive hypers with closed forms: exponential, half-normal, half-Cauchy, lognormal,
-gamma and inverse gamma."""
+gamma, inverse gamma, and the penalised-complexity priors of sds and ranges."""
 
 from __future__ import annotations
 
@@ -154,3 +154,57 @@ class InvGamma(OnHalfLine):
         middle = super().typical(shape)
         mode = np.broadcast_to(self.scale / (self.shape + 1.0), shape)
         return np.where(middle < 1e6 * mode, middle, mode)
+
+
+# ---- pc scale ----------------------------------------------------------------------------------
+# Penalised-complexity priors of standard deviations and ranges.
+#
+# pc_sd: exponential with rate -log(alpha) / u (Simpson et al. 2017, section 3.3).
+# pc_range: 1/range is exponential with rate -log(alpha) u (Fuglstad et al. 2019, theorem 2.6 at
+# dimension 2, Matern smoothness 1: spde with alpha = 2 in the plane).
+
+
+@dataclass(frozen=True, eq=False)
+class PcSd(OnHalfLine):
+    """P(sd > u) = alpha."""
+
+    u: Array
+    alpha: Array
+    signature = declared("prior", "pc_sd")
+
+    @property
+    def rate(self) -> Array:
+        return np.asarray(-np.log(self.alpha) / self.u)
+
+    def terms(self, value: Array) -> Terms:
+        rate = self.rate
+        up = 1.0 / rate - value
+        slopes = {"u": -up * rate / self.u, "alpha": -up / (self.alpha * self.u)}
+        return Terms(np.log(rate) - rate * value, -rate, slopes)
+
+    def quantile(self, p: Array) -> Array:
+        return np.asarray(-np.log1p(-p) / self.rate)
+
+
+@dataclass(frozen=True, eq=False)
+class PcRange(OnHalfLine):
+    """P(range < u) = alpha."""
+
+    u: Array
+    alpha: Array
+    signature = declared("prior", "pc_range")
+
+    @property
+    def rate(self) -> Array:
+        return np.asarray(-np.log(self.alpha) * self.u)
+
+    def terms(self, value: Array) -> Terms:
+        rate = self.rate
+        up = 1.0 / rate - 1.0 / value
+        log = np.log(rate) - 2.0 * np.log(value) - rate / value
+        slopes = {"u": up * rate / self.u, "alpha": -up * self.u / self.alpha}
+        slope = (rate / value - 2.0) / value
+        return Terms(np.where(value > 0.0, log, -np.inf), slope, slopes)
+
+    def quantile(self, p: Array) -> Array:
+        return np.asarray(-self.rate / np.log(p))

@@ -52,8 +52,7 @@ from lgmdsl.canonical.reverse import pull
 from lgmdsl.contract import rows
 from lgmdsl.contract.backend import Backend
 from lgmdsl.contract.engine import Adjoints, Conditioned, Engine, Failed
-from lgmdsl.contract.posterior import GaussianPosterior
-from lgmdsl.contract.problem import Problem
+from lgmdsl.contract.problem import GaussianPosterior, Problem
 from lgmdsl.contract.questions import Pointwise, PointwiseAnswer
 from lgmdsl.contract.site import Site, SiteSpec
 from lgmdsl.contract.status import Status

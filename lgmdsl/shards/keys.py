@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from lgmdsl.arrays import BoolArray, IntArray
+from lgmdsl.dataset.arrow import text_types
 from lgmdsl.dataset.entries import texts_of
-from lgmdsl.dataset.parquet import text_types
 from lgmdsl.dataset.refusals import refused, refusing
 from lgmdsl.errors import DataError, Diagnostic, suggestion
 from lgmdsl.shards.manifest import ShardFile

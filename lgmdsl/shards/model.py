@@ -18,7 +18,7 @@ from lgmdsl.canonical.layout import Layout
 from lgmdsl.canonical.lowering.derived import Derived, leaves
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.linear import Predictor
-from lgmdsl.contract.posterior import GaussianPosterior
+from lgmdsl.contract.problem import GaussianPosterior
 from lgmdsl.contract.site import Site
 from lgmdsl.shards.anchors import Point
 from lgmdsl.shards.passes import Passes, Shards, spec_of

@@ -21,8 +21,7 @@ import numpy as np
 
 from lgmdsl import __version__
 from lgmdsl.canonical.grounding.labels import labels_of
-from lgmdsl.dataset.arrow import from_arrow
-from lgmdsl.dataset.parquet import text_types
+from lgmdsl.dataset.arrow import from_arrow, text_types
 from lgmdsl.dataset.refusals import check_regular, refused, refusing
 from lgmdsl.errors import DataError, Diagnostic, MethodError
 from lgmdsl.files import write

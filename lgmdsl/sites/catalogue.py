@@ -29,7 +29,7 @@ SITES: Catalogue[type[Site]] = Catalogue(
         "com_poisson.log_mean": part("lgmdsl.sites.counts.com_poisson", "ComPoissonLogMean"),
         "tweedie.log_mean": part("lgmdsl.sites.counts.tweedie", "TweedieLogMean"),
         "gamma.log_mean": part("lgmdsl.sites.scalar.exponential_rate", "GammaLogMean"),
-        "lognormal.mean": part("lgmdsl.sites.scalar.lognormal", "LognormalMean"),
+        "lognormal.mean": part("lgmdsl.sites.scalar.normal", "LognormalMean"),
         "exponential.log_rate": part("lgmdsl.sites.scalar.survival", "ExponentialLogRate"),
         "weibull.log_scale": part("lgmdsl.sites.scalar.survival", "WeibullLogScale"),
         "inverse_gaussian.log_mean": part(
@@ -41,7 +41,7 @@ SITES: Catalogue[type[Site]] = Catalogue(
             "lgmdsl.sites.positive.generalized_gamma", "GeneralizedGammaLocation"
         ),
         "generalized_pareto.log_scale": part(
-            "lgmdsl.sites.positive.generalized_pareto", "GeneralizedParetoLogScale"
+            "lgmdsl.sites.scalar.extremes", "GeneralizedParetoLogScale"
         ),
         "beta.logit_mean": part("lgmdsl.sites.scalar.beta", "BetaLogitMean"),
         "student_t.mean": part("lgmdsl.sites.scalar.student_t", "StudentTMean"),
@@ -52,7 +52,7 @@ SITES: Catalogue[type[Site]] = Catalogue(
             "lgmdsl.sites.scalar.asymmetric_laplace", "AsymmetricLaplaceQuantile"
         ),
         "logistic.mean": part("lgmdsl.sites.scalar.logistic", "LogisticMean"),
-        "normal.log_var": part("lgmdsl.sites.scalar.log_variance", "NormalLogVar"),
+        "normal.log_var": part("lgmdsl.sites.scalar.exponential_rate", "NormalLogVar"),
         "categorical.softmax": part("lgmdsl.sites.vector.softmax", "CategoricalSoftmax"),
         "categorical.probit": part("lgmdsl.sites.vector.multinomial_probit", "CategoricalProbit"),
         "multinomial.softmax": part("lgmdsl.sites.vector.softmax", "MultinomialSoftmax"),
@@ -80,10 +80,8 @@ SITES: Catalogue[type[Site]] = Catalogue(
         ),
         "ordinal.logit.adjacent": part("lgmdsl.sites.ordinal.adjacent", "AdjacentLogit"),
         "ordinal.logit.stereotype": part("lgmdsl.sites.ordinal.adjacent", "StereotypeLogit"),
-        "ordinal.probit.adjacent": part("lgmdsl.sites.ordinal.adjacent_probit", "AdjacentProbit"),
-        "ordinal.probit.stereotype": part(
-            "lgmdsl.sites.ordinal.adjacent_probit", "StereotypeProbit"
-        ),
+        "ordinal.probit.adjacent": part("lgmdsl.sites.ordinal.adjacent", "AdjacentProbit"),
+        "ordinal.probit.stereotype": part("lgmdsl.sites.ordinal.adjacent", "StereotypeProbit"),
         "normal": part("lgmdsl.sites.scalar.normal", "NormalPotential"),
         "laplace": part("lgmdsl.sites.scalar.laplace", "LaplacePotential"),
         "asymmetric_laplace": part(

@@ -36,6 +36,19 @@ class Averaged(ABC):
         more digits."""
 
 
+class Added(ABC):
+    """A site whose log density may be a sum of those of sites that bend in one place each, where a
+    rule about one place would need many nodes for the others."""
+
+    @abstractmethod
+    def addends(self) -> tuple[tuple[IntArray, Site], ...]:
+        """Rows and their sites, the log densities of which add up; () where all rows are simple."""
+
+
+def _addends(site: Site) -> tuple[tuple[IntArray, Site], ...]:
+    return site.addends() if isinstance(site, Added) else ()
+
+
 class NodeSites:
     """The sites of some rows at nodes (n, k), whether or not the family broadcasts."""
 
@@ -100,6 +113,13 @@ def expected_by_quadrature(
     known = None if second or not isinstance(site, Averaged) else site.averaged(mean, variance)
     if known is not None:
         return ExpectedAnswer(*known)
+    if addends := _addends(site):
+        total = np.zeros((5 if second else 3, len(mean)))
+        for rows, part in addends:
+            a = expected_by_quadrature(part, mean[rows], variance[rows], second)
+            parts = (a.value, a.d_mean, a.d_variance, a.d_mean_variance, a.d_variance2)
+            total[:, rows] += np.stack([p for p in parts if p is not None])
+        return ExpectedAnswer(*total)
     nodes = NodeSites(site) if nodes is None else nodes
     centre, scale, declared = landmarks(site, len(mean))
     sd = np.sqrt(variance)
@@ -175,6 +195,12 @@ def slopes_by_quadrature(
 
 def _plain_slopes(site: Site, mean: Array, variance: Array) -> dict[str, Array]:
     """E[dl/dparameter] over N(mean, variance), all parameters at the same nodes."""
+    if addends := _addends(site):
+        total = {name: np.zeros(len(mean)) for name in site.parameter_slopes(mean)}
+        for rows, part in addends:
+            for name, slope in _plain_slopes(part, mean[rows], variance[rows]).items():
+                total[name][rows] += slope
+        return total
     nodes = NodeSites(site)
     centre, scale, _ = landmarks(site, len(mean))
     names = tuple(site.parameter_slopes(mean))

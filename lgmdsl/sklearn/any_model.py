@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,12 +14,16 @@ from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
-from lgmdsl.arrays import AnyArray, Array
+from lgmdsl.arrays import AnyArray, Array, IntArray
 from lgmdsl.canonical.grounding.order_needs import needs_of
 from lgmdsl.errors import DataError
 from lgmdsl.language.builder import Model
-from lgmdsl.sklearn.bound_columns import (
+from lgmdsl.language.load import loads
+from lgmdsl.sklearn.estimator import (
     ENCODE,
+    Form,
+    LgmEstimator,
+    Regressor,
     bound,
     bound_classes,
     check_numbers,
@@ -29,10 +33,9 @@ from lgmdsl.sklearn.bound_columns import (
     response_symbol,
     response_type,
 )
-from lgmdsl.sklearn.estimator import Form, LgmEstimator, Regressor
+from lgmdsl.sklearn.families import number
 from lgmdsl.sklearn.ready import written
-from lgmdsl.sklearn.softmax import Softmax
-from lgmdsl.sklearn.written import Linear
+from lgmdsl.sklearn.written import LEVEL, SLOPE, Linear
 
 
 class AnyModel(LgmEstimator):
@@ -278,3 +281,47 @@ def _table(estimator: Any, X: Any, y: Any) -> tuple[Any, AnyArray]:
 def _ordered_categories(y: Any) -> AnyArray | None:
     kind: Any = getattr(y, "dtype", None)
     return np.asarray(kind.categories) if getattr(kind, "ordered", False) else None
+
+
+# ---- softmax -----------------------------------------------------------------------------------
+# The linear model of several classes.
+
+
+TEXT = """lgm 1
+index obs
+index feature = {features}
+index class = {classes}
+data y[obs] : class
+data X[obs, feature] : real
+latent level[class] ~ normal(sd = {level})
+latent w[feature, class] ~ normal(sd = {slope})
+let eta[obs, class] = level + X @ w
+observe y ~ categorical(softmax = eta)
+"""
+
+
+@dataclass(frozen=True, eq=False)
+class Softmax:
+    """A level and coefficients for each class, of the standardised columns."""
+
+    model: Model
+    data: Mapping[str, object]
+    columns: Linear
+    estimator: Any
+    response: str = "y"
+
+    @classmethod
+    def of(
+        cls, x: Array, codes: IntArray, classes: int, estimator: Any, weights: Array | None
+    ) -> Softmax:
+        """For classes 0, 1, ... of the rows."""
+        columns = Linear.of(x, range(x.shape[1]), weights)
+        sds = {"level": number(LEVEL), "slope": number(SLOPE)}
+        text = TEXT.format(features=x.shape[1], classes=classes, **sds)
+        data = {**columns.at(x, []), "y": codes}
+        return cls(loads(text), data, columns, estimator)
+
+    def rows(self, X: Any) -> Mapping[str, object]:
+        """The data of other rows."""
+        x = validate_data(self.estimator, X, dtype=np.float64, reset=False)
+        return self.columns.at(x, [])

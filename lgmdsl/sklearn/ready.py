@@ -22,8 +22,7 @@ from lgmdsl.api.predict.requested import PredictionWarning
 from lgmdsl.arrays import AnyArray, Array
 from lgmdsl.language.builder import Model
 from lgmdsl.language.load import loads
-from lgmdsl.sklearn.bound_columns import ENCODE, check_numbers, named
-from lgmdsl.sklearn.estimator import Regressor
+from lgmdsl.sklearn.estimator import ENCODE, Regressor, check_numbers, named
 from lgmdsl.sklearn.families import family_of
 from lgmdsl.sklearn.written import Field, Groups, Linear, Piece, Smooth, text_of
 

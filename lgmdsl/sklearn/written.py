@@ -14,8 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from lgmdsl.arrays import AnyArray, Array
-from lgmdsl.sklearn.families import Family, number
-from lgmdsl.sklearn.weighted import mean, quantiles, sd
+from lgmdsl.sklearn.families import Family, mean, number, quantiles, sd
 
 MATERN = "matern(sd = s, length = length, smoothness = 2.5)"
 LEVEL, SLOPE = 10.0, 2.5  # sds of the level and of the coefficients, in units of the predictor

@@ -1,6 +1,6 @@
 """Names of the language to structures and kernels: builders from evaluated arguments.
 
-What an argument is where it is left out is declared (`vocabulary.structures`, `.kernels`); builders
+What an argument is where it is left out is declared (`vocabulary.structures`); builders
 and classes have no defaults of their own.
 """
 
@@ -17,7 +17,7 @@ from lgmdsl.arrays import Array
 from lgmdsl.contract.catalogue import Catalogue
 from lgmdsl.contract.structure import Members, Structure
 from lgmdsl.errors import Diagnostic, ModelError
-from lgmdsl.structures.kernels.kernels import Kernel
+from lgmdsl.structures.kernels import Kernel
 
 Builder = Callable[..., Structure]
 
@@ -71,7 +71,7 @@ def _kernel(module: str, part: str) -> Callable[[], Declared]:
     """A kernel whose arguments may be given as numbers."""
 
     def load() -> Declared:
-        cls = getattr(import_module(f"lgmdsl.structures.kernels.{module}"), part)
+        cls = getattr(import_module(f"lgmdsl.structures.{module}"), part)
 
         def make(**arguments: object) -> Kernel:
             kernel: Kernel = cls(**{k: _array(v) for k, v in arguments.items()})
@@ -93,19 +93,19 @@ STRUCTURES: Catalogue[Builder] = Catalogue(
         "rw1": _builder("ordered.walks", "FirstOrderWalk", "rw1"),
         "rw2": _builder("ordered.walks", "SecondOrderWalk", "rw2"),
         "seasonal": _builder("ordered.seasonal", "Seasonal", "seasonal"),
-        "ar1": _builder("ordered.ar1", "Ar1", "ar1"),
+        "ar1": _builder("ordered.chain", "Ar1", "ar1"),
         "ar": _builder("ordered.ar", "Ar", "ar"),
         "ou": _builder("ordered.ou", "OrnsteinUhlenbeck", "ou"),
         "besag": _builder("spatial.besag", "Besag", "besag"),
         "car": _builder("spatial.car", "Car", "car"),
-        "gp": _builder("kernels.gp", "Gp", "gp"),
+        "gp": _builder("kernels", "Gp", "gp"),
         "spde": _builder("spatial.spde", "Spde", "spde"),
     }
 )
 KERNELS: Catalogue[Callable[..., Kernel]] = Catalogue(
     {
         "se": _kernel("stationary", "SquaredExponential"),
-        "matern": _builder("kernels.stationary", "Matern", "matern"),
+        "matern": _builder("stationary", "Matern", "matern"),
         "rq": _kernel("stationary", "RationalQuadratic"),
         "periodic": _kernel("stationary", "Periodic"),
         "linear": _kernel("kernels", "Linear"),

@@ -16,11 +16,10 @@ from lgmdsl.contract.linear import LinearGaussian, Predictor, PriorBlock
 from lgmdsl.contract.stacked import flatten
 from lgmdsl.contract.structure import Shape, Structure
 from lgmdsl.engines.shared.prior import BlockPrior
-from lgmdsl.operators.explicit import Dense
+from lgmdsl.operators.explicit import Dense, Sparse
 from lgmdsl.structures.independent import Dense as DenseCovariance
-from lgmdsl.structures.independent import Normal
-from lgmdsl.testing.engines.failure_checks import check_failure
-from lgmdsl.testing.engines.models import Case, brute, dense_rows, random_case
+from lgmdsl.structures.independent import Flat, Normal
+from lgmdsl.testing.engine_models import Case, brute, dense_rows, random_case
 
 MakeEngine = Callable[[LinearGaussian], Engine]
 
@@ -329,3 +328,27 @@ def _close(case: Case, quantity: str, answer: object, wanted: object) -> None:
     scale = max(1.0, float(np.abs(b).max(initial=0.0)))
     error = float(np.abs(a - b).max(initial=0.0)) / scale
     assert error <= 1e-9, f"{case.name}: {quantity} off by {error:.1e}"
+
+
+# ---- failure checks ----------------------------------------------------------------------------
+# Conformance of an engine where there is no posterior: a value that says so, with a reason.
+
+
+def check_failure(engine: type[Engine]) -> None:
+    """An indefinite posterior and an undetermined flat direction are `Failed`, with a reason."""
+    make: Callable[[LinearGaussian], Engine] = engine
+    proper = PriorBlock("w", (Normal(2, 0.0, 1.0),), np.zeros(2))
+    rows = Predictor({"w": Dense(np.eye(2))}, np.zeros(2))
+    one = LinearGaussian((proper,), (rows,))
+    ones: Rows = (np.ones(2),)
+    if not engine.refuses(one):
+        bad = make(one).condition((np.array([-1.5, 1.0]),), ones)
+        assert isinstance(bad, Failed) and bad.reason, "an indefinite posterior must be Failed"
+    flat = PriorBlock("f", (Flat(2),), np.zeros(2))
+    collinear = Sparse(sp.csr_array(np.array([[1.0, 1.0], [2.0, 2.0]])))
+    columns = {"w": Dense(np.eye(2)), "f": collinear}
+    both = LinearGaussian((proper, flat), (replace(rows, columns=columns),))
+    if not engine.refuses(both):
+        lost = make(both).condition(ones, ones)
+        assert isinstance(lost, Failed), "an improper posterior must be Failed"
+        assert "f[" in lost.reason, f"the undetermined direction is not named: {lost.reason}"

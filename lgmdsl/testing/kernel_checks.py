@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from lgmdsl.arrays import Array
-from lgmdsl.structures.kernels.kernels import Kernel
-from lgmdsl.structures.kernels.stationary import SquaredExponential
+from lgmdsl.structures.kernels import Kernel
+from lgmdsl.structures.stationary import SquaredExponential
 
 Arguments = Mapping[str, Array]
 Build = Callable[[Arguments], Kernel]

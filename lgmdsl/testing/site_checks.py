@@ -17,8 +17,7 @@ import numpy as np
 from lgmdsl.arrays import Array, BoolArray
 from lgmdsl.contract.questions import Augmented, Pointwise, SuperGaussian, Widths
 from lgmdsl.contract.site import Property, Site
-from lgmdsl.testing.sites.augmented_checks import augmented_failures
-from lgmdsl.testing.sites.question_checks import question_failures
+from lgmdsl.testing.sites.question_checks import augmented_failures, question_failures
 from lgmdsl.testing.sites.sampling_checks import sampling_failures
 from lgmdsl.testing.sites.vector_site_checks import vector_failures
 

@@ -10,8 +10,8 @@ from threading import Lock
 from typing import Any
 
 from lgmdsl.errors import Diagnostic, MethodError
+from lgmdsl.workers.perform import put
 from lgmdsl.workers.refusals import too_large, unreachable, without_certificate
-from lgmdsl.workers.store import put
 
 PATIENCE = 10.0  # seconds that a scheduler has to answer
 RECENT = 2.0  # seconds that the number of workers is believed

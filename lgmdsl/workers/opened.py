@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import BrokenExecutor
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from lgmdsl.errors import Diagnostic, MethodError
-from lgmdsl.workers.executor import Executor, Jobs
 from lgmdsl.workers.refusals import unreachable
+from lgmdsl.workers.task import Executor, Jobs
 from lgmdsl.workers.workers import Crew, Workers
 
 ADDRESS = re.compile(r"(tcp|tls|ws|wss|ucx)://.+")
@@ -103,7 +105,6 @@ def _crew(jobs: Any) -> Crew:
         from lgmdsl.workers.cluster import Cluster
 
         return Cluster(jobs, False)
-    from lgmdsl.workers.given import Given
 
     return Given(jobs)
 
@@ -111,3 +112,45 @@ def _crew(jobs: Any) -> Crew:
 def _is_client(jobs: Jobs) -> bool:
     """A Dask Client, without an import of it."""
     return callable(getattr(jobs, "get_executor", None)) and hasattr(jobs, "scheduler_info")
+
+
+# ---- given -------------------------------------------------------------------------------------
+# An executor of the caller's: threads, MPI processes, loky's or Ray's pools.
+
+
+class Given:
+    """An executor that somebody else made, and shuts down."""
+
+    lost: tuple[type[BaseException], ...] = ()
+    broken: tuple[type[BaseException], ...] = (BrokenExecutor,)
+    shared = True
+    cancels = True
+    homes = False
+
+    def __init__(self, executor: Executor) -> None:
+        self.executor = executor
+        self.name = f"the executor {type(executor).__name__}"
+
+    @property
+    def size(self) -> int:
+        """Tasks at a time: what the executor says, or one a core."""
+        for name in ("_max_workers", "num_workers", "max_workers"):
+            count = getattr(self.executor, name, None)
+            if isinstance(count, int) and count > 0:
+                return count
+        return os.cpu_count() or 1
+
+    def submit(self, fn: Callable[..., Any], *args: Any, home: int | None = None) -> Any:
+        """Begin `fn(*args)`, anywhere."""
+        return self.executor.submit(fn, *args)
+
+    def renew(self) -> bool:
+        """No: it is the caller's."""
+        return False
+
+    def put(self, bundles: object) -> bool:
+        """Whether bundles could be sent to all workers at once."""
+        return False
+
+    def close(self) -> None:
+        """Nothing: its maker shuts it down."""

@@ -13,9 +13,8 @@ from typing import Any, Protocol
 from lgmdsl import __version__
 from lgmdsl.memory import budget
 from lgmdsl.numerics.blas_threads import threads
-from lgmdsl.workers.perform import perform
+from lgmdsl.workers.perform import STORE, perform
 from lgmdsl.workers.refusals import broken, deadly, lost, other_version, without_module
-from lgmdsl.workers.store import STORE
 from lgmdsl.workers.task import Answer, Bundle, Context, Payload, Task, here
 
 TIMES = 3  # workers that a task may end

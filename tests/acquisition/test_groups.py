@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import lgmdsl as lgm
-from lgmdsl.acquisition import groups as module
-from lgmdsl.acquisition.groups import best_group, bounds, information
+from lgmdsl.acquisition import measuring as module
+from lgmdsl.acquisition.measuring import best_group, bounds, information
 from lgmdsl.arrays import Array, IntArray
 from lgmdsl.canonical.model import some_rows
 from lgmdsl.contract.engine import Conditioned, Failed

@@ -8,12 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lgmdsl.acquisition.candidates import Chunk, Here
-from lgmdsl.acquisition.marginals import PoolMarginals
-from lgmdsl.acquisition.pool import Pool
-from lgmdsl.acquisition.rows import row
-from lgmdsl.acquisition.scores import probability
-from lgmdsl.acquisition.width import include
+from lgmdsl.acquisition.candidates import Chunk, Here, PoolMarginals
+from lgmdsl.acquisition.pool import Pool, row
+from lgmdsl.acquisition.scores import include, probability
 from lgmdsl.contract.engine import Conditioned, Engine, Failed
 from lgmdsl.engines.dense.covariance import CovarianceEngine
 from lgmdsl.engines.dense.precision import PrecisionEngine

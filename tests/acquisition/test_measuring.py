@@ -13,7 +13,7 @@ from lgmdsl.api.design.measurable import lines_of, measurable, measured_response
 from lgmdsl.arrays import Array, BoolArray, IntArray
 from lgmdsl.compile import compile_model
 from lgmdsl.contract.engine import Engine, Failed
-from lgmdsl.contract.posterior import GaussianPosterior
+from lgmdsl.contract.problem import GaussianPosterior
 from lgmdsl.dataset import read
 from lgmdsl.inference.plan import plan
 from lgmdsl.inference.settings import FitSettings

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import integrate, optimize, special
 
-from lgmdsl.acquisition.scores import OFF, SLOPE, best, labelled, probability, score
-from lgmdsl.acquisition.width import include
+from lgmdsl.acquisition.scores import OFF, SLOPE, best, include, labelled, probability, score
 from lgmdsl.sites.scalar.logistic import BernoulliLogit
 
 MAKE = labelled(BernoulliLogit)

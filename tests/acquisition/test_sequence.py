@@ -11,7 +11,7 @@ import pytest
 import lgmdsl as lgm
 from lgmdsl.acquisition import refit as refitting
 from lgmdsl.acquisition import sequence as module
-from lgmdsl.acquisition.marginals import PoolMarginals
+from lgmdsl.acquisition.candidates import PoolMarginals
 from lgmdsl.acquisition.refit import conditioned, refit
 from lgmdsl.acquisition.scores import score as scores_of
 from lgmdsl.acquisition.sequence import BlockEnd, Query, Settings, sequence

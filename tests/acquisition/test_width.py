@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import integrate, optimize
 
-from lgmdsl.acquisition.width import include
+from lgmdsl.acquisition.scores import include
 from lgmdsl.sites.scalar.logistic import BernoulliLogit, BinomialLogit, LogisticSite, Sech2Potential
 
 MEANS = st.floats(-30.0, 30.0)

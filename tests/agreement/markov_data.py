@@ -23,7 +23,7 @@ from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.compile import compile_model
 from lgmdsl.contract.engine import Engine
 from lgmdsl.contract.linear import LinearGaussian
-from lgmdsl.contract.posterior import GaussianPosterior
+from lgmdsl.contract.problem import GaussianPosterior
 from lgmdsl.contract.status import Status
 from lgmdsl.dataset import read
 from lgmdsl.engines.dense.covariance import CovarianceEngine

@@ -259,7 +259,7 @@ BOUNDS = (
         "jaakkola",
         "of_logistic_sites",
         (
-            "lgmdsl/bounds/jaakkola.py",
+            "lgmdsl/bounds/logistic.py",
             "value=half + {|1.01 * }rest",
             "half = 0.5{|1} * variance",
             "d_mean=0.5 - 2.0{|4} * mean",
@@ -271,7 +271,7 @@ BOUNDS = (
         "bohning",
         "of_logistic_sites",
         (
-            "lgmdsl/bounds/bohning.py",
+            "lgmdsl/bounds/logistic.py",
             "+ bent + 0{.125|.127} * variance",
             "+ {|1.01 * }bent + 0.125",
             "d_mean={|1.01 * }up,",
@@ -307,7 +307,7 @@ BOUNDS = (
         "log",
         "softmax_sites or compiled_tilt",
         (
-            "lgmdsl/bounds/log.py",
+            "lgmdsl/bounds/softmax.py",
             "mean + 0.5{|1} * np.einsum",
             "value={|1.01 * }log_sum_exp",
             "d_mean={|1.01 * }softmax.p",
@@ -319,7 +319,7 @@ BOUNDS = (
         "delta",
         "softmax_sites or compiled_tilt",
         (
-            "lgmdsl/bounds/delta.py",
+            "lgmdsl/bounds/softmax.py",
             "offered) + 0.5{|1} * np.einsum",
             "value={|1.01 * }log_sum_exp(mean, offered)",
             "d_mean=p + 0.5{|1} * p * off",
@@ -355,7 +355,7 @@ BOUNDS = (
         "bohning of softmax sites",
         "softmax_sites or compiled_tilt",
         (
-            "lgmdsl/bounds/bohning_multinomial.py",
+            "lgmdsl/bounds/softmax.py",
             "curve = 0.5{|1} * (",
             "offered) + 0.5{|1} * np.einsum",
             "d_mean={|1.01 * }softmax.p",
@@ -379,7 +379,7 @@ BOUNDS = (
         "quadrature of softmax sites",
         "softmax_sites or compiled_tilt",
         (
-            "lgmdsl/bounds/softmax_quadrature.py",
+            "lgmdsl/bounds/softmax.py",
             "ExpectedAnswer({|1.01 * }answer.value,",
             "answer.value, {|1.01 * }answer.d_mean,",
             "answer.d_mean, {|1.02 * }answer.d_variance,",
@@ -391,7 +391,7 @@ BOUNDS = (
         "shifted",
         "sums_of_shifted",
         (
-            "lgmdsl/bounds/shifted.py",
+            "lgmdsl/bounds/logistic.py",
             "np.minimum(away, 0.0) - {|1.01 * }u.value",
             "np.where(right, {|1.01 * }u.d_mean, 1.0 - u.d_mean)",
             '"d_variance": -{|1.02 * }u.d_variance',
@@ -600,7 +600,7 @@ ENGINES = (
         ),
         (
             "lgmdsl/engines/iterative/adjoints.py",
-            "(0.5{|1} * values, precision",
+            "return filled(precision, 0.5{|1} * values)",
         ),
     ),
 )

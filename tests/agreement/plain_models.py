@@ -11,7 +11,7 @@ from scipy import special, stats
 
 import lgmdsl as lgm
 from lgmdsl.arrays import Array
-from lgmdsl.contract.posterior import GaussianPosterior
+from lgmdsl.contract.problem import GaussianPosterior
 from lgmdsl.inference.driver import Tolerances, run
 from lgmdsl.inference.plan import plan
 from lgmdsl.learning.objective.gradient import evidence_gradient

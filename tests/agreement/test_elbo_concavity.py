@@ -32,7 +32,7 @@ from lgmdsl.inference.routes import answering
 from lgmdsl.sites.catalogue import find_site, sites
 from lgmdsl.sites.observed import make_sites
 from lgmdsl.sites.vector.softmax import MultinomialSoftmax
-from lgmdsl.testing.engines.models import dense_rows
+from lgmdsl.testing.engine_models import dense_rows
 from lgmdsl.testing.models import random_models
 from lgmdsl.testing.random.model import RandomModel
 from tests.sites.examples import example

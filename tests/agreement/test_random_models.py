@@ -18,7 +18,7 @@ from lgmdsl.arrays import Array
 from lgmdsl.engines.shared.prior import BlockPrior
 from lgmdsl.inference import registry
 from lgmdsl.sites.catalogue import site
-from lgmdsl.testing.engines.models import dense_rows
+from lgmdsl.testing.engine_models import dense_rows
 from lgmdsl.testing.models import random_models
 from lgmdsl.testing.random.evidence import brute_log_evidence
 from lgmdsl.testing.random.latent_blocks import coefficients, levels, scalar

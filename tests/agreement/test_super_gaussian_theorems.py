@@ -28,7 +28,7 @@ from lgmdsl.sites.catalogue import find_site, sites
 from lgmdsl.sites.observed import make_sites
 from lgmdsl.sites.scalar.exp_power import ExpPowerPotential
 from lgmdsl.structures.catalogue import structure
-from lgmdsl.testing.engines.models import random_case
+from lgmdsl.testing.engine_models import random_case
 from tests.sites.examples import example
 
 seeds = st.integers(0, 2**20)

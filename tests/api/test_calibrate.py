@@ -14,8 +14,7 @@ import lgmdsl as lgm
 from lgmdsl.api.calibrate import calibrate as module
 from lgmdsl.contract.backend import BackendSpec
 from lgmdsl.contract.engine import Failed
-from lgmdsl.contract.posterior import GaussianPosterior
-from lgmdsl.contract.problem import Problem
+from lgmdsl.contract.problem import GaussianPosterior, Problem
 from lgmdsl.contract.questions import Pointwise
 from lgmdsl.inference import registry
 from lgmdsl_backends.laplace import Laplace

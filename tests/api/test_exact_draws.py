@@ -18,7 +18,7 @@ from lgmdsl.api.simulate.simulate import TRUTH
 from lgmdsl.arrays import Array
 from lgmdsl.cli.main import main
 from lgmdsl.errors import MethodError
-from lgmdsl.posterior import drawn, drawn_members, drawn_response
+from lgmdsl.posterior import drawn, drawn_response
 
 ZEROS = """lgm 1
 index obs
@@ -322,11 +322,11 @@ def test_conditional_of_new_members() -> None:
     rng = np.random.default_rng(0)
     a = rng.normal(size=(5, 4))
     c = a @ a.T  # of rank 4: the fifth is known given the others
-    slope, root = drawn_members._conditional(c, np.arange(3), np.array([3, 4]))
+    slope, root = drawn._conditional(c, np.arange(3), np.array([3, 4]))
     exact = c[3:, :3] @ np.linalg.inv(c[:3, :3])
     np.testing.assert_allclose(slope, exact, rtol=1e-8)
     np.testing.assert_allclose(root @ root.T, c[3:, 3:] - exact @ c[:3, 3:], atol=1e-8)
-    slope, root = drawn_members._conditional(c, np.arange(4), np.array([4]))
+    slope, root = drawn._conditional(c, np.arange(4), np.array([4]))
     np.testing.assert_allclose(root, 0.0, atol=1e-6)
 
 
@@ -356,7 +356,7 @@ observe y ~ bernoulli(logit = f)
 
 
 def test_too_many_members_are_gaussian_and_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(drawn_members, "MOST", 3)
+    monkeypatch.setattr(drawn, "MOST", 3)
     text = WALK.replace("rw1(sd = 1.5)", "normal(sd = 4)")
     fit = lgm.fit(lgm.loads(text), {"y": [2, 0, 0]})
     assert fit.drawn is not None

@@ -22,7 +22,7 @@ import pytest
 import lgmdsl as lgm
 from lgmdsl.api.fit.fit import Fit
 from lgmdsl.api.predict.predict import Prediction
-from lgmdsl.language.limits import MAX_CHAIN
+from lgmdsl.language.tree.ast import MAX_CHAIN
 from lgmdsl.sites import catalogue
 from tests.stored_fits.cases import CASES
 

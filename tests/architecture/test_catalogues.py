@@ -26,7 +26,7 @@ from lgmdsl.priors.catalogue import PRIORS
 from lgmdsl.priors.prior import Prior
 from lgmdsl.sites.catalogue import SITES
 from lgmdsl.structures.catalogue import KERNELS, STRUCTURES, Declared
-from lgmdsl.structures.kernels.kernels import Kernel, Product, Sum
+from lgmdsl.structures.kernels import Kernel, Product, Sum
 from lgmdsl_backends.catalogue import BACKENDS
 
 TABLES: list[tuple[Any, Any, type, set[type]]] = [
@@ -120,8 +120,8 @@ def test_a_fit_imports_the_parts_it_uses() -> None:
         "lgmdsl.sites.vector.multinomial_probit",
         "lgmdsl.sites.ordinal.cumulative",
         "lgmdsl.structures.ordered.walks",
-        "lgmdsl.structures.kernels.stationary",
-        "lgmdsl.priors.simplex",
+        "lgmdsl.structures.stationary",
+        "lgmdsl.priors.bounded",
         "lgmdsl_backends.ep.backend",
         "lgmdsl_backends.px_vb.backend",
     }

@@ -6,6 +6,8 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import math
+import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +18,7 @@ from lgmdsl.priors.catalogue import PRIORS
 from lgmdsl.priors.prior import Prior
 from lgmdsl.sites.catalogue import SITES
 from lgmdsl.structures.catalogue import KERNELS, STRUCTURES, Declared
-from lgmdsl.vocabulary.lookup import declared, signatures
+from lgmdsl.vocabulary.lookup import declared, shipped, signatures
 from lgmdsl.vocabulary.signature import Category
 
 BUILT = [("structure", b) for b in STRUCTURES.values()] + [("kernel", b) for b in KERNELS.values()]
@@ -87,3 +89,25 @@ def test_arguments_say_what_they_mean(category: Category) -> None:
     for signature in signatures(category):
         assert signature.summary
         assert [p.name for p in signature.parameters if not p.meaning] == []
+
+
+# Pages by hand that list all words of a kind, or the part that ships them.
+LISTS: list[tuple[Category, str]] = [
+    ("structure", "docs/mathematics/structures.md"),
+    ("structure", "docs/language/structures.md"),
+    ("structure", "lgmdsl/structures/README.md"),
+    ("kernel", "docs/language/structures.md"),
+    ("family", "lgmdsl/sites/README.md"),
+    ("potential", "docs/language/potentials-and-constraints.md"),
+    ("potential", "lgmdsl/sites/README.md"),
+    ("prior", "lgmdsl/priors/README.md"),
+    ("operator", "docs/language/algebra.md"),
+]
+
+
+@pytest.mark.parametrize(("category", "page"), LISTS)
+def test_every_word_is_on_the_pages_that_list_its_kind(
+    root: Path, category: Category, page: str
+) -> None:
+    words = set(re.findall(r"\w+", (root / page).read_text(encoding="utf-8")))
+    assert [s.name for s in shipped(category) if s.name not in words] == []

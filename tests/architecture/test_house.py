@@ -84,7 +84,7 @@ IDLE = (
     *("lgmdsl.shards.model", "lgmdsl.streams.prepare", "lgmdsl.streams.streamable"),
     *("lgmdsl.learning.mean_field.mean_field", "lgmdsl.learning.em.batches"),
     *("lgmdsl.assess.sampling.draws", "lgmdsl.assess.grouped.draws", "lgmdsl.assess.modes.weighed"),
-    *("lgmdsl.structures.spatial.spectrum", "lgmdsl.posterior.drawn", "lgmdsl.api.fit.skewed"),
+    *("lgmdsl.structures.spatial.besag", "lgmdsl.posterior.drawn", "lgmdsl.api.fit.skewed"),
 )
 
 

@@ -27,7 +27,7 @@ from lgmdsl.engines.dense.precision import PrecisionEngine
 from lgmdsl.operators.explicit import Dense, Identity
 from lgmdsl.structures.catalogue import structure
 from lgmdsl.testing.engine_checks import MakeEngine, standard_cases
-from lgmdsl.testing.engines.models import Case, brute
+from lgmdsl.testing.engine_models import Case, brute
 
 ENGINES: list[type[Engine]] = [CovarianceEngine, PrecisionEngine]
 

@@ -9,6 +9,7 @@ import pytest
 from scipy import special
 
 import lgmdsl as lgm
+from lgmdsl.accuracy.density_ratio import DensityRatio
 from lgmdsl.api.fit.fit import Fit
 from lgmdsl.arrays import AnyArray, Array
 from lgmdsl.assess.grouped import border as grouped_border
@@ -314,3 +315,37 @@ def test_tails_far_longer_than_those_of_q_are_not_missed() -> None:
     assert float(fit.sd("a")) == pytest.approx(sd, rel=0.06)
     high = float(np.interp(0.95, np.cumsum(p), a))
     assert float(fit.quantile("a", [0.95]).item()) == pytest.approx(high, abs=0.15 * sd)
+
+
+INTERVALS = """lgm 1
+index obs
+data y[obs] : real
+data low[obs] : real
+data high[obs] : real
+latent a ~ normal(sd = 10)
+observe y ~ normal(mean = a, sd = 0.01, lower = low, upper = high)
+"""
+
+
+def test_equal_intervals_are_integrated_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Readings of one gauge: the density is a box with steep ends, which chains took 15 CPU s for
+    where its lattice was cut off, and 250 times as many sites as there are nodes were evaluated."""
+    evaluated = []
+    term = DensityRatio.term
+
+    def counted(ratio: DensityRatio, number: int, flat: Array) -> Array:
+        evaluated.append(len(flat) * len(ratio.mean[number]))
+        return term(ratio, number, flat)
+
+    monkeypatch.setattr(DensityRatio, "term", counted)
+    ones = np.ones(30)
+    fit = lgm.fit(lgm.loads(INTERVALS), {"y": 1.5 * ones, "low": ones, "high": 2.0 * ones})
+    assert fit.accuracy.basis == "exact by quadrature (10,000 draws)"
+    assert sum(evaluated) < 3e6
+    a = np.linspace(0.8, 2.2, 400_001)
+    weight = np.exp(
+        30.0 * special.log_ndtr((2.0 - a) / 0.01) + 30.0 * special.log_ndtr((a - 1.0) / 0.01)
+    )
+    weight *= np.exp(-0.005 * a**2) / (weight * np.exp(-0.005 * a**2)).sum()
+    mean = weight @ a
+    assert float(fit.sd("a")) == pytest.approx(np.sqrt(weight @ (a - mean) ** 2), rel=0.02)

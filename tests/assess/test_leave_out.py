@@ -19,7 +19,7 @@ from lgmdsl.assess.failure import Failure
 from lgmdsl.assess.joint import joint_density
 from lgmdsl.assess.loo import loo
 from lgmdsl.assess.pit import histogram
-from lgmdsl.contract.cavity import cavity
+from lgmdsl.contract.rows import cavity
 from lgmdsl.contract.site import Site
 from lgmdsl.sites import catalogue
 from lgmdsl.sites.observed import make_sites

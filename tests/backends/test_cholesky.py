@@ -12,8 +12,7 @@ from scipy import integrate, special, stats
 import lgmdsl as lgm
 from lgmdsl.contract.engine import Failed
 from lgmdsl.contract.linear import LinearGaussian, Predictor, PriorBlock
-from lgmdsl.contract.objectives.elbo import ElboPoint
-from lgmdsl.contract.objectives.elbo_start import begin
+from lgmdsl.contract.objectives.elbo import ElboPoint, begin
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.questions import ExpectedAnswer
 from lgmdsl.contract.status import Guarantee, Status

@@ -16,7 +16,7 @@ from lgmdsl.contract.joint import row_covariance, some_rows
 from lgmdsl.contract.questions import Expected, ExpectedAnswer
 from lgmdsl.contract.stacked import StackedPredictors
 from lgmdsl.inference.plan import plan
-from lgmdsl.numerics.optimisation.variance_root import solve_variance
+from lgmdsl.numerics.optimisation.newton import solve_variance
 from lgmdsl.sites.catalogue import site
 from lgmdsl.testing.backend_checks import check_backend
 from lgmdsl_backends.coordinate_ascent import CoordinateAscent

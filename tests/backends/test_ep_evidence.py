@@ -17,7 +17,7 @@ from lgmdsl.arrays import Array
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.canonical.reverse import pull
 from lgmdsl.compile import compile_model
-from lgmdsl.contract.posterior import GaussianPosterior
+from lgmdsl.contract.problem import GaussianPosterior
 from lgmdsl.dataset import read
 from lgmdsl.inference.driver import Tolerances, run
 from lgmdsl.inference.plan import plan

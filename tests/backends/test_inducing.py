@@ -16,10 +16,9 @@ from scipy import optimize, special, stats
 import lgmdsl as lgm
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.reverse import pull
-from lgmdsl.contract.backend import BackendSpec
+from lgmdsl.contract.backend import BackendSpec, option
 from lgmdsl.contract.engine import Failed
-from lgmdsl.contract.options import option
-from lgmdsl.contract.posterior import GaussianPosterior
+from lgmdsl.contract.problem import GaussianPosterior
 from lgmdsl.contract.status import Guarantee
 from lgmdsl.errors import MethodError
 from lgmdsl.inference import registry

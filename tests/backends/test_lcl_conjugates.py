@@ -13,7 +13,7 @@ from lgmdsl.arrays import Array
 from lgmdsl.contract.questions import Decoupled, Expected
 from lgmdsl.contract.site import Property, Site
 from lgmdsl.inference.routes import answering
-from lgmdsl.numerics.optimisation.pair_newton import PairTerms
+from lgmdsl.numerics.optimisation.newton import PairTerms
 from lgmdsl.sites.catalogue import SITES, site
 from lgmdsl_backends.lcl.conjugates import conjugates, slope_limits
 from tests.sites.examples import example

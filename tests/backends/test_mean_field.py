@@ -12,7 +12,7 @@ from scipy import optimize, special
 
 import lgmdsl as lgm
 from lgmdsl.arrays import Array
-from lgmdsl.contract.posterior import GaussianPosterior
+from lgmdsl.contract.problem import GaussianPosterior
 from lgmdsl.contract.status import Guarantee
 from lgmdsl.errors import MethodError
 from lgmdsl.inference.driver import Tolerances, run

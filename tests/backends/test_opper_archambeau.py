@@ -11,8 +11,7 @@ from scipy import optimize, stats
 
 import lgmdsl as lgm
 from lgmdsl.contract.engine import Failed
-from lgmdsl.contract.objectives.elbo import elbo_at
-from lgmdsl.contract.objectives.elbo_start import resolved
+from lgmdsl.contract.objectives.elbo import elbo_at, resolved
 from lgmdsl.contract.stacked import StackedPredictors, flatten
 from lgmdsl.contract.status import Guarantee, Status
 from lgmdsl.testing.backend_checks import check_backend

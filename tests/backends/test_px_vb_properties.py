@@ -25,7 +25,7 @@ from lgmdsl.inference.driver import Run, Tolerances, run
 from lgmdsl.testing.models import random_models
 from lgmdsl.testing.random.evidence import brute_log_evidence
 from lgmdsl.testing.random.model import RandomModel
-from lgmdsl.testing.sites.augmented_checks import stretched
+from lgmdsl.testing.sites.question_checks import stretched
 from lgmdsl_backends.px_vb import ParameterExpanded
 from lgmdsl_backends.px_vb.bound import Gaussian, Point, answers_at, at, conditioned_on, update
 from lgmdsl_backends.px_vb.expansion import anchored, expanded, pulls

@@ -13,10 +13,9 @@ from scipy import special
 import lgmdsl as lgm
 from lgmdsl.arrays import Array
 from lgmdsl.compile import compile_model
-from lgmdsl.contract.backend import BackendSpec
-from lgmdsl.contract.failed import Failed
+from lgmdsl.contract.backend import BackendSpec, option
+from lgmdsl.contract.engine import Failed
 from lgmdsl.contract.objectives.elbo import ElboPoint, elbo_at
-from lgmdsl.contract.options import option
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.status import Guarantee, Status
 from lgmdsl.dataset import read

@@ -9,7 +9,7 @@ from scipy import stats
 
 from lgmdsl.errors import DataError, MethodError, ModelError
 from lgmdsl.priors import catalogue
-from lgmdsl.structures.spatial.spectrum import besag_spectrum
+from lgmdsl.structures.spatial.besag import besag_spectrum
 from tests.learning.hierarchies import full, space
 
 

@@ -77,7 +77,7 @@ def test_fewer_steps_of_a_record_end_well(run: Run, files: Path) -> None:
 
 
 def test_an_interrupt(run: Run, files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from lgmdsl.acquisition.marginals import PoolMarginals
+    from lgmdsl.acquisition.candidates import PoolMarginals
 
     joined = PoolMarginals.join
     count = iter(range(100))

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from lgmdsl.workers import opened
-from lgmdsl.workers.given import Given
+from lgmdsl.workers.opened import Given
 from tests.cli.conftest import Run
 from tests.workers.models import BINARY
 

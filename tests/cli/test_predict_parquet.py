@@ -17,7 +17,8 @@ from lgmdsl.api.predict import by_batches
 from lgmdsl.api.predict.by_batches import predicted_pieces
 from lgmdsl.api.predict.predict import Prediction
 from lgmdsl.api.predict.table import table_columns
-from lgmdsl.dataset import parquet, read
+from lgmdsl.cli.tables import ROW_WRITERS, WRITERS
+from lgmdsl.dataset import arrow, read
 from lgmdsl.dataset.entries import Loaded
 from tests.cli.conftest import Run
 
@@ -175,7 +176,18 @@ def test_what_cannot_be_a_parquet_file_is_refused_before_the_work(
     assert refused.status == 2 and ".nc or .npz" in refused.out
     assert run("predict", saved, rows, "-o", rows).status == 1  # it is the new data
     with monkeypatch.context() as patch:
-        patch.setattr(parquet, "find_spec", lambda name: None)
+        patch.setattr(arrow, "find_spec", lambda name: None)
         lacking = run("predict", saved, saved.with_name("absent.csv"), "-o", out)
     assert lacking.status == 1 and "lgmdsl[data]" in lacking.err
     assert not out.exists()
+
+
+@pytest.mark.parametrize("ending", sorted({*WRITERS, *ROW_WRITERS}))
+def test_what_is_written_can_be_read(
+    run: Run, fit: Fit, saved: Path, rows: Path, tmp_path: Path, ending: str
+) -> None:
+    """By the ending of the file, with the same numbers."""
+    out = tmp_path / f"out{ending}"
+    assert run("predict", saved, rows, "-o", out).status == 0
+    written = read(out).entries["y_mean"].loaded.values
+    np.testing.assert_allclose(written, fit.predict(rows).response("y")["mean"], rtol=1e-9)

@@ -16,9 +16,8 @@ from lgmdsl.api.help.topics import topics
 from lgmdsl.canonical.grounding.ground import GroundedModel
 from lgmdsl.cli.commands.fit import command as fit_command
 from lgmdsl.dataset import Entry, read
-from lgmdsl.dataset.arrow import from_table
+from lgmdsl.dataset.arrow import column_types, from_table
 from lgmdsl.dataset.batches import batches, undecided
-from lgmdsl.dataset.parquet import column_types
 from lgmdsl.dataset.sources import READERS
 from lgmdsl.errors import DataError
 from lgmdsl.files import DATA

@@ -17,7 +17,7 @@ from lgmdsl.engines.shared.prior import BlockPrior
 from lgmdsl.operators.base import Operator
 from lgmdsl.operators.explicit import Dense, Sparse
 from lgmdsl.structures.catalogue import structure
-from lgmdsl.testing.engines.models import Answer, Case, dense_rows, dense_weight
+from lgmdsl.testing.engine_models import Answer, Case, dense_rows, dense_weight
 
 
 def ties(linear: LinearGaussian) -> tuple[Array, Array]:

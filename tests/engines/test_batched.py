@@ -22,7 +22,7 @@ from lgmdsl.testing.engine_checks import (
     conditioned,
     tilted,
 )
-from lgmdsl.testing.engines.models import Case
+from lgmdsl.testing.engine_models import Case
 
 PERSONS = 18
 

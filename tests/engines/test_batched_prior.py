@@ -35,7 +35,7 @@ from lgmdsl.testing.engine_checks import (
     check_offset_adjoint,
     tilted,
 )
-from lgmdsl.testing.engines.models import Case, brute, dense_rows, dense_weight
+from lgmdsl.testing.engine_models import Case, brute, dense_rows, dense_weight
 
 GROUPS, SIZE = 17, 4
 

@@ -20,7 +20,7 @@ from lgmdsl.engines.shared.weights import SiteWeight
 from lgmdsl.errors import NumericalError
 from lgmdsl.numerics.cholesky import cholesky, pivoted_root
 from lgmdsl.operators.convolution import Convolution
-from lgmdsl.operators.difference import Difference
+from lgmdsl.operators.differences import Difference
 from lgmdsl.operators.explicit import Dense, Identity, Sparse
 from lgmdsl.structures.catalogue import kernel, structure
 from lgmdsl.structures.independent import Flat

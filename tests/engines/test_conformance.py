@@ -19,7 +19,7 @@ from lgmdsl.testing.engine_checks import (
     conditioned,
     standard_cases,
 )
-from lgmdsl.testing.engines.models import Case, random_case
+from lgmdsl.testing.engine_models import Case, random_case
 
 ENGINES = [CovarianceEngine, PrecisionEngine, SparseEngine]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lgmdsl.contract.failed import Direction, Failed, Failure, Term
+from lgmdsl.contract.engine import Direction, Failed, Failure, Term
 from lgmdsl.contract.linear import LinearGaussian, Predictor, PriorBlock
 from lgmdsl.engines.dense.covariance import CovarianceEngine
 from lgmdsl.engines.dense.precision import PrecisionEngine

@@ -20,7 +20,7 @@ from lgmdsl.engines.iterative.variance import RowGroups, adjacency
 from lgmdsl.operators.base import Operator
 from lgmdsl.operators.compose import Product
 from lgmdsl.operators.convolution import Convolution
-from lgmdsl.operators.difference import Difference
+from lgmdsl.operators.differences import Difference
 from lgmdsl.operators.explicit import Dense, Identity, Sparse
 from lgmdsl.operators.fourier import Fourier
 from lgmdsl.operators.select import Select
@@ -30,10 +30,10 @@ from lgmdsl.structures.independent import Flat, Normal
 from lgmdsl.testing.engine_checks import (
     check_distances,
     check_draws,
+    check_failure,
     check_offset_adjoint,
 )
-from lgmdsl.testing.engines.failure_checks import check_failure
-from lgmdsl.testing.engines.models import Case, random_case
+from lgmdsl.testing.engine_models import Case, random_case
 
 from .unformed import Unformed
 

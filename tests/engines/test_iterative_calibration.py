@@ -17,11 +17,11 @@ from lgmdsl.engines.iterative.engine import IterativeEngine
 from lgmdsl.engines.iterative.variance import inflation, regressed
 from lgmdsl.operators.base import Operator
 from lgmdsl.operators.convolution import Convolution
-from lgmdsl.operators.difference import Difference
+from lgmdsl.operators.differences import Difference
 from lgmdsl.operators.explicit import Dense, Identity, Sparse
 from lgmdsl.structures.catalogue import structure
 from lgmdsl.structures.independent import Flat, Normal
-from lgmdsl.testing.engines.models import Case
+from lgmdsl.testing.engine_models import Case
 
 KINDS = ("image", "sparse", "chain", "dense", "stiff")
 

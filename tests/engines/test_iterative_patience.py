@@ -36,13 +36,11 @@ from lgmdsl.engines.sparse.engine import SparseEngine
 from lgmdsl.errors import MethodError, TooLong
 from lgmdsl.inference.plan import plan
 from lgmdsl.memory import TooLarge
-from lgmdsl.numerics.keys import distinct, located
 from lgmdsl.numerics.sparse import supernodal
 from lgmdsl.numerics.sparse.analyse import analyse
-from lgmdsl.numerics.sparse.base import Pattern, Symbolic
-from lgmdsl.numerics.sparse.elimination import inverse
-from lgmdsl.numerics.sparse.minimum_degree import minimum_degree
-from lgmdsl.numerics.sparse.ordering import SLACK, Elimination, Graph
+from lgmdsl.numerics.sparse.base import Pattern, Symbolic, distinct, located
+from lgmdsl.numerics.sparse.ordering import SLACK, Elimination, Graph, minimum_degree
+from lgmdsl.numerics.sparse.supernodes import inverse
 from lgmdsl.operators.explicit import Sparse
 from lgmdsl.sites import catalogue
 from lgmdsl.structures.independent import Normal

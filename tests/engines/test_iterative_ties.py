@@ -16,7 +16,7 @@ from lgmdsl.engines.sparse.engine import SparseEngine
 from lgmdsl.operators.explicit import Dense, Identity
 from lgmdsl.structures.catalogue import structure
 from lgmdsl.structures.independent import Normal
-from lgmdsl.testing.engines.models import Case, dense_rows
+from lgmdsl.testing.engine_models import Case, dense_rows
 
 from .subspace import by_subspace, case, ties
 

@@ -14,8 +14,7 @@ from numpy.random import Generator
 
 import lgmdsl as lgm
 from lgmdsl.arrays import Array, IntArray
-from lgmdsl.contract.engine import Conditioned, Engine, Failed
-from lgmdsl.contract.failed import Failure
+from lgmdsl.contract.engine import Conditioned, Engine, Failed, Failure
 from lgmdsl.contract.linear import Constraints, LinearGaussian, Predictor, PriorBlock
 from lgmdsl.engines.nested import border
 from lgmdsl.engines.nested.engine import NestedEngine, nested
@@ -29,12 +28,12 @@ from lgmdsl.testing.engine_checks import (
     check_answers,
     check_distances,
     check_draws,
+    check_failure,
     check_offset_adjoint,
     check_prior_alone,
     tilted,
 )
-from lgmdsl.testing.engines.failure_checks import check_failure
-from lgmdsl.testing.engines.models import Case, brute
+from lgmdsl.testing.engine_models import Case, brute
 
 GROUPS, ROWS = 9, 30
 

@@ -18,7 +18,7 @@ from lgmdsl.engines.shared.prior import BlockPrior
 from lgmdsl.operators.explicit import Dense, Identity
 from lgmdsl.structures.catalogue import structure
 from lgmdsl.testing.engine_checks import conditioned
-from lgmdsl.testing.engines.models import Case, brute, dense_rows, dense_weight, random_case
+from lgmdsl.testing.engine_models import Case, brute, dense_rows, dense_weight, random_case
 from tests.agreement.comparisons import compared, must_run
 
 seeds = st.integers(0, 100_000)

@@ -14,7 +14,7 @@ from lgmdsl.engines.dense.covariance import CovarianceEngine
 from lgmdsl.engines.dense.precision import PrecisionEngine
 from lgmdsl.engines.shared.some_rows import SomeRows
 from lgmdsl.engines.sparse.engine import SparseEngine
-from lgmdsl.testing.engines.models import random_case
+from lgmdsl.testing.engine_models import random_case
 from tests.agreement.comparisons import compared, must_run
 
 seeds = st.integers(0, 100_000)

@@ -9,7 +9,7 @@ from lgmdsl.contract.engine import Failed
 from lgmdsl.engines.dense.covariance import CovarianceEngine
 from lgmdsl.engines.dense.precision import PrecisionEngine
 from lgmdsl.engines.sparse.engine import SparseEngine
-from lgmdsl.testing.engines.models import Case, dense_rows
+from lgmdsl.testing.engine_models import Case, dense_rows
 
 from .subspace import by_subspace, case, factors, ties
 

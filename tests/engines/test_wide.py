@@ -28,7 +28,7 @@ from lgmdsl.testing.engine_checks import (
     conditioned,
     tilted,
 )
-from lgmdsl.testing.engines.models import Case
+from lgmdsl.testing.engine_models import Case
 
 N, D = 5, 7
 

@@ -13,16 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lgmdsl.graph.build import model_graph
-from lgmdsl.graph.draw.arrows import arrows
-from lgmdsl.graph.draw.boxes import boxes
-from lgmdsl.graph.draw.dot import to_dot
-from lgmdsl.graph.draw.layers import layer
-from lgmdsl.graph.draw.mermaid import to_mermaid
-from lgmdsl.graph.draw.place import place
-from lgmdsl.graph.draw.ports import ports
-from lgmdsl.graph.draw.styles import STYLES, look_of, size
+from lgmdsl.graph.draw.arrows import arrows, boxes
+from lgmdsl.graph.draw.layout import layer, place, ports
+from lgmdsl.graph.draw.styles import STYLES, dot, look_of, mermaid, printable, size, xml
 from lgmdsl.graph.draw.svg import in_words, to_svg
-from lgmdsl.graph.draw.text import dot, mermaid, printable, xml
+from lgmdsl.graph.draw.text_formats import to_dot, to_mermaid
 from lgmdsl.graph.model_graph import Edge, IndexSet, ModelGraph, Node, NodeKind
 from lgmdsl.language.load import load
 

@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from lgmdsl.contract.backend import Backend, BackendSpec
-from lgmdsl.contract.posterior import GaussianPosterior
-from lgmdsl.contract.problem import Problem
+from lgmdsl.contract.problem import GaussianPosterior, Problem
 from lgmdsl.contract.questions import Pointwise
 from lgmdsl.contract.status import Status
 from lgmdsl.inference.driver import Run, Tolerances, run

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from lgmdsl.contract.engine import Failed
-from lgmdsl.contract.objectives import elbo_start as beginning
+from lgmdsl.contract.objectives import elbo as beginning
 from lgmdsl.contract.objectives.elbo import ElboPoint, elbo_at
 from lgmdsl.contract.status import Status
 from lgmdsl.inference.driver import Tolerances, run

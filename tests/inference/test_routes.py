@@ -8,7 +8,7 @@ from typing import ClassVar
 import pytest
 
 from lgmdsl.bounds.catalogue import bounds
-from lgmdsl.bounds.softmax_quadrature import SoftmaxByQuadrature
+from lgmdsl.bounds.softmax import SoftmaxByQuadrature
 from lgmdsl.bounds.vector_quadrature import VectorByQuadrature
 from lgmdsl.bounds.vector_tilted import VectorTilted
 from lgmdsl.contract.backend import Backend, BackendSpec

@@ -12,8 +12,7 @@ from scipy.stats import qmc
 import lgmdsl as lgm
 from lgmdsl.arrays import Array
 from lgmdsl.bounds.catalogue import bound
-from lgmdsl.bounds.softmax import LogSumExpBound
-from lgmdsl.bounds.softmax_quadrature import SoftmaxByQuadrature
+from lgmdsl.bounds.softmax import LogSumExpBound, SoftmaxByQuadrature
 from lgmdsl.contract.questions import Expected
 from lgmdsl.contract.status import Guarantee
 from lgmdsl.inference import quasi_random_error as scattered

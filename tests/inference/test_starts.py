@@ -9,7 +9,7 @@ import pytest
 
 import lgmdsl as lgm
 from lgmdsl.arrays import AnyArray
-from lgmdsl.contract.posterior import GaussianPosterior
+from lgmdsl.contract.problem import GaussianPosterior
 from lgmdsl.contract.status import Status
 from lgmdsl.inference.other_starts import at_landmarks
 

@@ -11,8 +11,7 @@ from lgmdsl.errors import ModelError
 from lgmdsl.graph.build import model_graph
 from lgmdsl.graph.warnings import warnings_of
 from lgmdsl.language.catalogue.codes import CATALOGUE, codes, explain_code, kind_of
-from lgmdsl.language.catalogue.entry import CodeEntry
-from lgmdsl.language.catalogue.model import CONTEXT, MODEL
+from lgmdsl.language.catalogue.model import CONTEXT, MODEL, CodeEntry
 from lgmdsl.language.load import loads
 
 

@@ -8,8 +8,7 @@ import pytest
 
 from lgmdsl.language.parse.grammar import OPENERS, Stop, read
 from lgmdsl.language.parse.hints import MISTAKES, WORDS, Mistake
-from lgmdsl.language.parse.parse import parse_all
-from lgmdsl.language.parse.source import as_source
+from lgmdsl.language.parse.parse import as_source, parse_all
 from lgmdsl.language.parse.tokens import tokenise
 from lgmdsl.language.parse.trouble import Trouble
 

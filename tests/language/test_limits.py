@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 
 from lgmdsl.errors import LgmError, ModelError
-from lgmdsl.language.limits import MAX_CHAIN, MAX_CHARACTERS, MAX_NESTING, MAX_TOKENS
 from lgmdsl.language.load import loads
 from lgmdsl.language.parse.parse import parse
+from lgmdsl.language.tree.ast import MAX_CHAIN, MAX_CHARACTERS, MAX_NESTING, MAX_TOKENS
 from lgmdsl.language.tree.print_model import print_model
 from lgmdsl.testing.texts import MODEL, almost_models
 from tests.operations import Calls

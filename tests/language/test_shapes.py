@@ -12,7 +12,7 @@ from lgmdsl.language.checked import CheckedModel
 from lgmdsl.language.parse.parse import parse
 from lgmdsl.language.shapes.shapes import degree_of, indices_of, shape_of
 from lgmdsl.language.tree import ast
-from lgmdsl.language.tree.mentions import names_in
+from lgmdsl.language.tree.ast import names_in
 
 HEAD = """lgm 1
 index i = 3

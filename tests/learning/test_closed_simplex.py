@@ -20,7 +20,7 @@ from lgmdsl.learning.coordinates.vector import Coordinates
 from lgmdsl.learning.objective.log_posterior import Objective
 from lgmdsl.learning.search.exact_zeros import held_wrongly, released
 from lgmdsl.learning.search.maximise import Maximiser, Maximum
-from lgmdsl.priors.simplex import Dirichlet
+from lgmdsl.priors.bounded import Dirichlet
 from lgmdsl.sites import catalogue as sites
 
 from .test_simplices import TEXT, texts

@@ -12,7 +12,7 @@ import lgmdsl as lgm
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.compile import compile_model
-from lgmdsl.contract.posterior import GaussianPosterior
+from lgmdsl.contract.problem import GaussianPosterior
 from lgmdsl.dataset import read
 from lgmdsl.engines.choose import ENGINES
 from lgmdsl.engines.iterative.engine import IterativeEngine

@@ -17,7 +17,7 @@ from lgmdsl.engines.shared.prior_precision import SparsePrior
 from lgmdsl.engines.sparse.engine import SparseEngine
 from lgmdsl.errors import LgmError
 from lgmdsl.memory import TooLarge
-from lgmdsl.numerics.sparse import panels
+from lgmdsl.numerics.sparse import supernodal as panels
 from lgmdsl.numerics.sparse.analyse import analyse
 from lgmdsl.numerics.sparse.base import Factor, Pattern
 from tests.engines.subspace import case

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from lgmdsl.workers.given import Given
+from lgmdsl.workers.opened import Given
 from lgmdsl.workers.pool import Pool
 from lgmdsl.workers.task import Task
 from lgmdsl.workers.workers import Workers

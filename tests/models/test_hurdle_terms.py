@@ -16,7 +16,7 @@ from lgmdsl.arrays import Array
 from lgmdsl.contract.questions import Expected, Pointwise, Tilted, Widths
 from lgmdsl.contract.site import Property, Site
 from lgmdsl.sites.catalogue import family
-from lgmdsl.sites.combined.hurdle_terms import hurdle_terms
+from lgmdsl.sites.combined.hurdle import hurdle_terms
 from lgmdsl.sites.combined.truncated import truncated
 
 HEAD = """lgm 1

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import optimize
 
 from lgmdsl.arrays import Array, BoolArray
-from lgmdsl.numerics.optimisation.box_newton import Box, newton_in_box
+from lgmdsl.numerics.optimisation.newton import Box, newton_in_box
 
 
 @dataclass(frozen=True)

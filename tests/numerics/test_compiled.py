@@ -60,6 +60,29 @@ def test_kernels_run_without_a_place_for_their_code(root: Path, tmp_path: Path) 
     assert ran(NO_ROOM + LARGE, root, NUMBA_CACHE_DIR=str(tmp_path / "full")) == usual
 
 
+NAMED = """
+from typing import NamedTuple
+import numpy as np
+from lgmdsl.numerics.compiled import compiled
+class Before(NamedTuple):
+    x: np.ndarray
+@compiled
+def total(known):
+    return known.x.sum()
+print(total(Before(np.ones(3))))
+"""
+
+
+def test_code_of_an_older_version_is_compiled_anew(root: Path, tmp_path: Path) -> None:
+    """One whose arguments were of a class that has another name now."""
+    for name in ("Before", "After"):
+        (tmp_path / "named.py").write_text(NAMED.replace("Before", name))
+        program = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import named"
+        assert ran(program, root, NUMBA_CACHE_DIR=str(tmp_path / "kept")) == "3.0\n"
+        (index,) = (tmp_path / "kept").rglob("*.nbi")
+        assert name.encode() in index.read_bytes()
+
+
 def test_only_one_module_calls_the_compiler(root: Path) -> None:
     found = set()
     for path in modules(root):

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from lgmdsl.arrays import Array
-from lgmdsl.numerics.conjugate_gradients import Solved, conjugate_gradients, ritz
-from lgmdsl.numerics.lanczos import lanczos, root_of_inverse
+from lgmdsl.numerics.krylov import Solved, conjugate_gradients, lanczos, ritz, root_of_inverse
 
 RNG = np.random.default_rng(4)
 ROOT = RNG.normal(size=(40, 30))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lgmdsl.numerics.cuts import reached_and_taken
+from lgmdsl.sites.vector.stick import reached_and_taken
 
 
 def test_a_class_is_taken_at_its_own_cut_and_has_passed_those_before() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from lgmdsl.numerics import jets
-from lgmdsl.numerics.counts.rising import log_rising
+from lgmdsl.numerics.log_gamma import log_rising
 
 FUNCTIONS = {
     "exp": (jets.exp, mp.exp, (-30.0, 0.3, 12.0)),

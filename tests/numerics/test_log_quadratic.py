@@ -6,9 +6,13 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from lgmdsl.numerics.expectations.log_quadratic import expected_log_quadratic
 from lgmdsl.sites.quadrature import Averaged, expected_by_quadrature
-from lgmdsl.sites.scalar.student_t import NEAR_NORMAL, StudentTMean, StudentTPotential
+from lgmdsl.sites.scalar.student_t import (
+    NEAR_NORMAL,
+    StudentTMean,
+    StudentTPotential,
+    expected_log_quadratic,
+)
 
 PLACES = [
     (0.0, 1.0), (0.5, 0.3), (3.0, 0.1), (0.0, 1e-3), (10.0, 1.0), (100.0, 1.0), (0.0, 30.0),

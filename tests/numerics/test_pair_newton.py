@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lgmdsl.arrays import Array, IntArray
-from lgmdsl.numerics.optimisation.pair_newton import (
+from lgmdsl.numerics.optimisation.newton import (
     PairMaxima,
     PairMoments,
     PairTerms,

@@ -16,11 +16,10 @@ from lgmdsl.arrays import Array
 from lgmdsl.operators.base import Operator
 from lgmdsl.operators.compose import Kronecker, Product, Stack, Sum, product
 from lgmdsl.operators.convolution import Convolution
-from lgmdsl.operators.difference import Difference
+from lgmdsl.operators.differences import CumulativeSum, Difference, Total
 from lgmdsl.operators.explicit import Dense, Identity, Sparse
 from lgmdsl.operators.fourier import Fourier, paired
 from lgmdsl.operators.select import Diagonal, Select, mask
-from lgmdsl.operators.sums import CumulativeSum, Total
 from lgmdsl.operators.wavelet import Wavelet
 from lgmdsl.testing.operator_checks import check_adjoint, check_operator
 

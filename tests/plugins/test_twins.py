@@ -24,10 +24,10 @@ from lgmdsl.learning.em.closed_steps import closed_steps
 from lgmdsl.priors.catalogue import PRIORS
 from lgmdsl.sites.catalogue import SITES
 from lgmdsl.structures.independent import Dense, Flat, Iid, Normal
-from lgmdsl.structures.kernels.stationary import SquaredExponential
-from lgmdsl.structures.ordered.ar1 import Ar1
+from lgmdsl.structures.ordered.chain import Ar1
 from lgmdsl.structures.ordered.walks import FirstOrderWalk
 from lgmdsl.structures.spatial.besag import Besag
+from lgmdsl.structures.stationary import SquaredExponential
 from lgmdsl.vocabulary.lookup import CATEGORIES, names
 from tests.plugins.twins import part_twin, same, site_twin, structure_twin, twin_name
 

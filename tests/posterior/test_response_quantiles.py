@@ -13,8 +13,7 @@ import lgmdsl as lgm
 from lgmdsl.arrays import Array
 from lgmdsl.contract.site import Property, Site
 from lgmdsl.posterior.predictive.averaged import OverDraws, OverMixture
-from lgmdsl.posterior.predictive.quantiles import quantiles
-from lgmdsl.posterior.predictive.roots import reached
+from lgmdsl.posterior.predictive.quantiles import quantiles, reached
 from lgmdsl.sites.catalogue import SITES
 from lgmdsl.sites.combined.hurdle import hurdle
 from lgmdsl.sites.combined.truncated import truncated

@@ -12,8 +12,7 @@ from lgmdsl.arrays import SparseMatrix
 from lgmdsl.priors.catalogue import prior
 from lgmdsl.priors.pc_df import distance, divergence
 from lgmdsl.priors.pc_mix import PcMix
-from lgmdsl.structures.spatial.besag import besag
-from lgmdsl.structures.spatial.spectrum import besag_spectrum
+from lgmdsl.structures.spatial.besag import besag, besag_spectrum
 
 
 @pytest.mark.parametrize("df", [2.3, 3.0, 7.0, 15.9, 16.1, 40.0])

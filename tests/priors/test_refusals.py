@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lgmdsl.priors.catalogue import prior
-from lgmdsl.priors.refusals import Unsuitable
+from lgmdsl.priors.prior import Unsuitable
 
 
 @pytest.mark.parametrize(

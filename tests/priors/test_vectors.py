@@ -8,7 +8,7 @@ from scipy import stats
 
 from lgmdsl.arrays import Array
 from lgmdsl.priors.catalogue import prior
-from lgmdsl.priors.order import log_order_probability
+from lgmdsl.priors.location import log_order_probability
 
 MEAN, SD = np.array([0.3, 1.0, 0.6]), np.array([0.7, 1.2, 0.4])
 

@@ -30,8 +30,7 @@ from lgmdsl.compile import compile_model
 from lgmdsl.contract.backend import Backend
 from lgmdsl.contract.engine import Failed
 from lgmdsl.contract.objectives.elbo import ElboPoint, elbo_at
-from lgmdsl.contract.posterior import GaussianPosterior
-from lgmdsl.contract.problem import Problem
+from lgmdsl.contract.problem import GaussianPosterior, Problem
 from lgmdsl.contract.status import Guarantee
 from lgmdsl.dataset import read
 from lgmdsl.engines.dense.covariance import CovarianceEngine

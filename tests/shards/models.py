@@ -16,7 +16,7 @@ from lgmdsl.api.fit.compiled import planned_by
 from lgmdsl.api.sharding import sharded
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.compile import compile_model
-from lgmdsl.contract.posterior import GaussianPosterior
+from lgmdsl.contract.problem import GaussianPosterior
 from lgmdsl.dataset import read
 from lgmdsl.inference.driver import Tolerances, run
 from lgmdsl.inference.plan import Plan, plan

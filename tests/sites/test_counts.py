@@ -14,8 +14,8 @@ from lgmdsl.arrays import Array
 from lgmdsl.contract.site import Site
 from lgmdsl.errors import DataError
 from lgmdsl.sites.catalogue import SITES
-from lgmdsl.sites.counts import compound_poisson, conway_maxwell
-from lgmdsl.sites.counts.cumulated import cumulated
+from lgmdsl.sites.counts import com_poisson, tweedie
+from lgmdsl.sites.counts.base import cumulated
 from lgmdsl.sites.vector.dirichlet import DirichletMultinomialSoftmax, DirichletSoftmax
 from lgmdsl.testing.site_checks import check_site
 
@@ -144,7 +144,7 @@ def _tweedie(y: Real, s: Real, d: Real, p: Real) -> Real:
 @pytest.mark.parametrize("nu", [0.01, 0.3, 1.0, 2.0, 9.0])
 @pytest.mark.parametrize("s", [-8.0, -1.0, 0.3, 1.6, 3.4])
 def test_conway_maxwell_against_sums_in_forty_digits(s: float, nu: float) -> None:
-    law = conway_maxwell.Law(*conway_maxwell.computed(np.array([s]), nu))
+    law = com_poisson.Law(*com_poisson.computed(np.array([s]), nu))
     with mp.workdps(40):
         mean, rate = mp.exp(s), mp.mpf(float(law.delta[0])) + nu * mp.mpf(s)
         top = int(mean * (1 + 60 / mp.mpf(max(nu, 0.5)))) + 120
@@ -174,14 +174,14 @@ def test_conway_maxwell_at_an_exponent_of_1_is_poisson() -> None:
 def test_tables_of_conway_maxwell_agree_with_sums(nu: float) -> None:
     """The tables, and the limits at both ends where they take over."""
     large = np.log(1e14 * max(nu, 1.0 / nu))
-    x = np.concatenate([np.linspace(-18.0, 12.0, 400), [conway_maxwell.SMALL - 1e-9, large - 1e-9]])
-    by_tables = np.array(conway_maxwell.law(x, nu))
-    direct = conway_maxwell.computed(x, nu)
-    errors = conway_maxwell._errors(np.exp(x), conway_maxwell.Law(*direct))
+    x = np.concatenate([np.linspace(-18.0, 12.0, 400), [com_poisson.SMALL - 1e-9, large - 1e-9]])
+    by_tables = np.array(com_poisson.law(x, nu))
+    direct = com_poisson.computed(x, nu)
+    errors = com_poisson._errors(np.exp(x), com_poisson.Law(*direct))
     assert (np.abs(by_tables - direct) / errors).max() < 30.0
-    for edge in (conway_maxwell.SMALL, large):
+    for edge in (com_poisson.SMALL, large):
         inside, outside = (
-            np.array(conway_maxwell.law(np.array([edge + side * 1e-9]), nu)) for side in (-1, 1)
+            np.array(com_poisson.law(np.array([edge + side * 1e-9]), nu)) for side in (-1, 1)
         )
         np.testing.assert_allclose(
             inside[[0, 1, 2, 8, 9]], outside[[0, 1, 2, 8, 9]], rtol=1e-7, atol=1e-7
@@ -191,8 +191,8 @@ def test_tables_of_conway_maxwell_agree_with_sums(nu: float) -> None:
 @pytest.mark.parametrize("a", [0.01, 0.5, 1.0, 4.0])
 def test_tables_of_the_compound_poisson_agree_with_sums(a: float) -> None:
     x = np.random.default_rng(3).uniform(-35.0, 25.0, 800)
-    by_tables = compound_poisson.series(x, a)
-    direct = [compound_poisson.series(x[i : i + 400], a) for i in (0, 400)]
+    by_tables = tweedie.series(x, a)
+    direct = [tweedie.series(x[i : i + 400], a) for i in (0, 400)]
     for k in range(3):
         known = np.concatenate([d[k] for d in direct])
         scale = 1.0 + np.abs(known) + (1.0 + a) * np.exp(0.5 * np.maximum(x, 0.0))

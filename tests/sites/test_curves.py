@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lgmdsl.contract.curves import curves_by_differences
 from lgmdsl.contract.questions import Pointwise
-from lgmdsl.contract.site import Property
+from lgmdsl.contract.site import Property, curves_by_differences
 from lgmdsl.sites.catalogue import SITES
 from tests.sites.examples import example
 

@@ -18,11 +18,11 @@ from lgmdsl.contract.questions import Expected, ExpectedSlopes, Pointwise, Point
 from lgmdsl.contract.site import Property, Site, SiteSpec
 from lgmdsl.inference.registry import unregister
 from lgmdsl.sites.catalogue import find_site
-from lgmdsl.sites.combined.above_zero import log_of_rest
-from lgmdsl.sites.combined.chain import chained
 from lgmdsl.sites.combined.choose import seen_as
+from lgmdsl.sites.combined.combined import chained
 from lgmdsl.sites.combined.entered import entered
 from lgmdsl.sites.combined.interval import interval
+from lgmdsl.sites.combined.truncated import log_of_rest
 from lgmdsl.sites.tails import Tail, Tails
 from lgmdsl.testing.site_checks import difference
 from lgmdsl.vocabulary.signature import Parameter, Signature

@@ -10,8 +10,7 @@ import pytest
 from scipy import special, stats
 
 from lgmdsl.arrays import Array
-from lgmdsl.contract.curves import curves_by_differences
-from lgmdsl.contract.site import Property, SiteSpec
+from lgmdsl.contract.site import Property, SiteSpec, curves_by_differences
 from lgmdsl.numerics import jets
 from lgmdsl.numerics.jets import Jet
 from lgmdsl.sites.formula import FormulaSite, Jets, expand

@@ -9,12 +9,8 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from lgmdsl.sites.laws.gumbel import GumbelLaw
-from lgmdsl.sites.laws.laplace import LaplaceLaw
-from lgmdsl.sites.laws.law import Law
-from lgmdsl.sites.laws.log_gamma import LogGammaLaw
-from lgmdsl.sites.laws.normal import NormalLaw
-from lgmdsl.sites.laws.student import StudentLaw
+from lgmdsl.sites.laws import GumbelLaw, LaplaceLaw, Law, NormalLaw, StudentLaw
+from lgmdsl.sites.positive.gamma_tails import LogGammaLaw
 
 Real = Any
 INF = np.inf

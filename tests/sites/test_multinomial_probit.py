@@ -12,8 +12,7 @@ import lgmdsl as lgm
 from lgmdsl.bounds.catalogue import bound
 from lgmdsl.contract.questions import Expected
 from lgmdsl.numerics.expectations.log_sum_exp import contrasts_of
-from lgmdsl.numerics.expectations.orthant import largest, positive
-from lgmdsl.sites.vector.multinomial_probit import CategoricalProbit
+from lgmdsl.sites.vector.multinomial_probit import CategoricalProbit, largest, positive
 from lgmdsl.testing.site_checks import check_site
 
 

@@ -14,8 +14,12 @@ from lgmdsl.arrays import Array
 from lgmdsl.errors import DataError
 from lgmdsl.site_questions import expected, tilted
 from lgmdsl.sites.catalogue import families, site
-from lgmdsl.sites.ordinal.adjacent import AdjacentLogit, StereotypeLogit
-from lgmdsl.sites.ordinal.adjacent_probit import AdjacentProbit, StereotypeProbit
+from lgmdsl.sites.ordinal.adjacent import (
+    AdjacentLogit,
+    AdjacentProbit,
+    StereotypeLogit,
+    StereotypeProbit,
+)
 from lgmdsl.sites.ordinal.continuation import ContinuationLogit
 from lgmdsl.sites.ordinal.cumulative import OrdinalLogit, OrdinalProbit
 from lgmdsl.sites.quadrature import tilted_by_quadrature

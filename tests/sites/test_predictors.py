@@ -14,9 +14,8 @@ from numpy.random import Generator
 
 from lgmdsl.arrays import Array
 from lgmdsl.bounds.several_predictors import SeveralByQuadrature
-from lgmdsl.contract.curves import curves_by_differences
 from lgmdsl.contract.questions import Expected, Pointwise
-from lgmdsl.contract.site import Site
+from lgmdsl.contract.site import Site, curves_by_differences
 from lgmdsl.numerics.expectations.normal_product import product_rule, root_of
 from lgmdsl.sites.catalogue import families
 from lgmdsl.sites.catalogue import site as named

@@ -14,9 +14,8 @@ import lgmdsl as lgm
 from lgmdsl.errors import ModelError
 from lgmdsl.structures import catalogue
 from lgmdsl.structures.catalogue import structure
-from lgmdsl.structures.kernels.gp import Gp
-from lgmdsl.structures.kernels.kernels import Kernel
-from lgmdsl.structures.kernels.stationary import Matern, squared_distances
+from lgmdsl.structures.kernels import Gp, Kernel
+from lgmdsl.structures.stationary import Matern, squared_distances
 from lgmdsl.testing.structure_checks import check_structure
 
 ONE = np.array(1.3)
@@ -122,7 +121,7 @@ def test_slopes_of_a_tree() -> None:
         wave = kernel("periodic", sd=a["kernel.1.0.sd"], length=np.array(1.0), period=np.array(2.0))
         decay = kernel("se", sd=np.array(1.0), length=a["kernel.1.1.length"])
         noise = kernel("white", sd=a["kernel.2.sd"])
-        from lgmdsl.structures.kernels.kernels import Sum
+        from lgmdsl.structures.kernels import Sum
 
         return Gp(inputs(), Sum((trend, wave * decay, noise)))
 

@@ -9,7 +9,7 @@ import pytest
 
 from lgmdsl.arrays import Array
 from lgmdsl.structures.catalogue import structure
-from lgmdsl.structures.ordered.walk_members import grid_step, spline
+from lgmdsl.structures.ordered.walks import grid_step, spline
 
 
 def test_beyond_uneven_positions_the_walk_goes_on_with_its_own_differences() -> None:

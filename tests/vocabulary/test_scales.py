@@ -12,12 +12,12 @@ from scipy import integrate, stats
 import lgmdsl as lgm
 from lgmdsl.arrays import Array
 from lgmdsl.priors.catalogue import prior
-from lgmdsl.structures.kernels.kernels import Kernel
-from lgmdsl.structures.kernels.stationary import SquaredExponential, matern
+from lgmdsl.structures.kernels import Kernel
 from lgmdsl.structures.ordered.seasonal import seasonal
 from lgmdsl.structures.ordered.walks import rw1, rw2
 from lgmdsl.structures.shared.scaled import Scaled
 from lgmdsl.structures.spatial.besag import besag
+from lgmdsl.structures.stationary import SquaredExponential, matern
 from lgmdsl.vocabulary.lookup import declared
 
 

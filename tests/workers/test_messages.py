@@ -15,8 +15,7 @@ import pytest
 
 import lgmdsl as lgm
 from lgmdsl.workers import perform as performing
-from lgmdsl.workers.given import Given
-from lgmdsl.workers.opened import scheduler_address
+from lgmdsl.workers.opened import Given, scheduler_address
 from lgmdsl.workers.task import Bundle
 from tests.workers.models import COUNTS, calibrated, counts
 

@@ -23,11 +23,9 @@ import lgmdsl as lgm
 from lgmdsl.errors import Diagnostic
 from lgmdsl.numerics.blas_threads import adopt, one_thread, threads
 from lgmdsl.workers import perform as performing
-from lgmdsl.workers.given import Given
-from lgmdsl.workers.opened import check_jobs, opened, scheduler_address
-from lgmdsl.workers.perform import perform
+from lgmdsl.workers.opened import Given, check_jobs, opened, scheduler_address
+from lgmdsl.workers.perform import STORE, Store, perform
 from lgmdsl.workers.sources import DataFile
-from lgmdsl.workers.store import STORE, Store
 from lgmdsl.workers.task import Answer, Bundle, Context, Payload, Task, here
 from lgmdsl.workers.workers import Outcome, Workers
 from tests.workers.models import COUNTS, counts

@@ -25,11 +25,9 @@ from typing import ClassVar, cast
 import numpy as np
 
 from lgmdsl.arrays import Array
-from lgmdsl.contract.backend import Backend, BackendSpec
+from lgmdsl.contract.backend import Backend, BackendSpec, check_range, option
 from lgmdsl.contract.engine import Adjoints, Failed
-from lgmdsl.contract.options import check_range, option
-from lgmdsl.contract.posterior import GaussianPosterior
-from lgmdsl.contract.problem import Problem
+from lgmdsl.contract.problem import GaussianPosterior, Problem
 from lgmdsl.contract.questions import Pointwise, Tilted, TiltedSlopes
 from lgmdsl.contract.site import log_concave
 from lgmdsl.contract.status import Guarantee, Status

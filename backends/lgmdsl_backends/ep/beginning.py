@@ -8,8 +8,7 @@ import numpy as np
 
 from lgmdsl.arrays import Array
 from lgmdsl.contract.engine import Failed
-from lgmdsl.contract.posterior import GaussianPosterior
-from lgmdsl.contract.problem import Problem
+from lgmdsl.contract.problem import GaussianPosterior, Problem
 from lgmdsl.contract.rows import diagonal, times
 from lgmdsl.contract.stacked import flatten
 from lgmdsl_backends.ep.blocks import cavities, nonnegative, tilt

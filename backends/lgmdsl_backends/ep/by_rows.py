@@ -33,8 +33,7 @@ from lgmdsl.contract.joint import (
     VisitedRows,
     newton_move,
 )
-from lgmdsl.contract.posterior import GaussianPosterior
-from lgmdsl.contract.problem import Problem
+from lgmdsl.contract.problem import GaussianPosterior, Problem
 from lgmdsl.contract.questions import TiltedSlopes
 from lgmdsl.contract.rows import diagonal, inner, interpolate, isotropic, quadratic, times
 from lgmdsl_backends.ep.blocks import Block, cavities, changes, nonnegative, tilt

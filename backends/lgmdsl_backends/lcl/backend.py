@@ -22,14 +22,19 @@ import math
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from lgmdsl.contract.backend import Backend, BackendSpec
+from lgmdsl.contract.backend import Backend, BackendSpec, check_least, check_range, option
 from lgmdsl.contract.engine import Failed
-from lgmdsl.contract.objectives.elbo import ElboPoint, elbo_of, expected
-from lgmdsl.contract.objectives.elbo_start import begin, comparable, lifted, resolved
-from lgmdsl.contract.objectives.fixed_point import profiled, undamped_move
-from lgmdsl.contract.options import check_least, check_range, option
-from lgmdsl.contract.posterior import GaussianPosterior
-from lgmdsl.contract.problem import Problem
+from lgmdsl.contract.objectives.elbo import (
+    ElboPoint,
+    begin,
+    comparable,
+    elbo_of,
+    expected,
+    lifted,
+    resolved,
+)
+from lgmdsl.contract.objectives.natural_ascent import profiled, undamped_move
+from lgmdsl.contract.problem import GaussianPosterior, Problem
 from lgmdsl.contract.questions import Expected
 from lgmdsl.contract.stacked import split_like
 from lgmdsl.contract.status import Guarantee, Status

@@ -17,7 +17,7 @@ from lgmdsl.contract.engine import Rows
 from lgmdsl.contract.joint import some_rows
 from lgmdsl.contract.questions import Decoupled, Expected
 from lgmdsl.contract.site import Property, Site
-from lgmdsl.numerics.optimisation.pair_newton import (
+from lgmdsl.numerics.optimisation.newton import (
     PairMaxima,
     PairMoments,
     PairTerms,

@@ -27,8 +27,7 @@ from lgmdsl.contract.rows import CERTAIN
 from lgmdsl.contract.site import Property
 from lgmdsl.contract.stacked import StackedPredictors, split_like
 from lgmdsl.numerics.cholesky import cholesky
-from lgmdsl.numerics.optimisation.box_newton import Box
-from lgmdsl.numerics.optimisation.pair_newton import PairMaxima, PairTerms
+from lgmdsl.numerics.optimisation.newton import Box, PairMaxima, PairTerms
 from lgmdsl_backends.lcl.conjugates import conjugates, slope_limits
 
 ROUNDING = 1e-13

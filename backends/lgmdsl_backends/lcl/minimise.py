@@ -8,7 +8,7 @@ import numpy as np
 import scipy  # its optimize is imported when first used
 
 from lgmdsl.arrays import Array
-from lgmdsl.numerics.optimisation.box_newton import newton_in_box
+from lgmdsl.numerics.optimisation.newton import newton_in_box
 from lgmdsl_backends.lcl.dual import Dual, DualPoint
 
 

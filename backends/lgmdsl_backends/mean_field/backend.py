@@ -13,14 +13,12 @@ import math
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from lgmdsl.contract.backend import BackendSpec
+from lgmdsl.contract.backend import BackendSpec, check_least, option
 from lgmdsl.contract.engine import Confinement, Failed
 from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.contract.objectives.elbo import ElboPoint, elbo_at
 from lgmdsl.contract.objectives.natural_ascent import NaturalAscent, NaturalState
-from lgmdsl.contract.options import check_least, option
-from lgmdsl.contract.posterior import GaussianPosterior
-from lgmdsl.contract.problem import Problem
+from lgmdsl.contract.problem import GaussianPosterior, Problem
 from lgmdsl.contract.questions import Expected
 from lgmdsl.contract.status import Guarantee, Status
 from lgmdsl.vocabulary.notes import Notes

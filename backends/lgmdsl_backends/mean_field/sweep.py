@@ -18,8 +18,7 @@ import numpy as np
 from lgmdsl.arrays import Array
 from lgmdsl.contract import rows
 from lgmdsl.contract.engine import Conditioned, Failed, Rows
-from lgmdsl.contract.objectives.elbo import expected, target_of
-from lgmdsl.contract.objectives.elbo_start import lifted
+from lgmdsl.contract.objectives.elbo import expected, lifted, target_of
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.questions import ExpectedAnswer
 from lgmdsl_backends.mean_field.engine import BlockConditioned, BlockEngine

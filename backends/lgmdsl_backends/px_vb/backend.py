@@ -15,12 +15,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from lgmdsl.contract.backend import Backend, BackendSpec
+from lgmdsl.contract.backend import Backend, BackendSpec, Round, option
 from lgmdsl.contract.engine import Failed, Rows
-from lgmdsl.contract.objectives.iterated import Round
-from lgmdsl.contract.options import option
-from lgmdsl.contract.posterior import GaussianPosterior
-from lgmdsl.contract.problem import Problem
+from lgmdsl.contract.problem import GaussianPosterior, Problem
 from lgmdsl.contract.questions import Augmented
 from lgmdsl.contract.status import Guarantee, Status
 from lgmdsl.vocabulary.notes import Notes

@@ -17,8 +17,7 @@ import numpy as np
 
 from lgmdsl.contract import rows
 from lgmdsl.contract.engine import Conditioned, Failed, Rows
-from lgmdsl.contract.posterior import GaussianPosterior
-from lgmdsl.contract.problem import Problem
+from lgmdsl.contract.problem import GaussianPosterior, Problem
 from lgmdsl.contract.questions import Augmented, AugmentedAnswer
 from lgmdsl.contract.status import Guarantee
 

@@ -14,14 +14,19 @@ from typing import ClassVar
 import numpy as np
 
 from lgmdsl.contract import rows
-from lgmdsl.contract.backend import BackendSpec
+from lgmdsl.contract.backend import BackendSpec, check_least, option
 from lgmdsl.contract.engine import Failed
-from lgmdsl.contract.objectives.elbo import ElboPoint, elbo_at
-from lgmdsl.contract.objectives.elbo_start import FALLEN, LEGIBLE, begin, blur, resolved
+from lgmdsl.contract.objectives.elbo import (
+    FALLEN,
+    LEGIBLE,
+    ElboPoint,
+    begin,
+    blur,
+    elbo_at,
+    resolved,
+)
 from lgmdsl.contract.objectives.natural_ascent import NaturalAscent, NaturalState, better
-from lgmdsl.contract.options import check_least, option
-from lgmdsl.contract.posterior import GaussianPosterior
-from lgmdsl.contract.problem import Problem
+from lgmdsl.contract.problem import GaussianPosterior, Problem
 from lgmdsl.contract.questions import Expected, ExpectedAnswer
 from lgmdsl.contract.status import Guarantee
 from lgmdsl.errors import Diagnostic, MethodError, NumericalError

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from lgmdsl.api.assess.criteria import Dic, Waic
     from lgmdsl.api.assess.loo import Loo
     from lgmdsl.api.assess.pit import Pit
-    from lgmdsl.workers.executor import Jobs
+    from lgmdsl.workers.task import Jobs
 
 
 class Assessable(FitRecord):

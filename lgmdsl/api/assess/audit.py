@@ -31,8 +31,8 @@ from lgmdsl.dataset import Keys
 from lgmdsl.errors import Diagnostic, MethodError, ModelError, suggestion
 from lgmdsl.posterior.labelled import labelled
 from lgmdsl.remedies import either, number, setting
-from lgmdsl.workers.executor import Jobs
 from lgmdsl.workers.opened import check_jobs
+from lgmdsl.workers.task import Jobs
 from lgmdsl.workers.workers import Workers
 
 if TYPE_CHECKING:

@@ -28,9 +28,14 @@ from lgmdsl.dataset import Keys
 from lgmdsl.errors import Diagnostic, MethodError
 from lgmdsl.posterior.hyper_points import HyperPoint
 from lgmdsl.posterior.mixture import CACHED, Mixture
-from lgmdsl.posterior.predictive.event_moments import moments
-from lgmdsl.posterior.shifted_draws import DrawnHypers, by_theta, hypers_of
-from lgmdsl.posterior.site_draws import drawn_sites, parameter_rows
+from lgmdsl.posterior.predictive.moments import moments
+from lgmdsl.posterior.shifted_draws import (
+    DrawnHypers,
+    by_theta,
+    drawn_sites,
+    hypers_of,
+    parameter_rows,
+)
 from lgmdsl.remedies import setting
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from lgmdsl.api.page import counted
 from lgmdsl.api.response_data import with_responses
 from lgmdsl.assess.convergence import observed_rate, spectral_radius
-from lgmdsl.contract.objectives.iterated import Iterated
+from lgmdsl.contract.backend import Iterated
 from lgmdsl.dataset import Keys
 from lgmdsl.errors import Diagnostic, MethodError
 from lgmdsl.html import Paged

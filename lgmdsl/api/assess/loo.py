@@ -29,8 +29,8 @@ from lgmdsl.dataset import Keys
 from lgmdsl.errors import Diagnostic, MethodError
 from lgmdsl.html import Paged
 from lgmdsl.remedies import number
-from lgmdsl.workers.executor import Jobs
 from lgmdsl.workers.opened import check_jobs
+from lgmdsl.workers.task import Jobs
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -19,8 +19,7 @@ from lgmdsl.dataset import Keys
 from lgmdsl.errors import DataError, Diagnostic
 from lgmdsl.posterior.labelled import dataset
 from lgmdsl.posterior.marginals import check_draws
-from lgmdsl.posterior.shifted_draws import by_theta, hypers_of
-from lgmdsl.posterior.site_draws import drawn_sites
+from lgmdsl.posterior.shifted_draws import by_theta, drawn_sites, hypers_of
 
 if TYPE_CHECKING:
     import xarray as xr

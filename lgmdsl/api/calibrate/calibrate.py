@@ -35,8 +35,8 @@ from lgmdsl.inference.settings import FitSettings, MethodName
 from lgmdsl.language.load import AnyModel, as_model
 from lgmdsl.remedies import either
 from lgmdsl.state import made_by
-from lgmdsl.workers.executor import Jobs
 from lgmdsl.workers.opened import check_jobs
+from lgmdsl.workers.task import Jobs
 
 NO_SIZES: Mapping[str, int] = MappingProxyType({})
 # The chance that any quantity of an exact posterior leaves its band.
@@ -218,7 +218,7 @@ class Calibration:
         """The ECDFs with their band, as a png, svg or pdf. Raises MethodError E501 without
         matplotlib."""
         from lgmdsl.plot.canvas import check_matplotlib
-        from lgmdsl.plot.ecdf import EcdfPanel, ecdf_picture
+        from lgmdsl.plot.pit import EcdfPanel, ecdf_picture
 
         check_matplotlib()
         panels = []

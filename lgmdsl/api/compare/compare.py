@@ -32,8 +32,8 @@ from lgmdsl.inference.registry import backends
 from lgmdsl.inference.settings import FitSettings, HyperName
 from lgmdsl.language.load import AnyModel, as_model
 from lgmdsl.sites import catalogue as sites
-from lgmdsl.workers.executor import Jobs
 from lgmdsl.workers.sources import source_of
+from lgmdsl.workers.task import Jobs
 
 # Log evidences that differ by less, relative to max(1, |evidence|), are equal.
 EQUAL = 1e-6

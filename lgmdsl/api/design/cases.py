@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from lgmdsl.acquisition.pool import Pool
-from lgmdsl.acquisition.rows import times
+from lgmdsl.acquisition.pool import Pool, times
 from lgmdsl.api.by_rows import check_rows
 from lgmdsl.api.design.labels import labels_of
 from lgmdsl.api.page import counted

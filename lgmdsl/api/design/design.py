@@ -31,8 +31,8 @@ from lgmdsl.inference.settings import FitSettings
 from lgmdsl.language.load import AnyModel, as_model
 from lgmdsl.sites import catalogue as sites
 from lgmdsl.state import made_by
-from lgmdsl.workers.executor import Jobs
 from lgmdsl.workers.opened import check_jobs
+from lgmdsl.workers.task import Jobs
 
 
 @made_by("lgm.design")

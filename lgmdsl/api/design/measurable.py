@@ -21,7 +21,7 @@ from lgmdsl.canonical.grounding.label_line import sorted_distinct
 from lgmdsl.canonical.grounding.labels import labels_of
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.engine import Engine
-from lgmdsl.contract.posterior import GaussianPosterior
+from lgmdsl.contract.problem import GaussianPosterior
 from lgmdsl.contract.questions import Pointwise
 from lgmdsl.contract.site import Property
 from lgmdsl.contract.status import Status

@@ -82,7 +82,7 @@ def as_json(design: Design) -> dict[str, object]:
 def picture(design: Design, format: str) -> bytes:
     """Test error against labels. Raises MethodError E501 where there is none."""
     from lgmdsl.plot.canvas import check_matplotlib
-    from lgmdsl.plot.learning import learning_picture
+    from lgmdsl.plot.comparison import learning_picture
 
     check_matplotlib()
     tested = [p for p in design.course if p.test_error is not None]

@@ -8,7 +8,7 @@ import numpy as np
 
 from lgmdsl.arrays import Array, IntArray
 from lgmdsl.canonical.grounding.model import GroundedModel
-from lgmdsl.dataset.codings import Coding
+from lgmdsl.dataset.tables import Coding
 
 
 @dataclass(frozen=True)

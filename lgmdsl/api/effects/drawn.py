@@ -15,11 +15,10 @@ from lgmdsl.canonical.lowering.derived import Leaf
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.linear import Predictor
 from lgmdsl.errors import Diagnostic, ModelError
-from lgmdsl.posterior.class_response import class_moments
+from lgmdsl.posterior.drawn_response import class_moments
 from lgmdsl.posterior.marginals import Marginals
 from lgmdsl.posterior.mixture import Mixture
-from lgmdsl.posterior.shifted_draws import DISTINCT, by_theta, hypers_of
-from lgmdsl.posterior.site_draws import drawn_sites
+from lgmdsl.posterior.shifted_draws import DISTINCT, by_theta, drawn_sites, hypers_of
 from lgmdsl.remedies import setting
 
 CHUNK = 1 << 19  # predictor entries of draws that are held at once

@@ -26,7 +26,7 @@ from lgmdsl.errors import Diagnostic, ModelError, suggestion
 from lgmdsl.operators.explicit import Dense
 from lgmdsl.posterior.marginals import Marginals, check_draws, column_levels
 from lgmdsl.posterior.normal_mixtures import mixed_moments, mixed_quantile
-from lgmdsl.posterior.tails import of_a_tail, of_few_draws, sd_error
+from lgmdsl.posterior.tails import of_few_draws, of_tails, sd_error, together
 from lgmdsl.remedies import either, setting
 from lgmdsl.sites import catalogue as sites
 
@@ -58,6 +58,8 @@ def effect_columns(
     fit: FitRecord, name: str, asked: EffectSettings, data: object, mapping: Keys | None
 ) -> Columns:
     """The columns of `Fit.effects`. Raises ModelError E103 and E108 for wrong settings."""
+    if isinstance(asked.contrast, np.ndarray):
+        asked = replace(asked, contrast=asked.contrast.tolist())
     levels, scale = column_levels(asked.quantiles), asked.scale
     check_draws(0 if asked.n is None else asked.n, asked.seed)
     for argument, value, known in (
@@ -117,11 +119,8 @@ def effect_columns(
             doubt = np.concatenate([np.zeros(0), *(e.reshape(-1) for e in errors)])
             link = f"; {setting('scale', 'link')} has exact sds, of the predictor"
             say(of_few_draws(f"the effects of `{name}` have sds by few draws", doubt, link))
-        if rows.prediction.marginals.approximate:
-            beyond = np.concatenate([np.zeros(0), *(k.beyond for k in moments if k is not None)])
-            say(
-                of_a_tail(f"the effects of `{name}` have sds by a tail that is not checked", beyond)
-            )
+        tails = together(k.off for k in moments if k is not None)
+        say(of_tails(f"the sds of the effects of `{name}`", tails))
     return _table(rows, requested, estimates, over, classes, levels, ratio)
 
 

@@ -8,8 +8,8 @@ of two averages is lognormal where the covariate changes t of all rows by the sa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import cache
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache, partial
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -27,7 +27,7 @@ from lgmdsl.contract.stacked import stack
 from lgmdsl.operators.explicit import Dense, Sparse
 from lgmdsl.posterior.marginals import Marginals
 from lgmdsl.posterior.normal_mixtures import mixed_moments, mixed_quantile
-from lgmdsl.posterior.tails import share_beyond
+from lgmdsl.posterior.tails import NOTHING, Look, Off, grid, off, reweighted
 
 # Rows of all levels that are averaged together, and pairs of them in all points and comparisons.
 MOST_ROWS, MOST_PAIRS = 3_000, 4e8
@@ -49,21 +49,27 @@ AtPoint: TypeAlias = Callable[[CanonicalModel], tuple[Predictor, Exponent]]
 
 class Closed(NamedTuple):
     """Mean and sd of a comparison, (2, G), or (2 + Q, G) with quantiles where these have a closed
-    form too; `beyond`: the share of each variance that comes from beyond what is checked, (G,)."""
+    form too; `off`: what is known of their errors."""
 
     values: Array
-    beyond: Array
+    off: Off
 
 
 class Moments(NamedTuple):
-    """Mean and sd of a comparison at a point of the mixture, or at all; `exponent`: the
-    mean of the average of the rows' exponents by their shares of the variance; `width`: its sd, as
-    far as it is that of fitted sites."""
+    """Mean and sd of a comparison at a point of the mixture; `direction`, one row: the average of
+    the rows' exponents by their shares of the variance, with its mean `exponent` and sd `width`;
+    `curve`: what is expected of the comparison at values of it, (T,) to (T,)."""
 
-    mean: Array
-    sd: Array
-    exponent: Array
-    width: Array
+    mean: float
+    sd: float
+    exponent: float
+    width: float
+    direction: Predictor
+    curve: Callable[[Array], Array]
+
+
+#: Moments of one group, by its number, at a point.
+OfGroup: TypeAlias = Callable[[Marginals, Theta, int], Moments | None]
 
 
 class Piece(NamedTuple):
@@ -122,44 +128,71 @@ def _weighed(levelled: Levelled, comparison: Comparison, groups: int) -> list[li
 
 
 def _differences(rows: Rows, groups: Sequence[Sequence[Piece]]) -> Closed | None:
-    def moments(part: Marginals, theta: Theta) -> list[Moments]:
-        out, of = [], _at_point(rows, part, theta)
-        for pieces in groups:
-            predictor = _stacked(of, pieces)
-            mean, cov = part.frame.conditioned.project(predictor, full=True)
-            level = np.concatenate([p.weight for p in pieces]) * np.exp(mean + 0.5 * np.diag(cov))
-            above = np.expm1(cov)
-            variance = level @ above @ level
-            share = np.abs(level) * (np.abs(above) @ np.abs(level))
-            share = share / max(share.sum(), np.finfo(float).tiny)
-            sd = np.sqrt(max(variance, 0.0))
-            width = _tied(part, predictor, share, np.sqrt(max(share @ cov @ share, 0.0)))
-            out.append(Moments(level.sum(), sd, share @ mean, width))
-        return out
+    def of_group(part: Marginals, theta: Theta, group: int) -> Moments:
+        pieces = groups[group]
+        predictor = _stacked(_at_point(rows, part, theta), pieces)
+        mean, cov = part.frame.conditioned.project(predictor, full=True)
+        level = np.concatenate([p.weight for p in pieces]) * np.exp(mean + 0.5 * np.diag(cov))
+        above = np.expm1(cov)
+        sd = np.sqrt(max(level @ above @ level, 0.0))
+        share = np.abs(level) * (np.abs(above) @ np.abs(level))
+        share = share / max(share.sum(), np.finfo(float).tiny)
+        along = cov @ share
+        centre, width = share @ mean, np.sqrt(max(share @ along, 0.0))
+        columns = {n: Dense(op.rmatvec(share)[None]) for n, op in predictor.columns.items()}
 
-    weights, found = _over_points(rows, moments)
-    mean, sd = mixed_moments(weights, found.mean, found.sd)
+        def curve(s: Array) -> Array:
+            unit = along / max(width, 1e-300)
+            z = (s - centre) / max(width, 1e-300)
+            return np.asarray(np.exp(np.outer(z, unit) - 0.5 * unit**2) @ level)
+
+        direction = Predictor(columns, np.array([share @ predictor.offset]))
+        return Moments(level.sum(), sd, centre, width, direction, curve)
+
+    weights, found = _over_points(rows, of_group, len(groups))
+    mean, sd = mixed_moments(weights, found[0], found[1])
     if not np.isfinite([mean, sd]).all():
         return None
-    return Closed(np.array([mean, sd]), _beyond(weights, found, mean))
+    return Closed(np.array([mean, sd]), _off(rows, of_group, weights, found, (mean, sd)))
 
 
-def _tied(part: Marginals, predictor: Predictor, share: Array, sd: Array) -> Array:
-    """The sd of the average of the rows, as far as it is that of fitted sites; where it is below 1,
-    an exponential's variance comes from within what is checked, and is not looked at."""
-    if sd <= 1.0:
-        return sd
-    columns = {n: Dense(op.rmatvec(share)[None]) for n, op in predictor.columns.items()}
-    return np.asarray(sd * part.frame.tied(Predictor(columns, np.zeros(1)))[0])
-
-
-def _beyond(weights: Array, found: Moments, mean: Array) -> Array:
-    """The share of variances about `mean`, which are as that of an exponential."""
+def _off(
+    rows: Rows, of_group: OfGroup, weights: Array, found: Array, reported: tuple[Array, Array]
+) -> Off:
+    """Errors of variances, which are as that of an exponential."""
+    mean, sd, exponent, width = found
     with np.errstate(all="ignore"):
-        square = found.sd**2 + (found.mean - mean) ** 2
-        shift = 2.0 * found.width
+        square, shift = sd**2 + (mean - reported[0]) ** 2, 2.0 * width
         powers = square * np.stack([np.ones_like(shift), shift, 1.0 + shift**2])
-    return share_beyond(weights, found.exponent, found.width, powers)
+
+    def looks(groups: IntArray) -> Iterator[Look]:
+        for part, thetas, _ in rows.prediction.marginals.at_sites(rows.block, together=True):
+            for theta in thetas:
+                known = [m for g in groups if (m := of_group(part, theta, int(g))) is not None]
+                yield Look(part.frame, stack([m.direction for m in known]), partial(_curved, known))
+
+    none = np.zeros(len(reported[0]))
+    return off(weights, exponent, width, powers, none, reported, looks)
+
+
+def _curved(known: Sequence[Moments], s: Array) -> tuple[Array, Array]:
+    """Means and variances of comparisons at values of their directions, (T, n)."""
+    with np.errstate(all="ignore"):
+        values = np.stack([m.curve(x) for m, x in zip(known, s.T, strict=True)], axis=1)
+        # What varies besides grows as the square of what the direction moves.
+        width = np.array([m.width for m in known])
+        z = (s - np.array([m.exponent for m in known])) / np.where(width > 0.0, width, 1.0)
+        nodes = grid(2.0 * width, 1.0, width)
+        moved = [
+            reweighted(nodes, np.zeros((len(nodes), 1)), _deviation(m, nodes), 0.0)[1, 0]
+            for m in known
+        ]
+        left = np.maximum(np.array([m.sd**2 for m in known]) - np.array(moved), 0.0)
+        return values, left * np.exp(2.0 * width * z - 2.0 * width**2)
+
+
+def _deviation(known: Moments, nodes: Array) -> Array:
+    return known.curve(known.exponent + nodes * known.width)[:, None] - known.mean
 
 
 def _ratios(rows: Rows, levelled: Levelled, comparison: Comparison, levels: Array) -> Closed | None:
@@ -176,30 +209,29 @@ def _ratios(rows: Rows, levelled: Levelled, comparison: Comparison, levels: Arra
             return None
         pairs.append(ends)
 
-    def moments(part: Marginals, theta: Theta) -> list[Moments]:
-        out, of = [], _at_point(rows, part, theta)
-        for high, low in pairs:
-            change = _change(*(_stacked(of, [p]) for p in (high, low)))
-            if change is None:
-                return []
-            mean, variance = part.frame.conditioned.project(change)
-            log = (mean[0], np.sqrt(max(variance[0], 0.0)))
-            out.append(Moments(*log, mean[0], _tied(part, change, np.ones(1), log[1])))
-        return out
+    def of_group(part: Marginals, theta: Theta, group: int) -> Moments | None:
+        of = _at_point(rows, part, theta)
+        change = _change(*(_stacked(of, [p]) for p in pairs[group]))
+        if change is None:
+            return None
+        centre, variance = part.frame.conditioned.project(change)
+        width = np.sqrt(max(variance[0], 0.0))
+        level = np.exp(centre[0] + 0.5 * width**2)
+        sd = level * np.sqrt(np.expm1(width**2))
+        return Moments(level, sd, centre[0], width, change, np.exp)
 
-    weights, found = _over_points(rows, moments)
-    if found.mean.size == 0:
+    weights, found = _over_points(rows, of_group, len(pairs))
+    if not weights.size:
         return None
-    centre, width = found.mean, found.sd
+    centre, width = found[2:]
     if comparison.divisor != 1.0:  # the relative slope, d log E[y] / dx
         means, sds = centre / comparison.divisor, width / comparison.divisor
         values = [*mixed_moments(weights, means, sds), *mixed_quantile(weights, means, sds, levels)]
-        return Closed(np.array(values), np.zeros(means.shape[1]))
-    level = np.exp(centre + 0.5 * width**2)
-    found = found._replace(mean=level, sd=level * np.sqrt(np.expm1(width**2)))
-    mean, sd = mixed_moments(weights, found.mean, found.sd)
+        return Closed(np.array(values), NOTHING)
+    mean, sd = mixed_moments(weights, found[0], found[1])
     between = np.exp(mixed_quantile(weights, centre, width, levels))
-    return Closed(np.array([mean, sd, *between]), _beyond(weights, found, mean))
+    whole = np.array([mean, sd, *between])
+    return Closed(whole, _off(rows, of_group, weights, found, (mean, sd)))
 
 
 def _change(high: Predictor, low: Predictor) -> Predictor | None:
@@ -220,19 +252,20 @@ def _change(high: Predictor, low: Predictor) -> Predictor | None:
     return Predictor(columns, shift[:1])
 
 
-def _over_points(
-    rows: Rows, moments: Callable[[Marginals, Theta], list[Moments]]
-) -> tuple[Array, Moments]:
-    """Weights (M,) and moments, (M, G) each, at the points of the mixture."""
+def _over_points(rows: Rows, of_group: OfGroup, groups: int) -> tuple[Array, Array]:
+    """Weights (M,), and means, sds, exponents and widths of groups, (4, M, G), at the points of the
+    mixture; nothing where a group has no closed form."""
     weights: list[Array] = []
-    found: list[list[Moments]] = []
+    found: list[list[tuple[float, ...]]] = []
     with np.errstate(all="ignore"):
         for part, thetas, shares in rows.prediction.marginals.at_sites(rows.block, together=True):
-            found += [moments(part, theta) for theta in thetas]
+            for theta in thetas:
+                known = [m for g in range(groups) if (m := of_group(part, theta, g)) is not None]
+                if len(known) < groups:
+                    return np.zeros(0), np.zeros((4, 0, 0))
+                found.append([m[:4] for m in known])
             weights.append(shares)
-    if not all(found):
-        return np.zeros(0), Moments(*np.zeros((4, 0)))
-    return np.concatenate(weights), Moments(*np.moveaxis(np.array(found), -1, 0))
+    return np.concatenate(weights), np.moveaxis(np.array(found), -1, 0)
 
 
 def _at_point(rows: Rows, part: Marginals, theta: Theta) -> AtPoint:

@@ -124,7 +124,8 @@ class Chosen:
                 Diagnostic(
                     "E305",
                     f"`{wanted}` cannot be the response of a skeleton: {reason}",
-                    help=f"name a column of numbers{_example(candidates)}, or code it as 0 and 1",
+                    help=f"{'change it in the table' if column.why else 'code it as 0 and 1'}, or "
+                    f"name a column of numbers{_example(candidates)}",
                 )
             )
         if not candidates:

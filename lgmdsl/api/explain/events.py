@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+import numpy as np
+
+from lgmdsl.api.explain.nearly import mostly, negative, unknown
 from lgmdsl.api.explain.table_columns import Column
 
 EVENT = re.compile(
@@ -30,17 +33,18 @@ ENTRY = re.compile(r"(^|_)(entry|enter|entered|start|tstart|begin|left_?trunc\w*
 # Words of rows without an event, which hold against all others; of those with one; and of none.
 _CENSORED = re.compile(
     r"(right|left)?[- _]?(censored|censor|censoring|cens)|right|alive|living|survived|survivor"
-    r"|lost( to follow[- ]?up)?|administrative|withdrawn|event[- ]?free",
+    r"|lost( to follow[- ]?up)?|administrative|withdrawn"
+    r"|(event|disease|relapse|progression|recurrence)[- _]?free|no[- _](event|relapse|progression)",
     re.I,
 )
 _ONE = re.compile(
-    r"event|dead|died|deceased|death|yes|y|true|t|failure|failed|fail|relapsed?|observed|exact"
-    r"|uncensored|recurrence|progression|positive|pos|success|present|presence|infected|diseased"
+    r"event|dead|died|deceased|death|dod|yes|y|true|t|failure|failed|fail|relapsed?|observed|exact"
+    r"|uncensored|recurr(ence|ed|ent)|progress(ion|ed|ive)|recurred/progressed|positive|pos|success|present|presence|infected|diseased"
     r"|case|ill|sick|correct|hit|win|won|pass(ed)?|\+",
     re.I,
 )
 _ZERO = re.compile(
-    r"no|n|false|f|none|no[- _]event|ongoing|active|control|negative|neg|absent|absence|healthy"
+    r"no|n|false|f|none|ongoing|active|control|negative|neg|absent|absence|healthy"
     r"|well|incorrect|wrong|miss|loss|lost|fail(ed)?",
     re.I,
 )
@@ -49,16 +53,24 @@ _OUTCOME = re.compile(
     r"case|infected|diseased|ill|sick|present|presence|relapsed?|recurrence", re.I
 )
 
+# A code before the word: 1:DECEASED.
+_CODE = re.compile(r"\s*([01])\s*[:=.)-]\s*(?=\D)")
+
+
+def _words(column: Column) -> tuple[str, ...]:
+    """The two labels without codes before them."""
+    return tuple(_CODE.sub("", label, count=1).strip() for label in column.pair)
+
 
 def is_outcome(column: Column) -> bool:
     """Whether one of two labels is a word for an outcome, whatever the column is called."""
-    return telling(column) or any(_OUTCOME.fullmatch(label) for label in column.pair)
+    return telling(column) or any(_OUTCOME.fullmatch(label) for label in _words(column))
 
 
 def telling(column: Column) -> bool:
     """Whether one of two labels alone is a word for censoring and the other one for an event,
     whatever the column is called."""
-    other = [label for label in column.pair if not _CENSORED.fullmatch(label)]
+    other = [label for label in _words(column) if not _CENSORED.fullmatch(label)]
     return (
         len(other) == 1 and (_ONE.fullmatch(other[0]) or other[0].casefold() == "none") is not None
     )
@@ -66,8 +78,11 @@ def telling(column: Column) -> bool:
 
 def base_of(column: Column) -> str:
     """Which of its two labels is 0; "" where nothing says so."""
+    codes = [_CODE.match(label) for label in column.pair]
+    if sorted(code[1] if code else "" for code in codes) == ["0", "1"]:
+        return next(label for label in column.pair if label.lstrip().startswith("0"))
     for words, is_base in ((_CENSORED, True), (_ONE, False), (_ZERO, True)):
-        said = [words.fullmatch(label) is not None for label in column.pair]
+        said = [words.fullmatch(label) is not None for label in _words(column)]
         if sum(said) == 1:
             base = column.pair[said.index(is_base)]
             break
@@ -82,7 +97,10 @@ def base_of(column: Column) -> str:
 
 def read_as_binary(column: Column, wanted: bool = False) -> Column:
     """The column as one of 0 and 1, where it has two labels of which one is 0, or is `wanted` so;
-    else as it is."""
+    else as it is. Two numbers are labels where they are codes: whole, and next to each other or
+    -1 and 1; others are readings."""
+    if column.kind in ("number", "count") and not _are_codes(column):
+        return column
     base = base_of(column) if len(column.pair) == 2 else ""
     if wanted and len(column.pair) == 2:
         base = base or column.pair[0]
@@ -92,22 +110,30 @@ def read_as_binary(column: Column, wanted: bool = False) -> Column:
         return column
 
 
+def _are_codes(column: Column) -> bool:
+    pair = np.unique(column.values)
+    apart = pair.size == 2 and bool(np.diff(pair)[0] == 1.0 or (pair == [-1.0, 1.0]).all())
+    return column.whole and apart
+
+
 def pairs_of(columns: Sequence[Column], wanted: str = "") -> Iterator[tuple[Column, Column]]:
     """Times and their events, the likeliest first: those that stand side by side, then by the names
-    of the times. A time is 0 or above; `wanted` is the key of one that is to be it."""
+    of the times. A time is 0 or above and an event known, but for a few rows; `wanted` is the key
+    of the time that is to be it."""
     place = {id(c): k for k, c in enumerate(columns)}
-    events = [c for c in columns if c.kind == "binary" and not c.missing and _is_event(c)]
+    events = [c for c in columns if _is_event(c) and c.kind == "binary" and mostly(~unknown(c))]
     found = []
     for c in columns:
         name = LIFETIME.search(c.called), DURATION.search(c.called)
-        if c.kind not in ("number", "count") or c.values.min() < 0.0:
+        if c.kind not in ("number", "count") or not mostly(~negative(c)):
             continue
         if not any(name) or (wanted and c.key != wanted):
             continue
         for event in events:
             apart = abs(place[id(c)] - place[id(event)])
             before = place[id(event)] < place[id(c)]
-            found.append(((apart > 1, not name[0], apart, before, place[id(c)]), c, event))
+            faulty = negative(c).any() or unknown(event).any()
+            found.append(((apart > 1, not name[0], apart, before, faulty, place[id(c)]), c, event))
     for _, time, event in sorted(found, key=lambda f: f[0]):
         yield time, event
 

@@ -9,6 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
+from lgmdsl.api.page import several
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.grounding.label_line import line_of
 from lgmdsl.canonical.grounding.labels import labels_of, union
@@ -20,7 +21,8 @@ from lgmdsl.language.tree.statements import STATEMENTS
 
 # Whole numbers under these names are labels.
 GROUPS = re.compile(
-    r"(^|_)(id|ids|nr|no|code|group|subject|site|batch|school|class|ward|zip|person|patient|plot"
+    r"(^|_)(id|ids|nr|no|code|group|subject|site|batch|school|class|ward|zip|zip_?code|post_?code"
+    r"|postal(_?code)?|plz|policy|person|patient|plot"
     r"|block|plate|cluster|household|clinic|hospital|county|district|region|village|litter|observer"
     r"|herd|farm|animal|sire|dam|cow|family|tree|nest|tank|pot|lot|rater|judge|operator|machine"
     r"|worker|player|team|country|state|variety|genotype|breed|store|user|firm|student|pupil|child"
@@ -70,7 +72,8 @@ class Column:
     `why`, left out. `name` is what the model calls it; `map` the column of the first table whose
     groups it describes, for those of further tables; `entries` its numbers, NaN where missing, of a
     column of two texts the place among its `pair` of labels. `base`: the label of 0 of a column
-    that the model reads as 0 and 1 by contrasts."""
+    that the model reads as 0 and 1 by contrasts. `open`: the one infinity that it holds, in place
+    of which entries are NaN: an open end of an interval."""
 
     key: str
     name: str
@@ -82,6 +85,7 @@ class Column:
     map: str = ""
     pair: tuple[str, ...] = ()
     base: str = ""
+    open: float = 0.0
 
     @property
     def called(self) -> str:
@@ -160,8 +164,14 @@ def columns_of(
         taken.add(name)
         out.append(_column(key, name, entry))
     if not max((entry.shape[0] for entry in entries.values()), default=0):
+        header = several([f"`{key}`" for key in entries])
         raise DataError(
-            Diagnostic("E306", f"{source}: it has no rows", help="give a table of data")
+            Diagnostic(
+                "E306",
+                f"{source}: it has no rows below the names of its columns",
+                details=(f"columns: {header}",),
+                help="export the table again, with its rows",
+            )
         )
     return out
 
@@ -213,9 +223,12 @@ def _column(key: str, name: str, entry: Entry) -> Column:
     values = np.array(loaded.values, dtype=np.float64)
     gone = labels.missing | ~np.isfinite(values)
     numbers: Array = values[~gone]
-    infinite = int((np.isinf(values) & ~labels.missing).sum())
-    if infinite:
-        return Column(key, name, "left out", f"it holds infinite values ({infinite})")
+    infinite = values[np.isinf(values) & ~labels.missing]
+    if infinite.size:
+        why = f"it holds infinite values ({infinite.size})"
+        end = float(infinite[0]) if (infinite == infinite[0]).all() and numbers.size else 0.0
+        entries = np.where(gone, np.nan, values)
+        return Column(key, name, "left out", why, entries, levels, missing, open=end)
     with np.errstate(all="ignore"):
         spread = float(numbers.std())
     if not np.isfinite(spread) or spread < np.finfo(np.float64).tiny:

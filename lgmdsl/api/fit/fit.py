@@ -22,7 +22,7 @@ from lgmdsl.posterior.fit_record import FitRecord
 from lgmdsl.posterior.labelled import dataset, labelled, with_estimate
 from lgmdsl.posterior.marginals import probability_levels
 from lgmdsl.state import made_by
-from lgmdsl.workers.executor import Jobs
+from lgmdsl.workers.task import Jobs
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from lgmdsl.api.predict.by_shards import ShardPredictions
     from lgmdsl.api.predict.impute import Imputation
     from lgmdsl.api.predict.predict import Prediction
-    from lgmdsl.workers.executor import Jobs
+    from lgmdsl.workers.task import Jobs
 
 
 @made_by("lgm.fit", "lgm.load_fit")
@@ -60,7 +60,8 @@ class Fit(Assessable, Framed):
     `gaussian_marginals` remain those of the Gaussian, and so do the scores of `lgm.design`.
     `checkpoint`: of an integration that was interrupted, from which
     `lgm.fit(..., start_from=fit)` goes on. `stages`: what was done, in its order, each with the
-    reason why, the fits that it made and its seconds.
+    reason why, the fits that it made and its seconds, without those of the stages within it: their
+    sum is `seconds`.
     """
 
     audited: Audit | None = field(default=None, repr=False)

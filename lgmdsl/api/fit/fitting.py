@@ -31,7 +31,7 @@ from lgmdsl.language.load import AnyModel, as_model
 from lgmdsl.memory import during
 from lgmdsl.shards.given import is_sharded
 from lgmdsl.sites import catalogue as sites
-from lgmdsl.workers.executor import Jobs
+from lgmdsl.workers.task import Jobs
 from lgmdsl.workers.workers import Workers
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract import folding
 from lgmdsl.contract.engine import Conditioned, Failed, Rows
 from lgmdsl.contract.folding import Folding
-from lgmdsl.contract.posterior import GaussianPosterior
+from lgmdsl.contract.problem import GaussianPosterior
 from lgmdsl.engines.choose import AUTO as ANY_ENGINE
 from lgmdsl.inference.plan import Plan, verdict
 from lgmdsl.posterior.unfolded import Expanded

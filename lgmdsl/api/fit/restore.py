@@ -33,7 +33,7 @@ from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.compile import canonicalise
 from lgmdsl.contract.engine import Rows
 from lgmdsl.contract.status import Guarantee, Status
-from lgmdsl.dataset.codings import Coding
+from lgmdsl.dataset.tables import Coding
 from lgmdsl.errors import DataError, Diagnostic, LgmError, ModelError
 from lgmdsl.files import irregular, similar
 from lgmdsl.graph.build import model_graph

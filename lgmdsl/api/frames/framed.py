@@ -185,7 +185,7 @@ class Framed(FitRecord):
         draws (by default 4,000, or all of which the posterior is made; fewer of very many rows, at
         least 400), whose Monte Carlo error is sd / sqrt(n); a `lgm.PredictionWarning` (W611) says
         where they are too few for an sd, by 4 % as a standard error, and where an sd in closed form
-        rests on a tail of the Gaussian posterior that is not checked. Raises ModelError
+        rests on a predictor whose posterior is not Gaussian. Raises ModelError
         E103 for an unknown name, E108 for a contrast that the covariate cannot have; MethodError
         E501 where the prior of a latent is built on it and the rows do not name its members.
         """

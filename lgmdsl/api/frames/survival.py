@@ -24,7 +24,7 @@ from lgmdsl.api.predict.requested import say
 from lgmdsl.api.predict.table import row_axes, row_labels
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.blocks.sites import SiteBlock
-from lgmdsl.contract.lifetimes import Lifetimes
+from lgmdsl.contract.questions import Lifetimes
 from lgmdsl.contract.site import Site
 from lgmdsl.dataset import Keys, read
 from lgmdsl.errors import Diagnostic, MethodError, ModelError

@@ -11,8 +11,8 @@ from lgmdsl.api.fit.hyper_ways import HYPER_WAYS
 from lgmdsl.api.fit.options import FIT_OPTIONS, WRITTEN, FitOption, alias_of, given_as
 from lgmdsl.bounds.catalogue import SERIES, named
 from lgmdsl.bounds.catalogue import bounds as all_bounds
+from lgmdsl.contract.backend import CHOICES, MEANING
 from lgmdsl.contract.bound import Bound
-from lgmdsl.contract.options import CHOICES, MEANING
 from lgmdsl.contract.status import Guarantee, Status
 from lgmdsl.engines.choose import ENGINES
 from lgmdsl.inference.registry import BackendClass, backends

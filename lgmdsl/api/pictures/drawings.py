@@ -28,7 +28,19 @@ from lgmdsl.plot.effects import (
     forest_picture,
     sorted_picture,
 )
-from lgmdsl.plot.fields import MEAN, SD, Heat, Map, draw_heat, draw_map, heat_picture, map_picture
+from lgmdsl.plot.fields import (
+    MEAN,
+    SD,
+    Heat,
+    Map,
+    draw_heat,
+    draw_map,
+    heat_picture,
+    map_picture,
+    two_way,
+    two_way_panels,
+    two_way_picture,
+)
 from lgmdsl.plot.hypers import draw_hyper
 from lgmdsl.plot.responses import (
     Agreement,
@@ -37,11 +49,6 @@ from lgmdsl.plot.responses import (
     draw_agreement,
     draw_reliability,
     reliability_picture,
-)
-from lgmdsl.plot.two_way import (
-    two_way,
-    two_way_panels,
-    two_way_picture,
 )
 from lgmdsl.posterior.marginals import named_tree
 

@@ -25,8 +25,7 @@ from lgmdsl.api.pictures.pictures import GIVE_DATA, PIT, histogram, known_names,
 from lgmdsl.arrays import AnyArray
 from lgmdsl.dataset import Keys
 from lgmdsl.errors import Diagnostic, MethodError, ModelError, suggestion
-from lgmdsl.plot.canvas import check_matplotlib
-from lgmdsl.plot.panels import HEIGHT, WIDTH, shape
+from lgmdsl.plot.canvas import HEIGHT, WIDTH, check_matplotlib, shape
 from lgmdsl.plot.pit import draw_pit
 from lgmdsl.posterior.marginals import all_names, named_tree
 

@@ -26,10 +26,9 @@ from lgmdsl.api.summary.summary import learned_names
 from lgmdsl.dataset import Keys
 from lgmdsl.errors import DataError, Diagnostic, LgmError, MethodError, ModelError, suggestion
 from lgmdsl.files import write
-from lgmdsl.plot.canvas import FORMATS, check_matplotlib
+from lgmdsl.plot.canvas import FORMATS, MOST, check_matplotlib, panel_picture
 from lgmdsl.plot.effects import ForestRow, forest_picture
 from lgmdsl.plot.hypers import hyper_picture
-from lgmdsl.plot.panels import MOST, panel_picture
 from lgmdsl.plot.pit import pit_picture
 from lgmdsl.posterior.marginals import all_names, named_tree
 from lgmdsl.remedies import either, setting

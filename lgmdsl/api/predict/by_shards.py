@@ -23,7 +23,7 @@ from lgmdsl.api.predict.table import outside
 from lgmdsl.api.sharding import shared_at, sources_of
 from lgmdsl.arrays import Array
 from lgmdsl.dataset import Keys, read
-from lgmdsl.dataset.parquet import check_pyarrow, column_types, write_parquet
+from lgmdsl.dataset.arrow import check_pyarrow, column_types, write_parquet
 from lgmdsl.errors import DataError, Diagnostic, with_note
 from lgmdsl.files import write_filled
 from lgmdsl.posterior.hyper_points import HyperPoint
@@ -35,8 +35,7 @@ from lgmdsl.shards.model import ShardedModel
 from lgmdsl.shards.refusals import other_folder
 from lgmdsl.shards.shard import ShardSource
 from lgmdsl.shards.shelf import SHELF
-from lgmdsl.workers.executor import Jobs
-from lgmdsl.workers.task import Task
+from lgmdsl.workers.task import Jobs, Task
 from lgmdsl.workers.workers import Workers
 
 if TYPE_CHECKING:

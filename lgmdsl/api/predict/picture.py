@@ -20,7 +20,7 @@ from lgmdsl.plot.effects import (
     draw_forest,
     draw_sorted,
 )
-from lgmdsl.plot.two_way import THREADS, TwoWay, draw_cells, draw_lines, two_way
+from lgmdsl.plot.fields import THREADS, TwoWay, draw_cells, draw_lines, two_way
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -34,8 +34,7 @@ from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.compile import canonicalise
 from lgmdsl.dataset import Dataset, Keys, read
 from lgmdsl.errors import Diagnostic, ModelError, suggestion
-from lgmdsl.posterior.drawn import drawn_mixture
-from lgmdsl.posterior.drawn_members import MOST, with_members
+from lgmdsl.posterior.drawn import MOST, drawn_mixture, with_members
 from lgmdsl.posterior.frame import Frame, extended_frame, fitted_frame
 from lgmdsl.posterior.hyper_points import HyperPoint
 from lgmdsl.posterior.labelled import dataset, labelled
@@ -43,7 +42,7 @@ from lgmdsl.posterior.marginals import Marginals, column_levels, probability_lev
 from lgmdsl.posterior.mixture import Mixture, mixture
 from lgmdsl.posterior.new_axes import check_places
 from lgmdsl.posterior.predictive.averaged import Predictors
-from lgmdsl.posterior.tails import of_a_tail, of_few_draws
+from lgmdsl.posterior.tails import of_few_draws, of_tails
 from lgmdsl.sites import catalogue as sites
 from lgmdsl.state import FieldState
 
@@ -109,12 +108,11 @@ class Prediction(FieldState):
         return self.labelled(quantity.dims, quantity.sd, name)
 
     def doubt(self, name: str) -> None:
-        """Warn (W611) where a name's sd is that of few draws, or rests on an unchecked tail."""
+        """Warn (W611) where a name's sd rests on few draws, or a predictor is not Gaussian."""
         if name in self.canonical.named:
             error = np.array([self.marginals.sd_error(name)])
             say(of_few_draws(f"the sd of `{name}` rests on few draws", error))
-            far = f"the sd of `{name}` rests on a tail that is not checked"
-            say(of_a_tail(far, self.marginals.beyond(name)))
+            say(of_tails(f"the sd of `{name}`", self.marginals.off(name)))
 
     @answering("predicting")
     def quantile(self, name: str, probabilities: Sequence[float]) -> xr.DataArray:

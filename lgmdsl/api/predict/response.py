@@ -4,7 +4,8 @@ values, quantiles."""
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,18 +16,25 @@ from lgmdsl.canonical.blocks.sites import SiteBlock
 from lgmdsl.canonical.model import some_rows
 from lgmdsl.contract.site import Site
 from lgmdsl.errors import Diagnostic, MethodError
-from lgmdsl.posterior.class_response import class_moments
-from lgmdsl.posterior.drawn_response import classes_of_draws, moments_of_draws
+from lgmdsl.posterior.drawn_response import class_moments, classes_of_draws, moments_of_draws
 from lgmdsl.posterior.labelled import dataset
 from lgmdsl.posterior.marginals import Marginals
 from lgmdsl.posterior.normal_mixtures import mixed_moments
 from lgmdsl.posterior.predictive.averaged import Averaged, Predictors
-from lgmdsl.posterior.predictive.event_moments import moments
-from lgmdsl.posterior.predictive.laws import over_draws, over_predictors
-from lgmdsl.posterior.predictive.moments import ResponseMoments, response_moments
+from lgmdsl.posterior.predictive.moments import (
+    ResponseMoments,
+    moments,
+    moments_at,
+    response_moments,
+)
 from lgmdsl.posterior.predictive.quantiles import quantiles_of_draws, response_quantiles
-from lgmdsl.posterior.predictive.values import last_value, probabilities
-from lgmdsl.posterior.tails import least_variance, of_a_tail, of_few_draws, shares_beyond
+from lgmdsl.posterior.predictive.values import (
+    last_value,
+    over_draws,
+    over_predictors,
+    probabilities,
+)
+from lgmdsl.posterior.tails import Look, least_variance, of_few_draws, of_tails, off
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -83,33 +91,37 @@ def response_parts(prediction: Prediction, block: SiteBlock, of_sds: bool = True
     means, sds = np.array([k.mean for k in known]), np.array([k.sd for k in known])
     first, spread = mixed_moments(weights, means, sds)
     if of_sds:
-        _doubt(prediction, block, known, first)
+        _doubt(prediction, block, known, first, spread)
     return {"mean": first.reshape(shape), "sd": spread.reshape(shape)}
 
 
 def _doubt(
-    prediction: Prediction, block: SiteBlock, known: Sequence[ResponseMoments], mean: Array
+    prediction: Prediction,
+    block: SiteBlock,
+    known: Sequence[ResponseMoments],
+    mean: Array,
+    sd: Array,
 ) -> None:
-    """Warn (W611) where most of a variance comes from beyond what is checked of the predictor."""
+    """Warn (W611) where a predictor's posterior is not Gaussian where the variance comes from."""
     predictors, weights = _predictors(prediction, block)
-    if not prediction.marginals.approximate or predictors[0][1].ndim > 1:
+    if predictors[0][1].ndim > 1:
         return
     with np.errstate(all="ignore"):
         powers = np.stack([k.about(mean) for k in known], axis=1)
     means, sds = np.array([p[1] for p in predictors]), np.sqrt([p[2] for p in predictors])
 
-    def tied(rows: IntArray) -> Array:
-        out = []
+    def looks(rows: IntArray) -> Iterator[Look]:
         for part, thetas, _ in prediction.marginals.at_sites(block):
-            predictor = prediction.canonical.as_written(block, part.theta)
-            known = part.frame.tied(part.frame.embed(some_rows(predictor, rows)))
-            out += [known for _ in thetas]
-        return np.array(out)
+            whole = prediction.canonical.as_written(block, part.theta)
+            predictor = part.frame.embed(some_rows(whole, rows))
+            for theta in thetas:
+                site = block.bind_family(theta).take(rows)
+                yield Look(part.frame, predictor, partial(moments_at, site))
 
     site = block.bind_family(predictors[0][0])
     least = least_variance(lambda x: site.conditional_mean(np.full(len(site), x)))
-    shares = shares_beyond(weights, means, sds, powers, least, tied)
-    say(of_a_tail(f"the sd of `{block.name}` rests on a tail that is not checked", shares))
+    errors = off(weights, means, sds, powers, least, (mean, sd), looks)
+    say(of_tails(f"the sd of `{block.name}`", errors))
 
 
 def response_quantile(prediction: Prediction, block: SiteBlock, levels: Array) -> Array:

@@ -11,8 +11,7 @@ from lgmdsl.api.solve.learned_fit import LearnedHypers
 from lgmdsl.api.solve.learning_warnings import at_bound, learning_warnings, mean_field_warnings
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.contract.engine import Rows
-from lgmdsl.contract.posterior import GaussianPosterior
-from lgmdsl.contract.problem import Problem
+from lgmdsl.contract.problem import GaussianPosterior, Problem
 from lgmdsl.engines.choose import LANCZOS
 from lgmdsl.errors import Diagnostic, MethodError, NumericalError, listed
 from lgmdsl.inference.driver import Run, TraceEntry

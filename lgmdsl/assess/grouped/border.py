@@ -38,7 +38,9 @@ SCRAMBLINGS = 8
 LEAST = 4  # draws of a scrambling
 EVEN, LITTLE = 0.5, 0.25  # of the draws: their effective size, below which others are drawn; none
 WIDER = 1.15  # of the sds of draws that were adapted
-UNEVEN = 4.0  # times the mean weight: a larger one asks for draws at several scales
+# Times the mean weight: a larger one asks for draws at several scales, which cost less the fewer
+# latents the border has; of one, twice the mean does.
+UNEVEN = 4.0
 NOTHING = 14.0  # nats below the largest weight: of draws that do not matter
 WORST, LOOSE = 3, 4.5  # draws that a lattice is fitted to again, and nats at its ends then
 TRIALS, AWAY = 4, 2.5  # border draws that lattices are fitted at, and how far out, in sds
@@ -116,7 +118,7 @@ class GroupedPoint:
         wide = _scaled(len(eta), seed)
         scale = np.ones(len(eta))
         known = self._fitted(eta, scale)
-        if len(eta) * known.weights.max() > UNEVEN:
+        if len(eta) * known.weights.max() > min(2.0**rank, UNEVEN):
             known = self._fitted(eta, wide)
             scale = wide
         if known.effective < EVEN * len(eta) and known.effective > 2.0 * rank:

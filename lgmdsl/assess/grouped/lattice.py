@@ -27,7 +27,8 @@ EDGE = 6.0  # and at least so many at its ends at every draw of the border
 # Nodes an axis by the latents of a group: where boxes are sought, at first, and at most.
 SEEKING = {1: 25, 2: 15, 3: 11}
 NODES = {1: 12, 2: 9, 3: 8}
-MOST = {1: 64, 2: 40, 3: 32}
+MOST = {1: 1024, 2: 40, 3: 32}
+CLIFF = 40.0  # nats between neighbours of the nodes that seek a box, which say little of its end
 SLACK, CHEAP = 1.7, 4e6  # of the first: more only where that takes so few evaluations
 REACH, FARTHEST = 8.0, 128.0  # where boxes are sought, in sds of q
 # What two lattices may differ by: all groups together, in nats, and the densities between nodes.
@@ -91,7 +92,7 @@ class GroupSites:
             where = np.repeat(group, self.events[number])
             inner = sum(own[:, d] * x[:, where, d] for d in range(own.shape[1]))
             starts = np.flatnonzero(np.r_[True, np.diff(group) > 0])
-            present, step = group[starts], max(1, CHUNK // (nodes * len(where)))
+            present, step = group[starts], max(1, min(m, CHUNK // (nodes * len(where))))
             for first in range(0, m, step):
                 some = slice(first, min(first + step, m))
                 moves = (xi[some] @ shared.T)[:, None, :] + inner
@@ -253,7 +254,8 @@ def _boxes(lattice: Lattice, sites: GroupSites, trial: Array) -> tuple[Lattice, 
             every = np.arange(count)
             inner, outer = profile[at, every], profile[there, every]
             share = np.where(there == at, 0.0, (inner + CUT) / np.maximum(inner - outer, 1e-300))
-            # A concave density is above its chord.
+            # A concave density is above its chord, and a cliff may be anywhere along it.
+            share = np.where((there != at) & (inner - outer > CLIFF), 1.0, share)
             away = step * np.minimum(np.sqrt(np.clip(share, 0.0, 1.0)), 1.0)
             end[:, d] = lattice.low[:, d] + (at + away) * lattice.step[:, d]
     return Lattice(low, high, n), open_ends

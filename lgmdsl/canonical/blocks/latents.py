@@ -24,7 +24,7 @@ from lgmdsl.language.tree import ast
 from lgmdsl.memory import TooLarge
 from lgmdsl.state import FieldState
 from lgmdsl.structures import catalogue
-from lgmdsl.structures.kernels.kernels import Kernel
+from lgmdsl.structures.kernels import Kernel
 from lgmdsl.structures.shared.refusals import Refused
 from lgmdsl.vocabulary.lookup import lookup
 from lgmdsl.vocabulary.signature import Signature

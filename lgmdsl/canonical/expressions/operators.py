@@ -12,9 +12,8 @@ from lgmdsl.errors import DataError, Diagnostic, MethodError
 from lgmdsl.language.tree import ast
 from lgmdsl.operators.base import Operator
 from lgmdsl.operators.convolution import Convolution
-from lgmdsl.operators.difference import Difference
+from lgmdsl.operators.differences import CumulativeSum, Difference
 from lgmdsl.operators.fourier import Fourier
-from lgmdsl.operators.sums import CumulativeSum
 from lgmdsl.operators.wavelet import Wavelet
 from lgmdsl.vocabulary.lookup import lookup
 

@@ -13,8 +13,8 @@ import numpy as np
 
 from lgmdsl.arrays import AnyArray, Array, BoolArray, IntArray
 from lgmdsl.canonical.grounding.label_line import Line, line_of, rounded
-from lgmdsl.dataset.codings import Coding
 from lgmdsl.dataset.dataset import Selection
+from lgmdsl.dataset.tables import Coding
 from lgmdsl.errors import Diagnostic
 from lgmdsl.graph.build import model_graph
 from lgmdsl.graph.model_graph import ModelGraph, NodeKind

@@ -28,25 +28,41 @@ from lgmdsl.vocabulary.lookup import observing
 Checked = tuple[Any, BoolArray | None]
 
 
+class Place(NamedTuple):
+    """What a datum is for. `observed`: it is a response; `typed`: it stands in an argument that
+    wants its type, so that another is no remedy; `hurdle`: its family may have a hurdle for zeros;
+    `seen`: arguments that say how it was observed, which another family has to take; `end`: an
+    infinite value that says of an end of an interval that it is open, as a missing one does."""
+
+    observed: bool = False
+    typed: bool = False
+    hurdle: bool = False
+    seen: tuple[str, ...] = ()
+    end: float | None = None
+
+
+COVARIATE = Place()
+
+
 class Found(NamedTuple):
-    """A datum whose type its `values` do not keep; `observed`: it is a response; `typed`: it stands
-    in an argument that wants its type."""
+    """A datum whose type its `values` do not keep, and its `place`."""
 
     name: str
     values: Array
-    observed: bool
-    typed: bool
+    place: Place
 
     def declared(self, kind: str) -> str:
         """`, or declare ...`: another type where that ends in a model; a response then needs
         another family too."""
-        if self.observed:
-            families = " ".join(observing(kind)[:3])
+        if self.place.observed:
+            families = " ".join(observing(kind, self.place.seen)[:3])
             return (
                 f", or declare `{self.name} : {kind}` and observe it with a family of {kind} data: "
                 f"{families}"
+                if families
+                else ""
             )
-        return "" if self.typed else f", or declare `{self.name} : {kind}`"
+        return "" if self.place.typed else f", or declare `{self.name} : {kind}`"
 
 
 @dataclass(frozen=True)
@@ -60,15 +76,13 @@ class Rule:
 def numbers_of(
     bound: BoundDatum,
     indices: Mapping[str, IndexSet],
-    observed: bool = False,
-    typed: bool = False,
+    place: Place = COVARIATE,
 ) -> Checked | list[Diagnostic]:
     """A dense datum of a number type as float64, NaN where missing.
 
     Raises nothing: returns E303 for values outside the type, E304 for missing ones without `?`.
-    `observed`: it is a response; that leaves 0 and 1 out of `unit`, which beta and dirichlet
-    responses cannot be, and without it `?` is no remedy: a covariate is whole. `typed`: it stands
-    in an argument that wants this type, so that another is no remedy.
+    A response leaves 0 and 1 out of `unit`, which beta and dirichlet responses cannot be; of others
+    `?` is no remedy: a covariate is whole.
     """
     symbol, values = bound.symbol, bound.values
     missing = np.zeros(values.shape, dtype=bool)
@@ -83,10 +97,14 @@ def numbers_of(
         result: Array = np.array(values, dtype=np.float64)
     missing |= np.isnan(result)
     result[missing] = np.nan
-    problem = _outside(bound, result, missing, indices, observed, typed)
+    lacking = missing
+    if place.end is not None:
+        missing = missing | (result == place.end)
+        result[missing] = np.nan
+    problem = _outside(bound, result, missing, indices, place)
     problems = [] if problem is None else [problem]
-    if _unexpected(missing, bound).any() and not bound.symbol.optional:
-        problems.append(unexpected_missing(symbol, missing, indices, observed))
+    if _unexpected(lacking, bound).any() and not bound.symbol.optional:
+        problems.append(unexpected_missing(symbol, lacking, indices, place.observed))
     return problems or (result, missing if missing.any() else None)
 
 
@@ -118,31 +136,31 @@ def _outside(
     result: Array,
     missing: BoolArray,
     indices: Mapping[str, IndexSet],
-    observed: bool,
-    typed: bool,
+    place: Place,
 ) -> Diagnostic | None:
     symbol = bound.symbol
     infinite = np.isinf(result)
     if infinite.any():
+        remedy = "drop these rows, or put finite numbers there"
+        if place.observed:
+            remedy = f"drop these rows, or mark them as missing: NaN, and `{symbol.type}?`"
+        elif place.end is not None:
+            remedy = f"an open end is {place.end:g} there, or missing (`{symbol.type}?`)"
         return wrong_values(
             symbol,
             tally(result[infinite]),
             places(infinite, symbol.dims, indices),
-            f"drop these rows, or mark them as missing: NaN, and `{symbol.type}?`"
-            if observed
-            else "drop these rows, or put finite numbers there",
+            remedy,
             f"`{symbol.name}` holds infinite values",
         )
-    rule = UNIT_OPEN if observed and symbol.type == "unit" else RULES[symbol.type]
+    rule = UNIT_OPEN if place.observed and symbol.type == "unit" else RULES[symbol.type]
     # Missing entries are replaced by a value inside every type, which costs a copy.
     present = np.where(missing, _harmless(symbol.type), result) if missing.any() else result
     odd = rule.outside(present) & ~missing
     if not odd.any():
         return None
     known_values = result[~missing] if missing.any() else result
-    remedy = rule.remedy(Found(symbol.name, known_values, observed, typed))
-    if observed and symbol.type == "positive" and known_values.min() == 0.0:
-        remedy = _zeros_remedy(symbol.name)
+    remedy = rule.remedy(Found(symbol.name, known_values, place))
     # A column coded otherwise throughout is reported by its values alone; strays by position.
     whole = symbol.type == "binary" and np.unique(known_values).size <= 2
     where = "" if whole else places(odd, symbol.dims, indices)
@@ -264,17 +282,27 @@ def _count_remedy(found: Found) -> str:
 
 
 def _positive_remedy(found: Found) -> str:
+    if found.values.min() == 0 and found.place.observed:
+        return _zeros_remedy(found)
     if found.values.min() == 0:
         return f"0 is not positive: drop these rows{found.declared('nonnegative')}"
     return f"negative values are not positive: drop these rows{found.declared('real')}"
 
 
-def _zeros_remedy(name: str) -> str:
+def _zeros_remedy(found: Found) -> str:
     """Remedy for a response that is 0 in some rows and positive in the others."""
-    return (
-        f"0 is not positive: declare `{name} : nonnegative` and give its family hurdle = p, the "
-        "probability of 0 (lgm help zero-inflation); or drop these rows"
-    )
+    name = found.name
+    if found.place.hurdle:
+        return (
+            f"0 is not positive: declare `{name} : nonnegative` and give its family hurdle = p, "
+            "the probability of 0 (lgm help zero-inflation); or drop these rows"
+        )
+    above = found.values[found.values > 0.0]
+    half = ""
+    if above.size:
+        value = show(0.5 * float(above.min()))
+        half = f", or put half the smallest value there: np.where({name} == 0, {value}, {name})"
+    return f"0 is not positive: drop these rows{half}{found.declared('nonnegative')}"
 
 
 def _nonnegative_remedy(found: Found) -> str:

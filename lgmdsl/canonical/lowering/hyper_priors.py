@@ -19,8 +19,7 @@ from lgmdsl.language.checked import Symbol
 from lgmdsl.language.tree import ast
 from lgmdsl.memory import TooLarge
 from lgmdsl.priors import catalogue
-from lgmdsl.priors.prior import Prior
-from lgmdsl.priors.refusals import Unsuitable
+from lgmdsl.priors.prior import Prior, Unsuitable
 from lgmdsl.structures.shared.refusals import Refused
 
 PriorClass: TypeAlias = type[Prior]
@@ -97,7 +96,7 @@ class HyperPrior:
     def _value(self, name: str, argument: Coefficient, theta: Theta) -> Array:
         named = argument.evaluate(theta)
         if not isinstance(named.values, np.ndarray | np.generic):
-            from lgmdsl.structures.spatial.spectrum import besag_spectrum
+            from lgmdsl.structures.spatial.besag import besag_spectrum
 
             return besag_spectrum(named.values)
         if not named.dims:

@@ -50,11 +50,11 @@ def command(model: str, to: str | None, output: str | None, as_json: bool) -> No
         return
     language = to or _by_ending(output)
     if language == "dot":
-        from lgmdsl.graph.draw.dot import to_dot as draw
+        from lgmdsl.graph.draw.text_formats import to_dot as draw
     elif language == "svg":
         from lgmdsl.graph.draw.svg import to_svg as draw
     else:
-        from lgmdsl.graph.draw.mermaid import to_mermaid as draw
+        from lgmdsl.graph.draw.text_formats import to_mermaid as draw
     picture = draw(graph)
     if not picture.endswith("\n"):
         picture += "\n"

@@ -83,7 +83,7 @@ def command(
         place = writable(output, ENDINGS, read_files)
     table = not as_json and (place is None or place.suffix in ROW_WRITERS)
     if place is not None and place.suffix == ".parquet":
-        from lgmdsl.dataset.parquet import check_pyarrow
+        from lgmdsl.dataset.arrow import check_pyarrow
 
         if as_json:
             raise click.UsageError(

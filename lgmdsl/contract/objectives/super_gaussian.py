@@ -20,8 +20,7 @@ from lgmdsl.arrays import Array
 from lgmdsl.contract import rows
 from lgmdsl.contract.engine import Conditioned, Failed, Rows
 from lgmdsl.contract.joint import newton_move
-from lgmdsl.contract.posterior import GaussianPosterior
-from lgmdsl.contract.problem import Problem
+from lgmdsl.contract.problem import GaussianPosterior, Problem
 from lgmdsl.contract.questions import Bounded, BoundedAnswer, Expected, ExpectedAnswer, Widths
 from lgmdsl.contract.site import Property
 from lgmdsl.contract.status import Guarantee

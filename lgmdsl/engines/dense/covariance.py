@@ -14,8 +14,7 @@ from typing import ClassVar
 import numpy as np
 
 from lgmdsl.arrays import Array
-from lgmdsl.contract.engine import EPSILON, Conditioned, Engine, Rows
-from lgmdsl.contract.failed import Failed, Failure
+from lgmdsl.contract.engine import EPSILON, Conditioned, Engine, Failed, Failure, Rows
 from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.contract.rows import diagonal
 from lgmdsl.contract.stacked import StackedPredictors, flatten, split

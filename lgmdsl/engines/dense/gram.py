@@ -21,6 +21,7 @@ from lgmdsl.contract.stacked import StackedPredictors, cut, row_slices
 from lgmdsl.engines.shared.kept import by_operators
 from lgmdsl.engines.shared.weights import SiteWeight, site_blocks
 from lgmdsl.numerics.cholesky import Cholesky
+from lgmdsl.numerics.sparse.base import canonical
 
 # A dense copy of a sparse B, or the table of pairs, may take this many bytes, never more.
 COPY_LIMIT = 1 << 28
@@ -310,10 +311,7 @@ def choose_gram(design: StackedPredictors, predictors: tuple[Predictor, ...]) ->
     pairwise = size * table <= COPY_LIMIT and 16.0 * table < dense and rows * n > 4096
     if not pairwise and 8.0 * rows * n <= COPY_LIMIT and dense < 320.0 * pairs + 1e6:
         return DenseGram(design.dense(), predictors)
-    b = design.sparse()
-    if not b.has_canonical_format:
-        b = b.copy()
-        b.sum_duplicates()
+    b = canonical(design.sparse())
     if pairwise:
         return PairGram(b, predictors) if scalar else SitePairGram(b, predictors)
     return SparseGram(b, predictors)

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from lgmdsl.arrays import Array
-from lgmdsl.contract.engine import Adjoints, Conditioned, Engine, Rows
-from lgmdsl.contract.failed import Failed, Failure
+from lgmdsl.contract.engine import Adjoints, Conditioned, Engine, Failed, Failure, Rows
 from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.contract.stacked import flatten, split
 from lgmdsl.contract.structure import Shape

@@ -18,8 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from lgmdsl.arrays import Array, SparseMatrix
-from lgmdsl.contract.engine import Conditioned, Engine, Rows
-from lgmdsl.contract.failed import Failed, Failure
+from lgmdsl.contract.engine import Conditioned, Engine, Failed, Failure, Rows
 from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.contract.stacked import StackedPredictors, flatten, split
 from lgmdsl.contract.structure import Shape
@@ -30,7 +29,7 @@ from lgmdsl.engines.shared.factored import FactoredConditioned
 from lgmdsl.engines.shared.partition import site_of_rows
 from lgmdsl.engines.shared.prior import BlockPrior, is_tied
 from lgmdsl.engines.shared.weights import SiteWeight
-from lgmdsl.numerics.sparse.base import times
+from lgmdsl.numerics.sparse.base import canonical, times
 from lgmdsl.operators.base import Operator
 from lgmdsl.vocabulary.notes import Notes
 from lgmdsl.vocabulary.signature import Trait
@@ -228,9 +227,6 @@ def _wide(operator: Operator) -> bool:
 
 def _pattern(linear: LinearGaussian) -> tuple[SparseMatrix, SparseMatrix]:
     """B, (P, n), and what the prior joins, (n, n), csr."""
-    b = StackedPredictors(linear).sparse()
-    if not b.has_canonical_format:
-        b = b.copy()
-        b.sum_duplicates()
+    b = canonical(StackedPredictors(linear).sparse())
     priors = [joins(BlockPrior(p, linear.starts[p.name])) for p in linear.blocks]
     return b, sp.csr_array(sp.block_diag(priors, format="csr"))

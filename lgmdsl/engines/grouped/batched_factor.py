@@ -31,13 +31,12 @@ from lgmdsl.engines.shared.factored import (
     FactoredConditioned,
     Factorisation,
     PriorAdjoints,
-    entries_of,
 )
 from lgmdsl.engines.shared.prior import BlockPrior
 from lgmdsl.engines.shared.prior_entries import covariance_entries
 from lgmdsl.engines.shared.shift_derivatives import Turn
 from lgmdsl.engines.shared.weights import SiteWeight, far, site_blocks
-from lgmdsl.numerics.sparse.base import filled, times
+from lgmdsl.numerics.sparse.base import entries_of, filled, times
 
 if TYPE_CHECKING:
     from numpy.random import Generator

@@ -22,6 +22,7 @@ from lgmdsl.engines.grouped.plates import WIDEST, Plates
 from lgmdsl.engines.shared.prior import BlockPrior, is_tied
 from lgmdsl.errors import Diagnostic, NumericalError
 from lgmdsl.numerics.cholesky import pivoted_root
+from lgmdsl.numerics.sparse.base import entries_of
 from lgmdsl.vocabulary.signature import Trait
 
 
@@ -151,11 +152,9 @@ def _root(factor: Structure) -> Array:
 def _by_group(matrix: SparseMatrix, plates: Plates) -> Array:
     """(N, L, L) of (n, n) csr that joins no groups."""
     width = plates.width
-    rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+    rows, columns = entries_of(matrix)
     out = np.zeros(plates.groups * width * width)
-    np.add.at(
-        out, plates.latents.at[rows] * width + plates.latents.place[matrix.indices], matrix.data
-    )
+    np.add.at(out, plates.latents.at[rows] * width + plates.latents.place[columns], matrix.data)
     return out.reshape(plates.groups, width, width)
 
 

@@ -16,10 +16,10 @@ import scipy.sparse as sp
 
 from lgmdsl.arrays import AnyArray, IntArray, SparseMatrix
 from lgmdsl.contract.linear import LinearGaussian, Predictor
-from lgmdsl.engines.shared.factored import entries_of
 from lgmdsl.engines.shared.kept import KEPT as SHAPES
 from lgmdsl.engines.shared.kept import by_operators, shape_of
 from lgmdsl.engines.shared.partition import Partition, partition
+from lgmdsl.numerics.sparse.base import entries_of
 from lgmdsl.operators.base import Operator
 
 FEWEST = 16  # groups

@@ -18,14 +18,14 @@ import numpy as np
 import scipy.sparse as sp
 
 from lgmdsl.arrays import Array, IntArray
-from lgmdsl.contract.engine import Conditioned, Engine, Rows
-from lgmdsl.contract.failed import Failed, Failure
+from lgmdsl.contract.engine import Conditioned, Engine, Failed, Failure, Rows
 from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.contract.stacked import StackedPredictors, flatten, split
 from lgmdsl.contract.structure import Shape
 from lgmdsl.engines.grouped.wide_factor import WideFactor
-from lgmdsl.engines.shared.factored import FactoredConditioned, entries_of
+from lgmdsl.engines.shared.factored import FactoredConditioned
 from lgmdsl.engines.shared.partition import Partition
+from lgmdsl.numerics.sparse.base import canonical, entries_of
 from lgmdsl.vocabulary.notes import Notes
 from lgmdsl.vocabulary.signature import Trait
 
@@ -181,11 +181,7 @@ def plain_refusal(linear: LinearGaussian) -> str:
 
 def _rows(linear: LinearGaussian) -> sp.csr_array:
     """B, (P, n)."""
-    b = sp.csr_array(StackedPredictors(linear).sparse())
-    if not b.has_canonical_format:
-        b = b.copy()
-        b.sum_duplicates()
-    return b
+    return canonical(sp.csr_array(StackedPredictors(linear).sparse()))
 
 
 def _within(b: sp.csr_array, size: int) -> bool:

@@ -18,11 +18,11 @@ from lgmdsl.engines.shared.factored import (
     FactoredConditioned,
     Factorisation,
     PriorAdjoints,
-    entries_of,
 )
 from lgmdsl.engines.shared.shift_derivatives import Turn
 from lgmdsl.engines.shared.weights import SiteWeight
 from lgmdsl.numerics.cholesky import pivoted_root
+from lgmdsl.numerics.sparse.base import entries_of
 
 if TYPE_CHECKING:
     from numpy.random import Generator

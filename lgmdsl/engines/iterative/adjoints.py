@@ -16,6 +16,7 @@ from lgmdsl.engines.shared.conditioned import Lazy
 from lgmdsl.engines.shared.prior import BlockPrior
 from lgmdsl.engines.shared.prior_entries import constrained_entries
 from lgmdsl.engines.shared.shift_derivatives import Outer, Turn
+from lgmdsl.numerics.sparse.base import entries_of, filled
 
 if TYPE_CHECKING:
     from lgmdsl.engines.iterative.conditioned import IterativeConditioned
@@ -47,8 +48,7 @@ def _precision(q: IterativeConditioned, block: BlockPrior, turn: Turn) -> Callab
 
     def make() -> Matrix:
         precision = block.sparse_precision
-        rows = np.repeat(np.arange(block.size), np.diff(precision.indptr))
-        columns = precision.indices.astype(np.int64)
+        rows, columns = entries_of(precision)
         u = q.samples.u[block.where]
         ties = q.engine.ties
         if ties is None:
@@ -62,9 +62,7 @@ def _precision(q: IterativeConditioned, block: BlockPrior, turn: Turn) -> Callab
         on = rows == columns
         spread[on] = q.latent_variance[block.where][rows[on]]
         values -= spread
-        return sp.csr_array(
-            (0.5 * values, precision.indices, precision.indptr), shape=precision.shape
-        )
+        return filled(precision, 0.5 * values)
 
     return make
 
@@ -81,9 +79,9 @@ def _operator(
         if not p.columns[name].is_sparse:
             return product.dense(rows, where) - lift @ u[where].T
         pattern = sp.csr_array(p.columns[name].sparse())
-        line = np.repeat(np.arange(p.rows), np.diff(pattern.indptr))
-        values = product.entries(line + at, pattern.indices + where.start)
-        values -= np.einsum("ik,ik->i", lift[line], u[where][pattern.indices])
-        return sp.csr_array((values, pattern.indices, pattern.indptr), shape=pattern.shape)
+        line, column = entries_of(pattern)
+        values = product.entries(line + at, column + where.start)
+        values -= np.einsum("ik,ik->i", lift[line], u[where][column])
+        return filled(pattern, values)
 
     return make

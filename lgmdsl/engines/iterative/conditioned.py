@@ -21,9 +21,9 @@ from lgmdsl.engines.iterative.variance import Directions, RowGroups, Samples
 from lgmdsl.engines.shared.conditioned import CHUNK
 from lgmdsl.engines.shared.constraints import LOG_2PI
 from lgmdsl.engines.shared.restriction import Held
-from lgmdsl.numerics.lanczos import lanczos, root_of_inverse
+from lgmdsl.numerics.krylov import lanczos, root_of_inverse
 from lgmdsl.operators.base import Operator
-from lgmdsl.operators.hstack import hstack
+from lgmdsl.operators.compose import hstack
 
 ROUGH = 1e-3  # of a residual, where a length is asked for
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from lgmdsl.arrays import Array
-from lgmdsl.numerics.conjugate_gradients import Solved, ritz
+from lgmdsl.numerics.krylov import Solved, ritz
 
 FEWEST = 4  # probes that a slope can be fitted to without the one it is used on
 

@@ -19,8 +19,16 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from lgmdsl.arrays import Array, IntArray, SparseMatrix
-from lgmdsl.contract.engine import Conditioned, Engine, Leftover, Rows
-from lgmdsl.contract.failed import Direction, Failed, Failure, Term
+from lgmdsl.contract.engine import (
+    Conditioned,
+    Direction,
+    Engine,
+    Failed,
+    Failure,
+    Leftover,
+    Rows,
+    Term,
+)
 from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.contract.stacked import StackedPredictors, flatten, split
 from lgmdsl.engines.iterative.conditioned import IterativeConditioned
@@ -39,7 +47,7 @@ from lgmdsl.engines.iterative.solve import (
 from lgmdsl.engines.iterative.ties import Ties
 from lgmdsl.engines.iterative.variance import RowGroups, adjacency
 from lgmdsl.engines.shared.restriction import Held, hold
-from lgmdsl.numerics.conjugate_gradients import Solved, conjugate_gradients, ritz, smallest
+from lgmdsl.numerics.krylov import Solved, conjugate_gradients, ritz, smallest
 from lgmdsl.operators.base import Gram
 from lgmdsl.operators.explicit import Identity
 from lgmdsl.vocabulary.notes import Notes

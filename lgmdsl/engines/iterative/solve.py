@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 
 from lgmdsl.arrays import Array
-from lgmdsl.contract.failed import Failed, Failure
+from lgmdsl.contract.engine import Failed, Failure
 from lgmdsl.errors import Diagnostic, NumericalError
-from lgmdsl.numerics.conjugate_gradients import Solved, conjugate_gradients, smallest
+from lgmdsl.numerics.krylov import Solved, conjugate_gradients, smallest
 
 ROUNDING = 1e-14  # of a residual beside its right-hand side
 BEYOND = 10.0  # times the accuracy: what the bound on the error may come to

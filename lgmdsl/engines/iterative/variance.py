@@ -19,7 +19,7 @@ import scipy.sparse as sp
 
 from lgmdsl.arrays import AnyArray, Array, BoolArray, IntArray, SparseMatrix
 from lgmdsl.engines.iterative.ties import Ties
-from lgmdsl.numerics.keys import located
+from lgmdsl.numerics.sparse.base import located
 from lgmdsl.operators.base import Operator
 from lgmdsl.operators.compose import parts_of
 

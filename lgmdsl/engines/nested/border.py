@@ -11,8 +11,9 @@ import scipy.sparse as sp
 
 from lgmdsl.arrays import Array, IntArray, SparseMatrix
 from lgmdsl.engines.nested.nest import Nest
+from lgmdsl.engines.shared.prior_precision import PriorPlaces
 from lgmdsl.numerics.sparse.analyse import analyse
-from lgmdsl.numerics.sparse.base import Pattern, Symbolic
+from lgmdsl.numerics.sparse.base import Pattern, Symbolic, same_pattern
 
 SMALL = 256  # latents on the border: always dense
 DENSER = 0.2  # share of pairs that groups join, from which on it is dense
@@ -20,7 +21,7 @@ LARGEST = 4096  # latents on a dense border
 MOST_SLOTS = 200_000_000
 
 
-class Shared(NamedTuple):
+class BorderMatrix(NamedTuple):
     """A matrix of the border, (p, p), by its lower triangle: `values` are C-ordered where it is
     `dense`, else the entries of its pattern, where pair (a, b), b <= a, of a group's columns stands
     at `slots[slot_start[g] + a (a + 1) / 2 + b]`."""
@@ -41,31 +42,24 @@ class Border:
     dense: bool
     slots: IntArray
     slot_start: IntArray
-    prior_places: IntArray
-    prior_lower: IntArray
+    prior: PriorPlaces
 
     @property
     def pattern(self) -> Pattern:
         """Lower triangle of S's pattern, by columns."""
         return self.symbolic.pattern
 
-    def values(self, precision: SparseMatrix) -> Array:
-        """(nnz,) the prior's Q on the pattern."""
-        lower = precision.data[self.prior_lower]
-        values = np.bincount(self.prior_places, weights=lower, minlength=self.pattern.nnz)
-        return np.asarray(values, dtype=np.float64)
-
-    def zeros(self) -> Shared:
+    def zeros(self) -> BorderMatrix:
         """A matrix that groups add to."""
         return self._shared(np.zeros(self.pattern.size**2 if self.dense else self.pattern.nnz))
 
-    def on_pattern(self, shared: Shared) -> Array:
+    def on_pattern(self, shared: BorderMatrix) -> Array:
         """(nnz,) a matrix on the pattern, a new array."""
         if not self.dense:
             return shared.values.copy()
         return np.asarray(shared.values[self.pattern.indices * shared.size + self.pattern.columns])
 
-    def shared(self, values: Array) -> Shared:
+    def shared(self, values: Array) -> BorderMatrix:
         """A symmetric matrix on the pattern, (nnz,), as compiled passes read it; where it is dense
         with its upper triangle too."""
         if not self.dense:
@@ -74,8 +68,8 @@ class Border:
         out.values[i * out.size + j] = out.values[j * out.size + i] = values
         return out
 
-    def _shared(self, values: Array) -> Shared:
-        return Shared(self.dense, self.pattern.size, values, self.slots, self.slot_start)
+    def _shared(self, values: Array) -> BorderMatrix:
+        return BorderMatrix(self.dense, self.pattern.size, values, self.slots, self.slot_start)
 
 
 _latest: WeakKeyDictionary[Nest, tuple[SparseMatrix, Border]] = WeakKeyDictionary()
@@ -96,23 +90,15 @@ def is_dense(nest: Nest) -> bool:
 def border_of(nest: Nest, precision: SparseMatrix) -> Border:
     """The border for the prior precision of its latents, csr."""
     latest = _latest.get(nest)
-    if latest is not None and _same(latest[0], precision):
+    if latest is not None and same_pattern(latest[0], precision):
         return latest[1]
     made = _make(nest, precision)
     _latest[nest] = precision, made
     return made
 
 
-def _same(known: SparseMatrix, precision: SparseMatrix) -> bool:
-    return np.array_equal(known.indptr, precision.indptr) and np.array_equal(
-        known.indices, precision.indices
-    )
-
-
 def _make(nest: Nest, precision: SparseMatrix) -> Border:
     p = len(nest.border)
-    rows = np.repeat(np.arange(p), np.diff(precision.indptr))
-    lower = np.flatnonzero(rows >= precision.indices)
     none = np.zeros(0, dtype=np.int64)
     dense = is_dense(nest)
     if dense:
@@ -128,8 +114,7 @@ def _make(nest: Nest, precision: SparseMatrix) -> Border:
         joined = sp.csr_array(touched.T @ touched) + of_prior + sp.eye_array(p, format="csr")
         pattern = Pattern.of(sp.csr_array(joined))
         slots, slot_start = _slots(nest, pattern)
-    places = pattern.find(rows[lower], precision.indices[lower].astype(np.int64))
-    return Border(analyse(pattern), dense, slots, slot_start, places, lower)
+    return Border(analyse(pattern), dense, slots, slot_start, PriorPlaces.of(precision, pattern))
 
 
 def _touched(nest: Nest) -> SparseMatrix:

@@ -17,8 +17,7 @@ from typing import ClassVar
 import numpy as np
 
 from lgmdsl.arrays import Array, IntArray
-from lgmdsl.contract.engine import Failed, Rows
-from lgmdsl.contract.failed import Failure
+from lgmdsl.contract.engine import Failed, Failure, Rows
 from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.contract.stacked import flatten
 from lgmdsl.engines.nested.border import MOST_SLOTS, border_of, cliques, is_dense
@@ -29,7 +28,7 @@ from lgmdsl.engines.shared.by_precision import ByPrecision, PrecisionFactor
 from lgmdsl.engines.shared.kept import by_operators
 from lgmdsl.engines.shared.prior import BlockPrior
 from lgmdsl.engines.shared.prior_precision import block_diagonal, sparse_prior
-from lgmdsl.numerics.sparse.base import times
+from lgmdsl.numerics.sparse.base import entries_of, times
 from lgmdsl.vocabulary.notes import Notes
 
 
@@ -60,7 +59,7 @@ class NestedEngine(ByPrecision):
             LinearGaussian(tuple(known[n] for n in nest.border_blocks), (), linear.constraints)
         )
         self.border = border_of(nest, self.prior.precision)
-        self.prior_values = self.border.values(self.prior.precision)
+        self.prior_values = self.border.prior.values(self.prior.precision)
         self.blocks = [BlockPrior(b, linear.starts[b.name]) for b in linear.blocks]
         placed = {b.name: b for b in self.blocks}
         self.inner_blocks = [placed[n] for n in nest.inner_blocks]
@@ -87,8 +86,7 @@ class NestedEngine(ByPrecision):
         """Q_g of each group, (r, r), in a row."""
         nest, q = self.nest, self.inner_precision
         out = np.zeros(nest.square_start[-1])
-        rows = np.repeat(np.arange(len(nest.inner)), np.diff(q.indptr))
-        out[nest.in_group(rows, q.indices.astype(np.int64))] = q.data
+        out[nest.in_group(*entries_of(q))] = q.data
         return out
 
     def lifted(self, z: Array) -> Array:

@@ -12,13 +12,13 @@ import scipy.sparse as sp
 from lgmdsl.arrays import Array, IntArray, SparseMatrix
 from lgmdsl.contract.engine import Rows
 from lgmdsl.contract.stacked import row_slices, split_like
-from lgmdsl.engines.nested.border import Border, Shared
-from lgmdsl.engines.nested.nest import Groups, Nest
+from lgmdsl.engines.nested.border import Border, BorderMatrix
+from lgmdsl.engines.nested.nest import GroupMatrices, Nest
 from lgmdsl.engines.shared.by_precision import PrecisionFactor
 from lgmdsl.engines.shared.conditioned import CHUNK
 from lgmdsl.engines.shared.constraints import left
-from lgmdsl.engines.shared.factored import entries_of
 from lgmdsl.engines.shared.restriction import Restriction
+from lgmdsl.numerics.sparse.base import entries_of
 
 if TYPE_CHECKING:
     from numpy.random import Generator
@@ -28,23 +28,23 @@ if TYPE_CHECKING:
 NARROW = 32  # entries of a functional, whose pairs take no longer than a solve
 
 
-class Eliminated(NamedTuple):
+class GroupFactors(NamedTuple):
     """L and T of the groups; `half`: sum log|L|; `data`, (nnz,): what they leave of B'WB on S's
     pattern; `total`, (p,): diag X'WX."""
 
-    groups: Groups
+    groups: GroupMatrices
     half: float
     data: Array
     total: Array
 
 
-def eliminated(nest: Nest, border: Border, prior: Array, weight: Array) -> Eliminated | None:
+def eliminated(nest: Nest, border: Border, prior: Array, weight: Array) -> GroupFactors | None:
     """The groups eliminated, `prior` being Q_g of each, (r, r), in a row; None where one is not
     positive definite."""
     from lgmdsl.engines.nested import plain_kernels
     from lgmdsl.engines.nested.kernels import eliminate, gather
 
-    groups = Groups(
+    groups = GroupMatrices(
         nest.square_start, nest.cross_start, prior.copy(), np.zeros(nest.cross_start[-1])
     )
     shared = border.zeros()
@@ -55,7 +55,7 @@ def eliminated(nest: Nest, border: Border, prior: Array, weight: Array) -> Elimi
         gather(nest.lines, weight, groups, shared)
     total = border.on_pattern(shared)[border.pattern.on_diagonal]
     half = eliminate(nest.lines, groups, shared)
-    return Eliminated(groups, half, border.on_pattern(shared), total) if half == half else None
+    return GroupFactors(groups, half, border.on_pattern(shared), total) if half == half else None
 
 
 class NestedFactor(PrecisionFactor):
@@ -64,7 +64,7 @@ class NestedFactor(PrecisionFactor):
     engine: NestedEngine
 
     def __init__(
-        self, engine: NestedEngine, weight: Rows, groups: Eliminated, border: Restriction
+        self, engine: NestedEngine, weight: Rows, groups: GroupFactors, border: Restriction
     ) -> None:
         super().__init__(engine, weight)
         self.nest, self.border = engine.nest, engine.border
@@ -103,13 +103,13 @@ class NestedFactor(PrecisionFactor):
         return self.nest.joined(inner, border)
 
     @cached_property
-    def covariances(self) -> tuple[Groups, Shared]:
+    def covariances(self) -> tuple[GroupMatrices, BorderMatrix]:
         """V where rows and priors join latents: of groups, and S^-1."""
         from lgmdsl.engines.nested.kernels import covariances
 
         inverse = self.border.shared(self._on_border)
         square, cross = np.zeros(len(self.groups.square)), np.zeros(len(self.groups.cross))
-        known = Groups(self.nest.square_start, self.nest.cross_start, square, cross)
+        known = GroupMatrices(self.nest.square_start, self.nest.cross_start, square, cross)
         covariances(self.nest.lines, self.groups, inverse, known)
         return known, inverse
 

@@ -15,6 +15,7 @@ from lgmdsl.contract.structure import Shape
 from lgmdsl.engines.shared.by_precision import precision_refusal
 from lgmdsl.engines.shared.partition import Partition, components
 from lgmdsl.engines.shared.prior import is_tied
+from lgmdsl.numerics.sparse.base import canonical
 from lgmdsl.operators.base import Operator
 from lgmdsl.vocabulary.signature import Trait
 
@@ -176,8 +177,4 @@ def _attached(
 
 def rows_of(operator: Operator) -> SparseMatrix:
     """Entries of an operator, csr without duplicates."""
-    csr = sp.csr_array(operator.sparse())
-    if not csr.has_canonical_format:
-        csr = csr.copy()
-        csr.sum_duplicates()
-    return csr
+    return canonical(sp.csr_array(operator.sparse()))

@@ -13,13 +13,13 @@ from math import log, sqrt
 import numpy as np
 
 from lgmdsl.arrays import Array, IntArray
-from lgmdsl.engines.nested.border import Shared
-from lgmdsl.engines.nested.nest import Groups, Lines
+from lgmdsl.engines.nested.border import BorderMatrix
+from lgmdsl.engines.nested.nest import GroupMatrices, Lines
 from lgmdsl.numerics.compiled import compiled
 
 
 @compiled
-def gather(lines: Lines, weight: Array, groups: Groups, shared: Shared) -> None:
+def gather(lines: Lines, weight: Array, groups: GroupMatrices, shared: BorderMatrix) -> None:
     """The products B'WB are added: Z'WZ (lower triangles), Z'WX and X'WX."""
     # Arrays by names of their own: those of a tuple are counted anew at every access.
     group, sites, columns, column_start = (
@@ -82,7 +82,7 @@ def gather(lines: Lines, weight: Array, groups: Groups, shared: Shared) -> None:
 
 
 @compiled
-def eliminate(lines: Lines, groups: Groups, shared: Shared) -> float:
+def eliminate(lines: Lines, groups: GroupMatrices, shared: BorderMatrix) -> float:
     """The groups' D become L, C becomes T, and S loses T'T.
 
     Returns sum log|L|; NaN where a D is not positive definite.
@@ -136,7 +136,7 @@ def eliminate(lines: Lines, groups: Groups, shared: Shared) -> float:
 
 
 @compiled
-def forward(lines: Lines, groups: Groups, inner: Array, border: Array) -> None:
+def forward(lines: Lines, groups: GroupMatrices, inner: Array, border: Array) -> None:
     """`inner`, (n_u, m), becomes L^-1 of itself; `border`, (p, m), loses T' of that."""
     inner_start, columns, column_start = lines.inner_start, lines.columns, lines.column_start
     square_start, cross_start = groups.square_start, groups.cross_start
@@ -158,7 +158,7 @@ def forward(lines: Lines, groups: Groups, inner: Array, border: Array) -> None:
 
 
 @compiled
-def backward(lines: Lines, groups: Groups, inner: Array, border: Array) -> None:
+def backward(lines: Lines, groups: GroupMatrices, inner: Array, border: Array) -> None:
     """`inner`, (n_u, m), becomes L^-T (inner - T border)."""
     inner_start, columns, column_start = lines.inner_start, lines.columns, lines.column_start
     square_start, cross_start = groups.square_start, groups.cross_start
@@ -180,7 +180,9 @@ def backward(lines: Lines, groups: Groups, inner: Array, border: Array) -> None:
 
 
 @compiled
-def covariances(lines: Lines, groups: Groups, inverse: Shared, known: Groups) -> None:
+def covariances(
+    lines: Lines, groups: GroupMatrices, inverse: BorderMatrix, known: GroupMatrices
+) -> None:
     """V of each group, D^-1 + F S^-1 F' with F = D^-1 C, and its covariance with the columns that
     it touches, -F S^-1, are filled in `known`. `inverse`: S^-1."""
     inner_start, columns, column_start = lines.inner_start, lines.columns, lines.column_start
@@ -235,7 +237,9 @@ def covariances(lines: Lines, groups: Groups, inverse: Shared, known: Groups) ->
 
 
 @compiled
-def row_variances(lines: Lines, groups: Groups, known: Groups, inverse: Shared, out: Array) -> None:
+def row_variances(
+    lines: Lines, groups: GroupMatrices, known: GroupMatrices, inverse: BorderMatrix, out: Array
+) -> None:
     """B V B' within sites, as weights lie. In a group with dense columns alone as |L^-1 z|^2 +
     q'S^-1 q, q = x - T'L^-1 z, without cancellation; else from the entries of V."""
     group, sites, columns, column_start = (
@@ -335,8 +339,8 @@ def row_variances(lines: Lines, groups: Groups, known: Groups, inverse: Shared, 
 def crossed(
     lines: Lines,
     weight: Array,
-    known: Groups,
-    inverse: Shared,
+    known: GroupMatrices,
+    inverse: BorderMatrix,
     within: tuple[int, int],
     starts: IntArray,
     codes: IntArray,
@@ -400,7 +404,7 @@ def crossed(
 @compiled
 def split_rows(
     lines: Lines,
-    groups: Groups,
+    groups: GroupMatrices,
     starts: IntArray,
     places: IntArray,
     entries: Array,
@@ -439,8 +443,8 @@ def split_rows(
 
 @compiled
 def pair_sums(
-    known: Groups,
-    inverse: Shared,
+    known: GroupMatrices,
+    inverse: BorderMatrix,
     touched: IntArray,
     starts: IntArray,
     group: IntArray,

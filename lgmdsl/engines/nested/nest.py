@@ -46,7 +46,7 @@ class Lines(NamedTuple):
     most: tuple[int, int]
 
 
-class Groups(NamedTuple):
+class GroupMatrices(NamedTuple):
     """Matrices of groups one after the other, C-ordered: (r, r) from `square_start[g]`, (r, k) from
     `cross_start[g]`. Of A: D, then L, and C, then T; of V: its entries there."""
 

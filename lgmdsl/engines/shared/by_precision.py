@@ -17,8 +17,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lgmdsl.arrays import Array, IntArray, Matrix
-from lgmdsl.contract.engine import EPSILON, Conditioned, Engine, Rows
-from lgmdsl.contract.failed import Direction, Failed, Failure, Term
+from lgmdsl.contract.engine import (
+    EPSILON,
+    Conditioned,
+    Direction,
+    Engine,
+    Failed,
+    Failure,
+    Rows,
+    Term,
+)
 from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.contract.stacked import flatten, split
 from lgmdsl.contract.structure import Shape
@@ -29,7 +37,6 @@ from lgmdsl.engines.shared.factored import (
     FactoredConditioned,
     Factorisation,
     PriorAdjoints,
-    entries_of,
 )
 from lgmdsl.engines.shared.loosened import Loosened
 from lgmdsl.engines.shared.prior import BlockPrior
@@ -38,7 +45,7 @@ from lgmdsl.engines.shared.prior_precision import SparsePrior
 from lgmdsl.engines.shared.restriction import Restriction, restrict
 from lgmdsl.engines.shared.shift_derivatives import Turn
 from lgmdsl.engines.shared.weights import SiteWeight, far
-from lgmdsl.numerics.sparse.base import Symbolic, filled, times
+from lgmdsl.numerics.sparse.base import Symbolic, entries_of, filled, times
 
 if TYPE_CHECKING:
     from numpy.random import Generator

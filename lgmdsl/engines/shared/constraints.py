@@ -21,7 +21,7 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
 from lgmdsl.arrays import Array, BoolArray, IntArray
-from lgmdsl.contract.failed import Failed, Failure
+from lgmdsl.contract.engine import Failed, Failure
 from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.engines.shared.design import dense_rows
 from lgmdsl.numerics.cholesky import Cholesky, cholesky

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from lgmdsl.arrays import Array
-from lgmdsl.contract.failed import Direction, Failed, Failure, Term
+from lgmdsl.contract.engine import Direction, Failed, Failure, Term
 from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.numerics.cholesky import Cholesky, cholesky
 from lgmdsl.numerics.sparse.base import Factor, Symbolic, times

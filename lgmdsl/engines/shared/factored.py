@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from lgmdsl.arrays import Array, IntArray, Matrix, SparseMatrix
+from lgmdsl.arrays import Array, Matrix, SparseMatrix
 from lgmdsl.contract.engine import Adjoints, Conditioned, Draws, Engine, Rows
 from lgmdsl.contract.linear import LinearGaussian, Predictor
 from lgmdsl.engines.shared.conditioned import RowConditioned
 from lgmdsl.engines.shared.design import sparse_rows
 from lgmdsl.engines.shared.shift_derivatives import Outer, Turn
 from lgmdsl.engines.shared.weights import SiteWeight
-from lgmdsl.numerics.sparse.base import filled, times
+from lgmdsl.numerics.sparse.base import entries_of, filled, times
 
 if TYPE_CHECKING:
     from numpy.random import Generator
@@ -204,9 +204,3 @@ class FactoredConditioned(RowConditioned):
         pattern = sp.csr_array(operator.sparse())
         line, columns = entries_of(pattern)
         return filled(pattern, product.entries(line + first, columns + where.start) - crossed)
-
-
-def entries_of(m: SparseMatrix) -> tuple[IntArray, IntArray]:
-    """Rows and columns of the stored entries of a csr matrix."""
-    rows = np.repeat(np.arange(m.shape[0]), np.diff(m.indptr))
-    return rows, m.indices.astype(np.int64)

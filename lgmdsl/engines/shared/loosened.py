@@ -22,14 +22,14 @@ import numpy as np
 import scipy.sparse as sp
 
 from lgmdsl.arrays import Array, SparseMatrix
-from lgmdsl.contract.engine import Adjoints, Conditioned, Draws, Engine, Rows
-from lgmdsl.contract.failed import Failed
+from lgmdsl.contract.engine import Adjoints, Conditioned, Draws, Engine, Failed, Rows
 from lgmdsl.contract.linear import Constraints, LinearGaussian, Predictor, PriorBlock
 from lgmdsl.contract.structure import Shape, Structure
 from lgmdsl.engines.shared.conditioned import Lazy
 from lgmdsl.engines.shared.prior import is_flat
 from lgmdsl.engines.shared.weights import SiteWeight
 from lgmdsl.engines.shared.wrapped import WrappedConditioned
+from lgmdsl.numerics.sparse.base import entries_of, filled
 from lgmdsl.operators.base import Operator
 from lgmdsl.operators.explicit import Dense, Identity, Sparse
 
@@ -311,7 +311,6 @@ def _joined(own: Any, line: Any, basis: SparseMatrix) -> object:
     if isinstance(own, np.ndarray):
         return own + np.asarray((lines @ basis.T).toarray())
     pattern = sp.csr_array(own)
-    row = np.repeat(np.arange(pattern.shape[0]), np.diff(pattern.indptr))
-    more = lines[row].multiply(sp.csr_array(basis[pattern.indices])).sum(axis=1)
-    values = pattern.data + np.asarray(more).reshape(-1)
-    return sp.csr_array((values, pattern.indices, pattern.indptr), shape=pattern.shape)
+    row, column = entries_of(pattern)
+    more = lines[row].multiply(sp.csr_array(basis[column])).sum(axis=1)
+    return filled(pattern, pattern.data + np.asarray(more).reshape(-1))

@@ -19,14 +19,14 @@ import scipy.sparse as sp
 from scipy.linalg import lapack
 
 from lgmdsl.arrays import Array, IntArray, SparseMatrix
-from lgmdsl.contract.failed import Failed, Failure
+from lgmdsl.contract.engine import Failed, Failure
 from lgmdsl.contract.linear import Constraints, LinearGaussian, PriorBlock
 from lgmdsl.engines.shared.constraints import LOG_2PI
 from lgmdsl.engines.shared.prior import BlockPrior
 from lgmdsl.engines.shared.restriction import columns_of, restrict
 from lgmdsl.errors import Diagnostic, NumericalError
 from lgmdsl.numerics.sparse.analyse import analyse
-from lgmdsl.numerics.sparse.base import Pattern, times
+from lgmdsl.numerics.sparse.base import Pattern, entries_of, times
 
 _RANK = 1e-10
 
@@ -43,7 +43,7 @@ class PriorMoments(NamedTuple):
     pattern: Pattern
 
 
-class Directions(NamedTuple):
+class ImproperDirections(NamedTuple):
     """Latents whose fixing fixes the `tied` improper directions, or `every` one of them, and an
     orthonormal basis of the `free` ones, (n, f)."""
 
@@ -119,11 +119,11 @@ class SparsePrior:
         failed = Failed(kind=Failure.CONTRADICTION) if broken else None
         return failed, rows[basis], values[basis]
 
-    def _directions(self, blocks: list[BlockPrior]) -> Directions:
+    def _directions(self, blocks: list[BlockPrior]) -> ImproperDirections:
         """Tied and free improper directions of some blocks."""
         if not blocks:
             none = np.zeros(0, dtype=np.int64)
-            return Directions(none, none, np.zeros((self.linear.size, 0)))
+            return ImproperDirections(none, none, np.zeros((self.linear.size, 0)))
         where = np.concatenate([np.arange(b.where.start, b.where.stop) for b in blocks])
         null = sla.block_diag(*[b.null_space for b in blocks])
         seen = np.asarray(sp.csc_array(self.rows)[:, where] @ null)
@@ -133,7 +133,7 @@ class SparsePrior:
             rank = int(np.sum(s > _RANK * float(np.linalg.norm(self.rows.data))))
         basis = np.zeros((self.linear.size, null.shape[1] - rank))
         basis[where] = null @ vt[rank:].T
-        return Directions(where[_pivots(null @ vt[:rank].T)], where[_pivots(null)], basis)
+        return ImproperDirections(where[_pivots(null @ vt[:rank].T)], where[_pivots(null)], basis)
 
     @cached_property
     def columns(self) -> Array:
@@ -229,6 +229,27 @@ def sparse_prior(linear: LinearGaussian) -> SparsePrior:
     with _lock:
         _known.append((linear.blocks, prior))
     return prior
+
+
+class PriorPlaces(NamedTuple):
+    """Where the lower triangle of a precision stands on the pattern of a posterior's: entry
+    `lower[k]` at `places[k]` of `size`."""
+
+    lower: IntArray
+    places: IntArray
+    size: int
+
+    @staticmethod
+    def of(precision: SparseMatrix, pattern: Pattern) -> PriorPlaces:
+        """The places of Q, csr, on a pattern that holds its entries."""
+        rows, columns = entries_of(precision)
+        lower = np.flatnonzero(rows >= columns)
+        return PriorPlaces(lower, pattern.find(rows[lower], columns[lower]), pattern.nnz)
+
+    def values(self, precision: SparseMatrix) -> Array:
+        """(nnz,) Q, or another one with its entries at the same places, on the pattern."""
+        values = np.bincount(self.places, precision.data[self.lower], self.size)
+        return np.asarray(values, dtype=np.float64)
 
 
 def block_diagonal(parts: Sequence[SparseMatrix]) -> SparseMatrix:

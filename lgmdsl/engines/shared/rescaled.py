@@ -31,6 +31,7 @@ from lgmdsl.contract.engine import (
 from lgmdsl.contract.linear import LinearGaussian, Predictor
 from lgmdsl.engines.shared.conditioned import Lazy
 from lgmdsl.engines.shared.wrapped import WrappedConditioned
+from lgmdsl.numerics.sparse.base import entries_of, filled
 
 if TYPE_CHECKING:
     from numpy.random import Generator
@@ -106,9 +107,8 @@ def _operator(inner: Any, alpha: Array, place: Array, unit: Unit) -> object:
     if isinstance(inner, np.ndarray):
         return inner / each[:, None] + np.outer(alpha, place)
     pattern = sp.csr_array(inner)
-    line = np.repeat(np.arange(pattern.shape[0]), np.diff(pattern.indptr))
-    values = pattern.data / each[line] + alpha[line] * place[pattern.indices]
-    return sp.csr_array((values, pattern.indices, pattern.indptr), shape=pattern.shape)
+    line, column = entries_of(pattern)
+    return filled(pattern, pattern.data / each[line] + alpha[line] * place[column])
 
 
 class RescaledConditioned(WrappedConditioned):

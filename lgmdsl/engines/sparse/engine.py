@@ -41,7 +41,7 @@ class SparseEngine(ByPrecision):
         self.blocks, self.mu = self.prior.blocks, self.prior.mu
         layout = layout_of(linear, self.prior.precision)
         self.b, self.bt, self.table = layout.b, layout.bt, layout.table
-        self.prior_values = layout.values(self.prior.precision)
+        self.prior_values = layout.prior.values(self.prior.precision)
         self.symbolic = layout.symbolic
 
     @classmethod

@@ -22,11 +22,10 @@ from lgmdsl.engines.shared.by_precision import PrecisionFactor
 from lgmdsl.engines.shared.conditioned import CHUNK
 from lgmdsl.engines.shared.constraints import left
 from lgmdsl.engines.shared.design import sparse_rows
-from lgmdsl.engines.shared.factored import entries_of
 from lgmdsl.engines.shared.restriction import Restriction
 from lgmdsl.engines.shared.weights import SiteWeight
 from lgmdsl.engines.sparse.pair_table import EntryPairs, table_of
-from lgmdsl.numerics.sparse.base import same_pattern
+from lgmdsl.numerics.sparse.base import entries_of, same_pattern
 
 if TYPE_CHECKING:
     from numpy.random import Generator

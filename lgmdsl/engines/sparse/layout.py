@@ -20,10 +20,12 @@ import scipy.sparse as sp
 from lgmdsl.arrays import Array, IntArray, SparseMatrix
 from lgmdsl.contract.linear import LinearGaussian, Predictor
 from lgmdsl.contract.stacked import StackedPredictors
+from lgmdsl.engines.shared.kept import shape_of
+from lgmdsl.engines.shared.prior_precision import PriorPlaces
 from lgmdsl.engines.sparse.pair_table import PairTable
 from lgmdsl.memory import TooLarge, budget
 from lgmdsl.numerics.sparse.analyse import analyse
-from lgmdsl.numerics.sparse.base import Symbolic, filled, same_pattern
+from lgmdsl.numerics.sparse.base import Symbolic, canonical, filled, same_pattern
 from lgmdsl.operators.base import Operator
 from lgmdsl.operators.explicit import Sparse
 
@@ -81,7 +83,7 @@ class Joined:
         if first != b.nnz:
             return None
         whole = StackedPredictors(replace(linear, predictors=tuple(numbered))).sparse()
-        return Joined(tuple(parts), _canonical(whole).data.astype(np.int64))
+        return Joined(tuple(parts), canonical(whole).data.astype(np.int64))
 
     def values(self, operators: Sequence[Operator]) -> Array | None:
         """(nnz,) B's entries, of other operators; None unless each is the same, or stored at the
@@ -104,23 +106,16 @@ class Joined:
 @dataclass(frozen=True, eq=False)
 class Layout(Origin):
     """B, (P, n) csr with its transpose, whose entries are B's in the order `turn`; the table of
-    pairs; where Q's lower triangle stands on A's pattern (`lower`: which of Q's entries, `places`:
-    where); where the operators' entries stand in B, once they have been others."""
+    pairs; where Q stands on A's pattern; where the operators' entries stand in B, once they have
+    been others."""
 
     b: SparseMatrix
     bt: SparseMatrix
     turn: IntArray
     table: PairTable
     symbolic: Symbolic
-    lower: IntArray
-    places: IntArray
+    prior: PriorPlaces
     joined: Joined | None = None
-
-    def values(self, precision: SparseMatrix) -> Array:
-        """(nnz,) Q on A's pattern."""
-        lower = precision.data[self.lower]
-        values = np.bincount(self.places, weights=lower, minlength=self.table.pattern.nnz)
-        return np.asarray(values, dtype=np.float64)
 
     def refilled(self, b: SparseMatrix) -> Layout:
         """The layout with the numbers of another B of the same pattern."""
@@ -144,10 +139,7 @@ _lock = threading.Lock()
 def layout_of(linear: LinearGaussian, precision: SparseMatrix) -> Layout:
     """The layout of a model whose prior precision is `precision`, csr without duplicates."""
     operators = tuple(o for p in linear.predictors for o in p.columns.values())
-    shape = (
-        tuple((b.name, b.size) for b in linear.blocks),
-        tuple((tuple(p.columns), p.rows, p.event) for p in linear.predictors),
-    )
+    shape = shape_of(linear)
     with _lock:
         for key, layout in _kept.items():
             if layout.fits(operators, shape, precision):
@@ -162,7 +154,7 @@ def layout_of(linear: LinearGaussian, precision: SparseMatrix) -> Layout:
         data = None if layout.joined is None else layout.joined.values(operators)
         if data is not None:
             return layout.refilled(filled(layout.b, data))
-    b = _canonical(StackedPredictors(linear).sparse())
+    b = canonical(StackedPredictors(linear).sparse())
     for key, layout in like:
         if layout.table.small and same_pattern(layout.b, b):
             joined = Joined.of(linear, b)
@@ -185,15 +177,6 @@ def layout_of(linear: LinearGaussian, precision: SparseMatrix) -> Layout:
     return created
 
 
-def _canonical(b: SparseMatrix) -> SparseMatrix:
-    """B with each entry stored once, those of a row in order."""
-    if b.has_canonical_format:
-        return b
-    b = b.copy()
-    b.sum_duplicates()
-    return b
-
-
 def _entries() -> int:
     return sum(k.table.table.nnz + k.b.nnz for k in _kept.values())
 
@@ -206,9 +189,6 @@ def _make(
     precision: SparseMatrix,
 ) -> Layout:
     table = PairTable(b, linear.predictors, precision)
-    rows = np.repeat(np.arange(linear.size), np.diff(precision.indptr))
-    lower = np.flatnonzero(rows >= precision.indices)
-    places = table.pattern.find(rows[lower], precision.indices[lower].astype(np.int64))
     turned = sp.csr_array(filled(b, np.arange(b.nnz, dtype=np.float64)).T)
     turn = turned.data.astype(np.int64)
     return Layout(
@@ -220,6 +200,5 @@ def _make(
         turn,
         table,
         analyse(table.pattern),
-        lower,
-        places,
+        PriorPlaces.of(precision, table.pattern),
     )

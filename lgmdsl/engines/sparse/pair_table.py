@@ -19,8 +19,7 @@ import scipy.sparse as sp
 from lgmdsl.arrays import Array, IntArray, SparseMatrix
 from lgmdsl.contract.engine import Rows
 from lgmdsl.contract.linear import Predictor
-from lgmdsl.numerics.keys import distinct, located
-from lgmdsl.numerics.sparse.base import Pattern, filled, times
+from lgmdsl.numerics.sparse.base import Pattern, distinct, filled, located, times
 
 
 class EntryPairs(NamedTuple):

@@ -3,36 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 
 from lgmdsl.errors import listed
-from lgmdsl.graph.draw.arrows import Arrow, arrows
-from lgmdsl.graph.draw.boxes import boxes, caption
-from lgmdsl.graph.draw.layers import layer
-from lgmdsl.graph.draw.legend import (
-    INK,
-    LINE,
-    MAP_LINE,
-    PAGE,
-    PLATE_LINE,
-    attributes,
-    dark_style,
-    legend,
-)
-from lgmdsl.graph.draw.place import Placed, Rectangle, place
-from lgmdsl.graph.draw.ports import ports
-from lgmdsl.graph.draw.routes import ArrowPath, routes
-from lgmdsl.graph.draw.shapes import outline
+from lgmdsl.graph.draw.arrows import Arrow, arrows, boxes, caption
+from lgmdsl.graph.draw.layout import Layers, Placed, Ports, Rectangle, layer, place, ports
 from lgmdsl.graph.draw.styles import (
     DETAIL_SIZE,
     EM,
     LABEL_SIZE,
     STYLES,
+    Look,
+    Shape,
     columns,
     detail,
     look_of,
+    outline,
+    rim,
     size,
+    xml,
 )
-from lgmdsl.graph.draw.text import xml
 from lgmdsl.graph.model_graph import ModelGraph, NodeKind
 
 MARGIN = 20.0
@@ -170,3 +161,163 @@ def _nodes(graph: ModelGraph, placed: Placed, sizes: Sizes) -> Iterator[str]:
             )
         body = outline(STYLES[look].shape, x, y, w, h, attributes(look))
         yield f"<g><title>{xml(tip)}</title>{body}{''.join(lines)}</g>"
+
+
+# ---- legend ------------------------------------------------------------------------------------
+# The legend of a drawing: one key for each look in it.
+
+
+ROW, KEY, BETWEEN, TOP = 24.0, 26.0, 18.0, 26.0
+
+
+@dataclass(frozen=True)
+class Legend:
+    """Elements from (0, 0) downwards, and the room they take."""
+
+    width: float
+    height: float
+    parts: tuple[str, ...]
+
+
+def legend(looks: tuple[Look, ...], boxed: bool, mapped: bool, room: float) -> Legend:
+    """Keys in rows no wider than `room` (or than one key), with a line each on boxes and dashes."""
+    keys: list[tuple[str, str]] = [
+        (outline(STYLES[k].shape, KEY / 2, 0, KEY, 15.0, attributes(k)), STYLES[k].words)
+        for k in looks
+    ]
+    if boxed:
+        plate = f'<rect class="plate" y="-7.5" width="{KEY:g}" height="15" rx="5" {PLATE_LINE}/>'
+        keys.append((plate, "repeats over an index set"))
+    if mapped:
+        line = f'<path class="line" d="M0 0H{KEY:g}" {MAP_LINE}/>'
+        keys.append((line, "map: says which entry"))
+    parts: list[str] = []
+    x, y, widest = 0.0, TOP, 0.0
+    for key, words in keys:
+        wide = KEY + 8 + columns(words) * DETAIL_SIZE * EM
+        if x > 0 and x + wide > room:
+            x, y = 0.0, y + ROW
+        parts.append(
+            f'<g transform="translate({x:.1f} {y:.1f})">{key}'
+            f'<text class="ink" x="{KEY + 8:g}" y="3.5" fill="{INK}">{xml(words)}</text></g>'
+        )
+        widest = max(widest, x + wide)
+        x += wide + BETWEEN
+    return Legend(widest, y + 10 if parts else 0.0, tuple(parts))
+
+
+INK, PAGE, LINE, PLATE = "#1b2027", "#ffffff", "#5b6673", "#8a94a0"
+PLATE_LINE = f'fill="none" stroke="{PLATE}" stroke-width="1.2"'
+MAP_LINE = f'fill="none" stroke="{LINE}" stroke-width="1.2" stroke-dasharray="5 3"'
+
+
+def attributes(look: Look) -> str:
+    """Class, colours and line of a node's outline."""
+    style = STYLES[look]
+    dashes = ' stroke-dasharray="5 3"' if style.dashed else ""
+    return (
+        f'class="k-{look}" fill="{style.fill}" stroke="{style.stroke}" stroke-width="1.4"{dashes}'
+    )
+
+
+def dark_style() -> str:
+    """The colours of a dark page; on a light one the elements' own attributes hold."""
+    rules = [
+        ".page{fill:#14181d}",
+        ".ink{fill:#e6eaf0}",
+        ".soft{fill:#b4bdc8}",
+        ".line{stroke:#9aa5b1}",
+        ".head{fill:#9aa5b1}",
+        ".plate{stroke:#76818d}",
+    ]
+    rules += [
+        f".k-{look}{{fill:{style.dark_fill};stroke:{style.dark_stroke}}}"
+        for look, style in STYLES.items()
+    ]
+    return "@media (prefers-color-scheme: dark){" + "".join(rules) + "}"
+
+
+# ---- routes ------------------------------------------------------------------------------------
+# The curves of the arrows, once all coordinates are known.
+
+
+HEAD = 7.0
+SAMPLES = 60
+
+Point = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class ArrowPath:
+    """Points that the curve passes vertically; the arrowhead is at the last one."""
+
+    points: tuple[Point, ...]
+
+    @property
+    def path(self) -> str:
+        """SVG path data: straight through each row, a cubic with vertical ends between rows."""
+        (x, y), *rest = self.points
+        text = f"M{x:.1f} {y:.1f}"
+        tip = len(rest) - 1
+        for i, (a, b) in enumerate(rest):
+            # The line ends under the head, so that it does not show around the tip.
+            end = b - HEAD + 1 if i == tip else b
+            if abs(a - x) < 0.5:
+                text += f"L{a:.1f} {end:.1f}"
+            else:
+                middle = (y + end) / 2
+                text += f"C{x:.1f} {middle:.1f} {a:.1f} {middle:.1f} {a:.1f} {end:.1f}"
+            x, y = a, end
+        return text
+
+    @property
+    def head(self) -> str:
+        """The arrowhead as polygon points, looking down."""
+        x, y = self.points[-1]
+        half = HEAD * 0.5
+        return f"{x:.1f},{y:.1f} {x - half:.1f},{y - HEAD:.1f} {x + half:.1f},{y - HEAD:.1f}"
+
+    def meets(self, left: float, top: float, right: float, bottom: float) -> bool:
+        """Whether the curve runs through a rectangle (sampled every few pixels)."""
+        for (a, y), (b, end) in pairwise(self.points):
+            if end < top or y > bottom:
+                continue
+            for k in range(SAMPLES + 1):
+                t = k / SAMPLES
+                at_x = a + (b - a) * t * t * (3 - 2 * t)
+                at_y = y + (end - y) * (1.5 * t * (1 - t) + t**3)
+                if left <= at_x <= right and top <= at_y <= bottom:
+                    return True
+        return False
+
+
+def routes(
+    layers: Layers,
+    placed: Placed,
+    ports: Ports,
+    sizes: Mapping[str, tuple[float, float]],
+    shapes: Mapping[str, Shape],
+) -> list[ArrowPath]:
+    """One route for each path of the layers."""
+    paths = []
+    for path, (start, end) in zip(layers.paths, ports, strict=True):
+        source, target = path[0], path[-1]
+        points = [_at_rim(placed, sizes, shapes, source, start, 1)]
+        for stop in path[1:-1]:
+            top, bottom = placed.rows[layers.row[stop]]
+            points += [(placed.x[stop], top), (placed.x[stop], bottom)]
+        points.append(_at_rim(placed, sizes, shapes, target, end, -1))
+        paths.append(ArrowPath(tuple(points)))
+    return paths
+
+
+def _at_rim(
+    placed: Placed,
+    sizes: Mapping[str, tuple[float, float]],
+    shapes: Mapping[str, Shape],
+    node: str,
+    offset: float,
+    side: int,
+) -> Point:
+    w, h = sizes[node]
+    return placed.x[node] + offset, placed.y[node] + side * rim(shapes[node], offset, w, h)

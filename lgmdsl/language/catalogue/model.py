@@ -3,7 +3,24 @@
 
 from __future__ import annotations
 
-from lgmdsl.language.catalogue.entry import CodeEntry
+from dataclasses import dataclass
+
+# ---- entry -------------------------------------------------------------------------------------
+# One entry of the message catalogue.
+
+
+@dataclass(frozen=True)
+class CodeEntry:
+    """A code's meaning; `wrong` and `corrected` are statements (or commands) that show it."""
+
+    code: str
+    title: str
+    meaning: str
+    wrong: str
+    corrected: str
+
+
+# ---- model -------------------------------------------------------------------------------------
 
 CONTEXT = """\
 lgm 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lgmdsl.language.check.place import Place
+from lgmdsl.language.check.binding import Place
 from lgmdsl.language.shapes.scope import Scope
 from lgmdsl.language.shapes.shape import Shape
 from lgmdsl.language.shapes.shapes import Inference

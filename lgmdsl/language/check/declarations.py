@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from lgmdsl.errors import meant
 from lgmdsl.language.checked import Symbol
-from lgmdsl.language.limits import MAX_INDEX_SIZE
 from lgmdsl.language.shapes.other_names import FACTORS, TYPES
 from lgmdsl.language.shapes.scope import TYPE_NAMES, Scope
 from lgmdsl.language.tree import ast
+from lgmdsl.language.tree.ast import MAX_INDEX_SIZE
 from lgmdsl.language.tree.wording import KIND_IN_WORDS, with_dims
 from lgmdsl.vocabulary.lookup import DATA_TYPES, HYPER_TYPES
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from lgmdsl.language.check.binding import bind, find
-from lgmdsl.language.check.place import Place
+from lgmdsl.language.check.binding import Place, bind, find
 from lgmdsl.language.shapes.scope import Scope
 from lgmdsl.language.shapes.shape import Shape
 from lgmdsl.language.tree import ast

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from lgmdsl.language.check.binding import BoundDistribution, bind, find
+from lgmdsl.language.check.binding import BoundDistribution, Place, bind, find
 from lgmdsl.language.check.declarations import check_dims, check_name
 from lgmdsl.language.check.kernels import carries_scale
-from lgmdsl.language.check.place import Place
 from lgmdsl.language.check.values import check_values
 from lgmdsl.language.checked import Symbol
 from lgmdsl.language.shapes.scope import Scope
 from lgmdsl.language.shapes.shape import Context
 from lgmdsl.language.shapes.shapes import Inference
 from lgmdsl.language.tree import ast
-from lgmdsl.language.tree.mentions import names_in
+from lgmdsl.language.tree.ast import names_in
 from lgmdsl.language.tree.wording import bracketed, quoted, text_of, with_dims
 from lgmdsl.vocabulary.lookup import lookup
 from lgmdsl.vocabulary.signature import Signature, Trait

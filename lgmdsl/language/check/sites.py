@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lgmdsl.language.check.binding import bind, find
-from lgmdsl.language.check.groups import group_dims
-from lgmdsl.language.check.modifiers import check_modifiers, observed_with, zeros_remedy
-from lgmdsl.language.check.place import Place
-from lgmdsl.language.check.values import check_values
+from lgmdsl.language.check.binding import Place, bind, find
+from lgmdsl.language.check.values import (
+    check_modifiers,
+    check_values,
+    observed_with,
+    seen_by,
+    zeros_remedy,
+)
 from lgmdsl.language.shapes.scope import Scope, place_of
 from lgmdsl.language.shapes.shape import Context, usable
 from lgmdsl.language.shapes.shapes import Inference
 from lgmdsl.language.tree import ast
-from lgmdsl.language.tree.wording import KIND_IN_WORDS, in_line, text_of, with_dims
+from lgmdsl.language.tree.wording import KIND_IN_WORDS, has_indices, in_line, text_of, with_dims
 from lgmdsl.vocabulary.lookup import observing
 from lgmdsl.vocabulary.signature import Signature
 
@@ -84,7 +87,7 @@ def _wrong_data(statement: ast.Observe, signature: Signature, kind: str, scope: 
     wanted = " or ".join(
         "the name of an index" if o == "index" else o for o in signature.observed[:3]
     )
-    families = observing(kind)
+    families = observing(kind, seen_by([a.name for a in statement.family.arguments]))
     remedy = zeros_remedy(statement.family, signature, kind)
     if remedy:
         help = remedy
@@ -134,3 +137,32 @@ def check_potential(statement: ast.Potential, scope: Scope) -> None:
         by = text_of(grouping[1].value)
         place = replace(place, dims=within, entries=shape.indices, group=by)
     check_values(bound, place, scope)
+
+
+# ---- groups ------------------------------------------------------------------------------------
+# Check the `group` of a potential: an index of its expression, or a map from its indices.
+
+
+def group_dims(value: ast.Value, place: Place, scope: Scope) -> tuple[str, ...] | None:
+    """The indices of the groups that `group = value` makes of an expression: its indices but for
+    the one that is named, or the labels of a map; None after a complaint."""
+    if isinstance(value, ast.Name):
+        symbol = scope.resolve(value, "index or map")
+        if symbol is None:
+            return None
+        if symbol.kind == "index" and symbol.name in place.dims:
+            return tuple(d for d in place.dims if d != symbol.name)
+        if symbol.target and symbol.dims and set(symbol.dims) <= set(place.dims):
+            return (symbol.target,)
+    last = f"write group = {place.dims[-1]}" if place.dims else ""
+    maps = scope.maps_to(value.id, place.dims) if isinstance(value, ast.Name) else []
+    if maps:
+        last = f"`{maps[0]}` maps the entries to `{text_of(value)}`: write group = {maps[0]}"
+    scope.findings.error(
+        "E108",
+        f"`group` of `{place.name}` must be an index of the expression, or a map from its indices",
+        value.span,
+        f"found {text_of(value)}; the expression {has_indices(place.dims)}",
+        help=last or "leave `group` out: there is one entry",
+    )
+    return None

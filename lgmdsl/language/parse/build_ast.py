@@ -11,9 +11,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
 from lgmdsl.errors import Diagnostic, Span
-from lgmdsl.language.limits import LIMITS, MAX_CHAIN, MAX_INDEX_SIZE, MAX_NESTING, TOO_DEEP
 from lgmdsl.language.parse.build_expr import ExpressionRules, is_token
 from lgmdsl.language.tree import ast
+from lgmdsl.language.tree.ast import LIMITS, MAX_CHAIN, MAX_INDEX_SIZE, MAX_NESTING, TOO_DEEP
 from lgmdsl.language.tree.print_model import print_statement
 from lgmdsl.language.tree.statements import BY_WORD
 from lgmdsl.vocabulary.lookup import lookup

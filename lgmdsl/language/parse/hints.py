@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from lgmdsl.errors import Diagnostic, Span
 from lgmdsl.language.parse import repairs
-from lgmdsl.language.parse.expected import OPERATORS, an, expected, token_text
 from lgmdsl.language.parse.grammar import OPENERS
+from lgmdsl.language.parse.repairs import OPERATORS, an, expected, token_text
 from lgmdsl.language.parse.tokens import CLOSING, span_of
 from lgmdsl.language.parse.trouble import Hint, Trouble, matching
 from lgmdsl.language.tree.statements import StatementDescriptor

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
 from lgmdsl.errors import Diagnostic, ModelError, Source, Span
-from lgmdsl.language.limits import MAX_TOKENS
 from lgmdsl.language.parse.grammar import OPENERS, parser
+from lgmdsl.language.tree.ast import MAX_TOKENS
 
 if TYPE_CHECKING:
     from lark import Token

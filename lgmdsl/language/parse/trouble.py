@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from lgmdsl.errors import Diagnostic, Source, Span
-from lgmdsl.language.limits import MAX_NESTING
 from lgmdsl.language.parse.build_ast import Builder, too_deep
 from lgmdsl.language.parse.tokens import CLOSING, span_of
+from lgmdsl.language.tree.ast import MAX_NESTING
 from lgmdsl.language.tree.print_model import WIDTH, print_statement
 from lgmdsl.language.tree.statements import BY_WORD, StatementDescriptor
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lgmdsl.language.checked import Degree
-from lgmdsl.language.shapes.calls import BoundCall
-from lgmdsl.language.shapes.folding import applied, type_of
-from lgmdsl.language.shapes.naming import described
+from lgmdsl.language.shapes.calls import BoundCall, applied, type_of
 from lgmdsl.language.shapes.scope import Scope
-from lgmdsl.language.shapes.shape import RANK, Context, Shape, higher, usable
+from lgmdsl.language.shapes.shape import RANK, Context, Shape, described, higher, usable
 from lgmdsl.language.tree import ast
 from lgmdsl.language.tree.wording import (
     bracketed,

@@ -15,11 +15,20 @@ from dataclasses import replace
 from lgmdsl.errors import ModelError
 from lgmdsl.language.checked import Degree, Symbol
 from lgmdsl.language.shapes.call_shapes import call_shape
-from lgmdsl.language.shapes.calls import BoundCall, bind_call
-from lgmdsl.language.shapes.folding import folded, type_of
-from lgmdsl.language.shapes.naming import as_hyper, described, name_shape, where
+from lgmdsl.language.shapes.calls import BoundCall, bind_call, folded, type_of
 from lgmdsl.language.shapes.scope import Scope
-from lgmdsl.language.shapes.shape import RANK, Context, Shape, higher, join, usable
+from lgmdsl.language.shapes.shape import (
+    RANK,
+    Context,
+    Shape,
+    as_hyper,
+    described,
+    higher,
+    join,
+    name_shape,
+    usable,
+    where,
+)
 from lgmdsl.language.shapes.slots import indexed_shape
 from lgmdsl.language.tree import ast
 from lgmdsl.language.tree.wording import bracketed, has_indices, quoted, shown_index, text_of

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from lgmdsl.errors import meant
 from lgmdsl.language.checked import Symbol
-from lgmdsl.language.shapes.labels import LabelSet
-from lgmdsl.language.shapes.naming import symbol_shape
-from lgmdsl.language.shapes.scope import Scope, place_of
-from lgmdsl.language.shapes.shape import Context, Shape
+from lgmdsl.language.shapes.scope import LabelSet, Scope, place_of
+from lgmdsl.language.shapes.shape import Context, Shape, symbol_shape
 from lgmdsl.language.tree import ast
 from lgmdsl.language.tree.wording import KIND_IN_WORDS, in_line, quoted, text_of, with_dims
 

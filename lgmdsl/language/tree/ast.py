@@ -5,6 +5,7 @@ The builder and the parser both produce these nodes, and every later stage start
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
@@ -274,3 +275,70 @@ class Ast(Node):
     header_comments: tuple[str, ...] = field(default=(), compare=False, repr=False)
     header_trailing: str | None = field(default=None, compare=False, repr=False)
     end_comments: tuple[str, ...] = field(default=(), compare=False, repr=False)
+
+
+# ---- mentions ----------------------------------------------------------------------------------
+# The one walk over an expression for the names that it mentions.
+
+
+@dataclass(frozen=True, slots=True)
+class Mention:
+    """A mention of a declared name. `slot`: as a slot, `u[who]`; `operand`: as a
+    whole operand of `@`."""
+
+    name: Name
+    slot: bool = False
+    operand: bool = False
+
+
+def mentions(value: Value, operand: bool = False) -> Iterator[Mention]:
+    """Every mention in the order of the text: operands, slots and arguments of calls, not the
+    functions that are called. A part that occurs twice (built in Python) is read once.
+
+    `operand`: whether the value itself is a whole operand.
+    """
+    # A stack, not recursion: a sum of thousands of terms is a tree thousands of levels deep.
+    waiting: list[tuple[Value, bool, bool]] = [(value, False, operand)]
+    seen: set[tuple[int, bool, bool]] = set()
+    while waiting:
+        node, slot, whole = waiting.pop()
+        key = id(node), slot, whole
+        if key in seen:
+            continue
+        seen.add(key)
+        match node:
+            case Name():
+                yield Mention(node, slot, whole)
+            case Indexed(base=base, slots=slots):
+                waiting += [(s, True, False) for s in reversed(slots) if isinstance(s, Name)]
+                waiting.append((base, False, whole))
+            case Call(positional=positional, named=named):
+                waiting += [(argument.value, False, False) for argument in reversed(named)]
+                waiting += [(part, False, False) for part in reversed(positional)]
+            case Unary(operand=inner):
+                waiting.append((inner, False, False))
+            case Binary(op=op, left=left, right=right):
+                waiting += [(right, False, op == "@"), (left, False, op == "@")]
+
+
+def names_in(value: Value) -> Iterator[Name]:
+    """The names of `mentions`."""
+    return (mention.name for mention in mentions(value))
+
+
+# ---- limits ------------------------------------------------------------------------------------
+# Limits that keep every text under a second and every walk of a tree inside Python's stack.
+
+
+MAX_CHARACTERS = 1_000_000
+MAX_TOKENS = 20_000  # words, signs and comments in a file
+MAX_NESTING = 100  # brackets, signs and powers inside one another
+MAX_CHAIN = 250  # operators in a row
+MAX_INDICES = 16  # of one name
+MAX_INDEX_SIZE = 10**8  # labels that a file may declare by a size or a range
+
+TOO_DEEP = "the expression is nested too deeply"
+LIMITS = (
+    f"at most {MAX_NESTING} brackets, signs or powers inside one another, and {MAX_CHAIN} "
+    "operators in a row"
+)

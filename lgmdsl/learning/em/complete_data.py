@@ -33,7 +33,7 @@ from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.canonical.queries.loadings import entries
 from lgmdsl.contract.engine import Conditioned
 from lgmdsl.contract.linear import Predictor
-from lgmdsl.contract.posterior import GaussianPosterior
+from lgmdsl.contract.problem import GaussianPosterior
 from lgmdsl.contract.site import Property
 from lgmdsl.learning.coordinates.vector import Coordinates
 from lgmdsl.learning.em.pair_sums import (

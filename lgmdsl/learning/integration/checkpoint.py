@@ -12,7 +12,7 @@ import numpy as np
 
 from lgmdsl.arrays import Array
 from lgmdsl.contract.engine import Rows
-from lgmdsl.contract.posterior import GaussianPosterior
+from lgmdsl.contract.problem import GaussianPosterior
 from lgmdsl.contract.status import Status
 from lgmdsl.learning.coordinates.vector import Coordinates
 from lgmdsl.learning.integration.visited import Fitted, Known

@@ -24,7 +24,7 @@ from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.canonical.queries.loadings import linear_hypers
 from lgmdsl.canonical.queries.sizes import sizes
 from lgmdsl.contract.engine import Rows
-from lgmdsl.contract.posterior import GaussianPosterior
+from lgmdsl.contract.problem import GaussianPosterior
 from lgmdsl.contract.status import Status
 from lgmdsl.inference.scout import scout
 from lgmdsl.learning.coordinates.standardised import Standardised

@@ -22,7 +22,7 @@ from lgmdsl.canonical.queries.hyper_uses import of_latents, of_predictors, roots
 from lgmdsl.canonical.queries.scales import log_sd_slopes, scales
 from lgmdsl.canonical.reverse import pull
 from lgmdsl.contract.engine import Adjoints
-from lgmdsl.contract.posterior import GaussianPosterior
+from lgmdsl.contract.problem import GaussianPosterior
 from lgmdsl.contract.questions import Augmented, Widths
 from lgmdsl.contract.site import Property
 from lgmdsl.contract.status import Guarantee

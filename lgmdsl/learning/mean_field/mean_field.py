@@ -20,8 +20,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from lgmdsl.canonical.expressions.coefficient import Theta
-from lgmdsl.contract.posterior import GaussianPosterior
-from lgmdsl.contract.problem import Problem
+from lgmdsl.contract.problem import GaussianPosterior, Problem
 from lgmdsl.contract.questions import Pointwise
 from lgmdsl.contract.site import Property
 from lgmdsl.contract.status import Guarantee, Status

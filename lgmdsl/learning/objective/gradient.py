@@ -19,7 +19,7 @@ from lgmdsl.canonical.expressions.named import collapse
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.canonical.reverse import parameters, pull
 from lgmdsl.contract.engine import Adjoints
-from lgmdsl.contract.posterior import GaussianPosterior
+from lgmdsl.contract.problem import GaussianPosterior
 from lgmdsl.contract.stacked import StackedPredictors
 from lgmdsl.engines.shared.design import dense_rows
 from lgmdsl.engines.shared.prior import BlockPrior

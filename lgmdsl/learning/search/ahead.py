@@ -18,7 +18,7 @@ import numpy as np
 
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.expressions.coefficient import Gradient, Theta
-from lgmdsl.contract.posterior import GaussianPosterior
+from lgmdsl.contract.problem import GaussianPosterior
 from lgmdsl.contract.status import Status
 from lgmdsl.inference.driver import Run
 from lgmdsl.inference.plan import Plan

@@ -12,7 +12,7 @@ import numpy as np
 
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.queries.loadings import linear_hypers
-from lgmdsl.contract.posterior import GaussianPosterior
+from lgmdsl.contract.problem import GaussianPosterior
 from lgmdsl.contract.status import Status
 from lgmdsl.errors import Diagnostic, NumericalError
 from lgmdsl.learning.em.complete_data import CompleteData

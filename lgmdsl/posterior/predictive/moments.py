@@ -16,8 +16,11 @@ from typing import NamedTuple
 import numpy as np
 
 from lgmdsl.arrays import Array, BoolArray, IntArray
+from lgmdsl.canonical.model import some_rows
+from lgmdsl.contract.linear import Predictor
 from lgmdsl.contract.site import Site
 from lgmdsl.numerics.expectations.normal_product import averages, product_rule
+from lgmdsl.posterior.extended_gaussian import Gaussian
 
 CHUNK = 1 << 18  # predictor entries that are held at once
 # To what two rules are to agree: the longer one has about the square of their difference.
@@ -53,6 +56,14 @@ class ResponseMoments(NamedTuple):
         first, second = self.powers
         none = np.array([1.0, 0.0, 1.0])[:, None]
         return np.asarray(self.unit**2 * (second - 2.0 * away * first + away**2 * none))
+
+
+def moments_at(site: Site, s: Array) -> tuple[Array, Array]:
+    """E[y | s] and Var(y | s) at predictors s, (T, N)."""
+    many = site.take(np.tile(np.arange(len(site)), len(s)))
+    with np.errstate(all="ignore"):
+        mean, variance = many.conditional_mean(s.ravel()), many.conditional_variance(s.ravel())
+    return mean.reshape(s.shape), variance.reshape(s.shape)
 
 
 def response_moments(site: Site, mean: Array, variance: Array) -> ResponseMoments:
@@ -160,3 +171,30 @@ def _alike(one: Array, other: Array) -> BoolArray:
     spread = np.where(np.isfinite(size), np.sqrt(size), 1.0 + np.abs(other[0]))
     near = np.abs(one - other) <= ALIKE * np.stack([spread, size])
     return np.asarray(near | (one == other) | (np.isnan(one) & np.isnan(other)))
+
+
+# ---- event moments -----------------------------------------------------------------------------
+# Moments of vector predictors (several for each datum), with their covariances.
+
+
+# Rows whose joint covariance is formed at once: the blocks on its diagonal are kept.
+TOGETHER = 64
+
+
+def moments(conditioned: Gaussian, predictor: Predictor) -> tuple[Array, Array]:
+    """Means and variances of a predictor: (N,) each, or (N, K) and (N, K, K) for K to a datum."""
+    if not predictor.event:
+        mean, variance = conditioned.project(predictor)
+        return mean, np.maximum(variance, 0.0)
+    k = predictor.event
+    n = predictor.rows // k
+    mean, variance = np.empty((n, k)), np.empty((n, k, k))
+    step = max(1, TOGETHER // k)
+    for start in range(0, n, step):
+        count = min(step, n - start)
+        rows = np.arange(start * k, (start + count) * k)
+        part, joint = conditioned.project(some_rows(predictor, rows), full=True)
+        mean[start : start + count] = part.reshape(count, k)
+        blocks = joint.reshape(count, k, count, k)
+        variance[start : start + count] = blocks[np.arange(count), :, np.arange(count), :]
+    return mean, variance

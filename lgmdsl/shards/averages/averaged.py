@@ -33,8 +33,7 @@ from lgmdsl.contract.backend import Backend
 from lgmdsl.contract.engine import Failed
 from lgmdsl.contract.objectives.elbo import ElboPoint, elbo_of
 from lgmdsl.contract.objectives.super_gaussian import Penalty
-from lgmdsl.contract.posterior import GaussianPosterior
-from lgmdsl.contract.problem import Problem
+from lgmdsl.contract.problem import GaussianPosterior, Problem
 from lgmdsl.contract.questions import Expected, ExpectedAnswer, PointwiseAnswer, Tilted, Widths
 from lgmdsl.contract.site import Property, Site, SiteSpec
 from lgmdsl.contract.status import Status

@@ -25,8 +25,7 @@ import numpy as np
 from lgmdsl.arrays import Array, BoolArray, IntArray
 from lgmdsl.contract import rows
 from lgmdsl.contract.engine import Conditioned, Failed
-from lgmdsl.contract.objectives.elbo import ElboPoint, elbo_of
-from lgmdsl.contract.objectives.elbo_start import LEGIBLE, blur, resolved
+from lgmdsl.contract.objectives.elbo import LEGIBLE, ElboPoint, blur, elbo_of, resolved
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.questions import ExpectedAnswer
 from lgmdsl.shards.averages.at_shared import AtShared

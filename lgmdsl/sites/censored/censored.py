@@ -24,7 +24,8 @@ from lgmdsl.arrays import Array, BoolArray, IntArray
 from lgmdsl.contract.questions import Pointwise, PointwiseAnswer
 from lgmdsl.contract.site import Site
 from lgmdsl.sites.base import ElementwiseSite
-from lgmdsl.sites.laws.law import Law, Mass
+from lgmdsl.sites.laws import Law, Mass
+from lgmdsl.sites.quadrature import Added
 
 if TYPE_CHECKING:
     from numpy.random import Generator
@@ -34,7 +35,7 @@ ARGUMENTS = ("event", *ENDS)
 _STEP = 2e-3  # relative, of differences in the parameters of a law
 
 
-class CensoredSite(ElementwiseSite):
+class CensoredSite(ElementwiseSite, Added):
     """A family with rows of both kinds: those observed as `family` has them, the others censored.
 
     `y`, moments, draws and distribution function are those of the response itself, before any
@@ -105,6 +106,21 @@ class CensoredSite(ElementwiseSite):
     def censored_rows(self) -> CensoredSite:
         """The sites that are censored."""
         return self.take(self.rows[1])
+
+    def addends(self) -> tuple[tuple[IntArray, Site], ...]:
+        """Long intervals twice, as right- and as left-censored rows."""
+        low, high = self.ends
+        with np.errstate(invalid="ignore"):
+            long = self.censored & (high - low >= self.law().apart * self.spread)
+        long &= np.isfinite(low) & np.isfinite(high)
+        if not long.any():
+            return ()
+        twice, others = np.flatnonzero(long), np.flatnonzero(~long)
+        both = self.take(twice)
+        none = np.full(len(twice), np.nan)
+        ends = [dataclasses.replace(both, **{end: none}) for end in ENDS]
+        once = ((others, self.take(others)),) if len(others) else ()
+        return (*((twice, part) for part in ends), *once)
 
     def masses(self, s: Array) -> Mass:
         """Masses of the intervals of rows that are all censored."""

@@ -24,8 +24,7 @@ from lgmdsl.contract.questions import (
 from lgmdsl.contract.site import Property, Site, SiteSpec
 from lgmdsl.sites.censored.censored import CensoredSite
 from lgmdsl.sites.censored.families import censored_spec
-from lgmdsl.sites.laws.laplace import LaplaceLaw
-from lgmdsl.sites.laws.law import Law, Mass
+from lgmdsl.sites.laws import LaplaceLaw, Law, Mass
 from lgmdsl.sites.scalar.laplace import LaplaceMean
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(14)

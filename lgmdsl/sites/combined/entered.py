@@ -27,8 +27,7 @@ from lgmdsl.contract.questions import (
 from lgmdsl.contract.site import Property, Site
 from lgmdsl.numerics import jets
 from lgmdsl.numerics.jets import Jet
-from lgmdsl.sites.combined.combined import CombinedSite, derived, spec_of
-from lgmdsl.sites.combined.formulas import expanded
+from lgmdsl.sites.combined.combined import CombinedSite, derived, expanded, spec_of
 from lgmdsl.sites.formula import Formula, Jets
 
 _HALVINGS = 200

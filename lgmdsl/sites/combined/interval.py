@@ -26,10 +26,9 @@ from lgmdsl.contract.questions import (
     PointwiseAnswer,
 )
 from lgmdsl.contract.site import Property, Site
-from lgmdsl.sites.combined.above_zero import log_of_rest
-from lgmdsl.sites.combined.chain import chained, chained_curve
-from lgmdsl.sites.combined.combined import CombinedSite, derived, spec_of
+from lgmdsl.sites.combined.combined import CombinedSite, chained, chained_curve, derived, spec_of
 from lgmdsl.sites.combined.split_rows import expected_of_parts, slopes_of_parts
+from lgmdsl.sites.combined.truncated import log_of_rest
 from lgmdsl.sites.tails import Tail, Tails
 
 ENDS = {"event": 1.0, "lower": np.nan, "upper": np.nan}

@@ -31,8 +31,7 @@ from lgmdsl.contract.questions import (
 from lgmdsl.contract.site import Site, SiteSpec
 from lgmdsl.numerics import jets
 from lgmdsl.numerics.jets import Jet
-from lgmdsl.sites.combined.combined import CombinedSite, infinite_in
-from lgmdsl.sites.combined.formulas import expanded
+from lgmdsl.sites.combined.combined import CombinedSite, expanded, infinite_in
 from lgmdsl.sites.formula import Formula
 
 if TYPE_CHECKING:

@@ -18,9 +18,14 @@ from lgmdsl.contract.questions import (
 )
 from lgmdsl.contract.site import Property, Site
 from lgmdsl.numerics.stable import sigmoids
-from lgmdsl.sites.combined.chain import Outer, chained, chained_curve
-from lgmdsl.sites.combined.combined import derived, spec_of
-from lgmdsl.sites.combined.formulas import ZeroInflatedFormula
+from lgmdsl.sites.combined.combined import (
+    Outer,
+    ZeroInflatedFormula,
+    chained,
+    chained_curve,
+    derived,
+    spec_of,
+)
 from lgmdsl.sites.combined.split_rows import (
     MANY,
     Parts,

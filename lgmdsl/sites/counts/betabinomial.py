@@ -21,11 +21,11 @@ from lgmdsl.arrays import Array
 from lgmdsl.contract.questions import PointwiseAnswer
 from lgmdsl.contract.site import Property, SiteSpec
 from lgmdsl.numerics import jets
-from lgmdsl.numerics.counts.deviance import deviance, log_choose
+from lgmdsl.numerics.counts import deviance, log_choose
 from lgmdsl.numerics.jets import Jet
 from lgmdsl.numerics.normal_tail import LOG_TWO_PI
 from lgmdsl.numerics.stable import stirling_error
-from lgmdsl.sites.counts.cumulated import cumulated
+from lgmdsl.sites.counts.base import cumulated
 from lgmdsl.sites.formula import FormulaSite, Jets
 from lgmdsl.sites.scalar.cloglog import log_complement
 from lgmdsl.vocabulary.lookup import declared

@@ -21,10 +21,9 @@ from lgmdsl.arrays import Array, IntArray
 from lgmdsl.contract.questions import ParameterCurve, PointwiseAnswer
 from lgmdsl.contract.site import Property, SiteSpec
 from lgmdsl.errors import DataError, Diagnostic
-from lgmdsl.numerics.counts.deviance import log_peak, log_poisson
+from lgmdsl.numerics.counts import log_peak, log_poisson
 from lgmdsl.numerics.stable import capped_exp, sigmoids
-from lgmdsl.sites.counts.cumulated import cumulated
-from lgmdsl.sites.counts.log_mean import LARGEST, LogMeanCounts
+from lgmdsl.sites.counts.base import LARGEST, LogMeanCounts, cumulated
 from lgmdsl.vocabulary.lookup import declared
 
 if TYPE_CHECKING:

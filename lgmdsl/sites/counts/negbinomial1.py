@@ -20,10 +20,10 @@ from lgmdsl.arrays import Array, IntArray
 from lgmdsl.contract.questions import ParameterCurve, PointwiseAnswer
 from lgmdsl.contract.site import Property, SiteSpec
 from lgmdsl.numerics import jets
-from lgmdsl.numerics.counts.deviance import log_binomial
+from lgmdsl.numerics.counts import log_binomial
 from lgmdsl.numerics.jets import Jet
 from lgmdsl.numerics.stable import capped_exp
-from lgmdsl.sites.counts.log_mean import LARGEST, LogMeanCounts
+from lgmdsl.sites.counts.base import LARGEST, LogMeanCounts
 from lgmdsl.sites.formula import FormulaSite, Jets
 from lgmdsl.vocabulary.lookup import declared
 

@@ -18,9 +18,9 @@ from lgmdsl.contract.questions import AugmentedAnswer, PointwiseAnswer
 from lgmdsl.contract.site import Property, SiteSpec
 from lgmdsl.numerics.normal_tail import normal_tail
 from lgmdsl.numerics.stable import sigmoids
-from lgmdsl.sites.laws.law import Curve
+from lgmdsl.sites.laws import Curve
 from lgmdsl.sites.ordinal.classes import OrdinalSite, ShiftedLogistic
-from lgmdsl.sites.scalar.latent_normal import LatentNormal, half_line, together
+from lgmdsl.sites.scalar.probit import LatentNormal, half_line, together
 from lgmdsl.vocabulary.lookup import declared
 
 _SHAPE = Property.LOG_CONCAVE | Property.BOUNDED

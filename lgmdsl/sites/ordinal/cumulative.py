@@ -27,12 +27,10 @@ from lgmdsl.contract.questions import (
 )
 from lgmdsl.contract.site import Property, SiteSpec, entry_name
 from lgmdsl.numerics.stable import sigmoids
-from lgmdsl.sites.laws.law import Mass
-from lgmdsl.sites.laws.normal import NormalLaw
+from lgmdsl.sites.laws import Mass, NormalLaw
 from lgmdsl.sites.ordinal.classes import OrdinalSite, ShiftedLogistic
 from lgmdsl.sites.quadrature import slopes_by_quadrature, tilted_by_quadrature
-from lgmdsl.sites.scalar.latent_normal import LatentNormal, half_line
-from lgmdsl.sites.scalar.probit import probit_moments
+from lgmdsl.sites.scalar.probit import LatentNormal, half_line, probit_moments
 from lgmdsl.vocabulary.lookup import declared
 
 _SHAPE = Property.LOG_CONCAVE | Property.BOUNDED

@@ -28,12 +28,11 @@ from lgmdsl.contract.questions import (
 )
 from lgmdsl.contract.site import Property, SiteSpec
 from lgmdsl.numerics import jets
-from lgmdsl.numerics.jets import Jet
-from lgmdsl.numerics.ratios import exp_ratio_derivatives, exp_ratio_two
+from lgmdsl.numerics.jets import Jet, exp_ratio_derivatives, exp_ratio_two
 from lgmdsl.numerics.stable import capped_exp
 from lgmdsl.sites.formula import Jets
+from lgmdsl.sites.lifetime import LifetimeSite
 from lgmdsl.sites.positive.gamma_tails import constant_derivatives, log_tail
-from lgmdsl.sites.positive.lifetime import LifetimeSite
 from lgmdsl.vocabulary.lookup import declared
 
 if TYPE_CHECKING:

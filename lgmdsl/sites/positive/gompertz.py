@@ -13,12 +13,10 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from lgmdsl.arrays import Array, BoolArray
-from lgmdsl.contract.lifetimes import Lifetimes
-from lgmdsl.contract.questions import ParameterCurve
+from lgmdsl.contract.questions import Lifetimes, ParameterCurve
 from lgmdsl.contract.site import Property, SiteSpec
 from lgmdsl.numerics import jets
-from lgmdsl.numerics.jets import Jet
-from lgmdsl.numerics.ratios import exp_ratio, exp_ratio_derivatives
+from lgmdsl.numerics.jets import Jet, exp_ratio, exp_ratio_derivatives
 from lgmdsl.numerics.stable import capped_exp
 from lgmdsl.sites.formula import Jets
 from lgmdsl.sites.scalar.exponential_rate import ExponentialSite

@@ -26,11 +26,10 @@ from lgmdsl.contract.questions import (
 )
 from lgmdsl.contract.site import Property, SiteSpec
 from lgmdsl.numerics import jets
-from lgmdsl.numerics.jets import Jet
-from lgmdsl.numerics.ratios import log_erfcx
+from lgmdsl.numerics.jets import Jet, log_erfcx
 from lgmdsl.numerics.stable import capped_exp
 from lgmdsl.sites.formula import Jets
-from lgmdsl.sites.positive.lifetime import LifetimeSite
+from lgmdsl.sites.lifetime import LifetimeSite
 from lgmdsl.vocabulary.lookup import declared
 
 if TYPE_CHECKING:

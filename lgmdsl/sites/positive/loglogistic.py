@@ -19,7 +19,7 @@ from lgmdsl.numerics import jets
 from lgmdsl.numerics.jets import Jet
 from lgmdsl.numerics.stable import capped_exp, sigmoids
 from lgmdsl.sites.formula import Jets
-from lgmdsl.sites.positive.lifetime import LifetimeSite
+from lgmdsl.sites.lifetime import LifetimeSite
 from lgmdsl.vocabulary.lookup import declared
 
 if TYPE_CHECKING:

@@ -31,7 +31,7 @@ from lgmdsl.contract.questions import (
 )
 from lgmdsl.contract.site import Property, SiteSpec
 from lgmdsl.errors import DataError, Diagnostic
-from lgmdsl.numerics.expectations.half_line import merge
+from lgmdsl.numerics.expectations.peak import merge
 from lgmdsl.numerics.normal_tail import normal_tail
 from lgmdsl.sites.base import LocationSite
 from lgmdsl.vocabulary.lookup import declared

@@ -21,7 +21,7 @@ from lgmdsl.contract.questions import PointwiseAnswer
 from lgmdsl.contract.site import Property, SiteSpec
 from lgmdsl.numerics import jets
 from lgmdsl.numerics.jets import Jet
-from lgmdsl.numerics.polygamma import polygamma
+from lgmdsl.numerics.log_gamma import polygamma
 from lgmdsl.numerics.stable import sigmoids
 from lgmdsl.sites.base import ElementwiseSite
 from lgmdsl.sites.formula import Formula, Jets

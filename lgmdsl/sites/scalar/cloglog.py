@@ -16,7 +16,7 @@ import numpy as np
 from lgmdsl.arrays import Array, IntArray
 from lgmdsl.contract.questions import Expected, ExpectedAnswer, PointwiseAnswer
 from lgmdsl.contract.site import Property, SiteSpec
-from lgmdsl.numerics.counts.deviance import log_choose
+from lgmdsl.numerics.counts import log_choose
 from lgmdsl.numerics.expectations.expectation import expectations
 from lgmdsl.numerics.stable import capped_exp
 from lgmdsl.sites.base import ElementwiseSite, binomial_cdf

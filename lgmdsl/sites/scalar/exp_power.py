@@ -27,12 +27,12 @@ from lgmdsl.contract.questions import (
 from lgmdsl.contract.site import Property, SiteSpec
 from lgmdsl.errors import DataError, Diagnostic
 from lgmdsl.numerics.expectations.expectation import expectations
-from lgmdsl.numerics.expectations.half_line import (
+from lgmdsl.numerics.expectations.peak import (
     average_over_sides,
     moments_of_power,
     tilted_sides,
 )
-from lgmdsl.numerics.radial import log_power_integral, log_sphere
+from lgmdsl.numerics.log_gamma import log_power_integral, log_sphere
 from lgmdsl.sites.base import LocationSite
 from lgmdsl.vocabulary.lookup import declared
 

@@ -20,20 +20,21 @@ import numpy as np
 from scipy import special
 
 from lgmdsl.arrays import AnyArray, Array, BoolArray
-from lgmdsl.contract.lifetimes import Lifetimes
 from lgmdsl.contract.questions import (
     ConjugateAnswer,
     Decoupled,
     Expected,
     ExpectedAnswer,
     ExpectedSlopes,
+    Lifetimes,
     ParameterCurve,
     PointwiseAnswer,
 )
 from lgmdsl.contract.site import Property, SiteSpec
 from lgmdsl.numerics import jets, stable
-from lgmdsl.numerics.counts.deviance import log_peak
+from lgmdsl.numerics.counts import log_peak
 from lgmdsl.numerics.jets import Jet
+from lgmdsl.numerics.normal_tail import LOG_TWO_PI
 from lgmdsl.numerics.stable import EXPONENT_CAP, capped_exp, of_counts, small_counts, stirling_error
 from lgmdsl.sites.base import CountSite, ElementwiseSite
 from lgmdsl.sites.formula import Formula, Jets
@@ -320,3 +321,59 @@ class GammaLogMean(ExponentialSite, Formula, Lifetimes):
 
     def cdf(self, s: Array) -> Array:
         return np.asarray(special.gammainc(self.shape, capped_exp(self.log_factor - s)))
+
+
+# ---- log variance ------------------------------------------------------------------------------
+# normal.log_var: y of a known mean and a modelled log-variance (stochastic volatility).
+
+
+@dataclass(frozen=True, eq=False)
+class NormalLogVar(ExponentialSite):
+    """y ~ N(mean, e^s): l = -1/2 log 2 pi - s/2 - (y - mean)^2 e^-s / 2 (stochastic volatility)."""
+
+    y: Array
+    mean: Array
+    sign: ClassVar[float] = -1.0
+    spec: ClassVar[SiteSpec] = SiteSpec(
+        "normal.log_var",
+        signature=declared("family", "normal"),
+        takes=("mean",),
+        properties=Property.LOG_CONCAVE,
+        link="log",
+    )
+
+    @property
+    def constant(self) -> Array:
+        return np.full_like(self.y, -0.5 * LOG_TWO_PI)
+
+    @property
+    def linear(self) -> Array:
+        return np.full_like(self.y, -0.5)
+
+    @property
+    def factor(self) -> Array:
+        return np.asarray(0.5 * (self.y - self.mean) ** 2)
+
+    def parameter_slopes(self, s: Array) -> dict[str, Array]:
+        return {"mean": (self.y - self.mean) * capped_exp(-s)}
+
+    def parameter_curves(self, s: Array) -> dict[str, ParameterCurve]:
+        pull = self.parameter_slopes(s)["mean"]
+        return {"mean": ParameterCurve(pull, -pull, pull)}
+
+    def expected_slopes(self, mean: Array, variance: Array) -> dict[str, Array]:
+        return self.parameter_slopes(mean - 0.5 * variance)
+
+    def conditional_mean(self, s: Array) -> Array:
+        """The mean, whatever s."""
+        return np.asarray(self.mean + 0.0 * s)
+
+    def conditional_variance(self, s: Array) -> Array:
+        """e^s."""
+        return capped_exp(s)
+
+    def sample(self, s: Array, rng: Generator) -> Array:
+        return np.asarray(self.mean + capped_exp(0.5 * s) * rng.standard_normal(np.shape(s)))
+
+    def cdf(self, s: Array) -> Array:
+        return np.asarray(special.ndtr((self.y - self.mean) * capped_exp(-0.5 * s)))

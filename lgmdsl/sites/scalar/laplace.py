@@ -26,9 +26,9 @@ from lgmdsl.contract.questions import (
     TiltedSlopes,
 )
 from lgmdsl.contract.site import Property, SiteSpec
-from lgmdsl.numerics.expectations.half_line import merge
+from lgmdsl.numerics.expectations.peak import merge
+from lgmdsl.numerics.log_gamma import log_power_integral, log_sphere
 from lgmdsl.numerics.normal_tail import normal_tail
-from lgmdsl.numerics.radial import log_power_integral, log_sphere
 from lgmdsl.sites.base import LocationSite
 from lgmdsl.vocabulary.lookup import declared
 

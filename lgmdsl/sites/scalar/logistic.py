@@ -18,7 +18,7 @@ from scipy import special
 from lgmdsl.arrays import Array
 from lgmdsl.contract.questions import Normed, ParameterCurve, PointwiseAnswer, SuperGaussian
 from lgmdsl.contract.site import Property, SiteSpec
-from lgmdsl.numerics.radial import log_sech2_integral, log_sphere
+from lgmdsl.numerics.log_gamma import log_sech2_integral, log_sphere
 from lgmdsl.numerics.stable import sigmoids, softplus
 from lgmdsl.sites.base import (
     ElementwiseSite,

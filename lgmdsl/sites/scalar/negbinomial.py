@@ -18,9 +18,9 @@ from lgmdsl.arrays import Array
 from lgmdsl.contract.questions import ParameterCurve, PointwiseAnswer
 from lgmdsl.contract.site import Property, SiteSpec
 from lgmdsl.numerics import jets
-from lgmdsl.numerics.counts.deviance import deviance
-from lgmdsl.numerics.counts.rising import log_rising
+from lgmdsl.numerics.counts import deviance
 from lgmdsl.numerics.jets import Jet
+from lgmdsl.numerics.log_gamma import log_rising
 from lgmdsl.numerics.normal_tail import LOG_TWO_PI
 from lgmdsl.numerics.stable import capped_exp, of_counts, sigmoids, softplus, stirling_error
 from lgmdsl.sites.base import CountSite

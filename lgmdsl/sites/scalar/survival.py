@@ -14,13 +14,13 @@ import numpy as np
 from scipy import special
 
 from lgmdsl.arrays import Array, BoolArray
-from lgmdsl.contract.lifetimes import Lifetimes
 from lgmdsl.contract.questions import (
     ConjugateAnswer,
     Decoupled,
     Expected,
     ExpectedAnswer,
     ExpectedSlopes,
+    Lifetimes,
     ParameterCurve,
     PointwiseAnswer,
 )

@@ -24,7 +24,7 @@ from lgmdsl.contract.classes import Classes, ClassMoments
 from lgmdsl.contract.questions import Pointwise, PointwiseAnswer, Sloped
 from lgmdsl.contract.site import Property, Site, SiteSpec
 from lgmdsl.numerics.expectations.log_sum_exp import expected_log_sum_exp
-from lgmdsl.numerics.softmax import Shares, covariances, shares
+from lgmdsl.numerics.stable import Shares, covariances, shares
 from lgmdsl.vocabulary.lookup import declared
 
 if TYPE_CHECKING:

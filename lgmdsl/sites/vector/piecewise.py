@@ -21,8 +21,7 @@ import numpy as np
 
 from lgmdsl.arrays import Array, BoolArray
 from lgmdsl.contract.classes import Pieces, Split
-from lgmdsl.contract.lifetimes import Lifetimes
-from lgmdsl.contract.questions import Pointwise, PointwiseAnswer
+from lgmdsl.contract.questions import Lifetimes, Pointwise, PointwiseAnswer
 from lgmdsl.contract.site import Property, Site, SiteSpec
 from lgmdsl.errors import DataError, Diagnostic
 from lgmdsl.numerics.stable import capped_exp

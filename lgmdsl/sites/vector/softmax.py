@@ -19,7 +19,7 @@ from lgmdsl.contract.classes import Classes, ClassMoments, OneClass, among
 from lgmdsl.contract.questions import Pointwise, PointwiseAnswer
 from lgmdsl.contract.site import Property, Site, SiteSpec
 from lgmdsl.numerics.expectations.log_sum_exp import LogSumExp, expected_log_sum_exp
-from lgmdsl.numerics.softmax import Shares, covariances, shares
+from lgmdsl.numerics.stable import Shares, covariances, shares
 from lgmdsl.vocabulary.lookup import declared
 
 if TYPE_CHECKING:

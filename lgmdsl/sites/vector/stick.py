@@ -20,8 +20,7 @@ from lgmdsl.arrays import Array, BoolArray, IntArray
 from lgmdsl.contract.classes import Classes, ClassMoments, Pieces, Split
 from lgmdsl.contract.questions import Tilted, TiltedAnswer
 from lgmdsl.contract.site import Property, Site, SiteSpec
-from lgmdsl.numerics.cuts import reached_and_taken
-from lgmdsl.numerics.expectations.normal_lattice import Rule, level, rule
+from lgmdsl.numerics.expectations.log_sum_exp import Rule, level, rule
 from lgmdsl.numerics.stable import softplus
 from lgmdsl.vocabulary.lookup import declared
 
@@ -173,3 +172,15 @@ def _rule(size: int, lattice: int) -> Rule:
     net = qmc.Sobol(size, scramble=True, rng=0).random(POINTS)
     points = special.ndtri(np.clip(net, 1e-12, 1.0 - 1e-12))
     return np.asarray(points - points.mean(axis=0)), np.full(POINTS, 1.0 / POINTS)
+
+
+# ---- cuts --------------------------------------------------------------------------------------
+# Classes that are reached one cut after the other: class k is where cut k is taken, once all the
+# cuts before it have been passed.
+
+
+def reached_and_taken(classes: Array, size: int) -> tuple[BoolArray, BoolArray]:
+    """Which of `size` cuts each of the classes (N,), counted from 0, has reached, and whether it
+    was taken there: (N, size) both. The last class has reached all of them and taken none."""
+    code, cut = np.asarray(classes)[:, None], np.arange(size)
+    return cut <= code, cut == code

@@ -17,8 +17,7 @@ from lgmdsl.arrays import Array, BoolArray, IntArray
 from lgmdsl.contract.questions import Radial, TiltedAnswer
 from lgmdsl.contract.site import Property, Site
 from lgmdsl.errors import Diagnostic, MethodError
-from lgmdsl.sites.vector.nested import by_cells, nested
-from lgmdsl.sites.vector.plane import Plane, mode, planes
+from lgmdsl.sites.vector.nested import Plane, by_cells, mode, nested, planes
 
 MOST_COORDINATES = 3
 # The lattice: its first step and reach in sds; a step is shorter by root two each time, and the

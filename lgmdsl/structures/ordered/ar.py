@@ -17,8 +17,7 @@ import scipy.sparse as sp
 from lgmdsl.arrays import AnyArray, Array, IntArray, Matrix, SparseMatrix
 from lgmdsl.contract.structure import Extension, Members, Shape, Structure
 from lgmdsl.structures.ordered.extensions import autoregression, extended, stepped, whole_steps
-from lgmdsl.structures.shared.banded import banded
-from lgmdsl.structures.shared.pairing import band, inner
+from lgmdsl.structures.shared.content import band, banded, inner
 from lgmdsl.structures.shared.refusals import Refused
 from lgmdsl.vocabulary.lookup import declared
 

@@ -18,7 +18,7 @@ import scipy.sparse as sp
 from lgmdsl.arrays import Array
 from lgmdsl.contract.structure import Extension, Members, Structure
 from lgmdsl.structures.ordered.extensions import autoregression, stepped
-from lgmdsl.structures.shared.banded import banded
+from lgmdsl.structures.shared.content import banded
 from lgmdsl.structures.shared.refusals import Refused
 from lgmdsl.structures.shared.scaled import Scaled, UnitPrecision, nothing_tied, unit_of
 from lgmdsl.vocabulary.lookup import declared

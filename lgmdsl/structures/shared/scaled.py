@@ -16,7 +16,7 @@ import scipy.sparse as sp
 
 from lgmdsl.arrays import Array, Matrix, SparseMatrix
 from lgmdsl.contract.structure import Shape, Structure
-from lgmdsl.structures.shared.pairing import inner
+from lgmdsl.structures.shared.content import inner
 
 ALONE = 1e-12  # of a row's entry where it stands alone: less is rounding
 MULTIPLES = 46  # bits of a scale: 52 of a double, less those of R's entries

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
 from lgmdsl.arrays import Array, BoolArray, IntArray, SparseMatrix
-from lgmdsl.structures.shared.banded import diagonal
+from lgmdsl.structures.shared.content import diagonal
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from lgmdsl.arrays import AnyArray, Array, IntArray, SparseMatrix
 from lgmdsl.errors import DataError, Diagnostic
-from lgmdsl.structures.shared.banded import banded, diagonal
+from lgmdsl.structures.shared.content import banded, diagonal
 
 _SHOWN = 5
 

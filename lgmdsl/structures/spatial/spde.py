@@ -19,10 +19,8 @@ import scipy.sparse as sp
 from lgmdsl.arrays import Array, Matrix, SparseMatrix
 from lgmdsl.contract.structure import Shape, Structure
 from lgmdsl.errors import Diagnostic, NumericalError
-from lgmdsl.structures.shared.banded import diagonal
-from lgmdsl.structures.shared.content import Content
+from lgmdsl.structures.shared.content import Content, diagonal, inner
 from lgmdsl.structures.shared.generalised import log_determinant
-from lgmdsl.structures.shared.pairing import inner
 from lgmdsl.structures.shared.refusals import Refused
 from lgmdsl.structures.spatial.gmrf import symmetric
 from lgmdsl.vocabulary.lookup import declared

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from lgmdsl.language.parse.grammar import RESERVED
 from lgmdsl.language.tree import ast
-from lgmdsl.testing.random.statements import statements_of
+from lgmdsl.testing.trees import statements_of
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 

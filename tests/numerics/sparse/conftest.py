@@ -10,8 +10,8 @@ import pytest
 import scipy.sparse as sp
 
 from lgmdsl.arrays import Array, SparseMatrix
+from lgmdsl.numerics.sparse.analyse import DenseSymbolic
 from lgmdsl.numerics.sparse.base import Pattern, Symbolic
-from lgmdsl.numerics.sparse.dense import DenseSymbolic
 from lgmdsl.numerics.sparse.supernodal import SupernodalSymbolic
 
 Kernel = Callable[[Pattern], Symbolic]

@@ -9,11 +9,16 @@ import pytest
 import scipy.sparse as sp
 
 from lgmdsl.arrays import Array, IntArray
-from lgmdsl.numerics.sparse import minimum_degree as quotient
 from lgmdsl.numerics.sparse import ordering
+from lgmdsl.numerics.sparse import ordering as quotient
 from lgmdsl.numerics.sparse.base import Pattern
-from lgmdsl.numerics.sparse.minimum_degree import minimum_degree
-from lgmdsl.numerics.sparse.ordering import Elimination, Graph, eliminate, nested_dissection
+from lgmdsl.numerics.sparse.ordering import (
+    Elimination,
+    Graph,
+    eliminate,
+    minimum_degree,
+    nested_dissection,
+)
 from tests.numerics.sparse.conftest import KINDS, adjacency, lattice
 
 

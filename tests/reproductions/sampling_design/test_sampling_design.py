@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 import lgmdsl as lgm
-from lgmdsl.acquisition.groups import bounds, information
+from lgmdsl.acquisition.measuring import bounds, information
 from lgmdsl.arrays import Array, IntArray
 from lgmdsl.canonical.model import some_rows
 from lgmdsl.contract.engine import Failed

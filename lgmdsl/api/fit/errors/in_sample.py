@@ -25,8 +25,7 @@ from lgmdsl.assess.grouped.groups import pattern
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.linear import Predictor
-from lgmdsl.contract.posterior import GaussianPosterior
-from lgmdsl.contract.problem import Problem
+from lgmdsl.contract.problem import GaussianPosterior, Problem
 from lgmdsl.contract.status import Status
 from lgmdsl.errors import LgmError
 from lgmdsl.inference.driver import Tolerances, run

@@ -13,7 +13,7 @@ from lgmdsl.api.fit.optima.other_runs import GAIN, Other, OtherOptima, changed, 
 from lgmdsl.api.solve.solved import Solved, solve
 from lgmdsl.assess.modes.search import Modes
 from lgmdsl.canonical.expressions.coefficient import Theta
-from lgmdsl.contract.posterior import GaussianPosterior
+from lgmdsl.contract.problem import GaussianPosterior
 from lgmdsl.inference.driver import TraceEntry
 from lgmdsl.inference.other_starts import started
 from lgmdsl.inference.plan import Plan

@@ -44,8 +44,7 @@ from lgmdsl.arrays import Array
 from lgmdsl.assess.modes.search import Modes, modes, modes_or_scales, searchable
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.canonical.model import CanonicalModel
-from lgmdsl.contract.posterior import GaussianPosterior
-from lgmdsl.contract.problem import Problem
+from lgmdsl.contract.problem import GaussianPosterior, Problem
 from lgmdsl.contract.site import log_concave
 from lgmdsl.contract.status import Status
 from lgmdsl.errors import LgmError

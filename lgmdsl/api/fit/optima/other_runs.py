@@ -14,8 +14,7 @@ from lgmdsl.api.solve.solved import Solved
 from lgmdsl.arrays import Array
 from lgmdsl.assess.modes.search import Modes
 from lgmdsl.canonical.expressions.coefficient import Theta
-from lgmdsl.contract.posterior import GaussianPosterior
-from lgmdsl.contract.problem import Problem
+from lgmdsl.contract.problem import GaussianPosterior, Problem
 from lgmdsl.contract.questions import Pointwise
 from lgmdsl.contract.status import Guarantee, Status
 from lgmdsl.inference.driver import Run, Tolerances, run

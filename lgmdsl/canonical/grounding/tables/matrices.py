@@ -20,9 +20,8 @@ from lgmdsl.canonical.grounding.model import IndexSet
 from lgmdsl.canonical.grounding.spellings import meant_labels
 from lgmdsl.canonical.grounding.tables.selections import example, wrong
 from lgmdsl.dataset import Entry, Loaded
-from lgmdsl.dataset.codings import Coding
 from lgmdsl.dataset.refusals import check_memory
-from lgmdsl.dataset.tables import side_by_side
+from lgmdsl.dataset.tables import Coding, side_by_side
 from lgmdsl.errors import DataError, Diagnostic, listed
 from lgmdsl.remedies import either
 

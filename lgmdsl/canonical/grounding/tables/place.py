@@ -16,8 +16,8 @@ from lgmdsl.canonical.grounding.tables.of_rows import column_of_other_table, col
 from lgmdsl.canonical.grounding.tables.selections import selected
 from lgmdsl.canonical.grounding.values import RULES
 from lgmdsl.dataset import Dataset, Entry, Loaded
-from lgmdsl.dataset.codings import Coding
 from lgmdsl.dataset.dataset import Selection
+from lgmdsl.dataset.tables import Coding
 from lgmdsl.errors import NOWHERE, DataError, Diagnostic, listed, nearest
 from lgmdsl.language.checked import CheckedModel, Symbol
 from lgmdsl.remedies import either, key

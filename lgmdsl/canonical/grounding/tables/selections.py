@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Sequence
 
-from lgmdsl.dataset.codings import Coding
 from lgmdsl.dataset.dataset import Selection
+from lgmdsl.dataset.tables import Coding
 from lgmdsl.errors import DataError, Diagnostic, suggestion
 from lgmdsl.remedies import either
 
