@@ -2,76 +2,83 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Literal
+from collections.abc import Callable, Iterator
+from functools import cache, partial
+from typing import TYPE_CHECKING, Literal
 
-from lgmdsl.bounds.logistic import Bohning, Jaakkola
-from lgmdsl.bounds.piecewise import FEWEST, MOST, Piecewise
-from lgmdsl.bounds.product_of_sigmoids import NAME as PRODUCT
-from lgmdsl.bounds.product_of_sigmoids import ProductOfSigmoids
-from lgmdsl.bounds.quadrature import (
-    BoundSeries,
-    ExpectedByQuadrature,
-    ExpectedSlopesByQuadrature,
-    SlopesByQuadrature,
-    TiltedByQuadrature,
-)
-from lgmdsl.bounds.several_predictors import SeveralByQuadrature
-from lgmdsl.bounds.softmax import BohningMultinomial, Delta, LogBound, SoftmaxByQuadrature
-from lgmdsl.bounds.tilted import TiltedBound
-from lgmdsl.bounds.vector_quadrature import VectorByQuadrature
-from lgmdsl.bounds.vector_tilted import VectorTilted, VectorTiltedSlopes
 from lgmdsl.bounds.weighted import reaching
 from lgmdsl.contract.bound import Bound
+from lgmdsl.contract.catalogue import Catalogue, part
 from lgmdsl.contract.site import Site
 from lgmdsl.errors import Diagnostic, MethodError, suggestion
 from lgmdsl.vocabulary import plugins
 
-BUILT_IN: tuple[Bound, ...] = (
-    ExpectedByQuadrature(),
-    TiltedByQuadrature(),
-    SlopesByQuadrature(),
-    ExpectedSlopesByQuadrature(),
-    Jaakkola(),
-    Bohning(),
-    SoftmaxByQuadrature(),
-    TiltedBound(),
-    LogBound(),
-    BohningMultinomial(),
-    ProductOfSigmoids(),
-    Delta(),
-    VectorByQuadrature(),
-    VectorTilted(),
-    VectorTiltedSlopes(),
-    SeveralByQuadrature(),
+if TYPE_CHECKING:
+    from lgmdsl.bounds.quadrature import BoundSeries
+
+
+def _made(module: str, name: str) -> Callable[[], Bound]:
+    """A line of the catalogue: what imports a class, and makes it."""
+    of = part(f"lgmdsl.bounds.{module}", name)
+    return lambda: of()()
+
+
+# By class, in the order in which routes prefer them.
+BOUNDS: Catalogue[Bound] = Catalogue(
+    {
+        name: _made(module, name)
+        for module, name in (
+            ("quadrature", "ExpectedByQuadrature"),
+            ("quadrature", "TiltedByQuadrature"),
+            ("quadrature", "SlopesByQuadrature"),
+            ("quadrature", "ExpectedSlopesByQuadrature"),
+            ("logistic", "Jaakkola"),
+            ("logistic", "Bohning"),
+            ("softmax", "SoftmaxByQuadrature"),
+            ("tilted", "TiltedBound"),
+            ("softmax", "LogBound"),
+            ("softmax", "BohningMultinomial"),
+            ("product_of_sigmoids", "ProductOfSigmoids"),
+            ("softmax", "Delta"),
+            ("vector_quadrature", "VectorByQuadrature"),
+            ("vector_tilted", "VectorTilted"),
+            ("vector_tilted", "VectorTiltedSlopes"),
+            ("several_predictors", "SeveralByQuadrature"),
+        )
+    }
 )
-_BOUNDS: list[Bound] = [*BUILT_IN]
 
 
-def _product(shape: Literal["linear", "quadratic"], pieces: int) -> ProductOfSigmoids:
-    return ProductOfSigmoids(Piecewise(shape, pieces))
+@cache
+def series() -> tuple[BoundSeries, ...]:
+    """The series of bounds, one bound for each number of pieces."""
+    from lgmdsl.bounds.piecewise import FEWEST, MOST, Piecewise
+    from lgmdsl.bounds.product_of_sigmoids import NAME, ProductOfSigmoids
+    from lgmdsl.bounds.quadrature import BoundSeries
+
+    shapes: tuple[Literal["linear", "quadratic"], ...] = ("linear", "quadratic")
+    alone = (BoundSeries(f"piecewise-{s}", FEWEST, MOST, partial(Piecewise, s)) for s in shapes)
+
+    def product(shape: Literal["linear", "quadratic"], pieces: int) -> Bound:
+        return ProductOfSigmoids(Piecewise(shape, pieces))
+
+    inside = (
+        BoundSeries(f"{NAME}-piecewise-{s}", FEWEST, MOST, partial(product, s)) for s in shapes
+    )
+    return (*alone, *inside)
 
 
-SERIES: tuple[BoundSeries, ...] = (
-    BoundSeries("piecewise-linear", FEWEST, MOST, partial(Piecewise, "linear")),
-    BoundSeries("piecewise-quadratic", FEWEST, MOST, partial(Piecewise, "quadratic")),
-    *(
-        BoundSeries(f"{PRODUCT}-piecewise-{shape}", FEWEST, MOST, partial(_product, shape))
-        for shape in ("linear", "quadratic")
-    ),
-)
-
-
-def bounds() -> tuple[Bound, ...]:
-    """All bounds but the series, in the order in which routes prefer them."""
+def bounds() -> Iterator[Bound]:
+    """All bounds but the series, in the order in which routes prefer them; each is imported when it
+    is come to."""
     plugins.load()
-    return tuple(_BOUNDS)
+    return (BOUNDS[key] for key in tuple(BOUNDS))
 
 
 def named(name: str) -> tuple[Bound, ...]:
     """The bounds of that name, one for each question it gives; none where it is unknown."""
     matches = tuple(b for b in bounds() if b.spec.name == name)
-    return matches or tuple(b for s in SERIES if (b := s.member(name)) is not None)
+    return matches or tuple(b for s in series() if (b := s.member(name)) is not None)
 
 
 def applicable(site: type[Site], gives: type) -> tuple[str, ...]:
@@ -83,7 +90,7 @@ def applicable(site: type[Site], gives: type) -> tuple[str, ...]:
     ]
     able += [
         f"{s.stem}-R"
-        for s in SERIES
+        for s in series()
         if s.example.spec.gives is gives and not reaching(s.example, site).applies_to(site)
     ]
     return tuple(able)
@@ -103,13 +110,13 @@ def bound(name: str, gives: type, site: type[Site] | None = None) -> Bound:
 def unknown(name: str, gives: type | None = None) -> Diagnostic:
     """E103 for a name that no bound has, or none that gives the question."""
     known = [b.spec.name for b in bounds() if gives is None or b.spec.gives is gives]
-    series = [s for s in SERIES if gives is None or s.example.spec.gives is gives]
-    listed = [*dict.fromkeys(known), *map(str, series)]
+    able = [s for s in series() if gives is None or s.example.spec.gives is gives]
+    listed = [*dict.fromkeys(known), *map(str, able)]
     message = f"no bound `{name}` gives {gives.__name__}" if gives else f"unknown bound `{name}`"
-    inside = next((s for s in series if name.startswith(s.stem)), None)
+    inside = next((s for s in able if name.startswith(s.stem)), None)
     if inside is not None:
         return Diagnostic("E103", message, help=f"there is {inside}")
-    stems = [*known, *(s.stem for s in series)]
+    stems = [*known, *(s.stem for s in able)]
     return Diagnostic(
         "E103", message, help=suggestion(name, stems, then=f"Bounds: {', '.join(listed)}")
     )
@@ -118,17 +125,19 @@ def unknown(name: str, gives: type | None = None) -> Diagnostic:
 def register_bound(added: Bound) -> Bound:
     """Add a third party's bound. Raises MethodError E106 on a taken (name, question)."""
     name = added.spec.name
-    for b in [*_BOUNDS, *(m for s in SERIES if (m := s.member(name)) is not None)]:
+    known = (*BOUNDS.values(), *(m for s in series() if (m := s.member(name)) is not None))
+    for b in known:
         if (b.spec.name, b.spec.gives) == (name, added.spec.gives):
             if type(b) is type(added):
                 return b
             raise MethodError(
                 Diagnostic("E106", f"a bound `{name}` exists for this question already")
             )
-    _BOUNDS.append(added)
+    BOUNDS[f"{name} for {added.spec.gives.__name__}"] = added
     return added
 
 
 def unregister_bound(bound: Bound) -> None:
     """Take a registered bound out again; an unknown one is no error."""
-    _BOUNDS[:] = [b for b in _BOUNDS if b is not bound]
+    for key in [key for key, known in BOUNDS.items() if known is bound]:
+        del BOUNDS[key]

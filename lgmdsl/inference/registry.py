@@ -134,7 +134,7 @@ def _ships(part: object) -> bool:
     shipped = isinstance(name, str) and (
         sites.SITES.ships(name, part) or BACKENDS.ships(name, part)
     )
-    return shipped or any(part is bound for bound in bounds.BUILT_IN)
+    return shipped or bounds.BOUNDS.ships(type(part).__name__, part)
 
 
 def _key(part: Any) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -13,6 +15,7 @@ from lgmdsl.bounds import catalogue
 from lgmdsl.bounds.catalogue import applicable, bound, named, register_bound
 from lgmdsl.bounds.piecewise import Piecewise
 from lgmdsl.contract.bound import Bound, BoundSpec
+from lgmdsl.contract.catalogue import Catalogue
 from lgmdsl.contract.questions import Expected, ExpectedAnswer, ExpectedSlopes, Tilted, TiltedSlopes
 from lgmdsl.contract.site import Site, SiteSpec
 from lgmdsl.contract.status import Guarantee
@@ -143,8 +146,15 @@ class Multinomial(Bound):
         return SoftmaxBelow(site)
 
 
+def a_copy() -> Catalogue[Bound]:
+    """The catalogue as it is, for additions of a test."""
+    copy: Catalogue[Bound] = Catalogue({})
+    copy.update(catalogue.BOUNDS)
+    return copy
+
+
 def test_a_bound_of_vector_sites_takes_the_same_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(catalogue, "_BOUNDS", list(catalogue._BOUNDS))
+    monkeypatch.setattr(catalogue, "BOUNDS", a_copy())
     register_bound(Multinomial())
     assert register_bound(Multinomial()) in named("multinomial-quadratic")
     assert applicable(Softmax, Expected) == ("multinomial-quadratic",)
@@ -164,7 +174,7 @@ def test_a_bound_of_vector_sites_takes_the_same_place(monkeypatch: pytest.Monkey
 
 
 def test_names_that_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(catalogue, "_BOUNDS", list(catalogue._BOUNDS))
+    monkeypatch.setattr(catalogue, "BOUNDS", a_copy())
 
     class Other(Multinomial):
         """Takes a name of a series, and one of a bound."""
@@ -177,3 +187,18 @@ def test_names_that_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
         register_bound(Other())
     assert register_bound(Piecewise("linear", 7)) == Piecewise("linear", 7)
     assert not any(isinstance(b, Piecewise) for b in catalogue.bounds())
+
+
+def test_bounds_are_listed_by_their_classes_and_imported_when_come_to() -> None:
+    assert [type(b).__name__ for b in catalogue.BOUNDS.shipped()] == list(catalogue.BOUNDS)
+    assert all(catalogue.BOUNDS.ships(type(b).__name__, b) for b in catalogue.BOUNDS.values())
+    program = (
+        "import sys\nfrom lgmdsl.bounds.catalogue import bounds\nnext(bounds())\n"
+        "print(sorted(m for m in sys.modules if m.startswith('lgmdsl.bounds.')))"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert found.stdout.strip() == str(
+        [f"lgmdsl.bounds.{name}" for name in ("catalogue", "quadrature", "weighted")]
+    )

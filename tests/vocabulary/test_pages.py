@@ -10,8 +10,8 @@ from lgmdsl.api.fit.hyper_ways import WAYS
 from lgmdsl.api.help.concepts import CONCEPTS, Concept
 from lgmdsl.api.help.pages import by_kind, elsewhere, every_page, known_names, near, pages
 from lgmdsl.api.help.words import sites_of
-from lgmdsl.bounds.catalogue import SERIES
 from lgmdsl.bounds.catalogue import bounds as all_bounds
+from lgmdsl.bounds.catalogue import series
 from lgmdsl.contract.status import Guarantee, Status
 from lgmdsl.engines import choose
 from lgmdsl.inference.registry import backends
@@ -82,7 +82,7 @@ def test_every_word_and_part_has_a_page() -> None:
     wanted: dict[str, set[str]] = {
         **{str(c): set(names(c)) for c in CATEGORIES},
         "methods": set(backends()),
-        "bounds": {b.spec.name for b in all_bounds()} | {f"{s.stem}-R" for s in SERIES},
+        "bounds": {b.spec.name for b in all_bounds()} | {f"{s.stem}-R" for s in series()},
         "engines": set(choose.names()),
         "options": {f.name for b in backends().values() for f in dataclasses.fields(b)},  # type: ignore[arg-type]
         "ways": set(WAYS),

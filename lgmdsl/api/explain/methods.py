@@ -12,7 +12,7 @@ from typing import overload
 
 from lgmdsl.api.explain.outline import Outline, outline_of
 from lgmdsl.api.page import columns, several, wrapped
-from lgmdsl.bounds.catalogue import SERIES, applicable, bounds
+from lgmdsl.bounds.catalogue import applicable, bounds, series
 from lgmdsl.canonical.blocks.sites import SiteBlock
 from lgmdsl.contract.bound import Bound
 from lgmdsl.contract.site import Property, Site
@@ -186,8 +186,8 @@ class MethodTable(Paged):
 
 def _named_bounds() -> list[tuple[str, Bound]]:
     """Every bound, and for each series the member that its error and summary are shown of."""
-    series = [(f"{s}, at R = {s.middle}", s.example) for s in SERIES]
-    return [*((b.spec.name, b) for b in bounds()), *series]
+    members = [(f"{s}, at R = {s.middle}", s.example) for s in series()]
+    return [*((b.spec.name, b) for b in bounds()), *members]
 
 
 def _bound_line(name: str, lift: Bound) -> str:

@@ -14,7 +14,7 @@ from lgmdsl.api.help.arguments import arguments, arguments_called
 from lgmdsl.api.help.concepts import CONCEPTS, concepts, concepts_called
 from lgmdsl.api.help.topics import topics
 from lgmdsl.api.help.words import word_pages
-from lgmdsl.bounds.catalogue import SERIES
+from lgmdsl.bounds.catalogue import series as series_of_bounds
 from lgmdsl.vocabulary.lookup import CATEGORIES, signatures, translations
 from lgmdsl.vocabulary.page import FIELDS, KIND_OF, Page, every_name, page_of
 from lgmdsl.vocabulary.signature import singulars, spelling
@@ -128,7 +128,7 @@ def near(name: str, known: tuple[str, ...]) -> tuple[str, ...]:
 
 def _stem(name: str) -> str:
     """`piecewise-linear-R` of `piecewise-linear-12`; other names as they are."""
-    series = next((s for s in SERIES if s.member(name) is not None), None)
+    series = next((s for s in series_of_bounds() if s.member(name) is not None), None)
     return f"{series.stem}-R" if series else name
 
 

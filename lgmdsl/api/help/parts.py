@@ -9,8 +9,9 @@ from dataclasses import replace
 
 from lgmdsl.api.fit.hyper_ways import HYPER_WAYS
 from lgmdsl.api.fit.options import FIT_OPTIONS, WRITTEN, FitOption, alias_of, given_as
-from lgmdsl.bounds.catalogue import SERIES, named
 from lgmdsl.bounds.catalogue import bounds as all_bounds
+from lgmdsl.bounds.catalogue import named
+from lgmdsl.bounds.catalogue import series as all_series
 from lgmdsl.contract.backend import CHOICES, MEANING
 from lgmdsl.contract.bound import Bound
 from lgmdsl.contract.status import Guarantee, Status
@@ -109,7 +110,7 @@ def bounds() -> Iterator[Page]:
     """The bounds and rules by name; of a series the page of all its members."""
     for name in dict.fromkeys(b.spec.name for b in all_bounds()):
         yield _bound(name, named(name))
-    for series in SERIES:
+    for series in all_series():
         fewest, most = series.member(f"{series.stem}-{series.fewest}"), series.example
         assert fewest is not None
         page = _bound(f"{series.stem}-R", (most,))

@@ -15,7 +15,6 @@ from lgmdsl.canonical.blocks.censoring import as_observed, check_censoring, with
 from lgmdsl.canonical.blocks.choice_sets import left_out
 from lgmdsl.canonical.blocks.events import Event, event_of, event_rows, whole_rows
 from lgmdsl.canonical.blocks.family import FindSite, family_of, parameters_of
-from lgmdsl.canonical.blocks.groups import grouped
 from lgmdsl.canonical.blocks.observed import RewrittenData
 from lgmdsl.canonical.blocks.predictors import predictors_of
 from lgmdsl.canonical.blocks.weights import weights_of, with_weights
@@ -379,6 +378,8 @@ def _of_groups(
     lowering: Lowering,
 ) -> SiteBlock:
     """A potential of the norms of groups of its expression."""
+    from lgmdsl.canonical.blocks.groups import grouped
+
     form = lowering.affine(statement.value)
     of = grouped(base, form, arguments.pop("group"), name, lowering)
     parameters = parameters_of(of.site, arguments, lowering, statement.span, of.given)

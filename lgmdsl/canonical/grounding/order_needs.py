@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 
-from lgmdsl.canonical.expressions.operators import arguments
 from lgmdsl.errors import Span
 from lgmdsl.language.checked import CheckedModel
 from lgmdsl.language.tree import ast
@@ -65,6 +64,8 @@ def _needs(model: CheckedModel) -> Iterator[Need]:
 
 
 def _along(call: ast.Call, signature: Signature) -> Iterator[Need]:
+    from lgmdsl.canonical.expressions.operators import arguments
+
     by_name = arguments(call)
     for parameter in signature.parameters:
         value = by_name.get(parameter.name)

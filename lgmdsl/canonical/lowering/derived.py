@@ -15,7 +15,6 @@ from scipy import special
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.expressions import affine as af
 from lgmdsl.canonical.expressions import coefficient as co
-from lgmdsl.canonical.expressions import operators
 from lgmdsl.canonical.expressions.affine import Affine
 from lgmdsl.canonical.expressions.named import (
     Axis,
@@ -149,6 +148,8 @@ def _indexed(expr: ast.Indexed, lowering: Lowering, earlier: Mapping[str, Derive
 
 def _operated(expr: ast.Call, lowering: Lowering, earlier: Mapping[str, Derived]) -> Derived:
     """mask, or an operator on all axes of its operand, in the order of the text."""
+    from lgmdsl.canonical.expressions import operators
+
     by_name = operators.arguments(expr)
     operand = derive(by_name["expr"], lowering, earlier)
     if expr.function.id == "mask":

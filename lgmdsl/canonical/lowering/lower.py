@@ -10,7 +10,6 @@ import numpy as np
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.expressions import affine as af
 from lgmdsl.canonical.expressions import coefficient as co
-from lgmdsl.canonical.expressions import operators
 from lgmdsl.canonical.expressions.affine import Affine
 from lgmdsl.canonical.expressions.coefficient import Coefficient
 from lgmdsl.canonical.expressions.named import Axis, Pick, Slot, Through, slot_dims
@@ -198,6 +197,8 @@ class Lowering:
         if name in ELEMENTWISE:
             operand = self.coefficient(expr.positional[0])
             return co.Elementwise(operand.dims, name, operand)
+        from lgmdsl.canonical.expressions import operators
+
         if name == "mask":
             by_name = operators.arguments(expr)
             return _scale(self(by_name["expr"]), self.coefficient(by_name["keep"]))
@@ -207,6 +208,8 @@ class Lowering:
 
     def transformed(self, expr: ast.Call) -> Lowered:
         """An operator on all axes of its operand, in the order in which the text gives them."""
+        from lgmdsl.canonical.expressions import operators
+
         by_name = operators.arguments(expr)
         operand = self(by_name["expr"])
         sizes = {**self.sizes, **(operand.sizes if isinstance(operand, Affine) else {})}
@@ -220,6 +223,8 @@ class Lowering:
 
     def kernel(self, expr: ast.Value) -> Array:
         """The kernel of a convolution, its axes as in the text; E501 where it is not data."""
+        from lgmdsl.canonical.expressions import operators
+
         node = self.coefficient(expr)
         if node.depends:
             name = min(node.depends)

@@ -10,7 +10,7 @@ from typing import Any, cast
 import numpy as np
 
 from lgmdsl.arrays import Array
-from lgmdsl.bounds.catalogue import SERIES, bounds
+from lgmdsl.bounds.catalogue import bounds, series
 from lgmdsl.contract.bound import Bound
 from lgmdsl.contract.questions import Expected, ExpectedAnswer, Pointwise, Tilted
 from lgmdsl.contract.site import Property, Site
@@ -50,7 +50,7 @@ def vector_failures(site: Site, predictors: int, seed: int = 0) -> Iterator[str]
 
 def every_bound() -> tuple[Bound, ...]:
     """The bounds that give Expected, a series by its example."""
-    known = (*bounds(), *(s.example for s in SERIES))
+    known = (*bounds(), *(s.example for s in series()))
     return tuple(b for b in known if b.spec.gives is Expected)
 
 
