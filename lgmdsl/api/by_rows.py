@@ -8,6 +8,7 @@ from lgmdsl.remedies import either
 from lgmdsl.shards.refusals import WHOLE
 from lgmdsl.streams.refusals import KEPT
 
+AGAIN = either("give them again: --data DATA", "give them again: data=...")
 PREDICT = either("lgm predict FIT.nc FOLDER -o OUT", 'fit.predict_shards("FOLDER", "OUT")')
 
 
@@ -20,7 +21,8 @@ def check_rows(canonical: CanonicalModel, what: str) -> None:
         Diagnostic(
             "E501",
             f"{what} needs the rows of the fit, which were read by batches and not kept",
-            help=f"predict at new data by `fit.predict`, or fit with all rows in memory: {KEPT}",
+            help=f"{AGAIN}, predict at new data by `fit.predict`, or fit with all rows in memory: "
+            f"{KEPT}",
         )
     )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,12 +12,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lgmdsl.api.jobs import workers_for
-from lgmdsl.api.streaming import provenance_of, reporting, rows_option
+from lgmdsl.api.streaming import reporting, rows_option
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.questions import Pointwise
 from lgmdsl.dataset import Keys
 from lgmdsl.inference.driver import TraceEntry
-from lgmdsl.inference.plan import Plan, plan, verdict
+from lgmdsl.inference.plan import Plan, plan_again, verdict
 from lgmdsl.inference.registry import backends
 from lgmdsl.inference.settings import FitSettings
 from lgmdsl.language.builder import Model
@@ -34,14 +33,11 @@ from lgmdsl.shards.passes import Passes
 from lgmdsl.shards.refusals import cannot, without_shard
 from lgmdsl.shards.shard import ShardSource
 from lgmdsl.sites import catalogue as sites
-from lgmdsl.streams.model import StreamedModel
 from lgmdsl.workers.task import Jobs
 from lgmdsl.workers.workers import Workers
 
 if TYPE_CHECKING:
     from lgmdsl.posterior.fit_record import FitRecord
-
-SHARDS = "shards"  # the entry of the provenance
 
 
 def sharded(
@@ -125,9 +121,7 @@ def sources_of(
     if manifest.sha256 != canonical.about.manifest:
         raise without_shard(folder, "it is not the folder that the fit was made of")
     known = mapping or dict(canonical.grounded.mapping) or None
-    settings = json.loads(fit.provenance.get("settings", "{}"))
-    options = json.loads(fit.provenance.get("options", "{}"))
-    planned = plan(canonical, fit.method, settings.get("bound"), options)
+    planned = plan_again(canonical, fit.method, fit.provenance)
     return again(canonical, fit.model.checked, manifest, others, known, workers, planned).sources
 
 
@@ -146,23 +140,3 @@ def finishing(model: ShardedModel) -> Iterator[None]:
     finally:
         assert model.passes is not None, "a fit has shards"
         model.passes.done()
-
-
-def provenance_of_rows(model: CanonicalModel) -> dict[str, str]:
-    """What a fit's provenance says of rows that are not in memory."""
-    if isinstance(model, ShardedModel):
-        return provenance_of_shards(model)
-    return provenance_of(model) if isinstance(model, StreamedModel) else {}
-
-
-def provenance_of_shards(model: ShardedModel) -> dict[str, str]:
-    """What a fit's provenance says of shards: how many, of what, the manifest's sha256, and hashes
-    of the data over the rows."""
-    about, name = model.about, model.blocks[model.block].name
-    hashes = {f"sha256_{n}": digest for n, digest in model.hashes.items()}
-    layout = model.shared_layout
-    text = (
-        f"{name}: {about.rows:,} rows of {about.groups:,} members of {model.roles.index} in "
-        f"{about.shards} shards; {layout.size:,} shared latents, of which {layout.said}"
-    )
-    return {SHARDS: text, "shards_sha256": about.manifest, **hashes}

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from lgmdsl.streams.streamable import Table
 
 ROWS = ("auto", "kept", "streamed")
-STREAMED = "streamed"  # the entry of the provenance
+STREAMED = "streamed"
 MANY = 2_000_000  # rows of a .parquet file from which on `auto` streams them
 
 
@@ -91,19 +91,6 @@ def _glance(graph: ModelGraph, dataset: Dataset, table: Table) -> CanonicalModel
 
     first = next(dataset.batches(SAMPLE, table.keys, table.index))
     return canonicalise(ground(graph, first.dataset), sites.find_site)
-
-
-def noted(model: StreamedModel) -> str:
-    """What was streamed, for the provenance: `y: 5,000,000 rows at 1,000 places`."""
-    pairs = zip(model.blocks, model.gathers, strict=True)
-    sizes = ((b.name, g.count, g.places) for b, g in pairs if g is not None)
-    return "; ".join(f"{name}: {n:,} rows at {places:,} places" for name, n, places in sizes)
-
-
-def provenance_of(model: StreamedModel) -> dict[str, str]:
-    """What a fit's provenance says of streamed rows: how many, where, and hashes of all of them."""
-    hashes = {f"sha256_{name}": digest for name, digest in model.hashes.items()}
-    return {STREAMED: noted(model), **hashes}
 
 
 def _refused(reason: str) -> Diagnostic:

@@ -9,7 +9,7 @@ the same. Of a block with a rewrite (several sites of a datum) the sites are mer
 from __future__ import annotations
 
 import copyreg
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -22,9 +22,12 @@ from lgmdsl.canonical.blocks.sites import SiteBlock
 from lgmdsl.canonical.expressions import coefficient as co
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.canonical.model import CanonicalModel
+from lgmdsl.contract.engine import Conditioned
+from lgmdsl.contract.folding import Folding
 from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.contract.rows import Rows
 from lgmdsl.contract.site import Site
+from lgmdsl.engines.shared.other_rows import OtherRows
 from lgmdsl.errors import DataError
 from lgmdsl.sites.combined.weighted import weighted
 
@@ -50,6 +53,10 @@ class MergedModel(CanonicalModel):
         except DataError:
             self.whole.sites(theta)
             raise
+
+    @property
+    def folding(self) -> Merging:
+        return Merging(self)
 
     @property
     def descriptions(self) -> tuple[Rewrite, ...]:
@@ -79,10 +86,49 @@ class MergedModel(CanonicalModel):
         pairs = zip(values, self.kinds, strict=True)
         return tuple(v if kind is None else _sums(v, kind) for v, kind in pairs)
 
-    def first(self, values: Rows) -> Rows:
-        """The values at the first row of each kind."""
-        pairs = zip(values, self.kinds, strict=True)
-        return tuple(v if kind is None else v[kind.kept] for v, kind in pairs)
+
+class Merging(Folding):
+    """Rows that are alike as one."""
+
+    entry = "merged"
+
+    def __init__(self, model: MergedModel) -> None:
+        self.model = model
+
+    @property
+    def whole(self) -> CanonicalModel:
+        return self.model.whole
+
+    @property
+    def folded(self) -> CanonicalModel:
+        return self.model
+
+    @property
+    def again(self) -> Callable[[CanonicalModel], CanonicalModel | None]:
+        return merged
+
+    @property
+    def note(self) -> str:
+        pairs = zip(self.whole.blocks, self.model.kinds, strict=True)
+        sizes = ((b.name, len(k.place), len(k.kept)) for b, k in pairs if k is not None)
+        return "; ".join(f"{name}: {n:,} rows, {kept:,} distinct" for name, n, kept in sizes)
+
+    def unfolded(
+        self,
+        theta: Theta,
+        weight: Rows,
+        shift: Rows,
+        condition: Callable[[], Conditioned],
+        question: type,
+        answers: Sequence[Callable[[Any], Any]],
+    ) -> tuple[Rows, Rows]:
+        return self.model.shared_out(weight), self.model.shared_out(shift)
+
+    def summed(self, theta: Mapping[str, Array], weight: Rows, shift: Rows) -> tuple[Rows, Rows]:
+        return self.model.summed(weight), self.model.summed(shift)
+
+    def seen(self, theta: Theta, q: Conditioned, weight: Rows, shift: Rows) -> Conditioned:
+        return OtherRows(q, weight, shift, self.model.spread, self.model.summed)
 
 
 def _sums(values: Array, kind: Alike) -> Array:

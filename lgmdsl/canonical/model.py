@@ -29,9 +29,11 @@ from lgmdsl.canonical.lowering.bym2 import owner
 from lgmdsl.canonical.lowering.derived import Derived
 from lgmdsl.canonical.lowering.hypers import HyperSpace
 from lgmdsl.canonical.lowering.placed import Placed, placed
+from lgmdsl.contract.folding import Folding
 from lgmdsl.contract.linear import Constraints, LinearGaussian, Predictor
 from lgmdsl.contract.problem import GaussianPosterior
 from lgmdsl.contract.site import Site
+from lgmdsl.dataset import Dataset
 from lgmdsl.errors import DataError, Diagnostic
 from lgmdsl.memory import TooLarge, check
 from lgmdsl.operators.base import Operator
@@ -124,12 +126,12 @@ class CanonicalModel:
         them. Raises DataError E303 for a predictor or an argument of a prior that is not
         finite.
         """
-        predictors = tuple(self._observed(k, theta) for k in range(len(self.blocks)))
+        predictors = tuple(self.observed(k, theta) for k in range(len(self.blocks)))
         return LinearGaussian(
             tuple(b.at(theta) for b in self.latents), predictors, self._constraints(theta)
         )
 
-    def _observed(self, k: int, theta: Theta) -> Predictor:
+    def observed(self, k: int, theta: Theta) -> Predictor:
         """The predictor of a site block's observed rows."""
         block, known = self.blocks[k], self._still.get(k)
         if known is None:
@@ -148,9 +150,10 @@ class CanonicalModel:
 
     def sites(self, theta: Theta) -> tuple[Site, ...]:
         """The bound sites of every block, the same objects where no parameter has a hyper."""
-        return tuple(self._bound(k, theta) for k in range(len(self.blocks)))
+        return tuple(self.bound(k, theta) for k in range(len(self.blocks)))
 
-    def _bound(self, k: int, theta: Theta) -> Site:
+    def bound(self, k: int, theta: Theta) -> Site:
+        """The sites of a block at theta."""
         block, known = self.blocks[k], self._sites.get(k)
         if known is None:
             known = block.bind(theta)
@@ -176,6 +179,23 @@ class CanonicalModel:
 
     @cached_property
     def _sites(self) -> dict[int, Site]:
+        return {}
+
+    @property
+    def folding(self) -> Folding | None:
+        """How rows became fewer sites; None where blocks have the rows that were compiled."""
+        return None
+
+    @property
+    def read_from(self) -> Dataset | None:
+        """Where rows that blocks do not hold can be had again; None where there are none, or where
+        that is not known."""
+        return None
+
+    @property
+    def said_of_rows(self) -> dict[str, str]:
+        """What a fit's provenance says of rows that blocks do not hold: how many, where, and hashes
+        of all of them."""
         return {}
 
     @property

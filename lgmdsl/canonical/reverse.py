@@ -34,28 +34,28 @@ def pull(
     """dF/dtheta for every hyperparameter that the model uses directly.
 
     `adjoints` are dF/d(engine's inputs); `slopes[k][name]` is dF/dparameter of site block k, one
-    value a site (of one that is `pulled`, dF/dhyper by name). `HyperSpace.pull` folds hypers given
-    by a value onto the free ones.
+    value a site (dF/dhyper by name, where `SiteBlock.slopes` says so). `HyperSpace.pull` folds
+    hypers given by a value onto the free ones.
     """
     out: Gradient = {}
     for k, block in enumerate(canonical.blocks):
-        if block.pulled:
+        if block.slopes == "hypers":
             for name, slope in slopes[k].items():
                 out[name] = out.get(name, np.zeros(())) + slope
             continue
-        offset = block.form.offset
-        if not block.summed:  # the sites of sums have the hypers of the rows' predictors in them
+        offset, summed = block.form.offset, block.slopes == "sums"
+        if not summed:  # the sites of sums have the hypers of the rows' predictors in them
             _operators(canonical, k, adjoints.operator[k], theta, out)
-        if offset.depends and not block.summed:
+        if offset.depends and not summed:
             slope = adjoints.offset[k].reshape(block.predictor_shape)
             offset.pull(_spread(block, slope, block.predictor_dims, offset.dims), theta, out)
         for name in parameters(block):
             d_parameter = _parameter_slope(block, slopes[k], name)
             if d_parameter is not None:
                 node, dims = block.parameters[name], block.dims_of(name)
-                if block.summed:
+                if summed:
                     dims = dims[len(block.family_dims) :]
-                if block.summed or name in block.site.spec.shared:
+                if summed or name in block.site.spec.shared:
                     node.pull(collapse(d_parameter, dims, node.dims), theta, out)
                     continue
                 node.pull(_of_data(block, d_parameter, dims, node.dims), theta, out)

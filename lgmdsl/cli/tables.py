@@ -165,12 +165,24 @@ def csv_of(columns: Mapping[str, Any], header: bool = True, exact: Container[str
     writer = csv.writer(out, lineterminator="\n")
     if header:
         writer.writerow(columns)
-    cells = [
-        [_cell(v, name in exact) for v in (x.tolist() if hasattr(x, "tolist") else x)]
-        for name, x in columns.items()
-    ]
+    cells = [_cells(x, name in exact) for name, x in columns.items()]
     writer.writerows(zip(*cells, strict=True))
     return out.getvalue()
+
+
+def _cells(column: Any, exact: bool) -> list[Any]:
+    """The cells of a column."""
+    values = column.tolist() if hasattr(column, "tolist") else column
+    if getattr(getattr(column, "dtype", None), "kind", "") != "f" or not values:
+        return [_cell(v, exact) for v in values]
+    if exact:
+        plain = not ((column == column.round()) | (column != column)).any()
+        return list(map(repr, values)) if plain else [_cell(v, exact) for v in values]
+    # All in one operation, but for whole numbers of more than ten digits.
+    texts = ("%.10g " * len(values) % tuple((column + 0.0).tolist())).split()
+    for i in (abs(column) >= 1e10).nonzero()[0].tolist():
+        texts[i] = _cell(values[i], exact)
+    return texts
 
 
 def _cell(value: Any, exact: bool) -> Any:

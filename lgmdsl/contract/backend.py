@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar, runtime
 from lgmdsl.contract.engine import Confinement, Failed, Rows
 from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.contract.problem import GaussianPosterior, Problem
+from lgmdsl.contract.questions import Expected, Pointwise, Widths
 from lgmdsl.contract.site import Property
 from lgmdsl.contract.status import Guarantee, Status
 from lgmdsl.vocabulary.notes import NO_NOTES, Notes
@@ -62,6 +63,18 @@ class BackendSpec:
     paper: str = ""
     summary: str = ""
     notes: Notes = NO_NOTES
+
+    @property
+    def from_sums(self) -> bool:
+        """Whether what it needs of single rows follows from their sums, of which rows can be asked
+        again."""
+        return self.needs in (Pointwise, Expected, Widths)
+
+    @property
+    def takes_sums(self) -> bool:
+        """Whether it takes sites that are sums over rows."""
+        known = self.from_sums and not self.row_by_row
+        return self.row_sites or (known and self.additive and self.vector)
 
     @property
     def comparable(self) -> bool:

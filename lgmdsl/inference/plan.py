@@ -186,6 +186,13 @@ def plan(
     return Plan(canonical, configured(known[method], chosen, others), judged.routes, terms)
 
 
+def plan_again(canonical: CanonicalModel, method: str, provenance: Mapping[str, str]) -> Plan:
+    """The plan of a fit, by its provenance."""
+    settings = json.loads(provenance.get("settings", "{}"))
+    options = json.loads(provenance.get("options", "{}"))
+    return plan(canonical, method, settings.get("bound"), options)
+
+
 def _terms(backend: BackendClass, options: dict[str, object]) -> Terms:
     """What the engine is chosen by, taken out of the options. Raises MethodError E103 for an
     unknown engine, E104 for variances that there are not or that the method cannot be driven by."""

@@ -105,6 +105,15 @@ class Marginals:
     def normal(self, name: str) -> NormalMarginal | None:
         """A latent, let or report that is Gaussian under q, or a monotone function of what is;
         None for hypers and other reports."""
+        if name not in self._normals:
+            self._normals[name] = self._normal(name)
+        return self._normals[name]
+
+    @cached_property
+    def _normals(self) -> dict[str, NormalMarginal | None]:
+        return {}
+
+    def _normal(self, name: str) -> NormalMarginal | None:
         if self.canonical.hypers.block(name) is not None:
             return None
         dims, tree = named_tree(self.canonical, name)

@@ -19,6 +19,7 @@ import numpy as np
 
 from lgmdsl.arrays import Array, IntArray
 from lgmdsl.canonical.blocks.sites import SiteBlock
+from lgmdsl.canonical.expressions.affine import same
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.canonical.expressions.named import expand
 from lgmdsl.canonical.lowering.derived import Leaf
@@ -117,8 +118,16 @@ class Mixture(FieldState):
         self, block: SiteBlock, together: bool = False
     ) -> Iterator[tuple[Marginals, tuple[Theta, ...], Array]]:
         """The marginals at each point with the hyperparameters to average a block's sites over
-        there, and the weights of these: the point's own, or, of a mean field, whose latents know
-        the sites' parameters by a mean only, several (`together`: for all rows at once)."""
+        there, and the weights of these (`site_thetas`)."""
+        for k, (thetas, shares) in enumerate(self.site_thetas(block, together)):
+            yield self.part(k), thetas, shares
+
+    def site_thetas(
+        self, block: SiteBlock, together: bool = False
+    ) -> Iterator[tuple[tuple[Theta, ...], Array]]:
+        """The hyperparameters to average a block's sites over at each point, and their weights: the
+        point's own, or, of a mean field, whose latents know the sites' parameters by a mean only,
+        several (`together`: for all rows at once)."""
         from lgmdsl.posterior.shifted_draws import parameter_rows
 
         several: tuple[Theta, ...] = ()
@@ -127,11 +136,20 @@ class Mixture(FieldState):
             several, shares = self.hypers.nodes(
                 lambda theta: parameter_rows(block, theta, all_rows=True), together
             )
-        for k, weight in enumerate(self.weights):
-            part = self.part(k)
-            yield (
-                (part, several, weight * shares) if several else (part, (part.theta,), weight[None])
-            )
+        for theta, weight in zip(self.thetas, self.weights, strict=True):
+            yield (several, weight * shares) if several else ((theta,), weight[None])
+
+    def predictors(self, block: SiteBlock) -> tuple[NormalMarginal, ...] | None:
+        """The normal marginals at every point of a let that is the predictor of a block's data,
+        which are not looked for twice; None where there is none."""
+        if block.data.event:
+            return None
+        for name, (dims, tree) in self.canonical.named.items():
+            if not isinstance(tree, Leaf) or dims != block.predictor_dims:
+                continue
+            if same(tree.form, block.written) and not self._factored(name):
+                return self._parts_of(name)
+        return None
 
     def quantity_dims(self, name: str) -> tuple[str, ...]:
         """The declared indices of a name."""

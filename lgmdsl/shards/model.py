@@ -59,6 +59,16 @@ class ShardedModel(CanonicalModel):
         return (self.about.index,)
 
     @property
+    def said_of_rows(self) -> dict[str, str]:
+        about, name, layout = self.about, self.blocks[self.block].name, self.shared_layout
+        hashes = {f"sha256_{n}": digest for n, digest in self.hashes.items()}
+        text = (
+            f"{name}: {about.rows:,} rows of {about.groups:,} members of {self.roles.index} in "
+            f"{about.shards} shards; {layout.size:,} shared latents, of which {layout.said}"
+        )
+        return {"shards": text, "shards_sha256": about.manifest, **hashes}
+
+    @property
     def declared(self) -> CanonicalModel:
         return self.whole
 
@@ -104,9 +114,9 @@ class ShardedModel(CanonicalModel):
         kept = (b.row_weights.sum() for k, b in enumerate(self.blocks) if k != self.block)
         return float(self.about.rows) + sum(map(float, kept))
 
-    def _observed(self, k: int, theta: Theta) -> Predictor:
+    def observed(self, k: int, theta: Theta) -> Predictor:
         if k != self.block:
-            return super()._observed(k, theta)
+            return super().observed(k, theta)
         return self.shared_predictor
 
     @cached_property
@@ -114,9 +124,9 @@ class ShardedModel(CanonicalModel):
         """The predictors of these sites."""
         return self.shared_layout.predictor()
 
-    def _bound(self, k: int, theta: Theta) -> Site:
+    def bound(self, k: int, theta: Theta) -> Site:
         if k != self.block:
-            return super()._bound(k, theta)
+            return super().bound(k, theta)
         assert self.passes is not None, "a stored fit has no rows to bind"
         spec = spec_of(self.blocks[k].site)
         return Shards(spec, self.passes, theta, self.about.rows, self.shared_layout)
@@ -138,8 +148,7 @@ def sharded_model(
     latents = tuple(b for b in whole.latents if b.name in roles.shared)
     own["latents"] = latents
     own["blocks"] = tuple(
-        replace(b, summed=True, pulled=True) if k == block else b
-        for k, b in enumerate(whole.blocks)
+        replace(b, slopes="hypers") if k == block else b for k, b in enumerate(whole.blocks)
     )
     own["named"] = {
         name: (dims, tree)

@@ -197,7 +197,7 @@ class Shards(Site, SumsOfRows, HoldsRowSites, Pointwise, Expected, ExpectedSlope
         return {}
 
     def moved_slopes(self, s: Array, variance: Array, move: Array) -> dict[str, Array]:
-        """d(l + tr(variance l'') / 2 + move'l')/dhyperparameter (`SiteBlock.pulled`)."""
+        """d(l + tr(variance l'') / 2 + move'l')/dhyperparameter (`SiteBlock.slopes`)."""
         beta, along = self.layout.shared(s), self.layout.shared(move)
         given = [(v, along) for v in self._spread(variance)]
         return _by_name(self._of_each(questions.slopes, beta, given))
@@ -235,11 +235,11 @@ class Shards(Site, SumsOfRows, HoldsRowSites, Pointwise, Expected, ExpectedSlope
         return self.bounded(s, np.zeros((*s.shape, s.shape[1])))
 
     def width_slopes(self, s: Array, z: Array) -> dict[str, Array]:
-        """Slopes of the best bound by hyperparameter (`SiteBlock.pulled`)."""
+        """Slopes of the best bound by hyperparameter (`SiteBlock.slopes`)."""
         return self.averaged_slopes(Widths, s, z)
 
     def expected_slopes(self, mean: Array, variance: Array) -> dict[str, Array]:
-        """Slopes of E[l] by hyperparameter (`SiteBlock.pulled`)."""
+        """Slopes of E[l] by hyperparameter (`SiteBlock.slopes`)."""
         return self.averaged_slopes(Expected, mean, variance)
 
     def averaged_slopes(self, question: type, mean: Array, variance: Array) -> dict[str, Array]:

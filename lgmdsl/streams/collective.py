@@ -326,6 +326,44 @@ class Places(
             for chunk in self._some()
         )
 
+    def means(self, mean: Array) -> Array:
+        """(n,) means of the rows' predictors, as packed, from those of z."""
+        z = self.inward(mean)
+        return np.concatenate([chunk.lifted(z) for chunk in self.chunks()])
+
+    def variances(self, variance: Array) -> Array:
+        """(n,) variances of the rows' predictors, as packed, from those of z."""
+        form = self.form(variance)
+        return np.concatenate([chunk.variances(form) for chunk in self.chunks()])
+
+    def rows_at(self, question: type, mean: Array, variance: Array) -> tuple[Array, Array]:
+        """(n,) weights and shifts of the Gaussian sites that a method which asks `question` has at
+        means and variances of z, of each row as packed."""
+        z, form, parts = self.inward(mean), self.form(variance), []
+        for chunk in self.chunks():
+            m = chunk.lifted(z)
+            if question is Pointwise:
+                a = self.asked(chunk, Pointwise).pointwise(m)
+                parts.append((-a.curvature, a.slope - a.curvature * m))
+            elif question is Expected:
+                e = self.asked(chunk, Expected).expected(m, chunk.variances(form))
+                parts.append((-2.0 * e.d_variance, e.d_mean - 2.0 * e.d_variance * m))
+            else:
+                b = self.asked(chunk, Bounded).bounded(m, chunk.variances(form))
+                parts.append((b.weight, b.shift))
+        weight, shift = (np.concatenate(x) for x in zip(*parts, strict=True))
+        return weight, shift
+
+    def sums(self, weight: Array, shift: Array) -> tuple[Array, Array]:
+        """(G, K, K) weights and (G, K) shifts of the latents, from those of the rows, as packed."""
+        squares, first, done = self.no_squares(), self.no_rows(), 0
+        for chunk in self.chunks():
+            rows = slice(done, done + len(chunk.place))
+            chunk.add_rows(shift[rows] - weight[rows] * chunk.offset, first)
+            chunk.add_squares(weight[rows], squares)
+            done = rows.stop
+        return self.squares(squares), self.outward(first)
+
     def row_sites(self) -> GaussianRows:
         return GaussianRows(
             self, self.squares(self.no_squares()), self.outward(self.no_rows()), None, None, 1.0

@@ -17,17 +17,18 @@ from lgmdsl.arrays import Array, IntArray
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.canonical.expressions.named import expand
 from lgmdsl.canonical.model import CanonicalModel
+from lgmdsl.contract.folding import ROWS_A_PLACE, Folding
 from lgmdsl.contract.linear import Predictor
 from lgmdsl.contract.site import Site
+from lgmdsl.dataset import Dataset
 from lgmdsl.operators.base import Operator
 from lgmdsl.operators.explicit import Sparse
 from lgmdsl.streams.collective import Places, spec_of
 from lgmdsl.streams.multipliers import ONE, Multipliers
 from lgmdsl.streams.rows import BoundRows, PackedRows, Reduction
 
-# Of a sample of places: at least so many rows and places in it, every so-manieth place; and rows at
-# a place, on average, from which on a fit takes as long as it has rows.
-LEAST_ROWS, LEAST_PLACES, LEAST_STEP, LARGEST_STEP, ROWS_A_PLACE = 50_000, 400, 8, 64, 8
+# Of a sample of places: at least so many rows and places in it, every so-manieth place.
+LEAST_ROWS, LEAST_PLACES, LEAST_STEP, LARGEST_STEP = 50_000, 400, 8, 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +36,8 @@ class Gather:
     """The places of a block's rows: `latents`, K names; `touched`, (G, K), the entry of each that
     all rows of a place touch; `count` rows, `rows` with their coefficients by `reduction` and what
     hyperparameters in the predictor multiply these with (`multipliers`, None: nothing), None where
-    they are not at hand (a stored fit)."""
+    they are not at hand (a stored fit); `order`, (count,): where the rows of the table are among
+    the packed ones, None where nobody asked for that."""
 
     latents: tuple[str, ...]
     touched: IntArray
@@ -43,10 +45,17 @@ class Gather:
     rows: PackedRows | None = None
     reduction: Reduction | None = None
     multipliers: Multipliers | None = None
+    order: IntArray | None = None
 
     @property
     def places(self) -> int:
         return len(self.touched)
+
+    @property
+    def weight(self) -> float:
+        """The sum of the weights of the rows: their number, where they have none."""
+        known = {} if self.rows is None else self.rows.fields
+        return float(known["weight"].total) if "weight" in known else float(self.count)
 
     def at_places(self, some: IntArray) -> Gather:
         """Some of the places, (g,), with their rows."""
@@ -54,7 +63,7 @@ class Gather:
         rows = self.rows.at_places(some)
         factors = None if self.multipliers is None else self.multipliers.at_places(some)
         touched = self.touched[some]
-        return replace(self, touched=touched, count=len(rows), rows=rows, multipliers=factors)
+        return Gather(self.latents, touched, len(rows), rows, self.reduction, factors)
 
     def predictor(self, sizes: Mapping[str, int]) -> Predictor:
         """z of each place, as the predictors of vector sites; `sizes` of the latents. That which
@@ -79,11 +88,15 @@ class Gather:
 class StreamedModel(CanonicalModel):
     """`gathers`: of each site block, None where its rows are in memory. The blocks of the others
     hold a sample of the rows, which tells their sizes and no more. `index`: the streamed one;
-    `hashes`: of the data over it, as `GroundedModel.hashes` has them."""
+    `hashes`: of the data over it, as `GroundedModel.hashes` has them; `folding`: how the rows of a
+    model in memory came to be here (`folded.py`), None of rows that were read by batches;
+    `read_from`: where these can be had again, None in other processes."""
 
     gathers: tuple[Gather | None, ...]
     index: str
     hashes: Mapping[str, str] = field(default_factory=dict)
+    folding: Folding | None = None
+    read_from: Dataset | None = None
 
     @property
     def streamed(self) -> tuple[str, ...]:
@@ -97,15 +110,25 @@ class StreamedModel(CanonicalModel):
 
     @property
     def total_weight(self) -> float:
-        kept = (
-            b.row_weights.sum() for b, g in zip(self.blocks, self.gathers, strict=True) if g is None
-        )
-        return float(self.count) + sum(map(float, kept))
+        pairs = zip(self.blocks, self.gathers, strict=True)
+        return sum(float(b.row_weights.sum()) if g is None else g.weight for b, g in pairs)
 
     @property
     def count(self) -> int:
         """Rows that are streamed."""
         return sum(g.count for g in self.gathers if g is not None)
+
+    @property
+    def said_of_rows(self) -> dict[str, str]:
+        hashes = {f"sha256_{name}": digest for name, digest in self.hashes.items()}
+        return {"streamed": self.note, **hashes}
+
+    @property
+    def note(self) -> str:
+        """What lies at which places, for the provenance: `y: 5,000,000 rows at 1,000 places`."""
+        pairs = zip(self.blocks, self.gathers, strict=True)
+        sizes = ((b.name, g.count, g.places) for b, g in pairs if g is not None)
+        return "; ".join(f"{name}: {n:,} rows at {places:,} places" for name, n, places in sizes)
 
     def sampled(self) -> StreamedModel | None:
         """The model of every so-manieth place, on the same latents; None where that is not much
@@ -132,14 +155,14 @@ class StreamedModel(CanonicalModel):
         sizes = {b.name: b.size for b in self.latents}
         return tuple(None if g is None else g.predictor(sizes) for g in self.gathers)
 
-    def _observed(self, k: int, theta: Theta) -> Predictor:
+    def observed(self, k: int, theta: Theta) -> Predictor:
         known = self._predictors[k]
-        return super()._observed(k, theta) if known is None else known
+        return super().observed(k, theta) if known is None else known
 
-    def _bound(self, k: int, theta: Theta) -> Site:
+    def bound(self, k: int, theta: Theta) -> Site:
         gather, known = self.gathers[k], self._sites.get(k)
         if gather is None:
-            return super()._bound(k, theta)
+            return super().bound(k, theta)
         if known is None:
             known = self._of_rows(k, gather, theta)
         if gather.multipliers is None:
@@ -181,14 +204,16 @@ def streamed_model(
     """The model with these places. Lets over the streamed index are left out: nobody holds them."""
     own: dict[str, Any] = {f.name: getattr(canonical, f.name) for f in fields(CanonicalModel)}
     pairs = zip(canonical.blocks, gathers, strict=True)
-    own["blocks"] = tuple(b if g is None else replace(b, summed=True) for b, g in pairs)
+    own["blocks"] = tuple(b if g is None else replace(b, slopes="sums") for b, g in pairs)
     own["named"] = {n: (d, tree) for n, (d, tree) in canonical.named.items() if index not in d}
     return StreamedModel(**own, gathers=gathers, index=index, hashes=dict(hashes))
 
 
-def _reduced(model: StreamedModel) -> tuple[Callable[..., StreamedModel], tuple[Any, ...]]:
+def _reduced(model: StreamedModel) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    if model.folding is not None:
+        return model.folding.again, (model.folding.whole,)
     own: dict[str, Any] = {f.name: getattr(model, f.name) for f in fields(CanonicalModel)}
-    own["blocks"] = tuple(replace(b, summed=False) for b in model.blocks)
+    own["blocks"] = tuple(replace(b, slopes="sites") for b in model.blocks)
     gathers = tuple(
         None if g is None else replace(g, rows=None, reduction=None, multipliers=None)
         for g in model.gathers

@@ -34,6 +34,11 @@ class Packed:
         return Packed(values, len(some), self.constant)
 
     @property
+    def total(self) -> float:
+        """The sum of the entries."""
+        return float(self.values[0]) * self.count if self.constant else float(self.values.sum())
+
+    @property
     def nbytes(self) -> int:
         return int(self.values.nbytes)
 

@@ -84,9 +84,9 @@ class CollectedRows:
                 self.block.span,
             )
 
-    def gathered(self, silent: bool = False) -> Gather:
+    def gathered(self, silent: bool = False, ordered: bool = False) -> Gather:
         """Places: the distinct tuples of the latents that rows touch. `silent`: whether there may
-        be none, of no rows."""
+        be none, of no rows; `ordered`: whether to keep where each row came to lie."""
         if not self.parts and silent:
             return self._nothing()
         if not self.parts:
@@ -120,15 +120,15 @@ class CollectedRows:
             self.codes[i] = []  # the places say as much
             where.append(place)
         reduction = self._reduction()
-        rows = self._ordered(
-            where, len(known), np.flatnonzero(~reduction.columns[:, 0].astype(bool))
-        )
+        own = np.flatnonzero(~reduction.columns[:, 0].astype(bool))
+        rows, order = self._ordered(where, len(known), own)
         differing = [m for m, of in enumerate(self.cells) if of.count]
         cells = {m: touched[:, total + k] for k, m in enumerate(differing)}
         first = total - sum(self.widths)
         moved = multipliers(self.cells, self.widths, first, cells, len(known), self.block)
         touched = np.ascontiguousarray(touched[:, :total])
-        return Gather(self.latents, touched, self.count, rows, reduction, moved)
+        kept = np.concatenate(order) if ordered else None
+        return Gather(self.latents, touched, self.count, rows, reduction, moved, kept)
 
     def _nothing(self) -> Gather:
         """No places, of each latent in the predictor once."""
@@ -137,9 +137,11 @@ class CollectedRows:
         touched = np.zeros((0, len(latents)), dtype=np.int64)
         return Gather(latents, touched, 0, rows, Reduction(np.ones((len(latents), 1))))
 
-    def _ordered(self, where: list[AnyArray], places: int, own: IntArray) -> PackedRows:
-        """The rows, those of a place together; `where`: the place of each, batch by batch, `own`:
-        the coefficients that differ."""
+    def _ordered(
+        self, where: list[AnyArray], places: int, own: IntArray
+    ) -> tuple[PackedRows, list[AnyArray]]:
+        """The rows, those of a place together, and where each of them lies then, batch by batch;
+        `where`: the place of each, `own`: the coefficients that differ."""
         from lgmdsl.streams.kernels import number
 
         counts = np.zeros(places, dtype=np.int64)
@@ -156,7 +158,7 @@ class CollectedRows:
         coefficients = tuple(scattered([p[0][k] for p in parts], to) for k in own)
         offset = scattered([p[1] for p in parts], to)
         fields = {name: scattered([p[2][name] for p in parts], to) for name in parts[0][2]}
-        return PackedRows(starts, coefficients, offset, fields)
+        return PackedRows(starts, coefficients, offset, fields), to
 
     def _check_level(self) -> None:
         """Refuse numbers whose level is so high above their spread that sums of squares cancel."""

@@ -23,7 +23,7 @@ from lgmdsl.canonical.blocks.sites import SiteBlock
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.canonical.grounding.ground import GroundedModel, ground, ground_new
 from lgmdsl.canonical.grounding.labels import labels_of
-from lgmdsl.canonical.model import check_finite
+from lgmdsl.canonical.model import CanonicalModel, check_finite
 from lgmdsl.compile import canonicalise
 from lgmdsl.contract.linear import Predictor
 from lgmdsl.dataset import Batch, Dataset, Entry, Loaded
@@ -32,13 +32,14 @@ from lgmdsl.graph.model_graph import ModelGraph
 from lgmdsl.operators.base import Operator
 from lgmdsl.operators.explicit import Dense
 from lgmdsl.streams.model import StreamedModel, streamed_model
-from lgmdsl.streams.moving import moving, still
+from lgmdsl.streams.moving import Moving, moving, still
 from lgmdsl.streams.places import CollectedRows
 from lgmdsl.streams.refusals import UNEQUAL, refused
 from lgmdsl.streams.rows import CHUNK, field_names
 from lgmdsl.streams.streamable import Table
 
 BATCH = 8 * CHUNK  # rows that are compiled together
+SPELT = "labels are spelt in another way in some batches"
 SAMPLE = 2000  # rows of the sample, next to those that name a member first
 
 
@@ -75,14 +76,20 @@ def prepare(
     for batch in dataset.batches(BATCH, table.keys, table.index):
         try:
             new = ground_new(grounded, batch.dataset)
-            _collect(new, find, theta, collected)
+            if any(len(labels) for labels in new.new_levels.values()):
+                block = next(b for b, some in zip(canonical.blocks, streamed, strict=True) if some)
+                raise MethodError(refused(block, SPELT))
+            made = canonicalise(new, find)
+            for k, rows in enumerate(collected):
+                if rows is not None:
+                    collect(made, k, theta, rows)
         except DataError as error:
             raise of_some(error, f"{batch.first:,} to {batch.stop - 1:,}") from None
         _hash(new, table, hashes)
         on_rows(table.rows + batch.stop, 2 * table.rows)
     gathers = tuple(None if rows is None else rows.gathered(silent) for rows in collected)
     digests = {name: digest.hexdigest() for name, digest in hashes.items()}
-    return streamed_model(canonical, gathers, table.index, digests)
+    return replace(streamed_model(canonical, gathers, table.index, digests), read_from=dataset)
 
 
 def of_some(error: DataError, rows: str) -> DataError:
@@ -210,30 +217,20 @@ def joined(parts: list[Loaded]) -> Loaded:
     return Loaded(values, missing if missing.any() else None, levels, written, kept)
 
 
-def _collect(
-    grounded: GroundedModel,
-    find: FindSite,
-    theta: Theta,
-    collected: list[CollectedRows | None],
-) -> None:
-    """Compile the model with a batch, and keep of its streamed blocks what sites need."""
-    canonical = canonicalise(grounded, find)
-    latents = {b.name: b.sizes for b in canonical.latents}
-    for k, rows in enumerate(collected):
-        if rows is None:
-            continue
-        block = canonical.blocks[k]
-        if any(len(labels) for labels in grounded.new_levels.values()):
-            raise MethodError(refused(block, "labels are spelt in another way in some batches"))
-        site = block.bind(theta)
-        own = {n for n, node in block.parameters.items() if node.depends}
-        fields = {n: getattr(site, n) for n in field_names(block.site) if n not in own}
-        moved = moving(block, latents, theta) if block.form.depends else ()
-        form = still(block.form) if moved else block.form
-        predictor = canonical.site_predictor(block, form, theta)
+def collect(canonical: CanonicalModel, k: int, theta: Theta, rows: CollectedRows) -> None:
+    """Add the rows of a site block to `rows`: what sites need of them."""
+    block, site = canonical.blocks[k], canonical.bound(k, theta)
+    own = {n for n, node in block.parameters.items() if node.depends}
+    fields = {n: getattr(site, n) for n in field_names(block.site) if n not in own}
+    moved: tuple[Moving, ...] = ()
+    if block.form.depends:
+        moved = moving(block, {b.name: b.sizes for b in canonical.latents}, theta)
+        predictor = canonical.site_predictor(block, still(block.form), theta)
         check_finite(block, predictor)
-        names, codes, values = _entries(predictor, block)
-        rows.add(codes, names, values, predictor.offset, fields, moved)
+    else:
+        predictor = canonical.observed(k, theta)
+    names, codes, values = _entries(predictor, block)
+    rows.add(codes, names, values, predictor.offset, fields, moved)
 
 
 def _entries(

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from lgmdsl.canonical.blocks.sites import SiteBlock
 from lgmdsl.contract.backend import BackendSpec
-from lgmdsl.contract.questions import Expected, Pointwise, Widths
+from lgmdsl.contract.questions import Pointwise
 from lgmdsl.contract.site import Property
 from lgmdsl.errors import Diagnostic, MethodError, listed
 from lgmdsl.inference.plan import Plan
 from lgmdsl.inference.registry import backends
 from lgmdsl.remedies import either, setting
 
-ANSWERED = (Pointwise, Expected, Widths)  # what sums over rows answer
 UNEQUAL = "rows touch different numbers of latents"
 KEPT = either("--option rows=kept", 'options={"rows": "kept"}')
 
@@ -57,8 +56,8 @@ def check_streamed(planned: Plan, index: str, hyper: str) -> None:
     """Raise MethodError E501 where the rows of an index cannot be streamed: for a method that knows
     more of sites than the sum of log t, and for sites that `reason_against` names. `planned`: for
     some of the rows; `hyper`: how hyperparameters are to be learned."""
-    if not able_to_stream(planned.backend.spec):
-        able = [n for n, b in backends().items() if able_to_stream(b.spec)]
+    if not planned.backend.spec.takes_sums:
+        able = [n for n, b in backends().items() if b.spec.takes_sums]
         raise MethodError(_other(f"method `{planned.method}`", f"methods that can: {listed(able)}"))
     if hyper == "vb":
         raise MethodError(_other("`hyper = vb`", setting("hyper", "map")))
@@ -66,12 +65,6 @@ def check_streamed(planned: Plan, index: str, hyper: str) -> None:
         reason = reason_against(block, planned.backend.spec) if index in block.dims else ""
         if reason:
             raise MethodError(refused(block, reason))
-
-
-def able_to_stream(spec: BackendSpec) -> bool:
-    """Whether a back end takes sites that are sums over rows."""
-    known = spec.needs in ANSWERED and not spec.row_by_row
-    return spec.row_sites or (known and spec.additive and spec.vector)
 
 
 def _other(what: str, help: str) -> Diagnostic:

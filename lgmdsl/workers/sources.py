@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from threading import Lock
 from typing import Any, Protocol
 
-from lgmdsl.canonical.merged import MergedModel, merged
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.compile import compile_model
 from lgmdsl.dataset import Keys, read
@@ -58,13 +58,13 @@ class DataFile:
 
 @dataclass(frozen=True, eq=False)
 class FromFile:
-    """A model's text and its data file; `merge`: whether rows that are alike are one."""
+    """A model's text and its data file; `fold`: what makes fewer sites of its rows, if any."""
 
     text: str
     name: str
     file: DataFile
     mapping: Keys | None
-    merge: bool
+    fold: Callable[[CanonicalModel], CanonicalModel | None] | None
 
     @cached_property
     def canonical(self) -> CanonicalModel:
@@ -76,7 +76,7 @@ class FromFile:
         except DataError as error:
             raise without_data(path, error.diagnostics[0].message) from error
         model = compile_model(loads(self.text, self.name).checked, data, sites.find_site)
-        return (merged(model) or model) if self.merge else model
+        return model if self.fold is None else (self.fold(model) or model)
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,8 +90,8 @@ def source_of(canonical: CanonicalModel, data: Any, mapping: Keys | None) -> Sou
     """The source of a model that was compiled with `data`, as the caller gave them."""
     if isinstance(data, str | os.PathLike) and Path(data).is_file():
         source = canonical.grounded.model.source
-        merge = isinstance(canonical, MergedModel)
-        return FromFile(source.text, source.name, DataFile.of(data), mapping, merge)
+        fold = None if canonical.folding is None else canonical.folding.again
+        return FromFile(source.text, source.name, DataFile.of(data), mapping, fold)
     return WithArrays(canonical)
 
 

@@ -201,7 +201,7 @@ def audit(
                 Diagnostic("E108", message, details=(f"got {value!r}",), help=number(name, least))
             )
     how = either("lgm summary FIT --audit --data DATA", "fit.audit(data=...)")
-    canonical = with_responses(fit, data, mapping, "an audit", how)
+    fit, canonical = with_responses(fit, data, mapping, "an audit", how)
     if fit.posterior.conditioned.errors is not None:
         message = "an audit needs exact variances, and this fit's are estimates (iterative engine)"
         raise MethodError(

@@ -118,7 +118,7 @@ def assessed(
     `with_responses`.
     """
     caller = f"fit.{call}()"
-    canonical = with_responses(fit, data, mapping, caller, f"fit.{call}(data=...)")
+    fit, canonical = with_responses(fit, data, mapping, caller, f"fit.{call}(data=...)")
     if not observed(canonical):
         message = f"{caller} is about observed data, and the model has potentials alone"
         raise MethodError(

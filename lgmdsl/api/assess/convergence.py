@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from lgmdsl.contract.backend import Iterated
 from lgmdsl.dataset import Keys
 from lgmdsl.errors import Diagnostic, MethodError
 from lgmdsl.html import Paged
-from lgmdsl.inference.plan import plan
+from lgmdsl.inference.plan import plan_again
 from lgmdsl.remedies import number
 
 if TYPE_CHECKING:
@@ -54,9 +53,7 @@ class Convergence(Paged):
 def convergence(fit: FitRecord, data: object, mapping: Keys | None) -> Convergence:
     """See `Fit.convergence`."""
     rate = observed_rate([e.residual for e in fit.trace if e.stage != "hyperparameters"])
-    settings = json.loads(fit.provenance.get("settings", "{}"))
-    options = json.loads(fit.provenance.get("options", "{}"))
-    planned = plan(fit.canonical, fit.method, settings.get("bound"), options)
+    planned = plan_again(fit.canonical, fit.method, fit.provenance)
     radii: dict[str, float] = {}
     if isinstance(planned.backend, Iterated):
         if not fit.converged:
@@ -64,10 +61,10 @@ def convergence(fit: FitRecord, data: object, mapping: Keys | None) -> Convergen
         rounds = planned.backend.rounds()
         if sum(len(b) for b in fit.shift) > MOST:
             return Convergence(fit.method, fit.steps, rate, dict.fromkeys(rounds, math.nan))
-        canonical = with_responses(
+        fit, canonical = with_responses(
             fit, data, mapping, "the rate of convergence", "fit.convergence(data=...)"
         )
-        problem = plan(canonical, fit.method, settings.get("bound"), options).at(fit.theta)
+        problem = plan_again(canonical, fit.method, fit.provenance).at(fit.theta)
         radii = {
             name: spectral_radius(problem, turn, fit.weight, fit.shift)
             for name, turn in rounds.items()

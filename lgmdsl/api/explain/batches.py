@@ -10,7 +10,7 @@ from lgmdsl.graph.model_graph import ModelGraph
 from lgmdsl.inference.plan import verdict
 from lgmdsl.inference.registry import backends
 from lgmdsl.memory import size_text
-from lgmdsl.streams.refusals import able_to_stream, reason_against
+from lgmdsl.streams.refusals import reason_against
 from lgmdsl.streams.row_sites import BYTES, COPIES, on_disk
 from lgmdsl.streams.streamable import table_of
 
@@ -28,7 +28,7 @@ def batches_of(graph: ModelGraph, dataset: Dataset, canonical: CanonicalModel) -
     able, reasons = [], dict[str, None]()
     for backend in backends().values():
         spec = backend.spec
-        if not able_to_stream(spec) or not verdict(canonical.blocks, backend, None).runs:
+        if not spec.takes_sums or not verdict(canonical.blocks, backend, None).runs:
             continue
         against = [reason for b in blocks if (reason := reason_against(b, spec))]
         reasons |= dict.fromkeys(against)

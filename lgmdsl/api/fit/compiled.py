@@ -19,7 +19,7 @@ from lgmdsl.api.fit.hyper_ways import (
     expected_fits,
     learning_options,
 )
-from lgmdsl.api.fit.merging import NOTED, contracted, expanded, merge_option, noted
+from lgmdsl.api.fit.merging import contracted, folded_plan, merge_option
 from lgmdsl.api.fit.optima.higher_optimum import drawn_from_modes, highest
 from lgmdsl.api.fit.optima.other_runs import OtherOptima
 from lgmdsl.api.fit.options import other_options
@@ -39,7 +39,6 @@ from lgmdsl.api.solve.recondition import Recondition
 from lgmdsl.api.solve.solved import Solved, solve
 from lgmdsl.api.streaming import rows_option
 from lgmdsl.api.third_parties import record, used_parts
-from lgmdsl.canonical.merged import MergedModel
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.questions import Expected
 from lgmdsl.contract.status import Status
@@ -48,7 +47,6 @@ from lgmdsl.engines.choose import AUTO as ANY_ENGINE
 from lgmdsl.errors import Diagnostic, MethodError
 from lgmdsl.graph.warnings import warnings_of
 from lgmdsl.inference.driver import TraceEntry
-from lgmdsl.inference.merging import merged_model, merged_plan
 from lgmdsl.inference.plan import Plan, plan
 from lgmdsl.inference.quasi_random_error import standard_error
 from lgmdsl.inference.routes import combined, error_notes
@@ -60,6 +58,7 @@ from lgmdsl.learning.search.learning_record import LearningOptions
 from lgmdsl.memory import during
 from lgmdsl.numerics.blas_threads import one_thread
 from lgmdsl.posterior.fit_record import FitRecord
+from lgmdsl.posterior.unfolded import expanded
 from lgmdsl.remedies import argument, option
 from lgmdsl.workers.workers import Workers
 
@@ -79,7 +78,7 @@ class Shared:
         """Where fits by a plan are made. Raises MethodError E501 for rows read by batches."""
         from lgmdsl.workers.sources import source_of
 
-        if not planned.canonical.by_rows:
+        if planned.canonical.folding is None and not planned.canonical.by_rows:
             message = f"{argument('jobs')} cannot share rows that are read by batches"
             help = "leave it out, or read all rows at once: " + option("rows", "kept")
             raise MethodError(Diagnostic("E501", message, help=help))
@@ -106,7 +105,7 @@ def planned_for_shards(settings: FitSettings, canonical: CanonicalModel) -> Plan
 @dataclass(frozen=True, eq=False)
 class Fitting:
     """A fit on its way. `learning`, `correcting` and `merging`: what the settings say; `whole`: the
-    plan of `canonical`, `planned`: that of its rows that are alike as one; `way`: how
+    plan of `canonical`, `planned`: that of its rows as fewer sites; `way`: how
     hyperparameters are treated; `origin`: the provenance; `earlier`: the fit to start from;
     `solved`: the posterior; `optima`: others; `errors`: estimated ones; `remedy`: the option that
     would lessen them; `fit`: the record; `fits`: how many were
@@ -125,6 +124,7 @@ class Fitting:
     origin: Mapping[str, str] = field(default_factory=dict)
     earlier: FitRecord | None = None
     on_step: Callable[[TraceEntry], None] | None = None
+    shared: Shared | None = None
     elsewhere: Elsewhere | None = None
     solved: Solved | None = None
     optima: OtherOptima | None = None
@@ -154,10 +154,6 @@ class Fitting:
     def wanted(self) -> bool:
         """Whether what is reported is corrected where its errors are large."""
         return self.correcting.wanted(self.settings.method)
-
-    @property
-    def merged(self) -> MergedModel | None:
-        return merged_model(self.planned)
 
     @property
     def found(self) -> Solved:
@@ -192,9 +188,8 @@ def fit_compiled(
     from lgmdsl.api.fit.fit import Fit
 
     state = Fitting.of(model, canonical, settings)
-    elsewhere = None if shared is None else shared.elsewhere(state.planned)
     earlier = None if start_from is None else _earlier(start_from)
-    state = replace(state, earlier=earlier, on_step=on_step, elsewhere=elsewhere)
+    state = replace(state, earlier=earlier, on_step=on_step, shared=shared)
     state, solved = through(TO_THE_POSTERIOR, state)
     with one_thread() as known_flops:  # same digits, as in `solve`
         known_flops(state.found.flops)
@@ -205,12 +200,15 @@ def fit_compiled(
 
 
 def _why_merge(state: Fitting) -> str:
-    whole = state.merging and state.learning.batch is None and state.canonical.by_rows
-    return "rows that are alike are fitted as one" if whole else ""
+    whole = state.learning.batch is None and state.canonical.by_rows
+    return "rows that are alike, or of a place, are fitted as one" if whole else ""
 
 
 def _merge(state: Fitting) -> Fitting:
-    planned = merged_plan(state.planned, state.way, state.settings.bound)
+    rows, _ = rows_option(state.settings.options)
+    planned = folded_plan(
+        state.planned, state.way, state.settings.bound, state.merging, rows == "auto"
+    )
     return state if planned is None else replace(state, planned=planned)
 
 
@@ -221,12 +219,15 @@ def _why_solve(state: Fitting) -> str:
 
 def _solve(state: Fitting) -> Fitting:
     settings, earlier, way = state.settings, state.earlier, state.way
-    origin = _asked(state)
-    warm = None if earlier is None else earlier.posterior
-    if warm is not None and state.merged is not None:
-        warm = contracted(warm, state.merged)
+    origin, space, shared = _asked(state), state.canonical.hypers, state.shared
+    elsewhere = None if shared is None else shared.elsewhere(state.planned)
     known = None if earlier is None else earlier.theta
-    begin = starting_values(state.canonical.hypers, settings, known, way)
+    begin = starting_values(space, settings, known, way)
+    warm = None
+    if earlier is not None:
+        fixed = settings.fixed
+        theta = space.theta(fixed) if way == "fixed" else space.start(fixed, begin)
+        warm = contracted(earlier.posterior, state.planned, theta, settings.seed)
     resume = None if earlier is None else resumable(earlier, origin)
     with during(_doing(state.planned, way)):
         solved = solve(
@@ -238,10 +239,10 @@ def _solve(state: Fitting) -> Fitting:
             state.on_step,
             begin,
             resume,
-            state.elsewhere,
+            elsewhere,
         )
-    fits, within = _fits(solved), solved.stages
-    return replace(state, solved=solved, origin=origin, fits=fits, within=within)
+    found = replace(state, solved=solved, origin=origin, elsewhere=elsewhere)
+    return replace(found, fits=_fits(solved), within=solved.stages)
 
 
 def _fits(solved: Solved) -> int:
@@ -264,11 +265,7 @@ def _asked(state: Fitting) -> dict[str, str]:
     }
     canonical = state.canonical
     origin = provenance(state.model, canonical, planned.backend, settings.seed, chosen)
-    if not canonical.by_rows:
-        from lgmdsl.api.sharding import provenance_of_rows
-
-        origin |= provenance_of_rows(canonical)
-    return origin
+    return origin | canonical.said_of_rows
 
 
 def _always(reason: str) -> Callable[[Fitting], str]:
@@ -347,8 +344,9 @@ def _origin(state: Fitting) -> dict[str, str]:
     origin["routes"] = (
         "; ".join(error_notes(state.whole.routes)) or "all sites answer by themselves"
     )
-    if state.merged is not None:
-        origin[NOTED] = noted(state.merged)
+    folding = planned.canonical.folding
+    if folding is not None:
+        origin[folding.entry] = folding.note
     several = (optima.note,) if optima is not None and optima.note else ()
     notes = (*solved.posterior.notes, *_scatter(planned, solved), *several)
     if notes:
@@ -366,7 +364,7 @@ def _why_correct(state: Fitting) -> str:
 
 def _correct(state: Fitting) -> Fitting:
     fit, errors, remedy = corrected(
-        state.made, state.planned, state.errors, state.correcting, state.optima
+        state.made, state.planned, state.whole, state.errors, state.correcting, state.optima
     )
     return replace(state, fit=fit, errors=errors, remedy=remedy)
 
@@ -382,7 +380,7 @@ def _warn(state: Fitting) -> Fitting:
     local = local_optima(fit, optima, drawn_from_modes(fit, optima))
     method, wanted = state.planned.method, state.wanted
     off = inaccurate(state.canonical, method, state.errors, state.remedy, wanted, bool(local))
-    fit = fit if state.merged is None else expanded(fit, state.merged)
+    fit = expanded(fit, state.planned)
     fit = replace(fit, warnings=(*fit.warnings, *local, *off))
     reports = (*undefined_reports(fit), *uncertain_sds(fit))
     fit = entitled(replace(fit, warnings=(*fit.warnings, *reports)))

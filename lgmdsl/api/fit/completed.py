@@ -21,6 +21,7 @@ from lgmdsl.api.solve.solved import Solved
 from lgmdsl.assess.ladder import Gap
 from lgmdsl.errors import Diagnostic, MethodError
 from lgmdsl.inference.plan import Plan
+from lgmdsl.posterior.unfolded import expanded
 from lgmdsl.remedies import either
 
 if TYPE_CHECKING:
@@ -62,18 +63,21 @@ def assessed(
 def corrected(
     fit: FitRecord,
     planned: Plan,
+    whole: Plan,
     errors: Estimated,
     correcting: CorrectionOptions,
     optima: OtherOptima | None,
 ) -> tuple[FitRecord, Estimated, str | None]:
     """The fit with what its estimated errors call for, what is left of them, and the option that
-    would allow for more."""
+    would allow for more. `whole`: the plan of the user's rows, which draws need."""
     learned, remedy = fit.learning is not None, None
     if learned and errors.hyper is not None and material(errors.hyper):
         nearer = corrected_fit(fit, planned, errors.hyper)
         if nearer is not None:
             fit, errors = nearer, errors.after(fit.canonical)
             fit = replace(fit, accuracy=errors.accuracy)
+    if not planned.canonical.by_rows and whole.canonical.by_rows:
+        fit, planned = expanded(fit, planned), whole
     if correcting.marginals == "corrected" and planned.canonical.by_rows:
         drawn = correction(fit, planned, errors, correcting, modes_of(optima))
         if drawn.note:

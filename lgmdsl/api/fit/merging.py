@@ -1,26 +1,28 @@
-"""Fits of models whose rows that are alike are merged, translated to the user's rows and back."""
+"""Fits whose rows are folded, rows that are alike as one or rows of a place as one: when, and how
+they are translated to the user's rows and back."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import replace
 
 from lgmdsl.api.settings import one_of
 from lgmdsl.api.solve.recondition import Recondition
 from lgmdsl.canonical.expressions.coefficient import Theta
-from lgmdsl.canonical.merged import MergedModel, merged
+from lgmdsl.canonical.merged import Merging, merged
 from lgmdsl.canonical.model import CanonicalModel
-from lgmdsl.contract.engine import Conditioned, Rows
+from lgmdsl.contract import folding
+from lgmdsl.contract.engine import Conditioned, Failed, Rows
+from lgmdsl.contract.folding import Folding
 from lgmdsl.contract.problem import GaussianPosterior
-from lgmdsl.engines.shared.other_rows import OtherRows
-from lgmdsl.posterior.hyper_points import HyperPoint
-
-if TYPE_CHECKING:
-    from lgmdsl.posterior.fit_record import FitRecord
+from lgmdsl.engines.choose import AUTO as ANY_ENGINE
+from lgmdsl.inference.plan import Plan, verdict
+from lgmdsl.posterior.unfolded import Expanded
 
 MERGE = ("on", "off")
-NOTED = "merged"  # the entry of the provenance
+# Ways to learn hyperparameters that know sites by their sums alone; the closed-form steps of the
+# others, and their mini-batches, are sums over rows.
+WAYS = ("fixed", "map", "integrate")
 
 
 def merge_option(options: Mapping[str, object]) -> tuple[bool, dict[str, object]]:
@@ -29,55 +31,49 @@ def merge_option(options: Mapping[str, object]) -> tuple[bool, dict[str, object]
     return one_of(rest, "merge", MERGE) == "on", rest
 
 
-@dataclass(frozen=True, eq=False)
-class Expanded:
-    """What `condition` gives, of a merged model, at the user's rows, whose sites are these."""
+def folded_plan(
+    planned: Plan, way: str, bound: str | None, merge: bool, places: bool
+) -> Plan | None:
+    """The plan for a model of fewer sites: `merge`, of rows that are alike as one, or `places`, of
+    rows of a place as one. None where nothing is to be folded, and where the answer would be
+    another: EP has an approximation for each row, and a site with a weight may be answered by
+    another bound."""
+    spec, canonical = planned.backend.spec, planned.canonical
+    if not (spec.additive and way in WAYS and canonical.by_rows):
+        return None
+    model = merged(canonical) if merge else None
+    if model is not None:
+        judged = verdict(model.blocks, type(planned.backend), bound)
+        names = ([r.bound and r.bound.spec.name for r in p.routes] for p in (judged, planned))
+        if not judged.runs or len(set(map(tuple, names))) > 1:
+            return None
+        return replace(planned, canonical=model, routes=judged.routes)
+    terms = planned.terms
+    many = max((len(b.rows) for b in canonical.blocks), default=0) >= folding.LEAST
+    if not (places and many) or {terms.engine, terms.variances} != {ANY_ENGINE}:
+        return None
+    from lgmdsl.streams.folded import folded
 
-    model: MergedModel
-    condition: Callable[[], Conditioned]
-    weight: Rows
-    shift: Rows
-
-    def __call__(self) -> Conditioned:
-        m = self.model
-        return OtherRows(self.condition(), self.weight, self.shift, m.spread, m.summed)
-
-
-def noted(model: MergedModel) -> str:
-    """What was merged, for the provenance: `y: 5,000 rows, 40 distinct`."""
-    pairs = zip(model.whole.blocks, model.kinds, strict=True)
-    sizes = ((b.name, len(k.place), len(k.kept)) for b, k in pairs if k is not None)
-    return "; ".join(f"{name}: {n:,} rows, {kept:,} distinct" for name, n, kept in sizes)
-
-
-def expanded(fit: FitRecord, model: MergedModel) -> FitRecord:
-    """A fit of the merged model as one of the user's rows."""
-    weight, shift = model.shared_out(fit.weight), model.shared_out(fit.shift)
-    return replace(
-        fit,
-        canonical=model.whole,
-        weight=weight,
-        shift=shift,
-        condition=Expanded(model, fit.condition, weight, shift),
-        mixed=tuple(_point(point, model) for point in fit.mixed),
-    )
+    summed = folded(canonical, spec)
+    return None if summed is None else replace(planned, canonical=summed)
 
 
-def _point(point: HyperPoint, model: MergedModel) -> HyperPoint:
-    weight, shift = model.shared_out(point.weight), model.shared_out(point.shift)
-    condition = Expanded(model, point.condition, weight, shift)
-    return replace(point, weight=weight, shift=shift, condition=condition)
-
-
-def contracted(earlier: GaussianPosterior, model: MergedModel) -> GaussianPosterior:
-    """A posterior of the user's rows, to start from, as one of the merged rows; as it is where it
-    has other rows than the model, which is refused elsewhere."""
-    blocks = zip(earlier.shift, model.whole.blocks, strict=False)
-    alike = len(earlier.shift) == len(model.kinds)
-    if not alike or any(b.shape != block.predictor_shape for b, block in blocks):
+def contracted(
+    earlier: GaussianPosterior, planned: Plan, theta: Theta, seed: int
+) -> GaussianPosterior | None:
+    """A posterior of the user's rows, to start from at theta, as one of a folded model's sites; as
+    it is where it has other rows than the model, which is refused elsewhere; None where it is no
+    Gaussian at theta."""
+    fold = planned.canonical.folding
+    if fold is None:
         return earlier
-    weight, shift = model.summed(earlier.weight), model.summed(earlier.shift)
-    q = OtherRows(earlier.conditioned, weight, shift, model.first, model.shared_out)
+    shapes = [b.predictor_shape for b in fold.whole.blocks]
+    if [b.shape for b in earlier.shift] != shapes:
+        return earlier
+    weight, shift = fold.summed(theta, earlier.weight, earlier.shift)
+    q = planned.at(theta, seed=seed).engine.condition(weight, shift)
+    if isinstance(q, Failed):
+        return None
     return replace(earlier, weight=weight, shift=shift, conditioned=q)
 
 
@@ -88,14 +84,15 @@ def reconditioning(
     shift: Rows,
     seed: int,
     provenance: Mapping[str, str],
-    model: MergedModel | None = None,
+    fold: Folding | None = None,
 ) -> Callable[[], Conditioned]:
     """How the posterior of stored sites is conditioned again when it is asked for: at merged rows
     where the fit had such, as its engine may not take all of them."""
-    if NOTED in provenance and model is None:
+    if Merging.entry in provenance and fold is None:
         model = merged(canonical, predictors_only=True)
-    if model is None:
+        fold = None if model is None else model.folding
+    if fold is None:
         return Recondition(canonical, theta, weight, shift, seed, provenance)
-    sums = model.summed(weight), model.summed(shift)
-    again = Recondition(model, theta, *sums, seed, provenance)
-    return Expanded(model, again, weight, shift)
+    sums = fold.summed(theta, weight, shift)
+    again = Recondition(fold.folded, theta, *sums, seed, provenance)
+    return Expanded(fold, theta, again, weight, shift)

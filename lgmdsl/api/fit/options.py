@@ -10,6 +10,7 @@ from lgmdsl.api.fit.hyper_ways import DESIGNS, EPOCHS, LARGEST, MOST_STEPS, OPTI
 from lgmdsl.api.fit.merging import MERGE
 from lgmdsl.api.streaming import MANY, ROWS
 from lgmdsl.canonical.blocks.alike import LEAST, SHARE
+from lgmdsl.contract import folding
 from lgmdsl.engines.choose import AUTO, VARIANCES
 from lgmdsl.inference.options import OtherOptions
 from lgmdsl.learning.chosen_errors import MOST
@@ -130,7 +131,10 @@ FIT_OPTIONS: tuple[FitOption, ...] = (
             support="methods whose answer depends on the sum of log t and its derivatives alone "
             "(laplace, natural-gradient), log-concave families with one predictor a row, "
             "hyperparameters that are fixed, map or integrate and not in the predictor",
-            advice=f"auto streams .parquet files of {MANY:,} rows or more where it can",
+            advice=f"auto streams .parquet files of {MANY:,} rows or more where it can, and sums "
+            f"up {folding.LEAST:,} rows in memory or more by the latents that they share where "
+            f"these have {folding.ROWS_A_PLACE} rows each or more: answers by row stay; kept does "
+            "neither",
             example=FIT + "--option rows=kept",
             see_also=("merge", "nested"),
         ),

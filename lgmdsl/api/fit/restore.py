@@ -22,7 +22,7 @@ from lgmdsl.api.files.places_file import read_places
 from lgmdsl.api.files.shards_file import read_shards
 from lgmdsl.api.files.store import FORMAT, PARTS, damaged, unusable
 from lgmdsl.api.fit.fit import Fit
-from lgmdsl.api.fit.merging import Expanded, reconditioning
+from lgmdsl.api.fit.merging import reconditioning
 from lgmdsl.api.third_parties import unreadable
 from lgmdsl.assess.importance.moments import unflat
 from lgmdsl.assess.importance.verdict import Outcome
@@ -46,6 +46,7 @@ from lgmdsl.posterior.drawn import JointSample
 from lgmdsl.posterior.fit_record import FitRecord
 from lgmdsl.posterior.hyper_points import HyperPoint
 from lgmdsl.posterior.marginals import Quantity
+from lgmdsl.posterior.unfolded import Expanded
 from lgmdsl.sites import catalogue as sites
 
 if TYPE_CHECKING:
@@ -195,8 +196,8 @@ def _point(
     fit: FitRecord, theta: Theta, share: float, log_evidence: float, weight: Rows, shift: Rows
 ) -> HyperPoint:
     """A point of the mixture that a fit is, conditioned when asked for, by the fit's engine."""
-    model = fit.condition.model if isinstance(fit.condition, Expanded) else None
-    again = reconditioning(fit.canonical, theta, weight, shift, fit.seed, fit.provenance, model)
+    folding = fit.condition.folding if isinstance(fit.condition, Expanded) else None
+    again = reconditioning(fit.canonical, theta, weight, shift, fit.seed, fit.provenance, folding)
     return HyperPoint(theta, share, log_evidence, weight, shift, again)
 
 

@@ -46,7 +46,7 @@ def augmented_columns(
 ) -> Columns:
     """The columns of `Fit.augment`."""
     dataset = None if data is None else read(data, mapping)
-    canonical = with_responses(fit, dataset, None, "augment", "fit.augment(data=...)")
+    fit, canonical = with_responses(fit, dataset, None, "augment", "fit.augment(data=...)")
     block = _chosen(canonical, response)
     rows = block.data.dims
     labels = [canonical.layout.labels[d] for d in rows]

@@ -39,19 +39,27 @@ class Observations:
     mapping: Keys | None = None
 
     @cached_property
-    def canonical(self) -> CanonicalModel | None:
-        """The model with its responses; None where these are not at hand."""
+    def whole(self) -> tuple[FitRecord, CanonicalModel | None]:
+        """The fit at its rows, and the model with its responses; None where these are not at
+        hand, and where they would have to be read again."""
+        if self.data is None and not self.fit.canonical.by_rows:
+            return self.fit, None
         try:
             return with_responses(self.fit, self.data, self.mapping, "plot", "fit.plot(data=...)")
         except LgmError:
             if self.data is not None:
                 raise
-            return None
+            return self.fit, None
+
+    @property
+    def canonical(self) -> CanonicalModel | None:
+        """The model with its responses, if these are at hand."""
+        return self.whole[1]
 
     @cached_property
     def prediction(self) -> Prediction:
         """Predictions at the rows of the fit."""
-        return predicted(self.fit, read({}))
+        return predicted(self.whole[0], read({}))
 
     def blocks(self) -> tuple[SiteBlock, ...]:
         """The observed data that are one number a row, with an order."""

@@ -131,7 +131,7 @@ class Imputation(Mapping[str, "xr.DataArray"], Paged):
 
 def impute(fit: FitRecord, data: object = None, mapping: Keys | None = None) -> Imputation:
     """Complete every observed datum of a fit. See `Fit.impute`."""
-    canonical = with_responses(fit, data, mapping, "impute", "fit.impute(data=...)")
+    fit, canonical = with_responses(fit, data, mapping, "impute", "fit.impute(data=...)")
     prediction = Prediction(canonical, fit.marginals, flops=fit.flops)
     observed = [b for b in canonical.blocks if not b.family.spec.potential]
     return Imputation(canonical.layout, {b.name: _completed(prediction, b) for b in observed})

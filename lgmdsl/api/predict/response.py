@@ -185,8 +185,13 @@ def _predictors(prediction: Prediction, block: SiteBlock) -> tuple[Predictors, A
         return known
     predictors: list[tuple[Mapping[str, Array], Array, Array]] = []
     weights = []
-    for part, thetas, shares in prediction.marginals.at_sites(block):
-        predictor = _moments(prediction, block, part)
+    marginals = prediction.marginals
+    found = marginals.predictors(block)
+    for k, (thetas, shares) in enumerate(marginals.site_thetas(block)):
+        if found is None:
+            predictor = _moments(prediction, block, marginals.part(k))
+        else:
+            predictor = found[k].mean.reshape(-1), found[k].variance.reshape(-1)
         predictors += [(theta, *predictor) for theta in thetas]
         weights.append(shares)
     prediction.predictors[block.name] = predictors, np.concatenate(weights)

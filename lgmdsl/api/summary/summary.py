@@ -109,7 +109,7 @@ def _head(fit: Fitted) -> list[str]:
         ("sites", f"{number:,} ({kinds})"),
         *(
             (name, fit.provenance[name])
-            for name in ("merged", "streamed", "shards")
+            for name in ("merged", "places", "streamed", "shards")
             if name in fit.provenance
         ),
         ("latents", f"{size:,} in {counted(len(fit.canonical.reported), 'block')}"),

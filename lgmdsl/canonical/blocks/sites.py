@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 
@@ -67,9 +67,10 @@ class SiteBlock(Event):
     event: str = ""
     labels: AnyArray | None = None
     weight: Coefficient | None = None
-    summed: bool = False  # whether slopes in its parameters come summed over the rows
     note: str = ""  # how a potential's groups were formed, as `lgm explain` shows it
-    pulled: bool = False  # whether they come as slopes in the hyperparameters, by their names
+    # What slopes in its parameters come as: of each site, sums over the rows, or slopes in the
+    # hyperparameters, by their names.
+    slopes: Literal["sites", "sums", "hypers"] = "sites"
 
     @property
     def data(self) -> RewrittenData:

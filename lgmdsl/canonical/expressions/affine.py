@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from itertools import count
 
 import numpy as np
+import scipy.sparse as sp
 
 from lgmdsl.canonical.expressions import coefficient as co
 from lgmdsl.canonical.expressions.coefficient import Coefficient
@@ -238,3 +239,20 @@ def _is_zero(node: Coefficient) -> bool:
     return (
         isinstance(node, co.Constant) and not node.dims and float(node.values) == 0.0  # type: ignore[arg-type]
     )
+
+
+def same(a: object, b: object) -> bool:
+    """Whether two forms, or parts of them, are written alike: of equal data, names and operations,
+    but for the sizes that they know."""
+    if a is b:
+        return True
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
+        return np.array_equal(a, b)
+    if isinstance(a, tuple) and isinstance(b, tuple):
+        return len(a) == len(b) and all(map(same, a, b))
+    if is_dataclass(a):
+        names = (f.name for f in fields(a) if f.name != "sizes")
+        return all(same(getattr(a, name), getattr(b, name)) for name in names)
+    return not sp.issparse(a) and bool(a == b)

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 class OtherRows(WrappedConditioned):
-    """`inner` at other rows, whose sites are `weight` and `shift`; `outward` gives what is known of
-    predictors at these rows from that at inner's, `inward` the shifts of inner's rows whose sum is
-    that of shifts at these.
+    """`inner` at other rows, whose sites are `weight` and `shift`; `outward` gives variances of
+    predictors at these rows from those at inner's, `lifted` means (None: in the same way), `inward`
+    the shifts of inner's rows whose sum is that of shifts at these.
 
     `log_normaliser` and `centred` are inner's: the sums of the sites are the same functions.
     """
@@ -31,9 +31,10 @@ class OtherRows(WrappedConditioned):
         shift: Rows,
         outward: Callable[[Rows], Rows],
         inward: Callable[[Rows], Rows],
+        lifted: Callable[[Rows], Rows] | None = None,
     ) -> None:
         self.inner, self.weight, self.shift = inner, weight, shift
-        self.outward, self.inward = outward, inward
+        self.outward, self.inward, self.lifted = outward, inward, lifted or outward
         self.log_normaliser = inner.log_normaliser
 
     @property
@@ -41,17 +42,20 @@ class OtherRows(WrappedConditioned):
         inner = self.inner.unconfined
         if inner is self.inner:
             return self
-        return OtherRows(inner, self.weight, self.shift, self.outward, self.inward)
+        return self._about(inner, self.shift)
 
     def with_shift(self, shift: Rows) -> Conditioned | Failed:
         moved = self.inner.with_shift(self.inward(shift))
         if isinstance(moved, Failed):
             return moved
-        return OtherRows(moved, self.weight, shift, self.outward, self.inward)
+        return self._about(moved, shift)
+
+    def _about(self, inner: Conditioned, shift: Rows) -> OtherRows:
+        return OtherRows(inner, self.weight, shift, self.outward, self.inward, self.lifted)
 
     @cached_property
     def mean(self) -> Rows:
-        return self.outward(self.inner.mean)
+        return self.lifted(self.inner.mean)
 
     @cached_property
     def variance(self) -> Rows:

@@ -7,6 +7,7 @@ another one takes a triangular solve for each row.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -23,8 +24,8 @@ from lgmdsl.engines.shared.constraints import left
 from lgmdsl.engines.shared.design import sparse_rows
 from lgmdsl.engines.shared.restriction import Restriction
 from lgmdsl.engines.shared.weights import SiteWeight
-from lgmdsl.engines.sparse.pair_table import table_of
-from lgmdsl.numerics.sparse.base import entries_of
+from lgmdsl.engines.sparse.pair_table import EntryPairs, table_of
+from lgmdsl.numerics.sparse.base import entries_of, same_pattern
 
 if TYPE_CHECKING:
     from numpy.random import Generator
@@ -32,6 +33,45 @@ if TYPE_CHECKING:
     from lgmdsl.engines.sparse.engine import SparseEngine
 
 NARROW = 32  # latents in a row of a functional
+
+
+@dataclass(frozen=True, eq=False)
+class Wanted:
+    """The entries of V, at `rows` and `columns`, that diag(XVX') is made of in the `narrow` rows of
+    X, and `place`, that of each pair of latents of a row among them."""
+
+    x: SparseMatrix
+    narrow: IntArray
+    pairs: EntryPairs
+    lines: int
+    rows: IntArray
+    columns: IntArray
+    place: IntArray
+
+    @classmethod
+    def of(cls, x: SparseMatrix) -> Wanted:
+        """Of a csr X; that which was asked last is known, as every point of a mixture is asked the
+        same."""
+        for known in LAST:
+            if same_pattern(known.x, x) and np.array_equal(known.x.data, x.data):
+                return known
+        narrow = np.flatnonzero(np.diff(x.indptr) <= NARROW)
+        pairs, lines = table_of(sp.csr_array(x[narrow]), [Predictor({}, np.empty(len(narrow)))])
+        keys, place = np.unique(pairs.key, return_inverse=True)
+        columns, rows = np.divmod(keys, x.shape[1])
+        found = cls(x, narrow, pairs, lines, rows, columns, place)
+        if x.nnz <= KNOWN:
+            LAST[:] = [found]
+        return found
+
+    def summed(self, entries: Array) -> Array:
+        """The sums over the pairs of each narrow row, from an entry for each that is wanted."""
+        sums = np.bincount(self.pairs.line, self.pairs.value * entries[self.place], self.lines)
+        return np.asarray(sums, dtype=np.float64)
+
+
+KNOWN = 1_000_000  # entries of X up to which what it wants is kept
+LAST: list[Wanted] = []
 
 
 class SparseFactor(PrecisionFactor):
@@ -85,16 +125,10 @@ class SparseFactor(PrecisionFactor):
     def _by_pattern(self, x: SparseMatrix) -> Array:
         """diag(XVX') from entries of V that the factor's pattern holds; NaN where one is not, and
         for rows so wide that a solve is cheaper."""
-        n, out = x.shape[1], np.full(x.shape[0], np.nan)
-        narrow = np.flatnonzero(np.diff(x.indptr) <= NARROW)
-        pairs, lines = table_of(sp.csr_array(x[narrow]), [Predictor({}, np.empty(len(narrow)))])
-        keys, place = np.unique(pairs.key, return_inverse=True)
-        columns, rows = np.divmod(keys, n)
-        free = self.restriction.factor.entries(rows, columns)
-        lost = self.restriction.entries_lost(rows, columns)
-        whole, gone = pairs.value * free[place], pairs.value * lost[place]
-        sums = np.bincount(pairs.line, whole, lines), np.bincount(pairs.line, gone, lines)
-        out[narrow] = left(np.asarray(sums[0], np.float64), np.asarray(sums[1], np.float64))
+        asked, out = Wanted.of(x), np.full(x.shape[0], np.nan)
+        free = self.restriction.factor.entries(asked.rows, asked.columns)
+        lost = self.restriction.entries_lost(asked.rows, asked.columns)
+        out[asked.narrow] = left(asked.summed(free), asked.summed(lost))
         return out
 
     def crossed(self, k: int, name: str) -> Array:

@@ -48,7 +48,9 @@ def evidence_gradient(
         posterior.conditioned.adjoints() if posterior.adjoints is None else (posterior.adjoints())
     )
     slopes: tuple[Mapping[str, Array], ...] = tuple({} for _ in canonical.blocks)
-    if posterior.slopes is not None and any(b.pulled or parameters(b) for b in canonical.blocks):
+    if posterior.slopes is not None and any(
+        b.slopes == "hypers" or parameters(b) for b in canonical.blocks
+    ):
         slopes = posterior.slopes()
     raw = pull(canonical, adjoints, slopes, theta)
     if any(e.value.depends or e.form.offset.depends for e in canonical.equations):
