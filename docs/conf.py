@@ -26,7 +26,10 @@ extensions = [
     "reference_pages",
     "svg_math",
 ]
-exclude_patterns = ["_build", "_ext", "examples", "packages", "README.md"]
+exclude_patterns = [
+    "_build", "_ext", "examples", "packages", "README.md",
+    "reference/generated/methods-table.md",  # a part of `choosing/methods`
+]  # fmt: skip
 myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath", "fieldlist"]
 myst_heading_anchors = 3
 default_role = "code"

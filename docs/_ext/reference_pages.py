@@ -9,6 +9,7 @@ import click
 from extend_page import extend
 from sphinx.application import Sphinx
 
+from lgmdsl.api.explain.methods import MethodTable, methods
 from lgmdsl.api.help.pages import every_page
 from lgmdsl.cli.group import COMMANDS
 from lgmdsl.cli.main import lgm
@@ -62,6 +63,9 @@ def write(app: Sphinx) -> None:
         pages[FILES[kind]] = "\n".join(words(kind, of_kind, everything))
     pages |= {"cli": "\n".join(commands()), "messages": "\n".join(messages())}
     pages["extend"] = "\n".join(extend())
+    table = methods()
+    assert isinstance(table, MethodTable)
+    pages["methods-table"] = table.markdown().rstrip()
     for name, text in pages.items():
         path = folder / f"{name}.md"
         if not path.exists() or path.read_text(encoding="utf-8") != text + "\n":

@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 
-import numpy as np
-
 from lgmdsl.accuracy.better import Better
-from lgmdsl.accuracy.errors import Errors
 from lgmdsl.accuracy.limits import MEAN, QUANTILE, SD
-from lgmdsl.arrays import Array
 
 EXACT = "exact"
 NONE = "none"
@@ -70,22 +65,6 @@ class Off:
     name: str
     place: int
     times: float
-
-
-def beyond(errors: Errors) -> Array:
-    """(m,) the errors of scalars as multiples of what is tolerated."""
-    parts = (np.abs(errors.mean) / MEAN, np.abs(errors.sd) / SD, errors.quantile / QUANTILE)
-    return np.asarray(np.nan_to_num(np.max(parts, axis=0), nan=0.0, posinf=0.0))
-
-
-def largest(errors: Iterator[Errors]) -> tuple[float, float, float]:
-    """The largest mean, sd and quantile error of several."""
-    top = np.zeros(3)
-    for e in errors:
-        if len(e.mean):
-            now = [np.abs(e.mean).max(), np.abs(e.sd).max(), e.quantile.max()]
-            top = np.fmax(top, np.array(now))
-    return float(top[0]), float(top[1]), float(top[2])
 
 
 def basis(known: Better) -> str:

@@ -16,12 +16,12 @@ import numpy as np
 
 from lgmdsl.accuracy.bound import row_bounds, rows_of
 from lgmdsl.accuracy.derivatives import Derivatives
-from lgmdsl.accuracy.errors import Errors as Errors
-from lgmdsl.accuracy.errors import Moments, errors_against, errors_of, errors_within
+from lgmdsl.accuracy.errors import Errors, errors_of, errors_within, moments_of
 from lgmdsl.accuracy.expansion import Expansion, Unanswered, alone, expansion
 from lgmdsl.accuracy.second_order import LOW, second_order
 from lgmdsl.accuracy.terms import SecondOrder, Spread
-from lgmdsl.accuracy.weighed import Weighed, weighed
+from lgmdsl.accuracy.weighed import weighed
+from lgmdsl.accuracy.weighted import WeightedPosterior
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.contract.engine import Conditioned, Failed, Rows
@@ -59,7 +59,7 @@ class Better:
     base: Conditioned
     change: SecondOrder
     log_evidence: float
-    weighed: Weighed | None = None
+    weighed: WeightedPosterior | None = None
 
     @cached_property
     def terms(self) -> SecondOrder:
@@ -80,7 +80,7 @@ class Better:
     def errors(self, functional: Predictor | None = None) -> Errors:
         """Errors of every latent, or of the rows of a functional, under q."""
         if self.weighed is not None:
-            return errors_against(moments_of(self.q, functional), *self.weighed.moments(functional))
+            return self.weighed.errors(self.q, functional)
         reported = moments_of(self.q, functional)
         base = reported if self.base is self.q else moments_of(self.base, functional)
         if self.change.bounds is not None:
@@ -272,13 +272,6 @@ def _tilted(site: Site, m: Array, v: Array, weight: Array, shift: Array) -> tupl
     third[able] = np.where(np.isfinite(slope), slope, 0.0)
     fourth[able] = np.where(np.isfinite(bend), bend, 0.0)
     return third, fourth
-
-
-def moments_of(q: Conditioned, functional: Predictor | None) -> Moments:
-    """Means and variances under q of every latent, or of the rows of a functional."""
-    if functional is None:
-        return q.latent_mean, q.latent_variance
-    return q.project(functional)
 
 
 def _finite(found: Better) -> Better:

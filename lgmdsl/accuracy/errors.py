@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from lgmdsl.accuracy.limits import BENT, LEVELS, NORMAL
+from lgmdsl.accuracy.limits import BENT, LEVELS, MEAN, NORMAL, QUANTILE, SD
 from lgmdsl.arrays import Array
+from lgmdsl.contract.engine import Conditioned
+from lgmdsl.contract.linear import Predictor
 
 SMALLEST = 0.01  # of a variance, what a correction leaves of it
 WIDEST = 0.9  # |skewness| beyond which a skew normal does not go
@@ -25,6 +27,29 @@ class Errors:
     mean: Array
     sd: Array
     quantile: Array
+
+
+def moments_of(q: Conditioned, functional: Predictor | None) -> Moments:
+    """Means and variances under q of every latent, or of the rows of a functional."""
+    if functional is None:
+        return q.latent_mean, q.latent_variance
+    return q.project(functional)
+
+
+def beyond(errors: Errors) -> Array:
+    """(m,) the errors of scalars as multiples of what is tolerated."""
+    parts = (np.abs(errors.mean) / MEAN, np.abs(errors.sd) / SD, errors.quantile / QUANTILE)
+    return np.asarray(np.nan_to_num(np.max(parts, axis=0), nan=0.0, posinf=0.0))
+
+
+def largest(errors: Iterator[Errors]) -> tuple[float, float, float]:
+    """The largest mean, sd and quantile error of several."""
+    top = np.zeros(3)
+    for e in errors:
+        if len(e.mean):
+            now = [np.abs(e.mean).max(), np.abs(e.sd).max(), e.quantile.max()]
+            top = np.fmax(top, np.array(now))
+    return float(top[0]), float(top[1]), float(top[2])
 
 
 def scaled(times: float, errors: Errors) -> Errors:

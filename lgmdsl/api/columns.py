@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 FrameLibrary = Literal["pandas", "polars"]
 BACKENDS: tuple[FrameLibrary, ...] = get_args(FrameLibrary)
-LEVELS = (0.05, 0.5, 0.95)
+LEVELS = (0.05, 0.5, 0.95)  # the quantiles of pages, notebooks and frames
 
 Columns = dict[str, Any]
 

@@ -14,11 +14,11 @@ from lgmdsl.remedies import either
 from lgmdsl.sites import catalogue as sites
 
 if TYPE_CHECKING:
-    from lgmdsl.api.fit.fit import Fit
+    from lgmdsl.posterior.fit_record import FitRecord
 
 
 def with_responses(
-    fit: Fit, data: object, mapping: Keys | None, caller: str, how: str
+    fit: FitRecord, data: object, mapping: Keys | None, caller: str, how: str
 ) -> CanonicalModel:
     """The canonical model with its responses: the fit's own, or made again from the data.
 

@@ -38,7 +38,7 @@ from lgmdsl.workers.task import Jobs
 from lgmdsl.workers.workers import Workers
 
 if TYPE_CHECKING:
-    from lgmdsl.api.fit.fit import Fit
+    from lgmdsl.posterior.fit_record import FitRecord
 
 SHARDS = "shards"  # the entry of the provenance
 
@@ -81,7 +81,7 @@ def for_shards(settings: FitSettings, canonical: CanonicalModel) -> FitSettings:
 
 
 def write_groups(
-    fit: Fit,
+    fit: FitRecord,
     shards: object,
     output: str | os.PathLike[str],
     mapping: Keys | None,
@@ -113,7 +113,7 @@ def write_groups(
 
 
 def sources_of(
-    fit: Fit, shards: object, mapping: Keys | None, workers: Workers | None
+    fit: FitRecord, shards: object, mapping: Keys | None, workers: Workers | None
 ) -> tuple[ShardSource, ...]:
     """The shards of a fit to shards, for further questions; `mapping`: that of the fit by default.
     Raises WorkerError E703 for another folder than the fit's."""

@@ -17,6 +17,7 @@ import numpy as np
 import scipy.linalg as sl
 from scipy import special, stats
 
+from lgmdsl.accuracy.weighted import relative_error
 from lgmdsl.arrays import Array
 from lgmdsl.assess.importance.moments import Evidence
 from lgmdsl.assess.importance.weights import DF, best_proposal
@@ -82,8 +83,7 @@ def _averaged(logs: Array) -> JointDensity:
     if not np.isfinite(top):
         return JointDensity(-np.inf, np.inf)
     level = np.exp(logs - top)
-    error = float(level.std(ddof=1) / level.mean() / np.sqrt(SCRAMBLINGS))
-    return JointDensity(top + float(np.log(level.mean())), error)
+    return JointDensity(top + float(np.log(level.mean())), relative_error(level))
 
 
 def _gaussian(sites: Sequence[Site], mean: Array, covariance: Array) -> float:

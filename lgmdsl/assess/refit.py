@@ -9,8 +9,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from lgmdsl.accuracy.accuracy import beyond
-from lgmdsl.accuracy.errors import errors_against
+from lgmdsl.accuracy.errors import beyond, errors_against
 from lgmdsl.accuracy.weighed import weighed
 from lgmdsl.arrays import Array, IntArray
 from lgmdsl.assess.component import Component

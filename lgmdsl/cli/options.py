@@ -6,6 +6,7 @@ import json
 import math
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -21,6 +22,29 @@ F = TypeVar("F", bound=Callable[..., Any])
 def model_argument(function: F) -> F:
     """MODEL: a path, or `-` for stdin."""
     return click.argument("model", metavar="MODEL")(function)
+
+
+def gathered(into: str, *options: Callable[[Any], Any]) -> Callable[[F], F]:
+    """Several options that the command takes as one value, `into`: their values by name, as
+    keywords of the function that they are for."""
+
+    def decorate(function: F) -> F:
+        names: list[str] = []
+
+        @wraps(function)
+        def joined(*positional: Any, **named: Any) -> Any:
+            values = {name: named.pop(name) for name in names}
+            return function(*positional, **named, **{into: values})
+
+        known: list[click.Parameter] = getattr(joined, "__click_params__", [])
+        before = len(known)
+        out: Any = joined
+        for option in reversed(options):
+            out = option(out)
+        names += [str(p.name) for p in out.__click_params__[before:]]
+        return cast(F, out)
+
+    return decorate
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON (schema 1).")
@@ -83,9 +107,18 @@ def start_option(function: F) -> F:
     )(function)
 
 
+@dataclass(frozen=True)
+class AuditOptions:
+    """An audit as it was asked for: whether, of how many draws, and by an exact sampler."""
+
+    asked: bool
+    draws: int
+    sampler: bool
+
+
 def audit_options(function: F) -> F:
     """--audit, how many --draws it takes and whether they are exact (--audit-sampler), which are
-    wrong usage without it."""
+    wrong usage without it; the command gets `audit` as AuditOptions."""
 
     @wraps(function)
     def checked(*positional: Any, **named: Any) -> Any:
@@ -97,7 +130,8 @@ def audit_options(function: F) -> F:
         if named["audit_sampler"] and not named["audit"]:
             message = "--audit-sampler is for --audit: write --audit --audit-sampler"
             raise click.UsageError(message, context)
-        return function(*positional, **named)
+        audit = AuditOptions(named.pop("audit"), named.pop("draws"), named.pop("audit_sampler"))
+        return function(*positional, **named, audit=audit)
 
     audit = click.option(
         "--audit", is_flag=True, help="Check the posterior by importance sampling."

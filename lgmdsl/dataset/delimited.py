@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from lgmdsl.dataset.arrow_csv import Fields, loaded, plain_columns
 from lgmdsl.dataset.convert import from_text
 from lgmdsl.dataset.entries import Entry, Loaded
 from lgmdsl.dataset.refusals import refused, refusing
@@ -30,24 +31,31 @@ def read_csv(path: Path) -> Mapping[str, Entry]:
         size = path.stat().st_size
         if size * GROWTH > budget():
             raise refused(source, f"{size_text(size)} of text are larger than memory allows")
-        raw = path.read_bytes()
-        text = _decoded(source, raw)
-        rows = _rows(source, text)
-    header = [name.strip() for name in rows[0]]
+        names, columns = _columns(source, path.read_bytes())
+    header = [name.strip() for name in names]
     _check_header(source, header)
-    body = rows[1:]
-    columns = list(zip(*body, strict=True)) if body else [()] * len(header)
     return {
         name: Entry(
-            name, source, (len(body),), partial(_typed, source, name, column), table=str(path)
+            name, source, (len(column),), partial(_typed, source, name, column), table=str(path)
         )
         for name, column in zip(header, columns, strict=True)
         if name
     }
 
 
+def _columns(source: str, raw: bytes) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
+    """The header and the fields of each column."""
+    plain = plain_columns(raw)
+    if plain is not None:
+        return plain
+    header, *body = _rows(source, _decoded(source, raw))
+    return header, list(zip(*body, strict=True)) if body else [()] * len(header)
+
+
 def _typed(source: str, name: str, column: Sequence[str]) -> Loaded:
     with refusing(source, f"column `{name}` cannot be read"):
+        if isinstance(column, Fields):
+            return loaded(source, name, column)
         return from_text(source, name, column)
 
 

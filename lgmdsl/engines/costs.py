@@ -108,7 +108,7 @@ def nested_cost(linear: LinearGaussian) -> Estimate:
     flops = NESTED_START + passes + 3.0 * symbolic.flops
     held = 3.0 * float(nest.cross_start[-1] + nest.square_start[-1])
     held += len(engine.border.slots) + symbolic.held + 2.0 * engine.border.pattern.nnz
-    entries = len(nest.lines.z_value) + nest.lines.dense.size + len(nest.lines.x_value)
+    entries = len(nest.lines.value) + nest.lines.dense.size
     return Estimate(flops, held + 2.0 * entries + 2.0 * linear.rows, engine)
 
 

@@ -8,7 +8,10 @@ import math
 import textwrap
 import warnings
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
+
+from lgmdsl.errors import Diagnostic, MethodError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,6 +29,13 @@ LETTERS = 9.5
 NARROW = 4.5  # inches of axes whose legend has two lines
 # Above so many points, what is drawn is kept as an image in svg and pdf files too.
 MANY = 2_000
+
+
+def check_matplotlib() -> None:
+    """Raise MethodError E501 where matplotlib is not installed."""
+    if find_spec("matplotlib") is None:
+        message = "a picture needs matplotlib"
+        raise MethodError(Diagnostic("E501", message, help="pip install 'lgmdsl[plot]'"))
 
 
 def picture(

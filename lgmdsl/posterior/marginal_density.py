@@ -22,7 +22,7 @@ from lgmdsl.remedies import pin, setting
 if TYPE_CHECKING:
     import xarray as xr
 
-    from lgmdsl.api.fit.fit import Fit
+    from lgmdsl.posterior.fit_record import FitRecord
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +67,7 @@ def density_of_draws(draws: Array, size: int) -> tuple[Array, Array]:
     return x.reshape(shape), p.reshape(shape)
 
 
-def labelled_density(fit: Fit, name: str, size: int) -> xr.Dataset:
+def labelled_density(fit: FitRecord, name: str, size: int) -> xr.Dataset:
     """See `Fit.density`."""
     if not isinstance(size, int | np.integer) or isinstance(size, bool) or size < 2:
         raise ModelError(
@@ -90,7 +90,7 @@ def labelled_density(fit: Fit, name: str, size: int) -> xr.Dataset:
     return out
 
 
-def _no_density(fit: Fit, name: str, density: Density) -> Diagnostic:
+def _no_density(fit: FitRecord, name: str, density: Density) -> Diagnostic:
     block = fit.canonical.hypers.block(name)
     if density.origin == "draws":
         reason, help = "its draws are fixed, or not finite", f'fit.sample(100, names=["{name}"])'

@@ -11,10 +11,10 @@ from lgmdsl.priors.covariance import sparse_inverse
 if TYPE_CHECKING:
     import xarray as xr
 
-    from lgmdsl.api.fit.fit import Fit
+    from lgmdsl.posterior.fit_record import FitRecord
 
 
-def precision(fit: Fit, name: str) -> xr.DataArray:
+def precision(fit: FitRecord, name: str) -> xr.DataArray:
     """See `Fit.precision`."""
     known = [b.name for b in fit.canonical.hypers.blocks if b.type == "covariance"]
     if name not in known:

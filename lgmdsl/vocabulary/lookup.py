@@ -101,6 +101,17 @@ def translations(name: str, category: Category | None = None) -> tuple[Translati
     return tuple(Translation(s, a) for s in known if (a := s.alias(name)) is not None)
 
 
+def links() -> dict[str, str]:
+    """Links that are the name of an argument (`logit`, not `softmax`, which is a function too), and
+    the first family that takes each."""
+    out: dict[str, str] = {}
+    for family in signatures("family"):
+        for p in family.parameters:
+            if p.linking and p.one_of and p.name not in _TABLE["function"]:
+                out.setdefault(p.name, family.name)
+    return out
+
+
 def elsewhere(category: Category, name: str) -> Category | None:
     """Another category that knows the name, or None."""
     return next((c for c in CATEGORIES if c != category and name in _TABLE[c]), None)

@@ -190,7 +190,7 @@ def test_estimates_of_an_engine_are_not_estimated_again() -> None:
 
 def test_a_yardstick_that_is_too_expensive_is_not_sought(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lgmdsl.accuracy.better.AFFORDABLE", 0.0)
-    monkeypatch.setattr("lgmdsl.accuracy.weighed.MOST", 0)
+    monkeypatch.setattr("lgmdsl.accuracy.weighed.FEW_LATENTS", 0)
     fit = lgm.fit(lgm.loads(COUNTS), COUNT_DATA, method="laplace")
     assert not fit.accuracy.known and "longer than the fit" in fit.accuracy.basis
     assert lgm.fit(lgm.loads(COUNTS), COUNT_DATA).accuracy.known  # it is at that optimum itself

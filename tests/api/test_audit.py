@@ -12,8 +12,8 @@ import pytest
 import xarray as xr
 
 import lgmdsl as lgm
+from lgmdsl.accuracy import tails as pareto
 from lgmdsl.api.fit.fit import Fit
-from lgmdsl.assess.importance import pareto
 from lgmdsl.assess.importance.verdict import Outcome
 from lgmdsl.contract.questions import Tilted
 from lgmdsl.inference import registry

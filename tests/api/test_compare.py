@@ -14,7 +14,7 @@ import pytest
 import lgmdsl as lgm
 from lgmdsl.api.compare.compare import _best
 from lgmdsl.api.compare.comparison import Compared, difference
-from lgmdsl.api.pictures.compare_picture import courses, marginals
+from lgmdsl.api.compare.picture import courses, marginals
 from lgmdsl.contract.questions import Expected, Pointwise, Tilted
 from lgmdsl.contract.status import Guarantee, Status
 from lgmdsl.inference import registry
@@ -346,7 +346,7 @@ def test_starts_far_below_are_cut_off() -> None:
 
 def test_without_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:
     found = lgm.compare(model(), data(), "laplace")
-    monkeypatch.setattr("lgmdsl.api.pictures.compare_picture.find_spec", lambda name: None)
+    monkeypatch.setattr("lgmdsl.plot.canvas.find_spec", lambda name: None)
     with pytest.raises(lgm.MethodError, match=r"lgmdsl\[plot\]"):
         found.picture()
 

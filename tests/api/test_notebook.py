@@ -18,6 +18,7 @@ import lgmdsl as lgm
 from lgmdsl.api.fit.fit import Fit
 from lgmdsl.api.notebook import cards
 from lgmdsl.api.notebook.magic import LgmMagic
+from lgmdsl.api.predict import card
 
 EVIL = "<script>alert('x')</script>"
 TEXT = f"""lgm 1
@@ -160,7 +161,7 @@ def test_a_prediction_shows_its_first_rows(fit: Fit) -> None:
 
 
 def test_a_large_prediction_is_not_computed(fit: Fit, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cards, "VALUES", 5)
+    monkeypatch.setattr(card, "VALUES", 5)
     prediction = fit.predict({"x": [0.0, 1.0], "by": ["plain", "plain"]})
     monkeypatch.setattr(type(prediction), "to_dataset", lambda self: pytest.fail("computed"))
     assert "eta" in shown(prediction).words

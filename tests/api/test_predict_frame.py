@@ -14,10 +14,10 @@ import pytest
 from scipy import stats
 
 import lgmdsl as lgm
-from lgmdsl.api.fit import recondition
 from lgmdsl.api.fit.fit import Fit
 from lgmdsl.api.predict import predict as module
 from lgmdsl.api.predict.pieces import pieces
+from lgmdsl.api.solve import recondition
 from lgmdsl.dataset import read
 
 HEAD = "lgm 1\nindex obs\ndata x[obs] : real\n"

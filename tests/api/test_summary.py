@@ -8,6 +8,9 @@ import numpy as np
 import pytest
 
 import lgmdsl as lgm
+from lgmdsl.api.columns import LEVELS
+from lgmdsl.api.summary.table import HEADER
+from lgmdsl.cli.commands.predict import command as predict_command
 
 TEXT = (
     "lgm 1\nindex obs\nindex g\ndata y[obs] : real\ndata who[obs] : g\n"
@@ -135,4 +138,16 @@ def test_no_table_is_wider_than_the_terminal(
     lines = fitted.summary().splitlines()
     assert max(len(line) for line in lines) <= columns
     header = next(line for line in lines if re.match("latents +mean", line)).split()
-    assert header[1:3] == ["mean", "sd"] and (len(header) == 6) == (columns >= 80)
+    assert header[1:3] == ["mean", "sd"] and (header[1:] == [*HEADER]) == (columns >= 80)
+
+
+def test_pages_notebooks_frames_and_commands_show_the_same_quantiles(fitted: lgm.Fit) -> None:
+    names = [f"{100 * level:g}%" for level in LEVELS]
+    assert [*HEADER[2:]] == names
+    card = re.findall(r"<th[^>]*>([^<]*)</th>", fitted._repr_html_())
+    assert card[: 1 + len(HEADER)] == ["", *HEADER]
+    assert [c for c in map(str, fitted.tidy()) if c.startswith("q")] == [
+        f"q{n[:-1]}" for n in names
+    ]
+    (option,) = (p for p in predict_command.params if p.name == "quantiles")
+    assert str(option.default) == ",".join(map(str, LEVELS))

@@ -1,9 +1,10 @@
 """What the house is made of, as a report: `python -m tests.architecture.rooms`.
 
 By room: files, lines, lines of code (without blank lines, comments and docstrings), classes, the
-longest module and the largest folder. Below the table: modules that one other module imports alone,
-and names of classes that mean several things. Nothing here fails: it is to be read when a room
-grows.
+longest module and the largest folder. Below the table: modules that one other module imports
+alone, names of classes that mean several things, and circles of modules that need one another's
+types (imports under TYPE_CHECKING and inside functions count). Nothing here fails: it is to be read
+when a room grows; `test_house.py` bounds the circles.
 """
 
 from __future__ import annotations
@@ -14,9 +15,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import networkx as nx
+
 ROOT = Path(__file__).parents[2]
 LIBRARY = ("lgmdsl", "backends")
 SHOWN = 12  # names of classes that are listed
+CIRCLES = 5  # that are listed
 
 
 @dataclass
@@ -74,6 +78,26 @@ def imported(tree: ast.Module) -> set[str]:
     return out
 
 
+def name_of(path: Path) -> str:
+    """The dotted name by which a module of the library is imported."""
+    top = ROOT / "backends" if (ROOT / "backends") in path.parents else ROOT
+    parts = path.relative_to(top).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def circles() -> list[list[str]]:
+    """Sets of modules of which each needs every other one, types included; the largest first."""
+    paths = {name_of(path): path for room, path in modules() if room != "tests"}
+    graph: nx.DiGraph[str] = nx.DiGraph()
+    graph.add_nodes_from(paths)
+    for name, path in paths.items():
+        found = imported(ast.parse(path.read_text(encoding="utf-8")))
+        # `from package import module` needs the module; the package alone is no part of a circle.
+        graph.add_edges_from((name, other) for other in found if other in paths and other != name)
+    parts = (sorted(part) for part in nx.strongly_connected_components(graph) if len(part) > 1)
+    return sorted(parts, key=lambda part: (-len(part), part))
+
+
 def main() -> None:
     rooms: dict[str, Room] = defaultdict(Room)
     importers: Counter[str] = Counter()
@@ -85,8 +109,7 @@ def main() -> None:
         rooms[room].add(path, text, tree)
         if room == "tests":
             continue
-        top = ROOT / "backends" if room == "backends" else ROOT
-        name = ".".join(path.relative_to(top).with_suffix("").parts)
+        name = name_of(path)
         importers.update(imported(tree))
         if path.name != "__init__.py":
             names.add(name)
@@ -110,6 +133,10 @@ def main() -> None:
     several = sorted((n for n in classes if len(classes[n]) > 1), key=lambda n: -len(classes[n]))
     listed = ", ".join(f"{n} {len(classes[n])}" for n in several[:SHOWN])
     print(f"{len(several)} names of classes mean several things: {listed} ...")
+    found = circles()
+    print(f"{len(found)} circles of types; the largest:")
+    for part in found[:CIRCLES]:
+        print(f"{len(part):4}  {', '.join(name.removeprefix('lgmdsl.') for name in part)}")
 
 
 if __name__ == "__main__":

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.architecture.rooms import circles
+
 PACKAGES = ("lgmdsl", "backends/lgmdsl_backends")
 
 
@@ -68,9 +70,9 @@ def test_help_and_check_load_nothing_heavy(root: Path, command: list[str]) -> No
     assert "LOADED []" in result.stdout, result.stdout[-200:]
 
 
-def test_fitting_does_not_wait_for_scipy(root: Path) -> None:
+def test_fitting_does_not_wait_for_large_libraries(root: Path) -> None:
     """These take longer to import than a small model to fit."""
-    slow = ["scipy.stats", "scipy.interpolate", "scipy.optimize"]
+    slow = ["scipy.stats", "scipy.interpolate", "scipy.optimize", "networkx", "pyarrow"]
     program = (
         f"import sys, lgmdsl.api.fit.fitting\nprint([m for m in {slow} if m in sys.modules])\n"
     )
@@ -171,3 +173,11 @@ def _writes(call: ast.Call) -> bool:
         return False
     owner = ast.unparse(call.func.value)
     return name not in ("replace", "rename", "touch", "link", "truncate") or owner in OWNERS
+
+
+def test_no_large_circle_of_types() -> None:
+    """Of a class that everything takes, and that offers everything, nothing can be understood or
+    moved alone: what is asked of a fit takes its record, not the class that its user holds."""
+    largest = circles()[0]
+    assert len(largest) <= 10, largest
+    assert not any("lgmdsl.api.fit.fit" in part for part in circles())

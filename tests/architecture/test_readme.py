@@ -1,19 +1,10 @@
-"""README and the page of methods say what the code computes."""
+"""README says what the code computes."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-
-from .methods_table import END, START, markdown
-
-
-def test_methods_table_is_the_computed_one(root: Path) -> None:
-    text = (root / "docs" / "choosing" / "methods.md").read_text(encoding="utf-8")
-    assert START in text and END in text, "the page has no marked methods table"
-    shown = text.partition(START)[2].partition(END)[0].strip()
-    assert shown == markdown(), "run python tests/architecture/methods_table.py"
 
 
 def test_readme_names_the_commands(root: Path) -> None:

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lgmdsl.accuracy.density_ratio import DensityRatio
+from lgmdsl.accuracy.tails import effective_size, k_hat
 from lgmdsl.arrays import Array
 from lgmdsl.assess.importance.audit import audit
-from lgmdsl.assess.importance.followed import FollowedDirections, direction, k_hats
+from lgmdsl.assess.importance.bench import FollowedDirections, direction, k_hats
 from lgmdsl.assess.importance.moments import Functional
-from lgmdsl.assess.importance.pareto import effective_size, k_hat
 from lgmdsl.assess.importance.verdict import Outcome, judge
 from lgmdsl.assess.importance.weights import moves
 from lgmdsl.contract import rows

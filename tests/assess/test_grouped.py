@@ -278,8 +278,8 @@ def test_other_densities_of_the_border_give_the_same_evidence() -> None:
         eta, np.ones(len(eta)), np.array([0.2, -0.1]), np.array([[1.3, 0.0], [0.4, 1.2]])
     )
     assert other.log_evidence == pytest.approx(plain.log_evidence, abs=0.05)
-    mean = plain.weights @ plain.xi
-    np.testing.assert_allclose(other.weights @ other.xi, mean, atol=0.08)
+    mean = plain.weights @ plain.draws
+    np.testing.assert_allclose(other.weights @ other.draws, mean, atol=0.08)
 
 
 @pytest.mark.thorough

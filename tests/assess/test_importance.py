@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from lgmdsl.accuracy.tails import effective_size
 from lgmdsl.arrays import Array
 from lgmdsl.assess.importance.moments import Evidence, Functional, Moments, sums_of
-from lgmdsl.assess.importance.pareto import effective_size
 from lgmdsl.assess.importance.weights import DF, best_proposal, log_normal_over_student
 
 
@@ -75,7 +75,7 @@ def test_one_dimension_against_closed_forms(seed: int, mean: float, sd: float) -
     evidence = Evidence(g)
     assert abs(evidence.log - 3.0) <= 5.0 * evidence.error + 1e-12
     total = Moments(Functional("z", np.zeros(1), np.ones(1), lambda z: z))
-    total.add(sums_of(total.functional, (g.scale * x)[:, None], evidence.columns))
+    total.add(sums_of(total.functional, (g.draws * x)[:, None], evidence.columns))
     c = total.corrected(evidence)
     assert abs(c.mean[0] - mean) <= 5.0 * c.error[0] * c.sd[0] + 1e-12
     assert c.sd[0] == pytest.approx(sd, rel=0.15)
@@ -92,7 +92,7 @@ def test_stated_errors_are_those_of_repetition() -> None:
         g = best_proposal(own, far, x**2, u, 1)
         evidence = Evidence(g)
         total = Moments(Functional("z", np.zeros(1), np.ones(1), lambda z: z))
-        total.add(sums_of(total.functional, (g.scale * x)[:, None], evidence.columns))
+        total.add(sums_of(total.functional, (g.draws * x)[:, None], evidence.columns))
         c = total.corrected(evidence)
         means.append(c.mean[0])
         errors.append(c.error[0] * c.sd[0])

@@ -206,3 +206,30 @@ def test_peaks_with_kinks_are_drawn_from_too() -> None:
     sd = np.sqrt(p @ (x - p @ x) ** 2)
     ratio = np.sqrt(q.latent_variance[0]) / sd
     assert whole.errors(q).sd[0] == pytest.approx(ratio - 1.0, abs=0.05)
+
+
+def test_quantiles_of_a_confined_gaussian_are_held_against_the_posterior() -> None:
+    """Draws are around the Gaussian that a mean field confines, whose sds are three times as large:
+    the ends of the confined one are as far off as a grid over both coefficients says."""
+    rng = np.random.default_rng(1)
+    x = 2.0 + rng.normal(size=20)
+    y = 1.0 + 0.5 * x + 0.5 * rng.standard_t(4, 20)
+    fit = lgm.fit(lgm.loads(LINE), {"x": x, "y": y}, "mean-field")
+    q = fit.posterior.conditioned
+    problem = plan(fit.canonical, fit.method).at(fit.theta)
+    known = modes(problem, q.unconfined)
+    assert known is not None
+    errors = weighed(known, problem.engine.linear, 20000).errors(q)
+    axes = [m + 7.0 * s * np.linspace(-1, 1, 301) for m, s in zip(
+        q.latent_mean, np.sqrt(q.unconfined.latent_variance), strict=True)]  # fmt: skip
+    a, b = np.meshgrid(*axes, indexing="ij")
+    log = stats.norm.logpdf(a, 0.0, 3.0) + stats.norm.logpdf(b, 0.0, 3.0)
+    log = log + sum(stats.t.logpdf(v, 2.0, a + b * u, 0.3) for u, v in zip(x, y, strict=True))
+    p = np.exp(log - log.max())
+    for k, axis in enumerate(axes):
+        marginal = p.sum(axis=1 - k) / p.sum()
+        sd = np.sqrt(marginal @ (axis - marginal @ axis) ** 2)
+        ends = q.latent_mean[k] + np.array([-NORMAL, NORMAL]) * np.sqrt(q.latent_variance[k])
+        off = np.abs(ends - np.interp(LEVELS, np.cumsum(marginal), axis)).max() / sd
+        assert off > 0.5
+        assert errors.quantile[k] == pytest.approx(off, abs=0.06)

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lgmdsl as lgm
-from lgmdsl.assess.importance import pareto
-from lgmdsl.assess.importance.pareto import effective_size, k_hat, threshold
+from lgmdsl.accuracy import tails as pareto
+from lgmdsl.accuracy.tails import effective_size, k_hat, threshold
 
 
 def shape_of(log_weights: np.ndarray) -> float:

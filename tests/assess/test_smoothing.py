@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lgmdsl.assess.importance.smoothing import pareto, smoothed
+from lgmdsl.accuracy.tails import pareto, smoothed
 
 
 def test_weights_are_those_of_arviz() -> None:

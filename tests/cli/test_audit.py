@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lgmdsl.assess.importance import pareto
+from lgmdsl.accuracy import tails as pareto
 from lgmdsl.errors import Diagnostic, NumericalError
 from lgmdsl_backends.laplace import Laplace
 from tests.cli.conftest import Run

@@ -17,7 +17,7 @@ from lgmdsl.contract.linear import LinearGaussian, Predictor, PriorBlock
 from lgmdsl.engines.choose import choose
 from lgmdsl.engines.dense.covariance import CovarianceEngine
 from lgmdsl.engines.grouped.batched import BatchedEngine
-from lgmdsl.engines.grouped.batched_information import Information
+from lgmdsl.engines.grouped.batched_factor import Information
 from lgmdsl.engines.grouped.batched_prior import joins, pattern
 from lgmdsl.engines.shared.prior import BlockPrior, covariance_adjoints, precision_adjoints
 from lgmdsl.engines.sparse.engine import SparseEngine

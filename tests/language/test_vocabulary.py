@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,8 +18,8 @@ from lgmdsl.vocabulary.lookup import (
     HYPER_TYPES,
     elsewhere,
     kin,
+    links,
     lookup,
-    names,
     observing,
     register,
     signatures,
@@ -32,96 +31,19 @@ from lgmdsl.vocabulary.signature import Parameter, Signature
 
 EVERY = [s for c in CATEGORIES for s in signatures(c)]
 
-# LANGUAGE.md, "Names in the language": name and arguments.
-STRUCTURES = {
-    "normal": "mean sd", "iid": "", "flat": "", "dense": "cov", "gmrf": "precision sd",
-    "rw1": "sd cyclic at sum_to_zero", "rw2": "sd cyclic at sum_to_zero", "seasonal": "sd period",
-    "ar1": "sd rho", "ar": "sd pacf", "ou": "sd rate at", "besag": "graph sd",
-    "car": "graph sd alpha", "bym2": "graph sd mix", "gp": "at kernel",
-    "spde": "mass stiffness sd range",
-}  # fmt: skip
-KERNELS = {
-    "se": "sd length", "matern": "sd length smoothness", "rq": "sd length alpha",
-    "periodic": "sd length period", "linear": "sd", "white": "sd",
-}  # fmt: skip
-FAMILIES = {
-    "normal": "mean sd log_sd", "student_t": "mean scale log_scale df", "laplace": "mean scale",
-    "lognormal": "mean sd log_sd", "gamma": "log_mean shape log_shape",
-    "beta": "logit_mean concentration log_concentration",
-    "exponential": "log_rate", "weibull": "log_scale shape log_shape",
-    "bernoulli": "logit probit cloglog", "binomial": "n logit probit cloglog",
-    "poisson": "log_rate exposure", "negbinomial": "log_mean size log_size exposure",
-    "negbinomial1": "log_mean dispersion log_dispersion exposure",
-    "betabinomial": "n logit probit cloglog concentration log_concentration",
-    "generalized_poisson": "log_mean dispersion exposure",
-    "com_poisson": "log_mean dispersion exposure", "tweedie": "log_mean dispersion power",
-    "dirichlet": "softmax concentration",
-    "dirichlet_multinomial": "n softmax concentration",
-    "ordinal": "logit probit cuts scores model", "categorical": "softmax stick probit available",
-    "multinomial": "n softmax", "admixture": "softmax emission",
-    "inverse_gaussian": "log_mean shape", "loglogistic": "log_scale shape",
-    "gompertz": "log_rate shape", "generalized_gamma": "location scale shape",
-    "generalized_pareto": "log_scale shape", "piecewise_exponential": "log_hazard breaks entry",
-    "skew_normal": "mean sd skew", "gev": "location scale shape",
-    "asymmetric_laplace": "quantile scale level", "logistic": "mean scale",
-}  # fmt: skip
-POTENTIALS = {
-    "normal": "sd", "laplace": "scale", "student_t": "scale df", "sech2": "scale",
-    "exp_power": "scale power", "logistic": "scale", "asymmetric_laplace": "scale level",
-}  # fmt: skip
-PRIORS = {
-    "pc_sd": "u alpha", "pc_cor0": "u alpha", "pc_cor1": "u alpha", "pc_mix": "graph u alpha",
-    "pc_range": "u alpha", "pc_df": "u alpha", "exponential": "rate", "half_normal": "sd",
-    "half_cauchy": "scale", "half_student_t": "scale df", "student_t": "location scale df",
-    "cauchy": "location scale", "logistic": "location scale", "normal": "mean sd",
-    "lognormal": "mean sd", "gamma": "shape rate",
-    "inv_gamma": "shape scale", "beta": "a b", "uniform": "lower upper", "lkj_cov": "eta u alpha",
-    "inv_wishart": "df scale", "dirichlet": "alpha", "graphical_lasso": "rate", "flat": "",
-}  # fmt: skip
-OPERATORS = {
-    "sum": "expr index", "diff": "expr index order boundary", "conv2": "expr psf boundary",
-    "wavelet": "expr filter levels", "fft": "expr", "mask": "expr keep", "cumsum": "expr index",
-}  # fmt: skip
-FUNCTIONS = {"log", "exp", "sqrt", "invlogit", "normal_cdf", "softmax"}
-CENSORED = {
-    "normal", "student_t", "laplace", "lognormal", "gamma", "exponential", "weibull",
-    "inverse_gaussian", "loglogistic", "gompertz", "generalized_gamma", "generalized_pareto",
-}  # fmt: skip
+# Names, arguments and defaults are kept in `lgmdsl/__init__.pyi`: `test_stubs_are_up_to_date`.
 
 
-@pytest.mark.parametrize(
-    ("category", "table", "extra"),
-    [
-        ("structure", STRUCTURES, ()),
-        ("kernel", KERNELS, ()),
-        ("family", FAMILIES, ("event", "lower", "upper")),
-        ("potential", POTENTIALS, ("group",)),
-        ("prior", PRIORS, ()),
-        ("operator", OPERATORS, ()),
-    ],
-)
-def test_names_and_arguments_are_those_of_the_language(
-    category: Any, table: Any, extra: Any
-) -> None:
-    assert set(names(category)) == set(table)
-    for name, arguments in table.items():
-        signature = lookup(category, name)
-        assert signature is not None
-        own = [p.name for p in signature.parameters if p.name not in extra]
-        assert own == arguments.split(), name
-
-
-def test_functions() -> None:
-    assert set(names("function")) == FUNCTIONS
-
-
-def test_censoring_is_on_the_positive_and_real_families() -> None:
-    with_event = {s.name for s in signatures("family") if s.parameter("lower")}
-    assert with_event == CENSORED
-    for name in CENSORED:
+def test_what_may_be_censored_has_both_ends_and_an_event() -> None:
+    """All three or none, and none of them required."""
+    ends = ("event", "lower", "upper")
+    taken = {s.name: [p for p in ends if s.parameter(p)] for s in signatures("family")}
+    assert {n for n, known in taken.items() if known == [*ends]} >= {"normal", "weibull", "gamma"}
+    assert all(known in ([], ["event"], [*ends]) for known in taken.values())
+    for name, known in taken.items():
         signature = lookup("family", name)
         assert signature is not None
-        assert all(not signature.parameter(p).required for p in ("event", "lower", "upper"))
+        assert not any(signature.parameter(p).required for p in known)
 
 
 def test_every_name_of_the_manual_is_known(shared: Path) -> None:
@@ -231,3 +153,35 @@ observe y ~ gumbel(location = f, scale = 1)
         unregister("structure", "spline")
     assert lookup("family", "gumbel") is None
     unregister("family", "gumbel")
+
+
+LINK = """lgm 1
+index obs
+data y[obs] : binary
+latent a ~ normal(sd = 1)
+let eta[obs] = cauchit(a)
+observe y ~ coin(p = a)
+"""
+
+
+def test_messages_know_the_links_that_families_declare() -> None:
+    coin = Signature(
+        "coin",
+        "family",
+        (
+            Parameter("logit", "latent", one_of="link"),
+            Parameter("cauchit", "latent", one_of="link"),
+        ),
+        observed=("binary",),
+        summary="a coin",
+    )
+    register(coin)
+    try:
+        with pytest.raises(ModelError, match="`cauchit` is a link, not a function") as refused:
+            check(parse(LINK))
+        assert "the name of an argument: coin(cauchit = eta)" in str(refused.value)
+        with pytest.raises(ModelError, match="`a` is on the cauchit scale here"):
+            check(parse(LINK.replace("cauchit(a)", "a").replace("p =", "cauchi =")))
+    finally:
+        unregister("family", "coin")
+    assert links()["logit"] == "bernoulli" and "softmax" not in links() and "cauchit" not in links()

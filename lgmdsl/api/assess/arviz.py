@@ -23,13 +23,13 @@ from lgmdsl.posterior.shifted_draws import hypers_of
 if TYPE_CHECKING:
     import xarray as xr
 
-    from lgmdsl.api.fit.fit import Fit
+    from lgmdsl.posterior.fit_record import FitRecord
 
 AXES = ("chain", "draw")  # which ArviZ knows by name
 
 
 def to_arviz(
-    fit: Fit,
+    fit: FitRecord,
     size: int,
     seed: int,
     data: object = None,
@@ -83,7 +83,7 @@ def to_arviz(
 
 
 def _drawn(
-    fit: Fit, asked: Assessed, size: int, seed: int
+    fit: FitRecord, asked: Assessed, size: int, seed: int
 ) -> tuple[dict[str, tuple[tuple[str, ...], Array]], list[Array], list[Array]]:
     """Named quantities, replicated responses and log densities at the same joint draws."""
     canonical, first = asked.canonical, asked.at_points[0]

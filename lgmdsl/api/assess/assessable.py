@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from lgmdsl.api.answering import answering
 from lgmdsl.dataset import Keys
+from lgmdsl.posterior.fit_record import FitRecord
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -15,24 +15,15 @@ if TYPE_CHECKING:
     from lgmdsl.api.assess.criteria import Dic, Waic
     from lgmdsl.api.assess.loo import Loo
     from lgmdsl.api.assess.pit import Pit
-    from lgmdsl.api.fit.fit import Fit
     from lgmdsl.workers.task import Jobs
 
 
-class Assessable:
+class Assessable(FitRecord):
     """The methods of `Fit` that look at its observed data. A fit read from a file needs its `data`
     again for each of them (`mapping` renames keys): DataError E305 without, E303 for other data;
     MethodError E501 where nothing is observed, or variances are estimates. Where the posterior is
     made of exact draws (`fit.drawn`), all of them but `convergence` are averages over these draws,
     with their Monte Carlo errors."""
-
-    provenance: Mapping[str, str]
-
-    @property
-    def flops(self) -> float:
-        """Operations of one conditioning, by which BLAS takes one thread or several; 0 in files of
-        earlier versions."""
-        return float(self.provenance.get("flops", 0.0))
 
     @answering("computing the DIC")
     def dic(self, data: object = None, mapping: Keys | None = None) -> Dic:
@@ -40,7 +31,7 @@ class Assessable:
         predictors, as in R-INLA."""
         from lgmdsl.api.assess.criteria import dic
 
-        return dic(self._fit, data, mapping)
+        return dic(self, data, mapping)
 
     @answering("computing the WAIC")
     def waic(self, data: object = None, mapping: Keys | None = None) -> Waic:
@@ -48,7 +39,7 @@ class Assessable:
         exact draws that are reported."""
         from lgmdsl.api.assess.criteria import waic
 
-        return waic(self._fit, data, mapping)
+        return waic(self, data, mapping)
 
     @answering("leaving responses out")
     def loo(
@@ -85,7 +76,7 @@ class Assessable:
         """
         from lgmdsl.api.assess.loo import loo
 
-        return loo(self._fit, groups, exact, n, seed, data, mapping, jobs)
+        return loo(self, groups, exact, n, seed, data, mapping, jobs)
 
     @answering("computing transforms")
     def pit(self, exact: bool = False, data: object = None, mapping: Keys | None = None) -> Pit:
@@ -93,7 +84,7 @@ class Assessable:
         censored response a range, within which it is spread evenly; `exact` as in `loo`."""
         from lgmdsl.api.assess.pit import pit
 
-        return pit(self._fit, exact, data, mapping)
+        return pit(self, exact, data, mapping)
 
     @answering("examining convergence")
     def convergence(self, data: object = None, mapping: Keys | None = None) -> Convergence:
@@ -105,7 +96,7 @@ class Assessable:
         """
         from lgmdsl.api.assess.convergence import convergence
 
-        return convergence(self._fit, data, mapping)
+        return convergence(self, data, mapping)
 
     @answering("drawing responses")
     def sample_predictive(
@@ -122,7 +113,7 @@ class Assessable:
         """
         from lgmdsl.api.assess.predictive import sample_predictive
 
-        return sample_predictive(self._fit, size, self._seed(seed), data, mapping)
+        return sample_predictive(self, size, self._seed(seed), data, mapping)
 
     @answering("handing the fit to ArviZ")
     def to_arviz(
@@ -143,11 +134,7 @@ class Assessable:
         """
         from lgmdsl.api.assess.arviz import to_arviz
 
-        return to_arviz(self._fit, size, self._seed(seed), data, mapping, prior)
-
-    @property
-    def _fit(self) -> Fit:
-        return cast("Fit", self)
+        return to_arviz(self, size, self._seed(seed), data, mapping, prior)
 
     def _seed(self, seed: int | None) -> int:
-        return self._fit.seed if seed is None else seed
+        return self.seed if seed is None else seed

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lgmdsl.accuracy.limits import LEVELS
+from lgmdsl.accuracy.tails import FEWEST_DRAWS, check_arviz
 from lgmdsl.api.assess.audit_functionals import AuditedFit
 from lgmdsl.api.assess.audit_shared import Drawing, SharedAudit, SharedDraws
 from lgmdsl.api.assess.audit_verdict import Advice, advised, detecting_draws, point, sentence
@@ -22,7 +23,6 @@ from lgmdsl.arrays import Array
 from lgmdsl.assess.importance.audit import Findings
 from lgmdsl.assess.importance.audit import audit_mixture as audit_draws
 from lgmdsl.assess.importance.moments import Corrected, Functional, flat
-from lgmdsl.assess.importance.pareto import FEWEST, check_arviz
 from lgmdsl.assess.importance.verdict import Outcome, judge
 from lgmdsl.canonical.layout import Layout
 from lgmdsl.canonical.lowering.lower import distinct
@@ -38,7 +38,7 @@ from lgmdsl.workers.workers import Workers
 if TYPE_CHECKING:
     import xarray as xr
 
-    from lgmdsl.api.fit.fit import Fit
+    from lgmdsl.posterior.fit_record import FitRecord
 
 DRAWS = 4000
 # Latents and predictors at all draws: up to so many, more exact draws are taken where they decide.
@@ -86,9 +86,9 @@ class Audit:
         return f"Audit({self.outcome.name}: {numbers}, log_evidence={self.log_evidence:.6g})"
 
     def _repr_html_(self) -> str:
-        from lgmdsl.api.notebook.cards import of_audit
+        from lgmdsl.api.assess.audit_page import card
 
-        return of_audit(self)
+        return card(self)
 
     def mean(self, name: str) -> xr.DataArray:
         """Corrected mean of a latent, let, report or hyper; ModelError E103 if unknown."""
@@ -171,7 +171,7 @@ class Audit:
 
 
 def audit(
-    fit: Fit,
+    fit: FitRecord,
     n: int = DRAWS,
     seed: int = 0,
     data: object = None,
@@ -194,7 +194,7 @@ def audit(
     """
     check_arviz()
     check_jobs(jobs)
-    for name, value, least in (("n", n, FEWEST), ("seed", seed, 0)):
+    for name, value, least in (("n", n, FEWEST_DRAWS), ("seed", seed, 0)):
         if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
             message = f"`{name}` must be a whole number not below {least}"
             raise MethodError(
@@ -264,7 +264,9 @@ def _more(findings: Findings, canonical: CanonicalModel) -> int:
     return wanted if wanted * (canonical.size + rows) <= VALUES else 0
 
 
-def _report(fit: Fit, findings: Findings, names: Mapping[str, tuple[str, ...]], seed: int) -> Audit:
+def _report(
+    fit: FitRecord, findings: Findings, names: Mapping[str, tuple[str, ...]], seed: int
+) -> Audit:
     judged = judge(findings)
     corrected = {name: findings.corrected[name] for name in names}
     dims = dict(names)
@@ -294,7 +296,7 @@ def _report(fit: Fit, findings: Findings, names: Mapping[str, tuple[str, ...]], 
     )
 
 
-def _condition(fit: Fit) -> str:
+def _condition(fit: FitRecord) -> str:
     """Which hyperparameters an audit of a fit that learned some is conditional on."""
     if fit.learning is None:
         return ""

@@ -23,14 +23,14 @@ from lgmdsl.posterior.marginals import Marginals
 from lgmdsl.posterior.mixture import CACHED, Mixture
 
 if TYPE_CHECKING:
-    from lgmdsl.api.fit.fit import Fit
+    from lgmdsl.posterior.fit_record import FitRecord
 
 
 @dataclass(frozen=True, eq=False)
 class AuditedFit:
     """A fit as `n` draws from `seed` see it. `canonical`: its model with its responses."""
 
-    fit: Fit
+    fit: FitRecord
     canonical: CanonicalModel
     n: int
     seed: int
@@ -104,8 +104,10 @@ class AuditedFit:
 
     def _reported(self, name: str) -> Reported:
         quantity = self.fit.quantity(name)
-        points = self.fit.quantile(name, LEVELS).values.reshape(len(LEVELS), -1)
-        return Reported(quantity.mean.reshape(-1), quantity.sd.reshape(-1), points)
+        _, points = self.fit.marginals.quantile(name, np.array(LEVELS))
+        return Reported(
+            quantity.mean.reshape(-1), quantity.sd.reshape(-1), points.reshape(len(LEVELS), -1)
+        )
 
     def _drawn(self, name: str, mean: Array) -> Array | None:
         """(n, size) deviations of what depends on hyperparameters alone: those of the draws' parts

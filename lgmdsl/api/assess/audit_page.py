@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+import lgmdsl.html as html
 from lgmdsl.api.page import columns, wrapped
 
 if TYPE_CHECKING:
@@ -143,3 +144,20 @@ def entry(audit: Audit, name: str, place: int) -> str:
 
 def _short(label: str) -> str:
     return label if len(label) <= 26 else label[:25] + "…"
+
+
+def card(audit: Audit) -> str:
+    """The verdict, its numbers, the page."""
+    rows = [
+        ("k-hat", f"{audit.k_hat:.2f}"),
+        ("effective draws", f"{audit.ess:,.0f} of {audit.draws:,} ({audit.proposal})"),
+        ("log evidence", f"{audit.log_evidence:.4f} +- {audit.log_evidence_se:.2g}"),
+    ]
+    parts = [
+        html.paragraph(audit.verdict),
+        html.table((), rows, words=True),
+        html.folded("page", html.page(str(audit))),
+    ]
+    outcome = audit.outcome.name
+    good = {"trust": True, "shifted": False}.get(outcome)
+    return html.card("Audit", outcome, parts, good=good)

@@ -19,7 +19,7 @@ from lgmdsl.workers.task import Bundle, Task
 from lgmdsl.workers.workers import Workers
 
 if TYPE_CHECKING:
-    from lgmdsl.api.fit.fit import Fit
+    from lgmdsl.posterior.fit_record import FitRecord
 
 OTHERS = 619  # sets the audit's draws apart from the fit's
 
@@ -53,7 +53,7 @@ def exact_points(part: Part, q: Conditioned, count: int, seed: int) -> ExactPoin
 class SharedAudit:
     """A fit with its responses, as it goes to workers, which keep what they draw from it."""
 
-    fit: Fit
+    fit: FitRecord
     canonical: CanonicalModel
     _made: list[tuple[Drawing, Bench]] = field(default_factory=list, repr=False)
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lgmdsl.accuracy.tails import threshold
 from lgmdsl.assess.importance.audit import Findings
-from lgmdsl.assess.importance.followed import PROJECTION
-from lgmdsl.assess.importance.pareto import threshold
+from lgmdsl.assess.importance.bench import PROJECTION
 from lgmdsl.assess.importance.scan import EXACT
 from lgmdsl.assess.importance.verdict import (
     AGREE,
@@ -31,7 +31,7 @@ from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.inference.accuracy import more_accurate
 
 if TYPE_CHECKING:
-    from lgmdsl.api.fit.fit import Fit
+    from lgmdsl.posterior.fit_record import FitRecord
 
 # More draws are advised up to so many times as many.
 MORE = 50
@@ -50,7 +50,7 @@ class Advice:
     sampler: bool = False
 
 
-def advised(fit: Fit, findings: Findings, judged: Verdict) -> Advice:
+def advised(fit: FitRecord, findings: Findings, judged: Verdict) -> Advice:
     """What to try next; empty where the fit is trusted."""
     if judged.outcome is Outcome.trust:
         return Advice()
@@ -94,7 +94,7 @@ def _rounded(wanted: float) -> int:
     return int(math.ceil(wanted / size) * size)
 
 
-def point(fit: Fit) -> str:
+def point(fit: FitRecord) -> str:
     """Which values of learned hyperparameters the audit is conditional on; empty where none are."""
     if fit.learning is None or fit.mixed:
         return ""

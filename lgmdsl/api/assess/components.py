@@ -39,7 +39,7 @@ from lgmdsl.posterior.shifted_draws import (
 from lgmdsl.remedies import setting
 
 if TYPE_CHECKING:
-    from lgmdsl.api.fit.fit import Fit
+    from lgmdsl.posterior.fit_record import FitRecord
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +104,7 @@ class Assessed:
 
 
 def assessed(
-    fit: Fit,
+    fit: FitRecord,
     data: object,
     mapping: Keys | None,
     call: str,
@@ -159,7 +159,7 @@ def assessed(
     )
 
 
-def components(fit: Fit, canonical: CanonicalModel) -> tuple[Component, ...]:
+def components(fit: FitRecord, canonical: CanonicalModel) -> tuple[Component, ...]:
     """The posterior as a mixture over hyperparameter points: one point at fixed hyperparameters.
 
     `canonical` is the fit's model with its responses.
@@ -171,7 +171,7 @@ def components(fit: Fit, canonical: CanonicalModel) -> tuple[Component, ...]:
 
 
 def _spread(
-    fit: Fit, canonical: CanonicalModel, one: Component, together: bool
+    fit: FitRecord, canonical: CanonicalModel, one: Component, together: bool
 ) -> tuple[Component, ...]:
     """A component for each of several values of the sites' parameters, where these have factors
     that the latents know by a mean only: q(z) and its Gaussian sites are the same in all."""

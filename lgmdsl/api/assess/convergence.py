@@ -19,7 +19,7 @@ from lgmdsl.inference.plan import plan
 from lgmdsl.remedies import number
 
 if TYPE_CHECKING:
-    from lgmdsl.api.fit.fit import Fit
+    from lgmdsl.posterior.fit_record import FitRecord
 
 # Sites beyond which differences of a round in each of them take too long.
 MOST = 500
@@ -51,7 +51,7 @@ class Convergence(Paged):
         return "\n".join(lines)
 
 
-def convergence(fit: Fit, data: object, mapping: Keys | None) -> Convergence:
+def convergence(fit: FitRecord, data: object, mapping: Keys | None) -> Convergence:
     """See `Fit.convergence`."""
     rate = observed_rate([e.residual for e in fit.trace if e.stage != "hyperparameters"])
     settings = json.loads(fit.provenance.get("settings", "{}"))
@@ -81,7 +81,7 @@ def _halving(rate: float) -> str:
     return f", a digit in {counted(max(1, round(math.log(0.1) / math.log(rate))), 'step')}"
 
 
-def _unfinished(fit: Fit) -> Diagnostic:
+def _unfinished(fit: FitRecord) -> Diagnostic:
     return Diagnostic(
         "E501",
         f"a rate is measured at the limit, and this fit has not reached it: {fit.status}",

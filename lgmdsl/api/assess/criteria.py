@@ -20,7 +20,7 @@ from lgmdsl.html import Paged
 if TYPE_CHECKING:
     import xarray as xr
 
-    from lgmdsl.api.fit.fit import Fit
+    from lgmdsl.posterior.fit_record import FitRecord
 
 # Above this posterior variance of a log density its WAIC is unreliable (Vehtari, Gelman and
 # Gabry 2017, section 2.3).
@@ -123,7 +123,7 @@ class Waic(Paged):
         return "\n".join(lines)
 
 
-def dic(fit: Fit, data: object = None, mapping: Keys | None = None) -> Dic:
+def dic(fit: FitRecord, data: object = None, mapping: Keys | None = None) -> Dic:
     """The DIC of a fit. Raises MethodError and DataError as `assessed`."""
     asked = assessed(fit, data, mapping, "dic")
     if asked.drawn is None:
@@ -141,7 +141,7 @@ def dic(fit: Fit, data: object = None, mapping: Keys | None = None) -> Dic:
     )
 
 
-def waic(fit: Fit, data: object = None, mapping: Keys | None = None) -> Waic:
+def waic(fit: FitRecord, data: object = None, mapping: Keys | None = None) -> Waic:
     """The WAIC of a fit. Raises MethodError and DataError as `assessed`."""
     asked = assessed(fit, data, mapping, "waic")
     if asked.drawn is None:

@@ -35,7 +35,7 @@ from lgmdsl.workers.task import Jobs
 if TYPE_CHECKING:
     import xarray as xr
 
-    from lgmdsl.api.fit.fit import Fit
+    from lgmdsl.posterior.fit_record import FitRecord
 
 # So many of the worst are shown.
 SHOWN = 6
@@ -122,7 +122,7 @@ class Loo(Paged):
 
 
 def loo(
-    fit: Fit,
+    fit: FitRecord,
     groups: object = None,
     exact: bool | str = False,
     n: int = POINTS,

@@ -26,7 +26,7 @@ from lgmdsl.html import Paged
 if TYPE_CHECKING:
     import xarray as xr
 
-    from lgmdsl.api.fit.fit import Fit
+    from lgmdsl.posterior.fit_record import FitRecord
 
 BAR = 40  # columns of the longest bar
 
@@ -101,7 +101,7 @@ class Pit(Paged):
 
 
 def pit(
-    fit: Fit,
+    fit: FitRecord,
     exact: bool = False,
     data: object = None,
     mapping: Keys | None = None,

@@ -24,12 +24,12 @@ from lgmdsl.posterior.shifted_draws import by_theta, drawn_sites, hypers_of
 if TYPE_CHECKING:
     import xarray as xr
 
-    from lgmdsl.api.fit.fit import Fit
     from lgmdsl.api.predict.predict import Prediction
+    from lgmdsl.posterior.fit_record import FitRecord
 
 
 def sample_predictive(
-    fit: Fit, size: int, seed: int, data: object = None, mapping: Keys | None = None
+    fit: FitRecord, size: int, seed: int, data: object = None, mapping: Keys | None = None
 ) -> xr.Dataset:
     """Draws of every observed datum. See `Fit.sample_predictive`."""
     check_draws(size, seed)

@@ -22,13 +22,13 @@ from lgmdsl.posterior.prior_draws import (
 )
 
 if TYPE_CHECKING:
-    from lgmdsl.api.fit.fit import Fit
+    from lgmdsl.posterior.fit_record import FitRecord
 
 Named = dict[str, tuple[tuple[str, ...], Array]]
 
 
 def prior_draws(
-    fit: Fit, asked: Assessed, names: tuple[str, ...], size: int, seed: int
+    fit: FitRecord, asked: Assessed, names: tuple[str, ...], size: int, seed: int
 ) -> tuple[Named, list[Array]]:
     """`size` draws of the names, with their dims, and of the responses of each observed block at
     its observed rows.

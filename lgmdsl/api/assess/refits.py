@@ -16,6 +16,7 @@ from lgmdsl.api.assess.components import (
     observed,
 )
 from lgmdsl.api.page import counted
+from lgmdsl.api.solve.without_rows import without_rows
 from lgmdsl.arrays import IntArray
 from lgmdsl.assess.mixture import Renewal
 from lgmdsl.assess.refit import RefitWithout, of_blocks
@@ -26,12 +27,12 @@ from lgmdsl.workers.task import Bundle, Task
 from lgmdsl.workers.workers import Workers
 
 if TYPE_CHECKING:
-    from lgmdsl.api.fit.fit import Fit
+    from lgmdsl.posterior.fit_record import FitRecord
 
 T = TypeVar("T")
 
 
-def without(fit: Fit, asked: Assessed, seed: int = 0) -> RefitWithout:
+def without(fit: FitRecord, asked: Assessed, seed: int = 0) -> RefitWithout:
     """Refits without some responses: the method of the fit, its options and bound.
 
     The tolerance is at most a hundredth of the default, since small differences are taken of it.
@@ -53,14 +54,14 @@ def without(fit: Fit, asked: Assessed, seed: int = 0) -> RefitWithout:
 class Renewed:
     """Fits without some rows that integrate over the hyperparameters anew."""
 
-    fit: Fit
+    fit: FitRecord
     planned: Plan
 
     def __call__(self, rows: tuple[IntArray, ...]) -> Renewal | None:
         """`rows`: of each observed datum. None where the others determine no posterior."""
         whole = self.planned.canonical
         removed = of_blocks(rows, observed(whole), len(whole.blocks))
-        found = self.fit.without_rows(self.planned, removed)
+        found = without_rows(self.fit, self.planned, removed)
         if found is None:
             return None
         points, log_evidence = found
@@ -75,7 +76,7 @@ class Renewed:
 class SharedFit:
     """A fit with its responses, as it goes to workers."""
 
-    fit: Fit
+    fit: FitRecord
     together: bool
     seed: int
 

@@ -62,9 +62,9 @@ class Calibration:
         return f"Calibration({self.method!r}, {runs}, {size}: {faults})"
 
     def _repr_html_(self) -> str:
-        from lgmdsl.api.notebook.cards import of_calibration
+        from lgmdsl.api.calibrate.page import card
 
-        return of_calibration(self)
+        return card(self)
 
     @cached_property
     def values(self) -> Mapping[str, Array]:
@@ -217,7 +217,7 @@ class Calibration:
     def picture(self, format: str = "png") -> bytes:
         """The ECDFs with their band, as a png, svg or pdf. Raises MethodError E501 without
         matplotlib."""
-        from lgmdsl.api.pictures.compare_picture import check_matplotlib
+        from lgmdsl.plot.canvas import check_matplotlib
         from lgmdsl.plot.pit import EcdfPanel, ecdf_picture
 
         check_matplotlib()

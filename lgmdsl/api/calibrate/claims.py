@@ -22,7 +22,7 @@ from lgmdsl.arrays import Array
 from lgmdsl.assess.uniformity import TAIL, Uniformity, uniformity
 
 if TYPE_CHECKING:
-    from lgmdsl.api.fit.fit import Fit
+    from lgmdsl.posterior.fit_record import FitRecord
 
 # The chance that fits whose claims are true are said to contradict them.
 ALPHA = 0.01
@@ -46,7 +46,7 @@ class Claim:
     warned: bool = False
 
     @classmethod
-    def of(cls, fit: Fit) -> Claim:
+    def of(cls, fit: FitRecord) -> Claim:
         """What a fit says of itself."""
         known = fit.accuracy
         mean, sd, quantile = map(_number, (known.mean, known.sd, known.quantile))

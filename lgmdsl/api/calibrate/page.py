@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import lgmdsl.html as html
 from lgmdsl.api.calibrate.claims import found
 from lgmdsl.api.calibrate.placed import is_reported
 from lgmdsl.api.page import columns, counted, wrapped
@@ -16,6 +17,7 @@ HEADER = ("quantity", "runs", "bias", "sd", "in 50 %", "in 90 %", "p", "W609")
 RIGHT = (1, 2, 3, 4, 5, 7)
 WIDEST, SHOWN = 26, 40
 FAILURES = 3
+FIRST = 12  # quantities in a notebook
 # Of draws that are zero along flat directions. With normal responses a posterior moves along with
 # the truth in them, so that its errors do not depend on where that is.
 FLAT = "no matter where responses are normal; elsewhere ranks of these latents may be off by it"
@@ -75,3 +77,21 @@ def _legend(c: Calibration) -> str:
         f"Standard errors at {runs} runs: {errors}. p: the chance of an ECDF as far from uniform; "
         f"* is below {c.level:.2g}. {warned}name[.] is one random entry in each run."
     )
+
+
+def card(calibration: Calibration) -> str:
+    """The quantities that are least uniform; the page."""
+    tests = calibration.tests
+    faults = calibration.faults
+    rows = [
+        (name, f"{tests[name].p:.3g}", faults.get(name, ""))
+        for name in calibration.worst_first[:FIRST]
+    ]
+    runs = f"{len(calibration.outcomes):,} of {calibration.wanted:,} runs"
+    known = bool(tests)
+    verdict = "calibrated" if calibration.calibrated else "not calibrated"
+    note = f"{runs}, {verdict}" if known else f"{runs}, too few to judge"
+    shown = [html.table(("", "p", ""), rows)] if known else []
+    parts = [*shown, html.folded("page", html.page(calibration.table))]
+    good = calibration.calibrated if known else None
+    return html.card(f"Calibration of {calibration.method}", note, parts, good)

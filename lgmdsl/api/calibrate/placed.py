@@ -25,7 +25,7 @@ from lgmdsl.posterior.normal_mixtures import distribution, rank_of
 from lgmdsl.posterior.shifted_draws import by_theta, hypers_of
 
 if TYPE_CHECKING:
-    from lgmdsl.api.fit.fit import Fit
+    from lgmdsl.posterior.fit_record import FitRecord
 
 # The rank of the log likelihood among so many draws.
 DRAWS = 199
@@ -49,7 +49,7 @@ class Truth:
     drawn: tuple[str, ...]
 
     @classmethod
-    def of(cls, fit: Fit, data: Mapping[str, Any], fixed: Mapping[str, object]) -> Truth:
+    def of(cls, fit: FitRecord, data: Mapping[str, Any], fixed: Mapping[str, object]) -> Truth:
         """From simulated data."""
         canonical = fit.canonical
         z = np.zeros(canonical.size)
@@ -68,7 +68,7 @@ def is_reported(name: str) -> bool:
     return name != LIKELIHOOD and not name.startswith(AVERAGE)
 
 
-def placed(fit: Fit, truth: Truth, rng: np.random.Generator) -> Placed:
+def placed(fit: FitRecord, truth: Truth, rng: np.random.Generator) -> Placed:
     """One random entry of each latent, let and hyperparameter, each latent's average, and the
     likelihood (Modrak et al. 2023: a quantity that depends on the data finds posteriors that are
     the prior). Nothing for what is known exactly (a constrained direction) or has no marginal."""
@@ -87,7 +87,7 @@ def placed(fit: Fit, truth: Truth, rng: np.random.Generator) -> Placed:
     yield LIKELIHOOD, _likelihood(fit, truth, rng)
 
 
-def _entry(fit: Fit, name: str, truth: Array, rng: np.random.Generator) -> Placed:
+def _entry(fit: FitRecord, name: str, truth: Array, rng: np.random.Generator) -> Placed:
     """P(X < truth) of one random entry of a name."""
     quantity = fit.marginals.quantity(name)
     mean, sd = quantity.mean.reshape(-1), quantity.sd.reshape(-1)
@@ -100,7 +100,7 @@ def _entry(fit: Fit, name: str, truth: Array, rng: np.random.Generator) -> Place
             yield (name if mean.size == 1 else f"{name}[.]"), float(value)
 
 
-def _average(fit: Fit, name: str, truth: Array) -> Placed:
+def _average(fit: FitRecord, name: str, truth: Array) -> Placed:
     """P(X < truth) of the average of a latent's entries."""
     where, label = fit.canonical.layout.latent(name), f"{AVERAGE}{name})"
     value = np.array([truth.mean()])
@@ -123,7 +123,7 @@ def _average(fit: Fit, name: str, truth: Array) -> Placed:
     yield label, float(distribution(fit.marginals.weights, np.array(means), sds, value)[0])
 
 
-def _likelihood(fit: Fit, truth: Truth, rng: np.random.Generator) -> float:
+def _likelihood(fit: FitRecord, truth: Truth, rng: np.random.Generator) -> float:
     """The randomised rank of the true log likelihood among those of joint draws."""
     marginals, canonical = fit.marginals, fit.canonical
     mixing = any(hypers_of(Leaf(b.written)) for b in canonical.blocks)

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from lgmdsl.api.assess.loo import Loo
-from lgmdsl.api.fit.fit import Fit
 from lgmdsl.arrays import AnyArray
 from lgmdsl.contract.structure import Shape
 from lgmdsl.errors import Diagnostic, listed
+from lgmdsl.posterior.fit_record import FitRecord
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +45,7 @@ class Responses:
         return True
 
 
-def responses_of(fit: Fit) -> Responses:
+def responses_of(fit: FitRecord) -> Responses:
     """The observed data of a fit, by name."""
     blocks = [b for b in fit.canonical.blocks if not b.family.spec.potential]
     order, held = sorted(range(len(blocks)), key=lambda k: blocks[k].name), fit.canonical.by_rows
@@ -65,7 +65,7 @@ def warning(message: str, *details: str, help: str = "") -> Diagnostic:
 
 
 def evidence_doubts(
-    fits: Mapping[str, Fit], known: Mapping[str, Responses]
+    fits: Mapping[str, FitRecord], known: Mapping[str, Responses]
 ) -> tuple[bool, tuple[Diagnostic, ...]]:
     """Whether log evidences may be compared, with why not, or what is doubtful in it."""
     reasons = _different(known)
@@ -103,7 +103,7 @@ def evidence_doubts(
 
 
 def prediction_doubts(
-    fits: Mapping[str, Fit],
+    fits: Mapping[str, FitRecord],
     known: Mapping[str, Responses],
     loos: Mapping[str, Loo | None],
     lacking: Mapping[str, str],
@@ -140,7 +140,7 @@ def _different(known: Mapping[str, Responses]) -> list[str]:
     return []
 
 
-def _improper(fit: Fit) -> frozenset[tuple[str, ...]]:
+def _improper(fit: FitRecord) -> frozenset[tuple[str, ...]]:
     """The improper priors of latents (with structures and sizes) and of free hyperparameters."""
     linear = fit.canonical.linear(fit.theta)
     loose = {b.name for b in linear.blocks if Shape.IMPROPER in b.shape}
@@ -156,7 +156,7 @@ def _improper(fit: Fit) -> frozenset[tuple[str, ...]]:
     return frozenset(parts)
 
 
-def _unconverged(fits: Mapping[str, Fit]) -> list[str]:
+def _unconverged(fits: Mapping[str, FitRecord]) -> list[str]:
     stopped = [name for name, fit in fits.items() if not fit.converged]
     return [f"{_listed(stopped)} did not converge"] if stopped else []
 

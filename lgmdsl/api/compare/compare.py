@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+from lgmdsl.accuracy.tails import check_arviz
 from lgmdsl.api.compare.comparison import Compared, Comparison, difference, moments
 from lgmdsl.api.compare.rows import Auditing, one_by_one, shared
 from lgmdsl.api.fit.correction import correction_options
@@ -19,7 +20,6 @@ from lgmdsl.api.fit.hyper_ways import check_hyper, learning_options
 from lgmdsl.api.fit.options import other_options
 from lgmdsl.api.jobs import workers_for
 from lgmdsl.api.settings import check_fixed, check_named, check_numbers, check_options
-from lgmdsl.assess.importance.pareto import check_arviz
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.compile import compile_model
 from lgmdsl.contract.status import Guarantee

@@ -121,9 +121,9 @@ class Comparison(FieldState):
         return f"Comparison({several(rows)}; reference {self.reference})"
 
     def _repr_html_(self) -> str:
-        from lgmdsl.api.notebook.cards import of_comparison
+        from lgmdsl.api.compare.page import card
 
-        return of_comparison(self)
+        return card(self)
 
     @cached_property
     def table(self) -> str:
@@ -146,7 +146,7 @@ class Comparison(FieldState):
 
     def picture(self, format: str = "png") -> bytes:
         """Runs and marginals as the bytes of a png, svg or pdf; see `plot`."""
-        from lgmdsl.api.pictures.compare_picture import picture
+        from lgmdsl.api.compare.picture import picture
 
         return picture(self, format)
 

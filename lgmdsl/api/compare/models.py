@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+import lgmdsl.html as html
 from lgmdsl.api.assess.loo import Loo
 from lgmdsl.api.compare.comparable import (
     Responses,
@@ -138,9 +139,12 @@ class ModelComparison(FieldState):
         return self.table
 
     def _repr_html_(self) -> str:
-        from lgmdsl.api.notebook.cards import of_models
-
-        return of_models(self)
+        header = ("model", "log evidence", "share", "elpd", "se", "diff.", "se", "weight")
+        rows = [self.cells(row) for row in self.rows]
+        reasons = [
+            html.paragraph("; ".join((w.message, *w.details)), bad=True) for w in self.warnings
+        ]
+        return html.card("Comparison of models", "", [html.table(header, rows), *reasons])
 
 
 def _shown(value: float, form: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+import lgmdsl.html as html
 from lgmdsl.api.assess.audit_page import largest
 from lgmdsl.api.page import columns, counted, width, wrapped
 from lgmdsl.contract.status import Guarantee, Status
@@ -161,3 +162,25 @@ def _ratio(value: float) -> str:
     if not math.isfinite(value):
         return str(value)
     return f"{value:.4f}" if 1e-3 < value < 10 else f"{value:.1e}"
+
+
+def card(comparison: Comparison) -> str:
+    """A row for each method; the page."""
+    rows = []
+    for row in comparison.rows:
+        if row.fit is None:
+            reason = row.failure.message if row.failure is not None else ""
+            rows.append((row.method, f"no fit: {reason}", "", "", "", ""))
+            continue
+        far = row.difference
+        rows.append((
+            row.method,
+            str(row.fit.status),
+            f"{row.fit.log_evidence:.4f}",
+            "" if far is None else f"{far.mean_largest:.2g}",
+            "" if far is None else f"{far.sd_farthest:.3f}",
+            f"{row.fit.seconds:.3g}",
+        ))  # fmt: skip
+    header = ("method", "status", "log evidence", "mean off (sd)", "sd ratio", "seconds")
+    parts = [html.table(header, rows), html.folded("page", html.page(str(comparison)))]
+    return html.card("Comparison of methods", f"reference {comparison.reference}", parts)

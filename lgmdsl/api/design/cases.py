@@ -25,7 +25,7 @@ from lgmdsl.inference.plan import plan
 from lgmdsl.posterior.joined_cases import check_joining
 
 if TYPE_CHECKING:
-    from lgmdsl.api.fit.fit import Fit
+    from lgmdsl.posterior.fit_record import FitRecord
 
 METHOD = "double-loop"
 WANTED = "bernoulli.logit"
@@ -67,7 +67,7 @@ class Cases:
     extended: bool
 
 
-def cases_of(fit: Fit, response: int, candidates: Dataset) -> Cases:
+def cases_of(fit: FitRecord, response: int, candidates: Dataset) -> Cases:
     """The pool of a fit and its candidates.
 
     Raises DataError: what prediction raises for the candidates, E305 where they bring no rows,
@@ -91,7 +91,9 @@ def cases_of(fit: Fit, response: int, candidates: Dataset) -> Cases:
     return Cases(pool, new.canonical.grounded.indices[block.dims[0]], extended)
 
 
-def tester(fit: Fit, response: int, test: Dataset, extended: bool) -> Callable[[Array], float]:
+def tester(
+    fit: FitRecord, response: int, test: Dataset, extended: bool
+) -> Callable[[Array], float]:
     """The share of test cases that a posterior mean of the latents puts on the wrong side.
 
     Raises MethodError E501 where candidates or test cases have latents that the fit lacks.
@@ -119,7 +121,7 @@ def tester(fit: Fit, response: int, test: Dataset, extended: bool) -> Callable[[
 
 
 def _predicted(
-    fit: Fit,
+    fit: FitRecord,
     response: int,
     cases: Dataset,
     kind: str,
@@ -147,14 +149,14 @@ def _predicted(
     )
 
 
-def _extends(fit: Fit, new: Prediction) -> bool:
+def _extends(fit: FitRecord, new: Prediction) -> bool:
     """Whether new cases have latents that the fit lacks."""
     grounded = new.canonical.grounded
     changed = {*grounded.replaced, *grounded.new_levels}
     return any(changed & set(b.dims) for b in fit.canonical.latents)
 
 
-def _linear(fit: Fit, new: Prediction) -> LinearGaussian:
+def _linear(fit: FitRecord, new: Prediction) -> LinearGaussian:
     return cast(RowConditioned, new.marginals.part(0).frame.conditioned).linear
 
 

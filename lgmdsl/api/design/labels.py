@@ -18,10 +18,10 @@ from lgmdsl.errors import DataError, Diagnostic
 from lgmdsl.language.checked import Symbol
 
 if TYPE_CHECKING:
-    from lgmdsl.api.fit.fit import Fit
+    from lgmdsl.posterior.fit_record import FitRecord
 
 
-def labels_of(fit: Fit, response: int, cases: Dataset, kind: str) -> Array:
+def labels_of(fit: FitRecord, response: int, cases: Dataset, kind: str) -> Array:
     """(J,) labels, 0 or 1, of cases from their source.
 
     Raises DataError: E305 where it has none, E304 for missing ones, and what grounding finds (E301
@@ -47,7 +47,7 @@ def labels_of(fit: Fit, response: int, cases: Dataset, kind: str) -> Array:
 
 
 def answers_of(
-    fit: Fit, response: int, cases: Dataset, members: IndexSet, oracle: Dataset
+    fit: FitRecord, response: int, cases: Dataset, members: IndexSet, oracle: Dataset
 ) -> Array:
     """(J,) labels, 0 or 1, of candidates by an oracle, in the order of `members`.
 
@@ -67,7 +67,7 @@ def answers_of(
     return labels_of(fit, response, both, "candidates")
 
 
-def _asked(fit: Fit, response: int, source: Dataset) -> tuple[Symbol, Entry]:
+def _asked(fit: FitRecord, response: int, source: Dataset) -> tuple[Symbol, Entry]:
     """The datum that is observed, and its entry. Raises DataError E305 where there is none."""
     symbol = fit.canonical.grounded.model.symbols[fit.canonical.blocks[response].name]
     entry = source.ask(symbol.name)

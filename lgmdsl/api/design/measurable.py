@@ -10,8 +10,8 @@ import numpy as np
 
 from lgmdsl.acquisition.measuring import Measurable
 from lgmdsl.api.by_rows import check_rows
-from lgmdsl.api.fit.solved import solve
 from lgmdsl.api.page import counted
+from lgmdsl.api.solve.solved import solve
 from lgmdsl.arrays import AnyArray, Array, BoolArray, IntArray
 from lgmdsl.canonical.blocks.sites import SiteBlock
 from lgmdsl.canonical.expressions.coefficient import Theta

@@ -83,7 +83,7 @@ def as_json(design: MeasurementDesign) -> dict[str, object]:
 
 def picture(design: MeasurementDesign, format: str) -> bytes:
     """Test error against measured values. Raises MethodError E501 where there is none."""
-    from lgmdsl.api.pictures.compare_picture import check_matplotlib
+    from lgmdsl.plot.canvas import check_matplotlib
     from lgmdsl.plot.comparison import learning_picture
 
     check_matplotlib()

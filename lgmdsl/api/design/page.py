@@ -81,7 +81,7 @@ def as_json(design: Design) -> dict[str, object]:
 
 def picture(design: Design, format: str) -> bytes:
     """Test error against labels. Raises MethodError E501 where there is none."""
-    from lgmdsl.api.pictures.compare_picture import check_matplotlib
+    from lgmdsl.plot.canvas import check_matplotlib
     from lgmdsl.plot.comparison import learning_picture
 
     check_matplotlib()

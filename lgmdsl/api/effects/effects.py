@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,45 +31,49 @@ from lgmdsl.remedies import either, setting
 from lgmdsl.sites import catalogue as sites
 
 if TYPE_CHECKING:
-    from lgmdsl.api.fit.fit import Fit
+    from lgmdsl.posterior.fit_record import FitRecord
 
 KINDS = ("average", "conditional", "balanced")
 SCALES = ("response", "link")
 COMPARED = ("difference", "ratio")
 
 
+@dataclass(frozen=True)
+class EffectSettings:
+    """What `Fit.effects` is asked for: the arguments of their names, `n` draws."""
+
+    by: str | None
+    kind: str
+    contrast: object
+    compare: str
+    scale: str
+    response: str | None
+    without: Sequence[str]
+    quantiles: Sequence[float] | None
+    n: int | None
+    seed: int
+
+
 def effect_columns(
-    fit: Fit,
-    name: str,
-    by: str | None,
-    kind: str,
-    contrast: object,
-    compare: str,
-    scale: str,
-    response: str | None,
-    data: object,
-    mapping: Keys | None,
-    without: Sequence[str],
-    quantiles: Sequence[float] | None,
-    n: int | None,
-    seed: int,
+    fit: FitRecord, name: str, asked: EffectSettings, data: object, mapping: Keys | None
 ) -> Columns:
     """The columns of `Fit.effects`. Raises ModelError E103 and E108 for wrong settings."""
-    levels = column_levels(quantiles)
-    check_draws(0 if n is None else n, seed)
+    levels, scale = column_levels(asked.quantiles), asked.scale
+    check_draws(0 if asked.n is None else asked.n, asked.seed)
     for argument, value, known in (
-        ("kind", kind, KINDS),
+        ("kind", asked.kind, KINDS),
         ("scale", scale, SCALES),
-        ("compare", compare, COMPARED),
+        ("compare", asked.compare, COMPARED),
     ):
         if value not in known:
             help = suggestion(str(value), known, f"there are: {', '.join(known)}")
             called = either(f"--{argument}", argument)
             raise ModelError(Diagnostic("E108", f"`{called}` cannot be `{value}`", help=help))
-    requested = Requested(fit.canonical.grounded, name, contrast)
-    rows = rows_of(fit, requested.symbol.name, kind, by, response, data, mapping)
-    rows = replace(rows, without=_left_out(fit, without))
-    ratio = compare == "ratio"
+    requested = Requested(fit.canonical.grounded, name, asked.contrast)
+    symbol = requested.symbol.name
+    rows = rows_of(fit, symbol, asked.kind, asked.by, asked.response, data, mapping)
+    rows = replace(rows, without=_left_out(fit, asked.without))
+    ratio = asked.compare == "ratio"
     affine = scale == "link" or (
         rows.block.family.spec.link == "identity" and not rows.block.classes
     )
@@ -95,8 +99,8 @@ def effect_columns(
         whole = [k.values for k in moments if k is not None]
         estimates = [k[..., None] for k in whole if len(k) == 2 + len(levels)]
         if len(estimates) < len(moments):
-            count = rows.prediction.marginals.usual_draws if n is None else n
-            drawn = drawn_averages(rows, levelled, count, seed, scale == "link")
+            count = rows.prediction.marginals.usual_draws if asked.n is None else asked.n
+            drawn = drawn_averages(rows, levelled, count, asked.seed, scale == "link")
             if not np.isfinite(drawn).any():
                 raise no_mean(rows.block)
             if drawn.shape[-1] > len(classes):
@@ -121,7 +125,7 @@ def effect_columns(
     return _table(rows, requested, estimates, over, classes, levels, ratio)
 
 
-def _left_out(fit: Fit, without: Sequence[str]) -> frozenset[str]:
+def _left_out(fit: FitRecord, without: Sequence[str]) -> frozenset[str]:
     """The blocks of the latents that are left out. Raises ModelError E103 for an unknown one."""
     names = (without,) if isinstance(without, str) else tuple(without)
     known = fit.canonical.latent_names

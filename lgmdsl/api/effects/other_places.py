@@ -24,13 +24,13 @@ from lgmdsl.language.checked import Symbol
 from lgmdsl.remedies import either, setting
 
 if TYPE_CHECKING:
-    from lgmdsl.api.fit.fit import Fit
+    from lgmdsl.posterior.fit_record import FitRecord
 
 # Members of the stacked rows: their covariance is dense.
 MOST_ROWS = 3_000
 
 
-def stacked(fit: Fit, rows: Rows, requested: Requested) -> tuple[Rows, list[Array]]:
+def stacked(fit: FitRecord, rows: Rows, requested: Requested) -> tuple[Rows, list[Array]]:
     """The rows at all levels of the covariate, and the weights of each level's averages.
 
     Raises MethodError E501 where the members are not those of single rows, or the rows too many.

@@ -25,7 +25,7 @@ from lgmdsl.language.checked import Symbol
 from lgmdsl.remedies import setting
 
 if TYPE_CHECKING:
-    from lgmdsl.api.fit.fit import Fit
+    from lgmdsl.posterior.fit_record import FitRecord
 
 OBSERVE = "give it an observe statement: observe y ~ normal(mean = eta, sd = s)"
 GRID = 10_000  # rows of a balanced grid
@@ -45,7 +45,7 @@ class Rows:
 
 
 def rows_of(
-    fit: Fit,
+    fit: FitRecord,
     name: str,
     kind: str,
     by: str | None,
@@ -98,7 +98,7 @@ def _response(prediction: Prediction, response: str | None) -> SiteBlock:
 
 
 def _groups(
-    fit: Fit, prediction: Prediction, block: SiteBlock, by: str
+    fit: FitRecord, prediction: Prediction, block: SiteBlock, by: str
 ) -> tuple[AnyArray, Columns]:
     """The group of each row, and the groups' labels."""
     canonical, rows = prediction.canonical, block.data.dims
@@ -166,7 +166,12 @@ def _grouping(
 
 
 def _grid(
-    fit: Fit, prediction: Prediction, block: SiteBlock, name: str, balanced: bool, by: str | None
+    fit: FitRecord,
+    prediction: Prediction,
+    block: SiteBlock,
+    name: str,
+    balanced: bool,
+    by: str | None,
 ) -> Rows:
     """A reference row for each group: numbers at their mean, whole numbers at the rounded mean, 0/1
     data, maps and columns by contrasts at their most frequent value; `balanced`: every combination

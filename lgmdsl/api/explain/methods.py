@@ -162,7 +162,7 @@ class MethodTable(Paged):
         return {"methods": methods, "bounds": lifts, "table": table}
 
     def markdown(self) -> str:
-        """The table in Markdown, as in the README."""
+        """The table in Markdown, as the manual has it."""
         names = [b.spec.name for b in self.backends]
         lines = [f"| site | {' | '.join(names)} |", f"|---|{'---|' * len(names)}"]
         for site in self.sites:

@@ -29,13 +29,13 @@ from lgmdsl.learning.search.maximise import LearningStep
 from lgmdsl.posterior.hyper_points import HyperPoint
 
 if TYPE_CHECKING:
-    from lgmdsl.api.fit.fit import Fit
+    from lgmdsl.posterior.fit_record import FitRecord
 
 COLUMNS = ("step", "objective", "gain", "calls")
 
 
 def write_learning(
-    file: NewGroup, fit: Fit, put: Callable[[NewGroup, str, AnyArray], None]
+    file: NewGroup, fit: FitRecord, put: Callable[[NewGroup, str, AnyArray], None]
 ) -> None:
     """Add the groups; `put` writes one array into a group."""
     record, hypers = fit.learning, fit.hyper_marginals
@@ -69,8 +69,8 @@ def write_learning(
 
 
 def read_learning(
-    file: Group, fit: Fit, array: Callable[[Any], AnyArray], point: Callable[..., HyperPoint]
-) -> Fit:
+    file: Group, fit: FitRecord, array: Callable[[Any], AnyArray], point: Callable[..., HyperPoint]
+) -> FitRecord:
     """The fit with what the groups hold; `point` makes one of its mixture's, of theta, share, log
     evidence and the sites' weight and shift."""
     if "learning" not in file.groups:
@@ -116,7 +116,9 @@ def read_learning(
     return replace(fit, mixed=_points(file, fit, array, point))
 
 
-def _factors(fit: Fit, given: Mapping[str, Any], held: Mapping[str, AnyArray]) -> FactorMarginals:
+def _factors(
+    fit: FitRecord, given: Mapping[str, Any], held: Mapping[str, AnyArray]
+) -> FactorMarginals:
     space, found = fit.canonical.hypers, {}
     for name, exponent in json.loads(str(given["exponents"])).items():
         block = space.block(name)
@@ -128,7 +130,7 @@ def _factors(fit: Fit, given: Mapping[str, Any], held: Mapping[str, AnyArray]) -
 
 
 def _points(
-    file: Group, fit: Fit, array: Callable[[Any], AnyArray], point: Callable[..., HyperPoint]
+    file: Group, fit: FitRecord, array: Callable[[Any], AnyArray], point: Callable[..., HyperPoint]
 ) -> tuple[HyperPoint, ...]:
     if "points" not in file.groups:
         return ()

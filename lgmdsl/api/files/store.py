@@ -37,8 +37,8 @@ from lgmdsl.streams.model import StreamedModel
 
 if TYPE_CHECKING:
     from lgmdsl.api.assess.audit import Audit
-    from lgmdsl.api.fit.fit import Fit
     from lgmdsl.posterior.drawn import JointSample
+    from lgmdsl.posterior.fit_record import FitRecord
 
 # Raised where an earlier version could not read the file, or would read it wrongly. Files of all
 # formats up to this one are read (tests/stored_fits holds some of each).
@@ -53,15 +53,16 @@ NUMBERS = ("draws", "seed", "k_hat", "own_ess", "ess", "r_hat", "log_evidence", 
 PARTS = ("data", "indices", "indptr", "shape")
 
 
-def save(fit: Fit, path: str | os.PathLike[str]) -> None:
-    """Write a fit. A killed process leaves the old file or the new one, whole.
+def save(fit: FitRecord, audited: Audit | None, path: str | os.PathLike[str]) -> None:
+    """Write a fit, with its audit where it has one. A killed process leaves the old file or the
+    new one, whole.
 
     Raises DataError E306 where the place cannot be written.
     """
-    write(path, packed(fit).getbuffer())
+    write(path, packed(fit, audited).getbuffer())
 
 
-def packed(fit: Fit) -> io.BytesIO:
+def packed(fit: FitRecord, audited: Audit | None) -> io.BytesIO:
     """The content of a fit's file."""
     content = io.BytesIO()
     grounded, layout = fit.canonical.grounded, fit.canonical.layout
@@ -121,8 +122,8 @@ def packed(fit: Fit) -> io.BytesIO:
         for column in ("step", "objective", "residual", "seconds"):
             _plain(trace, column, np.array([getattr(e, column) for e in fit.trace]))
         _plain(trace, "stage", np.array([e.stage for e in fit.trace], dtype=np.str_))
-        if fit.audited is not None:
-            _audit(file, fit.audited)
+        if audited is not None:
+            _audit(file, audited)
         write_learning(file, fit, _plain)
         if isinstance(fit.canonical, StreamedModel):
             write_places(file, fit.canonical, _plain)
@@ -138,7 +139,7 @@ def packed(fit: Fit) -> io.BytesIO:
     return content
 
 
-def _format(fit: Fit) -> int:
+def _format(fit: FitRecord) -> int:
     covariances = any(b.type == "covariance" for b in fit.canonical.hypers.blocks)
     if isinstance(fit.canonical, ShardedModel) or (fit.hyper == "integrate" and covariances):
         return FORMAT
@@ -162,7 +163,7 @@ def _kept_inputs(grounded: GroundedModel) -> frozenset[str]:
     return (usage_of(grounded.graph).referenced | placed) & grounded.values.keys()
 
 
-def kept_names(fit: Fit) -> tuple[str, ...]:
+def kept_names(fit: FitRecord) -> tuple[str, ...]:
     """The names whose means and sds a file holds: hypers only where they were learned."""
     latents = (b.name for b in fit.canonical.reported)
     hypers = (b.name for b in fit.canonical.hypers.blocks) if fit.learning is not None else ()

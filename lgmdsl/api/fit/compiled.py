@@ -13,21 +13,17 @@ from lgmdsl.api.fit.completed import assessed, check_correctable, corrected, una
 from lgmdsl.api.fit.correction import CorrectionOptions, correction_options
 from lgmdsl.api.fit.entitled import entitled
 from lgmdsl.api.fit.errors.estimated import Estimated
-from lgmdsl.api.fit.hyper_starts import starting_values
 from lgmdsl.api.fit.hyper_ways import (
     check_learning,
     chosen_way,
     expected_fits,
     learning_options,
 )
-from lgmdsl.api.fit.learned_fit import with_hypers
 from lgmdsl.api.fit.merging import NOTED, contracted, expanded, merge_option, noted
 from lgmdsl.api.fit.optima.higher_optimum import drawn_from_modes, highest
 from lgmdsl.api.fit.optima.other_runs import OtherOptima
 from lgmdsl.api.fit.options import other_options
-from lgmdsl.api.fit.recondition import Recondition
 from lgmdsl.api.fit.resume import resumable
-from lgmdsl.api.fit.solved import Solved, solve
 from lgmdsl.api.fit.warnings import (
     cut_short,
     inaccurate,
@@ -38,6 +34,10 @@ from lgmdsl.api.fit.warnings import (
     unfinished,
 )
 from lgmdsl.api.sharding import for_shards, provenance_of_shards
+from lgmdsl.api.solve.hyper_starts import starting_values
+from lgmdsl.api.solve.learned_fit import with_hypers
+from lgmdsl.api.solve.recondition import Recondition
+from lgmdsl.api.solve.solved import Solved, solve
 from lgmdsl.api.streaming import provenance_of, rows_option
 from lgmdsl.api.third_parties import record, used_parts
 from lgmdsl.canonical.merged import MergedModel
@@ -60,6 +60,7 @@ from lgmdsl.learning.objective.elsewhere import Elsewhere
 from lgmdsl.learning.search.learning_record import LearningOptions
 from lgmdsl.memory import during
 from lgmdsl.numerics.blas_threads import one_thread
+from lgmdsl.posterior.fit_record import FitRecord
 from lgmdsl.remedies import argument, option
 from lgmdsl.shards.model import ShardedModel
 from lgmdsl.streams.model import StreamedModel
@@ -121,14 +122,14 @@ class Fitting:
     planned: Plan
     way: str
     origin: Mapping[str, str] = field(default_factory=dict)
-    earlier: Fit | None = None
+    earlier: FitRecord | None = None
     on_step: Callable[[TraceEntry], None] | None = None
     elsewhere: Elsewhere | None = None
     solved: Solved | None = None
     optima: OtherOptima | None = None
     errors: Estimated = field(default_factory=unassessed)
     remedy: str | None = None
-    fit: Fit | None = None
+    fit: FitRecord | None = None
     fits: int = 0
     cut: bool = False
 
@@ -162,7 +163,7 @@ class Fitting:
         return self.solved
 
     @property
-    def made(self) -> Fit:
+    def made(self) -> FitRecord:
         assert self.fit is not None
         return self.fit
 
@@ -181,11 +182,13 @@ def fit_compiled(
     model: Model,
     canonical: CanonicalModel,
     settings: FitSettings,
-    start_from: Fit | str | os.PathLike[str] | None = None,
+    start_from: FitRecord | str | os.PathLike[str] | None = None,
     on_step: Callable[[TraceEntry], None] | None = None,
     shared: Shared | None = None,
 ) -> Fit:
     """Fit a compiled model, for repeated fits of one model. See `fit`."""
+    from lgmdsl.api.fit.fit import Fit
+
     state = Fitting.of(model, canonical, settings)
     elsewhere = None if shared is None else shared.elsewhere(state.planned)
     earlier = None if start_from is None else _earlier(start_from)
@@ -194,7 +197,7 @@ def fit_compiled(
     with one_thread() as known_flops:  # same digits, as in `solve`
         known_flops(state.found.flops)
         state, finished = through(FROM_THE_POSTERIOR, state)
-    return replace(state.made, stages=(*solved, *state.found.stages, *finished))
+    return Fit.of(replace(state.made, stages=(*solved, *state.found.stages, *finished)))
 
 
 def _why_merge(state: Fitting) -> str:
@@ -291,12 +294,10 @@ def _assess(state: Fitting) -> Fitting:
 
 def _record(state: Fitting) -> Fitting:
     """The posterior with its provenance, its errors and the warnings of its search."""
-    from lgmdsl.api.fit.fit import Fit
-
     canonical, planned, solved = state.canonical, state.planned, state.found
     q, learned, seed = solved.posterior, solved.learned, state.settings.seed
     origin = _origin(state)
-    fit = Fit(
+    fit = FitRecord(
         model=state.model,
         method=planned.method,
         status=solved.run.status,
@@ -417,8 +418,7 @@ def _doing(planned: Plan, way: str) -> str:
     )
 
 
-def _earlier(source: Fit | str | os.PathLike[str]) -> Fit:
-    from lgmdsl.api.fit.fit import Fit
+def _earlier(source: FitRecord | str | os.PathLike[str]) -> FitRecord:
     from lgmdsl.api.fit.restore import load_fit
 
-    return source if isinstance(source, Fit) else load_fit(source)
+    return source if isinstance(source, FitRecord) else load_fit(source)

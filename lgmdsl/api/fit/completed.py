@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lgmdsl.accuracy.accuracy import Accuracy
+from lgmdsl.accuracy.weighted import WeightedPosterior
 from lgmdsl.api.fit.corrected_hypers import corrected as corrected_fit
 from lgmdsl.api.fit.corrected_hypers import material
 from lgmdsl.api.fit.correction import CorrectionOptions, correction
@@ -16,14 +17,13 @@ from lgmdsl.api.fit.errors.in_sample import estimated_of_many
 from lgmdsl.api.fit.grouped import by_groups
 from lgmdsl.api.fit.optima.higher_optimum import modes_of
 from lgmdsl.api.fit.optima.other_runs import OtherOptima
-from lgmdsl.api.fit.solved import Solved
-from lgmdsl.assess.modes.weighed import Weighed
+from lgmdsl.api.solve.solved import Solved
 from lgmdsl.errors import Diagnostic, MethodError
 from lgmdsl.inference.plan import Plan
 from lgmdsl.remedies import either
 
 if TYPE_CHECKING:
-    from lgmdsl.api.fit.fit import Fit
+    from lgmdsl.posterior.fit_record import FitRecord
 
 MORE_EFFORT = either("--option effort=high", 'options={"effort": "high"}')
 
@@ -37,7 +37,7 @@ def assessed(
     planned: Plan,
     solved: Solved,
     seed: int,
-    whole: Weighed | None,
+    whole: WeightedPosterior | None,
     correcting: CorrectionOptions | None,
 ) -> Estimated:
     """The estimated errors."""
@@ -52,12 +52,12 @@ def assessed(
 
 
 def corrected(
-    fit: Fit,
+    fit: FitRecord,
     planned: Plan,
     errors: Estimated,
     correcting: CorrectionOptions,
     optima: OtherOptima | None,
-) -> tuple[Fit, Estimated, str | None]:
+) -> tuple[FitRecord, Estimated, str | None]:
     """The fit with what its estimated errors call for, what is left of them, and the option that
     would allow for more."""
     learned, remedy = fit.learning is not None, None

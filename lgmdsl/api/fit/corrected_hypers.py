@@ -7,14 +7,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lgmdsl.api.fit.errors.hyper_errors import NEAR, HyperErrors
-from lgmdsl.api.fit.recondition import Recondition
+from lgmdsl.api.solve.recondition import Recondition
 from lgmdsl.errors import LgmError, listed
 from lgmdsl.inference.driver import Tolerances, run
 from lgmdsl.inference.plan import Plan
 from lgmdsl.learning.integration.asymptotic import Asymptotic
 
 if TYPE_CHECKING:
-    from lgmdsl.api.fit.fit import Fit
+    from lgmdsl.posterior.fit_record import FitRecord
 
 
 def material(hyper: HyperErrors | None) -> tuple[str, ...]:
@@ -25,7 +25,7 @@ def material(hyper: HyperErrors | None) -> tuple[str, ...]:
     return hyper.beyond(1.0 if hyper.corrected is None else NEAR)
 
 
-def corrected(fit: Fit, planned: Plan, hyper: HyperErrors) -> Fit | None:
+def corrected(fit: FitRecord, planned: Plan, hyper: HyperErrors) -> FitRecord | None:
     """The fit at them; None where nothing is gained."""
     names = listed([f"`{n}`" for n in material(hyper)])
     if hyper.corrected is not None and hyper.shares is not None:

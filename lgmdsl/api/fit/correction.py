@@ -34,7 +34,7 @@ from lgmdsl.inference.plan import Plan
 from lgmdsl.posterior.drawn import JointSample
 
 if TYPE_CHECKING:
-    from lgmdsl.api.fit.fit import Fit
+    from lgmdsl.posterior.fit_record import FitRecord
 
 WHEN_CORRECTED: tuple[str, ...] = ("auto", "on", "off")
 MARGINALS: tuple[str, ...] = ("corrected", "gaussian")
@@ -113,7 +113,7 @@ class NotDrawn(Exception):
 
 
 def correction(
-    fit: Fit,
+    fit: FitRecord,
     planned: Plan,
     errors: Estimated,
     options: CorrectionOptions,
@@ -145,7 +145,7 @@ def correction(
 
 
 def _exact(
-    fit: Fit,
+    fit: FitRecord,
     planned: Plan,
     errors: Estimated,
     problem: Problem,
@@ -195,7 +195,9 @@ def _exact(
     return sample, known_errors, known.way
 
 
-def _by_groups(fit: Fit, problem: Problem, draws: int, allowance: float) -> GroupedDraws | None:
+def _by_groups(
+    fit: FitRecord, problem: Problem, draws: int, allowance: float
+) -> GroupedDraws | None:
     """Exact draws group by group, where the model has groups and that can be afforded."""
     if not log_concave(problem.sites):  # other modes are beyond a lattice
         return None
@@ -209,7 +211,7 @@ def _by_groups(fit: Fit, problem: Problem, draws: int, allowance: float) -> Grou
 
 
 def _second_order(
-    fit: Fit,
+    fit: FitRecord,
     planned: Plan,
     errors: Estimated,
     problem: Problem,
@@ -254,7 +256,7 @@ def _of_evidence(errors: Estimated, reported: float, exact: float) -> Estimated:
 
 
 def _of_draws(
-    fit: Fit, latents: Estimated, known: ExactDraws | GroupedDraws, basis: str
+    fit: FitRecord, latents: Estimated, known: ExactDraws | GroupedDraws, basis: str
 ) -> Estimated:
     """Monte Carlo errors."""
     linear, worth = fit.canonical.linear(fit.theta), min(known.ess, float(len(known.z)))
@@ -271,7 +273,7 @@ def _of_draws(
     return summed_up(fit.canonical, named, gap, latents.log_evidence, how)
 
 
-def _allowance(fit: Fit, problem: Problem) -> float:
+def _allowance(fit: FitRecord, problem: Problem) -> float:
     """Operations that some three seconds of one core make, or the fit itself took."""
     steps = fit.steps if fit.learning is None else fit.learning.iterations
     return max(OPERATIONS, FITS * problem.flops * steps)
@@ -292,7 +294,7 @@ def _counted(problem: Problem) -> float:
     return float(max(problem.engine.linear.size + problem.engine.linear.rows, 1))
 
 
-def _points(fit: Fit) -> Iterator[MixturePoint]:
+def _points(fit: FitRecord) -> Iterator[MixturePoint]:
     """The posterior at each hyperparameter point, the heaviest first."""
     canonical = fit.canonical
     for point in fit.points:
@@ -300,7 +302,7 @@ def _points(fit: Fit) -> Iterator[MixturePoint]:
         yield MixturePoint(point.share, sites, linear, point.condition())
 
 
-def _problems(fit: Fit, planned: Plan) -> Iterator[tuple[Problem, Conditioned]]:
+def _problems(fit: FitRecord, planned: Plan) -> Iterator[tuple[Problem, Conditioned]]:
     """The problem and its Gaussian at each hyperparameter point."""
     for point in fit.points:
         yield planned.at(point.theta, seed=fit.seed), point.condition()

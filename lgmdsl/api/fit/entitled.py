@@ -14,14 +14,14 @@ from lgmdsl.inference.registry import backends
 from lgmdsl.remedies import either, setting
 
 if TYPE_CHECKING:
-    from lgmdsl.api.fit.fit import Fit
+    from lgmdsl.posterior.fit_record import FitRecord
 
 # Ways whose hyperparameters all have a posterior; after map those that are not determined have no
 # standard error.
 WITH_SDS = ("integrate", "vb")
 
 
-def entitled(fit: Fit) -> Fit:
+def entitled(fit: FitRecord) -> FitRecord:
     """The fit with the status and the guarantee that its numbers allow: numerical_error, and W601
     that says what, where it is `converged` but its log evidence, a mean or an sd is not finite; no
     guarantee where the status is not `usable`."""
@@ -29,7 +29,7 @@ def entitled(fit: Fit) -> Fit:
     return fit if fit.status.usable else replace(fit, guarantee=Guarantee.APPROXIMATE)
 
 
-def _only_finite(fit: Fit) -> Fit:
+def _only_finite(fit: FitRecord) -> FitRecord:
     if not fit.converged:
         return fit
     wrong = not_finite(fit)
@@ -46,7 +46,7 @@ def _only_finite(fit: Fit) -> Fit:
     return replace(fit, status=Status.numerical_error, warnings=(*fit.warnings, warning))
 
 
-def not_finite(fit: Fit) -> tuple[str, ...]:
+def not_finite(fit: FitRecord) -> tuple[str, ...]:
     """What is not finite of the log evidence, the latents' moments at `theta` and the
     hyperparameters."""
     q = fit.posterior.conditioned

@@ -2,44 +2,26 @@
 
 from __future__ import annotations
 
-import math
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property, partial
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lgmdsl.accuracy.accuracy import Accuracy
 from lgmdsl.api.answering import answering
 from lgmdsl.api.assess.assessable import Assessable
+from lgmdsl.api.columns import LEVELS
 from lgmdsl.api.frames.framed import Framed
 from lgmdsl.api.page import several
-from lgmdsl.arrays import AnyArray, Array, IntArray
-from lgmdsl.canonical.model import CanonicalModel
-from lgmdsl.contract.engine import Conditioned, Rows
-from lgmdsl.contract.problem import GaussianPosterior
-from lgmdsl.contract.status import Guarantee, Status
+from lgmdsl.arrays import AnyArray, Array
 from lgmdsl.dataset import Keys
-from lgmdsl.errors import Diagnostic
 from lgmdsl.html import Page
-from lgmdsl.inference.driver import TraceEntry
-from lgmdsl.inference.other_starts import Started
-from lgmdsl.inference.plan import Plan
-from lgmdsl.inference.stages import Ran
-from lgmdsl.language.builder import Model
-from lgmdsl.learning.coordinates.hyper_marginals import HyperMarginals
-from lgmdsl.learning.integration.checkpoint import Checkpoint
-from lgmdsl.learning.search.learning_record import Learning
-from lgmdsl.posterior.drawn import JointSample, Postponed, drawn_mixture
-from lgmdsl.posterior.frame import fitted_frame
-from lgmdsl.posterior.hyper_points import HyperPoint
+from lgmdsl.posterior.fit_record import FitRecord
 from lgmdsl.posterior.labelled import dataset, labelled, with_estimate
-from lgmdsl.posterior.marginals import Marginals, Quantity, probability_levels
-from lgmdsl.posterior.mixture import Mixture, mixture
-from lgmdsl.state import FieldState, made_by
+from lgmdsl.posterior.marginals import probability_levels
+from lgmdsl.state import made_by
 from lgmdsl.workers.task import Jobs
 
 if TYPE_CHECKING:
@@ -53,13 +35,9 @@ if TYPE_CHECKING:
     from lgmdsl.workers.task import Jobs
 
 
-SHOWN = (0.05, 0.5, 0.95)
-UNKNOWN = Accuracy.none("it was not estimated")
-
-
 @made_by("lgm.fit", "lgm.load_fit")
 @dataclass(frozen=True, eq=False)
-class Fit(FieldState, Assessable, Framed):
+class Fit(Assessable, Framed):
     """A posterior of a model with its record: Gaussian at fixed or maximised hyperparameters,
     a mixture of Gaussians over `points` where they were integrated (`hyper`).
 
@@ -85,77 +63,12 @@ class Fit(FieldState, Assessable, Framed):
     reason why, the fits that it made and its seconds.
     """
 
-    model: Model
-    method: str
-    status: Status
-    log_evidence: float
-    guarantee: Guarantee
-    weight: Rows = field(repr=False)
-    shift: Rows = field(repr=False)
-    trace: tuple[TraceEntry, ...]
-    steps: int
-    seconds: float
-    seed: int
-    canonical: CanonicalModel = field(repr=False)
-    theta: Mapping[str, Array] = field(repr=False)
-    condition: Callable[[], Conditioned] = field(repr=False)
-    warnings: tuple[Diagnostic, ...] = ()
-    starts: tuple[Started, ...] = ()
-    provenance: Mapping[str, str] = field(default_factory=dict, repr=False)
-    stored: Mapping[str, Quantity] = field(default_factory=dict, repr=False)
     audited: Audit | None = field(default=None, repr=False)
-    hyper: str = "fixed"
-    hyper_marginals: HyperMarginals | None = field(default=None, repr=False)
-    mixed: tuple[HyperPoint, ...] = field(default=(), repr=False)
-    learning: Learning | None = field(default=None, repr=False)
-    accuracy: Accuracy = UNKNOWN
-    log_evidence_corrected: float = math.nan
-    drawn: JointSample | None = field(default=None, repr=False)
-    checkpoint: Checkpoint | None = field(default=None, repr=False)
-    stages: tuple[Ran, ...] = field(default=(), repr=False)
 
-    @property
-    def converged(self) -> bool:
-        return self.status is Status.converged
-
-    @property
-    def engine(self) -> str:
-        """The engine that conditioned the Gaussian part; empty in files of earlier versions."""
-        return self.provenance.get("engine", "")
-
-    @property
-    def memory_budget(self) -> int | None:
-        """Bytes that the engine was chosen within; None in files of earlier versions."""
-        budget = self.provenance.get("memory_budget")
-        return None if budget is None else int(budget)
-
-    @cached_property
-    def posterior(self) -> GaussianPosterior:
-        """q(z) proportional to p(z) exp(-1/2 s'Ws + b's), conditioned when first asked for: the
-        Gaussian at `theta`, also where exact draws (`drawn`) are reported in its place."""
-        return GaussianPosterior(
-            self.weight, self.shift, self.condition(), self.log_evidence, self.guarantee
-        )
-
-    @property
-    def points(self) -> tuple[HyperPoint, ...]:
-        """The hyperparameter points that the posterior is a mixture of, the heaviest first."""
-        mode = HyperPoint(
-            self.theta,
-            1.0,
-            self.log_evidence,
-            self.weight,
-            self.shift,
-            self._conditioned,
-        )
-        return self.mixed or (mode,)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Everything that can be asked for by name: latents, lets, reports, hyperparameters."""
-        latents = self.canonical.latent_names
-        others = (n for n in self.canonical.named if n not in latents)
-        return (*latents, *others, *(b.name for b in self.canonical.hypers.blocks))
+    @classmethod
+    def of(cls, record: FitRecord) -> Fit:
+        """The record, to be asked by its user."""
+        return cls(**{f.name: getattr(record, f.name) for f in fields(FitRecord)})
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.names)
@@ -167,7 +80,7 @@ class Fit(FieldState, Assessable, Framed):
         """`mean`, `sd` and the 5, 50 and 95 % points (`quantiles`, leading axis `quantile`) of a
         name; `estimate` is the mean again, for attribute access: `fit["u"].estimate` (`.mean` is a
         method of every Dataset). Raises ModelError E103 for an unknown name."""
-        quantiles = self.quantile(name, SHOWN)
+        quantiles = self.quantile(name, LEVELS)
         parts = {"mean": self.mean(name), "sd": self.sd(name), "quantiles": quantiles}
         return dataset(with_estimate(parts))
 
@@ -199,58 +112,13 @@ class Fit(FieldState, Assessable, Framed):
     def _repr_html_(self) -> str:
         from lgmdsl.api.notebook.cards import of_fit
 
-        return of_fit(self)
+        return of_fit(self, self._page(full=False, warned=False))
 
-    def _conditioned(self) -> Conditioned:
-        return self.posterior.conditioned
+    def _page(self, full: bool, warned: bool) -> str:
+        from lgmdsl.api.summary.summary import summary
 
-    @cached_property
-    def marginals(self) -> Mixture:
-        """The unlabelled moments behind the methods below."""
-        if self.drawn is not None:
-            at = partial(self.named_at, self.canonical)
-            return drawn_mixture(
-                self.canonical, self.points, at, self.hyper_marginals, self.seed, self.drawn
-            )
-        return self.gaussian_marginals
-
-    @cached_property
-    def gaussian_marginals(self) -> Mixture:
-        """Marginals of the Gaussians, whether or not draws are reported in their place."""
-        return mixture(self.canonical, self.points, self._at, self.hyper_marginals, self.seed)
-
-    @cached_property
-    def conditional(self) -> Marginals:
-        """The unlabelled moments given the hyperparameters `theta`."""
-        frame = fitted_frame(self.canonical, self.posterior.conditioned, self.theta)
-        return Marginals(self.canonical, self.theta, frame, self.seed)
-
-    def _at(self, point: HyperPoint) -> Marginals:
-        if point.theta is self.theta:
-            return self.conditional
-        frame = fitted_frame(self.canonical, point.condition(), point.theta)
-        return Marginals(self.canonical, point.theta, frame, self.seed)
-
-    def named_at(self, canonical: CanonicalModel, point: HyperPoint) -> Marginals:
-        """What the names of the model, or of new rows of it, are at draws of a point; its Gaussian
-        is conditioned when asked for."""
-        frame = fitted_frame(self.canonical, Postponed(point.condition))
-        return Marginals(canonical, point.theta, frame, self.seed)
-
-    def without_rows(
-        self, planned: Plan, removed: Sequence[IntArray]
-    ) -> tuple[tuple[HyperPoint, ...], float] | None:
-        """The points of a fit that integrates over the hyperparameters anew without some rows of
-        each site block, as points of all rows (the sites of those left out have weight 0), and its
-        log evidence. `planned`: how the whole model is fitted. None where the others determine no
-        posterior."""
-        from lgmdsl.api.fit.without_rows import without_rows
-
-        return without_rows(self, planned, removed)
-
-    def quantity(self, name: str) -> Quantity:
-        """Unlabelled mean and sd; those of a loaded file are read, not computed again."""
-        return self.stored[name] if name in self.stored else self.marginals.quantity(name)
+        text = summary(self, full, warned)
+        return text if self.audited is None else f"{text}\n\n{self.audited}"
 
     @answering("computing means")
     def mean(self, name: str) -> xr.DataArray:
@@ -386,11 +254,9 @@ class Fit(FieldState, Assessable, Framed):
     @answering("summarising the fit")
     def summary(self, full: bool = False) -> str:
         """A page of text in 80 columns: status, evidence, hypers, latents (`full`: all rows)."""
-        from lgmdsl.api.summary.summary import summary
+        return Page(self._page(full, warned=True))
 
-        text = summary(self, full)
-        return Page(text if self.audited is None else f"{text}\n\n{self.audited}")
-
+    @answering("drawing the fit")
     def plot(
         self,
         target: str | os.PathLike[str] | Sequence[str],
@@ -466,7 +332,7 @@ class Fit(FieldState, Assessable, Framed):
         output: str | os.PathLike[str],
         *,
         fitted: object = None,
-        quantiles: Sequence[float] | None = SHOWN,
+        quantiles: Sequence[float] | None = LEVELS,
         mapping: Keys | None = None,
         jobs: Jobs = None,
     ) -> ShardPredictions:
@@ -502,7 +368,7 @@ class Fit(FieldState, Assessable, Framed):
         """Write a NetCDF file, whole or not at all; `load_fit` and plain xarray open it."""
         from lgmdsl.api.files.store import save
 
-        save(self, path)
+        save(self, self.audited, path)
 
     def _labelled(self, name: str, dims: tuple[str, ...], values: Array) -> xr.DataArray:
         return labelled(self.canonical.layout, dims, values, name)

@@ -11,7 +11,7 @@ import numpy as np
 from lgmdsl.api.fit.correction import ALLOWANCE, OPERATIONS
 from lgmdsl.api.fit.errors.estimated import Estimated, joined
 from lgmdsl.api.fit.errors.hyper_errors import NEAR, HyperErrors, gaps_wanted, hyper_errors
-from lgmdsl.api.fit.solved import Solved
+from lgmdsl.api.solve.solved import Solved
 from lgmdsl.assess.grouped.draws import evidence_price, grouped_evidence
 from lgmdsl.assess.grouped.groups import groups_of
 from lgmdsl.assess.grouped.lattice import Lattice

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from lgmdsl.api.fit.recondition import Recondition
 from lgmdsl.api.settings import one_of
+from lgmdsl.api.solve.recondition import Recondition
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.canonical.merged import MergedModel, merged
 from lgmdsl.canonical.model import CanonicalModel
@@ -17,7 +17,7 @@ from lgmdsl.engines.shared.other_rows import OtherRows
 from lgmdsl.posterior.hyper_points import HyperPoint
 
 if TYPE_CHECKING:
-    from lgmdsl.api.fit.fit import Fit
+    from lgmdsl.posterior.fit_record import FitRecord
 
 MERGE = ("on", "off")
 NOTED = "merged"  # the entry of the provenance
@@ -50,7 +50,7 @@ def noted(model: MergedModel) -> str:
     return "; ".join(f"{name}: {n:,} rows, {kept:,} distinct" for name, n, kept in sizes)
 
 
-def expanded(fit: Fit, model: MergedModel) -> Fit:
+def expanded(fit: FitRecord, model: MergedModel) -> FitRecord:
     """A fit of the merged model as one of the user's rows."""
     weight, shift = model.shared_out(fit.weight), model.shared_out(fit.shift)
     return replace(

@@ -43,6 +43,7 @@ from lgmdsl.inference.stages import Ran
 from lgmdsl.language.load import loads
 from lgmdsl.memory import during
 from lgmdsl.posterior.drawn import JointSample
+from lgmdsl.posterior.fit_record import FitRecord
 from lgmdsl.posterior.hyper_points import HyperPoint
 from lgmdsl.posterior.marginals import Quantity
 from lgmdsl.sites import catalogue as sites
@@ -159,7 +160,7 @@ def _read(file: Group, place: Path) -> Fit:
     trace = file["trace"].variables
     columns = [array(trace[c]) for c in ("step", "objective", "residual", "seconds")]
     columns.append(array(trace["stage"]) if "stage" in trace else np.full(len(columns[0]), ""))
-    fit = Fit(
+    record = FitRecord(
         model=model,
         method=str(file.attrs["method"]),
         status=Status[str(file.attrs["status"])],
@@ -179,19 +180,19 @@ def _read(file: Group, place: Path) -> Fit:
         condition=reconditioning(canonical, theta, weight, shift, seed, provenance),
         provenance=provenance,
         stored={n: Quantity(d, array(mean[n]), array(sd[n])) for n, d in dims.items() if n in sd},
-        audited=_audit(file, canonical) if "audit" in file.groups else None,
         accuracy=_accuracy(file),
         drawn=_drawn(file),
         log_evidence_corrected=float(file.attrs.get("log_evidence_corrected", math.nan)),
         stages=tuple(Ran(*s) for s in json.loads(str(file.attrs.get("stages", "[]")))),
     )
-    covariances = any(b.type == "covariance" for b in fit.canonical.hypers.blocks)
-    fit = replace(fit, checkpoint=read_checkpoint(file, array, covariances))
-    return read_learning(file, fit, array, partial(_point, fit))
+    covariances = any(b.type == "covariance" for b in canonical.hypers.blocks)
+    record = replace(record, checkpoint=read_checkpoint(file, array, covariances))
+    fit = Fit.of(read_learning(file, record, array, partial(_point, record)))
+    return replace(fit, audited=_audit(file, canonical)) if "audit" in file.groups else fit
 
 
 def _point(
-    fit: Fit, theta: Theta, share: float, log_evidence: float, weight: Rows, shift: Rows
+    fit: FitRecord, theta: Theta, share: float, log_evidence: float, weight: Rows, shift: Rows
 ) -> HyperPoint:
     """A point of the mixture that a fit is, conditioned when asked for, by the fit's engine."""
     model = fit.condition.model if isinstance(fit.condition, Expanded) else None

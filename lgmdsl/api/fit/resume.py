@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 from lgmdsl.learning.integration.checkpoint import Checkpoint
 
 if TYPE_CHECKING:
-    from lgmdsl.api.fit.fit import Fit
+    from lgmdsl.posterior.fit_record import FitRecord
 
 # Entries of the provenance that change no fit.
 ELSEWHERE = ("python", "data_source", "version_numpy", "version_scipy")
 
 
-def resumable(earlier: Fit, origin: Mapping[str, str]) -> Checkpoint | None:
+def resumable(earlier: FitRecord, origin: Mapping[str, str]) -> Checkpoint | None:
     """The checkpoint of an earlier fit of the same model, data, method and settings, by the same
     version, as `origin` (the provenance of the new one) says them; None where it has none, or is of
     something else: then it is a start like any other."""

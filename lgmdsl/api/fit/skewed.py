@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lgmdsl.accuracy.better import Errors, Unknown, better
+from lgmdsl.accuracy.better import Unknown, better
+from lgmdsl.accuracy.errors import Errors
 from lgmdsl.accuracy.expansion import Unanswered, expansion
 from lgmdsl.accuracy.limits import MEAN
 from lgmdsl.api.fit.errors.estimated import Estimated, entries_off
@@ -27,8 +28,8 @@ from lgmdsl.posterior.drawn import JointSample
 from lgmdsl.posterior.hyper_points import HyperPoint
 
 if TYPE_CHECKING:
-    from lgmdsl.api.fit.fit import Fit
     from lgmdsl.inference.plan import Plan
+    from lgmdsl.posterior.fit_record import FitRecord
 
 DRAWS, FEWEST, KEPT = 4000, 500, 20_000_000  # of draws, and of values of all draws
 # Draws that the identities are computed from, and their values.
@@ -66,7 +67,7 @@ class _At:
 
 
 def skewed(
-    fit: Fit, planned: Plan, latents: Estimated, affordable: float, slope: float
+    fit: FitRecord, planned: Plan, latents: Estimated, affordable: float, slope: float
 ) -> tuple[JointSample, Estimated]:
     """Draws at the points of the fit, and the errors that are left. `affordable`: evaluations of
     the slope of log p(z | y) that may be spent, of so many operations each. Raises NotSkewed."""
@@ -100,7 +101,7 @@ def skewed(
 
 
 def _drawn(
-    fit: Fit, planned: Plan, part: _At, formed: bool, shifted: bool | None
+    fit: FitRecord, planned: Plan, part: _At, formed: bool, shifted: bool | None
 ) -> tuple[Array, list[Judged], bool]:
     """Draws at one point, (2 pairs, n), those of them that are judged, and whether all are shifted
     to the mean that the identities give: the first point decides."""
@@ -149,7 +150,7 @@ def _drawn(
     return draws, here, False
 
 
-def _base(fit: Fit, planned: Plan, point: HyperPoint) -> Conditioned:
+def _base(fit: FitRecord, planned: Plan, point: HyperPoint) -> Conditioned:
     """The variational Gaussian at a point."""
     q = point.condition()
     if planned.backend.spec.needs is Expected:
@@ -163,7 +164,7 @@ def _base(fit: Fit, planned: Plan, point: HyperPoint) -> Conditioned:
     return q if known is None else known.base
 
 
-def _estimated(fit: Fit, latents: Estimated, seen: Sequence[Judged], draws: int) -> Estimated:
+def _estimated(fit: FitRecord, latents: Estimated, seen: Sequence[Judged], draws: int) -> Estimated:
     """What is left, by the identities, and Monte Carlo errors."""
     canonical, count = fit.canonical, sum(len(j.x) for j in seen)
     slices = canonical.linear(fit.theta).slices

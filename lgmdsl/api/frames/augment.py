@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lgmdsl.api.assess.loo import loo as loo_of
 from lgmdsl.api.columns import Columns, frame_library, frame_of, index_columns, set_apart
 from lgmdsl.api.predict.predict import Prediction, predicted
 from lgmdsl.api.predict.table import carried_columns
@@ -21,14 +22,14 @@ from lgmdsl.errors import Diagnostic, MethodError, ModelError, suggestion
 if TYPE_CHECKING:
     import pandas as pd
 
-    from lgmdsl.api.fit.fit import Fit
+    from lgmdsl.posterior.fit_record import FitRecord
 
 
 WHOLE = ("binary", "count", "integer")  # types of data that are whole numbers
 
 
 def augment(
-    fit: Fit,
+    fit: FitRecord,
     data: object,
     mapping: Keys | None,
     response: str | None,
@@ -41,7 +42,7 @@ def augment(
 
 
 def augmented_columns(
-    fit: Fit, data: object, mapping: Keys | None, response: str | None, loo: bool
+    fit: FitRecord, data: object, mapping: Keys | None, response: str | None, loo: bool
 ) -> Columns:
     """The columns of `Fit.augment`."""
     dataset = None if data is None else read(data, mapping)
@@ -63,7 +64,7 @@ def augmented_columns(
                 out[f"{name}_{kind}"] = _over(canonical, rows, dims, values)
     out |= _response(canonical, prediction, block)
     if loo:
-        left_out = fit.loo(data=None if dataset is None else dataset)
+        left_out = loo_of(fit, data=None if dataset is None else dataset)
         out[f"{block.name}_loo"] = _rowwise(left_out.pointwise(block.name).values, block)
         out[f"{block.name}_loo_flag"] = _rowwise(left_out.flags(block.name).values, block)
     return set_apart(given, out) | out

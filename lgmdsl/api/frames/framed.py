@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from lgmdsl.api.answering import answering
 from lgmdsl.api.columns import LEVELS, FrameLibrary
 from lgmdsl.dataset import Keys
+from lgmdsl.posterior.fit_record import FitRecord
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from lgmdsl.api.fit.fit import Fit
 
-
-class Framed:
+class Framed(FitRecord):
     """The methods of `Fit` that return frames: of pandas, or of polars (`backend="polars"`). Each
     raises MethodError: E104 for another backend, E501 where its library is not installed."""
-
-    if TYPE_CHECKING:
-
-        @property
-        def flops(self) -> float: ...
 
     @answering("making a table of the fit")
     def tidy(
@@ -49,7 +43,7 @@ class Framed:
         """
         from lgmdsl.api.frames.tidy import tidy
 
-        return tidy(self._framed, names, quantiles, backend)
+        return tidy(self, names, quantiles, backend)
 
     @answering("making a table of the data")
     def augment(
@@ -75,7 +69,7 @@ class Framed:
         """
         from lgmdsl.api.frames.augment import augment
 
-        return augment(self._framed, data, mapping, response, loo, backend)
+        return augment(self, data, mapping, response, loo, backend)
 
     @answering("making a table of the fit")
     def glance(
@@ -95,7 +89,7 @@ class Framed:
         """
         from lgmdsl.api.frames.glance import glance
 
-        return glance(self._framed, data, mapping, criteria, backend)
+        return glance(self, data, mapping, criteria, backend)
 
     @answering("computing survival curves")
     def survival(
@@ -124,9 +118,7 @@ class Framed:
         """
         from lgmdsl.api.frames.survival import survival
 
-        return survival(
-            self._framed, times, newdata, mapping, response, quantiles, n, seed, backend
-        )
+        return survival(self, times, newdata, mapping, response, quantiles, n, seed, backend)
 
     @answering("computing effects")
     def effects(
@@ -198,27 +190,11 @@ class Framed:
         E501 where the prior of a latent is built on it and the rows do not name its members.
         """
         from lgmdsl.api.columns import frame_library, frame_of
-        from lgmdsl.api.effects.effects import effect_columns
+        from lgmdsl.api.effects.effects import EffectSettings, effect_columns
 
         frame_library(backend)  # before anything is computed
-        columns = effect_columns(
-            self._framed,
-            name,
-            by,
-            kind,
-            contrast,
-            compare,
-            scale,
-            response,
-            data,
-            mapping,
-            without,
-            quantiles,
-            n,
-            seed,
+        asked = EffectSettings(
+            by, kind, contrast, compare, scale, response, without, quantiles, n, seed
         )
+        columns = effect_columns(self, name, asked, data, mapping)
         return frame_of(columns, backend)
-
-    @property
-    def _framed(self) -> Fit:
-        return cast("Fit", self)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from lgmdsl.api.assess.criteria import dic, waic
+from lgmdsl.api.assess.loo import loo
 from lgmdsl.api.columns import Columns, frame_library, frame_of
 from lgmdsl.dataset import Keys
 from lgmdsl.errors import DataError, MethodError
@@ -12,20 +14,20 @@ from lgmdsl.errors import DataError, MethodError
 if TYPE_CHECKING:
     import pandas as pd
 
-    from lgmdsl.api.fit.fit import Fit
+    from lgmdsl.posterior.fit_record import FitRecord
 
 CRITERIA = ("dic", "p_d", "waic", "p_waic", "elpd_loo", "elpd_loo_se", "p_loo", "loo_flagged")
 
 
 def glance(
-    fit: Fit, data: object, mapping: Keys | None, criteria: bool, backend: str
+    fit: FitRecord, data: object, mapping: Keys | None, criteria: bool, backend: str
 ) -> pd.DataFrame:
     """See `Fit.glance`."""
     frame_library(backend)
     return frame_of(glance_columns(fit, data, mapping, criteria), backend)
 
 
-def glance_columns(fit: Fit, data: object, mapping: Keys | None, criteria: bool) -> Columns:
+def glance_columns(fit: FitRecord, data: object, mapping: Keys | None, criteria: bool) -> Columns:
     """The columns of `Fit.glance`."""
     known, learning = fit.accuracy, fit.learning
     row: dict[str, Any] = {
@@ -52,23 +54,23 @@ def glance_columns(fit: Fit, data: object, mapping: Keys | None, criteria: bool)
     return {name: [value] for name, value in row.items()}
 
 
-def _criteria(fit: Fit, data: object, mapping: Keys | None) -> dict[str, float]:
+def _criteria(fit: FitRecord, data: object, mapping: Keys | None) -> dict[str, float]:
     """NaN where a criterion is not defined, or where a file lacks its data."""
     out = dict.fromkeys(CRITERIA, math.nan)
     try:
-        dic, waic = fit.dic(data, mapping), fit.waic(data, mapping)
-        loo = fit.loo(data=data, mapping=mapping)
+        by_dic, by_waic = dic(fit, data, mapping), waic(fit, data, mapping)
+        left_out = loo(fit, data=data, mapping=mapping)
     except MethodError:
         return out
     except DataError:
         if data is not None:
             raise
         return out
-    out |= {"dic": dic.dic, "p_d": dic.p_d, "waic": waic.waic, "p_waic": waic.p_waic}
-    p_loo = math.nan if loo.p_loo is None else loo.p_loo
+    out |= {"dic": by_dic.dic, "p_d": by_dic.p_d, "waic": by_waic.waic, "p_waic": by_waic.p_waic}
+    p_loo = math.nan if left_out.p_loo is None else left_out.p_loo
     return out | {
-        "elpd_loo": loo.elpd,
-        "elpd_loo_se": loo.se,
+        "elpd_loo": left_out.elpd,
+        "elpd_loo_se": left_out.se,
         "p_loo": p_loo,
-        "loo_flagged": loo.flagged,
+        "loo_flagged": left_out.flagged,
     }

@@ -36,7 +36,7 @@ from lgmdsl.sites.tails import Tails
 if TYPE_CHECKING:
     import pandas as pd
 
-    from lgmdsl.api.fit.fit import Fit
+    from lgmdsl.posterior.fit_record import FitRecord
 
 NEAR_ZERO = (1e-250, 1e-240)
 DIGITS = 1e-9  # what is left of 1 - cdf for a hazard of six digits
@@ -53,7 +53,7 @@ class Curves(NamedTuple):
 
 
 def survival(
-    fit: Fit,
+    fit: FitRecord,
     times: object,
     newdata: object,
     mapping: Keys | None,

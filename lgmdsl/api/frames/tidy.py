@@ -24,11 +24,11 @@ from lgmdsl.posterior.marginals import column_levels
 if TYPE_CHECKING:
     import pandas as pd
 
-    from lgmdsl.api.fit.fit import Fit
+    from lgmdsl.posterior.fit_record import FitRecord
 
 
 def tidy(
-    fit: Fit,
+    fit: FitRecord,
     names: Sequence[str] | None,
     quantiles: Sequence[float] | None,
     backend: str = "pandas",
@@ -39,7 +39,7 @@ def tidy(
     return frame_of(tidy_columns(fit, names, levels), backend)
 
 
-def tidy_columns(fit: Fit, names: Sequence[str] | None, levels: Array) -> Columns:
+def tidy_columns(fit: FitRecord, names: Sequence[str] | None, levels: Array) -> Columns:
     """The columns of `Fit.tidy`."""
     wanted = (names,) if isinstance(names, str) else names
     tables = [
@@ -58,7 +58,7 @@ def tidy_columns(fit: Fit, names: Sequence[str] | None, levels: Array) -> Column
     return out
 
 
-def default_names(fit: Fit) -> tuple[str, ...]:
+def default_names(fit: FitRecord) -> tuple[str, ...]:
     """Hypers, latents, and the reports that do not run over the rows of the data."""
     canonical = fit.canonical
     model, rows = canonical.grounded.model, usage_of(canonical.grounded.graph).rows
@@ -73,7 +73,7 @@ class _Table:
         self.labels, self.columns = labels, columns
 
 
-def _table(fit: Fit, name: str, levels: Array) -> _Table:
+def _table(fit: FitRecord, name: str, levels: Array) -> _Table:
     quantity = fit.quantity(name)
     dims, values = quantity.dims, np.zeros(0)
     if len(levels):

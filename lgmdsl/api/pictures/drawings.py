@@ -55,7 +55,7 @@ from lgmdsl.posterior.marginals import named_tree
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from lgmdsl.api.fit.fit import Fit
+    from lgmdsl.posterior.fit_record import FitRecord
 
 LARGEST = 1_000_000  # entries of a quantity that is drawn
 
@@ -79,7 +79,7 @@ class Drawing:
         return self.panels if self.whole else self.panels[:1]
 
 
-def quantity_drawings(fit: Fit, name: str, observations: Observations) -> tuple[Drawing, ...]:
+def quantity_drawings(fit: FitRecord, name: str, observations: Observations) -> tuple[Drawing, ...]:
     """The pictures of a latent, let or report over an index, the one that shows most first; none
     where it is fixed, or nowhere finite."""
     canonical = fit.canonical
@@ -122,7 +122,7 @@ def quantity_drawings(fit: Fit, name: str, observations: Observations) -> tuple[
 
 
 def _two_way(
-    fit: Fit, name: str, dims: tuple[str, ...], labels: Sequence[Sequence[str]]
+    fit: FitRecord, name: str, dims: tuple[str, ...], labels: Sequence[Sequence[str]]
 ) -> Drawing | None:
     """Lines by group along what has an order, else cells of few groups; None for what a heat map
     shows better: two long orders, or many groups."""
@@ -169,12 +169,12 @@ def response_drawing(observations: Observations, name: str) -> Drawing | None:
     return Drawing(f"response_{name}", (draw,), partial(agreement_picture, rows))
 
 
-def hyper_drawing(fit: Fit, name: str) -> tuple[Panel, ...]:
+def hyper_drawing(fit: FitRecord, name: str) -> tuple[Panel, ...]:
     """A panel for each entry of a hyperparameter that has a density."""
     return tuple(partial(draw_hyper, panel=panel) for panel in panels(fit, [name]))
 
 
-def scalar_row(fit: Fit, name: str) -> ForestRow | None:
+def scalar_row(fit: FitRecord, name: str) -> ForestRow | None:
     """One number as a row with whiskers; None where it is fixed."""
     levels = quantiles_of(fit, name)
     return None if levels is None else ForestRow(titled(fit.canonical, name), levels.reshape(-1))
@@ -185,7 +185,7 @@ def scalar_panel(row: ForestRow) -> Panel:
     return partial(draw_forest, name="", rows=(row,))
 
 
-def quantiles_of(fit: Fit, name: str) -> Array | None:
+def quantiles_of(fit: FitRecord, name: str) -> Array | None:
     """(5, ...) at LEVELS; None where the quantity is fixed, or nowhere finite."""
     quantiles = fit.marginals.quantile(name, np.array(LEVELS))[1]
     spread = quantiles[-1] - quantiles[0]

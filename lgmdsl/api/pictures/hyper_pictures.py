@@ -18,7 +18,7 @@ from lgmdsl.learning.integration.kernel_density import Range, kernel_density, sa
 from lgmdsl.plot.hypers import HyperPanel
 
 if TYPE_CHECKING:
-    from lgmdsl.api.fit.fit import Fit
+    from lgmdsl.posterior.fit_record import FitRecord
 
 POINTS = 401
 DRAWS = 2_000  # of priors whose density is not known
@@ -27,7 +27,7 @@ FEWEST = 30  # draws that have a kernel estimate
 GRID = 800  # values of a free hyper at which a computed one's prior is evaluated
 
 
-def panels(fit: Fit, names: Sequence[str]) -> list[HyperPanel]:
+def panels(fit: FitRecord, names: Sequence[str]) -> list[HyperPanel]:
     """One for each entry that has a density; each pair of a covariance once."""
     layout, space = fit.canonical.layout, fit.canonical.hypers
     out, draws = list[HyperPanel](), None
@@ -57,7 +57,7 @@ def panels(fit: Fit, names: Sequence[str]) -> list[HyperPanel]:
     return out
 
 
-def _prior_draws(fit: Fit) -> dict[str, Array]:
+def _prior_draws(fit: FitRecord) -> dict[str, Array]:
     """(S, ...) draws of every hyperparameter from its prior, what was pinned as it is; nothing
     where a prior cannot be drawn from."""
     space, rng = fit.canonical.hypers, np.random.default_rng(0)

@@ -21,7 +21,7 @@ from lgmdsl.errors import LgmError
 from lgmdsl.plot.effects import LEVELS
 
 if TYPE_CHECKING:
-    from lgmdsl.api.fit.fit import Fit
+    from lgmdsl.posterior.fit_record import FitRecord
 
 # A quantity is the mean of the response where it is so everywhere, to this share of its sd.
 SAME = 0.05
@@ -34,7 +34,7 @@ class Observations:
     """The responses of a fit, and what it predicts of them. `data` and `mapping`: those of the fit,
     which result files do not hold."""
 
-    fit: Fit
+    fit: FitRecord
     data: object = None
     mapping: Keys | None = None
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lgmdsl.api.pictures.compare_picture import check_matplotlib
+from lgmdsl.api.assess.pit import pit
 from lgmdsl.api.pictures.drawings import (
     LARGEST,
     Panel,
@@ -25,18 +25,18 @@ from lgmdsl.api.pictures.pictures import GIVE_DATA, PIT, histogram, known_names,
 from lgmdsl.arrays import AnyArray
 from lgmdsl.dataset import Keys
 from lgmdsl.errors import Diagnostic, MethodError, ModelError, suggestion
-from lgmdsl.plot.canvas import HEIGHT, WIDTH, shape
+from lgmdsl.plot.canvas import HEIGHT, WIDTH, check_matplotlib, shape
 from lgmdsl.plot.pit import draw_pit
 from lgmdsl.posterior.marginals import all_names, named_tree
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from lgmdsl.api.fit.fit import Fit
+    from lgmdsl.posterior.fit_record import FitRecord
 
 
 def drawn(
-    fit: Fit,
+    fit: FitRecord,
     target: str | os.PathLike[str] | Sequence[str],
     ax: Axes | Sequence[Axes] | AnyArray | None,
     format: str,
@@ -52,7 +52,7 @@ def drawn(
     return on_axes(fit, target, ax, data, mapping)
 
 
-def is_folder(fit: Fit, target: str) -> bool:
+def is_folder(fit: FitRecord, target: str) -> bool:
     """Whether a text is no name. Raises ModelError E103 for what is nearly a name and no folder."""
     known = (*known_names(fit), PIT)
     if target in known:
@@ -65,7 +65,7 @@ def is_folder(fit: Fit, target: str) -> bool:
 
 
 def on_axes(
-    fit: Fit,
+    fit: FitRecord,
     names: str | Sequence[str],
     ax: Axes | Sequence[Axes] | AnyArray | None = None,
     data: object = None,
@@ -93,14 +93,14 @@ def on_axes(
     return given[0] if single and len(shown) == 1 else given[: len(shown)]
 
 
-def _panels(fit: Fit, name: str, observations: Observations) -> tuple[Panel, ...]:
+def _panels(fit: FitRecord, name: str, observations: Observations) -> tuple[Panel, ...]:
     """How a name is drawn. Raises ModelError E103 for an unknown one, MethodError E501 for one that
     is fixed or has no picture."""
     canonical = fit.canonical
     if name not in known_names(fit):
         if name != PIT:
             raise unknown_name(fit, name)
-        heights, count = histogram(fit.pit(data=observations.data, mapping=observations.mapping))
+        heights, count = histogram(pit(fit, data=observations.data, mapping=observations.mapping))
         hidden = observations.censored
         return (partial(draw_pit, heights=heights, count=count, censored=hidden),)
     if any(b.name == name for b in canonical.hypers.blocks):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lgmdsl.api.pictures.compare_picture import check_matplotlib
+from lgmdsl.api.assess.pit import pit
 from lgmdsl.api.pictures.drawings import (
     LARGEST,
     Draw,
@@ -26,7 +26,7 @@ from lgmdsl.api.summary.summary import learned_names
 from lgmdsl.dataset import Keys
 from lgmdsl.errors import DataError, Diagnostic, LgmError, MethodError, ModelError, suggestion
 from lgmdsl.files import write
-from lgmdsl.plot.canvas import FORMATS, MOST, panel_picture
+from lgmdsl.plot.canvas import FORMATS, MOST, check_matplotlib, panel_picture
 from lgmdsl.plot.effects import ForestRow, forest_picture
 from lgmdsl.plot.hypers import hyper_picture
 from lgmdsl.plot.pit import pit_picture
@@ -35,8 +35,8 @@ from lgmdsl.remedies import either, setting
 
 if TYPE_CHECKING:
     from lgmdsl.api.assess.pit import Pit
-    from lgmdsl.api.fit.fit import Fit
     from lgmdsl.arrays import Array
+    from lgmdsl.posterior.fit_record import FitRecord
 
 PIT = "pit"
 GIVE_DATA = "give the data of the fit: --data DATA, or data=... in Python"
@@ -51,7 +51,7 @@ class Drawn:
 
 
 def plot(
-    fit: Fit,
+    fit: FitRecord,
     directory: str | os.PathLike[str],
     format: str = "png",
     names: Sequence[str] | None = None,
@@ -95,7 +95,7 @@ def plot(
     return drawn
 
 
-def known_names(fit: Fit) -> tuple[str, ...]:
+def known_names(fit: FitRecord) -> tuple[str, ...]:
     """What can be drawn by name: latents, lets, reports, hypers, and observed data."""
     canonical = fit.canonical
     latents = [n for n in canonical.latent_names if n not in canonical.named]
@@ -103,11 +103,11 @@ def known_names(fit: Fit) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*latents, *canonical.named, *hypers, *_observed(fit)]))
 
 
-def _observed(fit: Fit) -> tuple[str, ...]:
+def _observed(fit: FitRecord) -> tuple[str, ...]:
     return tuple(b.name for b in fit.canonical.blocks if not b.family.spec.potential)
 
 
-def unknown_name(fit: Fit, name: str) -> ModelError:
+def unknown_name(fit: FitRecord, name: str) -> ModelError:
     """E103 for a name that the model does not have."""
     known = known_names(fit)
     help = suggestion(name, (*known, PIT), f"it has: {', '.join(known)}")
@@ -115,7 +115,7 @@ def unknown_name(fit: Fit, name: str) -> ModelError:
     return ModelError(Diagnostic("E103", message, help=help))
 
 
-def _wanted(fit: Fit, names: Sequence[str] | None) -> tuple[str, ...]:
+def _wanted(fit: FitRecord, names: Sequence[str] | None) -> tuple[str, ...]:
     """The names to draw. Raises ModelError E103 for an unknown one."""
     canonical, known = fit.canonical, known_names(fit)
     if names is None:
@@ -129,7 +129,7 @@ def _wanted(fit: Fit, names: Sequence[str] | None) -> tuple[str, ...]:
 
 
 def _pictures(
-    fit: Fit,
+    fit: FitRecord,
     wanted: Sequence[str],
     left_out: list[str],
     data: object,
@@ -183,7 +183,7 @@ def _pictures(
             left_out.append(f"{name}: its values are needed ({GIVE_DATA})")
     if PIT in wanted:
         try:
-            transforms = fit.pit(data=data, mapping=mapping)
+            transforms = pit(fit, data=data, mapping=mapping)
         except LgmError as error:
             first = error.diagnostics[0]
             help = GIVE_DATA if first.code == "E305" and data is None else first.help

@@ -18,11 +18,11 @@ from lgmdsl.streams.prepare import of_some
 
 if TYPE_CHECKING:
     from lgmdsl.api.columns import Columns
-    from lgmdsl.api.fit.fit import Fit
+    from lgmdsl.posterior.fit_record import FitRecord
 
 
 def predicted_pieces(
-    fit: Fit, dataset: Dataset, rows: int = ROWS, first: int = 0
+    fit: FitRecord, dataset: Dataset, rows: int = ROWS, first: int = 0
 ) -> Iterator[Prediction]:
     """The posterior of a fit at new data, at some `rows` consecutive rows at a time. Rows without
     labels are counted from `first`.
@@ -63,7 +63,7 @@ class Tables:
             yield columns
 
 
-def _batched(fit: Fit, dataset: Dataset, rows: int) -> Iterator[Prediction] | None:
+def _batched(fit: FitRecord, dataset: Dataset, rows: int) -> Iterator[Prediction] | None:
     """Batches of the one .parquet file with more than `rows` rows; None where there is none, or
     where the first batch shows that its rows depend on one another."""
     many = {k: e for k, e in dataset.entries.items() if e.batched and e.shape[0] > rows}
@@ -75,7 +75,7 @@ def _batched(fit: Fit, dataset: Dataset, rows: int) -> Iterator[Prediction] | No
 
 
 def _predictions(
-    fit: Fit, dataset: Dataset, columns: Mapping[str, Entry], rows: int
+    fit: FitRecord, dataset: Dataset, columns: Mapping[str, Entry], rows: int
 ) -> Iterator[Prediction]:
     fit = conditioned_once(fit)
     size = even(next(iter(columns.values())).shape[0], rows)

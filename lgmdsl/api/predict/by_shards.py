@@ -39,7 +39,7 @@ from lgmdsl.workers.task import Jobs, Task
 from lgmdsl.workers.workers import Workers
 
 if TYPE_CHECKING:
-    from lgmdsl.api.fit.fit import Fit
+    from lgmdsl.posterior.fit_record import FitRecord
 
 NAME = "predictions-{:05d}.parquet"
 
@@ -74,7 +74,7 @@ class Owners(NamedTuple):
 
 
 def predict_shards(
-    fit: Fit,
+    fit: FitRecord,
     shards: str | os.PathLike[str],
     output: str | os.PathLike[str],
     fitted: object = None,
@@ -121,7 +121,7 @@ def _done(
 
 
 def _owners(
-    fit: Fit,
+    fit: FitRecord,
     shards: str | os.PathLike[str],
     manifest: Manifest,
     fitted: object,
@@ -150,7 +150,7 @@ def _at_theta(model: ShardedModel, point: HyperPoint) -> AtTheta:
 
 
 def write_predictions(
-    fit: Fit,
+    fit: FitRecord,
     owners: Owners | None,
     shard: ShardFile,
     mapping: Keys | None,
@@ -172,7 +172,7 @@ def write_predictions(
         raise with_note(error, f"in {shard.name}") from None
 
 
-def _at_shard(fit: Fit, source: ShardSource, points: Sequence[AtTheta]) -> Fit:
+def _at_shard(fit: FitRecord, source: ShardSource, points: Sequence[AtTheta]) -> FitRecord:
     """The fit, as one that has the groups of a shard."""
     assert isinstance(fit.canonical, ShardedModel), "groups lie in shards"
     canonical, sites = joined(fit.canonical, source, points)
@@ -193,7 +193,7 @@ def _at_shard(fit: Fit, source: ShardSource, points: Sequence[AtTheta]) -> Fit:
 
 
 def _written(
-    fit: Fit, path: str, mapping: Keys | None, levels: Array, place: Path, first: int
+    fit: FitRecord, path: str, mapping: Keys | None, levels: Array, place: Path, first: int
 ) -> Written:
     """Write the predictions of one fit at all rows of a file."""
     dataset = read(path, mapping)
@@ -206,7 +206,7 @@ def _written(
 
 
 def _dealt(
-    fit: Fit,
+    fit: FitRecord,
     owners: Owners,
     path: str,
     mapping: Keys | None,

@@ -23,7 +23,7 @@ from lgmdsl.posterior.labelled import labelled
 if TYPE_CHECKING:
     import xarray as xr
 
-    from lgmdsl.api.fit.fit import Fit
+    from lgmdsl.posterior.fit_record import FitRecord
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,7 +129,7 @@ class Imputation(Mapping[str, "xr.DataArray"], Paged):
         )
 
 
-def impute(fit: Fit, data: object = None, mapping: Keys | None = None) -> Imputation:
+def impute(fit: FitRecord, data: object = None, mapping: Keys | None = None) -> Imputation:
     """Complete every observed datum of a fit. See `Fit.impute`."""
     canonical = with_responses(fit, data, mapping, "impute", "fit.impute(data=...)")
     prediction = Prediction(canonical, fit.marginals, flops=fit.flops)

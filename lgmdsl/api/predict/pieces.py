@@ -17,16 +17,16 @@ from lgmdsl.dataset import Dataset, Entry, Loaded
 from lgmdsl.posterior.mixture import CACHED
 
 if TYPE_CHECKING:
-    from lgmdsl.api.fit.fit import Fit
     from lgmdsl.api.predict.predict import Prediction
+    from lgmdsl.posterior.fit_record import FitRecord
 
 # Rows of a piece: with 50 hyperparameter points some 100 MB for each quantity.
 ROWS = 50_000
 
 
 def pieces(
-    predicted: Callable[[Fit, Dataset], Prediction],
-    fit: Fit,
+    predicted: Callable[[FitRecord, Dataset], Prediction],
+    fit: FitRecord,
     dataset: Dataset,
     dim: str,
     size: int,
@@ -49,7 +49,7 @@ def pieces(
     )
 
 
-def conditioned_once(fit: Fit) -> Fit:
+def conditioned_once(fit: FitRecord) -> FitRecord:
     """The fit whose points keep their Gaussians, where these are small, for all pieces."""
     small = sum(b.size for b in fit.canonical.latents) <= CACHED
     return replace(fit, mixed=tuple(p.held() for p in fit.mixed)) if small else fit

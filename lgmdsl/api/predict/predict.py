@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.axes import Axes
 
-    from lgmdsl.api.fit.fit import Fit
+    from lgmdsl.posterior.fit_record import FitRecord
     from lgmdsl.posterior.later import Later
 
 
@@ -79,9 +79,9 @@ class Prediction(FieldState):
         return f"Prediction({several(self.names)})"
 
     def _repr_html_(self) -> str:
-        from lgmdsl.api.notebook.cards import of_prediction
+        from lgmdsl.api.predict.card import card
 
-        return of_prediction(self)
+        return card(self)
 
     @cached_property
     def predictors(self) -> dict[str, tuple[Predictors, Array]]:
@@ -330,7 +330,7 @@ class Prediction(FieldState):
         return values
 
 
-def predict(fit: Fit, data: object, mapping: Keys | None = None) -> Prediction:
+def predict(fit: FitRecord, data: object, mapping: Keys | None = None) -> Prediction:
     """The posterior of a fit at new data.
 
     Raises DataError for data that do not fit the model, that name nothing of it (E305), or that
@@ -358,7 +358,7 @@ def independent_rows(prediction: Prediction) -> str:
 
 
 def predicted(
-    fit: Fit, dataset: Dataset, check: Callable[[GroundedModel], None] | None = None
+    fit: FitRecord, dataset: Dataset, check: Callable[[GroundedModel], None] | None = None
 ) -> Prediction:
     """Prediction at new data, or at the rows of the fit for data that do not say where. `check`
     examines the new data first."""
@@ -453,7 +453,7 @@ def _gaussian_members() -> Diagnostic:
     )
 
 
-def _covariates(fit: Fit, dataset: Dataset, responses: frozenset[str]) -> Dataset:
+def _covariates(fit: FitRecord, dataset: Dataset, responses: frozenset[str]) -> Dataset:
     """The data without the responses, which say nothing here, where other data size their indices:
     a file of the old responses and new covariates is no error."""
     model = fit.canonical.grounded.model
@@ -471,7 +471,7 @@ def _covariates(fit: Fit, dataset: Dataset, responses: frozenset[str]) -> Datase
     )
 
 
-def as_read_before(fit: Fit, dataset: Dataset) -> Dataset:
+def as_read_before(fit: FitRecord, dataset: Dataset) -> Dataset:
     """The data with every name placed, by the mapping of the fit where they have none of their
     own, and with the levels of the fit in its matrices of columns."""
     grounded = fit.canonical.grounded

@@ -6,14 +6,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from lgmdsl.api.columns import LEVELS
 from lgmdsl.api.page import width
 from lgmdsl.arrays import Array
 
-LEVELS = (0.05, 0.5, 0.95)
-HEADER = ("mean", "sd", "5%", "50%", "95%")
-# Whether decimal points are aligned, and what is left out, by its place in HEADER, where a page is
-# too narrow for all of it.
-NARROWER = ((True, ()), (False, ()), (False, (3,)), (False, (2, 3, 4)))
+HEADER = ("mean", "sd", *(f"{100.0 * level:g}%" for level in LEVELS))
+# Whether decimal points are aligned, and which columns are left out, where a page is too narrow for
+# all of it: first the quantiles between the outer two, then all of them.
+NARROWER = ((True, ()), (False, ()), (False, HEADER[3:-1]), (False, HEADER[2:]))
 LABEL = 14  # columns for labels, at least
 DIGITS = 3  # of an sd
 
@@ -54,8 +54,8 @@ def joined(title: str, tables: Sequence[Sequence[Row]]) -> list[str]:
     page = width()
     wanted = max([len(title), *(len(r[0]) + 2 for r in numbered)])
     for points, left_out in NARROWER:
-        kept = [k for k in range(len(HEADER)) if k not in left_out]
-        columns = [_aligned(HEADER[k], [r[k + 1] for r in numbered], points) for k in kept]
+        kept = [(k, name) for k, name in enumerate(HEADER, 1) if name not in left_out]
+        columns = [_aligned(name, [r[k] for r in numbered], points) for k, name in kept]
         room = page - sum(2 + len(c[0]) for c in columns)
         if room >= min(wanted, LABEL):
             break

@@ -17,12 +17,11 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from scipy import special
 
+from lgmdsl.accuracy.tails import smoothed, threshold
 from lgmdsl.arrays import Array, BoolArray, IntArray
 from lgmdsl.assess.component import Component, only
 from lgmdsl.assess.drawn.levels import PosteriorDraws, below, up_to
 from lgmdsl.assess.failure import EVEN, Failure
-from lgmdsl.assess.importance.pareto import threshold
-from lgmdsl.assess.importance.smoothing import smoothed
 from lgmdsl.assess.mixture import MOST_ERROR, LeftOut, Renew, anew, weights_of
 from lgmdsl.assess.mixture import left_out as reweighted
 

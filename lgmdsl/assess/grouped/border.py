@@ -9,11 +9,13 @@ of whatever is made of them.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from scipy.special import ndtri
 
+from lgmdsl.accuracy.tails import HEAVY, hill
+from lgmdsl.accuracy.weighted import SCALES, Weighted, log_scale_mixture
 from lgmdsl.arrays import Array
 from lgmdsl.assess.grouped.groups import Groups
 from lgmdsl.assess.grouped.lattice import (
@@ -30,9 +32,7 @@ from lgmdsl.assess.grouped.lattice import (
 )
 from lgmdsl.assess.grouped.lines import drawn
 from lgmdsl.assess.grouped.split import NoGroups, Split, split
-from lgmdsl.assess.importance.pareto import HEAVY, effective_size, hill
 from lgmdsl.assess.sampling.draws import MixturePoint
-from lgmdsl.numerics.weighted import SCALES, log_scale_mixture, systematic
 
 SCRAMBLINGS = 8
 LEAST = 4  # draws of a scrambling
@@ -49,68 +49,12 @@ SITE, DRAWN, NODE = 40.0, 120.0, 25.0
 
 
 @dataclass(frozen=True, eq=False)
-class Border:
-    """Draws xi (m, p') of the border with their log weights (m,), log p(y, b) over the density that
-    they are of, in SCRAMBLINGS equal parts, and the `levels` of the groups' lattice at each."""
+class Border(Weighted):
+    """Draws (m, p') of the border, weighted by p(y, b) over the density that they are of, in
+    SCRAMBLINGS parts (one where it has no latents: a single draw), and the `levels` of the groups'
+    lattice at each."""
 
-    xi: Array
-    log_weight: Array
-    levels: Array
-
-    @property
-    def effective(self) -> float:
-        return effective_size(self.log_weight)
-
-    @property
-    def log_evidence(self) -> float:
-        """log p(y)."""
-        top = float(self.log_weight.max())
-        return top + math.log(float(np.exp(self.log_weight - top).mean()))
-
-    @property
-    def parts(self) -> int:
-        """Scramblings; a border without latents is one draw."""
-        return SCRAMBLINGS if self.xi.shape[1] else 1
-
-    @property
-    def weights(self) -> Array:
-        """(m,) that sum to 1."""
-        w = np.exp(self.log_weight - self.log_weight.max())
-        return np.asarray(w / w.sum())
-
-    @property
-    def error(self) -> float:
-        """The standard error of `log_evidence`."""
-        if self.parts == 1:
-            return 0.0
-        w = np.exp(self.log_weight - self.log_weight.max()).reshape(self.parts, -1).mean(axis=1)
-        return float(w.std(ddof=1) / w.mean() / math.sqrt(self.parts))
-
-    def scatter(self) -> float:
-        """The squared standard error of means over the border, of its squares or of shares below
-        its 5 and 95 % points, whichever is largest, over their variance: of each the average over
-        the border's latents."""
-        if self.parts == 1:
-            return 0.0
-        w, xi = self.weights, self.xi
-        centred = xi - w @ xi
-        order = np.argsort(xi, axis=0)
-        ranks = np.empty_like(xi)
-        np.put_along_axis(ranks, order, np.cumsum(w[order], axis=0), axis=0)
-        tails = [(ranks <= level).astype(np.float64) for level in (0.05, 0.95)]
-        kinds = (centred, centred**2, np.concatenate(tails, axis=1))
-        return max(self._scatter(f) for f in kinds)
-
-    def _scatter(self, f: Array) -> float:
-        """Squared standard errors of the means of f (m, k) over its variances, on average."""
-        w = self.weights
-        away = f - w @ f
-        variance = w @ away**2
-        masses = w.reshape(self.parts, -1).sum(axis=1)
-        sums = (w[:, None] * away).reshape(self.parts, -1, f.shape[1]).sum(axis=1)
-        squared = (sums / masses[:, None]).var(axis=0, ddof=1) / self.parts
-        varies = variance > 0.0
-        return float((squared[varies] / variance[varies]).mean()) if varies.any() else 0.0
+    levels: Array = field(kw_only=True)
 
 
 class GroupedPoint:
@@ -177,8 +121,8 @@ class GroupedPoint:
             scale = wide
         if known.effective < EVEN * len(eta) and known.effective > 2.0 * rank:
             w = known.weights
-            mean = w @ known.xi
-            away = known.xi - mean
+            mean = w @ known.draws
+            away = known.draws - mean
             spread = np.linalg.cholesky((w[:, None] * away).T @ away + 1e-12 * np.eye(rank))
             again = self._weighted(eta, scale, mean, np.asarray(WIDER * spread))
             known = again if again.effective > known.effective else known
@@ -194,7 +138,7 @@ class GroupedPoint:
         outside = np.where(_matters(known.log_weight), edges(self.lattice, known.levels), -np.inf)
         if outside.max() > -EDGE:
             farthest = np.argsort(-outside, kind="stable")[:WORST]
-            self.lattice = fitting(self.sites, np.concatenate([self.trial, known.xi[farthest]]))
+            self.lattice = fitting(self.sites, np.concatenate([self.trial, known.draws[farthest]]))
             known = self._weighted(eta, scale, middle, unit)
         return known
 
@@ -215,19 +159,20 @@ class GroupedPoint:
             raise NoGroups("a site has no density somewhere")
         if edges(self.lattice, levels)[_matters(log_weight)].max() > -LOOSE:
             raise NoGroups("a group's density moves too far with the shared latents")
-        return Border(xi, log_weight, levels)
+        parts = SCRAMBLINGS if xi.shape[1] else 1
+        return Border(xi, log_weight, parts=parts, levels=levels)
 
     def latents(self, border: Border, draws: int, rng: np.random.Generator) -> Array:
         """(draws, n) equally weighted draws of z: of the border by systematic resampling, of each
         group given it by its distribution function, stratified over the draws."""
-        which = systematic(border.weights, draws, rng)
+        which = border.positions(draws, rng)
         shape = (draws, self.split.groups.count, self.lattice.width)
         ranks = rng.permuted(
             np.broadcast_to(np.arange(draws)[:, None], (draws, shape[1] * shape[2])), axis=0
         )
         uniform = (ranks.reshape(shape) + rng.random(shape)) / draws
         x = drawn(self.lattice, border.levels, which, self.sites.kind, uniform)
-        return self.split.z(border.xi[which], x)
+        return self.split.z(border.draws[which], x)
 
 
 def _scaled(count: int, seed: int) -> Array:

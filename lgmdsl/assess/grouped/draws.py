@@ -119,9 +119,9 @@ def grouped_draws(
         if drawn_points == 1:  # nets are most even
             share = 2.0 ** np.floor(np.log2(share))
         border = at.border(int(min(share, at.most())), seed, skip)
-        skip += len(border.xi) // SCRAMBLINGS
+        skip += len(border.draws) // SCRAMBLINGS
         z = at.latents(border, count, np.random.default_rng([seed, number, 23]))
-        spent += SITE * at.evaluations + at.tables(len(border.xi))
+        spent += SITE * at.evaluations + at.tables(len(border.draws))
         spent += DRAWN * z.size
         worst = 0.0  # of a border without latents, nothing but the draws of the groups
         if at.split.rank:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from lgmdsl.accuracy.limits import NORMAL
+from lgmdsl.accuracy.tails import effective_size, k_hat
 from lgmdsl.arrays import Array, IntArray
 from lgmdsl.assess.elsewhere import Elsewhere
 from lgmdsl.assess.importance.bench import Bench, Movement, Sampler, here, summed
@@ -27,10 +28,10 @@ from lgmdsl.assess.importance.moments import (
     Functional,
     Moments,
     Sums,
+    chosen_entries,
+    quantile_shifts,
     sums_of,
 )
-from lgmdsl.assess.importance.pareto import effective_size, k_hat
-from lgmdsl.assess.importance.quantiles import chosen_entries, quantile_shifts
 from lgmdsl.assess.importance.scan import Scan
 from lgmdsl.assess.importance.weights import Proposal
 from lgmdsl.contract.engine import Conditioned
@@ -114,7 +115,7 @@ def audit_mixture(
     sums: Iterable[Sequence[Sums]]
     if sampler is None:
         movements = (*(Movement(f.name, f.mean) for f in functionals), *moving)
-        common = (movements, scan.direction, proposal.scale, evidence.columns)
+        common = (movements, scan.direction, proposal.draws, evidence.columns)
         units = [(k, start) for k in range(len(parts)) for start in bench.chunks.starts(k)]
         sums = each(summed, units, common)
     else:
@@ -182,7 +183,7 @@ def _with_quantiles(
         block = entries[begin : begin + step]
         y = np.empty((n, len(block)))
         for chunk in source:
-            x = chunk.x * proposal.scale[chunk.where, None]
+            x = chunk.x * proposal.draws[chunk.where, None]
             y[chunk.where] = f.at(chunk.part, x, chunk.where)[:, block]
         for whole, values in zip(out, _quantiles(f, corrected, y, block, evidence), strict=True):
             whole[:, block] = values

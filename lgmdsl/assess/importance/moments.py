@@ -1,4 +1,4 @@
-"""Corrected means and sds of functionals of z by importance sampling, with q as control variate.
+"""Corrected moments of functionals of z by importance sampling, with q as control variate.
 
 Of y(z), whose mean (0) and variance under q are known, with omega = w / Z and v = q / g at draws of
 g, the corrected mean is
@@ -7,20 +7,28 @@ g, the corrected mean is
 
 (Owen, Zhou 2000, Safe and effective importance sampling), beta by regression. Where q is exact
 omega = v, beta = 1, and nothing moves, whatever the draws. The same holds of
-Z = mean(w) - b (mean(v) - 1).
+Z = mean(w) - b (mean(v) - 1). Of a 5 or 95 % point the weighted quantile of the draws under the
+posterior less that under q, from the same draws, is added to q's own: it is zero where q is exact,
+and what draws scatter by is common to both.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+from scipy import special
 
-from lgmdsl.arrays import Array
-from lgmdsl.assess.importance.weights import Proposal
+from lgmdsl.accuracy.limits import LEVELS
+from lgmdsl.accuracy.weighted import Weighted, quantiles
+from lgmdsl.arrays import Array, IntArray
+
+# Half the width, in probability, over which a density at a quantile is estimated.
+WIDTH = 0.02
+ROUNDS = 50  # bisections
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,11 +103,8 @@ class Corrected:
 class Evidence:
     """log Z and the normalised weights `omega`, from the draws of a proposal."""
 
-    def __init__(self, proposal: Proposal) -> None:
-        self.draws = len(proposal.log_weight)
-        top = float(proposal.log_weight.max())
-        self.possible = bool(np.isfinite(top))
-        w = np.exp(proposal.log_weight - top) if self.possible else np.zeros(self.draws)
+    def __init__(self, proposal: Weighted) -> None:
+        w, self.draws, self.possible = proposal.relative, len(proposal.relative), proposal.possible
         self.v = np.exp(proposal.log_own)
         spread = float(self.v.var())
         b = float(np.mean((w - w.mean()) * self.v)) / spread if spread > 0.0 else 0.0
@@ -108,6 +113,7 @@ class Evidence:
             b, level = 0.0, float(w.mean())
         self.slope = b / level if self.possible else 0.0
         self.omega = w / level if self.possible else w
+        top = float(proposal.log_weight.max())
         self.log = top + float(np.log(level)) if self.possible else -np.inf
 
     @cached_property
@@ -212,6 +218,52 @@ def regressed(first: Array, second: Array, evidence: Evidence) -> tuple[Array, A
     beta = np.divide(common, control, out=np.zeros_like(control), where=control > 0.0)
     error = np.sqrt(np.maximum(spread - beta * common, 0.0) / evidence.draws)
     return beta, error
+
+
+def quantile_shifts(y: Array, omega: Array, own: Array) -> tuple[Array, Array, Array]:
+    """Quantiles at LEVELS of y (n, k) under the posterior, those under q, and the standard error of
+    the difference, (2, k) each. `omega` and `own`, (n,): the weights of both; `own` is zero
+    where draws are not of q, and q's quantiles are then NaN."""
+    n = len(y)
+    around = [x for level in LEVELS for x in (level - WIDTH, level, level + WIDTH)]
+    posterior = quantiles(y, omega, around).reshape(2, 3, -1)
+    known = bool(own.any())
+    q = quantiles(y, own, LEVELS) if known else np.full((2, y.shape[1]), np.nan)
+    error = np.empty_like(q)
+    for number, level in enumerate(LEVELS):
+        below = (y <= posterior[number, 1]) - level
+        influence = below * (omega / omega.mean())[:, None]
+        if known:
+            influence -= ((y <= q[number]) - level) * (own / own.mean())[:, None]
+        spacing = (posterior[number, 2] - posterior[number, 0]) / (2.0 * WIDTH)
+        error[number] = np.sqrt(np.mean(influence**2, axis=0) / n) * spacing
+    return posterior[:, 1], q, error
+
+
+def chosen_entries(size: int, most: int, worst: Sequence[Array]) -> IntArray:
+    """Which entries are looked at: all, or `most` of them evenly spaced and the largest of each of
+    `worst`, (size,)."""
+    if size <= most:
+        return np.arange(size)
+    spaced = np.linspace(0, size - 1, most).astype(np.int64)
+    return np.unique(np.concatenate([spaced, *(np.argsort(-w)[: most // 20] for w in worst)]))
+
+
+def mixed_normals(shares: Array, means: Array, sds: Array) -> Array:
+    """(2, size) the points at LEVELS of mixtures of normals, (parts, size), by bisection."""
+    z = special.ndtri(np.array(LEVELS))[:, None, None]
+    ends = means + z * sds  # the parts' points enclose the mixture's
+    low, high = ends.min(axis=1), ends.max(axis=1)
+    unit = np.where(sds > 0.0, sds, 1.0)
+    for _ in range(ROUNDS):
+        middle = 0.5 * (low + high)
+        below = np.zeros_like(middle)
+        for share, mean, sd, scale in zip(shares, means, sds, unit, strict=True):
+            away = middle - mean
+            below += share * np.where(sd > 0.0, special.ndtr(away / scale), away >= 0.0)
+        more = below < np.array(LEVELS)[:, None]
+        low, high = np.where(more, middle, low), np.where(more, high, middle)
+    return np.asarray(0.5 * (low + high))
 
 
 def flat(corrected: Corrected) -> dict[str, Array]:

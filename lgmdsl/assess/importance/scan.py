@@ -8,24 +8,25 @@ from typing import Any
 
 import numpy as np
 
+from lgmdsl.accuracy.weighted import bridged
 from lgmdsl.arrays import Array
 from lgmdsl.assess.elsewhere import Elsewhere
 from lgmdsl.assess.importance.bench import (
+    PROJECTION,
     Bench,
     Described,
     Looked,
     Movement,
     Sampled,
     described,
+    direction,
+    k_hats,
     looked,
     sampled,
     step,
 )
-from lgmdsl.assess.importance.bridge import bridged
 from lgmdsl.assess.importance.draws import Chunk
-from lgmdsl.assess.importance.followed import PROJECTION, direction, k_hats
-from lgmdsl.assess.importance.moments import Functional
-from lgmdsl.assess.importance.quantiles import mixed_normals
+from lgmdsl.assess.importance.moments import Functional, mixed_normals
 from lgmdsl.assess.importance.weights import Proposal, best_proposal
 from lgmdsl.contract.engine import Rows
 
@@ -92,7 +93,7 @@ class Scan:
         self.point_sizes[k] = effective
 
     def proposal(self) -> tuple[Proposal, Iterable[Chunk], float]:
-        """The proposal, its draws (to be scaled by its `scale`), and their effective size."""
+        """The proposal, its draws (to be scaled by its `draws`), and their effective size."""
         chunks = self.chunks
         if not self.sampled:
             weights = self.log_weights, self.stretched
@@ -103,7 +104,8 @@ class Scan:
             made = replace(made, **over)
             return made, chunks, made.effective
         weight = chunks.surplus + self.point_evidence[chunks.part]
-        exact = Proposal(EXACT, np.ones(chunks.n), weight, np.full(chunks.n, -np.inf))
+        own = np.full(chunks.n, -np.inf)
+        exact = Proposal(np.ones(chunks.n), weight, own, name=EXACT)
         return exact, self._exact_chunks(), self._exact_size()
 
     def _exact_chunks(self) -> tuple[Chunk, ...]:

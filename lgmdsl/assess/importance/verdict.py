@@ -9,10 +9,10 @@ from enum import Enum
 
 import numpy as np
 
+from lgmdsl.accuracy.tails import threshold
 from lgmdsl.arrays import Array
 from lgmdsl.assess.importance.audit import Findings
 from lgmdsl.assess.importance.moments import Corrected
-from lgmdsl.assess.importance.pareto import threshold
 from lgmdsl.assess.importance.scan import EXACT
 
 # A corrected mean or quantile that is farther from the fit's than so many sds, and a corrected sd

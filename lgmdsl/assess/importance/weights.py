@@ -3,13 +3,13 @@ the ratio of the joint density to the Gaussian's (`accuracy/density_ratio`)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from scipy import special
 
+from lgmdsl.accuracy.weighted import Weighted
 from lgmdsl.arrays import Array, BoolArray
-from lgmdsl.assess.importance.pareto import effective_size
 from lgmdsl.contract.linear import LinearGaussian, Predictor
 
 # Degrees of freedom of the Student proposal: a finite fourth moment, tails that any Gaussian
@@ -41,19 +41,11 @@ def log_normal_over_student(radius: Array, rank: Array | int) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class Proposal:
-    """Draws z = E z + scale x of a density g: `log_weight` is log p(y, z) / g, `log_own` log q / g,
-    (n,) each. E_g of q / g is 1, which the estimates make use of."""
+class Proposal(Weighted):
+    """Draws z = E z + scale x of a density g, of known x and `draws` = scale, (n,), weighted by
+    p(y, z) / g. E_g of q / g is 1, which the estimates make use of."""
 
-    name: str
-    scale: Array
-    log_weight: Array
-    log_own: Array
-
-    @property
-    def effective(self) -> float:
-        """The effective sample size of its weights."""
-        return effective_size(self.log_weight)
+    name: str = field(kw_only=True)
 
 
 def best_proposal(
@@ -72,15 +64,15 @@ def best_proposal(
     first half) are from the Student.
     """
     near, wide = (log_normal_over_student(r, rank) for r in (radius, stretch**2 * radius))
-    student = Proposal("student-t", stretch, stretched_weights + wide, wide)
+    student = Proposal(stretch, stretched_weights + wide, wide, name="student-t")
     if first is None:
         first = np.arange(len(log_weights)) < len(log_weights) // 2
     ratio = np.where(first, wide, near)
     over = -np.logaddexp(np.log(0.5), np.log(0.5) - ratio)
     mixture = Proposal(
-        "mixture",
         np.where(first, stretch, 1.0),
         np.where(first, stretched_weights, log_weights) + over,
         over,
+        name="mixture",
     )
     return mixture if mixture.effective > student.effective else student

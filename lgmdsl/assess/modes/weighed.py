@@ -9,21 +9,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from scipy import special
 
-from lgmdsl.accuracy.errors import Errors, errors_against
-from lgmdsl.accuracy.limits import LEVELS, NORMAL
+from lgmdsl.accuracy.weighted import Weighted, WeightedPosterior
 from lgmdsl.arrays import Array
-from lgmdsl.assess.importance.pareto import effective_size
 from lgmdsl.assess.importance.weights import DF
 from lgmdsl.assess.modes.search import SITE, Modes, modes_or_scales
 from lgmdsl.contract.engine import Conditioned
-from lgmdsl.contract.linear import LinearGaussian, Predictor
+from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.contract.problem import Problem
-from lgmdsl.numerics.weighted import quantiles, systematic
 
 DRAWS, FEWEST = 3000, 1200
 ALLOWANCE = 2e8  # floating-point operations of an evidence
@@ -32,52 +28,17 @@ MOST, LEAST = 8, 1e-4  # modes that are drawn from, and the share of one that is
 AROUND = (1.0, 3.0)  # times q's sds
 
 
-@dataclass(frozen=True, eq=False)
-class Weighed:
-    """`z`, (draws, n), with normalised weights, (draws,), of effective size `ess`, and those of q,
-    `plain`; `share`, (k,): the mass of each mode, of draws that are nearest to it; `log_evidence`:
-    log p(y)."""
-
-    linear: LinearGaussian
-    z: Array
-    weight: Array
-    plain: Array
-    ess: float
-    share: Array
-    log_evidence: float
-
-    def errors(self, q: Conditioned, functional: Predictor | None = None) -> Errors:
-        """Errors of the Gaussian q: of every latent, or of the rows of a functional. Quantiles of
-        q, which are known, tell how far off those of the draws are, as far as both have draws in
-        common."""
-        if functional is None:
-            values, mean, variance = self.z, q.latent_mean, q.latent_variance
-        else:
-            values = functional.values(self.z.T, self.linear.slices).T
-            mean, variance = q.project(functional)
-        centre = self.weight @ values
-        sd = np.sqrt(self.weight @ (values - centre) ** 2)
-        sd = np.where(variance > 0.0, sd, 0.0)  # of what is known exactly, rounding
-        known = mean + np.outer((-NORMAL, NORMAL), np.sqrt(np.maximum(variance, 0.0)))
-        common = float(self.weight @ self.plain) / float(self.plain @ self.plain)
-        off = quantiles(values, self.plain, LEVELS) - known
-        ends = quantiles(values, self.weight, LEVELS) - min(common, 1.0) * off
-        return errors_against((mean, variance), centre, sd, *ends)
-
-    def resampled(self, count: int, rng: np.random.Generator) -> Array:
-        """Equally weighted draws, (count, n), in random order."""
-        return np.asarray(self.z[rng.permutation(systematic(self.weight, count, rng))])
-
-
 def affordable(linear: LinearGaussian, allowance: float, draws: int = DRAWS) -> int:
     """How many draws so many floating-point operations allow, up to `draws`."""
     each = linear.rows * (SITE + 2.0 * linear.size) + 2.0 * MOST * linear.size**2
     return int(min(draws, allowance / max(each, 1.0)))
 
 
-def weighed(modes: Modes, linear: LinearGaussian, draws: int = DRAWS, seed: int = 0) -> Weighed:
+def weighed(
+    modes: Modes, linear: LinearGaussian, draws: int = DRAWS, seed: int = 0
+) -> WeightedPosterior:
     """Weighted draws of the posterior whose modes are known; the same arguments give the same."""
-    size = modes.landscape.size
+    land, size = modes.landscape, modes.landscape.size
     chosen = np.flatnonzero(modes.share >= LEAST)[:MOST]
     centres = [*modes.u[chosen], *np.zeros((len(AROUND), size))]
     roots = [*modes.root[chosen], *(width * np.eye(size) for width in AROUND)]
@@ -85,21 +46,14 @@ def weighed(modes: Modes, linear: LinearGaussian, draws: int = DRAWS, seed: int 
     u = _students(rng, centres, roots, -(-draws // len(centres)))
     with np.errstate(all="ignore"):
         squares, proposal = _density(u, centres, roots)
-        log_weight = modes.landscape.level(u) - proposal
+        log_weight = land.level(u) - proposal
     log_weight = np.where(np.isfinite(log_weight), log_weight, -np.inf)
-    total = float(special.logsumexp(log_weight))
-    weight = np.exp(log_weight - total)
-    plain = -0.5 * (u * u).sum(axis=1) - proposal
+    of = Weighted(u, log_weight, -0.5 * (u * u).sum(axis=1) - proposal)
     nearest = chosen[np.argmin(squares[: len(chosen)], axis=0)]
-    return Weighed(
-        linear,
-        modes.landscape.latents(u),
-        weight,
-        np.exp(plain - special.logsumexp(plain)),
-        effective_size(log_weight),
-        np.bincount(nearest, weight, len(modes)).astype(np.float64),
-        total - math.log(len(u)),
-    )
+    share = np.bincount(nearest, of.weights, len(modes)).astype(np.float64)
+    # Quantiles of q tell how far off those of the draws are, as far as both have draws in common.
+    common = min(float(of.weights @ of.own) / float(of.own @ of.own), 1.0)
+    return WeightedPosterior(of, linear, land.mean, land.root, common=common, share=share)
 
 
 def _students(

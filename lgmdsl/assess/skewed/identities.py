@@ -18,8 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lgmdsl.accuracy.accuracy import beyond
-from lgmdsl.accuracy.errors import Errors
+from lgmdsl.accuracy.errors import Errors, beyond
 from lgmdsl.accuracy.limits import BENT, NORMAL
 from lgmdsl.arrays import Array
 from lgmdsl.contract.linear import Predictor

@@ -11,10 +11,12 @@ from lgmdsl.cli.data_options import data_argument
 from lgmdsl.cli.exit_status import INTERRUPTED, OK, REFUSED, UNFINISHED
 from lgmdsl.cli.options import (
     bound_option,
+    gathered,
     jobs_options,
     json_option,
     map_option,
     max_steps_option,
+    method_option,
     model_argument,
     option_option,
     read_model,
@@ -38,18 +40,15 @@ from lgmdsl.cli.output import note
     metavar="N",
     help="How many data sets to draw and fit.",
 )
-@click.option(
-    "--method",
-    default="auto",
-    metavar="M",
-    show_default=True,
-    help="auto, or one that `lgm methods` lists.",
+@gathered(
+    "settings",
+    method_option,
+    set_option,
+    bound_option,
+    option_option,
+    tol_option,
+    max_steps_option,
 )
-@set_option
-@bound_option
-@option_option
-@tol_option
-@max_steps_option
 @jobs_options
 @click.option(
     "--record",
@@ -70,12 +69,7 @@ def command(
     data: Any,
     sizes: dict[str, int],
     runs: int,
-    method: str,
-    fixed: dict[str, object],
-    bound: str | None,
-    options: dict[str, object],
-    tol: float | None,
-    max_steps: int | None,
+    settings: dict[str, Any],
     jobs: int | str | None,
     record: str | None,
     picture: str | None,
@@ -104,7 +98,7 @@ def command(
 
     place, read_files = None, {"the model": model, "the data": data}
     if picture is not None:
-        from lgmdsl.api.pictures.compare_picture import check_matplotlib
+        from lgmdsl.plot.canvas import check_matplotlib
 
         place = writable(picture, PICTURES, {**read_files, "the record": record})
         check_matplotlib()
@@ -119,13 +113,8 @@ def command(
             data,
             sizes,
             runs,
-            method,
-            fixed,
-            bound,
-            options,
-            seed,
-            tol,
-            max_steps,
+            **settings,
+            seed=seed,
             mapping=mapping,
             jobs=jobs,
             record=record,

@@ -9,8 +9,10 @@ import click
 from lgmdsl.cli.data_options import data_argument
 from lgmdsl.cli.exit_status import INTERRUPTED, OK, REFUSED, UNFINISHED
 from lgmdsl.cli.options import (
+    AuditOptions,
     audit_options,
     bound_option,
+    gathered,
     hyper_option,
     jobs_options,
     json_option,
@@ -59,19 +61,22 @@ def _options(
     metavar="OUT.png",
     help="Draw runs and marginals there (.png, .svg or .pdf).",
 )
-@hyper_option
-@set_option
-@bound_option
-@click.option(
-    "--option",
-    "options",
-    metavar=FORM,
-    multiple=True,
-    callback=_options,
-    help="An option of one of the methods.",
+@gathered(
+    "settings",
+    hyper_option,
+    set_option,
+    bound_option,
+    click.option(
+        "--option",
+        "options",
+        metavar=FORM,
+        multiple=True,
+        callback=_options,
+        help="An option of one of the methods.",
+    ),
+    tol_option,
+    max_steps_option,
 )
-@tol_option
-@max_steps_option
 @map_option
 @audit_options
 @jobs_options
@@ -82,16 +87,9 @@ def command(
     data: Any,
     methods: tuple[str, ...],
     picture: str | None,
-    hyper: str,
-    fixed: dict[str, object],
-    bound: str | None,
-    options: dict[str, dict[str, object]],
-    tol: float | None,
-    max_steps: int | None,
+    settings: dict[str, Any],
     mapping: dict[str, str],
-    audit: bool,
-    audit_sampler: bool,
-    draws: int,
+    audit: AuditOptions,
     jobs: int | str | None,
     seed: int,
     as_json: bool,
@@ -111,7 +109,7 @@ def command(
 
     place = None
     if picture is not None:
-        from lgmdsl.api.pictures.compare_picture import check_matplotlib
+        from lgmdsl.plot.canvas import check_matplotlib
 
         place = writable(picture, PICTURES, {"the model": model, "the data": data})
         check_matplotlib()
@@ -123,16 +121,11 @@ def command(
             read,
             data,
             methods or None,
-            hyper,
-            fixed,
-            bound,
-            options,
-            seed,
-            tol,
-            max_steps,
+            **settings,
+            seed=seed,
             mapping=mapping,
-            audit=draws if audit else False,
-            audit_sampler=audit_sampler,
+            audit=audit.draws if audit.asked else False,
+            audit_sampler=audit.sampler,
             on_step=lambda method, entry: progress.on_step(entry, method),
             jobs=jobs,
         )

@@ -10,6 +10,7 @@ from lgmdsl import files
 from lgmdsl.cli.data_options import data_argument
 from lgmdsl.cli.exit_status import INTERRUPTED, OK, REFUSED
 from lgmdsl.cli.options import (
+    gathered,
     jobs_options,
     json_option,
     map_option,
@@ -19,6 +20,8 @@ from lgmdsl.cli.options import (
     seed_option,
     set_option,
 )
+
+STEPS = 20  # cases
 
 
 @click.command("design")
@@ -34,38 +37,42 @@ from lgmdsl.cli.options import (
     metavar="LINE",
     help="Choose lines of measurements: an index of the response, or a key of --candidates.",
 )
-@click.option(
-    "--score",
-    metavar="S",
-    help="uncertainty (default), information or random; with --by information (default) or random.",
-)
-@click.option(
-    "--steps",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="How many cases to choose (default 20), or lines (1).",
-)
-@click.option(
-    "--block",
-    type=click.IntRange(min=1),
-    metavar="K",
-    help="Re-fit all sites after so many cases (default 20), or lines (1).",
-)
-@click.option(
-    "--outer",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Outer iterations of a re-fit (default 1; with --by until it converges).",
-)
-@click.option(
-    "--oracle",
-    metavar="LABELS.npz",
-    help="Their labels, or values to measure; without, the next ones are ranked.",
-)
-@click.option(
-    "--test",
-    metavar="TEST.npz",
-    help="Covariates and labels of the test cases; with --by values to compare with.",
+@gathered(
+    "plan",
+    click.option(
+        "--score",
+        metavar="S",
+        help="uncertainty (default), information or random; with --by information (default) or "
+        "random.",
+    ),
+    click.option(
+        "--steps",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="How many cases to choose (default 20), or lines (1).",
+    ),
+    click.option(
+        "--block",
+        type=click.IntRange(min=1),
+        metavar="K",
+        help="Re-fit all sites after so many cases (default 20), or lines (1).",
+    ),
+    click.option(
+        "--outer",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Outer iterations of a re-fit (default 1; with --by until it converges).",
+    ),
+    click.option(
+        "--oracle",
+        metavar="LABELS.npz",
+        help="Their labels, or values to measure; without, the next ones are ranked.",
+    ),
+    click.option(
+        "--test",
+        metavar="TEST.npz",
+        help="Covariates and labels of the test cases; with --by values to compare with.",
+    ),
 )
 @click.option("--method", metavar="M", help="With --by: the method (default double-loop).")
 @option_option
@@ -93,12 +100,7 @@ def command(
     data: Any,
     candidates: str | None,
     by: str | None,
-    score: str | None,
-    steps: int | None,
-    block: int | None,
-    outer: int | None,
-    oracle: str | None,
-    test: str | None,
+    plan: dict[str, Any],
     method: str | None,
     options: dict[str, str],
     record: str | None,
@@ -129,18 +131,19 @@ def command(
     With --jobs, --cluster or --scheduler-file workers share the scores of many candidate cases.
     """
     _check_usage(context, candidates, by, method, options, record, jobs)
+    given = {n: v for n, v in {**plan, "method": method}.items() if v is not None}
     from lgmdsl.cli.files import PICTURES, deliver, report, writable
     from lgmdsl.cli.progress import Progress
 
     place = None
     read_files = {
         "the model": model, "the data": data, "the candidates": candidates,
-        "the labels": oracle, "the test cases": test,
+        "the labels": plan["oracle"], "the test cases": plan["test"],
     }  # fmt: skip
     if picture is not None:
-        from lgmdsl.api.pictures.compare_picture import check_matplotlib
+        from lgmdsl.plot.canvas import check_matplotlib
 
-        if test is None:
+        if plan["test"] is None:
             message = "--plot draws the test error: give what to test with by --test"
             raise click.UsageError(message, context)
         place = writable(picture, PICTURES, {**read_files, "the record": record})
@@ -158,14 +161,10 @@ def command(
                 read,
                 data,
                 candidates,
-                score or "uncertainty",
-                steps or 20,
-                block or 20,
-                oracle,
-                test,
-                fixed,
-                seed,
-                outer=outer or 1,
+                steps=given.pop("steps", STEPS),
+                fixed=fixed,
+                seed=seed,
+                **given,
                 mapping=mapping,
                 record=record,
                 on_query=lambda done, wanted: progress.show(f"{done} of {wanted} queries"),
@@ -177,16 +176,10 @@ def command(
                 data,
                 by,
                 candidates,
-                score or "information",
-                steps or 1,
-                block or 1,
-                oracle,
-                test,
-                fixed,
-                seed,
-                method=method or "double-loop",
+                fixed=fixed,
+                seed=seed,
                 options=options,
-                outer=outer,
+                **given,
                 mapping=mapping,
                 on_choice=lambda done, wanted: progress.show(f"{done} of {wanted} lines"),
             )

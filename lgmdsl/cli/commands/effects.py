@@ -3,41 +3,51 @@
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import click
 
-from lgmdsl.cli.options import json_option, map_option, quantiles_option, seed_option
+from lgmdsl.cli.options import gathered, json_option, map_option, quantiles_option, seed_option
 from lgmdsl.cli.output import note, show, show_json
 
 
 @click.command("effects")
 @click.argument("fit", metavar="FIT.nc")
 @click.argument("name", metavar="NAME")
-@click.option("--by", metavar="B", help="Average over each group of a map, a datum or an index.")
-@click.option(
-    "--kind",
-    default="average",
-    metavar="K",
-    show_default=True,
-    help="Rows: average (of the data), conditional (at the means), balanced (a grid).",
+@gathered(
+    "compared",
+    click.option(
+        "--by", metavar="B", help="Average over each group of a map, a datum or an index."
+    ),
+    click.option(
+        "--kind",
+        default="average",
+        metavar="K",
+        show_default=True,
+        help="Rows: average (of the data), conditional (at the means), balanced (a grid).",
+    ),
+    click.option(
+        "--contrast",
+        metavar="C",
+        help="slope, a step (1), two values (a,b), sd, iqr, minmax, levels; reference, pairwise, "
+        "sequential of maps.",
+    ),
+    click.option(
+        "--compare",
+        default="difference",
+        metavar="D",
+        show_default=True,
+        help="difference, or ratio.",
+    ),
+    click.option(
+        "--scale",
+        default="response",
+        metavar="S",
+        show_default=True,
+        help="response, or link: that of the predictor.",
+    ),
+    click.option("--response", metavar="Y", help="The response, where several are observed."),
 )
-@click.option(
-    "--contrast",
-    metavar="C",
-    help="slope, a step (1), two values (a,b), sd, iqr, minmax, levels; reference, pairwise, "
-    "sequential of maps.",
-)
-@click.option(
-    "--compare", default="difference", metavar="D", show_default=True, help="difference, or ratio."
-)
-@click.option(
-    "--scale",
-    default="response",
-    metavar="S",
-    show_default=True,
-    help="response, or link: that of the predictor.",
-)
-@click.option("--response", metavar="Y", help="The response, where several are observed.")
 @click.option("--data", metavar="DATA", help="Average over the rows of DATA, not of the fit.")
 @click.option(
     "--without", metavar="U", multiple=True, help="Leave a latent out: its members are at 0."
@@ -57,12 +67,7 @@ from lgmdsl.cli.output import note, show, show_json
 def command(
     fit: str,
     name: str,
-    by: str | None,
-    kind: str,
-    contrast: str | None,
-    compare: str,
-    scale: str,
-    response: str | None,
+    compared: dict[str, Any],
     data: str | None,
     without: tuple[str, ...],
     draws: int | None,
@@ -88,29 +93,16 @@ def command(
         raise click.UsageError("--json or --csv, not both", click.get_current_context())
     import numpy as np
 
-    from lgmdsl.api.effects.effects import effect_columns
+    from lgmdsl.api.effects.effects import EffectSettings, effect_columns
     from lgmdsl.api.fit.restore import load_fit
     from lgmdsl.cli.tables import csv_of
 
+    compared["contrast"] = _contrast(compared["contrast"])
+    asked = EffectSettings(**compared, without=without, quantiles=quantiles, n=draws, seed=seed)
     result = load_fit(fit)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        columns = effect_columns(
-            result,
-            name,
-            by,
-            kind,
-            _contrast(contrast),
-            compare,
-            scale,
-            response,
-            data,
-            mapping,
-            without,
-            quantiles,
-            draws,
-            seed,
-        )
+        columns = effect_columns(result, name, asked, data, mapping)
     for warning in said:
         note(str(warning.message))
     if as_json:

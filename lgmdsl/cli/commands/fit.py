@@ -9,8 +9,10 @@ import click
 from lgmdsl.cli.data_options import data_argument
 from lgmdsl.cli.exit_status import INTERRUPTED, OK, REFUSED, UNFINISHED
 from lgmdsl.cli.options import (
+    AuditOptions,
     audit_options,
     bound_option,
+    gathered,
     hyper_option,
     jobs_options,
     json_option,
@@ -36,15 +38,18 @@ if TYPE_CHECKING:
 @model_argument
 @data_argument(required=True)
 @click.option("-o", "--output", metavar="OUT.nc", help="Write the result there (NetCDF).")
-@method_option
-@hyper_option
-@set_option
-@start_option
-@bound_option
-@option_option
-@tol_option
-@max_steps_option
-@click.option("--start-from", metavar="OUT.nc", help="Start from an earlier result.")
+@gathered(
+    "settings",
+    method_option,
+    hyper_option,
+    set_option,
+    start_option,
+    bound_option,
+    option_option,
+    tol_option,
+    max_steps_option,
+    click.option("--start-from", metavar="OUT.nc", help="Start from an earlier result."),
+)
 @click.option(
     "--time-limit",
     type=click.FloatRange(0.0, min_open=True),
@@ -64,21 +69,11 @@ def command(
     model: str,
     data: Any,
     output: str | None,
-    method: str,
-    hyper: str,
-    fixed: dict[str, object],
-    start: dict[str, object],
-    bound: str | None,
-    options: dict[str, str],
-    tol: float | None,
-    max_steps: int | None,
-    start_from: str | None,
+    settings: dict[str, Any],
     time_limit: float | None,
     groups: str | None,
     mapping: dict[str, str],
-    audit: bool,
-    audit_sampler: bool,
-    draws: int,
+    audit: AuditOptions,
     jobs: int | str | None,
     seed: int,
     as_json: bool,
@@ -106,12 +101,13 @@ def command(
     from lgmdsl.cli.progress import Progress
     from lgmdsl.cli.time_limit import TimeLimit
 
-    if audit:
-        from lgmdsl.assess.importance.pareto import check_arviz
+    if audit.asked:
+        from lgmdsl.accuracy.tails import check_arviz
 
         check_arviz()
     if output is not None:
-        read_files = {"the model": model, "the data": data, "the fit to start from": start_from}
+        read_files = {"the model": model, "the data": data}
+        read_files["the fit to start from"] = settings["start_from"]
         writable(output, (".nc",), read_files)
     read = read_model(model)
     if groups is not None:
@@ -126,17 +122,9 @@ def command(
             result = fit(
                 read,
                 data,
-                method,
-                hyper,
-                fixed,
-                bound,
-                options,
-                start_from,
-                seed,
-                tol,
-                max_steps,
+                **settings,
+                seed=seed,
                 mapping=mapping,
-                start=start,
                 on_step=progress.on_step,
                 jobs=jobs,
             )
@@ -148,10 +136,10 @@ def command(
     if limit.passed and status == INTERRUPTED:
         status = UNFINISHED
         note(f"stopped by the time limit of {time_limit:g} s: {result.status.value}")
-    if audit and status != INTERRUPTED and not limit.passed:
+    if audit.asked and status != INTERRUPTED and not limit.passed:
         from lgmdsl.cli.audited import audited
 
-        result, failure = audited(result, draws, seed, audit_sampler, jobs)
+        result, failure = audited(result, audit.draws, seed, audit.sampler, jobs)
     page: str | None = None
     fields: dict[str, Any] | None = None
     left_out: tuple[str, ...] = ()

@@ -10,7 +10,7 @@ from lgmdsl.cli.output import show, show_json
 
 @click.command("methods")
 @click.argument("model", metavar="[MODEL]", required=False)
-@click.option("--markdown", is_flag=True, help="Print the table as README has it.")
+@click.option("--markdown", is_flag=True, help="Print the table in Markdown.")
 @json_option
 def command(model: str | None, markdown: bool, as_json: bool) -> None:
     """Show which sites each method can take; with MODEL, which methods run it and why not.

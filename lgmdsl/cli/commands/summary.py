@@ -9,6 +9,7 @@ from click.core import ParameterSource
 
 from lgmdsl.cli.data_options import earlier_data_option
 from lgmdsl.cli.options import (
+    AuditOptions,
     audit_options,
     jobs_options,
     json_option,
@@ -36,9 +37,7 @@ from lgmdsl.cli.output import note, show, show_json
 @quantiles_option
 def command(
     fit: str,
-    audit: bool,
-    audit_sampler: bool,
-    draws: int,
+    audit: AuditOptions,
     data: Any,
     criteria: bool,
     exact: bool,
@@ -59,12 +58,12 @@ def command(
     lgm summary model.fit.nc --criteria --exact --data data.npz --jobs 2
     lgm summary model.fit.nc --csv --quantiles 0.025,0.975
     """
-    _check(as_csv, as_json or audit or criteria)
-    if data is not None and not (audit or criteria):
+    _check(as_csv, as_json or audit.asked or criteria)
+    if data is not None and not (audit.asked or criteria):
         raise click.UsageError("--data is for --audit and --criteria", click.get_current_context())
     if exact and not criteria:
         raise click.UsageError("--exact: only with --criteria", click.get_current_context())
-    if jobs is not None and not (criteria or audit):
+    if jobs is not None and not (criteria or audit.asked):
         message = "--jobs and --cluster: only with --criteria or --audit"
         raise click.UsageError(message, click.get_current_context())
     from dataclasses import replace
@@ -80,8 +79,8 @@ def command(
 
         show(csv_of(tidy_columns(result, None, np.array(quantiles))), end="")
         return
-    if audit:
-        made = result.audit(draws, seed, data, mapping, audit_sampler, jobs)
+    if audit.asked:
+        made = result.audit(audit.draws, seed, data, mapping, audit.sampler, jobs)
         result = replace(result, audited=made)
     if criteria:
         from lgmdsl.cli.criteria import criteria as computed

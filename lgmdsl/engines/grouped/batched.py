@@ -22,10 +22,11 @@ from lgmdsl.contract.engine import Conditioned, Engine, Failed, Failure, Rows
 from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.contract.stacked import StackedPredictors, flatten, split
 from lgmdsl.contract.structure import Shape
-from lgmdsl.engines.grouped.batched_conditioned import BatchedConditioned
+from lgmdsl.engines.grouped.batched_factor import BatchedFactor
 from lgmdsl.engines.grouped.batched_prior import form_of, joins, roots
 from lgmdsl.engines.grouped.joining import rows_join
 from lgmdsl.engines.grouped.plates import WIDEST, Plates, events_of, plates_of
+from lgmdsl.engines.shared.factored import FactoredConditioned
 from lgmdsl.engines.shared.prior import BlockPrior, is_tied
 from lgmdsl.engines.shared.weights import SiteWeight
 from lgmdsl.numerics.sparse.base import times
@@ -111,7 +112,7 @@ class BatchedEngine(Engine):
         weighted = self.plates.by_group(w.times(self.white))
         one = self.alike and bool((weighted == weighted[:1]).all())
         if one and self._shared is not None and np.array_equal(self._shared[0], weighted[0]):
-            return BatchedConditioned(self, weight, shift, w, *self._shared[1])
+            return FactoredConditioned(BatchedFactor(self, weight, w, *self._shared[1]), shift)
         some = slice(1) if one else slice(None)
 
         def rooted() -> Array | None:
@@ -124,7 +125,7 @@ class BatchedEngine(Engine):
         if one:
             factored = factored[0], factored[1], self.plates.groups * factored[2]
             self._shared = weighted[0].copy(), factored
-        return BatchedConditioned(self, weight, shift, w, *factored)
+        return FactoredConditioned(BatchedFactor(self, weight, w, *factored), shift)
 
     def _factored(
         self, rows: Array, weighted: Array, rooted: Callable[[], Array | None]

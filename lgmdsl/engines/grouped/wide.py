@@ -20,9 +20,9 @@ from lgmdsl.contract.engine import Conditioned, Engine, Failed, Failure, Rows
 from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.contract.stacked import StackedPredictors, flatten, split
 from lgmdsl.contract.structure import Shape
-from lgmdsl.engines.grouped.wide_conditioned import WideConditioned
+from lgmdsl.engines.grouped.wide_factor import WideFactor
 from lgmdsl.engines.grouped.wide_rows import WideRows
-from lgmdsl.engines.shared.weights import SiteWeight
+from lgmdsl.engines.shared.factored import FactoredConditioned
 from lgmdsl.vocabulary.notes import Notes
 from lgmdsl.vocabulary.signature import Trait
 
@@ -99,8 +99,7 @@ class WideEngine(Engine):
             half_log_det = 0.5 * float(np.linalg.slogdet(whole)[1].sum())
         if not np.isfinite(c).all():
             return Failed(kind=Failure.NOT_FINITE)
-        site_weight = SiteWeight(self.linear.predictors, weight)
-        return WideConditioned(self, weight, shift, site_weight, c, half, half_log_det)
+        return FactoredConditioned(WideFactor(self, weight, c, half, half_log_det), shift)
 
     def spread(self, x: Array | sp.csr_array) -> Array:
         """(N, D) X K; rows of X that are mostly 0 cost what is not."""

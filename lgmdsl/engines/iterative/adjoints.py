@@ -55,7 +55,7 @@ def _precision(q: IterativeConditioned, block: BlockPrior, turn: Turn) -> Callab
             values = q.engine.prior.covariance(block, rows, columns)
         else:
             away = ties.away[block.where]
-            values = constrained_entries(ties.prior, block, rows, columns)
+            values = constrained_entries(ties.prior, block.block, rows, columns)
             values += away[rows] * away[columns]
         values = values - turn.squared(q.delta, rows, columns, block.where.start)
         spread = np.einsum("ik,ik->i", u[rows], u[columns]) / q.samples.count

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -17,6 +18,18 @@ SMALL = 256  # latents on the border: always dense
 DENSER = 0.2  # share of pairs that groups join, from which on it is dense
 LARGEST = 4096  # latents on a dense border
 MOST_SLOTS = 200_000_000
+
+
+class Shared(NamedTuple):
+    """A matrix of the border, (p, p), by its lower triangle: `values` are C-ordered where it is
+    `dense`, else the entries of its pattern, where pair (a, b), b <= a, of a group's columns stands
+    at `slots[slot_start[g] + a (a + 1) / 2 + b]`."""
+
+    dense: bool
+    size: int
+    values: Array
+    slots: IntArray
+    slot_start: IntArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,30 +55,27 @@ class Border:
         values = np.bincount(self.prior_places, weights=lower, minlength=self.pattern.nnz)
         return np.asarray(values, dtype=np.float64)
 
-    def sums(self) -> tuple[Array, Array]:
-        """What groups add up in: (p, p), and on the pattern; one of them empty."""
-        p = self.pattern.size
-        if self.dense:
-            return np.zeros((p, p)), np.zeros(0)
-        return np.zeros((0, 0)), np.zeros(self.pattern.nnz)
+    def zeros(self) -> Shared:
+        """A matrix that groups add to."""
+        return self._shared(np.zeros(self.pattern.size**2 if self.dense else self.pattern.nnz))
 
-    def on_pattern(self, square: Array, values: Array) -> Array:
-        """(nnz,) what the groups added."""
-        return square[self.pattern.indices, self.pattern.columns] if self.dense else values
-
-    def diagonal(self, square: Array, values: Array) -> Array:
-        """(p,) of what the groups added."""
-        return square.diagonal().copy() if self.dense else values[self.pattern.on_diagonal]
-
-    def both(self, values: Array) -> tuple[Array, Array]:
-        """S^-1 on the pattern, as compiled passes read it: (p, p), or as it is."""
+    def on_pattern(self, shared: Shared) -> Array:
+        """(nnz,) a matrix on the pattern, a new array."""
         if not self.dense:
-            return np.zeros((0, 0)), values
-        p = self.pattern.size
-        out = np.empty((p, p))
-        out[self.pattern.indices, self.pattern.columns] = values
-        out[self.pattern.columns, self.pattern.indices] = values
-        return out, np.zeros(0)
+            return shared.values.copy()
+        return np.asarray(shared.values[self.pattern.indices * shared.size + self.pattern.columns])
+
+    def shared(self, values: Array) -> Shared:
+        """A symmetric matrix on the pattern, (nnz,), as compiled passes read it; where it is dense
+        with its upper triangle too."""
+        if not self.dense:
+            return self._shared(values)
+        out, i, j = self.zeros(), self.pattern.indices, self.pattern.columns
+        out.values[i * out.size + j] = out.values[j * out.size + i] = values
+        return out
+
+    def _shared(self, values: Array) -> Shared:
+        return Shared(self.dense, self.pattern.size, values, self.slots, self.slot_start)
 
 
 _latest: WeakKeyDictionary[Nest, tuple[SparseMatrix, Border]] = WeakKeyDictionary()

@@ -13,6 +13,7 @@ from scipy.sparse.csgraph import connected_components
 from lgmdsl.arrays import IntArray, SparseMatrix
 from lgmdsl.contract.linear import LinearGaussian, Predictor, PriorBlock
 from lgmdsl.contract.structure import Shape
+from lgmdsl.engines.shared.by_precision import precision_refusal
 from lgmdsl.engines.shared.prior import is_tied
 from lgmdsl.operators.base import Operator
 from lgmdsl.vocabulary.signature import Trait
@@ -24,10 +25,8 @@ DENSEST = 128  # columns of the border that are held dense
 
 def plain_refusal(linear: LinearGaussian) -> str:
     """Why a model is refused, as far as sizes and declarations say."""
-    for b in linear.blocks:
-        if Shape.PRECISION not in b.shape or Shape.SPARSE not in b.shape:
-            names = " * ".join(f.name for f in b.factors)
-            return f"block `{b.name}` ({names}) has no sparse precision"
+    if reason := precision_refusal(linear):
+        return reason
     inner = candidates(linear)
     if not inner:
         return "no latents are independent from group to group"

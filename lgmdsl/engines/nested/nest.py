@@ -22,11 +22,13 @@ class Lines(NamedTuple):
     """B as compiled passes read it, row by row.
 
     `group` (T,): of each site. `sites` (T + 1,): the first row of each, `weight` (T,): where its
-    weights begin; both empty where every site has one row. The inner latents of group g begin at
+    weights begin; both empty where every site has one row. The r inner latents of group g begin at
     `inner_start[g]`, the sparse columns of the border that it touches, `columns`, at
-    `column_start[g]`. Then the rows: entries at inner latents (`z_*`), at sparse columns of the
-    border (`x_*`: counted from the first sparse one, and among its group's columns, the dense
-    ones first), and the dense ones, (d, P).
+    `column_start[g]`. A group's inner latents and its k columns (the dense ones, then the sparse
+    ones) are counted together: its local indices, 0 to r + k. Then the rows: entries from
+    `start[i]` on, `latent`: a place among the inner latents, or -1 - a column of the border;
+    `local`: the same by local index; and the dense columns, (d, P). `most`: rows of a site, and
+    entries of a row with the dense ones, at most.
     """
 
     group: AnyArray
@@ -35,14 +37,22 @@ class Lines(NamedTuple):
     inner_start: IntArray
     column_start: IntArray
     columns: AnyArray
-    z_start: AnyArray
-    z_index: AnyArray
-    z_value: Array
-    x_start: AnyArray
-    x_index: AnyArray
-    x_local: AnyArray
-    x_value: Array
+    start: AnyArray
+    latent: AnyArray
+    local: AnyArray
+    value: Array
     dense: Array
+    most: tuple[int, int]
+
+
+class Groups(NamedTuple):
+    """Matrices of groups one after the other, C-ordered: (r, r) from `square_start[g]`, (r, k) from
+    `cross_start[g]`. Of A: D, then L, and C, then T; of V: its entries there."""
+
+    square_start: IntArray
+    cross_start: IntArray
+    square: Array
+    cross: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,13 +84,13 @@ class Nest:
         """Whether every row is one site with one inner latent, alone in its group, and dense
         columns: the passes of `plain_kernels` take it."""
         lines = self.lines
-        rows = len(lines.z_start) - 1
+        rows = len(lines.start) - 1
         return (
             not len(lines.sites)
             and not len(lines.columns)
-            and len(lines.z_index) == rows == len(lines.group)
+            and len(lines.latent) == rows == len(lines.group)
             and bool((self.widths <= 1).all())
-            and np.array_equal(lines.group, self.group[lines.z_index])
+            and np.array_equal(lines.group, self.group[lines.latent])
         )
 
     @cached_property
@@ -102,6 +112,11 @@ class Nest:
         return self.dense + np.diff(self.lines.column_start)
 
     @cached_property
+    def sizes(self) -> IntArray:
+        """(G, 2) inner latents of each group and columns that it touches."""
+        return np.stack([self.widths, self.touched], axis=1)
+
+    @cached_property
     def square_start(self) -> IntArray:
         """(G + 1,) where the (r, r) matrices of groups begin, in a row."""
         return _starts(self.widths**2)
@@ -119,11 +134,14 @@ class Nest:
     @cached_property
     def pairs(self) -> float:
         """Pairs of entries within rows, all rows together."""
-        lines = self.lines
-        each = np.diff(lines.z_start).astype(np.float64) + self.dense
-        if len(lines.x_index):
-            each += np.diff(lines.x_start)
+        each = np.diff(self.lines.start).astype(np.float64) + self.dense
         return float(each @ each)
+
+    def joined(self, inner: Array, border: Array) -> Array:
+        """(n,) or (n, m) of all latents, in the model's order."""
+        out = np.empty((len(self.inner) + len(self.border), *inner.shape[1:]))
+        out[self.inner], out[self.border] = inner, border
+        return out
 
     def in_group(self, rows: IntArray, columns: IntArray) -> IntArray:
         """Where pairs of inner latents of the same group stand among the (r, r) matrices."""
@@ -133,15 +151,25 @@ class Nest:
             self.square_start[g] + (rows - first) * self.widths[g] + (columns - first)
         )
 
-    def among(self, sites: IntArray, border: IntArray) -> IntArray:
-        """The place of latents on the border among the columns of the groups of some sites."""
-        size = len(self.border) + 1
+    @cached_property
+    def _keys(self) -> IntArray:
+        """Numbers, ascending, for the pairs of a group and a sparse column that it touches."""
         of_column = np.repeat(np.arange(self.groups), np.diff(self.lines.column_start))
-        keys = of_column * size + self.dense + self.lines.columns
-        group = self.lines.group[sites].astype(np.int64)
-        found = np.searchsorted(keys, group * size + border)
-        place = self.dense + found - self.lines.column_start[group]
-        return np.where(border < self.dense, border, place)
+        return np.asarray(of_column * len(self.border) + self.dense + self.lines.columns)
+
+    def local(self, group: IntArray, position: IntArray) -> IntArray:
+        """The local index in a group of latents by their `position`; -1 where the group (-1: none)
+        has not one of them."""
+        g, column = np.maximum(group, 0), np.maximum(-1 - position, 0)
+        key = g * len(self.border) + column
+        found = np.searchsorted(self._keys, key)
+        place = self.dense + found - self.lines.column_start[g]
+        touched = np.append(self._keys, -1)[found] == key
+        place = np.where(column < self.dense, column, np.where(touched, place, -1))
+        outer = np.where(place >= 0, self.widths[g] + place, -1)
+        first = self.lines.inner_start[g]
+        own = np.where(self.group[np.maximum(position, 0)] == g, position - first, -1)
+        return np.where(group < 0, -1, np.where(position >= 0, own, outer))
 
 
 def _starts(sizes: IntArray) -> IntArray:
@@ -171,12 +199,9 @@ def nest_of(linear: LinearGaussian) -> Nest | str:
     counts = np.bincount(groups)
     if counts.max() > WIDEST:
         return f"a group has more than {WIDEST} latents"
-    z = _entries(linear, inner_blocks)
-    z_index = position[z.indices]
     thin = tuple(b.name for b in border if b not in full)
-    x = _entries(linear, thin)
-    dense = _dense(linear, full)
-    lines = _lines(linear, of_site, counts, z, z_index, x, dense)
+    entries = _entries(linear, (*inner_blocks, *thin))
+    lines = _lines(linear, of_site, counts, position, entries, _dense(linear, full))
     return Nest(
         lines,
         inner_blocks,
@@ -231,13 +256,17 @@ def _lines(
     linear: LinearGaussian,
     of_site: IntArray,
     counts: IntArray,
-    z: SparseMatrix,
-    z_index: AnyArray,
-    x: SparseMatrix,
+    position: AnyArray,
+    entries: SparseMatrix,
     dense: Array,
 ) -> Lines:
+    """`entries`: B at the inner latents, whose places are `position`, and at the border's sparse
+    columns after them."""
     sites = _site_starts(linear)
-    thin = np.diff(x.indptr) if x.nnz else np.zeros(linear.rows, dtype=np.int64)
+    inner = entries.indices < len(position)
+    thin = np.zeros(linear.rows, dtype=np.int64)
+    if not inner.all():
+        thin = np.diff(np.concatenate([[0], np.cumsum(~inner)])[entries.indptr])
     per_site = thin if sites is None else np.add.reduceat(thin, sites[:-1])
     # Sites without a group: those that touch dense columns alone are one, each other one its own.
     outside = of_site < 0
@@ -250,24 +279,34 @@ def _lines(
         groups += 1
     widths = np.zeros(groups, dtype=np.int64)
     widths[: len(counts)] = counts
+    inner_start = _starts(widths)
     of_row = of_site if sites is None else np.repeat(of_site, np.diff(sites))
-    column_start, columns, local = _columns(of_row, groups, x)
+    of_entry = np.repeat(of_row, np.diff(entries.indptr))
+    latent = np.empty(len(inner), dtype=np.int32)
+    local = np.empty(len(inner), dtype=np.int32)
+    latent[inner] = position[entries.indices[inner]]
+    local[inner] = latent[inner] - inner_start[of_entry[inner]]
+    column = entries.indices[~inner].astype(np.int64) - len(position)
+    latent[~inner] = -1 - len(dense) - column
+    column_start, columns, place = _columns(of_entry[~inner], groups, column)
+    local[~inner] = widths[of_entry[~inner]] + len(dense) + place
     none = np.zeros(0, dtype=np.int64)
     return Lines(
         group=of_site.astype(np.int32),
         sites=none if sites is None else sites,
         weight=none if sites is None else _starts(np.diff(sites) ** 2)[:-1],
-        inner_start=_starts(widths),
+        inner_start=inner_start,
         column_start=column_start,
         columns=columns,
-        z_start=z.indptr.astype(np.int32, copy=False),
-        z_index=z_index,
-        z_value=np.asarray(z.data, dtype=np.float64),
-        x_start=x.indptr.astype(np.int32, copy=False),
-        x_index=x.indices.astype(np.int32, copy=False),
-        x_local=(len(dense) + local).astype(np.int32),
-        x_value=np.asarray(x.data, dtype=np.float64),
+        start=entries.indptr.astype(np.int32, copy=False),
+        latent=latent,
+        local=local,
+        value=np.asarray(entries.data, dtype=np.float64),
         dense=dense,
+        most=(
+            1 if sites is None else int(np.diff(sites).max(initial=1)),
+            int(np.diff(entries.indptr).max(initial=0)) + len(dense),
+        ),
     )
 
 
@@ -279,14 +318,14 @@ def _site_starts(linear: LinearGaussian) -> IntArray | None:
     return _starts(np.concatenate(sizes))
 
 
-def _columns(of_row: IntArray, groups: int, x: SparseMatrix) -> tuple[IntArray, AnyArray, IntArray]:
-    """Where the sparse columns that each group touches begin, these, and the place of each entry
-    among those of its group."""
+def _columns(group: IntArray, groups: int, column: IntArray) -> tuple[IntArray, AnyArray, IntArray]:
+    """Where the sparse columns that each group touches begin, these, and the place of each entry,
+    of a group and a column, among those of its group."""
     none = np.zeros(0, dtype=np.int64)
-    if not x.nnz:
+    if not len(column):
         return np.zeros(groups + 1, dtype=np.int64), none.astype(np.int32), none
-    size, of_entry = x.shape[1], np.repeat(of_row, np.diff(x.indptr))
-    keys, place = np.unique(of_entry * size + x.indices, return_inverse=True)
-    group, column = np.divmod(keys, size)
-    starts = _starts(np.bincount(group, minlength=groups))
-    return starts, column.astype(np.int32), np.asarray(place - starts[of_entry])
+    size = int(column.max()) + 1
+    keys, place = np.unique(group * size + column, return_inverse=True)
+    of_key, touched = np.divmod(keys, size)
+    starts = _starts(np.bincount(of_key, minlength=groups))
+    return starts, touched.astype(np.int32), np.asarray(place - starts[group])

@@ -24,9 +24,9 @@ def gather(lines: Lines, weight: Array, lower: Array, cross: Array, square: Arra
     for start in range(0, rows, CHUNK):
         size = min(CHUNK, rows - start)
         for i in range(size):
-            own[i] = weight[start + i] * lines.z_value[start + i]
+            own[i] = weight[start + i] * lines.value[start + i]
         for i in range(size):
-            lower[lines.z_index[start + i]] += own[i] * lines.z_value[start + i]
+            lower[lines.latent[start + i]] += own[i] * lines.value[start + i]
         for a in range(d):
             for i in range(size):
                 column[i] = weight[start + i] * lines.dense[a, start + i]
@@ -36,7 +36,7 @@ def gather(lines: Lines, weight: Array, lower: Array, cross: Array, square: Arra
                     value += column[i] * lines.dense[b, start + i]
                 square[a, b] += value
             for i in range(size):
-                cross[lines.z_index[start + i] * d + a] += own[i] * lines.dense[a, start + i]
+                cross[lines.latent[start + i] * d + a] += own[i] * lines.dense[a, start + i]
 
 
 @reordering
@@ -47,10 +47,10 @@ def row_variances(lines: Lines, lower: Array, cross: Array, sigma: Array, out: A
     for start in range(0, rows, CHUNK):
         size = min(CHUNK, rows - start)
         for i in range(size):
-            own[i] = lines.z_value[start + i] / lower[lines.z_index[start + i]]
+            own[i] = lines.value[start + i] / lower[lines.latent[start + i]]
         for a in range(d):
             for i in range(size):
-                of_group = cross[lines.z_index[start + i] * d + a]
+                of_group = cross[lines.latent[start + i] * d + a]
                 moved[a, i] = lines.dense[a, start + i] - own[i] * of_group
         for i in range(size):
             value[i] = own[i] * own[i]
@@ -72,17 +72,16 @@ def pull(lines: Lines, y: Array, inner: Array, border: Array) -> None:
     for start in range(0, rows, CHUNK):
         end = min(start + CHUNK, rows)
         for i in range(start, end):
-            for e in range(lines.z_start[i], lines.z_start[i + 1]):
-                inner[lines.z_index[e]] += y[i] * lines.z_value[e]
+            for e in range(lines.start[i], lines.start[i + 1]):
+                if lines.latent[e] >= 0:
+                    inner[lines.latent[e]] += y[i] * lines.value[e]
+                else:
+                    border[-1 - lines.latent[e]] += y[i] * lines.value[e]
         for b in range(d):
             value = 0.0
             for i in range(start, end):
                 value += y[i] * lines.dense[b, i]
             border[b] += value
-    if len(lines.x_index) > 0:
-        for i in range(rows):
-            for e in range(lines.x_start[i], lines.x_start[i + 1]):
-                border[d + lines.x_index[e]] += y[i] * lines.x_value[e]
 
 
 @reordering
@@ -93,13 +92,12 @@ def lift(lines: Lines, inner: Array, border: Array, out: Array) -> None:
         end = min(start + CHUNK, rows)
         for i in range(start, end):
             value = 0.0
-            for e in range(lines.z_start[i], lines.z_start[i + 1]):
-                value += inner[lines.z_index[e]] * lines.z_value[e]
+            for e in range(lines.start[i], lines.start[i + 1]):
+                if lines.latent[e] >= 0:
+                    value += inner[lines.latent[e]] * lines.value[e]
+                else:
+                    value += border[-1 - lines.latent[e]] * lines.value[e]
             out[i] += value
         for b in range(d):
             for i in range(start, end):
                 out[i] += border[b] * lines.dense[b, i]
-    if len(lines.x_index) > 0:
-        for i in range(rows):
-            for e in range(lines.x_start[i], lines.x_start[i + 1]):
-                out[i] += border[d + lines.x_index[e]] * lines.x_value[e]

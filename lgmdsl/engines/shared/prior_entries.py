@@ -16,18 +16,18 @@ import numpy as np
 from lgmdsl.arrays import Array, IntArray
 from lgmdsl.contract.linear import LinearGaussian, PriorBlock
 from lgmdsl.contract.structure import Structure
-from lgmdsl.engines.shared.prior import BlockPrior
 from lgmdsl.engines.shared.prior_precision import SparsePrior
 
 
 def constrained_entries(
-    prior: SparsePrior, block: BlockPrior, rows: IntArray, columns: IntArray
+    prior: SparsePrior, block: PriorBlock, rows: IntArray, columns: IntArray
 ) -> Array:
     """Entries as `covariance_entries`, of a block of a whole prior, which the user may constrain;
     `rows`, `columns`: places in the block."""
-    if prior.reaches(block):
-        return prior.covariance(rows + block.where.start, columns + block.where.start)
-    return covariance_entries(block.block, rows, columns)
+    if prior.reaches(block.name):
+        start = prior.linear.starts[block.name]
+        return prior.covariance(rows + start, columns + start)
+    return covariance_entries(block, rows, columns)
 
 
 def covariance_entries(block: PriorBlock, rows: IntArray, columns: IntArray) -> Array:

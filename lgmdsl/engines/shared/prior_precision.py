@@ -71,15 +71,15 @@ class SparsePrior:
         self.rows, self.values = sp.csr_array(tied), np.zeros(tied.shape[0])
         if linear.constraints is not None and self.asked:
             self.broken, self.rows, self.values = self._joined(linear.constraints)
-        self.reached = [b for b in self.blocks if b.nullity and self.reaches(b)]
+        self.reached = [b for b in self.blocks if b.nullity and self.reaches(b.name)]
         turned = self._directions(self.reached)
         self.pins = np.concatenate([self._own_pins(self.reached), turned.tied])
         self.free = sum(b.nullity for b in self.blocks) - len(self.pins)
 
-    def reaches(self, block: BlockPrior) -> bool:
-        """Whether the user constrains the block."""
+    def reaches(self, block: str) -> bool:
+        """Whether the user constrains the block of this name."""
         constraints = self.linear.constraints
-        return constraints is not None and block.name in constraints.columns
+        return constraints is not None and block in constraints.columns
 
     def _own_pins(self, without: list[BlockPrior]) -> IntArray:
         """The pins that the structures of all other blocks name."""
@@ -146,12 +146,12 @@ class SparsePrior:
 
         Raises NumericalError E601 where Q is not positive definite off its null space.
         """
-        plain = [b for b in self.blocks if b.flat and not self.reaches(b)]
+        plain = [b for b in self.blocks if b.flat and not self.reaches(b.name)]
         turned = [
             b
             for b in self.blocks
             if b not in plain
-            and (self.reaches(b) or b.nullity > b.tied.rows.shape[0])
+            and (self.reaches(b.name) or b.nullity > b.tied.rows.shape[0])
             and b.nullity
         ]
         directions = self._directions(turned)

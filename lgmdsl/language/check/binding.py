@@ -15,6 +15,7 @@ from lgmdsl.vocabulary.lookup import (
     IN_WORDS,
     elsewhere,
     kin,
+    links,
     lookup,
     names,
     observing,
@@ -24,7 +25,6 @@ from lgmdsl.vocabulary.lookup import (
 from lgmdsl.vocabulary.plugins import fault_of
 from lgmdsl.vocabulary.signature import Category, Parameter, Signature, literal
 
-SCALES = {"log": "log", "logit": "logit", "probit": "probit", "cloglog": "cloglog"}
 SQUARED = {"var": "sqrt({})", "variance": "sqrt({})", "sigma2": "sqrt({})",
            "precision": "1/sqrt({})", "prec": "1/sqrt({})", "tau": "1/sqrt({})"}  # fmt: skip
 
@@ -229,8 +229,8 @@ def _meant(dist: ast.Dist, signature: Signature, word: str, scope: Scope) -> Par
 
 
 def _rename_help(name: str, argument: ast.Argument, value: str, parameter: Parameter) -> str:
-    link = SCALES.get(parameter.name.partition("_")[0])
-    if parameter.type == "latent" and link:
+    link = parameter.name.partition("_")[0]  # of `log_mean` the logarithm
+    if parameter.type == "latent" and (link == "log" or link in links()):
         value = _without_inverse(argument.value, link) or value
         return f"`{value}` is on the {link} scale here: {name}({parameter.name} = {value})"
     squared = SQUARED.get(argument.name.lower())

@@ -10,7 +10,7 @@ from lgmdsl.language.shapes.other_names import FUNCTIONS
 from lgmdsl.language.shapes.scope import Scope
 from lgmdsl.language.tree import ast
 from lgmdsl.language.tree.wording import text_of
-from lgmdsl.vocabulary.lookup import IN_WORDS, elsewhere, lookup, names
+from lgmdsl.vocabulary.lookup import IN_WORDS, elsewhere, links, lookup, names
 from lgmdsl.vocabulary.signature import Parameter, Signature, literal
 
 # A literal count (an order, a number of levels) beyond this is a slip.
@@ -106,9 +106,9 @@ def _unknown_function(node: ast.Call, scope: Scope) -> None:
     known = (*names("operator"), *names("function"))
     close = scope.closest(name, known)
     other = elsewhere("function", name)
-    if name in ("logit", "probit", "cloglog"):
+    if name in links():
         message = f"`{name}` is a link, not a function"
-        help = f"a link is the name of an argument: bernoulli({name} = eta)"
+        help = f"a link is the name of an argument: {links()[name]}({name} = eta)"
     elif other:
         message = f"`{name}` is {_a(IN_WORDS[other])}, not a function"
         help = f"functions and operators: {' '.join(known)}"

@@ -9,10 +9,11 @@ from functools import partial
 
 import numpy as np
 
-from lgmdsl.accuracy.accuracy import Accuracy, basis, beyond, largest
+from lgmdsl.accuracy.accuracy import Accuracy, basis
 from lgmdsl.accuracy.better import Better, Unknown, better
-from lgmdsl.accuracy.errors import Errors, added, scaled
+from lgmdsl.accuracy.errors import Errors, added, beyond, largest, scaled
 from lgmdsl.accuracy.limits import MEAN, QUANTILE, SD
+from lgmdsl.accuracy.weighted import WeightedPosterior
 from lgmdsl.api.fit.errors.hyper_errors import (
     HyperErrors,
     Looked,
@@ -22,8 +23,7 @@ from lgmdsl.api.fit.errors.hyper_errors import (
     same_theta,
     second_order_gap,
 )
-from lgmdsl.api.fit.solved import Solved
-from lgmdsl.assess.modes.weighed import Weighed
+from lgmdsl.api.solve.solved import Solved
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.canonical.lowering.derived import Leaf
 from lgmdsl.canonical.model import CanonicalModel
@@ -69,7 +69,9 @@ class Estimated:
         return given if self.hyper is None else joined(canonical, given, self.hyper, self.left)
 
 
-def estimated(planned: Plan, solved: Solved, seed: int, whole: Weighed | None = None) -> Estimated:
+def estimated(
+    planned: Plan, solved: Solved, seed: int, whole: WeightedPosterior | None = None
+) -> Estimated:
     """Estimated errors of a fit. Where hyperparameters were learned: of latents given their mode,
     and of the hyperparameters by what the corrections of the evidence do to their posterior.
     `whole`: weighted draws of the posterior at the fit's hyperparameters, where there are any."""
@@ -195,11 +197,15 @@ def _at(
 
 
 def _weighed(
-    canonical: CanonicalModel, theta: Theta, q: Conditioned, whole: Weighed, log_evidence: float
+    canonical: CanonicalModel,
+    theta: Theta,
+    q: Conditioned,
+    whole: WeightedPosterior,
+    log_evidence: float,
 ) -> Estimated:
     """Errors of q at theta, which reports `log_evidence`, by weighted draws of the whole
     posterior."""
-    named = list(errors_by_name(canonical, theta, partial(whole.errors, q), len(whole.z)))
+    named = list(errors_by_name(canonical, theta, partial(whole.errors, q), whole.width))
     gap = whole.log_evidence - log_evidence
     return summed_up(canonical, named, gap, whole.log_evidence, BY_WEIGHTS)
 

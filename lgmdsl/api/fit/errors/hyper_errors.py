@@ -15,10 +15,9 @@ from typing import TypeAlias
 
 import numpy as np
 
-from lgmdsl.accuracy.accuracy import beyond
 from lgmdsl.accuracy.better import Better, Unknown, better
-from lgmdsl.accuracy.errors import Errors
-from lgmdsl.api.fit.solved import Solved
+from lgmdsl.accuracy.errors import Errors, beyond
+from lgmdsl.api.solve.solved import Solved
 from lgmdsl.arrays import Array
 from lgmdsl.assess.modes.weighed import evidence
 from lgmdsl.canonical.expressions.coefficient import Theta

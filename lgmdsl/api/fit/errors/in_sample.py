@@ -16,11 +16,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from lgmdsl.accuracy.accuracy import Accuracy, basis
-from lgmdsl.accuracy.better import Unknown, better, moments_of
-from lgmdsl.accuracy.errors import Errors
+from lgmdsl.accuracy.better import Unknown, better
+from lgmdsl.accuracy.errors import Errors, moments_of
 from lgmdsl.api.fit.errors.estimated import Estimated, errors_by_name, joined, summed_up, unsettled
 from lgmdsl.api.fit.errors.hyper_errors import OfTheta, hyper_errors, second_order_gap
-from lgmdsl.api.fit.solved import Solved
+from lgmdsl.api.solve.solved import Solved
 from lgmdsl.assess.grouped.groups import pattern
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.canonical.model import CanonicalModel

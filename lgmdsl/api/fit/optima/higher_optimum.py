@@ -10,7 +10,7 @@ import numpy as np
 
 from lgmdsl.api.fit.optima.other_optima import other_optima, value
 from lgmdsl.api.fit.optima.other_runs import GAIN, Other, OtherOptima, changed, share_of
-from lgmdsl.api.fit.solved import Solved, solve
+from lgmdsl.api.solve.solved import Solved, solve
 from lgmdsl.assess.modes.search import Modes
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.contract.problem import GaussianPosterior
@@ -22,7 +22,7 @@ from lgmdsl.learning.objective.elsewhere import Elsewhere
 from lgmdsl.learning.search.learning_record import LearningOptions
 
 if TYPE_CHECKING:
-    from lgmdsl.api.fit.fit import Fit
+    from lgmdsl.posterior.fit_record import FitRecord
 
 AUTO = "auto"  # the method that goes where the evidence is highest; a named one keeps its start
 ROUNDS = 2
@@ -95,6 +95,6 @@ def modes_of(optima: OtherOptima | None) -> Modes | None:
     return None if optima is None else optima.modes
 
 
-def drawn_from_modes(fit: Fit, optima: OtherOptima | None) -> bool:
+def drawn_from_modes(fit: FitRecord, optima: OtherOptima | None) -> bool:
     """Whether what is reported is made of draws from all modes."""
     return fit.drawn is not None and not fit.drawn.of_chains and modes_of(optima) is not None

@@ -15,6 +15,7 @@ from itertools import chain, islice
 import numpy as np
 
 from lgmdsl.accuracy.limits import MEAN, SD
+from lgmdsl.accuracy.weighted import WeightedPosterior
 from lgmdsl.api.fit.optima.other_runs import (
     AWAY,
     EXPECTED,
@@ -38,10 +39,10 @@ from lgmdsl.api.fit.optima.other_runs import (
     run_above,
     run_from,
 )
-from lgmdsl.api.fit.solved import Solved
+from lgmdsl.api.solve.solved import Solved
 from lgmdsl.arrays import Array
 from lgmdsl.assess.modes.search import Modes, modes, modes_or_scales, searchable
-from lgmdsl.assess.modes.weighed import ESS, FEWEST, Weighed, affordable, weighed
+from lgmdsl.assess.modes.weighed import ESS, FEWEST, affordable, weighed
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.problem import GaussianPosterior, Problem
@@ -231,7 +232,7 @@ def _of_modes(
 
 def _weighed(
     known: Modes, problem: Problem, settings: FitSettings, allowance: float
-) -> Weighed | None:
+) -> WeightedPosterior | None:
     """None where the draws are too few, or worth too little."""
     draws = affordable(problem.engine.linear, allowance)
     if draws < FEWEST:
@@ -241,7 +242,12 @@ def _weighed(
 
 
 def _matters(
-    planned: Plan, problem: Problem, solved: Solved, whole: Weighed | None, z: Array, share: float
+    planned: Plan,
+    problem: Problem,
+    solved: Solved,
+    whole: WeightedPosterior | None,
+    z: Array,
+    share: float,
 ) -> bool:
     """Whether what is reported of a latent is off, by the draws or by a mixture of both modes."""
     q = solved.posterior.conditioned

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from lgmdsl.accuracy.limits import MEAN, SD
-from lgmdsl.api.fit.solved import Solved
+from lgmdsl.accuracy.weighted import WeightedPosterior
+from lgmdsl.api.solve.solved import Solved
 from lgmdsl.arrays import Array
 from lgmdsl.assess.modes.search import Modes
-from lgmdsl.assess.modes.weighed import Weighed
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.contract.problem import GaussianPosterior, Problem
 from lgmdsl.contract.questions import Pointwise
@@ -77,7 +77,7 @@ class OtherOptima:
     better: GaussianPosterior | None = None
     other: Other | None = None
     modes: Modes | None = None
-    whole: Weighed | None = None
+    whole: WeightedPosterior | None = None
     elsewhere: Elsewhere | None = None
 
 

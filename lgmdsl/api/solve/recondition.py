@@ -23,11 +23,11 @@ from lgmdsl.posterior.hyper_points import HyperPoint
 from lgmdsl.remedies import either
 
 if TYPE_CHECKING:
-    from lgmdsl.api.fit.fit import Fit
+    from lgmdsl.posterior.fit_record import FitRecord
 
 
 def point_of(
-    fit: Fit, theta: Theta, share: float, log_evidence: float, weight: Rows, shift: Rows
+    fit: FitRecord, theta: Theta, share: float, log_evidence: float, weight: Rows, shift: Rows
 ) -> HyperPoint:
     """A point of the mixture that a fit is: conditioned when asked for, by the fit's engine."""
     return HyperPoint(

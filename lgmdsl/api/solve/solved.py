@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from lgmdsl.api.fit.learned_fit import LearnedHypers
-from lgmdsl.api.fit.warnings import at_bound, learning_warnings, mean_field_warnings
+from lgmdsl.api.solve.learned_fit import LearnedHypers
+from lgmdsl.api.solve.learning_warnings import at_bound, learning_warnings, mean_field_warnings
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.contract.engine import Rows
 from lgmdsl.contract.problem import GaussianPosterior, Problem

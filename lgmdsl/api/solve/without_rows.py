@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lgmdsl.api.fit.hyper_starts import starting_values
-from lgmdsl.api.fit.recondition import point_of
-from lgmdsl.api.fit.solved import solve
+from lgmdsl.api.solve.hyper_starts import starting_values
+from lgmdsl.api.solve.recondition import point_of
+from lgmdsl.api.solve.solved import solve
 from lgmdsl.arrays import IntArray
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.engine import Rows
@@ -22,13 +22,16 @@ from lgmdsl.learning.search.learning_record import LearningOptions
 from lgmdsl.posterior.hyper_points import HyperPoint
 
 if TYPE_CHECKING:
-    from lgmdsl.api.fit.fit import Fit
+    from lgmdsl.posterior.fit_record import FitRecord
 
 
 def without_rows(
-    fit: Fit, planned: Plan, removed: Sequence[IntArray]
+    fit: FitRecord, planned: Plan, removed: Sequence[IntArray]
 ) -> tuple[tuple[HyperPoint, ...], float] | None:
-    """See `Fit.without_rows`."""
+    """The points of a fit that integrates over the hyperparameters anew without some rows of
+    each site block, as points of all rows (the sites of those left out have weight 0), and its
+    log evidence. `planned`: how the whole model is fitted. None where the others determine no
+    posterior."""
     whole = planned.canonical
     pairs = list(zip(whole.blocks, removed, strict=True))
     rest = replace(whole, blocks=tuple(block.without(out) for block, out in pairs))

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import math
 import os
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lgmdsl.arrays import Array
 from lgmdsl.contract.status import Guarantee, Status
-from lgmdsl.errors import Diagnostic, MethodError
+from lgmdsl.plot.canvas import check_matplotlib
 from lgmdsl.plot.comparison import Course, Marginal, comparison_picture
 
 if TYPE_CHECKING:
     from lgmdsl.api.compare.comparison import Comparison
-    from lgmdsl.api.fit.fit import Fit
+    from lgmdsl.posterior.fit_record import FitRecord
 
 PROMISES = {
     Guarantee.EXACT: "exact",
@@ -35,13 +34,6 @@ def picture(comparison: Comparison, format: str = "png") -> bytes:
     return comparison_picture(title, courses(comparison), marginals(comparison), format)
 
 
-def check_matplotlib() -> None:
-    """Raise MethodError E501 where matplotlib is not installed."""
-    if find_spec("matplotlib") is None:
-        message = "a picture needs matplotlib"
-        raise MethodError(Diagnostic("E501", message, help="pip install 'lgmdsl[plot]'"))
-
-
 def courses(comparison: Comparison) -> tuple[Course, ...]:
     """The runs, the reference first. Methods whose objective is a lower bound share the highest
     that converged as their optimum, which shows those that stopped below it."""
@@ -57,7 +49,7 @@ def courses(comparison: Comparison) -> tuple[Course, ...]:
     return tuple(out)
 
 
-def _label(fit: Fit) -> str:
+def _label(fit: FitRecord) -> str:
     evidence = "no evidence" if math.isnan(fit.log_evidence) else f"{fit.log_evidence:.2f}"
     text = f"{fit.method}: {evidence}"
     if fit.guarantee is not Guarantee.APPROXIMATE:
@@ -93,13 +85,13 @@ def marginals(comparison: Comparison, number: int = SHOWN) -> tuple[Marginal, ..
     return tuple(out)
 
 
-def ordered(comparison: Comparison) -> dict[str, Fit]:
+def ordered(comparison: Comparison) -> dict[str, FitRecord]:
     """The fits, the reference first."""
     fits = comparison.fits
     return {comparison.reference: fits[comparison.reference], **fits}
 
 
-def _flat(fit: Fit, name: str) -> tuple[Array, Array]:
+def _flat(fit: FitRecord, name: str) -> tuple[Array, Array]:
     quantity = fit.quantity(name)
     return quantity.mean.reshape(-1), quantity.sd.reshape(-1)
 
@@ -113,7 +105,7 @@ def _disagreement(moments: list[tuple[Array, Array]]) -> Array:
     return np.where(np.isfinite(worst) & (sd > 0), worst, -np.inf)
 
 
-def _title(fit: Fit, name: str, k: int) -> str:
+def _title(fit: FitRecord, name: str, k: int) -> str:
     layout = fit.canonical.layout
     dims = layout.dims[name]
     if not dims:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
-from lgmdsl.api.fit.recondition import point_of
+from lgmdsl.api.solve.recondition import point_of
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.contract.status import Guarantee, Status
 from lgmdsl.inference.driver import Run
@@ -17,7 +17,7 @@ from lgmdsl.learning.search.learning_record import Learning
 from lgmdsl.posterior.hyper_points import HyperPoint
 
 if TYPE_CHECKING:
-    from lgmdsl.api.fit.fit import Fit
+    from lgmdsl.posterior.fit_record import FitRecord
 
 
 class LearnedHypers(Protocol):
@@ -61,7 +61,7 @@ class LearnedHypers(Protocol):
         """What an integration that was interrupted goes on from; None of other ways."""
 
 
-def with_hypers(fit: Fit, learned: LearnedHypers, way: str) -> Fit:
+def with_hypers(fit: FitRecord, learned: LearnedHypers, way: str) -> FitRecord:
     """The fit at theta as one of all hyperparameters; `way`: map, em, integrate or vb."""
     log_evidence, guarantee = learned.evidence(fit.log_evidence, fit.guarantee)
     return replace(
@@ -75,5 +75,5 @@ def with_hypers(fit: Fit, learned: LearnedHypers, way: str) -> Fit:
     )
 
 
-def _point(fit: Fit, fitted: Fitted, share: float) -> HyperPoint:
+def _point(fit: FitRecord, fitted: Fitted, share: float) -> HyperPoint:
     return point_of(fit, fitted.theta, share, fitted.log_evidence, fitted.weight, fitted.shift)
