@@ -14,7 +14,7 @@ from functools import cached_property
 
 import numpy as np
 
-from lgmdsl.arrays import Array, IntArray
+from lgmdsl.arrays import AnyArray, Array, IntArray
 from lgmdsl.canonical.blocks.events import event_rows
 from lgmdsl.canonical.blocks.latents import NOTHING, LatentBlock
 from lgmdsl.canonical.blocks.rewrites import Rewrite
@@ -23,12 +23,12 @@ from lgmdsl.canonical.expressions.affine import Affine
 from lgmdsl.canonical.expressions.coefficient import Coefficient, Theta
 from lgmdsl.canonical.expressions.named import expand
 from lgmdsl.canonical.grounding.ground import GroundedModel
-from lgmdsl.canonical.layout import Layout
 from lgmdsl.canonical.lowering import flatten
 from lgmdsl.canonical.lowering.bym2 import owner
 from lgmdsl.canonical.lowering.derived import Derived
+from lgmdsl.canonical.lowering.flatten import Placed, placed
 from lgmdsl.canonical.lowering.hypers import HyperSpace
-from lgmdsl.canonical.lowering.placed import Placed, placed
+from lgmdsl.canonical.lowering.lower import distinct
 from lgmdsl.contract.linear import Constraints, LinearGaussian, Predictor
 from lgmdsl.contract.problem import GaussianPosterior
 from lgmdsl.contract.site import Site
@@ -322,3 +322,37 @@ def take_rows(operator: Operator, rows: IntArray | None) -> Operator:
     if operator.in_memory:
         return Sparse(operator.sparse()[rows])
     return product(Select(rows, operator.shape[0]), operator)
+
+
+# ---- layout ------------------------------------------------------------------------------------
+# The way back: names, indices and labels of everything a result is asked for.
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """Labels of every index, and where each latent starts in z."""
+
+    labels: Mapping[str, AnyArray]
+    starts: Mapping[str, int]
+    dims: Mapping[str, tuple[str, ...]]
+
+    def shape(self, dims: tuple[str, ...]) -> tuple[int, ...]:
+        """Sizes of the named axes."""
+        return tuple(len(self.labels[d]) for d in dims)
+
+    def coords(self, dims: tuple[str, ...]) -> dict[str, AnyArray]:
+        """Labels of each axis; a repeated index's second axis is `term_2`."""
+        return dict(zip(distinct(dims), (self.labels[d] for d in dims), strict=True))
+
+    def latent(self, name: str) -> slice:
+        """The positions of a latent in z."""
+        start = self.starts[name]
+        return slice(start, start + int(np.prod(self.shape(self.dims[name]), dtype=np.int64)))
+
+    def entry(self, name: str, dims: tuple[str, ...], place: int) -> str:
+        """One entry of something over `dims` by its labels: `w[dose, 3]`; `w` of a scalar."""
+        if not dims:
+            return name
+        indices = np.unravel_index(place, self.shape(dims))
+        labels = [str(self.labels[d][i]) for d, i in zip(dims, indices, strict=True)]
+        return f"{name}[{', '.join(labels)}]"

@@ -25,9 +25,8 @@ from lgmdsl.arrays import Array, BoolArray, IntArray
 from lgmdsl.canonical.queries.loadings import linear_hypers, unbounded
 from lgmdsl.errors import Diagnostic, MethodError
 from lgmdsl.inference.driver import Tolerances
-from lgmdsl.learning.coordinates.names import coordinate_names
 from lgmdsl.learning.coordinates.standardised import Standardised
-from lgmdsl.learning.coordinates.vector import Coordinates
+from lgmdsl.learning.coordinates.vector import Coordinates, coordinate_names
 from lgmdsl.learning.em.em import ACCELERATIONS, EM
 from lgmdsl.learning.objective.log_posterior import FINER, Evaluation, Objective
 from lgmdsl.learning.search.maximise import FARTHEST, Maximum

@@ -11,7 +11,7 @@ import numpy as np
 
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.expressions.coefficient import Theta
-from lgmdsl.canonical.queries.sizes import vanishing
+from lgmdsl.canonical.queries.scales import vanishing
 from lgmdsl.contract.problem import GaussianPosterior
 from lgmdsl.contract.status import Status
 from lgmdsl.errors import Diagnostic, NumericalError
@@ -31,19 +31,15 @@ from lgmdsl.learning.learned import Learned
 from lgmdsl.learning.objective.elsewhere import Elsewhere
 from lgmdsl.learning.objective.log_posterior import Evaluation, Objective
 from lgmdsl.learning.pilot import piloted
-from lgmdsl.learning.search.continued import numbered, reporting
+from lgmdsl.learning.search.continued import numbered, released, reporting, to_the_top
 from lgmdsl.learning.search.endless import endless, off_the_plateau
-from lgmdsl.learning.search.exact_zeros import released
 from lgmdsl.learning.search.learning_record import LearningOptions
 from lgmdsl.learning.search.maximise import NOISE, RISING, RUNAWAY, LearningStep, Maximiser, Maximum
-from lgmdsl.learning.search.top import to_the_top
 from lgmdsl.learning.several_starts import Modes, from_corners, from_everywhere, further_mode
-from lgmdsl.learning.starts.against_priors import against_priors
-from lgmdsl.learning.starts.conflict import conflicts
+from lgmdsl.learning.starts.against_priors import against_priors, conflicts
 from lgmdsl.learning.starts.factor_axes import reported, vanished
 from lgmdsl.learning.starts.first import first_start
-from lgmdsl.learning.starts.from_data import Corner, corners, highest_start
-from lgmdsl.learning.starts.real_units import real_units
+from lgmdsl.learning.starts.from_data import Corner, corners, highest_start, real_units
 from lgmdsl.learning.unidentified import Dense, frame_of, unidentified
 from lgmdsl.remedies import pin
 

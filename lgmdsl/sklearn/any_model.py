@@ -15,7 +15,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from lgmdsl.arrays import AnyArray, Array, IntArray
-from lgmdsl.canonical.grounding.order_needs import needs_of
+from lgmdsl.canonical.grounding.order import needs_of
 from lgmdsl.errors import DataError
 from lgmdsl.language.builder import Model
 from lgmdsl.language.load import loads

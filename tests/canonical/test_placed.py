@@ -11,7 +11,7 @@ import scipy.sparse as sp
 import lgmdsl as lgm
 from lgmdsl.canonical.expressions.coefficient import Gradient, Theta
 from lgmdsl.canonical.lowering import flatten
-from lgmdsl.canonical.lowering.placed import Placed, placed
+from lgmdsl.canonical.lowering.flatten import Placed, placed
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.compile import compile_model
 from lgmdsl.dataset import read

@@ -17,7 +17,7 @@ from lgmdsl.compile import compile_model
 from lgmdsl.contract.problem import Problem
 from lgmdsl.dataset import read
 from lgmdsl.inference.plan import Plan, plan
-from lgmdsl.learning.mean_field.factor import Factor, GammaFactor, NumericFactor, factor
+from lgmdsl.learning.mean_field.factors import Factor, GammaFactor, NumericFactor, factor
 from lgmdsl.learning.mean_field.mean_field import _refreshed
 from lgmdsl.priors.catalogue import prior
 from lgmdsl.priors.prior import Prior

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lgmdsl.learning.em.pair_sums import Entered, Grid, Table, cross_pairs_of, pairs_of
+from lgmdsl.learning.em.complete_data import Entered, Grid, Table, cross_pairs_of, pairs_of
 
 
 def entries(persons: int, items: int, factors: int, missing: float) -> tuple[np.ndarray, ...]:

@@ -16,8 +16,8 @@ import lgmdsl as lgm
 from lgmdsl.arrays import Array
 from lgmdsl.bounds.catalogue import bound
 from lgmdsl.contract.questions import Expected, ExpectedSlopes
-from lgmdsl.learning.starts import topics as starts
-from lgmdsl.learning.starts.topics import EVEN, SMOOTH, Allocation, allocated
+from lgmdsl.learning.starts import first as starts
+from lgmdsl.learning.starts.first import EVEN, SMOOTH, Allocation, allocated
 from lgmdsl.sites.vector import admixture
 from lgmdsl.sites.vector.admixture import AdmixtureSoftmax
 from lgmdsl.testing.site_checks import check_site

@@ -24,9 +24,8 @@ from lgmdsl.assess.importance.audit import Findings
 from lgmdsl.assess.importance.audit import audit_mixture as audit_draws
 from lgmdsl.assess.importance.moments import Corrected, Functional, flat
 from lgmdsl.assess.importance.verdict import Outcome, judge
-from lgmdsl.canonical.layout import Layout
 from lgmdsl.canonical.lowering.lower import distinct
-from lgmdsl.canonical.model import CanonicalModel
+from lgmdsl.canonical.model import CanonicalModel, Layout
 from lgmdsl.dataset import Keys
 from lgmdsl.errors import Diagnostic, MethodError, ModelError, suggestion
 from lgmdsl.posterior.labelled import labelled

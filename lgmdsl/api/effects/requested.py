@@ -13,8 +13,8 @@ from lgmdsl.api.effects.levels import Comparison, Level
 from lgmdsl.api.summary.labels import index_order
 from lgmdsl.arrays import AnyArray
 from lgmdsl.canonical.grounding.errors import show
+from lgmdsl.canonical.grounding.labels import meant_labels
 from lgmdsl.canonical.grounding.model import GroundedModel, IndexSet
-from lgmdsl.canonical.grounding.spellings import meant_labels
 from lgmdsl.canonical.grounding.usage import usage_of
 from lgmdsl.errors import Diagnostic, MethodError, ModelError, listed, suggestion
 from lgmdsl.language.checked import Symbol

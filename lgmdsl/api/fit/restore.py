@@ -26,7 +26,7 @@ from lgmdsl.api.fit.merging import Expanded, reconditioning
 from lgmdsl.api.third_parties import unreadable
 from lgmdsl.assess.importance.moments import unflat
 from lgmdsl.assess.importance.verdict import Outcome
-from lgmdsl.canonical.blocks.observed import Observed
+from lgmdsl.canonical.blocks.sites import Observed
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.canonical.grounding.ground import GroundedModel, IndexSet
 from lgmdsl.canonical.model import CanonicalModel

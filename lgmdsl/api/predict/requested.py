@@ -11,8 +11,8 @@ import numpy as np
 from lgmdsl.arrays import AnyArray
 from lgmdsl.canonical.grounding.errors import SHOWN, count_of, show, signature
 from lgmdsl.canonical.grounding.label_line import sorted_distinct
+from lgmdsl.canonical.grounding.labels import NEAR, nearest_label
 from lgmdsl.canonical.grounding.model import GroundedModel, IndexSet
-from lgmdsl.canonical.grounding.spellings import NEAR, nearest_label
 from lgmdsl.canonical.grounding.usage import Usage
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.structure import Members

@@ -15,15 +15,14 @@ import numpy as np
 from lgmdsl.arrays import AnyArray, BoolArray
 from lgmdsl.canonical.grounding.axes import BoundDatum, align, bind, unjoined
 from lgmdsl.canonical.grounding.errors import absent, absent_labels, wrong_shape
-from lgmdsl.canonical.grounding.graphs import graph_of
+from lgmdsl.canonical.grounding.graphs import disconnected, graph_of
 from lgmdsl.canonical.grounding.indices import Resolver
-from lgmdsl.canonical.grounding.islands import disconnected
 from lgmdsl.canonical.grounding.keys import unknown_names
 from lgmdsl.canonical.grounding.limits import check_sizes
 from lgmdsl.canonical.grounding.model import GroundedModel, IndexSet
 from lgmdsl.canonical.grounding.reuse import completed, named_part, reused
+from lgmdsl.canonical.grounding.tables.named_tables import remedy_for
 from lgmdsl.canonical.grounding.tables.place import placed
-from lgmdsl.canonical.grounding.tables.remedies import remedy_for
 from lgmdsl.canonical.grounding.usage import Usage, usage_of
 from lgmdsl.canonical.grounding.values import RULES, numbers_of, positions_of, sparse_numbers
 from lgmdsl.canonical.grounding.warnings import data_warnings, expanded, guessed_order

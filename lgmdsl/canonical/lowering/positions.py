@@ -21,7 +21,7 @@ from lgmdsl.canonical.expressions import coefficient as co
 from lgmdsl.canonical.expressions.coefficient import Coefficient
 from lgmdsl.canonical.expressions.named import Axis, Slot, Through
 from lgmdsl.canonical.grounding.model import IndexSet
-from lgmdsl.canonical.grounding.order_needs import spacing_of
+from lgmdsl.canonical.grounding.order import spacing_of
 from lgmdsl.canonical.lowering import bym2
 from lgmdsl.dataset.entries import texts_of
 from lgmdsl.language.checked import Symbol

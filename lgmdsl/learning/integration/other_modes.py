@@ -22,7 +22,7 @@ import numpy as np
 from lgmdsl.arrays import Array, BoolArray
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.canonical.queries.loadings import linear_hypers
-from lgmdsl.canonical.queries.sizes import sizes
+from lgmdsl.canonical.queries.scales import sizes
 from lgmdsl.contract.engine import Rows
 from lgmdsl.contract.problem import GaussianPosterior
 from lgmdsl.contract.status import Status
@@ -31,7 +31,7 @@ from lgmdsl.learning.coordinates.standardised import Standardised
 from lgmdsl.learning.integration import designs
 from lgmdsl.learning.integration.visited import Visited
 from lgmdsl.learning.objective.log_posterior import Evaluation, Objective
-from lgmdsl.learning.search.basin import Top, in_basin
+from lgmdsl.learning.search.ahead import Top, in_basin
 from lgmdsl.learning.search.maximise import Maximiser
 
 # A mode that is lower than this many nats has no share that matters.

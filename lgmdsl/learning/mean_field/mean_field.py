@@ -30,8 +30,7 @@ from lgmdsl.inference.plan import Plan
 from lgmdsl.inference.settings import FitSettings
 from lgmdsl.inference.stages import Ran
 from lgmdsl.learning.integration.visited import Fitted
-from lgmdsl.learning.mean_field.factor import Factor
-from lgmdsl.learning.mean_field.factors import CONDITIONALLY_GAUSSIAN, Factors, effective
+from lgmdsl.learning.mean_field.factors import CONDITIONALLY_GAUSSIAN, Factor, Factors, effective
 from lgmdsl.learning.mean_field.marginals import FactorMarginals
 from lgmdsl.learning.search.learning_record import Learning
 from lgmdsl.learning.search.maximise import LearningStep
