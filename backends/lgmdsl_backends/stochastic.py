@@ -5,8 +5,8 @@ residual are those of natural-gradient, of all rows. A pass that does not raise 
 and in the last resort replaced by a step of natural-gradient.
 
 The fixed point is that of all rows, whatever the batches, their order and the seed; a step never
-lowers the bound; `converged` is said after a pass over all rows. Sites that one pass has visited are
-those of an incremental Newton method: close to the optimum each pass squares the error, up to a
+lowers the bound; `converged` is said after a pass over all rows. Sites that one pass has visited
+are those of an incremental Newton method: close to the optimum each pass squares the error, up to a
 factor. Hyperparameters are fixed within a fit; searches over them start from the sites before.
 """
 

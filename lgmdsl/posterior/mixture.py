@@ -5,7 +5,8 @@
 Means, sds, quantiles and draws of latents are those of the mixture; hyperparameters, and
 functions of them alone, have the smooth marginals from `learning`, in draws too: those of a draw
 come from the part of their posterior that its point represents
-(`learning.integration.hyper_posterior`), while lets and reports with latents are evaluated at the point itself.
+(`learning.integration.hyper_posterior`), while lets and reports with latents are evaluated
+at the point itself.
 """
 
 from __future__ import annotations
