@@ -25,6 +25,8 @@ from lgmdsl.errors import DataError, Diagnostic, meant, nearest
 if sys.platform != "win32":
     import fcntl
 
+# Endings of files that data are read from; `dataset.sources.READERS` reads each.
+DATA = (".npz", ".csv", ".parquet", ".nc")
 PREFIX, SUFFIX = ".lgm-", ".unfinished"
 RENAMES_OPEN_FILES = sys.platform != "win32"
 ATTEMPTS = 1000  # attempts, each lost to another writer between creating a file and locking it

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lgmdsl.api.jobs import workers_for
-from lgmdsl.api.streaming import reporting, rows_option
+from lgmdsl.api.streaming import provenance_of, reporting, rows_option
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.questions import Pointwise
 from lgmdsl.dataset import Keys
@@ -34,6 +34,7 @@ from lgmdsl.shards.passes import Passes
 from lgmdsl.shards.refusals import cannot, without_shard
 from lgmdsl.shards.shard import ShardSource
 from lgmdsl.sites import catalogue as sites
+from lgmdsl.streams.model import StreamedModel
 from lgmdsl.workers.task import Jobs
 from lgmdsl.workers.workers import Workers
 
@@ -145,6 +146,13 @@ def finishing(model: ShardedModel) -> Iterator[None]:
     finally:
         assert model.passes is not None, "a fit has shards"
         model.passes.done()
+
+
+def provenance_of_rows(model: CanonicalModel) -> dict[str, str]:
+    """What a fit's provenance says of rows that are not in memory."""
+    if isinstance(model, ShardedModel):
+        return provenance_of_shards(model)
+    return provenance_of(model) if isinstance(model, StreamedModel) else {}
 
 
 def provenance_of_shards(model: ShardedModel) -> dict[str, str]:

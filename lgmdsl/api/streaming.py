@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 from lgmdsl.api.settings import one_of
 from lgmdsl.canonical.grounding.ground import ground
@@ -18,10 +19,10 @@ from lgmdsl.inference.plan import Plan
 from lgmdsl.inference.settings import FitSettings
 from lgmdsl.language.builder import Model
 from lgmdsl.sites import catalogue as sites
-from lgmdsl.streams.model import StreamedModel
-from lgmdsl.streams.prepare import SAMPLE, prepare
-from lgmdsl.streams.refusals import check_streamed
-from lgmdsl.streams.streamable import Table, table_of
+
+if TYPE_CHECKING:
+    from lgmdsl.streams.model import StreamedModel
+    from lgmdsl.streams.streamable import Table
 
 ROWS = ("auto", "kept", "streamed")
 STREAMED = "streamed"  # the entry of the provenance
@@ -50,6 +51,10 @@ def streamed(
     many = any(e.batched and e.shape[0] >= MANY for e in dataset.entries.values())
     if wanted == "kept" or (wanted != STREAMED and not many):
         return None
+    from lgmdsl.streams.prepare import prepare
+    from lgmdsl.streams.refusals import check_streamed
+    from lgmdsl.streams.streamable import table_of
+
     graph = model_graph(model.checked)
     table = table_of(graph, dataset)
     if isinstance(table, str):
@@ -82,6 +87,8 @@ def reporting(on_step: Callable[[TraceEntry], None] | None) -> Callable[[int, in
 
 def _glance(graph: ModelGraph, dataset: Dataset, table: Table) -> CanonicalModel:
     """The model with the first rows alone."""
+    from lgmdsl.streams.prepare import SAMPLE
+
     first = next(dataset.batches(SAMPLE, table.keys, table.index))
     return canonicalise(ground(graph, first.dataset), sites.find_site)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Container, Hashable, Mapping
+from collections.abc import Callable, Container, Hashable, Iterator, Mapping
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,8 @@ from lgmdsl import files
 if TYPE_CHECKING:
     import xarray as xr
 
-SUFFIXES = (".nc", ".csv", ".npz")
+    from lgmdsl.api.predict.by_batches import Tables
+    from lgmdsl.dataset import Dataset
 
 
 def fields(dataset: xr.Dataset) -> dict[str, Any]:
@@ -29,28 +30,73 @@ def fields(dataset: xr.Dataset) -> dict[str, Any]:
 
 
 def write(place: Path, dataset: xr.Dataset) -> None:
-    """To a .nc, .csv or .npz file, whole or not at all."""
-    if place.suffix == ".csv":
-        content = memoryview(table(dataset).encode("utf-8"))
-    elif place.suffix == ".npz":
-        import numpy as np
+    """To a file of one of the endings in `WRITERS`, whole or not at all."""
+    files.write(place, WRITERS[place.suffix](dataset))
 
-        packed = io.BytesIO()
-        arrays: dict[str, Any] = {
-            str(n): np.asarray(v.values) for n, v in dataset.variables.items()
-        }
-        np.savez_compressed(packed, **arrays)
-        content = packed.getbuffer()
-    else:
-        from lgmdsl.api.files.netcdf import new_file
 
-        whole = io.BytesIO()
-        with new_file(whole) as file:
-            for name in (*dataset.coords, *dataset.data_vars):
-                variable = dataset.variables[name]
-                file.create_variable(str(name), tuple(map(str, variable.dims)), variable.values)
-        content = whole.getbuffer()
-    files.write(place, content)
+def _netcdf(dataset: xr.Dataset) -> memoryview:
+    from lgmdsl.api.files.netcdf import new_file
+
+    whole = io.BytesIO()
+    with new_file(whole) as file:
+        for name in (*dataset.coords, *dataset.data_vars):
+            variable = dataset.variables[name]
+            file.create_variable(str(name), tuple(map(str, variable.dims)), variable.values)
+    return whole.getbuffer()
+
+
+def _csv(dataset: xr.Dataset) -> memoryview:
+    return memoryview(table(dataset).encode("utf-8"))
+
+
+def _npz(dataset: xr.Dataset) -> memoryview:
+    import numpy as np
+
+    packed = io.BytesIO()
+    arrays: dict[str, Any] = {str(n): np.asarray(v.values) for n, v in dataset.variables.items()}
+    np.savez_compressed(packed, **arrays)
+    return packed.getbuffer()
+
+
+# What makes the content of a file, by its ending.
+WRITERS: dict[str, Callable[[xr.Dataset], memoryview]] = {
+    ".nc": _netcdf,
+    ".csv": _csv,
+    ".npz": _npz,
+}
+
+
+def write_rows(place: Path, tables: Tables, data: Dataset) -> None:
+    """Tables of consecutive rows to a file of one of the endings in `ROW_WRITERS`, part by part,
+    whole or not at all; `data` are those that they repeat columns of."""
+    ROW_WRITERS[place.suffix](place, tables, data)
+
+
+def texts(tables: Tables) -> Iterator[str]:
+    """Tables in turn as csv, the first with the header."""
+    header = True
+    for columns in tables.columns():
+        assert tables.last is not None, "a part was made"
+        yield csv_of(columns, header=header, exact=tables.last.carried)
+        header = False
+
+
+def _csv_rows(place: Path, tables: Tables, data: Dataset) -> None:
+    files.write_pieces(place, texts(tables))
+
+
+def _parquet_rows(place: Path, tables: Tables, data: Dataset) -> None:
+    from lgmdsl.dataset.arrow import column_types, write_parquet
+
+    types = column_types(data.entries)
+    files.write_filled(place, lambda file: write_parquet(file, tables.columns(), types))
+
+
+# What writes tables row by row, by the ending of the file.
+ROW_WRITERS: dict[str, Callable[[Path, Tables, Dataset], None]] = {
+    ".csv": _csv_rows,
+    ".parquet": _parquet_rows,
+}
 
 
 def _data(dataset: xr.Dataset) -> dict[str, xr.Variable]:

@@ -147,10 +147,16 @@ def text_types() -> tuple[Any, ...]:
     return known.is_string, known.is_large_string, *views
 
 
+def opened(table: str) -> Any:
+    """The file of a batched entry as pyarrow's dataset, whose format the ending names."""
+    import pyarrow.dataset as pads
+
+    return pads.dataset(table, format=Path(table).suffix.lower().removeprefix("."))
+
+
 def column_types(entries: Mapping[str, Entry]) -> dict[str, Any]:
-    """The Arrow types of columns of numbers and text that come from a .parquet file."""
+    """The Arrow types of columns of numbers and text that come from a batched file."""
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     known = pa.types
     kept = (known.is_boolean, known.is_integer, known.is_floating, *text_types())
@@ -160,7 +166,7 @@ def column_types(entries: Mapping[str, Entry]) -> dict[str, Any]:
         if not entry.batched:
             continue
         if entry.table not in schemas:
-            schemas[entry.table] = pq.read_schema(entry.table)
+            schemas[entry.table] = opened(entry.table).schema
         kind = schemas[entry.table].field(key).type
         if any(is_one(kind) for is_one in kept):
             out[key] = kind

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from lgmdsl.dataset.arrow import text_types
+from lgmdsl.dataset.arrow import opened, text_types
 from lgmdsl.dataset.entries import Entry, Loaded
 from lgmdsl.dataset.refusals import refused, refusing
 
@@ -43,19 +42,18 @@ def batches(
 
 
 def undecided(entries: Mapping[str, Entry], keys: Collection[str]) -> str:
-    """The first of the columns of a .parquet file that are read in a way which depends on all of
+    """The first of the columns of a batched file that are read in a way which depends on all of
     their values; "" where there is none."""
     batched = {key: entries[key] for key in keys if entries[key].batched}
     if not batched:
         return ""
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     known = pa.types
     numbers = (known.is_boolean, known.is_integer, known.is_floating, known.is_decimal)
     plain = (*numbers, *text_types())
     for key, entry in batched.items():
-        kind = pq.read_schema(entry.table).field(key).type
+        kind = opened(entry.table).schema.field(key).type
         kind = kind.value_type if known.is_dictionary(kind) else kind
         if not any(is_one(kind) for is_one in plain):
             return key
@@ -71,7 +69,7 @@ def _parts(
 ) -> Iterator[tuple[int, dict[str, Loaded]]]:
     entry = next(iter(columns.values()))
     if entry.batched:
-        yield from _from_parquet(Path(table), entry, list(columns), size)
+        yield from _from_file(table, entry, list(columns), size)
         return
     whole = {key: e.loaded.settled() for key, e in columns.items()}
     for first in range(0, max(entry.shape[0], 1), size):
@@ -79,17 +77,16 @@ def _parts(
         yield first, {key: part.rows(rows) for key, part in whole.items()}
 
 
-def _from_parquet(
-    path: Path, entry: Entry, keys: list[str], size: int
+def _from_file(
+    table: str, entry: Entry, keys: list[str], size: int
 ) -> Iterator[tuple[int, dict[str, Loaded]]]:
     import pyarrow as pa
-    import pyarrow.dataset as pads
 
     from lgmdsl.dataset.arrow import from_arrow
 
     source, waiting, held, first = entry.source, list[Any](), 0, 0
     with refusing(source, "its rows cannot be read"):
-        read = pads.dataset(path, format="parquet").scanner(
+        read = opened(table).scanner(
             columns=keys,
             batch_size=size,
             use_threads=False,
@@ -103,8 +100,8 @@ def _from_parquet(
                 waiting.append(part)
                 held += part.num_rows
             while held >= size or (part is None and held):
-                table = pa.Table.from_batches(waiting)
-                now, later = table.slice(0, size), table.slice(size)
+                joined = pa.Table.from_batches(waiting)
+                now, later = joined.slice(0, size), joined.slice(size)
                 yield (
                     first,
                     {key: from_arrow(source, key, now.column(key)) for key in keys},

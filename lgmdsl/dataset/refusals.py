@@ -10,10 +10,8 @@ from typing import Any
 import numpy as np
 
 from lgmdsl.errors import DataError, Diagnostic, LgmError, listed
-from lgmdsl.files import AGAIN, irregular
+from lgmdsl.files import AGAIN, DATA, irregular
 from lgmdsl.memory import budget, size_text
-
-SUFFIXES = (".npz", ".csv", ".parquet", ".nc")
 
 
 def refused(source: str, reason: str, help: str = "", details: tuple[str, ...] = ()) -> DataError:
@@ -75,7 +73,7 @@ def check_regular(path: Path) -> None:
     """Raise DataError E306 for a pipe or a device, which may never end; folders may be shards."""
     irregularity = irregular(path)
     if irregularity and irregularity != "a folder":
-        help = f"write its content to a file that ends in {listed(SUFFIXES, 'or')}"
+        help = f"write its content to a file that ends in {listed(DATA, 'or')}"
         raise refused(path.name, f"this is {irregularity}, not a data file", help=help)
 
 

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,6 @@ from lgmdsl.dataset.frames import (
 )
 from lgmdsl.dataset.graphs import adjacency_of
 from lgmdsl.dataset.refusals import (
-    SUFFIXES,
     check_mapping,
     check_regular,
     check_tables,
@@ -35,9 +35,16 @@ from lgmdsl.dataset.refusals import (
 )
 from lgmdsl.dataset.tables import table_entry
 from lgmdsl.errors import DataError
-from lgmdsl.files import similar
+from lgmdsl.files import DATA, similar
 from lgmdsl.remedies import either
 
+# What reads a file, by its ending: a module of this package and its function.
+READERS = {
+    ".npz": ("npz", "read_npz"),
+    ".csv": ("delimited", "read_csv"),
+    ".parquet": ("arrow", "read_parquet"),
+    ".nc": ("labelled", "read_netcdf"),
+}
 # A file of neighbours, which holds one graph and needs a name.
 GRAPHS = (".graph", ".adj")
 
@@ -79,7 +86,7 @@ def read(source: Any, mapping: Mapping[str, str | Sequence[str]] | None = None) 
         with refusing("dataset", "the dataset cannot be read"):
             whole = source if type(source).__name__ == "Dataset" else source.to_dataset()
             return Dataset("dataset", from_dataset("dataset", whole), names, assemble)
-    raise no_source(source, SUFFIXES)
+    raise no_source(source, DATA)
 
 
 def _selection(value: object) -> Selection:
@@ -114,33 +121,23 @@ def _read_path(path: Path) -> Mapping[str, Entry]:
     with refusing(path.name or str(path), "it cannot be opened"):
         check_regular(path)
         if not path.exists():
-            raise refused(path.name, "there is no such file", help=similar(path, SUFFIXES))
+            raise refused(path.name, "there is no such file", help=similar(path, DATA))
         # Opened first, so that a missing file or a directory is named as such.
         with path.open("rb"):
             pass
         suffix = path.suffix.lower()
-        if suffix == ".npz":
-            from lgmdsl.dataset.npz import read_npz
-
-            return read_npz(path)
-        if suffix == ".csv":
-            from lgmdsl.dataset.delimited import read_csv
-
-            return read_csv(path)
-        if suffix == ".parquet":
-            from lgmdsl.dataset.arrow import read_parquet
-
-            return read_parquet(path)
-        if suffix == ".nc":
-            from lgmdsl.dataset.labelled import read_netcdf
-
-            return read_netcdf(path)
+        if suffix in READERS:
+            module, function = READERS[suffix]
+            entries: Mapping[str, Entry] = getattr(
+                import_module(f"lgmdsl.dataset.{module}"), function
+            )(path)
+            return entries
         if suffix in GRAPHS:
             help = "give the graph by its name in the model: "
             help += either(f"--data NAME={path.name}", f'{{"NAME": "{path.name}"}}')
             raise refused(path.name, "it holds a graph alone", help=help)
     shown = f"files that end in {suffix} are not read" if suffix else "its name has no ending"
-    raise refused(path.name, shown, help=f"save the data as one of {' '.join(SUFFIXES)}")
+    raise refused(path.name, shown, help=f"save the data as one of {' '.join(DATA)}")
 
 
 def _from_dict(source: str, data: Mapping[Any, Any]) -> Mapping[str, Entry]:
@@ -172,7 +169,7 @@ def _path(value: Any) -> Path | None:
     """A value of a dict that is a path to a file."""
     if isinstance(value, os.PathLike):
         return Path(os.fsdecode(value))
-    known = isinstance(value, str) and value.lower().endswith((*SUFFIXES, *GRAPHS))
+    known = isinstance(value, str) and value.lower().endswith((*DATA, *GRAPHS))
     return Path(value) if known else None
 
 

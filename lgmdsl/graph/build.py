@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from typing import assert_never
 
 from lgmdsl.graph.model_graph import Edge, IndexSet, ModelGraph, Node
 from lgmdsl.graph.references import indices, mentioned
@@ -53,14 +54,10 @@ def model_graph(checked: CheckedModel) -> ModelGraph:
 
 def _declared_over(statement: ast.AnyStatement) -> Iterator[str]:
     """The index sets that a declaration names: its own, and the one that its type is."""
-    match statement:
-        case ast.Data(dims=dims, type=kind):
-            yield from _ids(dims)
-            yield kind.name
-        case ast.Hyper(dims=dims) | ast.Latent(dims=dims) | ast.Let(dims=dims):
-            yield from _ids(dims)
-        case ast.Report(dims=dims):
-            yield from _ids(dims)
+    if described(statement).indexed:
+        yield from _ids(getattr(statement, "dims"))  # noqa: B009
+    if isinstance(statement, ast.Data):
+        yield statement.type.name
 
 
 def site_name(family: ast.Dist, symbols: Symbols, *, potential: bool = False) -> str:
@@ -127,8 +124,10 @@ def _node(statement: ast.AnyStatement, symbols: Symbols, taken: dict[str, int]) 
             detail = f"{_brief(left)} = {_brief(right)}"
             dims_of = indices(left, symbols)
             return Node(id_, "constrain", "constraint", dims_of, "", detail, doc, text, statement)
+        case ast.Index():
+            raise ValueError("an index set is not a node")
         case _:
-            raise AssertionError(f"no node for {type(statement).__name__}")
+            assert_never(statement)
 
 
 def _index_sets(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Literal
 
 from lgmdsl.language.checked import Symbol
 from lgmdsl.language.tree import ast
 from lgmdsl.language.tree.ast import mentions
+from lgmdsl.language.tree.statements import described
 from lgmdsl.vocabulary.lookup import lookup
 from lgmdsl.vocabulary.signature import Category
 
@@ -31,45 +32,32 @@ class Reference:
 def mentioned(statement: ast.AnyStatement) -> Iterator[Reference]:
     """Every name in the expressions of a statement, and what it observes, in the order of the text;
     names of kernels, of labels and of index sets among them."""
-    match statement:
-        case ast.Hyper(prior=prior, value=value):
-            if prior is not None:
-                yield from _in_distribution(prior, "prior")
-            if value is not None:
-                yield from _in_value(value)
-        case ast.Latent(factors=factors):
-            for factor in factors:
-                yield from _in_distribution(factor, "structure")
-        case ast.Let(value=value) | ast.Report(value=value):
-            yield from _in_value(value)
-        case ast.Observe(name=name, family=family):
-            yield Reference(name, "observed")
-            yield from _in_distribution(family, "family")
-        case ast.Potential(value=value, family=family):
-            yield from _in_value(value)
-            yield from _in_distribution(family, "potential")
-        case ast.Constrain(left=left, right=right):
-            yield from _in_value(left)
-            yield from _in_value(right)
+    words = described(statement)
+    if words.named and not words.declares:  # the name of a datum
+        yield Reference(getattr(statement, "name"), "observed")  # noqa: B009
+    for part in _parts(statement):
+        if isinstance(part, ast.Dist):
+            yield from _in_distribution(part, words.categories[0])
+        else:
+            yield from _in_value(part)
 
 
 def expressions(statement: ast.AnyStatement | None) -> tuple[ast.Value, ...]:
     """The expressions of a statement, those in its distributions' arguments among them."""
-    match statement:
-        case ast.Hyper(prior=prior, value=value):
-            arguments = () if prior is None else tuple(a.value for a in prior.arguments)
-            return arguments if value is None else (*arguments, value)
-        case ast.Latent(factors=factors):
-            return tuple(a.value for f in factors for a in f.arguments)
-        case ast.Let(value=value) | ast.Report(value=value):
-            return (value,)
-        case ast.Observe(family=family):
-            return tuple(a.value for a in family.arguments)
-        case ast.Potential(value=value, family=family):
-            return (value, *(a.value for a in family.arguments))
-        case ast.Constrain(left=left, right=right):
-            return (left, right)
-    return ()
+    out: list[ast.Value] = []
+    for part in () if statement is None else _parts(statement):
+        out += [a.value for a in part.arguments] if isinstance(part, ast.Dist) else [part]
+    return tuple(out)
+
+
+def _parts(statement: ast.AnyStatement) -> Iterator[ast.Dist | ast.Expr]:
+    """The distributions and expressions of a statement, in the order of its fields: all but its
+    name and its index sets."""
+    for field in fields(statement):
+        value = getattr(statement, field.name)
+        for part in value if isinstance(value, tuple) else (value,):
+            if field.name not in ("name", "dims") and isinstance(part, (ast.Dist, ast.Expr)):
+                yield part
 
 
 def _in_value(value: ast.Value) -> Iterator[Reference]:

@@ -14,7 +14,6 @@ from lgmdsl.errors import PACKAGES, Diagnostic, ModelError
 from lgmdsl.language.checked import CheckedModel
 from lgmdsl.language.constructors import HeadOf
 from lgmdsl.language.expressions import Distribution, Expression, lift, plain_text
-from lgmdsl.language.highlight import highlighted
 from lgmdsl.language.parse.grammar import RESERVED, is_name
 from lgmdsl.language.shapes.scope import Scope
 from lgmdsl.language.tree import ast
@@ -101,6 +100,8 @@ class Model:
     def _repr_html_(self) -> str:
         """The text with its words marked up, and the graph; why it has no graph, where it is wrong
         or not finished."""
+        from lgmdsl.language.highlight import highlighted
+
         try:
             text, name = self.checked.source.text, self.checked.source.name
         except ModelError as error:

@@ -9,15 +9,14 @@ from pathlib import Path
 from typing import TypeAlias
 
 from lgmdsl.errors import DataError, Diagnostic, ModelError
-from lgmdsl.files import irregular, similar
+from lgmdsl.files import DATA, irregular, similar
 from lgmdsl.language.builder import Model
 from lgmdsl.language.parse.parse import Parsed, parse_all
 from lgmdsl.language.tree import ast
 from lgmdsl.language.tree.ast import MAX_CHARACTERS
 from lgmdsl.language.tree.statements import declared_name
 
-# Endings of files of data and results; what is in them is not asked here.
-HOLD_DATA = (".csv", ".tsv", ".npz", ".nc", ".parquet")
+HOLD_DATA = (*DATA, ".tsv")  # endings of files that no model is in
 # A model, its text, or the path of its file.
 AnyModel: TypeAlias = "Model | str | os.PathLike[str]"
 _A_MODEL = "the model is the .lgm file, and comes before the data"

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,7 +22,6 @@ from lgmdsl.inference.stages import Stage, through
 from lgmdsl.learning.chosen_errors import chosen_errors, coordinates_of
 from lgmdsl.learning.coordinates.standardised import Standardised, standardised
 from lgmdsl.learning.coordinates.vector import Coordinates
-from lgmdsl.learning.em.batches import Batches
 from lgmdsl.learning.em.em import ACCELERATIONS, EM
 from lgmdsl.learning.em.sparse_search import sparse_maximum, sparse_slices
 from lgmdsl.learning.integration.checkpoint import Checkpoint, checkpoint
@@ -42,6 +42,9 @@ from lgmdsl.learning.starts.first import first_start
 from lgmdsl.learning.starts.from_data import Corner, corners, highest_start, real_units
 from lgmdsl.learning.unidentified import Dense, frame_of, unidentified
 from lgmdsl.remedies import pin
+
+if TYPE_CHECKING:
+    from lgmdsl.learning.em.batches import Batches
 
 # A coordinate (log, logit) this far beyond its start is on its way to an end of its type.
 FAR = 3.0
@@ -190,7 +193,11 @@ def learn(
             return _at_the_mode(replace(state, made=resume.known(coordinates)))
     search = Maximiser(objective, integrating)
     search = search if options.steps is None else replace(search, limit=options.steps)
-    batches = None if options.batch is None else Batches.of(objective, *options.batch)
+    batches = None
+    if options.batch is not None:
+        from lgmdsl.learning.em.batches import Batches
+
+        batches = Batches.of(objective, *options.batch)
     state = Searching(search, options, on_step, warm, begin or {}, batches, tuple(chosen))
     state, searched = through(TO_THE_MODE, state)
     state, refined = through(AT_THE_MODE, replace(state, going=not state.cut))

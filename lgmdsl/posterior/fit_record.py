@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
+from typing import TYPE_CHECKING
 
 from lgmdsl.accuracy.accuracy import Accuracy
 from lgmdsl.arrays import Array
@@ -21,12 +22,14 @@ from lgmdsl.language.builder import Model
 from lgmdsl.learning.coordinates.hyper_marginals import HyperMarginals
 from lgmdsl.learning.integration.checkpoint import Checkpoint
 from lgmdsl.learning.search.learning_record import Learning
-from lgmdsl.posterior.drawn import JointSample, Postponed, drawn_mixture
 from lgmdsl.posterior.frame import fitted_frame
 from lgmdsl.posterior.hyper_points import HyperPoint
 from lgmdsl.posterior.marginals import Marginals, Quantity
 from lgmdsl.posterior.mixture import Mixture, mixture
 from lgmdsl.state import FieldState
+
+if TYPE_CHECKING:
+    from lgmdsl.posterior.drawn import JointSample
 
 UNKNOWN = Accuracy.none("it was not estimated")
 
@@ -121,6 +124,8 @@ class FitRecord(FieldState):
     def marginals(self) -> Mixture:
         """The unlabelled moments behind the methods below."""
         if self.drawn is not None:
+            from lgmdsl.posterior.drawn import drawn_mixture
+
             at = partial(self.named_at, self.canonical)
             return drawn_mixture(
                 self.canonical, self.points, at, self.hyper_marginals, self.seed, self.drawn
@@ -147,6 +152,8 @@ class FitRecord(FieldState):
     def named_at(self, canonical: CanonicalModel, point: HyperPoint) -> Marginals:
         """What the names of the model, or of new rows of it, are at draws of a point; its Gaussian
         is conditioned when asked for."""
+        from lgmdsl.posterior.drawn import Postponed
+
         frame = fitted_frame(self.canonical, Postponed(point.condition))
         return Marginals(canonical, point.theta, frame, self.seed)
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from lgmdsl.canonical.expressions.reductions import reductions
 from lgmdsl.canonical.grounding.ground import GroundedModel
 from lgmdsl.errors import Diagnostic, MethodError, listed
-from lgmdsl.graph.model_graph import ModelGraph, Node
+from lgmdsl.graph.model_graph import FACTORS, ModelGraph, Node
 from lgmdsl.graph.references import expressions, indices
 
 
@@ -20,7 +20,7 @@ def check_joining(new: GroundedModel) -> None:
     """
     grown = frozenset({*new.replaced, *new.new_levels})
     problems: list[Diagnostic] = []
-    for node in new.graph.of_kind("latent", "observe", "potential", "constrain"):
+    for node in new.graph.of_kind("latent", *FACTORS):
         if node.kind in ("latent", "observe"):
             problems += _along(node, new.graph, grown)
         else:

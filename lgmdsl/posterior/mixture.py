@@ -5,8 +5,8 @@
 Means, sds, quantiles and draws of latents are those of the mixture; hyperparameters, and
 functions of them alone, have the smooth marginals from `learning`, in draws too: those of a draw
 come from the part of their posterior that its point represents
-(`learning.integration.hyper_posterior`), while lets and reports with latents are evaluated
-at the point itself.
+(`learning.integration.hyper_posterior`), while lets and reports with latents are evaluated at the
+point itself.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.site import Property
 from lgmdsl.learning.coordinates.hyper_marginals import Ends, HyperMarginals, OneHyper, entry_ends
 from lgmdsl.posterior.hyper_points import HyperPoint
-from lgmdsl.posterior.marginal_density import Density, density_of_draws, density_of_normals
 from lgmdsl.posterior.marginals import (
     REPORT_DRAWS,
     Marginals,
@@ -45,18 +44,14 @@ from lgmdsl.posterior.normal_mixtures import (
     mixed_quantile,
     rank_of,
 )
-from lgmdsl.posterior.shifted_draws import (
-    DrawnHypers,
-    DrawShift,
-    by_theta,
-    hypers_of,
-    parameter_rows,
-)
+from lgmdsl.posterior.shifted_draws import DrawnHypers, DrawShift, by_theta, hypers_of
 from lgmdsl.posterior.tails import least_variance, sd_error, shares_beyond
 from lgmdsl.state import FieldState
 
 if TYPE_CHECKING:
     from numpy.random import Generator
+
+    from lgmdsl.posterior.marginal_density import Density
 
 # Conditioned Gaussians are cached where the model has no more latents than this, and rebuilt at
 # every use where it has more: a mixture has up to some dozens.
@@ -125,6 +120,8 @@ class Mixture(FieldState):
         """The marginals at each point with the hyperparameters to average a block's sites over
         there, and the weights of these: the point's own, or, of a mean field, whose latents know
         the sites' parameters by a mean only, several (`together`: for all rows at once)."""
+        from lgmdsl.posterior.shifted_draws import parameter_rows
+
         several: tuple[Theta, ...] = ()
         shares = np.zeros(0)
         if self.hypers is not None:
@@ -197,6 +194,8 @@ class Mixture(FieldState):
 
     def density(self, name: str, size: int) -> Density:
         """Points and densities with a last axis of `size`; NaN where an entry is fixed."""
+        from lgmdsl.posterior.marginal_density import Density, density_of_draws, density_of_normals
+
         dims = self.quantity_dims(name)
         of, block = self.of_hypers(name), self.canonical.hypers.block(name)
         if of is not None and self.hypers is not None:

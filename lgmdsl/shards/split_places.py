@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from lgmdsl.arrays import AnyArray, Array, IntArray
+from lgmdsl.arrays import Array, IntArray
 from lgmdsl.canonical.blocks.latents import LatentBlock
+from lgmdsl.canonical.queries.plates import members_of
 from lgmdsl.contract.linear import Predictor
 from lgmdsl.shards.refusals import apart
 from lgmdsl.shards.touched import Touched
@@ -151,9 +152,7 @@ class SplitPlaces:
 
 def groups_of(latents: Sequence[LatentBlock], inner: tuple[str, ...], index: str) -> IntArray:
     """(n,): the group, a member of `index`, of each entry of the latents `inner`."""
-    own = [b for b in latents if b.name in inner]
-    parts = [np.indices(b.sizes)[b.dims.index(index)].reshape(-1) for b in own]
-    return np.concatenate(parts).astype(np.int64)
+    return np.concatenate([members_of(b, index) for b in latents if b.name in inner])
 
 
 def groups_of_places(
@@ -162,18 +161,16 @@ def groups_of_places(
     """(G,) the group of each place. Raises E501 where a row touches the latents of two groups."""
     gather = model.gathers[block]
     assert gather is not None
-    group: AnyArray | None = None
+    group: IntArray | None = None
     for k, name in enumerate(gather.latents):
         if name not in inner:
             continue
-        latent = model.latent(name)
-        axis = latent.dims.index(index)
-        places = np.unravel_index(gather.touched[:, k], latent.sizes)[axis]
+        places = members_of(model.latent(name), index, gather.touched[:, k])
         if group is not None and not np.array_equal(group, places):
             raise apart(model.blocks[block], index)
         group = places
     assert group is not None, "a predictor has latents of the groups"
-    return np.asarray(group, dtype=np.int64)
+    return group
 
 
 def split_places(

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lgmdsl.arrays import Array, IntArray
+from lgmdsl.engines.shared.partition import touches
 
 NUMBERS = 1 << 22  # of a product that are held at once
 # Up to so many shared latents, and where a group touches more than half of them, all are taken for
@@ -39,16 +40,15 @@ class Touched:
         its group, (G,); `size`: p. None where all shared latents are taken for every group's."""
         if size <= FEW or not columns.size:
             return None
-        pairs = np.unique(group[:, None] * size + columns)
-        of, shared = np.divmod(pairs, size)
-        each = np.bincount(of, minlength=count)
+        every = np.repeat(group, columns.shape[1])
+        known = touches(every, columns.reshape(-1), count, size)
+        each = np.diff(known.starts)
         width = int(each.max())
         if width > size // 2:
             return None
-        first = np.cumsum(each) - each
         local = np.full((count, width), size, dtype=np.int64)
-        local[of, np.arange(len(pairs)) - first[of]] = shared
-        slots = np.searchsorted(pairs, group[:, None] * size + columns) - first[group][:, None]
+        local[np.arange(width) < each[:, None]] = known.columns
+        slots = known.place.reshape(columns.shape)
         codes = _codes(local, size)
         return cls(size, local, slots, codes, _spots(local, codes, size))
 

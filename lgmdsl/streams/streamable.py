@@ -10,7 +10,7 @@ from lgmdsl.canonical.grounding.tables.place import placed
 from lgmdsl.canonical.grounding.usage import usage_of
 from lgmdsl.dataset import Dataset
 from lgmdsl.dataset.batches import undecided
-from lgmdsl.graph.model_graph import ModelGraph
+from lgmdsl.graph.model_graph import FACTORS, ModelGraph
 from lgmdsl.language.tree import ast
 
 
@@ -73,10 +73,9 @@ def _joined(graph: ModelGraph, index: str) -> str:
             return f"`{index}` is declared with its members"
     if joins(graph, index):
         return f"rows of `{index}` are joined by a sum or an operator"
-    for statement in graph.model.tree.statements:
-        if isinstance(statement, ast.Constrain | ast.Potential) and _reaches(
-            statement, graph, index
-        ):
+    for node in graph.of_kind(*FACTORS):
+        factor = node.statement
+        if node.kind != "observe" and factor is not None and _reaches(factor, graph, index):
             return f"a constraint or a potential is over `{index}`"
     return ""
 

@@ -138,7 +138,7 @@ def test_groups_that_cannot_be_integrated_over_are_sampled(monkeypatch: pytest.M
     def refused(*_: object) -> None:
         raise NoGroups("no")
 
-    monkeypatch.setattr(correction, "grouped_draws", refused)
+    monkeypatch.setattr("lgmdsl.assess.grouped.draws.grouped_draws", refused)
     monkeypatch.setattr(correction, "OPERATIONS", 1e11)
     fit, truth = fitted(fixed={"s": 3.0}), Truth(np.array([3.0]))
     assert fit.accuracy.basis.startswith("exact sampler")

@@ -12,6 +12,10 @@ import pytest
 
 import lgmdsl as lgm
 from lgmdsl.api.fit.hyper_ways import HYPER_WAYS
+from lgmdsl.api.predict.by_batches import predicted_pieces
+from lgmdsl.api.predict.by_shards import predict_shards
+from lgmdsl.api.predict.predict import predict
+from lgmdsl.cli.commands.predict import command
 from lgmdsl.inference.registry import backends
 from lgmdsl.inference.settings import HyperName, MethodName
 
@@ -77,3 +81,13 @@ def test_frames_are_frames(fit: lgm.Fit) -> None:
     assert isinstance(fit.tidy(), pd.DataFrame)
     assert isinstance(fit.predict(DATA).frame(), pd.DataFrame)
     assert np.isfinite(fit.glance(criteria=False)["log_evidence"]).all()
+
+
+def test_every_way_to_predict_takes_what_predict_takes() -> None:
+    """`lgm predict` and predictions of shards are the same question."""
+    asked = {*inspect.signature(lgm.Fit.predict).parameters} - {"self", "data"}
+    assert asked <= {*inspect.signature(predict).parameters}
+    assert asked <= {*inspect.signature(lgm.Fit.predict_shards).parameters}
+    assert asked <= {*inspect.signature(predict_shards).parameters}
+    assert asked <= {p.name for p in command.params}
+    assert asked - {"mapping"} <= {*inspect.signature(predicted_pieces).parameters}  # data are read

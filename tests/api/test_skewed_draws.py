@@ -50,7 +50,7 @@ def gaussian(text: str, data: dict[str, Array]) -> Fit:
 @pytest.fixture
 def no_exact(monkeypatch: pytest.MonkeyPatch) -> None:
     """As where they take more operations than there are."""
-    monkeypatch.setattr(correction, "mixture_draws", lambda *_: None)
+    monkeypatch.setattr("lgmdsl.assess.sampling.draws.mixture_draws", lambda *_: None)
     monkeypatch.setattr(correction, "_by_groups", lambda *_: None)
 
 
@@ -180,7 +180,7 @@ def test_nearer_to_long_chains(monkeypatch: pytest.MonkeyPatch) -> None:
     data, model = process(), lgm.loads(PROCESS)
     long = lgm.fit(model, data, options={"effort": "high"})
     assert long.accuracy.basis.startswith("exact sampler")
-    monkeypatch.setattr(correction, "mixture_draws", lambda *_: None)
+    monkeypatch.setattr("lgmdsl.assess.sampling.draws.mixture_draws", lambda *_: None)
     monkeypatch.setattr(correction, "_by_groups", lambda *_: None)
     fit, plain = lgm.fit(model, data), gaussian(PROCESS, data)
     sd = long.sd("f").values

@@ -98,8 +98,6 @@ def timed(name: str, work: Any) -> Any:
 
 def fitted(folder: Path, jobs: int) -> None:
     """Fit in this process (0), or by so many; questions, bytes and bits."""
-    from lgmdsl.api.fit import fitting
-
     asked: list[Any] = []
     whole = sharding.finishing
 
@@ -107,7 +105,7 @@ def fitted(folder: Path, jobs: int) -> None:
         asked.append(made.passes)
         return whole(made)
 
-    fitting.finishing = seen  # type: ignore[attr-defined, assignment]
+    sharding.finishing = seen  # type: ignore[assignment]
     pool = Clocked(jobs or 1)
     if jobs:
         opened._crew = lambda jobs: pool

@@ -71,6 +71,6 @@ def test_refusals(
     run("fit", model, data, "--method", "laplace", "--set", "s=1", "-o", fixed)
     done = run("plot", fixed, "--out", tmp_path, "--names", "s")
     assert done.status == 1 and "nothing to draw" in done.err and done.out == ""
-    monkeypatch.setattr("lgmdsl.api.compare.picture.find_spec", lambda name: None)
+    monkeypatch.setattr("lgmdsl.plot.canvas.find_spec", lambda name: None)
     without = run("plot", fitted, "--out", tmp_path)
     assert without.status == 1 and "pip install 'lgmdsl[plot]'" in without.err

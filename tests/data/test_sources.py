@@ -11,9 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import lgmdsl as lgm
+from lgmdsl.api.help.topics import topics
 from lgmdsl.canonical.grounding.ground import GroundedModel
-from lgmdsl.dataset import read
+from lgmdsl.cli.commands.fit import command as fit_command
+from lgmdsl.dataset import Entry, read
+from lgmdsl.dataset.arrow import column_types, from_table
+from lgmdsl.dataset.batches import batches, undecided
+from lgmdsl.dataset.sources import READERS
 from lgmdsl.errors import DataError
+from lgmdsl.files import DATA
 from tests.data.models import GLMM, ROWS, bind
 
 
@@ -211,3 +218,42 @@ def test_what_is_no_source(source: Any, mapping: Any, message: str) -> None:
     with pytest.raises(DataError, match=message):
         for entry in read(source, mapping).entries.values():
             assert entry.loaded
+
+
+def test_every_ending_has_a_reader_and_is_in_the_manual(root: Path) -> None:
+    assert set(READERS) == set(DATA)
+    (topic,) = (page for page in topics() if page.name == "data")
+    pages = [
+        root / "README.md",
+        root / "docs/language/data.md",
+        root / "docs/reference/data-files.md",
+    ]
+    texts = {str(p): p.read_text(encoding="utf-8") for p in pages}
+    texts |= {
+        "lgm.fit": lgm.fit.__doc__ or "",
+        "lgm fit --help": fit_command.help or "",
+        "lgm help data": topic.text,
+    }
+    assert [(where, e) for where, text in texts.items() for e in DATA if e not in text] == []
+
+
+@pytest.mark.parametrize("ending", ["parquet", "feather"])
+def test_batches_come_from_any_file_that_pyarrow_reads_by_batches(
+    ending: str, tmp_path: Path
+) -> None:
+    pa = pytest.importorskip("pyarrow")
+    from pyarrow import feather, parquet
+
+    table = pa.table({"y": np.arange(7), "who": [f"m{k}" for k in range(7)]})
+    place = tmp_path / f"rows.{ending}"
+    {"parquet": parquet.write_table, "feather": feather.write_feather}[ending](table, place)
+    entries = {
+        name: Entry(name, place.name, entry.shape, entry.loader, table=str(place), batched=True)
+        for name, entry in from_table(place.name, table).items()
+    }
+    assert undecided(entries, entries) == ""
+    assert column_types(entries) == {"y": pa.int64(), "who": pa.string()}
+    parts = list(batches(place.name, entries, 3, entries))
+    assert [(rows.start, rows.stop) for rows, _ in parts] == [(0, 3), (3, 6), (6, 7)]
+    read_back = np.concatenate([part["y"].loaded.values for _, part in parts])
+    np.testing.assert_array_equal(read_back, np.arange(7))

@@ -31,7 +31,7 @@ from lgmdsl.engines.choose import (
     table,
 )
 from lgmdsl.engines.grouped import batched
-from lgmdsl.engines.grouped.joining import rows_join
+from lgmdsl.engines.grouped.plates import rows_join
 from lgmdsl.engines.sparse.engine import SparseEngine
 from lgmdsl.inference.plan import plan
 from lgmdsl.operators.base import Operator

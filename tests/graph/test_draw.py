@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from itertools import combinations
 from pathlib import Path
+from typing import get_args
 from xml.etree import ElementTree
 
 import pytest
@@ -15,22 +16,13 @@ from lgmdsl.graph.build import model_graph
 from lgmdsl.graph.draw.arrows import arrows, boxes
 from lgmdsl.graph.draw.layout import layer, place, ports
 from lgmdsl.graph.draw.styles import STYLES, dot, look_of, mermaid, printable, size, xml
-from lgmdsl.graph.draw.svg import to_svg
+from lgmdsl.graph.draw.svg import in_words, to_svg
 from lgmdsl.graph.draw.text_formats import to_dot, to_mermaid
 from lgmdsl.graph.model_graph import Edge, IndexSet, ModelGraph, Node, NodeKind
 from lgmdsl.language.load import load
 
 SVG = "{http://www.w3.org/2000/svg}"
-KINDS: tuple[NodeKind, ...] = (
-    "data",
-    "hyper",
-    "latent",
-    "let",
-    "observe",
-    "potential",
-    "constrain",
-    "report",
-)
+KINDS: tuple[NodeKind, ...] = get_args(NodeKind)
 anything = st.text(max_size=30)
 
 
@@ -183,6 +175,14 @@ def test_nested_plates_are_nested_boxes() -> None:
     outer, inner = boxes(graph)
     assert (outer.indices, inner.indices, inner.parent) == (("i",), ("j",), 0)
     assert_tidy(graph)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_node_is_drawn_and_told_in_words(kind: NodeKind) -> None:
+    graph = ModelGraph((Node(f"{kind} it", kind, "it"),), ())
+    assert "it" in in_words(graph)
+    for drawn in (to_dot(graph), to_mermaid(graph), to_svg(graph)):
+        assert "it" in drawn
 
 
 @pytest.mark.parametrize("rows", [40])

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from typing import get_args
 
+import numpy as np
 import pytest
 
+import lgmdsl as lgm
+from lgmdsl.errors import LgmError
 from lgmdsl.graph.build import model_graph
-from lgmdsl.graph.model_graph import ModelGraph
+from lgmdsl.graph.model_graph import FACTORS, ModelGraph, NodeKind
 from lgmdsl.language.load import load, loads
+from lgmdsl.language.tree.statements import STATEMENTS, StatementDescriptor
+from tests.vocabulary.synthetic import data_for
 
 GLMM = """lgm 1
 index obs
@@ -187,3 +194,43 @@ def test_every_example_is_acyclic_and_its_sites_touch_latents(shared: Path) -> N
         assert graph.touched, file.name
         assert all(graph.touched.values()), file.name
         assert graph.untouched == (), file.name
+
+
+def test_nodes_and_factors_are_the_statements_that_are_described() -> None:
+    """What declares no name multiplies the density of the latents."""
+    assert set(get_args(NodeKind)) == {s.word for s in STATEMENTS if s.in_graph}
+    assert set(FACTORS) == {s.word for s in STATEMENTS if not s.declares}
+
+
+@pytest.mark.parametrize("described", STATEMENTS, ids=lambda s: s.word)
+def test_a_statement_mentions_what_its_text_names(described: StatementDescriptor) -> None:
+    """All declared names in its text but its own, in the graph of the model of its page."""
+    model = loads(described.notes.example)
+    graph = model_graph(model.checked)
+    for node in graph.nodes:
+        if node.kind != described.word:
+            continue
+        text = re.sub(r"(?<=[(,])\s*\w+ =|\"[^\"]*\"", "", node.text)  # arguments' names, labels
+        words = set(re.findall(r"[A-Za-z_]\w*", text))
+        named = {n for n in words if n in graph.by_id and n != node.id}
+        assert {e.source for e in graph.edges if e.target == node.id} == named
+
+
+@pytest.mark.parametrize("word", FACTORS)
+def test_the_fit_depends_on_every_factor(word: str) -> None:
+    """A statement that the compiler does not read would be a wrong answer without a word."""
+    (example,) = (s.notes.example for s in STATEMENTS if s.word == word)
+    lines = example.splitlines()
+    last = max(k for k, line in enumerate(lines) if line.startswith(f"{word} "))
+    whole = loads(example)
+    without = loads("\n".join(lines[:last] + lines[last + 1 :]) + "\n")
+    data = {**data_for(without), **data_for(whole)}
+    evidences = []
+    for model in (whole, without):
+        try:
+            fit = lgm.fit(model, data, "natural-gradient", options={"correction": "off"})
+            evidences.append(fit.log_evidence)
+        except LgmError:  # no site is left
+            evidences.append(float("nan"))
+    assert np.isfinite(evidences[0])
+    assert not abs(evidences[0] - evidences[1]) < 1e-3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast as syntax
+import re
 from dataclasses import fields
 from pathlib import Path
 from typing import get_args
@@ -113,3 +114,29 @@ def test_no_other_file_lists_the_statements(root: Path) -> None:
         tree = syntax.parse(text)
         longest = max((listed(node) for node in syntax.walk(tree)), key=len)
         assert len(longest) < 5 or file.name in exceptions, (file, longest)
+
+
+TERMINALS = {"COLON": '":"', "TILDE": '"~"', "EQUAL": '"="', "STAR": '"*"', "_expr": "expr"}
+DEFINITIONS = {
+    "size": "NUMBER",
+    "range": 'NUMBER ".." NUMBER',
+    "labels": '"{" STRING {"," STRING} "}"',
+    "head": '"head" "(" NAME ")"',
+}
+
+
+def in_ebnf(rule: str) -> str:
+    """A rule of the grammar as the manual writes it."""
+    for name, written in {**TERMINALS, **DEFINITIONS}.items():
+        rule = re.sub(rf"(?<![\w\"]){name}\b", written, rule)
+    rule = re.sub(r"(?<!\")\(([^()]*(?:\"\(\"[^()]*\"\)\"[^()]*)?)\)(?!\")", r"( \1 )", rule)
+    return re.sub(r"\( ([^()]*) \)\*", r"{ \1 }", rule)
+
+
+def test_the_grammar_of_the_manual_is_that_of_the_statements(root: Path) -> None:
+    page = (root / "docs" / "reference" / "grammar.md").read_text(encoding="utf-8")
+    lines = {name.strip(): rest.strip() for name, _, rest in (
+        line.partition(" = ") for line in page.splitlines() if " = " in line)}  # fmt: skip
+    assert lines["statement"].split(" | ") == [s.word for s in STATEMENTS]
+    for s in STATEMENTS:
+        assert lines[s.word] == f'"{s.word}" {in_ebnf(s.rule)} [STRING]'

@@ -33,12 +33,11 @@ from lgmdsl.api.fit.warnings import (
     undefined_reports,
     unfinished,
 )
-from lgmdsl.api.sharding import for_shards, provenance_of_shards
 from lgmdsl.api.solve.hyper_starts import starting_values
 from lgmdsl.api.solve.learned_fit import with_hypers
 from lgmdsl.api.solve.recondition import Recondition
 from lgmdsl.api.solve.solved import Solved, solve
-from lgmdsl.api.streaming import provenance_of, rows_option
+from lgmdsl.api.streaming import rows_option
 from lgmdsl.api.third_parties import record, used_parts
 from lgmdsl.canonical.merged import MergedModel
 from lgmdsl.canonical.model import CanonicalModel
@@ -62,9 +61,6 @@ from lgmdsl.memory import during
 from lgmdsl.numerics.blas_threads import one_thread
 from lgmdsl.posterior.fit_record import FitRecord
 from lgmdsl.remedies import argument, option
-from lgmdsl.shards.model import ShardedModel
-from lgmdsl.streams.model import StreamedModel
-from lgmdsl.workers.sources import source_of
 from lgmdsl.workers.workers import Workers
 
 if TYPE_CHECKING:
@@ -81,7 +77,9 @@ class Shared:
 
     def elsewhere(self, planned: Plan) -> Elsewhere:
         """Where fits by a plan are made. Raises MethodError E501 for rows read by batches."""
-        if isinstance(planned.canonical, StreamedModel):
+        from lgmdsl.workers.sources import source_of
+
+        if not planned.canonical.by_rows:
             message = f"{argument('jobs')} cannot share rows that are read by batches"
             help = "leave it out, or read all rows at once: " + option("rows", "kept")
             raise MethodError(Diagnostic("E501", message, help=help))
@@ -100,6 +98,8 @@ def planned_by(settings: FitSettings, canonical: CanonicalModel) -> Plan:
 
 def planned_for_shards(settings: FitSettings, canonical: CanonicalModel) -> Plan:
     """The plan, by the settings that shards have."""
+    from lgmdsl.api.sharding import for_shards
+
     return planned_by(for_shards(settings, canonical), canonical)
 
 
@@ -259,10 +259,10 @@ def _asked(state: Fitting) -> dict[str, str]:
     }
     canonical = state.canonical
     origin = provenance(state.model, canonical, planned.backend, settings.seed, chosen)
-    if isinstance(canonical, StreamedModel):
-        origin |= provenance_of(canonical)
-    if isinstance(canonical, ShardedModel):
-        origin |= provenance_of_shards(canonical)
+    if not canonical.by_rows:
+        from lgmdsl.api.sharding import provenance_of_rows
+
+        origin |= provenance_of_rows(canonical)
     return origin
 
 

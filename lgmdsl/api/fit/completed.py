@@ -13,7 +13,6 @@ from lgmdsl.api.fit.corrected_hypers import corrected as corrected_fit
 from lgmdsl.api.fit.corrected_hypers import material
 from lgmdsl.api.fit.correction import CorrectionOptions, correction
 from lgmdsl.api.fit.errors.estimated import Estimated, estimated
-from lgmdsl.api.fit.errors.in_sample import estimated_of_many
 from lgmdsl.api.fit.grouped import by_groups
 from lgmdsl.api.fit.optima.higher_optimum import modes_of
 from lgmdsl.api.fit.optima.other_runs import OtherOptima
@@ -42,9 +41,12 @@ def assessed(
 ) -> Estimated:
     """The estimated errors."""
     canonical = planned.canonical
-    known = None if canonical.by_rows else estimated_of_many(planned, solved, seed)
-    if known is not None:
-        return known
+    if not canonical.by_rows:
+        from lgmdsl.api.fit.errors.in_sample import estimated_of_many
+
+        known = estimated_of_many(planned, solved, seed)
+        if known is not None:
+            return known
     errors = estimated(planned, solved, seed, whole)
     if correcting is not None and whole is None and canonical.by_rows:
         errors = by_groups(planned, solved, errors, correcting.effort, seed)

@@ -19,21 +19,18 @@ from lgmdsl.api.fit.errors.estimated import (
     errors_by_name,
     summed_up,
 )
-from lgmdsl.api.fit.skewed import NotSkewed, skewed
 from lgmdsl.api.settings import one_of
-from lgmdsl.assess.grouped.draws import GroupedDraws, grouped_draws
-from lgmdsl.assess.grouped.split import NoGroups
-from lgmdsl.assess.modes.draws import draws_from_modes
 from lgmdsl.assess.modes.search import Modes
-from lgmdsl.assess.sampling.draws import ExactDraws, MixturePoint, mixture_draws
 from lgmdsl.contract.engine import Conditioned
 from lgmdsl.contract.linear import Predictor
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.site import log_concave
 from lgmdsl.inference.plan import Plan
-from lgmdsl.posterior.drawn import JointSample
 
 if TYPE_CHECKING:
+    from lgmdsl.assess.grouped.draws import GroupedDraws
+    from lgmdsl.assess.sampling.draws import ExactDraws, MixturePoint
+    from lgmdsl.posterior.drawn import JointSample
     from lgmdsl.posterior.fit_record import FitRecord
 
 WHEN_CORRECTED: tuple[str, ...] = ("auto", "on", "off")
@@ -155,6 +152,11 @@ def _exact(
 ) -> tuple[JointSample, Estimated, str]:
     """Exact draws of the latents, within operations (`allowance`), their errors, and how they were
     made."""
+    from lgmdsl.assess.grouped.draws import GroupedDraws
+    from lgmdsl.assess.modes.draws import draws_from_modes
+    from lgmdsl.assess.sampling.draws import mixture_draws
+    from lgmdsl.posterior.drawn import JointSample
+
     size, latents = fit.canonical.size, errors.of_latents
     budget = allowance / _cost(problem) * _counted(problem)  # as the sampler counts
     if fit.posterior.conditioned.errors is not None:
@@ -199,6 +201,9 @@ def _by_groups(
     fit: FitRecord, problem: Problem, draws: int, allowance: float
 ) -> GroupedDraws | None:
     """Exact draws group by group, where the model has groups and that can be afforded."""
+    from lgmdsl.assess.grouped.draws import grouped_draws
+    from lgmdsl.assess.grouped.split import NoGroups
+
     if not log_concave(problem.sites):  # other modes are beyond a lattice
         return None
     try:
@@ -221,6 +226,8 @@ def _second_order(
 ) -> Correction:
     """Draws whose skewness and width are right to second order, where exact ones are not to be
     had."""
+    from lgmdsl.api.fit.skewed import NotSkewed, skewed
+
     latents, cost = errors.of_latents, _cost(problem)
     try:
         with np.errstate(all="ignore"):
@@ -296,6 +303,8 @@ def _counted(problem: Problem) -> float:
 
 def _points(fit: FitRecord) -> Iterator[MixturePoint]:
     """The posterior at each hyperparameter point, the heaviest first."""
+    from lgmdsl.assess.sampling.draws import MixturePoint
+
     canonical = fit.canonical
     for point in fit.points:
         sites, linear = canonical.sites(point.theta), canonical.linear(point.theta)

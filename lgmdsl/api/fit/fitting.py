@@ -19,7 +19,6 @@ from lgmdsl.api.settings import (
     check_options,
     check_word,
 )
-from lgmdsl.api.sharding import finishing, for_shards, sharded
 from lgmdsl.api.streaming import streamed
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.compile import compile_model
@@ -213,6 +212,8 @@ def fit_data(
 ) -> Fit:
     """Fit a model to data by settings that have been checked. See `fit`."""
     if is_sharded(data):
+        from lgmdsl.api.sharding import finishing, for_shards, sharded
+
         planning = partial(planned_for_shards, settings)
         with during("reading the shards"):
             of_shards = sharded(model, data, mapping, settings, planning, workers, on_step)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,16 +13,14 @@ from lgmdsl.api.fit.correction import ALLOWANCE, OPERATIONS
 from lgmdsl.api.fit.errors.estimated import Estimated, joined
 from lgmdsl.api.fit.errors.hyper_errors import NEAR, HyperErrors, gaps_wanted, hyper_errors
 from lgmdsl.api.solve.solved import Solved
-from lgmdsl.assess.grouped.draws import evidence_price, grouped_evidence
-from lgmdsl.assess.grouped.groups import groups_of
-from lgmdsl.assess.grouped.lattice import Lattice
-from lgmdsl.assess.grouped.split import NoGroups
-from lgmdsl.assess.sampling.draws import MixturePoint
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.contract.engine import Conditioned
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.site import log_concave
 from lgmdsl.inference.plan import Plan
+
+if TYPE_CHECKING:
+    from lgmdsl.assess.grouped.lattice import Lattice
 
 # What evidences at all points may take of the allowance for draws: they are asked for where
 # estimates come near, not where something is off. With 2,000 binary intercepts estimates leave an
@@ -38,6 +37,11 @@ class GroupedGap:
 
     def price(self, problem: Problem, q: Conditioned) -> float:
         """Operations for a point, about; infinite where there are no groups."""
+        from lgmdsl.assess.grouped.draws import evidence_price
+        from lgmdsl.assess.grouped.groups import groups_of
+        from lgmdsl.assess.grouped.split import NoGroups
+        from lgmdsl.assess.sampling.draws import MixturePoint
+
         point = MixturePoint(1.0, problem.sites, problem.engine.linear, q)
         groups = groups_of(point.linear)
         try:
@@ -47,6 +51,11 @@ class GroupedGap:
 
     def __call__(self, problem: Problem, theta: Theta, q: Conditioned, reported: float) -> float:
         """NaN where it cannot be had."""
+        from lgmdsl.assess.grouped.draws import grouped_evidence
+        from lgmdsl.assess.grouped.groups import groups_of
+        from lgmdsl.assess.grouped.split import NoGroups
+        from lgmdsl.assess.sampling.draws import MixturePoint
+
         point = MixturePoint(1.0, problem.sites, problem.engine.linear, q)
         groups = groups_of(point.linear)
         if groups is None:

@@ -14,6 +14,7 @@ from lgmdsl.engines.choose import AUTO, VARIANCES
 from lgmdsl.inference.options import OtherOptions
 from lgmdsl.learning.chosen_errors import MOST
 from lgmdsl.learning.em.em import ACCELERATIONS
+from lgmdsl.learning.integration.integrate import LATTICE
 from lgmdsl.learning.learn import STANDARD_ERRORS
 from lgmdsl.remedies import either, setting
 from lgmdsl.vocabulary.notes import Notes
@@ -145,7 +146,7 @@ FIT_OPTIONS: tuple[FitOption, ...] = (
             "product of quadrature rules",
             support=f"{_for('integration')}; grid up to {LARGEST['grid']} scalars, gauss-hermite "
             f"up to {LARGEST['gauss-hermite']}",
-            advice="auto is grid for one or two hyperparameters, ccd for more; W606 reports an "
+            advice=f"auto is grid up to {LATTICE} hyperparameters, ccd for more; W606 reports an "
             "inaccurate average",
             example=FIT + "--hyper integrate --option integration=ccd",
             see_also=("integrate", "W606"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,10 +13,12 @@ from lgmdsl.errors import Diagnostic, listed
 from lgmdsl.learning.integration.integrate import ROUGH
 from lgmdsl.learning.integration.other_modes import OtherMode
 from lgmdsl.learning.learned import Learned
-from lgmdsl.learning.mean_field.mean_field import MeanField
 from lgmdsl.learning.objective.log_posterior import Evaluation
 from lgmdsl.learning.weakly_determined import Finding, findings
 from lgmdsl.remedies import either, number, option, pin, setting, start
+
+if TYPE_CHECKING:
+    from lgmdsl.learning.mean_field.mean_field import MeanField
 
 SHOWN = 6  # names in a headline
 CLOSE = 3.0  # nats below a maximum, down to which another one is reported

@@ -26,7 +26,6 @@ from lgmdsl.inference.warm_start import warm_start
 from lgmdsl.learning.coordinates.vector import Coordinates
 from lgmdsl.learning.integration.checkpoint import Checkpoint
 from lgmdsl.learning.learn import learn
-from lgmdsl.learning.mean_field.mean_field import mean_field
 from lgmdsl.learning.objective.elsewhere import Elsewhere
 from lgmdsl.learning.search.learning_record import LearningOptions
 from lgmdsl.learning.search.maximise import LearningStep
@@ -122,6 +121,8 @@ def _solve(
 
     learned: LearnedHypers
     if way == "vb":
+        from lgmdsl.learning.mean_field.mean_field import mean_field
+
         factors = mean_field(planned, settings, problem, warm, report, begin, options.steps)
         coordinates = Coordinates(planned.canonical.hypers, settings.fixed)
         piled = piled_up(coordinates, factors.marginals().quantile)

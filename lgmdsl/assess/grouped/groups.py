@@ -19,7 +19,7 @@ from lgmdsl.arrays import Array, IntArray, SparseMatrix
 from lgmdsl.contract.linear import Constraints, LinearGaussian, PriorBlock
 from lgmdsl.contract.stacked import StackedPredictors
 from lgmdsl.contract.structure import Shape, Structure
-from lgmdsl.engines.grouped.plates import events_of
+from lgmdsl.engines.shared.partition import site_of_rows
 from lgmdsl.engines.shared.prior import BlockPrior
 
 WIDEST, BORDER = 3, 20  # latents of a group, and of the border
@@ -110,9 +110,10 @@ def _joined(linear: LinearGaussian) -> tuple[SparseMatrix, SparseMatrix] | None:
         return None
     rows = StackedPredictors(linear).sparse()
     rows.eliminate_zeros()
-    line = events_of(linear)[np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))]
+    site = site_of_rows(linear.predictors)
+    line = site[np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))]
     columns = rows.indices.astype(np.int64)
-    sites = _pattern(line, columns, (int(events_of(linear).max(initial=-1)) + 1, linear.size))
+    sites = _pattern(line, columns, (int(site.max(initial=-1)) + 1, linear.size))
     seen = [sites]
     if linear.constraints is not None:
         seen.append(_constrained(linear, linear.constraints))

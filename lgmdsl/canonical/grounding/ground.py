@@ -15,13 +15,11 @@ import numpy as np
 from lgmdsl.arrays import AnyArray, BoolArray
 from lgmdsl.canonical.grounding.axes import BoundDatum, align, bind, unjoined
 from lgmdsl.canonical.grounding.errors import absent, absent_labels, wrong_shape
-from lgmdsl.canonical.grounding.graphs import disconnected, graph_of
 from lgmdsl.canonical.grounding.indices import Resolver
 from lgmdsl.canonical.grounding.keys import unknown_names
 from lgmdsl.canonical.grounding.limits import check_sizes
 from lgmdsl.canonical.grounding.model import GroundedModel, IndexSet
 from lgmdsl.canonical.grounding.reuse import completed, named_part, reused
-from lgmdsl.canonical.grounding.tables.named_tables import remedy_for
 from lgmdsl.canonical.grounding.tables.place import placed
 from lgmdsl.canonical.grounding.usage import Usage, usage_of
 from lgmdsl.canonical.grounding.values import RULES, numbers_of, positions_of, sparse_numbers
@@ -156,6 +154,8 @@ class _Grounding:
         return bound
 
     def _absent(self, symbol: Symbol, usage: Usage) -> None:
+        from lgmdsl.canonical.grounding.tables.named_tables import remedy_for
+
         name = symbol.name
         response = name in usage.observed and name not in usage.referenced
         needless = self.fitted is not None and name in usage.outcome | usage.unused
@@ -267,6 +267,8 @@ class _Grounding:
             self.missing[name] = missing
 
     def _keep_graph(self, bound: BoundDatum, indices: Mapping[str, IndexSet]) -> None:
+        from lgmdsl.canonical.grounding.graphs import disconnected, graph_of
+
         index = indices[bound.symbol.dims[0]]
         graph, notes = graph_of(bound, index)
         if graph is None:

@@ -22,7 +22,6 @@ from lgmdsl.priors import catalogue
 from lgmdsl.priors.prior import VALUE, Prior, Unsuitable
 from lgmdsl.remedies import pin, setting
 from lgmdsl.structures.shared.refusals import Refused
-from lgmdsl.structures.spatial.besag import besag_spectrum
 
 if TYPE_CHECKING:
     from numpy.random import Generator
@@ -379,6 +378,8 @@ class HyperPrior:
     def _value(self, name: str, argument: Coefficient, theta: Theta) -> Array:
         named = argument.evaluate(theta)
         if not isinstance(named.values, np.ndarray | np.generic):
+            from lgmdsl.structures.spatial.besag import besag_spectrum
+
             return besag_spectrum(named.values)
         if not named.dims:
             return named.dense()

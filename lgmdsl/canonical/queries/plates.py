@@ -15,6 +15,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from lgmdsl.arrays import IntArray
 from lgmdsl.canonical.blocks.latents import LatentBlock
 from lgmdsl.canonical.blocks.sites import SiteBlock
 from lgmdsl.canonical.expressions.affine import Term
@@ -35,6 +36,13 @@ class Plate:
     index: str
     inside: tuple[str, ...]
     shared: tuple[str, ...]
+
+
+def members_of(latent: LatentBlock, index: str, entries: IntArray | None = None) -> IntArray:
+    """The members of an index set that entries of a latent belong to: all of them by default."""
+    entries = np.arange(latent.size) if entries is None else entries
+    places = np.unravel_index(entries, latent.sizes)[latent.dims.index(index)]
+    return np.asarray(places, dtype=np.int64)
 
 
 def plates(canonical: CanonicalModel, linear: LinearGaussian) -> tuple[Plate, ...]:

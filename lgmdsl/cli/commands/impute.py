@@ -23,13 +23,14 @@ from lgmdsl.cli.options import (
     tol_option,
 )
 from lgmdsl.cli.output import diagnose, note
-from lgmdsl.cli.tables import SUFFIXES, fields, outside_table, table, write
+from lgmdsl.cli.tables import WRITERS, fields, outside_table, table, write
+from lgmdsl.errors import listed
 
 
 @click.command("impute")
 @model_argument
 @data_argument(required=True)
-@click.option("-o", "--output", metavar="FILE", help="Write to a .npz, .csv or .nc file.")
+@click.option("-o", "--output", metavar="FILE", help=f"Write to a {listed([*WRITERS], 'or')} file.")
 @method_option
 @hyper_option
 @set_option
@@ -69,7 +70,7 @@ def command(
 
     place = None
     if output is not None:
-        place = writable(output, SUFFIXES, {"the model": model, "the data": data})
+        place = writable(output, tuple(WRITERS), {"the model": model, "the data": data})
     read = read_model(model)
     from lgmdsl.api.fit.fitting import fit
     from lgmdsl.contract.status import Status

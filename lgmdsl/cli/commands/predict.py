@@ -12,14 +12,14 @@ import click
 from lgmdsl.cli.data_options import earlier_data_option
 from lgmdsl.cli.exit_status import OK, REFUSED
 from lgmdsl.cli.options import jobs_options, json_option, map_option, quantiles_option
-from lgmdsl.cli.tables import SUFFIXES, csv_of, fields, write
+from lgmdsl.cli.tables import ROW_WRITERS, WRITERS, fields, texts, write, write_rows
+from lgmdsl.errors import listed
 
 if TYPE_CHECKING:
-    from lgmdsl.api.predict.by_batches import Tables
     from lgmdsl.api.predict.predict import Prediction
     from lgmdsl.dataset import Dataset
 
-TABLES = (".csv", ".parquet")  # written row by row
+ENDINGS = tuple(dict.fromkeys((*WRITERS, *ROW_WRITERS)))
 
 
 @click.command("predict")
@@ -29,7 +29,7 @@ TABLES = (".csv", ".parquet")  # written row by row
     "-o",
     "--output",
     metavar="FILE",
-    help="Write to a .nc, .csv, .parquet or .npz file; of shards, to files in this new folder.",
+    help=f"Write to a {listed(ENDINGS, 'or')} file; of shards, to files in this new folder.",
 )
 @earlier_data_option("The data of the fit, if its file lacks some.")
 @quantiles_option
@@ -80,8 +80,8 @@ def command(
     place = None
     if output is not None:
         read_files = {"the fit": fit, "the new data": new, "the data": data}
-        place = writable(output, (*SUFFIXES, ".parquet"), read_files)
-    table = not as_json and (place is None or place.suffix in TABLES)
+        place = writable(output, ENDINGS, read_files)
+    table = not as_json and (place is None or place.suffix in ROW_WRITERS)
     if place is not None and place.suffix == ".parquet":
         from lgmdsl.dataset.arrow import check_pyarrow
 
@@ -164,38 +164,20 @@ def _table(
     from lgmdsl.api.predict.table import outside
     from lgmdsl.cli.files import deliver, report
     from lgmdsl.cli.output import diagnose, note, show
-    from lgmdsl.files import write_filled, write_pieces
 
     pieces = Tables(parts, np.array(quantiles), diagnose)
     lost = None
     if place is None:
-        for text in _texts(pieces):
+        for text in texts(pieces):
             show(text, end="")
-    elif place.suffix == ".csv":
-        lost = deliver(None, None, lambda: write_pieces(place, _texts(pieces)))
     else:
-        from lgmdsl.dataset.arrow import column_types, write_parquet
-
-        types = column_types(wanted.entries)
-        lost = deliver(
-            None,
-            None,
-            lambda: write_filled(place, lambda f: write_parquet(f, pieces.columns(), types)),
-        )
+        lost = deliver(None, None, lambda: write_rows(place, pieces, wanted))
     if place is not None:
         report(place, lost, False, ", ".join(pieces.names))
     left = outside(pieces.last) if pieces.last is not None else ()
     if left:
         note(f"left out, not over the rows of the table: {', '.join(left)} (-o FILE.nc has all)")
     return OK if lost is None else REFUSED
-
-
-def _texts(tables: Tables) -> Iterator[str]:
-    header = True
-    for columns in tables.columns():
-        assert tables.last is not None, "a part was made"
-        yield csv_of(columns, header=header, exact=tables.last.carried)
-        header = False
 
 
 def _parted(data: Any) -> tuple[str | None, dict[str, Path] | None]:

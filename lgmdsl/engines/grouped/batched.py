@@ -24,9 +24,9 @@ from lgmdsl.contract.stacked import StackedPredictors, flatten, split
 from lgmdsl.contract.structure import Shape
 from lgmdsl.engines.grouped.batched_factor import BatchedFactor
 from lgmdsl.engines.grouped.batched_prior import form_of, joins, roots
-from lgmdsl.engines.grouped.joining import rows_join
-from lgmdsl.engines.grouped.plates import WIDEST, Plates, events_of, plates_of
+from lgmdsl.engines.grouped.plates import WIDEST, Plates, plates_of, rows_join
 from lgmdsl.engines.shared.factored import FactoredConditioned
+from lgmdsl.engines.shared.partition import site_of_rows
 from lgmdsl.engines.shared.prior import BlockPrior, is_tied
 from lgmdsl.engines.shared.weights import SiteWeight
 from lgmdsl.numerics.sparse.base import times
@@ -86,14 +86,14 @@ class BatchedEngine(Engine):
     @cached_property
     def rows_by_group(self) -> Array:
         """(N, M, L) B."""
-        return self.plates.by_group(self.local)
+        return self.plates.rows.padded(self.local)
 
     @cached_property
     def white(self) -> Array:
         """(P, L) B R, each row in its group."""
         if self.prior.unit:
             return self.local
-        return self.plates.by_row(self.rows_by_group @ self.prior.root)
+        return self.plates.rows.flat(self.rows_by_group @ self.prior.root)
 
     @cached_property
     def alike(self) -> bool:
@@ -104,12 +104,12 @@ class BatchedEngine(Engine):
 
     def transposed(self, y: Array) -> Array:
         """B'y by groups, (N, L), for (P,)."""
-        rows = self.plates.by_group(y)
+        rows = self.plates.rows.padded(y)
         return np.asarray(np.einsum("nml,nm->nl", self.rows_by_group, rows))
 
     def condition(self, weight: Rows, shift: Rows) -> Conditioned | Failed:
         w = SiteWeight(self.linear.predictors, weight)
-        weighted = self.plates.by_group(w.times(self.white))
+        weighted = self.plates.rows.padded(w.times(self.white))
         one = self.alike and bool((weighted == weighted[:1]).all())
         if one and self._shared is not None and np.array_equal(self._shared[0], weighted[0]):
             return FactoredConditioned(BatchedFactor(self, weight, w, *self._shared[1]), shift)
@@ -117,9 +117,9 @@ class BatchedEngine(Engine):
 
         def rooted() -> Array | None:
             root = w.root(self.white)
-            return None if root is None else self.plates.by_group(root)[some]
+            return None if root is None else self.plates.rows.padded(root)[some]
 
-        factored = self._factored(self.plates.by_group(self.white)[some], weighted[some], rooted)
+        factored = self._factored(self.plates.rows.padded(self.white)[some], weighted[some], rooted)
         if isinstance(factored, Failed):
             return factored
         if one:
@@ -191,7 +191,7 @@ def _examine(linear: LinearGaussian) -> _Examined:
     if refusal:
         return _Examined(reference, refusal)
     b, q = _pattern(linear)
-    plates = plates_of(b, q, events_of(linear))
+    plates = plates_of(b, q, site_of_rows(linear.predictors))
     return _Examined(reference, JOINED) if plates is None else _Examined(reference, "", (b, plates))
 
 

@@ -90,7 +90,7 @@ class BatchedFactor(Factorisation):
         return Centre(self._away(half), rows, centred + exponent, centred)
 
     def _away(self, half: Array) -> Array:
-        return self.plates.gathered(np.einsum("nji,nj->ni", self.factor, half))
+        return self.plates.latents.flat(np.einsum("nji,nj->ni", self.factor, half))
 
     def _rows(self, half: Array) -> Array:
         return times(self.engine.b, self.mu + self._away(half)) + self.engine.offset
@@ -102,12 +102,12 @@ class BatchedFactor(Factorisation):
         return np.broadcast_to(square, self.factor.shape)
 
     def latent_variance(self) -> Array:
-        return self.plates.gathered(np.einsum("nii->ni", self.covariance))
+        return self.plates.latents.flat(np.einsum("nii->ni", self.covariance))
 
     @cached_property
     def spread_rows(self) -> Array:
         """(P, L) B Cov(z), each row in its group; it is zero elsewhere."""
-        return self.plates.by_row(self.engine.rows_by_group @ self.covariance)
+        return self.plates.rows.flat(self.engine.rows_by_group @ self.covariance)
 
     def variance(self) -> Sequence[Array]:
         local, spread = self.engine.local, self.spread_rows
@@ -117,18 +117,18 @@ class BatchedFactor(Factorisation):
         return tuple(site_blocks(local.T, spread.T, self.linear.predictors))
 
     def solve(self, rhs: Array) -> Array:
-        return self.plates.gathered(self.covariance @ self.plates.spread(rhs))
+        return self.plates.latents.flat(self.covariance @ self.plates.latents.padded(rhs))
 
     def functional(self, x: SparseMatrix) -> Array:
         variance, step = np.zeros(x.shape[0]), max(1, CHUNK // self.plates.width**2)
         line, columns = entries_of(x)
         # A row may reach into several groups: one piece for each.
         keys, piece = np.unique(
-            line * self.plates.groups + self.plates.group[columns], return_inverse=True
+            line * self.plates.groups + self.plates.latents.group[columns], return_inverse=True
         )
         row, group = np.divmod(keys, self.plates.groups)
         local = np.zeros((len(keys), self.plates.width))
-        local[piece, self.plates.place[columns]] = x.data
+        local[piece, self.plates.latents.place[columns]] = x.data
         for start in range(0, len(keys), step):
             some = slice(start, start + step)
             half = np.einsum("pij,pj->pi", self.factor[group[some]], local[some])
@@ -137,13 +137,13 @@ class BatchedFactor(Factorisation):
 
     def draws(self, rng: Generator, size: int) -> tuple[Array, Callable[[], Array]]:
         noise = rng.standard_normal((size, self.linear.size))
-        turned = self.factor.transpose(0, 2, 1) @ self.plates.spread(noise.T)
+        turned = self.factor.transpose(0, 2, 1) @ self.plates.latents.padded(noise.T)
 
         def lengths() -> Array:
             moving = noise[:, self.engine.prior.moving]
             return np.asarray(np.einsum("ij,ij->i", moving, moving))
 
-        return self.plates.gathered(turned).T, lengths
+        return self.plates.latents.flat(turned).T, lengths
 
     def adjoints(self, q: FactoredConditioned, turn: Turn) -> PriorAdjoints:
         """dmu = K^-1 (m - mu); dQ = (K - V - (m - mu)(m - mu)')/2 on Q's pattern, or, of blocks
@@ -164,22 +164,25 @@ class BatchedFactor(Factorisation):
     def _by_group(self, q: FactoredConditioned, turn: Turn) -> tuple[Array, Array]:
         """(N, L, L) dF/dK_n and (n,) dF/dmu, whatever the block."""
         engine, plates = self.engine, self.plates
-        weighted = plates.by_group(self.site_weight.times(engine.local))
+        weighted = plates.rows.padded(self.site_weight.times(engine.local))
         h = engine.rows_by_group.transpose(0, 2, 1) @ weighted
         known = Information.of(0.5 * (h + h.transpose(0, 2, 1)), engine.prior.root)
         away = flatten(q.shift) - self.site_weight.times(engine.start)
         p = known.pull(engine.transposed(away))
         inner, pull = p[:, :, None] * p[:, None, :] - known.slope, p
         if not turn.still:
-            tilted = known.pull(plates.spread(turn.pulled))
+            tilted = known.pull(plates.latents.padded(turn.pulled))
             cross = p[:, :, None] * tilted[:, None, :]
             inner += cross + cross.transpose(0, 2, 1)
             pull = p + tilted
-        return 0.5 * inner, plates.gathered(pull)
+        return 0.5 * inner, plates.latents.flat(pull)
 
     def _by_factor(self, block: BlockPrior, slope: Array) -> list[Array | None]:
         rows, columns = entries_of(pattern(block))
-        group, place = self.plates.group[block.where], self.plates.place[block.where]
+        group, place = (
+            self.plates.latents.group[block.where],
+            self.plates.latents.place[block.where],
+        )
         entries = slope[group[rows], place[rows], place[columns]]
         return folded(block.block, entries, (rows, columns))
 
@@ -198,16 +201,16 @@ class BatchedFactor(Factorisation):
 
     def _entries(self, rows: IntArray, columns: IntArray) -> Array:
         """Entries of V within groups."""
-        group, place = self.plates.group, self.plates.place
+        group, place = self.plates.latents.group, self.plates.latents.place
         return np.asarray(self.covariance[group[rows], place[rows], place[columns]])
 
     def crossed(self, k: int, name: str) -> Array:
         p, where = self.linear.predictors[k], self.linear.slices[name]
         rows, operator = row_slices(self.linear.predictors)[k], p.columns[name]
         weighted = SiteWeight((p,), (self.weight[k],)).times(self.spread_rows[rows])
-        group, place = self.plates.group[where], self.plates.place[where]
+        group, place = self.plates.latents.group[where], self.plates.latents.place[where]
         if not operator.is_sparse:
-            same_group = self.plates.row_group[rows, None] == group
+            same_group = self.plates.rows.group[rows, None] == group
             return np.where(same_group, weighted[:, place], 0.0)
         line, columns = entries_of(sp.csr_array(operator.sparse()))
         return np.asarray(weighted[line, place[columns]])

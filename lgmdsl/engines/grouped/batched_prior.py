@@ -111,7 +111,7 @@ class Roots:
 def roots(blocks: Sequence[BlockPrior], plates: Plates) -> Roots:
     """Roots of the priors of all groups. Raises NumericalError E601 where a prior is not positive
     semidefinite."""
-    size, width = len(plates.group), plates.width
+    size, width = len(plates.latents.group), plates.width
     by_precision = np.zeros(size, dtype=bool)
     pieces: list[SparseMatrix] = []
     for prior in blocks:
@@ -127,9 +127,9 @@ def roots(blocks: Sequence[BlockPrior], plates: Plates) -> Roots:
     if by_precision.any():
         root += _inverse_roots(blocks, by_precision, plates)
     index = np.arange(width)
-    root[:, index, index] += 1.0 - plates.spread(np.ones(size))
+    root[:, index, index] += 1.0 - plates.latents.padded(np.ones(size))
     column = np.abs(root).max(axis=1, initial=0.0) > 0.0
-    moving = column.reshape(-1)[plates.at]
+    moving = column.reshape(-1)[plates.latents.at]
     if bool((root[-1] == root[0]).all() and (root == root[:1]).all()):
         root = root[:1]
     unit = len(root) == 1 and bool((root[0] == np.eye(width)).all())
@@ -153,7 +153,9 @@ def _by_group(matrix: SparseMatrix, plates: Plates) -> Array:
     width = plates.width
     rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
     out = np.zeros(plates.groups * width * width)
-    np.add.at(out, plates.at[rows] * width + plates.place[matrix.indices], matrix.data)
+    np.add.at(
+        out, plates.latents.at[rows] * width + plates.latents.place[matrix.indices], matrix.data
+    )
     return out.reshape(plates.groups, width, width)
 
 
@@ -164,7 +166,10 @@ def _inverse_roots(blocks: Sequence[BlockPrior], by_precision: BoolArray, plates
         for p in blocks
     ]
     q = _by_group(sp.csr_array(sp.block_diag(pieces, format="csr")), plates)
-    index, indicator = np.arange(plates.width), plates.spread(by_precision.astype(np.float64))
+    index, indicator = (
+        np.arange(plates.width),
+        plates.latents.padded(by_precision.astype(np.float64)),
+    )
     q[:, index, index] += 1.0 - indicator
     try:
         out = np.linalg.inv(np.linalg.cholesky(q)).transpose(0, 2, 1).copy()

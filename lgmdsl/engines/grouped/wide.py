@@ -10,24 +10,72 @@ the size of a vector's rows, never of D; dlog_normaliser/dK = sum_n B_n'(alpha a
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from itertools import product
 from typing import ClassVar
 
 import numpy as np
 import scipy.sparse as sp
 
-from lgmdsl.arrays import Array
+from lgmdsl.arrays import Array, IntArray
 from lgmdsl.contract.engine import Conditioned, Engine, Failed, Failure, Rows
 from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.contract.stacked import StackedPredictors, flatten, split
 from lgmdsl.contract.structure import Shape
 from lgmdsl.engines.grouped.wide_factor import WideFactor
-from lgmdsl.engines.grouped.wide_rows import WideRows
-from lgmdsl.engines.shared.factored import FactoredConditioned
+from lgmdsl.engines.shared.factored import FactoredConditioned, entries_of
+from lgmdsl.engines.shared.partition import Partition
 from lgmdsl.vocabulary.notes import Notes
 from lgmdsl.vocabulary.signature import Trait
 
 MOST = 8  # entries of a row
 UNSUITED = f"a row has no latents, or more than {MOST}"
+
+
+@dataclass(frozen=True, eq=False)
+class WideRows:
+    """Rows by the N vectors of length `size` that they touch, up to M each, padded; `columns`,
+    `values` (N, M, E): their entries, 0 where there are fewer."""
+
+    size: int
+    groups: Partition
+    columns: IntArray
+    values: Array
+
+    @classmethod
+    def of(cls, b: sp.csr_array, size: int) -> WideRows:
+        """The vectors and rows of B, (P, N size), each row of one vector."""
+        group = (b.indices[b.indptr[:-1]] // size).astype(np.int64)
+        rows = Partition(group, b.shape[1] // size)
+        line, column = entries_of(b)
+        entry = np.arange(len(line)) - b.indptr[line]
+        shape = (rows.count, rows.width, int(np.diff(b.indptr).max()))
+        columns, values = np.zeros(shape, dtype=np.int64), np.zeros(shape)
+        place = group[line], rows.place[line], entry
+        columns[place], values[place] = column % size, b.data
+        return cls(size, rows, columns, values)
+
+    def between(self, k: Array) -> Array:
+        """(N, M, M) B_n K B_n'."""
+        out = np.zeros((*self.groups.table.shape, self.groups.width))
+        for e, f in product(range(self.columns.shape[2]), repeat=2):
+            pairs = k[self.columns[:, :, None, e], self.columns[:, None, :, f]]
+            out += self.values[:, :, None, e] * pairs * self.values[:, None, :, f]
+        return out
+
+    def gathered(self, m: Array, some: slice = slice(None)) -> Array:
+        """(G, M, D) B_n m for some vectors, m (D, D)."""
+        picked = m[self.columns[some]]  # (G, M, E, D)
+        return np.asarray(np.einsum("gmed,gme->gmd", picked, self.values[some]))
+
+    def summed(self, weights: Array) -> Array:
+        """(D, D) sum_n B_n' weights_n B_n, for (N, M, M)."""
+        out = np.zeros(self.size * self.size)
+        for e, f in product(range(self.columns.shape[2]), repeat=2):
+            place = self.columns[:, :, None, e] * self.size + self.columns[:, None, :, f]
+            share = self.values[:, :, None, e] * weights * self.values[:, None, :, f]
+            out += np.bincount(place.reshape(-1), share.reshape(-1), len(out))
+        return out.reshape(self.size, self.size)
 
 
 class WideEngine(Engine):
@@ -77,7 +125,7 @@ class WideEngine(Engine):
         return split(self.start, self.linear.predictors)
 
     def condition(self, weight: Rows, shift: Rows) -> Conditioned | Failed:
-        w = self.rows.by_group(flatten(weight))
+        w = self.rows.groups.padded(flatten(weight))
         identity = np.eye(w.shape[1])
         half: Array | None = None
         if (w >= 0.0).all():

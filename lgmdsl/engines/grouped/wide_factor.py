@@ -49,13 +49,13 @@ class WideFactor(Factorisation):
 
     def centre(self, shift: Rows) -> Centre:
         b, start, w = flatten(shift), self.engine.start, self.site_weight
-        pull = self._pulled(self.rows.by_group(b - w.times(start)))
+        pull = self._pulled(self.rows.groups.padded(b - w.times(start)))
         lift = _times(self.engine.s, pull)
-        mean = start + self.rows.by_row(lift)
+        mean = start + self.rows.groups.flat(lift)
         centred = -0.5 * float((pull * lift).sum()) - self.half_log_det
         exponent = float((b - 0.5 * w.times(mean)) @ mean)
         # b - W m has no digits left of that difference where weights are large.
-        return Centre(None, mean, centred + exponent, centred, self.rows.by_row(pull))
+        return Centre(None, mean, centred + exponent, centred, self.rows.groups.flat(pull))
 
     def away(self, centre: Centre) -> Array:
         assert centre.alpha is not None, "it was made here"
@@ -76,7 +76,7 @@ class WideFactor(Factorisation):
         return np.asarray(out)
 
     def variance(self) -> Sequence[Array]:
-        flat = self.rows.by_row(np.einsum("nii->ni", self.reduced))
+        flat = self.rows.groups.flat(np.einsum("nii->ni", self.reduced))
         return split(flat, self.linear.predictors)
 
     def latent_variance(self) -> Array:
@@ -128,7 +128,7 @@ class WideFactor(Factorisation):
         """dK = sum_n B_n'(alpha alpha' - C)B_n / 2 by its factor, dmu = B'alpha."""
         (block,) = self.linear.blocks
         pull = self.engine.b.T @ (q.alpha + turn.alpha)
-        a, tilted = self.rows.by_group(q.alpha), self.rows.by_group(turn.alpha)
+        a, tilted = self.rows.groups.padded(q.alpha), self.rows.groups.padded(turn.alpha)
         inner = a[:, :, None] * a[:, None, :] - self.c
         if not turn.still:
             cross = a[:, :, None] * tilted[:, None, :]
@@ -139,7 +139,7 @@ class WideFactor(Factorisation):
     @cached_property
     def _group_weight(self) -> Array:
         """(N, M) W, 0 where a vector has fewer rows."""
-        return self.rows.by_group(flatten(self.weight))
+        return self.rows.groups.padded(flatten(self.weight))
 
     @cached_property
     def informed(self) -> BoolArray:
@@ -168,7 +168,7 @@ class WideFactor(Factorisation):
         return pivoted_root(self.engine.covariance)
 
     def _groups(self) -> list[slice]:
-        step = max(1, CHUNK // (self.rows.size * self.rows.table.shape[1]))
+        step = max(1, CHUNK // (self.rows.size * self.rows.groups.width))
         return [slice(start, start + step) for start in range(0, len(self.c), step)]
 
     def _spread_rows(self, x: Array) -> Array:
@@ -178,8 +178,8 @@ class WideFactor(Factorisation):
 
     def _solved(self, x: Array) -> Array:
         wide = self.engine.spread(x.reshape(-1, self.rows.size)).reshape(-1)
-        seen = self.rows.by_group(self.engine.b @ wide)
-        return np.asarray(wide - self._spread_rows(self.rows.by_row(_times(self.c, seen))))
+        seen = self.rows.groups.padded(self.engine.b @ wide)
+        return np.asarray(wide - self._spread_rows(self.rows.groups.flat(_times(self.c, seen))))
 
     def draws(self, rng: Generator, size: int) -> tuple[Array, Callable[[], Array]]:
         """R (I - F C F')^1/2 x of white noise x, F = R'B'; the root is I + U ((I - T C T')^1/2 - I)
@@ -205,7 +205,7 @@ class WideFactor(Factorisation):
         line = line + row_slices(predictors)[k].start
         # W B Cov(z) = W (I - S C) B K by rows; only the entries of the pattern.
         passed = np.eye(self.c.shape[1]) - self.engine.s @ self.c
-        group, slot = self.rows.group[line], self.rows.slot[line]
+        group, slot = self.rows.groups.group[line], self.rows.groups.place[line]
         place = columns % self.rows.size
         picked = self.engine.covariance[self.rows.columns[group], place[:, None, None]]
         seen = np.einsum("qme,qme->qm", picked, self.rows.values[group])

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.csgraph import connected_components
 
 from lgmdsl.arrays import IntArray, SparseMatrix
 from lgmdsl.contract.linear import LinearGaussian, Predictor, PriorBlock
 from lgmdsl.contract.structure import Shape
 from lgmdsl.engines.shared.by_precision import precision_refusal
+from lgmdsl.engines.shared.partition import Partition, components
 from lgmdsl.engines.shared.prior import is_tied
 from lgmdsl.operators.base import Operator
 from lgmdsl.vocabulary.signature import Trait
@@ -84,9 +84,9 @@ def declared(linear: LinearGaussian) -> tuple[object, ...]:
     return kinds, () if linear.constraints is None else tuple(linear.constraints.columns)
 
 
-def grouped(linear: LinearGaussian) -> tuple[dict[str, IntArray], IntArray] | str:
-    """The inner blocks with the group of each latent, and the group of each site, (T,), -1 for one
-    without: the block with the most groups, and those whose latents each lie in one of these."""
+def grouped(linear: LinearGaussian) -> tuple[Partition, Partition] | str:
+    """Latents, and sites, by groups: inner are the block with the most groups, and those whose
+    latents each lie in one of these; the others belong to no group."""
     known = {n: _joined(linear, n, g) for n, g in candidates(linear).items()}
     known = {n: g for n, g in known.items() if int(g.max()) + 1 >= FEWEST}
     for name in sorted(known, key=lambda n: -int(known[n].max())):
@@ -100,8 +100,9 @@ def grouped(linear: LinearGaussian) -> tuple[dict[str, IntArray], IntArray] | st
                 attached, sites = _attached(linear, other, known[other], sites, count)
             if attached is not None:
                 inner[other], count = attached, max(count, int(attached.max()) + 1)
-        in_order = {b.name: inner[b.name] for b in linear.blocks if b.name in inner}
-        return in_order, sites
+        group = [inner.get(b.name, np.full(b.size, -1)) for b in linear.blocks]
+        count = max(int(g.max()) for g in inner.values()) + 1
+        return Partition(np.concatenate(group), count), Partition(sites, count)
     return "a row joins several groups of latents"
 
 
@@ -120,9 +121,7 @@ def _joined(linear: LinearGaussian, name: str, groups: IntArray) -> IntArray:
             first.append(lead[lead != entry])
             second.append(entry[lead != entry])
     ends = np.concatenate(first), np.concatenate(second)
-    size = int(groups.max()) + 1
-    graph = sp.coo_array((np.ones(len(ends[0]), dtype=np.int8), ends), shape=(size, size))
-    return np.asarray(connected_components(graph.tocsr(), directed=False)[1][groups], np.int64)
+    return components(ends, int(groups.max()) + 1)[groups]
 
 
 def _site_groups(linear: LinearGaussian, name: str, groups: IntArray) -> IntArray | None:

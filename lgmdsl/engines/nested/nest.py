@@ -16,6 +16,7 @@ import scipy.sparse as sp
 from lgmdsl.arrays import AnyArray, Array, IntArray, SparseMatrix
 from lgmdsl.contract.linear import LinearGaussian, PriorBlock
 from lgmdsl.engines.nested.grouping import DENSEST, WIDEST, grouped, rows_of
+from lgmdsl.engines.shared.partition import Partition, touches
 
 
 class Lines(NamedTuple):
@@ -181,33 +182,28 @@ def nest_of(linear: LinearGaussian) -> Nest | str:
     found = grouped(linear)
     if isinstance(found, str):
         return found
-    group_of, of_site = found
-    border = [b for b in linear.blocks if b.name not in group_of]
+    latents, sites = found
+    inner_blocks = tuple(
+        b.name for b in linear.blocks if (latents.group[linear.slices[b.name]] >= 0).any()
+    )
+    border = [b for b in linear.blocks if b.name not in inner_blocks]
     if not border:
         return "there is no border: every latent belongs to a group"
     full = [b for b in border if _is_full(linear, b)]
     border = [*full, *(b for b in border if b not in full)]
     if sum(b.size for b in full) > DENSEST:
         return f"the border has more than {DENSEST} dense columns"
-    inner_blocks = tuple(group_of)
-    where = {b.name: linear.starts[b.name] + np.arange(b.size) for b in linear.blocks}
-    groups = np.concatenate([group_of[n] for n in inner_blocks])
-    latents = np.concatenate([where[n] for n in inner_blocks])
-    order = np.argsort(groups, kind="stable")
-    position = np.empty(len(order), dtype=np.int32)
-    position[order] = np.arange(len(order), dtype=np.int32)
-    counts = np.bincount(groups)
-    if counts.max() > WIDEST:
+    if latents.width > WIDEST:
         return f"a group has more than {WIDEST} latents"
     thin = tuple(b.name for b in border if b not in full)
     entries = _entries(linear, (*inner_blocks, *thin))
-    lines = _lines(linear, of_site, counts, position, entries, _dense(linear, full))
+    lines = _lines(linear, latents, sites.group, entries, _dense(linear, full))
     return Nest(
         lines,
         inner_blocks,
         tuple(b.name for b in border),
-        latents[order],
-        np.concatenate([where[b.name] for b in border]),
+        latents.order,
+        np.concatenate([linear.starts[b.name] + np.arange(b.size) for b in border]),
     )
 
 
@@ -254,50 +250,46 @@ def _dense(linear: LinearGaussian, blocks: list[PriorBlock]) -> Array:
 
 def _lines(
     linear: LinearGaussian,
+    latents: Partition,
     of_site: IntArray,
-    counts: IntArray,
-    position: AnyArray,
     entries: SparseMatrix,
     dense: Array,
 ) -> Lines:
-    """`entries`: B at the inner latents, whose places are `position`, and at the border's sparse
-    columns after them."""
+    """`entries`: B at the inner latents, and at the border's sparse columns after them."""
     sites = _site_starts(linear)
-    inner = entries.indices < len(position)
-    thin = np.zeros(linear.rows, dtype=np.int64)
-    if not inner.all():
-        thin = np.diff(np.concatenate([[0], np.cumsum(~inner)])[entries.indptr])
+    inside = latents.group >= 0
+    place = latents.place[inside].astype(np.int32)
+    position = latents.starts[latents.group[inside]].astype(np.int32) + place
+    outer = np.flatnonzero(entries.indices >= len(place))
+    thin = np.diff(np.searchsorted(outer, entries.indptr))
     per_site = thin if sites is None else np.add.reduceat(thin, sites[:-1])
     # Sites without a group: those that touch dense columns alone are one, each other one its own.
     outside = of_site < 0
     alone = outside & (per_site > 0)
-    of_site, groups = of_site.copy(), len(counts)
+    of_site, groups = of_site.copy(), latents.count
     of_site[alone] = groups + np.arange(int(alone.sum()))
     groups += int(alone.sum())
     if (outside & ~alone).any():
         of_site[outside & ~alone] = groups
         groups += 1
     widths = np.zeros(groups, dtype=np.int64)
-    widths[: len(counts)] = counts
-    inner_start = _starts(widths)
+    widths[: latents.count] = latents.sizes
     of_row = of_site if sites is None else np.repeat(of_site, np.diff(sites))
-    of_entry = np.repeat(of_row, np.diff(entries.indptr))
-    latent = np.empty(len(inner), dtype=np.int32)
-    local = np.empty(len(inner), dtype=np.int32)
-    latent[inner] = position[entries.indices[inner]]
-    local[inner] = latent[inner] - inner_start[of_entry[inner]]
-    column = entries.indices[~inner].astype(np.int64) - len(position)
-    latent[~inner] = -1 - len(dense) - column
-    column_start, columns, place = _columns(of_entry[~inner], groups, column)
-    local[~inner] = widths[of_entry[~inner]] + len(dense) + place
+    column = entries.indices[outer].astype(np.int64) - len(place)
+    group = np.repeat(of_row, thin)
+    touched = touches(group, column, groups, entries.shape[1] - len(place))
+    indices = np.minimum(entries.indices, len(place) - 1) if len(outer) else entries.indices
+    latent, local = position[indices], place[indices]
+    latent[outer] = -1 - len(dense) - column
+    local[outer] = widths[group] + len(dense) + touched.place
     none = np.zeros(0, dtype=np.int64)
     return Lines(
         group=of_site.astype(np.int32),
         sites=none if sites is None else sites,
         weight=none if sites is None else _starts(np.diff(sites) ** 2)[:-1],
-        inner_start=inner_start,
-        column_start=column_start,
-        columns=columns,
+        inner_start=_starts(widths),
+        column_start=touched.starts,
+        columns=touched.columns.astype(np.int32),
         start=entries.indptr.astype(np.int32, copy=False),
         latent=latent,
         local=local,
@@ -316,16 +308,3 @@ def _site_starts(linear: LinearGaussian) -> IntArray | None:
         return None
     sizes = [np.full(p.rows // max(p.event, 1), max(p.event, 1)) for p in linear.predictors]
     return _starts(np.concatenate(sizes))
-
-
-def _columns(group: IntArray, groups: int, column: IntArray) -> tuple[IntArray, AnyArray, IntArray]:
-    """Where the sparse columns that each group touches begin, these, and the place of each entry,
-    of a group and a column, among those of its group."""
-    none = np.zeros(0, dtype=np.int64)
-    if not len(column):
-        return np.zeros(groups + 1, dtype=np.int64), none.astype(np.int32), none
-    size = int(column.max()) + 1
-    keys, place = np.unique(group * size + column, return_inverse=True)
-    of_key, touched = np.divmod(keys, size)
-    starts = _starts(np.bincount(of_key, minlength=groups))
-    return starts, touched.astype(np.int32), np.asarray(place - starts[group])

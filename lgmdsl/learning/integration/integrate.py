@@ -26,6 +26,7 @@ from lgmdsl.learning.search.maximise import Maximiser
 NEGLIGIBLE = 1e-4
 # Up to so many hyperparameters are integrated where nothing else is said; more than MOST never.
 FEW, MOST = 6, 8
+LATTICE = 2  # up to so many are integrated on a lattice where no design is named
 # Secant steps for the length of a half-axis, its limits in sds, and the log ratio that is close
 # enough.
 STRETCHINGS, LIMITS, CLOSE = 3, (0.2, 6.0), 0.15
@@ -69,8 +70,8 @@ class Integrated:
 
 
 def default_design(size: int) -> str:
-    """A lattice for one or two hyperparameters, the composite design for more."""
-    return "grid" if size <= 2 else "ccd"
+    """A lattice for few hyperparameters, the composite design for more."""
+    return "grid" if size <= LATTICE else "ccd"
 
 
 @dataclass(frozen=True, eq=False)

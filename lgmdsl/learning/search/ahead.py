@@ -27,7 +27,6 @@ from lgmdsl.learning.objective.elsewhere import Base, words
 from lgmdsl.learning.objective.log_posterior import Evaluation, Objective, ObjectiveState
 from lgmdsl.learning.search.maximise import Maximiser
 from lgmdsl.workers.sources import PlanParts, Source
-from lgmdsl.workers.task import Bundle, Task
 
 
 class Led(NamedTuple):
@@ -141,6 +140,8 @@ class Ahead:
         waiting = [k for k in numbers if not any(in_basin(search, t, self.starts[k]) for t in tops)]
         if elsewhere is None or len(waiting) < 2:
             return {}
+        from lgmdsl.workers.task import Bundle, Task
+
         options = search.jacobian, search.limit, search.enough, search.rough, search.patience
         terms = Bundle.of(Terms(ObjectiveState.of(objective), *options, tuple(tops)))
         tasks = []

@@ -19,7 +19,6 @@ from lgmdsl.accuracy.better import Better, Unknown, better
 from lgmdsl.accuracy.errors import Errors, beyond
 from lgmdsl.api.solve.solved import Solved
 from lgmdsl.arrays import Array
-from lgmdsl.assess.modes.weighed import evidence
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.contract.engine import Conditioned, Failed
 from lgmdsl.contract.problem import Problem
@@ -109,6 +108,8 @@ def second_order_gap(planned: Plan, seed: int) -> Gap:
     def gap(problem: Problem, theta: Theta, q: Conditioned, reported: float) -> float:
         try:
             if not log_concave(problem.sites):
+                from lgmdsl.assess.modes.weighed import evidence
+
                 exact = evidence(problem, q, seed)
                 if math.isfinite(exact):
                     return exact - reported

@@ -42,7 +42,6 @@ from lgmdsl.api.fit.optima.other_runs import (
 from lgmdsl.api.solve.solved import Solved
 from lgmdsl.arrays import Array
 from lgmdsl.assess.modes.search import Modes, modes, modes_or_scales, searchable
-from lgmdsl.assess.modes.weighed import ESS, FEWEST, affordable, weighed
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.problem import GaussianPosterior, Problem
@@ -234,6 +233,8 @@ def _weighed(
     known: Modes, problem: Problem, settings: FitSettings, allowance: float
 ) -> WeightedPosterior | None:
     """None where the draws are too few, or worth too little."""
+    from lgmdsl.assess.modes.weighed import ESS, FEWEST, affordable, weighed
+
     draws = affordable(problem.engine.linear, allowance)
     if draws < FEWEST:
         return None
