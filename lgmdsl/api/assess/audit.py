@@ -14,8 +14,7 @@ import numpy as np
 
 from lgmdsl.accuracy.limits import LEVELS
 from lgmdsl.accuracy.tails import FEWEST_DRAWS, check_arviz
-from lgmdsl.api.assess.audit_functionals import AuditedFit
-from lgmdsl.api.assess.audit_shared import Drawing, SharedAudit, SharedDraws
+from lgmdsl.api.assess.audit_functionals import AuditedFit, Drawing, SharedAudit, SharedDraws
 from lgmdsl.api.assess.audit_verdict import Advice, advised, detecting_draws, point, sentence
 from lgmdsl.api.jobs import workers_for
 from lgmdsl.api.response_data import with_responses

@@ -16,7 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from lgmdsl.api.effects.drawn import block_of, predictor_at
-from lgmdsl.api.effects.levels import Comparison
+from lgmdsl.api.effects.requested import Comparison
 from lgmdsl.api.effects.rows import Rows
 from lgmdsl.arrays import Array, IntArray
 from lgmdsl.canonical.blocks.sites import SiteBlock

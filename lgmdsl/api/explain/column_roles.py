@@ -8,15 +8,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from lgmdsl.api.explain.events import (
+from lgmdsl.api.explain.table_columns import (
     ENTRY,
     EVENT,
     LIFETIME,
+    Column,
     other_outcomes,
     pairs_of,
     unclear_events,
 )
-from lgmdsl.api.explain.table_columns import Column
 from lgmdsl.contract.censoring import within
 
 # What responses are usually called.

@@ -34,9 +34,8 @@ from lgmdsl.api.fit.warnings import (
     unfinished,
 )
 from lgmdsl.api.solve.hyper_starts import starting_values
-from lgmdsl.api.solve.learned_fit import with_hypers
 from lgmdsl.api.solve.recondition import Recondition
-from lgmdsl.api.solve.solved import Solved, solve
+from lgmdsl.api.solve.solved import Solved, solve, with_hypers
 from lgmdsl.api.streaming import rows_option
 from lgmdsl.api.third_parties import record, used_parts
 from lgmdsl.canonical.merged import MergedModel

@@ -15,9 +15,8 @@ import numpy as np
 from lgmdsl import __version__
 from lgmdsl.accuracy.accuracy import Accuracy
 from lgmdsl.api.files.checkpoint_file import read_checkpoint
-from lgmdsl.api.files.digest import ATTRIBUTE, array, digest
 from lgmdsl.api.files.learning_file import read_learning
-from lgmdsl.api.files.netcdf import Group, opened
+from lgmdsl.api.files.netcdf import ATTRIBUTE, Group, array, digest, opened
 from lgmdsl.api.files.places_file import read_places
 from lgmdsl.api.files.shards_file import read_shards
 from lgmdsl.api.files.store import FORMAT, PARTS, damaged, unusable

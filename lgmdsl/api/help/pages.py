@@ -10,10 +10,9 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from lgmdsl.api.help import parts
-from lgmdsl.api.help.arguments import arguments, arguments_called
 from lgmdsl.api.help.concepts import CONCEPTS, concepts, concepts_called
 from lgmdsl.api.help.topics import topics
-from lgmdsl.api.help.words import word_pages
+from lgmdsl.api.help.words import arguments, arguments_called, word_pages
 from lgmdsl.bounds.catalogue import SERIES
 from lgmdsl.vocabulary.lookup import CATEGORIES, signatures, translations
 from lgmdsl.vocabulary.page import FIELDS, KIND_OF, Page, every_name, page_of
