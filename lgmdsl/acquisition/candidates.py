@@ -26,7 +26,7 @@ from lgmdsl.contract.questions import SuperGaussian
 from lgmdsl.workers.task import Task
 from lgmdsl.workers.workers import Workers
 
-CHUNK = 4096  # rows: some 9 ms of scores by information
+ROWS_PER_CHUNK = 4096  # rows: some 9 ms of scores by information
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +62,7 @@ class Candidates(Protocol):
 def chunks(pool: Pool) -> tuple[slice, ...]:
     """The rows of each chunk: all in one where operators have no rows to take."""
     count = pool.candidates.rows
-    step = CHUNK if sliceable(pool.candidates) else max(count, 1)
+    step = ROWS_PER_CHUNK if sliceable(pool.candidates) else max(count, 1)
     return tuple(slice(k, min(k + step, count)) for k in range(0, count, step))
 
 

@@ -166,7 +166,7 @@ def test_what_is_no_hyper_is_refused(asked: object) -> None:
 
 
 def test_too_many_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST", 10)
+    monkeypatch.setattr(module, "MAX_COORDINATES_SOLVED", 10)
     with pytest.raises(MethodError, match="18 values"):
         lgm.fit(lgm.loads(LONG), long(ratings(20)), options={"standard_errors": "c"})
 

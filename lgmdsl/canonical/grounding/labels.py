@@ -103,7 +103,7 @@ def union(parts: list[AnyArray]) -> AnyArray:
 # ---- spellings ---------------------------------------------------------------------------------
 
 
-NEAR = 5000  # labels among which a near one is looked for
+MAX_LABELS_COMPARED = 5000  # labels among which a near one is looked for
 _DIGITS = re.compile(r"\d+")
 _ZEROS = re.compile(r"[-+]?\d+\.0+")
 
@@ -123,7 +123,7 @@ def nearest_label(label: object, known: Iterable[str]) -> str | None:
 def meant_labels(labels: Sequence[object], known: AnyArray) -> str:
     """`did you mean "A" for "a" and "B" for "b"?` of those that are near one; else nothing. Forms
     that look alike are named as such."""
-    words = [str(v) for v in known[:NEAR].tolist()]
+    words = [str(v) for v in known[:MAX_LABELS_COMPARED].tolist()]
     pairs = [(str(v), near) for v in labels if (near := nearest_label(v, words)) is not None]
     if not pairs:
         return ""

@@ -302,7 +302,7 @@ def _whole_design(term: Term, dims: tuple[str, ...], sizes: Sizes, theta: Theta)
 # place.
 
 
-MOST = 1_000_000  # elementary entries whose places are kept
+MAX_PLACES_KEPT = 1_000_000  # elementary entries whose places are kept
 
 
 @dataclass(frozen=True, eq=False)
@@ -356,7 +356,7 @@ def placed(
     if not all(is_elementary(t, dims, latent, sizes, theta) for t in terms):
         return None
     grids = tuple(grid_of(t, dims, latent, sizes, theta) for t in terms)
-    if sum(len(g.rows) for g in grids) > MOST:
+    if sum(len(g.rows) for g in grids) > MAX_PLACES_KEPT:
         return None
     row, column = (
         np.concatenate(x) for x in zip(*((g.rows, g.columns) for g in grids), strict=True)

@@ -201,7 +201,7 @@ BEGUN, HEAT, RACE = 12, (*np.linspace(0.7, 1.0, 40), *np.ones(10)), ((4, 30), (1
 # Of the last one: how many steps more, so many at a time, until these gain so little of the bound.
 MOST, STEPS, GAIN = 200, 10, 1e-6
 ENTRIES = 200_000  # counts of a sample of the rows that the race is run with
-CHUNK = 1 << 20
+ENTRIES_PER_PASS = 1 << 20
 
 
 def with_distinct_topics(canonical: CanonicalModel, theta: Theta, pinned: Collection[str]) -> Theta:
@@ -279,7 +279,7 @@ class Allocation:
 def _mixed(share: Array, likely: Array, row: IntArray, word: IntArray) -> Array:
     """sum_k share_rk likely_wk of each count, (P,), in pieces."""
     out = np.empty(len(row))
-    size = max(1, CHUNK // share.shape[1])
+    size = max(1, ENTRIES_PER_PASS // share.shape[1])
     for first in range(0, len(row), size):
         some = slice(first, first + size)
         out[some] = np.einsum("pk,pk->p", share[row[some]], likely[word[some]])

@@ -35,7 +35,7 @@ from lgmdsl.posterior.predictive.values import (
     probabilities,
 )
 
-CHUNK = 1 << 19  # predictor entries that are held at once
+PREDICTORS_PER_PASS = 1 << 19  # predictor entries that are held at once
 DRAWS = 20_000_000  # entries of predictors under draws that are held
 FARTHEST = 700.0  # ends of scales: e^700 is nearly the largest number
 VALUES = 40  # of counts that have few
@@ -76,7 +76,9 @@ def quantiles(law: Averaged, levels: Array) -> Array:
         while len(pending):
             unsettled = []
             for k in np.unique(rung[pending]).tolist():
-                for rows in together(law, k, pending[rung[pending] == k], len(levels), CHUNK):
+                for rows in together(
+                    law, k, pending[rung[pending] == k], len(levels), PREDICTORS_PER_PASS
+                ):
                     solved = _Solved(law.given(k, rows), levels, out[:, rows])
                     out[:, rows] = solved.values
                     if k < law.last:
@@ -96,7 +98,7 @@ def _of_few_values(law: Averaged, levels: Array) -> Array:
     mean, sd = np.full((2, len(rows)), np.nan)
     with np.errstate(all="ignore"):
         for k in np.unique(law.first).tolist():
-            for some in together(law, k, rows[law.first == k], 1, CHUNK):
+            for some in together(law, k, rows[law.first == k], 1, PREDICTORS_PER_PASS):
                 mean[some], sd[some] = moments_by(law.given(k, some))
         few = np.flatnonzero(mean + 4.0 * sd <= VALUES)
         table = probabilities(law, VALUES, mean, sd, few, top)

@@ -28,7 +28,7 @@ from lgmdsl.posterior.shifted_draws import parameter_rows
 
 # A count's table of probabilities ends here, or where the rest is below 1e-4 for every row.
 LONGEST_TABLE = 200
-CHUNK = 1 << 20  # densities at nodes that are held at once
+DENSITIES_PER_PASS = 1 << 20  # densities at nodes that are held at once
 # Sds of y that the first window reaches, by what windows grow, and the probability of all values
 # outside that are taken to be 0.
 # SHORT: of those from 0 on, which are often FEW.
@@ -72,7 +72,9 @@ def probabilities(
         while len(pending):
             unsettled = []
             for k in np.unique(rung[pending]).tolist():
-                for rows in together(law, k, pending[rung[pending] == k], count, CHUNK):
+                for rows in together(
+                    law, k, pending[rung[pending] == k], count, DENSITIES_PER_PASS
+                ):
                     parts = law.given(k, rows)
                     out[rows] = _row_by_row(parts, last, centre[rows], unit[rows], upto)
                     if k < law.last:
