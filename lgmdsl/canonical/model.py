@@ -26,7 +26,7 @@ from lgmdsl.canonical.grounding.ground import GroundedModel
 from lgmdsl.canonical.lowering import flatten
 from lgmdsl.canonical.lowering.bym2 import owner
 from lgmdsl.canonical.lowering.derived import Derived
-from lgmdsl.canonical.lowering.flatten import Placed, placed
+from lgmdsl.canonical.lowering.flatten import PlacedEntries, placed
 from lgmdsl.canonical.lowering.hypers import HyperSpace
 from lgmdsl.canonical.lowering.lower import distinct
 from lgmdsl.contract.linear import Constraints, LinearGaussian, Predictor
@@ -70,7 +70,7 @@ class CanonicalModel:
         dims: tuple[str, ...],
         theta: Theta,
         rows: IntArray | None = None,
-        known: dict[str, Operator | Placed] | None = None,
+        known: dict[str, Operator | PlacedEntries] | None = None,
     ) -> Predictor:
         """An affine form as operators and an offset over `dims`, or over some of its rows. `known`
         keeps, by latent, what is the same at every theta."""
@@ -87,9 +87,9 @@ class CanonicalModel:
                 if column is None:
                     made = flatten.operator(terms, dims, latent, sizes, theta)
                     column = take_rows(made, rows)
-                if known is not None and (still or isinstance(column, Placed)):
+                if known is not None and (still or isinstance(column, PlacedEntries)):
                     column = known.setdefault(name, column)
-            columns[name] = column.at(theta) if isinstance(column, Placed) else column
+            columns[name] = column.at(theta) if isinstance(column, PlacedEntries) else column
         offset = expand(form.offset.evaluate(theta), dims, sizes).reshape(-1)
         return Predictor(columns, np.array(offset if rows is None else offset[rows]))
 
@@ -106,7 +106,7 @@ class CanonicalModel:
         block: SiteBlock,
         form: Affine,
         theta: Theta,
-        known: dict[str, Operator | Placed] | None = None,
+        known: dict[str, Operator | PlacedEntries] | None = None,
     ) -> Predictor:
         """A form as the predictor of the observed rows of a block's sites; `known` as for
         `predictor`."""
@@ -163,16 +163,16 @@ class CanonicalModel:
         return {}
 
     @cached_property
-    def _columns(self) -> dict[int, dict[str, Operator | Placed]]:
+    def _columns(self) -> dict[int, dict[str, Operator | PlacedEntries]]:
         """Operators or their places that are the same at every theta, by site block, then by
         latent."""
         return {}
 
-    def placed(self, k: int, latent: str) -> Placed | None:
+    def placed(self, k: int, latent: str) -> PlacedEntries | None:
         """Where the entries of a site block's operator stand, if it was asked for and that is
         known."""
         found = self._columns.get(k, {}).get(latent)
-        return found if isinstance(found, Placed) else None
+        return found if isinstance(found, PlacedEntries) else None
 
     @cached_property
     def _sites(self) -> dict[int, Site]:

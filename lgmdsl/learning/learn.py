@@ -28,7 +28,7 @@ from lgmdsl.learning.integration.checkpoint import Checkpoint, checkpoint
 from lgmdsl.learning.integration.integrate import default_design, integrate
 from lgmdsl.learning.integration.visited import Known
 from lgmdsl.learning.learned import Learned
-from lgmdsl.learning.objective.elsewhere import Elsewhere
+from lgmdsl.learning.objective.elsewhere import WorkersOfFits
 from lgmdsl.learning.objective.log_posterior import Evaluation, Objective
 from lgmdsl.learning.pilot import piloted
 from lgmdsl.learning.search.continued import numbered, released, reporting, to_the_top
@@ -40,7 +40,7 @@ from lgmdsl.learning.starts.against_priors import against_priors, conflicts
 from lgmdsl.learning.starts.factor_axes import reported, vanished
 from lgmdsl.learning.starts.first import first_start
 from lgmdsl.learning.starts.from_data import Corner, corners, highest_start, real_units
-from lgmdsl.learning.unidentified import Dense, frame_of, unidentified
+from lgmdsl.learning.unidentified import DenseHessian, frame_of, unidentified
 from lgmdsl.remedies import pin
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ def learn(
     begin: Theta | None = None,
     on_point: Callable[[int, int], None] | None = None,
     resume: Checkpoint | None = None,
-    elsewhere: Elsewhere | None = None,
+    elsewhere: WorkersOfFits | None = None,
 ) -> Learned:
     """Maximise, with the curvature there for up to STANDARD_ERRORS of them; integrate where the
     options name a design. `begin`: where the search starts, by name, of hypers that do not start
@@ -333,7 +333,7 @@ def _frame(objective: Objective, found: Maximum, integrated: bool) -> Standardis
     """Standardised coordinates; what a maximum leaves open (rotations, edges) is not in them."""
     if integrated or found.hessian is None or not np.isfinite(found.hessian).all():
         return standardised(found.at.x, found.hessian, objective.coordinates.scaled)
-    unknown = unidentified(objective, found.at, Dense(found.hessian), found.edges)
+    unknown = unidentified(objective, found.at, DenseHessian(found.hessian), found.edges)
     return frame_of(found.at.x, found.hessian, unknown, objective.coordinates.scaled)
 
 

@@ -66,7 +66,7 @@ class Moments(NamedTuple):
     width: Array
 
 
-class Piece(NamedTuple):
+class WeightedRows(NamedTuple):
     """Some rows of one model with their weights."""
 
     model: CanonicalModel
@@ -107,7 +107,7 @@ def exponent(block: SiteBlock, theta: Theta) -> Exponent | None:
     return Exponent(log[0], slope) if straight.all() else None
 
 
-def _weighed(levelled: Levelled, comparison: Comparison, groups: int) -> list[list[Piece]]:
+def _weighed(levelled: Levelled, comparison: Comparison, groups: int) -> list[list[WeightedRows]]:
     """The weighted sum of means that a comparison is, for each group."""
     shares = [(comparison.high, 1.0), *((k, -1.0 / len(comparison.low)) for k in comparison.low)]
     out = []
@@ -117,11 +117,13 @@ def _weighed(levelled: Levelled, comparison: Comparison, groups: int) -> list[li
             model, weights = levelled[level]
             added = share / comparison.divisor * weights[g]
             whole[model] = whole[model] + added if model in whole else added
-        out.append([Piece(m, i, u[i]) for m, u in whole.items() for i in (np.flatnonzero(u),)])
+        out.append(
+            [WeightedRows(m, i, u[i]) for m, u in whole.items() for i in (np.flatnonzero(u),)]
+        )
     return out
 
 
-def _differences(rows: Rows, groups: Sequence[Sequence[Piece]]) -> Closed | None:
+def _differences(rows: Rows, groups: Sequence[Sequence[WeightedRows]]) -> Closed | None:
     def moments(part: Marginals, theta: Theta) -> list[Moments]:
         out, of = [], _at_point(rows, part, theta)
         for pieces in groups:
@@ -171,7 +173,7 @@ def _ratios(rows: Rows, levelled: Levelled, comparison: Comparison, levels: Arra
         ends = []
         for model, weights in (levelled[comparison.high], levelled[comparison.low[0]]):
             there = np.flatnonzero(weights[g])
-            ends.append(Piece(model, there, weights[g, there]))
+            ends.append(WeightedRows(model, there, weights[g, there]))
         if len(ends[0].rows) != len(ends[1].rows) or (ends[0].weight != ends[1].weight).any():
             return None
         pairs.append(ends)
@@ -247,7 +249,7 @@ def _at_point(rows: Rows, part: Marginals, theta: Theta) -> AtPoint:
     return of
 
 
-def _stacked(of: AtPoint, pieces: Sequence[Piece]) -> Predictor:
+def _stacked(of: AtPoint, pieces: Sequence[WeightedRows]) -> Predictor:
     """t of the rows of all pieces, one below the other."""
     parts = []
     for model, some, _ in pieces:

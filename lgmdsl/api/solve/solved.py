@@ -30,7 +30,7 @@ from lgmdsl.learning.coordinates.vector import Coordinates
 from lgmdsl.learning.integration.checkpoint import Checkpoint
 from lgmdsl.learning.integration.visited import Fitted
 from lgmdsl.learning.learn import learn
-from lgmdsl.learning.objective.elsewhere import Elsewhere
+from lgmdsl.learning.objective.elsewhere import WorkersOfFits
 from lgmdsl.learning.search.learning_record import Learning, LearningOptions
 from lgmdsl.learning.search.maximise import LearningStep
 from lgmdsl.learning.weakly_determined import piled_up
@@ -71,7 +71,7 @@ def solve(
     on_step: Callable[[TraceEntry], None] | None = None,
     begin: Theta | None = None,
     resume: Checkpoint | None = None,
-    elsewhere: Elsewhere | None = None,
+    elsewhere: WorkersOfFits | None = None,
 ) -> Solved:
     """`way`: fixed, map, em, integrate or vb; `begin`: values of hypers to start from;
     `resume`: an integration that goes on; `elsewhere`: workers for fits at several
@@ -95,7 +95,7 @@ def _solve(
     begin: Theta | None,
     resume: Checkpoint | None,
     known: Callable[[float], None],
-    elsewhere: Elsewhere | None,
+    elsewhere: WorkersOfFits | None,
 ) -> Solved:
     space, fixed, seed = planned.canonical.hypers, settings.fixed, settings.seed
     theta = space.theta(fixed) if way == "fixed" else space.start(fixed, begin)

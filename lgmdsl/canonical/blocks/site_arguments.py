@@ -40,7 +40,7 @@ MEMBER = "member~"  # the index of a group's entries; no user's index can have t
 
 
 @dataclass(frozen=True, eq=False)
-class Groups:
+class PotentialGroups:
     """`form` over `dims` and the `member` of each group; `counts`, (groups,): how many each has, of
     the label where a map gives them."""
 
@@ -97,7 +97,7 @@ def grouped(
     )
 
 
-def _note(groups: Groups) -> str:
+def _note(groups: PotentialGroups) -> str:
     """How many groups there are, and of how many entries."""
     known = groups.sizes[groups.sizes > 0]
     least, most = int(known.min(initial=groups.most)), groups.most
@@ -107,7 +107,7 @@ def _note(groups: Groups) -> str:
     return f"the norms of {count_of(len(known), 'group')} of {each} entries{without}"
 
 
-def _groups(form: Affine, argument: ast.Name, lowering: Lowering) -> Groups:
+def _groups(form: Affine, argument: ast.Name, lowering: Lowering) -> PotentialGroups:
     symbol = lowering.grounded.model.symbols[argument.id]
     if symbol.kind == "index":
         along = argument.id
@@ -117,7 +117,7 @@ def _groups(form: Affine, argument: ast.Name, lowering: Lowering) -> Groups:
         dims = tuple(d for d in form.dims if d != along)
         count = form.sizes[along]
         groups = int(np.prod([form.sizes[d] for d in dims], dtype=np.int64))
-        return Groups(form, dims, along, co.number(float(count)), np.full(groups, count))
+        return PotentialGroups(form, dims, along, co.number(float(count)), np.full(groups, count))
     if argument.id in lowering.grounded.missing:
         raise DataError(_without_label(argument))
     slot = lowering.slot(argument, symbol.target or "")
@@ -125,7 +125,7 @@ def _groups(form: Affine, argument: ast.Name, lowering: Lowering) -> Groups:
     return _by_label(form, slot, symbol.target or "", lowering)
 
 
-def _by_label(form: Affine, labels: Through, target: str, lowering: Lowering) -> Groups:
+def _by_label(form: Affine, labels: Through, target: str, lowering: Lowering) -> PotentialGroups:
     """The entries of each label next to one another, in their order."""
     dims = co.union(form.dims, labels.dims)
     shape = tuple(lowering.sizes[d] if d in lowering.sizes else form.sizes[d] for d in dims)
@@ -147,7 +147,7 @@ def _by_label(form: Affine, labels: Through, target: str, lowering: Lowering) ->
     if not real.all():
         gathered = af.scale(gathered, co.Constant((target, MEMBER), real.astype(np.float64)))
     each = co.Constant((target,), counts.astype(np.float64))
-    return Groups(gathered, (target,), MEMBER, each, counts)
+    return PotentialGroups(gathered, (target,), MEMBER, each, counts)
 
 
 def _without_label(argument: ast.Name) -> Diagnostic:

@@ -14,7 +14,7 @@ from lgmdsl.errors import DataError, Diagnostic, MethodError
 from lgmdsl.language.tree import ast
 from lgmdsl.operators.base import Operator
 from lgmdsl.operators.convolution import Convolution
-from lgmdsl.operators.differences import CumulativeSum, Difference
+from lgmdsl.operators.differences import CumulativeSum, DifferenceOperator
 from lgmdsl.operators.fourier import Fourier
 from lgmdsl.operators.wavelet import Wavelet
 from lgmdsl.vocabulary.lookup import lookup
@@ -53,9 +53,9 @@ def transform(
             order = _count(by_name.get("order"), 1)
             boundary = _text(by_name.get("boundary"), "none")
             operator = _built(
-                call, lambda: Difference(grid, axis, order, boundary), _short(dims[axis])
+                call, lambda: DifferenceOperator(grid, axis, order, boundary), _short(dims[axis])
             )
-            assert isinstance(operator, Difference)
+            assert isinstance(operator, DifferenceOperator)
             result = operator.result
             if boundary == "none":
                 after = tuple(_shortened(d, order) if i == axis else d for i, d in enumerate(dims))

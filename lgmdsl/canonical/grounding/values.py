@@ -108,7 +108,7 @@ def why_no_numbers(values: AnyArray) -> str:
 Checked = tuple[Any, BoolArray | None]
 
 
-class Found(NamedTuple):
+class UntypedDatum(NamedTuple):
     """A datum whose type its `values` do not keep; `observed`: it is a response; `typed`: it stands
     in an argument that wants its type."""
 
@@ -130,11 +130,11 @@ class Found(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Rule:
+class TypeRule:
     """What a type allows: `outside` marks the values it does not, `remedy` is the help line."""
 
     outside: Callable[[Array], BoolArray]
-    remedy: Callable[[Found], str]
+    remedy: Callable[[UntypedDatum], str]
 
 
 def numbers_of(
@@ -220,7 +220,7 @@ def _outside(
     if not odd.any():
         return None
     known_values = result[~missing] if missing.any() else result
-    remedy = rule.remedy(Found(symbol.name, known_values, observed, typed))
+    remedy = rule.remedy(UntypedDatum(symbol.name, known_values, observed, typed))
     if observed and symbol.type == "positive" and known_values.min() == 0.0:
         remedy = _zeros_remedy(symbol.name)
     # A column coded otherwise throughout is reported by its values alone; strays by position.
@@ -318,7 +318,7 @@ def _map_remedy(name: str, target: IndexSet, values: AnyArray) -> str:
     return ""
 
 
-def _binary_remedy(found: Found) -> str:
+def _binary_remedy(found: UntypedDatum) -> str:
     name, values = found.name, found.values
     distinct = [float(v) for v in np.unique(values)[:4]]
     if set(distinct) <= {-1.0, 1.0}:
@@ -332,7 +332,7 @@ def _binary_remedy(found: Found) -> str:
     return f"a truth value for each entry, e.g. {name} > {show(float(np.median(values)))}"
 
 
-def _count_remedy(found: Found) -> str:
+def _count_remedy(found: UntypedDatum) -> str:
     name, values = found.name, found.values
     whole = bool((values == np.round(values)).all())
     if whole and values.min() == -1:
@@ -343,7 +343,7 @@ def _count_remedy(found: Found) -> str:
     return f"counts are 0, 1, 2 ...: np.round({name}){found.declared('real')}"
 
 
-def _positive_remedy(found: Found) -> str:
+def _positive_remedy(found: UntypedDatum) -> str:
     if found.values.min() == 0:
         return f"0 is not positive: drop these rows{found.declared('nonnegative')}"
     return f"negative values are not positive: drop these rows{found.declared('real')}"
@@ -357,21 +357,21 @@ def _zeros_remedy(name: str) -> str:
     )
 
 
-def _nonnegative_remedy(found: Found) -> str:
+def _nonnegative_remedy(found: UntypedDatum) -> str:
     return f"negative values: drop these rows{found.declared('real')}"
 
 
-def _integer_remedy(found: Found) -> str:
+def _integer_remedy(found: UntypedDatum) -> str:
     return f"np.round({found.name}){found.declared('real')}"
 
 
-def _unit_remedy(found: Found) -> str:
+def _unit_remedy(found: UntypedDatum) -> str:
     if found.values.min() >= 0 and 1 < found.values.max() <= 100:
         return f"{found.name} / 100"
     return f"unit means between 0 and 1: rescale `{found.name}`{found.declared('real')}"
 
 
-def _open_remedy(found: Found) -> str:
+def _open_remedy(found: UntypedDatum) -> str:
     name, values = found.name, found.values
     if values.min() < 0 or values.max() > 1:
         return _unit_remedy(found)
@@ -381,13 +381,13 @@ def _open_remedy(found: Found) -> str:
     return f"a beta response lies inside (0, 1): np.clip({name}, 1e-6, 1 - 1e-6)"
 
 
-RULES: Mapping[str, Rule] = {
-    "real": Rule(lambda v: np.zeros(v.shape, dtype=bool), lambda found: ""),
-    "positive": Rule(lambda v: v <= 0, _positive_remedy),
-    "nonnegative": Rule(lambda v: v < 0, _nonnegative_remedy),
-    "unit": Rule(lambda v: (v < 0) | (v > 1), _unit_remedy),
-    "count": Rule(lambda v: (v < 0) | (v != np.round(v)), _count_remedy),
-    "integer": Rule(lambda v: v != np.round(v), _integer_remedy),
-    "binary": Rule(lambda v: (v != 0) & (v != 1), _binary_remedy),
+RULES: Mapping[str, TypeRule] = {
+    "real": TypeRule(lambda v: np.zeros(v.shape, dtype=bool), lambda found: ""),
+    "positive": TypeRule(lambda v: v <= 0, _positive_remedy),
+    "nonnegative": TypeRule(lambda v: v < 0, _nonnegative_remedy),
+    "unit": TypeRule(lambda v: (v < 0) | (v > 1), _unit_remedy),
+    "count": TypeRule(lambda v: (v < 0) | (v != np.round(v)), _count_remedy),
+    "integer": TypeRule(lambda v: v != np.round(v), _integer_remedy),
+    "binary": TypeRule(lambda v: (v != 0) & (v != 1), _binary_remedy),
 }
-UNIT_OPEN = Rule(lambda v: (v <= 0) | (v >= 1), _open_remedy)
+UNIT_OPEN = TypeRule(lambda v: (v <= 0) | (v >= 1), _open_remedy)

@@ -117,7 +117,7 @@ def pull_operator(
         pull_grid(grid, np.asarray(adjoint[grid.rows, grid.columns]), theta, out)
 
 
-def pull_grid(grid: Grid, adjoint: Array, theta: Theta, out: Gradient) -> None:
+def pull_grid(grid: EntryGrid, adjoint: Array, theta: Theta, out: Gradient) -> None:
     """Add dF/dtheta to `out` from dF/d(every entry of a term), (m,)."""
     slopes = NamedArray(grid.joint, adjoint.reshape(grid.extent))
     values = [f.evaluate(theta) for f in grid.factors]
@@ -150,7 +150,7 @@ def _pull_applied(
 
 
 @dataclass(frozen=True, eq=False)
-class Grid:
+class EntryGrid:
     """The elementary entries of a term: one for each joint index, or for each non-zero of a
     sparse factor and each other index; entries that meet in one cell add up."""
 
@@ -163,7 +163,7 @@ class Grid:
 
 def grid_of(
     term: Term, dims: tuple[str, ...], latent: tuple[int, ...], sizes: Sizes, theta: Theta
-) -> Grid:
+) -> EntryGrid:
     """The entries of a term over rows `dims`, on a latent whose axes have the given sizes."""
     index, position = term.row or ("", 0)
     rows: tuple[Slot, ...] = tuple(Pick(position) if d == index else Axis(d) for d in dims)
@@ -193,7 +193,7 @@ def grid_of(
     check(
         "a term", description, TERM * size, help="a sum over fewer indices, or `X @ b` with X data"
     )
-    return Grid(
+    return EntryGrid(
         joint,
         extent,
         _ravel(slot_indices(rows, joint, sizes), row_sizes, extent),
@@ -236,7 +236,7 @@ def _matrix(
     return sp.csr_array((entries(grid, theta).ravel(), (grid.rows, grid.columns)), shape=shape)
 
 
-def entries(grid: Grid, theta: Theta) -> Array:
+def entries(grid: EntryGrid, theta: Theta) -> Array:
     """The values of a term's entries, of the grid's extent."""
     values = np.ones(grid.extent)
     extents = dict(zip(grid.joint, grid.extent, strict=True))
@@ -306,12 +306,12 @@ MAX_PLACES_KEPT = 1_000_000  # elementary entries whose places are kept
 
 
 @dataclass(frozen=True, eq=False)
-class Placed:
+class PlacedEntries:
     """Places in B of the entries of terms with these `grids`: `places`, (m,), which of B's stored
     entries each elementary one is added to; `kept`: which of them stand in B's rows, None for all.
     `like` has B's places."""
 
-    grids: tuple[Grid, ...]
+    grids: tuple[EntryGrid, ...]
     places: IntArray
     kept: BoolArray | None
     like: SparseMatrix
@@ -348,7 +348,7 @@ def placed(
     sizes: Sizes,
     theta: Theta,
     rows: IntArray | None,
-) -> Placed | None:
+) -> PlacedEntries | None:
     """The places of all terms on one latent, over all rows or some of them, each once. None where B
     is no such matrix (an operator of the language, a design that is kept whole, a pattern that
     depends on theta), where a row is wanted twice, and where entries are too many to be kept.
@@ -376,4 +376,4 @@ def placed(
     indptr = np.searchsorted(stored, np.arange(height + 1))
     like = sp.csr_array((np.zeros(len(keys)), indices, indptr), shape=(height, width))
     like.has_canonical_format = True
-    return Placed(grids, places.reshape(-1), kept, like)
+    return PlacedEntries(grids, places.reshape(-1), kept, like)

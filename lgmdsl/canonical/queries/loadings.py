@@ -21,7 +21,7 @@ from lgmdsl.canonical.expressions import coefficient as co
 from lgmdsl.canonical.expressions.affine import Affine, Term
 from lgmdsl.canonical.expressions.coefficient import Coefficient, Gather, HyperValue, Theta
 from lgmdsl.canonical.expressions.named import Axis, expand, slot_indices
-from lgmdsl.canonical.lowering.flatten import Grid, grid_of
+from lgmdsl.canonical.lowering.flatten import EntryGrid, grid_of
 from lgmdsl.canonical.model import CanonicalModel
 
 Sizes = Mapping[str, int]
@@ -135,7 +135,7 @@ def leaf_places(
     return np.broadcast_to(flat, tuple(sizes[d] for d in joint)).reshape(-1)
 
 
-def _places(grid: Grid, theta: Theta) -> tuple[IntArray, Array]:
+def _places(grid: EntryGrid, theta: Theta) -> tuple[IntArray, Array]:
     """The hyper's positions and what it is multiplied by, entry by entry."""
     sizes = dict(zip(grid.joint, grid.extent, strict=True))
     values = np.ones(grid.extent)

@@ -68,7 +68,7 @@ ROUNDS = 60  # of the fixed point, which contracts like the prior's weight besid
 
 
 @dataclass(frozen=True, eq=False)
-class Noise:
+class NoiseStep:
     """One site block `block` of normal observations: `places` (N,) of each site in the hyper."""
 
     block: int
@@ -110,7 +110,9 @@ class Noise:
         return np.asarray(np.maximum(2.0 * np.bincount(self.places, minlength=size), 1.0))
 
 
-def noises(canonical: CanonicalModel, coordinates: Coordinates, theta: Theta) -> tuple[Noise, ...]:
+def noises(
+    canonical: CanonicalModel, coordinates: Coordinates, theta: Theta
+) -> tuple[NoiseStep, ...]:
     """The noise sds that are positive hypers of their own, free, and stand nowhere else."""
     everywhere = uses(canonical)
     out = []
@@ -133,7 +135,7 @@ def noises(canonical: CanonicalModel, coordinates: Coordinates, theta: Theta) ->
         if not isinstance(form, Above) or np.any(form.lower != 0.0):
             continue
         places = leaf_places(node, block.dims, block.sizes, free.sizes)
-        out.append(Noise(k, hyper.name, places[block.rows]))
+        out.append(NoiseStep(k, hyper.name, places[block.rows]))
     return tuple(out)
 
 
@@ -228,7 +230,7 @@ STEPS, GAIN = 200, 1e-12  # of the search where the prior leaves no closed form
 
 
 @dataclass(frozen=True, eq=False)
-class Covariance:
+class CovarianceStep:
     """The covariance `block` of `count` vectors."""
 
     block: HyperBlock
@@ -301,7 +303,7 @@ def fisher(factor: Array, count: float) -> Metric:
     return Metric(solve)
 
 
-def covariances(canonical: CanonicalModel, coordinates: Coordinates) -> tuple[Covariance, ...]:
+def covariances(canonical: CanonicalModel, coordinates: Coordinates) -> tuple[CovarianceStep, ...]:
     """The free covariances that stand in latents alone, each as `dense(cov = ...)`."""
     counts: dict[str, list[float]] = {}
     for latent in canonical.latents:
@@ -311,7 +313,7 @@ def covariances(canonical: CanonicalModel, coordinates: Coordinates) -> tuple[Co
                 counts.setdefault(node.name, []).append(_others(latent, at))
     everywhere = uses(canonical)
     return tuple(
-        Covariance(b, sum(counts[b.name]))
+        CovarianceStep(b, sum(counts[b.name]))
         for b in coordinates.blocks
         if b.name in counts
         and len(b.sizes) == 2

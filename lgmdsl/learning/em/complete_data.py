@@ -43,12 +43,12 @@ ROUNDING = 1e-12  # of H's largest eigenvalue: directions that neither data nor 
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class BlockPairs:
     """Pairs of one site block, of its weights or, for vector sites, of their `entry`."""
 
     block: int
     entry: tuple[int, int] | None
-    pairs: PairGrid | PairTable
+    pairs: PairGrid | RowPairs
 
     def add(self, total: Array, weights: Sequence[Array], moments: Array) -> None:
         """Add the sum over its rows to `total`."""
@@ -65,7 +65,7 @@ class CompleteData:
     coordinates: Coordinates
     names: tuple[str, ...]
     x: IntArray
-    parts: tuple[Part, ...]
+    parts: tuple[BlockPairs, ...]
     first: IntArray
     second: IntArray
     rows: IntArray
@@ -95,7 +95,7 @@ class CompleteData:
         by_latents = np.split(moment, np.cumsum([len(a) for a in latents])[:-1])
         by_hypers = np.split(place, np.cumsum([len(a) for a in hypers])[:-1])
         parts = tuple(
-            Part(*at, p.numbered(a, b))
+            BlockPairs(*at, p.numbered(a, b))
             for at, p, a, b in zip(origin, found, by_latents, by_hypers, strict=True)
         )
         return cls(
@@ -147,7 +147,7 @@ class CompleteData:
 
 def _by_entry(
     entered: Entered, predictors: int
-) -> Iterator[tuple[tuple[int, int] | None, Grid | Table]]:
+) -> Iterator[tuple[tuple[int, int] | None, PersonItemGrid | RowMoments]]:
     """The pairs of each entry of the weights, upper triangle; of scalars where there is none."""
     if not predictors:
         yield None, pairs_of(entered)
@@ -236,7 +236,7 @@ def _dense_solved(matrix: Array, right: Array) -> Array | None:
 # and f of predictor b of a site, with w_r the entry (a, b), a <= b. `PairGrid` where rows are a
 # table, as of persons and items: the latents depend on the person alone and the hypers on the item,
 # and the sum is a product of two matrices, the table of weights sparse where few cells are rows.
-# `PairTable` for anything else.
+# `RowPairs` for anything else.
 
 
 FILLED = 0.2  # the least share of a table's cells that are rows where it is held as a dense one
@@ -272,7 +272,7 @@ class Pairs:
 
 
 @dataclass(frozen=True, eq=False)
-class PairTable:
+class RowPairs:
     """For each pair its row, the product of its two values, the positions of its moment and of its
     place, (Q,) each."""
 
@@ -313,7 +313,7 @@ class PairGrid:
 
 
 @dataclass(frozen=True, eq=False)
-class Grid:
+class PersonItemGrid:
     """A table of rows: `person`, `item` (N,); the pairs' latents (persons, Q) and hypers (items,
     Q)."""
 
@@ -329,32 +329,32 @@ class Grid:
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class RowMoments:
     """Pairs of every row by themselves."""
 
     row: IntArray
     value: Array
     pairs: Pairs
 
-    def numbered(self, moment: IntArray, place: IntArray) -> PairTable:
+    def numbered(self, moment: IntArray, place: IntArray) -> RowPairs:
         """With the positions of the pairs' moments and places."""
-        return PairTable(self.row, self.value, moment, place)
+        return RowPairs(self.row, self.value, moment, place)
 
 
-def pairs_of(entered: Entered) -> Grid | Table:
+def pairs_of(entered: Entered) -> PersonItemGrid | RowMoments:
     """All pairs of entries that share a row: H's upper triangle, the latents' in order."""
     ordered = entered.ordered
     return _grid(ordered, ordered, True) or _table(ordered, ordered, True)
 
 
-def cross_pairs_of(left: Entered, right: Entered) -> Grid | Table:
+def cross_pairs_of(left: Entered, right: Entered) -> PersonItemGrid | RowMoments:
     """All pairs of an entry of one predictor and one of another at the same row, as `pairs_of`: a
     pair of entries of one hyper counts on both sides of the diagonal, and so twice."""
     left, right = left.ordered, right.ordered
     return _grid(left, right, False) or _table(left, right, False)
 
 
-def _grid(left: Entered, right: Entered, same: bool) -> Grid | None:
+def _grid(left: Entered, right: Entered, same: bool) -> PersonItemGrid | None:
     rows = int(left.row[-1]) + 1 if len(left.row) else 0
     one, other = _regular(left, rows), _regular(right, rows)
     if one is None or other is None:
@@ -373,7 +373,7 @@ def _grid(left: Entered, right: Entered, same: bool) -> Grid | None:
     a, b = np.triu_indices(width) if same else np.indices((width, second)).reshape(2, -1)
     b = b + width  # the second half of the columns
     columns, hypers = columns[known], hypers[known_items]
-    return Grid(
+    return PersonItemGrid(
         person,
         item,
         Pairs(_in_order(columns[:, a], columns[:, b]), _in_order(hypers[:, a], hypers[:, b])),
@@ -403,7 +403,7 @@ def _alike(keys: IntArray) -> tuple[IntArray, IntArray] | None:
     return first, which
 
 
-def _table(left: Entered, right: Entered, same: bool) -> Table:
+def _table(left: Entered, right: Entered, same: bool) -> RowMoments:
     """With entries of one hyper and another in both orders of the latents."""
     rows = int(max(left.row.max(initial=-1), right.row.max(initial=-1))) + 1
     count = np.bincount(right.row, minlength=rows)
@@ -420,7 +420,7 @@ def _table(left: Entered, right: Entered, same: bool) -> Table:
     pairs = Pairs(
         _in_order(left.column[a], right.column[b]), _in_order(left.hyper[a], right.hyper[b])
     )
-    return Table(left.row[a], left.value[a] * right.value[b], pairs)
+    return RowMoments(left.row[a], left.value[a] * right.value[b], pairs)
 
 
 def _in_order(a: IntArray, b: IntArray) -> tuple[IntArray, IntArray]:

@@ -139,7 +139,7 @@ class Landscape:
             return nodes, self(nodes) + log_measure
         return self.drawn(SEQUENCE, ADAPTATIONS)[:2]
 
-    def drawn(self, count: int, most: int) -> tuple[Array, Array, Mixed]:
+    def drawn(self, count: int, most: int) -> tuple[Array, Array, MixedProposal]:
         """Nodes of Student-t densities about the modes and the fits in the tails, the log of the
         density times the measure of each, and where more are to be drawn from; drawn again about
         the means and covariances that they gave, `most` times, where few of them carry the weight.
@@ -157,12 +157,12 @@ class Landscape:
             (nodes, log_weight), mixed = again, nearer
         return nodes, log_weight, mixed if mixed is first else mixed.joined(first)
 
-    def weighted(self, mixed: Mixed, count: int) -> tuple[Array, Array]:
+    def weighted(self, mixed: MixedProposal, count: int) -> tuple[Array, Array]:
         """Nodes (m, d) of a mixture and the log of the density times the measure of each."""
         nodes = mixed.nodes(count)
         return nodes, self(nodes) + mixed.log_measure(nodes, count)
 
-    def _proposals(self) -> Mixed:
+    def _proposals(self) -> MixedProposal:
         """Split Student-t densities about the modes, and a Student-t about each fit in the tails
         that reaches to its neighbour on the inner side, with the mass that its density gives."""
         parts, logs = list[Proposal](), list[float]()
@@ -184,7 +184,7 @@ class Landscape:
                 size = 0.5 * float(np.linalg.slogdet(spread)[1])
                 logs.append(float(values[i]) + size + volume)
         weights = np.exp(np.array(logs) - max(logs))
-        return Mixed(tuple(parts), weights / weights.sum())
+        return MixedProposal(tuple(parts), weights / weights.sum())
 
     def _lattice(self) -> tuple[Array, Array]:
         """Nodes of a product lattice, and the log of the measure of each."""
@@ -280,7 +280,7 @@ class Proposal:
 
 
 @dataclass(frozen=True, eq=False)
-class Mixed:
+class MixedProposal:
     """A mixture of proposals with `weights` (k,), which sum to 1."""
 
     parts: tuple[Proposal, ...]
@@ -300,7 +300,7 @@ class Mixed:
         logs = self._logs(u) + np.log(self._counts(count))[:, None]
         return -_log_total(logs)
 
-    def adapted(self, u: Array, weight: Array, kept: float) -> Mixed:
+    def adapted(self, u: Array, weight: Array, kept: float) -> MixedProposal:
         """Towards nodes u (m, d) with weights (m,) that sum to 1: the parts' weights, means and
         covariances are those of what they are responsible for (Cappe and others 2008, population
         Monte Carlo). `kept`: the share of the present weights in the new ones."""
@@ -318,11 +318,13 @@ class Mixed:
             floor = 1e-3 * np.diag(np.diag(part.root @ part.root.T))
             parts.append(Proposal.elliptical(mean, spread + floor))
         weights = (1.0 - kept) * mass / mass.sum() + kept * self.weights
-        return Mixed(tuple(parts), weights)
+        return MixedProposal(tuple(parts), weights)
 
-    def joined(self, other: Mixed) -> Mixed:
+    def joined(self, other: MixedProposal) -> MixedProposal:
         """Half of each: no node counts for more than twice what it does under either."""
-        return Mixed(self.parts + other.parts, 0.5 * np.concatenate([self.weights, other.weights]))
+        return MixedProposal(
+            self.parts + other.parts, 0.5 * np.concatenate([self.weights, other.weights])
+        )
 
     def _counts(self, count: int) -> IntArray:
         return np.maximum(FEWEST, np.round(count * self.weights)).astype(np.int64)

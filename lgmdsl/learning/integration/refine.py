@@ -264,7 +264,7 @@ class March:
 
 
 @dataclass(frozen=True)
-class Tails:
+class OpenTails:
     """Coordinates along which the density has not fallen off where the march ended: `unbounded`
     for its steps were spent, `lost` for there was no fit farther out."""
 
@@ -272,7 +272,7 @@ class Tails:
     lost: tuple[int, ...]
 
 
-def marched(visited: Visited) -> Tails:
+def marched(visited: Visited) -> OpenTails:
     """Fit along every coordinate to both sides, all marches a step at a time."""
     frame = visited.frame
     covariance = frame.covariance
@@ -292,7 +292,7 @@ def marched(visited: Visited) -> Tails:
         for k, u in zip(going, places, strict=True):
             marches[k] = _following(marches[k], visited, u, sds, precision)
     serious = [m for m in marches if not m.ended and m.fall < SERIOUS]
-    return Tails(
+    return OpenTails(
         tuple(sorted({m.j for m in serious if not m.lost})),
         tuple(sorted({m.j for m in serious if m.lost})),
     )

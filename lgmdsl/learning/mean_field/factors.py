@@ -43,7 +43,7 @@ FARTHEST = 1e60
 
 
 @dataclass(frozen=True, eq=False)
-class Factors:
+class ScaleFactors:
     """The scales of a plan: `exponents` of every free hyper that is not in `pinned`."""
 
     planned: Plan
@@ -51,7 +51,7 @@ class Factors:
     exponents: Mapping[str, float]
 
     @classmethod
-    def of(cls, planned: Plan, pinned: Mapping[str, object]) -> Factors:
+    def of(cls, planned: Plan, pinned: Mapping[str, object]) -> ScaleFactors:
         """Raises MethodError E501 for a free hyper that is no scale of a Gaussian, and for a method
         whose evidence is no lower bound."""
         canonical, backend = planned.canonical, planned.backend.spec
@@ -77,7 +77,7 @@ class Factors:
         """Whether all scales are those of sites: then the engine is the same at all of them."""
         return not roots(self.planned.canonical, self._linear, self.pinned.keys())
 
-    def at(self, posterior: GaussianPosterior, theta: Theta) -> dict[str, Factor]:
+    def at(self, posterior: GaussianPosterior, theta: Theta) -> dict[str, ScaleFactor]:
         """The best factor of every hyper for the q of a fit at theta.
 
         Raises NumericalError E601 where one is improper: a flat prior, and too few Gaussians; and
@@ -110,7 +110,7 @@ class Factors:
         return canonical.hypers.pull(raw, theta, self.pinned.keys())
 
 
-def effective(canonical: CanonicalModel, found: Mapping[str, Factor], pinned: object) -> Theta:
+def effective(canonical: CanonicalModel, found: Mapping[str, ScaleFactor], pinned: object) -> Theta:
     """Every hyper's value, of those with a factor the one whose precisions are expected."""
     space = canonical.hypers
     assert isinstance(pinned, Mapping)
@@ -178,7 +178,7 @@ def _improper(name: str) -> Diagnostic:
 
 
 @dataclass(frozen=True, eq=False)
-class Factor(ABC):
+class ScaleFactor(ABC):
     """`prior` of h; `exponent` k; `count` K and `rate` B, of the hyper's shape."""
 
     prior: Prior
@@ -219,7 +219,7 @@ class Factor(ABC):
 
 
 @dataclass(frozen=True, eq=False)
-class GammaFactor(Factor):
+class GammaFactor(ScaleFactor):
     """h^(-2k) ~ gamma(shape, scale_rate)."""
 
     shape: Array
@@ -246,7 +246,7 @@ class GammaFactor(Factor):
 
 
 @dataclass(frozen=True, eq=False)
-class NumericFactor(Factor):
+class NumericFactor(ScaleFactor):
     """Any prior with a density entry by entry."""
 
     @cached_property
@@ -282,7 +282,7 @@ class NumericFactor(Factor):
         return np.exp(self.line.quantile(levels))
 
 
-def factor(prior: Prior, exponent: float, count: Array, rate: Array) -> Factor:
+def factor(prior: Prior, exponent: float, count: Array, rate: Array) -> ScaleFactor:
     """The factor of these statistics: in closed form where the prior is conjugate."""
     zero, conjugate = np.zeros(()), prior.gamma_power
     if prior.constant:

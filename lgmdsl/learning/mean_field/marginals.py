@@ -17,7 +17,7 @@ from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.canonical.lowering.hypers import HyperSpace
 from lgmdsl.learning.coordinates.hyper_marginals import Ends, HyperMarginals, Stored
 from lgmdsl.learning.integration.landscape import kronecker
-from lgmdsl.learning.mean_field.factors import Factor
+from lgmdsl.learning.mean_field.factors import ScaleFactor
 
 if TYPE_CHECKING:
     from numpy.random import Generator
@@ -40,7 +40,7 @@ class FactorMarginals(HyperMarginals):
 
     space: HyperSpace
     pinned: Mapping[str, object]
-    factors: Mapping[str, Factor]
+    factors: Mapping[str, ScaleFactor]
 
     def mean(self, of: Callable[[Theta], Array]) -> Array:
         """E[of], of the function's shape."""

@@ -89,7 +89,7 @@ class Begun:
 
 
 @dataclass(frozen=True, eq=False)
-class Terms:
+class SearchTerms:
     """A search, without its fits: those of `Maximiser`, the state of its objective, and the maxima
     that are known."""
 
@@ -143,7 +143,7 @@ class Ahead:
         from lgmdsl.workers.task import Bundle, Task
 
         options = search.jacobian, search.limit, search.enough, search.rough, search.patience
-        terms = Bundle.of(Terms(ObjectiveState.of(objective), *options, tuple(tops)))
+        terms = Bundle.of(SearchTerms(ObjectiveState.of(objective), *options, tuple(tops)))
         tasks = []
         for k in waiting:
             start = self.starts[k]
@@ -157,7 +157,9 @@ class Ahead:
         return out
 
 
-def led(source: Source, parts: PlanParts, terms: Terms, sites: Sites, begun: Begun) -> Led | None:
+def led(
+    source: Source, parts: PlanParts, terms: SearchTerms, sites: Sites, begun: Begun
+) -> Led | None:
     """In a worker: one search; None where its start has no posterior."""
     planned = parts.plan(source)
     objective: Objective = terms.state.objective(planned)

@@ -28,7 +28,7 @@ from lgmdsl.contract.rows import inner, times
 from lgmdsl.learning.coordinates.vector import transform
 from lgmdsl.learning.objective.log_posterior import Evaluation, Objective
 from lgmdsl.learning.starts.factor_axes import Loading, from_components, loadings, scattered
-from lgmdsl.learning.starts.from_data import HIGH, LOW, NOISE, Scaled, fit_at, scaled
+from lgmdsl.learning.starts.from_data import HIGH, LOW, NOISE, ScaledStart, fit_at, scaled
 from lgmdsl.learning.starts.working_response import LEAST, residual_sd, working_residuals
 
 ROUNDS, CLOSE = 6, 0.1  # of s, and logs by which it may change in the last
@@ -78,7 +78,7 @@ def against_priors(objective: Objective, first: Evaluation) -> Iterator[Evaluati
             yield max(known, key=lambda cut: cut.value)
 
 
-def _by_noise(near: Scaled, warm: Evaluation) -> tuple[Scaled, Evaluation | None]:
+def _by_noise(near: ScaledStart, warm: Evaluation) -> tuple[ScaledStart, Evaluation | None]:
     """Where the noise explains all. Weights of sites that are not Gaussian change with it, and with
     them their working response."""
     far, fitted = near, None
@@ -94,7 +94,7 @@ def _by_noise(near: Scaled, warm: Evaluation) -> tuple[Scaled, Evaluation | None
     return far, fitted
 
 
-def _high(near: Scaled, far: Scaled, noise: float = NOISE) -> Theta:
+def _high(near: ScaledStart, far: ScaledStart, noise: float = NOISE) -> Theta:
     """Sizes of latents as large as s, noise sds `noise` logs above those of `near`."""
     latents = replace(far, sizes=tuple(s for s in far.sizes if s.latent))
     theta = latents.at(dict.fromkeys(far.names, HIGH), NOISE)

@@ -54,7 +54,7 @@ class Corner:
 
 
 @dataclass(frozen=True, eq=False)
-class Scaled:
+class ScaledStart:
     """`sizes` that hypers set; `log_sd`: s of each site block, in logs."""
 
     objective: Objective
@@ -102,14 +102,14 @@ class Scaled:
         return next(s.powers[name] for s in self.sizes if s.latent and name in s.powers)
 
 
-def scaled(objective: Objective, first: Evaluation) -> tuple[Scaled, Evaluation] | None:
+def scaled(objective: Objective, first: Evaluation) -> tuple[ScaledStart, Evaluation] | None:
     """The sizes that hypers set and s, from the fit `first` and one or two with small latents, the
     last of which is returned as well; None where no free hyper sets one."""
     canonical = objective.planned.canonical
     every = sizes(canonical, first.theta, set(objective.pinned))
     if not every:
         return None
-    now = Scaled(objective, first.theta, every, _response_log_sd(first))
+    now = ScaledStart(objective, first.theta, every, _response_log_sd(first))
     last = first
     for _ in range(ROUNDS):
         theta = now.at(dict.fromkeys(now.names, SMALL), 0.0)
@@ -118,7 +118,7 @@ def scaled(objective: Objective, first: Evaluation) -> tuple[Scaled, Evaluation]
             break
         seen = np.minimum(now.log_sd, _residual_log_sd(found))
         settled = bool((now.log_sd - seen < SETTLED).all())
-        now, last = Scaled(objective, first.theta, every, seen), found
+        now, last = ScaledStart(objective, first.theta, every, seen), found
         if settled or not now.names:
             break
     return now, last
@@ -184,7 +184,7 @@ def _choices(names: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
     yield names
 
 
-def _spike(search: Maximiser, scale: Scaled, name: str) -> float:
+def _spike(search: Maximiser, scale: ScaledStart, name: str) -> float:
     """LOW, or how many logs below s the size is where the prior's density has a mode, if that is
     lower: on the scale of the coordinates where that is the density that is climbed."""
     objective = search.objective
@@ -206,7 +206,7 @@ def _spike(search: Maximiser, scale: Scaled, name: str) -> float:
 
 def _open(
     search: Maximiser,
-    scale: Scaled,
+    scale: ScaledStart,
     at: Evaluation,
     low: tuple[str, ...],
     spikes: Mapping[str, float],

@@ -24,7 +24,7 @@ from lgmdsl.posterior.drawn_response import Draws
 from lgmdsl.posterior.normal_mixtures import mixed_quantile
 from lgmdsl.posterior.predictive.averaged import (
     Averaged,
-    Given,
+    GivenPredictors,
     Predictors,
     together,
 )
@@ -157,7 +157,7 @@ class _Scale:
 class _Solved:
     """The quantiles (Q, n) of rows by one rule, from what is `known` of them (or NaN)."""
 
-    def __init__(self, parts: tuple[Given, ...], levels: Array, known: Array) -> None:
+    def __init__(self, parts: tuple[GivenPredictors, ...], levels: Array, known: Array) -> None:
         self.parts = parts
         site = parts[0].site
         self.discrete = site.spec.discrete
@@ -185,7 +185,9 @@ class _Solved:
         out[open_] = scale.y(x, np.arange(len(open_)))
         self.values = out.reshape(len(levels), count)
 
-    def agrees(self, finer: tuple[Given, ...], at: IntArray, tolerance: float) -> BoolArray:
+    def agrees(
+        self, finer: tuple[GivenPredictors, ...], at: IntArray, tolerance: float
+    ) -> BoolArray:
         """At which of the rows `at` another rule has the same quantiles."""
         mine = np.zeros(self.values.shape[1], dtype=np.int64)
         mine[at] = np.arange(len(at))
@@ -202,11 +204,11 @@ class _Solved:
         return np.asarray(same.reshape(-1, len(at)).all(axis=0))
 
 
-def _below(parts: tuple[Given, ...], y: Array, rows: IntArray) -> Array:
+def _below(parts: tuple[GivenPredictors, ...], y: Array, rows: IntArray) -> Array:
     return np.asarray(np.sum([p.below(y, rows) for p in parts], axis=0))
 
 
-def _scale(parts: tuple[Given, ...], site: Site, level: Array, rows: IntArray) -> _Scale:
+def _scale(parts: tuple[GivenPredictors, ...], site: Site, level: Array, rows: IntArray) -> _Scale:
     """The scale of a family's responses, with guesses by the moments of y at the nodes."""
     observed, z = set(site.spec.observed), special.ndtri(level)
     total = sum(p.weight.sum(axis=0) for p in parts)
@@ -245,7 +247,7 @@ def _scale(parts: tuple[Given, ...], site: Site, level: Array, rows: IntArray) -
 
 
 def _mixed(
-    parts: tuple[Given, ...], moments: list[tuple[Array, Array]], total: Array
+    parts: tuple[GivenPredictors, ...], moments: list[tuple[Array, Array]], total: Array
 ) -> tuple[Array, Array]:
     """Mean and sd over all nodes of means and variances at them."""
     mean = sum((p.weight * m).sum(axis=0) for p, (m, _) in zip(parts, moments, strict=True)) / total

@@ -17,7 +17,7 @@ from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.posterior.drawn_response import Draws, predictors_of_draws
 from lgmdsl.posterior.predictive.averaged import (
     Averaged,
-    Given,
+    GivenPredictors,
     OverDraws,
     OverMixture,
     OverSeveral,
@@ -85,7 +85,7 @@ def probabilities(
     return out
 
 
-def moments_by(parts: tuple[Given, ...]) -> tuple[Array, Array]:
+def moments_by(parts: tuple[GivenPredictors, ...]) -> tuple[Array, Array]:
     """Means and sds of y by a rule, (n,) each."""
     nodes, total = [p.inner() for p in parts], sum(p.weight.sum(axis=0) for p in parts)
     both = [*zip(parts, nodes, strict=True)]
@@ -95,7 +95,7 @@ def moments_by(parts: tuple[Given, ...]) -> tuple[Array, Array]:
 
 
 def _row_by_row(
-    parts: tuple[Given, ...], last: int, centre: Array, unit: Array, upto: float
+    parts: tuple[GivenPredictors, ...], last: int, centre: Array, unit: Array, upto: float
 ) -> Array:
     """The probabilities of rows by one rule."""
     out, enough = np.zeros((len(centre), last + 1)), min(upto, 1.0 - OUTSIDE)
@@ -145,7 +145,7 @@ def _between(first: IntArray, last: IntArray) -> tuple[IntArray, IntArray]:
     return places, np.arange(len(places)) - before[places] + first[places]
 
 
-def _likely(parts: tuple[Given, ...], y: Array, rows: IntArray) -> Array:
+def _likely(parts: tuple[GivenPredictors, ...], y: Array, rows: IntArray) -> Array:
     return np.asarray(np.sum([p.likely(y, rows) for p in parts], axis=0))
 
 

@@ -22,7 +22,7 @@ from lgmdsl.remedies import either, key
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class NamedTable:
     """Columns that share their rows: `index` is what these are, None where only the data say;
     `key` the column of their labels."""
 
@@ -43,7 +43,7 @@ class Table:
         return entry if self.key is None else replace(entry, labels=(self.labels,), weak=False)
 
 
-def table_of(model: CheckedModel, dataset: Dataset, name: str, entry: Entry) -> Table:
+def table_of(model: CheckedModel, dataset: Dataset, name: str, entry: Entry) -> NamedTable:
     """The table of a name. Raises DataError E305 where no column says which member a row is, and
     the members have labels, E306 for one without rows."""
     symbol, columns = model.symbols.get(name), entry.columns or {}
@@ -54,14 +54,14 @@ def table_of(model: CheckedModel, dataset: Dataset, name: str, entry: Entry) -> 
     if symbol is not None and symbol.kind == "data" and symbol.target is not None:
         index = model.symbols[symbol.target]
     if index is None:
-        return Table(name, entry.source, columns, *_key_column(model, dataset, columns))
+        return NamedTable(name, entry.source, columns, *_key_column(model, dataset, columns))
     words = dict.fromkeys([name, *words_for(model, dataset, index.name, maps=True)])
     keyed = next((w for w in words if w in columns), None)
     labelled = any(entry.labels and not entry.weak for entry in columns.values())
     targets = {s.target for s in model.of_kind("data")}
     if keyed is None and not labelled and index.name in targets:
         raise DataError(_keyless(entry.source, columns, index, [*words]))
-    return Table(name, entry.source, columns, index.name, keyed)
+    return NamedTable(name, entry.source, columns, index.name, keyed)
 
 
 def words_for(

@@ -21,7 +21,7 @@ from lgmdsl.canonical.grounding.tables.matrices import (
     matrix_of,
     selected,
 )
-from lgmdsl.canonical.grounding.tables.named_tables import Table, table_of, words_for
+from lgmdsl.canonical.grounding.tables.named_tables import NamedTable, table_of, words_for
 from lgmdsl.canonical.grounding.values import RULES
 from lgmdsl.dataset import Dataset, Entry, Loaded
 from lgmdsl.dataset.dataset import Selection
@@ -68,7 +68,7 @@ class _Placing:
     dataset: Dataset
     known: Mapping[str, tuple[Coding, ...]]
     again: bool = False  # whether these are new data for a fit
-    tables: list[Table] = field(default_factory=list)
+    tables: list[NamedTable] = field(default_factory=list)
     placements: dict[str, Entry] = field(default_factory=dict)
     codings: dict[str, tuple[Coding, ...]] = field(default_factory=dict)
     problems: list[Diagnostic] = field(default_factory=list)
@@ -130,7 +130,7 @@ class _Placing:
         if first is None and name not in self.dataset.mapping:
             return  # the matrix as it is
         labels = None if first is None else columns[first].loaded
-        table = Table(name, entry.source, columns, symbol.dims[0], first)
+        table = NamedTable(name, entry.source, columns, symbol.dims[0], first)
         chosen = self._chosen(symbol, columns) or tuple(Coding(c) for c in columns if c != first)
         self._select(symbol, table, chosen, labels)
 
@@ -155,7 +155,7 @@ class _Placing:
         name, wanted = symbol.name, self.dataset.key(symbol.name)
         sources = {entry.source for entry in loose.values()}
         source = sources.pop() if len(sources) == 1 else self.dataset.name
-        main = Table("", source, loose)
+        main = NamedTable("", source, loose)
         if chosen is None and name in self.dataset.mapping and len(symbol.dims) == 2:
             column = next((t.columns[wanted] for t in (*tables, main) if wanted in t.columns), None)
             if column is not None and column.table and len(column.shape) == 1:
@@ -210,16 +210,16 @@ class _Placing:
         same = word is not None and columns[word].table == entry.table
         return columns[word].loaded if word is not None and same else None
 
-    def _over(self, symbol: Symbol) -> list[Table]:
+    def _over(self, symbol: Symbol) -> list[NamedTable]:
         return [t for t in self.tables if t.index is not None and t.index in symbol.dims[:1]]
 
     @staticmethod
-    def _clash(table: Table, entry: Entry) -> bool:
+    def _clash(table: NamedTable, entry: Entry) -> bool:
         """Whether an entry outside the tables may as well be the one that is meant."""
         rows = next(iter(table.columns.values())).shape
         return table.index is None or entry.shape[:1] == rows
 
-    def _only(self, symbol: Symbol, wanted: str, holders: Sequence[Table]) -> Table:
+    def _only(self, symbol: Symbol, wanted: str, holders: Sequence[NamedTable]) -> NamedTable:
         if len(holders) == 1:
             return holders[0]
         named = next((t for t in holders if t.name), holders[0])
@@ -233,7 +233,9 @@ class _Placing:
             )
         )
 
-    def _row_labels(self, symbol: Symbol, table: Table, columns: Sequence[str]) -> Loaded | None:
+    def _row_labels(
+        self, symbol: Symbol, table: NamedTable, columns: Sequence[str]
+    ) -> Loaded | None:
         """The labels of the rows of a matrix of columns."""
         if table.key is not None:
             return table.labels
@@ -244,7 +246,7 @@ class _Placing:
         return first.labels[0] if first.labels else None
 
     def _select(
-        self, symbol: Symbol, table: Table, chosen: tuple[Coding, ...], rows: Loaded | None
+        self, symbol: Symbol, table: NamedTable, chosen: tuple[Coding, ...], rows: Loaded | None
     ) -> None:
         alone = len(symbol.dims) == 1 and len(chosen) == 1 and bool(chosen[0].kind)
         if len(symbol.dims) != 2 and not alone:
@@ -268,7 +270,7 @@ class _Placing:
         self.codings[symbol.name] = codings
 
     def _lacking(
-        self, symbol: Symbol, columns: Sequence[str], tables: Sequence[Table]
+        self, symbol: Symbol, columns: Sequence[str], tables: Sequence[NamedTable]
     ) -> Diagnostic:
         most = max(tables, key=lambda t: len({*columns} & {*t.columns}))
         lacking = [c for c in columns if c not in most.columns]
@@ -328,7 +330,7 @@ def pairs(symbol: Symbol, source: str, columns: Mapping[str, Entry], names: Sequ
 
 
 def column_of_other_table(
-    model: CheckedModel, dataset: Dataset, symbol: Symbol, tables: Sequence[Table]
+    model: CheckedModel, dataset: Dataset, symbol: Symbol, tables: Sequence[NamedTable]
 ) -> None:
     """Raise E305 for a column of a table that has a name and is over another index set."""
     wanted = dataset.key(symbol.name)
