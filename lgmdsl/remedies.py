@@ -7,6 +7,7 @@ and each surface renders its own.
 
 from __future__ import annotations
 
+import math
 import re
 
 _OPEN, _OR, _CLOSE = "\x02", "\x1f", "\x03"
@@ -33,6 +34,13 @@ def pin(name: str, value: str = "VALUE") -> str:
     return either(f"--set {name}={value}", f'fixed={{"{name}": {value}}}')
 
 
+def narrow_prior(value: float, rows: float) -> str:
+    """A prior of a positive hyper about a value, which holds it there against a density that rises
+    by a nat for each of so many rows and unit of its log."""
+    sd = float(f"{min(0.5, 1.0 / math.sqrt(max(rows, 1.0))):.1g}")
+    return f"lognormal(mean = {math.log(value):.3g}, sd = {sd:g})"
+
+
 def start(name: str, value: str = "VALUE") -> str:
     """Where the search for a hyperparameter starts: `--start s=1`, `start={"s": 1}`."""
     return either(f"--start {name}={value}", f'start={{"{name}": {value}}}')
@@ -50,7 +58,8 @@ def number(name: str, value: object) -> str:
 
 def option(name: str, value: object) -> str:
     """A back end's own field: `--option samples=100`, `options={"samples": 100}`."""
-    return either(f"--option {name}={value}", f'options={{"{name}": {value}}}')
+    python = f'"{value}"' if isinstance(value, str) else value
+    return either(f"--option {name}={value}", f'options={{"{name}": {python}}}')
 
 
 def key(name: str, source: str) -> str:

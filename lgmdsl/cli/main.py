@@ -20,7 +20,7 @@ from lgmdsl.cli import failures
 from lgmdsl.cli.deferred_imports import defer
 from lgmdsl.cli.exit_status import DEFECT, INTERRUPTED, OK, REFUSED, UNFINISHED, USAGE
 from lgmdsl.cli.group import LazyGroup
-from lgmdsl.cli.output import note
+from lgmdsl.cli.output import warned
 from lgmdsl.errors import LgmError, NumericalError
 from lgmdsl.vocabulary.plugins import PluginWarning
 
@@ -92,7 +92,8 @@ def _closed(error: OSError) -> bool:
 
 @contextmanager
 def _plain_warnings() -> Iterator[None]:
-    """A warning about a plug-in is for the user: its text alone. Others say where they arose."""
+    """Warnings of predictions and about plug-ins are for the user: their text alone. Others say
+    where they arose."""
     usual = warnings.showwarning
 
     def show(
@@ -103,8 +104,8 @@ def _plain_warnings() -> Iterator[None]:
         file: TextIO | None = None,
         line: str | None = None,
     ) -> None:
-        if issubclass(category, PluginWarning):
-            note(str(message))
+        if issubclass(category, PluginWarning) or hasattr(message, "diagnostic"):
+            warned(message)
         else:
             usual(message, category, filename, lineno, file, line)
 

@@ -43,6 +43,15 @@ def note(text: str) -> None:
     click.echo(visible(text), err=True)
 
 
+def warned(message: Warning | str) -> None:
+    """A warning of lgmdsl to stderr, in the words of the command line."""
+    diagnostic = getattr(message, "diagnostic", None)
+    if isinstance(diagnostic, Diagnostic):
+        note(diagnostic.on_command_line().render())
+    else:
+        note(str(message))
+
+
 def show_json(fields: Mapping[str, Any]) -> None:
     """One JSON object with its schema number, to stdout; NaN and infinities become null."""
     click.echo(_written(plain({"schema": SCHEMA, **fields}), ""))

@@ -9,7 +9,7 @@ import numpy as np
 from lgmdsl.arrays import Array, IntArray
 
 # Arguments of a family that say how far a response was seen, and nothing of its distribution.
-ENDS = ("lower", "upper")  # of the interval that holds y; a missing one is open
+ENDS = ("lower", "upper")  # of the interval that holds y; a missing or an infinite one is open
 CENSORING = ("event", *ENDS)
 # The same, and how much it counts: nothing of these is known of a response to come.
 OBSERVING = (*CENSORING, "entry", "weight")

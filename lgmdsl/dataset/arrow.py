@@ -31,8 +31,8 @@ def read_parquet(path: Path) -> Mapping[str, Entry]:
         import pyarrow.parquet as pq
 
         with path.open("rb") as stream:
-            opened = pq.ParquetFile(stream)
-            names, rows = list(opened.schema_arrow.names), int(opened.metadata.num_rows)
+            file = pq.ParquetFile(stream)
+            names, rows = list(file.schema_arrow.names), int(file.metadata.num_rows)
     repeated = {name for name in names if names.count(name) > 1}
     if repeated:
         raise refused(source, f"it has two columns `{min(repeated)}`")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Generic, Protocol, Self, TypeVar
 
 
@@ -51,6 +51,15 @@ class Stage(Generic[S]):
     why: Callable[[S], str]
     run: Callable[[S], S]
     always: bool = False
+
+
+def without(ran: Sequence[Ran], within: Sequence[Ran]) -> tuple[Ran, ...]:
+    """Stages whose last one had others within it: what it did and took by itself, so that the sum
+    over all of them counts nothing twice."""
+    *before, outer = ran
+    fits = outer.fits - sum(stage.fits for stage in within)
+    seconds = outer.seconds - sum(stage.seconds for stage in within)
+    return (*before, replace(outer, fits=fits, seconds=max(seconds, 0.0)))
 
 
 def through(stages: Iterable[Stage[S]], state: S) -> tuple[S, tuple[Ran, ...]]:

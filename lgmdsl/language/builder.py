@@ -312,6 +312,8 @@ def _type(type: str | Expression, missing: bool) -> ast.Type:
 def _definition(definition: IndexDefinition) -> ast.Size | ast.Range | ast.Labels | ast.Head | None:
     if definition is None:
         return None
+    if callable(listed := getattr(definition, "tolist", None)):  # an array, or a number of one
+        definition = listed()
     if isinstance(definition, HeadOf):
         return ast.Head(definition.of)
     if (

@@ -27,21 +27,28 @@ from lgmdsl.learning.em.sparse_search import sparse_maximum, sparse_slices
 from lgmdsl.learning.integration.checkpoint import Checkpoint, checkpoint
 from lgmdsl.learning.integration.integrate import default_design, integrate
 from lgmdsl.learning.integration.visited import Known
-from lgmdsl.learning.learned import Learned
+from lgmdsl.learning.learned import ERRORS, INTEGRATION, Learned
 from lgmdsl.learning.objective.elsewhere import WorkersOfFits
 from lgmdsl.learning.objective.log_posterior import Evaluation, Objective
 from lgmdsl.learning.pilot import piloted
 from lgmdsl.learning.search.continued import numbered, released, reporting, to_the_top
-from lgmdsl.learning.search.endless import endless, off_the_plateau
+from lgmdsl.learning.search.endless import ExactFit, endless, off_the_plateau
 from lgmdsl.learning.search.learning_record import LearningOptions
-from lgmdsl.learning.search.maximise import NOISE, RISING, RUNAWAY, LearningStep, Maximiser, Maximum
+from lgmdsl.learning.search.maximise import (
+    NOISE,
+    RISING,
+    RUNAWAY,
+    LearningStep,
+    Maximiser,
+    Maximum,
+    expected,
+)
 from lgmdsl.learning.several_starts import Modes, from_corners, from_everywhere, further_mode
 from lgmdsl.learning.starts.against_priors import against_priors, conflicts
 from lgmdsl.learning.starts.factor_axes import reported, vanished
 from lgmdsl.learning.starts.first import first_start
 from lgmdsl.learning.starts.from_data import Corner, corners, highest_start, real_units
 from lgmdsl.learning.unidentified import DenseHessian, frame_of, unidentified
-from lgmdsl.remedies import pin
 
 if TYPE_CHECKING:
     from lgmdsl.learning.em.batches import Batches
@@ -57,8 +64,8 @@ class Searching:
     """What is known on the way. `warm` and `begin`: where the caller begins; `batches`: of rows,
     where they were asked for; `chosen`: coordinates that standard errors were asked for; `first`:
     the start, `starts` others; `maximum`, `others`, `conflict` and `alone`: as in `Learned`;
-    `made`: what is known of an integration that goes on; `going`: whether a mode was found before
-    anything was interrupted."""
+    `made`: what is known of an integration that goes on; `ended`: status and reason of a search
+    that had come to its end before anything was interrupted."""
 
     search: Maximiser
     options: LearningOptions
@@ -74,7 +81,7 @@ class Searching:
     conflict: tuple[str, ...] = ()
     alone: tuple[float, ...] = ()
     made: Known | None = None
-    going: bool = True
+    ended: tuple[Status, str] | None = None
     learned: Learned | None = None
 
     @property
@@ -93,7 +100,7 @@ class Searching:
     def stopped(self) -> bool:
         """Whether the search is over: also at data fitted exactly, where no other could end
         higher."""
-        return self.cut or (self.maximum is not None and self.maximum.exact)
+        return self.cut or (self.maximum is not None and self.maximum.exact is not None)
 
     def interrupted(self) -> Searching:
         """With the best that was found, or the start."""
@@ -200,7 +207,7 @@ def learn(
         batches = Batches.of(objective, *options.batch)
     state = Searching(search, options, on_step, warm, begin or {}, batches, tuple(chosen))
     state, searched = through(TO_THE_MODE, state)
-    state, refined = through(AT_THE_MODE, replace(state, going=not state.cut))
+    state, refined = through(AT_THE_MODE, replace(state, ended=_ended(state)))
     assert state.learned is not None
     return replace(state.learned, stages=(*searched, *refined))
 
@@ -231,6 +238,10 @@ def _curvature(maximum: Maximum) -> Array:
     return np.full((size, size), np.nan) if maximum.hessian is None else maximum.hessian
 
 
+def _ended(state: Searching) -> tuple[Status, str] | None:
+    return None if state.cut else (state.found.status, state.found.reason)
+
+
 def _interrupted(maximum: Maximum) -> Maximum:
     return replace(maximum, status=Status.interrupted, reason="interrupted")
 
@@ -245,12 +256,14 @@ def _at_the_mode(state: Searching) -> Learned:
         state.others,
     )
     objective, stopped = state.objective, state.cut
-    if stopped and state.going and integration is not None:  # at the curvature, with the mode found
-        maximum = replace(maximum, status=Status.converged, reason="")
-    frame, integrated, cut_short = None, None, stopped and maximum.status is Status.converged
+    frame, integrated, cut_short = None, None, ""
+    if stopped and state.ended is not None:  # at the curvature, after the search
+        status, reason = state.ended
+        maximum = replace(maximum, status=status, reason=reason)
+        cut_short = ERRORS if integration is None else INTEGRATION
     made = Known() if state.made is None else state.made
-    if integration is not None and maximum.exact:
-        raise NumericalError(_fitted_exactly(maximum))
+    if integration is not None and maximum.exact is not None:
+        raise NumericalError(_fitted_exactly(maximum.exact))
     if integration is not None and objective.beyond(maximum.at.x, RUNAWAY):
         raise NumericalError(_runaway(maximum.at, objective))
     if maximum.hessian is not None or (integration is not None and not stopped):
@@ -269,7 +282,7 @@ def _at_the_mode(state: Searching) -> Learned:
                     frame = _frame(objective, maximum, True)
                 integrated = integrate(objective, maximum.at, frame, design, others, made)
         except KeyboardInterrupt:
-            cut_short = True
+            cut_short = INTEGRATION
     resumable = integration is not None and not stopped
     conflict, alone = state.conflict, state.alone
     return Learned(
@@ -338,26 +351,23 @@ def _frame(objective: Objective, found: Maximum, integrated: bool) -> Standardis
 
 
 def _runaway(at: Evaluation, objective: Objective) -> Diagnostic:
-    away = np.abs(at.x - np.clip(at.x, *objective.spanned)) * objective.coordinates.logs
-    j = int(away.argmax())
+    every = np.ones(objective.coordinates.size, dtype=np.bool_)
+    j = objective.farthest_of(at, every)
     name = objective.coordinates.names[j]
-    value = np.ravel(at.theta[name])[0] if name in at.theta else np.exp(at.x[j])
+    value = objective.entry(at.x, j)
     return Diagnostic(
         "E601",
         f"nothing to integrate: the posterior density of `{name}` still rises at {value:.3g}",
-        help=f"give it a prior that keeps it on the scale of the data, or pin it: {pin(name)}",
+        help=expected(objective, at, every),
     )
 
 
-def _fitted_exactly(maximum: Maximum) -> Diagnostic:
-    name = maximum.away
+def _fitted_exactly(exact: ExactFit) -> Diagnostic:
     return Diagnostic(
         "E601",
-        f"nothing to integrate: the model fits the data exactly, and the posterior density of "
-        f"`{name}` rises without limit as it goes to 0",
+        f"nothing to integrate: {exact.cause}",
         details=("data without noise, such as a constant response, do not determine it",),
-        help=f"pin it ({pin(name)}), or give it a prior that has no mass near 0, such as "
-        f"lognormal(mean = -5, sd = 0.5)",
+        help=exact.remedy,
     )
 
 
@@ -566,7 +576,7 @@ def _learned(state: Searching) -> Searching:
             learned = replace(learned, chosen=errors, calls=state.fits)
     except KeyboardInterrupt:  # before there was anything to integrate, or after all
         bare = replace(_interrupted(maximum), hessian=None)
-        learned = _at_the_mode(replace(state, maximum=bare, going=False))
+        learned = _at_the_mode(replace(state, maximum=bare))
     return replace(state, learned=learned)
 
 

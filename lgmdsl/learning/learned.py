@@ -21,18 +21,21 @@ from lgmdsl.learning.objective.log_posterior import Evaluation
 from lgmdsl.learning.search.learning_record import Learning
 from lgmdsl.learning.search.maximise import Maximum
 
+# What follows a search, and may be interrupted.
+ERRORS, INTEGRATION = "standard errors", "integration"
+
 
 @dataclass(frozen=True, eq=False)
 class Learned:
     """`start`: (d,) the coordinates that searches are centred on; `maximum` of the posterior
     density: of the hyperparameters (map) or of their coordinates (integrate); `frame`: None without
     a curvature; `others`: further modes that matter; `calls`: fits made, of `iterations` steps;
-    `idle`: loadings that vanished; `cut_short`: whether the integration was interrupted: all is
-    conditional on the mode; `conflict`: hypers and latents far out in their priors, and `alone`:
-    nats below the maximum where other searches ended, if none ended as high; `checkpoint`: what an
-    integration can go on from; `chosen`: of the coordinates that standard errors were asked for;
-    `vanished`: those at an end where latents are 0 and nothing else happens; `stages`: what ran, in
-    its order."""
+    `idle`: loadings that vanished; `cut_short`: what was interrupted after the search, ERRORS or
+    INTEGRATION, or "": all is conditional on the mode; `conflict`: hypers and latents far out in
+    their priors, and `alone`: nats below the maximum where other searches ended, if none ended as
+    high; `checkpoint`: what an integration can go on from; `chosen`: of the coordinates that
+    standard errors were asked for; `vanished`: those at an end where latents are 0 and nothing else
+    happens; `stages`: what ran, in its order."""
 
     start: Array
     maximum: Maximum
@@ -43,7 +46,7 @@ class Learned:
     iterations: int
     idle: tuple[str, ...] = ()
     others: tuple[Evaluation, ...] = ()
-    cut_short: bool = False
+    cut_short: str = ""
     conflict: tuple[str, ...] = ()
     alone: tuple[float, ...] = ()
     checkpoint: Checkpoint | None = None

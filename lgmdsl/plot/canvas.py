@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from lgmdsl.errors import Diagnostic, MethodError
 
 if TYPE_CHECKING:
@@ -26,7 +28,9 @@ BLUE, RED, GREEN = COLOURS[0], COLOURS[1], COLOURS[2]
 GREY = "#666666"
 # Letters of a title in a line, for each inch of the figure's width.
 LETTERS = 9.5
-NARROW = 4.5  # inches of axes whose legend has two lines
+NARROW = 4.5  # inches of axes whose legend has smaller letters
+# Of a legend, in sizes of its font: a letter, the mark of an entry, and the gaps about both.
+LETTER, HANDLE, GAPS = 0.55, 1.6, 2.0
 # Above so many points, what is drawn is kept as an image in svg and pdf files too.
 MANY = 2_000
 
@@ -97,22 +101,35 @@ def plain(text: str) -> str:
 
 
 def legend(axes: Axes) -> None:
-    """What each colour is, above the axes, where it hides nothing: in a line, or two where they are
-    narrow."""
+    """What each colour is, above the axes, where it hides nothing: in as many columns as the axes
+    are wide, since the layout would make room for a wider legend by narrower axes."""
     labels = axes.get_legend_handles_labels()[1]
-    narrow = inches(axes)[0] < NARROW
+    wide = inches(axes)[0]
+    size = 7.5 if wide < NARROW else 8.5
     if labels:
-        columns = min(len(labels), 3 if narrow else 5)
         axes.legend(
             loc="lower right",
             bbox_to_anchor=(1.0, 1.0),
-            ncols=columns,
+            ncols=legend_columns(labels, wide, size),
             frameon=False,
-            fontsize=7.5 if narrow else 8.5,
+            fontsize=size,
             borderaxespad=0.1,
-            handlelength=1.6,
+            handlelength=HANDLE,
             columnspacing=1.2,
         )
+
+
+def legend_columns(labels: Sequence[str], wide: float, size: float, most: int = 5) -> int:
+    """The most columns of a legend of a font of `size` points that is not wider than so many
+    inches; labels fill one column after the other."""
+    widths = [max(map(len, label.split("\n"))) * LETTER + HANDLE + GAPS for label in labels]
+    for count in range(min(len(labels), most), 1, -1):
+        rows, longer = divmod(len(widths), count)
+        ends = np.cumsum([rows + (k < longer) for k in range(count)])
+        parts = np.split(np.array(widths), ends[:-1])
+        if sum(float(part.max()) for part in parts) * size / 72.0 <= wide:
+            return count
+    return 1
 
 
 def inches(axes: Axes) -> tuple[float, float]:

@@ -11,6 +11,7 @@ from scipy import special
 from lgmdsl.arrays import Array, IntArray
 from lgmdsl.errors import NOWHERE, Diagnostic, Span
 from lgmdsl.posterior.normal_mixtures import mixed_quantile
+from lgmdsl.remedies import option
 
 # The relative standard error of an sd above which it is said: two of them are 10 %. Of
 # 4,000 draws of a normal it is 0.011, of e^z 0.06 to 0.1, of e^{1.5 z} 0.1 to 0.3.
@@ -51,11 +52,12 @@ def of_few_draws(
     some = f"the Monte Carlo error of the sd is {100.0 * errors.max():.0f} % or more"
     if errors.size > 1:
         some += f", and more than {100.0 * MOST:.0f} % of {doubtful:,} of {errors.size:,}"
-    return (_doubted(message, some, span, help),)
+    own = "; such a tail is the posterior's own: a narrower prior or more data make it lighter"
+    return (_doubted(message, some, span, help + own),)
 
 
-def _doubted(message: str, some: str, span: Span, help: str = "") -> Diagnostic:
-    known = f"the quantiles are right, the mean and the sd may not be{help}"
+def _doubted(message: str, some: str, span: Span, help: str) -> Diagnostic:
+    known = f"quote the median and quantiles, which are right; the mean and the sd may not be{help}"
     return Diagnostic("W611", message, span, details=(some,), help=known, severity="warning")
 
 
@@ -139,7 +141,9 @@ def shares_beyond(
     return shares
 
 
-def of_a_tail(message: str, shares: Array, span: Span = NOWHERE) -> tuple[Diagnostic, ...]:
+def of_a_tail(
+    message: str, shares: Array, help: str = "", span: Span = NOWHERE
+) -> tuple[Diagnostic, ...]:
     """W611 where too large `shares` of variances come from beyond what is checked."""
     doubtful = int((shares > MOST_BEYOND).sum())
     if not doubtful:
@@ -150,4 +154,5 @@ def of_a_tail(message: str, shares: Array, span: Span = NOWHERE) -> tuple[Diagno
     )
     if shares.size > 1:
         some += f"; more than half of {doubtful:,} of {shares.size:,}"
-    return (_doubted(message, some, span),)
+    exact = f"; a fit by exact draws has the tail itself: {option('correction', 'on')}"
+    return (_doubted(message, some, span, help + exact),)

@@ -177,8 +177,14 @@ def suited(type_name: str) -> tuple[str, ...]:
     return tuple(s.name for s in signatures("prior") if type_name in s.observed)
 
 
-def observing(type_name: str) -> tuple[str, ...]:
-    """The observation families for a data type (`index` for the name of an index set)."""
-    families = [s for s in signatures("family") if type_name in s.observed]
+def observing(type_name: str, arguments: Iterable[str] = ()) -> tuple[str, ...]:
+    """The observation families for a data type (`index` for the name of an index set) that take
+    these arguments."""
+    wanted = tuple(arguments)
+    families = [
+        s
+        for s in signatures("family")
+        if type_name in s.observed and all(s.parameter(name) for name in wanted)
+    ]
     # Those that are made for this type before those that also take it.
     return tuple(s.name for s in sorted(families, key=lambda s: s.observed[0] != type_name))

@@ -52,14 +52,14 @@ LOWER = Parameter(
     "real",
     required=False,
     open=True,
-    meaning="lower end of the interval of y; missing where that end is open",
+    meaning="lower end of the interval of y; missing or -inf where that end is open",
 )
 UPPER = Parameter(
     "upper",
     "real",
     required=False,
     open=True,
-    meaning="upper end of the interval of y; missing where that end is open",
+    meaning="upper end of the interval of y; missing or inf where that end is open",
 )
 ENTRY = Parameter(
     "entry",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +20,7 @@ from lgmdsl.contract.status import Status
 from lgmdsl.inference.driver import TraceEntry
 from lgmdsl.learning import learn
 from lgmdsl.learning.objective.log_posterior import Objective
+from lgmdsl.learning.search.maximise import Maximiser
 from tests.learning.test_modes import CROSSED, VAGUE, crossed
 from tests.stored_fits.cases import CASES
 
@@ -288,5 +290,64 @@ def test_stages_count_the_fits_that_they_make(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(compiled, "highest", again)
     fit = lgm.fit(lgm.loads(TEXT), data, method="laplace")
     fits = {stage.name: stage.fits for stage in fit.stages}
-    assert fits["solve"] == learned.fits and fits["look elsewhere"] == 1
+    assert sum(fits.values()) == learned.fits + 1 and fits["look elsewhere"] == 1
     assert all(stage.fits >= 0 for stage in fit.stages)
+
+
+def test_seconds_are_those_of_all_stages_and_none_counts_twice(
+    data: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`solve` had the seconds and the fits of the stages within it, and `fit.seconds`, which
+    `fit.glance` shows, lacked the estimate of the errors."""
+    assessed = completed.estimated
+
+    def slow(*args: Any, **others: Any) -> Any:
+        time.sleep(0.3)
+        return assessed(*args, **others)
+
+    monkeypatch.setattr(completed, "estimated", slow)
+    before = time.perf_counter()
+    fit = lgm.fit(lgm.loads(TEXT), data)
+    whole = time.perf_counter() - before
+    stages = {stage.name: stage for stage in fit.stages}
+    assert stages["assess"].seconds >= 0.3
+    assert sum(s.seconds for s in fit.stages) == pytest.approx(fit.seconds, abs=1e-9)
+    assert 0.3 < fit.seconds <= whole
+    assert fit.glance()["seconds"][0] == fit.seconds
+    assert stages["solve"].seconds < stages["search"].seconds + stages["posterior"].seconds
+    assert fit.learning is not None
+    assert sum(s.fits for s in fit.stages) == fit.learning.fits
+    assert stages["solve"].fits == 0
+
+
+@pytest.mark.parametrize("hyper", ["map", "integrate", "em"])
+@pytest.mark.parametrize("place", ["with_curvature", "polished", "_at_the_mode"])
+def test_an_interrupt_after_the_search_does_not_blame_the_search(
+    place: str, hyper: str, data: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`map` said that the search stopped early, after its end."""
+    whole = lgm.fit(lgm.loads(TEXT), data, hyper=hyper)
+    cut: list[str] = []
+
+    def interrupted(*_: object, **__: object) -> Any:
+        if not cut:
+            cut.append(place)
+            raise KeyboardInterrupt
+        return once(*_, **__)
+
+    owner = learn if place == "_at_the_mode" else Maximiser
+    once = getattr(owner, place)
+    monkeypatch.setattr(owner, place, interrupted)
+    fit = lgm.fit(lgm.loads(TEXT), data, hyper=hyper)
+    if not cut:
+        pytest.skip(f"{hyper} does not come there")
+    assert fit.status is Status.interrupted
+    (warning,) = [w for w in fit.warnings if w.code == "W601"]
+    assert "search" not in warning.message
+    assert "start_from=fit" in warning.help
+    what = "integration over" if hyper == "integrate" else "after the hyperparameters' mode"
+    assert what in warning.message
+    assert fit.learning is not None and whole.learning is not None
+    assert float(fit.theta["s"]) == pytest.approx(float(whole.theta["s"]), rel=1e-3)
+    again = lgm.fit(lgm.loads(TEXT), data, hyper=hyper, start_from=fit)
+    assert again.converged

@@ -9,7 +9,7 @@ import pytest
 
 import lgmdsl as lgm
 from lgmdsl.api.columns import LEVELS
-from lgmdsl.api.summary.table import HEADER
+from lgmdsl.api.summary.table import HEADER, cells
 from lgmdsl.cli.commands.predict import command as predict_command
 
 TEXT = (
@@ -151,3 +151,35 @@ def test_pages_notebooks_frames_and_commands_show_the_same_quantiles(fitted: lgm
     ]
     (option,) = (p for p in predict_command.params if p.name == "quantiles")
     assert str(option.default) == ",".join(map(str, LEVELS))
+
+
+@pytest.mark.parametrize("digits", [2, 3])
+@pytest.mark.parametrize("scale", [1.0, 1e9, 1e-9, 1e-30, 3.7e8])
+def test_powers_of_ten_have_the_digits_of_fixed_notation(scale: float, digits: int) -> None:
+    """Each number to the place of the last digit of its sd: 123456789 +- 5522 was 1.235e+08."""
+    rng = np.random.default_rng(3)
+    for spread in (1e-4, 0.03, 1.0, 40.0):
+        mean, sd = scale * rng.normal(2.0, 1.0), scale * spread * rng.uniform(1.0, 9.0)
+        numbers = [mean, sd, mean - 1.6 * sd, mean, mean + 1.6 * sd]
+        written = cells(mean, sd, numbers[2:], digits)
+        place = 10.0 ** (np.floor(np.log10(sd)) - digits + 1)
+        for text, value in zip(written, numbers, strict=True):
+            assert abs(float(text) - value) <= 0.51 * max(place, 0.0 if "e" in text else 1.0)
+            mantissa, _, power = text.partition("e")
+            last = 10.0 ** (int(power or 0) - len(mantissa.partition(".")[2]))
+            if power and abs(value) > place:
+                assert last == pytest.approx(place, rel=1e-6)
+
+
+def test_a_report_far_from_zero_keeps_its_digits() -> None:
+    text = """lgm 1
+index obs
+data y[obs] : real
+latent a ~ normal(sd = 1000)
+observe y ~ normal(mean = a, sd = 100)
+report big = 123456789 + a
+"""
+    fit = lgm.fit(lgm.loads(text), {"y": np.linspace(-100.0, 250.0, 25)})
+    (row,) = [line.split() for line in fit.summary().splitlines() if line.startswith("  big")]
+    assert float(row[1]) == pytest.approx(float(fit.mean("big")), abs=0.06)
+    assert row[1] != row[3]

@@ -319,7 +319,7 @@ def test_text_that_should_be_numbers_is_no_group() -> None:
     for part in (
         '`dash`: it holds text among numbers: "-"',
         "`share`: its numbers are written with percent signs",
-        "`comma`: its numbers are written with commas",
+        "`comma`: its numbers are written with decimal commas",
         "`day`: its dates are not written as 2024-01-31",
     ):
         assert part in flat
@@ -568,3 +568,213 @@ def test_a_constant_number_of_trials_and_few_levels() -> None:
     assert "latent u_arm[arm_level]" in text
     assert "sd_arm" not in text
     fits(text, frame, **QUICK)
+
+
+def flat(text: str) -> str:
+    """The text without the line ends of its comments."""
+    return " ".join(text.replace("\n#", "").split())
+
+
+def survival(**more: Any) -> pd.DataFrame:
+    frame = columns(start=DAYS - 4.0, stop=DAYS + 0.5, status=HAPPENED.astype(float))
+    return frame.assign(**more)
+
+
+SPELLS = "observe stop ~ weibull(log_scale = eta, shape = shape, event = status, entry = start)"
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "said"),
+    [
+        ("start", 999.0, "`start` is not before `stop` in 1 of 90 rows, first in row 7"),
+        ("start", np.nan, "`start` is not before `stop` in 1 of 90 rows, first in row 7"),
+        ("status", np.nan, "`status` is missing in 1 of 90 rows, first in row 7"),
+        ("stop", -3.0, "`stop` is below 0 in 1 of 90 rows, first in row 7 (counted from 0: `stop`"),
+    ],
+)
+def test_one_mistake_leaves_lifetimes_what_they_are(column: str, value: float, said: str) -> None:
+    """One such row made a start a covariate, and a survival model one of 0 and 1."""
+    frame = survival()
+    frame.loc[7, column] = value
+    text = skeleton(frame)
+    assert SPELLS in text
+    assert said in flat(text)
+    assert "The model refuses the tables as they are" in flat(text)
+    corrected = frame.drop(index=7)
+    assert SPELLS in skeleton(corrected)
+    assert "refuses" not in skeleton(corrected)
+    fits(text, corrected, **QUICK)
+
+
+def test_what_is_no_lifetime_in_many_rows_is_said() -> None:
+    late = survival(start=np.where(np.arange(N) % 2, DAYS + 9.0, DAYS - 4.0))
+    text = skeleton(late)
+    assert "entry =" not in text
+    assert "b_start" in text
+    assert "is not taken as one: it is not before `stop` in 45 of 90 rows, first in row 1" in flat(
+        text
+    )
+    gone = columns(time=DAYS, status=np.where(np.arange(N) % 2, np.nan, HAPPENED))
+    said = flat(skeleton(gone))
+    assert "observe status ~ bernoulli" in said
+    assert "`time` and `status` are called like a time and its event" in said
+    assert "`status` is missing in 45 of 90 rows, first in row 1" in said
+    above = columns(total=20, dead=np.where(np.arange(N) == 3, 21, R2.binomial(20, 0.4, N)))
+    said = flat(skeleton(above))
+    assert "binomial(n = total" in said
+    assert "`dead` is above `total` in 1 of 90 rows, first in row 3" in said
+
+
+@pytest.mark.parametrize(
+    ("values", "family", "said"),
+    [
+        (np.where(np.arange(N) == 5, -9, R2.poisson(3, N)), "normal", "is a count but in 1 of 90"),
+        (np.where(np.arange(N) == 5, 2.5, R2.poisson(3, N)), "gamma", "is a count but in 1 of 90"),
+        (np.where(np.arange(N) == 5, 9, HAPPENED), "poisson", "is 0 or 1 but in 1 of 90 rows"),
+        (R2.normal(size=N).round(1), "normal", ""),
+        (R2.poisson(3, N), "poisson", ""),
+        (R2.integers(40, 90, N) + 0.5 * (np.arange(N) % 2), "normal", ""),
+    ],
+)
+def test_a_response_that_is_nearly_of_another_kind(values: Any, family: str, said: str) -> None:
+    text = flat(skeleton(columns(y=values)))
+    assert f"observe y ~ {family}" in text
+    assert (said in text) if said else ("but in" not in text)
+
+
+@pytest.mark.parametrize(
+    ("one", "zero"),
+    [
+        ("Progression", "Censored"),
+        ("Progressed", "Progression-free"),
+        ("dead", "alive"),
+        ("DECEASED", "LIVING"),
+        ("died", "survived"),
+        ("1:DECEASED", "0:LIVING"),
+        ("1:Recurred/Progressed", "0:DiseaseFree"),
+        ("1:PROGRESSION", "0:CENSORED"),
+        ("1: event", "0: other"),
+    ],
+)
+@pytest.mark.parametrize("called", ["OS_STATUS", "status", "event"])
+def test_words_of_events(one: str, zero: str, called: str) -> None:
+    frame = columns(OS_MONTHS=DAYS / 30, **{called: np.where(HAPPENED, one, zero)})
+    text = skeleton(frame)
+    assert f"event = {called})" in text
+    assert f"{called}=contrasts({called}, base={zero})" in command_of(text)
+    words = command_of(text)
+    mapping = dict(words[k + 1].split("=", 1) for k, word in enumerate(words) if word == "--map")
+    plain = {**frame, called: HAPPENED.astype(int)}
+    fit = lgm.fit(lgm.loads(text), frame, mapping=mapping, **QUICK)
+    same = lgm.fit(lgm.loads(text), pd.DataFrame(plain), **QUICK)
+    assert fit.log_evidence == pytest.approx(same.log_evidence, abs=1e-6)
+
+
+@pytest.mark.parametrize("low", ["lower upper", "left right"])
+def test_infinite_ends_are_open(low: str) -> None:
+    a, b = low.split()
+    frame = columns(**{a: np.exp(X), b: np.where(X > 0.5, np.inf, 2.0 * np.exp(X))})
+    text = skeleton(frame)
+    assert f"lower = {a}, upper = {b})" in text
+    fit = fits(text, frame, **QUICK)
+    missing = frame.replace(np.inf, np.nan)
+    same = lgm.fit(lgm.loads(skeleton(missing)), missing, **QUICK)
+    assert fit.log_evidence == pytest.approx(same.log_evidence, abs=1e-9)
+
+
+@pytest.mark.parametrize("pair", [(1.5, 2.5), (10, 20), (0.0, 0.3)])
+def test_two_readings_are_no_labels(pair: tuple[float, float]) -> None:
+    frame = columns(y=np.where(HAPPENED, *pair))
+    text = skeleton(frame)
+    assert "observe y ~ normal(mean" in text
+    assert "contrasts" not in text
+    assert "observe y ~ normal" in skeleton(frame, "y")
+
+
+def test_priors_in_comments_are_on_the_scale_of_the_response() -> None:
+    said = flat(skeleton(columns(y=1e5 * X, brand=R.integers(1, 16, N), dose=R.integers(1, 5, N))))
+    assert re.search(
+        r"latent b_brand ~ normal\(sd = 2[0-9]{5}\), and write b_brand \* \(brand -", said
+    )
+    assert re.search(r"latent u_dose\[dose_level\] ~ normal\(sd = 2[0-9]{5}\)", said)
+
+
+def test_a_table_of_a_header_alone(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "d.csv").write_text("time,status,age\n")
+    done = run("new", tmp_path / "d.csv")
+    assert done.status == 1
+    assert "it has no rows below the names of its columns" in done.err
+    assert "`time`, `status`, `age`" in done.err
+
+
+POLICIES = 300
+R3 = np.random.default_rng(8)
+CLAIMS = R3.poisson(0.25, POLICIES)
+AMOUNTS = np.where(CLAIMS > 0, R3.gamma(2.0, 900.0, POLICIES), 0.0).round(2)
+
+
+def policies(**more: Any) -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "policy_id": [f"P{100_000 + 7 * k}" for k in range(POLICIES)],
+            "driver_age": R3.integers(18, 85, POLICIES),
+            "vehicle": R3.choice(["hatchback", "SUV", "sedan", "van"], POLICIES),
+            "exposure": R3.uniform(0.1, 1.0, POLICIES).round(2),
+            "bonus_malus": R3.integers(50, 150, POLICIES),
+            **more,
+        }
+    )
+
+
+def test_claims_are_the_response_of_policies() -> None:
+    """Before, bonus_malus was, and numbers of claims had a slope."""
+    text = skeleton(policies(claim_nb=CLAIMS, claim_amount=AMOUNTS))
+    assert "observe claim_nb ~ poisson(log_rate = eta, exposure = exposure)" in text
+    assert "`claim_amount` is called like a response as well" in flat(text)
+    assert "0 or 1 but" not in flat(text)
+    amounts = skeleton(policies(claim_amount=AMOUNTS))
+    assert "observe claim_amount ~ gamma(log_mean = eta, shape = shape, hurdle = zero)" in amounts
+    wrong = policies(claim_nb=np.where(np.arange(POLICIES) == 8, -1, CLAIMS))
+    wrong.loc[3, "exposure"] = 0.0
+    said = flat(skeleton(wrong))
+    assert "observe claim_nb ~ poisson(log_rate = eta, exposure = exposure)" in said
+    assert "`claim_nb` is no count in 1 of 300 rows, first in row 8" in said
+    assert "`exposure` (exposure) is not above 0 in 1 of 300 rows, first in row 3" in said
+
+
+@pytest.mark.parametrize(
+    ("form", "sign", "plain"),
+    [
+        ("${:,.2f}", "currency signs and commas", "1234.50"),
+        ("€{:.2f}", "currency signs", "1234.50"),
+        ("USD {:,.0f}", "currency signs and commas", "1234"),
+        ("{:,.1f}", "commas", "1234.5"),
+        ("german", "points between thousands and decimal commas", "1234.5"),
+        ("brackets", "brackets and commas", "-1234"),
+    ],
+)
+def test_amounts_of_money_are_no_groups(form: str, sign: str, plain: str) -> None:
+    """They had an effect for each amount."""
+    written = {
+        "german": lambda v: f"{v:,.1f}".translate(str.maketrans(",.", ".,")),
+        "brackets": lambda v: f"({v:,.0f})" if v else "0",
+    }.get(form, form.format)
+    paid = [written(v) for v in [1234.5, *AMOUNTS[1:]]]
+    frame = policies(claim_nb=CLAIMS, amount=paid)
+    text = skeleton(frame)
+    assert "amount_level" not in text
+    assert f"`amount`: its numbers are written with {sign}: write" in flat(text)
+    with pytest.raises(DataError, match=r"E305.*`amount` cannot be the response") as raised:
+        skeleton(frame, "amount")
+    assert "change it in the table" in raised.value.diagnostics[0].help
+    model = "lgm 1\nindex obs\ndata amount[obs] : real\nlatent a ~ normal(sd = 1)\n"
+    model += "observe amount ~ normal(mean = a, sd = 1)\n"
+    alone = [written(1234.5)] * 2
+    with pytest.raises(DataError, match=f"E303(.|\\n)*write numbers without {sign}: ") as raised:
+        lgm.fit(lgm.loads(model), {"amount": alone})
+    assert f"{plain} for" in raised.value.diagnostics[0].help
+
+
+def test_postcodes_are_groups() -> None:
+    frame = policies(claim_nb=CLAIMS, postcode=R3.integers(10_000, 10_040, POLICIES))
+    assert "u_postcode[postcode]" in skeleton(frame)

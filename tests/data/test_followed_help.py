@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from lgmdsl.contract.censoring import OBSERVING
 from lgmdsl.errors import Diagnostic, LgmError
+from lgmdsl.vocabulary.lookup import lookup, signatures
 from tests.data.models import bind
-from tests.language.followed import followed
+from tests.language.followed import followed, retyped
 
 HEAD = (
     "lgm 1\nindex obs\ndata x[obs] : real\ndata y[obs] : {kind}\ndata z[obs] : {other}\n"
@@ -106,3 +108,54 @@ def test_no_help_for_an_argument_leads_in_a_circle(name: str) -> None:
     text = HEAD.format(kind=kind, other=other) + f"observe y ~ {family}\n"
     for values in WRONG:
         walk(text, {"x": np.ones(3), "y": np.ones(3), "z": np.array(values)}, (), ())
+
+
+NUMBERS = {"positive": "2", "real": "0.5", "count": "9", "unit": "0.5"}
+SEEN = ("", "event = z", "lower = 1", "entry = z", "weight = 2", "hurdle = 0.5", "truncated = true")
+
+
+def families() -> Iterator[tuple[str, str, str]]:
+    """The observation families of one predictor: name, a call, the type of data."""
+    for s in signatures("family"):
+        needed = [p for p in s.parameters if p.required and p.type != "latent"]
+        (latent, *_) = (p for p in s.parameters if p.type == "latent")
+        if {p.over for p in (*needed, latent)} != {"left"} or s.observed[0] == "index":
+            continue
+        values = [f"{p.name} = {'1.5' if p.name == 'power' else NUMBERS[p.type]}" for p in needed]
+        yield s.name, ", ".join([f"{latent.name} = x * b", *values]), s.observed[0]
+
+
+@pytest.mark.parametrize("name", [name for name, _, _ in families()])
+def test_a_recommended_hurdle_or_family_is_one_that_can_be(name: str) -> None:
+    """Over all families, whatever says how the response was seen, whatever it is declared as."""
+    call, observed = next((c, o) for n, c, o in families() if n == name)
+    signature = lookup("family", name)
+    assert signature is not None
+    hurdles = 0
+    for seen in SEEN:
+        if seen and signature.parameter(seen.split(" = ")[0]) is None:
+            continue
+        for kind in dict.fromkeys((observed, "nonnegative", "positive", "count", "unit")):
+            head = HEAD.format(kind=kind, other="real").replace("z[obs] : real", "z[obs] : binary")
+            written = f"{name}({', '.join(filter(None, [call, seen]))})"
+            text = head + f"observe y ~ {written}\n"
+            for y in ([0.0, 1.0, 2.0], [0.0, 0.5, 0.25], [-1.0, 2.0, 3.0], [0.0, 0.0, 0.0]):
+                data = {"x": np.ones(3), "z": np.zeros(3), "y": np.array(y)}
+                found = refusal(text, data)
+                if found is None:
+                    continue
+                if "hurdle = p" in found.help:
+                    hurdles += 1
+                    hurdle = written.replace(", truncated = true", "")[:-1] + ", hurdle = p)"
+                    new = head + f"hyper p : unit ~ beta(a = 1, b = 1)\nobserve y ~ {hurdle}\n"
+                    if "declare `y : nonnegative`" in found.help:
+                        new = retyped(new, "y", "nonnegative")
+                    after = refusal(new, data)
+                    assert after is None or (min(y) < 0.0 and after.code == "E303"), (text, found)
+                elif family := FAMILY.search(found.help):
+                    for other in found.help[family.start(2) :].split(" "):
+                        taken = lookup("family", other)
+                        assert taken is not None and family[1] in taken.observed
+                        if seen and seen.split(" = ")[0] in OBSERVING:
+                            assert taken.parameter(seen.split(" = ")[0]) is not None, (text, found)
+    assert hurdles or observed != "positive"

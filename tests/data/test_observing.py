@@ -57,3 +57,28 @@ def test_the_remedy_for_zeros_works() -> None:
     )
     fit = lgm.fit(lgm.loads(text), {"x": np.zeros(4), "y": np.array([0.0, 1.0, 2.0, 0.0])})
     assert fit.converged and 0.3 < float(fit.mean("p")) < 0.7
+
+
+ENDS = """lgm 1
+index obs
+data low[obs] : real
+data high[obs] : real
+data y[obs] : positive?
+latent a ~ normal(sd = 3)
+observe y ~ weibull(log_scale = a, shape = 2, lower = low, upper = high)
+"""
+
+
+def test_an_infinite_end_is_open() -> None:
+    """As a missing one is; an end that is infinite the other way holds nothing."""
+    high = np.array([1.0, np.inf, 3.0, np.inf])
+    low = np.array([0.5, 1.0, -np.inf, 2.0])
+    model = lgm.loads(ENDS)
+    fit = lgm.fit(model, {"low": low, "high": high})
+    optional = lgm.loads(ENDS.replace("real", "real?"))
+    finite = {"low": np.where(np.isinf(low), np.nan, low), "high": np.where(high > 9, np.nan, high)}
+    assert fit.log_evidence == pytest.approx(lgm.fit(optional, finite).log_evidence, abs=1e-12)
+    with pytest.raises(lgm.DataError, match=r"E303.*low.*infinite(.|\n)*an open end is -inf there"):
+        lgm.fit(model, {"low": np.array([0.5, np.inf, 1.0, 2.0]), "high": high})
+    with pytest.raises(lgm.DataError, match="E304"):
+        lgm.fit(model, {"low": low, "high": np.array([1.0, np.nan, 3.0, np.inf])})

@@ -31,7 +31,7 @@ REFUSED = [
     ("real", [1, -np.inf], "E303", "found -inf (1), at obs 1", "drop these rows"),
     ("real", ["1.5", "x"], "E303", 'found text: "x" (1), at obs 1', "NA where they are missing"),
     ("real", ["1.5", "2"], "E303", "found text", "dtype=float"),
-    ("real", ["1,5", "0,2"], "E303", "found text", "with a decimal point: 0.2"),
+    ("real", ["1,5", "0,2"], "E303", "found text", "without decimal commas: 0.2"),
     ("count", ["1,000", "2"], "E303", 'text: "1,000" (1), at obs 0', "without commas: 1000"),
     ("count", ["#N/A", "2"], "E303", 'text: "#N/A" (1), at obs 0', "is empty or NA"),
     ("real", ["low", "high"], "E303", "found text", "declare an index"),

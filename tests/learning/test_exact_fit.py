@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -60,8 +62,7 @@ def test_noise_below_rounding_ends_the_search(terms: str, response: str, family:
     fit = lgm.fit(exact, data, hyper="map", method="natural-gradient")
     (warning,) = [w for w in fit.warnings if w.code == "W601"]
     assert not fit.converged and "`s`" in str(warning)
-    if response != "line":  # there the search leaves its range first
-        assert "fits the data exactly" in warning.message
+    assert "fits the data exactly" in warning.message
     assert len(fit.learning.steps) <= 4  # 14 to 30 steps, of 20 and more fits each, before
     assert fit.learning.fits < 40
     with pytest.raises(lgm.NumericalError, match=r"E601.*nothing to integrate") as raised:
@@ -86,3 +87,103 @@ def test_noise_that_there_is_stays_a_maximum() -> None:
     fit = lgm.fit(model("level"), DATA | {"y": 3.0 + 1e-9 * noise}, hyper="map")
     assert fit.converged
     assert float(fit.mean("s")) == pytest.approx(1e-9 * noise.std(), rel=0.02)
+
+
+CONSTANT = {
+    "normal": ("real", "half_normal(sd = {size})", "normal(mean = eta, sd = s)"),
+    "wide": ("real", "lognormal(mean = 0, sd = 10)", "normal(mean = eta, sd = s)"),
+    "variance": ("real", "half_normal(sd = {size})", "normal(mean = eta, sd = sqrt(s))"),
+    "lognormal": ("positive", "half_normal(sd = 1)", "lognormal(mean = eta, sd = s)"),
+    "weibull": ("positive", "lognormal(mean = 0, sd = 1)", "weibull(log_scale = eta, shape = s)"),
+    "gamma": ("positive", "half_cauchy(scale = 1)", "gamma(log_mean = eta, shape = s)"),
+}
+
+
+def constant(kind: str, prior: str = "", size: float = 5.0) -> lgm.Model:
+    type_, usual, family = CONSTANT[kind]
+    level = f"mean = {size}, sd = {size}" if type_ == "real" else "sd = 10"
+    return lgm.loads(
+        f"lgm 1\nindex obs\ndata y[obs] : {type_}\n"
+        f"hyper s : positive ~ {prior or usual.format(size=size)}\n"
+        f"latent b ~ normal({level})\nlet eta[obs] = b\nobserve y ~ {family}\n"
+    )
+
+
+@pytest.mark.few(9)
+@pytest.mark.parametrize("hyper", ["map", "integrate"])
+@pytest.mark.parametrize("kind", CONSTANT)
+@pytest.mark.parametrize(("size", "rows"), [(5.0, 40), (1e5, 40), (5.0, 700)])
+def test_the_prior_of_the_message_works(kind: str, hyper: str, size: float, rows: int) -> None:
+    """In any unit and for any number of rows; it used to be lognormal(mean = -5, sd = 0.5)."""
+    data = {"y": np.full(rows, size)}
+    model = constant(kind, size=size)
+    if hyper == "map":
+        fit = lgm.fit(model, data, hyper="map")
+        (warning,) = [w for w in fit.warnings if w.code == "W601"]
+        message, remedy = warning.message, warning.help
+    else:
+        with pytest.raises(lgm.NumericalError) as raised:
+            lgm.fit(model, data, hyper="integrate")
+        (found,) = raised.value.diagnostics
+        message, remedy = found.message, found.help
+    assert "fits the data exactly, and their density rises as `s`" in message
+    assert "without limit" not in message
+    assert "integrate" not in remedy
+    (prior,) = re.findall(r"such as (lognormal\(.*?\))", remedy)
+    for way in ("map", "integrate"):
+        fit = lgm.fit(constant(kind, prior), data, hyper=way)
+        assert fit.converged
+        assert not [w for w in fit.warnings if w.code.startswith("W60")]
+
+
+def test_an_exact_fit_by_a_process() -> None:
+    text = """lgm 1
+index obs
+data y[obs] : real
+data x[obs] : real
+hyper s : positive ~ half_normal(sd = 1)
+hyper t : positive ~ half_normal(sd = 1)
+hyper l : positive ~ lognormal(mean = -1, sd = 1)
+latent b ~ normal(sd = 10)
+latent f[obs] ~ gp(at = x, kernel = se(sd = t, length = l))
+observe y ~ normal(mean = b + f, sd = s)
+"""
+    data = {"y": np.full(40, 5.0), "x": np.linspace(0.0, 1.0, 40)}
+    fit = lgm.fit(lgm.loads(text), data, hyper="map")
+    (warning,) = [w for w in fit.warnings if w.code == "W601"]
+    assert "fits the data exactly, and their density rises as `s` goes to 0" in warning.message
+
+
+@pytest.mark.parametrize(
+    "observed",
+    [
+        "latent f[obs] ~ ou(sd = 1, rate = r, at = x)\nobserve y ~ normal(mean = b + f, sd = 0.5)",
+        "observe y ~ student_t(mean = b, scale = 1, df = r)",
+        "observe c ~ negbinomial(log_mean = b, size = r)",
+        "latent u[g] ~ normal(sd = 1 / sqrt(r))\nobserve y ~ normal(mean = b + u[who], sd = 1)",
+    ],
+)
+def test_the_way_on_where_nothing_can_be_integrated(observed: str) -> None:
+    """A prior that has a mass: map's warning sent to integrate, which sent back."""
+    text = f"""lgm 1
+index obs
+index g
+data x[obs] : real
+data y[obs] : real
+data c[obs] : count
+data who[obs] : g
+hyper r : positive ~ flat
+latent b ~ normal(sd = 3)
+{observed}
+"""
+    rng = np.random.default_rng(0)
+    x = np.sort(rng.uniform(size=40))
+    y, c = rng.normal(size=40), rng.poisson(3, 40)
+    data = {"x": x, "y": y, "c": c, "who": np.arange(40) % 5}
+    with pytest.raises(lgm.NumericalError, match=r"E601.*nothing to integrate") as raised:
+        lgm.fit(lgm.loads(text), data, hyper="integrate")
+    remedy = raised.value.diagnostics[0].help
+    assert "lognormal(mean = log(VALUE), sd = 1)" in remedy
+    proper = text.replace("r : positive ~ flat", "r : positive ~ lognormal(mean = 0, sd = 1)")
+    for hyper in ("map", "integrate"):
+        assert lgm.fit(lgm.loads(proper), data, hyper=hyper).converged

@@ -16,6 +16,7 @@ from lgmdsl.api.pictures.observed import Observations, with_data
 from lgmdsl.plot.canvas import entry
 from lgmdsl.plot.effects import Curve, ForestRow, draw_curve, draw_forest, draw_sorted
 from lgmdsl.plot.fields import Map, draw_map
+from lgmdsl.plot.responses import Agreement, draw_agreement
 
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("agg")
@@ -402,3 +403,31 @@ def test_an_interval_narrower_than_its_dot_is_said(draw: Any) -> None:
     shown = _drawn(ax)
     assert len(shown[label].get_xdata()) == 3
     assert len(shown["median"].get_xdata()) == 1
+
+
+@pytest.mark.parametrize("wide", [3.0, 4.5, 6.0, 8.2])
+@pytest.mark.parametrize("kinds", [0, 1, 2, 3])
+def test_a_legend_leaves_the_axes_their_width(wide: float, kinds: int) -> None:
+    """Three kinds of censored rows had a legend so wide that the axes kept half the picture."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    rng = np.random.default_rng(0)
+    middle = rng.uniform(1.0, 9.0, 40)
+    ends = np.full((2, 40), np.nan)
+    ends[:, :30] = np.array([[2.0, np.inf], [-np.inf, 4.0], [3.0, 5.0]]).T[:, np.arange(30) % 3]
+    ends[:, np.arange(40) % 3 >= kinds] = np.nan
+    observed = np.where(np.isnan(ends[0]), middle + 1.0, np.nan)
+    quantiles = middle * np.array([0.5, 0.8, 1.0, 1.2, 1.5])[:, None]
+    rows = Agreement("y", "y", observed, quantiles, ends)
+    figure = Figure(figsize=(wide, 4.8), layout="constrained")
+    canvas: Any = FigureCanvasAgg(figure)
+    axes = figure.subplots()
+    draw_agreement(axes, rows)
+    canvas.draw()
+    legend = axes.get_legend()
+    assert legend is not None
+    assert len(legend.get_texts()) == 3 + kinds
+    box = legend.get_window_extent(canvas.get_renderer())
+    assert box.x0 >= 0.0
+    assert box.x1 <= figure.bbox.width
+    assert axes.get_window_extent().width > 0.98 * (figure.bbox.width - 80.0)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import warnings
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import lgmdsl as lgm
+from lgmdsl.cli.main import main
 from lgmdsl.posterior.normal_mixtures import mixed_quantile
 from lgmdsl.posterior.tails import (
     MOST,
@@ -198,3 +202,68 @@ observe y ~ bernoulli(logit = a + b * x)
     assert 0.0 < far["sd"].values.max() < 0.1
     assert least_variance(np.exp) == 0.0
     assert least_variance(lambda x: 3.0 / (1.0 + np.exp(-x))) == pytest.approx(0.18)
+
+
+EXPONENTIALS = """lgm 1
+index obs
+index g
+data y[obs] : {kind}
+data who[obs] : g
+hyper s : positive ~ half_normal(sd = 2)
+latent a ~ normal(sd = 3)
+latent u[g] ~ normal(sd = s)
+let eta[obs] = a + u[who]
+observe y ~ {family}
+report {report}
+"""
+
+
+@pytest.mark.parametrize(
+    "report",
+    [
+        'r = exp(a + u["0"])',
+        "r[g] = exp(a + u)",
+        'r = 2 * exp(u["0"])',
+        'r = exp(a) / (1 + exp(u["1"]))',
+        "r = sum(exp(a + u), g)",
+    ],
+)
+@pytest.mark.parametrize("settings", [{}, {"options": {"correction": "on"}}])
+def test_the_logarithm_of_the_help_has_an_sd(report: str, settings: dict[str, Any]) -> None:
+    """The help was about sums of exponentials, whatever the report was."""
+    data = {"y": [1, 1, 1, 0, 1, 1], "who": [*range(6)]}
+    text = EXPONENTIALS.format(kind="binary", family="bernoulli(logit = eta)", report=report)
+    fit = lgm.fit(lgm.loads(text), data, method="laplace", fixed={"s": 2.0}, **settings)
+    doubts = [w for w in fit.warnings if w.code == "W611"]
+    assert doubts or "sum" in report
+    for doubt in doubts:
+        assert "quote the median and quantiles" in doubt.help
+        (new,) = re.findall(r"its logarithm has both: (report .*?)(?:; |$)", doubt.help)
+        more = lgm.fit(
+            lgm.loads(f"{text}{new}\n"), data, method="laplace", fixed={"s": 2.0}, **settings
+        )
+        assert len([w for w in more.warnings if w.code == "W611"]) == len(doubts)
+        assert np.all(more.sd("log_r") > 0.0)
+        exact = np.log(fit.quantile("r", [0.25, 0.75]))
+        close = more.quantile("log_r", [0.25, 0.75])
+        np.testing.assert_allclose(close, exact, atol=0.1)
+        tail = "not checked" in doubt.message
+        assert ('options={"correction": "on"}' in doubt.help) == tail
+        assert ("narrower prior" in doubt.help) != tail
+
+
+@pytest.mark.filterwarnings("default")
+def test_the_command_line_says_it_in_its_own_words(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """With flags in place of arguments, and without a line of click's source."""
+    fit, _ = rare()
+    fit.save(tmp_path / "f.nc")
+    (tmp_path / "new.csv").write_text("x,t\n1.53285231,1.0\n-0.54389071,0.1\n")
+    for words in (["predict"], ["effects"]):
+        names = ["x", "--contrast", "1"] if words == ["effects"] else [str(tmp_path / "new.csv")]
+        assert main([*words, str(tmp_path / "f.nc"), *names]) == 0
+        said = capfd.readouterr().err
+        assert said.startswith("warning[W611]: ")
+        assert "--option correction=on" in said
+        assert "PredictionWarning" not in said

@@ -10,6 +10,7 @@ import numpy as np
 
 import lgmdsl.html as html
 from lgmdsl.api.page import columns, wrapped
+from lgmdsl.api.summary.table import cells
 
 if TYPE_CHECKING:
     from lgmdsl.api.assess.audit import Audit
@@ -34,9 +35,7 @@ def page(audit: Audit) -> str:
         ("verdict", audit.verdict),
     ]
     lines = ["audit", *(x for n, text in rows for x in wrapped(f"  {n:<14}{text}", 0, 16))]
-    table = [
-        (_short(d.label), f"{d.mean:.4g}", f"{d.sd:.4g}", *d.shown()) for d in differing(audit)
-    ]
+    table = [(_short(d.label), *cells(d.mean, d.sd, ()), *d.shown()) for d in differing(audit)]
     if table:
         lines += ["", *columns([HEADER, *((f"  {r[0]}", *r[1:]) for r in table)], 0, RIGHT)]
         text = (

@@ -147,6 +147,16 @@ def _shown(value: float, form: str) -> str:
     return f"{value:{form}}" if math.isfinite(value) else "-"
 
 
+EXAMPLE = 'lgm.compare_models({"a": fit_a, "b": fit_b})'
+
+
+def _check_named(fits: object) -> None:
+    if not isinstance(fits, Mapping):
+        message = "the fits of a comparison are given by name"
+        got = f"got {type(fits).__name__}"
+        raise MethodError(Diagnostic("E108", message, details=(got,), help=EXAMPLE))
+
+
 def compare_models(
     fits: Mapping[str, Fit], data: object = None, mapping: Keys | None = None
 ) -> ModelComparison:
@@ -163,8 +173,9 @@ def compare_models(
     Fits that come from files need their `data` again for leave-one-out (`mapping` renames
     keys). Raises MethodError E108 for fewer than two fits, TypeError for what is none.
     """
+    _check_named(fits)
     if len(fits) < 2:
-        help = 'lgm.compare_models({"a": fit_a, "b": fit_b})'
+        help = EXAMPLE
         raise MethodError(Diagnostic("E108", "a comparison takes two fits or more", help=help))
     for name, fit in fits.items():
         if not isinstance(fit, Fit):

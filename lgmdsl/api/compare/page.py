@@ -143,7 +143,7 @@ def _evidence(value: float) -> str:
     if math.isnan(value):
         return "-"
     size = abs(value)
-    return f"{value:.4f}" if size < 1e5 else f"{value:.2f}" if size < 1e8 else f"{value:.6g}"
+    return f"{value:.4f}" if size < 1e5 else f"{value:.2f}"
 
 
 def _time(seconds: float) -> str:
@@ -155,13 +155,13 @@ def _time(seconds: float) -> str:
 def _small(value: float) -> str:
     if not math.isfinite(value):
         return str(value)
-    return f"{value:.1e}" if value < 1e-3 or value >= 1e4 else f"{value:.3g}"
+    return f"{value:.2e}" if value < 1e-3 or value >= 1e4 else f"{value:.3g}"
 
 
 def _ratio(value: float) -> str:
     if not math.isfinite(value):
         return str(value)
-    return f"{value:.4f}" if 1e-3 < value < 10 else f"{value:.1e}"
+    return f"{value:.4f}" if 1e-3 < value < 10 else f"{value:.2e}"
 
 
 def card(comparison: Comparison) -> str:

@@ -57,6 +57,8 @@ def effect_columns(
     fit: FitRecord, name: str, asked: EffectSettings, data: object, mapping: Keys | None
 ) -> Columns:
     """The columns of `Fit.effects`. Raises ModelError E103 and E108 for wrong settings."""
+    if isinstance(asked.contrast, np.ndarray):
+        asked = replace(asked, contrast=asked.contrast.tolist())
     levels, scale = column_levels(asked.quantiles), asked.scale
     check_draws(0 if asked.n is None else asked.n, asked.seed)
     for argument, value, known in (

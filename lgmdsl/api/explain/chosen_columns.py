@@ -9,14 +9,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from lgmdsl.api.explain.column_roles import LIKELY, RESPONSES, Roles, between_ends, roles_of
-from lgmdsl.api.explain.table_columns import (
-    EVENT,
-    Column,
-    columns_of,
-    is_outcome,
-    read_as_binary,
-    unused_name,
-)
+from lgmdsl.api.explain.events import EVENT, is_outcome, read_as_binary
+from lgmdsl.api.explain.table_columns import Column, columns_of, unused_name
 from lgmdsl.api.page import several
 from lgmdsl.canonical.grounding.labels import labels_of
 from lgmdsl.dataset import Dataset, Entry
@@ -134,7 +128,8 @@ class Chosen:
                 Diagnostic(
                     "E305",
                     f"`{wanted}` cannot be the response of a skeleton: {reason}",
-                    help=f"name a column of numbers{_example(candidates)}, or code it as 0 and 1",
+                    help=f"{'change it in the table' if column.why else 'code it as 0 and 1'}, or "
+                    f"name a column of numbers{_example(candidates)}",
                 )
             )
         if not candidates:

@@ -5,18 +5,21 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import numpy as np
 
-from lgmdsl.api.explain.table_columns import (
+from lgmdsl.api.explain.events import (
     ENTRY,
     EVENT,
     LIFETIME,
-    Column,
     other_outcomes,
     pairs_of,
     unclear_events,
 )
+from lgmdsl.api.explain.nearly import in_rows, mostly, negative, unknown
+from lgmdsl.api.explain.table_columns import Column
+from lgmdsl.arrays import BoolArray
 from lgmdsl.contract.censoring import within
 
 # What responses are usually called.
@@ -46,13 +49,14 @@ LIKELY = re.compile(
     r"|richness|seizures|claims|ticks|incidence|incidents|accidents|visits|bites|eggs|switched|vote"
     r"|infected|present|presence|success|correct|accuracy|survived|passed|bought|default|cured"
     r"|recovered|disease[ds]?|catch|number|freq|frequency|height|weight|wear|mortality|prevalence|earn"
-    r"|earnings|income|wage|salary|price)$"
-    r"|^(n|num|number)_\w+|\w_counts?$",
+    r"|earnings|income|wage|salary|price|loss(es)?|paid|incurred|severity|claim_?(size|cost)s?)$"
+    r"|(^|_)claims?_?(nb|no|count|number|amount|paid|total|cost|size|frequency|severity)s?$"
+    r"|^(n|nb|num|number)_\w+|\w_counts?$",
     re.I,
 )
 # Whole numbers that are counts; those that are amounts.
 COUNTED = re.compile(
-    r"(^|_)(n|num|number|counts?|cases|deaths|events|claims|accidents|abundance|total|freq"
+    r"(^|_)(n|nb|num|number|counts?|cases|deaths|events|claims|accidents|abundance|total|freq"
     r"|frequency|ticks|seizures|eggs|offspring|incidence|visits)(_|$)",
     re.I,
 )
@@ -88,6 +92,9 @@ SPELL = ("start", "begin", "tstart", "enter", "entry")
 MIN_ZEROS = 2
 SKEWED = 0.5
 
+# A fault, the rows that have it, and the columns whose entries show it.
+Fault: TypeAlias = tuple[str, BoolArray, tuple[Column, ...]]
+
 
 @dataclass(frozen=True, eq=False)
 class Roles:
@@ -97,7 +104,9 @@ class Roles:
     lifetimes, the ends `lower` and `upper` of intervals (`absent`: of a response that has no
     column). `unfit`: a column that is called like an exposure and cannot be one; `outcomes`:
     other events, or times to them; `unclear`: a column that says by more than two labels which
-    times are those of an event; `amounts`: whether whole numbers are taken as such."""
+    times are those of an event; `amounts`: whether whole numbers are taken as such; `doubts`: what
+    holds in all rows but a few, and why a column is not what it nearly is, with the first of the
+    rows that speak against it."""
 
     response: Column
     guessed: bool = False
@@ -114,13 +123,14 @@ class Roles:
     outcomes: tuple[Column, ...] = ()
     unclear: Column | None = None
     amounts: bool = False
+    doubts: tuple[str, ...] = ()
 
     @property
     def family(self) -> str:
         """The family of the response."""
         if self.event is not None or self.unclear is not None:
             # A Weibull has no density at 0; a Pareto's hazard falls from its own at 0.
-            return "weibull" if self.response.values.min() > 0 else "generalized_pareto"
+            return "generalized_pareto" if (self.response.values == 0.0).any() else "weibull"
         if self.lower is not None:
             return "weibull" if self.response.values.min() > 0 else "normal"
         if self.trials is not None:
@@ -177,13 +187,25 @@ def roles_of(candidates: Sequence[Column], columns: Sequence[Column], wanted: st
         return lifetimes
     response, guessed = _response(candidates, columns, wanted)
     named = _named(columns)
-    roles = Roles(response, guessed, named[0] if guessed and named else None)
-    others = [c for c in columns if c is not response]
+    odd = _no_count(response)
+    counted = COUNTED.search(response.called) is not None
+    if response.kind == "number" and counted and odd.any() and mostly(~odd):
+        response = replace(response, kind="count")
+        about = _faults((f"`{response.key}` is no count", odd, (response,)))
+    else:
+        about = () if counted else _nearly(response)
+    doubts = (*no_lifetimes(columns, response), *about)
+    roles = Roles(response, guessed, named[0] if guessed and named else None, doubts=doubts)
+    others = [c for c in columns if c.key != response.key]
     whole = response.kind == "count" or (response.kind == "number" and response.whole)
     if whole:
         for trials in others:
             if TRIALS.search(trials.called) and _hold(trials, response):
-                return replace(roles, trials=trials)
+                above = response.entries > trials.entries
+                fault = f"`{response.key}` is above `{trials.key}`"
+                return replace(
+                    roles, trials=trials, doubts=_faults((fault, above, (response, trials)))
+                )
     if response.kind != "count":
         return roles
     offset = _first(others, OFFSET, ("number", "count", "binary"))
@@ -191,8 +213,12 @@ def roles_of(candidates: Sequence[Column], columns: Sequence[Column], wanted: st
     if offset is None and exposure is None and _is_amount(response):
         amounts = replace(response, kind="number")
         return replace(roles, response=amounts, amounts=True)
-    if exposure is not None and exposure.values.min() <= 0:
-        return replace(roles, unfit=exposure)
+    if exposure is not None:
+        none = exposure.entries <= 0.0
+        if not mostly(~none):
+            return replace(roles, unfit=exposure)
+        faults = _faults((f"`{exposure.key}` (exposure) is not above 0", none, (exposure,)))
+        roles = replace(roles, doubts=(*roles.doubts, *faults))
     return replace(roles, exposure=exposure, offset=offset)
 
 
@@ -206,18 +232,103 @@ def _lifetimes(columns: Sequence[Column], wanted: str) -> Roles | None:
     pair = next(pairs_of(columns, wanted), None)
     if pair is not None:
         time, event = pair
-        entry = _first([c for c in columns if c is not time], ENTRY, ("number", "count"))
-        if entry is not None and not (not time.missing and (entry.values < time.values).all()):
-            entry = None
+        called = [c for c in columns if ENTRY.search(c.called) and c.kind in ("number", "count")]
+        called = [c for c in called if c is not time]
+        entry = next((c for c in called if mostly(_enters(c, time))), None)
         known = [c for c in (time, event, entry) if c is not None]
         others = other_outcomes(columns, known)
-        return Roles(time, not wanted, event=event, entry=entry, outcomes=others)
+        doubts = _of_lifetimes(time, event, entry)
+        if entry is None and called:
+            late = ~_enters(called[0], time)
+            doubts += (
+                f"`{called[0].key}` is called like a time from which a row was at risk (delayed "
+                f"entry), and is not taken as one: it is not before `{time.key}` "
+                f"{in_rows(late, called[0], time)}.",
+            )
+        return Roles(time, not wanted, event=event, entry=entry, outcomes=others, doubts=doubts)
     times = [c for c in columns if LIFETIME.search(c.called) and c.kind in ("number", "count")]
-    times = [c for c in times if c.values.min() >= 0.0 and c.key == (wanted or c.key)]
+    times = [c for c in times if mostly(~negative(c)) and c.key == (wanted or c.key)]
     unclear = unclear_events(columns)
     if times and unclear:
-        return Roles(times[0], not wanted, unclear=unclear[0], outcomes=(unclear[0],))
+        doubts = _of_lifetimes(times[0])
+        return Roles(
+            times[0], not wanted, unclear=unclear[0], outcomes=(unclear[0],), doubts=doubts
+        )
     return None
+
+
+def _enters(entry: Column, time: Column) -> BoolArray:
+    """The rows that were at risk before their time; a time that is missing says nothing."""
+    return np.asarray((entry.entries < time.entries) | unknown(time) & ~unknown(entry))
+
+
+def _of_lifetimes(
+    time: Column, event: Column | None = None, entry: Column | None = None
+) -> tuple[str, ...]:
+    """What of lifetimes has to be corrected before they are fitted."""
+    faults: list[Fault] = [(f"`{time.key}` is below 0", negative(time), (time,))]
+    if event is not None:
+        faults.append((f"`{event.key}` is missing", unknown(event), (time,)))
+    if entry is not None:
+        late = ~_enters(entry, time)
+        faults.append((f"`{entry.key}` is not before `{time.key}`", late, (entry, time)))
+    return _faults(*faults)
+
+
+def no_lifetimes(columns: Sequence[Column], response: Column) -> tuple[str, ...]:
+    """Why a time and an event, called so, are not taken as a lifetime."""
+    numbers = [c for c in columns if c.kind in ("number", "count")]
+    times = [c for c in numbers if LIFETIME.search(c.called)]
+    events = [c for c in columns if c.kind == "binary" and EVENT.search(c.called)]
+    if not times or not events or any(c.key.casefold() in RESPONSES for c in (response,)):
+        return ()
+    time, event = times[0], events[0]
+    faults = (
+        (f"`{time.key}` is below 0", negative(time), (time,)),
+        (f"`{event.key}` is missing", unknown(event), (time,)),
+    )
+    return tuple(
+        f"`{time.key}` and `{event.key}` are called like a time and its event, and are not taken "
+        f"as a lifetime: {fault} {in_rows(wrong, *shown)}."
+        for fault, wrong, shown in faults
+        if wrong.any() and not mostly(~wrong)
+    )
+
+
+def _faults(*faults: Fault) -> tuple[str, ...]:
+    """Which rows have to be corrected."""
+    return tuple(
+        f"{fault} {in_rows(wrong, *shown)}: correct these rows or leave them out, as the model "
+        "does not take them."
+        for fault, wrong, shown in faults
+        if wrong.any()
+    )
+
+
+def _no_count(response: Column) -> BoolArray:
+    """The rows that hold something else than 0, 1, 2 ... or nothing."""
+    y = response.entries
+    return np.asarray(~unknown(response) & ((y != np.round(y)) | (y < 0.0)))
+
+
+def _nearly(response: Column) -> tuple[str, ...]:
+    """What a response would be but for a few rows."""
+    y = response.entries
+    if response.kind not in ("number", "count") or response.values.size < MOST_CODES:
+        return ()
+    known = ~unknown(response)
+    for holds, kind, model in (
+        ((y == 0.0) | (y == 1.0), "0 or 1", "binary, and observe bernoulli(logit)"),
+        (~_no_count(response), "a count", "count, and observe poisson(log_rate)"),
+    ):
+        wrong = known & ~holds
+        repeats = 2 * np.unique(y[holds]).size <= int(holds.sum())
+        if wrong.any() and mostly(~wrong) and repeats:
+            return (
+                f"`{response.key}` is {kind} but {in_rows(wrong, response)}. If these are mistakes "
+                f"or codes of missing entries, correct them, and declare {model}.",
+            )
+    return ()
 
 
 def _is_amount(response: Column) -> bool:
@@ -240,9 +351,11 @@ def _ends(columns: Sequence[Column], wanted: str) -> tuple[Column, Column] | Non
     """Two columns that are called like the ends of an interval, and are; not where one is
     `wanted` as the response."""
     numbers = [c for c in columns if c.kind in ("number", "count") and c.key != wanted]
+    lows = numbers + [c for c in columns if c.open < 0.0]
+    highs = numbers + [c for c in columns if c.open > 0.0]
     for first, last in ENDS:
-        for low in numbers:
-            for high in numbers:
+        for low in lows:
+            for high in highs:
                 if _called_ends(low.called, high.called, first, last) and _are_ends(low, high):
                     return low, high
     return None
@@ -259,9 +372,9 @@ def _called_ends(low: str, high: str, first: str, last: str) -> bool:
 
 
 def _are_ends(low: Column, high: Column) -> bool:
-    both = ~np.isnan(low.entries) & ~np.isnan(high.entries)
+    both = ~unknown(low) & ~unknown(high)
     a, b = low.entries[both], high.entries[both]
-    return bool((a <= b).all() and ((a < b).any() or not both.any()))
+    return mostly(a <= b) and bool((a < b).any() or not both.any())
 
 
 def _between(low: Column, high: Column, columns: Sequence[Column], wanted: str) -> Roles | None:
@@ -269,25 +382,30 @@ def _between(low: Column, high: Column, columns: Sequence[Column], wanted: str) 
     does, or of none; where there is an event, the first end is when its row came under
     observation. None where another column is called like a response."""
     others = [c for c in columns if c is not low and c is not high]
-    event = _first(others, EVENT, ("binary",))
+    events = [c for c in others if EVENT.search(c.called) and c.kind == "binary"]
+    event = next((c for c in events if mostly(~unknown(c))), None)
     spell = low.called.casefold().startswith(SPELL)
-    if event is not None and spell and not (low.missing or high.missing or wanted):
-        return Roles(high, event=event, entry=low)
-    if spell and not (low.missing or high.missing):
+    spell = spell and not high.open and mostly(~unknown(low)) and mostly(~unknown(high))
+    if event is not None and spell and not wanted:
+        return Roles(high, event=event, entry=low, doubts=_of_lifetimes(high, event, low))
+    if spell:
         return None
+    doubts = _faults(
+        (f"`{low.key}` is above `{high.key}`", low.entries > high.entries, (low, high))
+    )
     called = [c for c in others if c.key == (wanted or c.key) and c.kind in ("number", "count")]
     named = [
         c for c in called if wanted or c.key.casefold() in RESPONSES or LIFETIME.search(c.called)
     ]
     for response in named:
         if not ((response.entries < low.entries) | (response.entries > high.entries)).any():
-            return Roles(response, lower=low, upper=high)
+            return Roles(response, lower=low, upper=high, doubts=doubts)
     if wanted or any(c.key.casefold() in RESPONSES for c in others):
         return None
     positive = min(low.values.min(), high.values.min()) >= 0.0
     ends = {"lower": low.entries, "upper": high.entries}
     known = Column("", "", "number", entries=within(ends, bool(positive)))
-    return Roles(known, guessed=False, lower=low, upper=high, absent=True)
+    return Roles(known, guessed=False, lower=low, upper=high, absent=True, doubts=doubts)
 
 
 def _response(
@@ -342,12 +460,13 @@ def _hold(trials: Column, response: Column) -> bool:
     whole = trials.whole and not trials.missing and not response.missing
     # 1 at most of 1 is no number of successes.
     several = trials.entries.size == response.entries.size and trials.values.max(initial=0.0) > 1.0
-    return whole and several and bool((trials.values >= response.values).all())
+    return whole and several and mostly(~(response.entries > trials.entries))
 
 
 def notes(roles: Roles, eta: str) -> Iterator[str]:
     """What the model takes columns for by their names, and what may be meant instead."""
     y = roles.response
+    yield from roles.doubts
     if roles.exposure is not None:
         name = roles.exposure.name
         yield (
@@ -394,7 +513,7 @@ def notes(roles: Roles, eta: str) -> Iterator[str]:
     if roles.lower is not None and roles.upper is not None:
         yield (
             f"`{y.key}` lies between `{roles.lower.key}` and `{roles.upper.key}`, by the names of "
-            "the columns; a missing end is open."
+            "the columns; an end that is missing or infinite is open."
         )
     if roles.family == "ordinal":
         yield (

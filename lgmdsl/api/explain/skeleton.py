@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from lgmdsl.api.explain.chosen_columns import MOST, Chosen, further_tables
-from lgmdsl.api.explain.column_roles import notes
+from lgmdsl.api.explain.column_roles import LIKELY, notes
+from lgmdsl.api.explain.nearly import in_rows
 from lgmdsl.api.explain.table_columns import RESERVED, Column, columns_of, unused_name
 from lgmdsl.api.page import counted, wrapped
 from lgmdsl.dataset import Dataset, read
@@ -117,7 +118,7 @@ class _Text:
             self.terms.append(level)
         eta = self._name("eta")
         statement = self._observed(eta, scale)
-        warning = _comment(f"The model refuses the tables as they are: {refused}")
+        warning = _comment(f"The model refuses the tables as they are: {refused}.")
         parts = [
             "lgm 1",
             *_comment(f"A skeleton for {self.chosen.source}: {self._about()} Change it, then:"),
@@ -137,7 +138,7 @@ class _Text:
             "",
             f"let {eta}[{self.chosen.rows}] = " + _sum(self.terms),
             "",
-            *(line for note in self._decided(eta) for line in _comment(note)),
+            *(line for note in self._decided(eta, scale) for line in _comment(note)),
             *(line for note in notes(self.roles, eta) for line in _comment(note)),
             statement,
         ]
@@ -169,28 +170,37 @@ class _Text:
     def _mean(self) -> str:
         """The mean of the level's prior."""
         y = self.response.values
+        y = y if self.roles.family == "normal" else y[y >= 0.0]
         if self.roles.family == "normal":
             return f"mean = {centre(float(y.mean()), float(y.std()))}, "
         if self.roles.family in ("weibull", "gamma", "generalized_pareto"):
             return f"mean = {number(math.log(float(y.mean())))}, "
         return ""
 
-    def _decided(self, eta: str) -> Iterator[str]:
+    def _decided(self, eta: str, scale: float) -> Iterator[str]:
         """Which whole numbers were taken as labels and which as amounts, and the other way."""
+        prior = f"normal(sd = {number(2.5 * scale)})"
+        outcomes = [c for c in self.chosen.used if c.kind != "date" and LIKELY.search(c.called)]
+        if self.roles.guessed and outcomes:
+            names = listed([f"`{c.key}`" for c in outcomes[:MOST]])
+            yield (
+                f"{names} {'is' if len(outcomes) == 1 else 'are'} called like a response as well. "
+                "What is known only after the response is no covariate: leave it out."
+            )
         for c in self.chosen.coded:
             slope, rows = f"b_{c.name}", self.indices[c.map] if c.map else self.chosen.rows
             value = f"{c.name}[{c.map}]" if c.map else c.name
             yield (
                 f"`{c.key}` holds {_range(c)}, taken as codes of groups. If it is an amount: "
-                f"declare data {c.name}[{rows}] : real and latent {slope} ~ normal(sd = 2.5), and "
-                f"write {slope} * {value} in {eta}, in place of its effects."
+                f"declare data {c.name}[{rows}] : real and latent {slope} ~ {prior}, and "
+                f"write {slope} * {_standardised(value, c)} in {eta}, in place of its effects."
             )
         for c in self.chosen.amounts:
             index, effect = f"{c.name}_level", f"u_{c.name}"
             yield (
                 f"`{c.key}` has {c.levels} whole values, taken as amounts. If they are codes of "
                 f"groups: index {index}, data {c.name}[{self.chosen.rows}] : {index}, latent "
-                f"{effect}[{index}] ~ normal(sd = 1), and {effect}[{c.name}] in {eta}, in place of "
+                f"{effect}[{index}] ~ {prior}, and {effect}[{c.name}] in {eta}, in place of "
                 "its slope."
             )
 
@@ -250,12 +260,7 @@ class _Text:
         if column.kind == "binary":
             self.terms.append(f"{slope} * {value}")
             return
-        spread = float(column.values.std())
-        shift = centre(float(column.values.mean()), spread)
-        shifted = f"({value} + {shift[1:]})" if shift.startswith("-") else f"({value} - {shift})"
-        divisor = number(spread, 2)
-        scaled = shifted if divisor == "1" else f"{shifted} / {divisor}"
-        self.terms.append(f"{slope} * {scaled}")
+        self.terms.append(f"{slope} * {_standardised(value, column)}")
 
     def _effect(self, column: Column, scale: float, graph: str, gather: str) -> None:
         index, effect = self.indices[column.name], self._name(f"u_{column.name}")
@@ -297,8 +302,8 @@ class _Text:
         out += [(c.key, "another outcome, or the time of one") for c in self.roles.outcomes]
         unfit = self.roles.unfit
         if unfit is not None:
-            low = int((unfit.values <= 0).sum())
-            out.append((unfit.key, f"an exposure is above 0, and {low} of its entries are not"))
+            none = in_rows(unfit.entries <= 0.0, unfit)
+            out.append((unfit.key, f"an exposure is above 0, and it is not {none}"))
         for key, why in out:
             yield from _comment(f"left out: `{key}`: {why}")
         if self.chosen.spare:
@@ -357,6 +362,15 @@ def _range(codes: Column) -> str:
     low, high = int(codes.values.min()), int(codes.values.max())
     every = high - low + 1 == codes.levels
     return f"{low} to {high}" if every else f"{codes.levels} of the whole numbers to {high}"
+
+
+def _standardised(value: str, column: Column) -> str:
+    """A value less about its mean, by about its sd."""
+    spread = float(column.values.std())
+    shift = centre(float(column.values.mean()), spread)
+    shifted = f"({value} + {shift[1:]})" if shift.startswith("-") else f"({value} - {shift})"
+    divisor = number(spread, 2)
+    return shifted if divisor == "1" else f"{shifted} / {divisor}"
 
 
 def _sum(terms: list[str]) -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 
+from lgmdsl.api.page import several
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.grounding.label_line import line_of
 from lgmdsl.canonical.grounding.labels import labels_of, union
@@ -20,7 +21,8 @@ from lgmdsl.language.tree.statements import STATEMENTS
 
 # Whole numbers under these names are labels.
 GROUPS = re.compile(
-    r"(^|_)(id|ids|nr|no|code|group|subject|site|batch|school|class|ward|zip|person|patient|plot"
+    r"(^|_)(id|ids|nr|no|code|group|subject|site|batch|school|class|ward|zip|zip_?code|post_?code"
+    r"|postal(_?code)?|plz|policy|person|patient|plot"
     r"|block|plate|cluster|household|clinic|hospital|county|district|region|village|litter|observer"
     r"|herd|farm|animal|sire|dam|cow|family|tree|nest|tank|pot|lot|rater|judge|operator|machine"
     r"|worker|player|team|country|state|variety|genotype|breed|store|user|firm|student|pupil|child"
@@ -70,7 +72,8 @@ class Column:
     `why`, left out. `name` is what the model calls it; `map` the column of the first table whose
     groups it describes, for those of further tables; `entries` its numbers, NaN where missing, of a
     column of two texts the place among its `pair` of labels. `base`: the label of 0 of a column
-    that the model reads as 0 and 1 by contrasts."""
+    that the model reads as 0 and 1 by contrasts. `open`: the one infinity that it holds, in place
+    of which entries are NaN: an open end of an interval."""
 
     key: str
     name: str
@@ -82,6 +85,7 @@ class Column:
     map: str = ""
     pair: tuple[str, ...] = ()
     base: str = ""
+    open: float = 0.0
 
     @property
     def called(self) -> str:
@@ -160,8 +164,14 @@ def columns_of(
         taken.add(name)
         out.append(_column(key, name, entry))
     if not max((entry.shape[0] for entry in entries.values()), default=0):
+        header = several([f"`{key}`" for key in entries])
         raise DataError(
-            Diagnostic("E306", f"{source}: it has no rows", help="give a table of data")
+            Diagnostic(
+                "E306",
+                f"{source}: it has no rows below the names of its columns",
+                details=(f"columns: {header}",),
+                help="export the table again, with its rows",
+            )
         )
     return out
 
@@ -213,9 +223,12 @@ def _column(key: str, name: str, entry: Entry) -> Column:
     values = np.array(loaded.values, dtype=np.float64)
     gone = labels.missing | ~np.isfinite(values)
     numbers: Array = values[~gone]
-    infinite = int((np.isinf(values) & ~labels.missing).sum())
-    if infinite:
-        return Column(key, name, "left out", f"it holds infinite values ({infinite})")
+    infinite = values[np.isinf(values) & ~labels.missing]
+    if infinite.size:
+        why = f"it holds infinite values ({infinite.size})"
+        end = float(infinite[0]) if (infinite == infinite[0]).all() and numbers.size else 0.0
+        entries = np.where(gone, np.nan, values)
+        return Column(key, name, "left out", why, entries, levels, missing, open=end)
     with np.errstate(all="ignore"):
         spread = float(numbers.std())
     if not np.isfinite(spread) or spread < np.finfo(np.float64).tiny:
@@ -258,138 +271,3 @@ def _numbers_the_rows(key: str, numbers: Array) -> bool:
 
 def _is_date(text: str) -> bool:
     return re.match(r"\d{4}-?(\d{2}|Q\d|W\d{2})", text) is not None
-
-
-# ---- events ------------------------------------------------------------------------------------
-
-
-EVENT = re.compile(
-    r"(^|_)(event|events|status|died|dead|death|delta|failed|failure|fail|relapsed?|cens|censor"
-    r"|censored|censoring|uncensored|observed|fustat|progressed|recurred|recurrence|churn(ed)?"
-    r"|dropped_?out|dropout)$|[a-z]stat$|^(event|status|censor\w*|cens|death|died|dead)_",
-    re.I,
-)
-# 1 in such a column is a row that was censored.
-REVERSED = re.compile(r"(^|_)(right_?)?censored$", re.I)
-LIFETIME = re.compile(
-    r"(^|_)(time|t|survival|surv|lifetime|[sf]u?time|survtime|followup|follow_up|tte|os|pfs|dfs|rfs"
-    r"|stop|tstop|exit)$|(^|_)(time|days|weeks|months|years)_(to|until|at|on|in|of)(_|$)|^surv",
-    re.I,
-)
-# Times where an event stands beside them.
-DURATION = re.compile(
-    r"(^|_)(days?|weeks?|months?|years?|hours?|duration|tenure|fu|age_at_\w+)$|[a-z]time$"
-    r"|^(days|weeks|months|years|time|duration)_",
-    re.I,
-)
-ENTRY = re.compile(r"(^|_)(entry|enter|entered|start|tstart|begin|left_?trunc\w*)(_|$)", re.I)
-# Words of rows without an event, which hold against all others; of those with one; and of none.
-_CENSORED = re.compile(
-    r"(right|left)?[- _]?(censored|censor|censoring|cens)|right|alive|living|survived|survivor"
-    r"|lost( to follow[- ]?up)?|administrative|withdrawn|event[- ]?free",
-    re.I,
-)
-_ONE = re.compile(
-    r"event|dead|died|deceased|death|yes|y|true|t|failure|failed|fail|relapsed?|observed|exact"
-    r"|uncensored|recurrence|progression|positive|pos|success|present|presence|infected|diseased"
-    r"|case|ill|sick|correct|hit|win|won|pass(ed)?|\+",
-    re.I,
-)
-_ZERO = re.compile(
-    r"no|n|false|f|none|no[- _]event|ongoing|active|control|negative|neg|absent|absence|healthy"
-    r"|well|incorrect|wrong|miss|loss|lost|fail(ed)?",
-    re.I,
-)
-# One of two labels that only an outcome has.
-_OUTCOME = re.compile(
-    r"case|infected|diseased|ill|sick|present|presence|relapsed?|recurrence", re.I
-)
-
-
-def is_outcome(column: Column) -> bool:
-    """Whether one of two labels is a word for an outcome, whatever the column is called."""
-    return telling(column) or any(_OUTCOME.fullmatch(label) for label in column.pair)
-
-
-def telling(column: Column) -> bool:
-    """Whether one of two labels alone is a word for censoring and the other one for an event,
-    whatever the column is called."""
-    other = [label for label in column.pair if not _CENSORED.fullmatch(label)]
-    return (
-        len(other) == 1 and (_ONE.fullmatch(other[0]) or other[0].casefold() == "none") is not None
-    )
-
-
-def base_of(column: Column) -> str:
-    """Which of its two labels is 0; "" where nothing says so."""
-    for words, is_base in ((_CENSORED, True), (_ONE, False), (_ZERO, True)):
-        said = [words.fullmatch(label) is not None for label in column.pair]
-        if sum(said) == 1:
-            base = column.pair[said.index(is_base)]
-            break
-    else:
-        if column.kind == "group":
-            return ""
-        base = column.pair[0]
-    if REVERSED.search(column.called) and not telling(column):
-        base = next(label for label in column.pair if label != base)
-    return base
-
-
-def read_as_binary(column: Column, wanted: bool = False) -> Column:
-    """The column as one of 0 and 1, where it has two labels of which one is 0, or is `wanted` so;
-    else as it is."""
-    base = base_of(column) if len(column.pair) == 2 else ""
-    if wanted and len(column.pair) == 2:
-        base = base or column.pair[0]
-    try:
-        return column.as_binary(base) if base else column
-    except ValueError:
-        return column
-
-
-def pairs_of(columns: Sequence[Column], wanted: str = "") -> Iterator[tuple[Column, Column]]:
-    """Times and their events, the likeliest first: those that stand side by side, then by the names
-    of the times. A time is 0 or above; `wanted` is the key of one that is to be it."""
-    place = {id(c): k for k, c in enumerate(columns)}
-    events = [c for c in columns if c.kind == "binary" and not c.missing and _is_event(c)]
-    found = []
-    for c in columns:
-        name = LIFETIME.search(c.called), DURATION.search(c.called)
-        if c.kind not in ("number", "count") or c.values.min() < 0.0:
-            continue
-        if not any(name) or (wanted and c.key != wanted):
-            continue
-        for event in events:
-            apart = abs(place[id(c)] - place[id(event)])
-            before = place[id(event)] < place[id(c)]
-            found.append(((apart > 1, not name[0], apart, before, place[id(c)]), c, event))
-    for _, time, event in sorted(found, key=lambda f: f[0]):
-        yield time, event
-
-
-def _is_event(column: Column) -> bool:
-    return EVENT.search(column.called) is not None or telling(column)
-
-
-def other_outcomes(columns: Sequence[Column], known: Sequence[Column]) -> tuple[Column, ...]:
-    """Columns that are called like an event or the time to one, but for those `known`."""
-    rest = [c for c in columns if not any(c is k for k in known)]
-    # Of two that stand side by side, a time that is called like many other things.
-    beside = {id(a) for a, b in pairs_of(rest) if abs(rest.index(a) - rest.index(b)) == 1}
-    return tuple(c for c in rest if id(c) in beside or _tells_of_event(c))
-
-
-def _tells_of_event(column: Column) -> bool:
-    if column.kind == "binary":
-        return _is_event(column)
-    return column.kind in ("number", "count") and LIFETIME.search(column.called) is not None
-
-
-def unclear_events(columns: Sequence[Column]) -> list[Column]:
-    """Columns called like an event that hold more than two labels: which is the event is unsaid."""
-    return [
-        c
-        for c in columns
-        if c.levels > 2 and c.levels < 10 and EVENT.search(c.called) and c.kind != "number"
-    ]

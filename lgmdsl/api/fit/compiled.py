@@ -52,7 +52,7 @@ from lgmdsl.inference.plan import Plan, plan
 from lgmdsl.inference.quasi_random_error import standard_error
 from lgmdsl.inference.routes import combined, error_notes
 from lgmdsl.inference.settings import FitSettings
-from lgmdsl.inference.stages import Stage, through
+from lgmdsl.inference.stages import Ran, Stage, through, without
 from lgmdsl.language.builder import Model
 from lgmdsl.learning.objective.elsewhere import WorkersOfFits
 from lgmdsl.learning.search.learning_record import LearningOptions
@@ -109,7 +109,8 @@ class Fitting:
     hyperparameters are treated; `origin`: the provenance; `earlier`: the fit to start from;
     `solved`: the posterior; `optima`: others; `errors`: estimated ones; `remedy`: the option that
     would lessen them; `fit`: the record; `fits`: how many were
-    made; `cut`: whether an interrupt ended it."""
+    made; `cut`: whether an interrupt ended it; `within`: the stages that finding the posterior
+    had."""
 
     model: Model
     canonical: CanonicalModel
@@ -131,6 +132,7 @@ class Fitting:
     fit: FitRecord | None = None
     fits: int = 0
     cut: bool = False
+    within: tuple[Ran, ...] = ()
 
     @classmethod
     def of(cls, model: Model, canonical: CanonicalModel, settings: FitSettings) -> Fitting:
@@ -196,7 +198,9 @@ def fit_compiled(
     with one_thread() as known_flops:  # same digits, as in `solve`
         known_flops(state.found.flops)
         state, finished = through(FROM_THE_POSTERIOR, state)
-    return Fit.of(replace(state.made, stages=(*solved, *state.found.stages, *finished)))
+    stages = (*without(solved, state.within), *state.within, *finished)
+    seconds = sum(stage.seconds for stage in stages)
+    return Fit.of(replace(state.made, stages=stages, seconds=seconds))
 
 
 def _why_merge(state: Fitting) -> str:
@@ -235,7 +239,8 @@ def _solve(state: Fitting) -> Fitting:
             resume,
             state.elsewhere,
         )
-    return replace(state, solved=solved, origin=origin, fits=_fits(solved))
+    fits, within = _fits(solved), solved.stages
+    return replace(state, solved=solved, origin=origin, fits=fits, within=within)
 
 
 def _fits(solved: Solved) -> int:

@@ -60,7 +60,8 @@ class Fit(Assessable, Framed):
     `gaussian_marginals` remain those of the Gaussian, and so do the scores of `lgm.design`.
     `checkpoint`: of an integration that was interrupted, from which
     `lgm.fit(..., start_from=fit)` goes on. `stages`: what was done, in its order, each with the
-    reason why, the fits that it made and its seconds.
+    reason why, the fits that it made and its seconds, without those of the stages within it: their
+    sum is `seconds`.
     """
 
     audited: Audit | None = field(default=None, repr=False)

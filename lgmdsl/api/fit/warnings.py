@@ -4,11 +4,13 @@ W603, W609 and W611."""
 from __future__ import annotations
 
 import math
+from itertools import count
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lgmdsl.api.solve.learning_warnings import GO_ON, SHOWN, START_FROM
+from lgmdsl.api.summary.table import cells
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.site import Property
@@ -16,6 +18,9 @@ from lgmdsl.contract.status import Status
 from lgmdsl.errors import Diagnostic, listed
 from lgmdsl.inference.accuracy import more_accurate
 from lgmdsl.inference.driver import Run
+from lgmdsl.language.checked import Symbol
+from lgmdsl.language.tree import ast
+from lgmdsl.language.tree.wording import text_of, with_dims
 from lgmdsl.posterior.tails import of_a_tail, of_few_draws
 from lgmdsl.remedies import either, number, setting, start
 
@@ -50,7 +55,6 @@ def undefined_reports(fit: FitRecord) -> tuple[Diagnostic, ...]:
 
 def uncertain_sds(fit: FitRecord) -> tuple[Diagnostic, ...]:
     """W611 for reports whose sd few draws tell, or rests on a tail that is not checked."""
-    help = "; the logarithm of a sum of exponentials has an sd that is known"
     return tuple(
         warning
         for s in fit.model.checked.of_kind("report")
@@ -58,16 +62,33 @@ def uncertain_sds(fit: FitRecord) -> tuple[Diagnostic, ...]:
             *of_few_draws(
                 f"the sd of report `{s.name}` rests on few draws",
                 np.array([fit.marginals.sd_error(s.name)]),
-                help,
+                _logarithm(fit, s),
                 s.statement.span,
             ),
             *of_a_tail(
                 f"the sd of report `{s.name}` rests on a tail that is not checked",
                 fit.marginals.beyond(s.name),
+                _logarithm(fit, s),
                 s.statement.span,
             ),
         )
     )
+
+
+def _logarithm(fit: FitRecord, report: Symbol) -> str:
+    """The logarithm of a report that is above 0, as another report whose sd is known."""
+    statement = report.statement
+    assert isinstance(statement, ast.Report)
+    value = statement.value
+    if isinstance(value, ast.Call) and value.function.id == "exp":
+        text = text_of(value.positional[0])
+    elif (fit.marginals.quantile(report.name, np.array([0.01]))[1] > 0.0).all():
+        text = f"log({text_of(value)})"
+    else:
+        return ""
+    taken = fit.model.checked.symbols
+    name = next(n for k in count(1) if (n := "log_" * k + report.name) not in taken)
+    return f"; its logarithm has both: report {with_dims(name, report.dims)} = {text}"
 
 
 def local_optima(fit: FitRecord, optima: OtherOptima | None, drawn: bool) -> tuple[Diagnostic, ...]:
@@ -139,7 +160,8 @@ def _where(fit: FitRecord, mean: Array, other: Array) -> tuple[str, str]:
         if layout.starts[block.name] <= k < layout.starts[block.name] + block.size:
             place = k - layout.starts[block.name]
             label = layout.entry(block.name, layout.dims[block.name], place)
-            return label, f"it is at {other[k]:.4g} there, and at {mean[k]:.4g} in this fit"
+            here, _, there = cells(float(mean[k]), float(sd[k]), [float(other[k])])
+            return label, f"it is at {there} there, and at {here} in this fit"
     raise AssertionError(k)
 
 

@@ -113,9 +113,9 @@ CONCEPTS: tuple[Concept, ...] = (
         "detection limit; truncation; left truncation; delayed entry; Surv; tobit",
         "responses known only to lie in an interval: event, lower and upper",
         "event is 1 where y was observed and 0 where the true value is above it. lower and upper "
-        "are the ends of an interval; a missing end is open, and where there is one y may be "
-        "missing, or absent from the data altogether: below a limit of detection upper is the "
-        "limit. A row without either end is observed. "
+        "are the ends of an interval; an end that is missing or infinite is open, and where there "
+        "is one y may be missing, or absent from the data altogether: below a limit of detection "
+        "upper is the limit. A row without either end is observed. "
         "Families of positive numbers also take entry, the time from which a row was at risk "
         "(delayed entry, left truncation): the density given y > entry, where a missing entry is "
         "0. Counts without zeros have truncated = true.",

@@ -10,7 +10,7 @@ import numpy as np
 
 import lgmdsl.html as html
 from lgmdsl.api.columns import LEVELS
-from lgmdsl.api.summary.table import HEADER
+from lgmdsl.api.summary.table import HEADER, cells
 from lgmdsl.arrays import Array
 from lgmdsl.errors import Diagnostic
 from lgmdsl.html import Html
@@ -71,13 +71,8 @@ def _labels(fit: FitRecord, dims: tuple[str, ...], most: int) -> list[str]:
 
 def _numbers(entry: Array) -> list[str]:
     """A row of moments and quantiles, with two digits of its sd."""
-    sd = float(entry[1])
-    if not (math.isfinite(sd) and sd > 0.0):
-        return [f"{float(v):.4g}" for v in entry]
-    decimals = 1 - math.floor(math.log10(sd))
-    if decimals > 7 or np.abs(entry).max() >= 1e7:
-        return [f"{float(v):.3g}" for v in entry]
-    return [f"{float(v):z.{max(decimals, 0)}f}" for v in entry]
+    mean, sd, *quantiles = map(float, entry)
+    return [*cells(mean, sd, quantiles, digits=2)]
 
 
 def warned(warnings: Iterable[Diagnostic]) -> list[Html]:

@@ -47,7 +47,7 @@ def _first_rows(prediction: Prediction) -> list[Html]:
         columns = {n: v.values for n, v in flat.items() if v.dims[0] == dim}
         labels = whole[dim].values
         rows = [
-            (labels[k], *(f"{float(c[k]):.4g}" for c in columns.values()))
+            (labels[k], *(f"{float(c[k]):.6g}" for c in columns.values()))
             for k in range(min(ROWS, len(labels)))
         ]
         out.append(html.table((str(dim), *columns), rows))

@@ -25,7 +25,11 @@ from lgmdsl.structures.catalogue import members_of
 
 class PredictionWarning(UserWarning):
     """An ambiguity in what predictions were requested for (W305 to W307), or a standard deviation
-    that rests on few draws, or on a tail that is not checked (W611)."""
+    that rests on few draws, or on a tail that is not checked (W611); `diagnostic` has its parts."""
+
+    def __init__(self, text: str, diagnostic: Diagnostic | None = None) -> None:
+        super().__init__(text)
+        self.diagnostic = diagnostic
 
 
 def check_asked(model: CheckedModel, usage: Usage, dataset: Dataset) -> None:
@@ -104,7 +108,7 @@ def say(diagnostics: Iterable[Diagnostic]) -> None:
     while frame.f_back is not None and frame.f_globals["__name__"].partition(".")[0] == "lgmdsl":
         level, frame = level + 1, frame.f_back
     for diagnostic in diagnostics:
-        warnings.warn(diagnostic.render(), PredictionWarning, stacklevel=level)
+        warnings.warn(PredictionWarning(diagnostic.render(), diagnostic), stacklevel=level)
 
 
 def _joined(fitted: CanonicalModel, dim: str) -> list[str]:

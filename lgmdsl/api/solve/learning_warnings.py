@@ -12,7 +12,7 @@ from lgmdsl.contract.status import Status
 from lgmdsl.errors import Diagnostic, listed
 from lgmdsl.learning.integration.integrate import ROUGH
 from lgmdsl.learning.integration.other_modes import OtherMode
-from lgmdsl.learning.learned import Learned
+from lgmdsl.learning.learned import ERRORS, Learned
 from lgmdsl.learning.objective.log_posterior import Evaluation
 from lgmdsl.learning.weakly_determined import Finding, findings
 from lgmdsl.remedies import either, number, option, pin, setting, start
@@ -32,17 +32,15 @@ def learning_warnings(learned: Learned) -> tuple[Diagnostic, ...]:
     for an inaccurate average over hyperparameters, W607 for one around one of two modes, W608 for
     loadings that vanished."""
     out = []
-    if learned.maximum.exact:
-        name = learned.maximum.away
+    if learned.maximum.exact is not None:
         out.append(
             _warning(
                 "W601",
-                f"the model fits the data exactly: their density rises without limit as `{name}` "
-                "goes to 0",
-                f"{learned.maximum.reason}",
+                learned.maximum.exact.cause,
+                learned.maximum.reason,
                 "predictions are the exact fit; sds are as small as the search made them",
-                help=f"pin it ({pin(name)}), or give it a prior that has no mass near 0; data "
-                "without noise, such as a constant response, do not determine it",
+                "data without noise, such as a constant response, do not determine it",
+                help=learned.maximum.remedy,
             )
         )
     elif learned.maximum.status is not Status.converged:
@@ -55,6 +53,16 @@ def learning_warnings(learned: Learned) -> tuple[Diagnostic, ...]:
                 "expected gain of another step: "
                 f"{_nats(last.gain)}",
                 help=_further(learned),
+            )
+        )
+    elif learned.cut_short == ERRORS:
+        out.append(
+            _warning(
+                "W601",
+                "interrupted after the hyperparameters' mode was found",
+                "latents, predictions and log evidence are those at the mode; sds of the "
+                "hyperparameters may be missing",
+                help=GO_ON,
             )
         )
     elif learned.cut_short:
@@ -180,12 +188,8 @@ def _further(learned: Learned) -> str:
     if learned.maximum.status is Status.iteration_limit:
         more = 2 * max(learned.maximum.steps[-1].step, 100)
         return f"{option('learning_steps', more)}, or {START_FROM}"
-    if learned.maximum.away:
-        away = learned.maximum.away
-        return (
-            f"give `{away}` a prior whose density falls off there, pin it: {pin(away)}, or "
-            f"integrate over it: {setting('hyper', 'integrate')}"
-        )
+    if learned.maximum.remedy:
+        return learned.maximum.remedy
     return f"start from other values: {start('NAME')}, or pin what the data do not determine"
 
 

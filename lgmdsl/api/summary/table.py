@@ -21,31 +21,33 @@ HEADER = ("mean", "sd", *(f"{100.0 * level:g}%" for level in LEVELS))
 NARROWER = ((True, ()), (False, ()), (False, HEADER[3:-1]), (False, HEADER[2:]))
 LABEL = 14  # columns for labels, at least
 DIGITS = 3  # of an sd
+MOST = 15  # digits behind the first
 
 Row = tuple[str, ...]
 
 
-def cells(mean: float, sd: float, quantiles: Sequence[float]) -> Row:
-    """The numbers of one entry, with as many decimals as three digits of its sd need; powers of ten
-    where these are many, or the numbers very large or small;
+def cells(mean: float, sd: float, quantiles: Sequence[float], digits: int = DIGITS) -> Row:
+    """The numbers of one entry, each to the place of the last of so many digits of its sd; powers
+    of ten, with the same places, where there are many decimals, or the numbers very large or small;
     `-` for what is not known, as the sds of an integration that was interrupted."""
     numbers = (mean, sd, *quantiles)
     spread = sd if math.isfinite(sd) and sd > 0.0 else abs(mean)
     largest = max((abs(x) for x in (mean, sd) if math.isfinite(x)), default=0.0)
     if not math.isfinite(spread) or spread <= 0.0:
         spread = largest or 1.0
-    decimals = DIGITS - 1 - math.floor(math.log10(spread))
-    if decimals > 9 or largest >= 1e7 or 0.0 < largest < 1e-3:
-        return tuple(_text(x, None) for x in numbers)
-    return tuple(_text(x, max(decimals, 0)) for x in numbers)
+    decimals = digits - 1 - math.floor(math.log10(spread))
+    powers = decimals > 9 or largest >= 1e7 or 0.0 < largest < 1e-3
+    return tuple(_text(x, decimals, powers) for x in numbers)
 
 
-def _text(value: float, decimals: int | None) -> str:
+def _text(value: float, decimals: int, powers: bool) -> str:
+    """A number rounded at a place behind (or, below 0, before) its decimal point."""
     if not math.isfinite(value):
         return "-" if math.isnan(value) else str(float(value))
-    if decimals is None:
-        return f"{value:.3e}"
-    text = f"{value:.{decimals}f}"
+    if powers:
+        size = math.floor(math.log10(abs(value))) if value else -decimals
+        return f"{value:.{min(max(size + decimals, 0), MOST)}e}"
+    text = f"{value:.{max(decimals, 0)}f}"
     return text.removeprefix("-") if float(text) == 0.0 else text
 
 

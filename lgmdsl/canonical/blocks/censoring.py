@@ -16,7 +16,9 @@ from lgmdsl.errors import DataError, Diagnostic, ModelError
 from lgmdsl.language.tree import ast
 from lgmdsl.language.tree.ast import names_in
 
-_OPEN = "a missing end (NaN, type `real?`) is open; a row without either is observed"
+_OPEN = (
+    "a missing end (NaN, type `real?`) or an infinite one is open; a row without either is observed"
+)
 _HAVE = {1: "is `{}`", 2: "are `{}` and `{}`"}
 _AT_RISK = "a row is at risk from `entry` on, before `y`; leave out rows that never were"
 

@@ -243,7 +243,7 @@ class SiteBlock(Event):
             f"first at {place}: {reason}"
             if reason
             else f"the density is zero or undefined, first at {place}: {shown}",
-            help=remedy,
+            help=remedy or "correct these rows, or leave them out",
         )
 
     def place(self, row: int) -> str:

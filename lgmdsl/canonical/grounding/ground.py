@@ -22,7 +22,7 @@ from lgmdsl.canonical.grounding.model import GroundedModel, IndexSet
 from lgmdsl.canonical.grounding.reuse import completed, named_part, reused
 from lgmdsl.canonical.grounding.tables.place import placed
 from lgmdsl.canonical.grounding.usage import Usage, usage_of
-from lgmdsl.canonical.grounding.values import RULES, numbers_of, positions_of, sparse_numbers
+from lgmdsl.canonical.grounding.values import RULES, Place, numbers_of, positions_of, sparse_numbers
 from lgmdsl.canonical.grounding.warnings import data_warnings, expanded, guessed_order
 from lgmdsl.dataset import Dataset
 from lgmdsl.dataset.refusals import check_memory
@@ -255,7 +255,14 @@ class _Grounding:
             if symbol.target in indices:
                 self._keep(name, positions_of(bound, indices[symbol.target], indices, observed))
         elif symbol.type in RULES:
-            self._keep(name, numbers_of(bound, indices, observed, name in usage.typed))
+            place = Place(
+                observed,
+                name in usage.typed,
+                name in usage.hurdles,
+                usage.seen.get(name, ()),
+                usage.ends.get(name),
+            )
+            self._keep(name, numbers_of(bound, indices, place))
 
     def _keep(self, name: str, result: Any, missing: BoolArray | None = None) -> None:
         if isinstance(result, (Diagnostic, list)):

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+import math
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from lgmdsl.canonical.grounding.order import spacing_of
 from lgmdsl.contract.censoring import ENDS, OBSERVING
 from lgmdsl.contract.structure import Members
 from lgmdsl.graph.model_graph import Edge, ModelGraph
+from lgmdsl.language.check.values import takes_hurdle
 from lgmdsl.language.checked import CheckedModel
 from lgmdsl.language.tree import ast
 from lgmdsl.structures.catalogue import members_of
@@ -16,6 +18,8 @@ from lgmdsl.vocabulary.lookup import DATA_TYPES, lookup
 from lgmdsl.vocabulary.signature import Category
 
 RESTRICTED = frozenset(DATA_TYPES) - {"real"}
+# Where an end of an interval is when it is open.
+OPEN = dict(zip(ENDS, (-math.inf, math.inf), strict=True))
 
 
 @dataclass(frozen=True)
@@ -25,6 +29,9 @@ class Usage:
     on how a response was observed (`event`, `lower`, `upper`, `entry`, `weight`) and nothing else.
     `unused`: those that nothing depends on. `bounded`: responses that `lower` or `upper` stand in
     for where they are not known themselves. `typed`: data in arguments that want their type.
+    `hurdles`: responses of families that may have a hurdle for zeros. `seen`: the arguments that
+    say how each response was observed. `ends`: the value of an open end, of data that are nothing
+    but ends of intervals.
     `rows`: index sets new data may replace. `steps`: those of which new data may name the members,
     known and new ones, as the order of their labels gives each a place. `growing`: those that take
     new labels."""
@@ -36,6 +43,9 @@ class Usage:
     unused: frozenset[str]
     bounded: frozenset[str]
     typed: frozenset[str]
+    hurdles: frozenset[str]
+    seen: Mapping[str, tuple[str, ...]]
+    ends: Mapping[str, float]
     rows: frozenset[str]
     steps: frozenset[str]
     growing: frozenset[str]
@@ -52,6 +62,8 @@ def usage_of(graph: ModelGraph) -> Usage:
     observed = frozenset(graph.observed)
     used = {node.id: graph.targets[node.id] for node in graph.of_kind("data")}
     rows, steps, growing = _index_sets(graph.model, observed)
+    statements = [node.statement for node in graph.of_kind("observe")]
+    families = {s.name.id: s.family for s in statements if isinstance(s, ast.Observe)}
     return Usage(
         observed=observed,
         referenced=frozenset(name for name, edges in used.items() if edges),
@@ -65,18 +77,33 @@ def usage_of(graph: ModelGraph) -> Usage:
         ),
         unused=frozenset(name for name, edges in used.items() if not edges) - observed,
         bounded=frozenset(
-            node.statement.name.id
-            for node in graph.of_kind("observe")
-            if isinstance(node.statement, ast.Observe)
-            and any(a.name in ENDS for a in node.statement.family.arguments)
+            name
+            for name, family in families.items()
+            if any(a.name in ENDS for a in family.arguments)
         ),
         typed=frozenset(
             name for name, edges in used.items() if any(_of_type(graph, e) for e in edges)
         ),
+        hurdles=frozenset(name for name, family in families.items() if _may_have_hurdle(family)),
+        seen={
+            name: tuple(a.name for a in family.arguments if a.name in OBSERVING)
+            for name, family in families.items()
+        },
+        ends={
+            name: OPEN[end]
+            for name, edges in used.items()
+            for end in OPEN
+            if edges and all(_of_observing(graph, e) and e.argument == end for e in edges)
+        },
         rows=frozenset(rows),
         steps=frozenset(steps),
         growing=frozenset(growing),
     )
+
+
+def _may_have_hurdle(family: ast.Dist) -> bool:
+    signature = lookup("family", family.name.id)
+    return signature is not None and takes_hurdle(signature, {a.name for a in family.arguments})
 
 
 def _of_observing(graph: ModelGraph, edge: Edge) -> bool:

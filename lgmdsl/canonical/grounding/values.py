@@ -23,7 +23,7 @@ from lgmdsl.canonical.grounding.keys import truth_values
 from lgmdsl.canonical.grounding.label_line import looks_like_dates
 from lgmdsl.canonical.grounding.labels import labels_of, truthful
 from lgmdsl.canonical.grounding.model import IndexSet
-from lgmdsl.errors import Diagnostic
+from lgmdsl.errors import Diagnostic, listed
 from lgmdsl.remedies import either
 from lgmdsl.vocabulary.lookup import observing
 
@@ -32,9 +32,14 @@ from lgmdsl.vocabulary.lookup import observing
 
 
 _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
+# Numbers of other forms: what is about them, what parts their thousands, and a decimal comma.
+_CURRENCY = re.compile(r"[$€£¥₹₩]|\b(?:USD|EUR|GBP|CHF|JPY|CAD|AUD|SEK|NOK|DKK|kr)\b\.?")
+_BRACKETS = re.compile(r"\((.*)\)")
+_THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2}([,'’ \u00a0\u202f])\d{3}(?:\1\d{3})*(?:\.\d+)?")
+_THOUSANDS_BY_POINTS = re.compile(
+    r"[-+]?[1-9]\d{0,2}(?:\.\d{3})+,\d+|[-+]?[1-9]\d{0,2}(?:\.\d{3}){2,}"
+)
 _DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+")
-_THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2}(,\d{3})+")
-_PERCENT = re.compile(r"[-+]?\d+([.,]\d+)?\s*%")
 # What other programs write for a missing entry.
 _ABSENT = frozenset(
     ["#n/a", "#na", "#div/0!", "#value!", "#ref!", "#null!", ".", "-", "--", "?", "none", "n.a.",
@@ -45,6 +50,41 @@ _ABSENT = frozenset(
 def _iso(texts: list[str]) -> bool:
     """Whether dates are written with the year first."""
     return all(re.match(r"\d{4}-", text) for text in texts)
+
+
+def _plain(text: str) -> tuple[str, str] | None:
+    """The number that a text is, as it is written here, and what has to go ("" where it is written
+    so); None for text that is none."""
+    number, signs = text.strip(), list[str]()
+    if bracketed := _BRACKETS.fullmatch(number):
+        number = f"-{bracketed[1]}"
+        signs.append("brackets")
+    if _CURRENCY.search(number):
+        number = re.sub(r"^([-+]?)\s*", r"\1", _CURRENCY.sub("", number, count=1).strip())
+        signs.append("currency signs")
+    if number.endswith("%"):
+        number = number[:-1].rstrip()
+        signs.append("percent signs")
+    if _THOUSANDS.fullmatch(number):
+        number = re.sub(r"[,'’\s]", "", number)
+        signs.append("commas" if "," in text else "spaces or marks between thousands")
+    elif _THOUSANDS_BY_POINTS.fullmatch(number):
+        number = number.replace(".", "").replace(",", ".")
+        signs.append("points between thousands and decimal commas")
+    elif _DECIMAL_COMMA.fullmatch(number):
+        number = number.replace(",", ".")
+        signs.append("decimal commas")
+    return (number, listed(signs)) if _NUMBER.fullmatch(number) else None
+
+
+def _dressed(distinct: list[str]) -> tuple[str, str, str] | None:
+    """Of texts that all are numbers, and some of another form: one of these, the number that it is,
+    and what has to go; None of others."""
+    known = [_plain(text) for text in distinct]
+    if any(plain is None for plain in known):
+        return None
+    other = [(t, *p) for t, p in zip(distinct, known, strict=True) if p is not None and p[1]]
+    return max(other, key=lambda form: len(form[2]), default=None)
 
 
 def no_numbers(values: AnyArray) -> BoolArray:
@@ -67,14 +107,11 @@ def remedy(name: str, kind: str, odd: AnyArray, all_odd: bool) -> str:
         )
     if all(_NUMBER.fullmatch(v) for v in distinct):
         return f"np.asarray({name}, dtype=float)"
-    if all(_THOUSANDS.fullmatch(v) for v in distinct):
-        return f"write numbers without commas: {distinct[0].replace(',', '')}"
-    if all(_DECIMAL_COMMA.fullmatch(v) for v in distinct):
-        return f"write numbers with a decimal point: {distinct[0].replace(',', '.')}"
+    if (dressed := _dressed(distinct)) is not None:
+        text, number, signs = dressed
+        return f"write numbers without {signs}: {number} for {show(text)}"
     if all(v.lower() in _ABSENT for v in distinct):
         return "an entry that is missing is empty or NA"
-    if all(_PERCENT.fullmatch(v) for v in distinct):
-        return f"write numbers without a percent sign: {distinct[0].rstrip('% ')}"
     if looks_like_dates(odd):
         iso = "" if _iso(distinct) else "write 2024-01-31, "
         return f"dates are labels: {iso}declare index day, and data {name}[obs] : day"
@@ -90,11 +127,10 @@ def why_no_numbers(values: AnyArray) -> str:
     odd = [v for v in distinct if _NUMBER.fullmatch(v) is None]
     if not odd or not distinct:
         return ""
+    if (dressed := _dressed(distinct)) is not None:
+        text, number, signs = dressed
+        return f"its numbers are written with {signs}: write {number} for {show(text)}"
     if len(odd) == len(distinct):
-        forms = ((_PERCENT, "percent signs"), (_THOUSANDS, "commas"), (_DECIMAL_COMMA, "commas"))
-        for form, sign in forms:
-            if all(form.fullmatch(v) for v in distinct):
-                return f"its numbers are written with {sign}"
         other = looks_like_dates(values) and not _iso(distinct)
         return "its dates are not written as 2024-01-31" if other else ""
     if 2 * len(odd) >= len(distinct):
@@ -108,25 +144,41 @@ def why_no_numbers(values: AnyArray) -> str:
 Checked = tuple[Any, BoolArray | None]
 
 
+class Place(NamedTuple):
+    """What a datum is for. `observed`: it is a response; `typed`: it stands in an argument that
+    wants its type, so that another is no remedy; `hurdle`: its family may have a hurdle for zeros;
+    `seen`: arguments that say how it was observed, which another family has to take; `end`: an
+    infinite value that says of an end of an interval that it is open, as a missing one does."""
+
+    observed: bool = False
+    typed: bool = False
+    hurdle: bool = False
+    seen: tuple[str, ...] = ()
+    end: float | None = None
+
+
+COVARIATE = Place()
+
+
 class UntypedDatum(NamedTuple):
-    """A datum whose type its `values` do not keep; `observed`: it is a response; `typed`: it stands
-    in an argument that wants its type."""
+    """A datum whose type its `values` do not keep, and its `place`."""
 
     name: str
     values: Array
-    observed: bool
-    typed: bool
+    place: Place
 
     def declared(self, kind: str) -> str:
         """`, or declare ...`: another type where that ends in a model; a response then needs
         another family too."""
-        if self.observed:
-            families = " ".join(observing(kind)[:3])
+        if self.place.observed:
+            families = " ".join(observing(kind, self.place.seen)[:3])
             return (
                 f", or declare `{self.name} : {kind}` and observe it with a family of {kind} data: "
                 f"{families}"
+                if families
+                else ""
             )
-        return "" if self.typed else f", or declare `{self.name} : {kind}`"
+        return "" if self.place.typed else f", or declare `{self.name} : {kind}`"
 
 
 @dataclass(frozen=True)
@@ -140,15 +192,13 @@ class TypeRule:
 def numbers_of(
     bound: BoundDatum,
     indices: Mapping[str, IndexSet],
-    observed: bool = False,
-    typed: bool = False,
+    place: Place = COVARIATE,
 ) -> Checked | list[Diagnostic]:
     """A dense datum of a number type as float64, NaN where missing.
 
     Raises nothing: returns E303 for values outside the type, E304 for missing ones without `?`.
-    `observed`: it is a response; that leaves 0 and 1 out of `unit`, which beta and dirichlet
-    responses cannot be, and without it `?` is no remedy: a covariate is whole. `typed`: it stands
-    in an argument that wants this type, so that another is no remedy.
+    A response leaves 0 and 1 out of `unit`, which beta and dirichlet responses cannot be; of others
+    `?` is no remedy: a covariate is whole.
     """
     symbol, values = bound.symbol, bound.values
     missing = np.zeros(values.shape, dtype=bool)
@@ -163,10 +213,14 @@ def numbers_of(
         result: Array = np.array(values, dtype=np.float64)
     missing |= np.isnan(result)
     result[missing] = np.nan
-    problem = _outside(bound, result, missing, indices, observed, typed)
+    lacking = missing
+    if place.end is not None:
+        missing = missing | (result == place.end)
+        result[missing] = np.nan
+    problem = _outside(bound, result, missing, indices, place)
     problems = [] if problem is None else [problem]
-    if _unexpected(missing, bound).any() and not bound.symbol.optional:
-        problems.append(unexpected_missing(symbol, missing, indices, observed))
+    if _unexpected(lacking, bound).any() and not bound.symbol.optional:
+        problems.append(unexpected_missing(symbol, lacking, indices, place.observed))
     return problems or (result, missing if missing.any() else None)
 
 
@@ -198,31 +252,31 @@ def _outside(
     result: Array,
     missing: BoolArray,
     indices: Mapping[str, IndexSet],
-    observed: bool,
-    typed: bool,
+    place: Place,
 ) -> Diagnostic | None:
     symbol = bound.symbol
     infinite = np.isinf(result)
     if infinite.any():
+        remedy = "drop these rows, or put finite numbers there"
+        if place.observed:
+            remedy = f"drop these rows, or mark them as missing: NaN, and `{symbol.type}?`"
+        elif place.end is not None:
+            remedy = f"an open end is {place.end:g} there, or missing (`{symbol.type}?`)"
         return wrong_values(
             symbol,
             tally(result[infinite]),
             places(infinite, symbol.dims, indices),
-            f"drop these rows, or mark them as missing: NaN, and `{symbol.type}?`"
-            if observed
-            else "drop these rows, or put finite numbers there",
+            remedy,
             f"`{symbol.name}` holds infinite values",
         )
-    rule = UNIT_OPEN if observed and symbol.type == "unit" else RULES[symbol.type]
+    rule = UNIT_OPEN if place.observed and symbol.type == "unit" else RULES[symbol.type]
     # Missing entries are replaced by a value inside every type, which costs a copy.
     present = np.where(missing, _harmless(symbol.type), result) if missing.any() else result
     odd = rule.outside(present) & ~missing
     if not odd.any():
         return None
     known_values = result[~missing] if missing.any() else result
-    remedy = rule.remedy(UntypedDatum(symbol.name, known_values, observed, typed))
-    if observed and symbol.type == "positive" and known_values.min() == 0.0:
-        remedy = _zeros_remedy(symbol.name)
+    remedy = rule.remedy(UntypedDatum(symbol.name, known_values, place))
     # A column coded otherwise throughout is reported by its values alone; strays by position.
     whole = symbol.type == "binary" and np.unique(known_values).size <= 2
     where = "" if whole else places(odd, symbol.dims, indices)
@@ -344,17 +398,27 @@ def _count_remedy(found: UntypedDatum) -> str:
 
 
 def _positive_remedy(found: UntypedDatum) -> str:
+    if found.values.min() == 0 and found.place.observed:
+        return _zeros_remedy(found)
     if found.values.min() == 0:
         return f"0 is not positive: drop these rows{found.declared('nonnegative')}"
     return f"negative values are not positive: drop these rows{found.declared('real')}"
 
 
-def _zeros_remedy(name: str) -> str:
+def _zeros_remedy(found: UntypedDatum) -> str:
     """Remedy for a response that is 0 in some rows and positive in the others."""
-    return (
-        f"0 is not positive: declare `{name} : nonnegative` and give its family hurdle = p, the "
-        "probability of 0 (lgm help zero-inflation); or drop these rows"
-    )
+    name = found.name
+    if found.place.hurdle:
+        return (
+            f"0 is not positive: declare `{name} : nonnegative` and give its family hurdle = p, "
+            "the probability of 0 (lgm help zero-inflation); or drop these rows"
+        )
+    above = found.values[found.values > 0.0]
+    half = ""
+    if above.size:
+        value = show(0.5 * float(above.min()))
+        half = f", or put half the smallest value there: np.where({name} == 0, {value}, {name})"
+    return f"0 is not positive: drop these rows{half}{found.declared('nonnegative')}"
 
 
 def _nonnegative_remedy(found: UntypedDatum) -> str:

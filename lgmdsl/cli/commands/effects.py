@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from lgmdsl.cli.options import gathered, json_option, map_option, quantiles_option, seed_option
-from lgmdsl.cli.output import note, show, show_json
+from lgmdsl.cli.output import show, show_json, warned
 
 
 @click.command("effects")
@@ -104,7 +104,7 @@ def command(
         warnings.simplefilter("always")
         columns = effect_columns(result, name, asked, data, mapping)
     for warning in said:
-        note(str(warning.message))
+        warned(warning.message)
     if as_json:
         names = list(columns)
         rows = zip(*(np.asarray(v).tolist() for v in columns.values()), strict=True)

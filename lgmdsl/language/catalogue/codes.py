@@ -412,9 +412,11 @@ DATA_AND_METHODS: tuple[CodeEntry, ...] = (
         "points of the predictor. The posterior is taken to be Gaussian there, and its accuracy is "
         "estimated up to the 5 and 95 % points: the sd may be several times too large or too "
         "small, and the mean may be off too. Neither is said where the likelihood is Gaussian, "
-        "nor of what the data do not change. Quantiles are not affected.",
+        "nor of what the data do not change. Quantiles are not affected: quote these, or the "
+        "logarithm, whose mean and sd are known. Often the heavy tail is the posterior's own, "
+        "which a narrower prior or more data make lighter.",
         "report total = sum(exp(eta), obs)                 eta with an sd of 2",
-        "report level = log(sum(exp(eta), obs))            the logarithm is tame",
+        "report log_total = log(sum(exp(eta), obs))        the logarithm is tame",
     ),
 )
 

@@ -5,7 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lgmdsl.language.check.binding import Place, bind, find
-from lgmdsl.language.check.values import check_modifiers, check_values, observed_with, zeros_remedy
+from lgmdsl.language.check.values import (
+    check_modifiers,
+    check_values,
+    observed_with,
+    seen_by,
+    zeros_remedy,
+)
 from lgmdsl.language.shapes.scope import Scope, place_of
 from lgmdsl.language.shapes.shape import Context, usable
 from lgmdsl.language.shapes.shapes import Inference
@@ -81,7 +87,7 @@ def _wrong_data(statement: ast.Observe, signature: Signature, kind: str, scope: 
     wanted = " or ".join(
         "the name of an index" if o == "index" else o for o in signature.observed[:3]
     )
-    families = observing(kind)
+    families = observing(kind, seen_by([a.name for a in statement.family.arguments]))
     remedy = zeros_remedy(statement.family, signature, kind)
     if remedy:
         help = remedy

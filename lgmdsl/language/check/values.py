@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from lgmdsl.errors import meant
@@ -15,7 +16,7 @@ from lgmdsl.language.shapes.types import numeric_fits
 from lgmdsl.language.tree import ast
 from lgmdsl.language.tree.wording import bracketed, has_indices, quoted, text_of, with_dims
 from lgmdsl.vocabulary.lookup import lookup
-from lgmdsl.vocabulary.modifiers import EXCLUSIVE, HURDLES, WITH_ZEROS
+from lgmdsl.vocabulary.modifiers import EXCLUSIVE, HURDLES, WITH_ZEROS, ZEROS
 from lgmdsl.vocabulary.signature import Parameter, Signature, literal
 
 
@@ -317,10 +318,22 @@ def observed_with(bound: BoundDistribution) -> tuple[str, ...]:
     return observed
 
 
+def takes_hurdle(signature: Signature, given: Collection[str]) -> bool:
+    """Whether a family of positive data may have a hurdle beside the arguments that are given."""
+    if signature.parameter(HURDLES[0]) is None or "positive" not in signature.observed:
+        return False
+    return not {*seen_by(given), *ZEROS} & {*given}
+
+
+def seen_by(given: Collection[str]) -> tuple[str, ...]:
+    """Those of the given arguments that say how far a response was seen."""
+    return tuple(n for n in given if n not in ZEROS and any(n in group for group in EXCLUSIVE))
+
+
 def zeros_remedy(family: ast.Dist, signature: Signature, kind: str) -> str:
     """The help for zeros in what a family has above 0 alone; "" where it is about something
-    else."""
-    if kind not in WITH_ZEROS or signature.parameter("hurdle") is None:
+    else, or the family takes no hurdle."""
+    if kind not in WITH_ZEROS or not takes_hurdle(signature, {a.name for a in family.arguments}):
         return ""
     written = ", ".join(f"{a.name} = {text_of(a.value)}" for a in family.arguments)
     return (

@@ -78,6 +78,11 @@ class Coordinates:
         self.logs = np.concatenate([np.zeros(0), *kinds])  # of a scale, in a unit of a coordinate
         self.scaled = self.logs > 0.0  # logs, logits, ...
 
+    def type_of(self, j: int) -> str:
+        """Type of the hyper to which a coordinate belongs."""
+        own = self.slices
+        return next(b.type for b in self.blocks if own[b.name].start <= j < own[b.name].stop)
+
     @cached_property
     def names(self) -> tuple[str, ...]:
         """(d,) a label for each: of 10^5 hypers they take longer to write than a fit does."""

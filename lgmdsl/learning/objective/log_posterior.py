@@ -216,12 +216,23 @@ class Objective:
     def farthest(self, at: Evaluation, among: BoolArray) -> tuple[str, str]:
         """The coordinate that is farthest from where the search began, `among` (d,) some; and its
         first and last value in words."""
-        away = at.x - np.clip(at.x, *self.spanned)
-        far = self.coordinates.logs * np.abs(away)
-        j = int(np.where(among, far, 0.0).argmax())
+        j = self.farthest_of(at, among)
         name = self.coordinates.names[j]
-        value, begin = (_entry(self.coordinates, x, j) for x in (at.x, self.origin))
-        return name, f"from {begin:.3g} to {value:.10g}"
+        return name, f"from {self.entry(self.origin, j):.3g} to {self.entry(at.x, j):.10g}"
+
+    def farthest_of(self, at: Evaluation, among: BoolArray) -> int:
+        """The coordinate that is farthest from where the search began, `among` (d,) some."""
+        far = self.coordinates.logs * np.abs(at.x - np.clip(at.x, *self.spanned))
+        return int(np.where(among, far, 0.0).argmax())
+
+    def entry(self, x: Array, j: int) -> float:
+        """Natural value of one coordinate; the coordinate itself, of an entry of a matrix."""
+        theta = self.coordinates.unpack(x)
+        for name, own in self.coordinates.slices.items():
+            value = np.ravel(theta[name])
+            if own.start <= j < own.stop and value.size == own.stop - own.start:
+                return float(value[j - own.start])
+        return float(x[j])
 
     def many(
         self,
@@ -418,13 +429,3 @@ def evaluated(
     evaluation = objective.inside(x, warm, rough)
     value = None if evaluation is None else terms.keep(evaluation)
     return Kept(value, objective.steps, objective.seconds)
-
-
-def _entry(coordinates: Coordinates, x: Array, j: int) -> float:
-    """The natural value of one coordinate; the coordinate itself, of an entry of a matrix."""
-    theta = coordinates.unpack(x)
-    for name, own in coordinates.slices.items():
-        value = np.ravel(theta[name])
-        if own.start <= j < own.stop and value.size == own.stop - own.start:
-            return float(value[j - own.start])
-    return float(x[j])

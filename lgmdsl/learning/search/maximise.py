@@ -10,14 +10,15 @@ from typing import TypeVar
 
 import numpy as np
 
-from lgmdsl.arrays import Array
+from lgmdsl.arrays import Array, BoolArray
 from lgmdsl.contract.status import Status
 from lgmdsl.inference.driver import Tolerances
 from lgmdsl.learning.objective.log_posterior import OUT, Evaluation, Objective
 from lgmdsl.learning.search.at_bounds import Edges, projected
-from lgmdsl.learning.search.endless import distant, doubled, fitted_exactly
+from lgmdsl.learning.search.endless import ExactFit, below_rounding, distant, doubled, nearly_exact
 from lgmdsl.learning.search.metric import Metric
 from lgmdsl.numerics.optimisation.lbfgs import LBFGS, MOST_PAIRS, Evaluated, Iterate
+from lgmdsl.remedies import pin, setting
 
 T = TypeVar("T")
 
@@ -66,8 +67,8 @@ class Maximum:
     """The highest point found. `spread`: gives (d,) rough sds of the coordinates, which only a
     curvature asks for: it costs d applications of L-BFGS's inverse Hessian; `hessian`: (d, d) of
     the objective, None where it was not wanted or could not be had; `edges`: coordinates at the
-    edge of their range; `away`: the hyper that ran away from its start, or ""; `exact`: whether it
-    is the noise of data that are fitted exactly, so that no other search could end higher."""
+    edge of their range; `exact`: data that are fitted exactly, so that no other search could end
+    higher; `remedy`: a way on for a hyper that ran away from its start, or ""."""
 
     at: Evaluation
     status: Status
@@ -76,8 +77,13 @@ class Maximum:
     hessian: Array | None
     reason: str = ""
     edges: tuple[int, ...] = ()
-    away: str = ""
-    exact: bool = False
+    exact: ExactFit | None = None
+    remedy: str = ""
+
+    @property
+    def away(self) -> bool:
+        """Whether a hyper ran away from its start."""
+        return bool(self.remedy)
 
     @classmethod
     def interrupted(cls, at: Evaluation, step: LearningStep) -> Maximum:
@@ -212,6 +218,15 @@ class Maximiser:
         return np.asarray(0.5 * (hessian + hessian.T))
 
 
+def expected(objective: Objective, at: Evaluation, among: BoolArray) -> str:
+    """A way on where a coordinate `among` (d,) some runs away: a prior about an expected value."""
+    j = objective.farthest_of(at, among)
+    name = objective.coordinates.names[j]
+    positive = objective.coordinates.type_of(j) == "positive"
+    such = ", such as lognormal(mean = log(VALUE), sd = 1)," if positive else ""
+    return f"give `{name}` a prior about the value that you expect{such} or pin it: {pin(name)}"
+
+
 @dataclass(frozen=True)
 class _End:
     """Why a search ends, and the status that it has then."""
@@ -224,7 +239,7 @@ CONVERGED, LIMIT = _End(Status.converged), _End(Status.iteration_limit)
 INTERRUPTED = _End(Status.interrupted, "interrupted")
 NO_STEP = _End(Status.stalled, "no step along the gradient raises the objective")
 IS_KNOWN = _End(Status.stalled, "it leads to a maximum that is known")
-EXACT = _End(Status.stalled, "is below the rounding of the data")
+EXACT = _End(Status.stalled, "the data are fitted exactly")
 RAN_AWAY = _End(Status.stalled, "ran away, the density rising all along:")
 NO_BOUND = _End(
     Status.stalled, "ran away: its prior's density has no bound there, and the data hardly matter:"
@@ -237,7 +252,7 @@ class _Climb:
     the place before; `longest`: the most steps of a fit so far; `taken`: steps of the search,
     and what the next was `promised` to gain at the last; `path`: distant places, and the
     values there; `endless`: coordinates along which the density rises for ever;
-    `noise`: the one of a noise that vanishes beside the data."""
+    `exact`: data that are fitted exactly."""
 
     of: Maximiser
     first: Evaluation
@@ -249,7 +264,7 @@ class _Climb:
     longest: int = 0
     taken: int = 0
     promised: float = 0.0
-    noise: str = ""
+    exact: ExactFit | None = None
 
     def __post_init__(self) -> None:
         size = len(self.first.x)
@@ -295,8 +310,8 @@ class _Climb:
     def _exact(self) -> _End | None:
         """Noise below the rounding of the data, which the model fits exactly."""
         at = self.now.at.kept
-        self.noise = fitted_exactly(self.of.objective, at, self.of.gradient(at))
-        return EXACT if self.noise else None
+        self.exact = below_rounding(self.of.objective, at, self.of.gradient(at))
+        return None if self.exact is None else EXACT
 
     def _at_rest(self) -> _End | None:
         """Nothing is left to gain, unless it is by a coordinate that is held at an edge."""
@@ -381,11 +396,10 @@ class _Climb:
         spread = partial(_spread, self.lbfgs, self.now, self.unit)
         steps = tuple(self.steps)
         out = Maximum(highest, end.status, steps, spread, None, end.reason, edges)
-        if end is EXACT:
-            among = np.array([name == self.noise for name in objective.coordinates.names])
-            value = objective.farthest(highest, among)[1].rpartition(" ")[2]
-            reason = f"`{self.noise}` = {float(value):.2g} {end.reason}"
-            return replace(out, reason=reason, away=self.noise, exact=True)
+        if end in (RAN_AWAY, NO_STEP):
+            self.exact = nearly_exact(objective, highest, self.of.gradient(highest))
+        if self.exact is not None:
+            return replace(out, reason=self.exact.end, exact=self.exact, remedy=self.exact.remedy)
         if end is NO_BOUND:
             among = self.edges.boundless(objective, highest)
         elif end is RAN_AWAY:
@@ -393,7 +407,10 @@ class _Climb:
         else:
             return out
         name, values = objective.farthest(highest, among)
-        return replace(out, reason=f"`{name}` {end.reason} {values}", away=name)
+        remedy = expected(objective, highest, among)
+        if end is NO_BOUND:  # but the prior has a mass, which an integral takes
+            remedy += f", or integrate over it: {setting('hyper', 'integrate')}"
+        return replace(out, reason=f"`{name}` {end.reason} {values}", remedy=remedy)
 
     def _move(self, at: Evaluation, pairs: tuple[tuple[Array, Array, float], ...]) -> None:
         """To a place where other coordinates are held than before."""

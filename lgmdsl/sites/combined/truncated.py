@@ -55,7 +55,8 @@ class TruncatedSite(ZerosSite):
         if self.y[row] > 0.0:
             return self.plain.reason(row)
         return (
-            "y is 0, and with `truncated = true` it is 1 or more: leave it out, or take hurdle = p"
+            "y is 0, and with `truncated = true` it is 1 or more: leave it out, or take hurdle = p "
+            "in place of it"
         )
 
     def log_density(self, s: Array) -> Array:
