@@ -17,16 +17,14 @@ from typing import Any
 
 from lgmdsl.canonical.blocks.family import FindSite
 from lgmdsl.canonical.blocks.latents import LatentBlock, latent_blocks
-from lgmdsl.canonical.blocks.observed import Observed
 from lgmdsl.canonical.blocks.rewrites import Rewrite, rewrite
-from lgmdsl.canonical.blocks.sites import SiteBlock, site_blocks
+from lgmdsl.canonical.blocks.sites import Observed, SiteBlock, site_blocks
 from lgmdsl.canonical.grounding.ground import GroundedModel, ground
-from lgmdsl.canonical.layout import Layout
 from lgmdsl.canonical.lowering import bym2, derived
 from lgmdsl.canonical.lowering.derived import Derived
 from lgmdsl.canonical.lowering.hypers import hyper_space
 from lgmdsl.canonical.lowering.lower import Lowering, as_affine
-from lgmdsl.canonical.model import CanonicalModel, Equation
+from lgmdsl.canonical.model import CanonicalModel, Equation, Layout
 from lgmdsl.dataset import Dataset
 from lgmdsl.errors import Diagnostic, MethodError
 from lgmdsl.graph.build import model_graph

@@ -15,13 +15,13 @@ BACKENDS: Catalogue[type[Backend[Any]]] = Catalogue(
         "cholesky": part("lgmdsl_backends.cholesky", "Cholesky"),
         "coordinate-ascent": part("lgmdsl_backends.coordinate_ascent", "CoordinateAscent"),
         "lcl": part("lgmdsl_backends.lcl.backend", "LinearlyConstrained"),
-        "stochastic": part("lgmdsl_backends.stochastic.backend", "StochasticGradient"),
+        "stochastic": part("lgmdsl_backends.stochastic", "StochasticGradient"),
         "ep": part("lgmdsl_backends.ep.backend", "ExpectationPropagation"),
         "double-loop": part("lgmdsl_backends.double_loop", "DoubleLoop"),
         "coordinate-descent": part("lgmdsl_backends.coordinate_descent", "CoordinateDescent"),
         "px-vb": part("lgmdsl_backends.px_vb.backend", "ParameterExpanded"),
         "mean-field": part("lgmdsl_backends.mean_field.backend", "MeanField"),
-        "inducing": part("lgmdsl_backends.inducing.backend", "Inducing"),
+        "inducing": part("lgmdsl_backends.inducing", "Inducing"),
         "map": part("lgmdsl_backends.mode", "Mode"),
     }
 )

@@ -26,7 +26,7 @@ from lgmdsl.contract.questions import SuperGaussian
 from lgmdsl.workers.task import Task
 from lgmdsl.workers.workers import Workers
 
-CHUNK = 4096  # rows: some 9 ms of scores by information
+ROWS_PER_CHUNK = 4096  # rows: some 9 ms of scores by information
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +40,7 @@ class Move:
     shrink: float
 
 
-class Best(NamedTuple):
+class BestCandidate(NamedTuple):
     """The row with the highest score, the first of equals, and the score."""
 
     row: int
@@ -54,7 +54,7 @@ class Candidates(Protocol):
         """A case has joined."""
         ...
 
-    def best(self, kind: str) -> Best | None:
+    def best(self, kind: str) -> BestCandidate | None:
         """The best by a score; None where none can be chosen."""
         ...
 
@@ -62,7 +62,7 @@ class Candidates(Protocol):
 def chunks(pool: Pool) -> tuple[slice, ...]:
     """The rows of each chunk: all in one where operators have no rows to take."""
     count = pool.candidates.rows
-    step = CHUNK if sliceable(pool.candidates) else max(count, 1)
+    step = ROWS_PER_CHUNK if sliceable(pool.candidates) else max(count, 1)
     return tuple(slice(k, min(k + step, count)) for k in range(0, count, step))
 
 
@@ -89,13 +89,13 @@ class Chunk:
             self.open[move.number - self.rows.start] = False
         self.joined += 1
 
-    def best(self, kind: str) -> Best | None:
+    def best(self, kind: str) -> BestCandidate | None:
         """The best of the chunk; None where none can be chosen."""
         able = np.flatnonzero(self.open)
         if not able.size:
             return None
         won, score = best(kind, self.make, self.mean[able], self.variance[able])
-        return Best(self.rows.start + int(able[won]), score)
+        return BestCandidate(self.rows.start + int(able[won]), score)
 
 
 class Here:
@@ -111,7 +111,7 @@ class Here:
         for chunk in self.chunks:
             chunk.join(move)
 
-    def best(self, kind: str) -> Best | None:
+    def best(self, kind: str) -> BestCandidate | None:
         """`Candidates`."""
         return _highest([chunk.best(kind) for chunk in self.chunks])
 
@@ -167,7 +167,7 @@ class OnWorkers:
         """`Candidates`."""
         self.moves.append(move)
 
-    def best(self, kind: str) -> Best | None:
+    def best(self, kind: str) -> BestCandidate | None:
         """`Candidates`."""
         bundle = self.workers.bundle
         bundles = (bundle(self.shared), bundle(self.block), *map(bundle, self.moves))
@@ -183,7 +183,7 @@ class OnWorkers:
         return _highest(self.workers.results(tasks))
 
 
-def scored(shared: SharedPool, block: Block, *more: Any) -> Best | None:
+def scored(shared: SharedPool, block: Block, *more: Any) -> BestCandidate | None:
     """In a worker: the best of a chunk. `more`: the moves since the block's beginning, the score
     and where the chunk begins."""
     *moves, kind, start = more
@@ -193,7 +193,7 @@ def scored(shared: SharedPool, block: Block, *more: Any) -> Best | None:
     return chunk.best(kind)
 
 
-def _highest(found: Sequence[Best | None]) -> Best | None:
+def _highest(found: Sequence[BestCandidate | None]) -> BestCandidate | None:
     """The best of all chunks, the first of equals."""
     known = [b for b in found if b is not None]
     return max(known, key=lambda b: (b.score, -b.row), default=None)

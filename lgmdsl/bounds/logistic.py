@@ -30,7 +30,7 @@ from lgmdsl.sites.ordinal.classes import ShiftedLogistic
 from lgmdsl.sites.scalar.logistic import LogisticDensity, LogisticSite, even_slopes
 from lgmdsl.vocabulary.notes import Notes
 
-CHUNK = 1 << 13  # rows that are answered together
+ROWS_PER_PASS = 1 << 13  # rows that are answered together
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +94,7 @@ class LogisticExpected(Expected, ExpectedSlopes):
     bound: SoftplusBound
 
     def expected(self, mean: Array, variance: Array, second: bool = False) -> ExpectedAnswer:
-        if len(mean) <= CHUNK:
+        if len(mean) <= ROWS_PER_PASS:
             return self._expected(mean, variance, second)
         answers = [p._expected(mean[rows], variance[rows], second) for rows, p in self._pieces]
         names = [f.name for f in fields(ExpectedAnswer) if getattr(answers[0], f.name) is not None]
@@ -104,7 +104,7 @@ class LogisticExpected(Expected, ExpectedSlopes):
     @cached_property
     def _pieces(self) -> list[tuple[slice, LogisticExpected]]:
         """Runs of rows whose temporaries stay in the processor's cache."""
-        runs = [slice(i, i + CHUNK) for i in range(0, len(self.form.y), CHUNK)]
+        runs = [slice(i, i + ROWS_PER_PASS) for i in range(0, len(self.form.y), ROWS_PER_PASS)]
         return [(rows, LogisticExpected(self.form.take(rows), self.bound)) for rows in runs]
 
     def _expected(self, mean: Array, variance: Array, second: bool) -> ExpectedAnswer:

@@ -31,7 +31,7 @@ from lgmdsl.contract.status import Guarantee
 from lgmdsl.vocabulary.notes import Notes
 
 FEWEST, MOST = 3, 40
-_CHUNK = 1 << 17  # sites x pieces at a time
+_ENTRIES_PER_PASS = 1 << 17  # sites x pieces at a time
 _ROOT_TWO_PI = float(np.sqrt(2.0 * np.pi))
 _HERMITE: tuple[Callable[[Array], Array], ...] = (
     np.ones_like,
@@ -127,7 +127,7 @@ class Piecewise(SoftplusBound):
 
     def upper(self, mean: Array, variance: Array, second: bool) -> ExpectedAnswer:
         table = self.pieces
-        step = max(1, _CHUNK // self.size)
+        step = max(1, _ENTRIES_PER_PASS // self.size)
         spans = [slice(i, i + step) for i in range(0, max(len(mean), 1), step)]
         parts = [_moments(table, mean[i], variance[i], 4 if second else 2) for i in spans]
         d = [np.concatenate(column) for column in zip(*parts, strict=True)]

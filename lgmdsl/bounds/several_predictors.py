@@ -26,7 +26,7 @@ from lgmdsl.sites.combined.predictors import PredictorsSite
 from lgmdsl.sites.combined.weighted import WeightedSite, times, weighted_expected
 from lgmdsl.vocabulary.notes import Notes
 
-MOST = 3  # predictors
+MAX_PREDICTORS = 3  # predictors
 ROUGH = 1e-3  # to what two rules agree on third derivatives: an estimate of accuracy is one
 # To what two rules must agree, of which the longer one is taken: its error was 4e-9 or less over
 # all families, at predictor sds to 2 (two predictors).
@@ -58,8 +58,8 @@ class SeveralByQuadrature(Bound):
         name, count = site.spec.name, len(site.spec.predictors)
         if not count:
             return f"{name} has no predictors of other parameters"
-        if count > MOST:
-            return f"{name} has {count} predictors: this rule takes up to {MOST}"
+        if count > MAX_PREDICTORS:
+            return f"{name} has {count} predictors: this rule takes up to {MAX_PREDICTORS}"
         if not issubclass(site, Pointwise):
             return f"{name} gives no derivatives"
         if Property.KINKED in site.spec.properties:

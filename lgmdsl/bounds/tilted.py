@@ -20,7 +20,7 @@ from lgmdsl.vocabulary.notes import Notes
 
 _STEPS, _CUTS = 60, 40
 _CLOSE = 1e-13
-MANY = 50  # rows from which compiled loops repay the loading of numba
+COMPILED_FROM = 50  # rows from which compiled loops repay the loading of numba
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class TiltedBound(LogSumExpBound):
 
     def upper(self, mean: Array, variance: Array, offered: BoolArray) -> ExpectedAnswer:
         raised = mean + 0.5 * np.einsum("nii->ni", variance)
-        if len(raised) >= MANY:
+        if len(raised) >= COMPILED_FROM:
             return _compiled(raised, variance, offered)
         a = _best(raised, variance, offered)
         value, softmax = _tilted(raised, variance, offered, a)

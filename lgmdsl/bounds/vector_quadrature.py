@@ -21,7 +21,7 @@ from lgmdsl.numerics.expectations.log_sum_exp import Rule, contrasts_of, level, 
 from lgmdsl.vocabulary.notes import Notes
 
 PAIRS = 512  # of quasi-Monte Carlo points, beyond two contrasts
-CHUNK = 1 << 20
+ENTRIES_PER_PASS = 1 << 20
 # Added to the variances of the contrasts: the slope in a variance of 0 is then a difference too.
 LEAST = 1e-8
 
@@ -129,5 +129,5 @@ def _pieces(sds: Array, seed: int) -> Iterator[tuple[IntArray, Rule]]:
     levels = np.array([level(x, axes) for x in sds.max(axis=1, initial=0.0)])
     for one in np.unique(levels):
         points, rows = rule(axes, int(one), PAIRS, seed), np.flatnonzero(levels == one)
-        size = max(1, len(rows) * len(points[0]) * (axes + 1) // CHUNK)
+        size = max(1, len(rows) * len(points[0]) * (axes + 1) // ENTRIES_PER_PASS)
         yield from ((few, points) for few in np.array_split(rows, size))

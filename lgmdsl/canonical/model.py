@@ -14,7 +14,7 @@ from functools import cached_property
 
 import numpy as np
 
-from lgmdsl.arrays import Array, IntArray
+from lgmdsl.arrays import AnyArray, Array, IntArray
 from lgmdsl.canonical.blocks.events import event_rows
 from lgmdsl.canonical.blocks.latents import NOTHING, LatentBlock
 from lgmdsl.canonical.blocks.rewrites import Rewrite
@@ -23,12 +23,12 @@ from lgmdsl.canonical.expressions.affine import Affine
 from lgmdsl.canonical.expressions.coefficient import Coefficient, Theta
 from lgmdsl.canonical.expressions.named import expand
 from lgmdsl.canonical.grounding.ground import GroundedModel
-from lgmdsl.canonical.layout import Layout
 from lgmdsl.canonical.lowering import flatten
 from lgmdsl.canonical.lowering.bym2 import owner
 from lgmdsl.canonical.lowering.derived import Derived
+from lgmdsl.canonical.lowering.flatten import PlacedEntries, placed
 from lgmdsl.canonical.lowering.hypers import HyperSpace
-from lgmdsl.canonical.lowering.placed import Placed, placed
+from lgmdsl.canonical.lowering.lower import distinct
 from lgmdsl.contract.folding import Folding
 from lgmdsl.contract.linear import Constraints, LinearGaussian, Predictor
 from lgmdsl.contract.problem import GaussianPosterior
@@ -72,7 +72,7 @@ class CanonicalModel:
         dims: tuple[str, ...],
         theta: Theta,
         rows: IntArray | None = None,
-        known: dict[str, Operator | Placed] | None = None,
+        known: dict[str, Operator | PlacedEntries] | None = None,
     ) -> Predictor:
         """An affine form as operators and an offset over `dims`, or over some of its rows. `known`
         keeps, by latent, what is the same at every theta."""
@@ -89,9 +89,9 @@ class CanonicalModel:
                 if column is None:
                     made = flatten.operator(terms, dims, latent, sizes, theta)
                     column = take_rows(made, rows)
-                if known is not None and (still or isinstance(column, Placed)):
+                if known is not None and (still or isinstance(column, PlacedEntries)):
                     column = known.setdefault(name, column)
-            columns[name] = column.at(theta) if isinstance(column, Placed) else column
+            columns[name] = column.at(theta) if isinstance(column, PlacedEntries) else column
         offset = expand(form.offset.evaluate(theta), dims, sizes).reshape(-1)
         return Predictor(columns, np.array(offset if rows is None else offset[rows]))
 
@@ -108,7 +108,7 @@ class CanonicalModel:
         block: SiteBlock,
         form: Affine,
         theta: Theta,
-        known: dict[str, Operator | Placed] | None = None,
+        known: dict[str, Operator | PlacedEntries] | None = None,
     ) -> Predictor:
         """A form as the predictor of the observed rows of a block's sites; `known` as for
         `predictor`."""
@@ -166,16 +166,16 @@ class CanonicalModel:
         return {}
 
     @cached_property
-    def _columns(self) -> dict[int, dict[str, Operator | Placed]]:
+    def _columns(self) -> dict[int, dict[str, Operator | PlacedEntries]]:
         """Operators or their places that are the same at every theta, by site block, then by
         latent."""
         return {}
 
-    def placed(self, k: int, latent: str) -> Placed | None:
+    def placed(self, k: int, latent: str) -> PlacedEntries | None:
         """Where the entries of a site block's operator stand, if it was asked for and that is
         known."""
         found = self._columns.get(k, {}).get(latent)
-        return found if isinstance(found, Placed) else None
+        return found if isinstance(found, PlacedEntries) else None
 
     @cached_property
     def _sites(self) -> dict[int, Site]:
@@ -342,3 +342,37 @@ def take_rows(operator: Operator, rows: IntArray | None) -> Operator:
     if operator.in_memory:
         return Sparse(operator.sparse()[rows])
     return product(Select(rows, operator.shape[0]), operator)
+
+
+# ---- layout ------------------------------------------------------------------------------------
+# The way back: names, indices and labels of everything a result is asked for.
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """Labels of every index, and where each latent starts in z."""
+
+    labels: Mapping[str, AnyArray]
+    starts: Mapping[str, int]
+    dims: Mapping[str, tuple[str, ...]]
+
+    def shape(self, dims: tuple[str, ...]) -> tuple[int, ...]:
+        """Sizes of the named axes."""
+        return tuple(len(self.labels[d]) for d in dims)
+
+    def coords(self, dims: tuple[str, ...]) -> dict[str, AnyArray]:
+        """Labels of each axis; a repeated index's second axis is `term_2`."""
+        return dict(zip(distinct(dims), (self.labels[d] for d in dims), strict=True))
+
+    def latent(self, name: str) -> slice:
+        """The positions of a latent in z."""
+        start = self.starts[name]
+        return slice(start, start + int(np.prod(self.shape(self.dims[name]), dtype=np.int64)))
+
+    def entry(self, name: str, dims: tuple[str, ...], place: int) -> str:
+        """One entry of something over `dims` by its labels: `w[dose, 3]`; `w` of a scalar."""
+        if not dims:
+            return name
+        indices = np.unravel_index(place, self.shape(dims))
+        labels = [str(self.labels[d][i]) for d, i in zip(dims, indices, strict=True)]
+        return f"{name}[{', '.join(labels)}]"

@@ -20,7 +20,7 @@ from lgmdsl.errors import DataError
 
 MAGIC = b"\x93NUMPY"
 MAX_HEADER = 65536
-CHUNK = 1 << 22
+BYTES_PER_READ = 1 << 22
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ def _values(source: str, name: str, stream: IO[bytes], header: Header, size: int
     view = memoryview(buffer)
     offset = 0
     while offset < size:
-        part = stream.read(min(CHUNK, size - offset))
+        part = stream.read(min(BYTES_PER_READ, size - offset))
         if not part:
             raise refused(source, f"`{name}` ends after {offset} of {size} bytes")
         view[offset : offset + len(part)] = part

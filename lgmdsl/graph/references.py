@@ -19,7 +19,7 @@ Role = Literal["value", "map", "argument", "observed"]
 
 
 @dataclass(frozen=True, slots=True)
-class Reference:
+class Mention:
     """One mention of a declared name; `argument` names the distribution's argument it is in;
     `operand`: as a whole operand of `@`, or as the matrix of a structure."""
 
@@ -29,12 +29,12 @@ class Reference:
     operand: bool = False
 
 
-def mentioned(statement: ast.AnyStatement) -> Iterator[Reference]:
+def mentioned(statement: ast.AnyStatement) -> Iterator[Mention]:
     """Every name in the expressions of a statement, and what it observes, in the order of the text;
     names of kernels, of labels and of index sets among them."""
     words = described(statement)
     if words.named and not words.declares:  # the name of a datum
-        yield Reference(getattr(statement, "name"), "observed")  # noqa: B009
+        yield Mention(getattr(statement, "name"), "observed")  # noqa: B009
     for part in _parts(statement):
         if isinstance(part, ast.Dist):
             yield from _in_distribution(part, words.categories[0])
@@ -60,19 +60,19 @@ def _parts(statement: ast.AnyStatement) -> Iterator[ast.Dist | ast.Expr]:
                 yield part
 
 
-def _in_value(value: ast.Value) -> Iterator[Reference]:
+def _in_value(value: ast.Value) -> Iterator[Mention]:
     for mention in mentions(value):
-        yield Reference(mention.name, "map" if mention.slot else "value", "", mention.operand)
+        yield Mention(mention.name, "map" if mention.slot else "value", "", mention.operand)
 
 
-def _in_distribution(dist: ast.Dist, category: Category) -> Iterator[Reference]:
+def _in_distribution(dist: ast.Dist, category: Category) -> Iterator[Mention]:
     # Looked up in its category only: an unknown name loads the installed plug-ins.
     signature = lookup(category, dist.name.id)
     for argument in dist.arguments:
         parameter = signature.parameter(argument.name) if signature is not None else None
         matrix = parameter is not None and parameter.type == "matrix"
         for mention in mentions(argument.value, matrix):
-            yield Reference(mention.name, "argument", argument.name, mention.operand)
+            yield Mention(mention.name, "argument", argument.name, mention.operand)
 
 
 def indices(value: ast.Value, symbols: Mapping[str, Symbol]) -> tuple[str, ...]:

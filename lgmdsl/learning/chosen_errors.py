@@ -25,9 +25,8 @@ from lgmdsl.arrays import Array, BoolArray, IntArray
 from lgmdsl.canonical.queries.loadings import linear_hypers, unbounded
 from lgmdsl.errors import Diagnostic, MethodError
 from lgmdsl.inference.driver import Tolerances
-from lgmdsl.learning.coordinates.names import coordinate_names
 from lgmdsl.learning.coordinates.standardised import Standardised
-from lgmdsl.learning.coordinates.vector import Coordinates
+from lgmdsl.learning.coordinates.vector import Coordinates, coordinate_names
 from lgmdsl.learning.em.em import ACCELERATIONS, EM
 from lgmdsl.learning.objective.log_posterior import FINER, Evaluation, Objective
 from lgmdsl.learning.search.maximise import FARTHEST, Maximum
@@ -35,7 +34,7 @@ from lgmdsl.learning.search.metric import Metric
 from lgmdsl.learning.starts.factor_axes import loadings
 from lgmdsl.learning.unidentified import NONE, unidentified
 
-MOST = 200  # coordinates that are solved for: each takes some tens of fits
+MAX_COORDINATES_SOLVED = 200  # coordinates that are solved for: each takes some tens of fits
 LENGTH = 0.03  # of differences, in sds of the complete data
 PRODUCTS = 300  # of one solve
 # A solve ends where its last steps, LAST of them, have added less than this share of a variance:
@@ -68,7 +67,7 @@ def coordinates_of(coordinates: Coordinates, asked: Sequence[str]) -> IntArray:
             joint = block.type in ("covariance", "simplex")
             raise MethodError(_unknown(one, [block.name] if joint else names))
         chosen.append(own.start + known.index(entry))
-    if len(set(chosen)) > MOST:
+    if len(set(chosen)) > MAX_COORDINATES_SOLVED:
         raise MethodError(_too_many(len(set(chosen))))
     return np.unique(np.array(chosen, dtype=np.int64))
 
@@ -214,5 +213,6 @@ def _too_many(count: int) -> Diagnostic:
     return Diagnostic(
         "E104",
         f"option `standard_errors` asks for {count} values, each by a solve of its own",
-        help=f"name entries, up to {MOST} in all, as in `standard_errors=c[item 3]`",
+        help=f"name entries, up to {MAX_COORDINATES_SOLVED} in all, as in "
+        "`standard_errors=c[item 3]`",
     )

@@ -12,7 +12,7 @@ import numpy as np
 
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.expressions.coefficient import Theta
-from lgmdsl.canonical.queries.sizes import vanishing
+from lgmdsl.canonical.queries.scales import vanishing
 from lgmdsl.contract.problem import GaussianPosterior
 from lgmdsl.contract.status import Status
 from lgmdsl.errors import Diagnostic, NumericalError
@@ -28,13 +28,11 @@ from lgmdsl.learning.integration.checkpoint import Checkpoint, checkpoint
 from lgmdsl.learning.integration.integrate import default_design, integrate
 from lgmdsl.learning.integration.visited import Known
 from lgmdsl.learning.learned import ERRORS, INTEGRATION, Learned
-from lgmdsl.learning.objective.elsewhere import Elsewhere
+from lgmdsl.learning.objective.elsewhere import WorkersOfFits
 from lgmdsl.learning.objective.log_posterior import Evaluation, Objective
 from lgmdsl.learning.pilot import piloted
-from lgmdsl.learning.search.continued import numbered, reporting
-from lgmdsl.learning.search.endless import endless, off_the_plateau
-from lgmdsl.learning.search.exact_fit import ExactFit
-from lgmdsl.learning.search.exact_zeros import released
+from lgmdsl.learning.search.continued import numbered, released, reporting, to_the_top
+from lgmdsl.learning.search.endless import ExactFit, endless, off_the_plateau
 from lgmdsl.learning.search.learning_record import LearningOptions
 from lgmdsl.learning.search.maximise import (
     NOISE,
@@ -45,15 +43,12 @@ from lgmdsl.learning.search.maximise import (
     Maximum,
     expected,
 )
-from lgmdsl.learning.search.top import to_the_top
 from lgmdsl.learning.several_starts import Modes, from_corners, from_everywhere, further_mode
-from lgmdsl.learning.starts.against_priors import against_priors
-from lgmdsl.learning.starts.conflict import conflicts
+from lgmdsl.learning.starts.against_priors import against_priors, conflicts
 from lgmdsl.learning.starts.factor_axes import reported, vanished
 from lgmdsl.learning.starts.first import first_start
-from lgmdsl.learning.starts.from_data import Corner, corners, highest_start
-from lgmdsl.learning.starts.real_units import real_units
-from lgmdsl.learning.unidentified import Dense, frame_of, unidentified
+from lgmdsl.learning.starts.from_data import Corner, corners, highest_start, real_units
+from lgmdsl.learning.unidentified import DenseHessian, frame_of, unidentified
 
 if TYPE_CHECKING:
     from lgmdsl.learning.em.batches import Batches
@@ -169,7 +164,7 @@ def learn(
     begin: Theta | None = None,
     on_point: Callable[[int, int], None] | None = None,
     resume: Checkpoint | None = None,
-    elsewhere: Elsewhere | None = None,
+    elsewhere: WorkersOfFits | None = None,
 ) -> Learned:
     """Maximise, with the curvature there for up to STANDARD_ERRORS of them; integrate where the
     options name a design. `begin`: where the search starts, by name, of hypers that do not start
@@ -351,7 +346,7 @@ def _frame(objective: Objective, found: Maximum, integrated: bool) -> Standardis
     """Standardised coordinates; what a maximum leaves open (rotations, edges) is not in them."""
     if integrated or found.hessian is None or not np.isfinite(found.hessian).all():
         return standardised(found.at.x, found.hessian, objective.coordinates.scaled)
-    unknown = unidentified(objective, found.at, Dense(found.hessian), found.edges)
+    unknown = unidentified(objective, found.at, DenseHessian(found.hessian), found.edges)
     return frame_of(found.at.x, found.hessian, unknown, objective.coordinates.scaled)
 
 

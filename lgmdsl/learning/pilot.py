@@ -29,8 +29,7 @@ from lgmdsl.learning.search.maximise import LearningStep, Maximiser, Maximum
 from lgmdsl.learning.search.metric import Metric
 from lgmdsl.learning.several_starts import from_corners
 from lgmdsl.learning.starts.first import first_start
-from lgmdsl.learning.starts.from_data import corners, highest_start
-from lgmdsl.learning.starts.real_units import real_units
+from lgmdsl.learning.starts.from_data import corners, highest_start, real_units
 
 # The sd of a coordinate, in its units, from which on a sample leaves a hyper open; and the sds of
 # the sample within which the maximum of all rows lies, if the sample tells of it.

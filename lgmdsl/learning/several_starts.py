@@ -13,8 +13,7 @@ import numpy as np
 from lgmdsl.contract.status import Status
 from lgmdsl.learning.integration.other_modes import OtherMode
 from lgmdsl.learning.objective.log_posterior import Evaluation, Objective
-from lgmdsl.learning.search.ahead import Ahead
-from lgmdsl.learning.search.basin import NATS, Top, alike, in_basin
+from lgmdsl.learning.search.ahead import NATS, Ahead, Top, alike, in_basin
 from lgmdsl.learning.search.continued import numbered
 from lgmdsl.learning.search.maximise import Maximiser, Maximum
 from lgmdsl.learning.starts.from_data import Corner

@@ -40,7 +40,7 @@ class Curvature(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Dense:
+class DenseHessian:
     """All of H, (d, d)."""
 
     hessian: Array

@@ -10,7 +10,7 @@ import numpy as np
 
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.expressions.coefficient import Theta
-from lgmdsl.learning.coordinates.ranges import prior_ends
+from lgmdsl.learning.coordinates.hyper_marginals import prior_ends
 from lgmdsl.learning.coordinates.vector import Coordinates
 from lgmdsl.learning.learn import FAR
 from lgmdsl.learning.learned import Learned

@@ -20,7 +20,7 @@ from lgmdsl.numerics.stable import stirling_error
 
 _NEAR = 0.25  # |u| below which log1p(u) - u takes its series
 _TERMS = 9
-_MANY = 20_000  # deviances from which compiled ones repay the loading of numba
+_COMPILED_FROM = 20_000  # deviances from which compiled ones repay the loading of numba
 
 
 def log1p_minus(u: Array) -> Array:
@@ -43,7 +43,7 @@ def _series(u: Array) -> Array:
 
 def deviance(x: Array, mean: Array, excess: Array) -> Array:
     """D(x; mean) for x >= 0 and mean > 0, with excess = x - mean as accurately as it is known."""
-    if np.size(excess) >= _MANY:
+    if np.size(excess) >= _COMPILED_FROM:
         return _compiled(x, mean, excess)
     mean = np.maximum(mean, 1e-300)  # an underflow is no division by 0
     u = np.asarray(excess / mean)

@@ -22,7 +22,7 @@ NARROWER = 0.8  # columns that have converged leave the block once so few are le
 
 
 @dataclass(frozen=True, eq=False)
-class Solved:
+class KrylovSolution:
     """x with A x = rhs - residual, both (n, k). `indefinite`: columns that met p'Ap <= 0.
 
     `steps` (k,): iterations of each column; `slopes`, `ratios`: their coefficients alpha and beta.
@@ -46,7 +46,7 @@ def conjugate_gradients(
     start: Array | None = None,
     accuracy: float = 0.0,
     share: float = 0.0,
-) -> Solved:
+) -> KrylovSolution:
     """Solve A x = rhs, (n, k), A and M positive definite; `precondition` applies M^-1.
 
     A column stops where |r|_M <= tolerance |rhs|_M, |r|_M^2 = r'M^-1 r, `tolerance` being (k,);
@@ -57,7 +57,7 @@ def conjugate_gradients(
     n, k = rhs.shape
     x = np.zeros((n, k)) if start is None else start.copy()
     r = rhs.copy() if start is None else rhs - product(start)
-    out = Solved(
+    out = KrylovSolution(
         x,
         r,
         np.zeros(k, dtype=bool),
@@ -135,7 +135,7 @@ def ritz(slopes: list[float], ratios: list[float]) -> tuple[Array, Array]:
     return np.asarray(nodes, dtype=np.float64), np.asarray(vectors[0] ** 2, dtype=np.float64)
 
 
-def smallest(solved: Solved) -> float:
+def smallest(solved: KrylovSolution) -> float:
     """The smallest Ritz value of the longest column: from above, the smallest eigenvalue of
     M^-1/2 A M^-1/2; 1 where no column took a step."""
     longest = max(range(len(solved.slopes)), key=lambda j: len(solved.slopes[j]), default=0)

@@ -12,7 +12,7 @@ from lgmdsl.arrays import AnyArray, Array, BoolArray
 
 # exp(340) = 4.6e147: no fit goes there, and its square is still a number.
 EXPONENT_CAP = 340.0
-MANY = 20_000  # numbers from which on compiled loops repay the loading of numba
+COMPILED_FROM = 20_000  # numbers from which on compiled loops repay the loading of numba
 _SMALL = 255  # counts that a byte holds
 
 
@@ -42,7 +42,7 @@ def softplus(x: Array) -> Array:
 
 def sigmoids(x: Array) -> tuple[Array, Array, Array]:
     """sigma(x), sigma(-x) and log(1 + e^-|x|), each to full relative accuracy in both tails."""
-    if x.ndim == 1 and x.size >= MANY:
+    if x.ndim == 1 and x.size >= COMPILED_FROM:
         from lgmdsl.numerics import exponential_kernels
 
         out = np.empty((3, x.size))

@@ -24,7 +24,7 @@ from lgmdsl.operators.base import (
 
 
 @dataclass(frozen=True)
-class Difference(Operator):
+class DifferenceOperator(Operator):
     """y_i = sum_j (-1)^(d-j) binom(d, j) x_(i+j-left), j = 0..d = `order`, along `axis` of a grid.
 
     Without a boundary left = 0 and the axis loses d cells. With one, left = d // 2 and x goes on
@@ -92,7 +92,7 @@ class Difference(Operator):
     @cached_property
     def _explicit(self) -> SparseMatrix:
         n = self.grid[self.axis]
-        line = Difference((n,), 0, self.order, self.boundary)
+        line = DifferenceOperator((n,), 0, self.order, self.boundary)
         left, right = line._margins
         size = n + left + right
         taps = sp.diags_array(
@@ -164,7 +164,7 @@ class CumulativeSum(Operator):
 
 
 @dataclass(frozen=True)
-class Total(Operator):
+class TotalOperator(Operator):
     """The sum along `axis` of a grid."""
 
     grid: tuple[int, ...]

@@ -12,7 +12,7 @@ from lgmdsl.arrays import Array, IntArray, SparseMatrix
 from lgmdsl.operators.base import Gram, Operator
 from lgmdsl.state import FieldState
 
-CHUNK = 1 << 22  # entries of one dense temporary
+ENTRIES_PER_PASS = 1 << 22  # entries of one dense temporary
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +44,7 @@ class Dense(Operator):
         return float(self.array.size)
 
     def gram(self, rows: IntArray, columns: IntArray) -> Gram:
-        step = max(1, CHUNK // max(self.shape[0], 1))
+        step = max(1, ENTRIES_PER_PASS // max(self.shape[0], 1))
 
         def entries(weight: Array) -> Array:
             out = np.empty(len(rows))

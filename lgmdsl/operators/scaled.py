@@ -25,11 +25,11 @@ def scaled(operator: Operator, factor: float | Array) -> Operator:
         return Sparse(sp.csr_array(factor * operator.sparse()))
     if operator.in_memory:
         return Dense(factor * operator.dense())
-    return Scaled(operator, factor)
+    return ScaledOperator(operator, factor)
 
 
 @dataclass(frozen=True, eq=False)
-class Scaled(Operator):
+class ScaledOperator(Operator):
     """factor B of an operator that is not written out."""
 
     operator: Operator

@@ -157,7 +157,7 @@ def zero_line(axes: Axes, along: str, low: float, high: float) -> None:
 # Several panels on one figure.
 
 
-MOST = 12  # panels of a picture
+MAX_PANELS = 12  # panels of a picture
 WIDTH, HEIGHT = 4.6, 3.1  # of a panel, in inches
 
 
@@ -171,7 +171,7 @@ def panel_picture(
     title: str, panels: Sequence[Callable[[Axes], None]], format: str = "png"
 ) -> bytes:
     """The first MOST panels in a grid. Raises ImportError without matplotlib."""
-    shown = panels[:MOST]
+    shown = panels[:MAX_PANELS]
     rows, columns = shape(len(shown))
 
     def draw(figure: Figure) -> None:

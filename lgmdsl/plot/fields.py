@@ -46,7 +46,7 @@ FLATTEST = 0.3  # height over width: a map that is flatter is stretched
 EQUAL = 1e-4  # share of values by which they may differ and are all drawn as one colour
 DETAILED = 300  # places of a surface whose shades are kept as shapes in svg and pdf files
 SHADES = 24  # of a surface between scattered places
-LEAST = 10  # places that a surface is drawn through
+MIN_PLACES = 10  # places that a surface is drawn through
 FILLED = 0.5  # share of a lattice that has a place
 MEAN, SD = "mean", "sd"
 
@@ -187,7 +187,7 @@ def _surface(
     """Shades between scattered places, which are dots; None where they are few or on a line."""
     from matplotlib.tri import TriAnalyzer, Triangulation
 
-    if len(places) < LEAST:
+    if len(places) < MIN_PLACES:
         return None
     span = np.ptp(places, axis=0)
     if not (span > 0.0).all():

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 WHISKERS = 300  # rows that have an interval each
 JITTER = 0.15  # of whole numbers, so that equal ones do not hide one another
 GROUP, MOST = 15, 10  # rows of a group of like probabilities, and groups
-FEW = 30  # different values that are moved
+MAX_VALUES_MOVED = 30  # different values that are moved
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ def draw_agreement(axes: Axes, rows: Agreement) -> None:
     y, (low, _, middle, _, high) = rows.observed[known], rows.quantiles[:, known]
     values = np.unique(y)
     moved = y
-    if 1 < len(values) <= FEW:
+    if 1 < len(values) <= MAX_VALUES_MOVED:
         step = JITTER * float(np.diff(values).min())
         moved = y + step * np.linspace(-1.0, 1.0, len(y))[_mixed(len(y))]
     if len(y) <= WHISKERS:

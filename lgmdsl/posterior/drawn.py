@@ -32,7 +32,7 @@ from lgmdsl.posterior.tails import sd_error
 if TYPE_CHECKING:
     from numpy.random import Generator
 
-CHUNK = 1 << 21  # values of a name under draws that are held at once
+VALUES_PER_PASS = 1 << 21  # values of a name under draws that are held at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,7 +180,7 @@ class Drawn(Mixture):
 
     def all_draws(self) -> Iterator[PointDraws]:
         """All of them once, in pieces."""
-        step = max(1, CHUNK // max(self.sample.away.shape[1], 1))
+        step = max(1, VALUES_PER_PASS // max(self.sample.away.shape[1], 1))
         for k in np.unique(self.sample.point):
             places, part = np.flatnonzero(self.sample.point == k), self.part(int(k))
             for start in range(0, len(places), step):
@@ -242,7 +242,7 @@ class Drawn(Mixture):
 
     def _values_in_turn(self, name: str) -> Iterator[Array]:
         """A name at all draws, in pieces."""
-        step = max(1, CHUNK // max(self._size(self.quantity_dims(name)), 1))
+        step = max(1, VALUES_PER_PASS // max(self._size(self.quantity_dims(name)), 1))
         for _, part, _, z in self.all_draws():
             for start in range(0, len(z), step):
                 yield part.evaluate(name, z[start : start + step])
@@ -271,7 +271,7 @@ def _moments(pieces: Sequence[Array] | Iterator[Array]) -> tuple[Array, Array]:
 
 
 # Latents of the joint Gaussian whose covariance is formed.
-MOST = 2000
+MAX_LATENTS_JOINED = 2000
 # Values of all draws that are kept.
 KEPT = 80_000_000
 # Eigenvalues of a correlation matrix below this, relative to the largest, count as zero.
@@ -300,7 +300,10 @@ def with_members(
     for k in np.unique(sample.point):
         frame = frame_at(points[k])
         rows = np.flatnonzero(sample.point == k)
-        if _joint_size(frame) > MOST or len(sample) * sum(frame.sizes.values()) > KEPT:
+        if (
+            _joint_size(frame) > MAX_LATENTS_JOINED
+            or len(sample) * sum(frame.sizes.values()) > KEPT
+        ):
             return None
         pieces.append(completed(frame, sample.z(rows), np.random.default_rng([seed, 5, int(k)])))
         later = Postponed(partial(_gaussian, frame_at, points[k]))

@@ -22,7 +22,7 @@ from lgmdsl.errors import Diagnostic, MethodError
 from lgmdsl.posterior.mixture import PointDraws
 from lgmdsl.posterior.tails import root_error
 
-CHUNK = 1 << 19  # predictor entries of draws that are taken at once
+PREDICTORS_PER_PASS = 1 << 19  # predictor entries of draws that are taken at once
 # Means and variances of y under draws that are kept to see how well its variance is known, of all
 # rows together; never of fewer draws than FEWEST.
 KEPT, FEWEST = 4_000_000, 400
@@ -101,7 +101,7 @@ def predictors_of_draws(
     for _, part, _, z in draws():
         predictor = part.frame.embed(canonical.as_written(block, part.theta))
         width = max(len(predictor.offset), 1)
-        step = max(1, CHUNK // width)
+        step = max(1, PREDICTORS_PER_PASS // width)
         for start in range(0, len(z), step):
             s = predictor.values(z[start : start + step].T, part.frame.slices).T
             shape = (len(s), -1, predictor.event) if predictor.event else (len(s), -1)

@@ -13,8 +13,8 @@ import numpy as np
 
 from lgmdsl.arrays import AnyArray
 from lgmdsl.canonical.grounding.labels import reported
-from lgmdsl.canonical.layout import Layout
 from lgmdsl.canonical.lowering.lower import distinct
+from lgmdsl.canonical.model import Layout
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -12,7 +12,7 @@ from scipy import special
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.lowering import derived
 from lgmdsl.errors import Diagnostic, MethodError, ModelError
-from lgmdsl.learning.coordinates.ranges import ends_of_values
+from lgmdsl.learning.coordinates.hyper_marginals import ends_of_values
 from lgmdsl.learning.integration.kernel_density import TAIL, Range, kernel_density, sample_share
 from lgmdsl.posterior.labelled import dataset, labelled
 from lgmdsl.posterior.marginals import NormalMarginal

@@ -4,8 +4,9 @@
 
 Means, sds, quantiles and draws of latents are those of the mixture; hyperparameters, and
 functions of them alone, have the smooth marginals from `learning`, in draws too: those of a draw
-come from the part of their posterior that its point represents (`learning.integration.coupled`),
-while lets and reports with latents are evaluated at the point itself.
+come from the part of their posterior that its point represents
+(`learning.integration.hyper_posterior`), while lets and reports with latents are evaluated at the
+point itself.
 """
 
 from __future__ import annotations
@@ -24,8 +25,7 @@ from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.canonical.expressions.named import expand
 from lgmdsl.canonical.lowering.derived import Leaf
 from lgmdsl.canonical.model import CanonicalModel
-from lgmdsl.learning.coordinates.hyper_marginals import HyperMarginals, OneHyper
-from lgmdsl.learning.coordinates.ranges import Ends, entry_ends
+from lgmdsl.learning.coordinates.hyper_marginals import Ends, HyperMarginals, OneHyper, entry_ends
 from lgmdsl.posterior.hyper_points import HyperPoint
 from lgmdsl.posterior.marginals import (
     REPORT_DRAWS,

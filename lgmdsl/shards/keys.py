@@ -124,7 +124,7 @@ def missing(labels: Any) -> BoolArray:
 
 def unit_of_dates(file: Any, source: str, by: str) -> str:
     """The coarsest unit that all dates of the groups are whole numbers of, which says how labels
-    are spelt (`dataset.dates.date_text`); "" for other labels. They are written as texts, since a
+    are spelt (`dataset.convert.date_text`); "" for other labels. They are written as texts, since a
     shard by itself would not know."""
 
     if not any(is_date(file.schema_arrow.field(by).type) for is_date in _dates()):

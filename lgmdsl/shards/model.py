@@ -14,9 +14,8 @@ import numpy as np
 
 from lgmdsl.arrays import IntArray
 from lgmdsl.canonical.expressions.coefficient import Theta
-from lgmdsl.canonical.layout import Layout
 from lgmdsl.canonical.lowering.derived import Derived, leaves
-from lgmdsl.canonical.model import CanonicalModel
+from lgmdsl.canonical.model import CanonicalModel, Layout
 from lgmdsl.contract.linear import Predictor
 from lgmdsl.contract.problem import GaussianPosterior
 from lgmdsl.contract.site import Site

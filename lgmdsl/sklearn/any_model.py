@@ -15,7 +15,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from lgmdsl.arrays import AnyArray, Array, IntArray
-from lgmdsl.canonical.grounding.order_needs import needs_of
+from lgmdsl.canonical.grounding.order import needs_of
 from lgmdsl.errors import DataError
 from lgmdsl.language.builder import Model
 from lgmdsl.language.load import loads
@@ -35,7 +35,7 @@ from lgmdsl.sklearn.estimator import (
 )
 from lgmdsl.sklearn.families import number
 from lgmdsl.sklearn.ready import written
-from lgmdsl.sklearn.written import LEVEL, SLOPE, Linear
+from lgmdsl.sklearn.written import LEVEL, SLOPE, LinearPart
 
 
 class AnyModel(LgmEstimator):
@@ -81,7 +81,7 @@ class LgmRegressor(Regressor, AnyModel):
         if self.model is None:
             check_numbers(X, f"{ENCODE}, or give a model that has it")
             x, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
-            pieces = [Linear.of(x, range(x.shape[1]), weights)]
+            pieces = [LinearPart.of(x, range(x.shape[1]), weights)]
             return written(pieces, "normal", x, [], y, self, weights)
         X, y = _table(self, X, y)
         return bound(self, model_of(self.model), self.response, X, y, self.data)
@@ -156,7 +156,7 @@ class LgmClassifier(ClassifierMixin, AnyModel):
             self._binary_only()
             return bound(self, model, self.response, X, codes, self.data)
         if len(self.classes_) == 2:
-            pieces = [Linear.of(X, range(X.shape[1]), weights)]
+            pieces = [LinearPart.of(X, range(X.shape[1]), weights)]
             return written(pieces, "bernoulli", X, [], codes, self, weights)
         places = np.searchsorted(self.classes_, labels)[codes]
         return Softmax.of(X, places, len(self.classes_), self, weights)
@@ -306,7 +306,7 @@ class Softmax:
 
     model: Model
     data: Mapping[str, object]
-    columns: Linear
+    columns: LinearPart
     estimator: Any
     response: str = "y"
 
@@ -315,7 +315,7 @@ class Softmax:
         cls, x: Array, codes: IntArray, classes: int, estimator: Any, weights: Array | None
     ) -> Softmax:
         """For classes 0, 1, ... of the rows."""
-        columns = Linear.of(x, range(x.shape[1]), weights)
+        columns = LinearPart.of(x, range(x.shape[1]), weights)
         sds = {"level": number(LEVEL), "slope": number(SLOPE)}
         text = TEXT.format(features=x.shape[1], classes=classes, **sds)
         data = {**columns.at(x, []), "y": codes}

@@ -24,7 +24,7 @@ from lgmdsl.language.builder import Model
 from lgmdsl.language.load import loads
 from lgmdsl.sklearn.estimator import ENCODE, Regressor, check_numbers, named
 from lgmdsl.sklearn.families import family_of
-from lgmdsl.sklearn.written import Field, Groups, Linear, Piece, Smooth, text_of
+from lgmdsl.sklearn.written import Field, GroupEffects, LinearPart, PredictorPart, Smooth, text_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +33,7 @@ class Written:
 
     model: Model
     data: Mapping[str, object]
-    pieces: tuple[Piece, ...]
+    pieces: tuple[PredictorPart, ...]
     estimator: Any
     response: str = "y"
 
@@ -43,7 +43,9 @@ class Written:
         return rows_of(self.pieces, x, labels)
 
 
-def rows_of(pieces: Sequence[Piece], x: Array, labels: Sequence[AnyArray]) -> dict[str, object]:
+def rows_of(
+    pieces: Sequence[PredictorPart], x: Array, labels: Sequence[AnyArray]
+) -> dict[str, object]:
     """What the pieces know of rows; without any pieces the rows are counted."""
     out: dict[str, object] = {}
     for piece in pieces:
@@ -52,7 +54,7 @@ def rows_of(pieces: Sequence[Piece], x: Array, labels: Sequence[AnyArray]) -> di
 
 
 def written(
-    pieces: Sequence[Piece],
+    pieces: Sequence[PredictorPart],
     family: str,
     x: Array,
     labels: Sequence[AnyArray],
@@ -111,7 +113,7 @@ class ReadyRegressor(Regressor):
         self.seed = seed
 
     @abstractmethod
-    def _pieces(self, x: Array, weights: Array | None) -> list[Piece]: ...
+    def _pieces(self, x: Array, weights: Array | None) -> list[PredictorPart]: ...
 
     def _form(self, X: Any, y: Any, weights: Array | None) -> Written:
         x, labels, y = self._read(X, y)
@@ -144,8 +146,8 @@ class BayesianGLM(ReadyRegressor):
     Attributes: `coef_` (p,), `intercept_`, `coef_sd_` (p,) of the columns as they are.
     """
 
-    def _pieces(self, x: Array, weights: Array | None) -> list[Piece]:
-        return [Linear.of(x, range(x.shape[1]), weights)]
+    def _pieces(self, x: Array, weights: Array | None) -> list[PredictorPart]:
+        return [LinearPart.of(x, range(x.shape[1]), weights)]
 
     @property
     def coef_(self) -> Array:
@@ -166,9 +168,9 @@ class BayesianGLM(ReadyRegressor):
         return float(self.fit_.mean("level")) - float(self.coef_ @ self._linear.centre)
 
     @property
-    def _linear(self) -> Linear:
+    def _linear(self) -> LinearPart:
         (piece,) = self._written.pieces
-        assert isinstance(piece, Linear)
+        assert isinstance(piece, LinearPart)
         return piece
 
 
@@ -210,9 +212,11 @@ class MixedModel(ReadyRegressor):
         x, labels = split(X, self.group_columns_)
         return x, labels, y
 
-    def _pieces(self, x: Array, weights: Array | None) -> list[Piece]:
-        pieces: list[Piece] = [Linear.of(x, range(x.shape[1]), weights)] if x.shape[1] else []
-        return [*pieces, *(Groups(k) for k in range(len(self.group_columns_)))]
+    def _pieces(self, x: Array, weights: Array | None) -> list[PredictorPart]:
+        pieces: list[PredictorPart] = (
+            [LinearPart.of(x, range(x.shape[1]), weights)] if x.shape[1] else []
+        )
+        return [*pieces, *(GroupEffects(k) for k in range(len(self.group_columns_)))]
 
     def _predicted(self, X: Any) -> Prediction:
         with warnings.catch_warnings():
@@ -247,7 +251,7 @@ class AdditiveModel(ReadyRegressor):
         self.scales = scales
         super().__init__(family, method, hyper, fixed, options, seed=seed)
 
-    def _pieces(self, x: Array, weights: Array | None) -> list[Piece]:
+    def _pieces(self, x: Array, weights: Array | None) -> list[PredictorPart]:
         if not (isinstance(self.knots, int | np.integer) and self.knots >= 4):
             raise ValueError(f"knots={self.knots!r} is not a whole number from 4")
         distinct = [len(np.unique(column)) for column in x.T]
@@ -256,13 +260,13 @@ class AdditiveModel(ReadyRegressor):
         if self.scales not in ("each", "one"):
             raise ValueError(f"scales={self.scales!r} is neither 'each' nor 'one'")
         each = self.scales == "each"
-        smooth: list[Piece] = [
+        smooth: list[PredictorPart] = [
             Smooth.of(
                 x, j, int(self.knots), f"s{j}" if each else "s", each or j == curved[0], weights
             )
             for j in curved
         ]
-        return [*([Linear.of(x, straight, weights)] if straight else []), *smooth]
+        return [*([LinearPart.of(x, straight, weights)] if straight else []), *smooth]
 
     def smooth(self, column: int | str) -> tuple[Array, Array, Array]:
         """Positions of the knots of a column's function, its means and its sds there; ValueError
@@ -294,7 +298,7 @@ class GaussianProcess(ReadyRegressor):
     ) -> None:
         super().__init__(family, method, hyper, fixed, options, seed=seed)
 
-    def _pieces(self, x: Array, weights: Array | None) -> list[Piece]:
+    def _pieces(self, x: Array, weights: Array | None) -> list[PredictorPart]:
         return [Field.of(x, weights)]
 
 

@@ -20,7 +20,7 @@ MATERN = "matern(sd = s, length = length, smoothness = 2.5)"
 LEVEL, SLOPE = 10.0, 2.5  # sds of the level and of the coefficients, in units of the predictor
 
 
-class Piece(Protocol):
+class PredictorPart(Protocol):
     """A part of the predictor."""
 
     def statements(self, unit: float) -> list[str]:
@@ -39,7 +39,7 @@ class Piece(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Linear:
+class LinearPart:
     """A coefficient for each of some columns, N(0, (2.5 unit)^2) of the standardised ones."""
 
     columns: tuple[int, ...]
@@ -47,7 +47,7 @@ class Linear:
     scale: Array
 
     @classmethod
-    def of(cls, x: Array, columns: Sequence[int], weights: Array | None) -> Linear:
+    def of(cls, x: Array, columns: Sequence[int], weights: Array | None) -> LinearPart:
         """By the means and sds of the columns (1 where a column is constant)."""
         part = x[:, list(columns)]
         return cls(tuple(columns), mean(part, weights), _scales(part, weights))
@@ -71,7 +71,7 @@ class Linear:
 
 
 @dataclass(frozen=True, eq=False)
-class Groups:
+class GroupEffects:
     """An effect for each label of the k-th column of groups: u ~ N(0, s^2), P(s > unit) = 0.05."""
 
     k: int
@@ -184,7 +184,7 @@ class Field:
 
 
 def text_of(
-    pieces: Sequence[Piece], family: Family, y: AnyArray, weights: Array | None = None
+    pieces: Sequence[PredictorPart], family: Family, y: AnyArray, weights: Array | None = None
 ) -> str:
     """The model of a level and the pieces, for responses y whose rows count by their weights."""
     unit = family.unit(y, weights)

@@ -106,7 +106,7 @@ def _crew(jobs: Any) -> Crew:
 
         return Cluster(jobs, False)
 
-    return Given(jobs)
+    return GivenExecutor(jobs)
 
 
 def _is_client(jobs: Jobs) -> bool:
@@ -118,7 +118,7 @@ def _is_client(jobs: Jobs) -> bool:
 # An executor of the caller's: threads, MPI processes, loky's or Ray's pools.
 
 
-class Given:
+class GivenExecutor:
     """An executor that somebody else made, and shuts down."""
 
     lost: tuple[type[BaseException], ...] = ()

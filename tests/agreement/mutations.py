@@ -125,7 +125,7 @@ BACK_ENDS = (
         "stochastic",
         "stochastic",
         (
-            "backends/lgmdsl_backends/stochastic/visits.py",
+            "backends/lgmdsl_backends/stochastic.py",
             "weight = tuple(-2.0{|4} * a.d_variance",
             "rows.shift_of(tuple({|1.02 * }a.d_mean for",
             "variance.append({|1.02 * }rows.gram(",
@@ -137,7 +137,7 @@ BACK_ENDS = (
         "ep",
         "propagation or tilted_moments or of_two_predictors",
         (
-            "backends/lgmdsl_backends/ep/blocks.py",
+            "backends/lgmdsl_backends/ep/matching.py",
             "np.where(self.known, self.weight, (cavity - {|1.02 * }tilted) / product)",
             "({|1.02 * }self.tilted_mean - self.mean) / spread)",
             "1.0 - {|1.02 * }power * weight * v)",
@@ -147,11 +147,11 @@ BACK_ENDS = (
             "share = np.where(values > 0.0, (1.0{|2} - values)",
         ),
         (
-            "backends/lgmdsl_backends/ep/sweep.py",
+            "backends/lgmdsl_backends/ep/parallel.py",
             "target = (cavity - {|1.02 * }matched_variance)",
         ),
         (
-            "backends/lgmdsl_backends/ep/inner.py",
+            "backends/lgmdsl_backends/ep/double_loop.py",
             "-0.5 * ({|1.02 * }point.variance - v - away**2)",
         ),
     ),
@@ -204,7 +204,7 @@ BACK_ENDS = (
             "site.weight_slopes(m, {|1.02 * }v) for",
         ),
         (
-            "backends/lgmdsl_backends/px_vb/expansion.py",
+            "backends/lgmdsl_backends/px_vb/bound.py",
             "2.0{|4} * math.sqrt(count * size)",
             "best(count, {|1.02 * }start - slope, square",
         ),
@@ -221,7 +221,7 @@ BACK_ENDS = (
             "[{|1.02 * }q.solve(rhs[p]) for q, p",
         ),
         (
-            "backends/lgmdsl_backends/mean_field/sweep.py",
+            "backends/lgmdsl_backends/mean_field/backend.py",
             "weight = tuple(-2.0{|4} * a.d_variance for a in answers)\n        slope",
         ),
     ),
@@ -229,7 +229,7 @@ BACK_ENDS = (
         "inducing",
         "test_few_directions",
         (
-            "backends/lgmdsl_backends/inducing/engine.py",
+            "backends/lgmdsl_backends/inducing.py",
             "self.lacking = 0.5{|1} * rows.total",
             "rows.semidefinite(v + {|1.02 * }d)",
             "+ {|1.02 * }part.left.diagonal()",
@@ -237,7 +237,7 @@ BACK_ENDS = (
             "Dense({|1.02 * }columns[name].matvec(part.root))",
         ),
         (
-            "backends/lgmdsl_backends/inducing/directions.py",
+            "backends/lgmdsl_backends/inducing.py",
             "rest = {|1.02 * }self.covariance - self.root",
         ),
     ),

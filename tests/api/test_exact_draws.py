@@ -196,9 +196,9 @@ def test_pieces_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
         return [fit.sd("eta").values, *(response[p].values for p in response), quantiles]
 
     whole = answers()
-    monkeypatch.setattr(drawn, "CHUNK", 1500)
+    monkeypatch.setattr(drawn, "VALUES_PER_PASS", 1500)
     monkeypatch.setattr(drawn, "REPORT_VALUES", 5000)
-    monkeypatch.setattr(drawn_response, "CHUNK", 700)
+    monkeypatch.setattr(drawn_response, "PREDICTORS_PER_PASS", 700)
     for one, other in zip(answers(), whole, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-9)
 
@@ -356,7 +356,7 @@ observe y ~ bernoulli(logit = f)
 
 
 def test_too_many_members_are_gaussian_and_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(drawn, "MOST", 3)
+    monkeypatch.setattr(drawn, "MAX_LATENTS_JOINED", 3)
     text = WALK.replace("rw1(sd = 1.5)", "normal(sd = 4)")
     fit = lgm.fit(lgm.loads(text), {"y": [2, 0, 0]})
     assert fit.drawn is not None

@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 
 import lgmdsl as lgm
-from lgmdsl.api.files.digest import ATTRIBUTE, digest
-from lgmdsl.api.files.netcdf import Group
+from lgmdsl.api.files.netcdf import ATTRIBUTE, Group, digest
 from lgmdsl.api.fit import compiled, completed
 from lgmdsl.api.fit.errors.estimated import estimated
 from lgmdsl.arrays import Array

@@ -12,8 +12,7 @@ import pytest
 import xarray as xr
 
 import lgmdsl as lgm
-from lgmdsl.api.files.digest import array, digest
-from lgmdsl.api.files.netcdf import NO_VARIABLE, new_file, opened
+from lgmdsl.api.files.netcdf import NO_VARIABLE, array, digest, new_file, opened
 from lgmdsl.arrays import AnyArray
 from lgmdsl.cli import tables
 

@@ -17,12 +17,11 @@ from lgmdsl.contract.status import Status
 from lgmdsl.inference.driver import Tolerances, run
 from lgmdsl.inference.plan import plan
 from lgmdsl_backends.ep import ExpectationPropagation
-from lgmdsl_backends.ep.beginning import begin, beginnings
-from lgmdsl_backends.ep.double_loop import _solved, advance
+from lgmdsl_backends.ep.backend import begin, beginnings
+from lgmdsl_backends.ep.double_loop import _model, _newton, _point_at, _solved, advance, minimise
 from lgmdsl_backends.ep.double_loop import begin as begin_outer
-from lgmdsl_backends.ep.inner import _model, _newton, _point_at, minimise
 from lgmdsl_backends.ep.matching import Matched, condition, matched, target_of
-from lgmdsl_backends.ep.sweep import sweep
+from lgmdsl_backends.ep.parallel import sweep
 from tests.backends.climbing import GP, HEAVY, KINKED, TWO, problem, solved
 from tests.backends.test_natural_gradient import hard_gp
 

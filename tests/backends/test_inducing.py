@@ -27,7 +27,7 @@ from lgmdsl.inference.plan import Plan, plan
 from lgmdsl.learning.objective.gradient import evidence_gradient
 from lgmdsl.numerics.cholesky import partial_root
 from lgmdsl.testing.backend_checks import check_backend
-from lgmdsl_backends.inducing.backend import Inducing
+from lgmdsl_backends.inducing import Inducing
 
 TEXT = """lgm 1
 index obs

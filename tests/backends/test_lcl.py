@@ -17,7 +17,8 @@ from lgmdsl.contract.questions import ConjugateAnswer
 from lgmdsl.errors import MethodError
 from lgmdsl.sites.scalar.exponential_rate import ExponentialSite
 from lgmdsl.testing.backend_checks import check_backend
-from lgmdsl_backends.lcl import LinearlyConstrained, conjugates
+from lgmdsl_backends.lcl import LinearlyConstrained
+from lgmdsl_backends.lcl import dual as conjugates
 from lgmdsl_backends.lcl.dual import Dual
 from tests.backends.test_coordinate_ascent import TWO_BLOCKS, two_blocks
 from tests.backends.test_known_fits import CASES

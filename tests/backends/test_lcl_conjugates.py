@@ -15,7 +15,7 @@ from lgmdsl.contract.site import Property, Site
 from lgmdsl.inference.routes import answering
 from lgmdsl.numerics.optimisation.newton import PairTerms
 from lgmdsl.sites.catalogue import SITES, site
-from lgmdsl_backends.lcl.conjugates import conjugates, slope_limits
+from lgmdsl_backends.lcl.dual import conjugates, slope_limits
 from tests.sites.examples import example
 from tests.sites.reference_densities import DENSITIES, Real
 

@@ -11,8 +11,8 @@ from lgmdsl.contract.engine import Failed, Rows
 from lgmdsl.contract.objectives.elbo import ElboPoint, elbo_at, expected
 from lgmdsl.contract.problem import Problem
 from lgmdsl.inference.plan import plan
+from lgmdsl_backends.lcl.backend import by_lbfgs, by_newton
 from lgmdsl_backends.lcl.dual import Dual, setting_of
-from lgmdsl_backends.lcl.minimise import by_lbfgs, by_newton
 from tests.backends.test_coordinate_ascent import TWO_BLOCKS, two_blocks
 
 LINE = """lgm 1

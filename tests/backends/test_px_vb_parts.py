@@ -19,9 +19,17 @@ from lgmdsl.sites.catalogue import find_site
 from lgmdsl.testing.models import random_models
 from lgmdsl.testing.random.model import RandomModel
 from lgmdsl_backends.px_vb import ParameterExpanded
-from lgmdsl_backends.px_vb.bound import Gaussian, at, conditioned_on, update
-from lgmdsl_backends.px_vb.distance import move, newton_move
-from lgmdsl_backends.px_vb.expansion import anchored, best, expanded, pulls
+from lgmdsl_backends.px_vb.backend import move, newton_move
+from lgmdsl_backends.px_vb.bound import (
+    Gaussian,
+    anchored,
+    at,
+    best,
+    conditioned_on,
+    expanded,
+    pulls,
+    update,
+)
 from tests.agreement.methods import few
 from tests.backends.test_px_vb import FLAT, problem_of, small
 from tests.backends.test_px_vb_properties import bound_at

@@ -27,8 +27,17 @@ from lgmdsl.testing.random.evidence import brute_log_evidence
 from lgmdsl.testing.random.model import RandomModel
 from lgmdsl.testing.sites.question_checks import stretched
 from lgmdsl_backends.px_vb import ParameterExpanded
-from lgmdsl_backends.px_vb.bound import Gaussian, Point, answers_at, at, conditioned_on, update
-from lgmdsl_backends.px_vb.expansion import anchored, expanded, pulls
+from lgmdsl_backends.px_vb.bound import (
+    Gaussian,
+    Point,
+    anchored,
+    answers_at,
+    at,
+    conditioned_on,
+    expanded,
+    pulls,
+    update,
+)
 from tests.agreement.methods import apart, few, predictors, solved
 
 PROBIT = ("bernoulli.probit", "binomial.probit", "normal.mean", "normal")

@@ -24,9 +24,7 @@ from lgmdsl.inference import registry
 from lgmdsl.inference.plan import plan
 from lgmdsl.sites.catalogue import find_site
 from lgmdsl.testing.backend_checks import check_backend
-from lgmdsl_backends.stochastic.backend import StochasticGradient, StochasticState
-from lgmdsl_backends.stochastic.batches import Batches
-from lgmdsl_backends.stochastic.visits import Visits
+from lgmdsl_backends.stochastic import Batches, StochasticGradient, StochasticState, Visits
 
 HEAD = """lgm 1
 index obs

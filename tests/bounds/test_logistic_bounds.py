@@ -184,7 +184,7 @@ def test_rows_are_independent(name: str, monkeypatch: pytest.MonkeyPatch) -> Non
     m, v = rng.normal(0, 5, 50), rng.gamma(0.5, 9.0, 50)
     a = lifted(name, s).expected(m, v, second=True)
     order = rng.permutation(50)
-    monkeypatch.setattr(piecewise, "_CHUNK", 200)
+    monkeypatch.setattr(piecewise, "_ENTRIES_PER_PASS", 200)
     b = lifted(name, s.take(order)).expected(m[order], v[order], second=True)
     for part in ExpectedAnswer.__dataclass_fields__:
         found, known = getattr(b, part), getattr(a, part)

@@ -215,7 +215,7 @@ def test_compiled_tilts_are_those_of_arrays(seed: int, k: int, sd: float) -> Non
     available[np.arange(10), y.astype(int)] = 1.0
     plain = ask("tilted", y, m, v, available)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tilted, "MANY", 1)
+        patch.setattr(tilted, "COMPILED_FROM", 1)
         compiled = ask("tilted", y, m, v, available)
     np.testing.assert_allclose(compiled.value, plain.value, rtol=1e-11, atol=1e-11)
     np.testing.assert_allclose(compiled.d_mean, plain.d_mean, atol=1e-9)

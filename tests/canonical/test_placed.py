@@ -11,7 +11,7 @@ import scipy.sparse as sp
 import lgmdsl as lgm
 from lgmdsl.canonical.expressions.coefficient import Gradient, Theta
 from lgmdsl.canonical.lowering import flatten
-from lgmdsl.canonical.lowering.placed import Placed, placed
+from lgmdsl.canonical.lowering.flatten import PlacedEntries, placed
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.compile import compile_model
 from lgmdsl.dataset import read
@@ -116,6 +116,6 @@ def test_a_row_that_is_wanted_twice_has_no_places() -> None:
     found = placed(terms, block.predictor_dims, (3,), block.sizes, THETAS[0], rows)
     assert found is None
     some = placed(terms, block.predictor_dims, (3,), block.sizes, THETAS[0], np.array([5, 0]))
-    assert isinstance(some, Placed)
+    assert isinstance(some, PlacedEntries)
     whole = flatten.operator(terms, block.predictor_dims, (3,), block.sizes, THETAS[1]).dense()
     np.testing.assert_allclose(some.at(THETAS[1]).dense(), whole[[5, 0]], rtol=1e-15)

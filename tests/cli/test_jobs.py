@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from lgmdsl.workers import opened
-from lgmdsl.workers.opened import Given
+from lgmdsl.workers.opened import GivenExecutor
 from tests.cli.conftest import Run
 from tests.workers.models import BINARY
 
@@ -21,9 +21,9 @@ def threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[object]]:
     asked: list[object] = []
     with ThreadPoolExecutor(2) as executor:
 
-        def crew(jobs: object) -> Given:
+        def crew(jobs: object) -> GivenExecutor:
             asked.append(jobs)
-            return Given(executor)
+            return GivenExecutor(executor)
 
         monkeypatch.setattr(opened, "_crew", crew)
         yield asked

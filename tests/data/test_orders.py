@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lgmdsl as lgm
-from lgmdsl.api.files.digest import ATTRIBUTE, digest
+from lgmdsl.api.files.netcdf import ATTRIBUTE, digest
 from lgmdsl.canonical.grounding.ground import ground
 from lgmdsl.canonical.grounding.model import GroundedModel
 from lgmdsl.dataset import read

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 import lgmdsl as lgm
-from lgmdsl.canonical.grounding.spellings import nearest_label
+from lgmdsl.canonical.grounding.labels import nearest_label
 from lgmdsl.errors import DataError
 
 MODEL = """lgm 1

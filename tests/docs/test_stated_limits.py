@@ -15,7 +15,7 @@ from lgmdsl.api.predict.pieces import ROWS
 from lgmdsl.api.streaming import MANY
 from lgmdsl.engines.iterative.engine import IterativeEngine
 from lgmdsl.inference.driver import Tolerances
-from lgmdsl.learning.chosen_errors import MOST as MOST_ERRORS
+from lgmdsl.learning.chosen_errors import MAX_COORDINATES_SOLVED as MOST_ERRORS
 from lgmdsl.learning.integration.integrate import FEW, LATTICE, MOST
 from lgmdsl.learning.integration.refine import LONGER
 from lgmdsl.learning.learn import STANDARD_ERRORS

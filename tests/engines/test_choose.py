@@ -20,7 +20,7 @@ from lgmdsl.engines.shared.weights import SiteWeight
 from lgmdsl.errors import NumericalError
 from lgmdsl.numerics.cholesky import cholesky, pivoted_root
 from lgmdsl.operators.convolution import Convolution
-from lgmdsl.operators.differences import Difference
+from lgmdsl.operators.differences import DifferenceOperator
 from lgmdsl.operators.explicit import Dense, Identity, Sparse
 from lgmdsl.structures.catalogue import kernel, structure
 from lgmdsl.structures.independent import Flat
@@ -204,7 +204,8 @@ def test_estimates_only_where_exact_answers_are_dear(size: int, name: str) -> No
     n = size * size
     blur = Convolution((size, size), np.full((15, 15), 1.0 / 225.0), "circular")
     predictors = tuple(
-        Predictor({"u": op}, np.zeros(op.shape[0])) for op in (blur, Difference((size, size), 0))
+        Predictor({"u": op}, np.zeros(op.shape[0]))
+        for op in (blur, DifferenceOperator((size, size), 0))
     )
     linear = LinearGaussian((PriorBlock("u", (Flat(n),), np.zeros(n)),), predictors)
     engine, why = choose(linear, Terms(1e12))

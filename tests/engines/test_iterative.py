@@ -20,7 +20,7 @@ from lgmdsl.engines.iterative.variance import RowGroups, adjacency
 from lgmdsl.operators.base import Operator
 from lgmdsl.operators.compose import Product
 from lgmdsl.operators.convolution import Convolution
-from lgmdsl.operators.differences import Difference
+from lgmdsl.operators.differences import DifferenceOperator
 from lgmdsl.operators.explicit import Dense, Identity, Sparse
 from lgmdsl.operators.fourier import Fourier
 from lgmdsl.operators.select import Select
@@ -51,8 +51,8 @@ def image(flat: bool = True, seed: int = 0) -> Case:
     rng = np.random.default_rng(seed)
     operators = [
         Convolution(GRID, psf(), "circular"),
-        Difference(GRID, 0),
-        Difference(GRID, 1, 1, "circular"),
+        DifferenceOperator(GRID, 0),
+        DifferenceOperator(GRID, 1, 1, "circular"),
         Wavelet(GRID, "haar", 2),
         Product((Select(np.arange(0, N * N, 3), N * N), Fourier(GRID))),
     ]

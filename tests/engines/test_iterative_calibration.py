@@ -17,7 +17,7 @@ from lgmdsl.engines.iterative.engine import IterativeEngine
 from lgmdsl.engines.iterative.variance import inflation, regressed
 from lgmdsl.operators.base import Operator
 from lgmdsl.operators.convolution import Convolution
-from lgmdsl.operators.differences import Difference
+from lgmdsl.operators.differences import DifferenceOperator
 from lgmdsl.operators.explicit import Dense, Identity, Sparse
 from lgmdsl.structures.catalogue import structure
 from lgmdsl.structures.independent import Flat, Normal
@@ -37,8 +37,8 @@ def problem(kind: str, seed: int) -> Case:
         grid, psf, prior = (14, 14), rng.uniform(size=(3, 5)), Flat(n)
         operators = [
             Convolution(grid, psf / psf.sum(), "circular"),
-            Difference(grid, 0),
-            Difference(grid, 1),
+            DifferenceOperator(grid, 0),
+            DifferenceOperator(grid, 1),
         ]
     elif kind == "chain":
         prior = structure("ar1", n, sd=np.asarray(1.0), rho=np.asarray(rng.uniform(0.3, 0.95)))

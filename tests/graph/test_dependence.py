@@ -16,7 +16,7 @@ from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.canonical.grounding.ground import ground
 from lgmdsl.canonical.lowering.bym2 import owner
 from lgmdsl.canonical.model import CanonicalModel
-from lgmdsl.canonical.queries.hyper_uses import roots
+from lgmdsl.canonical.queries.loadings import roots
 from lgmdsl.compile import canonicalise, compile_model
 from lgmdsl.contract.structure import Shape
 from lgmdsl.dataset import read

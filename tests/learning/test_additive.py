@@ -14,7 +14,7 @@ import pytest
 from scipy.special import logsumexp
 
 import lgmdsl as lgm
-from lgmdsl.canonical.queries.sizes import vanishing
+from lgmdsl.canonical.queries.scales import vanishing
 from lgmdsl.compile import compile_model
 from lgmdsl.dataset import read
 from lgmdsl.sites import catalogue as sites

@@ -13,9 +13,8 @@ from lgmdsl.dataset import read
 from lgmdsl.inference.driver import Tolerances
 from lgmdsl.inference.plan import plan
 from lgmdsl.learning.coordinates.vector import Coordinates
-from lgmdsl.learning.em.batches import Batches
+from lgmdsl.learning.em.batches import Batches, plate_of, some_rows
 from lgmdsl.learning.em.complete_data import CompleteData
-from lgmdsl.learning.em.some_rows import plate_of, some_rows
 from lgmdsl.learning.objective.log_posterior import Objective
 from lgmdsl.sites import catalogue as sites
 

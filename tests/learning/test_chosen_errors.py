@@ -15,7 +15,7 @@ from lgmdsl.learning import learn
 from lgmdsl.learning.chosen_errors import Differences
 from lgmdsl.learning.objective.log_posterior import Objective
 from lgmdsl.learning.search.maximise import Maximiser, Maximum
-from lgmdsl.learning.unidentified import Dense, frame_of, unidentified
+from lgmdsl.learning.unidentified import DenseHessian, frame_of, unidentified
 
 LONG = """lgm 1
 index obs
@@ -89,7 +89,7 @@ class Seen:
         search, at = Maximiser(self.objective, False), self.maximum.at
         hessian = search.hessian(at, np.full(len(at.x), 0.02))
         assert hessian is not None
-        unknown = unidentified(self.objective, at, Dense(hessian), self.maximum.edges)
+        unknown = unidentified(self.objective, at, DenseHessian(hessian), self.maximum.edges)
         frame = frame_of(at.x, hessian, unknown, self.objective.coordinates.scaled)
         sds = np.sqrt(np.diag(frame.covariance))
         return {n: sds[s] for n, s in self.objective.coordinates.slices.items()}
@@ -166,7 +166,7 @@ def test_what_is_no_hyper_is_refused(asked: object) -> None:
 
 
 def test_too_many_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST", 10)
+    monkeypatch.setattr(module, "MAX_COORDINATES_SOLVED", 10)
     with pytest.raises(MethodError, match="18 values"):
         lgm.fit(lgm.loads(LONG), long(ratings(20)), options={"standard_errors": "c"})
 

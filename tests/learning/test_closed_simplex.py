@@ -15,10 +15,10 @@ from lgmdsl.contract.status import Status
 from lgmdsl.dataset import read
 from lgmdsl.inference.driver import Tolerances
 from lgmdsl.inference.plan import plan
-from lgmdsl.learning.coordinates.closed_simplex import ClosedSimplex
+from lgmdsl.learning.coordinates.restricted import ClosedSimplex
 from lgmdsl.learning.coordinates.vector import Coordinates
 from lgmdsl.learning.objective.log_posterior import Objective
-from lgmdsl.learning.search.exact_zeros import held_wrongly, released
+from lgmdsl.learning.search.continued import held_wrongly, released
 from lgmdsl.learning.search.maximise import Maximiser, Maximum
 from lgmdsl.priors.bounded import Dirichlet
 from lgmdsl.sites import catalogue as sites

@@ -14,7 +14,7 @@ from lgmdsl.dataset import read
 from lgmdsl.inference.driver import Tolerances
 from lgmdsl.inference.plan import plan
 from lgmdsl.learning.coordinates.vector import Coordinates
-from lgmdsl.learning.em.covariances import covariances, fisher
+from lgmdsl.learning.em.closed_steps import covariances, fisher
 from lgmdsl.learning.objective.log_posterior import Evaluation, Objective
 from lgmdsl.learning.search.metric import Metric, together
 from lgmdsl.sites import catalogue as sites

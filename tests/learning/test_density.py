@@ -15,7 +15,7 @@ from lgmdsl.arrays import Array
 from lgmdsl.canonical.lowering.derived import Apply, Derived, Leaf, monotone, slope
 from lgmdsl.compile import compile_model
 from lgmdsl.dataset import read
-from lgmdsl.learning.coordinates.ranges import entry_ends
+from lgmdsl.learning.coordinates.hyper_marginals import entry_ends
 from lgmdsl.learning.integration.kernel_density import Range, kernel_density, sample_share
 from lgmdsl.sites.catalogue import find_site
 from tests.learning.glmm import CROSSED, GLMM, NORMAL, counts, crossed, load, measured

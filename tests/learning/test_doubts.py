@@ -9,9 +9,8 @@ from scipy import special
 
 import lgmdsl as lgm
 from lgmdsl.learning.integration import integrate as integration
-from lgmdsl.learning.integration.hyper_posterior import weighted_quantile
-from lgmdsl.learning.integration.raked import _cells, raked
-from lgmdsl.learning.integration.sensitivities import (
+from lgmdsl.learning.integration.hyper_posterior import _cells, raked, weighted_quantile
+from lgmdsl.learning.integration.refine import (
     EVIDENCE,
     MOMENT,
     QUANTILE,

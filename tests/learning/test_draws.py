@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import lgmdsl as lgm
-from lgmdsl.learning.integration.coupled import drawn_nodes, transport
+from lgmdsl.learning.integration.hyper_posterior import drawn_nodes, transport
 from tests.learning.glmm import CROSSED, GLMM, NORMAL, counts, crossed, load, measured
 
 LEVELS = [0.025, 0.25, 0.5, 0.75, 0.975]

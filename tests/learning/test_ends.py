@@ -7,7 +7,7 @@ import pytest
 from scipy import optimize, stats
 
 import lgmdsl as lgm
-from lgmdsl.canonical.queries.saddles import multiplied
+from lgmdsl.canonical.queries.loadings import multiplied
 from lgmdsl.compile import compile_model
 from lgmdsl.dataset import read
 from lgmdsl.sites import catalogue as sites

@@ -17,7 +17,7 @@ from lgmdsl.compile import compile_model
 from lgmdsl.contract.problem import Problem
 from lgmdsl.dataset import read
 from lgmdsl.inference.plan import Plan, plan
-from lgmdsl.learning.mean_field.factor import Factor, GammaFactor, NumericFactor, factor
+from lgmdsl.learning.mean_field.factors import GammaFactor, NumericFactor, ScaleFactor, factor
 from lgmdsl.learning.mean_field.mean_field import _refreshed
 from lgmdsl.priors.catalogue import prior
 from lgmdsl.priors.prior import Prior
@@ -63,7 +63,7 @@ def test_the_flat_prior_on_an_sd_takes_one_from_the_count() -> None:
     np.testing.assert_allclose(closed.log_normaliser - np.log(1e4), numeric.log_normaliser)
 
 
-def _same(a: Factor, b: Factor) -> None:
+def _same(a: ScaleFactor, b: ScaleFactor) -> None:
     levels = np.array([0.01, 0.5, 0.99])
     np.testing.assert_allclose(a.log_normaliser, b.log_normaliser, rtol=1e-10)
     np.testing.assert_allclose(a.expected_power, b.expected_power, rtol=1e-10)

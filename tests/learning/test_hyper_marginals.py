@@ -17,8 +17,7 @@ from lgmdsl.arrays import Array
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.inference.driver import Tolerances
 from lgmdsl.inference.settings import FitSettings
-from lgmdsl.learning.coordinates.hyper_marginals import HyperMarginals, OneHyper, Stored
-from lgmdsl.learning.coordinates.ranges import Ends
+from lgmdsl.learning.coordinates.hyper_marginals import Ends, HyperMarginals, OneHyper, Stored
 from lgmdsl.learning.integration.hyper_posterior import HyperPosterior
 from lgmdsl.learning.search.learning_record import LearningOptions
 

@@ -9,7 +9,7 @@ from scipy import linalg, optimize
 import lgmdsl as lgm
 from lgmdsl.arrays import AnyArray, Array
 from lgmdsl.canonical.model import CanonicalModel
-from lgmdsl.canonical.queries.sizes import sizes
+from lgmdsl.canonical.queries.scales import sizes
 from lgmdsl.compile import compile_model
 from lgmdsl.dataset import read
 from lgmdsl.inference.driver import Tolerances

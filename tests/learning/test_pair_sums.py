@@ -5,7 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lgmdsl.learning.em.pair_sums import Entered, Grid, Table, cross_pairs_of, pairs_of
+from lgmdsl.learning.em.complete_data import (
+    Entered,
+    PersonItemGrid,
+    RowMoments,
+    cross_pairs_of,
+    pairs_of,
+)
 
 
 def entries(persons: int, items: int, factors: int, missing: float) -> tuple[np.ndarray, ...]:
@@ -49,7 +55,7 @@ def test_sums(persons: int, items: int, missing: float, plain: bool) -> None:
     moment = rng.normal(size=(latents, latents))
     moment = moment + moment.T
     found = pairs_of(Entered(row, column, hyper, value))
-    assert isinstance(found, Grid if plain else Table)
+    assert isinstance(found, PersonItemGrid if plain else RowMoments)
     (a, b), (e, f) = found.pairs.latents, found.pairs.hypers
     assert (a <= b).all() and (e <= f).all()
     total = np.zeros(size * size)
@@ -64,12 +70,12 @@ def test_sums(persons: int, items: int, missing: float, plain: bool) -> None:
 def test_rows_that_are_no_table_are_summed_one_by_one() -> None:
     row, column, hyper = entries(6, 4, 2, 0.0)
     scattered = pairs_of(Entered(row[:-1], column[:-1], hyper[:-1], np.ones(len(row) - 1)))
-    assert isinstance(scattered, Table)  # a row with an entry less
+    assert isinstance(scattered, RowMoments)  # a row with an entry less
     row, column, hyper = entries(6, 8, 2, 0.0)
     apart = pairs_of(Entered(row, row, hyper, np.ones(len(row))))
-    assert isinstance(apart, Table)  # every row has latents of its own: a table of empty cells
+    assert isinstance(apart, RowMoments)  # every row has latents of its own: a table of empty cells
     none = pairs_of(Entered(*(np.zeros(0, dtype=np.int64),) * 3, np.zeros(0)))
-    assert isinstance(none, Table) and len(none.row) == 0
+    assert isinstance(none, RowMoments) and len(none.row) == 0
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.3])
@@ -86,7 +92,7 @@ def test_pairs_of_two_predictors_of_a_site(missing: float, shared: bool) -> None
     moment = rng.normal(size=(latents, latents))
     moment = moment + moment.T
     found = cross_pairs_of(one, other)
-    assert isinstance(found, Table if shared else Grid)
+    assert isinstance(found, RowMoments if shared else PersonItemGrid)
     (a, b), (e, f) = found.pairs.latents, found.pairs.hypers
     total = np.zeros(size * size)
     where = np.arange(latents * latents).reshape(latents, latents)

@@ -11,7 +11,7 @@ from scipy import special, stats
 
 import lgmdsl as lgm
 from lgmdsl.arrays import Array
-from lgmdsl.learning.coordinates.sds_and_correlations import SdsAndCorrelations
+from lgmdsl.learning.coordinates.restricted import SdsAndCorrelations
 
 TEXT = """lgm 1
 index obs

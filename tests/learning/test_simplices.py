@@ -19,8 +19,8 @@ from lgmdsl.inference.plan import plan
 from lgmdsl.inference.settings import FitSettings
 from lgmdsl.learning.coordinates.vector import Coordinates
 from lgmdsl.learning.em import em as em_steps
+from lgmdsl.learning.em.closed_steps import probabilities
 from lgmdsl.learning.em.em import EM, SLOW, WORTH, Climbed
-from lgmdsl.learning.em.simplices import probabilities
 from lgmdsl.learning.objective.log_posterior import Objective
 from lgmdsl.sites import catalogue as sites
 

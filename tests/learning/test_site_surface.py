@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lgmdsl.arrays import Array
-from lgmdsl.learning.integration.site_surface import NEAREST, SiteSurface, coefficients
+from lgmdsl.learning.integration.visited import NEAREST, SiteSurface, coefficients
 
 
 def cross(size: int, away: float) -> Array:

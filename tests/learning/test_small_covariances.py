@@ -18,7 +18,7 @@ from lgmdsl.inference.driver import Tolerances
 from lgmdsl.inference.plan import plan
 from lgmdsl.learning.coordinates.transforms import Covariance
 from lgmdsl.learning.coordinates.vector import Coordinates
-from lgmdsl.learning.em.covariances import covariances
+from lgmdsl.learning.em.closed_steps import covariances
 from lgmdsl.learning.em.em import EM
 from lgmdsl.learning.objective.log_posterior import Evaluation, Objective
 from lgmdsl.learning.search.maximise import NOISE, Maximiser, _in_units

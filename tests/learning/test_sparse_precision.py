@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lgmdsl.arrays import Array
-from lgmdsl.learning.coordinates.sparse_precision import SparsePrecision
+from lgmdsl.learning.coordinates.restricted import SparsePrecision
 
 FORM = SparsePrecision((3, 3))
 X = np.array([2.0, 0.5, 1.5, 0.0, -0.3, 1.0])

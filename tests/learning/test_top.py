@@ -12,8 +12,8 @@ import pytest
 
 from lgmdsl.arrays import Array
 from lgmdsl.contract.status import Status
+from lgmdsl.learning.search.continued import to_the_top
 from lgmdsl.learning.search.maximise import NO_STEP, LearningStep, Maximiser, Maximum
-from lgmdsl.learning.search.top import to_the_top
 
 
 @dataclass

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from lgmdsl.workers.opened import Given
+from lgmdsl.workers.opened import GivenExecutor
 from lgmdsl.workers.pool import Pool
 from lgmdsl.workers.task import Task
 from lgmdsl.workers.workers import Workers
@@ -23,4 +23,4 @@ def test_the_budget_goes_with_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
     finally:
         workers.close()
     with ThreadPoolExecutor(1) as executor:  # this process has it already
-        assert Workers(Given(executor)).results(asked) == [None]
+        assert Workers(GivenExecutor(executor)).results(asked) == [None]

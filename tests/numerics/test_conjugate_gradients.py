@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 
 from lgmdsl.arrays import Array
-from lgmdsl.numerics.krylov import Solved, conjugate_gradients, lanczos, ritz, root_of_inverse
+from lgmdsl.numerics.krylov import (
+    KrylovSolution,
+    conjugate_gradients,
+    lanczos,
+    ritz,
+    root_of_inverse,
+)
 
 RNG = np.random.default_rng(4)
 ROOT = RNG.normal(size=(40, 30))
@@ -16,7 +22,7 @@ SCALE = A.diagonal()[:, None]
 
 def solve(
     rhs: Array, tolerance: object = 1e-12, limit: int = 500, start: Array | None = None
-) -> Solved:
+) -> KrylovSolution:
     goal = np.full(rhs.shape[1], tolerance, dtype=np.float64)
     return conjugate_gradients(lambda x: A @ x, rhs, lambda r: r / SCALE, goal, limit, start)
 

@@ -7,7 +7,7 @@ import pytest
 from scipy import special
 
 from lgmdsl.arrays import Array
-from lgmdsl.numerics.expectations.log_sum_exp import MANY, LogSumExp, expected_log_sum_exp
+from lgmdsl.numerics.expectations.log_sum_exp import COMPILED_FROM, LogSumExp, expected_log_sum_exp
 
 ROWS = 130
 
@@ -24,7 +24,7 @@ def moments(sd: float, size: int) -> tuple[Array, Array]:
 
 def by_few(mean: Array, variance: Array) -> LogSumExp:
     """By arrays: fewer rows at a time than are compiled."""
-    assert 40 < MANY < ROWS
+    assert 40 < COMPILED_FROM < ROWS
     size = mean.shape[1]
     few = [
         expected_log_sum_exp(m, v, np.ones((len(m), size), dtype=np.bool_))

@@ -16,7 +16,7 @@ from lgmdsl.arrays import Array
 from lgmdsl.operators.base import Operator
 from lgmdsl.operators.compose import Kronecker, Product, Stack, Sum, product
 from lgmdsl.operators.convolution import Convolution
-from lgmdsl.operators.differences import CumulativeSum, Difference, Total
+from lgmdsl.operators.differences import CumulativeSum, DifferenceOperator, TotalOperator
 from lgmdsl.operators.explicit import Dense, Identity, Sparse
 from lgmdsl.operators.fourier import Fourier, paired
 from lgmdsl.operators.select import Diagonal, Select, mask
@@ -39,13 +39,13 @@ EXAMPLES: dict[str, Operator] = {
     "sparse": sparse(5, 7),
     "identity": Identity(6),
     **{
-        f"difference {b} {d} {axis}": Difference((5, 4, 6), axis, d, b)
+        f"difference {b} {d} {axis}": DifferenceOperator((5, 4, 6), axis, d, b)
         for b in BOUNDARIES
         for d in (1, 2, 3)
         for axis in (0, 2)
     },
     "running sum": CumulativeSum((3, 5, 2), 1),
-    "total": Total((3, 5, 2), 1),
+    "total": TotalOperator((3, 5, 2), 1),
     "select": Select(np.array([3, 0, 3, 5]), 6),
     "diagonal": Diagonal(RNG.normal(size=6)),
     "mask": mask(np.array([1.0, 0.0, 1.0, 1.0, 0.0, 1.0])),
@@ -64,9 +64,11 @@ EXAMPLES: dict[str, Operator] = {
     "product": Product((mask(np.arange(30.0) % 3), Fourier((5, 6)), Diagonal(np.arange(30.0)))),
     "picked": Product((Select(np.array([3, 3, 17]), 56), Convolution((7, 8), WIDE, "circular"))),
     "masked": Product((Sparse(sp.csr_array(np.diag(np.arange(30.0) % 4))), Fourier((5, 6)))),
-    "sum": Sum((Difference((5, 6), 0, 1, "zero"), Dense(RNG.normal(size=(30, 30))))),
-    "stack": Stack((Difference((5, 6), 0), Fourier((5, 6)), sparse(4, 30))),
-    "kronecker": Kronecker((sparse(3, 4), Difference((5,), 0), Dense(RNG.normal(size=(2, 3))))),
+    "sum": Sum((DifferenceOperator((5, 6), 0, 1, "zero"), Dense(RNG.normal(size=(30, 30))))),
+    "stack": Stack((DifferenceOperator((5, 6), 0), Fourier((5, 6)), sparse(4, 30))),
+    "kronecker": Kronecker(
+        (sparse(3, 4), DifferenceOperator((5,), 0), Dense(RNG.normal(size=(2, 3))))
+    ),
 }
 
 
@@ -114,14 +116,16 @@ def test_a_wrong_adjoint_is_found(name: str) -> None:
 
 def test_differences_are_numpys() -> None:
     x = RNG.normal(size=(5, 6))
-    assert np.allclose(Difference((5, 6), 1, 2).matvec(x.ravel()), np.diff(x, 2, axis=1).ravel())
-    circular = Difference((5, 6), 0, 1, "circular").matvec(x.ravel()).reshape(5, 6)
+    assert np.allclose(
+        DifferenceOperator((5, 6), 1, 2).matvec(x.ravel()), np.diff(x, 2, axis=1).ravel()
+    )
+    circular = DifferenceOperator((5, 6), 0, 1, "circular").matvec(x.ravel()).reshape(5, 6)
     assert np.allclose(circular, np.roll(x, -1, axis=0) - x)
     for boundary, mode in (("circular", "wrap"), ("reflect", "symmetric"), ("zero", "constant")):
         for order in (1, 2, 3):
             left = order // 2
             wide = np.pad(x, [(left, order - left), (0, 0)], mode=mode)  # type: ignore[call-overload]
-            d = Difference((5, 6), 0, order, boundary)
+            d = DifferenceOperator((5, 6), 0, order, boundary)
             assert np.allclose(d.matvec(x.ravel()), np.diff(wide, order, axis=0).ravel())
 
 
@@ -182,14 +186,14 @@ def test_fourier_pairs(grid: tuple[int, ...]) -> None:
 def test_any_difference(n: int, order: int, boundary: str, seed: int) -> None:
     if order >= n:
         with pytest.raises(ValueError, match="order"):
-            Difference((n,), 0, order, boundary)
+            DifferenceOperator((n,), 0, order, boundary)
         return
-    check_operator(Difference((n, 3), 0, order, boundary), seed)
-    check_operator(Difference((2, n), 1, order, boundary), seed)
+    check_operator(DifferenceOperator((n, 3), 0, order, boundary), seed)
+    check_operator(DifferenceOperator((2, n), 1, order, boundary), seed)
 
 
 def test_products_leave_identities_out() -> None:
-    d = Difference((6,), 0)
+    d = DifferenceOperator((6,), 0)
     assert product(Identity(5), d, Identity(6)) is d
     assert isinstance(product(Identity(4), Identity(4)), Identity)
     nested = product(product(Diagonal(np.ones(5)), d), Diagonal(np.ones(6)))
@@ -204,7 +208,7 @@ def test_cost_is_far_below_that_of_an_array() -> None:
         Convolution((256, 256), RNG.uniform(size=(31, 31)), "reflect"),
         Wavelet((256, 256), "db2"),
         Fourier((256, 256)),
-        Difference((256, 256), 0),
+        DifferenceOperator((256, 256), 0),
         CumulativeSum((256, 256), 1),
     ):
         assert 0.5 < operator.cost / 256**2 < 300.0

@@ -16,8 +16,8 @@ import lgmdsl as lgm
 from lgmdsl.arrays import Array
 from lgmdsl.bounds.catalogue import bound
 from lgmdsl.contract.questions import Expected, ExpectedSlopes
-from lgmdsl.learning.starts import topics as starts
-from lgmdsl.learning.starts.topics import EVEN, SMOOTH, Allocation, allocated
+from lgmdsl.learning.starts import first as starts
+from lgmdsl.learning.starts.first import EVEN, SMOOTH, Allocation, allocated
 from lgmdsl.sites.vector import admixture
 from lgmdsl.sites.vector.admixture import AdmixtureSoftmax
 from lgmdsl.testing.site_checks import check_site
@@ -64,7 +64,10 @@ def test_pieces_are_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     site, s = AdmixtureSoftmax(y, rng.dirichlet(np.ones(6), size=2)), rng.normal(size=(9, 2))
     whole, v = site.pointwise(s), np.broadcast_to(np.eye(2), (9, 2, 2))
     slopes = site.moved_slopes(s, v, s)["emission"]
-    for limit, value in (("_LONG", 0), ("_CHUNK", 8)):  # a row's words multiplied at once
+    for limit, value in (
+        ("_LONG", 0),
+        ("_ENTRIES_PER_PASS", 8),
+    ):  # a row's words multiplied at once
         monkeypatch.setattr(admixture, limit, value)
         few = site.pointwise(s)
         for name in ("value", "slope", "curvature", "third"):
@@ -202,7 +205,7 @@ def test_pieces_and_samples_of_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pieces are the whole; where rows are many, a sample of them decides where to begin."""
     counts, words = mixed(2, 3, 200)
     whole = allocated(sp.csr_array(counts), 3)
-    monkeypatch.setattr(starts, "CHUNK", 30)
+    monkeypatch.setattr(starts, "ENTRIES_PER_PASS", 30)
     np.testing.assert_allclose(allocated(sp.csr_array(counts), 3), whole, atol=1e-8)
     monkeypatch.setattr(starts, "ENTRIES", 1000)
     for found in (whole, allocated(sp.csr_array(counts), 3)):

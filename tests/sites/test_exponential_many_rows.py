@@ -31,7 +31,7 @@ def test_compiled_answers_agree(name: str, spread: float, monkeypatch: pytest.Mo
     s = site.centre + RNG.normal(size=len(site)) * spread
     v = RNG.gamma(1.0, size=len(site))
     few = site.pointwise(s, v), site.expected(s, v, second=True)
-    monkeypatch.setattr(stable, "MANY", 100)
+    monkeypatch.setattr(stable, "COMPILED_FROM", 100)
     many = site.pointwise(s, v), site.expected(s, v, second=True)
     for a, b in zip(few, many, strict=True):
         known = {f.name: (getattr(a, f.name), getattr(b, f.name)) for f in fields(cast(Any, a))}
@@ -66,7 +66,7 @@ def test_what_is_no_number_stays_in_its_row(name: str, monkeypatch: pytest.Monke
     s[[3, 5, 8]] = np.nan, np.inf, -np.inf
     with np.errstate(all="ignore"):
         few = site.pointwise(s)
-        monkeypatch.setattr(stable, "MANY", 100)
+        monkeypatch.setattr(stable, "COMPILED_FROM", 100)
         many = site.pointwise(s)
     for x, y in ((few.value, many.value), (few.slope, many.slope), (few.curvature, many.curvature)):
         assert np.array_equal(np.isnan(x), np.isnan(y))

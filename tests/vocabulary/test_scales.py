@@ -15,7 +15,7 @@ from lgmdsl.priors.catalogue import prior
 from lgmdsl.structures.kernels import Kernel
 from lgmdsl.structures.ordered.seasonal import seasonal
 from lgmdsl.structures.ordered.walks import rw1, rw2
-from lgmdsl.structures.shared.scaled import Scaled
+from lgmdsl.structures.shared.scaled import ScaledPrecision
 from lgmdsl.structures.spatial.besag import besag
 from lgmdsl.structures.stationary import SquaredExponential, matern
 from lgmdsl.vocabulary.lookup import declared
@@ -31,7 +31,7 @@ def said(category: str, name: str, *phrases: str) -> None:
 
 def constant(structure: object) -> float:
     """c of sd of a step = sd / sqrt(c): Q = c D'D / sd^2."""
-    assert isinstance(structure, Scaled)
+    assert isinstance(structure, ScaledPrecision)
     return float(structure.unit.scale[0])
 
 

@@ -15,7 +15,7 @@ import pytest
 
 import lgmdsl as lgm
 from lgmdsl.workers import perform as performing
-from lgmdsl.workers.opened import Given, scheduler_address
+from lgmdsl.workers.opened import GivenExecutor, scheduler_address
 from lgmdsl.workers.task import Bundle
 from tests.workers.models import COUNTS, calibrated, counts
 
@@ -23,7 +23,7 @@ GOLDEN = Path(__file__).parent / "golden"
 Take = Callable[[Any], None]
 
 
-class Here(Given):
+class Here(GivenExecutor):
     """A crew in this thread. `fails`: what the future of a task raises, by its arguments."""
 
     name = "the pool of worker processes"
@@ -64,7 +64,7 @@ def broken(crew: Take) -> None:
         def submit(self, fn: Callable[..., Any], /, *args: Any, **named: Any) -> Future[Any]:
             raise BrokenProcessPool("a process of the executor ended")
 
-    crew(Given(Gone(1)))
+    crew(GivenExecutor(Gone(1)))
     calibrated(jobs=2)
 
 
@@ -97,7 +97,7 @@ def module(crew: Take) -> None:
         raise ModuleNotFoundError("No module named 'acme'")
 
     with pytest.MonkeyPatch.context() as patch, ThreadPoolExecutor(1) as executor:
-        crew(Given(executor))
+        crew(GivenExecutor(executor))
         patch.setattr(pickle, "loads", lacking)
         calibrated(jobs=2)
 

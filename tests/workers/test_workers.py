@@ -23,7 +23,7 @@ import lgmdsl as lgm
 from lgmdsl.errors import Diagnostic
 from lgmdsl.numerics.blas_threads import adopt, one_thread, threads
 from lgmdsl.workers import perform as performing
-from lgmdsl.workers.opened import Given, check_jobs, opened, scheduler_address
+from lgmdsl.workers.opened import GivenExecutor, check_jobs, opened, scheduler_address
 from lgmdsl.workers.perform import STORE, Store, perform
 from lgmdsl.workers.sources import DataFile
 from lgmdsl.workers.task import Answer, Bundle, Context, Payload, Task, here
@@ -150,7 +150,7 @@ def total(array: np.ndarray, factor: int) -> float:
 def test_a_bundle_is_sent_when_it_is_missing_and_then_no_more() -> None:
     value = np.random.default_rng(0).normal(size=4000)
     with ThreadPoolExecutor(1) as executor:
-        workers = Workers(Given(executor))
+        workers = Workers(GivenExecutor(executor))
         bundle = workers.bundle(value)
         assert workers.bundle(value) is bundle
         tasks = [Task(str(k), total, (k,), (bundle,)) for k in range(20)]
@@ -202,7 +202,7 @@ def test_other_software_is_an_error_by_name(
     else:
         monkeypatch.setattr(pickle, "loads", _lacking)
     with ThreadPoolExecutor(1) as executor, pytest.raises(lgm.WorkerError, match=words) as caught:
-        Workers(Given(executor)).results(squares(3))
+        Workers(GivenExecutor(executor)).results(squares(3))
     assert caught.value.codes == ("E704",)
 
 
@@ -240,7 +240,7 @@ def test_an_executor_that_is_shut_down_is_e702() -> None:
             raise BrokenProcessPool("it has ended")
 
     with pytest.raises(lgm.WorkerError, match="Gone takes no more tasks") as caught:
-        Workers(Given(Gone(1))).results(squares(2))
+        Workers(GivenExecutor(Gone(1))).results(squares(2))
     assert caught.value.codes == ("E702",)
 
 

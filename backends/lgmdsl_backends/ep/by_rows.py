@@ -36,8 +36,7 @@ from lgmdsl.contract.joint import (
 from lgmdsl.contract.problem import GaussianPosterior, Problem
 from lgmdsl.contract.questions import TiltedSlopes
 from lgmdsl.contract.rows import diagonal, inner, interpolate, isotropic, quadratic, times
-from lgmdsl_backends.ep.blocks import Block, cavities, changes, nonnegative, tilt
-from lgmdsl_backends.ep.matching import concave_blocks
+from lgmdsl_backends.ep.matching import Block, cavities, changes, concave_blocks, nonnegative, tilt
 from lgmdsl_backends.ep.parallel import damped
 
 

@@ -30,9 +30,7 @@ from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.questions import AugmentedAnswer
 from lgmdsl.contract.structure import Shape
-from lgmdsl_backends.px_vb.bound import Gaussian, Point, answers_at
-from lgmdsl_backends.px_vb.expansion import best
-from lgmdsl_backends.px_vb.precisions import mixture
+from lgmdsl_backends.px_vb.bound import Gaussian, Point, answers_at, best, mixture
 
 STEPS, CLOSE = 8, 1e-9  # of Newton's iteration in log c
 SEEN = 1e-10  # a rise smaller than this share of the bound is rounding of the moments

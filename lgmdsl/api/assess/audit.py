@@ -14,8 +14,7 @@ import numpy as np
 
 from lgmdsl.accuracy.limits import LEVELS
 from lgmdsl.accuracy.tails import FEWEST_DRAWS, check_arviz
-from lgmdsl.api.assess.audit_functionals import AuditedFit
-from lgmdsl.api.assess.audit_shared import Drawing, SharedAudit, SharedDraws
+from lgmdsl.api.assess.audit_functionals import AuditedFit, Drawing, SharedAudit, SharedDraws
 from lgmdsl.api.assess.audit_verdict import Advice, advised, detecting_draws, point, sentence
 from lgmdsl.api.jobs import workers_for
 from lgmdsl.api.response_data import with_responses
@@ -24,9 +23,8 @@ from lgmdsl.assess.importance.audit import Findings
 from lgmdsl.assess.importance.audit import audit_mixture as audit_draws
 from lgmdsl.assess.importance.moments import Corrected, Functional, flat
 from lgmdsl.assess.importance.verdict import Outcome, judge
-from lgmdsl.canonical.layout import Layout
 from lgmdsl.canonical.lowering.lower import distinct
-from lgmdsl.canonical.model import CanonicalModel
+from lgmdsl.canonical.model import CanonicalModel, Layout
 from lgmdsl.dataset import Keys
 from lgmdsl.errors import Diagnostic, MethodError, ModelError, suggestion
 from lgmdsl.posterior.labelled import labelled

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from lgmdsl.accuracy.limits import LEVELS
 from lgmdsl.api.assess.components import conditioned_once
+from lgmdsl.api.page import counted
 from lgmdsl.arrays import Array
-from lgmdsl.assess.estimator import MixturePoint, allotted
-from lgmdsl.assess.importance.draws import displacement
+from lgmdsl.assess.estimator import ExactDraws, MixturePoint, allotted
+from lgmdsl.assess.importance.bench import Bench, Sampler
+from lgmdsl.assess.importance.draws import DrawChunks, displacement
 from lgmdsl.assess.importance.moments import Functional, Reported
+from lgmdsl.assess.sampling.draws import exact_draws
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.canonical.lowering.derived import Leaf
 from lgmdsl.canonical.model import CanonicalModel
+from lgmdsl.contract.engine import Conditioned
 from lgmdsl.posterior.hyper_points import HyperPoint
 from lgmdsl.posterior.marginals import Marginals
 from lgmdsl.posterior.mixture import CACHED, Mixture
+from lgmdsl.workers.task import Bundle, Task
+from lgmdsl.workers.workers import Workers
 
 if TYPE_CHECKING:
     from lgmdsl.posterior.fit_record import FitRecord
@@ -171,3 +177,85 @@ class AuditedFit:
         if k not in known:
             known[k] = self.parts[k].condition().latent_mean
         return known[k]
+
+
+# ---- audit shared ------------------------------------------------------------------------------
+
+
+OTHERS = 619  # sets the audit's draws apart from the fit's
+
+
+class Drawing(NamedTuple):
+    """So many draws from a seed; `exact`: by the exact sampler."""
+
+    n: int
+    seed: int
+    exact: bool
+
+    @property
+    def sampler(self) -> Sampler | None:
+        """What makes exact draws, if any are wanted."""
+        return exact_points if self.exact else None
+
+
+def exact_points(part: MixturePoint, q: Conditioned, count: int, seed: int) -> ExactDraws | None:
+    """Exact draws at a hyperparameter point; None where chains are not to be had. They are others
+    than those that a fit reports by the same seed, which would agree with themselves."""
+    apart = int(np.random.default_rng([seed, OTHERS]).integers(2**62))
+    return exact_draws(part.sites, part.linear, q, count, apart)
+
+
+@dataclass(frozen=True, eq=False)
+class SharedAudit:
+    """A fit with its responses, as it goes to workers, which keep what they draw from it."""
+
+    fit: FitRecord
+    canonical: CanonicalModel
+    _made: list[tuple[Drawing, Bench]] = field(default_factory=list, repr=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"fit": self.fit, "canonical": self.canonical, "_made": []}
+
+    def bench(self, drawing: Drawing) -> Bench:
+        """What the caller's audit computes with; the last one is kept."""
+        made = next((b for d, b in self._made if d == drawing), None)
+        if made is None:
+            audited = AuditedFit(self.fit, self.canonical, drawing.n, drawing.seed)
+            chunks = DrawChunks(audited.parts, drawing.n, drawing.seed)
+            made = Bench(chunks, drawing.sampler, audited.moving)
+            self._made[:] = [(drawing, made)]
+        return made
+
+
+@dataclass(frozen=True, eq=False)
+class SharedDraws:
+    """`Elsewhere` of an audit's bench."""
+
+    workers: Workers
+    shared: SharedAudit
+    drawing: Drawing
+
+    def __call__(
+        self,
+        call: Callable[..., Any],
+        arguments: Sequence[tuple[Any, ...]],
+        common: tuple[Any, ...] = (),
+    ) -> Iterator[Any]:
+        bundles = self.workers.bundle(self.shared), Bundle.of(common)
+        name = f"the audit by {counted(self.drawing.n, 'draw')}"
+        tasks = [
+            Task(f"{name}, part {k},", computed, (self.drawing, call, *some), bundles)
+            for k, some in enumerate(arguments, 1)
+        ]
+        return self.workers.in_order(tasks)
+
+
+def computed(
+    shared: SharedAudit,
+    common: tuple[Any, ...],
+    drawing: Drawing,
+    call: Callable[..., Any],
+    *some: Any,
+) -> Any:
+    """In a worker: one part or chunk."""
+    return call(shared.bench(drawing), *common, *some)

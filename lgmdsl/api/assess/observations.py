@@ -11,8 +11,7 @@ import numpy as np
 
 from lgmdsl.arrays import AnyArray, IntArray
 from lgmdsl.canonical.grounding.labels import reported
-from lgmdsl.canonical.layout import Layout
-from lgmdsl.canonical.model import CanonicalModel
+from lgmdsl.canonical.model import CanonicalModel, Layout
 from lgmdsl.errors import Diagnostic, ModelError, suggestion
 from lgmdsl.posterior.labelled import labelled
 

@@ -19,9 +19,13 @@ import numpy as np
 from lgmdsl.api.calibrate.claims import Claims, contradiction
 from lgmdsl.api.calibrate.page import page
 from lgmdsl.api.calibrate.placed import is_reported
-from lgmdsl.api.calibrate.record import CalibrationRecord
-from lgmdsl.api.calibrate.run import CalibrationTask, RunOutcome, run_once
-from lgmdsl.api.calibrate.shared import shared_runs
+from lgmdsl.api.calibrate.run import (
+    CalibrationRecord,
+    CalibrationTask,
+    RunOutcome,
+    run_once,
+    shared_runs,
+)
 from lgmdsl.api.jobs import workers_for
 from lgmdsl.api.page import counted, several
 from lgmdsl.api.settings import check_fixed, check_numbers, check_options

@@ -1,10 +1,14 @@
-"""One run of a calibration: draw data from the model, fit them, place the truth in the fit, and
+"""Runs of a calibration: one, many on workers, and the file that they write.
+
+One run of a calibration: draw data from the model, fit them, place the truth in the fit, and
 keep what the fit says of its own errors."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,11 +16,16 @@ import numpy as np
 from lgmdsl.api.calibrate.claims import NO_CLAIM, Claim
 from lgmdsl.api.calibrate.placed import Truth, placed
 from lgmdsl.api.fit.fitting import fit_data
+from lgmdsl.api.record import Lines
 from lgmdsl.api.simulate.simulate import simulated
-from lgmdsl.dataset import Keys
-from lgmdsl.errors import LgmError
+from lgmdsl.dataset import Keys, read
+from lgmdsl.errors import DataError, LgmError
 from lgmdsl.inference.settings import FitSettings
 from lgmdsl.language.builder import Model
+from lgmdsl.language.load import loads
+from lgmdsl.workers.sources import DataFile
+from lgmdsl.workers.task import Task
+from lgmdsl.workers.workers import Workers
 
 
 @dataclass(frozen=True)
@@ -85,3 +94,66 @@ def run_once(model: Model, task: CalibrationTask, number: int) -> RunOutcome:
         return RunOutcome(number, {}, False, "", str(error).splitlines()[0])
     values = dict(placed(fit, Truth.of(fit, data, task.settings.fixed), rng))
     return RunOutcome(number, values, fit.converged, fit.method, "", Claim.of(fit), notes)
+
+
+# ---- shared ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class SharedTask:
+    """A task as it goes to workers: data from a file go as its path, what else there is as arrays
+    that have been read."""
+
+    task: CalibrationTask
+    file: DataFile | None
+
+    @classmethod
+    def of(cls, task: CalibrationTask) -> SharedTask:
+        """The task, its data read or their file known."""
+        if isinstance(task.data, str | os.PathLike):
+            return cls(replace(task, data=None), DataFile.of(task.data))
+        data = None if task.data is None else read(task.data, task.mapping)
+        return cls(replace(task, data=data), None)
+
+    @cached_property
+    def opened(self) -> tuple[Model, CalibrationTask]:
+        """The model and the task with its data. Raises WorkerError E703."""
+        task = self.task
+        if self.file is not None:
+            task = replace(task, data=read(self.file.checked(), task.mapping))
+        return loads(task.text, task.name), task
+
+
+def run_shared(shared: SharedTask, number: int) -> RunOutcome:
+    """In a worker: one run."""
+    return run_once(*shared.opened, number)
+
+
+def shared_runs(
+    workers: Workers, task: CalibrationTask, numbers: Sequence[int]
+) -> Iterator[RunOutcome]:
+    """The outcomes of these runs, in the order in which they end."""
+    bundle = workers.bundle(SharedTask.of(task))
+    tasks = [Task(f"run {number}", run_shared, (number,), (bundle,)) for number in numbers]
+    for _, outcome in workers.outcomes(tasks):
+        yield outcome.value()
+
+
+# ---- record ------------------------------------------------------------------------------------
+# The file a calibration writes as it goes: a line for each run.
+
+
+class CalibrationRecord:
+    """Outcomes on disk, or nowhere where `path` is None."""
+
+    def __init__(self, path: str | os.PathLike[str] | None, task: CalibrationTask) -> None:
+        self.lines = Lines(path, "calibration", task, hashed=("data",), free=("hyper", "start"))
+        try:
+            self.done = {o.number: o for o in map(RunOutcome.of_json, self.lines.rows)}
+        except (KeyError, TypeError, ValueError, AttributeError):
+            raise DataError(self.lines.unusable("holds a line that is no run")) from None
+
+    def add(self, outcome: RunOutcome) -> None:
+        """Keep one more outcome; it is on disk when this returns."""
+        self.done[outcome.number] = outcome
+        self.lines.append(outcome.as_json())

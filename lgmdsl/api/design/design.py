@@ -15,8 +15,7 @@ import numpy as np
 from lgmdsl.acquisition.scores import SCORES
 from lgmdsl.acquisition.sequence import BlockEnd, Query, Settings, sequence
 from lgmdsl.api.design import page as design_page
-from lgmdsl.api.design.cases import METHOD, cases_of, response_of, tester
-from lgmdsl.api.design.labels import answers_of
+from lgmdsl.api.design.cases import METHOD, answers_of, cases_of, response_of, tester
 from lgmdsl.api.design.record import CoursePoint, DesignRecord, DesignTask
 from lgmdsl.api.design.steps import check_counts, check_score, check_steps
 from lgmdsl.api.fit.compiled import fit_compiled

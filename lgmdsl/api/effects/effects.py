@@ -11,9 +11,8 @@ import numpy as np
 from lgmdsl.api.columns import Columns, quantile_columns, set_apart
 from lgmdsl.api.effects.drawn import drawn_averages, no_link, no_mean, predictor_at
 from lgmdsl.api.effects.exponential import Closed, closed
-from lgmdsl.api.effects.levels import Comparison
 from lgmdsl.api.effects.other_places import stacked
-from lgmdsl.api.effects.requested import Requested
+from lgmdsl.api.effects.requested import Comparison, Requested
 from lgmdsl.api.effects.rows import Rows, rows_of
 from lgmdsl.api.predict.requested import say
 from lgmdsl.arrays import Array

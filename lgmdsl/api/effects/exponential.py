@@ -16,7 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from lgmdsl.api.effects.drawn import block_of, predictor_at
-from lgmdsl.api.effects.levels import Comparison
+from lgmdsl.api.effects.requested import Comparison
 from lgmdsl.api.effects.rows import Rows
 from lgmdsl.arrays import Array, IntArray
 from lgmdsl.canonical.blocks.sites import SiteBlock
@@ -72,7 +72,7 @@ class Moments(NamedTuple):
 OfGroup: TypeAlias = Callable[[Marginals, Theta, int], Moments | None]
 
 
-class Piece(NamedTuple):
+class WeightedRows(NamedTuple):
     """Some rows of one model with their weights."""
 
     model: CanonicalModel
@@ -113,7 +113,7 @@ def exponent(block: SiteBlock, theta: Theta) -> Exponent | None:
     return Exponent(log[0], slope) if straight.all() else None
 
 
-def _weighed(levelled: Levelled, comparison: Comparison, groups: int) -> list[list[Piece]]:
+def _weighed(levelled: Levelled, comparison: Comparison, groups: int) -> list[list[WeightedRows]]:
     """The weighted sum of means that a comparison is, for each group."""
     shares = [(comparison.high, 1.0), *((k, -1.0 / len(comparison.low)) for k in comparison.low)]
     out = []
@@ -123,11 +123,13 @@ def _weighed(levelled: Levelled, comparison: Comparison, groups: int) -> list[li
             model, weights = levelled[level]
             added = share / comparison.divisor * weights[g]
             whole[model] = whole[model] + added if model in whole else added
-        out.append([Piece(m, i, u[i]) for m, u in whole.items() for i in (np.flatnonzero(u),)])
+        out.append(
+            [WeightedRows(m, i, u[i]) for m, u in whole.items() for i in (np.flatnonzero(u),)]
+        )
     return out
 
 
-def _differences(rows: Rows, groups: Sequence[Sequence[Piece]]) -> Closed | None:
+def _differences(rows: Rows, groups: Sequence[Sequence[WeightedRows]]) -> Closed | None:
     def of_group(part: Marginals, theta: Theta, group: int) -> Moments:
         pieces = groups[group]
         predictor = _stacked(_at_point(rows, part, theta), pieces)
@@ -204,7 +206,7 @@ def _ratios(rows: Rows, levelled: Levelled, comparison: Comparison, levels: Arra
         ends = []
         for model, weights in (levelled[comparison.high], levelled[comparison.low[0]]):
             there = np.flatnonzero(weights[g])
-            ends.append(Piece(model, there, weights[g, there]))
+            ends.append(WeightedRows(model, there, weights[g, there]))
         if len(ends[0].rows) != len(ends[1].rows) or (ends[0].weight != ends[1].weight).any():
             return None
         pairs.append(ends)
@@ -280,7 +282,7 @@ def _at_point(rows: Rows, part: Marginals, theta: Theta) -> AtPoint:
     return of
 
 
-def _stacked(of: AtPoint, pieces: Sequence[Piece]) -> Predictor:
+def _stacked(of: AtPoint, pieces: Sequence[WeightedRows]) -> Predictor:
     """t of the rows of all pieces, one below the other."""
     parts = []
     for model, some, _ in pieces:

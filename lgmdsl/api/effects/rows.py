@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lgmdsl.api.columns import Columns
-from lgmdsl.api.effects.coded import Coded, coded_columns, factors, made_of
+from lgmdsl.api.effects.requested import Coded, coded_columns, factors, made_of
 from lgmdsl.api.predict.predict import Prediction, predicted
 from lgmdsl.api.predict.requested import say
-from lgmdsl.api.summary.labels import index_order
+from lgmdsl.api.summary.table import index_order
 from lgmdsl.arrays import AnyArray, Array, IntArray
 from lgmdsl.canonical.blocks.sites import SiteBlock
 from lgmdsl.canonical.grounding.model import GroundedModel

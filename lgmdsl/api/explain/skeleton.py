@@ -6,12 +6,10 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from lgmdsl.api.explain.chosen_columns import MOST, Chosen
+from lgmdsl.api.explain.chosen_columns import MOST, Chosen, further_tables
 from lgmdsl.api.explain.column_roles import LIKELY, notes
-from lgmdsl.api.explain.further_tables import further_tables
 from lgmdsl.api.explain.nearly import in_rows
 from lgmdsl.api.explain.table_columns import RESERVED, Column, columns_of, unused_name
-from lgmdsl.api.explain.written_numbers import centre, number
 from lgmdsl.api.page import counted, wrapped
 from lgmdsl.dataset import Dataset, read
 from lgmdsl.errors import DataError, Diagnostic, LgmError, listed
@@ -382,3 +380,29 @@ def _sum(terms: list[str]) -> str:
 def _comment(text: str) -> list[str]:
     clean = " ".join(text.split())
     return [f"# {line}" for line in wrapped(clean)]
+
+
+# ---- written numbers ---------------------------------------------------------------------------
+# Numbers in the text of a model that a person reads.
+
+
+def centre(value: float, spread: float) -> str:
+    """A number near the value, within a tenth of the spread, with as few digits as that takes."""
+    places = -math.floor(math.log10(spread / 5.0)) if spread > 0 else 15
+    size = math.floor(math.log10(abs(value))) if value else 0
+    digits = max(1, size + places + 1)
+    rounded = round(value, places)
+    return number(rounded, min(digits, 17)) if rounded else "0"
+
+
+def number(value: float, digits: int = 3) -> str:
+    """So many digits, as the language writes numbers: without an exponent from 0.0001 to 10
+    million."""
+    mantissa, _, exponent = f"{value:.{digits - 1}e}".partition("e")
+    power = int(exponent)
+    if -4 <= power < 7:
+        text = f"{float(f'{mantissa}e{power}'):.{max(0, digits - 1 - power)}f}"
+        return text.rstrip("0").rstrip(".") if "." in text else text
+    if "." in mantissa:
+        mantissa = mantissa.rstrip("0").rstrip(".")
+    return f"{mantissa}e{power}"

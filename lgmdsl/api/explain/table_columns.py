@@ -13,7 +13,7 @@ from lgmdsl.api.page import several
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.grounding.label_line import line_of
 from lgmdsl.canonical.grounding.labels import labels_of, union
-from lgmdsl.canonical.grounding.text import why_no_numbers
+from lgmdsl.canonical.grounding.values import why_no_numbers
 from lgmdsl.dataset import Entry
 from lgmdsl.errors import DataError, Diagnostic
 from lgmdsl.language.tree.reserved import RESERVED_WORDS

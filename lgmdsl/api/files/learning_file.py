@@ -22,7 +22,7 @@ from lgmdsl.learning.coordinates.standardised import Standardised
 from lgmdsl.learning.coordinates.vector import Coordinates
 from lgmdsl.learning.integration.asymptotic import Asymptotic, Chosen, ModeOnly
 from lgmdsl.learning.integration.hyper_posterior import HyperPosterior
-from lgmdsl.learning.mean_field.factor import factor
+from lgmdsl.learning.mean_field.factors import factor
 from lgmdsl.learning.mean_field.marginals import FactorMarginals
 from lgmdsl.learning.search.learning_record import Learning
 from lgmdsl.learning.search.maximise import LearningStep

@@ -19,9 +19,8 @@ import numpy as np
 
 from lgmdsl import __version__
 from lgmdsl.api.files.checkpoint_file import write_checkpoint
-from lgmdsl.api.files.digest import ATTRIBUTE, digest
 from lgmdsl.api.files.learning_file import write_learning
-from lgmdsl.api.files.netcdf import Group, NewGroup, new_file
+from lgmdsl.api.files.netcdf import ATTRIBUTE, Group, NewGroup, digest, new_file
 from lgmdsl.api.files.places_file import write_places
 from lgmdsl.api.files.shards_file import write_shards
 from lgmdsl.api.positions import coordinate_pairs

@@ -34,9 +34,8 @@ from lgmdsl.api.fit.warnings import (
     unfinished,
 )
 from lgmdsl.api.solve.hyper_starts import starting_values
-from lgmdsl.api.solve.learned_fit import with_hypers
 from lgmdsl.api.solve.recondition import Recondition
-from lgmdsl.api.solve.solved import Solved, solve
+from lgmdsl.api.solve.solved import Solved, solve, with_hypers
 from lgmdsl.api.streaming import rows_option
 from lgmdsl.api.third_parties import record, used_parts
 from lgmdsl.canonical.model import CanonicalModel
@@ -53,7 +52,7 @@ from lgmdsl.inference.routes import combined, error_notes
 from lgmdsl.inference.settings import FitSettings
 from lgmdsl.inference.stages import Ran, Stage, through, without
 from lgmdsl.language.builder import Model
-from lgmdsl.learning.objective.elsewhere import Elsewhere
+from lgmdsl.learning.objective.elsewhere import WorkersOfFits
 from lgmdsl.learning.search.learning_record import LearningOptions
 from lgmdsl.memory import during
 from lgmdsl.numerics.blas_threads import one_thread
@@ -74,7 +73,7 @@ class Shared:
     data: object
     mapping: Keys | None = None
 
-    def elsewhere(self, planned: Plan) -> Elsewhere:
+    def elsewhere(self, planned: Plan) -> WorkersOfFits:
         """Where fits by a plan are made. Raises MethodError E501 for rows read by batches."""
         from lgmdsl.workers.sources import source_of
 
@@ -82,7 +81,7 @@ class Shared:
             message = f"{argument('jobs')} cannot share rows that are read by batches"
             help = "leave it out, or read all rows at once: " + option("rows", "kept")
             raise MethodError(Diagnostic("E501", message, help=help))
-        return Elsewhere(self.workers, source_of(planned.canonical, self.data, self.mapping))
+        return WorkersOfFits(self.workers, source_of(planned.canonical, self.data, self.mapping))
 
 
 def planned_by(settings: FitSettings, canonical: CanonicalModel) -> Plan:
@@ -125,7 +124,7 @@ class Fitting:
     earlier: FitRecord | None = None
     on_step: Callable[[TraceEntry], None] | None = None
     shared: Shared | None = None
-    elsewhere: Elsewhere | None = None
+    elsewhere: WorkersOfFits | None = None
     solved: Solved | None = None
     optima: OtherOptima | None = None
     errors: Estimated = field(default_factory=unassessed)

@@ -13,9 +13,8 @@ from lgmdsl.contract.backend import BackendSpec
 from lgmdsl.errors import Diagnostic, MethodError, listed, suggestion
 from lgmdsl.inference.settings import FitSettings
 from lgmdsl.learning.coordinates.vector import Coordinates, sparse
-from lgmdsl.learning.em.closed_steps import closed_steps
+from lgmdsl.learning.em.closed_steps import closed_steps, probabilities
 from lgmdsl.learning.em.em import ACCELERATIONS
-from lgmdsl.learning.em.simplices import probabilities
 from lgmdsl.learning.integration.integrate import FEW, MOST
 from lgmdsl.learning.search.learning_record import LearningOptions
 from lgmdsl.remedies import pin, setting

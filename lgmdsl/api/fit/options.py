@@ -13,7 +13,7 @@ from lgmdsl.canonical.blocks.alike import LEAST, SHARE
 from lgmdsl.contract import folding
 from lgmdsl.engines.choose import AUTO, VARIANCES
 from lgmdsl.inference.options import OtherOptions
-from lgmdsl.learning.chosen_errors import MOST
+from lgmdsl.learning.chosen_errors import MAX_COORDINATES_SOLVED
 from lgmdsl.learning.em.em import ACCELERATIONS
 from lgmdsl.learning.integration.integrate import LATTICE
 from lgmdsl.learning.learn import STANDARD_ERRORS
@@ -204,7 +204,7 @@ FIT_OPTIONS: tuple[FitOption, ...] = (
             formula="a linear solve with the curvature of evidence + log prior for each value, by "
             "conjugate gradients whose products are differences of gradients",
             support=f"{_for('standard_errors')}; up to {STANDARD_ERRORS} hyperparameters all have "
-            f"them anyway; up to {MOST} values, as names or entries",
+            f"them anyway; up to {MAX_COORDINATES_SOLVED} values, as names or entries",
             advice="each value takes some tens of fits; loadings that may rotate have none",
             example=FIT + "--hyper em --option standard_errors=s",
             see_also=("em", "map"),

@@ -15,9 +15,8 @@ import numpy as np
 from lgmdsl import __version__
 from lgmdsl.accuracy.errors import Accuracy
 from lgmdsl.api.files.checkpoint_file import read_checkpoint
-from lgmdsl.api.files.digest import ATTRIBUTE, array, digest
 from lgmdsl.api.files.learning_file import read_learning
-from lgmdsl.api.files.netcdf import Group, opened
+from lgmdsl.api.files.netcdf import ATTRIBUTE, Group, array, digest, opened
 from lgmdsl.api.files.places_file import read_places
 from lgmdsl.api.files.shards_file import read_shards
 from lgmdsl.api.files.store import FORMAT, PARTS, damaged, unusable
@@ -26,7 +25,7 @@ from lgmdsl.api.fit.merging import reconditioning
 from lgmdsl.api.third_parties import unreadable
 from lgmdsl.assess.importance.moments import unflat
 from lgmdsl.assess.importance.verdict import Outcome
-from lgmdsl.canonical.blocks.observed import Observed
+from lgmdsl.canonical.blocks.sites import Observed
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.canonical.grounding.ground import GroundedModel, IndexSet
 from lgmdsl.canonical.model import CanonicalModel

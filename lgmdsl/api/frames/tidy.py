@@ -15,7 +15,7 @@ from lgmdsl.api.columns import (
     quantile_columns,
     set_apart,
 )
-from lgmdsl.api.summary.labels import entry_labels, labels_of, natural_order
+from lgmdsl.api.summary.table import entry_labels, labels_of, natural_order
 from lgmdsl.arrays import AnyArray, Array
 from lgmdsl.canonical.grounding.usage import usage_of
 from lgmdsl.canonical.lowering.lower import distinct

@@ -10,10 +10,9 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from lgmdsl.api.help import parts
-from lgmdsl.api.help.arguments import arguments, arguments_called
 from lgmdsl.api.help.concepts import CONCEPTS, concepts, concepts_called
 from lgmdsl.api.help.topics import topics
-from lgmdsl.api.help.words import word_pages
+from lgmdsl.api.help.words import arguments, arguments_called, word_pages
 from lgmdsl.bounds.catalogue import series as series_of_bounds
 from lgmdsl.vocabulary.lookup import CATEGORIES, signatures, translations
 from lgmdsl.vocabulary.page import FIELDS, KIND_OF, Page, every_name, page_of
@@ -43,7 +42,7 @@ def pages(name: str) -> tuple[Page, ...]:
     return tuple(sorted((*word_pages(name), *others), key=_place))
 
 
-class Elsewhere(NamedTuple):
+class ForeignName(NamedTuple):
     """What a name of other software is here: a sentence ("" where the page is of that name, spelt
     otherwise), and the name of the page."""
 
@@ -51,37 +50,37 @@ class Elsewhere(NamedTuple):
     name: str
 
 
-def elsewhere(name: str) -> tuple[Elsewhere, ...]:
+def elsewhere(name: str) -> tuple[ForeignName, ...]:
     """What other software means by a name, and where that is found here."""
-    words = [Elsewhere(str(t), t.signature.name) for t in translations(name)]
+    words = [ForeignName(str(t), t.signature.name) for t in translations(name)]
     named = [
-        Elsewhere("" if spelling(c) == spelling(name) else f"`{name}` is under `{c}`", c)
+        ForeignName("" if spelling(c) == spelling(name) else f"`{name}` is under `{c}`", c)
         for c in concepts_called(name)
         if c != name
     ]
-    options = [Elsewhere(sentence, part) for sentence, part in parts.called(name)]
+    options = [ForeignName(sentence, part) for sentence, part in parts.called(name)]
     given = [
-        Elsewhere(f"`{name}` of other software is the argument `{a}` here", a)
+        ForeignName(f"`{name}` of other software is the argument `{a}` here", a)
         for a in arguments_called(name)
     ]
     return (*words, *named, *options, *given)
 
 
-class Found(NamedTuple):
+class Described(NamedTuple):
     """What a name is: its pages, what other software means by it, and the kinds of words that are
     called so, with the names and summaries of their words."""
 
     pages: tuple[Page, ...]
-    elsewhere: tuple[Elsewhere, ...]
+    elsewhere: tuple[ForeignName, ...]
     kinds: dict[str, tuple[tuple[str, str], ...]]
 
 
-def look_up(name: str) -> Found:
+def look_up(name: str) -> Described:
     """All that a name leads to; that of the singular where it is no name itself."""
     words = (name, *singulars(name))
     named = ((pages(word), elsewhere(word)) for word in words)
     kinds = {kind: rows for kind, rows in by_kind().items() if _is_kind(words, kind)}
-    return Found(*next((found for found in named if any(found)), ((), ())), kinds)
+    return Described(*next((found for found in named if any(found)), ((), ())), kinds)
 
 
 def _is_kind(words: tuple[str, ...], kind: str) -> bool:

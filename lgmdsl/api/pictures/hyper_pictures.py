@@ -13,7 +13,7 @@ from lgmdsl.canonical.expressions.named import expand
 from lgmdsl.canonical.lowering.hypers import HyperBlock, HyperSpace
 from lgmdsl.canonical.lowering.lower import distinct
 from lgmdsl.errors import LgmError
-from lgmdsl.learning.coordinates.ranges import entry_ends
+from lgmdsl.learning.coordinates.hyper_marginals import entry_ends
 from lgmdsl.learning.integration.kernel_density import Range, kernel_density, sample_share
 from lgmdsl.plot.hypers import HyperPanel
 

@@ -26,7 +26,7 @@ from lgmdsl.api.summary.summary import learned_names
 from lgmdsl.dataset import Keys
 from lgmdsl.errors import DataError, Diagnostic, LgmError, MethodError, ModelError, suggestion
 from lgmdsl.files import write
-from lgmdsl.plot.canvas import FORMATS, MOST, check_matplotlib, panel_picture
+from lgmdsl.plot.canvas import FORMATS, MAX_PANELS, check_matplotlib, panel_picture
 from lgmdsl.plot.effects import ForestRow, forest_picture
 from lgmdsl.plot.hypers import hyper_picture
 from lgmdsl.plot.pit import pit_picture
@@ -165,7 +165,9 @@ def _pictures(
         yield "scalars", partial(forest_picture, "Single quantities", "", scalars)
     if len(terms) > 1:
         each = [panel for of_latent in terms for panel in of_latent]
-        title = "Terms of the model" + (f", the first {MOST}" if len(each) > MOST else "")
+        title = "Terms of the model" + (
+            f", the first {MAX_PANELS}" if len(each) > MAX_PANELS else ""
+        )
         yield "terms", partial(panel_picture, title, each)
     learned = [n for n in learned_names(fit) if n in wanted]
     shown = panels(fit, learned)

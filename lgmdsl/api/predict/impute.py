@@ -14,7 +14,7 @@ from lgmdsl.api.predict.predict import Prediction
 from lgmdsl.api.response_data import with_responses
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.blocks.sites import SiteBlock
-from lgmdsl.canonical.layout import Layout
+from lgmdsl.canonical.model import Layout
 from lgmdsl.dataset import Keys
 from lgmdsl.errors import Diagnostic, ModelError, listed, suggestion
 from lgmdsl.html import Paged

@@ -34,7 +34,7 @@ from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.compile import canonicalise
 from lgmdsl.dataset import Dataset, Keys, read
 from lgmdsl.errors import Diagnostic, ModelError, suggestion
-from lgmdsl.posterior.drawn import MOST, drawn_mixture, with_members
+from lgmdsl.posterior.drawn import MAX_LATENTS_JOINED, drawn_mixture, with_members
 from lgmdsl.posterior.frame import Frame, extended_frame, fitted_frame
 from lgmdsl.posterior.hyper_points import HyperPoint
 from lgmdsl.posterior.labelled import dataset, labelled
@@ -446,7 +446,7 @@ def _gaussian_members() -> Diagnostic:
     return Diagnostic(
         "W609",
         "the predictions are those of the Gaussian posterior, which may be off",
-        details=(f"draws are kept for up to {MOST:,} latents, new ones included",),
+        details=(f"draws are kept for up to {MAX_LATENTS_JOINED:,} latents, new ones included",),
         help="predict fewer new members at a time",
         severity="warning",
     )

@@ -11,8 +11,8 @@ import numpy as np
 from lgmdsl.arrays import AnyArray
 from lgmdsl.canonical.grounding.errors import SHOWN, count_of, show, signature
 from lgmdsl.canonical.grounding.label_line import sorted_distinct
+from lgmdsl.canonical.grounding.labels import MAX_LABELS_COMPARED, nearest_label
 from lgmdsl.canonical.grounding.model import GroundedModel, IndexSet
-from lgmdsl.canonical.grounding.spellings import NEAR, nearest_label
 from lgmdsl.canonical.grounding.usage import Usage
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.structure import Members
@@ -167,7 +167,7 @@ def _unused(dim: str, response: str, names: list[str]) -> Diagnostic:
 def _unknown(fitted: IndexSet, labels: AnyArray, names: list[str]) -> Diagnostic:
     """W307, with the labels of the fit that may be meant."""
     labels, _ = sorted_distinct(labels)
-    known = [str(v) for v in fitted.labels[:NEAR].tolist()]
+    known = [str(v) for v in fitted.labels[:MAX_LABELS_COMPARED].tolist()]
     text = "U" in (labels.dtype.kind, fitted.labels.dtype.kind)
     meant = [
         (v, near) for v in labels[:SHOWN].tolist() if text and (near := nearest_label(v, known))

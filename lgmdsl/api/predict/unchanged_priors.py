@@ -8,7 +8,7 @@ import numpy as np
 
 from lgmdsl.arrays import AnyArray, BoolArray
 from lgmdsl.canonical.grounding.ground import GroundedModel
-from lgmdsl.canonical.grounding.order_needs import calls_in
+from lgmdsl.canonical.grounding.order import calls_in
 from lgmdsl.canonical.grounding.usage import latent_axes
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.structure import Members

@@ -6,12 +6,14 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Protocol
 
-from lgmdsl.api.solve.learned_fit import LearnedHypers
 from lgmdsl.api.solve.learning_warnings import at_bound, learning_warnings, mean_field_warnings
+from lgmdsl.api.solve.recondition import point_of
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.contract.engine import Rows
 from lgmdsl.contract.problem import GaussianPosterior, Problem
+from lgmdsl.contract.status import Guarantee, Status
 from lgmdsl.engines.choose import LANCZOS
 from lgmdsl.errors import Diagnostic, MethodError, NumericalError, listed
 from lgmdsl.inference.driver import Run, TraceEntry
@@ -23,15 +25,21 @@ from lgmdsl.inference.proper import check_bounded, check_determined, check_mode,
 from lgmdsl.inference.settings import FitSettings
 from lgmdsl.inference.stages import Ran
 from lgmdsl.inference.warm_start import warm_start
+from lgmdsl.learning.coordinates.hyper_marginals import HyperMarginals
 from lgmdsl.learning.coordinates.vector import Coordinates
 from lgmdsl.learning.integration.checkpoint import Checkpoint
+from lgmdsl.learning.integration.visited import Fitted
 from lgmdsl.learning.learn import learn
-from lgmdsl.learning.objective.elsewhere import Elsewhere
-from lgmdsl.learning.search.learning_record import LearningOptions
+from lgmdsl.learning.objective.elsewhere import WorkersOfFits
+from lgmdsl.learning.search.learning_record import Learning, LearningOptions
 from lgmdsl.learning.search.maximise import LearningStep
 from lgmdsl.learning.weakly_determined import piled_up
 from lgmdsl.numerics.blas_threads import one_thread
+from lgmdsl.posterior.hyper_points import HyperPoint
 from lgmdsl.remedies import pin, setting
+
+if TYPE_CHECKING:
+    from lgmdsl.posterior.fit_record import FitRecord
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +71,7 @@ def solve(
     on_step: Callable[[TraceEntry], None] | None = None,
     begin: Theta | None = None,
     resume: Checkpoint | None = None,
-    elsewhere: Elsewhere | None = None,
+    elsewhere: WorkersOfFits | None = None,
 ) -> Solved:
     """`way`: fixed, map, em, integrate or vb; `begin`: values of hypers to start from;
     `resume`: an integration that goes on; `elsewhere`: workers for fits at several
@@ -87,7 +95,7 @@ def _solve(
     begin: Theta | None,
     resume: Checkpoint | None,
     known: Callable[[float], None],
-    elsewhere: Elsewhere | None,
+    elsewhere: WorkersOfFits | None,
 ) -> Solved:
     space, fixed, seed = planned.canonical.hypers, settings.fixed, settings.seed
     theta = space.theta(fixed) if way == "fixed" else space.start(fixed, begin)
@@ -188,3 +196,65 @@ def _no_state(planned: Plan, result: Run) -> Diagnostic:
         details=(f"status {result.status}: {result.reason or result.status.value}",),
         help=f"check the scale of the data and the priors: `lgm explain` prints both{methods}",
     )
+
+
+# ---- learned fit -------------------------------------------------------------------------------
+
+
+class LearnedHypers(Protocol):
+    """Hyperparameters as they were learned: a mode with its curvature, an integral, or factors."""
+
+    @property
+    def theta(self) -> Theta:
+        """The hyperparameters that the fit shows, and is conditional on where one q(z) is all."""
+
+    @property
+    def run(self) -> Run:
+        """The fit at theta."""
+
+    @property
+    def status(self) -> Status:
+        """The status of the whole search."""
+
+    @property
+    def of_fit_alone(self) -> bool:
+        """Whether the status is that of the fit at theta, and not of a search for theta."""
+
+    @property
+    def points(self) -> tuple[tuple[Fitted, float], ...]:
+        """The fits that the posterior is a mixture of, with their weights; none for one q(z)."""
+
+    def evidence(self, log_evidence: float, guarantee: Guarantee) -> tuple[float, Guarantee]:
+        """Log evidence of the whole, with its guarantee, from the fit's at theta."""
+
+    def marginals(self) -> HyperMarginals:
+        """The posterior of the hyperparameters."""
+
+    def record(self) -> Learning:
+        """How they were found."""
+
+    @property
+    def stages(self) -> tuple[Ran, ...]:
+        """What ran to find them, in its order; none of ways that are one search."""
+
+    @property
+    def checkpoint(self) -> Checkpoint | None:
+        """What an integration that was interrupted goes on from; None of other ways."""
+
+
+def with_hypers(fit: FitRecord, learned: LearnedHypers, way: str) -> FitRecord:
+    """The fit at theta as one of all hyperparameters; `way`: map, em, integrate or vb."""
+    log_evidence, guarantee = learned.evidence(fit.log_evidence, fit.guarantee)
+    return replace(
+        fit,
+        hyper=way,
+        log_evidence=log_evidence,
+        guarantee=guarantee,
+        hyper_marginals=learned.marginals(),
+        mixed=tuple(_point(fit, fitted, share) for fitted, share in learned.points),
+        learning=learned.record(),
+    )
+
+
+def _point(fit: FitRecord, fitted: Fitted, share: float) -> HyperPoint:
+    return point_of(fit, fitted.theta, share, fitted.log_evidence, fitted.weight, fitted.shift)

@@ -12,8 +12,7 @@ import numpy as np
 from lgmdsl.accuracy.errors import EXACT, Accuracy
 from lgmdsl.api.columns import LEVELS
 from lgmdsl.api.page import columns, counted, wrapped
-from lgmdsl.api.summary.labels import entry_labels, labels_of, natural_order
-from lgmdsl.api.summary.table import Row, entry_rows, joined
+from lgmdsl.api.summary.table import Row, entry_labels, entry_rows, joined, labels_of, natural_order
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.status import Guarantee, Status

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from lgmdsl.canonical.blocks import unfitted
 from lgmdsl.canonical.expressions import coefficient as co
 from lgmdsl.canonical.expressions.coefficient import Coefficient
 from lgmdsl.canonical.lowering.lower import Lowering
@@ -26,7 +25,7 @@ def family_of(
 ) -> tuple[type[Site], dict[str, ast.Value]]:
     """The site of a distribution: its name is family.argument for the latent argument given."""
     arguments = {a.name: a.value for a in family.arguments}
-    variant = unfitted.variant(family.name.id, arguments)
+    variant = variant_of(family.name.id, arguments)
     names = [family.name.id] if potential else [f"{family.name.id}.{a}{variant}" for a in arguments]
     modifiers = _modifiers(arguments)
     seen = arguments.keys() & {*SEEN}
@@ -53,7 +52,7 @@ def family_of(
             f"no back end takes `{wording}` yet",
             family.span,
             "it is parsed and checked, but this version cannot fit it",
-            help=unfitted.HELP,
+            help=HELP,
         )
     )
 
@@ -135,5 +134,34 @@ def _without_tails(site: type[Site], name: str, span: Span) -> Diagnostic:
 
 def _wanting(site: type[Site], name: str, span: Span) -> Diagnostic:
     """What a variant of a family asks for and others do not: the scores of a stereotype model."""
-    help = unfitted.wanted(site.spec.name, name)
+    help = wanted(site.spec.name, name)
     return Diagnostic("E104", f"`{site.spec.name}` needs `{name}`", span, help=help)
+
+
+# ---- unfitted ----------------------------------------------------------------------------------
+# Families of the language that no back end fits: which one a statement names, and why not.
+
+
+HELP = "`lgm methods` lists the sites that this version fits"
+
+
+def variant_of(family: str, arguments: dict[str, ast.Value]) -> str:
+    """`.NAME` of the variant that a text argument asks for, "" where it is the usual one; the
+    argument is taken out of `arguments`."""
+    signature = lookup("family", family)
+    texts = [p for p in signature.parameters if p.type == "string"] if signature else []
+    for parameter in texts:
+        value = arguments.pop(parameter.name, None)
+        if isinstance(value, ast.String) and value.value != parameter.default:
+            return f".{value.value}"
+    return ""
+
+
+def wanted(site: str, parameter: str) -> str:
+    """How to give an argument that one variant alone takes."""
+    if site.endswith(".stereotype") and parameter == "scores":
+        return (
+            "scores = t with hyper t[class] : ordered ~ normal(sd = 3); with equal spaces between "
+            'the scores it is model = "adjacent"'
+        )
+    return f"give {parameter} = ..."

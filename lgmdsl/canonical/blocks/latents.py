@@ -16,7 +16,7 @@ from lgmdsl.canonical.expressions.named import collapse, expand
 from lgmdsl.canonical.grounding.structure_errors import located
 from lgmdsl.canonical.lowering import bym2
 from lgmdsl.canonical.lowering.lower import Lowering
-from lgmdsl.canonical.lowering.positions import Places, constant
+from lgmdsl.canonical.lowering.positions import AxisPlaces, constant
 from lgmdsl.contract.linear import PriorBlock
 from lgmdsl.contract.structure import Structure
 from lgmdsl.errors import DataError, Diagnostic, MethodError
@@ -86,7 +86,7 @@ class FactorSpec:
     arguments: Mapping[str, Argument]
     factor: ast.Dist
     labels: AnyArray | None
-    places: Places | None = None
+    places: AxisPlaces | None = None
 
     @property
     def size(self) -> int:

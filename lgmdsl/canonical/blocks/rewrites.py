@@ -8,8 +8,7 @@ import numpy as np
 
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.blocks.family import FindSite
-from lgmdsl.canonical.blocks.observed import RewrittenData
-from lgmdsl.canonical.blocks.sites import SiteBlock
+from lgmdsl.canonical.blocks.sites import RewrittenData, SiteBlock
 from lgmdsl.canonical.expressions import affine as af
 from lgmdsl.canonical.expressions import coefficient as co
 from lgmdsl.canonical.expressions.affine import Affine

@@ -12,12 +12,15 @@ import numpy as np
 
 from lgmdsl.arrays import AnyArray, Array, IntArray
 from lgmdsl.canonical.blocks.censoring import as_observed, check_censoring, with_bounded_rows
-from lgmdsl.canonical.blocks.choice_sets import left_out
 from lgmdsl.canonical.blocks.events import Event, event_of, event_rows, whole_rows
 from lgmdsl.canonical.blocks.family import FindSite, family_of, parameters_of
-from lgmdsl.canonical.blocks.observed import RewrittenData
-from lgmdsl.canonical.blocks.predictors import predictors_of
-from lgmdsl.canonical.blocks.weights import weights_of, with_weights
+from lgmdsl.canonical.blocks.site_arguments import (
+    grouped,
+    left_out,
+    predictors_of,
+    weights_of,
+    with_weights,
+)
 from lgmdsl.canonical.expressions import coefficient as co
 from lgmdsl.canonical.expressions.affine import Affine
 from lgmdsl.canonical.expressions.coefficient import Coefficient, Theta
@@ -378,7 +381,6 @@ def _of_groups(
     lowering: Lowering,
 ) -> SiteBlock:
     """A potential of the norms of groups of its expression."""
-    from lgmdsl.canonical.blocks.groups import grouped
 
     form = lowering.affine(statement.value)
     of = grouped(base, form, arguments.pop("group"), name, lowering)
@@ -411,3 +413,29 @@ def _rows(
     flat = flat.reshape(size, *flat.shape[len(dims) :])
     rows = np.arange(size) if missing is None else np.flatnonzero(~missing.reshape(-1))
     return rows, flat[rows]
+
+
+# ---- observed ----------------------------------------------------------------------------------
+# Which entries of a datum a site block stands for.
+
+
+@dataclass(frozen=True, eq=False)
+class Observed:
+    """What a stored fit keeps of a block's data: the rows, and y where a rewrite needs it."""
+
+    rows: IntArray
+    y: Array | None
+
+
+@dataclass(frozen=True, eq=False)
+class RewrittenData:
+    """The data of a block whose rewrite makes several scalar sites of each datum: `dims`, `rows`
+    and `y` as the model writes them; the family takes `event` predictors, over one more index (0
+    for a scalar family);
+    `owner` is the datum, by its place in `rows`, of each of the block's sites."""
+
+    dims: tuple[str, ...]
+    rows: IntArray
+    y: Array | None
+    event: int
+    owner: IntArray

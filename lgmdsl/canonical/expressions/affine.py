@@ -19,7 +19,7 @@ import scipy.sparse as sp
 from lgmdsl.canonical.expressions import coefficient as co
 from lgmdsl.canonical.expressions.coefficient import Coefficient
 from lgmdsl.canonical.expressions.named import Axis, Slot, compose, slot_dims
-from lgmdsl.canonical.expressions.transform import Transform, Transformed
+from lgmdsl.canonical.expressions.operators import Transform, Transformed
 
 _fresh = count()
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from lgmdsl.arrays import Array
-from lgmdsl.canonical.expressions.transform import Transform
+from lgmdsl.canonical.expressions.coefficient import Coefficient, Theta
+from lgmdsl.canonical.expressions.named import NamedArray, collapse, expand
 from lgmdsl.errors import DataError, Diagnostic, MethodError
 from lgmdsl.language.tree import ast
 from lgmdsl.operators.base import Operator
 from lgmdsl.operators.convolution import Convolution
-from lgmdsl.operators.differences import CumulativeSum, Difference
+from lgmdsl.operators.differences import CumulativeSum, DifferenceOperator
 from lgmdsl.operators.fourier import Fourier
 from lgmdsl.operators.wavelet import Wavelet
 from lgmdsl.vocabulary.lookup import lookup
@@ -51,9 +53,9 @@ def transform(
             order = _count(by_name.get("order"), 1)
             boundary = _text(by_name.get("boundary"), "none")
             operator = _built(
-                call, lambda: Difference(grid, axis, order, boundary), _short(dims[axis])
+                call, lambda: DifferenceOperator(grid, axis, order, boundary), _short(dims[axis])
             )
-            assert isinstance(operator, Difference)
+            assert isinstance(operator, DifferenceOperator)
             result = operator.result
             if boundary == "none":
                 after = tuple(_shortened(d, order) if i == axis else d for i, d in enumerate(dims))
@@ -128,3 +130,44 @@ def _built(call: ast.Call, make: Callable[[], Operator], remedy: str) -> Operato
 def kernel(values: Array, dims: tuple[str, ...], order: tuple[str, ...]) -> Array:
     """A kernel's values with their axes in the order of the text."""
     return np.ascontiguousarray(values.transpose([dims.index(d) for d in order]))
+
+
+# ---- transform ---------------------------------------------------------------------------------
+# Operators of the language on named axes, and latent-free values transformed by one.
+
+
+@dataclass(frozen=True, eq=False)
+class Transform:
+    """`operator` takes values over `before`, sizes `grid`, flattened row-major, to values over
+    `after`, sizes `result`. `written` is what the text calls it: `diff(., row)`, the dot being the
+    operand."""
+
+    written: str
+    before: tuple[str, ...]
+    grid: tuple[int, ...]
+    after: tuple[str, ...]
+    result: tuple[int, ...]
+    operator: Operator
+
+
+@dataclass(frozen=True, eq=False)
+class Transformed(Coefficient):
+    """transform(operand)."""
+
+    transform: Transform
+    operand: Coefficient
+
+    @property
+    def children(self) -> tuple[Coefficient, ...]:
+        return (self.operand,)
+
+    def value(self, parts: Sequence[NamedArray], theta: Theta) -> NamedArray:
+        t = self.transform
+        sizes = dict(zip(t.before, t.grid, strict=True))
+        flat = expand(parts[0], t.before, sizes).reshape(-1)
+        return NamedArray(t.after, t.operator.matvec(np.array(flat)).reshape(t.result))
+
+    def slopes(self, adjoint: Array, parts: Sequence[NamedArray]) -> Sequence[Array | None]:
+        t = self.transform
+        below = t.operator.rmatvec(np.ascontiguousarray(adjoint).reshape(-1)).reshape(t.grid)
+        return (collapse(below, t.before, self.operand.dims),)

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from lgmdsl.arrays import AnyArray, BoolArray
+from lgmdsl.canonical.grounding.labels import meant_labels
 from lgmdsl.canonical.grounding.model import IndexSet
-from lgmdsl.canonical.grounding.spellings import meant_labels
 from lgmdsl.errors import Diagnostic, meant
 from lgmdsl.language.checked import Symbol
 from lgmdsl.language.tree import ast

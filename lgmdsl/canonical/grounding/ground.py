@@ -154,7 +154,7 @@ class _Grounding:
         return bound
 
     def _absent(self, symbol: Symbol, usage: Usage) -> None:
-        from lgmdsl.canonical.grounding.tables.remedies import remedy_for
+        from lgmdsl.canonical.grounding.tables.named_tables import remedy_for
 
         name = symbol.name
         response = name in usage.observed and name not in usage.referenced
@@ -274,8 +274,7 @@ class _Grounding:
             self.missing[name] = missing
 
     def _keep_graph(self, bound: BoundDatum, indices: Mapping[str, IndexSet]) -> None:
-        from lgmdsl.canonical.grounding.graphs import graph_of
-        from lgmdsl.canonical.grounding.islands import disconnected
+        from lgmdsl.canonical.grounding.graphs import disconnected, graph_of
 
         index = indices[bound.symbol.dims[0]]
         graph, notes = graph_of(bound, index)

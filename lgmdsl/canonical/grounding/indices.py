@@ -20,8 +20,7 @@ from lgmdsl.canonical.grounding.keys import checked, declared, keyed
 from lgmdsl.canonical.grounding.labels import LabelArray, labels_of, plain, truthful, union
 from lgmdsl.canonical.grounding.limits import check_sizes, most
 from lgmdsl.canonical.grounding.model import IndexSet
-from lgmdsl.canonical.grounding.order import by_levels, misplaced, settled
-from lgmdsl.canonical.grounding.order_needs import Need, needs_of
+from lgmdsl.canonical.grounding.order import Need, by_levels, misplaced, needs_of, settled
 from lgmdsl.dataset import Dataset
 from lgmdsl.errors import DataError, Diagnostic
 from lgmdsl.graph.model_graph import ModelGraph

@@ -11,8 +11,8 @@ import numpy as np
 from lgmdsl.arrays import AnyArray, BoolArray
 from lgmdsl.canonical.grounding.axes import BoundDatum
 from lgmdsl.canonical.grounding.errors import SHOWN, absent, show, unknown_members
+from lgmdsl.canonical.grounding.labels import meant_labels
 from lgmdsl.canonical.grounding.model import GroundedModel, IndexSet
-from lgmdsl.canonical.grounding.spellings import meant_labels
 from lgmdsl.canonical.grounding.usage import Usage
 from lgmdsl.dataset import Dataset
 from lgmdsl.errors import Diagnostic

@@ -6,7 +6,7 @@ import math
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
-from lgmdsl.canonical.grounding.order_needs import spacing_of
+from lgmdsl.canonical.grounding.order import spacing_of
 from lgmdsl.contract.censoring import ENDS, OBSERVING
 from lgmdsl.contract.structure import Members
 from lgmdsl.graph.model_graph import Edge, ModelGraph

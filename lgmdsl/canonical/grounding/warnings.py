@@ -11,8 +11,8 @@ import numpy as np
 
 from lgmdsl.canonical.grounding.errors import SHOWN, about, count_of, show
 from lgmdsl.canonical.grounding.label_line import rounded
+from lgmdsl.canonical.grounding.labels import alike_labels, nearest_label
 from lgmdsl.canonical.grounding.model import IndexSet
-from lgmdsl.canonical.grounding.spellings import alike_labels, nearest_label
 from lgmdsl.canonical.grounding.usage import latent_axes
 from lgmdsl.contract.structure import Members
 from lgmdsl.dataset import Dataset, Loaded

@@ -25,7 +25,7 @@ from lgmdsl.canonical.expressions.named import (
     slot_indices,
 )
 from lgmdsl.canonical.expressions.node import ordered
-from lgmdsl.canonical.expressions.transform import Transform
+from lgmdsl.canonical.expressions.operators import Transform
 from lgmdsl.canonical.lowering.lower import Lowering
 from lgmdsl.language.checked import Symbol
 from lgmdsl.language.tree import ast

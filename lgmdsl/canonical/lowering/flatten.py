@@ -15,7 +15,7 @@ from typing import TypeAlias
 import numpy as np
 import scipy.sparse as sp
 
-from lgmdsl.arrays import Array, IntArray, Matrix, SparseMatrix
+from lgmdsl.arrays import Array, BoolArray, IntArray, Matrix, SparseMatrix
 from lgmdsl.canonical.expressions import coefficient as co
 from lgmdsl.canonical.expressions.affine import Applied, Term, substitute
 from lgmdsl.canonical.expressions.coefficient import Coefficient, Gradient, Theta
@@ -34,6 +34,7 @@ from lgmdsl.canonical.expressions.named import (
 )
 from lgmdsl.canonical.grounding.limits import TERM, counted
 from lgmdsl.memory import check
+from lgmdsl.numerics.sparse.base import filled, same_pattern
 from lgmdsl.operators.base import Operator
 from lgmdsl.operators.compose import Sum
 from lgmdsl.operators.compose import product as chain
@@ -116,7 +117,7 @@ def pull_operator(
         pull_grid(grid, np.asarray(adjoint[grid.rows, grid.columns]), theta, out)
 
 
-def pull_grid(grid: Grid, adjoint: Array, theta: Theta, out: Gradient) -> None:
+def pull_grid(grid: EntryGrid, adjoint: Array, theta: Theta, out: Gradient) -> None:
     """Add dF/dtheta to `out` from dF/d(every entry of a term), (m,)."""
     slopes = NamedArray(grid.joint, adjoint.reshape(grid.extent))
     values = [f.evaluate(theta) for f in grid.factors]
@@ -149,7 +150,7 @@ def _pull_applied(
 
 
 @dataclass(frozen=True, eq=False)
-class Grid:
+class EntryGrid:
     """The elementary entries of a term: one for each joint index, or for each non-zero of a
     sparse factor and each other index; entries that meet in one cell add up."""
 
@@ -162,7 +163,7 @@ class Grid:
 
 def grid_of(
     term: Term, dims: tuple[str, ...], latent: tuple[int, ...], sizes: Sizes, theta: Theta
-) -> Grid:
+) -> EntryGrid:
     """The entries of a term over rows `dims`, on a latent whose axes have the given sizes."""
     index, position = term.row or ("", 0)
     rows: tuple[Slot, ...] = tuple(Pick(position) if d == index else Axis(d) for d in dims)
@@ -192,7 +193,7 @@ def grid_of(
     check(
         "a term", description, TERM * size, help="a sum over fewer indices, or `X @ b` with X data"
     )
-    return Grid(
+    return EntryGrid(
         joint,
         extent,
         _ravel(slot_indices(rows, joint, sizes), row_sizes, extent),
@@ -235,7 +236,7 @@ def _matrix(
     return sp.csr_array((entries(grid, theta).ravel(), (grid.rows, grid.columns)), shape=shape)
 
 
-def entries(grid: Grid, theta: Theta) -> Array:
+def entries(grid: EntryGrid, theta: Theta) -> Array:
     """The values of a term's entries, of the grid's extent."""
     values = np.ones(grid.extent)
     extents = dict(zip(grid.joint, grid.extent, strict=True))
@@ -291,3 +292,88 @@ def _whole_design(term: Term, dims: tuple[str, ...], sizes: Sizes, theta: Theta)
     else:
         values = expand(named, order, sizes).reshape(length([sizes[d] for d in dims]), -1)
     return values if scalar == 1.0 else scalar * values
+
+
+# ---- placed ------------------------------------------------------------------------------------
+# Where the entries of an operator with hyperparameters in it stand: found once, for every theta.
+#
+# Only the values of its terms' factors depend on theta. B is a csr matrix whose entry e is the sum
+# of the elementary entries that are placed there, and dF/d(an elementary entry) is dF/dB at its
+# place.
+
+
+MAX_PLACES_KEPT = 1_000_000  # elementary entries whose places are kept
+
+
+@dataclass(frozen=True, eq=False)
+class PlacedEntries:
+    """Places in B of the entries of terms with these `grids`: `places`, (m,), which of B's stored
+    entries each elementary one is added to; `kept`: which of them stand in B's rows, None for all.
+    `like` has B's places."""
+
+    grids: tuple[EntryGrid, ...]
+    places: IntArray
+    kept: BoolArray | None
+    like: SparseMatrix
+
+    def at(self, theta: Theta) -> Sparse:
+        """B at theta."""
+        values = np.concatenate([entries(g, theta).reshape(-1) for g in self.grids])
+        values = values if self.kept is None else values[self.kept]
+        return Sparse(filled(self.like, np.bincount(self.places, values, self.like.nnz)))
+
+    def holds(self, adjoint: Matrix) -> bool:
+        """Whether dF/dB stands on B's pattern."""
+        return not isinstance(adjoint, np.ndarray) and same_pattern(adjoint, self.like)
+
+    def pull(self, adjoint: SparseMatrix, theta: Theta, out: Gradient) -> None:
+        """Add dF/dtheta to `out` from dF/dB, which stands on B's pattern."""
+        slopes = adjoint.data[self.places]
+        if self.kept is not None:
+            every = np.zeros(len(self.kept))
+            every[self.kept] = slopes
+            slopes = every
+        start = 0
+        for grid in self.grids:
+            end = start + len(grid.rows)
+            if any(f.depends for f in grid.factors):
+                pull_grid(grid, slopes[start:end], theta, out)
+            start = end
+
+
+def placed(
+    terms: Sequence[Term],
+    dims: tuple[str, ...],
+    latent: tuple[int, ...],
+    sizes: Sizes,
+    theta: Theta,
+    rows: IntArray | None,
+) -> PlacedEntries | None:
+    """The places of all terms on one latent, over all rows or some of them, each once. None where B
+    is no such matrix (an operator of the language, a design that is kept whole, a pattern that
+    depends on theta), where a row is wanted twice, and where entries are too many to be kept.
+    """
+    if not all(is_elementary(t, dims, latent, sizes, theta) for t in terms):
+        return None
+    grids = tuple(grid_of(t, dims, latent, sizes, theta) for t in terms)
+    if sum(len(g.rows) for g in grids) > MAX_PLACES_KEPT:
+        return None
+    row, column = (
+        np.concatenate(x) for x in zip(*((g.rows, g.columns) for g in grids), strict=True)
+    )
+    height, width = length([sizes[d] for d in dims]), length(latent)
+    kept = None
+    if rows is not None:
+        order = np.full(height, -1)
+        order[rows] = np.arange(len(rows))
+        if (order[rows] != np.arange(len(rows))).any():
+            return None
+        row, height = order[row], len(rows)
+        kept = row >= 0
+        row, column = row[kept], column[kept]
+    keys, places = np.unique(row * width + column, return_inverse=True)
+    stored, indices = np.divmod(keys, max(width, 1))
+    indptr = np.searchsorted(stored, np.arange(height + 1))
+    like = sp.csr_array((np.zeros(len(keys)), indices, indptr), shape=(height, width))
+    like.has_canonical_format = True
+    return PlacedEntries(grids, places.reshape(-1), kept, like)

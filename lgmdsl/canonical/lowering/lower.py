@@ -13,7 +13,7 @@ from lgmdsl.canonical.expressions import coefficient as co
 from lgmdsl.canonical.expressions.affine import Affine
 from lgmdsl.canonical.expressions.coefficient import Coefficient
 from lgmdsl.canonical.expressions.named import Axis, Pick, Slot, Through, slot_dims
-from lgmdsl.canonical.expressions.transform import Transformed
+from lgmdsl.canonical.expressions.operators import Transformed
 from lgmdsl.canonical.grounding.ground import GroundedModel
 from lgmdsl.canonical.lowering import bym2
 from lgmdsl.canonical.lowering.positions import LatentAxes

@@ -21,7 +21,7 @@ from lgmdsl.canonical.expressions import coefficient as co
 from lgmdsl.canonical.expressions.coefficient import Coefficient
 from lgmdsl.canonical.expressions.named import Axis, Slot, Through
 from lgmdsl.canonical.grounding.model import IndexSet
-from lgmdsl.canonical.grounding.order_needs import spacing_of
+from lgmdsl.canonical.grounding.order import spacing_of
 from lgmdsl.canonical.lowering import bym2
 from lgmdsl.dataset.entries import texts_of
 from lgmdsl.language.checked import Symbol
@@ -32,7 +32,7 @@ PLACES = "places"
 
 
 @dataclass(frozen=True, eq=False)
-class Places:
+class AxisPlaces:
     """`values` (m,) are the distinct places, sorted; `of` (n,) is the place of each member;
     `argument` is the structure's argument that takes the values."""
 
@@ -56,13 +56,15 @@ class Places:
         return texts_of(self.values)
 
 
-def places_of(positions: Array, argument: str = "at") -> Places:
+def places_of(positions: Array, argument: str = "at") -> AxisPlaces:
     """Positions of members (n,), equal ones at one place."""
     values, of = np.unique(np.asarray(positions, dtype=np.float64), return_inverse=True)
-    return Places(values, np.asarray(of, dtype=np.int64).reshape(-1), argument)
+    return AxisPlaces(values, np.asarray(of, dtype=np.int64).reshape(-1), argument)
 
 
-def given_places(factor: ast.Dist, argument: Coefficient | None, index: IndexSet) -> Places | None:
+def given_places(
+    factor: ast.Dist, argument: Coefficient | None, index: IndexSet
+) -> AxisPlaces | None:
     """The places of one factor's axis; `argument` is its argument for positions, lowered.
 
     None where the structure takes no positions, where members are equal steps in their order, and
@@ -90,11 +92,11 @@ def position_argument(factor: ast.Dist) -> ast.Value | None:
 
 
 @dataclass(frozen=True, eq=False)
-class Ties:
+class TiedAxes:
     """Axes of a latent some of whose members share a place, by the latent's own index names."""
 
     symbol: Symbol
-    places: Mapping[str, Places]
+    places: Mapping[str, AxisPlaces]
 
     @property
     def dims(self) -> tuple[str, ...]:
@@ -127,7 +129,7 @@ class Ties:
         return f"members at one position share one value: {axes}, and a map"
 
 
-def constant(places: Places, dim: str, members: bool) -> Coefficient:
+def constant(places: AxisPlaces, dim: str, members: bool) -> Coefficient:
     """The argument for positions: of the distinct places, or of each member."""
     values = places.values[places.of] if members else places.values
     return co.Constant((dim,), values)
@@ -143,9 +145,9 @@ class LatentAxes:
     lower: Callable[[ast.Value], Coefficient]
     sizes: dict[str, int]
     untied: bool = False
-    _ties: dict[str, Ties] = field(default_factory=dict)
+    _ties: dict[str, TiedAxes] = field(default_factory=dict)
 
-    def places(self, symbol: Symbol) -> tuple[Places | None, ...]:
+    def places(self, symbol: Symbol) -> tuple[AxisPlaces | None, ...]:
         """For each axis of a latent where its members lie on a line; None where they do not."""
         statement = symbol.statement
         assert isinstance(statement, ast.Latent)
@@ -158,11 +160,11 @@ class LatentAxes:
             places.append(given_places(factor, lowered, self.indices[dim]))
         return tuple(places)
 
-    def ties(self, symbol: Symbol) -> Ties:
+    def ties(self, symbol: Symbol) -> TiedAxes:
         """The axes of a latent some of whose members share a place."""
         if symbol.name not in self._ties:
             pairs = zip(symbol.dims, self.places(symbol), strict=True)
-            ties = Ties(symbol, {d: p for d, p in pairs if p is not None and p.tied})
+            ties = TiedAxes(symbol, {d: p for d, p in pairs if p is not None and p.tied})
             self._ties[symbol.name] = ties
             self.sizes.update(ties.sizes)
         return self._ties[symbol.name]

@@ -1,4 +1,6 @@
-"""Hyperparameters that enter the predictors linearly: loadings, offsets, regression coefficients.
+"""Where hyperparameters stand in a model, and those that enter its predictors linearly.
+
+Hyperparameters that enter the predictors linearly: loadings, offsets, regression coefficients.
 
     s_r = rest + sum_e value_e h[place_e] u_e,   u_e a latent, or 1
 
@@ -19,9 +21,8 @@ from lgmdsl.canonical.expressions import coefficient as co
 from lgmdsl.canonical.expressions.affine import Affine, Term
 from lgmdsl.canonical.expressions.coefficient import Coefficient, Gather, HyperValue, Theta
 from lgmdsl.canonical.expressions.named import Axis, expand, slot_indices
-from lgmdsl.canonical.lowering.flatten import Grid, grid_of
+from lgmdsl.canonical.lowering.flatten import EntryGrid, grid_of
 from lgmdsl.canonical.model import CanonicalModel
-from lgmdsl.canonical.queries.hyper_uses import of_priors, of_sites
 
 Sizes = Mapping[str, int]
 
@@ -134,7 +135,7 @@ def leaf_places(
     return np.broadcast_to(flat, tuple(sizes[d] for d in joint)).reshape(-1)
 
 
-def _places(grid: Grid, theta: Theta) -> tuple[IntArray, Array]:
+def _places(grid: EntryGrid, theta: Theta) -> tuple[IntArray, Array]:
     """The hyper's positions and what it is multiplied by, entry by entry."""
     sizes = dict(zip(grid.joint, grid.extent, strict=True))
     values = np.ones(grid.extent)
@@ -186,3 +187,122 @@ def _parts(node: Coefficient, sizes: Sizes) -> Iterator[tuple[Coefficient, ...]]
             yield (*part, *(co.Constant((d,), np.ones(sizes[d])) for d in lacking))
     else:
         yield (node,)
+
+
+# ---- hyper uses --------------------------------------------------------------------------------
+# Where hyperparameters appear in the canonical form, after the compiler's rewrites, and which free
+# ones are behind them.
+#
+# The first is read off the nodes of the form, as a rewrite may move an argument of a site into its
+# predictor; the second is the model graph's.
+
+
+def uses(canonical: CanonicalModel) -> list[str]:
+    """Every hyper once for each place where it appears: terms and offsets of predictors,
+    arguments of priors, of sites, and of other hypers."""
+    places = [*of_predictors(canonical), *of_priors(canonical), *of_sites(canonical)]
+    return [name for depends in places for name in depends]
+
+
+def of_predictors(canonical: CanonicalModel) -> Iterator[frozenset[str]]:
+    """The hypers in each term and offset of the predictors."""
+    for block in canonical.blocks:
+        yield block.form.offset.depends
+        for term in block.form.terms:
+            yield term.depends
+
+
+def of_sites(canonical: CanonicalModel) -> Iterator[frozenset[str]]:
+    """The hypers in each argument of a site that is not its predictor."""
+    for block in canonical.blocks:
+        for node in block.parameters.values():
+            yield node.depends
+
+
+def of_latents(canonical: CanonicalModel) -> Iterator[frozenset[str]]:
+    """The hypers in each argument of a latent's prior, and in each constraint."""
+    for latent in canonical.latents:
+        for factor in latent.factors:
+            for node in factor.coefficients().values():
+                yield node.depends
+    for equation in canonical.equations:
+        yield equation.value.depends | equation.form.offset.depends
+        for term in equation.form.terms:
+            yield term.depends
+
+
+def of_priors(canonical: CanonicalModel) -> Iterator[frozenset[str]]:
+    """The hypers in each argument of a latent's prior, each constraint, and each value and prior of
+    another hyper."""
+    yield from of_latents(canonical)
+    for hyper in canonical.hypers.blocks:
+        if hyper.value is not None:
+            yield hyper.value.depends
+        if hyper.prior is not None:
+            yield hyper.prior.depends
+
+
+def made_of(
+    canonical: CanonicalModel, names: Collection[str], pinned: Collection[str] = ()
+) -> frozenset[str]:
+    """The names, and the hypers in the values of hypers among them, pinned ones the last."""
+    stop = {*canonical.hypers.free, *pinned}
+    behind = canonical.grounded.graph.behind(names, through=("hyper",), stop=stop)
+    return frozenset((*names, *behind))
+
+
+def roots(
+    canonical: CanonicalModel, names: Collection[str], pinned: Collection[str] = ()
+) -> frozenset[str]:
+    """The free hypers, neither pinned nor given by a value, behind some names."""
+    free = {block.name for block in canonical.hypers.unpinned(pinned)}
+    return made_of(canonical, names, pinned) & free
+
+
+# ---- saddles -----------------------------------------------------------------------------------
+# Hyperparameters that a model's predictors multiply by something that may be 0 with them.
+#
+#     L z, L a loading:  d/dL = 0 at L = 0, for E[z] = 0 there;      a b:  d/da = d/db = 0 at 0
+#
+# Where all of them are 0, the middle of their priors, the evidence is flat without being high.
+
+
+def multiplied(
+    canonical: CanonicalModel, theta: Theta, pinned: Collection[str] = ()
+) -> tuple[str, ...]:
+    """The free hypers without bounds, in order, that multiply a latent or one another in some
+    predictor, those behind hypers given by a value included."""
+    space = canonical.hypers
+    factors: set[str] = set()
+    for block in canonical.blocks:
+        for term in _every_term(block.form):
+            moving = [f for f in term.factors if f.depends]
+            names = {n for f in moving for n in f.depends}
+            if term.latent or len(moving) > 1 or any(_product(canonical, f) for f in moving):
+                factors |= roots(canonical, names, pinned)
+    free = unbounded(canonical, theta, pinned)
+    return tuple(b.name for b in space.blocks if b.name in factors & free)
+
+
+def _every_term(form: Affine) -> Iterator[Term]:
+    """Elementary terms, those that go through an operator, and those in it."""
+    yield from terms_of(form)
+    for term in form.terms:
+        if term.applied:
+            yield term
+            inner = term.applied.terms
+            yield from _every_term(Affine(inner, co.number(0.0), form.sizes))
+
+
+def _product(canonical: CanonicalModel, node: Coefficient) -> bool:
+    """Whether two moving factors are multiplied somewhere in a node, or in the values of the hypers
+    in it."""
+    names = made_of(canonical, node.depends)
+    values = [b.value for b in canonical.hypers.blocks if b.name in names and b.value is not None]
+    return any(_multiplied(part) for whole in (node, *values) for part in whole.order)
+
+
+def _multiplied(part: Coefficient) -> bool:
+    if isinstance(part, co.Contraction):
+        return sum(bool(f.depends) for f in part.factors) > 1
+    return isinstance(part, co.Power) and bool(part.base.depends)

@@ -7,12 +7,12 @@ import math
 import numpy as np
 
 from lgmdsl.arrays import Array
-from lgmdsl.numerics.krylov import Solved, ritz
+from lgmdsl.numerics.krylov import KrylovSolution, ritz
 
 FEWEST = 4  # probes that a slope can be fitted to without the one it is used on
 
 
-def quadratures(found: Solved, size: int) -> tuple[Array, Array]:
+def quadratures(found: KrylovSolution, size: int) -> tuple[Array, Array]:
     """z'log(M)z and z'Mz of each probe, (m,), M = D^-1/2 A D^-1/2, |z|^2 = size."""
     logs, firsts = [], []
     for slopes, ratios in zip(found.slopes, found.ratios, strict=True):

@@ -47,7 +47,7 @@ from lgmdsl.engines.iterative.solve import (
 from lgmdsl.engines.iterative.ties import Ties
 from lgmdsl.engines.iterative.variance import RowGroups, adjacency
 from lgmdsl.engines.shared.restriction import Held, hold
-from lgmdsl.numerics.krylov import Solved, conjugate_gradients, ritz, smallest
+from lgmdsl.numerics.krylov import KrylovSolution, conjugate_gradients, ritz, smallest
 from lgmdsl.operators.base import Gram
 from lgmdsl.operators.explicit import Identity
 from lgmdsl.vocabulary.notes import Notes
@@ -272,7 +272,7 @@ class IterativeEngine(Engine):
         tolerance: float,
         start: Array | None = None,
         share: float = 0.0,
-    ) -> Solved:
+    ) -> KrylovSolution:
         """A x = rhs, (n, k), until |r|_D <= tolerance |rhs|_D or `share` of what it was."""
         scale = 1.0 / diagonal[:, None]
         return conjugate_gradients(
@@ -285,7 +285,7 @@ class IterativeEngine(Engine):
             share=share,
         )
 
-    def _mean(self, w: Array, diagonal: Array, h: Array, start: Array | None) -> Solved:
+    def _mean(self, w: Array, diagonal: Array, h: Array, start: Array | None) -> KrylovSolution:
         """A mean, (n, 1), where the fit that asks for it will end: its iterations show how well A
         is conditioned at these weights."""
         reach = self.patience.reach(self.samples)
@@ -303,7 +303,7 @@ class IterativeEngine(Engine):
         quadrature: bool = False,
         asked: bool = False,
         most: int | None = None,
-    ) -> Solved:
+    ) -> KrylovSolution:
         """A x = rhs, (n, k), to an accuracy in posterior sds; where it is no better than `loose`
         with products that may be in single precision, and so residuals that are not those of x to
         the last digit. What was `asked` for once the posterior is there is no part of the fit.

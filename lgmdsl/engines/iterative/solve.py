@@ -10,7 +10,7 @@ import numpy as np
 from lgmdsl.arrays import Array
 from lgmdsl.contract.engine import Failed, Failure
 from lgmdsl.errors import Diagnostic, NumericalError
-from lgmdsl.numerics.krylov import Solved, conjugate_gradients, smallest
+from lgmdsl.numerics.krylov import KrylovSolution, conjugate_gradients, smallest
 
 ROUNDING = 1e-14  # of a residual beside its right-hand side
 BEYOND = 10.0  # times the accuracy: what the bound on the error may come to
@@ -25,7 +25,7 @@ def certified(
     lowest: float,
     start: Array | None = None,
     quadrature: bool = False,
-) -> Solved:
+) -> KrylovSolution:
     """Conjugate gradients with D = diag A until the estimated error is below `accuracy` and
 
         |r|_D / sqrt(lambda) <= 10 accuracy,    |r|_D^2 = r'D^-1 r,
@@ -37,7 +37,7 @@ def certified(
     """
     scale = 1.0 / diagonal[:, None]
 
-    def sought(tolerance: Array, begin: Array | None, accuracy: float) -> Solved:
+    def sought(tolerance: Array, begin: Array | None, accuracy: float) -> KrylovSolution:
         return conjugate_gradients(
             product, rhs, lambda r: scale * r, tolerance, limit, begin, accuracy
         )
@@ -59,14 +59,14 @@ def lengths(residual: Array, diagonal: Array) -> Array:
     return np.asarray(np.sqrt(np.einsum("ij,ij->j", residual, residual / diagonal[:, None])))
 
 
-def unsolved(found: Solved, limit: int) -> Failed:
+def unsolved(found: KrylovSolution, limit: int) -> Failed:
     """Why a solution was not found."""
     if found.indefinite.any():
         return Failed(kind=Failure.INDEFINITE)
     return Failed(kind=Failure.NOT_CONVERGED, number=limit)
 
 
-def not_converged(found: Solved, limit: int) -> NumericalError:
+def not_converged(found: KrylovSolution, limit: int) -> NumericalError:
     """The error for a solution that was not found, where a value is asked for that cannot fail."""
     return NumericalError(
         Diagnostic(

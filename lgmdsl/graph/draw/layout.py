@@ -275,7 +275,7 @@ class Rectangle:
 
 
 @dataclass(frozen=True)
-class Placed:
+class PlacedDrawing:
     """Centres of nodes and stops, the rows' top and bottom, and the boxes' rectangles."""
 
     x: Mapping[str, float]
@@ -329,12 +329,12 @@ class _LinearProgramme:
 
 def place(
     layers: Layers, heights: Mapping[str, float], ports: Ports, captions: tuple[float, ...]
-) -> Placed:
+) -> PlacedDrawing:
     """Coordinates of everything; `captions` are the least widths of the boxes."""
     x = _horizontal(layers, ports, captions)
     rows, rectangles = _vertical(layers, heights, x)
     y = {n: sum(rows[r]) / 2 for n, r in layers.row.items()}
-    return Placed({n: x[n] for n in layers.row}, y, rows, rectangles)
+    return PlacedDrawing({n: x[n] for n in layers.row}, y, rows, rectangles)
 
 
 def _horizontal(layers: Layers, ports: Ports, captions: tuple[float, ...]) -> dict[object, float]:

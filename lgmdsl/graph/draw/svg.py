@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from lgmdsl.errors import listed
 from lgmdsl.graph.draw.arrows import Arrow, arrows, boxes, caption
-from lgmdsl.graph.draw.layout import Layers, Placed, Ports, Rectangle, layer, place, ports
+from lgmdsl.graph.draw.layout import Layers, PlacedDrawing, Ports, Rectangle, layer, place, ports
 from lgmdsl.graph.draw.styles import (
     DETAIL_SIZE,
     EM,
@@ -94,7 +94,7 @@ def in_words(graph: ModelGraph) -> str:
     return ". ".join([*parts, *touched]) + "."
 
 
-def _extent(placed: Placed, sizes: Sizes) -> tuple[float, float, float]:
+def _extent(placed: PlacedDrawing, sizes: Sizes) -> tuple[float, float, float]:
     lefts = [placed.x[n] - w / 2 for n, (w, _) in sizes.items()] + [b.left for b in placed.boxes]
     rights = [placed.x[n] + w / 2 for n, (w, _) in sizes.items()] + [b.right for b in placed.boxes]
     # Stops of long arrows may run outside of every node.
@@ -144,7 +144,7 @@ def _arrows(pairs: Sequence[Arrow], curves: Sequence[ArrowPath]) -> Iterator[str
         yield f'<polygon class="head" points="{curve.head}" fill="{LINE}"/>'
 
 
-def _nodes(graph: ModelGraph, placed: Placed, sizes: Sizes) -> Iterator[str]:
+def _nodes(graph: ModelGraph, placed: PlacedDrawing, sizes: Sizes) -> Iterator[str]:
     for node in graph.nodes:
         look = look_of(graph, node)
         (w, h), x, y = sizes[node.id], placed.x[node.id], placed.y[node.id]
@@ -293,7 +293,7 @@ class ArrowPath:
 
 def routes(
     layers: Layers,
-    placed: Placed,
+    placed: PlacedDrawing,
     ports: Ports,
     sizes: Mapping[str, tuple[float, float]],
     shapes: Mapping[str, Shape],
@@ -312,7 +312,7 @@ def routes(
 
 
 def _at_rim(
-    placed: Placed,
+    placed: PlacedDrawing,
     sizes: Mapping[str, tuple[float, float]],
     shapes: Mapping[str, Shape],
     node: str,

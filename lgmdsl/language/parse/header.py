@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from lgmdsl.errors import Diagnostic, Source, Span, meant, nearest
 from lgmdsl.language.parse.grammar import OPENERS, Stop, read
-from lgmdsl.language.parse.tokens import CLOSING, Chunk, span_of
+from lgmdsl.language.parse.tokens import CLOSING, StatementTokens, span_of
 from lgmdsl.language.tree.statements import BY_WORD
 
 if TYPE_CHECKING:
@@ -130,13 +130,13 @@ def _stray(source: Source, token: Token, word: str | None) -> Diagnostic:
     )
 
 
-def join_reserved(chunks: Sequence[Chunk]) -> list[Chunk]:
+def join_reserved(chunks: Sequence[StatementTokens]) -> list[StatementTokens]:
     """Chunks with an opening word that was used as a name put back into its statement.
 
     `data report[obs] : real` is cut at `report`; the first part is unfinished and the second
     cannot be a statement, so they are one, and the reader then finds `report` out of place.
     """
-    result: list[Chunk] = []
+    result: list[StatementTokens] = []
     for chunk in chunks:
         if result and _unfinished(result[-1].tokens) and _impossible(chunk.tokens):
             first = result[-1]

@@ -13,7 +13,7 @@ from lgmdsl.language.parse.foreign import FOREIGN_TYPES, replace_foreign
 from lgmdsl.language.parse.grammar import OPENERS, Stop, read
 from lgmdsl.language.parse.header import VERSION, join_reserved, open_strays, read_header
 from lgmdsl.language.parse.hints import explain
-from lgmdsl.language.parse.tokens import Chunk, cut, tokenise
+from lgmdsl.language.parse.tokens import StatementTokens, cut, tokenise
 from lgmdsl.language.parse.trouble import Trouble, bracket_trouble
 from lgmdsl.language.tree import ast
 from lgmdsl.language.tree.ast import MAX_CHARACTERS
@@ -90,7 +90,7 @@ def parse_all(text: str, name: str = "<text>") -> Parsed:
 
 
 def _statement(
-    source: Source, chunk: Chunk, diagnostics: list[Diagnostic]
+    source: Source, chunk: StatementTokens, diagnostics: list[Diagnostic]
 ) -> ast.AnyStatement | None:
     """One statement; its errors go to `diagnostics`. A mistake with an obvious fix is repaired and
     reading goes on, so that later mistakes are found too."""

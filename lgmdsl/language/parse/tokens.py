@@ -20,7 +20,7 @@ CLOSING = {"LPAR": "RPAR", "LSQB": "RSQB", "LBRACE": "RBRACE"}
 
 
 @dataclass
-class Chunk:
+class StatementTokens:
     """The tokens of one statement, from its opening word on, and the comments that belong to it."""
 
     tokens: list[Token] = field(default_factory=list)
@@ -34,8 +34,8 @@ class Chunk:
 class Chunks:
     """A whole file: `header` is what precedes the first statement."""
 
-    header: Chunk
-    statements: list[Chunk]
+    header: StatementTokens
+    statements: list[StatementTokens]
     end_comments: list[str]
 
 
@@ -66,17 +66,17 @@ def tokenise(source: Source) -> tuple[list[Token], list[Token]]:
 
 def cut(source: Source, tokens: list[Token], comments: list[Token]) -> Chunks:
     """Tokens cut at the opening words; each comment at its statement."""
-    header = Chunk()
+    header = StatementTokens()
     chunks = [header]
     for token in tokens:
         if token.type in OPENERS:
-            chunks.append(Chunk())
+            chunks.append(StatementTokens())
         chunks[-1].tokens.append(token)
     end_comments = _attach(source, chunks, comments)
     return Chunks(header, chunks[1:], end_comments)
 
 
-def _attach(source: Source, chunks: list[Chunk], comments: list[Token]) -> list[str]:
+def _attach(source: Source, chunks: list[StatementTokens], comments: list[Token]) -> list[str]:
     """Give each comment its statement: above it, inside it, or at the end of its last line.
 
     Comments above are kept with the blank lines between them (an empty string each, never two in

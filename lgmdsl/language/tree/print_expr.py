@@ -18,14 +18,14 @@ _LEVELS = {"+": SUM, "-": SUM, "*": PRODUCT, "/": PRODUCT, "@": PRODUCT, "^": PO
 NEVER = 1_000_000
 
 
-class Piece(NamedTuple):
+class Stretch(NamedTuple):
     """A stretch of text; a smaller `depth` is a better place to break the line before it."""
 
     text: str
     depth: int = NEVER
 
 
-Pieces = list[Piece]
+Pieces = list[Stretch]
 
 
 def show(value: ast.Value | ast.Dist) -> str:
@@ -75,13 +75,13 @@ def needs_brackets(op: str, operand: ast.Expr, right: bool) -> bool:
 def _value(value: ast.Value, place: int, depth: int, out: Pieces) -> None:
     match value:
         case ast.Number():
-            out.append(Piece(number(value)))
+            out.append(Stretch(number(value)))
         case ast.Name(id=name):
-            out.append(Piece(name))
+            out.append(Stretch(name))
         case ast.String(value=text):
-            out.append(Piece(f'"{text}"'))
+            out.append(Stretch(f'"{text}"'))
         case ast.Bool(value=yes):
-            out.append(Piece("true" if yes else "false"))
+            out.append(Stretch("true" if yes else "false"))
         case ast.Indexed(base=base, slots=slots):
             _sequence(base.id + "[", [_atom(s) for s in slots], "]", depth, out)
         case ast.Call():
@@ -94,11 +94,11 @@ def _value(value: ast.Value, place: int, depth: int, out: Pieces) -> None:
 def _operation(value: ast.Unary | ast.Binary, place: int, depth: int, out: Pieces) -> None:
     mine = level(value)
     if mine < place:
-        out.append(Piece("("))
+        out.append(Stretch("("))
         _operation(value, SUM, depth + 2, out)
-        out.append(Piece(")"))
+        out.append(Stretch(")"))
     elif isinstance(value, ast.Unary):
-        out.append(Piece("-"))
+        out.append(Stretch("-"))
         _value(value.operand, SIGN, depth, out)
     else:
         _row(value, mine, depth, out)
@@ -108,7 +108,7 @@ def _row(value: ast.Binary, mine: int, depth: int, out: Pieces) -> None:
     """A row of operators of one level, walked along its left spine."""
     if mine == POWER:
         _value(value.left, ATOM, depth, out)
-        out.append(Piece("^"))
+        out.append(Stretch("^"))
         _value(value.right, SIGN, depth, out)
         return
     rest = [value]
@@ -118,10 +118,10 @@ def _row(value: ast.Binary, mine: int, depth: int, out: Pieces) -> None:
     for node in reversed(rest):
         quotient = node.op == "/" and isinstance(node.right, ast.Number)
         if quotient and isinstance(node.left, ast.Number):
-            out.append(Piece("/"))
+            out.append(Stretch("/"))
         else:
-            out.append(Piece(" "))
-            out.append(Piece(f"{node.op} ", depth if mine == SUM else depth + 1))
+            out.append(Stretch(" "))
+            out.append(Stretch(f"{node.op} ", depth if mine == SUM else depth + 1))
         _value(node.right, mine + 1, depth + 1, out)
 
 
@@ -129,33 +129,33 @@ def _dist(dist: ast.Dist, depth: int, out: Pieces) -> None:
     if dist.arguments:
         _arguments(dist.name.id, list(dist.arguments), depth, out)
     else:
-        out.append(Piece(dist.name.id))
+        out.append(Stretch(dist.name.id))
 
 
 def _arguments(
     name: str, arguments: list[ast.Expr | ast.Argument], depth: int, out: Pieces
 ) -> None:
-    out.append(Piece(name + "("))
+    out.append(Stretch(name + "("))
     for i, argument in enumerate(arguments):
         if i:
-            out.append(Piece(", "))
+            out.append(Stretch(", "))
         if isinstance(argument, ast.Argument):
-            out.append(Piece(f"{argument.name} = ", depth + 2 if i else NEVER))
+            out.append(Stretch(f"{argument.name} = ", depth + 2 if i else NEVER))
             _value(argument.value, SUM, depth + 4, out)
         else:
             inner: Pieces = []
             _value(argument, SUM, depth + 4, inner)
-            out.append(Piece(inner[0].text, depth + 2 if i else NEVER))
+            out.append(Stretch(inner[0].text, depth + 2 if i else NEVER))
             out.extend(inner[1:])
-    out.append(Piece(")"))
+    out.append(Stretch(")"))
 
 
 def _sequence(opening: str, items: list[str], closing: str, depth: int, out: Pieces) -> None:
-    out.append(Piece(opening))
+    out.append(Stretch(opening))
     for i, item in enumerate(items):
         last = i == len(items) - 1
-        out.append(Piece(item if last else item + ", ", depth + 2 if i else NEVER))
-    out.append(Piece(closing))
+        out.append(Stretch(item if last else item + ", ", depth + 2 if i else NEVER))
+    out.append(Stretch(closing))
 
 
 def _atom(slot: ast.Slot) -> str:

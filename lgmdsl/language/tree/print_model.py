@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from lgmdsl.language.tree import ast
-from lgmdsl.language.tree.print_expr import NEVER, Piece, Pieces, flat
+from lgmdsl.language.tree.print_expr import NEVER, Pieces, Stretch, flat
 from lgmdsl.language.tree.statements import Row, described
 
 WIDTH = 100
@@ -105,16 +105,16 @@ def _padded(
 
 def _pieces(line: Line) -> Pieces:
     row, (keyword, left, kind) = line.row, line.widths
-    pieces = [Piece(line.keyword.ljust(keyword) + " "), *row.left]
+    pieces = [Stretch(line.keyword.ljust(keyword) + " "), *row.left]
     if row.aligned:
-        pieces.append(Piece(" " * (left - len(flat(row.left)))))
+        pieces.append(Stretch(" " * (left - len(flat(row.left)))))
     if row.kind:
-        pieces.append(Piece(f" : {row.kind}"))
+        pieces.append(Stretch(f" : {row.kind}"))
     if row.sign:
-        pieces.append(Piece(" " * (kind - len(row.kind)) + f" {row.sign} "))
+        pieces.append(Stretch(" " * (kind - len(row.kind)) + f" {row.sign} "))
         pieces += row.right
     if line.doc is not None:
-        pieces += [Piece("  "), Piece(f'"{line.doc}"', 0)]
+        pieces += [Stretch("  "), Stretch(f'"{line.doc}"', 0)]
     return pieces
 
 
@@ -155,5 +155,5 @@ def _fold(line: Line) -> list[str]:
     return lines
 
 
-def _indent(piece: Piece, indent: int) -> int:
+def _indent(piece: Stretch, indent: int) -> int:
     return indent if piece.text in ("+ ", "- ", "* ", "/ ", "@ ") else indent + 2

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any, Literal, Protocol
 
 from lgmdsl.language.tree import ast
-from lgmdsl.language.tree.print_expr import NEVER, Piece, Pieces, pieces_of
+from lgmdsl.language.tree.print_expr import NEVER, Pieces, Stretch, pieces_of
 from lgmdsl.vocabulary.examples import SD, grouped, model, regression, sparse
 from lgmdsl.vocabulary.notes import Notes
 from lgmdsl.vocabulary.signature import Category
@@ -109,7 +109,7 @@ class StatementDescriptor:
 
 
 def _text(text: str) -> Pieces:
-    return [Piece(text)]
+    return [Stretch(text)]
 
 
 def _declared(s: ast.Data | ast.Hyper | ast.Latent | ast.Let | ast.Report) -> Pieces:
@@ -134,9 +134,9 @@ def _definition(definition: ast.Definition | None) -> Pieces:
             return _text(f"{first}..{last}")
         case ast.Labels(labels=labels):
             quoted = [f'"{label}"' for label in labels]
-            inner = [Piece(f"{q}, ", 3 if i else NEVER) for i, q in enumerate(quoted[:-1])]
-            final = Piece(quoted[-1], 3 if inner else NEVER)
-            return [Piece("{"), *inner, final, Piece("}")]
+            inner = [Stretch(f"{q}, ", 3 if i else NEVER) for i, q in enumerate(quoted[:-1])]
+            final = Stretch(quoted[-1], 3 if inner else NEVER)
+            return [Stretch("{"), *inner, final, Stretch("}")]
         case ast.Head(of=of):
             return _text(f"head({of.id})")
     return []
@@ -156,7 +156,7 @@ def _hyper_row(s: ast.Hyper) -> Row:
 def _latent_row(s: ast.Latent) -> Row:
     pieces = pieces_of(s.factors[0])
     for factor in s.factors[1:]:
-        pieces += [Piece(" "), Piece("* ", 1), *pieces_of(factor, 2)]
+        pieces += [Stretch(" "), Stretch("* ", 1), *pieces_of(factor, 2)]
     return Row(_declared(s), "", "~", pieces)
 
 

@@ -27,9 +27,8 @@ from lgmdsl.arrays import Array, IntArray
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.canonical.queries.loadings import linear_hypers
 from lgmdsl.contract.status import Status
-from lgmdsl.learning.em.closed_steps import ClosedStep, closed_steps
+from lgmdsl.learning.em.closed_steps import ClosedStep, Probabilities, closed_steps
 from lgmdsl.learning.em.complete_data import CompleteData
-from lgmdsl.learning.em.simplices import Probabilities
 from lgmdsl.learning.objective.log_posterior import Evaluation, Objective
 from lgmdsl.learning.search.maximise import GAIN, NOISE, LearningStep
 from lgmdsl.learning.search.metric import Metric, joined, metric, together

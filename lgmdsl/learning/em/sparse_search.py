@@ -17,7 +17,7 @@ import numpy as np
 from lgmdsl.arrays import Array, IntArray
 from lgmdsl.contract.status import Status
 from lgmdsl.learning.coordinates.vector import sparse
-from lgmdsl.learning.em.covariances import covariances
+from lgmdsl.learning.em.closed_steps import covariances
 from lgmdsl.learning.em.em import EM
 from lgmdsl.learning.objective.log_posterior import Evaluation, Objective
 from lgmdsl.learning.search.maximise import GAIN, NOISE, LearningStep, Maximum

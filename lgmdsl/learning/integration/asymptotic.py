@@ -17,8 +17,7 @@ from scipy import special
 
 from lgmdsl.arrays import Array, BoolArray
 from lgmdsl.canonical.expressions.coefficient import Theta
-from lgmdsl.learning.coordinates.hyper_marginals import HyperMarginals, Stored
-from lgmdsl.learning.coordinates.ranges import Ends
+from lgmdsl.learning.coordinates.hyper_marginals import Ends, HyperMarginals, Stored
 from lgmdsl.learning.coordinates.standardised import Standardised
 from lgmdsl.learning.coordinates.vector import Coordinates
 from lgmdsl.learning.integration.kernel_density import Range

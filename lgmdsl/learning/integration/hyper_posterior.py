@@ -8,24 +8,30 @@ densities and draws on a lattice are those of its cells (`cells`).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy import special
 from scipy.special import ndtri
 
 from lgmdsl.arrays import Array, IntArray
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.errors import DataError
-from lgmdsl.learning.coordinates.hyper_marginals import HyperMarginals, OneHyper, Stored
-from lgmdsl.learning.coordinates.ranges import Ends, ends_of_values
+from lgmdsl.learning.coordinates.hyper_marginals import (
+    Ends,
+    HyperMarginals,
+    OneHyper,
+    Stored,
+    ends_of_values,
+)
 from lgmdsl.learning.coordinates.standardised import Standardised
 from lgmdsl.learning.coordinates.vector import Coordinates
 from lgmdsl.learning.integration.asymptotic import pinned
 from lgmdsl.learning.integration.cells import SPLIT, Cells
-from lgmdsl.learning.integration.coupled import drawn_nodes, transport
 from lgmdsl.learning.integration.kernel_density import (
     NODES,
     Range,
@@ -40,7 +46,7 @@ from lgmdsl.learning.integration.landscape import (
     Landscape,
     shares,
 )
-from lgmdsl.learning.integration.raked import raked
+from lgmdsl.numerics.stable import sigmoids
 from lgmdsl.state import FieldState
 
 if TYPE_CHECKING:
@@ -276,3 +282,134 @@ def weighted_quantile(values: Array, weights: Array, levels: Array) -> Array:
     middles = np.clip((np.cumsum(mass) - 0.5 * mass) / mass.sum(), SMALLEST, 1.0 - SMALLEST)
     scores: Array = np.asarray(ndtri(middles), dtype=np.float64)
     return np.asarray(np.interp(ndtri(levels), scores, ordered[first]))
+
+
+# ---- coupled -----------------------------------------------------------------------------------
+# Draws of hyperparameters that belong to draws of the mixture's points.
+#
+# A point of the mixture, where latents are drawn, stands for the part of the hyperparameters'
+# posterior around it. Which part: the transport plan from the posterior's nodes to the points that
+# moves mass least, made smooth by its entropy (Cuturi 2013, Sinkhorn distances, algorithm 1):
+#
+#     P(node m, point k) = w_m R_mk a_k / sum_j R_mj a_j,   R = exp(-|z_m - u_k|^2 / (2 blur^2))
+#
+# with a such that each point's total is its weight. So hyperparameters of draws have the
+# posterior's own distribution, latents that of the mixture, and both move together.
+
+
+# Of the distance between neighbouring points: a node between two goes to either.
+BLUR = 0.3
+ROUNDS, CLOSE = 500, 1e-4  # of the totals, and their relative error at which they end
+# Logs of R below which a point is so far from all nodes that its a would overflow.
+FAR = -200.0
+SPAN, STAGES = 50.0, 12  # logs of R span this in the first of so many blurs
+
+
+def transport(nodes: Array, weights: Array, places: Array, shares: Array) -> Array:
+    """(m, k) joint probabilities of nodes (m, d), of `weights` (m,), and points at `places` (k, d),
+    of `shares` (k,); both sum to 1."""
+    if len(places) == 1:
+        return weights[:, None]
+    square = np.sum((nodes[:, None, :] - places) ** 2, axis=2)
+    gaps = np.sum((places[:, None, :] - places) ** 2, axis=2)
+    np.fill_diagonal(gaps, np.inf)
+    blur = BLUR**2 * float(np.median(gaps.min(axis=1)))
+    logs = -0.5 * (square - square.min(axis=1, keepdims=True)) / blur
+    if float(logs.max(axis=0).min()) < FAR:
+        return _by_logs(logs, weights, shares)
+    kernel = np.exp(logs)
+    factor = shares.copy()
+    for _ in range(ROUNDS):
+        total = factor * ((weights / (kernel @ factor)) @ kernel)
+        if np.abs(total - shares).max() <= CLOSE * shares.max():
+            break
+        factor *= shares / np.maximum(total, 1e-300)
+    return np.asarray(kernel * factor * (weights / (kernel @ factor))[:, None])
+
+
+def _by_logs(logs: Array, weights: Array, shares: Array) -> Array:
+    """(m, k) joint probabilities by the logs of R and a, first for wider blurs, where a few rounds
+    reach the totals (epsilon-scaling, Schmitzer 2019)."""
+    kept = shares > 0.0
+    logs, wanted = logs[:, kept], np.log(shares[kept])
+    factor, wider = np.zeros_like(wanted), math.inf
+    for width in np.geomspace(max(1.0, float(-logs.min()) / SPAN), 1.0, STAGES).tolist():
+        factor *= wider / width if math.isfinite(wider) else 1.0
+        wider = width
+        for _ in range(ROUNDS):
+            total = _log_total(logs / width + factor, weights)
+            if np.abs(np.exp(total) - shares[kept]).max() <= CLOSE * shares.max():
+                break
+            factor += wanted - total
+    plan = np.zeros((len(weights), len(shares)))
+    plan[:, kept] = weights[:, None] * special.softmax(logs + factor, axis=1)
+    return plan
+
+
+def _log_total(logs: Array, weights: Array) -> Array:
+    """log sum_m w_m exp(logs_mk) / sum_j exp(logs_mj)."""
+    part = logs - special.logsumexp(logs, axis=1, keepdims=True)
+    return np.asarray(special.logsumexp(part, axis=0, b=weights[:, None]))
+
+
+def drawn_nodes(plan: Array, chosen: IntArray, rng: np.random.Generator) -> IntArray:
+    """(size,) a node for each draw, whose point is `chosen` (size,)."""
+    out = np.empty(len(chosen), dtype=np.int64)
+    for k in np.unique(chosen):
+        here = np.flatnonzero(chosen == k)
+        cumulative = np.cumsum(plan[:, k])
+        at = rng.random(len(here)) * cumulative[-1]
+        out[here] = np.minimum(np.searchsorted(cumulative, at), len(plan) - 1)
+    return out
+
+
+# ---- raked -------------------------------------------------------------------------------------
+# Weights of few nodes that have the marginal distributions of many.
+#
+# Quantiles far out rest on few nodes: of 4,096 about 60 lie beyond a 97.5 % quantile, which is then
+# uncertain by a tenth of an sd and more where the tail is long. More nodes cost no fits, but
+# whatever is evaluated at each does. So the marginal masses of cells of every coordinate are taken
+# from many, and the weights of the few are scaled to them, one coordinate after the other, until
+# all agree (iterative proportional fitting: Deming and Stephan 1940).
+
+
+# Cells end at these logits of the probabilities; FEWEST: nodes in a cell.
+LOGITS = np.linspace(-7.0, 7.0, 43)
+FEWEST = 8
+SWEEPS, RAKED_CLOSE = 20, 1e-3
+
+
+def raked(nodes: Array, weights: Array, many: Array, masses: Array) -> Array:
+    """(n,) weights of `nodes` (n, d), near to `weights` (n,), whose marginal masses are those of
+    the nodes `many` (m, d) with `masses` (m,); all weights sum to 1."""
+    margins = [_cells(few, sample, masses) for few, sample in zip(nodes.T, many.T, strict=True)]
+    out = weights
+    for _ in range(SWEEPS):
+        farthest = 0.0
+        for cell, wanted in margins:
+            mass = np.bincount(cell, out, minlength=len(wanted))
+            ratio = wanted / np.maximum(mass, np.finfo(float).tiny)
+            farthest = max(farthest, float(np.abs(ratio[mass > 0.0] - 1.0).max()))
+            out = out * ratio[cell]
+        if farthest < RAKED_CLOSE:
+            break
+    return np.asarray(out / out.sum())
+
+
+def _cells(few: Array, sample: Array, masses: Array) -> tuple[IntArray, Array]:
+    """The cell of each of the `few` (n,) values, and the mass (c,) that the `sample` (m,) has in
+    each cell, all of which hold FEWEST of the few."""
+    order = np.argsort(sample, kind="stable")
+    below = np.cumsum(masses[order])
+    levels = sigmoids(LOGITS)[0]
+    ends = sample[order][np.minimum(np.searchsorted(below, levels), len(sample) - 1)]
+    rank = np.searchsorted(np.sort(few), ends)
+    kept, last = list[float](), 0
+    for end, place in zip(ends, rank, strict=True):
+        if place - last >= FEWEST and len(few) - place >= FEWEST:
+            kept.append(float(end))
+            last = place
+    edges = np.array(kept)
+    wanted: Array = np.zeros(len(edges) + 1)
+    np.add.at(wanted, np.searchsorted(edges, sample), masses)
+    return np.searchsorted(edges, few).astype(np.int64), wanted

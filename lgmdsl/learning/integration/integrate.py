@@ -17,8 +17,7 @@ from lgmdsl.learning.integration import designs
 from lgmdsl.learning.integration.hyper_posterior import HyperPosterior, hyper_posterior, matched
 from lgmdsl.learning.integration.landscape import Landscape
 from lgmdsl.learning.integration.other_modes import APART, OtherMode, near_lattice, other_mode
-from lgmdsl.learning.integration.refine import DOUBT, refined
-from lgmdsl.learning.integration.tails import SERIOUS, marched, slow_tails
+from lgmdsl.learning.integration.refine import DOUBT, SERIOUS, marched, refined, slow_tails
 from lgmdsl.learning.integration.visited import Fitted, Known, Visited
 from lgmdsl.learning.objective.log_posterior import Evaluation, Objective
 from lgmdsl.learning.search.maximise import Maximiser

@@ -24,7 +24,7 @@ SMOOTH = 1.0
 NODES = 1.4
 TAIL = 1e-5  # left out at each end of the points at which a density is told
 WIDEST = 0.5  # share of the sd: a kernel is never wider
-CHUNK = 2_000_000
+ENTRIES_PER_PASS = 2_000_000
 # More values than MANY are joined to their neighbours over so much of a kernel's sd.
 MANY, JOINED = 10_000, 0.125
 
@@ -91,8 +91,8 @@ def kernel_density(
         middles, mass = _joined(middles, mass, JOINED * share * sd)
     x = np.linspace(low - 4.0 * share * sd, high + 4.0 * share * sd, size)
     out = np.zeros(size)
-    for k in range(0, len(middles), max(1, CHUNK // size)):
-        part = slice(k, k + max(1, CHUNK // size))
+    for k in range(0, len(middles), max(1, ENTRIES_PER_PASS // size)):
+        part = slice(k, k + max(1, ENTRIES_PER_PASS // size))
         gap = (x[:, None] - middles[part]) / (share * sd)
         out += np.exp(-0.5 * gap**2) @ mass[part]
     out /= share * sd * np.sqrt(2.0 * np.pi)

@@ -22,7 +22,7 @@ import numpy as np
 from lgmdsl.arrays import Array, BoolArray
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.canonical.queries.loadings import linear_hypers
-from lgmdsl.canonical.queries.sizes import sizes
+from lgmdsl.canonical.queries.scales import sizes
 from lgmdsl.contract.engine import Rows
 from lgmdsl.contract.problem import GaussianPosterior
 from lgmdsl.contract.status import Status
@@ -31,7 +31,7 @@ from lgmdsl.learning.coordinates.standardised import Standardised
 from lgmdsl.learning.integration import designs
 from lgmdsl.learning.integration.visited import Visited
 from lgmdsl.learning.objective.log_posterior import Evaluation, Objective
-from lgmdsl.learning.search.basin import Top, in_basin
+from lgmdsl.learning.search.ahead import Top, in_basin
 from lgmdsl.learning.search.maximise import Maximiser
 
 # A mode that is lower than this many nats has no share that matters.
@@ -60,7 +60,7 @@ class OtherMode:
     below: float
 
 
-class Place(NamedTuple):
+class KeptPlace(NamedTuple):
     """What is kept of a fit: x, (d,), the log density of x with its gradient there, and the sites'
     parameters."""
 
@@ -72,7 +72,7 @@ class Place(NamedTuple):
     shift: Rows
 
     @classmethod
-    def of(cls, at: Evaluation) -> Place:
+    def of(cls, at: Evaluation) -> KeptPlace:
         q = at.posterior
         return cls(at.x, at.theta, at.density, at.density_gradient, q.weight, q.shift)
 
@@ -82,8 +82,8 @@ def other_mode(found: Visited, design: str) -> OtherMode | None:
     or where a lattice holds it too."""
     frame, mode, objective = found.frame, found.mode, found.objective
     places = [*_mirrored(objective, mode, frame), *_exchanged(objective, frame)]
-    fits = objective.many([x for _, x in places], mode, Place.of, near=found.start())
-    ends, starts = list[tuple[str, Place]](), list[Place]()
+    fits = objective.many([x for _, x in places], mode, KeptPlace.of, near=found.start())
+    ends, starts = list[tuple[str, KeptPlace]](), list[KeptPlace]()
     for (kind, _), at in zip(places, fits, strict=True):
         if at is not None and abs(at.density - mode.density) < ALIKE:
             ends.append((kind, at))
@@ -146,7 +146,7 @@ def _exchanged(objective: Objective, frame: Standardised) -> list[tuple[str, Arr
     return out
 
 
-def _climbed(found: Visited, starts: list[Place], lattice: bool) -> list[Place]:
+def _climbed(found: Visited, starts: list[KeptPlace], lattice: bool) -> list[KeptPlace]:
     """Other ends of searches from some starts, from where the density rises outwards and, of two
     hyperparameters or more, from the highest of the places around. Places and searches are by a
     scouting method, where there is one, and what it finds is searched again by the fits' own.
@@ -163,11 +163,11 @@ def _climbed(found: Visited, starts: list[Place], lattice: bool) -> list[Place]:
     if frame.size in CORNERS:
         ways = designs.factorial(frame.size)
     far = [frame.mode + reach * w for w in ways]
-    around = survey.many(far, mode, Place.of, ROUGH, found.start())
+    around = survey.many(far, mode, KeptPlace.of, ROUGH, found.start())
     seen = sorted((at for at in around if at is not None), key=lambda s: -s.density)
     starts = [*starts, *(seen[:1] if frame.size > 1 else [])]
     seen += [
-        Place(frame.x(np.array(u)), f.theta, f.density, f.density_gradient, f.weight, f.shift)
+        KeptPlace(frame.x(np.array(u)), f.theta, f.density, f.density_gradient, f.weight, f.shift)
         for u, f in found.known.items()
         if f is not None and np.linalg.norm(u) > APART
     ]
@@ -190,8 +190,8 @@ def _climbed(found: Visited, starts: list[Place], lattice: bool) -> list[Place]:
 
 
 def _end(
-    rough: Maximiser, search: Maximiser, start: Place, warm: GaussianPosterior
-) -> Place | None:
+    rough: Maximiser, search: Maximiser, start: KeptPlace, warm: GaussianPosterior
+) -> KeptPlace | None:
     """Where searches from a start end, first a rough one, then `search` from its end; None where
     that is in a basin that is known, or none."""
     at = rough.objective.at(
@@ -206,7 +206,7 @@ def _end(
         if end.status is not Status.converged:
             return None
         at = search.objective.at(end.at.x, end.at.posterior) if climb is rough else end.at
-    return None if at is None else Place.of(at)
+    return None if at is None else KeptPlace.of(at)
 
 
 def distance(frame: Standardised, x: Array) -> float:
@@ -214,7 +214,7 @@ def distance(frame: Standardised, x: Array) -> float:
     return float(np.linalg.norm(np.linalg.solve(frame.axes, x - frame.mode)))
 
 
-def _valley(objective: Objective, mode: Evaluation, at: Place) -> bool:
+def _valley(objective: Objective, mode: Evaluation, at: KeptPlace) -> bool:
     """Whether the density half-way is below both."""
     middle = objective.at(0.5 * (mode.x + at.x), mode.posterior)
     return middle is None or middle.density < min(mode.density, at.density) - VALLEY

@@ -27,7 +27,9 @@ SLACK = 0.6  # nats above a tangent
 DEEP = 10.0  # nats below the highest point: fits there are all but noise to the process
 TURN = 1.5  # the split normal's: sides are apart beyond about two sds over it
 BEND = 2.0  # of the split normal: half-axes beyond which its log falls linearly
-CHUNK = 300_000  # numbers of one temporary: in the nearer caches it takes a third of the time
+NUMBERS_PER_PASS = (
+    300_000  # numbers of one temporary: in the nearer caches it takes a third of the time
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +112,7 @@ class Surrogate:
         return out
 
     def _chunks(self, count: int) -> list[slice]:
-        step = max(1, CHUNK // max(1, self.points.size))
+        step = max(1, NUMBERS_PER_PASS // max(1, self.points.size))
         return [slice(k, k + step) for k in range(0, count, step)]
 
     def _ceiling(self, u: Array) -> Array:

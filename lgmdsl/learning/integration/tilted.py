@@ -27,7 +27,7 @@ Curve: TypeAlias = Callable[[Array], Array]
 
 
 @dataclass(frozen=True, eq=False)
-class Tilted:
+class CorrectedPosterior:
     """`posterior`: the one before times exp(delta); `gain`: the log of its integral over that
     before; `rough`: the root of the mean square by which fits that are left out are off delta's
     curve, in nats; `shares`: of all points of the mixture."""
@@ -45,7 +45,7 @@ def tilted(
     known: Sequence[Theta],
     deltas: Array,
     beyond: float = 0.0,
-) -> Tilted:
+) -> CorrectedPosterior:
     """The posterior corrected by `deltas` (k,) at the fits `known` (k,); the curve goes on `beyond`
     the box of these fits, in standardised coordinates. `thetas`, `weights` (n,): the points of the
     mixture."""
@@ -66,7 +66,9 @@ def tilted(
         rule = shares(np.log(weights) + curve(places))[0]
     after = replace(posterior, weights=nodes, log_integral=posterior.log_integral + gain)
     natural = posterior.natural(posterior.z), posterior.natural(places)
-    return Tilted(after, gain, rough, matched(posterior.z, nodes, places, rule, natural))
+    return CorrectedPosterior(
+        after, gain, rough, matched(posterior.z, nodes, places, rule, natural)
+    )
 
 
 def farthest(places: Array, shares: Array, known: Array, count: int) -> list[int]:

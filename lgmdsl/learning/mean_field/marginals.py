@@ -15,10 +15,9 @@ from scipy import special
 from lgmdsl.arrays import AnyArray, Array, BoolArray, IntArray
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.canonical.lowering.hypers import HyperSpace
-from lgmdsl.learning.coordinates.hyper_marginals import HyperMarginals, Stored
-from lgmdsl.learning.coordinates.ranges import Ends
-from lgmdsl.learning.integration.proposals import kronecker
-from lgmdsl.learning.mean_field.factor import Factor
+from lgmdsl.learning.coordinates.hyper_marginals import Ends, HyperMarginals, Stored
+from lgmdsl.learning.integration.landscape import kronecker
+from lgmdsl.learning.mean_field.factors import ScaleFactor
 
 if TYPE_CHECKING:
     from numpy.random import Generator
@@ -41,7 +40,7 @@ class FactorMarginals(HyperMarginals):
 
     space: HyperSpace
     pinned: Mapping[str, object]
-    factors: Mapping[str, Factor]
+    factors: Mapping[str, ScaleFactor]
 
     def mean(self, of: Callable[[Theta], Array]) -> Array:
         """E[of], of the function's shape."""

@@ -30,8 +30,12 @@ from lgmdsl.inference.plan import Plan
 from lgmdsl.inference.settings import FitSettings
 from lgmdsl.inference.stages import Ran
 from lgmdsl.learning.integration.visited import Fitted
-from lgmdsl.learning.mean_field.factor import Factor
-from lgmdsl.learning.mean_field.factors import CONDITIONALLY_GAUSSIAN, Factors, effective
+from lgmdsl.learning.mean_field.factors import (
+    CONDITIONALLY_GAUSSIAN,
+    ScaleFactor,
+    ScaleFactors,
+    effective,
+)
 from lgmdsl.learning.mean_field.marginals import FactorMarginals
 from lgmdsl.learning.search.learning_record import Learning
 from lgmdsl.learning.search.maximise import LearningStep
@@ -68,7 +72,7 @@ class MeanField:
         return self.run.posterior
 
     @property
-    def factors(self) -> Mapping[str, Factor]:
+    def factors(self) -> Mapping[str, ScaleFactor]:
         return self.hypers.factors
 
     @property
@@ -124,7 +128,7 @@ def mean_field(
     there is no fit at all.
     """
     pinned = settings.fixed
-    rounds = Rounds(planned, settings, Factors.of(planned, pinned), problem)
+    rounds = Rounds(planned, settings, ScaleFactors.of(planned, pinned), problem)
     theta: Theta = planned.canonical.hypers.start(pinned, begin)
     fit = rounds.fit(warm, 0, None)
     factors = rounds.factors.at(_posterior(fit, planned), theta)
@@ -189,7 +193,7 @@ class Rounds:
 
     planned: Plan
     settings: FitSettings
-    factors: Factors
+    factors: ScaleFactors
     problem: Problem  # of the last fit, or of the first one before it is made
     taken: int = 0
     trace: list[TraceEntry] = field(default_factory=list)
@@ -219,7 +223,7 @@ class Rounds:
         self,
         warm: GaussianPosterior | None,
         number: int,
-        factors: Mapping[str, Factor] | None,
+        factors: Mapping[str, ScaleFactor] | None,
     ) -> Run:
         """q(z) of the problem, at the effective values of the factors `held`: to convergence, or
         for the steps of that round."""

@@ -51,7 +51,7 @@ class Base:
 
 
 @dataclass(frozen=True, eq=False)
-class Terms:
+class ObjectiveTerms:
     """What all fits of an objective share besides the plan."""
 
     coordinates: Coordinates
@@ -73,7 +73,7 @@ class Kept:
 
 
 @dataclass(frozen=True, eq=False)
-class Elsewhere:
+class WorkersOfFits:
     """Workers, and the source of the model that an objective's plan is for."""
 
     workers: Workers
@@ -94,7 +94,7 @@ class Elsewhere:
         tolerance of each. `arrived`
         gets each as soon as it is there. `keep` has to be a function that can be imported."""
         q = base.posterior
-        terms = Terms(
+        terms = ObjectiveTerms(
             objective.coordinates,
             objective.max_steps,
             objective.seed,

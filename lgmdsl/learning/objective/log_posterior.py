@@ -29,7 +29,7 @@ from lgmdsl.inference.driver import Run, Tolerances, run
 from lgmdsl.inference.plan import Plan
 from lgmdsl.learning.coordinates.vector import Coordinates
 from lgmdsl.learning.objective.blend import Blend, blended
-from lgmdsl.learning.objective.elsewhere import Base, Elsewhere, Kept, Terms
+from lgmdsl.learning.objective.elsewhere import Base, Kept, ObjectiveTerms, WorkersOfFits
 from lgmdsl.learning.objective.gradient import evidence_gradient
 from lgmdsl.workers.sources import PlanParts, Source
 
@@ -104,7 +104,7 @@ class Objective:
     workers: int | None = None
     begin: Theta = field(default_factory=dict)
     on_point: Callable[[int, int], None] | None = None
-    elsewhere: Elsewhere | None = None
+    elsewhere: WorkersOfFits | None = None
     origin: Array = field(init=False)
     spanned: tuple[Array, Array] = field(init=False)
     calls: int = field(default=0, init=False)
@@ -288,7 +288,7 @@ class Objective:
 
     def _elsewhere(
         self,
-        elsewhere: Elsewhere,
+        elsewhere: WorkersOfFits,
         places: Sequence[Array],
         base: Evaluation,
         keep: Callable[[Evaluation], T],
@@ -404,7 +404,9 @@ def rough_at(rough: Rough, x: Array) -> float:
     return rough(x) if callable(rough) else rough
 
 
-def evaluated(source: Source, parts: PlanParts, terms: Terms, about: Base, *more: Any) -> Kept:
+def evaluated(
+    source: Source, parts: PlanParts, terms: ObjectiveTerms, about: Base, *more: Any
+) -> Kept:
     """In a worker: one fit. `more`: the sites of the base and of the fits that the start is
     between, then x, the coefficients and the tolerance."""
     base, fits, (x, share, rough) = more[0], more[1:-3], more[-3:]

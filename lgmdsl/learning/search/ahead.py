@@ -25,7 +25,6 @@ from lgmdsl.inference.plan import Plan
 from lgmdsl.learning.objective.blend import Sites
 from lgmdsl.learning.objective.elsewhere import Base, words
 from lgmdsl.learning.objective.log_posterior import Evaluation, Objective, ObjectiveState
-from lgmdsl.learning.search.basin import NATS, Top, alike, in_basin
 from lgmdsl.learning.search.maximise import Maximiser
 from lgmdsl.workers.sources import PlanParts, Source
 
@@ -90,7 +89,7 @@ class Begun:
 
 
 @dataclass(frozen=True, eq=False)
-class Terms:
+class SearchTerms:
     """A search, without its fits: those of `Maximiser`, the state of its objective, and the maxima
     that are known."""
 
@@ -144,7 +143,7 @@ class Ahead:
         from lgmdsl.workers.task import Bundle, Task
 
         options = search.jacobian, search.limit, search.enough, search.rough, search.patience
-        terms = Bundle.of(Terms(ObjectiveState.of(objective), *options, tuple(tops)))
+        terms = Bundle.of(SearchTerms(ObjectiveState.of(objective), *options, tuple(tops)))
         tasks = []
         for k in waiting:
             start = self.starts[k]
@@ -158,7 +157,9 @@ class Ahead:
         return out
 
 
-def led(source: Source, parts: PlanParts, terms: Terms, sites: Sites, begun: Begun) -> Led | None:
+def led(
+    source: Source, parts: PlanParts, terms: SearchTerms, sites: Sites, begun: Begun
+) -> Led | None:
     """In a worker: one search; None where its start has no posterior."""
     planned = parts.plan(source)
     objective: Objective = terms.state.objective(planned)
@@ -183,3 +184,40 @@ def led(source: Source, parts: PlanParts, terms: Terms, sites: Sites, begun: Beg
 
 def _known(search: Maximiser, tops: Sequence[Top], at: Evaluation) -> bool:
     return any(in_basin(search, top, at) for top in tops)
+
+
+# ---- basin -------------------------------------------------------------------------------------
+# Whether a search has come to the basin of a maximum that is known.
+#
+# It has where, on the line to the maximum, height and slope are those of a parabola with its top
+# there.
+
+
+# A gap of the heights of at most BELOW nats, of which half the slope times the distance is between
+# the SHARES; or so few NATS, a distance of at most NEAR sds.
+BELOW, SHARES, NATS, NEAR = 4.0, (0.6, 1.6), 0.02, 0.7
+ALIKE = 0.5  # sds: maxima that are no farther apart are one
+
+
+class Top(NamedTuple):
+    """A maximum: x (d,), the height that is climbed, and rough sds of the coordinates there."""
+
+    x: Array
+    value: float
+    sds: Array
+
+
+def alike(one: Top, other: Top) -> bool:
+    """Whether two maxima are too near each other to be two."""
+    gap = np.abs(one.x - other.x) / np.maximum(one.sds, other.sds)
+    return float(np.max(gap, initial=0.0)) < ALIKE
+
+
+def in_basin(search: Maximiser, top: Top, at: Evaluation) -> bool:
+    """Whether `at` lies in the basin of a maximum."""
+    gap = top.x - at.x
+    fall = top.value - search.value(at)
+    if abs(fall) <= NATS:
+        return float(np.max(np.abs(gap) / top.sds, initial=0.0)) <= NEAR
+    half = 0.5 * float(search.gradient(at) @ gap)
+    return 0.0 < fall <= BELOW and SHARES[0] <= half / fall <= SHARES[1]

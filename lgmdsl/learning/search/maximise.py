@@ -15,8 +15,7 @@ from lgmdsl.contract.status import Status
 from lgmdsl.inference.driver import Tolerances
 from lgmdsl.learning.objective.log_posterior import OUT, Evaluation, Objective
 from lgmdsl.learning.search.at_bounds import Edges, projected
-from lgmdsl.learning.search.endless import distant, doubled
-from lgmdsl.learning.search.exact_fit import ExactFit, below_rounding, nearly_exact
+from lgmdsl.learning.search.endless import ExactFit, below_rounding, distant, doubled, nearly_exact
 from lgmdsl.learning.search.metric import Metric
 from lgmdsl.numerics.optimisation.lbfgs import LBFGS, MOST_PAIRS, Evaluated, Iterate
 from lgmdsl.remedies import pin, setting

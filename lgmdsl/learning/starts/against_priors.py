@@ -21,11 +21,14 @@ import numpy as np
 
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.expressions.coefficient import Theta
+from lgmdsl.canonical.lowering.hypers import HyperBlock
 from lgmdsl.canonical.queries.loadings import linear_hypers
 from lgmdsl.contract.joint import SumsOfRows
+from lgmdsl.contract.rows import inner, times
+from lgmdsl.learning.coordinates.vector import transform
 from lgmdsl.learning.objective.log_posterior import Evaluation, Objective
 from lgmdsl.learning.starts.factor_axes import Loading, from_components, loadings, scattered
-from lgmdsl.learning.starts.from_data import HIGH, LOW, NOISE, Scaled, fit_at, scaled
+from lgmdsl.learning.starts.from_data import HIGH, LOW, NOISE, ScaledStart, fit_at, scaled
 from lgmdsl.learning.starts.working_response import LEAST, residual_sd, working_residuals
 
 ROUNDS, CLOSE = 6, 0.1  # of s, and logs by which it may change in the last
@@ -75,7 +78,7 @@ def against_priors(objective: Objective, first: Evaluation) -> Iterator[Evaluati
             yield max(known, key=lambda cut: cut.value)
 
 
-def _by_noise(near: Scaled, warm: Evaluation) -> tuple[Scaled, Evaluation | None]:
+def _by_noise(near: ScaledStart, warm: Evaluation) -> tuple[ScaledStart, Evaluation | None]:
     """Where the noise explains all. Weights of sites that are not Gaussian change with it, and with
     them their working response."""
     far, fitted = near, None
@@ -91,7 +94,7 @@ def _by_noise(near: Scaled, warm: Evaluation) -> tuple[Scaled, Evaluation | None
     return far, fitted
 
 
-def _high(near: Scaled, far: Scaled, noise: float = NOISE) -> Theta:
+def _high(near: ScaledStart, far: ScaledStart, noise: float = NOISE) -> Theta:
     """Sizes of latents as large as s, noise sds `noise` logs above those of `near`."""
     latents = replace(far, sizes=tuple(s for s in far.sizes if s.latent))
     theta = latents.at(dict.fromkeys(far.names, HIGH), NOISE)
@@ -145,3 +148,55 @@ def _far(at: Evaluation) -> Array:
             sd = residual_sd(*working_residuals(weight, shift, mean, as_they_are=True))
         out.append(sd if sd > 0.0 else 1.0)
     return np.log(out)
+
+
+# ---- conflict ----------------------------------------------------------------------------------
+# Whether priors and data contradict each other at a maximum.
+#
+# A hyper, or the latents of a model, may be so far out in their prior that the data are explained
+# by whatever costs least: offsets of 1e4 prior sds by loadings of hundreds, or by the noise. The
+# density then has maxima thousands of nats apart, and the nearest one need not be the highest.
+
+
+# Nats of a hyper's log density below the middle of its prior: a normal is 6 sds out there. One more
+# is expected of each entry; both on the natural scale and on that of the coordinates, so that
+# neither vague priors (on precisions) nor sds of 0 are far out.
+LIKELY = 18.0
+OUT = 5.0  # root mean square of latents in sds of their prior
+
+
+def conflicts(objective: Objective, at: Evaluation) -> tuple[str, ...]:
+    """The free hypers that are far out in their priors; and the latents if they are, all that are
+    in the model."""
+    blocks = objective.coordinates.blocks
+    names = tuple(b.name for b in blocks if _fallen(b, at) > LIKELY + np.prod(b.sizes))
+    canonical = objective.planned.canonical
+    latents = tuple(latent.name for latent in canonical.latents)
+    return (*names, *latents) if latents and _squared(at) > OUT**2 * canonical.size else names
+
+
+def _fallen(block: HyperBlock, at: Evaluation) -> float:
+    """Nats by which the log density is lower than in the middle of the prior, by the scale on which
+    that is less."""
+    assert block.prior is not None
+    prior = block.prior.at(at.theta)
+    form = transform(block, at.theta)
+    heights = []
+    with np.errstate(all="ignore"):
+        for value in (prior.typical(block.sizes), np.asarray(at.theta[block.name])):
+            jacobian = form.log_jacobian(form.coordinates(value))[0]
+            density = prior.log_density(value)
+            heights.append((density, density + jacobian))
+    fallen = np.subtract(heights[0], heights[1])
+    return float(fallen.min()) if np.isfinite(fallen).all() else 0.0
+
+
+def _squared(at: Evaluation) -> float:
+    """(E_q z - mu)'K^-1 (E_q z - mu) = alpha'(m - s0), alpha = b - Wm what the sites pull with: the
+    means m of the predictors against those of the prior, s0. Improper latents add 0."""
+    q = at.posterior
+    total = 0.0
+    parts = zip(q.weight, q.shift, q.conditioned.mean, at.problem.engine.prior_mean, strict=True)
+    for weight, shift, mean, prior in parts:
+        total += float(np.sum(inner(shift - times(weight, mean), mean - prior)))
+    return total

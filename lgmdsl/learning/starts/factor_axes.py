@@ -25,8 +25,7 @@ from lgmdsl.canonical.expressions.affine import Term
 from lgmdsl.canonical.expressions.coefficient import Coefficient, Gather, Theta
 from lgmdsl.canonical.expressions.named import Axis
 from lgmdsl.canonical.model import CanonicalModel
-from lgmdsl.canonical.queries.loadings import leaf, linear_hypers
-from lgmdsl.canonical.queries.saddles import multiplied
+from lgmdsl.canonical.queries.loadings import leaf, linear_hypers, multiplied
 from lgmdsl.learning.objective.log_posterior import Evaluation, Objective
 from lgmdsl.learning.starts.working_response import working_residuals
 

@@ -19,15 +19,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from lgmdsl.arrays import Array
+from lgmdsl.arrays import Array, IntArray
 from lgmdsl.canonical.expressions.coefficient import Theta
-from lgmdsl.canonical.queries.sizes import Size, sizes
+from lgmdsl.canonical.queries.loadings import linear_hypers, of_latents, roots
+from lgmdsl.canonical.queries.scales import Size, sizes
 from lgmdsl.contract.joint import SumsOfRows
 from lgmdsl.errors import LgmError
 from lgmdsl.learning.coordinates.vector import transform
+from lgmdsl.learning.em.complete_data import CompleteData
 from lgmdsl.learning.objective.log_posterior import Evaluation, Objective
 from lgmdsl.learning.search.maximise import Maximiser
-from lgmdsl.learning.starts.inputs import at_inputs
 from lgmdsl.learning.starts.working_response import residual_sd, working_residuals
 
 # Logs relative to s; SMALL is where residuals are taken.
@@ -53,7 +54,7 @@ class Corner:
 
 
 @dataclass(frozen=True, eq=False)
-class Scaled:
+class ScaledStart:
     """`sizes` that hypers set; `log_sd`: s of each site block, in logs."""
 
     objective: Objective
@@ -101,14 +102,14 @@ class Scaled:
         return next(s.powers[name] for s in self.sizes if s.latent and name in s.powers)
 
 
-def scaled(objective: Objective, first: Evaluation) -> tuple[Scaled, Evaluation] | None:
+def scaled(objective: Objective, first: Evaluation) -> tuple[ScaledStart, Evaluation] | None:
     """The sizes that hypers set and s, from the fit `first` and one or two with small latents, the
     last of which is returned as well; None where no free hyper sets one."""
     canonical = objective.planned.canonical
     every = sizes(canonical, first.theta, set(objective.pinned))
     if not every:
         return None
-    now = Scaled(objective, first.theta, every, _response_log_sd(first))
+    now = ScaledStart(objective, first.theta, every, _response_log_sd(first))
     last = first
     for _ in range(ROUNDS):
         theta = now.at(dict.fromkeys(now.names, SMALL), 0.0)
@@ -117,7 +118,7 @@ def scaled(objective: Objective, first: Evaluation) -> tuple[Scaled, Evaluation]
             break
         seen = np.minimum(now.log_sd, _residual_log_sd(found))
         settled = bool((now.log_sd - seen < SETTLED).all())
-        now, last = Scaled(objective, first.theta, every, seen), found
+        now, last = ScaledStart(objective, first.theta, every, seen), found
         if settled or not now.names:
             break
     return now, last
@@ -183,7 +184,7 @@ def _choices(names: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
     yield names
 
 
-def _spike(search: Maximiser, scale: Scaled, name: str) -> float:
+def _spike(search: Maximiser, scale: ScaledStart, name: str) -> float:
     """LOW, or how many logs below s the size is where the prior's density has a mode, if that is
     lower: on the scale of the coordinates where that is the density that is climbed."""
     objective = search.objective
@@ -205,7 +206,7 @@ def _spike(search: Maximiser, scale: Scaled, name: str) -> float:
 
 def _open(
     search: Maximiser,
-    scale: Scaled,
+    scale: ScaledStart,
     at: Evaluation,
     low: tuple[str, ...],
     spikes: Mapping[str, float],
@@ -250,3 +251,91 @@ def _residual_log_sd(at: Evaluation) -> Array:
 def _logs(sds: list[float]) -> Array:
     """1 where the data are all alike."""
     return np.log([sd if sd > 0.0 else 1.0 for sd in sds])
+
+
+# ---- inputs ------------------------------------------------------------------------------------
+# Lengths, ranges and rates on the scale of the inputs.
+#
+# Where a kernel's length is far below the distances between inputs, or far above all of them, the
+# evidence has no slope in it, and no search leaves. So where a positive hyper of a latent's prior
+# that sets no size has little slope, and no maximum near, other values are tried, a few logs apart;
+# those uphill, where it has a slope.
+
+
+# A slope of the evidence, in nats per log, that is little; the logs by which values are moved, both
+# ways: a curve through 20 inputs has lengths that matter over three logs or more; and the nats of a
+# maximum above the places on its sides.
+LITTLE, FALLS = 2.0, 1.0
+MOVES = tuple(sign * 2.0 * k for k in range(1, 9) for sign in (1.0, -1.0))
+
+
+def at_inputs(search: Maximiser, at: Evaluation) -> Evaluation:
+    """The highest of the places at which such hypers have other values, one coordinate after
+    another, which searches may begin at; `at` where none is higher."""
+    objective, best = search.objective, at
+    for j in _shapes(search, at):
+        base, slope = best, _slope(search, best, j)
+        flat, heights = abs(slope) <= LITTLE, list[float]()
+        for move in MOVES:
+            if not flat and move * slope < 0.0:
+                continue
+            if heights and not flat and heights[-1] < search.value(best) - FALLS:
+                break  # beyond a maximum uphill
+            if len(heights) == 2 and flat and max(heights) < search.value(base) - FALLS:
+                break  # a maximum between two places is there
+            x = base.x.copy()
+            x[j] += move
+            there = objective.at(x, at.posterior)
+            heights.append(-np.inf if there is None else search.value(there))
+            if there is not None and search.value(there) > search.value(best):
+                best = there
+    objective.centre(best.x, best.x != at.x)
+    return best
+
+
+def _shapes(search: Maximiser, at: Evaluation) -> IntArray:
+    """The coordinates of positive hypers of latents' priors that set no size."""
+    objective = search.objective
+    canonical, coordinates = objective.planned.canonical, objective.coordinates
+    used = {n for depends in of_latents(canonical) for n in roots(canonical, depends)}
+    set_by = {n for size in sizes(canonical, at.theta, set(objective.pinned)) for n in size.powers}
+    names = [
+        b.name
+        for b in coordinates.blocks
+        if b.type == "positive" and b.name in used and b.name not in {*set_by, *objective.begin}
+    ]
+    own = [np.arange(s.start, s.stop) for s in (coordinates.slices[n] for n in names)]
+    return np.concatenate([np.zeros(0, dtype=np.int64), *own])
+
+
+def _slope(search: Maximiser, at: Evaluation, j: int) -> float:
+    """The slope of the evidence in coordinate j."""
+    return float(search.objective.coordinates.pull(at.slopes, at.x)[j])
+
+
+# ---- real units --------------------------------------------------------------------------------
+# The unit of an offset or a coefficient: its sd given all else, 1 / sqrt(curvature).
+#
+# A hyper of type real has the unit of the user's data. Where a step of 1 is a millionth of its sd,
+# no slope along it looks worth a step.
+
+
+# Smaller units stay 1: a search learns them from its first steps, and what it expects of a step is
+# too much rather than too little.
+LARGE = 10.0
+
+
+def real_units(objective: Objective, at: Evaluation) -> Array:
+    """(d,) by the curvature of the expected complete-data objective at a fit; 1 for all hypers
+    that are neither offsets nor coefficients."""
+    canonical, coordinates = objective.planned.canonical, objective.coordinates
+    out = np.ones(coordinates.size)
+    linear = linear_hypers(canonical, at.theta, objective.pinned)
+    names = tuple(n for n in linear.names if n not in linear.loadings)
+    if names:
+        complete = CompleteData.of(canonical, coordinates, names, at.theta)
+        seen = complete.with_prior(complete.curvature(at.posterior), at.theta).diagonal()
+        with np.errstate(all="ignore"):
+            units = 1.0 / np.sqrt(seen)
+        out[complete.x] = np.where(np.isfinite(units) & (units > LARGE), units, 1.0)
+    return out

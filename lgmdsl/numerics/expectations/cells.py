@@ -21,7 +21,7 @@ Integrands = Callable[[IntArray, Array], Array]
 NODES = {1: 10, 2: 8, 3: 6}
 # What the coefficients may be, of a cell, relative to the whole.
 ROUGHEST = 1e-6
-CHUNK = 1 << 18  # nodes times axes that are held at once
+NODES_PER_PASS = 1 << 18  # nodes times axes that are held at once
 ROUNDS = 60  # halvings, all axes together
 
 
@@ -102,7 +102,7 @@ def _evaluate(
     weight = _outer([weights] * dimension)
     value = np.empty((count, len(owner)))
     rough = np.empty((count, len(owner), dimension))
-    size = max(1, CHUNK // (len(grid) * dimension))
+    size = max(1, NODES_PER_PASS // (len(grid) * dimension))
     shape = (count, -1, *[len(nodes)] * dimension)
     for start in range(0, len(owner), size):
         some = slice(start, start + size)

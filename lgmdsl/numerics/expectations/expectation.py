@@ -36,10 +36,10 @@ DECAY_CHECKED = 84.0  # L where twice the step must already be good to 2e-9
 # with that tail's factor, which does not: so the coarse rule itself is held to the target.
 AGREEMENT = 2e-9
 MAX_STEP = 0.3
-CHUNK = 1 << 17
+NODES_PER_PASS = 1 << 17
 CHUNK_HERMITE = 1 << 15  # its passes are so few that the cache decides
 ROUNDS = 12
-MOST = 1 << 14  # nodes: what more do not bring nearer is rounding, at sds of 1e20 scales
+MAX_NODES = 1 << 14  # nodes: what more do not bring nearer is rounding, at sds of 1e20 scales
 JOINED = 2000  # evaluations of a function that cost no more than to call it for a few rows apart
 ACROSS = 60.0  # nodes of means this many sds away from c never reach it
 # Largest sd / a at which Gauss-Hermite with so many nodes is good to 1e-12 (1e-10 for the third
@@ -88,7 +88,7 @@ def expectations(
             wide = ends > 1e-14
             # Where f grows so fast that the tails had to be widened, the mass is not at the mean.
             rough = (gap > AGREEMENT) & (checked | (reach[rows] > REACH))
-            rough &= count < MOST
+            rough &= count < MAX_NODES
             # Past 38 sd the Gaussian weight itself underflows: nothing is left to collect.
             reach[rows] = np.where(wide, np.minimum(1.4 * reach[rows], 38.0), reach[rows])
             step[rows] = np.where(rough, 0.5 * step[rows], step[rows])
@@ -183,7 +183,7 @@ def _groups(
     size = 8 * ((count + 7) // 8) + 1
     groups = []
     for k, members in _joined(size):
-        rows = max(1, CHUNK // k)
+        rows = max(1, NODES_PER_PASS // k)
         chunks = (members[i : i + rows] for i in range(0, len(members), rows))
         groups += [(few, before[few], size[few]) for few in chunks]
     return groups

@@ -26,9 +26,11 @@ REACH = 9.0  # of the trapezoidal rule, in sds
 FINEST, COARSEST = 0.65, 0.6  # its step: times 1 / sd_eff, and in sds (errors of 1e-13)
 MOST_NODES = 4000
 WIDEST = 3.0  # sd below which the trapezoidal rule is the faster one of a softplus alone
-MANY = 100  # sites from which compiled expectations repay the loading of numba
+COMPILED_FROM = 100  # sites from which compiled expectations repay the loading of numba
 POINTS = 2048  # pairs of quasi-Monte Carlo points
-CHUNK = 1 << 18  # predictors at all points that are held at once: the cache's size decides
+PREDICTORS_PER_PASS = (
+    1 << 18
+)  # predictors at all points that are held at once: the cache's size decides
 
 
 class LogSumExp(NamedTuple):
@@ -92,7 +94,9 @@ def _third(m: Array, v: Array, seed: int) -> Array:
     contrasts, t = contrasts_of(size), normal_points(size - 1, seed=seed)
     s_root = _symmetric_root(contrasts.T @ v @ contrasts)
     out = np.empty((n, size, size, size))
-    for few in np.array_split(np.arange(n), max(1, n * len(t) * size * size // CHUNK)):
+    for few in np.array_split(
+        np.arange(n), max(1, n * len(t) * size * size // PREDICTORS_PER_PASS)
+    ):
         p = _shares(contrasts @ s_root[few] @ t.T + m[few][:, :, None])
         pairs = p @ p.transpose(0, 2, 1) / len(t)
         flat = (p[:, :, None, :] * p[:, None, :, :]).reshape(len(few), size * size, len(t))
@@ -131,7 +135,7 @@ def _two(m: Array, v: Array) -> LogSumExp:
 def _softplus(m: Array, v: Array) -> tuple[Array, Array, Array, Array]:
     """E[softplus(x)], E[sigma(x)], E[sigma(-x)] and E[sigma(x) sigma(-x)] for x ~ N(m, v)."""
     sd = np.sqrt(np.maximum(v, 0.0))
-    if len(m) >= MANY:
+    if len(m) >= COMPILED_FROM:
         from lgmdsl.numerics.expectations.softplus_kernels import softplus
 
         out, (which, half), (starts, t, w) = np.empty((4, len(m))), _inner_rules(sd), _table()
@@ -180,7 +184,7 @@ def _three(m: Array, v: Array) -> LogSumExp:
     choice = width.argmin(axis=1)
     order = _ORDERS[choice]
     nested = _Nested(*(np.stack(p, axis=1)[np.arange(n), choice] for p in zip(*parts, strict=True)))
-    value, p, off = _by_arrays(nested) if n < MANY else _compiled(nested)
+    value, p, off = _by_arrays(nested) if n < COMPILED_FROM else _compiled(nested)
     h = np.zeros((n, 3, 3))
     for k, (i, j) in enumerate(((0, 1), (0, 2), (1, 2))):
         h[:, i, j] = h[:, j, i] = -off[:, k]
@@ -206,7 +210,7 @@ def _by_arrays(q: _Nested) -> tuple[Array, Array, Array]:
         t = np.linspace(-REACH, REACH, 2 * int(size) + 1)
         w = np.exp(-0.5 * t * t)
         w /= w.sum()
-        for few in np.array_split(rows, max(1, len(rows) * len(t) * 40 // CHUNK)):
+        for few in np.array_split(rows, max(1, len(rows) * len(t) * 40 // PREDICTORS_PER_PASS)):
             away = q.sd[few, None] * t
             up, down, level = _both(q.mu[few, None] + away)
             inner = q.centre[few, None] + q.slope[few, None] * away - level
@@ -285,7 +289,7 @@ def _by_points(m: Array, v: Array, seed: int) -> LogSumExp:
     root = np.sqrt(np.maximum(values, 0.0))
     s_root = (turn * root[:, None, :]) @ turn.transpose(0, 2, 1)
     out = LogSumExp(np.zeros(n), np.zeros_like(m), np.zeros_like(v), np.zeros_like(v))
-    for few in np.array_split(np.arange(n), max(1, n * len(t) * size // CHUNK)):
+    for few in np.array_split(np.arange(n), max(1, n * len(t) * size // PREDICTORS_PER_PASS)):
         s = (contrasts @ s_root[few]) @ t.T  # (n, K, points)
         s += m[few][:, :, None]
         top = s.max(axis=1, keepdims=True)

@@ -37,7 +37,7 @@ PER_SD = 6.0
 RUNG, FEWEST = 1.8, 3
 # What the outermost sd of a lattice may hold of an average, relative.
 REACH, BORDER = 8.5, 1e-9
-CHUNK = 1 << 18  # points of all rows that are held at once
+POINTS_PER_PASS = 1 << 18  # points of all rows that are held at once
 
 # rows (n,), s (n, p, K) -> (q, n, p)
 Values = Callable[[IntArray, Array], Array]
@@ -141,7 +141,7 @@ def _by_rule(
     values: Values, rows: IntArray, mean: Array, root: Array, rule: Rule
 ) -> tuple[Array, BoolArray]:
     """The averages of rows, and where the border of the rule holds next to nothing of them."""
-    size = max(1, 3 * CHUNK // (len(rule.points) * max(3, mean.shape[1])))
+    size = max(1, 3 * POINTS_PER_PASS // (len(rule.points) * max(3, mean.shape[1])))
     parts, inside = [], []
     for start in range(0, len(rows), size):
         some = rows[start : start + size]

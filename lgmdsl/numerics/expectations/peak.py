@@ -28,12 +28,12 @@ DROP_OF_TWO_PEAKS = 80.0
 SCAN = 32
 FIRST = 32
 AGREEMENT = 1e-7
-CHUNK = 1 << 17
+NODES_PER_PASS = 1 << 17
 SHRINKS = 40
 BISECTIONS = 60
 SPAN = 3.2  # of the tanh-sinh rule: its ends are e^-38 of the window away from the support's
 ROUNDING = 1e-15  # of the logarithms: 4 units in the last place
-MOST = 1 << 16  # intervals: what has not settled by then has no more digits
+MAX_INTERVALS = 1 << 16  # intervals: what has not settled by then has no more digits
 
 
 def log_moments(
@@ -69,13 +69,13 @@ def log_moments(
                 rows = pending[chunk]
                 window = low[rows], high[rows], cut
                 out[:, rows], agreed[chunk] = _trapezoid(f, rows, *window, n, agreement)
-        pending = pending[~agreed & (intervals[pending] < MOST)]
+        pending = pending[~agreed & (intervals[pending] < MAX_INTERVALS)]
         intervals[pending] *= 2
     return out[0], out[1], out[2]
 
 
 def _chunks(members: IntArray, width: int) -> list[IntArray]:
-    rows = max(1, CHUNK // width)
+    rows = max(1, NODES_PER_PASS // width)
     return [members[i : i + rows] for i in range(0, len(members), rows)]
 
 
@@ -202,7 +202,7 @@ Level = Callable[[IntArray, Array], Array]
 NODES = 640
 REACH = 8.5
 _DEPTH = 42.0  # e-folds: what lies nearer to the cusp holds less than 1e-18 of the mass
-_CHUNK = 128
+_ROWS_PER_PASS = 128
 
 
 def moments_of_power(
@@ -214,8 +214,8 @@ def moments_of_power(
     """
     ratio = mean / sd
     out = np.empty((5, len(mean)))
-    for start in range(0, len(mean), _CHUNK):
-        rows = slice(start, start + _CHUNK)
+    for start in range(0, len(mean), _ROWS_PER_PASS):
+        rows = slice(start, start + _ROWS_PER_PASS)
         r, p = ratio[rows, None], power[rows, None]
         low = -_DEPTH / (1.0 + p)
         step = (np.log(np.abs(r) + REACH) - low) / (NODES - 1)

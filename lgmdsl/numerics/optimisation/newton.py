@@ -26,7 +26,7 @@ REACH = 0.99  # of the way to a wall
 FLAT = 3  # steps whose gain is rounding: x is still the better for a few of them
 
 
-class Evaluated(Protocol):
+class ConvexValue(Protocol):
     """f at x. `noise`: differences of f below this are rounding."""
 
     @property
@@ -45,7 +45,7 @@ class Evaluated(Protocol):
         """d above; None where H_FF has no factor."""
 
 
-P = TypeVar("P", bound=Evaluated)
+P = TypeVar("P", bound=ConvexValue)
 
 
 @dataclass(frozen=True)

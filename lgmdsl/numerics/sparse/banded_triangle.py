@@ -17,7 +17,7 @@ from lgmdsl.arrays import Array
 
 # Blocks of the inverse on LAPACK: wide enough that a matrix product outweighs its call.
 BLOCK = 16
-CHUNK = 2_000_000  # entries of dense blocks held at once
+ENTRIES_PER_PASS = 2_000_000  # entries of dense blocks held at once
 
 
 class BandTriangle(ABC):
@@ -75,7 +75,7 @@ class LapackTriangle(BandTriangle):
         block = max(width - 1, BLOCK)
         blocks = -(-n // block)
         below = np.zeros((block, block))  # T^-1's diagonal block after the one at hand
-        chunk = max(1, CHUNK // (2 * block * block))
+        chunk = max(1, ENTRIES_PER_PASS // (2 * block * block))
         for end in range(blocks, 0, -chunk):
             start = max(0, end - chunk)
             below = self._inverse_blocks(start, end, block, below, z)

@@ -38,7 +38,7 @@ Predictors = Sequence[tuple[Mapping[str, Array], Array, Array]]
 
 
 @dataclass(frozen=True, eq=False)
-class Given:
+class GivenPredictors:
     """y given its predictors at nodes: `site` has the rows; `s` is (nodes, rows), or (nodes, rows,
     K) of K predictors; `weight` (nodes, rows)."""
 
@@ -114,7 +114,7 @@ class Averaged(ABC):
         """(n,) the number of nodes of each row: rows that share it are averaged together."""
 
     @abstractmethod
-    def given(self, rung: int, rows: IntArray) -> tuple[Given, ...]:
+    def given(self, rung: int, rows: IntArray) -> tuple[GivenPredictors, ...]:
         """y given the nodes of rows of one kind."""
 
 
@@ -165,7 +165,7 @@ class OverMixture(Averaged):
         shared = self._shared(rung, rows)
         return np.where(shared < own, shared, 0.0).astype(np.int64)
 
-    def given(self, rung: int, rows: IntArray) -> tuple[Given, ...]:
+    def given(self, rung: int, rows: IntArray) -> tuple[GivenPredictors, ...]:
         m, sd = self.means[:, rows], self.sds[:, rows]
         nodes = int(self.kinds(rung, rows[:1])[0])
         if nodes:
@@ -174,12 +174,14 @@ class OverMixture(Averaged):
         sites = [self.sites[k % len(self.sites)].take(rows) for k in range(len(self.weights))]
         if len(self.sites) > 1 or len(self.weights) == 1:
             return tuple(
-                Given(site, m[k] + sd[k] * x[:, None], np.repeat(w * share[:, None], len(rows), 1))
+                GivenPredictors(
+                    site, m[k] + sd[k] * x[:, None], np.repeat(w * share[:, None], len(rows), 1)
+                )
                 for k, (site, w) in enumerate(zip(sites, self.weights, strict=True))
             )
         s = (m[:, None] + sd[:, None] * x[:, None]).reshape(-1, len(rows))
         weight = np.repeat((self.weights[:, None] * share).reshape(-1, 1), len(rows), axis=1)
-        return (Given(sites[0], s, weight),)
+        return (GivenPredictors(sites[0], s, weight),)
 
     def _shared(self, rung: int, rows: IntArray) -> Array:
         """How many nodes the parts of a mixture take together, at a step of the narrowest; infinity
@@ -194,14 +196,14 @@ class OverMixture(Averaged):
             count = np.ceil(BUCKET**power)
         return np.where(np.isnan(count), np.inf, count)
 
-    def _mixed(self, nodes: int, m: Array, sd: Array, rows: IntArray) -> Given:
+    def _mixed(self, nodes: int, m: Array, sd: Array, rows: IntArray) -> GivenPredictors:
         low, high = (m - REACH * sd).min(axis=0), (m + REACH * sd).max(axis=0)
         s = low + (high - low) * np.linspace(0.0, 1.0, nodes)[:, None]
         weight = np.zeros_like(s)
         for w, mean, spread in zip(self.weights, m, sd, strict=True):
             weight += w / spread * np.exp(-0.5 * ((s - mean) / spread) ** 2)
         weight *= self.weights.sum() / weight.sum(axis=0)
-        return Given(self.sites[0].take(rows), s, weight)
+        return GivenPredictors(self.sites[0].take(rows), s, weight)
 
 
 def _normal(rung: int) -> tuple[Array, Array]:
@@ -238,13 +240,15 @@ class OverSeveral(Averaged):
     def kinds(self, rung: int, rows: IntArray) -> IntArray:
         return np.zeros(len(rows), dtype=np.int64)
 
-    def given(self, rung: int, rows: IntArray) -> tuple[Given, ...]:
+    def given(self, rung: int, rows: IntArray) -> tuple[GivenPredictors, ...]:
         t, share, _ = self.rules[rung]
         parts = []
         for site, (_, m, v), weight in zip(self.sites, self.predictors, self.weights, strict=True):
             s = m[rows] + np.einsum("nij,pj->pni", root_of(v[rows]), t)
             parts.append(
-                Given(site.take(rows), s, np.repeat(weight * share[:, None], len(rows), axis=1))
+                GivenPredictors(
+                    site.take(rows), s, np.repeat(weight * share[:, None], len(rows), axis=1)
+                )
             )
         return tuple(parts)
 
@@ -266,8 +270,10 @@ class OverDraws(Averaged):
     def kinds(self, rung: int, rows: IntArray) -> IntArray:
         return np.zeros(len(rows), dtype=np.int64)
 
-    def given(self, rung: int, rows: IntArray) -> tuple[Given, ...]:
+    def given(self, rung: int, rows: IntArray) -> tuple[GivenPredictors, ...]:
         return tuple(
-            Given(site.take(rows), s[:, rows], np.full((len(s), len(rows)), 1.0 / self.count))
+            GivenPredictors(
+                site.take(rows), s[:, rows], np.full((len(s), len(rows)), 1.0 / self.count)
+            )
             for site, s in self.kept
         )

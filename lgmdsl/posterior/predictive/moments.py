@@ -22,7 +22,7 @@ from lgmdsl.contract.site import Site
 from lgmdsl.numerics.expectations.normal_product import averages, product_rule
 from lgmdsl.posterior.extended_gaussian import Gaussian
 
-CHUNK = 1 << 18  # predictor entries that are held at once
+PREDICTORS_PER_PASS = 1 << 18  # predictor entries that are held at once
 # To what two rules are to agree: the longer one has about the square of their difference.
 ALIKE = 1e-6
 FEW = (5, 9)  # nodes of the Gauss-Hermite rules
@@ -107,7 +107,7 @@ def _of_one(both: Both, mean: Array, sd: Array) -> tuple[Array, BoolArray]:
     ]
     costs = [*FEW, *(2.0 * BLOCK / h for h in STEPS)]
     for k, (rule, cost) in enumerate(zip(rules, costs, strict=True)):
-        size = max(1, int(CHUNK / cost))
+        size = max(1, int(PREDICTORS_PER_PASS / cost))
         for start in range(0, len(pending), size):
             rows = pending[start : start + size]
             out[..., rows] = rule(both, rows, mean, sd)

@@ -24,7 +24,7 @@ from lgmdsl.posterior.drawn_response import Draws
 from lgmdsl.posterior.normal_mixtures import mixed_quantile
 from lgmdsl.posterior.predictive.averaged import (
     Averaged,
-    Given,
+    GivenPredictors,
     Predictors,
     together,
 )
@@ -35,7 +35,7 @@ from lgmdsl.posterior.predictive.values import (
     probabilities,
 )
 
-CHUNK = 1 << 19  # predictor entries that are held at once
+PREDICTORS_PER_PASS = 1 << 19  # predictor entries that are held at once
 DRAWS = 20_000_000  # entries of predictors under draws that are held
 FARTHEST = 700.0  # ends of scales: e^700 is nearly the largest number
 VALUES = 40  # of counts that have few
@@ -76,7 +76,9 @@ def quantiles(law: Averaged, levels: Array) -> Array:
         while len(pending):
             unsettled = []
             for k in np.unique(rung[pending]).tolist():
-                for rows in together(law, k, pending[rung[pending] == k], len(levels), CHUNK):
+                for rows in together(
+                    law, k, pending[rung[pending] == k], len(levels), PREDICTORS_PER_PASS
+                ):
                     solved = _Solved(law.given(k, rows), levels, out[:, rows])
                     out[:, rows] = solved.values
                     if k < law.last:
@@ -96,7 +98,7 @@ def _of_few_values(law: Averaged, levels: Array) -> Array:
     mean, sd = np.full((2, len(rows)), np.nan)
     with np.errstate(all="ignore"):
         for k in np.unique(law.first).tolist():
-            for some in together(law, k, rows[law.first == k], 1, CHUNK):
+            for some in together(law, k, rows[law.first == k], 1, PREDICTORS_PER_PASS):
                 mean[some], sd[some] = moments_by(law.given(k, some))
         few = np.flatnonzero(mean + 4.0 * sd <= VALUES)
         table = probabilities(law, VALUES, mean, sd, few, top)
@@ -155,7 +157,7 @@ class _Scale:
 class _Solved:
     """The quantiles (Q, n) of rows by one rule, from what is `known` of them (or NaN)."""
 
-    def __init__(self, parts: tuple[Given, ...], levels: Array, known: Array) -> None:
+    def __init__(self, parts: tuple[GivenPredictors, ...], levels: Array, known: Array) -> None:
         self.parts = parts
         site = parts[0].site
         self.discrete = site.spec.discrete
@@ -183,7 +185,9 @@ class _Solved:
         out[open_] = scale.y(x, np.arange(len(open_)))
         self.values = out.reshape(len(levels), count)
 
-    def agrees(self, finer: tuple[Given, ...], at: IntArray, tolerance: float) -> BoolArray:
+    def agrees(
+        self, finer: tuple[GivenPredictors, ...], at: IntArray, tolerance: float
+    ) -> BoolArray:
         """At which of the rows `at` another rule has the same quantiles."""
         mine = np.zeros(self.values.shape[1], dtype=np.int64)
         mine[at] = np.arange(len(at))
@@ -200,11 +204,11 @@ class _Solved:
         return np.asarray(same.reshape(-1, len(at)).all(axis=0))
 
 
-def _below(parts: tuple[Given, ...], y: Array, rows: IntArray) -> Array:
+def _below(parts: tuple[GivenPredictors, ...], y: Array, rows: IntArray) -> Array:
     return np.asarray(np.sum([p.below(y, rows) for p in parts], axis=0))
 
 
-def _scale(parts: tuple[Given, ...], site: Site, level: Array, rows: IntArray) -> _Scale:
+def _scale(parts: tuple[GivenPredictors, ...], site: Site, level: Array, rows: IntArray) -> _Scale:
     """The scale of a family's responses, with guesses by the moments of y at the nodes."""
     observed, z = set(site.spec.observed), special.ndtri(level)
     total = sum(p.weight.sum(axis=0) for p in parts)
@@ -243,7 +247,7 @@ def _scale(parts: tuple[Given, ...], site: Site, level: Array, rows: IntArray) -
 
 
 def _mixed(
-    parts: tuple[Given, ...], moments: list[tuple[Array, Array]], total: Array
+    parts: tuple[GivenPredictors, ...], moments: list[tuple[Array, Array]], total: Array
 ) -> tuple[Array, Array]:
     """Mean and sd over all nodes of means and variances at them."""
     mean = sum((p.weight * m).sum(axis=0) for p, (m, _) in zip(parts, moments, strict=True)) / total

@@ -17,7 +17,7 @@ from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.posterior.drawn_response import Draws, predictors_of_draws
 from lgmdsl.posterior.predictive.averaged import (
     Averaged,
-    Given,
+    GivenPredictors,
     OverDraws,
     OverMixture,
     OverSeveral,
@@ -28,7 +28,7 @@ from lgmdsl.posterior.shifted_draws import parameter_rows
 
 # A count's table of probabilities ends here, or where the rest is below 1e-4 for every row.
 LONGEST_TABLE = 200
-CHUNK = 1 << 20  # densities at nodes that are held at once
+DENSITIES_PER_PASS = 1 << 20  # densities at nodes that are held at once
 # Sds of y that the first window reaches, by what windows grow, and the probability of all values
 # outside that are taken to be 0.
 # SHORT: of those from 0 on, which are often FEW.
@@ -72,7 +72,9 @@ def probabilities(
         while len(pending):
             unsettled = []
             for k in np.unique(rung[pending]).tolist():
-                for rows in together(law, k, pending[rung[pending] == k], count, CHUNK):
+                for rows in together(
+                    law, k, pending[rung[pending] == k], count, DENSITIES_PER_PASS
+                ):
                     parts = law.given(k, rows)
                     out[rows] = _row_by_row(parts, last, centre[rows], unit[rows], upto)
                     if k < law.last:
@@ -83,7 +85,7 @@ def probabilities(
     return out
 
 
-def moments_by(parts: tuple[Given, ...]) -> tuple[Array, Array]:
+def moments_by(parts: tuple[GivenPredictors, ...]) -> tuple[Array, Array]:
     """Means and sds of y by a rule, (n,) each."""
     nodes, total = [p.inner() for p in parts], sum(p.weight.sum(axis=0) for p in parts)
     both = [*zip(parts, nodes, strict=True)]
@@ -93,7 +95,7 @@ def moments_by(parts: tuple[Given, ...]) -> tuple[Array, Array]:
 
 
 def _row_by_row(
-    parts: tuple[Given, ...], last: int, centre: Array, unit: Array, upto: float
+    parts: tuple[GivenPredictors, ...], last: int, centre: Array, unit: Array, upto: float
 ) -> Array:
     """The probabilities of rows by one rule."""
     out, enough = np.zeros((len(centre), last + 1)), min(upto, 1.0 - OUTSIDE)
@@ -143,7 +145,7 @@ def _between(first: IntArray, last: IntArray) -> tuple[IntArray, IntArray]:
     return places, np.arange(len(places)) - before[places] + first[places]
 
 
-def _likely(parts: tuple[Given, ...], y: Array, rows: IntArray) -> Array:
+def _likely(parts: tuple[GivenPredictors, ...], y: Array, rows: IntArray) -> Array:
     return np.asarray(np.sum([p.likely(y, rows) for p in parts], axis=0))
 
 

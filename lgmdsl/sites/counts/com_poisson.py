@@ -191,9 +191,9 @@ class ComPoissonLogMean(LogMeanCounts):
 SMALL = -17.0  # log means below which P(0) + P(1) = 1 to rounding
 _LARGE = 1e14  # mu min(nu, 1 / nu) above which the law is normal to rounding
 _NEGLIGIBLE = 42.0  # logarithm below the largest weight at which sums end
-_CHUNK = 0.5  # log means this close share their terms
+_LOG_MEANS_TOGETHER = 0.5  # log means this close share their terms
 _FAR, _WIDE = 12.0, 8.0  # sds to 0, and counts in an sd
-_MOST = 4096  # rows at a time
+_ROWS_PER_PASS = 4096  # rows at a time
 _LEAST_SHARE = 1e-100
 _STEPS = 80
 _ROUNDING = 1e-13
@@ -309,11 +309,11 @@ def computed(log_mean: Array, exponent: float) -> Array:
     mean = np.exp(log_mean)
     # Where the peak is wide and far from 0, the sum is an integral, and its steps may be long.
     wide = (mean * exponent > _FAR**2) & (mean > _WIDE**2 * exponent)
-    chunk = np.where(wide, np.inf, np.floor(log_mean / _CHUNK))
+    chunk = np.where(wide, np.inf, np.floor(log_mean / _LOG_MEANS_TOGETHER))
     for one in np.unique(chunk):
         rows = np.flatnonzero(chunk == one)
         by = _integral if one == np.inf else _sum
-        for few in np.array_split(rows, 1 + len(rows) // _MOST):
+        for few in np.array_split(rows, 1 + len(rows) // _ROWS_PER_PASS):
             out[:, few] = by(mean[few], exponent)
     return out
 

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from numpy.random import Generator
 
 _FAR_COUNTS = 12.0  # sds of the number of terms beyond which there is no mass
-_TERMS_AT_ONCE = 1 << 21  # terms at a time
+_TERMS_PER_PASS = 1 << 21  # terms at a time
 
 
 class _Series(NamedTuple):
@@ -225,7 +225,7 @@ class TweedieLogMean(ElementwiseSite, Expected, ExpectedSlopes):
         count = np.ceil((last - first) / step) + 1.0
         rows = np.flatnonzero((self.y > 0.0) & np.isfinite(count))
         rows = rows[np.argsort(count[rows], kind="stable")]
-        size = max(1, int(_TERMS_AT_ONCE // max(1.0, float(count[rows].max(initial=1.0)))))
+        size = max(1, int(_TERMS_PER_PASS // max(1.0, float(count[rows].max(initial=1.0)))))
         for few in (rows[i : i + size] for i in range(0, len(rows), size)):
             n = first[few, None] + step[few, None] * np.arange(count[few].max())
             mass = np.exp(log_poisson(n, rate[few, None], n - rate[few, None]))
@@ -267,7 +267,7 @@ def _outside(value: float) -> Diagnostic:
 _SMALL, _LARGE = -30.0, 600.0  # log J below which there is one term; the largest that is taken
 _TABLE = 500  # values from which a table repays its making
 _FAR, _WIDE = 12.0, 8.0  # sds to 0, and terms in an sd, from which the sum is an integral
-_ROWS_AT_ONCE = 4096  # rows at a time
+_ROWS_PER_PASS = 4096  # rows at a time
 _ROUNDING = 3e-14
 
 
@@ -316,7 +316,7 @@ def computed(x: Array, a: float) -> Array:
     out = np.empty((3, len(x)))
     wide = (terms > _FAR * sd + 1.0) & (sd > _WIDE)
     for rows in (np.flatnonzero(wide), np.flatnonzero(~wide)):
-        for few in np.array_split(rows, 1 + len(rows) // _ROWS_AT_ONCE) if len(rows) else ():
+        for few in np.array_split(rows, 1 + len(rows) // _ROWS_PER_PASS) if len(rows) else ():
             middle, spread = terms[few, None], sd[few, None]
             if wide[few[0]]:
                 gap = spread * np.arange(-_FAR, _FAR + 0.25, 0.5)

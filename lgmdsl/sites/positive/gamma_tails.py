@@ -1,6 +1,6 @@
 """Constant and tails of Prentice's w = log(q^2 g) / q, g gamma distributed with parameter q^-2.
 
-q w is the log of a gamma of mean 1 (`laws.log_gamma`), whose upper tail is that of w where q > 0
+q w is the log of a gamma of mean 1 (`LogGammaLaw`), whose upper tail is that of w where q > 0
 and the lower one where q < 0. Near q = 0, where w is normal, tails are interpolated in q, and their
 slopes in q are differences everywhere: the incomplete gamma function has none in closed form.
 """

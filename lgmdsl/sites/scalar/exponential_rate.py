@@ -114,7 +114,7 @@ class ExponentialSite(ElementwiseSite, Expected, ExpectedSlopes, Decoupled):
         return which, (kinds.centre, rate, level, linear, flat, most, peaked)
 
     def _many(self, s: Array) -> bool:
-        return s.ndim == 1 and s.size == len(self) >= stable.MANY
+        return s.ndim == 1 and s.size == len(self) >= stable.COMPILED_FROM
 
     def _bent(self, s: Array, more: Array | float = 0.0) -> tuple[Array, Array, Array]:
         """l, l' and the exponential, with e^{k s + more}."""

@@ -231,7 +231,7 @@ class StudentTPotential(StudentTSite, Normed, Augmented):
 
 
 TERMS = 48  # of the expansion, which is good to 1e-14
-CHUNK = 4096  # whose powers are held at once
+ROWS_PER_PASS = 4096  # whose powers are held at once
 FAR, ORDER = 8.0, 20  # |z| from which w' comes from its series in 1 / z^2, and the terms of that
 
 
@@ -255,8 +255,8 @@ def expected_log_quadratic(mean: Array, sd: Array) -> tuple[Array, Array, Array]
 def _polynomial(x: AnyArray, coefficients: Array) -> AnyArray:
     """sum_k c_k x^k, (n,), of powers that are products of all before: no loop over them here."""
     out = np.empty(len(x), dtype=np.complex128)
-    for first in range(0, len(x), CHUNK):
-        some = slice(first, first + CHUNK)
+    for first in range(0, len(x), ROWS_PER_PASS):
+        some = slice(first, first + ROWS_PER_PASS)
         powers = np.broadcast_to(x[some], (len(coefficients) - 1, len(x[some])))
         out[some] = coefficients[0] + coefficients[1:] @ np.multiply.accumulate(powers, axis=0)
     return out

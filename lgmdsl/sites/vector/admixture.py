@@ -30,7 +30,7 @@ from lgmdsl.vocabulary.lookup import declared
 if TYPE_CHECKING:
     from numpy.random import Generator
 
-_CHUNK = 1 << 20  # entries of (words, K, K) that are held at once
+_ENTRIES_PER_PASS = 1 << 20  # entries of (words, K, K) that are held at once
 _RARE = 1e-200  # a word's probability beside exp(largest s_k) that underflow may have reached
 _COMPILED = 10_000  # words times topics from which compiled loops repay the loading of numba
 _LEAST = 1e-300  # probability of a word, whose logarithm is taken
@@ -84,7 +84,7 @@ class TopicSite(Site, Pointwise, Sloped, Classes):
     def words(self, power: int) -> Iterator[Words]:
         """All rows in pieces whose arrays (P, K**power) are not too large."""
         size = max(len(self.emission), 1) ** power
-        counts, most = self.sparse_counts, max(1, _CHUNK // size)
+        counts, most = self.sparse_counts, max(1, _ENTRIES_PER_PASS // size)
         start = 0
         while start < len(self):
             end = int(np.searchsorted(counts.indptr, counts.indptr[start] + most, side="right")) - 1

@@ -31,7 +31,7 @@ STEP, REACH, CLOSE = 0.75, 8.5, 1e-3
 # Points times sites from which the compiled rule repays the import of numba.
 COMPILED = 2000
 NEWTONS = 60
-_CHUNK = 1 << 21
+_ENTRIES_PER_PASS = 1 << 21
 
 
 class _Nodes(NamedTuple):
@@ -99,7 +99,7 @@ class CategoricalProbit(Site, Pointwise, Sloped, OneClass):
         value, slope = np.empty(len(s)), np.empty(s.shape)
         # log Phi alone: its slope phi / Phi is good to 1e-9 as far as 1e4 out.
         width = int(2.0 * REACH / STEP * np.sqrt(self.classes) + 2.0) * self.classes
-        for few in np.array_split(np.arange(len(s)), max(1, len(s) * width // _CHUNK)):
+        for few in np.array_split(np.arange(len(s)), max(1, len(s) * width // _ENTRIES_PER_PASS)):
             some = self.take(few)
             nodes = some._nodes(s[few])
             value[few] = nodes.value

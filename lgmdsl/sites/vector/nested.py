@@ -24,7 +24,7 @@ from lgmdsl.numerics.expectations.cells import breaks, integrate
 EXTENT, SCAN, STEPS = 8.7, 33, 25
 # First cells of a line in widths of its peak, of the other predictors in those of theirs.
 FIRST, GROWTH = 2.0, 3.0
-MOST, MOST_INNER, MOST_OUTER = 500_000, 4000, 20_000
+MAX_NODES, MOST_INNER, MOST_OUTER = 500_000, 4000, 20_000
 # Lines whose log mass is so far below another's count for nothing.
 NEGLIGIBLE = 30.0
 # rows (n,), z (n, p, r) -> (q, n, p)
@@ -101,7 +101,7 @@ def by_cells(
         weight = np.exp(np.minimum(level - scale[some][:, None], 600.0))
         return np.asarray(weight * values(rows[some], z))
 
-    sums, settled = integrate(integrand, edges, _mass, count, MOST)
+    sums, settled = integrate(integrand, edges, _mass, count, MAX_NODES)
     return scale, sums, settled
 
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 # keep the sum over classes at 1.
 POINTS = 4096
 NARROW = {1: np.inf, 2: np.inf, 3: 2.0}
-_CHUNK = 1 << 22
+_ENTRIES_PER_PASS = 1 << 22
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,7 +157,7 @@ def _scattered(variance: Array) -> Iterator[tuple[IntArray, Array, Array]]:
     )
     for one in np.unique(levels):
         rows, (points, weight) = np.flatnonzero(levels == one), _rule(size, int(one))
-        pieces = max(1, len(rows) * len(points) * size // _CHUNK)
+        pieces = max(1, len(rows) * len(points) * size // _ENTRIES_PER_PASS)
         for chunk in np.array_split(rows, pieces):
             yield chunk, np.einsum("nij,pj->pni", root[chunk], points), weight
 

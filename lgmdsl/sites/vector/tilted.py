@@ -31,7 +31,7 @@ LEVELS = {0: 1, 1: 6, 2: 3, 3: 3}
 AGREEMENT, TIGHTER = (7e-5, 3.2e-4, 1.6e-3), 0.1
 # What the outermost RIM of a lattice may hold: three times what it holds of a Gaussian.
 RIM, BORDER = 0.6, {0: 1.0, 1: 1e-9, 2: 4e-9, 3: 2e-8}
-CHUNK = 1 << 18
+NODES_PER_PASS = 1 << 18
 # Lattices that widen, r = sinh(a u) / a: a, and the level of the step. A peak 8 times narrower than
 # the Gaussian factor is within reach of the first one, 40 times of the others.
 WIDENING = ((0.25, 1), (0.4, 1), (0.4, 2))
@@ -161,7 +161,7 @@ def _rule(dimension: int, level: int, reach: int, widening: float = 0.0) -> _Rul
 
 
 def _chunks(rows: IntArray, width: int) -> list[IntArray]:
-    return np.array_split(rows, max(1, len(rows) * width // CHUNK)) if len(rows) else []
+    return np.array_split(rows, max(1, len(rows) * width // NODES_PER_PASS)) if len(rows) else []
 
 
 def _lattice(

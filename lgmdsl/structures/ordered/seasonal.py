@@ -20,12 +20,12 @@ from lgmdsl.contract.structure import Extension, Members, Structure
 from lgmdsl.structures.ordered.extensions import autoregression, stepped
 from lgmdsl.structures.shared.content import banded
 from lgmdsl.structures.shared.refusals import Refused
-from lgmdsl.structures.shared.scaled import Scaled, UnitPrecision, nothing_tied, unit_of
+from lgmdsl.structures.shared.scaled import ScaledPrecision, UnitPrecision, nothing_tied, unit_of
 from lgmdsl.vocabulary.lookup import declared
 
 
 @dataclass(frozen=True, eq=False)
-class Seasonal(Scaled):
+class Seasonal(ScaledPrecision):
     """Seasonal pattern that may drift; scaled, and free in the m - 1 strictly periodic patterns."""
 
     period: int = 2

@@ -26,7 +26,7 @@ from lgmdsl.structures.ordered.extensions import FARTHEST, Links, Recursion, bot
 from lgmdsl.structures.shared.content import Content, banded, diagonal
 from lgmdsl.structures.shared.refusals import Refused, too_short
 from lgmdsl.structures.shared.scaled import (
-    Scaled,
+    ScaledPrecision,
     UnitPrecision,
     nothing_tied,
     sums_to_zero,
@@ -38,7 +38,7 @@ Pieces = tuple[SparseMatrix, Array, float, SparseMatrix]  # Q, diag Q^+, log|Q|_
 
 
 @dataclass(frozen=True, eq=False)
-class Walk(Scaled):
+class Walk(ScaledPrecision):
     """`cyclic`: the last member is the neighbour of the first one."""
 
     cyclic: bool = False

@@ -88,7 +88,7 @@ class UnitPrecision:
 
 
 @dataclass(frozen=True, eq=False)
-class Scaled(Structure):
+class ScaledPrecision(Structure):
     """Q = U / sd^2; where U's null space is held at zero also K = sd^2 U^+, dense."""
 
     unit: UnitPrecision

@@ -20,7 +20,7 @@ from lgmdsl.memory import check
 from lgmdsl.structures.shared.content import Content, diagonal
 from lgmdsl.structures.shared.generalised import TooManyFlops, generalised_variances
 from lgmdsl.structures.shared.refusals import Refused
-from lgmdsl.structures.shared.scaled import Scaled, UnitPrecision
+from lgmdsl.structures.shared.scaled import ScaledPrecision, UnitPrecision
 from lgmdsl.structures.spatial.graphs import Components, degrees, with_diagonal
 from lgmdsl.vocabulary.lookup import declared
 
@@ -29,7 +29,7 @@ from lgmdsl.vocabulary.lookup import declared
 PATIENCE = 2e11
 
 
-class Besag(Scaled):
+class Besag(ScaledPrecision):
     """z_i | neighbours ~ N(their mean, proportional to 1 / their number)."""
 
     signature = declared("structure", "besag")

@@ -15,7 +15,7 @@ from lgmdsl.contract.structure import Shape, Structure
 from lgmdsl.structures.shared.content import Content
 from lgmdsl.structures.shared.generalised import log_determinant, log_pseudo_determinant
 from lgmdsl.structures.shared.refusals import Refused
-from lgmdsl.structures.shared.scaled import Scaled, UnitPrecision, nothing_tied
+from lgmdsl.structures.shared.scaled import ScaledPrecision, UnitPrecision, nothing_tied
 from lgmdsl.vocabulary.lookup import declared
 
 # Up to this order the null space comes from all eigenvalues, above it from the smallest ones.
@@ -24,7 +24,7 @@ _MOST = 64  # null directions of a larger matrix
 
 
 @dataclass(frozen=True, eq=False)
-class Gmrf(Scaled):
+class Gmrf(ScaledPrecision):
     """`dense`: the precision was given as an array, so its slope is one too."""
 
     dense: bool

@@ -31,8 +31,8 @@ from lgmdsl.testing.random.model import RandomModel
 REACH = 9.5
 CUT = 0.6  # of the trapezoidal rule's step
 _EDGES = (1.5, 4.0, 9.0, 27.0, 81.0)
-_CHUNK = 1 << 21  # predictors x nodes at a time
-_MOST = 2e8  # predictors x nodes in all
+_ENTRIES_PER_PASS = 1 << 21  # predictors x nodes at a time
+_MAX_ENTRIES = 2e8  # predictors x nodes in all
 
 
 def brute_log_evidence(case: RandomModel, tolerance: float = 1e-9) -> float:
@@ -143,7 +143,7 @@ def _trapezoid(density: Callable[[Array], Array], tolerance: float, cost: int) -
             for a, b in zip(low, high, strict=True)
         ]
         nodes = float(np.prod([len(a) for a in axes]))
-        if nodes * cost > _MOST:
+        if nodes * cost > _MAX_ENTRIES:
             raise ArithmeticError("the trapezoidal rule does not settle")
         values = _on_grid(density, axes, cost)
         edge = math.exp(-0.5 * REACH**2)
@@ -165,7 +165,7 @@ def _trapezoid(density: Callable[[Array], Array], tolerance: float, cost: int) -
 
 def _on_grid(density: Callable[[Array], Array], axes: list[Array], cost: int) -> Array:
     plane = np.array(list(product(axes[1], axes[2])))
-    lines = max(1, _CHUNK // (len(plane) * max(cost, 1)))
+    lines = max(1, _ENTRIES_PER_PASS // (len(plane) * max(cost, 1)))
     parts = []
     for i in range(0, len(axes[0]), lines):
         first = axes[0][i : i + lines]
@@ -209,7 +209,7 @@ def _cubature(
     done, spent = 0.0, 0.0
     while len(low):
         spent += float(len(low) * len(grid) * cost)
-        if spent > _MOST:
+        if spent > _MAX_ENTRIES:
             raise ArithmeticError("the cubature does not settle")
         value, error = _estimates(density, grid, fine, coarse, low, high, cost)
         # A box may leave its share of what all may leave together.
@@ -242,7 +242,7 @@ def _estimates(
             w = np.multiply.outer(w, coarse if k == axis else fine).reshape(-1)
         weights.append(w)
     weight = np.array(weights).T
-    step = max(1, _CHUNK // (len(grid) * max(cost, 1)))
+    step = max(1, _ENTRIES_PER_PASS // (len(grid) * max(cost, 1)))
     parts = []
     for i in range(0, len(low), step):
         half, middle = (high - low)[i : i + step] / 2.0, (high + low)[i : i + step] / 2.0

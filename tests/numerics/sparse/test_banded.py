@@ -93,7 +93,7 @@ def test_any_shape(
 @both
 @pytest.mark.parametrize("p", [0, 1, 2, 5, 40])
 def test_longer_chains(p: int, compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(banded_triangle, "CHUNK", 3000)  # several chunks of blocks
+    monkeypatch.setattr(banded_triangle, "ENTRIES_PER_PASS", 3000)  # several chunks of blocks
     rng = np.random.default_rng(p)
     agrees_with_dense(matrix(Shape(301, p, 2, shuffled=True), rng), compiled)
 

@@ -20,7 +20,7 @@ from lgmdsl.arrays import AnyArray, Array, BoolArray
 from lgmdsl.compile import compile_model
 from lgmdsl.dataset import read
 from lgmdsl.inference.plan import Plan, plan
-from lgmdsl.learning.mean_field.factor import factor
+from lgmdsl.learning.mean_field.factors import factor
 from lgmdsl.priors.positive import Gamma
 from lgmdsl.sites.catalogue import find_site
 from lgmdsl_backends.px_vb import ParameterExpanded

@@ -22,9 +22,7 @@ from lgmdsl.dataset import read
 from lgmdsl.inference.plan import plan
 from lgmdsl.sites.catalogue import find_site
 from lgmdsl_backends.natural_gradient import NaturalGradient
-from lgmdsl_backends.stochastic.backend import StochasticGradient
-from lgmdsl_backends.stochastic.batches import Batch
-from lgmdsl_backends.stochastic.visits import Visits
+from lgmdsl_backends.stochastic import Batch, StochasticGradient, Visits
 from tests.reproductions.record import COLOURS, figure, table
 
 pytestmark = pytest.mark.reproduction

@@ -29,7 +29,7 @@ from lgmdsl.inference.plan import Plan
 from lgmdsl.learning.coordinates.hyper_marginals import OneHyper
 from lgmdsl.learning.integration.asymptotic import Asymptotic
 from lgmdsl.learning.integration.hyper_posterior import HyperPosterior
-from lgmdsl.learning.integration.tilted import Tilted, farthest, tilted
+from lgmdsl.learning.integration.tilted import CorrectedPosterior, farthest, tilted
 from lgmdsl.learning.integration.visited import Fitted
 
 COVERED = 0.95  # of the points that are looked at, those of which the gap is known
@@ -201,7 +201,7 @@ def _tilted(
     shares: Array,
     gaps: Array,
     rows: int,
-) -> Tilted:
+) -> CorrectedPosterior:
     """With more fits than the mixture's where these leave the curve open and rows are few."""
     finite = np.flatnonzero(np.isfinite(gaps))
     known, values = [thetas[int(k)] for k in finite], [float(gaps[k]) for k in finite]

@@ -18,7 +18,7 @@ from lgmdsl.inference.driver import TraceEntry
 from lgmdsl.inference.other_starts import started
 from lgmdsl.inference.plan import Plan
 from lgmdsl.inference.settings import FitSettings
-from lgmdsl.learning.objective.elsewhere import Elsewhere
+from lgmdsl.learning.objective.elsewhere import WorkersOfFits
 from lgmdsl.learning.search.learning_record import LearningOptions
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def highest(
     learning: LearningOptions,
     solved: Solved,
     on_step: Callable[[TraceEntry], None] | None,
-    elsewhere: Elsewhere | None = None,
+    elsewhere: WorkersOfFits | None = None,
 ) -> tuple[Solved, OtherOptima | None]:
     """The fit, and what is known of its other optima. Under `auto`, where one of them is higher,
     the fit from there, hyperparameters and all, if that is higher too."""

@@ -10,17 +10,25 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
+from lgmdsl.canonical.grounding.errors import absent
 from lgmdsl.canonical.grounding.model import GroundedModel
-from lgmdsl.canonical.grounding.tables.named_tables import Table, table_of, words_for
-from lgmdsl.canonical.grounding.tables.of_rows import column_of_other_table, column_of_rows
-from lgmdsl.canonical.grounding.tables.selections import selected
+from lgmdsl.canonical.grounding.tables.matrices import (
+    as_before,
+    example,
+    indicator,
+    matrix_of,
+    selected,
+)
+from lgmdsl.canonical.grounding.tables.named_tables import NamedTable, table_of, words_for
 from lgmdsl.canonical.grounding.values import RULES
 from lgmdsl.dataset import Dataset, Entry, Loaded
 from lgmdsl.dataset.dataset import Selection
-from lgmdsl.dataset.tables import Coding
+from lgmdsl.dataset.tables import Coding, side_by_side
 from lgmdsl.errors import NOWHERE, DataError, Diagnostic, listed, nearest
 from lgmdsl.language.checked import CheckedModel, Symbol
-from lgmdsl.remedies import either, key
+from lgmdsl.remedies import either, key, table
 
 
 def placed(model: CheckedModel, dataset: Dataset, fitted: GroundedModel | None = None) -> Dataset:
@@ -60,7 +68,7 @@ class _Placing:
     dataset: Dataset
     known: Mapping[str, tuple[Coding, ...]]
     again: bool = False  # whether these are new data for a fit
-    tables: list[Table] = field(default_factory=list)
+    tables: list[NamedTable] = field(default_factory=list)
     placements: dict[str, Entry] = field(default_factory=dict)
     codings: dict[str, tuple[Coding, ...]] = field(default_factory=dict)
     problems: list[Diagnostic] = field(default_factory=list)
@@ -99,15 +107,13 @@ class _Placing:
 
     def _labels(self) -> None:
         """The labels of index sets that have a table."""
-        for table in self.tables:
-            if table.index is None or table.key is None or table.index in self.placements:
+        for known in self.tables:
+            if known.index is None or known.key is None or known.index in self.placements:
                 continue
-            self.placements[table.index] = table.columns[table.key]
+            self.placements[known.index] = known.columns[known.key]
 
     def _matrix(self, symbol: Symbol, entry: Entry) -> None:
         """A table that is a matrix itself: a graph as pairs, or all columns but that of labels."""
-        from lgmdsl.canonical.grounding.tables.graph_tables import graph_table, pairs
-
         assert entry.columns is not None, "tables have columns"
         columns, name = dict(entry.columns), symbol.name
         if symbol.type == "graph":
@@ -124,7 +130,7 @@ class _Placing:
         if first is None and name not in self.dataset.mapping:
             return  # the matrix as it is
         labels = None if first is None else columns[first].loaded
-        table = Table(name, entry.source, columns, symbol.dims[0], first)
+        table = NamedTable(name, entry.source, columns, symbol.dims[0], first)
         chosen = self._chosen(symbol, columns) or tuple(Coding(c) for c in columns if c != first)
         self._select(symbol, table, chosen, labels)
 
@@ -149,7 +155,7 @@ class _Placing:
         name, wanted = symbol.name, self.dataset.key(symbol.name)
         sources = {entry.source for entry in loose.values()}
         source = sources.pop() if len(sources) == 1 else self.dataset.name
-        main = Table("", source, loose)
+        main = NamedTable("", source, loose)
         if chosen is None and name in self.dataset.mapping and len(symbol.dims) == 2:
             column = next((t.columns[wanted] for t in (*tables, main) if wanted in t.columns), None)
             if column is not None and column.table and len(column.shape) == 1:
@@ -164,8 +170,6 @@ class _Placing:
                 return
             table = self._only(symbol, wanted, holders)
             if symbol.type == "graph":
-                from lgmdsl.canonical.grounding.tables.graph_tables import pairs
-
                 self.placements[name] = pairs(symbol, table.source, table.columns, columns)
                 return
             self._select(symbol, table, chosen, self._row_labels(symbol, table, columns))
@@ -206,16 +210,16 @@ class _Placing:
         same = word is not None and columns[word].table == entry.table
         return columns[word].loaded if word is not None and same else None
 
-    def _over(self, symbol: Symbol) -> list[Table]:
+    def _over(self, symbol: Symbol) -> list[NamedTable]:
         return [t for t in self.tables if t.index is not None and t.index in symbol.dims[:1]]
 
     @staticmethod
-    def _clash(table: Table, entry: Entry) -> bool:
+    def _clash(table: NamedTable, entry: Entry) -> bool:
         """Whether an entry outside the tables may as well be the one that is meant."""
         rows = next(iter(table.columns.values())).shape
         return table.index is None or entry.shape[:1] == rows
 
-    def _only(self, symbol: Symbol, wanted: str, holders: Sequence[Table]) -> Table:
+    def _only(self, symbol: Symbol, wanted: str, holders: Sequence[NamedTable]) -> NamedTable:
         if len(holders) == 1:
             return holders[0]
         named = next((t for t in holders if t.name), holders[0])
@@ -229,7 +233,9 @@ class _Placing:
             )
         )
 
-    def _row_labels(self, symbol: Symbol, table: Table, columns: Sequence[str]) -> Loaded | None:
+    def _row_labels(
+        self, symbol: Symbol, table: NamedTable, columns: Sequence[str]
+    ) -> Loaded | None:
         """The labels of the rows of a matrix of columns."""
         if table.key is not None:
             return table.labels
@@ -240,10 +246,8 @@ class _Placing:
         return first.labels[0] if first.labels else None
 
     def _select(
-        self, symbol: Symbol, table: Table, chosen: tuple[Coding, ...], rows: Loaded | None
+        self, symbol: Symbol, table: NamedTable, chosen: tuple[Coding, ...], rows: Loaded | None
     ) -> None:
-        from lgmdsl.canonical.grounding.tables.matrices import as_before, indicator, matrix_of
-
         alone = len(symbol.dims) == 1 and len(chosen) == 1 and bool(chosen[0].kind)
         if len(symbol.dims) != 2 and not alone:
             columns = ", ".join(f"`{c.column}`" for c in chosen)
@@ -266,7 +270,7 @@ class _Placing:
         self.codings[symbol.name] = codings
 
     def _lacking(
-        self, symbol: Symbol, columns: Sequence[str], tables: Sequence[Table]
+        self, symbol: Symbol, columns: Sequence[str], tables: Sequence[NamedTable]
     ) -> Diagnostic:
         most = max(tables, key=lambda t: len({*columns} & {*t.columns}))
         lacking = [c for c in columns if c not in most.columns]
@@ -281,4 +285,107 @@ class _Placing:
             if close
             else either("correct --map", "correct mapping"),
             layout="plain",
+        )
+
+
+# ---- graph tables ------------------------------------------------------------------------------
+# A graph as a table: two columns, the ends of each edge, or an adjacency matrix with a header.
+
+
+def graph_table(symbol: Symbol, source: str, columns: Mapping[str, Entry]) -> Entry:
+    """The graph that a table of these columns is; raises DataError E301 where it is none."""
+    names = list(columns)
+    if len(names) == 2:
+        return pairs(symbol, source, columns, names)
+    rows = max((entry.shape[0] for entry in columns.values()), default=0)
+    if rows > 2 and len(names) in (rows, rows + 1):
+        labels = Loaded(np.array(names[-rows:], dtype=np.str_))
+        first = labels if len(names) == rows else columns[names[0]].loaded
+        matrix = side_by_side(source, symbol.name, [columns[n] for n in names[-rows:]])
+        return Entry(symbol.name, source, (rows, rows), lambda: matrix, labels=(first, labels))
+    raise DataError(
+        Diagnostic(
+            "E301",
+            f"the graph `{symbol.name}` wants two columns, the ends of each edge",
+            symbol.statement.span,
+            details=(f"{source} has: {', '.join(names[:20])}",),
+            help=f"name them: {example(symbol.name, (names * 2)[:2])}",
+            layout="plain",
+        )
+    )
+
+
+def pairs(symbol: Symbol, source: str, columns: Mapping[str, Entry], names: Sequence[str]) -> Entry:
+    """Edges by the labels of their ends; raises DataError E305 for columns that are not there."""
+    lacking = [n for n in names if n not in columns]
+    if lacking or len(names) != 2:
+        close = nearest(lacking[0], columns) if lacking else None
+        help = "" if lacking else f"name the two ends: {example(symbol.name)}"
+        raise DataError(absent(symbol, source, columns, close, ", ".join(names), help))
+    whole = side_by_side(source, symbol.name, [columns[n] for n in names])
+    return Entry(symbol.name, source, whole.shape, lambda: whole)
+
+
+# ---- of rows -----------------------------------------------------------------------------------
+
+
+def column_of_other_table(
+    model: CheckedModel, dataset: Dataset, symbol: Symbol, tables: Sequence[NamedTable]
+) -> None:
+    """Raise E305 for a column of a table that has a name and is over another index set."""
+    wanted = dataset.key(symbol.name)
+    other = next((t for t in tables if wanted in t.columns), None)
+    if other is None or wanted in dataset.entries or not symbol.dims:
+        return
+    maps = [s for s in model.of_kind("data") if s.target == other.index]
+    map_ = next((s.name for s in maps if s.dims == symbol.dims), None)
+    use = f", and use {symbol.name}[{map_}]" if map_ is not None else ""
+    raise DataError(
+        Diagnostic(
+            "E305",
+            f"`{wanted}` is in {other.source}, whose rows are those of `{other.index}`, not of "
+            f"`{symbol.dims[0]}`",
+            symbol.statement.span,
+            help=f"declare data {symbol.name}[{other.index}]{use}",
+            layout="plain",
+        )
+    )
+
+
+def column_of_rows(
+    model: CheckedModel,
+    dataset: Dataset,
+    symbol: Symbol,
+    placed: Collection[str],
+    again: bool,
+) -> None:
+    """Raise E301 for a column of the table whose rows a map leads from, and a datum over the index
+    set that the map leads to; `again`: in new data for a fit."""
+    entry = dataset.entries.get(dataset.key(symbol.name))
+    if entry is None or not entry.table or len(symbol.dims) != 1:
+        return
+    member = symbol.dims[0]
+    columns = {k for k, e in dataset.entries.items() if e.table == entry.table}
+    if {dataset.key(member), member} & columns or member in placed:
+        return
+    for other in model.of_kind("data"):
+        label = dataset.key(other.name)
+        if other.target != member or len(other.dims) != 1 or other.dims[0] == member:
+            continue
+        if label not in columns or other.name in placed:
+            continue
+        declare = "" if again else f", or declare {symbol.name}[{other.dims[0]}]"
+        raise DataError(
+            Diagnostic(
+                "E301",
+                f"`{entry.name}` is in {entry.source}, whose rows are those of `{other.dims[0]}`, "
+                f"not of `{member}`",
+                symbol.statement.span,
+                details=(
+                    f"declared {symbol.name}[{member}]; `{label}` says which `{member}` a row is",
+                ),
+                help=f"give a table of its own, {table(other.name)}, with the columns `{label}` "
+                f"and `{entry.name}`{declare}",
+                layout="plain",
+            )
         )

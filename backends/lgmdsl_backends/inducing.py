@@ -1,12 +1,10 @@
-"""Conditioning with few directions: the engine of x, and what is left of the prior besides.
+"""The variational Gaussian whose covariance differs from the prior's in few directions.
 
-z = mu + R x + e (`directions`), so that predictors have B R in the place of B and Var[e] besides:
+Titsias 2009 (inducing points as variational parameters) and Hensman et al. 2015 (for sites that are
+not Gaussian); the thesis's sparse approximations of the posterior (Khan 2012, section 6.4.5).
 
-    log_normaliser(W, b) = that of x - 1/2 tr W B D B'
-
-and q(x) is what an engine of x conditions. Where R and D depend on hyperparameters, derivatives are
-partial ones at fixed q(x); F depends on R through RR' alone, whose derivative in K is that of
-C M^-1 C', C = K P', M = PKP'.
+The bound is below that of natural-gradient, rises with the number of directions (they are nested)
+and is equal to it where that is the rank of the prior.
 """
 
 from __future__ import annotations
@@ -21,18 +19,188 @@ import scipy.linalg as sla
 
 from lgmdsl.arrays import Array, IntArray
 from lgmdsl.contract import rows
-from lgmdsl.contract.engine import Adjoints, Conditioned, Draws, Engine, Failed, Rows
+from lgmdsl.contract.backend import BackendSpec, check_least, option
+from lgmdsl.contract.engine import (
+    Adjoints,
+    Conditioned,
+    Confinement,
+    Draws,
+    Engine,
+    Failed,
+    MakeEngine,
+    Rows,
+)
 from lgmdsl.contract.linear import LinearGaussian, Predictor, PriorBlock
+from lgmdsl.contract.objectives.natural_ascent import NaturalAscent
+from lgmdsl.contract.questions import Expected
 from lgmdsl.contract.stacked import cut, flatten
+from lgmdsl.contract.status import Guarantee
 from lgmdsl.contract.structure import Shape, Structure
 from lgmdsl.errors import Diagnostic, NumericalError
+from lgmdsl.numerics.cholesky import partial_root
 from lgmdsl.operators.base import Operator
 from lgmdsl.operators.explicit import Dense
+from lgmdsl.vocabulary.notes import Notes
+from lgmdsl.vocabulary.signature import also
 
 if TYPE_CHECKING:
     from numpy.random import Generator
 
-    from lgmdsl.contract.engine import Confinement, MakeEngine
+
+@dataclass(frozen=True)
+class Inducing(NaturalAscent):
+    """Natural-gradient ascent on the ELBO over q(z) = p(z | u) q(u), `directions` entries in u."""
+
+    directions: int = option(50, "latents of each dense block that q is free in, at least 1")
+    memory: int = option(6, "how many past steps Anderson's candidate combines, at least 1")
+    spec: ClassVar[BackendSpec] = BackendSpec(
+        name="inducing",
+        needs=Expected,
+        confined=True,
+        guarantee=Guarantee.LOWER,
+        monotone=True,
+        max_steps=100,
+        paper="Titsias 2009; Hensman, Matthews and Ghahramani 2015; Khan 2012, section 6.4.5",
+        summary="variational Gaussian, free in few directions of each gp, the prior in the others",
+        notes=Notes(
+            formula="maximise E_q[log p(y, z)] - E_q[log q(z)] over q(z) = p(z | u) q(u), u "
+            "`directions` latents of each block, by pivoted Cholesky of its prior covariance",
+            support="every site that natural-gradient takes; blocks that are independent, sparse "
+            "(rw1, besag), improper or constrained, or have fewer latents, are kept whole",
+            advice="below the bound of natural-gradient, and equal to it with as many directions "
+            "as the prior has; raise `directions` until the bound no longer rises",
+            example="lgm fit gp.lgm data.npz --method inducing --option directions=30",
+            see_also=("natural-gradient", "mean-field", "gp", "lower"),
+            also_called=(*also("GPflow, GPyTorch", "SVGP SGPR VFE"),),
+        ),
+    )
+
+    def __post_init__(self) -> None:
+        check_least("directions", self.directions, 1)
+        check_least("memory", self.memory, 1)
+
+    def confinement(self, linear: LinearGaussian) -> Confinement | None:
+        return directions_of(self.directions, linear)
+
+
+# ---- directions --------------------------------------------------------------------------------
+# Gaussians q(z) = p(z | u) q(u), u = P_b z_b a few latents of each block, as a confinement of q.
+#
+# With K = RR' + D, R (n, k) the first k columns of a pivoted Cholesky factor of K, and x ~ N(0,
+# I_k),
+#
+#     z = mu + R x + e,   e ~ N(0, D) independent of x,   u = P z <-> x one to one
+#
+# since R = K P'L^-T with LL' = PKP', and D = K - K P'(PKP')^-1 P K = Cov(z | u). q changes the
+# distribution of x alone, so that KL(q || p) = KL(q(x) || N(0, I)), and Cov_q[z] = K - R (I - V)
+# R'.
+
+
+# Blocks of such a shape are kept whole: precisions that are sparse, and what has no covariance.
+KEPT = Shape.DIAGONAL | Shape.SPARSE | Shape.IMPROPER
+
+
+@dataclass(frozen=True, eq=False)
+class Reduced:
+    """One block: K, R (n, k) and the latents that P picks, in the order of the columns of R."""
+
+    block: PriorBlock
+    count: int
+
+    @cached_property
+    def covariance(self) -> Array:
+        """K."""
+        first, *others = (f.covariance() for f in self.block.factors)
+        for factor in others:
+            first = np.asarray(np.kron(first, factor))
+        return first
+
+    @cached_property
+    def ranks(self) -> IntArray:
+        """(n,): an order of the latents that rows in another order do not change, where members
+        have coordinates."""
+        keys = np.zeros((1, 0))
+        for factor in self.block.factors:
+            at = factor.coordinates
+            own = np.arange(factor.size)[:, None] if at is None else at
+            pairs = len(keys), len(own)
+            left, right = np.repeat(keys, pairs[1], axis=0), np.tile(own, (pairs[0], 1))
+            keys = np.hstack([left, right])
+        ranks = np.empty(len(keys), dtype=np.int64)
+        ranks[np.lexsort(keys.T[::-1])] = np.arange(len(keys))
+        return ranks
+
+    @cached_property
+    def _found(self) -> tuple[Array, IntArray]:
+        return partial_root(self.covariance, self.count, self.ranks)
+
+    @property
+    def root(self) -> Array:
+        return self._found[0]
+
+    @property
+    def picked(self) -> IntArray:
+        return self._found[1]
+
+    @cached_property
+    def left(self) -> Array:
+        """D = K - RR'; exactly 0 at the latents that were picked."""
+        rest = self.covariance - self.root @ self.root.T
+        rest[self.picked] = 0.0
+        rest[:, self.picked] = 0.0
+        return rest
+
+    @cached_property
+    def rest(self) -> Array:
+        """E with EE' = D: the further columns of the factor."""
+        every, _ = partial_root(self.covariance, self.block.size, self.ranks)
+        return every[:, self.root.shape[1] :]
+
+
+@dataclass(frozen=True)
+class Directions(Confinement):
+    """`count` directions of each of the blocks `names`, the others whole."""
+
+    count: int
+    names: tuple[str, ...]
+
+    @property
+    def note(self) -> str:
+        latents = ", ".join(dict.fromkeys(n.partition(".")[0] for n in self.names))
+        wide = "in all others as wide as the prior"
+        return f"q is free in {self.count} directions of {latents}, {wide}"
+
+    def engine(self, whole: Engine, make: MakeEngine) -> Engine:
+        reduced: Mapping[str, Reduced] = {
+            b.name: Reduced(b, self.count) for b in whole.linear.blocks if b.name in self.names
+        }
+        return DirectionsEngine(whole, make, reduced, self)
+
+
+def directions_of(count: int, linear: LinearGaussian) -> Directions | None:
+    """The directions of a model; None where every block has as many latents at most, or is kept."""
+    names = tuple(b.name for b in linear.blocks if b.size > count and _is_dense(b))
+    tied = () if linear.constraints is None else tuple(linear.constraints.columns)
+    names = tuple(n for n in names if n not in tied)
+    return Directions(count, names) if names else None
+
+
+def _is_dense(block: PriorBlock) -> bool:
+    if Shape.COVARIANCE not in block.shape or block.shape & KEPT:
+        return False
+    return not any(f.constraints().shape[0] for f in block.factors)
+
+
+# ---- engine ------------------------------------------------------------------------------------
+# Conditioning with few directions: the engine of x, and what is left of the prior besides.
+#
+# z = mu + R x + e (`directions`), so that predictors have B R in the place of B and Var[e] besides:
+#
+#     log_normaliser(W, b) = that of x - 1/2 tr W B D B'
+#
+# and q(x) is what an engine of x conditions. Where R and D depend on hyperparameters, derivatives
+# are partial ones at fixed q(x); F depends on R through RR' alone, whose derivative in K is that of
+# C M^-1 C', C = K P', M = PKP'.
 
 
 class Part(Protocol):

@@ -1,5 +1,0 @@
-"""Posterior covariances of few directions: the back end `inducing`."""
-
-from lgmdsl_backends.inducing.backend import Inducing
-
-__all__ = ["Inducing"]
