@@ -658,7 +658,7 @@ def test_a_response_that_is_nearly_of_another_kind(values: Any, family: str, sai
 )
 @pytest.mark.parametrize("called", ["OS_STATUS", "status", "event"])
 def test_words_of_events(one: str, zero: str, called: str) -> None:
-    frame = columns(OS_MONTHS=DAYS / 30, **{called: np.where(HAPPENED, one, zero)})
+    frame = columns(OS_MONTHS=DAYS / 30).assign(**{called: np.where(HAPPENED, one, zero)})
     text = skeleton(frame)
     assert f"event = {called})" in text
     assert f"{called}=contrasts({called}, base={zero})" in command_of(text)
@@ -673,7 +673,7 @@ def test_words_of_events(one: str, zero: str, called: str) -> None:
 @pytest.mark.parametrize("low", ["lower upper", "left right"])
 def test_infinite_ends_are_open(low: str) -> None:
     a, b = low.split()
-    frame = columns(**{a: np.exp(X), b: np.where(X > 0.5, np.inf, 2.0 * np.exp(X))})
+    frame = columns().assign(**{a: np.exp(X), b: np.where(X > 0.5, np.inf, 2.0 * np.exp(X))})
     text = skeleton(frame)
     assert f"lower = {a}, upper = {b})" in text
     fit = fits(text, frame, **QUICK)
@@ -755,10 +755,11 @@ def test_claims_are_the_response_of_policies() -> None:
 )
 def test_amounts_of_money_are_no_groups(form: str, sign: str, plain: str) -> None:
     """They had an effect for each amount."""
-    written = {
+    known: dict[str, Callable[[float], str]] = {
         "german": lambda v: f"{v:,.1f}".translate(str.maketrans(",.", ".,")),
         "brackets": lambda v: f"({v:,.0f})" if v else "0",
-    }.get(form, form.format)
+    }
+    written = known.get(form, form.format)
     paid = [written(v) for v in [1234.5, *AMOUNTS[1:]]]
     frame = policies(claim_nb=CLAIMS, amount=paid)
     text = skeleton(frame)
