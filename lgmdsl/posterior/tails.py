@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from lgmdsl.accuracy.limits import MEAN, SD
 from lgmdsl.accuracy.tails import pareto
 from lgmdsl.arrays import Array, IntArray
 from lgmdsl.contract.linear import Predictor
@@ -20,9 +21,8 @@ if TYPE_CHECKING:
     from lgmdsl.posterior.frame import Frame
 
 # The relative standard error of an sd above which it is said: two of them are 10 %. Of
-# 4,000 draws of a normal it is 0.011, of e^z 0.06 to 0.1, of e^{1.5 z} 0.1 to 0.3. The relative
-# error of an sd that is not of draws above which it is said, and with it one of its mean, in sds.
-MOST, MOST_MEAN = 0.05, 0.1
+# 4,000 draws of a normal it is 0.011, of e^z 0.06 to 0.1, of e^{1.5 z} 0.1 to 0.3.
+MOST = 0.05
 # How many entries of an answer are looked at, those whose second moments come from farthest out in
 # their predictors: from more than EXPOSED of its variance about its mean, which is 1 of noise, and
 # 1 + 4 v of the exponential of a predictor of variance v.
@@ -257,11 +257,11 @@ def of_tails(
         )
         return (_doubted(message, some, span, help),)
     size = np.abs(np.nan_to_num(errors.sd, nan=0.0, posinf=np.inf, neginf=np.inf))
-    doubtful, k = int((size > MOST).sum()), int(size.argmax()) if size.size else 0
+    doubtful, k = int((size > SD).sum()), int(size.argmax()) if size.size else 0
     if not doubtful:
         return ()
     some, mean = _size(float(errors.sd[k])), float(errors.mean[k])
-    if abs(mean) > MOST_MEAN:
+    if abs(mean) > MEAN:
         some += f" and its mean about {abs(mean):.2g} sd too {'high' if mean > 0.0 else 'low'}"
     if doubtful > 1:
         some += f", and {doubtful - 1} more are off"

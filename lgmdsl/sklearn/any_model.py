@@ -14,6 +14,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
+from lgmdsl.api.predict.requested import PredictionWarning
 from lgmdsl.arrays import AnyArray, Array, IntArray
 from lgmdsl.canonical.grounding.order import needs_of
 from lgmdsl.errors import DataError
@@ -238,7 +239,9 @@ class LgmClassifier(ClassifierMixin, AnyModel):
         prediction = self._predicted(X)
         name = self.form_.response
         block = prediction.observed(name)
-        response = prediction.response(name)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", PredictionWarning)  # of sds, which are not asked for
+            response = prediction.response(name)
         if not block.classes:
             event = np.asarray(response["mean"].values, dtype=np.float64)
             both = [event, 1.0 - event]

@@ -309,10 +309,10 @@ BOUNDS = (
         (
             "lgmdsl/bounds/softmax.py",
             "mean + 0.5{|1} * np.einsum",
-            "value={|1.01 * }log_sum_exp",
-            "d_mean={|1.01 * }softmax.p",
+            "value={|1.01 * }log_sum_exp(raised",
+            "d_mean={|1.01 * }softmax.p,\n            d_variance=0.5 * softmax",
             "d_variance=0.5{|1} * softmax",
-            "d_mean2={|1.05 * }covariances",
+            "np.eye(mean.shape[1]),\n            d_mean2={|1.05 * }covariances",
         ),
     ),
     part(
@@ -320,8 +320,8 @@ BOUNDS = (
         "softmax_sites or compiled_tilt",
         (
             "lgmdsl/bounds/softmax.py",
-            "offered) + 0.5{|1} * np.einsum",
-            "value={|1.01 * }log_sum_exp(mean, offered)",
+            'offered) + 0.5{|1} * np.einsum("nij,nij->n", h,',
+            'value={|1.01 * }log_sum_exp(mean, offered) + 0.5 * np.einsum("nij,nij->n", h,',
             "d_mean=p + 0.5{|1} * p * off",
             "d_variance=0.5{|1} * h",
             "variance) - 2.0{|4} * vp",
@@ -357,10 +357,10 @@ BOUNDS = (
         (
             "lgmdsl/bounds/softmax.py",
             "curve = 0.5{|1} * (",
-            "offered) + 0.5{|1} * np.einsum",
-            "d_mean={|1.01 * }softmax.p",
+            'offered) + 0.5{|1} * np.einsum("nij,nij->n", curve,',
+            "d_mean={|1.01 * }softmax.p,\n            d_variance=0.5 * curve",
             "d_variance=0.5{|1} * curve",
-            "d_mean2={|1.05 * }covariances",
+            "d_variance=0.5 * curve,\n            d_mean2={|1.05 * }covariances",
         ),
     ),
     part(
@@ -500,7 +500,7 @@ ENGINES = (
             "return {|1.02 * }self.restriction.solve(np.asc",
             "return np.asarray({|1.02 * }self.covariance[self.table.pattern.find",
             "return np.asarray({|1.02 * }self.covariance[self.table.pattern.on_d",
-            "whole, gone = {|1.02 * }pairs.value * free[place]",
+            "np.bincount(self.pairs.line, {|1.02 * }self.pairs.value * entries",
             "return np.asarray({|1.02 * }self.weight[k][line]",
             "return {|1.01 * }self.restriction.half_log_det",
             "return {|1.02 * }self.restriction.draws(rng",

@@ -224,7 +224,7 @@ def test_what_is_asked_of_a_fit_is_checked() -> None:
         with pytest.raises(lgm.ModelError, match="whole"):
             fit.sample(size)  # type: ignore[arg-type]
     assert fit.sample(0)["b"].shape == (0,)
-    with pytest.raises(lgm.ModelError, match="named `3`"):
+    with pytest.raises(lgm.MethodError, match="`name` is one name"):
         fit.mean(3)  # type: ignore[arg-type]
     for seed in (-1, "a", 1.5, True):
         with pytest.raises(lgm.MethodError, match="`seed` must be a whole number"):

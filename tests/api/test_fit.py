@@ -197,6 +197,7 @@ def test_gp_predictions_equal_the_textbook_s() -> None:
     np.testing.assert_allclose(there.response("y")["sd"] ** 2, variance + 0.09, atol=1e-8)
 
 
+@pytest.mark.filterwarnings("ignore:warning.W611")  # sds that are off, which is said
 @pytest.mark.parametrize(
     ("type_", "family", "law"),
     [

@@ -151,6 +151,7 @@ def test_pages_read_as_they_are(fit: Fit) -> None:
     assert len(repr(fit.hyper_marginals)) < 100
 
 
+@pytest.mark.filterwarnings("ignore:warning.W611")  # sds that are off, which is said
 def test_a_prediction_shows_its_first_rows(fit: Fit) -> None:
     new = data(24)
     prediction = fit.predict({"x": new["x"], "by": new["by"]})

@@ -343,7 +343,7 @@ def test_the_logarithm_of_the_help_has_an_sd(report: str, settings: dict[str, An
         exact = np.log(fit.quantile("r", [0.25, 0.75]))
         close = more.quantile("log_r", [0.25, 0.75])
         np.testing.assert_allclose(close, exact, atol=0.1)
-        tail = "not checked" in doubt.message
+        tail = "may be off" in doubt.message
         assert ('options={"correction": "on"}' in doubt.help) == tail
         assert ("narrower prior" in doubt.help) != tail
 

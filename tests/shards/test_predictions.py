@@ -38,6 +38,7 @@ def agree(written: ShardPredictions, shards: Path, other: Fit, rtol: float = 1e-
         pd.testing.assert_frame_equal(got, wanted, check_dtype=False, rtol=rtol, atol=0.1 * rtol)
 
 
+@pytest.mark.filterwarnings("ignore:warning.W611")  # sds that are off, which is said
 @pytest.mark.few(2)
 @pytest.mark.parametrize("case", ["vectors", "negbinomial", "walk", "binary"])
 def test_predictions_are_those_of_all_rows(

@@ -74,25 +74,30 @@ class BatchedFactor(Factorisation):
         half = np.einsum(
             "nij,nj->ni", self.factor, engine.transposed(b - self.site_weight.times(engine.start))
         )
-        rows = self._rows(half)
+        away = self._away(half)
+        z = self.mu + away
+        rows = self._rows(z)
         if far(engine.start, self.site_weight):
-            # Once more from what is left: K^-1 (mu - z) is -R'^-1 x, x the whitened latents.
+            # Once more from what is left, which is added last and keeps its digits: K^-1 (mu - z)
+            # is -R'^-1 x, x the whitened latents.
             x = np.einsum("nji,nj->ni", self.white, half)
             root = np.broadcast_to(engine.prior.root, self.white.shape)
             pull = engine.transposed(b - self.site_weight.times(rows))
             gap = np.einsum("nji,nj->ni", root, pull) - x
-            half = half + np.einsum("nij,nj->ni", self.white, gap)
-            rows = self._rows(half)
+            more = np.einsum("nij,nj->ni", self.white, gap)
+            half, step = half + more, self._away(more)
+            away, z = away + step, z + step
+            rows = self._rows(z)
         x = np.einsum("nji,nj->ni", self.white, half)
         centred = -0.5 * float((x**2).sum()) - self.half_log_det
         exponent = float((b - 0.5 * self.site_weight.times(rows)) @ rows)
-        return Centre(self._away(half), rows, centred + exponent, centred)
+        return Centre(away, rows, centred + exponent, centred, latent=z)
 
     def _away(self, half: Array) -> Array:
         return self.plates.latents.flat(np.einsum("nji,nj->ni", self.factor, half))
 
-    def _rows(self, half: Array) -> Array:
-        return times(self.engine.b, self.mu + self._away(half)) + self.engine.offset
+    def _rows(self, z: Array) -> Array:
+        return times(self.engine.b, z) + self.engine.offset
 
     @cached_property
     def covariance(self) -> Array:

@@ -221,7 +221,7 @@ class PrecisionFactor(Factorisation):
             away, rows = z - engine.mu, engine.lifted(z) + engine.offset
         exponent = float((b - 0.5 * w.times(rows)) @ rows)
         exponent -= 0.5 * float(away @ engine.prior_times(away))
-        return Centre(away, rows, exponent - self.half_log_det + engine.constant)
+        return Centre(away, rows, exponent - self.half_log_det + engine.constant, latent=z)
 
     def draws(self, rng: Generator, size: int) -> tuple[Array, Callable[[], Array]]:
         away = self.scattered(rng, size)

@@ -31,14 +31,15 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, eq=False)
 class Centre:
     """Mean of a posterior: `away` is E[z] - mu, (n,), None where the factorisation makes it when
-    asked; `rows` is E[s], (P,). `centred` and `alpha` = b - W E[s], where the engine has them
-    without cancellation."""
+    asked; `rows` is E[s], (P,). `centred`, `alpha` = b - W E[s] and `latent`, E[z], where the
+    engine has them without cancellation: mu + away keeps the rounding of `away`."""
 
     away: Array | None
     rows: Array
     log_normaliser: float
     centred: float | None = None
     alpha: Array | None = None
+    latent: Array | None = None
 
 
 class PriorAdjoints(NamedTuple):
@@ -154,7 +155,8 @@ class FactoredConditioned(RowConditioned):
 
     @cached_property
     def latent_mean(self) -> Array:
-        return self.factored.mu + self.away
+        known = self.located.latent
+        return self.factored.mu + self.away if known is None else known
 
     def _variance(self) -> Sequence[Array]:
         return self.factored.variance()

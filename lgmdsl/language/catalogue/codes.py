@@ -411,7 +411,7 @@ DATA_AND_METHODS: tuple[CodeEntry, ...] = (
         "above 5 %. In closed form the variance then comes from far out in the predictor, whose "
         "posterior is taken to be Gaussian there. The density of the predictor is compared with "
         "the product of its prior and the likelihood, in up to 8 entries of an answer, and it is "
-        "said by how much sds are off where this is more than 5 %, or the mean by more than a "
+        "said by how much sds are off where this is more than 10 %, or the mean by more than a "
         "tenth of an sd. Neither is said where the likelihood is Gaussian, "
         "nor of what the data do not change. Quantiles are not affected: quote these, or the "
         "logarithm, whose mean and sd are known. Often the heavy tail is the posterior's own, "

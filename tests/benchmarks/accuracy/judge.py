@@ -25,7 +25,7 @@ NAMES = ("latent", "predictor", "hyper")
 OUTPUTS = ("response", "quantile", "alone", "effect", "loo", "pit")
 # Of the other kinds: the limits of `z`, of `ratio` and of the quantiles.
 LIMITS = {
-    "response": (MEAN, 0.05, QUANTILE), "effect": (MEAN, 0.05, QUANTILE), "alone": (1e-9, SD, SD),
+    "response": (MEAN, SD, QUANTILE), "effect": (MEAN, SD, QUANTILE), "alone": (1e-9, SD, SD),
 }  # fmt: skip
 Row = Mapping[str, Any]
 
