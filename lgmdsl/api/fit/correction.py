@@ -152,15 +152,14 @@ def _exact(
     if KEPT // size < FEWEST:
         raise NotDrawn(f"of {size:,} latents too few can be kept")
     chains = Chains(fit.seed, _cost(problem) / _counted(problem))
-    first = ByGroups(fit.seed) if several is None else FromModes(fit.seed, several.z)
+    modes = FromModes(fit.seed, None if several is None else several.z)
+    ladder = (ByGroups(fit.seed), modes, chains)
     known: ExactDraws | None = None
     if allowance:
         with np.errstate(all="ignore"):
             draws = min(MANY if size <= SMALL else DRAWS, KEPT // size)
             shares = [p.share for p in fit.points]
-            known = drawn(
-                (first, chains), partial(_points, fit, planned), shares, draws, allowance, ESS
-            )
+            known = drawn(ladder, partial(_points, fit, planned), shares, draws, allowance, ESS)
     if known is None or len(known.z) < FEWEST:
         reason = f"they take more operations than effort={effort} allows"
         raise NotDrawn(reason, effort != "high")

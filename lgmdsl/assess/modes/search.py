@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -36,6 +37,7 @@ from lgmdsl.inference.other_starts import landmark_starts
 FEWEST = 0.05  # of q's curvature, what a step takes for the curvature where there is less
 SHORTEST = 1e-6  # of a step, before it is given up
 STEEPEST = 1e100
+FLAT = 1e-8  # of q's precision, the prior's, below which rounding leaves no digits of it
 
 
 def smooth(sites: Sequence[Site]) -> bool:
@@ -69,6 +71,20 @@ class Landscape:
     def level(self, u: Array) -> Array:
         """(k,) the log density of (y, u)."""
         return np.asarray(self.ratio(self.moves(u)) - 0.5 * (u * u).sum(axis=1) + self.constant)
+
+    @cached_property
+    def prior(self) -> tuple[Array, Array] | None:
+        """Mean, (r,), and root, (r, r), of the prior of u: q without its sites. None where the
+        rounding of q leaves nothing of it, as where it is flat."""
+        precision, slope = np.eye(self.size), np.zeros(self.size)
+        for root, w, alpha in zip(self.rows, self.ratio.weight, self.ratio.alpha, strict=True):
+            precision -= root @ rows.times_rows(w, root.T)
+            slope += root @ alpha.reshape(-1)
+        values, vectors = np.linalg.eigh(0.5 * (precision + precision.T))
+        if not self.size or values[0] < FLAT:
+            return None
+        root = vectors / np.sqrt(values)
+        return -root @ (root.T @ slope), root
 
     @np.errstate(all="ignore")
     def derivatives(self, u: Array) -> tuple[Array, Array]:

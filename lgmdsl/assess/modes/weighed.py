@@ -1,8 +1,8 @@
 """The whole of a posterior with several modes, by importance sampling from all of them.
 
 The proposal is an equal mixture of Student densities: with Laplace's moments at each mode, with
-q's, and three times as wide for heavy tails. Weights are exact, so overlapping modes, and those
-that q covers, are no special case.
+q's, three times as wide for heavy tails, and with the prior's, for what the data leave open.
+Weights are exact, so overlapping modes, and those that q covers, are no special case.
 """
 
 from __future__ import annotations
@@ -50,6 +50,8 @@ def weighed(
     chosen = np.flatnonzero(modes.share >= LEAST)[:MOST]
     centres = [*modes.u[chosen], *np.zeros((len(AROUND), size))]
     roots = [*modes.root[chosen], *(width * np.eye(size) for width in AROUND)]
+    if land.prior is not None:
+        centres, roots = [*centres, land.prior[0]], [*roots, land.prior[1]]
     rng = np.random.default_rng([seed, size, draws])
     u = _students(rng, centres, roots, -(-draws // len(centres)))
     with np.errstate(all="ignore"):
@@ -128,7 +130,7 @@ class FromModes(Estimator):
         ess = 1.0 / (1.0 / max(whole.ess, 1.0) + 1.0 / count)
         none, spent = np.zeros(count, dtype=np.int64), wanted * each_draw(linear)
         made = "by importance sampling from its modes"
-        return ExactDraws(z, none, 1, ess, 1.0, spent, BY_WEIGHTS, made)
+        return ExactDraws(z, none, 1, ess, 1.0, spent, BY_WEIGHTS, made, whole.log_evidence)
 
 
 def _problem(point: MixturePoint) -> Problem:
