@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import difflib
 import sys
-from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from types import TracebackType
 from typing import Any, Literal
 
@@ -38,22 +36,15 @@ class Source:
     name: str
     text: str
 
-    @cached_property
-    def line_starts(self) -> tuple[int, ...]:
-        starts = [0]
-        starts.extend(i + 1 for i, c in enumerate(self.text) if c == "\n")
-        return tuple(starts)
-
     def line_column(self, offset: int) -> tuple[int, int]:
         """One-based line and column of a character offset."""
-        line = bisect_right(self.line_starts, offset)
-        return line, offset - self.line_starts[line - 1] + 1
+        before = self.text[:offset]
+        return before.count("\n") + 1, offset - before.rfind("\n")
 
     def line(self, number: int) -> str:
         """The text of a one-based line, without its newline."""
-        start = self.line_starts[number - 1]
-        end = self.text.find("\n", start)
-        return self.text[start:] if end < 0 else self.text[start:end].rstrip("\r")
+        lines = self.text.split("\n")
+        return lines[number - 1].rstrip("\r") if number < len(lines) else lines[number - 1]
 
 
 NO_SOURCE = Source("<builder>", "")

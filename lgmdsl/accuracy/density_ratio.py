@@ -45,7 +45,8 @@ class DensityRatio:
         """Terms of one block's sites, (k, N), at moves (k, P) of its predictors."""
         site, s, d, w, a = self.tiled(number, flat)
         term = site.log_density(s) - rows.inner(a, d) + 0.5 * rows.quadratic(w, d)
-        return np.where(np.isnan(term), -np.inf, term).reshape(len(flat), -1)
+        sites = len(self.mean[number])
+        return np.where(np.isnan(term), -np.inf, term).reshape(len(flat), sites)
 
     def tiled(self, number: int, flat: Array) -> tuple[Site, Array, Array, Array, Array]:
         """One block's sites, once for each draw; s = m + d, d, W and alpha, at moves (k, P)."""

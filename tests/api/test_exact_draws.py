@@ -16,6 +16,7 @@ from lgmdsl.api.fit import correction
 from lgmdsl.api.fit.fit import Fit
 from lgmdsl.api.simulate.simulate import TRUTH
 from lgmdsl.arrays import Array
+from lgmdsl.assess import estimator
 from lgmdsl.cli.main import main
 from lgmdsl.errors import MethodError
 from lgmdsl.posterior import drawn, drawn_response
@@ -166,7 +167,7 @@ def test_options_that_do_not_exist_are_refused() -> None:
 
 @pytest.mark.thorough
 def test_chains_that_do_not_agree_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(correction, "R_HAT", 0.9)
+    monkeypatch.setattr(estimator, "R_HAT", 0.9)
     fit = zeros()
     assert "exact" not in fit.accuracy.basis and "W609" in warned(fit)
     assert "chains do not agree" in fit.provenance["marginals"]

@@ -93,6 +93,7 @@ def answers(pickled: bytes) -> dict[str, Any]:
     return {**dict(of_fit(fit)), **{f"new {k}": v for k, v in of_prediction(prediction)}}
 
 
+@pytest.mark.filterwarnings("ignore:warning.W611")  # sds that are off, which is said
 @pytest.mark.few(3)
 @pytest.mark.parametrize("name", CASES)
 def test_a_fit_and_its_prediction_come_back_with_every_digit(name: str) -> None:

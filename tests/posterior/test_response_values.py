@@ -125,10 +125,10 @@ def test_the_table_waits_until_it_is_asked_for(
     whole = fit.predict({"x": np.linspace(-2, 2, 50), "g": ["g1"] * 50}).response("y")
     assert (whole["mean"].values > 0.0).all() and (whole["sd"].values > 0.0).all()
     assert "probability" in repr(whole) and whole["probability"].shape[0] == 50
-    assert not sizes
+    looked = len(sizes)  # at the tails of a few rows, for W611
     table = whole["probability"].values
     known = len(sizes)
-    assert known
+    assert known > looked
     np.testing.assert_array_equal(whole["probability"].sel(value=1).values, table[:, 1])
     np.testing.assert_array_equal(copy.deepcopy(whole)["probability"].values, table)
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(whole))["probability"].values, table)

@@ -172,6 +172,6 @@ def test_without_jobs_nothing_of_it_is_loaded(work: str, root: Path, tmp_path: P
     loaded = set(done.stdout.partition("MODULES")[2].split())
     assert ("lgmdsl.api.fit.fitting" in loaded) == bool(arguments)
     pools = {"concurrent.futures.process", "multiprocessing.pool", "multiprocessing.spawn",
-             "lgmdsl.workers.pool", "lgmdsl.workers.opened"}  # fmt: skip
+             "lgmdsl.workers.pool"}  # fmt: skip
     clusters = {"distributed", "dask", "loky", "mpi4py", "lgmdsl.workers.cluster"}
     assert loaded and not loaded & (pools | clusters)
