@@ -350,7 +350,7 @@ def test_refits_of_a_gaussian_fit_are_exact_where_no_gaussian_is_near() -> None:
     upto = np.sum(w * stats.binom.cdf(y[2], n[2], chance[2]))
     loo, pit = fit.loo(exact="all"), fit.pit(exact=True)
     assert loo.pointwise().values[2] == pytest.approx(log, abs=0.05)
-    assert 0.0 < loo.pointwise_error().values[2] < 0.03
+    assert 0.0 < loo.pointwise_error().values[2] < 0.035  # of draws, a quarter the prior's
     assert pit.upper().values[2] == pytest.approx(upto, abs=0.025)
     together = fit.loo(groups=["p", "q", "r"], exact="all")
     assert together.pointwise().values[2] == pytest.approx(log, abs=0.05)
