@@ -154,7 +154,7 @@ class WeightedPosterior:
 
     @property
     def ess(self) -> float:
-        """As many independent draws give means with the same error."""
+        """How many independent draws give means with the same error."""
         return self.of.effective
 
     @property

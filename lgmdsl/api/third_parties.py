@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, is_dataclass
+from dataclasses import asdict, dataclass
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -166,15 +166,4 @@ def words_in(tree: ast.Ast) -> Iterator[tuple[Category, str]]:
 
 def _names(node: object) -> Iterator[str]:
     """Every name in arguments: a kernel is called, or stands by itself."""
-    stack, seen = [node], set[int]()
-    while stack:
-        part = stack.pop()
-        if id(part) in seen:
-            continue
-        seen.add(id(part))
-        if isinstance(part, ast.Name):
-            yield part.id
-        elif isinstance(part, tuple):
-            stack.extend(part)
-        elif is_dataclass(part) and isinstance(part, ast.Node):
-            stack.extend(getattr(part, f.name) for f in fields(part) if f.name != "span")
+    return (part.id for part in ast.parts(node) if isinstance(part, ast.Name))

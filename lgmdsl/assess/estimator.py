@@ -129,7 +129,7 @@ class Estimator(ABC):
         return math.nan
 
     def at(self, point: MixturePoint, drawing: Drawing) -> ExactDraws | None:
-        """As many draws as `drawing` says of one point; None where the budget does not reach."""
+        """Draws of one point, as many as `drawing` says; None where the budget does not reach."""
         return None
 
     def draws(

@@ -56,7 +56,7 @@ class MergedModel(CanonicalModel):
 
     @property
     def folding(self) -> Merging:
-        return Merging(self)
+        return Merging(self.whole, self, merged)
 
     @property
     def descriptions(self) -> tuple[Rewrite, ...]:
@@ -87,29 +87,16 @@ class MergedModel(CanonicalModel):
         return tuple(v if kind is None else _sums(v, kind) for v, kind in pairs)
 
 
+@dataclass(frozen=True, eq=False)
 class Merging(Folding):
     """Rows that are alike as one."""
 
     entry = "merged"
-
-    def __init__(self, model: MergedModel) -> None:
-        self.model = model
-
-    @property
-    def whole(self) -> CanonicalModel:
-        return self.model.whole
-
-    @property
-    def folded(self) -> CanonicalModel:
-        return self.model
-
-    @property
-    def again(self) -> Callable[[CanonicalModel], CanonicalModel | None]:
-        return merged
+    folded: MergedModel
 
     @property
     def note(self) -> str:
-        pairs = zip(self.whole.blocks, self.model.kinds, strict=True)
+        pairs = zip(self.whole.blocks, self.folded.kinds, strict=True)
         sizes = ((b.name, len(k.place), len(k.kept)) for b, k in pairs if k is not None)
         return "; ".join(f"{name}: {n:,} rows, {kept:,} distinct" for name, n, kept in sizes)
 
@@ -122,13 +109,13 @@ class Merging(Folding):
         question: type,
         answers: Sequence[Callable[[Any], Any]],
     ) -> tuple[Rows, Rows]:
-        return self.model.shared_out(weight), self.model.shared_out(shift)
+        return self.folded.shared_out(weight), self.folded.shared_out(shift)
 
     def summed(self, theta: Mapping[str, Array], weight: Rows, shift: Rows) -> tuple[Rows, Rows]:
-        return self.model.summed(weight), self.model.summed(shift)
+        return self.folded.summed(weight), self.folded.summed(shift)
 
     def seen(self, theta: Theta, q: Conditioned, weight: Rows, shift: Rows) -> Conditioned:
-        return OtherRows(q, weight, shift, self.model.spread, self.model.summed)
+        return OtherRows(q, weight, shift, self.folded.spread, self.folded.summed)
 
 
 def _sums(values: Array, kind: Alike) -> Array:

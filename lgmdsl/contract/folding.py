@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from lgmdsl.arrays import Array
@@ -16,24 +17,17 @@ if TYPE_CHECKING:
 LEAST, ROWS_A_PLACE = 50_000, 8
 
 
+@dataclass(frozen=True, eq=False)
 class Folding(ABC):
-    """How the rows of `whole`, a model with all its rows, became fewer sites. As functions of the
-    latents and the hyperparameters the sums of both are the same."""
+    """How the rows of `whole`, a model with all its rows, became the fewer sites of `folded`. As
+    functions of the latents and the hyperparameters the sums of both are the same. `again` folds
+    the same model in the same way in another process."""
 
     entry: ClassVar[str]  #: of the provenance
 
-    @property
-    @abstractmethod
-    def whole(self) -> CanonicalModel: ...
-
-    @property
-    @abstractmethod
-    def folded(self) -> CanonicalModel: ...
-
-    @property
-    @abstractmethod
-    def again(self) -> Callable[[CanonicalModel], CanonicalModel | None]:
-        """What folds the same model in the same way in another process."""
+    whole: CanonicalModel
+    folded: CanonicalModel
+    again: Callable[[CanonicalModel], CanonicalModel | None]
 
     @property
     @abstractmethod

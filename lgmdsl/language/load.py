@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
 
@@ -145,14 +145,8 @@ def _callee(diagnostic: Diagnostic) -> int:
 
 def _names(node: object) -> Iterator[str]:
     """All names in a part of the tree, types among them."""
-    stack: list[object] = [node]
-    while stack:
-        part = stack.pop()
+    for part in ast.parts(node):
         if isinstance(part, ast.Name):
             yield part.id
         elif isinstance(part, ast.Type):
             yield part.name
-        elif isinstance(part, tuple):
-            stack.extend(part)
-        elif is_dataclass(part) and isinstance(part, ast.Node):
-            stack.extend(getattr(part, f.name) for f in fields(part) if f.name != "span")

@@ -7,7 +7,7 @@ a million rows at ten thousand places takes a third of the time, and the answers
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -100,34 +100,16 @@ def _folded(
     return replace(model, folding=Placing(whole, model, again))
 
 
+@dataclass(frozen=True, eq=False)
 class Placing(Folding):
-    """Rows of a place as one. `fold`: what makes `model` of `whole`."""
+    """Rows of a place as one."""
 
     entry = "places"
-
-    def __init__(
-        self,
-        whole: CanonicalModel,
-        model: StreamedModel,
-        fold: Callable[[CanonicalModel], CanonicalModel | None],
-    ) -> None:
-        self.rows_of, self.model, self.fold = whole, model, fold
-
-    @property
-    def whole(self) -> CanonicalModel:
-        return self.rows_of
-
-    @property
-    def folded(self) -> CanonicalModel:
-        return self.model
-
-    @property
-    def again(self) -> Callable[[CanonicalModel], CanonicalModel | None]:
-        return self.fold
+    folded: StreamedModel
 
     @property
     def note(self) -> str:
-        return self.model.note
+        return self.folded.note
 
     def unfolded(
         self,
@@ -172,8 +154,8 @@ class Placing(Folding):
 
     def _places(self, theta: Theta) -> Iterator[tuple[int, IntArray, Places]]:
         """The blocks that are folded: their numbers, where rows lie, their sites."""
-        for k, gather in enumerate(self.model.gathers):
+        for k, gather in enumerate(self.folded.gathers):
             if gather is not None:
-                places = self.model.bound(k, theta)
+                places = self.folded.bound(k, theta)
                 assert isinstance(places, Places) and gather.order is not None
                 yield k, gather.order, places

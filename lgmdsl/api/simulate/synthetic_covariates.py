@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
@@ -74,7 +74,9 @@ def complete(
 def labels_in_use(model: CheckedModel) -> dict[str, tuple[str | int, ...]]:
     """The labels that the text itself names of each index set: `b["time"]` names one of attr."""
     in_use: dict[str, dict[str | int, None]] = {}
-    for node in _indexed(model.tree):
+    for node in ast.parts(model.tree):
+        if not isinstance(node, ast.Indexed):
+            continue
         dims = model.symbols[node.base.id].dims if node.base.id in model.symbols else ()
         for slot, dim in zip(node.slots, dims, strict=False):
             if isinstance(slot, ast.String):
@@ -82,18 +84,6 @@ def labels_in_use(model: CheckedModel) -> dict[str, tuple[str | int, ...]]:
             elif isinstance(slot, ast.Number):
                 in_use.setdefault(dim, {})[int(slot.value)] = None
     return {dim: tuple(labels) for dim, labels in in_use.items()}
-
-
-def _indexed(tree: ast.Ast) -> Iterator[ast.Indexed]:
-    stack: list[object] = [tree]
-    while stack:
-        node = stack.pop()
-        if isinstance(node, ast.Indexed):
-            yield node
-        if isinstance(node, tuple):
-            stack.extend(node)
-        elif isinstance(node, ast.Node):
-            stack.extend(getattr(node, f.name) for f in fields(node) if f.name != "span")
 
 
 def _open_indices(model: CheckedModel) -> Iterator[str]:

@@ -73,7 +73,8 @@ class Chains(Estimator):
         return True
 
     def at(self, point: MixturePoint, drawing: Drawing) -> ExactDraws | None:
-        """Of what is left of the budget a point has half by its share, and half in equal parts."""
+        """Chains at one point, which has half of the budget that is left by its share, and half in
+        equal parts."""
         share = usual(point.linear, drawing.count)
         if math.isfinite(drawing.budget):
             counts = drawing.counts.tolist()

@@ -7,7 +7,7 @@ categorical, numbers or dates. Text without a given order is E307.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -285,12 +285,4 @@ def _ordered(category: Category, name: str) -> Signature | None:
 
 def calls_in(node: ast.Node) -> Iterator[ast.Call]:
     """The operators and functions that are called under a node."""
-    stack: list[object] = [node]
-    while stack:
-        item = stack.pop()
-        if isinstance(item, ast.Call):
-            yield item
-        if isinstance(item, tuple):
-            stack.extend(item)
-        elif isinstance(item, ast.Node):
-            stack.extend(getattr(item, f.name) for f in fields(item) if f.name != "span")
+    return (part for part in ast.parts(node) if isinstance(part, ast.Call))

@@ -78,8 +78,8 @@ def _plain(text: str) -> tuple[str, str] | None:
 
 
 def _dressed(distinct: list[str]) -> tuple[str, str, str] | None:
-    """Of texts that all are numbers, and some of another form: one of these, the number that it is,
-    and what has to go; None of others."""
+    """Where all texts are numbers and some have another form: one of these, the number that it is,
+    and what has to go; None otherwise."""
     known = [_plain(text) for text in distinct]
     if any(plain is None for plain in known):
         return None

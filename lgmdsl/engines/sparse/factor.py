@@ -50,8 +50,8 @@ class Wanted:
 
     @classmethod
     def of(cls, x: SparseMatrix) -> Wanted:
-        """Of a csr X; that which was asked last is known, as every point of a mixture is asked the
-        same."""
+        """What is wanted of the rows of X, csr; the last ones are kept, as every point of a mixture
+        is asked the same."""
         for known in LAST:
             if same_pattern(known.x, x) and np.array_equal(known.x.data, x.data):
                 return known

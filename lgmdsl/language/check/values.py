@@ -326,7 +326,7 @@ def takes_hurdle(signature: Signature, given: Collection[str]) -> bool:
 
 
 def seen_by(given: Collection[str]) -> tuple[str, ...]:
-    """Those of the given arguments that say how far a response was seen."""
+    """The given arguments that say how far a response was seen."""
     return tuple(n for n in given if n not in ZEROS and any(n in group for group in EXCLUSIVE))
 
 

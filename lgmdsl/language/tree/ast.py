@@ -6,7 +6,7 @@ The builder and the parser both produce these nodes, and every later stage start
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Literal, TypeAlias
 
 from lgmdsl.errors import NOWHERE, Span
@@ -289,6 +289,22 @@ class Mention:
     name: Name
     slot: bool = False
     operand: bool = False
+
+
+def parts(node: object) -> Iterator[Node]:
+    """A node, or those of a tuple, and every node below, in no order that is promised. A part that
+    occurs twice (built in Python) is read once."""
+    waiting, seen = [node], set[int]()
+    while waiting:
+        part = waiting.pop()
+        if id(part) in seen:
+            continue
+        seen.add(id(part))
+        if isinstance(part, tuple):
+            waiting.extend(part)
+        elif isinstance(part, Node):
+            yield part
+            waiting.extend(getattr(part, f.name) for f in fields(part) if f.name != "span")
 
 
 def mentions(value: Value, operand: bool = False) -> Iterator[Mention]:
