@@ -49,19 +49,27 @@ def pull(
         if offset.depends and not summed:
             slope = adjoints.offset[k].reshape(block.predictor_shape)
             offset.pull(_spread(block, slope, block.predictor_dims, offset.dims), theta, out)
-        for name in parameters(block):
-            d_parameter = _parameter_slope(block, slopes[k], name)
-            if d_parameter is not None:
-                node, dims = block.parameters[name], block.dims_of(name)
-                if summed:
-                    dims = dims[len(block.family_dims) :]
-                if summed or name in block.site.spec.shared:
-                    node.pull(collapse(d_parameter, dims, node.dims), theta, out)
-                    continue
-                node.pull(_of_data(block, d_parameter, dims, node.dims), theta, out)
+        pull_parameters(block, slopes[k], theta, out)
     for latent in canonical.latents:
         _prior(latent, adjoints, theta, out)
     return out
+
+
+def pull_parameters(
+    block: SiteBlock, slopes: Mapping[str, Array], theta: Theta, out: Gradient
+) -> None:
+    """Add what `slopes`, dF/dparameter of a block's sites, give, one value a site."""
+    for name in parameters(block):
+        d_parameter = _parameter_slope(block, slopes, name)
+        if d_parameter is not None:
+            node, dims = block.parameters[name], block.dims_of(name)
+            summed = block.slopes == "sums"
+            if summed:
+                dims = dims[len(block.family_dims) :]
+            if summed or name in block.site.spec.shared:
+                node.pull(collapse(d_parameter, dims, node.dims), theta, out)
+                continue
+            node.pull(_of_data(block, d_parameter, dims, node.dims), theta, out)
 
 
 def parameters(block: SiteBlock) -> set[str]:

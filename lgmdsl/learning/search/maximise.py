@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from operator import attrgetter
 from typing import TypeVar
 
@@ -13,6 +14,7 @@ import numpy as np
 from lgmdsl.arrays import Array, BoolArray
 from lgmdsl.contract.status import Status
 from lgmdsl.inference.driver import Tolerances
+from lgmdsl.learning.objective.information import information
 from lgmdsl.learning.objective.log_posterior import OUT, Evaluation, Objective
 from lgmdsl.learning.search.at_bounds import Edges, projected
 from lgmdsl.learning.search.endless import ExactFit, below_rounding, distant, doubled, nearly_exact
@@ -39,6 +41,7 @@ RUNAWAY = 0.8 * OUT
 SEEN = 5
 # Where the second derivative along a direction is above RISING the density rises: a saddle, which
 # is left at most ESCAPES times by steps AWAY along that direction.
+LEAST_KNOWN, LONGEST, QUICK, CAPS = 1e-2, 1.0, 0.25, 20
 RISING, ESCAPES, AWAY = 0.1, 5, (0.5, -0.5, 0.1, -0.1)
 # Differences of gradients are taken over this share of a standard deviation, and at most so far in
 # units of the coordinates.
@@ -274,6 +277,51 @@ class _Climb:
         self.unit = self._units(self.first)
         begin = self._minimised(self.first)
         self.now: Iterate[Evaluation] = self.lbfgs.start(self.first.x / self.unit, begin)
+        self.informed, self.left, self.capped = self.metric is None, math.inf, True
+        self._inform()
+
+    @cached_property
+    def _bounded_steps(self) -> BoolArray:
+        """(d,) the coordinates along which a step is at most LONGEST: all that have no unit."""
+        coordinates = self.of.objective.coordinates
+        types = (coordinates.type_of(j) for j in range(coordinates.size))
+        return np.array([t != "real" for t in types], dtype=np.bool_)
+
+    def _inform(self) -> None:
+        """Directions by the information at the present place from now on, where it is known."""
+        if not self.informed:
+            return
+        objective, at = self.of.objective, self.now.at.kept
+        known = information(objective, at, self.of.jacobian)
+        if known is None or not np.isfinite(known).all():
+            self.informed = False
+            self.lbfgs = replace(self.lbfgs, precondition=None, first=LBFGS.first)
+            return
+        inside, near = ~self.edges.held, self._bounded_steps
+        scaled = self.unit[:, None] * known * self.unit
+        scaled = np.where(inside[:, None] & inside, scaled, np.eye(len(scaled)))
+        edges, slope, capped = self.edges, self.edges.masked(self.now.at.gradient), False
+        for _ in range(CAPS):
+            values, vectors = np.linalg.eigh(scaled)
+            values = np.maximum(np.abs(values), LEAST_KNOWN)
+            move = vectors @ ((vectors.T @ slope) / values)
+            far = np.where(near, np.abs(move) / LONGEST, 0.0)
+            if far.max(initial=0.0) <= 1.0:
+                break
+            capped = True
+            scaled[np.diag_indices(len(scaled))] *= np.maximum(far, 1.0)
+
+        def solve(g: Array) -> Array:
+            return edges.masked(vectors @ ((vectors.T @ edges.masked(g)) / values))
+
+        length = math.sqrt(max(float(slope @ move), 0.0))
+        self.sds = self.unit * np.sqrt(np.sum(vectors**2 / values, axis=1))
+        self.lbfgs = replace(self.lbfgs, precondition=solve, first=math.inf)
+        # Pairs say where the information is wrong, as a step by it alone that left much to gain.
+        left, self.left = self.left, 0.5 * length**2
+        if self.capped or self.left < QUICK * left:
+            self.now = replace(self.now, pairs=())
+        self.capped = capped
 
     def run(self) -> Maximum:
         """Rounds of the rules, in their order, until one of them ends the search."""
@@ -343,6 +391,10 @@ class _Climb:
             seen = self._evaluate(now.x)  # differences of rougher fits meant nothing
             if seen is not None:
                 following = self.lbfgs.step(replace(now, at=seen), self._evaluate)
+        if following is None and self.informed and gain > unseen:
+            self.informed = False
+            self.lbfgs = replace(self.lbfgs, precondition=None, first=LBFGS.first)
+            following = self.lbfgs.step(now, self._evaluate)
         if following is None:
             # Converged as far as the fits' own errors let it be seen.
             return CONVERGED if gain <= unseen else NO_STEP
@@ -355,6 +407,7 @@ class _Climb:
             return IS_KNOWN
         new = self._units(self.now.at.kept, self.unit)
         self.now, self.unit = _in_units(self.now, self.unit, new), new
+        self._inform()
         self.taken += 1
         return None
 
@@ -394,6 +447,8 @@ class _Climb:
         held = self.edges.pressed(objective, highest) if at_end else self.edges.held
         edges = tuple(sorted({*np.flatnonzero(held).tolist(), *self.endless}))
         spread = partial(_spread, self.lbfgs, self.now, self.unit)
+        if self.informed and not self.now.pairs:
+            spread = partial(np.array, self.sds)
         steps = tuple(self.steps)
         out = Maximum(highest, end.status, steps, spread, None, end.reason, edges)
         if end in (RAN_AWAY, NO_STEP):
@@ -417,11 +472,14 @@ class _Climb:
         self.lbfgs = _within(self.lbfgs, self.metric, self.edges)
         now, there = self.now, self._minimised(at)
         self.now = Iterate(at.x / self.unit, there, pairs, now.steps, now.evaluations + 1)
+        self._inform()
 
     def _little(self, at: Evaluation, pairs: int) -> float:
         """The gain, in nats, that is not climbed for, or not to be seen."""
         wanted = self.of.objective.tolerances.evidence
         least = max(GAIN, self.of.enough, at.rounding)
+        if self.informed:
+            return least
         if wanted > Tolerances().evidence and pairs >= SEEN:
             return max(least, wanted * abs(at.posterior.log_evidence))
         return max(least, min(ROUNDING, wanted) * abs(self.of.value(at)))

@@ -33,7 +33,8 @@ from lgmdsl.learning.integration.tilted import CorrectedPosterior, farthest, til
 from lgmdsl.learning.integration.visited import Fitted
 
 COVERED = 0.95  # of the points that are looked at, those of which the gap is known
-# Points that are looked at beyond a quadratic's, fewer of models of many rows; the least share of
+# Points that are looked at beyond a quadratic's, fewer of models of more rows than are SMALL, about
+# whose modes gaps have slopes and no curvature that shows; the least share of
 # the heaviest's that they have.
 MORE, FEWER, SMALL, BULK = 8, 2, 2000, 1e-4
 MATERIAL = 1e-2  # of the heaviest's share: of fits that are looked at first
@@ -101,12 +102,13 @@ def same_theta(a: Theta, b: Theta) -> bool:
     return a.keys() == b.keys() and all(np.array_equal(a[name], b[name]) for name in a)
 
 
-def second_order_gap(planned: Plan, seed: int) -> Gap:
+def second_order_gap(planned: Plan, seed: int, near: Conditioned | None = None) -> Gap:
     """By weighted draws from all modes, where sites are not log-concave and these reach the
-    posterior; else by the third derivatives of the sites."""
+    posterior; else by the third derivatives of the sites, of which a variational Gaussian `near`
+    is known."""
     from lgmdsl.assess.modes.weighed import FromModes
 
-    return ladder.Gap((FromModes(seed),), planned, seed)
+    return ladder.Gap((FromModes(seed),), planned, seed, near)
 
 
 def hyper_errors(
@@ -139,7 +141,9 @@ def gaps_wanted(solved: Solved, rows: int) -> int:
     hypers = learned.marginals()
     if isinstance(hypers, HyperPosterior):
         return min(_count(hypers, rows), len(learned.points))
-    return 2 * hypers.frame.size if isinstance(hypers, Asymptotic) else 0
+    if not isinstance(hypers, Asymptotic):
+        return 0
+    return (2 if rows <= SMALL else 1) * hypers.frame.size
 
 
 def _count(hypers: HyperPosterior, rows: int) -> int:
@@ -293,15 +297,13 @@ def _about_mode(
     frame, coordinates = hypers.frame, hypers.coordinates
     if frame.size > FEW or frame.flat.any():
         return None
-    slopes = np.zeros(frame.size)
+    slopes, few = np.zeros(frame.size), planned.canonical.linear(solved.theta).rows <= SMALL
     for j in range(frame.size):
-        ends = [
-            _gap_at(planned, solved, coordinates.unpack(x), seed, gap_of)
-            for x in (frame.mode + frame.axes[:, j], frame.mode - frame.axes[:, j])
-        ]
+        places = (frame.mode + frame.axes[:, j], frame.mode - frame.axes[:, j])[: 1 + few]
+        ends = [_gap_at(planned, solved, coordinates.unpack(x), seed, gap_of) for x in places]
         if not np.isfinite(ends).all():
             return None
-        slopes[j] = 0.5 * (ends[0] - ends[1])
+        slopes[j] = 0.5 * (ends[0] - ends[1]) if few else ends[0] - gap
     step = frame.axes @ slopes
     out = {}
     for block in planned.canonical.hypers.blocks:
