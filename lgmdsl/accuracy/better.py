@@ -210,7 +210,8 @@ def _expanded_about(
         if base is q or not _settled(linear, base, at, MOVED):
             base = _variational(planned, theta, q, seed)
             at = _expanded(sites, base)
-    own = tuple(map(alone, sites, base.mean, base.variance, base.weight, base.shift, at.value))
+    sums = (base.mean, base.variance, base.weight, base.shift, at.value, at.third)
+    own = tuple(map(alone, sites, *sums))
     derivatives = Derivatives.of(at.third, at.fourth, base, own)
     change = second_order(linear, base, derivatives, seed, False, evidence_alone, condition)
     return Better(q, base, change, _bound(base, at) + change.evidence)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -18,7 +17,7 @@ from lgmdsl.learning.objective.information import information
 from lgmdsl.learning.objective.log_posterior import OUT, Evaluation, Objective
 from lgmdsl.learning.search.at_bounds import Edges, projected
 from lgmdsl.learning.search.endless import ExactFit, below_rounding, distant, doubled, nearly_exact
-from lgmdsl.learning.search.metric import Metric
+from lgmdsl.learning.search.metric import Informed, Metric
 from lgmdsl.numerics.optimisation.lbfgs import LBFGS, MOST_PAIRS, Evaluated, Iterate
 from lgmdsl.remedies import pin, setting
 
@@ -41,11 +40,11 @@ RUNAWAY = 0.8 * OUT
 SEEN = 5
 # Where the second derivative along a direction is above RISING the density rises: a saddle, which
 # is left at most ESCAPES times by steps AWAY along that direction.
-LEAST_KNOWN, LONGEST, QUICK, CAPS = 1e-2, 1.0, 0.25, 20
 RISING, ESCAPES, AWAY = 0.1, 5, (0.5, -0.5, 0.1, -0.1)
-# Differences of gradients are taken over this share of a standard deviation, and at most so far in
-# units of the coordinates.
-SHARE, FARTHEST = 0.1, 1e-2
+# Differences of gradients are taken over this share of a standard deviation, SHORT of exact ones,
+# and at most so far in units of the coordinates.
+SHARE, SHORT, FARTHEST = 0.1, 1e-3, 1e-2
+QUICK = 0.25  # share of a promised gain that a step by good information leaves at most
 # Sds to the top, of Newton's step, that are none; the square of those from which it is taken, and
 # how many.
 SURE, NEAR, POLISHES = 5e-4, 0.02, 3
@@ -97,10 +96,11 @@ class Maximum:
 
 @dataclass(frozen=True)
 class Maximiser:
-    """L-BFGS with warm-started fits. `jacobian`: maximise the density of the coordinates rather
-    than that of theta on its natural scale. `known`: whether a search may end there, for where it
-    leads is known. Of a search that only looks where it leads, `enough` nats need not be climbed
-    for, fits are `rough` (as in `Objective.at`), and trials given up after `patience` steps."""
+    """L-BFGS with warm-started fits, by the information where it is known. `jacobian`: maximise the
+    density of the coordinates rather than that of theta on its natural scale. `known`: whether a
+    search may end there, for where it leads is known. Of a search that only looks where it leads,
+    `enough` nats need not be climbed for, fits are `rough` (as in `Objective.at`), and trials given
+    up after `patience` steps."""
 
     objective: Objective
     jacobian: bool
@@ -206,18 +206,21 @@ class Maximiser:
         return step
 
     def hessian(self, at: Evaluation, spread: Array) -> Array | None:
-        """(d, d) by central differences of the gradient; `spread`: (d,) rough sds."""
+        """(d, d) by differences of the gradient, `spread`: (d,) rough sds: central ones, or over
+        SHORT steps to one side where fits have all their digits."""
         units = self.objective.units(at.x)
-        steps = np.minimum(SHARE * spread, FARTHEST * units)
-        places = [at.x + sign * step for step in np.diag(steps) for sign in (1.0, -1.0)]
+        sides = (1.0,) if at.problem.gaussian else (1.0, -1.0)
+        steps = np.minimum((SHORT if at.problem.gaussian else SHARE) * spread, FARTHEST * units)
+        places = [at.x + sign * step for sign in sides for step in np.diag(steps)]
         of: Callable[[Evaluation], Array]
         of = attrgetter("density_gradient" if self.jacobian else "gradient")
         found = self.objective.many(places, at, of)
         gradients = [g for g in found if g is not None]
         if len(gradients) < len(places):
             return None
-        ends = np.array(gradients).reshape(-1, 2, len(at.x))
-        hessian = (ends[:, 0] - ends[:, 1]) / (2.0 * steps[:, None])
+        ends = np.array(gradients).reshape(len(sides), *2 * at.x.shape)
+        difference = ends[0] - (of(at) if len(sides) == 1 else ends[1])
+        hessian = difference / (len(sides) * steps[:, None])
         return np.asarray(0.5 * (hessian + hessian.T))
 
 
@@ -255,7 +258,8 @@ class _Climb:
     the place before; `longest`: the most steps of a fit so far; `taken`: steps of the search,
     and what the next was `promised` to gain at the last; `path`: distant places, and the
     values there; `endless`: coordinates along which the density rises for ever;
-    `exact`: data that are fitted exactly."""
+    `exact`: data that are fitted exactly; `informed`: directions by the information at `now`,
+    None where it is not known, or, `plain`, did not serve."""
 
     of: Maximiser
     first: Evaluation
@@ -268,6 +272,8 @@ class _Climb:
     taken: int = 0
     promised: float = 0.0
     exact: ExactFit | None = None
+    informed: Informed | None = None
+    plain: bool = False
 
     def __post_init__(self) -> None:
         size = len(self.first.x)
@@ -277,51 +283,35 @@ class _Climb:
         self.unit = self._units(self.first)
         begin = self._minimised(self.first)
         self.now: Iterate[Evaluation] = self.lbfgs.start(self.first.x / self.unit, begin)
-        self.informed, self.left, self.capped = self.metric is None, math.inf, True
         self._inform()
 
     @cached_property
-    def _bounded_steps(self) -> BoolArray:
-        """(d,) the coordinates along which a step is at most LONGEST: all that have no unit."""
+    def _bounded(self) -> BoolArray:
+        """(d,) the coordinates without a unit: logs and logits, and entries of covariances."""
         coordinates = self.of.objective.coordinates
         types = (coordinates.type_of(j) for j in range(coordinates.size))
         return np.array([t != "real" for t in types], dtype=np.bool_)
 
     def _inform(self) -> None:
-        """Directions by the information at the present place from now on, where it is known."""
-        if not self.informed:
+        """Take the information at the present place, where it is known, for directions and for what
+        they promise. L-BFGS's pairs say where it is wrong, as a step that left much to gain."""
+        if self.metric is not None or self.plain:
             return
-        objective, at = self.of.objective, self.now.at.kept
-        known = information(objective, at, self.of.jacobian)
+        held, left = self.edges.held, self.informed
+        known = information(self.of.objective, self.now.at.kept, self.of.jacobian)
         if known is None or not np.isfinite(known).all():
-            self.informed = False
-            self.lbfgs = replace(self.lbfgs, precondition=None, first=LBFGS.first)
-            return
-        inside, near = ~self.edges.held, self._bounded_steps
-        scaled = self.unit[:, None] * known * self.unit
-        scaled = np.where(inside[:, None] & inside, scaled, np.eye(len(scaled)))
-        edges, slope, capped = self.edges, self.edges.masked(self.now.at.gradient), False
-        for _ in range(CAPS):
-            values, vectors = np.linalg.eigh(scaled)
-            values = np.maximum(np.abs(values), LEAST_KNOWN)
-            move = vectors @ ((vectors.T @ slope) / values)
-            far = np.where(near, np.abs(move) / LONGEST, 0.0)
-            if far.max(initial=0.0) <= 1.0:
-                break
-            capped = True
-            scaled[np.diag_indices(len(scaled))] *= np.maximum(far, 1.0)
-
-        def solve(g: Array) -> Array:
-            return edges.masked(vectors @ ((vectors.T @ edges.masked(g)) / values))
-
-        length = math.sqrt(max(float(slope @ move), 0.0))
-        self.sds = self.unit * np.sqrt(np.sum(vectors**2 / values, axis=1))
-        self.lbfgs = replace(self.lbfgs, precondition=solve, first=math.inf)
-        # Pairs say where the information is wrong, as a step by it alone that left much to gain.
-        left, self.left = self.left, 0.5 * length**2
-        if self.capped or self.left < QUICK * left:
+            return self._forget()
+        slope = self.edges.masked(self.now.at.gradient)
+        found = Informed.of(self.unit[:, None] * known * self.unit, slope, held, self._bounded)
+        if left is None or left.cut or found.gain < QUICK * left.gain:
             self.now = replace(self.now, pairs=())
-        self.capped = capped
+        self.informed = found
+        self.lbfgs = replace(self.lbfgs, precondition=found.solve, first=found.reach)
+
+    def _forget(self) -> None:
+        """No information from now on."""
+        self.informed, self.plain = None, True
+        self.lbfgs = replace(self.lbfgs, precondition=None, first=LBFGS.first)
 
     def run(self) -> Maximum:
         """Rounds of the rules, in their order, until one of them ends the search."""
@@ -391,9 +381,8 @@ class _Climb:
             seen = self._evaluate(now.x)  # differences of rougher fits meant nothing
             if seen is not None:
                 following = self.lbfgs.step(replace(now, at=seen), self._evaluate)
-        if following is None and self.informed and gain > unseen:
-            self.informed = False
-            self.lbfgs = replace(self.lbfgs, precondition=None, first=LBFGS.first)
+        if following is None and self.informed is not None and gain > unseen:
+            self._forget()
             following = self.lbfgs.step(now, self._evaluate)
         if following is None:
             # Converged as far as the fits' own errors let it be seen.
@@ -447,8 +436,8 @@ class _Climb:
         held = self.edges.pressed(objective, highest) if at_end else self.edges.held
         edges = tuple(sorted({*np.flatnonzero(held).tolist(), *self.endless}))
         spread = partial(_spread, self.lbfgs, self.now, self.unit)
-        if self.informed and not self.now.pairs:
-            spread = partial(np.array, self.sds)
+        if self.informed is not None and not self.now.pairs:
+            spread = partial(np.multiply, self.unit, self.informed.sds)
         steps = tuple(self.steps)
         out = Maximum(highest, end.status, steps, spread, None, end.reason, edges)
         if end in (RAN_AWAY, NO_STEP):
@@ -478,7 +467,7 @@ class _Climb:
         """The gain, in nats, that is not climbed for, or not to be seen."""
         wanted = self.of.objective.tolerances.evidence
         least = max(GAIN, self.of.enough, at.rounding)
-        if self.informed:
+        if self.informed is not None:
             return least
         if wanted > Tolerances().evidence and pairs >= SEEN:
             return max(least, wanted * abs(at.posterior.log_evidence))

@@ -1,4 +1,4 @@
-"""The inner product in which L-BFGS goes on where EM slows down.
+"""Inner products in which L-BFGS searches: by average information, and where EM slows down by
 
     <u, v> = u'Mv,   M the curvature of the complete-data objective at the last E-step
 
@@ -10,15 +10,16 @@ grows on the way, M is rescaled with its coordinates' units.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import scipy.linalg as sla
 import scipy.sparse as sp
 import scipy.sparse.linalg as spla
 
-from lgmdsl.arrays import Array, IntArray
+from lgmdsl.arrays import Array, BoolArray, IntArray
 
 DENSE = 300  # coordinates: below, a dense factor
 # Of its diagonal: what is added to M, which may be singular where loadings of all classes are free.
@@ -32,6 +33,46 @@ class Metric:
 
     solve: Callable[[Array], Array]
     reach: float = 1.0
+
+
+# Information that is less counts as so much: a step of a unit by it would gain 0.005 nats. No step
+# of a log or logit is longer than LONGEST, for which at most CAPS rounds raise the information.
+LEAST, LONGEST, CAPS = 1e-2, 1.0, 20
+
+
+@dataclass(frozen=True, eq=False)
+class Informed(Metric):
+    """By the information at one place. `sds`: (d,) of the coordinates; `gain`: what a step is
+    promised to gain; `cut`: whether it would have been too long along a coordinate."""
+
+    sds: Array = field(default_factory=lambda: np.zeros(0))
+    gain: float = 0.0
+    cut: bool = False
+
+    @classmethod
+    def of(cls, information: Array, slope: Array, held: BoolArray, bounded: BoolArray) -> Informed:
+        """Metric for an `information`, (d, d), and a `slope`, (d,), in units of the coordinates, of
+        which some are `held`; `bounded` ones take no steps longer than LONGEST. Far above its
+        optimum average information says too little of an sd, and a step by it would be without
+        end."""
+        raised = np.where(held | held[:, None], np.eye(len(slope)), information)
+        cut = False
+        for _ in range(CAPS):
+            values, vectors = np.linalg.eigh(raised)
+            values = np.maximum(np.abs(values), LEAST)
+            step = vectors @ ((vectors.T @ slope) / values)
+            far = np.where(bounded, np.abs(step) / LONGEST, 0.0)
+            if far.max(initial=0.0) <= 1.0:
+                break
+            cut = True
+            raised[np.diag_indices(len(slope))] *= np.maximum(far, 1.0)
+
+        def solve(g: Array) -> Array:
+            free = np.where(held, 0.0, g)
+            return np.where(held, 0.0, vectors @ ((vectors.T @ free) / values))
+
+        sds = np.sqrt(np.sum(vectors**2 / values, axis=1))
+        return cls(solve, math.inf, sds, 0.5 * float(slope @ step), cut)
 
 
 def together(parts: Sequence[tuple[IntArray, Metric]]) -> Metric:
