@@ -20,7 +20,7 @@ from lgmdsl.bounds.weighted import reaching
 from lgmdsl.contract.engine import Rows
 from lgmdsl.contract.questions import Expected, FourthExpected, ThirdExpected, Tilted
 from lgmdsl.contract.rows import cavity
-from lgmdsl.contract.site import Property, Site
+from lgmdsl.contract.site import Property, Site, log_concave
 from lgmdsl.contract.status import Guarantee
 from lgmdsl.errors import MethodError
 from lgmdsl.inference.routes import answering
@@ -112,8 +112,8 @@ def alone(
 ) -> Array:
     """log E_q[t / t~] - E_q[log t / t~] of each scalar site t with its Gaussian t~, (N,), by the
     masses of both under its cavity; `expected`: E_q[log t], `third`: that of its third derivative.
-    NaN where it has no cavity, and where the first term of the series is less than SERIES, which
-    then does. Nothing, (0,), for a family that has none."""
+    NaN where it has no cavity, and, of sites that are log-concave, where the first term of the
+    series is less than SERIES, which then does. Nothing, (0,), for a family that has none."""
     none = np.zeros(0)
     if m.ndim > 1:
         return none
@@ -122,7 +122,9 @@ def alone(
     except MethodError:
         return none
     out, without = np.full(len(m), np.nan), cavity(m, v, weight, shift)
-    able = without.sound & (v > 0.0) & (third**2 * v**3 > 6.0 * SERIES)
+    able = without.sound & (v > 0.0)
+    if log_concave((site,)):
+        able &= third**2 * v**3 > 6.0 * SERIES
     if not able.any():
         return out
     m, v, weight, shift, expected = (x[able] for x in (m, v, weight, shift, expected))

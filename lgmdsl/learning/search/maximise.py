@@ -26,8 +26,9 @@ T = TypeVar("T")
 # A maximum is found where the quadratic model promises less than this many nats more; where fits
 # are too rough to climb on, less than NOISE does. ROUNDING, of the objective, is not climbed on
 # unless fits are asked for more digits: beside stiff priors an evidence has no more. Who asks for
-# fewer than the default is content with a search that promises no more than those either.
-GAIN, NOISE, ROUNDING = 1e-7, 1e-4, 1e-9
+# fewer than the default is content with a search that promises no more than those either. Steps by
+# the information go on to the last DIGITS.
+GAIN, NOISE, ROUNDING, DIGITS = 1e-7, 1e-4, 1e-9, 1e-12
 # Half an sd of a coordinate. Where an engine estimates, slopes come from samples and evidences from
 # probes: K of each leave the maxima of the two 1 / sqrt(2 K) sds apart, a sixth for 20, however
 # many latents there are; three times as far is as far as chance goes.
@@ -468,7 +469,7 @@ class _Climb:
         wanted = self.of.objective.tolerances.evidence
         least = max(GAIN, self.of.enough, at.rounding)
         if self.informed is not None:
-            return least
+            return max(least, DIGITS * abs(self.of.value(at)))
         if wanted > Tolerances().evidence and pairs >= SEEN:
             return max(least, wanted * abs(at.posterior.log_evidence))
         return max(least, min(ROUNDING, wanted) * abs(self.of.value(at)))

@@ -36,8 +36,9 @@ class Metric:
 
 
 # Information that is less counts as so much: a step of a unit by it would gain 0.005 nats. No step
-# of a log or logit is longer than LONGEST, for which at most CAPS rounds raise the information.
-LEAST, LONGEST, CAPS = 1e-2, 1.0, 20
+# of a log or logit is longer than LONGEST: the same is added to the information about all that would
+# be, NEAR enough to the least that does (after Levenberg 1944).
+LEAST, LONGEST, NEAR = 1e-2, 1.0, 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,24 +56,30 @@ class Informed(Metric):
         which some are `held`; `bounded` ones take no steps longer than LONGEST. Far above its
         optimum average information says too little of an sd, and a step by it would be without
         end."""
-        raised = np.where(held | held[:, None], np.eye(len(slope)), information)
-        cut = False
-        for _ in range(CAPS):
-            values, vectors = np.linalg.eigh(raised)
-            values = np.maximum(np.abs(values), LEAST)
-            step = vectors @ ((vectors.T @ slope) / values)
-            far = np.where(bounded, np.abs(step) / LONGEST, 0.0)
-            if far.max(initial=0.0) <= 1.0:
-                break
-            cut = True
-            raised[np.diag_indices(len(slope))] *= np.maximum(far, 1.0)
+        free = np.where(held | held[:, None], np.eye(len(slope)), information)
+        values, vectors = np.linalg.eigh(free)
+        known = (vectors * np.maximum(np.abs(values), LEAST)) @ vectors.T
+        damped, cut = np.zeros(len(slope)), False
+
+        def far(more: Array) -> BoolArray:
+            step = np.linalg.solve(known + np.diag(more), slope)
+            return np.asarray(bounded & (np.abs(step) > LONGEST))
+
+        while (long := far(damped) & (damped == 0.0)).any():
+            cut, which = True, long | (damped > 0.0)
+            low, high = 0.0, float(np.linalg.norm(slope)) / LONGEST
+            while high - low > NEAR * high:
+                more = 0.5 * (low + high) if low else 0.1 * high
+                low, high = (more, high) if far(more * which).any() else (low, more)
+            damped = high * which
+        values, vectors = np.linalg.eigh(known + np.diag(damped))
 
         def solve(g: Array) -> Array:
-            free = np.where(held, 0.0, g)
-            return np.where(held, 0.0, vectors @ ((vectors.T @ free) / values))
+            inside = np.where(held, 0.0, g)
+            return np.where(held, 0.0, vectors @ ((vectors.T @ inside) / values))
 
         sds = np.sqrt(np.sum(vectors**2 / values, axis=1))
-        return cls(solve, math.inf, sds, 0.5 * float(slope @ step), cut)
+        return cls(solve, math.inf, sds, 0.5 * float(slope @ solve(slope)), cut)
 
 
 def together(parts: Sequence[tuple[IntArray, Metric]]) -> Metric:
