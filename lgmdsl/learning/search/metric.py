@@ -36,8 +36,8 @@ class Metric:
 
 
 # Information that is less counts as so much: a step of a unit by it would gain 0.005 nats. No step
-# of a log or logit is longer than LONGEST: the same is added to the information about all that would
-# be, NEAR enough to the least that does (after Levenberg 1944).
+# of a log or logit is longer than LONGEST: the same is added to the information about all that
+# would be, NEAR enough to the least that does (after Levenberg 1944).
 LEAST, LONGEST, NEAR = 1e-2, 1.0, 0.1
 
 
