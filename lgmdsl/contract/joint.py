@@ -105,6 +105,10 @@ class SumsOfRows(ABC):
         """(D, T) sums of l over all rows at z = s + t d: s, (G, K); directions, (D, G, K); lengths,
         (D, T)."""
 
+    @abstractmethod
+    def row_sites(self) -> RowSites:
+        """Gaussian sites of the rows that say nothing: weights and shifts of 0."""
+
 
 @dataclass(frozen=True, slots=True)
 class RowUpdate:
@@ -154,11 +158,3 @@ class VisitedRows:
     gap: Array
     towards: Callable[[float], RowSites]
     inside: bool = False
-
-
-class HoldsRowSites(ABC):
-    """An answer whose rows can have Gaussian sites of their own."""
-
-    @abstractmethod
-    def row_sites(self) -> RowSites:
-        """Gaussian sites of the rows that say nothing: weights and shifts of 0."""

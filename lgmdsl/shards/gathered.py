@@ -33,7 +33,7 @@ from lgmdsl.remedies import either, key
 from lgmdsl.shards import questions
 from lgmdsl.shards.averages.averaged import Averaging
 from lgmdsl.shards.manifest import Manifest
-from lgmdsl.shards.model import About, ShardedModel, of_groups, sharded_model
+from lgmdsl.shards.model import About, Sharded, of_groups, sharded_model
 from lgmdsl.shards.passes import Passes
 from lgmdsl.shards.questions import Found
 from lgmdsl.shards.refusals import (
@@ -62,7 +62,7 @@ def gathered(
     find: FindSite,
     workers: Workers | None,
     on_rows: Callable[[int, int], None] = lambda done, of: None,
-) -> ShardedModel:
+) -> CanonicalModel:
     """The model of the rows in a folder of shards, and of `others`, data next to it. `planning`:
     the plan for a model, which is asked of some of the rows; `hyper`: how hyperparameters are to be
     learned; `on_rows`: gets how many rows are read, and of how many.
@@ -128,7 +128,7 @@ def gathered(
 
 
 def again(
-    model: ShardedModel,
+    known: Sharded,
     checked: CheckedModel,
     manifest: Manifest,
     others: Dataset | None,
@@ -142,10 +142,10 @@ def again(
     table = table_of(graph, dataset)
     if not isinstance(table, Table):
         raise cannot("this model cannot be asked of these shards", table or "")
-    bare = _sources(checked, manifest, others, mapping, model.roles, {})
-    named = _named(graph, dataset, table, bare, model.roles.by, workers)
-    averagings = averagings_of(planned, model.block)
-    sources = _sources(checked, manifest, others, mapping, model.roles, named, averagings)
+    bare = _sources(checked, manifest, others, mapping, known.roles, {})
+    named = _named(graph, dataset, table, bare, known.roles.by, workers)
+    averagings = averagings_of(planned, known.block)
+    sources = _sources(checked, manifest, others, mapping, known.roles, named, averagings)
     return Passes(sources, workers)
 
 

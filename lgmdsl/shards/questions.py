@@ -15,6 +15,7 @@ from lgmdsl.shards.anchors import Near, Point
 from lgmdsl.shards.averages.averaged import Averaged
 from lgmdsl.shards.eliminate import NoMode, finite
 from lgmdsl.shards.shard import Shard, ShardSource, labels_of
+from lgmdsl.streams.model import by_places
 from lgmdsl.streams.prepare import first_rows
 
 
@@ -47,13 +48,12 @@ class Found(NamedTuple):
 def found(source: ShardSource) -> Found:
     """Task: read the shard, and say what it is."""
     shard = source.shard()
-    gather = shard.model.gathers[shard.block]
-    assert gather is not None
+    gather = shard.gather
     return Found(
         gather.count,
         len(shard.members),
         gather.places,
-        dict(shard.model.hashes),
+        dict(by_places(shard.model).hashes),
         labels_of(shard.model, shard.roles),
         shard.split.codes,
     )

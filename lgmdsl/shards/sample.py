@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 
+from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.dataset import Dataset, read
 from lgmdsl.graph.build import model_graph
 from lgmdsl.language.load import loads
 from lgmdsl.shards.shard import ShardSource, model_of
-from lgmdsl.streams.model import StreamedModel
 from lgmdsl.streams.prepare import BATCH
 from lgmdsl.streams.streamable import Table, table_of
 
 
-def sampled_rows(sources: Sequence[ShardSource], rows: int, groups: int) -> StreamedModel:
+def sampled_rows(sources: Sequence[ShardSource], rows: int, groups: int) -> CanonicalModel:
     """The model of some `rows` in `groups` or more, those of every so-manieth label in the first
     shards that hold as many; of all rows where these are fewer. Raises WorkerError E703 for a file
     that is not here, or not what it was, and what the model of a shard raises."""

@@ -128,14 +128,18 @@ class CollectedRows:
         moved = multipliers(self.cells, self.widths, first, cells, len(known), self.block)
         touched = np.ascontiguousarray(touched[:, :total])
         kept = np.concatenate(order) if ordered else None
-        return Gather(self.latents, touched, self.count, rows, reduction, moved, kept)
+        return Gather(
+            self.block.name, self.latents, touched, self.count, rows, reduction, moved, kept
+        )
 
     def _nothing(self) -> Gather:
         """No places, of each latent in the predictor once."""
         latents = tuple(self.block.form.latents)
         rows = PackedRows(np.zeros(1, dtype=np.int64), (), packed(np.zeros(0)), {})
         touched = np.zeros((0, len(latents)), dtype=np.int64)
-        return Gather(latents, touched, 0, rows, Reduction(np.ones((len(latents), 1))))
+        return Gather(
+            self.block.name, latents, touched, 0, rows, Reduction(np.ones((len(latents), 1)))
+        )
 
     def _ordered(
         self, where: list[AnyArray], places: int, own: IntArray

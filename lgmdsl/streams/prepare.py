@@ -31,7 +31,7 @@ from lgmdsl.errors import DataError, MethodError, with_note
 from lgmdsl.graph.model_graph import ModelGraph
 from lgmdsl.operators.base import Operator
 from lgmdsl.operators.explicit import Dense
-from lgmdsl.streams.model import StreamedModel, streamed_model
+from lgmdsl.streams.model import ByPlaces, placed
 from lgmdsl.streams.moving import Moving, moving, still
 from lgmdsl.streams.places import CollectedRows
 from lgmdsl.streams.refusals import UNEQUAL, refused
@@ -51,7 +51,7 @@ def prepare(
     on_rows: Callable[[int, int], None] = lambda done, of: None,
     first: Mapping[str, Loaded] = MappingProxyType({}),
     silent: bool = False,
-) -> StreamedModel:
+) -> CanonicalModel:
     """The model and its rows, packed. `on_rows`: how many rows were read, of how many (each is read
     twice); `first`: columns of rows of other tables, which name members before those of this one;
     `silent`: whether no row need be observed.
@@ -89,7 +89,7 @@ def prepare(
         on_rows(table.rows + batch.stop, 2 * table.rows)
     gathers = tuple(None if rows is None else rows.gathered(silent) for rows in collected)
     digests = {name: digest.hexdigest() for name, digest in hashes.items()}
-    return replace(streamed_model(canonical, gathers, table.index, digests), read_from=dataset)
+    return placed(canonical, ByPlaces(gathers, table.index, digests, dataset))
 
 
 def of_some(error: DataError, rows: str) -> DataError:

@@ -24,7 +24,8 @@ import pyarrow.parquet as pq
 
 import lgmdsl as lgm
 from lgmdsl.api import sharding
-from lgmdsl.shards.model import ShardedModel
+from lgmdsl.canonical.model import CanonicalModel
+from lgmdsl.shards.model import shards_of
 from lgmdsl.workers import opened
 from lgmdsl.workers.pool import Pool
 
@@ -101,8 +102,8 @@ def fitted(folder: Path, jobs: int) -> None:
     asked: list[Any] = []
     whole = sharding.finishing
 
-    def seen(made: ShardedModel) -> Any:
-        asked.append(made.passes)
+    def seen(made: CanonicalModel) -> Any:
+        asked.append(getattr(shards_of(made), "passes", None))
         return whole(made)
 
     sharding.finishing = seen  # type: ignore[assignment]

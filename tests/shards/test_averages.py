@@ -25,7 +25,18 @@ from lgmdsl.shards.questions import Answered, expected
 from lgmdsl.shards.shard import ShardSource
 from lgmdsl_backends.ep.by_rows import RowPoint
 from lgmdsl_backends.ep.by_rows import at as at_sites
-from tests.shards.models import CASES, check_same, compiled, folder, posterior, rows, text, whole
+from tests.shards.models import (
+    CASES,
+    check_same,
+    compiled,
+    folder,
+    passes_of,
+    posterior,
+    rows,
+    spread,
+    text,
+    whole,
+)
 from tests.shards.test_same_bits import digest
 from tests.workers.models import Kept, Killing
 
@@ -93,10 +104,9 @@ def test_the_gradient_is_that_of_differences(method: str, case: str, tmp_path: P
 def source_of(case: str, place: Path) -> tuple[ShardSource, Point]:
     """A shard, and a q of the shared latents to ask it at."""
     canonical, _ = compiled(model_of(case), folder(place, data_of(case), 2), METHOD)
-    assert canonical.passes is not None
     theta, p = dict(canonical.hypers.start({})), canonical.size
     root = 0.3 * np.eye(p) + 0.1 * np.tri(p)
-    return canonical.passes.sources[0], Point(
+    return passes_of(canonical).sources[0], Point(
         theta, 0.2 * np.cos(np.arange(p)), root @ root.T, Expected
     )
 
@@ -266,7 +276,7 @@ def test_pairs_of_many_shared_latents_are_sites(tmp_path: Path) -> None:
     model, place = lgm.loads(text("crossed")), folder(tmp_path / "shards", data)
     fixed = {"s": 0.5, "t": 0.5}
     canonical, _ = compiled(model, place, METHOD)
-    assert canonical.shared_layout.codes is not None
+    assert spread(canonical).layout.codes is not None
     kept = {"merge": "off", "correction": "off"}
     file = place.with_suffix(".parquet")
     for method in (METHOD, "ep"):

@@ -34,7 +34,7 @@ from lgmdsl.contract.engine import Failed
 from lgmdsl.contract.objectives.elbo import ElboPoint, elbo_of
 from lgmdsl.contract.objectives.super_gaussian import Penalty
 from lgmdsl.contract.problem import GaussianPosterior, Problem
-from lgmdsl.contract.questions import Expected, ExpectedAnswer, PointwiseAnswer, Tilted, Widths
+from lgmdsl.contract.questions import Expected, ExpectedAnswer, PointwiseAnswer, Tilted
 from lgmdsl.contract.site import Property, Site, SiteSpec
 from lgmdsl.contract.status import Status
 from lgmdsl.inference.driver import Run, Tolerances, run
@@ -111,8 +111,7 @@ class Averaging:
     ) -> Averaged:
         """The groups at q(beta) = N(mean, covariance), found from where they are at another theta
         or q(beta). Raises NoMode."""
-        places = self.route.answer(groups.places)
-        assert isinstance(places, Places), "a route of rows leads to sums over them"
+        places = groups.places.by(self.route.answer)
         engine = AtShared(groups, mean, covariance)
         if self.question is Tilted:
             found = self._matched(places, engine, near)
@@ -255,15 +254,11 @@ class Averaged(Eliminated):
     def bound_slopes(self) -> Gradient:
         """dF/dhyper at fixed m and V, of every hyper that the rows' sites and the groups' priors
         depend on: by the envelope theorem those at fixed q."""
-        places = self.averaging.route.answer(self.places)
-        assert isinstance(places, Places)
+        places = self.places.by(self.averaging.route.answer)
         model, slopes = self.groups.canonical, self.known.slopes or {}
         if places.rows.own and self.known.slopes is None:
             variance = self.variance(self.covariance)
-            by = (
-                places.width_slopes if self.averaging.question is Widths else places.expected_slopes
-            )
-            slopes = by(self.z, variance)
+            slopes = places.averaged_slopes(self.averaging.question, self.z, variance)
         elif not places.rows.own and not self.groups.learned:
             return {}
         out = pull(model, self.q.adjoints(), (slopes,), self.groups.theta)
