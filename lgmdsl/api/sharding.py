@@ -25,7 +25,7 @@ from lgmdsl.posterior.hyper_points import HyperPoint
 from lgmdsl.shards import questions
 from lgmdsl.shards.gathered import again, gathered
 from lgmdsl.shards.given import given_shards
-from lgmdsl.shards.groups import NAME, SharedAt
+from lgmdsl.shards.groups import NAME, AtTheta
 from lgmdsl.shards.groups import write_groups as written
 from lgmdsl.shards.manifest import filling, read_manifest
 from lgmdsl.shards.model import Sharded, shards_of
@@ -99,7 +99,10 @@ def write_groups(
             codes = [f.codes for f in passes.ask(questions.found)]
             layout = known.layout
             parts = [
-                [replace(p, covariance=layout.part(p.covariance, of)) for p in points]
+                [
+                    replace(p, weight=(), shift=(), covariance=layout.part(p.covariance, of))
+                    for p in points
+                ]
                 for of in codes
             ]
             numbered = enumerate(parts)
@@ -123,11 +126,12 @@ def sources_of(
     return again(known, fit.model.checked, manifest, others, keys, workers, planned).sources
 
 
-def shared_at(known: Sharded, point: HyperPoint) -> SharedAt:
-    """The shared latents at a point of a fit."""
+def shared_at(known: Sharded, point: HyperPoint) -> AtTheta:
+    """A point of a fit, for its shards."""
     q = point.condition()
     covariance = known.layout.entries(q.variance[known.block])
-    return SharedAt(dict(point.theta), point.share, np.asarray(q.latent_mean), covariance)
+    given = dict(point.theta), point.share, point.weight, point.shift
+    return AtTheta(*given, np.asarray(q.latent_mean), covariance)
 
 
 @contextmanager

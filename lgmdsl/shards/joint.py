@@ -15,7 +15,6 @@ from functools import cache, partial
 
 import numpy as np
 
-from lgmdsl.arrays import Array
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract import rows
@@ -23,22 +22,11 @@ from lgmdsl.contract.engine import Conditioned, Failed, Rows
 from lgmdsl.engines.choose import Terms, required
 from lgmdsl.errors import Diagnostic, NumericalError
 from lgmdsl.shards.eliminate import Eliminated
+from lgmdsl.shards.groups import AtTheta
 from lgmdsl.shards.model import Sharded
 from lgmdsl.shards.refusals import without_shard
 from lgmdsl.shards.shard import Shard, ShardSource, labels_of
 from lgmdsl.streams.model import by_places
-
-
-@dataclass(frozen=True, eq=False)
-class AtTheta:
-    """A fit to all shards at theta: its sites, and the mean and covariance of the shared latents,
-    this as `SharedLayout.entries` has it."""
-
-    theta: Theta
-    weight: Rows
-    shift: Rows
-    mean: Array
-    covariance: Array
 
 
 @dataclass(frozen=True, eq=False)

@@ -77,10 +77,6 @@ class Passes:
         raises."""
         return self.of_each(call, [arguments] * len(self.sources), arrived)
 
-    def each(self, call: Callable[..., Any], *arguments: Any) -> list[Any]:
-        """The shards' answers (`ask`) to a call that takes the number of the shard last."""
-        return self.of_each(call, [(*arguments, k) for k in range(len(self.sources))])
-
     def of_each(
         self,
         call: Callable[..., Any],
@@ -163,7 +159,7 @@ class Shards(RowSums):
         given = variance if isinstance(variance, np.ndarray) else None
         spread = [None] * len(self.passes.sources) if given is None else self._spread(given)
         near = self._path.near(beta)
-        parts = self._of_each(questions.pointwise, beta, [(v,) for v in spread])
+        parts = self._of_each(questions.answered, beta, [(v,) for v in spread])
         self._path.noted(near, max(a.passes for a in parts))
         third = np.full_like(s, np.nan)
         if given is not None:
@@ -193,7 +189,7 @@ class Shards(RowSums):
     def averaged(self, question: type, mean: Array, variance: Array) -> tuple[float, Array, Array]:
         """F, F_m and -2 F_V of all shards, whose rows answer a question."""
         near, given = self._averages(question, mean, variance)
-        parts = self.passes.of_each(questions.expected, given)
+        parts = self.passes.of_each(questions.answered, given)
         self._paths[question].noted(near, max(a.passes for a in parts))
         slope = self.layout.placed(total_of([a.slope for a in parts]))
         weight = self._weights([a.information for a in parts])
@@ -216,7 +212,7 @@ class Shards(RowSums):
 
     def averaged_slopes(self, question: type, mean: Array, variance: Array) -> dict[str, Array]:
         _, given = self._averages(question, mean, variance)
-        return added(self.passes.of_each(questions.expected_slopes, given))
+        return added(self.passes.of_each(questions.bound_slopes, given))
 
     def unit_weights(self) -> Array:
         return self._weights(self.passes.ask(questions.unit_information, dict(self.theta)))
@@ -290,5 +286,5 @@ class Shards(RowSums):
         given; sought from points `near`, None: where modes are."""
         beta = np.ascontiguousarray(beta)
         begin = [self._path.near(beta)] * len(given) if near is None else near
-        theta, pairs = self._path.theta, zip(begin, given, strict=True)
-        return self.passes.of_each(call, [(theta, beta, n, *g) for n, g in pairs])
+        point, pairs = Point(self._path.theta, beta), zip(begin, given, strict=True)
+        return self.passes.of_each(call, [(point, n, *g) for n, g in pairs])

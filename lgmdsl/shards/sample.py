@@ -18,7 +18,7 @@ from lgmdsl.streams.streamable import Table, table_of
 
 
 def sampled_rows(sources: Sequence[ShardSource], rows: int, groups: int) -> CanonicalModel:
-    """The model of some `rows` in `groups` or more, those of every so-manieth label in the first
+    """The model of some `rows` in `groups` or more, those of every k-th label in the first
     shards that hold as many; of all rows where these are fewer. Raises WorkerError E703 for a file
     that is not here, or not what it was, and what the model of a shard raises."""
     count = held = members = 0
@@ -30,7 +30,7 @@ def sampled_rows(sources: Sequence[ShardSource], rows: int, groups: int) -> Cano
 
 
 def _few(sources: Sequence[ShardSource], step: int) -> Dataset:
-    """The rows of every so-manieth group, with the columns that the model names: never more than a
+    """The rows of every k-th group, with the columns that the model names: never more than a
     batch of the others is in memory."""
     import pyarrow as pa
     import pyarrow.compute as pc

@@ -27,7 +27,7 @@ from lgmdsl.canonical.model import CanonicalModel, check_finite
 from lgmdsl.compile import canonicalise
 from lgmdsl.contract.linear import Predictor
 from lgmdsl.dataset import Batch, Dataset, Entry, Loaded
-from lgmdsl.errors import DataError, MethodError, with_note
+from lgmdsl.errors import DataError, with_note
 from lgmdsl.graph.model_graph import ModelGraph
 from lgmdsl.operators.base import Operator
 from lgmdsl.operators.explicit import Dense
@@ -78,7 +78,7 @@ def prepare(
             new = ground_new(grounded, batch.dataset)
             if any(len(labels) for labels in new.new_levels.values()):
                 block = next(b for b, some in zip(canonical.blocks, streamed, strict=True) if some)
-                raise MethodError(refused(block, SPELT))
+                raise refused(block, SPELT)
             made = canonicalise(new, find)
             for k, rows in enumerate(collected):
                 if rows is not None:
@@ -258,7 +258,7 @@ def _columns(operator: Operator, block: SiteBlock) -> Iterator[tuple[IntArray, A
     csr = sp.csr_array(operator.sparse())
     each = np.diff(csr.indptr)
     if rows and (each != each[0]).any():
-        raise MethodError(refused(block, UNEQUAL))
+        raise refused(block, UNEQUAL)
     width = int(each[0]) if rows else 0
     indices, data = csr.indices.reshape(rows, width), csr.data.reshape(rows, width)
     for j in range(width):

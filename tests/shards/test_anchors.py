@@ -14,7 +14,7 @@ import lgmdsl as lgm
 from lgmdsl.shards import model as sharded_models
 from lgmdsl.shards.anchors import Anchors, Near, Point
 from lgmdsl.shards.anchors import Path as Asked
-from lgmdsl.shards.questions import Answered, pointwise
+from lgmdsl.shards.questions import Answered, answered
 from lgmdsl.shards.shard import ShardSource
 from tests.shards.models import compiled, folder, passes_of, rows, spread, text
 
@@ -38,7 +38,7 @@ def points(theta: dict[str, Any], size: int, count: int, step: float) -> list[Po
 
 def ask(source: ShardSource, point: Point, near: Near = ()) -> Answered:
     """The answer, third derivatives included."""
-    return pointwise(source, point.theta, point.beta, near, 0.01 * np.eye(len(point.beta)))
+    return answered(source, point, near, 0.01 * np.eye(len(point.beta)))
 
 
 def same_bits(one: Answered, other: Answered) -> bool:

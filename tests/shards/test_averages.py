@@ -21,7 +21,7 @@ from lgmdsl.shards.averages.at_shared import AtShared
 from lgmdsl.shards.averages.settling import settle
 from lgmdsl.shards.averages.shard_sites import ShardSites
 from lgmdsl.shards.passes import Shards
-from lgmdsl.shards.questions import Answered, expected
+from lgmdsl.shards.questions import Answered, answered
 from lgmdsl.shards.shard import ShardSource
 from lgmdsl_backends.ep.by_rows import RowPoint
 from lgmdsl_backends.ep.by_rows import at as at_sites
@@ -117,10 +117,10 @@ def test_slopes_of_the_expectation_are_those_of_differences(case: str, tmp_path:
     any fit."""
     source, at = source_of(case, tmp_path / "rows")
     assert at.covariance is not None
-    answer, size = expected(source, at, ()), len(at.beta)
+    answer, size = answered(source, at, ()), len(at.beta)
 
     def value(mean: Any, covariance: Any) -> float:
-        return expected(source, at._replace(beta=mean, covariance=covariance), ()).value
+        return answered(source, at._replace(beta=mean, covariance=covariance), ()).value
 
     for i in range(size):
         step = STEP * np.eye(size)[i]
@@ -148,19 +148,19 @@ def test_answers_do_not_depend_on_anchors_but_for_rounding(case: str, tmp_path: 
     assert at.covariance is not None
     a = at._replace(beta=at.beta + 0.05)
     x = at._replace(covariance=0.9 * at.covariance)
-    cold = expected(source, at, ())
+    cold = answered(source, at, ())
     nears: tuple[Near, ...] = ((a,), (a, x), (at,))
     for near in nears:
-        warm = expected(source, at, near)
+        warm = answered(source, at, near)
         assert warm.passes < cold.passes
         for got, want in zip(warm[:4], cold[:4], strict=True):
             pair = np.asarray(got), np.asarray(want)
             np.testing.assert_allclose(*pair, rtol=1e-7, atol=1e-8)
         source.forget()  # as another worker
-        assert same_bits(expected(source, at, near), warm)
-        expected(source, x, (at,))
-        expected(source, a, (x, at))
-        assert same_bits(expected(source, at, near), warm)
+        assert same_bits(answered(source, at, near), warm)
+        answered(source, x, (at,))
+        answered(source, a, (x, at))
+        assert same_bits(answered(source, at, near), warm)
     source.forget()
 
 
@@ -329,15 +329,15 @@ def test_where_steps_do_not_end_the_back_end_climbs(
 ) -> None:
     """And where neither comes to an end there is no answer, rather than a wrong one."""
     source, at = source_of("poisson", tmp_path / "rows")
-    plain = expected(source, at, ())
+    plain = answered(source, at, ())
     source.forget()
     monkeypatch.setattr(averaged, "settle", lambda *_: None)
-    climbed = expected(source, at, ())
+    climbed = answered(source, at, ())
     assert climbed.value == pytest.approx(plain.value, abs=1e-9)
     np.testing.assert_allclose(climbed.slope, plain.slope, rtol=1e-6, atol=1e-6)
     source.forget()
     monkeypatch.setattr(averaged, "STEPS", 2)
-    assert expected(source, at, ()).value == -np.inf
+    assert answered(source, at, ()).value == -np.inf
     source.forget()
     shards = Path(source.file.path).parent
     with pytest.raises(lgm.NumericalError) as caught:
@@ -360,7 +360,7 @@ def test_a_group_that_moved_away_goes_back(tmp_path: Path) -> None:
     with np.errstate(all="ignore"):
         end = settle(Problem((sums,), (sums,), engine), engine, *start, 1e-9, 120)
     assert end is not None
-    assert end.elbo == pytest.approx(expected(source, wide, (at,)).value, abs=1e-9)
+    assert end.elbo == pytest.approx(answered(source, wide, (at,)).value, abs=1e-9)
     engine = AtShared(groups, at.beta, at.covariance)
     problem = Problem((sums,), (sums,), engine)
     (mean,), split = engine.prior_mean, groups.split
@@ -369,10 +369,10 @@ def test_a_group_that_moved_away_goes_back(tmp_path: Path) -> None:
     shift[: len(shift) // 2, split.own] = 200.0
     end = settle(problem, engine, weight, shift, 1e-9, 1000)
     assert end is not None
-    assert end.elbo == pytest.approx(expected(source, at, ()).value, abs=1e-10)
+    assert end.elbo == pytest.approx(answered(source, at, ()).value, abs=1e-10)
     assert settle(problem, engine, weight, shift, 1e-9, 2) is None
     nowhere = at._replace(beta=1e4 + at.beta)
-    assert expected(source, nowhere, ()).value == -np.inf
+    assert answered(source, nowhere, ()).value == -np.inf
     source.forget()
 
 

@@ -26,12 +26,12 @@ from lgmdsl.dataset import Keys, read
 from lgmdsl.dataset.arrow import check_pyarrow, column_types, write_parquet
 from lgmdsl.errors import DataError, Diagnostic, with_note
 from lgmdsl.files import write_filled
-from lgmdsl.posterior.hyper_points import HyperPoint
 from lgmdsl.posterior.marginals import column_levels
-from lgmdsl.shards.joint import AtTheta, joined
+from lgmdsl.shards.groups import AtTheta
+from lgmdsl.shards.joint import joined
 from lgmdsl.shards.keys import buckets_of
 from lgmdsl.shards.manifest import Manifest, ShardFile, filling, read_manifest
-from lgmdsl.shards.model import Sharded, shards_of
+from lgmdsl.shards.model import shards_of
 from lgmdsl.shards.refusals import other_folder
 from lgmdsl.shards.shard import ShardSource
 from lgmdsl.shards.shelf import SHELF
@@ -138,15 +138,10 @@ def _owners(
         raise other_folder(os.fsdecode(shards))
     known = shards if fitted is None else fitted
     sources = sources_of(fit, lying, known, mapping, workers)
-    points = tuple(_at_theta(lying, p) for p in fit.points)
+    points = tuple(shared_at(lying, p) for p in fit.points)
     if same:
         return tuple(Owners((source,), points, 0) for source in sources)
     return (Owners(sources, points, sources[0].buckets),)
-
-
-def _at_theta(known: Sharded, point: HyperPoint) -> AtTheta:
-    shared = shared_at(known, point)
-    return AtTheta(shared.theta, point.weight, point.shift, shared.mean, shared.covariance)
 
 
 def write_predictions(
