@@ -157,8 +157,8 @@ def test_groups_that_touch_most_of_them(alone: bool, tmp_path: Path) -> None:
     theta = {"s": 0.5, "t": 0.4}
     one = lgm.fit(model_of("walk"), place, fixed=theta, tol=1e-10)
     assert "all 1,764 pairs are sent" in one.provenance["shards"]
-    passes = compiled(model_of("walk"), place)[0].passes
-    assert passes is not None and any(c is not None for c in passes.codes)
+    passes = passes_of(compiled(model_of("walk"), place)[0])
+    assert any(c is not None for c in passes.codes)
     assert all(c is not None for c in passes.codes) != alone
     other = lgm.fit(
         model_of("walk"), place.with_suffix(".parquet"), "laplace", fixed=theta, tol=1e-10
