@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -132,12 +131,3 @@ def shared_at(known: Sharded, point: HyperPoint) -> AtTheta:
     covariance = known.layout.entries(q.variance[known.block])
     given = dict(point.theta), point.share, point.weight, point.shift
     return AtTheta(*given, np.asarray(q.latent_mean), covariance)
-
-
-@contextmanager
-def finishing(model: CanonicalModel) -> Iterator[None]:
-    """Let go of workers and rows at the end of a fit."""
-    try:
-        yield
-    finally:
-        model.rows.done()

@@ -26,7 +26,6 @@ from lgmdsl.shards.sample import sampled_rows
 from lgmdsl.shards.shard import Roles
 from lgmdsl.shards.shared_layout import SharedLayout
 from lgmdsl.streams.model import LEAST_PLACES, LEAST_ROWS
-from lgmdsl.streams.sums import spec_of
 
 GROUP = "shards"  # of a result file
 STEP = 4  # of as many shards, one at most is a sample
@@ -134,7 +133,7 @@ class Sharded(RowSource):
         if k != self.block:
             return model.own_sites(k, theta)
         assert self.passes is not None, "a stored fit has no rows to bind"
-        spec = spec_of(model.blocks[k].site, "shards", (HYPERPARAMETERS,))
+        spec = Shards.spec_of(model.blocks[k].site, "shards", (HYPERPARAMETERS,))
         return Shards(spec, self.passes, theta, self.about.rows, self.layout)
 
     def stored(self) -> Stored:

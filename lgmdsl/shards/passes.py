@@ -16,6 +16,7 @@ import numpy as np
 from lgmdsl.arrays import Array, IntArray
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.contract import rows
+from lgmdsl.contract.joint import SumsOfRows
 from lgmdsl.contract.questions import (
     BoundedAnswer,
     Expected,
@@ -33,7 +34,6 @@ from lgmdsl.shards.questions import Found
 from lgmdsl.shards.shard import ShardSource
 from lgmdsl.shards.shared_layout import SharedLayout
 from lgmdsl.shards.shelf import SHELF
-from lgmdsl.streams.sums import RowSums, added
 from lgmdsl.workers.task import Task
 from lgmdsl.workers.workers import Workers
 
@@ -131,7 +131,7 @@ def _bytes(answer: Any) -> int:
 
 
 @dataclass(frozen=True, eq=False)
-class Shards(RowSums):
+class Shards(SumsOfRows):
     """Sites of the p shared latents, N with K predictors each: the sum of all shards at theta."""
 
     spec: SiteSpec  # type: ignore[misc]
@@ -179,7 +179,7 @@ class Shards(RowSums):
         """d(l + tr(variance l'') / 2 + move'l')/dhyperparameter (`RowSource.slopes`)."""
         beta, along = self.layout.shared(s), self.layout.shared(move)
         given = [(v, along) for v in self._spread(variance)]
-        return added(self._of_each(questions.slopes, beta, given))
+        return rows.added(self._of_each(questions.slopes, beta, given))
 
     def expected(self, mean: Array, variance: Array, second: bool = False) -> ExpectedAnswer:
         self.check_first(second)
@@ -212,7 +212,7 @@ class Shards(RowSums):
 
     def averaged_slopes(self, question: type, mean: Array, variance: Array) -> dict[str, Array]:
         _, given = self._averages(question, mean, variance)
-        return added(self.passes.of_each(questions.bound_slopes, given))
+        return rows.added(self.passes.of_each(questions.bound_slopes, given))
 
     def unit_weights(self) -> Array:
         return self._weights(self.passes.ask(questions.unit_information, dict(self.theta)))

@@ -17,6 +17,7 @@ import numpy as np
 
 from lgmdsl.arrays import Array
 from lgmdsl.contract import rows as by_rows
+from lgmdsl.contract.joint import SumsOfRows
 from lgmdsl.contract.questions import (
     Bounded,
     BoundedAnswer,
@@ -31,7 +32,6 @@ from lgmdsl.contract.site import SiteSpec
 from lgmdsl.inference.routes import answering
 from lgmdsl.streams.row_sites import GaussianRows
 from lgmdsl.streams.rows import Answering, BoundRows, Chunk
-from lgmdsl.streams.sums import RowSums, added
 
 # What is made of a chunk of rows, at means and variances (None: not asked for) of their predictors:
 # numbers for each row, of each sum; None where there are none.
@@ -39,7 +39,7 @@ Ask = Callable[[Chunk, Array, Any], Sequence[Array | None]]
 
 
 @dataclass(frozen=True, eq=False)
-class Places(RowSums, FourthExpected):
+class Places(SumsOfRows, FourthExpected):
     """G sites, one of each place; predictors are (G, K). Rows answer through `answer`, and what
     that does not give as any site of theirs does. `multipliers`, (G, K): f, where the coefficients
     of rows on z_k are x_ik f_gk (`streams/multipliers.py`); None: 1."""
@@ -101,7 +101,7 @@ class Places(RowSums, FourthExpected):
         """Sums of slopes over all rows, by parameter; none where no field of theirs depends on a
         hyperparameter, so that none are wanted."""
         chunks = self.at(mean, variance) if self.rows.own else ()
-        return added({n: np.sum(x) for n, x in ask(*at).items()} for at in chunks)
+        return by_rows.added({n: np.sum(x) for n, x in ask(*at).items()} for at in chunks)
 
     def log_density(self, s: Array) -> Array:
         (out,) = self.fold((0,), lambda chunk, m, _: (chunk.site.log_density(m),), s)

@@ -27,7 +27,6 @@ from lgmdsl.operators.explicit import Sparse
 from lgmdsl.streams.collective import Places
 from lgmdsl.streams.multipliers import ONE, Multipliers
 from lgmdsl.streams.rows import BoundRows, PackedRows, Reduction
-from lgmdsl.streams.sums import spec_of
 
 GROUP = "streams"  # of a result file
 # Of a sample of places: at least so many rows and places in it, every k-th place.
@@ -227,7 +226,7 @@ class ByPlaces(RowSource):
             assert gather.reduction is not None, "rows come with one"
             family, own = model.blocks[k].site, _own(model.blocks[k], model.sizes, theta)
             rows = BoundRows(gather.rows, family, own, gather.reduction)
-            known = Places(spec_of(family, "places"), rows, _itself)
+            known = Places(Places.spec_of(family, "places"), rows, _itself)
             if not own:
                 self._sites[k] = known
         if gather.multipliers is None:
