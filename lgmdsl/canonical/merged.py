@@ -22,7 +22,7 @@ from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.engine import Conditioned
 from lgmdsl.contract.linear import Predictor
-from lgmdsl.contract.row_source import Folding
+from lgmdsl.contract.row_source import Folding, Remade
 from lgmdsl.contract.rows import Rows
 from lgmdsl.contract.site import Site
 from lgmdsl.engines.shared.other_rows import OtherRows
@@ -37,6 +37,9 @@ class Merged(Folding):
 
     entry = "merged"
     kinds: tuple[Alike | None, ...]
+
+    def remade(self, model: CanonicalModel) -> Remade:
+        return _with_kinds, (self.whole, self.kinds)
 
     def observed(self, model: CanonicalModel, k: int, theta: Theta) -> Predictor:
         try:
@@ -126,8 +129,10 @@ def merged(canonical: CanonicalModel, predictors_only: bool = False) -> Canonica
     """The model with the rows that are alike merged, in the blocks where that pays; None where it
     pays in none. `predictors_only`: for Gaussian sites that are given, whatever was observed."""
     kinds = tuple(alike(block, predictors_only) for block in canonical.blocks)
-    if not any(kind is not None for kind in kinds):
-        return None
+    return _with_kinds(canonical, kinds) if any(kind is not None for kind in kinds) else None
+
+
+def _with_kinds(canonical: CanonicalModel, kinds: tuple[Alike | None, ...]) -> CanonicalModel:
     pairs = zip(canonical.blocks, kinds, strict=True)
     blocks = tuple(b if kind is None else _merged_block(b, kind) for b, kind in pairs)
     return replace(canonical, blocks=blocks, rows=Merged(canonical, merged, kinds))

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 LEAST, ROWS_A_PLACE = 50_000, 8
 
 Theta = Mapping[str, Array]
+# How pickle makes a model again: a function, and its arguments.
+Remade = tuple[Callable[..., Any], tuple[Any, ...]]
 
 
 class Held(NamedTuple):
@@ -126,6 +128,10 @@ class RowSource:
         """A search, which makes one fit after another, has made this one; `value`: the log
         posterior of theta. Of use where questions cost less near another fit."""
 
+    def remade(self, model: CanonicalModel) -> Remade | None:
+        """How pickle makes the model again; None where it is compiled from its text and data."""
+        return None
+
     def stored(self) -> Stored | None:
         """What a result file says of the rows; None where it holds them."""
         return None
@@ -148,6 +154,9 @@ class Folding(RowSource):
     @property
     def folding(self) -> Folding:
         return self
+
+    def remade(self, model: CanonicalModel) -> Remade:
+        return self.again, (self.whole,)
 
     @property
     @abstractmethod

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Literal
@@ -18,7 +18,7 @@ from lgmdsl.canonical.lowering.derived import Derived, leaves
 from lgmdsl.canonical.model import CanonicalModel, Layout
 from lgmdsl.contract.linear import Predictor
 from lgmdsl.contract.problem import GaussianPosterior
-from lgmdsl.contract.row_source import Held, RowSource, Stored, StoredArray
+from lgmdsl.contract.row_source import Held, Remade, RowSource, Stored, StoredArray
 from lgmdsl.contract.site import Site
 from lgmdsl.shards.anchors import Point
 from lgmdsl.shards.passes import HYPERPARAMETERS, Passes, Shards
@@ -57,9 +57,9 @@ class Sharded(RowSource):
     passes: Passes | None = None
     hashes: Mapping[str, str] = field(default_factory=dict)
 
-    def __getstate__(self) -> dict[str, Any]:
-        own = {f.name: getattr(self, f.name) for f in fields(self)}
-        return {**own, "passes": None, "hashes": {}}
+    def remade(self, model: CanonicalModel) -> Remade:
+        known = self.whole, self.roles, self.about, self.block, self.layout.codes
+        return sharded_model, known
 
     @property
     def over(self) -> tuple[str, ...]:

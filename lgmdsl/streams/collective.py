@@ -101,7 +101,8 @@ class Places(SumsOfRows, FourthExpected):
         """Sums of slopes over all rows, by parameter; none where no field of theirs depends on a
         hyperparameter, so that none are wanted."""
         chunks = self.at(mean, variance) if self.rows.own else ()
-        return by_rows.added({n: np.sum(x) for n, x in ask(*at).items()} for at in chunks)
+        parts = (ask(*at) for at in chunks)
+        return by_rows.added({n: np.asarray(np.sum(x)) for n, x in p.items()} for p in parts)
 
     def log_density(self, s: Array) -> Array:
         (out,) = self.fold((0,), lambda chunk, m, _: (chunk.site.log_density(m),), s)

@@ -19,7 +19,7 @@ from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract import row_source
 from lgmdsl.contract.backend import BackendSpec
 from lgmdsl.contract.engine import Conditioned, Rows
-from lgmdsl.contract.row_source import Folding, RowSource
+from lgmdsl.contract.row_source import Folding
 from lgmdsl.engines.shared.other_rows import OtherRows
 from lgmdsl.errors import LgmError
 from lgmdsl.streams.collective import Places
@@ -87,21 +87,13 @@ def _gathers(canonical: CanonicalModel, some: Sequence[bool]) -> tuple[Gather | 
     return tuple(out)
 
 
-def _again(
-    again: Callable[[CanonicalModel], CanonicalModel | None], whole: CanonicalModel
-) -> RowSource | None:
-    made = again(whole)
-    return None if made is None else made.rows
-
-
 @dataclass(frozen=True, eq=False)
 class Placing(ByPlaces, Folding):
     """Rows in memory by places, folded again where they are unpickled."""
 
     entry = "places"
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _again, (self.again, self.whole)
+    remade = Folding.remade
 
     def unfolded(
         self,

@@ -18,7 +18,7 @@ from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.canonical.expressions.named import expand
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.linear import Predictor
-from lgmdsl.contract.row_source import ROWS_A_PLACE, Held, RowSource, Stored, StoredArray
+from lgmdsl.contract.row_source import ROWS_A_PLACE, Held, Remade, RowSource, Stored, StoredArray
 from lgmdsl.contract.site import Site
 from lgmdsl.dataset import Dataset
 from lgmdsl.engines.shared.prior import pattern
@@ -107,9 +107,9 @@ class ByPlaces(RowSource):
     read_from: Dataset | None = None
     beyond: tuple[Predictor, ...] = ()
 
-    def __getstate__(self) -> dict[str, Any]:
+    def remade(self, model: CanonicalModel) -> Remade:
         gathers = tuple(None if g is None else g.bare for g in self.gathers)
-        return {"gathers": gathers, "index": self.index, "hashes": {}}
+        return placed, (replace(model, rows=RowSource()), ByPlaces(gathers, self.index))
 
     @property
     def over(self) -> tuple[str, ...]:

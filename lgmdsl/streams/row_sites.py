@@ -93,11 +93,11 @@ class GaussianRows(RowSites):
         self, mean: Array, variance: Array, cavity: Cavity, power: float
     ) -> dict[str, Array]:
         def of(chunk: Chunk, m: Array, v: Array) -> Mapping[str, Array]:
-            at = cavity(*self._at(chunk.rows), m, v)
+            w, b = self._at(chunk.rows)
+            at = cavity(w, b, m, v)
             with np.errstate(all="ignore"):
-                known: Mapping[str, Array] = self.places.asked(chunk, TiltedSlopes).tilted_slopes(
-                    *at, power
-                )
+                answer = self.places.asked(chunk, TiltedSlopes)
+                known: Mapping[str, Array] = answer.tilted_slopes(*at, power)
             return known
 
         return self.places.slopes(of, mean, variance)

@@ -151,4 +151,4 @@ def test_a_search_begins_in_a_sample_of_the_shards(
     with ThreadPoolExecutor(2) as executor:
         assert lgm.fit(model, shards, hyper="map", tol=1e-8, jobs=executor) == piloted
     few = compiled(model, folder(tmp_path / "few", rows("poisson"), 3))[0]
-    assert few.sampled() is None
+    assert few.rows.sampled(few) is None
