@@ -4,7 +4,6 @@ errors are made."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -12,6 +11,7 @@ from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.dataset import Dataset, read
 from lgmdsl.graph.build import model_graph
 from lgmdsl.language.load import loads
+from lgmdsl.shards.keys import plain
 from lgmdsl.shards.shard import ShardSource, model_of
 from lgmdsl.streams.prepare import BATCH
 from lgmdsl.streams.streamable import Table, table_of
@@ -43,18 +43,10 @@ def _few(sources: Sequence[ShardSource], step: int) -> Dataset:
     columns = list(dict.fromkeys((*table.keys, by)))
     for source in sources:
         with pq.ParquetFile(source.file.checked()) as file:
-            labels = pc.unique(_plain(file.read([by])[by]))
+            labels = pc.unique(plain(file.read([by])[by]))
             chosen = labels.take(pa.array(np.arange(step // 2, len(labels), step)))
             for batch in file.iter_batches(BATCH, columns=columns):
                 part = pa.Table.from_batches([batch])
-                tables.append(part.filter(pc.is_in(_plain(part[by]), value_set=chosen)))
+                tables.append(part.filter(pc.is_in(plain(part[by]), value_set=chosen)))
     whole = pa.concat_tables(tables).unify_dictionaries()
     return read(whole if first.others is None else [whole, first.others], first.mapping)
-
-
-def _plain(column: Any) -> Any:
-    """Labels as they are, not as places among categories."""
-    import pyarrow as pa
-
-    kind = column.type
-    return column.cast(kind.value_type) if pa.types.is_dictionary(kind) else column

@@ -163,7 +163,7 @@ def _chosen(
     numbers: list[IntArray] = []
     if before:
         for key in maps:
-            _first_named(before[key], key, seen)
+            first_named(labels_of(before[key]).values, key, seen)
         kept.append(dict(before))
         numbers.append(-1 - np.arange(len(next(iter(before.values())).values)))
     last: Batch | None = None
@@ -173,7 +173,7 @@ def _chosen(
         chosen = np.zeros(size, dtype=np.bool_)
         chosen[: max(least - last.first, 0)] = True
         for key in maps:
-            chosen[_first_named(columns[key], key, seen)] = True
+            chosen[first_named(labels_of(columns[key]).values, key, seen)] = True
         rows = np.flatnonzero(chosen)
         if len(rows):
             kept.append({key: part.rows(rows) for key, part in columns.items()})
@@ -193,9 +193,8 @@ def _itself(loaded: Loaded) -> Loaded:
     return loaded
 
 
-def _first_named(column: Loaded, key: str, seen: dict[str, AnyArray]) -> IntArray:
-    """The rows of a column that are the first with their labels."""
-    labels = labels_of(column).values
+def first_named(labels: AnyArray, key: str, seen: dict[str, AnyArray]) -> IntArray:
+    """The rows that are the first with their labels, next to those of a key that were `seen`."""
     where = np.arange(len(labels))
     if key in seen:
         where = np.flatnonzero(~np.isin(labels, seen[key]))
