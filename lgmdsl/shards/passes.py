@@ -155,22 +155,25 @@ class Shards(SumsOfRows):
 
     def pointwise(self, s: Array, variance: Array | float = 1.0) -> PointwiseAnswer:
         """`third` only where a variance is given; else it is NaN."""
-        layout, beta = self.layout, self.layout.shared(s)
+        beta = self.layout.shared(s)
         given = variance if isinstance(variance, np.ndarray) else None
         spread = [None] * len(self.passes.sources) if given is None else self._spread(given)
         near = self._path.near(beta)
         parts = self._of_each(questions.answered, beta, [(v,) for v in spread])
         self._path.noted(near, max(a.passes for a in parts))
+        value, slope, weight = self._totals(parts)
         third = np.full_like(s, np.nan)
         if given is not None:
-            third = layout.placed(total_of([a.third for a in parts]))
-        return PointwiseAnswer(
-            layout.once(total_of([a.value for a in parts])),
-            layout.placed(total_of([a.slope for a in parts])),
-            -self._weights([a.information for a in parts]),
-            third,
-            layout.once(total_of([a.eliminated for a in parts])),
-        )
+            third = self.layout.placed(total_of([a.third for a in parts]))
+        eliminated = total_of([a.eliminated for a in parts])
+        once = self.layout.once
+        return PointwiseAnswer(once(value), slope, -weight, third, once(eliminated))
+
+    def _totals(self, parts: list[questions.Answered]) -> tuple[float, Array, Array]:
+        """Value, slope, and minus the curvature of all shards."""
+        slope = self.layout.placed(total_of([a.slope for a in parts]))
+        weight = self._weights([a.information for a in parts])
+        return total_of([a.value for a in parts]), slope, weight
 
     def parameter_slopes(self, s: Array) -> dict[str, Array]:
         return {}
@@ -191,9 +194,7 @@ class Shards(SumsOfRows):
         near, given = self._averages(question, mean, variance)
         parts = self.passes.of_each(questions.answered, given)
         self._paths[question].noted(near, max(a.passes for a in parts))
-        slope = self.layout.placed(total_of([a.slope for a in parts]))
-        weight = self._weights([a.information for a in parts])
-        return total_of([a.value for a in parts]), slope, weight
+        return self._totals(parts)
 
     def row_sites(self) -> ShardSites:
         weight = np.zeros((len(self), self.layout.event, self.layout.event))
