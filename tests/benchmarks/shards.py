@@ -100,9 +100,9 @@ def fitted(folder: Path, jobs: int) -> None:
     asked: list[Any] = []
     whole = Passes.done
 
-    def seen(passes: Passes) -> None:
-        asked.append(passes)
-        whole(passes)
+    def seen(self: Passes) -> None:
+        asked.append(self)
+        whole(self)
 
     Passes.done = seen  # type: ignore[method-assign]
     pool = Clocked(jobs or 1)
