@@ -10,12 +10,10 @@ from scipy import special
 
 import lgmdsl as lgm
 from lgmdsl.arrays import Array
-from lgmdsl.compile import compile_model
-from lgmdsl.dataset import read
 from lgmdsl.inference.driver import Tolerances, run
 from lgmdsl.inference.plan import plan
 from lgmdsl.learning.objective.gradient import evidence_gradient
-from lgmdsl.sites.catalogue import find_site
+from tests.compiled import canonical_form
 
 TEXT = """lgm 1
 index doc
@@ -102,7 +100,7 @@ def test_missing_documents_are_left_out() -> None:
 @pytest.mark.parametrize(("method", "bound"), [("laplace", None), ("natural-gradient", "tilted")])
 def test_gradients(method: str, bound: str | None) -> None:
     n, beta = made(4, 3, 12)
-    canonical = compile_model(lgm.loads(TEXT).checked, read({"n": n}), find_site)
+    canonical = canonical_form(TEXT, {"n": n})
     planned = plan(canonical, method, bound)
 
     def solved(values: dict[str, Any]) -> tuple[float, Any, Any]:

@@ -10,15 +10,13 @@ from scipy import special
 
 import lgmdsl as lgm
 from lgmdsl.arrays import Array
-from lgmdsl.compile import compile_model
-from lgmdsl.dataset import read
 from lgmdsl.engines.dense.covariance import CovarianceEngine
 from lgmdsl.engines.dense.precision import PrecisionEngine
 from lgmdsl.engines.sparse.engine import SparseEngine
 from lgmdsl.inference.driver import Tolerances, run
 from lgmdsl.inference.plan import plan
 from lgmdsl.learning.objective.gradient import evidence_gradient
-from lgmdsl.sites.catalogue import find_site
+from tests.compiled import canonical_form
 
 HEAD = """lgm 1
 index obs
@@ -63,7 +61,7 @@ def test_solvers_and_engines_share_an_optimum(text: str, bound: str) -> None:
     given = data()
     best = fit(text, given, bound=bound)
     assert best.converged
-    canonical = compile_model(lgm.loads(text).checked, read(given), find_site)
+    canonical = canonical_form(text, given)
     theta = canonical.hypers.theta({"s": 1.2})
     found = {
         m: fit(text, given, m, bound=bound, max_steps=400).log_evidence
@@ -177,7 +175,7 @@ def test_gradients_of_hypers(text: str, method: str, bound: str | None) -> None:
     }
     given = data()
     given["y"] = np.where(np.arange(12) == 4, "", given["y"])  # a missing row
-    canonical = compile_model(lgm.loads(text).checked, read(given), find_site)
+    canonical = canonical_form(text, given)
     made = plan(canonical, method, bound)
 
     def solved(values: dict[str, Any]) -> tuple[float, Any, Any]:

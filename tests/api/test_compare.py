@@ -21,7 +21,7 @@ from lgmdsl.inference import registry
 from lgmdsl.inference.driver import TraceEntry
 from lgmdsl.plot.comparison import window
 from lgmdsl_backends.laplace import Laplace
-from tests.backends.toy_backend import FixedPoint
+from tests.plugins.acme.acme_lgm import FixedPoint
 
 TEXT = """lgm 1
 index obs

@@ -12,16 +12,14 @@ from scipy import special
 
 import lgmdsl as lgm
 from lgmdsl.arrays import Array
-from lgmdsl.compile import compile_model
 from lgmdsl.contract.questions import Tilted
-from lgmdsl.dataset import read
 from lgmdsl.engines.dense.covariance import CovarianceEngine
 from lgmdsl.engines.dense.precision import PrecisionEngine
 from lgmdsl.engines.sparse.engine import SparseEngine
 from lgmdsl.inference.driver import Tolerances, run
 from lgmdsl.inference.plan import plan
 from lgmdsl.learning.objective.gradient import evidence_gradient
-from lgmdsl.sites.catalogue import find_site
+from tests.compiled import canonical_form
 
 HEAD = """lgm 1
 index obs
@@ -67,7 +65,7 @@ def fit(text: str, given_data: dict[str, Any], method: str = "ep", **more: Any) 
 
 def solved(text: str, given_data: dict[str, Any], s: float, engine: Any = None) -> Any:
     """The plan, theta, problem and result of a run to 1e-8."""
-    canonical = compile_model(lgm.loads(text).checked, read(given_data), find_site)
+    canonical = canonical_form(text, given_data)
     theta, planned = canonical.hypers.theta({"s": s}), plan(canonical, "ep")
     chosen = None if engine is None else engine(canonical.linear(theta))
     problem = planned.at(theta, chosen)
@@ -123,9 +121,7 @@ def test_the_moments_match_at_the_fixed_point(name: str, power: float) -> None:
     x, y = data(14, 3)
     found = fit(MODELS[name], {"X": x, "y": np.array(list("abc"))[y]}, options={"power": power})
     assert found.converged
-    canonical = compile_model(
-        lgm.loads(MODELS[name]).checked, read({"X": x, "y": np.array(list("abc"))[y]}), find_site
-    )
+    canonical = canonical_form(MODELS[name], {"X": x, "y": np.array(list("abc"))[y]})
     planned = plan(canonical, "ep", options={"power": power})
     problem = planned.at(canonical.hypers.theta({"s": 1.2}))
     result = run(planned.backend, problem, Tolerances(1e-12, 1e-8))

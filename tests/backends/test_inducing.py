@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,18 +14,14 @@ from scipy import optimize, special, stats
 import lgmdsl as lgm
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.reverse import pull
-from lgmdsl.contract.backend import BackendSpec, option
 from lgmdsl.contract.engine import Failed
 from lgmdsl.contract.problem import GaussianPosterior
 from lgmdsl.contract.status import Guarantee
 from lgmdsl.errors import MethodError
-from lgmdsl.inference import registry
 from lgmdsl.inference.driver import Tolerances, run
 from lgmdsl.inference.plan import Plan, plan
 from lgmdsl.learning.objective.gradient import evidence_gradient
 from lgmdsl.numerics.cholesky import partial_root
-from lgmdsl.testing.backend_checks import check_backend
-from lgmdsl_backends.inducing import Inducing
 
 TEXT = """lgm 1
 index obs
@@ -293,22 +287,3 @@ def test_partial_roots(count: int) -> None:
     if 0 < count < 9:
         np.testing.assert_allclose(R @ R.T, kernel(X) - split(K, count)[1], atol=1e-9)
     assert partial_root(np.zeros((3, 3)), 2)[0].shape == (3, 0)
-
-
-@dataclass(frozen=True)
-class Six(Inducing):
-    directions: int = option(6, "latents of each dense block")
-    spec: ClassVar[BackendSpec] = replace(Inducing.spec, name="inducing-six")
-
-
-@pytest.fixture
-def registered() -> Iterator[None]:
-    lgm.register(Six)
-    yield
-    registry.unregister(Six)
-
-
-@pytest.mark.thorough
-def test_it_conforms(registered: None) -> None:
-    assert check_backend(Inducing) == 5
-    assert check_backend(Six) == 5

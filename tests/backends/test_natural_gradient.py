@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hypothesis import example, given
@@ -12,29 +9,6 @@ from hypothesis import strategies as st
 from scipy import special
 
 import lgmdsl as lgm
-from lgmdsl.contract.status import Guarantee
-from lgmdsl.testing.backend_checks import check_backend
-from lgmdsl_backends.natural_gradient import NaturalGradient
-from tests.backends.test_known_fits import CASES
-
-
-def test_it_conforms() -> None:
-    assert check_backend(NaturalGradient) == 5
-
-
-@pytest.mark.parametrize(
-    "name", ["ionosphere_gp_sd_e1_len_e0.5", "lupus_probit_sd5", "epil_glmm_sd0.5"]
-)
-def test_known_answers(name: str, shared: Path) -> None:
-    text, data, latents = CASES[name]
-    known = json.loads((shared / "reference" / "known_fits.json").read_text())[f"{name}/vg"]
-    fit = lgm.fit(lgm.loads(text), data(shared / "data"), method="natural-gradient")
-    assert fit.converged and fit.guarantee is Guarantee.LOWER
-    assert fit.log_evidence == pytest.approx(known["log_evidence"], rel=1e-7)
-    z = np.concatenate([np.ravel(fit.mean(n).values) for n in latents])[: len(known["z"])]
-    sd = np.concatenate([np.ravel(fit.sd(n).values) for n in latents])[: len(known["z"])]
-    np.testing.assert_allclose(z, known["z"], atol=2e-4 * np.array(known["zsd"]).max())
-    np.testing.assert_allclose(sd, known["zsd"], rtol=2e-4)
 
 
 def hard_gp(n: int) -> tuple[str, dict[str, np.ndarray]]:

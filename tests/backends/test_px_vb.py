@@ -14,17 +14,14 @@ from scipy import special
 import lgmdsl as lgm
 from lgmdsl.api.fit.fit import Fit
 from lgmdsl.arrays import AnyArray, Array
-from lgmdsl.compile import compile_model
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.questions import Augmented, AugmentedAnswer
 from lgmdsl.contract.status import Guarantee
-from lgmdsl.dataset import read
 from lgmdsl.inference.driver import Tolerances, run
 from lgmdsl.inference.plan import plan
 from lgmdsl.learning.objective.gradient import evidence_gradient
-from lgmdsl.sites.catalogue import find_site
-from lgmdsl.testing.backend_checks import check_backend
 from lgmdsl_backends.px_vb import ParameterExpanded
+from tests.compiled import canonical_form, problem_for
 
 HEAD = "lgm 1\nindex obs\nindex feat\ndata X[obs, feat] : real\ndata y[obs] : binary\n"
 FLAT = f"{HEAD}latent w[feat] ~ flat()\nlet eta[obs] = X @ w\nobserve y ~ bernoulli(probit = eta)\n"
@@ -38,8 +35,7 @@ def small(seed: int = 0, rows: int = 25) -> dict[str, AnyArray]:
 
 
 def problem_of(text: str, data: dict[str, AnyArray]) -> Problem:
-    canonical = compile_model(lgm.loads(text).checked, read(data), find_site)
-    return plan(canonical, "px-vb").at(canonical.hypers.theta(None))
+    return problem_for("px-vb", text, data)
 
 
 def kidney(shared: Path) -> dict[str, AnyArray]:
@@ -49,10 +45,6 @@ def kidney(shared: Path) -> dict[str, AnyArray]:
 
 def fitted(data: dict[str, AnyArray], text: str = FLAT, **settings: Any) -> Fit:
     return lgm.fit(lgm.loads(text), data, "px-vb", **settings)
-
-
-def test_it_conforms() -> None:
-    assert check_backend(ParameterExpanded) == 2
 
 
 @pytest.mark.thorough
@@ -189,7 +181,7 @@ observe y ~ ordinal(probit = eta, cuts = c)
 """
     data = small(3)
     data["y"] = np.digitize(data["X"] @ [0.0, 1.0, -0.5], [-0.5, 0.7])
-    canonical = compile_model(lgm.loads(text).checked, read(data), find_site)
+    canonical = canonical_form(text, data)
     planned = plan(canonical, "px-vb")
     at = {"s": np.array(0.8), "c": np.array([-0.4, 0.9])}
 

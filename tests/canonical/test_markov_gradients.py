@@ -8,14 +8,11 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-import lgmdsl as lgm
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.reverse import pull
-from lgmdsl.compile import compile_model
 from lgmdsl.contract.engine import Conditioned
-from lgmdsl.dataset import read
 from lgmdsl.engines.sparse.engine import SparseEngine
-from lgmdsl.sites.catalogue import find_site
+from tests.compiled import canonical_form
 
 REGIONS, YEARS = 7, 5
 HEAD = """lgm 1
@@ -99,7 +96,7 @@ def data() -> dict[str, Any]:
 @pytest.mark.parametrize("name", MODELS)
 def test_gradients_through_the_sparse_engine(name: str) -> None:
     used = HEAD + MODELS[name] + TAIL
-    canonical = compile_model(lgm.loads(used).checked, read(data()), find_site)
+    canonical = canonical_form(used, data())
     rng = np.random.default_rng(2)
     rows = len(canonical.blocks[0].rows)
     weight, shift = (rng.random(rows) + 0.3,), (rng.normal(size=rows),)
