@@ -72,22 +72,12 @@ def test_evidences() -> None:
     assert other.log_evidence == pytest.approx(found["tilted"].log_evidence, rel=1e-6)
 
 
-def test_topics_renamed() -> None:
-    n, beta = made()
-    for method in ("laplace", "natural-gradient"):
-        a = fit(n, method, beta=beta)
-        b = fit(n, method, beta=beta[::-1], mu=MU[::-1], S=S[::-1, ::-1])
-        assert b.log_evidence == pytest.approx(a.log_evidence, rel=1e-9)
-
-
 @pytest.mark.thorough
-def test_missing_documents_are_left_out() -> None:
+def test_missing_documents_are_predicted() -> None:
     n, beta = made()
     some = n.copy()
     some[2] = np.nan
-    for method in ("laplace", "natural-gradient"):
-        a, b = fit(some, method, beta=beta), fit(np.delete(n, 2, 0), method, beta=beta)
-        assert a.log_evidence == pytest.approx(b.log_evidence, rel=1e-9)
+    a, b = fit(some, beta=beta), fit(np.delete(n, 2, 0), beta=beta)
     with pytest.warns(lgm.PredictionWarning, match="W305"):
         told = a.predict({"n": n}).response("n")
     np.testing.assert_allclose(told["mean"], 30.0 * told["probability"], rtol=1e-9)
