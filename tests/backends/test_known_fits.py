@@ -153,14 +153,29 @@ def test_the_double_loop(name: str, shared: Path) -> None:
     assert fit.guarantee is Guarantee.LOWER and fit.steps <= 6
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_laplace_through_the_command_line(
-    name: str, shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("name", "method"),
+    [
+        *((name, "laplace") for name in CASES),
+        *(
+            (name, "natural-gradient")
+            for name in ("ionosphere_gp_sd_e1_len_e0.5", "a9a_logistic_sd1")
+        ),
+    ],
+)
+def test_through_the_command_line(
+    name: str, method: str, shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Laplace, and the variational Gaussian through Jaakkola's bound."""
     text, data, _ = CASES[name]
     (tmp_path / "m.lgm").write_text(text)
     np.savez(tmp_path / "d.npz", **data(shared / "data"))
     monkeypatch.chdir(tmp_path)
-    assert main(["fit", "m.lgm", "d.npz", "--method", "laplace", "-o", "o.nc"]) == 0
+    more = [] if method == "laplace" else ["--bound", "jaakkola"]
+    assert main(["fit", "m.lgm", "d.npz", "--method", method, *more, "-o", "o.nc"]) == 0
     fit = lgm.load_fit(tmp_path / "o.nc")
-    check(fit, name, "laplace", shared, {"abs": 1e-6}, 1e-5, (1e-5, {"atol": 1e-5}))
+    if method == "laplace":
+        check(fit, name, "laplace", shared, {"abs": 1e-6}, 1e-5, (1e-5, {"atol": 1e-5}))
+    else:
+        check(fit, name, "jaakkola", shared, {"abs": 1e-6}, None, (1e-4, {"rtol": 1e-4}))
+        assert fit.guarantee is Guarantee.LOWER
