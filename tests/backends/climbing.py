@@ -95,7 +95,7 @@ def best(text: str) -> Fit:
 
 
 def slopes_agree(
-    function: Callable[[Array], Any], x: Array, directions: Iterable[Array], h: float, **near: float
+    function: Callable[[Array], Any], x: Array, directions: Iterable[Array], h: float, **near: Any
 ) -> None:
     """Gradients against central differences along some directions."""
     at = function(x)

@@ -103,8 +103,8 @@ def fitted(name: str, shared: Path, method: str, **settings: Any) -> lgm.Fit:
 
 
 def check(
-    fit: lgm.Fit, name: str, key: str, shared: Path, evidence: dict[str, float],
-    eta: float | None, latents: tuple[float, dict[str, float]] | None = None,
+    fit: lgm.Fit, name: str, key: str, shared: Path, evidence: dict[str, Any],
+    eta: float | None, latents: tuple[float, dict[str, Any]] | None = None,
 ) -> None:  # fmt: skip
     """`latents`: of their means, in units of the largest sd where sds are compared relatively."""
     known = json.loads((shared / "reference" / "known_fits.json").read_text())[f"{name}/{key}"]
