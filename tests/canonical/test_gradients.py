@@ -127,6 +127,16 @@ latent f[obs] ~ gp(at = x, kernel = se(sd = s, length = ell) + linear(sd = slope
 let eta[obs] = f
 observe y ~ bernoulli(logit = eta)
 """
+DENSE = """lgm 1
+index obs
+index feat
+data X[obs, feat] : real
+data y[obs] : real?
+hyper s : positive ~ half_normal(sd = 1)
+latent w[feat] ~ normal(sd = 1)
+let eta[obs] = s * (X @ w)
+observe y ~ normal(mean = eta, sd = 1)
+"""
 
 
 def other_models(name: str) -> tuple[str, dict[str, Any], dict[str, Array]]:
@@ -137,12 +147,14 @@ def other_models(name: str) -> tuple[str, dict[str, Any], dict[str, Array]]:
         return GP, {"x": rng.normal(size=(6, 2)), "y": rng.integers(0, 2, 6).astype(float)}, at
     y, root = rng.normal(size=9), rng.normal(size=(2, 2))
     y[4] = np.nan
+    if name == "dense rows":
+        return DENSE, {"X": rng.normal(size=(9, 3)), "y": y}, {"s": np.asarray(0.8)}
     at = {"s": np.asarray(0.8), "c": np.asarray(0.4), "S": root @ root.T + np.eye(2)}
     at |= {"m": rng.normal(size=3), "noise": rng.random(9) + 0.5}
     return GLMM, {"x": rng.normal(size=9), "who": np.arange(9) % 3, "y": y}, at
 
 
-@pytest.mark.parametrize("name", [*MODELS, "rows", "gp"])
+@pytest.mark.parametrize("name", [*MODELS, "rows", "dense rows", "gp"])
 def test_gradients_reach_every_hyperparameter(name: str) -> None:
     if name in MODELS:
         text, given = HEAD + MODELS[name] + TAIL, data()
