@@ -34,16 +34,17 @@ def pull(
     """dF/dtheta for every hyperparameter that the model uses directly.
 
     `adjoints` are dF/d(engine's inputs); `slopes[k][name]` is dF/dparameter of site block k, one
-    value a site (dF/dhyper by name, where `SiteBlock.slopes` says so). `HyperSpace.pull` folds
+    value a site (dF/dhyper by name, where `RowSource.slopes` says so). `HyperSpace.pull` folds
     hypers given by a value onto the free ones.
     """
     out: Gradient = {}
     for k, block in enumerate(canonical.blocks):
-        if block.slopes == "hypers":
+        kind = canonical.rows.slopes(k)
+        if kind == "hypers":
             for name, slope in slopes[k].items():
                 out[name] = out.get(name, np.zeros(())) + slope
             continue
-        offset, summed = block.form.offset, block.slopes == "sums"
+        offset, summed = block.form.offset, kind == "sums"
         if not summed:  # the sites of sums have the hypers of the rows' predictors in them
             _operators(canonical, k, adjoints.operator[k], theta, out)
         if offset.depends and not summed:
