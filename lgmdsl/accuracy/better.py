@@ -101,7 +101,8 @@ class Better:
         if self.weighed is not None:
             return self.weighed.errors(self.q, functional)
         reported = moments_of(self.q, functional)
-        base = reported if self.base is self.q else moments_of(self.base, functional)
+        centre, spread = reported if self.base is self.q else moments_of(self.base, functional)
+        base = centre + self.change.means(functional), spread
         if self.change.bounds is not None:
             known = self.change.bounds.errors(functional, base[1])
             if known is not None:
