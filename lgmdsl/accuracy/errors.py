@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import special
 
 from lgmdsl.accuracy.limits import BENT, LEVELS, MEAN, NORMAL, QUANTILE, SD
 from lgmdsl.arrays import Array
@@ -126,6 +127,25 @@ def errors_of_draws(draws: Array, worth: float) -> Errors:
     low, high = np.quantile(away, np.clip(pairs, 0.0, 1.0).T, axis=0)
     quantile = np.max(0.5 * (high - low) / unit, axis=0)
     return Errors(varies, spread, quantile)
+
+
+def largest_of(count: int) -> float:
+    """How many standard errors the largest of so many independent errors is, 1 at least: the median
+    of the largest of standard normal ones."""
+    return max(1.0, float(special.ndtri(0.5 * (1.0 + 0.5 ** (1.0 / max(count, 1))))))
+
+
+def largest_by_chance(errors: Sequence[Errors], count: int) -> tuple[float, float, float]:
+    """The largest mean, sd and quantile error that is to be expected of several scalars, `count` of
+    them apart, given their standard errors; none less than the largest of these."""
+    tops = largest(iter(errors))
+    parts = ([getattr(e, name) for e in errors] for name in ("mean", "sd", "quantile"))
+    every = (np.concatenate([np.zeros(0), *part]) for part in parts)
+    usual = (float(np.sqrt(np.mean(e[e > 0.0] ** 2))) if (e > 0.0).any() else 0.0 for e in every)
+    mean, sd, quantile = (
+        max(top, largest_of(count) * one) for top, one in zip(tops, usual, strict=True)
+    )
+    return mean, sd, quantile
 
 
 @dataclass(frozen=True)
