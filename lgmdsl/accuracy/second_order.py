@@ -62,9 +62,10 @@ FOURTH = 5e8  # operations of the tensor of fourth derivatives
 LOW = 0.5 * QUANTILE
 NOTHING = 0.01  # nats
 LEAST = 0.1 * MEAN  # of what bounds leave of means, in sds
-# What may be missing of EP's means, as a share of the larger of the two parts that undo most of one
-# another: its own moments hold the terms of single sites, but not those of rows that are alike.
-UNSURE = 0.25
+# What may be missing of means, as a share of the larger of the two parts that undo most of one
+# another: of bounds, and of EP, whose moments hold the terms of single sites but not those of rows
+# that are alike.
+UNSURE = {False: 0.05, True: 0.25}
 FEW, WORK = (4, 12), 1e6  # draws for the evidence, by the work that all pairs of them are
 
 
@@ -134,7 +135,7 @@ def _with_means(
     wide -= np.sum(stacked.times(spread.less) ** 2, axis=1)
     slopes = change.derivatives.slopes(q.variance, wide, cubes, tilted)
     moved = q.solve(stacked.transposed(slopes))
-    return replace(change, moved=moved, unsure=UNSURE if tilted else 0.0)
+    return replace(change, moved=moved, unsure=UNSURE[tilted])
 
 
 def _by_tensor(
