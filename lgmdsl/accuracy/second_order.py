@@ -9,13 +9,13 @@ optimum of the variational bound (a perturbation series about q, by orders of He
     third cumulant of a'z = sum_i k_i c_ai^3
     E a'z - a'm = sum_j c_aj (1/2 k_j (Var(s_j) - C_jj) + 1/6 f_j sum_i k_i C_ij^3)
 
-of the first two whichever is larger: of symmetric sites (laplace, student_t) the first is 0; of skewed ones terms of
-third order undo the second (`largest`). The terms i = j of the evidence are known to all orders,
-log E_q[t_i / t~_i] - E_q[log t_i / t~_i] with the Gaussian sites t~, and are taken from there:
-heavy tails (student_t) need more than their second order. Fourth cumulants, sum_i f_i c_ai^4,
-hardly change a 5 or 95 % point (Cornish and Fisher: by (z^3 - 3z) / 24 = -0.02 of them). What
-moves the mean is of third order, but adds up over rows that share a latent: of a level of 1,667
-groups of three counts to 0.1 sds and more.
+of the first two whichever is larger: of symmetric sites (laplace, student_t) the first is 0; of
+skewed ones terms of third order undo the second (`largest`). The terms i = j of the evidence are
+known to all orders, log E_q[t_i / t~_i] - E_q[log t_i / t~_i] with the Gaussian sites t~, and are
+taken from there: heavy tails (student_t) need more than their second order. Fourth cumulants, sum_i
+f_i c_ai^4, hardly change a 5 or 95 % point (Cornish and Fisher: by (z^3 - 3z) / 24 = -0.02 of
+them). What moves the mean is of third order, but adds up over rows that share a latent: of a level
+of 1,667 groups of three counts to 0.1 sds and more.
 
 For EP (Opper, Paquet and Winther 2013, "Perturbative corrections for approximate inference in
 Gaussian latent variable models") the same with the cumulants of the tilted distributions in
@@ -296,7 +296,7 @@ def _spread(
     rng: np.random.Generator,
     tilted: bool,
 ) -> Spread:
-    """The change of Cov(z) by the derivatives of an order, from the first of the draws s, (P, m)."""
+    """The change of Cov(z) by the derivatives of an order, from the first draws of s, (P, m)."""
     pairs = pairs_of(linear)
     unit = 1.0 / np.sqrt(factorial(order - 1) * pairs)
     draws = np.split(s[:, : (order - 1) * pairs], order - 1, axis=1)
