@@ -85,6 +85,11 @@ class Derivatives:
         """Whether each site has one predictor."""
         return all(t.ndim == 1 for t in self.third)
 
+    @property
+    def complete(self) -> bool:
+        """Whether the fourth ones of all are known."""
+        return all(len(f) == len(t) for f, t in zip(self.fourth, self.third, strict=True))
+
     def slopes(self, variance: Rows, wide: Array, cubes: Array, tilted: bool) -> Array:
         """(P, 2) what changes `wide` of the variances of scalar sites' predictors, and their third
         cumulants `cubes`, (P,) each, make of the expected slopes: by third derivatives, and by

@@ -128,9 +128,7 @@ def _with_means(
     tilted: bool,
 ) -> SecondOrder:
     """With how far means move, of scalar sites: by the change of Cov(z) by third derivatives, and
-    the third cumulants of the predictors, (P,). Those of vector sites stay where they are."""
-    if not change.derivatives.scalar:
-        return change
+    the third cumulants of the predictors, (P,)."""
     wide = np.sum(stacked.times(spread.more) ** 2, axis=1)
     wide -= np.sum(stacked.times(spread.less) ** 2, axis=1)
     slopes = change.derivatives.slopes(q.variance, wide, cubes, tilted)
@@ -165,7 +163,15 @@ def _by_tensor(
     if tilted:  # of many rows all of its columns have too many entries
         rng = np.random.default_rng([seed, 6])
         spread = replace(spread, less=_signed(linear, stacked, q, derivatives, 3, rng))
-    return _with_means(whole, stacked, q, spread, along_rows(tensors[3], a), tilted)
+    if derivatives.scalar:
+        return _with_means(whole, stacked, q, spread, along_rows(tensors[3], a), tilted)
+    if not derivatives.complete or len(a) * n**4 > FOURTH:
+        return whole
+    third, fourth = tensors[3].reshape(n, -1), tensors.get(4)
+    fourth = _fourth(derivatives, a) if fourth is None else fourth
+    odd = 0.25 * third @ (third @ third.T).reshape(-1)
+    even = fourth.reshape(n, -1) @ third.reshape(-1) / 6.0
+    return replace(whole, moved=root @ np.column_stack([odd, even]), unsure=UNSURE[False])
 
 
 def _joined(
@@ -283,7 +289,17 @@ def by_draws(
     spreads = [_spread(linear, stacked, q, derivatives, n, s, rng, tilted) for n in orders]
     again = Again(linear, q, derivatives, orders, seed, tilted)
     whole = SecondOrder(evidence, tuple(spreads), None, derivatives, False, linear, again)
-    return _with_means(whole, stacked, q, spreads[0], _cubes(stacked, spreads[0], s), tilted)
+    if derivatives.scalar:
+        return _with_means(whole, stacked, q, spreads[0], _cubes(stacked, spreads[0], s), tilted)
+    if not derivatives.complete:
+        return whole
+    lifted = stacked.times(spreads[0].more)
+    pairs = lifted.shape[1]
+    both = (s[:, :pairs], s[:, pairs : 2 * pairs], lifted)
+    odd = 0.5 * derivatives.products(3, linear, (lifted, lifted)).sum(axis=1)
+    even = derivatives.products(4, linear, both).sum(axis=1) * np.sqrt(2.0 / pairs) / 6.0
+    moved = q.solve(stacked.transposed(np.column_stack([odd, even])))
+    return replace(whole, moved=moved, unsure=UNSURE[False])
 
 
 def _spread(
