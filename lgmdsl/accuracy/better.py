@@ -16,7 +16,14 @@ import numpy as np
 
 from lgmdsl.accuracy.bound import row_bounds, rows_of
 from lgmdsl.accuracy.derivatives import Derivatives
-from lgmdsl.accuracy.errors import Errors, errors_of, errors_within, moments_of
+from lgmdsl.accuracy.errors import (
+    Errors,
+    MeanVariance,
+    errors_of,
+    errors_within,
+    moments_of,
+    widened,
+)
 from lgmdsl.accuracy.expansion import Expansion, Unanswered, alone, expansion
 from lgmdsl.accuracy.second_order import LOW, second_order
 from lgmdsl.accuracy.terms import SecondOrder, Spread
@@ -102,8 +109,18 @@ class Better:
         if self.weighed is not None:
             return self.weighed.errors(self.q, functional)
         reported = moments_of(self.q, functional)
-        centre, spread = reported if self.base is self.q else moments_of(self.base, functional)
-        base = centre + self.change.means(functional), spread
+        base = reported if self.base is self.q else moments_of(self.base, functional)
+        moved = self.change.means(functional)
+        if moved is None:
+            return self._against(reported, base, functional)
+        unit = np.sqrt(np.where(base[1] > 0.0, base[1], np.inf))
+        errors = self._against(reported, (base[0] + moved[0], base[1]), functional)
+        return widened(errors, moved[1] / unit)
+
+    def _against(
+        self, reported: MeanVariance, base: MeanVariance, functional: Predictor | None
+    ) -> Errors:
+        """Of reported moments, by those of a Gaussian and what its second order changes."""
         if self.change.bounds is not None:
             known = self.change.bounds.errors(functional, base[1])
             if known is not None:

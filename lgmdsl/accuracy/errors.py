@@ -17,6 +17,7 @@ from lgmdsl.contract.linear import Predictor
 SMALLEST = 0.01  # of a variance, what a correction leaves of it
 WIDEST = 0.9  # |skewness| beyond which a skew normal does not go
 EXACT, NONE = "exact", "none"
+QUANTITIES = ("mean", "sd", "quantile")
 
 MeanVariance = tuple[Array, Array]  # means and variances
 
@@ -54,15 +55,34 @@ def largest(errors: Iterator[Errors]) -> tuple[float, float, float]:
     return float(top[0]), float(top[1]), float(top[2])
 
 
-def scaled(times: float, errors: Errors) -> Errors:
-    """A multiple of all."""
-    return Errors(times * errors.mean, times * errors.sd, times * errors.quantile)
+def mixed(shares: Array, reported: Sequence[MeanVariance], errors: Sequence[Errors]) -> Errors:
+    """Errors of a mixture, given what its parts of these shares report, (m,) each, and their
+    errors. Means that are off at some parts more than at others change its sds too."""
+    w = shares / shares.sum()
+    mean, variance = (np.array(each) for each in zip(*reported, strict=True))
+    sd = np.sqrt(np.maximum(variance, 0.0))
+    off, ratio, quantile = (np.array([getattr(e, n) for e in errors]) for n in QUANTITIES)
+    nearer = sd / (1.0 + ratio)
+    centre, spread = _whole(w, mean, sd)
+    middle, width = _whole(w, mean - off * nearer, nearer)
+    free = width > 0.0
+    unit = np.where(free, width, 1.0)
+    relative = np.where(free, spread / unit - 1.0, 0.0)
+    beyond_parts = NORMAL * np.abs(relative - w @ ratio)
+    return Errors(np.where(free, (centre - middle) / unit, 0.0), relative,
+                  w @ quantile + np.where(free, beyond_parts, 0.0))  # fmt: skip
 
 
-def added(several: Sequence[Errors]) -> Errors:
-    """The sums."""
-    means, sds, quantiles = zip(*((e.mean, e.sd, e.quantile) for e in several), strict=True)
-    return Errors(np.sum(means, axis=0), np.sum(sds, axis=0), np.sum(quantiles, axis=0))
+def _whole(w: Array, mean: Array, sd: Array) -> MeanVariance:
+    """The mean and the sd of a mixture."""
+    centre = w @ mean
+    return centre, np.sqrt(w @ (sd**2 + (mean - centre) ** 2))
+
+
+def widened(errors: Errors, by: Array) -> Errors:
+    """With means, and so quantiles, that are off by so many sds more."""
+    mean = errors.mean + np.where(errors.mean < 0.0, -by, by)
+    return Errors(mean, errors.sd, errors.quantile + by)
 
 
 def errors_against(

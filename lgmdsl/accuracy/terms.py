@@ -92,14 +92,13 @@ class SecondOrder:
         """Columns of the changes of Cov(z)."""
         return max((s.more.shape[1] for s in self.spreads), default=1)
 
-    def means(self, functional: Predictor | None = None) -> Array | float:
-        """How far the mean of every latent, or of the rows of a functional, moves at most: both
-        parts undo most of one another."""
+    def means(self, functional: Predictor | None = None) -> tuple[Array, Array] | None:
+        """How far the mean of every latent, or of the rows of a functional, moves, and how much of
+        that may be missing: both parts undo most of one another."""
         if self.moved is None:
-            return 0.0
+            return None
         parts = self._of(self.moved, functional)
-        total = parts.sum(axis=1)
-        return np.asarray(total + np.sign(total) * self.unsure * np.abs(parts).max(axis=1))
+        return parts.sum(axis=1), self.unsure * np.abs(parts).max(axis=1)
 
     def variances(self, functional: Predictor | None = None) -> Array:
         """The change of the variance of every latent, or of the rows of a functional."""

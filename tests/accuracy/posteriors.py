@@ -84,15 +84,16 @@ class Known:
     log_evidence: float = math.nan
 
     def errors(self, fit: lgm.Fit) -> tuple[float, float, float, float]:
-        """The largest errors of means, sds and quantiles, and that of the evidence."""
-        top = np.zeros(3)
+        """The largest errors of means, sds and quantiles (NaN where these are not known), and that
+        of the evidence."""
+        top = np.array([0.0, 0.0, np.nan])
         for name, (mean, sd, quantiles) in self.names.items():
             m, s = np.ravel(fit.mean(name).values), np.ravel(fit.sd(name).values)
             here = [np.abs(m - mean) / sd, np.abs(s / sd - 1.0)]
             if quantiles is not None:
                 q = np.reshape(fit.quantile(name, list(LEVELS)).values, (len(LEVELS), -1))
                 here.append((np.abs(q - quantiles) / sd).max(axis=0))
-            top[: len(here)] = np.maximum(top[: len(here)], [h.max() for h in here])
+            top[: len(here)] = np.fmax(top[: len(here)], [h.max() for h in here])
         return (*map(float, top), self.log_evidence - fit.log_evidence)
 
 
@@ -138,14 +139,14 @@ def learned_chain(name: str, size: int) -> Known:
     """A chain whose sd is integrated over: a sum over a grid of log sds."""
     family = FAMILIES[name]
     y, log_density = _drawn_chain(family, 1.0, 0.9, size)
-    log_sd, every, logs = np.linspace(-4.0, 2.0, 17), list[Marginals](), np.zeros(0)
+    log_sd, every, logs = np.linspace(-10.0, 2.0, 31), list[Marginals](), np.zeros(0)
     for last in (False, True):
         every = [filtered(size, s, 0.9, log_density) for s in np.exp(log_sd)]
         logs = np.array([e.log_evidence for e in every]) - 0.5 * np.exp(2.0 * log_sd) + log_sd
         if not last:  # on what matters of the range
-            inside = np.flatnonzero(logs > logs.max() - 15.0)
+            inside = np.flatnonzero(logs > logs.max() - 12.0)
             ends = np.clip(inside[[0, -1]] + [-1, 1], 0, len(log_sd) - 1)
-            log_sd = np.linspace(*log_sd[ends], 33)
+            log_sd = np.linspace(*log_sd[ends], 41)
     grid, w = np.exp(log_sd), np.exp(logs - logs.max())
     step = math.log(grid[1] / grid[0])
     constant = math.log(2.0 * step / math.sqrt(2.0 * math.pi) * w.sum())

@@ -121,3 +121,13 @@ def test_a_level_of_many_groups_of_counts() -> None:
         assert fit.accuracy.basis == how
         assert true > SMALL
         assert 0.7 * true <= fit.accuracy.mean <= 2.0 * true
+
+
+def test_means_that_are_off_where_scales_are_large_widen_the_mixture() -> None:
+    """The modes at all values of a scale spread less than the means there."""
+    known = MODELS["learned poisson"][0](50)
+    off = {"correction": "off"}
+    fit = lgm.fit(lgm.loads(known.text), known.data, "laplace", options=off)
+    _, true, _, _ = known.errors(fit)
+    assert true > 0.1
+    assert 0.5 * true <= fit.accuracy.sd <= 2.0 * true

@@ -87,13 +87,13 @@ def _ratio(row: Row, what: str) -> float:
 
 
 def _excess(row: Row) -> float:
-    """Of a fit with W609 the claim over the truth of what is claimed to be off, the least; 0 of
-    others."""
+    """Of a fit with W609 the claim over the truth of what is claimed to be off, the least where the
+    truth is known; 0 of others."""
     limits = {"mean": MEAN, "sd": SD, "quantile": QUANTILE}
     if "W609" not in row["codes"]:
         return 0.0
     pairs = ((float(row[f"claimed_{k}"]), float(row[f"true_{k}"]), x) for k, x in limits.items())
-    return min((c / max(t, SMALL) for c, t, limit in pairs if c > limit), default=0.0)
+    return min((c / max(t, SMALL) for c, t, limit in pairs if c > limit and t == t), default=0.0)
 
 
 def _silent(row: Row) -> bool:
