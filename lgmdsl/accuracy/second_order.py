@@ -65,7 +65,7 @@ LEAST = 0.1 * MEAN  # of what bounds leave of means, in sds
 # What may be missing of means, as a share of the larger of the two parts that undo most of one
 # another: of bounds, and of EP, whose moments hold the terms of single sites but not those of rows
 # that are alike.
-UNSURE = {False: 0.08, True: 0.25}
+UNSURE = {False: 0.09, True: 0.25}
 FEW, WORK = (4, 12), 1e6  # draws for the evidence, by the work that all pairs of them are
 
 
