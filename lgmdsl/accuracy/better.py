@@ -304,7 +304,8 @@ class _Tilt:
 def _matched(linear: LinearGaussian, q: Conditioned, tilts: tuple[_Tilt, ...]) -> bool:
     """Whether q has the tilted means and variances, as EP at power 1 has and at others not; means
     all together, as in `_settled`."""
-    if q.squared_length(StackedPredictors(linear).pulled([t.slope for t in tilts])) > SETTLED**2:
+    slopes = tuple(t.slope for t in tilts)
+    if q.squared_length(StackedPredictors(linear).pulled(slopes)) > SETTLED**2:
         return False
     return all(float(np.abs(t.ratio - 1.0).max(initial=0.0)) <= MATCHED for t in tilts)
 

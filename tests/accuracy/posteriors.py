@@ -33,8 +33,8 @@ class Family:
 
     kind: str
     text: str
-    draw: Callable[[np.random.Generator, Array], Array]
-    log_density: Callable[[Array, Array], Array]
+    draw: Callable[[np.random.Generator, Array], Any]
+    log_density: Callable[[Array, Array], Any]
 
 
 def _heavy(rng: np.random.Generator, s: Array) -> Array:
@@ -94,7 +94,8 @@ class Known:
                 q = np.reshape(fit.quantile(name, list(LEVELS)).values, (len(LEVELS), -1))
                 here.append((np.abs(q - quantiles) / sd).max(axis=0))
             top[: len(here)] = np.fmax(top[: len(here)], [h.max() for h in here])
-        return (*map(float, top), self.log_evidence - fit.log_evidence)
+        of_means, of_sds, of_quantiles = map(float, top)
+        return of_means, of_sds, of_quantiles, self.log_evidence - fit.log_evidence
 
 
 def _walk(rng: np.random.Generator, size: int, sd: float, rho: float) -> Array:
@@ -145,8 +146,8 @@ def learned_chain(name: str, size: int) -> Known:
         logs = np.array([e.log_evidence for e in every]) - 0.5 * np.exp(2.0 * log_sd) + log_sd
         if not last:  # on what matters of the range
             inside = np.flatnonzero(logs > logs.max() - 12.0)
-            ends = np.clip(inside[[0, -1]] + [-1, 1], 0, len(log_sd) - 1)
-            log_sd = np.linspace(*log_sd[ends], 41)
+            low, high = np.clip(inside[[0, -1]] + [-1, 1], 0, len(log_sd) - 1)
+            log_sd = np.linspace(log_sd[low], log_sd[high], 41)
     grid, w = np.exp(log_sd), np.exp(logs - logs.max())
     step = math.log(grid[1] / grid[0])
     constant = math.log(2.0 * step / math.sqrt(2.0 * math.pi) * w.sum())

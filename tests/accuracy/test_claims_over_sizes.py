@@ -77,7 +77,10 @@ def test_with_an_integrated_scale() -> None:
 
 QUICK = (("groups poisson", 200), ("ar1 probit", 50))
 # Methods that are dense in rows or latents, and the largest size at which they are asked here.
-DENSE = {"cholesky": 500, "coordinate-ascent": 200, "coordinate-descent": 500, "lcl": 500}
+DENSE = {
+    "cholesky": 500, "coordinate-ascent": 200, "coordinate-descent": 500, "lcl": 500,
+    "stochastic": 1000,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(
