@@ -11,9 +11,8 @@ order the parts are lowered, each after all that it depends on; later stages car
 from __future__ import annotations
 
 import copyreg
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from lgmdsl.canonical.blocks.family import FindSite
 from lgmdsl.canonical.blocks.latents import LatentBlock, latent_blocks
@@ -25,6 +24,7 @@ from lgmdsl.canonical.lowering.derived import Derived
 from lgmdsl.canonical.lowering.hypers import hyper_space
 from lgmdsl.canonical.lowering.lower import Lowering, as_affine
 from lgmdsl.canonical.model import CanonicalModel, Equation, Layout
+from lgmdsl.contract.row_source import Remade
 from lgmdsl.dataset import Dataset
 from lgmdsl.errors import Diagnostic, MethodError
 from lgmdsl.graph.build import model_graph
@@ -85,8 +85,9 @@ def _again(grounded: GroundedModel, observed: tuple[Observed, ...]) -> Canonical
     return canonicalise(grounded, find_site, observed)
 
 
-def _reduced(model: CanonicalModel) -> tuple[Callable[..., CanonicalModel], tuple[Any, ...]]:
-    return _again, (model.grounded, tuple(Observed(b.data.rows, b.data.y) for b in model.blocks))
+def _reduced(model: CanonicalModel) -> Remade:
+    observed = tuple(Observed(b.data.rows, b.data.y) for b in model.blocks)
+    return model.rows.remade(model) or (_again, (model.grounded, observed))
 
 
 # Pickled and copied as what it was made of, and lowered again: expressions are graphs too deep for

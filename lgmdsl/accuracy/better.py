@@ -16,7 +16,14 @@ import numpy as np
 
 from lgmdsl.accuracy.bound import row_bounds, rows_of
 from lgmdsl.accuracy.derivatives import Derivatives
-from lgmdsl.accuracy.errors import Errors, errors_of, errors_within, moments_of
+from lgmdsl.accuracy.errors import (
+    Errors,
+    MeanVariance,
+    errors_of,
+    errors_within,
+    moments_of,
+    widened,
+)
 from lgmdsl.accuracy.expansion import Expansion, Unanswered, alone, expansion
 from lgmdsl.accuracy.second_order import LOW, second_order
 from lgmdsl.accuracy.terms import SecondOrder, Spread
@@ -40,6 +47,7 @@ from lgmdsl.inference.routes import answering
 
 SETTLED = 0.02  # what may be left to the optimum: of any mean, in sds; of any variance, relative
 MOVED = 0.25 * SETTLED  # the same where all variances have changed alike, and what is left adds up
+MATCHED = 0.002  # what tilted variances may be off, relative
 VARIATIONAL = "natural-gradient"
 NEAR, STEPS = 0.01, 40  # tolerances, and steps, of the way to the optimum
 AFFORDABLE = 2e9  # flops of one conditioning on that way
@@ -103,6 +111,17 @@ class Better:
             return self.weighed.errors(self.q, functional)
         reported = moments_of(self.q, functional)
         base = reported if self.base is self.q else moments_of(self.base, functional)
+        moved = self.change.means(functional)
+        if moved is None:
+            return self._against(reported, base, functional)
+        unit = np.sqrt(np.where(base[1] > 0.0, base[1], np.inf))
+        errors = self._against(reported, (base[0] + moved[0], base[1]), functional)
+        return widened(errors, moved[1] / unit)
+
+    def _against(
+        self, reported: MeanVariance, base: MeanVariance, functional: Predictor | None
+    ) -> Errors:
+        """Of reported moments, by those of a Gaussian and what its second order changes."""
         if self.change.bounds is not None:
             known = self.change.bounds.errors(functional, base[1])
             if known is not None:
@@ -199,9 +218,10 @@ def _expanded_about(
     # variational Gaussian, as other methods.
     if planned.backend.spec.needs is Tilted and all(m.ndim == 1 for m in q.mean):
         tilts = tuple(map(_tilted, sites, q.mean, q.variance, q.weight, q.shift))
-        derivatives = Derivatives.of([k for k, _ in tilts], [f for _, f in tilts], q)
-        change = second_order(linear, q, derivatives, seed, True, evidence_alone, condition)
-        return Better(q, q, change, log_evidence + change.evidence)
+        if _matched(linear, q, tilts):
+            derivatives = Derivatives.of([t.third for t in tilts], [t.fourth for t in tilts], q)
+            change = second_order(linear, q, derivatives, seed, True, evidence_alone, condition)
+            return Better(q, q, change, log_evidence + change.evidence)
     base, at = q, _expanded(sites, q)
     if not _settled(linear, q, at):
         moved = None if near is None else condition(near.weight, near.shift)
@@ -279,29 +299,51 @@ def _settled(linear: LinearGaussian, q: Conditioned, at: Expansion, least: float
     return weight_mismatch(q.weight, target, q.variance) <= least
 
 
-def _tilted(site: Site, m: Array, v: Array, weight: Array, shift: Array) -> tuple[Array, Array]:
-    """Third and fourth cumulants of the tilted distribution over v^3 and v^4, (N,) each, by
-    differences of its variance in the cavity's natural mean; of scalar sites."""
+@dataclass(frozen=True, eq=False)
+class _Tilt:
+    """Of the tilted distributions of scalar sites, (N,) each: third and fourth cumulants over v^3
+    and v^4; means less q's, over v; variances over v."""
+
+    third: Array
+    fourth: Array
+    slope: Array
+    ratio: Array
+
+
+def _matched(linear: LinearGaussian, q: Conditioned, tilts: tuple[_Tilt, ...]) -> bool:
+    """Whether q has the tilted means and variances, as EP at power 1 has and at others not; means
+    all together, as in `_settled`."""
+    slopes = tuple(t.slope for t in tilts)
+    if q.squared_length(StackedPredictors(linear).pulled(slopes)) > SETTLED**2:
+        return False
+    return all(float(np.abs(t.ratio - 1.0).max(initial=0.0)) <= MATCHED for t in tilts)
+
+
+def _tilted(site: Site, m: Array, v: Array, weight: Array, shift: Array) -> _Tilt:
+    """By differences of the tilted variance in the cavity's natural mean; of scalar sites."""
     try:
         lift = answering(type(site), Tilted)
     except MethodError:
         raise Unknown(f"{site.spec.name} gives no tilted moments") from None
     third, fourth = np.zeros(len(m)), np.zeros(len(m))
+    out = _Tilt(third, fourth, np.zeros(len(m)), np.ones(len(m)))
     with np.errstate(all="ignore"):
         without = cavity(m, v, weight, shift)
         able = without.sound & (v > 0.0)
         if not able.any():
-            return third, fourth
+            return out
         some, at, spread = site.take(able), without.mean[able], without.variance[able]
         answer = cast(Tilted, lift(some))
         step = TILT * np.sqrt(spread)
-        low, here, high = (answer.tilted(at + s * step, spread).variance for s in (-1.0, 0.0, 1.0))
+        below, same, above = (answer.tilted(at + s * step, spread) for s in (-1.0, 0.0, 1.0))
+        low, here, high = below.variance, same.variance, above.variance
         unit = spread / (step * v[able])
         slope = 0.5 * (high - low) * unit / v[able] ** 2
         bend = (high - 2.0 * here + low) * unit**2 / v[able] ** 2
+        out.slope[able], out.ratio[able] = (same.mean - m[able]) / v[able], here / v[able]
     third[able] = np.where(np.isfinite(slope), slope, 0.0)
     fourth[able] = np.where(np.isfinite(bend), bend, 0.0)
-    return third, fourth
+    return out
 
 
 def _finite(found: Better) -> Better:

@@ -40,12 +40,14 @@ Conditions = Callable[[Rows, Rows], "Conditioned | Failed"]
 @dataclass(frozen=True, eq=False)
 class RowBounds:
     """`sd` and `quantile`: what no functional's errors exceed, relative and in sds; `times`: (N,)
-    of each site block, the same of its rows alone, in quantiles; `gap`: of the evidence, in nats.
+    of each site block, the same of its rows alone, in quantiles; `gap`: of the evidence, in nats;
+    `moved`: of means, in sds.
     """
 
     sd: float
     quantile: float
     gap: float
+    moved: float
     times: Rows
 
     def errors(self, functional: Predictor | None, variance: Array) -> tuple[Array, Array] | None:
@@ -145,7 +147,7 @@ def _transposed(linear: LinearGaussian, rows: Predictor) -> Array:
 
 def row_bounds(q: Conditioned, derivatives: Derivatives) -> RowBounds | None:
     """None where a site is a vector one, or of negative weight, or of none and not Gaussian."""
-    times, gap, sd = [], 0.0, 0.0
+    times, gap, sd, cube = [], 0.0, 0.0, 0.0
     parts = zip(derivatives.third, derivatives.fourth, q.weight, q.variance, strict=True)
     for k, f, w, v in parts:
         if k.ndim > 1 or (w < 0.0).any():
@@ -159,8 +161,16 @@ def row_bounds(q: Conditioned, derivatives: Derivatives) -> RowBounds | None:
             gap += float(np.sum((k**2 * v**2 / 12.0 + f**2 * v**3 / 48.0) / own))
             times.append(0.5 * NORMAL * excess + BENT * np.abs(k) * np.sqrt(v) / own)
         sd = max(sd, 0.5 * float(excess.max(initial=0.0)))
+        cube = max(cube, float((np.abs(k) * np.sqrt(v) / own).max(initial=0.0)))
     top = max((float(t.max(initial=0.0)) for t in times), default=0.0)
-    return RowBounds(sd, top, gap, tuple(times)) if np.isfinite(sd + top + gap) else None
+    if not np.isfinite(sd + top + gap):
+        return None
+    # Slopes of sites, by these bounds of their predictors: g'Cg <= sum_i g_i^2 / w_i.
+    square = 0.0
+    for k, f, w, v in zip(derivatives.third, derivatives.fourth, q.weight, q.variance, strict=True):
+        slope = np.abs(k) * sd * v + np.abs(f) * cube * v**1.5 / 6.0
+        square += float(np.sum(slope**2 / np.where(slope > 0.0, w, 1.0)))
+    return RowBounds(sd, top, gap, float(np.sqrt(square)), tuple(times))
 
 
 def rows_of(linear: LinearGaussian, functional: Predictor | None, chosen: IntArray) -> Predictor:

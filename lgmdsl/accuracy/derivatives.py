@@ -80,6 +80,26 @@ class Derivatives:
                 total += float(np.sum(np.where(np.isfinite(own), series - own, 0.0)))
         return total
 
+    @property
+    def scalar(self) -> bool:
+        """Whether each site has one predictor."""
+        return all(t.ndim == 1 for t in self.third)
+
+    @property
+    def complete(self) -> bool:
+        """Whether the fourth ones of all are known."""
+        return all(len(f) == len(t) for f, t in zip(self.fourth, self.third, strict=True))
+
+    def slopes(self, variance: Rows, wide: Array, cubes: Array, tilted: bool) -> Array:
+        """(P, 2) what changes `wide` of the variances of scalar sites' predictors, and their third
+        cumulants `cubes`, (P,) each, make of the expected slopes: by third derivatives, and by
+        fourth ones. EP's moments hold the terms of a site alone."""
+        k, f, v = (np.concatenate(a) for a in (self.third, self.fourth, variance))
+        if tilted:
+            cubes = cubes - k * v**3
+            wide = wide - k * v * cubes
+        return np.column_stack([0.5 * k * wide, f * cubes / 6.0])
+
     def products(self, order: int, linear: LinearGaussian, draws: Sequence[Array]) -> Array:
         """(P, m) the derivatives contracted with `order` - 1 draws of the predictors, (P, m)
         each."""

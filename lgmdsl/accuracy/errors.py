@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import special
 
 from lgmdsl.accuracy.limits import BENT, LEVELS, MEAN, NORMAL, QUANTILE, SD
 from lgmdsl.arrays import Array
@@ -16,6 +17,7 @@ from lgmdsl.contract.linear import Predictor
 SMALLEST = 0.01  # of a variance, what a correction leaves of it
 WIDEST = 0.9  # |skewness| beyond which a skew normal does not go
 EXACT, NONE = "exact", "none"
+QUANTITIES = ("mean", "sd", "quantile")
 
 MeanVariance = tuple[Array, Array]  # means and variances
 
@@ -53,15 +55,34 @@ def largest(errors: Iterator[Errors]) -> tuple[float, float, float]:
     return float(top[0]), float(top[1]), float(top[2])
 
 
-def scaled(times: float, errors: Errors) -> Errors:
-    """A multiple of all."""
-    return Errors(times * errors.mean, times * errors.sd, times * errors.quantile)
+def mixed(shares: Array, reported: Sequence[MeanVariance], errors: Sequence[Errors]) -> Errors:
+    """Errors of a mixture, given what its parts of these shares report, (m,) each, and their
+    errors. Means that are off at some parts more than at others change its sds too."""
+    w = shares / shares.sum()
+    mean, variance = (np.array(each) for each in zip(*reported, strict=True))
+    sd = np.sqrt(np.maximum(variance, 0.0))
+    off, ratio, quantile = (np.array([getattr(e, n) for e in errors]) for n in QUANTITIES)
+    nearer = sd / (1.0 + ratio)
+    centre, spread = _whole(w, mean, sd)
+    middle, width = _whole(w, mean - off * nearer, nearer)
+    free = width > 0.0
+    unit = np.where(free, width, 1.0)
+    relative = np.where(free, spread / unit - 1.0, 0.0)
+    beyond_parts = NORMAL * np.abs(relative - w @ ratio)
+    return Errors(np.where(free, (centre - middle) / unit, 0.0), relative,
+                  w @ quantile + np.where(free, beyond_parts, 0.0))  # fmt: skip
 
 
-def added(several: Sequence[Errors]) -> Errors:
-    """The sums."""
-    means, sds, quantiles = zip(*((e.mean, e.sd, e.quantile) for e in several), strict=True)
-    return Errors(np.sum(means, axis=0), np.sum(sds, axis=0), np.sum(quantiles, axis=0))
+def _whole(w: Array, mean: Array, sd: Array) -> MeanVariance:
+    """The mean and the sd of a mixture."""
+    centre = w @ mean
+    return centre, np.sqrt(w @ (sd**2 + (mean - centre) ** 2))
+
+
+def widened(errors: Errors, by: Array) -> Errors:
+    """With means, and so quantiles, that are off by so many sds more."""
+    mean = errors.mean + np.where(errors.mean < 0.0, -by, by)
+    return Errors(mean, errors.sd, errors.quantile + by)
 
 
 def errors_against(
@@ -126,6 +147,25 @@ def errors_of_draws(draws: Array, worth: float) -> Errors:
     low, high = np.quantile(away, np.clip(pairs, 0.0, 1.0).T, axis=0)
     quantile = np.max(0.5 * (high - low) / unit, axis=0)
     return Errors(varies, spread, quantile)
+
+
+def largest_of(count: int) -> float:
+    """How many standard errors the largest of so many independent errors is, 1 at least: the median
+    of the largest of standard normal ones."""
+    return max(1.0, float(special.ndtri(0.5 * (1.0 + 0.5 ** (1.0 / max(count, 1))))))
+
+
+def largest_by_chance(errors: Sequence[Errors], count: int) -> tuple[float, float, float]:
+    """The largest mean, sd and quantile error that is to be expected of several scalars, `count` of
+    them apart, given their standard errors; none less than the largest of these."""
+    tops = largest(iter(errors))
+    parts = ([getattr(e, name) for e in errors] for name in ("mean", "sd", "quantile"))
+    every = (np.concatenate([np.zeros(0), *part]) for part in parts)
+    usual = (float(np.sqrt(np.mean(e[e > 0.0] ** 2))) if (e > 0.0).any() else 0.0 for e in every)
+    mean, sd, quantile = (
+        max(top, largest_of(count) * one) for top, one in zip(tops, usual, strict=True)
+    )
+    return mean, sd, quantile
 
 
 @dataclass(frozen=True)

@@ -70,8 +70,9 @@ class SecondOrder:
     """`evidence`: log p(y) less the variational bound, in nats. `spreads`: the changes of Cov(z) by
     the third and by the fourth derivatives, where these matter. `crossed` (n, P): VB', where it is
     held; `exact`: whether nothing was drawn. `whitened`: a root R of Cov(z) and the tensor over
-    R^-1 z, (n, n, n), where latents are few. `bounds`: upper bounds in place of all of them, and
-    `draw`, what makes them by draws."""
+    R^-1 z, (n, n, n), where latents are few. `moved`, (n, 2): how far third and fourth derivatives
+    move the mean of z, and `unsure`, the share of the larger that may be missing. `bounds`: upper
+    bounds in place of all of them, and `draw`, what makes them by draws."""
 
     evidence: float
     spreads: tuple[Spread, ...]
@@ -81,6 +82,8 @@ class SecondOrder:
     linear: LinearGaussian
     again: Again | None = None
     whitened: tuple[Array, Array] | None = None
+    moved: Array | None = None
+    unsure: float = 0.0
     bounds: RowBounds | CloseBounds | None = None
     draw: Callable[[], SecondOrder] | None = None
 
@@ -88,6 +91,14 @@ class SecondOrder:
     def width(self) -> int:
         """Columns of the changes of Cov(z)."""
         return max((s.more.shape[1] for s in self.spreads), default=1)
+
+    def means(self, functional: Predictor | None = None) -> tuple[Array, Array] | None:
+        """How far the mean of every latent, or of the rows of a functional, moves, and how much of
+        that may be missing: both parts undo most of one another."""
+        if self.moved is None:
+            return None
+        parts = self._of(self.moved, functional)
+        return parts.sum(axis=1), self.unsure * np.abs(parts).max(axis=1)
 
     def variances(self, functional: Predictor | None = None) -> Array:
         """The change of the variance of every latent, or of the rows of a functional."""
@@ -104,7 +115,7 @@ class SecondOrder:
             return None
         if self.whitened is not None:
             root, tensor = self.whitened
-            return _along_rows(tensor, self._of(root, functional))
+            return along_rows(tensor, self._of(root, functional))
         return _cubes(self.derivatives.third, self._of(self.crossed, functional))
 
     def _of(self, columns: Array, functional: Predictor | None) -> Array:
@@ -141,7 +152,7 @@ def _cubes(third: Rows, crossed: Array) -> Array:
     return out
 
 
-def _along_rows(tensor: Array, rows: Array) -> Array:
+def along_rows(tensor: Array, rows: Array) -> Array:
     """(m,) the tensor, (n, n, n), over all three places with each of rows, (m, n)."""
     step, out = max(1, ENTRIES // max(rows.shape[1] ** 2, 1)), np.empty(len(rows))
     for low in range(0, len(rows), step):

@@ -15,7 +15,7 @@ PREDICT = either("lgm predict FIT.nc FOLDER -o OUT", 'fit.predict_shards("FOLDER
 def check_rows(canonical: CanonicalModel, what: str) -> None:
     """Raise MethodError E501 where `what` needs the rows of a fit that keeps none."""
     check_groups(canonical, what)
-    if canonical.by_rows:
+    if canonical.rows.kept:
         return
     raise MethodError(
         Diagnostic(

@@ -37,7 +37,7 @@ def with_responses(
     """
     canonical = fit.canonical
     check_groups(canonical, caller)
-    data = canonical.read_from if data is None else data
+    data = canonical.rows.read_from if data is None else data
     if data is None:
         check_rows(canonical, caller)
         lacking = [b.name for b in canonical.blocks if b.y is None and not b.site.spec.potential]
@@ -46,7 +46,7 @@ def with_responses(
             message = f"{caller} needs {shown}, which result files do not hold"
             raise DataError(Diagnostic("E305", message, help=f"give the data of the fit: {how}"))
         return fit, canonical
-    if not canonical.by_rows:
+    if not canonical.rows.kept:
         count = canonical.observations
         check(f"the rows of the fit, for {caller}", f"{count:,} rows in memory", ROW * count)
     dataset = data if isinstance(data, Dataset) else read(data, mapping)
@@ -67,7 +67,7 @@ def with_responses(
                 ),
             )
         )
-    if canonical.by_rows:
+    if canonical.rows.kept:
         return fit, again
     from lgmdsl.streams.folded import folded_as
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,10 +24,10 @@ from lgmdsl.posterior.hyper_points import HyperPoint
 from lgmdsl.shards import questions
 from lgmdsl.shards.gathered import again, gathered
 from lgmdsl.shards.given import given_shards
-from lgmdsl.shards.groups import NAME, SharedAt
+from lgmdsl.shards.groups import NAME, AtTheta
 from lgmdsl.shards.groups import write_groups as written
 from lgmdsl.shards.manifest import filling, read_manifest
-from lgmdsl.shards.model import ShardedModel
+from lgmdsl.shards.model import Sharded, shards_of
 from lgmdsl.shards.passes import Passes
 from lgmdsl.shards.refusals import cannot, without_shard
 from lgmdsl.shards.shard import ShardSource
@@ -48,7 +47,7 @@ def sharded(
     planning: Callable[[CanonicalModel], Plan],
     workers: Workers | None = None,
     on_step: Callable[[TraceEntry], None] | None = None,
-) -> ShardedModel:
+) -> CanonicalModel:
     """The model of a folder of shards. Raises as `gathered`, and DataError E306 for a folder
     without shards."""
     wanted, _ = rows_option(settings.options)
@@ -85,58 +84,50 @@ def write_groups(
     jobs: Jobs,
 ) -> tuple[Path, ...]:
     """Write the posterior of the groups' latents (`Fit.groups`)."""
-    canonical = fit.canonical
-    if not isinstance(canonical, ShardedModel):
+    known = shards_of(fit.canonical)
+    if known is None:
         raise cannot(
             "this fit holds the latents of its groups: its rows were not spread over shards",
             help="ask for them by name: fit[NAME]",
         )
     with workers_for(jobs, fit.model.tree) as workers, filling(output) as target:
-        passes = Passes(sources_of(fit, shards, mapping, workers), workers)
-        points = [shared_at(canonical, p) for p in fit.points]
+        passes = Passes(sources_of(fit, known, shards, mapping, workers), workers)
+        points = [shared_at(known, p) for p in fit.points]
         try:
             # A shard's pairs of shared latents are among those of all: it is sent no others.
             codes = [f.codes for f in passes.ask(questions.found)]
-            layout = canonical.shared_layout
+            layout = known.layout
             parts = [
-                [replace(p, covariance=layout.part(p.covariance, of)) for p in points]
+                [
+                    replace(p, weight=(), shift=(), covariance=layout.part(p.covariance, of))
+                    for p in points
+                ]
                 for of in codes
             ]
             numbered = enumerate(parts)
             passes.of_each(written, [(part, str(target), k) for k, part in numbered])
         finally:
             passes.done()
-    return tuple(target / NAME.format(k) for k in range(canonical.about.shards))
+    return tuple(target / NAME.format(k) for k in range(known.about.shards))
 
 
 def sources_of(
-    fit: FitRecord, shards: object, mapping: Keys | None, workers: Workers | None
+    fit: FitRecord, known: Sharded, shards: object, mapping: Keys | None, workers: Workers | None
 ) -> tuple[ShardSource, ...]:
     """The shards of a fit to shards, for further questions; `mapping`: that of the fit by default.
     Raises WorkerError E703 for another folder than the fit's."""
-    canonical = fit.canonical
-    assert isinstance(canonical, ShardedModel), "a fit to shards"
     folder, others = given_shards(shards)
     manifest = read_manifest(folder)
-    if manifest.sha256 != canonical.about.manifest:
+    if manifest.sha256 != known.about.manifest:
         raise without_shard(folder, "it is not the folder that the fit was made of")
-    known = mapping or dict(canonical.grounded.mapping) or None
-    planned = plan_again(canonical, fit.method, fit.provenance)
-    return again(canonical, fit.model.checked, manifest, others, known, workers, planned).sources
+    keys = mapping or dict(fit.canonical.grounded.mapping) or None
+    planned = plan_again(fit.canonical, fit.method, fit.provenance)
+    return again(known, fit.model.checked, manifest, others, keys, workers, planned).sources
 
 
-def shared_at(model: ShardedModel, point: HyperPoint) -> SharedAt:
-    """The shared latents at a point of a fit."""
+def shared_at(known: Sharded, point: HyperPoint) -> AtTheta:
+    """A point of a fit, for its shards."""
     q = point.condition()
-    covariance = model.shared_layout.entries(q.variance[model.block])
-    return SharedAt(dict(point.theta), point.share, np.asarray(q.latent_mean), covariance)
-
-
-@contextmanager
-def finishing(model: ShardedModel) -> Iterator[None]:
-    """Let go of workers and rows at the end of a fit."""
-    try:
-        yield
-    finally:
-        assert model.passes is not None, "a fit has shards"
-        model.passes.done()
+    covariance = known.layout.entries(q.variance[known.block])
+    given = dict(point.theta), point.share, point.weight, point.shift
+    return AtTheta(*given, np.asarray(q.latent_mean), covariance)

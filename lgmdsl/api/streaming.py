@@ -21,7 +21,6 @@ from lgmdsl.language.builder import Model
 from lgmdsl.sites import catalogue as sites
 
 if TYPE_CHECKING:
-    from lgmdsl.streams.model import StreamedModel
     from lgmdsl.streams.streamable import Table
 
 ROWS = ("auto", "kept", "streamed")
@@ -41,7 +40,7 @@ def streamed(
     settings: FitSettings,
     planning: Callable[[CanonicalModel], Plan],
     on_step: Callable[[TraceEntry], None] | None = None,
-) -> StreamedModel | None:
+) -> CanonicalModel | None:
     """The model with its rows read by batches, where that was asked for, or where there are many in
     a .parquet file and model and method allow for it; None where all are to be kept. `planning`:
     the plan for a model, which is asked of a sample.

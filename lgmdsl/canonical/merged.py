@@ -8,23 +8,21 @@ the same. Of a block with a rewrite (several sites of a datum) the sites are mer
 
 from __future__ import annotations
 
-import copyreg
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.blocks.alike import Alike, alike
-from lgmdsl.canonical.blocks.rewrites import Rewrite
 from lgmdsl.canonical.blocks.sites import SiteBlock
 from lgmdsl.canonical.expressions import coefficient as co
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.engine import Conditioned
-from lgmdsl.contract.folding import Folding
-from lgmdsl.contract.linear import LinearGaussian
+from lgmdsl.contract.linear import Predictor
+from lgmdsl.contract.row_source import Folding, Remade
 from lgmdsl.contract.rows import Rows
 from lgmdsl.contract.site import Site
 from lgmdsl.engines.shared.other_rows import OtherRows
@@ -33,43 +31,76 @@ from lgmdsl.sites.combined.weighted import weighted
 
 
 @dataclass(frozen=True, eq=False)
-class MergedModel(CanonicalModel):
-    """`whole`: the model with all its rows; `kinds`: of each site block its kinds of rows, None
-    where all are kept. What rows would be refused is said of all of them."""
+class Merged(Folding):
+    """Rows that are alike as one. `kinds`: of each site block its kinds of rows, None where all are
+    kept. What rows would be refused is said of all of them."""
 
-    whole: CanonicalModel
+    entry = "merged"
     kinds: tuple[Alike | None, ...]
 
-    def linear(self, theta: Theta) -> LinearGaussian:
+    def remade(self, model: CanonicalModel) -> Remade:
+        return _with_kinds, (self.whole, self.kinds)
+
+    def observed(self, model: CanonicalModel, k: int, theta: Theta) -> Predictor:
         try:
-            return super().linear(theta)
+            return model.own_predictor(k, theta)
         except DataError:
-            self.whole.linear(theta)
+            self.whole.observed(k, theta)
             raise
 
-    def sites(self, theta: Theta) -> tuple[Site, ...]:
+    def bound(self, model: CanonicalModel, k: int, theta: Theta) -> Site:
         try:
-            return super().sites(theta)
+            return model.own_sites(k, theta)
         except DataError:
-            self.whole.sites(theta)
+            self.whole.bound(k, theta)
             raise
 
     @property
-    def folding(self) -> Merging:
-        return Merging(self.whole, self, merged)
+    def note(self) -> str:
+        sizes = ((name, len(k.place), len(k.kept)) for name, _, k in self._merged)
+        return "; ".join(f"{name}: {n:,} rows, {kept:,} distinct" for name, n, kept in sizes)
 
     @property
-    def descriptions(self) -> tuple[Rewrite, ...]:
-        """What was merged, for `lgm explain`."""
-        pairs = zip(self.whole.blocks, self.kinds, strict=True)
-        return tuple(Rewrite(b.name, _described(b, kind)) for b, kind in pairs if kind is not None)
+    def descriptions(self) -> tuple[tuple[str, str], ...]:
+        return tuple(
+            (
+                name,
+                f"{len(kind.place):,} {unit}, {len(kind.kept):,} of them distinct: fitted as these "
+                "with their counts as weights",
+            )
+            for name, unit, kind in self._merged
+        )
 
-    def spread(self, values: Rows) -> Rows:
+    @property
+    def _merged(self) -> Iterator[tuple[str, str, Alike]]:
+        """The blocks whose rows were merged: name, what its rows are, kinds of these."""
+        for block, kind in zip(self.whole.blocks, self.kinds, strict=True):
+            if kind is not None:
+                yield block.name, "rows" if block.whole is None else "sites", kind
+
+    def unfolded(
+        self,
+        theta: Theta,
+        weight: Rows,
+        shift: Rows,
+        condition: Callable[[], Conditioned],
+        question: type,
+        answers: Sequence[Callable[[Any], Any]],
+    ) -> tuple[Rows, Rows]:
+        return self._shared_out(weight), self._shared_out(shift)
+
+    def summed(self, theta: Theta, weight: Rows, shift: Rows) -> tuple[Rows, Rows]:
+        return self._sums(weight), self._sums(shift)
+
+    def seen(self, theta: Theta, q: Conditioned, weight: Rows, shift: Rows) -> Conditioned:
+        return OtherRows(q, weight, shift, self._spread, self._sums)
+
+    def _spread(self, values: Rows) -> Rows:
         """What is the same for all rows of a kind, at all rows."""
         pairs = zip(values, self.kinds, strict=True)
         return tuple(v if kind is None else v[kind.place] for v, kind in pairs)
 
-    def shared_out(self, values: Rows) -> Rows:
+    def _shared_out(self, values: Rows) -> Rows:
         """The sum over the rows of a kind, as the shares of all rows by their weights."""
         out = []
         for v, kind, block in zip(values, self.kinds, self.whole.blocks, strict=True):
@@ -81,41 +112,10 @@ class MergedModel(CanonicalModel):
             out.append(share.reshape(-1, *(1,) * (v.ndim - 1)) * v[kind.place])
         return tuple(out)
 
-    def summed(self, values: Rows) -> Rows:
+    def _sums(self, values: Rows) -> Rows:
         """The sums over the rows of each kind."""
         pairs = zip(values, self.kinds, strict=True)
         return tuple(v if kind is None else _sums(v, kind) for v, kind in pairs)
-
-
-@dataclass(frozen=True, eq=False)
-class Merging(Folding):
-    """Rows that are alike as one."""
-
-    entry = "merged"
-    folded: MergedModel
-
-    @property
-    def note(self) -> str:
-        pairs = zip(self.whole.blocks, self.folded.kinds, strict=True)
-        sizes = ((b.name, len(k.place), len(k.kept)) for b, k in pairs if k is not None)
-        return "; ".join(f"{name}: {n:,} rows, {kept:,} distinct" for name, n, kept in sizes)
-
-    def unfolded(
-        self,
-        theta: Theta,
-        weight: Rows,
-        shift: Rows,
-        condition: Callable[[], Conditioned],
-        question: type,
-        answers: Sequence[Callable[[Any], Any]],
-    ) -> tuple[Rows, Rows]:
-        return self.folded.shared_out(weight), self.folded.shared_out(shift)
-
-    def summed(self, theta: Mapping[str, Array], weight: Rows, shift: Rows) -> tuple[Rows, Rows]:
-        return self.folded.summed(weight), self.folded.summed(shift)
-
-    def seen(self, theta: Theta, q: Conditioned, weight: Rows, shift: Rows) -> Conditioned:
-        return OtherRows(q, weight, shift, self.folded.spread, self.folded.summed)
 
 
 def _sums(values: Array, kind: Alike) -> Array:
@@ -125,18 +125,17 @@ def _sums(values: Array, kind: Alike) -> Array:
     return np.asarray(sums.T.reshape(size, *values.shape[1:]), dtype=np.float64)
 
 
-def merged(canonical: CanonicalModel, predictors_only: bool = False) -> MergedModel | None:
+def merged(canonical: CanonicalModel, predictors_only: bool = False) -> CanonicalModel | None:
     """The model with the rows that are alike merged, in the blocks where that pays; None where it
     pays in none. `predictors_only`: for Gaussian sites that are given, whatever was observed."""
     kinds = tuple(alike(block, predictors_only) for block in canonical.blocks)
     return _with_kinds(canonical, kinds) if any(kind is not None for kind in kinds) else None
 
 
-def _with_kinds(canonical: CanonicalModel, kinds: tuple[Alike | None, ...]) -> MergedModel:
+def _with_kinds(canonical: CanonicalModel, kinds: tuple[Alike | None, ...]) -> CanonicalModel:
     pairs = zip(canonical.blocks, kinds, strict=True)
     blocks = tuple(b if kind is None else _merged_block(b, kind) for b, kind in pairs)
-    own: dict[str, Any] = {f.name: getattr(canonical, f.name) for f in fields(CanonicalModel)}
-    return MergedModel(**{**own, "blocks": blocks}, whole=canonical, kinds=kinds)
+    return replace(canonical, blocks=blocks, rows=Merged(canonical, merged, kinds))
 
 
 def _merged_block(block: SiteBlock, kind: Alike) -> SiteBlock:
@@ -153,18 +152,3 @@ def _merged_block(block: SiteBlock, kind: Alike) -> SiteBlock:
         whole=None if whole is None else replace(whole, owner=whole.owner[kept]),
         weight=co.Constant(block.dims, weight.reshape(block.shape)),
     )
-
-
-def _described(block: SiteBlock, kind: Alike) -> str:
-    unit = "rows" if block.whole is None else "sites"
-    return (
-        f"{len(kind.place):,} {unit}, {len(kind.kept):,} of them distinct: fitted as these with "
-        "their counts as weights"
-    )
-
-
-def _reduced(model: MergedModel) -> tuple[Callable[..., MergedModel], tuple[Any, ...]]:
-    return _with_kinds, (model.whole, model.kinds)
-
-
-copyreg.pickle(MergedModel, _reduced)

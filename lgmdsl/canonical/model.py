@@ -29,17 +29,17 @@ from lgmdsl.canonical.lowering.derived import Derived
 from lgmdsl.canonical.lowering.flatten import PlacedEntries, placed
 from lgmdsl.canonical.lowering.hypers import HyperSpace
 from lgmdsl.canonical.lowering.lower import distinct
-from lgmdsl.contract.folding import Folding
 from lgmdsl.contract.linear import Constraints, LinearGaussian, Predictor
-from lgmdsl.contract.problem import GaussianPosterior
+from lgmdsl.contract.row_source import RowSource
 from lgmdsl.contract.site import Site
-from lgmdsl.dataset import Dataset
 from lgmdsl.errors import DataError, Diagnostic
 from lgmdsl.memory import TooLarge, check
 from lgmdsl.operators.base import Operator
 from lgmdsl.operators.compose import product
 from lgmdsl.operators.explicit import Dense, Identity, Sparse
 from lgmdsl.operators.select import Select
+
+IN_BLOCKS = RowSource()
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +54,7 @@ class Equation:
 @dataclass(frozen=True, eq=False)
 class CanonicalModel:
     """See the module. `named` holds every let and report by name with its declared indices, and
-    the latents that are maps of blocks."""
+    the latents that are maps of blocks; `rows`: where the rows of the blocks are."""
 
     grounded: GroundedModel
     latents: tuple[LatentBlock, ...]
@@ -65,6 +65,7 @@ class CanonicalModel:
     rewrites: tuple[Rewrite, ...]
     sizes: Mapping[str, int]
     layout: Layout
+    rows: RowSource = IN_BLOCKS
 
     def predictor(
         self,
@@ -128,11 +129,17 @@ class CanonicalModel:
         """
         predictors = tuple(self.observed(k, theta) for k in range(len(self.blocks)))
         return LinearGaussian(
-            tuple(b.at(theta) for b in self.latents), predictors, self._constraints(theta)
+            tuple(b.at(theta) for b in self.latents),
+            (*predictors, *self.rows.beyond),
+            self._constraints(theta),
         )
 
     def observed(self, k: int, theta: Theta) -> Predictor:
-        """The predictor of a site block's observed rows."""
+        """The predictor of the sites of a block."""
+        return self.rows.observed(self, k, theta)
+
+    def own_predictor(self, k: int, theta: Theta) -> Predictor:
+        """The predictor of the observed rows that a site block holds."""
         block, known = self.blocks[k], self._still.get(k)
         if known is None:
             columns = self._columns.setdefault(k, {})
@@ -154,6 +161,10 @@ class CanonicalModel:
 
     def bound(self, k: int, theta: Theta) -> Site:
         """The sites of a block at theta."""
+        return self.rows.bound(self, k, theta)
+
+    def own_sites(self, k: int, theta: Theta) -> Site:
+        """The sites at theta of the rows that a block holds."""
         block, known = self.blocks[k], self._sites.get(k)
         if known is None:
             known = block.bind(theta)
@@ -182,51 +193,17 @@ class CanonicalModel:
         return {}
 
     @property
-    def folding(self) -> Folding | None:
-        """How rows became fewer sites; None where blocks have the rows that were compiled."""
-        return None
-
-    @property
-    def read_from(self) -> Dataset | None:
-        """Where rows that blocks do not hold can be had again; None where there are none, or where
-        that is not known."""
-        return None
-
-    @property
-    def said_of_rows(self) -> dict[str, str]:
-        """What a fit's provenance says of rows that blocks do not hold: how many, where, and hashes
-        of all of them."""
-        return {}
-
-    @property
-    def streamed(self) -> tuple[str, ...]:
-        """The index sets over which site blocks hold some of the rows alone."""
-        return ()
-
-    @property
-    def by_rows(self) -> bool:
-        """Whether the site blocks hold all rows."""
-        return not self.streamed
-
-    @property
     def declared(self) -> CanonicalModel:
         """The model with every latent, of some of the rows where blocks hold no more: what says how
         hyperparameters enter."""
-        return self
-
-    def sampled(self) -> CanonicalModel | None:
-        """The model of a sample of the rows, on the same latents, whose fits are much cheaper; None
-        where there is none."""
-        return None
-
-    def reached(self, theta: Theta, posterior: GaussianPosterior, value: float) -> None:
-        """A search, which makes one fit after another, has made this one; `value`: the log
-        posterior of theta. Of use to models whose questions cost less near another fit."""
+        return self.rows.declared(self)
 
     @property
     def observations(self) -> int:
         """How many data are observed."""
-        return sum(len(b.data.rows) for b in self.blocks if not b.family.spec.potential)
+        each = [(b, self.rows.held(k)) for k, b in enumerate(self.blocks)]
+        own = sum(len(b.data.rows) for b, h in each if h is None and not b.family.spec.potential)
+        return own + sum(h.rows for _, h in each if h is not None)
 
     def given(self, block: SiteBlock) -> tuple[IntArray, Array]:
         """The flat positions and values of the entries of a datum that were given: what is observed
@@ -243,7 +220,8 @@ class CanonicalModel:
     @property
     def total_weight(self) -> float:
         """The sum of the weights of all sites: their number, where they have none."""
-        return sum(float(block.row_weights.sum()) for block in self.blocks)
+        each = [(b, self.rows.held(k)) for k, b in enumerate(self.blocks)]
+        return sum(float(b.row_weights.sum()) if h is None else h.weight for b, h in each)
 
     @property
     def size(self) -> int:

@@ -34,36 +34,38 @@ def pull(
     """dF/dtheta for every hyperparameter that the model uses directly.
 
     `adjoints` are dF/d(engine's inputs); `slopes[k][name]` is dF/dparameter of site block k, one
-    value a site (dF/dhyper by name, where `SiteBlock.slopes` says so). `HyperSpace.pull` folds
+    value a site (dF/dhyper by name, where `RowSource.slopes` says so). `HyperSpace.pull` folds
     hypers given by a value onto the free ones.
     """
     out: Gradient = {}
     for k, block in enumerate(canonical.blocks):
-        if block.slopes == "hypers":
+        kind = canonical.rows.slopes(k)
+        if kind == "hypers":
             for name, slope in slopes[k].items():
                 out[name] = out.get(name, np.zeros(())) + slope
             continue
-        offset, summed = block.form.offset, block.slopes == "sums"
+        offset, summed = block.form.offset, kind == "sums"
         if not summed:  # the sites of sums have the hypers of the rows' predictors in them
             _operators(canonical, k, adjoints.operator[k], theta, out)
         if offset.depends and not summed:
             slope = adjoints.offset[k].reshape(block.predictor_shape)
             offset.pull(_spread(block, slope, block.predictor_dims, offset.dims), theta, out)
-        pull_parameters(block, slopes[k], theta, out)
+        pull_parameters(canonical, k, slopes[k], theta, out)
     for latent in canonical.latents:
         _prior(latent, adjoints, theta, out)
     return out
 
 
 def pull_parameters(
-    block: SiteBlock, slopes: Mapping[str, Array], theta: Theta, out: Gradient
+    canonical: CanonicalModel, k: int, slopes: Mapping[str, Array], theta: Theta, out: Gradient
 ) -> None:
-    """Add what `slopes`, dF/dparameter of a block's sites, give, one value a site."""
+    """Add what `slopes`, dF/dparameter of the sites of block k, give: one value a site, or sums of
+    them over the rows."""
+    block, summed = canonical.blocks[k], canonical.rows.slopes(k) == "sums"
     for name in parameters(block):
         d_parameter = _parameter_slope(block, slopes, name)
         if d_parameter is not None:
             node, dims = block.parameters[name], block.dims_of(name)
-            summed = block.slopes == "sums"
             if summed:
                 dims = dims[len(block.family_dims) :]
             if summed or name in block.site.spec.shared:

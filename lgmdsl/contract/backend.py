@@ -35,7 +35,7 @@ class BackendSpec:
     own: at their mode, of a method that needs Pointwise (`PointwiseAnswer.eliminated`); at their
     best distribution given the predictors, of others.
     `row_sites`: whether it takes sums over rows whose rows can have Gaussian sites of their own
-    (`HoldsRowSites`), though its answer does not depend on the sums alone.
+    (`SumsOfRows.row_sites`), though its answer does not depend on the sums alone.
     `any_variances`: whether its bound holds whatever variances it is driven by, as those of few
     Lanczos vectors.
     `row_by_row`: whether its steps are of single rows, so that sites are asked some at a time.

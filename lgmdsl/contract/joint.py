@@ -6,19 +6,26 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
+from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 
 from lgmdsl.arrays import Array, IntArray
 from lgmdsl.contract.engine import Conditioned, Engine, Rows
 from lgmdsl.contract.linear import LinearGaussian
-from lgmdsl.contract.questions import Expected, ExpectedAnswer
+from lgmdsl.contract.questions import (
+    Bounded,
+    BoundedAnswer,
+    Expected,
+    ExpectedAnswer,
+    ExpectedSlopes,
+    Pointwise,
+    Widths,
+)
+from lgmdsl.contract.rows import inner, times
+from lgmdsl.contract.site import Property, Site, SiteSpec
 from lgmdsl.contract.stacked import StackedPredictors
 from lgmdsl.numerics.cholesky import pivoted_root
-
-if TYPE_CHECKING:
-    from lgmdsl.contract.site import Site
 
 
 def row_covariance(q: Conditioned, linear: LinearGaussian) -> Array:
@@ -82,9 +89,27 @@ def some_rows(
     return among_all
 
 
-class SumsOfRows(ABC):
-    """G vector sites with K predictors each, whose log densities are sums over rows,
-    L_g(z) = sum_i l_i(a_i'z + c_i)."""
+# Of the rows' properties, those that their sums have.
+KEPT = Property.LOG_CONCAVE | Property.GAUSSIAN | Property.BOUNDED | Property.LIMITED
+
+
+class SumsOfRows(Site, Pointwise, Expected, ExpectedSlopes, Bounded):
+    """G vector sites with K predictors each, whose log densities, and answers, are sums over rows,
+    L_g(z) = sum_i l_i(a_i'z + c_i). Means of z are (G, K), variances (G, K, K)."""
+
+    @staticmethod
+    def spec_of(family: type[Site], sums: str, slopes: tuple[str, ...] = ()) -> SiteSpec:
+        """Specification of the sites that rows of a `family` make by their `sums`; `slopes`: what
+        these come in, () for the family's parameters."""
+        known = family.spec
+        return SiteSpec(
+            f"{known.name} by {sums}",
+            properties=known.properties & KEPT,
+            observed=known.observed,
+            vector=True,
+            shared=slopes or tuple(known.parameters),
+            summary=known.summary,
+        )
 
     @abstractmethod
     def by(self, answer: Callable[[Site], object]) -> Self:
@@ -95,15 +120,53 @@ class SumsOfRows(ABC):
         """(G, K, K) sums of u_i^2 a_i a_i', u_i a power of 2 with u_i a_i about of size one."""
 
     @abstractmethod
-    def working_sd(self, mean: Array, variance: Array, prior: Array | None = None) -> float:
-        """The sd of the rows' working residuals at means (G, K) and variances (G, K, K) of z; with
-        the prior's means, (G, K), that of the working response about its mean, beyond what the
-        prior says. 0 where there is none."""
+    def along(self, s: Array, directions: Array, lengths: Array) -> Array:
+        """(D, T) sums of l over all rows at z = s + t d: directions, (D, G, K); lengths, (D, T)."""
 
     @abstractmethod
-    def along(self, s: Array, directions: Array, lengths: Array) -> Array:
-        """(D, T) sums of l over all rows at z = s + t d: s, (G, K); directions, (D, G, K); lengths,
-        (D, T)."""
+    def row_sites(self) -> RowSites:
+        """Gaussian sites of the rows that say nothing: weights and shifts of 0."""
+
+    @abstractmethod
+    def working_sums(
+        self, mean: Array, variance: Array, prior: Array | None
+    ) -> tuple[float, float, float]:
+        """Sums over the rows of the precision of what `working_sd` is the sd of, and of its
+        first two powers times that."""
+
+    def working_sd(self, mean: Array, variance: Array, prior: Array | None = None) -> float:
+        """The sd of the rows' working residuals; with the prior's means that of the working
+        response about its mean, beyond what the prior says. 0 where there is none."""
+        total, first, second = self.working_sums(mean, variance, prior)
+        if not total > 0.0 or not np.isfinite(second):
+            return 0.0
+        centre = 0.0 if prior is None else first / total
+        return float(np.sqrt(max(second / total - centre * centre, 0.0)))
+
+    @abstractmethod
+    def averaged_slopes(self, question: type, mean: Array, variance: Array) -> dict[str, Array]:
+        """Slopes in parameters, or in hyperparameters, of what rows answer to a question about
+        q(z): `Expected`, or `Widths` for the best bound."""
+
+    def expected_slopes(self, mean: Array, variance: Array) -> dict[str, Array]:
+        return self.averaged_slopes(Expected, mean, variance)
+
+    def width_slopes(self, s: Array, z: Array) -> dict[str, Array]:
+        return self.averaged_slopes(Widths, s, z)
+
+    def check_first(self, second: bool) -> None:
+        """Raise TypeError where second derivatives of expectations are wanted."""
+        if second:
+            raise TypeError(f"{self.spec.name}: no second derivatives of expectations")
+
+    def bound_of(
+        self, s: Array, penalty: Array, level: Array, slope: Array, bend: Array, weight: Array
+    ) -> BoundedAnswer:
+        """The bound of these penalties, with their slopes and curvatures, at z = s; `level`: less
+        1/2 tr W z, W the weights, (G, K, K)."""
+        pull = times(weight, s)
+        h = 2.0 * level + inner(pull - 2.0 * slope, s)
+        return BoundedAnswer(penalty, slope, bend, weight, pull - slope, h)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,11 +217,3 @@ class VisitedRows:
     gap: Array
     towards: Callable[[float], RowSites]
     inside: bool = False
-
-
-class HoldsRowSites(ABC):
-    """An answer whose rows can have Gaussian sites of their own."""
-
-    @abstractmethod
-    def row_sites(self) -> RowSites:
-        """Gaussian sites of the rows that say nothing: weights and shifts of 0."""

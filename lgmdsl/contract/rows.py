@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -73,6 +73,15 @@ def total(parts: Rows) -> float:
 
 
 CHUNK = 1 << 14  # sites whose terms stay in the nearer caches
+
+
+def added(parts: Iterable[Mapping[str, Array]]) -> dict[str, Array]:
+    """Sums of slopes by name, from the first to the last."""
+    out: dict[str, Array] = {}
+    for part in parts:
+        for name, slope in part.items():
+            out[name] = out[name] + slope if name in out else np.asarray(slope)
+    return out
 
 
 def summed(terms: Callable[..., Array], *blocks: Array) -> float:

@@ -66,7 +66,7 @@ class Plan:
         else:
             linear = self.canonical.linear(theta)
             shape = shape_of(linear)
-            known, sums = self._taken.get(shape), not self.canonical.by_rows
+            known, sums = self._taken.get(shape), not self.canonical.rows.kept
             engine, flops = required(linear, self.terms, seed, known, sums)
             self._taken.setdefault(shape, Known(engine.name, flops))  # in any order of searches
         sites = self.canonical.sites(theta)

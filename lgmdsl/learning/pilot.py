@@ -63,7 +63,8 @@ def piloted(search: Maximiser) -> Pilot | None:
     """What a sample of the rows tells of the maximum; None where the model has no sample, or one
     that tells too little."""
     objective = search.objective
-    part = objective.planned.canonical.sampled()
+    canonical = objective.planned.canonical
+    part = canonical.rows.sampled(canonical)
     if part is None or not objective.coordinates.size:
         return None
     survey = objective.by(replace(objective.planned, canonical=part))
@@ -77,7 +78,7 @@ def piloted(search: Maximiser) -> Pilot | None:
         return None
     objective.origin, objective.spanned = survey.origin, survey.spanned
     objective.scales = real_units(objective, first)
-    return Pilot(first, half, objective.planned.canonical.total_weight / part.total_weight)
+    return Pilot(first, half, canonical.total_weight / part.total_weight)
 
 
 def _maximum(search: Maximiser) -> Maximum | None:

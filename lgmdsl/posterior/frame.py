@@ -215,7 +215,7 @@ def fitted_sites(canonical: CanonicalModel, theta: Theta) -> Fitted:
     if len(predictors) != len(blocks):
         return Fitted(range(len(predictors)), predictors, None)
     curved = [k for k, b in enumerate(blocks) if Property.GAUSSIAN not in b.site.spec.properties]
-    lacking = not canonical.by_rows or any(
+    lacking = not canonical.rows.kept or any(
         b.y is None and not b.site.spec.potential for b in blocks
     )
     return Fitted(curved, predictors, None if lacking else canonical.sites(theta))
@@ -329,7 +329,7 @@ def _conditioned(
         else Constraints(placed(linear.constraints.columns), linear.constraints.values),
     )
     terms = None if budget is None else Terms(budget)
-    engine, why = choose(joint, terms, seed, sums=not fitted.by_rows)
+    engine, why = choose(joint, terms, seed, sums=not fitted.rows.kept)
     confinement = point.condition().confinement
     if engine is not None and confinement is not None:
         engine = within(confinement, engine, seed)

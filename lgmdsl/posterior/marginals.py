@@ -262,7 +262,7 @@ def named_tree(canonical: CanonicalModel, name: str) -> tuple[tuple[str, ...], D
                 help=f"it has: {', '.join(names)}; fit.groups writes the groups' latents",
             )
         )
-    if symbol is not None and {*symbol.dims} & {*canonical.streamed}:
+    if symbol is not None and {*symbol.dims} & {*canonical.rows.over}:
         raise ModelError(
             Diagnostic(
                 "E103",

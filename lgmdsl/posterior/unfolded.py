@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from lgmdsl.canonical.expressions.coefficient import Theta
+from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.engine import Conditioned, Rows
-from lgmdsl.contract.folding import Folding
+from lgmdsl.contract.row_source import Folding
 from lgmdsl.inference.plan import Plan
 from lgmdsl.posterior.hyper_points import HyperPoint
 
@@ -18,22 +19,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Expanded:
-    """What `condition` gives, of a folded model, at the user's rows, whose sites are these."""
+    """What `condition` gives, of a `folded` model, at the user's rows, whose sites are these."""
 
-    folding: Folding
+    folded: CanonicalModel
     theta: Theta
     condition: Callable[[], Conditioned]
     weight: Rows
     shift: Rows
 
     def __call__(self) -> Conditioned:
-        return self.folding.seen(self.theta, self.condition(), self.weight, self.shift)
+        folding = self.folded.rows.folding
+        assert folding is not None, "the model is folded"
+        return folding.seen(self.theta, self.condition(), self.weight, self.shift)
 
 
 def expanded(fit: FitRecord, planned: Plan) -> FitRecord:
     """A fit of a folded model, made by `planned`, as one of the user's rows; as it is where it has
     these."""
-    folding = planned.canonical.folding
+    folding = planned.canonical.rows.folding
     if folding is None or fit.canonical is folding.whole:
         return fit
     at = HyperPoint(fit.theta, 1.0, fit.log_evidence, fit.weight, fit.shift, fit.condition)
@@ -53,5 +56,5 @@ def _point(point: HyperPoint, folding: Folding, planned: Plan) -> HyperPoint:
     question = planned.backend.spec.needs
     given = point.theta, point.weight, point.shift
     weight, shift = folding.unfolded(*given, point.condition, question, answers)
-    condition = Expanded(folding, point.theta, point.condition, weight, shift)
+    condition = Expanded(planned.canonical, point.theta, point.condition, weight, shift)
     return replace(point, weight=weight, shift=shift, condition=condition)

@@ -33,7 +33,7 @@ from lgmdsl.remedies import either, key
 from lgmdsl.shards import questions
 from lgmdsl.shards.averages.averaged import Averaging
 from lgmdsl.shards.manifest import Manifest
-from lgmdsl.shards.model import About, ShardedModel, of_groups, sharded_model
+from lgmdsl.shards.model import About, Sharded, of_groups, sharded_model
 from lgmdsl.shards.passes import Passes
 from lgmdsl.shards.questions import Found
 from lgmdsl.shards.refusals import (
@@ -46,7 +46,7 @@ from lgmdsl.shards.refusals import (
 )
 from lgmdsl.shards.shard import Roles, ShardSource, labels_of, rows_with
 from lgmdsl.shards.shared_layout import pairs_of
-from lgmdsl.streams.prepare import BATCH, SAMPLE, joined, maps_of, of_some, sample_of
+from lgmdsl.streams.prepare import BATCH, SAMPLE, first_named, joined, maps_of, of_some, sample_of
 from lgmdsl.streams.refusals import reason_against
 from lgmdsl.streams.streamable import Table, joins, table_of
 from lgmdsl.workers.workers import Workers
@@ -62,7 +62,7 @@ def gathered(
     find: FindSite,
     workers: Workers | None,
     on_rows: Callable[[int, int], None] = lambda done, of: None,
-) -> ShardedModel:
+) -> CanonicalModel:
     """The model of the rows in a folder of shards, and of `others`, data next to it. `planning`:
     the plan for a model, which is asked of some of the rows; `hyper`: how hyperparameters are to be
     learned; `on_rows`: gets how many rows are read, and of how many.
@@ -128,7 +128,7 @@ def gathered(
 
 
 def again(
-    model: ShardedModel,
+    known: Sharded,
     checked: CheckedModel,
     manifest: Manifest,
     others: Dataset | None,
@@ -142,10 +142,10 @@ def again(
     table = table_of(graph, dataset)
     if not isinstance(table, Table):
         raise cannot("this model cannot be asked of these shards", table or "")
-    bare = _sources(checked, manifest, others, mapping, model.roles, {})
-    named = _named(graph, dataset, table, bare, model.roles.by, workers)
-    averagings = averagings_of(planned, model.block)
-    sources = _sources(checked, manifest, others, mapping, model.roles, named, averagings)
+    bare = _sources(checked, manifest, others, mapping, known.roles, {})
+    named = _named(graph, dataset, table, bare, known.roles.by, workers)
+    averagings = averagings_of(planned, known.block)
+    sources = _sources(checked, manifest, others, mapping, known.roles, named, averagings)
     return Passes(sources, workers)
 
 
@@ -323,19 +323,13 @@ def _once(
     parts: Iterable[dict[str, Loaded]], maps: tuple[str, ...], keys: tuple[str, ...]
 ) -> dict[str, Loaded]:
     """The rows of `parts`, first in their shard to name a member, that are first among all."""
-    seen: dict[str, set[Any]] = {m: set() for m in maps}
+    seen: dict[str, AnyArray] = {}
     kept: list[dict[str, Loaded]] = []
     for part in parts:
-        rows = []
-        values: dict[str, AnyArray] = {m: names_of(part[m]).values.astype(np.str_) for m in maps}
-        for i in range(len(part[keys[0]].values)):
-            new = [m for m in maps if values[m][i].item() not in seen[m]]
-            if new:
-                rows.append(i)
-                for m in new:
-                    seen[m].add(values[m][i].item())
-        if rows:
-            kept.append({k: part[k].rows(np.array(rows)) for k in keys})
+        labels = {m: names_of(part[m]).values.astype(np.str_) for m in maps}
+        rows = np.unique(np.concatenate([first_named(x, m, seen) for m, x in labels.items()]))
+        if len(rows):
+            kept.append({k: part[k].rows(rows) for k in keys})
     return {k: joined([p[k] for p in kept]) for k in keys}
 
 

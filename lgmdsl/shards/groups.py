@@ -19,6 +19,7 @@ import numpy as np
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.canonical.grounding.labels import reported
+from lgmdsl.contract.engine import Rows
 from lgmdsl.files import write
 from lgmdsl.shards.shard import Shard, ShardSource
 
@@ -26,18 +27,20 @@ NAME = "groups-{:05d}.parquet"
 
 
 @dataclass(frozen=True, eq=False)
-class SharedAt:
-    """A point of a posterior: theta, its weight, and the shared latents' mean and covariance, as
-    `Eliminated.information` has its entries."""
+class AtTheta:
+    """A point of a fit to all shards: theta, its share of the mixture, its sites, and the shared
+    latents' mean and covariance, laid out as `Eliminated.information`."""
 
     theta: Theta
     share: float
+    weight: Rows
+    shift: Rows
     mean: Array
     covariance: Array
 
 
 def write_groups(
-    source: ShardSource, points: Sequence[SharedAt], folder: str, number: int
+    source: ShardSource, points: Sequence[AtTheta], folder: str, number: int
 ) -> tuple[int, list[str]]:
     """Task: write the means and sds of a shard's groups; how many there are, and the columns.
 
@@ -75,7 +78,7 @@ def write_groups(
     return len(labels), list(columns)
 
 
-def _moments(shard: Shard, points: Sequence[SharedAt]) -> tuple[Array, Array]:
+def _moments(shard: Shard, points: Sequence[AtTheta]) -> tuple[Array, Array]:
     """(n,) means and sds of the groups' latents."""
     first: Array | None = None
     total, off, square = 0.0, np.zeros(()), np.zeros(())

@@ -111,15 +111,21 @@ def missing(labels: Any) -> BoolArray:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    kind = labels.type
-    if pa.types.is_dictionary(kind):
-        kind = kind.value_type
-        labels = labels.cast(kind)
-    if any(is_text(kind) for is_text in text_types()):
-        labels = labels.cast(pa.large_string())
+    labels = plain(labels)
+    if pa.types.is_large_string(labels.type):
         labels = pc.if_else(pc.equal(labels, ""), None, labels)
     absent = labels.is_null(nan_is_null=True)
     return np.asarray(absent.to_numpy(zero_copy_only=False), dtype=np.bool_)
+
+
+def plain(labels: Any) -> Any:
+    """Labels as they are, not as places among categories, with texts in one layout."""
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(labels.type):
+        labels = labels.cast(labels.type.value_type)
+    texts = any(is_text(labels.type) for is_text in text_types())
+    return labels.cast(pa.large_string()) if texts else labels
 
 
 def unit_of_dates(file: Any, source: str, by: str) -> str:

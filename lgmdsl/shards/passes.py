@@ -6,7 +6,7 @@ and how many there are, changes no bit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
 from typing import Any, Self
@@ -16,14 +16,11 @@ import numpy as np
 from lgmdsl.arrays import Array, IntArray
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.contract import rows
-from lgmdsl.contract.joint import HoldsRowSites, SumsOfRows
+from lgmdsl.contract.joint import SumsOfRows
 from lgmdsl.contract.questions import (
-    Bounded,
     BoundedAnswer,
     Expected,
     ExpectedAnswer,
-    ExpectedSlopes,
-    Pointwise,
     PointwiseAnswer,
     Tilted,
     Widths,
@@ -37,7 +34,6 @@ from lgmdsl.shards.questions import Found
 from lgmdsl.shards.shard import ShardSource
 from lgmdsl.shards.shared_layout import SharedLayout
 from lgmdsl.shards.shelf import SHELF
-from lgmdsl.streams.collective import KEPT, sd_of
 from lgmdsl.workers.task import Task
 from lgmdsl.workers.workers import Workers
 
@@ -81,10 +77,6 @@ class Passes:
         raises."""
         return self.of_each(call, [arguments] * len(self.sources), arrived)
 
-    def each(self, call: Callable[..., Any], *arguments: Any) -> list[Any]:
-        """The shards' answers (`ask`) to a call that takes the number of the shard last."""
-        return self.of_each(call, [(*arguments, k) for k in range(len(self.sources))])
-
     def of_each(
         self,
         call: Callable[..., Any],
@@ -123,7 +115,7 @@ class Passes:
         return {**self.__dict__, "workers": None}
 
 
-def added(parts: Sequence[Any]) -> Any:
+def total_of(parts: Sequence[Any]) -> Any:
     """The sum, from the first to the last."""
     return reduce(lambda a, b: a + b, parts)
 
@@ -138,21 +130,8 @@ def _bytes(answer: Any) -> int:
     return 8 if isinstance(answer, float) else 0
 
 
-def spec_of(family: type[Site]) -> SiteSpec:
-    """Specification of the site that all shards make together, whose rows are of `family`."""
-    known = family.spec
-    return SiteSpec(
-        f"{known.name} by shards",
-        properties=known.properties & KEPT,
-        observed=known.observed,
-        vector=True,
-        shared=(HYPERPARAMETERS,),
-        summary=known.summary,
-    )
-
-
 @dataclass(frozen=True, eq=False)
-class Shards(Site, SumsOfRows, HoldsRowSites, Pointwise, Expected, ExpectedSlopes, Bounded):
+class Shards(SumsOfRows):
     """Sites of the p shared latents, N with K predictors each: the sum of all shards at theta."""
 
     spec: SiteSpec  # type: ignore[misc]
@@ -176,47 +155,46 @@ class Shards(Site, SumsOfRows, HoldsRowSites, Pointwise, Expected, ExpectedSlope
 
     def pointwise(self, s: Array, variance: Array | float = 1.0) -> PointwiseAnswer:
         """`third` only where a variance is given; else it is NaN."""
-        layout, beta = self.layout, self.layout.shared(s)
+        beta = self.layout.shared(s)
         given = variance if isinstance(variance, np.ndarray) else None
         spread = [None] * len(self.passes.sources) if given is None else self._spread(given)
         near = self._path.near(beta)
-        parts = self._of_each(questions.pointwise, beta, [(v,) for v in spread])
+        parts = self._of_each(questions.answered, beta, [(v,) for v in spread])
         self._path.noted(near, max(a.passes for a in parts))
+        value, slope, weight = self._totals(parts)
         third = np.full_like(s, np.nan)
         if given is not None:
-            third = layout.placed(added([a.third for a in parts]))
-        return PointwiseAnswer(
-            layout.once(added([a.value for a in parts])),
-            layout.placed(added([a.slope for a in parts])),
-            -self._weights([a.information for a in parts]),
-            third,
-            layout.once(added([a.eliminated for a in parts])),
-        )
+            third = self.layout.placed(total_of([a.third for a in parts]))
+        eliminated = total_of([a.eliminated for a in parts])
+        once = self.layout.once
+        return PointwiseAnswer(once(value), slope, -weight, third, once(eliminated))
+
+    def _totals(self, parts: list[questions.Answered]) -> tuple[float, Array, Array]:
+        """Value, slope, and minus the curvature of all shards."""
+        slope = self.layout.placed(total_of([a.slope for a in parts]))
+        weight = self._weights([a.information for a in parts])
+        return total_of([a.value for a in parts]), slope, weight
 
     def parameter_slopes(self, s: Array) -> dict[str, Array]:
         return {}
 
     def moved_slopes(self, s: Array, variance: Array, move: Array) -> dict[str, Array]:
-        """d(l + tr(variance l'') / 2 + move'l')/dhyperparameter (`SiteBlock.slopes`)."""
+        """d(l + tr(variance l'') / 2 + move'l')/dhyperparameter (`RowSource.slopes`)."""
         beta, along = self.layout.shared(s), self.layout.shared(move)
         given = [(v, along) for v in self._spread(variance)]
-        return _by_name(self._of_each(questions.slopes, beta, given))
+        return rows.added(self._of_each(questions.slopes, beta, given))
 
     def expected(self, mean: Array, variance: Array, second: bool = False) -> ExpectedAnswer:
-        """First derivatives alone: raises TypeError where second ones are wanted."""
-        if second:
-            raise TypeError("sites of shards have no second derivatives of expectations")
+        self.check_first(second)
         value, slope, weight = self.averaged(Expected, mean, variance)
         return ExpectedAnswer(self.layout.once(value), slope, -0.5 * weight)
 
     def averaged(self, question: type, mean: Array, variance: Array) -> tuple[float, Array, Array]:
         """F, F_m and -2 F_V of all shards, whose rows answer a question."""
         near, given = self._averages(question, mean, variance)
-        parts = self.passes.of_each(questions.expected, given)
+        parts = self.passes.of_each(questions.answered, given)
         self._paths[question].noted(near, max(a.passes for a in parts))
-        slope = self.layout.placed(added([a.slope for a in parts]))
-        weight = self._weights([a.information for a in parts])
-        return added([a.value for a in parts]), slope, weight
+        return self._totals(parts)
 
     def row_sites(self) -> ShardSites:
         weight = np.zeros((len(self), self.layout.event, self.layout.event))
@@ -225,32 +203,24 @@ class Shards(Site, SumsOfRows, HoldsRowSites, Pointwise, Expected, ExpectedSlope
     def bounded(self, s: Array, z: Array) -> BoundedAnswer:
         """F as a penalty: with the rows' widths as they are, the groups are eliminated exactly."""
         value, slope, weight = self.averaged(Widths, s, z)
-        penalty, pull = self.layout.once(-value), rows.times(weight, s)
+        penalty = self.layout.once(-value)
         level = penalty - 0.5 * rows.trace(weight, z)
-        h = 2.0 * level + rows.inner(pull + 2.0 * slope, s)
-        return BoundedAnswer(penalty, -slope, weight, weight, pull + slope, h)
+        return self.bound_of(s, penalty, level, -slope, weight, weight)
 
     def at_scale(self, s: Array) -> BoundedAnswer:
         """Next to shared latents that are known."""
         return self.bounded(s, np.zeros((*s.shape, s.shape[1])))
 
-    def width_slopes(self, s: Array, z: Array) -> dict[str, Array]:
-        """Slopes of the best bound by hyperparameter (`SiteBlock.slopes`)."""
-        return self.averaged_slopes(Widths, s, z)
-
-    def expected_slopes(self, mean: Array, variance: Array) -> dict[str, Array]:
-        """Slopes of E[l] by hyperparameter (`SiteBlock.slopes`)."""
-        return self.averaged_slopes(Expected, mean, variance)
-
     def averaged_slopes(self, question: type, mean: Array, variance: Array) -> dict[str, Array]:
-        """Slopes of `averaged` by hyperparameter."""
         _, given = self._averages(question, mean, variance)
-        return _by_name(self.passes.of_each(questions.expected_slopes, given))
+        return rows.added(self.passes.of_each(questions.bound_slopes, given))
 
     def unit_weights(self) -> Array:
         return self._weights(self.passes.ask(questions.unit_information, dict(self.theta)))
 
-    def working_sd(self, mean: Array, variance: Array, prior: Array | None = None) -> float:
+    def working_sums(
+        self, mean: Array, variance: Array, prior: Array | None
+    ) -> tuple[float, float, float]:
         before = None if prior is None else self.layout.shared(prior)
         beta = self.layout.shared(mean)
         given = [(v, before) for v in self._spread(variance)]
@@ -258,8 +228,8 @@ class Shards(Site, SumsOfRows, HoldsRowSites, Pointwise, Expected, ExpectedSlope
         if self.passes.question is not None:
             near = [n for _, n in self._averages(self.passes.question, mean, variance)[1]]
         parts = self._of_each(questions.working, beta, given, near)
-        total, first, second = (added([p[k] for p in parts]) for k in range(3))
-        return sd_of(total, first, second, centred=prior is not None)
+        total, first, second = (total_of([p[k] for p in parts]) for k in range(3))
+        return total, first, second
 
     def along(self, s: Array, directions: Array, lengths: Array) -> Array:
         ways = np.array([self.layout.shared(d) for d in directions])
@@ -267,7 +237,7 @@ class Shards(Site, SumsOfRows, HoldsRowSites, Pointwise, Expected, ExpectedSlope
         given = [(ways, np.ascontiguousarray(lengths))] * count
         near: list[Near] | None = None if self.passes.question is None else [()] * count
         parts = self._of_each(questions.along, self.layout.shared(s), given, near)
-        return np.asarray(added(parts))
+        return np.asarray(total_of(parts))
 
     @cached_property
     def _path(self) -> Path:
@@ -317,14 +287,5 @@ class Shards(Site, SumsOfRows, HoldsRowSites, Pointwise, Expected, ExpectedSlope
         given; sought from points `near`, None: where modes are."""
         beta = np.ascontiguousarray(beta)
         begin = [self._path.near(beta)] * len(given) if near is None else near
-        theta, pairs = self._path.theta, zip(begin, given, strict=True)
-        return self.passes.of_each(call, [(theta, beta, n, *g) for n, g in pairs])
-
-
-def _by_name(parts: Sequence[Mapping[str, Array]]) -> dict[str, Array]:
-    """Sums of slopes by hyperparameter."""
-    out: dict[str, Array] = {}
-    for part in parts:
-        for name, slope in part.items():
-            out[name] = out[name] + slope if name in out else np.asarray(slope)
-    return out
+        point, pairs = Point(self._path.theta, beta), zip(begin, given, strict=True)
+        return self.passes.of_each(call, [(point, n, *g) for n, g in pairs])

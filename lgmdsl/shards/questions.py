@@ -3,7 +3,8 @@ arguments."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import numpy as np
@@ -15,13 +16,14 @@ from lgmdsl.shards.anchors import Near, Point
 from lgmdsl.shards.averages.averaged import Averaged
 from lgmdsl.shards.eliminate import NoMode, finite
 from lgmdsl.shards.shard import Shard, ShardSource, labels_of
+from lgmdsl.streams.model import by_places
 from lgmdsl.streams.prepare import first_rows
 
 
 class Answered(NamedTuple):
     """h, e, h' (p,), -h'' as `Eliminated.information` and, where it was asked for, the contracted
-    third derivative. `passes`: over the rows, that it took to find the groups' mode from where it
-    was sought."""
+    third derivative; of averages F, 0, F_m and -2 F_V (`Averaged`). `passes`: over the rows, that
+    it took to find the groups' mode, or their best average, from where it was sought."""
 
     value: float
     eliminated: float
@@ -44,76 +46,64 @@ class Found(NamedTuple):
     codes: IntArray | None
 
 
+@contextmanager
+def _asked(source: ShardSource) -> Iterator[Shard]:
+    """The shard, for one who asks at a time."""
+    shard = source.shard()
+    with shard.lock, np.errstate(all="ignore"):
+        yield shard
+
+
 def found(source: ShardSource) -> Found:
     """Task: read the shard, and say what it is."""
     shard = source.shard()
-    gather = shard.model.gathers[shard.block]
-    assert gather is not None
     return Found(
-        gather.count,
+        shard.gather.count,
         len(shard.members),
-        gather.places,
-        dict(shard.model.hashes),
+        shard.gather.places,
+        dict(by_places(shard.model).hashes),
         labels_of(shard.model, shard.roles),
         shard.split.codes,
     )
 
 
-def pointwise(
-    source: ShardSource, theta: Theta, beta: Array, near: Near, covariance: Array | None
+def answered(
+    source: ShardSource, point: Point, near: Near, covariance: Array | None = None
 ) -> Answered:
-    """Task: the answer at beta; h is -inf where the groups have no mode."""
-    shard = source.shard()
-    with shard.lock, np.errstate(all="ignore"):
+    """Task: the answer at a point, with third derivatives where they are to be contracted with a
+    covariance; the value is -inf where the groups have no mode, or no best average."""
+    with _asked(source) as shard:
         try:
-            e = shard.eliminated(Point(theta, beta), near)
+            e = shard.eliminated(point, near)
         except NoMode:
-            none = np.full(len(beta), np.nan)
+            none = np.full(len(point.beta), np.nan)
             return Answered(-np.inf, 0.0, none, _unknown(shard), none, 0)
         value, eliminated = e.value
         third = None if covariance is None else e.third(covariance)
         return Answered(finite(value), eliminated, e.slope, e.information, third, e.passes)
 
 
-def expected(source: ShardSource, point: Point, near: Near) -> Answered:
-    """Task: the expectation F with its slope and -2 F_V (`Averaged`); F is -inf where there is no
-    best average."""
-    shard = source.shard()
-    with shard.lock, np.errstate(all="ignore"):
-        try:
-            e = shard.eliminated(point, near)
-        except NoMode:
-            none = np.full(len(point.beta), np.nan)
-            return Answered(-np.inf, 0.0, none, _unknown(shard), None, 0)
-        value, eliminated = e.value
-        return Answered(finite(value), eliminated, e.slope, e.information, None, e.passes)
-
-
-def expected_slopes(source: ShardSource, point: Point, near: Near) -> Gradient:
+def bound_slopes(source: ShardSource, point: Point, near: Near) -> Gradient:
     """Task: slopes of F in the hyperparameters (`Averaged.bound_slopes`)."""
-    shard = source.shard()
-    with shard.lock, np.errstate(all="ignore"):
+    with _asked(source) as shard:
         e = shard.eliminated(point, near)
         assert isinstance(e, Averaged), "a point with a covariance"
         return e.bound_slopes
 
 
 def slopes(
-    source: ShardSource, theta: Theta, beta: Array, near: Near, covariance: Array, move: Array
+    source: ShardSource, point: Point, near: Near, covariance: Array, move: Array
 ) -> Gradient:
     """Task: slopes in the hyperparameters (`Eliminated.slopes`)."""
-    shard = source.shard()
-    with shard.lock, np.errstate(all="ignore"):
-        return shard.eliminated(Point(theta, beta), near).slopes(covariance, move)
+    with _asked(source) as shard:
+        return shard.eliminated(point, near).slopes(covariance, move)
 
 
 def unit_information(source: ShardSource, theta: Theta) -> Array:
     """Task: the information of unit weights about the shared latents."""
-    shard = source.shard()
-    with shard.lock:
-        groups = shard.groups(theta)
+    with _asked(source) as shard:
         try:
-            return groups.unit_information
+            return shard.groups(theta).unit_information
         except NoMode:
             return _unknown(shard)
 
@@ -125,18 +115,12 @@ def _unknown(shard: Shard) -> Array:
 
 
 def working(
-    source: ShardSource,
-    theta: Theta,
-    beta: Array,
-    near: Near,
-    covariance: Array,
-    prior: Array | None,
+    source: ShardSource, point: Point, near: Near, covariance: Array, prior: Array | None
 ) -> tuple[float, float, float]:
     """Task: sums of the rows' working residuals (`Places.working_sums`)."""
-    shard = source.shard()
-    with shard.lock, np.errstate(all="ignore"):
+    with _asked(source) as shard:
         try:
-            e = shard.eliminated(shard.point(theta, beta, covariance), near)
+            e = shard.eliminated(shard.point(point.theta, point.beta, covariance), near)
         except NoMode:
             return np.nan, np.nan, np.nan
         before = None
@@ -147,15 +131,14 @@ def working(
 
 
 def along(
-    source: ShardSource, theta: Theta, beta: Array, near: Near, directions: Array, lengths: Array
+    source: ShardSource, point: Point, near: Near, directions: Array, lengths: Array
 ) -> Array:
     """Task: sums of l with the groups' latents held at their mode at beta, or where the method
     averages at their best mean: (D, T), for directions (D, p) and lengths (D, T)."""
-    shard = source.shard()
-    with shard.lock, np.errstate(all="ignore"):
+    with _asked(source) as shard:
         try:
             none = np.zeros_like(_unknown(shard))
-            e = shard.eliminated(shard.point(theta, beta, none), near)
+            e = shard.eliminated(shard.point(point.theta, point.beta, none), near)
         except NoMode:
             return np.full(lengths.shape, -np.inf)
         steps = np.array([e.split.along_shared(d) for d in directions])

@@ -10,15 +10,14 @@ from lgmdsl.errors import DataError, Diagnostic, MethodError, NumericalError, Wo
 from lgmdsl.files import AGAIN
 from lgmdsl.memory import budget, size_text
 from lgmdsl.remedies import either, in_python
+from lgmdsl.streams.refusals import KEPT, refused
 
 PAIRS = 0.1  # of the memory budget, for all pairs of shared latents
 
 WHOLE = "fit the file that the shards were made of, with its rows read by batches: " + either(
     "--option rows=streamed", 'options={"rows": "streamed"}'
 )
-IN_MEMORY = "fit the file that the shards were made of, with its rows in memory: " + either(
-    "--option rows=kept", 'options={"rows": "kept"}'
-)
+IN_MEMORY = f"fit the file that the shards were made of, with its rows in memory: {KEPT}"
 SHARD = either("lgm shard ROWS.parquet --by DATUM -o FOLDER", "the command lgm shard")
 
 
@@ -53,15 +52,7 @@ def cannot(what: str, reason: str = "", help: str = WHOLE) -> MethodError:
 
 def of_block(block: SiteBlock, reason: str, help: str = WHOLE) -> MethodError:
     """E501 for the rows of a site block."""
-    return MethodError(
-        Diagnostic(
-            "E501",
-            f"the rows of `{block.name}` cannot be spread over shards",
-            block.span,
-            reason,
-            help=help,
-        )
-    )
+    return refused(block, reason, help, "be spread over shards")
 
 
 def apart(block: SiteBlock, index: str) -> MethodError:

@@ -4,21 +4,21 @@ errors are made."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
+from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.dataset import Dataset, read
 from lgmdsl.graph.build import model_graph
 from lgmdsl.language.load import loads
+from lgmdsl.shards.keys import plain
 from lgmdsl.shards.shard import ShardSource, model_of
-from lgmdsl.streams.model import StreamedModel
 from lgmdsl.streams.prepare import BATCH
 from lgmdsl.streams.streamable import Table, table_of
 
 
-def sampled_rows(sources: Sequence[ShardSource], rows: int, groups: int) -> StreamedModel:
-    """The model of some `rows` in `groups` or more, those of every so-manieth label in the first
+def sampled_rows(sources: Sequence[ShardSource], rows: int, groups: int) -> CanonicalModel:
+    """The model of some `rows` in `groups` or more, those of every k-th label in the first
     shards that hold as many; of all rows where these are fewer. Raises WorkerError E703 for a file
     that is not here, or not what it was, and what the model of a shard raises."""
     count = held = members = 0
@@ -30,7 +30,7 @@ def sampled_rows(sources: Sequence[ShardSource], rows: int, groups: int) -> Stre
 
 
 def _few(sources: Sequence[ShardSource], step: int) -> Dataset:
-    """The rows of every so-manieth group, with the columns that the model names: never more than a
+    """The rows of every k-th group, with the columns that the model names: never more than a
     batch of the others is in memory."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -43,18 +43,10 @@ def _few(sources: Sequence[ShardSource], step: int) -> Dataset:
     columns = list(dict.fromkeys((*table.keys, by)))
     for source in sources:
         with pq.ParquetFile(source.file.checked()) as file:
-            labels = pc.unique(_plain(file.read([by])[by]))
+            labels = pc.unique(plain(file.read([by])[by]))
             chosen = labels.take(pa.array(np.arange(step // 2, len(labels), step)))
             for batch in file.iter_batches(BATCH, columns=columns):
                 part = pa.Table.from_batches([batch])
-                tables.append(part.filter(pc.is_in(_plain(part[by]), value_set=chosen)))
+                tables.append(part.filter(pc.is_in(plain(part[by]), value_set=chosen)))
     whole = pa.concat_tables(tables).unify_dictionaries()
     return read(whole if first.others is None else [whole, first.others], first.mapping)
-
-
-def _plain(column: Any) -> Any:
-    """Labels as they are, not as places among categories."""
-    import pyarrow as pa
-
-    kind = column.type
-    return column.cast(kind.value_type) if pa.types.is_dictionary(kind) else column

@@ -14,6 +14,7 @@ import numpy as np
 
 from lgmdsl.arrays import Array, IntArray
 from lgmdsl.canonical.expressions.coefficient import Theta
+from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.backend import Backend
 from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.contract.questions import Pointwise
@@ -34,8 +35,7 @@ from lgmdsl.shards.refusals import in_shard, too_many_shared, without_mode, with
 from lgmdsl.shards.shelf import SHELF, kept
 from lgmdsl.shards.split_places import SplitPlaces, groups_of, groups_of_places, split_places
 from lgmdsl.sites import catalogue as sites
-from lgmdsl.streams.collective import Places
-from lgmdsl.streams.model import StreamedModel
+from lgmdsl.streams.model import Gather, by_places
 from lgmdsl.streams.prepare import BATCH, prepare
 from lgmdsl.streams.rows import KEPT
 from lgmdsl.streams.streamable import Table, table_of
@@ -126,7 +126,7 @@ class Shard:
     groups are averaged over, by the fit's method first; none for methods that ask for their mode
     alone."""
 
-    model: StreamedModel
+    model: CanonicalModel
     roles: Roles
     block: int
     split: SplitPlaces
@@ -138,6 +138,12 @@ class Shard:
     lock: Any = field(default_factory=RLock, repr=False)
 
     @property
+    def gather(self) -> Gather:
+        """The places of the rows."""
+        (gather,) = by_places(self.model).placed
+        return gather
+
+    @property
     def members(self) -> IntArray:
         """The positions of the groups that are this shard's: all, or where the model names them
         all, those that rows touch."""
@@ -145,8 +151,7 @@ class Shard:
         statement = self.model.grounded.model.symbols[self.roles.index].statement
         if not (isinstance(statement, ast.Index) and statement.definition):
             return np.arange(len(labels))
-        gather = self.model.gathers[self.block]
-        assert gather is not None
+        gather = self.gather
         name = gather.latents[int(self.split.own[0])]
         latent = self.model.latent(name)
         touched = gather.touched[:, self.split.own[0]]
@@ -231,21 +236,16 @@ class Shard:
         return tuple(point_key(p) for p in (point, *reversed(near)))
 
     def _at(self, theta: Theta) -> Groups:
-        model, gather = self.model, self.model.gathers[self.block]
+        model, known = self.model, self.gather
         inner = tuple(b for b in model.latents if b.name in self.roles.inner)
         blocks = tuple(b.at(theta) for b in inner)
         linear = LinearGaussian(blocks, (self.split.inner,))
         engine, _ = required(linear, Terms.of(), sums=True)
-        places = model.sites(theta)[self.block]
-        assert isinstance(places, Places) and gather is not None
-        part = replace(
-            model,
-            latents=inner,
-            blocks=(model.blocks[self.block],),
-            gathers=(gather,),
-        )
+        rows = by_places(model)
+        places, alone = rows.sites(model, self.block, theta), replace(rows, gathers=(known,))
+        part = replace(model, latents=inner, blocks=(model.blocks[self.block],), rows=alone)
         backend = eliminating()
-        return Groups(part, theta, places, self.split, engine, backend, gather.multipliers)
+        return Groups(part, theta, places, self.split, engine, backend, known.multipliers)
 
 
 def eliminating() -> Backend[Any]:
@@ -260,15 +260,14 @@ def _read(source: ShardSource) -> Shard:
     roles, dataset = source.roles, source.dataset()
     check_rows(source.file, source.by_key(), source.buckets)
     model = model_of(source, dataset)
-    block = next(k for k, g in enumerate(model.gathers) if g is not None)
-    gather = model.gathers[block]
-    assert gather is not None
+    gathers = by_places(model).gathers
+    block, gather = next((k, g) for k, g in enumerate(gathers) if g is not None)
     sizes = {b.name: b.size for b in model.latents}
     starts, start = {}, 0
     for name in roles.shared:
         starts[name] = start
         start += sizes[name]
-    group = groups_of_places(model, roles.inner, roles.index, block)
+    group = groups_of_places(model, gather, roles.inner, roles.index, block)
     of = groups_of(model.latents, roles.inner, roles.index)
     split = split_places(gather, roles.inner, starts, sizes, group, of)
     count, total = gather.touched.shape
@@ -284,7 +283,7 @@ def _read(source: ShardSource) -> Shard:
     return Shard(model, roles, block, split, arrays + taken, source.averagings)
 
 
-def model_of(source: ShardSource, dataset: Dataset) -> StreamedModel:
+def model_of(source: ShardSource, dataset: Dataset) -> CanonicalModel:
     """The model of rows of a shard, or of several. Raises DataError and MethodError as `prepare`
     does."""
     backends()  # entry points may bring families

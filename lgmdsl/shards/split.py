@@ -26,7 +26,15 @@ from lgmdsl.dataset.refusals import check_regular, refused, refusing
 from lgmdsl.errors import DataError, Diagnostic, MethodError
 from lgmdsl.files import write
 from lgmdsl.remedies import either
-from lgmdsl.shards.keys import BATCH, check_column, dates_as_text, missing, shard_of, unit_of_dates
+from lgmdsl.shards.keys import (
+    BATCH,
+    check_column,
+    dates_as_text,
+    missing,
+    plain,
+    shard_of,
+    unit_of_dates,
+)
 from lgmdsl.shards.manifest import MOST, NAME, Manifest, ShardFile, check_new, sha256_of
 
 ROWS = 4_000_000  # of a shard, where nobody says how many shards there are to be
@@ -168,11 +176,7 @@ def _sorted(path: Path, by: str, scratch: Path, k: int, bucket: int) -> ShardFil
     import pyarrow.parquet as pq
 
     table = pq.read_table(path, use_threads=False)
-    column = table.column(by)
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    if any(is_text(column.type) for is_text in text_types()):
-        column = column.cast(pa.large_string())
+    column = plain(table.column(by))
     # A stable order: rows of a group stay as they were.
     order = pc.sort_indices(
         pa.table({"group": column, "row": pa.array(np.arange(len(column)))}),

@@ -9,11 +9,12 @@ import numpy as np
 
 from lgmdsl.arrays import Array, IntArray
 from lgmdsl.canonical.blocks.latents import LatentBlock
+from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.canonical.queries.plates import members_of
 from lgmdsl.contract.linear import Predictor
 from lgmdsl.shards.refusals import apart
 from lgmdsl.shards.touched import Touched
-from lgmdsl.streams.model import Gather, StreamedModel
+from lgmdsl.streams.model import Gather
 from lgmdsl.streams.multipliers import ONE
 
 
@@ -156,11 +157,9 @@ def groups_of(latents: Sequence[LatentBlock], inner: tuple[str, ...], index: str
 
 
 def groups_of_places(
-    model: StreamedModel, inner: tuple[str, ...], index: str, block: int
+    model: CanonicalModel, gather: Gather, inner: tuple[str, ...], index: str, block: int
 ) -> IntArray:
     """(G,) the group of each place. Raises E501 where a row touches the latents of two groups."""
-    gather = model.gathers[block]
-    assert gather is not None
     group: IntArray | None = None
     for k, name in enumerate(gather.latents):
         if name not in inner:

@@ -2,14 +2,14 @@
 
     L_g(z) = sum_i l_i(a_i'z + c_i)   over the rows i at place g, z the K latents that they touch
 
-Its value, slope sum l' a and curvature sum l'' a a' are sums over rows, made batch by batch, so
+Its value, slope sum l' a and curvature sum l'' a a' are sums over rows, made chunk by chunk, so
 that back ends which know sites by the sum of log t alone (`BackendSpec.additive`) need the latents
-of the places and one batch, and give the answer that they give for the rows.
+of the places and one chunk, and give the answer that they give for the rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -17,7 +17,7 @@ import numpy as np
 
 from lgmdsl.arrays import Array
 from lgmdsl.contract import rows as by_rows
-from lgmdsl.contract.joint import HoldsRowSites, SumsOfRows
+from lgmdsl.contract.joint import SumsOfRows
 from lgmdsl.contract.questions import (
     Bounded,
     BoundedAnswer,
@@ -28,47 +28,18 @@ from lgmdsl.contract.questions import (
     Pointwise,
     PointwiseAnswer,
 )
-from lgmdsl.contract.site import Property, Site, SiteSpec
+from lgmdsl.contract.site import SiteSpec
 from lgmdsl.inference.routes import answering
 from lgmdsl.streams.row_sites import GaussianRows
 from lgmdsl.streams.rows import Answering, BoundRows, Chunk
 
-# Of the rows' properties, those that their sums have.
-KEPT = Property.LOG_CONCAVE | Property.GAUSSIAN | Property.BOUNDED | Property.LIMITED
-
-
-def spec_of(family: type[Site]) -> SiteSpec:
-    """Specification of the sites of places whose rows are of `family`."""
-    known = family.spec
-    return SiteSpec(
-        f"{known.name} by places",
-        properties=known.properties & KEPT,
-        observed=known.observed,
-        vector=True,
-        shared=tuple(known.parameters),
-        summary=known.summary,
-    )
-
-
-def sd_of(total: float, first: float, second: float, centred: bool) -> float:
-    """The sd of numbers whose weights, and weighted powers, have these sums; 0 where there are
-    none."""
-    if not total > 0.0 or not np.isfinite(second):
-        return 0.0
-    centre = first / total if centred else 0.0
-    return float(np.sqrt(max(second / total - centre * centre, 0.0)))
-
-
-def _own_squares(chunk: Chunk) -> Array:
-    """The squared distances of the rows' landmarks, 1 where they declare none."""
-    landmark, count = chunk.site.landmark(), len(chunk.place)
-    return np.ones(count) if landmark is None else landmark[1] ** 2 + np.zeros(count)
+# What is made of a chunk of rows, at means and variances (None: not asked for) of their predictors:
+# numbers for each row, of each sum; None where there are none.
+Ask = Callable[[Chunk, Array, Any], Sequence[Array | None]]
 
 
 @dataclass(frozen=True, eq=False)
-class Places(
-    Site, SumsOfRows, HoldsRowSites, Pointwise, Expected, ExpectedSlopes, FourthExpected, Bounded
-):
+class Places(SumsOfRows, FourthExpected):
     """G sites, one of each place; predictors are (G, K). Rows answer through `answer`, and what
     that does not give as any site of theirs does. `multipliers`, (G, K): f, where the coefficients
     of rows on z_k are x_ik f_gk (`streams/multipliers.py`); None: 1."""
@@ -88,17 +59,59 @@ class Places(
     def by(self, answer: Answering) -> Self:
         return replace(self, answer=answer)
 
+    def at(self, mean: Array, variance: Array | None = None) -> Iterator[tuple[Chunk, Array, Any]]:
+        """The chunks in the order of the rows, with the means (n,) and variances of their
+        predictors, None where none of z is given."""
+        z, form = self.inward(mean), None if variance is None else self.form(variance)
+        for chunk in self.rows.chunks():
+            yield chunk, chunk.lifted(z), None if form is None else chunk.variances(form)
+
+    def fold(
+        self, orders: Sequence[int], ask: Ask, mean: Array, variance: Array | None = None
+    ) -> list[Any]:
+        """Sums over the rows of each place, at means and variances of z: of the numbers x that
+        `ask` gives, x (G,) in order 0, x a (G, K) in order 1, x a a' (G, K, K) in order 2."""
+        out: list[Array | None] = [self.zeros(order) for order in orders]
+        for chunk, m, v in self.at(mean, variance):
+            for k, x in enumerate(ask(chunk, m, v)):
+                known = out[k] if x is not None else None
+                out[k] = known
+                if x is not None and known is not None:
+                    chunk.add(x, known)
+        return [None if x is None else self.outward(x) for x in out]
+
+    def zeros(self, order: int) -> Array:
+        """Sums to begin with, in the coordinates of the `Reduction`."""
+        return np.zeros((len(self), *(self.rows.reduction.columns.shape[1],) * order))
+
+    def outward(self, sums: Array) -> Array:
+        """Sums over rows in coordinates of z."""
+        if sums.ndim == 1:
+            return sums
+        if sums.ndim == 2:
+            return self.multiplied(self.rows.reduction.outward(sums))
+        return self.multiplied_squares(self.rows.reduction.squares(sums))
+
+    def slopes(
+        self,
+        ask: Callable[[Chunk, Array, Any], Mapping[str, Array]],
+        mean: Array,
+        variance: Array | None = None,
+    ) -> dict[str, Array]:
+        """Sums of slopes over all rows, by parameter; none where no field of theirs depends on a
+        hyperparameter, so that none are wanted."""
+        chunks = self.at(mean, variance) if self.rows.own else ()
+        parts = (ask(*at) for at in chunks)
+        return by_rows.added({n: np.asarray(np.sum(x)) for n, x in p.items()} for p in parts)
+
     def log_density(self, s: Array) -> Array:
-        out, z = np.zeros(len(self)), self.inward(s)
-        for chunk in self.chunks():
-            chunk.add(chunk.site.log_density(chunk.lifted(z)), out)
-        return out
+        (out,) = self.fold((0,), lambda chunk, m, _: (chunk.site.log_density(m),), s)
+        return np.asarray(out)
 
     def along(self, s: Array, directions: Array, lengths: Array) -> Array:
-        out, z = np.zeros(lengths.shape), self.inward(s)
+        out = np.zeros(lengths.shape)
         inward = [self.inward(d) for d in directions]
-        for chunk in self.chunks():
-            at = chunk.lifted(z)
+        for chunk, at, _ in self.at(s):
             for d, direction in enumerate(inward):
                 step = chunk.moved(direction)
                 for t, length in enumerate(lengths[d]):
@@ -106,28 +119,23 @@ class Places(
         return out
 
     def unit_weights(self) -> Array:
-        size = self.rows.reduction.columns.shape[0]
-        out = self.no_squares()
-        form = self.form(np.broadcast_to(np.eye(size), (len(self), size, size)))
-        for chunk in self.chunks():
-            square = chunk.variances(form)
+        def of(chunk: Chunk, _: Array, square: Array) -> tuple[Array]:
             root = np.exp2(-np.round(0.5 * np.log2(np.where(square > 0.0, square, 1.0))))
-            chunk.add_squares(root * root, out)
-        return self.squares(out)
+            return (root * root,)
 
-    def working_sd(self, mean: Array, variance: Array, prior: Array | None = None) -> float:
-        return sd_of(*self.working_sums(mean, variance, prior), centred=prior is not None)
+        size = self.rows.reduction.columns.shape[0]
+        unit = np.broadcast_to(np.eye(size), (len(self), size, size))
+        none = np.zeros((len(self), size))
+        (out,) = self.fold((2,), of, none, unit)
+        return np.asarray(out)
 
     def working_sums(
         self, mean: Array, variance: Array, prior: Array | None
     ) -> tuple[float, float, float]:
-        """Sums over the rows of the precision of what `working_sd` is the sd of, and of its
-        first two powers times that."""
         total = first = second = 0.0
-        z, form = self.inward(mean), self.form(variance)
         away = None if prior is None else self.inward(mean - prior)
-        for chunk in self.chunks():
-            slope, precision = self._working(chunk, z, form)
+        for chunk, m, v in self.at(mean, variance):
+            slope, precision = self._working(chunk, m, v)
             value = slope / precision
             if away is not None:
                 value = value + chunk.moved(away)
@@ -136,48 +144,32 @@ class Places(
             second += float(np.sum(precision * value**2))
         return total, first, second
 
-    def _working(self, chunk: Chunk, z: Array, form: Array) -> tuple[Array, Array]:
+    def _working(self, chunk: Chunk, m: Array, v: Array) -> tuple[Array, Array]:
         """Slopes and precisions of the rows' Gaussian stand-ins."""
         answer = self.answer(chunk.site)
         if isinstance(answer, Expected) and not isinstance(answer, Pointwise):
-            b = answer.expected(chunk.lifted(z), chunk.variances(form))
+            b = answer.expected(m, v)
             slope, weight = b.d_mean, -2.0 * b.d_variance
         else:
-            a = self.asked(chunk, Pointwise).pointwise(chunk.lifted(z))
+            a = self.asked(chunk, Pointwise).pointwise(m)
             slope, weight = a.slope, -a.curvature
         typical = float(np.mean(slope**2)) if slope.size else 0.0
         return slope, np.maximum(np.where(weight < 1e-3 * typical, typical, weight), 1e-300)
 
     def parameter_slopes(self, s: Array) -> dict[str, Array]:
-        z = self.inward(s)
-        return self._summed(chunk.site.parameter_slopes(chunk.lifted(z)) for chunk in self._some())
+        return self.slopes(lambda chunk, m, _: chunk.site.parameter_slopes(m), s)
 
     def moved_slopes(self, s: Array, variance: Array, move: Array) -> dict[str, Array]:
-        z, form, away = self.inward(s), self.form(variance), self.inward(move)
+        away = self.inward(move)
 
-        def of(chunk: Chunk) -> dict[str, Array]:
-            v, du = chunk.variances(form), chunk.moved(away)
-            curves = chunk.site.parameter_curves(chunk.lifted(z))
+        def of(chunk: Chunk, m: Array, v: Array) -> dict[str, Array]:
+            du = chunk.moved(away)
             return {
                 name: c.value + 0.5 * by_rows.trace(c.curvature, v) + by_rows.inner(c.slope, du)
-                for name, c in curves.items()
+                for name, c in chunk.site.parameter_curves(m).items()
             }
 
-        return self._summed(of(chunk) for chunk in self._some())
-
-    def _summed(self, slopes: Iterator[Mapping[str, Array]]) -> dict[str, Array]:
-        out: dict[str, Array] = {}
-        for part in slopes:
-            for name, x in part.items():
-                out[name] = out.get(name, np.zeros(())) + np.sum(x)
-        return out
-
-    def _some(self) -> Iterator[Chunk]:
-        """The chunks where a field depends on a hyperparameter, so that slopes are wanted."""
-        return self.chunks() if self.rows.own else iter(())
-
-    def chunks(self) -> Iterator[Chunk]:
-        return self.rows.chunks()
+        return self.slopes(of, s, variance)
 
     @property
     def plain(self) -> Self:
@@ -199,12 +191,6 @@ class Places(
     def form(self, variance: Array) -> Array:
         return self.rows.reduction.form(self.multiplied_squares(variance))
 
-    def outward(self, sums: Array) -> Array:
-        return self.multiplied(self.rows.reduction.outward(sums))
-
-    def squares(self, sums: Array) -> Array:
-        return self.multiplied_squares(self.rows.reduction.squares(sums))
-
     def multiplier_slopes(
         self, s: Array, variance: Array, move: Array, answer: PointwiseAnswer
     ) -> Array:
@@ -219,56 +205,33 @@ class Places(
         across = np.einsum("gkj,gj,gkj->gk", variance, f, answer.curvature)
         return np.asarray(answer.slope * (s + move) + across + bend * s)
 
-    def no_rows(self) -> Array:
-        return np.zeros((len(self), self.rows.reduction.columns.shape[1]))
-
-    def no_squares(self) -> Array:
-        size = self.rows.reduction.columns.shape[1]
-        return np.zeros((len(self), size, size))
-
     def pointwise(self, s: Array, variance: Array | float = 1.0) -> PointwiseAnswer:
         """`third` is summed only where a variance is given; else it is NaN."""
-        form = self.form(variance) if isinstance(variance, np.ndarray) else None
-        value, slope, curvature = np.zeros(len(self)), self.no_rows(), self.no_squares()
-        z, third = self.inward(s), self.no_rows()
-        for chunk in self.chunks():
-            v = 1.0 if form is None else chunk.variances(form)
-            a = self.asked(chunk, Pointwise).pointwise(chunk.lifted(z), v)
-            if form is not None:
-                chunk.add_rows(a.third, third)
-            chunk.add(a.value, value)
-            chunk.add_rows(a.slope, slope)
-            chunk.add_squares(a.curvature, curvature)
-        slope = self.outward(slope)
-        bend = np.full_like(slope, np.nan) if form is None else self.outward(third)
-        return PointwiseAnswer(value, slope, self.squares(curvature), bend)
+
+        def of(chunk: Chunk, m: Array, v: Array | None) -> tuple[Array | None, ...]:
+            a = self.asked(chunk, Pointwise).pointwise(m, 1.0 if v is None else v)
+            return a.value, a.slope, a.curvature, None if v is None else a.third
+
+        given = variance if isinstance(variance, np.ndarray) else None
+        value, slope, curvature, third = self.fold((0, 1, 2, 1), of, s, given)
+        third = np.full_like(slope, np.nan) if third is None else third
+        return PointwiseAnswer(value, slope, curvature, third)
 
     def expected(self, mean: Array, variance: Array, second: bool = False) -> ExpectedAnswer:
-        """First derivatives alone: raises TypeError where second ones are wanted."""
-        if second:
-            raise TypeError("sites of places have no second derivatives of expectations")
-        value, slope, half = np.zeros(len(self)), self.no_rows(), self.no_squares()
-        bent: Array | None = None
-        z, form = self.inward(mean), self.form(variance)
-        for chunk in self.chunks():
-            a = self.asked(chunk, Expected).expected(chunk.lifted(z), chunk.variances(form))
-            chunk.add(a.value, value)
-            chunk.add_rows(a.d_mean, slope)
-            chunk.add_squares(a.d_variance, half)
-            if a.d_mean2 is not None:
-                bent = self.no_squares() if bent is None else bent
-                chunk.add_squares(a.d_mean2, bent)
-        d_mean2 = None if bent is None else self.squares(bent)
-        return ExpectedAnswer(value, self.outward(slope), self.squares(half), d_mean2=d_mean2)
+        self.check_first(second)
+
+        def of(chunk: Chunk, m: Array, v: Array) -> tuple[Array | None, ...]:
+            a = self.asked(chunk, Expected).expected(m, v)
+            return a.value, a.d_mean, a.d_variance, a.d_mean2
+
+        value, slope, half, bent = self.fold((0, 1, 2, 2), of, mean, variance)
+        return ExpectedAnswer(value, slope, half, d_mean2=bent)
 
     def higher_expected(self, mean: Array, variance: Array) -> tuple[Array, Array] | None:
         """None where the rows' expectations give no second derivatives."""
-        z, form = self.inward(mean), self.form(variance)
-        own = self.rows.reduction.columns.shape[1]
-        cubes, fourths = (np.zeros((len(self), *(own,) * order)) for order in (3, 4))
-        for chunk in self.chunks():
-            answer = self.asked(chunk, Expected)
-            a = answer.expected(chunk.lifted(z), chunk.variances(form), second=True)
+        cubes, fourths = self.zeros(3), self.zeros(4)
+        for chunk, m, v in self.at(mean, variance):
+            a = self.asked(chunk, Expected).expected(m, v, second=True)
             if a.d_mean_variance is None or a.d_mean2 is not None:
                 return None
             bend = np.zeros(len(chunk.place)) if a.d_variance2 is None else 4.0 * a.d_variance2
@@ -284,89 +247,71 @@ class Places(
             out = out * f.reshape(shape)
         return out
 
-    def expected_slopes(self, mean: Array, variance: Array) -> dict[str, Array]:
-        z, form = self.inward(mean), self.form(variance)
-        return self._summed(
-            self.asked(chunk, ExpectedSlopes).expected_slopes(
-                chunk.lifted(z), chunk.variances(form)
-            )
-            for chunk in self._some()
-        )
+    def averaged_slopes(self, question: type, mean: Array, variance: Array) -> dict[str, Array]:
+        def of(chunk: Chunk, m: Array, v: Array) -> Mapping[str, Array]:
+            if question is Expected:
+                known: Mapping[str, Array] = self.asked(chunk, ExpectedSlopes).expected_slopes(m, v)
+                return known
+            widths: Mapping[str, Array] = self.asked(chunk, Bounded).width_slopes(m, v)
+            return widths
+
+        return self.slopes(of, mean, variance)
 
     def bounded(self, s: Array, z: Array) -> BoundedAnswer:
-        form = self.form(z)
-        return self._bounded(s, lambda chunk: chunk.variances(form))
+        return self._bounded(s, z)
 
     def at_scale(self, s: Array) -> BoundedAnswer:
-        return self._bounded(s, _own_squares)
+        return self._bounded(s, None)
 
-    def _bounded(self, s: Array, variances: Callable[[Chunk], Array]) -> BoundedAnswer:
+    def _bounded(self, s: Array, z: Array | None) -> BoundedAnswer:
         """Sums of the rows' bounds, as bounds of z: those of a row's predictor a'z + c have the
-        weights w aa' and the slopes (b - w s) a at z."""
-        penalty, level, slope = np.zeros(len(self)), np.zeros(len(self)), self.no_rows()
-        bend, weight = self.no_squares(), self.no_squares()
-        inward = self.inward(s)
-        for chunk in self.chunks():
-            v = variances(chunk)
-            a = self.asked(chunk, Bounded).bounded(chunk.lifted(inward), v)
-            chunk.add(a.penalty, penalty)
-            chunk.add(a.penalty - 0.5 * a.weight * v, level)
-            chunk.add_rows(a.slope, slope)
-            chunk.add_squares(a.curvature, bend)
-            chunk.add_squares(a.weight, weight)
-        slope, weight = self.outward(slope), self.squares(weight)
-        pull = by_rows.times(weight, s)
-        h = 2.0 * level + by_rows.inner(pull - 2.0 * slope, s)
-        return BoundedAnswer(penalty, slope, self.squares(bend), weight, pull - slope, h)
+        weights w aa' and the slopes (b - w s) a at z. None: at the scales that rows declare."""
 
-    def width_slopes(self, s: Array, z: Array) -> dict[str, Array]:
-        inward, form = self.inward(s), self.form(z)
-        return self._summed(
-            self.asked(chunk, Bounded).width_slopes(chunk.lifted(inward), chunk.variances(form))
-            for chunk in self._some()
-        )
+        def of(chunk: Chunk, m: Array, v: Array | None) -> tuple[Array, ...]:
+            v = _own_squares(chunk) if v is None else v
+            a = self.asked(chunk, Bounded).bounded(m, v)
+            level = a.penalty - 0.5 * a.weight * v
+            return a.penalty, level, a.slope, a.curvature, a.weight
+
+        return self.bound_of(s, *self.fold((0, 0, 1, 2, 2), of, s, z))
 
     def means(self, mean: Array) -> Array:
         """(n,) means of the rows' predictors, as packed, from those of z."""
-        z = self.inward(mean)
-        return np.concatenate([chunk.lifted(z) for chunk in self.chunks()])
+        return np.concatenate([m for _, m, _ in self.at(mean)])
 
     def variances(self, variance: Array) -> Array:
         """(n,) variances of the rows' predictors, as packed, from those of z."""
         form = self.form(variance)
-        return np.concatenate([chunk.variances(form) for chunk in self.chunks()])
+        return np.concatenate([chunk.variances(form) for chunk in self.rows.chunks()])
 
     def rows_at(self, question: type, mean: Array, variance: Array) -> tuple[Array, Array]:
         """(n,) weights and shifts of the Gaussian sites that a method which asks `question` has at
         means and variances of z, of each row as packed."""
-        z, form, parts = self.inward(mean), self.form(variance), []
-        for chunk in self.chunks():
-            m = chunk.lifted(z)
+        parts = []
+        for chunk, m, v in self.at(mean, None if question is Pointwise else variance):
             if question is Pointwise:
                 a = self.asked(chunk, Pointwise).pointwise(m)
                 parts.append((-a.curvature, a.slope - a.curvature * m))
             elif question is Expected:
-                e = self.asked(chunk, Expected).expected(m, chunk.variances(form))
+                e = self.asked(chunk, Expected).expected(m, v)
                 parts.append((-2.0 * e.d_variance, e.d_mean - 2.0 * e.d_variance * m))
             else:
-                b = self.asked(chunk, Bounded).bounded(m, chunk.variances(form))
+                b = self.asked(chunk, Bounded).bounded(m, v)
                 parts.append((b.weight, b.shift))
         weight, shift = (np.concatenate(x) for x in zip(*parts, strict=True))
         return weight, shift
 
     def sums(self, weight: Array, shift: Array) -> tuple[Array, Array]:
         """(G, K, K) weights and (G, K) shifts of the latents, from those of the rows, as packed."""
-        squares, first, done = self.no_squares(), self.no_rows(), 0
-        for chunk in self.chunks():
-            rows = slice(done, done + len(chunk.place))
-            chunk.add_rows(shift[rows] - weight[rows] * chunk.offset, first)
-            chunk.add_squares(weight[rows], squares)
-            done = rows.stop
-        return self.squares(squares), self.outward(first)
+        squares, first = self.zeros(2), self.zeros(1)
+        for chunk in self.rows.chunks():
+            chunk.add(weight[chunk.rows], squares)
+            chunk.add(shift[chunk.rows] - weight[chunk.rows] * chunk.offset, first)
+        return self.outward(squares), self.outward(first)
 
     def row_sites(self) -> GaussianRows:
         return GaussianRows(
-            self, self.squares(self.no_squares()), self.outward(self.no_rows()), None, None, 1.0
+            self, self.outward(self.zeros(2)), self.outward(self.zeros(1)), None, None, 1.0
         )
 
     def asked(self, chunk: Chunk, question: type) -> Any:
@@ -377,3 +322,9 @@ class Places(
         if question is ExpectedSlopes and answer is not site:
             raise TypeError(f"{type(answer).__name__} needs a method `expected_slopes`")
         return answering(type(site), question)(site)
+
+
+def _own_squares(chunk: Chunk) -> Array:
+    """The squared distances of the rows' landmarks, 1 where they declare none."""
+    landmark, count = chunk.site.landmark(), len(chunk.place)
+    return np.ones(count) if landmark is None else landmark[1] ** 2 + np.zeros(count)

@@ -7,7 +7,7 @@ a million rows at ten thousand places takes a third of the time, and the answers
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -16,33 +16,27 @@ import numpy as np
 from lgmdsl.arrays import IntArray
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.canonical.model import CanonicalModel
-from lgmdsl.contract import folding
+from lgmdsl.contract import row_source
 from lgmdsl.contract.backend import BackendSpec
 from lgmdsl.contract.engine import Conditioned, Rows
-from lgmdsl.contract.folding import Folding
+from lgmdsl.contract.row_source import Folding
 from lgmdsl.engines.shared.other_rows import OtherRows
 from lgmdsl.errors import LgmError
 from lgmdsl.streams.collective import Places
-from lgmdsl.streams.model import (
-    Gather,
-    StreamedModel,
-    streamed_model,
-)
+from lgmdsl.streams.model import LARGEST, ByPlaces, Gather, by_places, placed
 from lgmdsl.streams.places import CollectedRows
 from lgmdsl.streams.prepare import collect
 from lgmdsl.streams.refusals import reason_against
 
-# Numbers of places and their latents up to which errors are estimated of all of them at once; and
-# coefficients that differ from row to row, whose squares take longer than products of matrices.
-LARGEST, MOST = 6_000_000, 8
+MOST = 8  # coefficients that differ from row to row: squares of more take longer than matrices'
 
 
 def folded(
     canonical: CanonicalModel, spec: BackendSpec, least: int | None = None
-) -> StreamedModel | None:
+) -> CanonicalModel | None:
     """The model with its rows summed up by places, for a method; None where that would not be
     faster, or the answer another. `least`: rows of a block from which on it may be."""
-    least = folding.LEAST if least is None else least
+    least = row_source.LEAST if least is None else least
     many = [len(b.dims) == 1 and len(b.rows) >= least for b in canonical.blocks]
     able = [b for b, some in zip(canonical.blocks, many, strict=True) if some]
     if not (able and spec.additive and spec.takes_sums):
@@ -56,26 +50,29 @@ def folded(
     for g in gathers:
         if g is not None:
             assert g.rows is not None, "they were just packed"
-            few = g.places * folding.ROWS_A_PLACE <= g.count and g.touched.size <= LARGEST
+            few = g.places * row_source.ROWS_A_PLACE <= g.count and g.touched.size <= LARGEST
             if not few or len(g.rows.coefficients) > MOST:
                 return None
-    return _folded(canonical, gathers, able[0].dims[0], partial(folded, spec=spec, least=least))
+    again = partial(folded, spec=spec, least=least)
+    return placed(canonical, Placing(canonical, again, gathers, able[0].dims[0]))
 
 
 def folded_as(
     model: CanonicalModel, whole: CanonicalModel, spec: BackendSpec
-) -> StreamedModel | None:
+) -> CanonicalModel | None:
     """The whole model with its rows at the places of another, which was made of them by batches;
     None for a method that has more of each row than what its place says. Raises LgmError as
     `prepare` does."""
-    if not isinstance(model, StreamedModel) or not spec.from_sums:
+    if not spec.from_sums:
         return None
-    gathers = _gathers(whole, [g is not None for g in model.gathers])
-    for mine, other in zip(gathers, model.gathers, strict=True):
+    known = by_places(model)
+    gathers = _gathers(whole, [g is not None for g in known.gathers])
+    for mine, other in zip(gathers, known.gathers, strict=True):
         if mine is not None and other is not None:
             assert mine.latents == other.latents, "the rows are the same"
             assert np.array_equal(mine.touched, other.touched), "the rows are the same"
-    return _folded(whole, gathers, model.index, partial(folded_as, model, spec=spec))
+    again = partial(folded_as, model, spec=spec)
+    return placed(whole, Placing(whole, again, gathers, known.index))
 
 
 def _gathers(canonical: CanonicalModel, some: Sequence[bool]) -> tuple[Gather | None, ...]:
@@ -90,26 +87,13 @@ def _gathers(canonical: CanonicalModel, some: Sequence[bool]) -> tuple[Gather | 
     return tuple(out)
 
 
-def _folded(
-    whole: CanonicalModel,
-    gathers: tuple[Gather | None, ...],
-    index: str,
-    again: Callable[[CanonicalModel], CanonicalModel | None],
-) -> StreamedModel:
-    model = streamed_model(whole, gathers, index)
-    return replace(model, folding=Placing(whole, model, again))
-
-
 @dataclass(frozen=True, eq=False)
-class Placing(Folding):
-    """Rows of a place as one."""
+class Placing(ByPlaces, Folding):
+    """Rows in memory by places, folded again where they are unpickled."""
 
     entry = "places"
-    folded: StreamedModel
 
-    @property
-    def note(self) -> str:
-        return self.folded.note
+    remade = Folding.remade
 
     def unfolded(
         self,
@@ -154,8 +138,7 @@ class Placing(Folding):
 
     def _places(self, theta: Theta) -> Iterator[tuple[int, IntArray, Places]]:
         """The blocks that are folded: their numbers, where rows lie, their sites."""
-        for k, gather in enumerate(self.folded.gathers):
+        for k, gather in enumerate(self.gathers):
             if gather is not None:
-                places = self.folded.bound(k, theta)
-                assert isinstance(places, Places) and gather.order is not None
-                yield k, gather.order, places
+                assert gather.order is not None, "it was asked for"
+                yield k, gather.order, self.sites(self.whole, k, theta)

@@ -17,7 +17,7 @@ from lgmdsl.canonical.expressions.affine import Affine, Term
 from lgmdsl.canonical.expressions.coefficient import Coefficient, Theta
 from lgmdsl.canonical.expressions.named import Slot, Through, compose, expand
 from lgmdsl.canonical.lowering import flatten
-from lgmdsl.errors import DataError, MethodError
+from lgmdsl.errors import DataError
 from lgmdsl.streams.multipliers import CELL, ONE, Multiplier, Multipliers, Piece, not_finite
 from lgmdsl.streams.refusals import UNEQUAL, refused
 
@@ -76,10 +76,10 @@ def _of_term(block: SiteBlock, term: Term, latent: tuple[int, ...], theta: Theta
     (index,) = block.dims
     sizes = {**block.sizes, **block.form.sizes}
     if any(f.depends and f.sparse for f in term.factors):
-        raise MethodError(refused(block, "a sparse matrix is next to a hyperparameter"))
+        raise refused(block, "a sparse matrix is next to a hyperparameter")
     grid = flatten.grid_of(term, block.dims, latent, sizes, theta)
     if index not in grid.joint:
-        raise MethodError(refused(block, UNEQUAL))
+        raise refused(block, UNEQUAL)
     extents = dict(zip(grid.joint, grid.extent, strict=True))
     rest = tuple(d for d in grid.joint if d != index)
     width = math.prod(extents[d] for d in rest)

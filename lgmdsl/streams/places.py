@@ -11,7 +11,6 @@ import numpy as np
 from lgmdsl.arrays import AnyArray, Array, IntArray
 from lgmdsl.canonical.blocks.sites import SiteBlock
 from lgmdsl.canonical.model import CanonicalModel
-from lgmdsl.errors import MethodError
 from lgmdsl.memory import TooLarge, budget, check
 from lgmdsl.streams.model import Gather
 from lgmdsl.streams.moving import Cells, Moving, multipliers
@@ -59,7 +58,7 @@ class CollectedRows:
             latents = (*latents, *[more.latent] * len(more.codes))
             codes, values = [*codes, *more.codes], [*values, *more.values]
         if self.latents and latents != self.latents:
-            raise MethodError(refused(self.block, UNEQUAL))
+            raise refused(self.block, UNEQUAL)
         self.latents = latents
         self.widths = tuple(len(part.codes) for part in moving)
         self.cells = self.cells or [Cells() for _ in moving]
@@ -90,14 +89,14 @@ class CollectedRows:
         if not self.parts and silent:
             return self._nothing()
         if not self.parts:
-            raise MethodError(refused(self.block, "none of its rows is observed"))
+            raise refused(self.block, "none of its rows is observed")
         self._check_level()
         sizes = [1 if n == ONE else self.canonical.latent(n).size for n in self.latents]
         sizes += [of.count for of in self.cells if of.count]
         lead = self._leading(len(sizes))
         radix = float(np.prod([float(sizes[k]) for k in lead]))
         if radix >= 2.0**62:
-            raise MethodError(refused(self.block, "too many latents together in a row"))
+            raise refused(self.block, "too many latents together in a row")
         known = _distinct((self._key(i, lead, sizes) for i in range(len(self.parts))), radix)
         total = len(self.latents)
         check(
@@ -128,14 +127,18 @@ class CollectedRows:
         moved = multipliers(self.cells, self.widths, first, cells, len(known), self.block)
         touched = np.ascontiguousarray(touched[:, :total])
         kept = np.concatenate(order) if ordered else None
-        return Gather(self.latents, touched, self.count, rows, reduction, moved, kept)
+        return Gather(
+            self.block.name, self.latents, touched, self.count, rows, reduction, moved, kept
+        )
 
     def _nothing(self) -> Gather:
         """No places, of each latent in the predictor once."""
         latents = tuple(self.block.form.latents)
         rows = PackedRows(np.zeros(1, dtype=np.int64), (), packed(np.zeros(0)), {})
         touched = np.zeros((0, len(latents)), dtype=np.int64)
-        return Gather(latents, touched, 0, rows, Reduction(np.ones((len(latents), 1))))
+        return Gather(
+            self.block.name, latents, touched, 0, rows, Reduction(np.ones((len(latents), 1)))
+        )
 
     def _ordered(
         self, where: list[AnyArray], places: int, own: IntArray
@@ -177,7 +180,7 @@ class CollectedRows:
             if size > LEVEL * math.sqrt(square / count):
                 about = f"{mean:.3g}"
                 reason = f"its level, {about}, is high above its spread: subtract it"
-                raise MethodError(refused(self.block, reason))
+                raise refused(self.block, reason)
 
     def _reduction(self) -> Reduction:
         """Coefficients that are one number in all rows, but for 0, and the others."""

@@ -27,11 +27,11 @@ from lgmdsl.canonical.model import CanonicalModel, check_finite
 from lgmdsl.compile import canonicalise
 from lgmdsl.contract.linear import Predictor
 from lgmdsl.dataset import Batch, Dataset, Entry, Loaded
-from lgmdsl.errors import DataError, MethodError, with_note
+from lgmdsl.errors import DataError, with_note
 from lgmdsl.graph.model_graph import ModelGraph
 from lgmdsl.operators.base import Operator
 from lgmdsl.operators.explicit import Dense
-from lgmdsl.streams.model import StreamedModel, streamed_model
+from lgmdsl.streams.model import ByPlaces, placed
 from lgmdsl.streams.moving import Moving, moving, still
 from lgmdsl.streams.places import CollectedRows
 from lgmdsl.streams.refusals import UNEQUAL, refused
@@ -51,7 +51,7 @@ def prepare(
     on_rows: Callable[[int, int], None] = lambda done, of: None,
     first: Mapping[str, Loaded] = MappingProxyType({}),
     silent: bool = False,
-) -> StreamedModel:
+) -> CanonicalModel:
     """The model and its rows, packed. `on_rows`: how many rows were read, of how many (each is read
     twice); `first`: columns of rows of other tables, which name members before those of this one;
     `silent`: whether no row need be observed.
@@ -78,7 +78,7 @@ def prepare(
             new = ground_new(grounded, batch.dataset)
             if any(len(labels) for labels in new.new_levels.values()):
                 block = next(b for b, some in zip(canonical.blocks, streamed, strict=True) if some)
-                raise MethodError(refused(block, SPELT))
+                raise refused(block, SPELT)
             made = canonicalise(new, find)
             for k, rows in enumerate(collected):
                 if rows is not None:
@@ -89,7 +89,7 @@ def prepare(
         on_rows(table.rows + batch.stop, 2 * table.rows)
     gathers = tuple(None if rows is None else rows.gathered(silent) for rows in collected)
     digests = {name: digest.hexdigest() for name, digest in hashes.items()}
-    return replace(streamed_model(canonical, gathers, table.index, digests), read_from=dataset)
+    return placed(canonical, ByPlaces(gathers, table.index, digests, dataset))
 
 
 def of_some(error: DataError, rows: str) -> DataError:
@@ -163,7 +163,7 @@ def _chosen(
     numbers: list[IntArray] = []
     if before:
         for key in maps:
-            _first_named(before[key], key, seen)
+            first_named(labels_of(before[key]).values, key, seen)
         kept.append(dict(before))
         numbers.append(-1 - np.arange(len(next(iter(before.values())).values)))
     last: Batch | None = None
@@ -173,7 +173,7 @@ def _chosen(
         chosen = np.zeros(size, dtype=np.bool_)
         chosen[: max(least - last.first, 0)] = True
         for key in maps:
-            chosen[_first_named(columns[key], key, seen)] = True
+            chosen[first_named(labels_of(columns[key]).values, key, seen)] = True
         rows = np.flatnonzero(chosen)
         if len(rows):
             kept.append({key: part.rows(rows) for key, part in columns.items()})
@@ -193,9 +193,8 @@ def _itself(loaded: Loaded) -> Loaded:
     return loaded
 
 
-def _first_named(column: Loaded, key: str, seen: dict[str, AnyArray]) -> IntArray:
-    """The rows of a column that are the first with their labels."""
-    labels = labels_of(column).values
+def first_named(labels: AnyArray, key: str, seen: dict[str, AnyArray]) -> IntArray:
+    """The rows that are the first with their labels, next to those of a key that were `seen`."""
     where = np.arange(len(labels))
     if key in seen:
         where = np.flatnonzero(~np.isin(labels, seen[key]))
@@ -258,7 +257,7 @@ def _columns(operator: Operator, block: SiteBlock) -> Iterator[tuple[IntArray, A
     csr = sp.csr_array(operator.sparse())
     each = np.diff(csr.indptr)
     if rows and (each != each[0]).any():
-        raise MethodError(refused(block, UNEQUAL))
+        raise refused(block, UNEQUAL)
     width = int(each[0]) if rows else 0
     indices, data = csr.indices.reshape(rows, width), csr.data.reshape(rows, width)
     for j in range(width):

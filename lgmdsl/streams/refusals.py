@@ -41,15 +41,15 @@ def reason_against(block: SiteBlock, spec: BackendSpec | None = None, hypers: bo
     return ""
 
 
-def refused(block: SiteBlock, reason: str) -> Diagnostic:
-    """E501 for a block whose rows cannot be streamed."""
-    return Diagnostic(
-        "E501",
-        f"the rows of `{block.name}` cannot be read by batches",
-        block.span,
-        reason,
-        help=f"keep all rows in memory: {KEPT}",
-    )
+def refused(
+    block: SiteBlock,
+    reason: str,
+    help: str = f"keep all rows in memory: {KEPT}",
+    cannot: str = "be read by batches",
+) -> MethodError:
+    """E501 for the rows of a site block."""
+    message = f"the rows of `{block.name}` cannot {cannot}"
+    return MethodError(Diagnostic("E501", message, block.span, reason, help=help))
 
 
 def check_streamed(planned: Plan, index: str, hyper: str) -> None:
@@ -64,7 +64,7 @@ def check_streamed(planned: Plan, index: str, hyper: str) -> None:
     for block in planned.canonical.blocks:
         reason = reason_against(block, planned.backend.spec) if index in block.dims else ""
         if reason:
-            raise MethodError(refused(block, reason))
+            raise refused(block, reason)
 
 
 def _other(what: str, help: str) -> Diagnostic:

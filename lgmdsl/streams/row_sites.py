@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -16,6 +17,7 @@ from lgmdsl.memory import budget
 
 if TYPE_CHECKING:
     from lgmdsl.streams.collective import Places
+    from lgmdsl.streams.rows import Chunk
 
 BYTES = 16  # of a row: a weight and a shift
 # Held at once, about: sites, those they ask for, those of the step before, and the best ones.
@@ -59,28 +61,23 @@ class GaussianRows(RowSites):
 
     def visited(self, mean: Array, variance: Array, visit: Visit) -> VisitedRows | None:
         places, whole = self.places, self.share == 1.0
-        count = places.rows.count
+        count, value = places.rows.count, 0.0
         now, asked = self.last if whole else _empty(count), _empty(count)
-        gap, shift, weight = places.no_rows(), places.no_rows(), places.no_squares()
-        value, done = 0.0, 0
-        inward, form = places.inward(mean), places.form(variance)
-        for chunk in places.chunks():
-            rows = slice(done, done + len(chunk.place))
-            w, b = self._at(rows)
+        sums = [places.zeros(order) for order in (1, 1, 2)]
+        for chunk, m, v in places.at(mean, variance):
+            w, b = self._at(chunk.rows)
             if not whole and now is not None:
-                now[0, rows], now[1, rows] = w, b
-            answer = places.asked(chunk, Tilted)
-            update = visit(w, b, chunk.lifted(inward), chunk.variances(form), answer)
+                now[:, chunk.rows] = w, b
+            update = visit(w, b, m, v, places.asked(chunk, Tilted))
             if update is None:
                 return None
             value += float(np.sum(update.value))
-            asked[0, rows], asked[1, rows] = update.weight, update.shift
-            chunk.add_rows(update.gap, gap)
-            chunk.add_rows(update.shift - update.weight * chunk.offset, shift)
-            chunk.add_squares(update.weight, weight)
-            done = rows.stop
-        sums = places.squares(weight), places.outward(shift)
-        return VisitedRows(value, places.outward(gap), partial(self._towards, *sums, now, asked))
+            asked[:, chunk.rows] = update.weight, update.shift
+            shift = update.shift - update.weight * chunk.offset
+            for x, out in zip((update.gap, shift, update.weight), sums, strict=True):
+                chunk.add(x, out)
+        gap, shift, weight = map(places.outward, sums)
+        return VisitedRows(value, gap, partial(self._towards, weight, shift, now, asked))
 
     def _towards(
         self, weight: Array, shift: Array, now: Array | None, asked: Array, share: float
@@ -95,18 +92,12 @@ class GaussianRows(RowSites):
     def slopes(
         self, mean: Array, variance: Array, cavity: Cavity, power: float
     ) -> dict[str, Array]:
-        places, done = self.places, 0
-        if not places.rows.own:
-            return {}
-        out: dict[str, Array] = {}
-        inward, form = places.inward(mean), places.form(variance)
-        for chunk in places.chunks():
-            rows = slice(done, done + len(chunk.place))
-            w, b = self._at(rows)
-            at = cavity(w, b, chunk.lifted(inward), chunk.variances(form))
+        def of(chunk: Chunk, m: Array, v: Array) -> Mapping[str, Array]:
+            w, b = self._at(chunk.rows)
+            at = cavity(w, b, m, v)
             with np.errstate(all="ignore"):
-                each = places.asked(chunk, TiltedSlopes).tilted_slopes(*at, power)
-            for name, x in each.items():
-                out[name] = out.get(name, np.zeros(())) + np.sum(x)
-            done = rows.stop
-        return out
+                answer = self.places.asked(chunk, TiltedSlopes)
+                known: Mapping[str, Array] = answer.tilted_slopes(*at, power)
+            return known
+
+        return self.places.slopes(of, mean, variance)

@@ -104,8 +104,10 @@ class Reduction:
 
 @dataclass(frozen=True, eq=False)
 class Chunk:
-    """Rows that are worked on together, in coordinates of the `Reduction`."""
+    """Rows that are worked on together, in coordinates of the `Reduction`; `rows`: where they are
+    among the packed ones."""
 
+    rows: slice
     place: IntArray
     values: Array
     offset: Array
@@ -131,17 +133,14 @@ class Chunk:
         squared(self.place, self.values, form, out)
         return out
 
-    def add_rows(self, x: Array, out: Array) -> None:
-        """x a to (G, 1 + V)."""
-        from lgmdsl.streams.kernels import add_rows
+    def add(self, x: Array, out: Array) -> None:
+        """x to (G,), x a to (G, 1 + V), or x a a' to the lower triangles of (G, 1 + V, 1 + V)."""
+        from lgmdsl.streams.kernels import add_rows, add_squares, add_values
 
-        add_rows(self.place, self.values, x, out)
-
-    def add_squares(self, x: Array, out: Array) -> None:
-        """x a a' to the lower triangles of (G, 1 + V, 1 + V)."""
-        from lgmdsl.streams.kernels import add_squares
-
-        add_squares(self.place, self.values, x, out)
+        if out.ndim == 1:
+            add_values(self.place, x, out)
+            return
+        (add_rows if out.ndim == 2 else add_squares)(self.place, self.values, x, out)
 
     def add_powers(self, x: Array, y: Array, cubes: Array, fourths: Array) -> None:
         """x a a a to (G, 1 + V, 1 + V, 1 + V) and y a a a a likewise, where the places along their
@@ -149,12 +148,6 @@ class Chunk:
         from lgmdsl.streams.kernels import add_powers
 
         add_powers(self.place, self.values, x, y, cubes, fourths)
-
-    def add(self, x: Array, out: Array) -> None:
-        """x to (G,)."""
-        from lgmdsl.streams.kernels import add_values
-
-        add_values(self.place, x, out)
 
     @property
     def nbytes(self) -> int:
@@ -212,7 +205,8 @@ class BoundRows:
         fields: dict[str, Any] = {name: f.at(rows) for name, f in packed.fields.items()}
         for name, value in self.own.items():
             fields[name] = np.array(np.broadcast_to(value, (size, *value.shape)))
-        return Chunk(packed.places(rows), values, packed.offset.at(rows), self.family(**fields))
+        site = self.family(**fields)
+        return Chunk(rows, packed.places(rows), values, packed.offset.at(rows), site)
 
 
 def field_names(family: type[Site]) -> tuple[str, ...]:

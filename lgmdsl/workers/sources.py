@@ -90,7 +90,8 @@ def source_of(canonical: CanonicalModel, data: Any, mapping: Keys | None) -> Sou
     """The source of a model that was compiled with `data`, as the caller gave them."""
     if isinstance(data, str | os.PathLike) and Path(data).is_file():
         source = canonical.grounded.model.source
-        fold = None if canonical.folding is None else canonical.folding.again
+        folding = canonical.rows.folding
+        fold = None if folding is None else folding.again
         return FromFile(source.text, source.name, DataFile.of(data), mapping, fold)
     return WithArrays(canonical)
 

@@ -95,6 +95,9 @@ def test_bounds_hold(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     q, exact = fit.posterior.conditioned, summed(fit)
     rows, close = close_bounds(fit)
     assert exact.evidence <= rows.gap * (1.0 + 1e-9)
+    assert exact.moved is not None
+    away = np.abs(exact.moved).max(axis=1) / np.sqrt(q.latent_variance)
+    assert 0.0 < away.max() <= rows.moved
     monkeypatch.setattr("lgmdsl.accuracy.bound.QUANTILE", np.inf)
     for functional in functionals(fit):
         variance = variance_of(q, functional)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import lgmdsl as lgm
-from lgmdsl.contract import folding
+from lgmdsl.contract import row_source
 from lgmdsl.streams import model
 
 TEXT = """lgm 1
@@ -52,7 +52,7 @@ CASES = [(family, method) for family, known in FAMILIES.items() for method in kn
 @pytest.fixture(autouse=True)
 def few_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that small data sets are folded."""
-    monkeypatch.setattr(folding, "LEAST", N // 2)
+    monkeypatch.setattr(row_source, "LEAST", N // 2)
     monkeypatch.setattr(model, "LEAST_ROWS", N)
 
 

@@ -16,7 +16,7 @@ import lgmdsl as lgm
 from lgmdsl.arrays import Array, IntArray
 from lgmdsl.contract.engine import Conditioned, Engine, Failed, Failure
 from lgmdsl.contract.linear import Constraints, LinearGaussian, Predictor, PriorBlock
-from lgmdsl.engines.nested import border
+from lgmdsl.engines.nested import border, nest
 from lgmdsl.engines.nested.engine import NestedEngine, nested
 from lgmdsl.engines.nested.nest import Nest
 from lgmdsl.engines.sparse.engine import SparseEngine
@@ -385,3 +385,18 @@ def test_functionals_of_any_rows(held: str) -> None:
     np.testing.assert_allclose(square, x @ q.solve(x.T), atol=1e-11)
     known = brute(c.linear, c.weight, c.shift)
     np.testing.assert_allclose(variance, np.diag(x @ known.covariance @ x.T), rtol=1e-8, atol=1e-11)
+
+
+@pytest.mark.parametrize("options", ["c", "fscn"])
+def test_many_rows_are_passed_over_group_by_group(
+    options: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = _conditioned(NestedEngine((c := case(3, options)).linear), c)
+    monkeypatch.setattr(nest, "MANY", 1)
+    other = _conditioned(made := NestedEngine((c := case(3, options)).linear), c)
+    assert made.nest.by_group[1] is not None
+    for mine, theirs in zip(
+        (*one.mean, *one.variance), (*other.mean, *other.variance), strict=True
+    ):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-9, atol=1e-11)
+    assert one.log_normaliser == pytest.approx(other.log_normaliser, rel=1e-12)

@@ -15,6 +15,7 @@ import lgmdsl as lgm
 from lgmdsl.api.fit.compiled import planned_by
 from lgmdsl.api.sharding import sharded
 from lgmdsl.canonical.expressions.coefficient import Theta
+from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.compile import compile_model
 from lgmdsl.contract.problem import GaussianPosterior
 from lgmdsl.dataset import read
@@ -22,7 +23,8 @@ from lgmdsl.inference.driver import Tolerances, run
 from lgmdsl.inference.plan import Plan, plan
 from lgmdsl.inference.settings import FitSettings
 from lgmdsl.learning.objective.gradient import evidence_gradient
-from lgmdsl.shards.model import ShardedModel
+from lgmdsl.shards.model import Sharded, shards_of
+from lgmdsl.shards.passes import Passes
 from lgmdsl.shards.split import split
 from lgmdsl.sites import catalogue as sites
 
@@ -140,11 +142,25 @@ def folder(place: Path, columns: Any, shards: int = 3) -> Path:
 
 def compiled(
     model: lgm.Model, shards: Any, method: str = "laplace", **options: Any
-) -> tuple[ShardedModel, Plan]:
+) -> tuple[CanonicalModel, Plan]:
     """The model of shards in this process, with a plan."""
     settings = FitSettings(method, "map", {}, None, options)
     made = sharded(model, shards, None, settings, partial(planned_by, settings))
     return made, planned_by(settings, made)
+
+
+def spread(canonical: CanonicalModel) -> Sharded:
+    """How the rows of a model lie in shards."""
+    rows = shards_of(canonical)
+    assert rows is not None
+    return rows
+
+
+def passes_of(canonical: CanonicalModel) -> Passes:
+    """Questions to the shards of a model."""
+    passes = spread(canonical).passes
+    assert passes is not None
+    return passes
 
 
 def whole(model: lgm.Model, place: Path, method: str = "laplace") -> Plan:

@@ -14,16 +14,15 @@ import lgmdsl as lgm
 from lgmdsl.shards import model as sharded_models
 from lgmdsl.shards.anchors import Anchors, Near, Point
 from lgmdsl.shards.anchors import Path as Asked
-from lgmdsl.shards.questions import Answered, pointwise
+from lgmdsl.shards.questions import Answered, answered
 from lgmdsl.shards.shard import ShardSource
-from tests.shards.models import compiled, folder, rows, text
+from tests.shards.models import compiled, folder, passes_of, rows, spread, text
 
 
 def source_of(case: str, place: Path, **data: Any) -> tuple[ShardSource, dict[str, Any], int]:
     """A shard, a theta, and how many latents are shared."""
     canonical, _ = compiled(lgm.loads(text(case)), folder(place, rows(case, **data), 2))
-    assert canonical.passes is not None
-    return canonical.passes.sources[0], canonical.hypers.start({}), canonical.size
+    return passes_of(canonical).sources[0], canonical.hypers.start({}), canonical.size
 
 
 def points(theta: dict[str, Any], size: int, count: int, step: float) -> list[Point]:
@@ -39,7 +38,7 @@ def points(theta: dict[str, Any], size: int, count: int, step: float) -> list[Po
 
 def ask(source: ShardSource, point: Point, near: Near = ()) -> Answered:
     """The answer, third derivatives included."""
-    return pointwise(source, point.theta, point.beta, near, 0.01 * np.eye(len(point.beta)))
+    return answered(source, point, near, 0.01 * np.eye(len(point.beta)))
 
 
 def same_bits(one: Answered, other: Answered) -> bool:
@@ -141,8 +140,9 @@ def test_a_search_begins_in_a_sample_of_the_shards(
     monkeypatch.setattr(sharded_models, "LEAST_ROWS", 100)
     monkeypatch.setattr(sharded_models, "LEAST_PLACES", 5)
     canonical, _ = compiled(model, shards)
-    part = canonical.sampled()
-    assert part is not None and part.about.shards == 1 and part.sampled() is None
+    part = canonical.rows.sampled(canonical)
+    assert part is not None and spread(part).about.shards == 1
+    assert part.rows.sampled(part) is None
     assert part.observations < 0.5 * canonical.observations == 500
     piloted = lgm.fit(model, shards, hyper="map", tol=1e-8)
     assert piloted.converged and piloted != plain
@@ -151,4 +151,4 @@ def test_a_search_begins_in_a_sample_of_the_shards(
     with ThreadPoolExecutor(2) as executor:
         assert lgm.fit(model, shards, hyper="map", tol=1e-8, jobs=executor) == piloted
     few = compiled(model, folder(tmp_path / "few", rows("poisson"), 3))[0]
-    assert few.sampled() is None
+    assert few.rows.sampled(few) is None

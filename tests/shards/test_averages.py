@@ -21,11 +21,22 @@ from lgmdsl.shards.averages.at_shared import AtShared
 from lgmdsl.shards.averages.settling import settle
 from lgmdsl.shards.averages.shard_sites import ShardSites
 from lgmdsl.shards.passes import Shards
-from lgmdsl.shards.questions import Answered, expected
+from lgmdsl.shards.questions import Answered, answered
 from lgmdsl.shards.shard import ShardSource
 from lgmdsl_backends.ep.by_rows import RowPoint
 from lgmdsl_backends.ep.by_rows import at as at_sites
-from tests.shards.models import CASES, check_same, compiled, folder, posterior, rows, text, whole
+from tests.shards.models import (
+    CASES,
+    check_same,
+    compiled,
+    folder,
+    passes_of,
+    posterior,
+    rows,
+    spread,
+    text,
+    whole,
+)
 from tests.shards.test_same_bits import digest
 from tests.workers.models import Kept, Killing
 
@@ -93,10 +104,9 @@ def test_the_gradient_is_that_of_differences(method: str, case: str, tmp_path: P
 def source_of(case: str, place: Path) -> tuple[ShardSource, Point]:
     """A shard, and a q of the shared latents to ask it at."""
     canonical, _ = compiled(model_of(case), folder(place, data_of(case), 2), METHOD)
-    assert canonical.passes is not None
     theta, p = dict(canonical.hypers.start({})), canonical.size
     root = 0.3 * np.eye(p) + 0.1 * np.tri(p)
-    return canonical.passes.sources[0], Point(
+    return passes_of(canonical).sources[0], Point(
         theta, 0.2 * np.cos(np.arange(p)), root @ root.T, Expected
     )
 
@@ -107,10 +117,10 @@ def test_slopes_of_the_expectation_are_those_of_differences(case: str, tmp_path:
     any fit."""
     source, at = source_of(case, tmp_path / "rows")
     assert at.covariance is not None
-    answer, size = expected(source, at, ()), len(at.beta)
+    answer, size = answered(source, at, ()), len(at.beta)
 
     def value(mean: Any, covariance: Any) -> float:
-        return expected(source, at._replace(beta=mean, covariance=covariance), ()).value
+        return answered(source, at._replace(beta=mean, covariance=covariance), ()).value
 
     for i in range(size):
         step = STEP * np.eye(size)[i]
@@ -138,19 +148,19 @@ def test_answers_do_not_depend_on_anchors_but_for_rounding(case: str, tmp_path: 
     assert at.covariance is not None
     a = at._replace(beta=at.beta + 0.05)
     x = at._replace(covariance=0.9 * at.covariance)
-    cold = expected(source, at, ())
+    cold = answered(source, at, ())
     nears: tuple[Near, ...] = ((a,), (a, x), (at,))
     for near in nears:
-        warm = expected(source, at, near)
+        warm = answered(source, at, near)
         assert warm.passes < cold.passes
         for got, want in zip(warm[:4], cold[:4], strict=True):
             pair = np.asarray(got), np.asarray(want)
             np.testing.assert_allclose(*pair, rtol=1e-7, atol=1e-8)
         source.forget()  # as another worker
-        assert same_bits(expected(source, at, near), warm)
-        expected(source, x, (at,))
-        expected(source, a, (x, at))
-        assert same_bits(expected(source, at, near), warm)
+        assert same_bits(answered(source, at, near), warm)
+        answered(source, x, (at,))
+        answered(source, a, (x, at))
+        assert same_bits(answered(source, at, near), warm)
     source.forget()
 
 
@@ -266,7 +276,7 @@ def test_pairs_of_many_shared_latents_are_sites(tmp_path: Path) -> None:
     model, place = lgm.loads(text("crossed")), folder(tmp_path / "shards", data)
     fixed = {"s": 0.5, "t": 0.5}
     canonical, _ = compiled(model, place, METHOD)
-    assert canonical.shared_layout.codes is not None
+    assert spread(canonical).layout.codes is not None
     kept = {"merge": "off", "correction": "off"}
     file = place.with_suffix(".parquet")
     for method in (METHOD, "ep"):
@@ -319,15 +329,15 @@ def test_where_steps_do_not_end_the_back_end_climbs(
 ) -> None:
     """And where neither comes to an end there is no answer, rather than a wrong one."""
     source, at = source_of("poisson", tmp_path / "rows")
-    plain = expected(source, at, ())
+    plain = answered(source, at, ())
     source.forget()
     monkeypatch.setattr(averaged, "settle", lambda *_: None)
-    climbed = expected(source, at, ())
+    climbed = answered(source, at, ())
     assert climbed.value == pytest.approx(plain.value, abs=1e-9)
     np.testing.assert_allclose(climbed.slope, plain.slope, rtol=1e-6, atol=1e-6)
     source.forget()
     monkeypatch.setattr(averaged, "STEPS", 2)
-    assert expected(source, at, ()).value == -np.inf
+    assert answered(source, at, ()).value == -np.inf
     source.forget()
     shards = Path(source.file.path).parent
     with pytest.raises(lgm.NumericalError) as caught:
@@ -350,7 +360,7 @@ def test_a_group_that_moved_away_goes_back(tmp_path: Path) -> None:
     with np.errstate(all="ignore"):
         end = settle(Problem((sums,), (sums,), engine), engine, *start, 1e-9, 120)
     assert end is not None
-    assert end.elbo == pytest.approx(expected(source, wide, (at,)).value, abs=1e-9)
+    assert end.elbo == pytest.approx(answered(source, wide, (at,)).value, abs=1e-9)
     engine = AtShared(groups, at.beta, at.covariance)
     problem = Problem((sums,), (sums,), engine)
     (mean,), split = engine.prior_mean, groups.split
@@ -359,10 +369,10 @@ def test_a_group_that_moved_away_goes_back(tmp_path: Path) -> None:
     shift[: len(shift) // 2, split.own] = 200.0
     end = settle(problem, engine, weight, shift, 1e-9, 1000)
     assert end is not None
-    assert end.elbo == pytest.approx(expected(source, at, ()).value, abs=1e-10)
+    assert end.elbo == pytest.approx(answered(source, at, ()).value, abs=1e-10)
     assert settle(problem, engine, weight, shift, 1e-9, 2) is None
     nowhere = at._replace(beta=1e4 + at.beta)
-    assert expected(source, nowhere, ()).value == -np.inf
+    assert answered(source, nowhere, ()).value == -np.inf
     source.forget()
 
 

@@ -19,7 +19,17 @@ from lgmdsl.inference.plan import plan
 from lgmdsl.shards import gathered, refusals
 from lgmdsl.shards.shared_layout import SharedLayout, pairs_of
 from lgmdsl.sites import catalogue as sites
-from tests.shards.models import CASES, check_same, compiled, folder, posterior, rows, text
+from tests.shards.models import (
+    CASES,
+    check_same,
+    compiled,
+    folder,
+    passes_of,
+    posterior,
+    rows,
+    spread,
+    text,
+)
 
 SIDE = 14
 CROSSED = CASES["crossed"]["declared"]
@@ -78,7 +88,7 @@ def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_evidence_moments_and_gradient_are_those_of_all_rows(case: str, shards: Path) -> None:
     model, more = model_of(case), [{"edges": edges()}] if case.endswith("map") else []
     canonical, planned = compiled(model, [shards, *more])
-    layout = canonical.shared_layout
+    layout = spread(canonical).layout
     assert layout.codes is not None and layout.numbers < 0.1 * canonical.size**2
     source = [shards.with_suffix(".parquet"), *more]
     kept = plan(compile_model(model.checked, read(source), sites.find_site), "laplace")
@@ -93,8 +103,7 @@ def test_what_is_sent_grows_with_the_pairs(tmp_path: Path) -> None:
     for side in (10, 20):
         place = folder(tmp_path / str(side), data_of(side * side, groups=side * side // 2))
         canonical, planned = compiled(model_of("walk"), place)
-        passes = canonical.passes
-        assert passes is not None
+        passes = passes_of(canonical)
         before, asked = passes.received, passes.asked
         problem = planned.at(canonical.hypers.start({}))
         problem.pointwise(problem.engine.prior_mean)
@@ -148,8 +157,8 @@ def test_groups_that_touch_most_of_them(alone: bool, tmp_path: Path) -> None:
     theta = {"s": 0.5, "t": 0.4}
     one = lgm.fit(model_of("walk"), place, fixed=theta, tol=1e-10)
     assert "all 1,764 pairs are sent" in one.provenance["shards"]
-    passes = compiled(model_of("walk"), place)[0].passes
-    assert passes is not None and any(c is not None for c in passes.codes)
+    passes = passes_of(compiled(model_of("walk"), place)[0])
+    assert any(c is not None for c in passes.codes)
     assert all(c is not None for c in passes.codes) != alone
     other = lgm.fit(
         model_of("walk"), place.with_suffix(".parquet"), "laplace", fixed=theta, tol=1e-10

@@ -17,7 +17,7 @@ import pytest
 
 import lgmdsl as lgm
 from lgmdsl.shards import shard, shelf
-from lgmdsl.shards.questions import pointwise
+from lgmdsl.shards.questions import answered
 from tests.shards.models import folder, rows, text
 from tests.workers.models import Kept, Killing
 
@@ -81,7 +81,7 @@ class Counting(ThreadPoolExecutor):
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **named: Any) -> Any:
         future, payload = super().submit(fn, *args, **named), pickle.loads(args[1])
-        if payload.call is pointwise and not payload.inline:
+        if payload.call is answered and not payload.inline:
             self.sent.append(len(args[1]))
             future.add_done_callback(lambda f: self.received.append(len(f.result()[1])))
         return future

@@ -8,6 +8,7 @@ import pytest
 
 import lgmdsl as lgm
 from lgmdsl.api.fit.errors import in_sample
+from lgmdsl.streams import model as by_places
 
 MODEL = """lgm 1
 index obs
@@ -148,7 +149,7 @@ def test_crossed_groups_are_no_sample(monkeypatch: pytest.MonkeyPatch) -> None:
     fit = lgm.fit(lgm.loads(crossed), data, "laplace", "map", options={"rows": "streamed"})
     assert fit.accuracy.known
     assert "of 240 rows" not in fit.accuracy.basis
-    monkeypatch.setattr(in_sample, "LARGEST", 100)
+    monkeypatch.setattr(by_places, "LARGEST", 100)
     fit = lgm.fit(lgm.loads(crossed), data, "laplace", "map", options={"rows": "streamed"})
     assert (
         fit.accuracy.basis == "none: rows were read by batches, and no sample of them tells of all"

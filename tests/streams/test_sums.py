@@ -19,7 +19,7 @@ from lgmdsl.inference.routes import answering
 from lgmdsl.sites.scalar.exponential_rate import PoissonLogRate
 from lgmdsl.sites.scalar.logistic import BernoulliLogit
 from lgmdsl.streams import rows as rows_of_streams
-from lgmdsl.streams.collective import Places, spec_of
+from lgmdsl.streams.collective import Places
 from lgmdsl.streams.packed import Packed, packed, scattered
 from lgmdsl.streams.rows import BoundRows, PackedRows, Reduction
 from lgmdsl_backends.double_loop import _coordinates, _variance
@@ -61,7 +61,7 @@ class Case:
         starts = np.searchsorted(self.place[order], np.arange(PLACES + 1))
         packed_rows = PackedRows(starts, values, of(self.offset), fields)
         rows = BoundRows(packed_rows, family, {}, Reduction(columns))
-        return Places(spec_of(family), rows, lambda site: site)
+        return Places(Places.spec_of(family, "places"), rows, lambda site: site)
 
     def summed(self, values: np.ndarray) -> np.ndarray:
         out = np.zeros((PLACES, *values.shape[1:]))

@@ -25,7 +25,6 @@ from lgmdsl.arrays import Array
 from lgmdsl.contract.engine import Conditioned, Failed
 from lgmdsl.contract.joint import (
     Cavity,
-    HoldsRowSites,
     RowSites,
     RowUpdate,
     SumsOfRows,
@@ -134,7 +133,7 @@ class RowWalk:
 
 def in_passes(problem: Problem) -> bool:
     """Whether some block is a sum over rows."""
-    return any(isinstance(answer, HoldsRowSites) for answer in problem.answers)
+    return any(isinstance(answer, SumsOfRows) for answer in problem.answers)
 
 
 def begin(
@@ -176,7 +175,7 @@ def _sites(problem: Problem, q: Conditioned, known: bool) -> tuple[RowSites, ...
     blocks = zip(problem.answers, q.weight, q.shift, concave_blocks(problem), strict=True)
     return tuple(
         answer.row_sites()
-        if isinstance(answer, HoldsRowSites)
+        if isinstance(answer, SumsOfRows)
         else OwnRows(answer, w if known else 0.0 * w, b if known else 0.0 * b, concave)
         for answer, w, b, concave in blocks
     )

@@ -290,7 +290,7 @@ class Responses:
 def responses_of(fit: FitRecord) -> Responses:
     """The observed data of a fit, by name."""
     blocks = [b for b in fit.canonical.blocks if not b.family.spec.potential]
-    order, held = sorted(range(len(blocks)), key=lambda k: blocks[k].name), fit.canonical.by_rows
+    order, held = sorted(range(len(blocks)), key=lambda k: blocks[k].name), fit.canonical.rows.kept
     return Responses(
         names=tuple(blocks[k].name for k in order),
         order=tuple(order),

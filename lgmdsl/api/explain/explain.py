@@ -23,7 +23,7 @@ from lgmdsl.api.explain.views import (
 from lgmdsl.api.settings import check_fixed
 from lgmdsl.canonical.lowering.bym2 import owner
 from lgmdsl.canonical.lowering.hypers import HyperBlock
-from lgmdsl.canonical.merged import MergedModel, merged
+from lgmdsl.canonical.merged import merged
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.canonical.queries.plates import plates
 from lgmdsl.contract.linear import LinearGaussian
@@ -122,12 +122,13 @@ def explain(
     )
 
 
-def _merged(model: MergedModel | None) -> tuple[tuple[str, str], ...]:
+def _merged(model: CanonicalModel | None) -> tuple[tuple[str, str], ...]:
     """What the methods that allow for it are given of rows that are alike."""
-    if model is None:
+    folding = None if model is None else model.rows.folding
+    if folding is None:
         return ()
     others = listed([name for name, b in backends().items() if not b.spec.additive])
-    return tuple((r.block, f"{r.description} (all by {others})") for r in model.descriptions)
+    return tuple((name, f"{text} (all by {others})") for name, text in folding.descriptions)
 
 
 def _sizes(outline: Outline) -> tuple[tuple[str, int | None, str], ...]:

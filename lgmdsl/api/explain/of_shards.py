@@ -23,7 +23,7 @@ from lgmdsl.inference.settings import FitSettings
 from lgmdsl.language.builder import Model
 from lgmdsl.shards.given import given_shards
 from lgmdsl.shards.manifest import read_manifest
-from lgmdsl.shards.model import ShardedModel
+from lgmdsl.shards.model import shards_of
 
 
 @dataclass(frozen=True)
@@ -122,25 +122,25 @@ def view_of_shards(
         method = for_shards(settings, made).method
         return _with_model(view, made, check_fixed(fixed), method)
     finally:
-        assert made.passes is not None, "it was read now"
-        made.passes.done()
+        made.rows.done()
 
 
 def _with_model(
-    view: ShardsView, made: ShardedModel, fixed: Mapping[str, object], method: str
+    view: ShardsView, made: CanonicalModel, fixed: Mapping[str, object], method: str
 ) -> ShardsView:
-    layout, passes = made.shared_layout, made.passes
-    assert passes is not None, "it was read now"
+    rows = shards_of(made)
+    assert rows is not None and rows.passes is not None, "they were read now"
+    layout, passes, index = rows.layout, rows.passes, rows.roles.index
     space = made.hypers
     free = {b.name: neutral(b) for b in space.blocks if b.value is None and b.name not in fixed}
     linear = made.linear(space.theta({**free, **fixed}))
     options = table(linear)
     best, why = preferred(options, sums=True), reason(linear, options, sums=True)
-    held = {b.name: b for b in made.whole.latents}
+    held = {b.name: b for b in rows.whole.latents}
     known = [dim for b in made.latents for dim in b.dims]
-    sizes = {made.about.index: view.rows, made.roles.index: view.groups}
+    sizes = {rows.about.index: view.rows, index: view.groups}
     sizes |= {dim: len(made.layout.labels[dim]) for dim in known}
-    indices = made.whole.grounded.indices
+    indices = rows.whole.grounded.indices
     # A vector of slopes, of modes another of third derivatives, a value and a determinant, next to
     # the curvature.
     vectors = 2 if passes.question is None else 1
@@ -149,7 +149,7 @@ def _with_model(
     return replace(
         view,
         sizes=tuple((n, size, indices[n].origin) for n, size in sizes.items()),
-        eliminated=tuple((n, _size(held[n], made, view.groups)) for n in made.roles.inner),
+        eliminated=tuple((n, _size(held[n], index, view.groups)) for n in rows.roles.inner),
         shared=layout.sizes,
         method=method,
         numbers=layout.numbers,
@@ -160,7 +160,7 @@ def _with_model(
     )
 
 
-def _size(latent: LatentBlock, made: ShardedModel, groups: int) -> int:
+def _size(latent: LatentBlock, index: str, groups: int) -> int:
     """How many entries a latent of the groups has in all shards."""
-    rest = [n for d, n in zip(latent.dims, latent.sizes, strict=True) if d != made.roles.index]
+    rest = [n for d, n in zip(latent.dims, latent.sizes, strict=True) if d != index]
     return groups * math.prod(rest)

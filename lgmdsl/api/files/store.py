@@ -21,8 +21,7 @@ from lgmdsl import __version__
 from lgmdsl.api.files.checkpoint_file import write_checkpoint
 from lgmdsl.api.files.learning_file import write_learning
 from lgmdsl.api.files.netcdf import ATTRIBUTE, Group, NewGroup, digest, new_file
-from lgmdsl.api.files.places_file import write_places
-from lgmdsl.api.files.shards_file import write_shards
+from lgmdsl.api.files.rows_file import write_rows
 from lgmdsl.api.positions import coordinate_pairs
 from lgmdsl.arrays import AnyArray, Array
 from lgmdsl.assess.importance.moments import flat
@@ -31,8 +30,6 @@ from lgmdsl.canonical.grounding.usage import usage_of
 from lgmdsl.canonical.lowering.lower import distinct
 from lgmdsl.errors import Diagnostic
 from lgmdsl.files import AGAIN, write
-from lgmdsl.shards.model import ShardedModel
-from lgmdsl.streams.model import StreamedModel
 
 if TYPE_CHECKING:
     from lgmdsl.api.assess.audit import Audit
@@ -47,7 +44,7 @@ if TYPE_CHECKING:
 # 4: rows that were streamed. 5: rows that were spread over shards, and hyperparameters integrated
 # with a covariance among them, whose coordinates are sds and partial correlations; an earlier
 # version would take them for a factor's.
-FORMAT, STREAMED, WITH_DRAWS, PLAIN = 5, 4, 3, 2
+FORMAT, WITH_DRAWS, PLAIN = 5, 3, 2
 NUMBERS = ("draws", "seed", "k_hat", "own_ess", "ess", "r_hat", "log_evidence", "log_evidence_se")
 PARTS = ("data", "indices", "indptr", "shape")
 
@@ -124,10 +121,7 @@ def packed(fit: FitRecord, audited: Audit | None) -> io.BytesIO:
         if audited is not None:
             _audit(file, audited)
         write_learning(file, fit, _plain)
-        if isinstance(fit.canonical, StreamedModel):
-            write_places(file, fit.canonical, _plain)
-        if isinstance(fit.canonical, ShardedModel):
-            write_shards(file, fit.canonical, _plain)
+        write_rows(file, fit.canonical, _plain)
         if fit.drawn is not None:
             _drawn(file, fit.drawn)
         if fit.checkpoint is not None:
@@ -140,11 +134,10 @@ def packed(fit: FitRecord, audited: Audit | None) -> io.BytesIO:
 
 def _format(fit: FitRecord) -> int:
     covariances = any(b.type == "covariance" for b in fit.canonical.hypers.blocks)
-    if isinstance(fit.canonical, ShardedModel) or (fit.hyper == "integrate" and covariances):
+    if fit.hyper == "integrate" and covariances:
         return FORMAT
-    if not fit.canonical.by_rows:
-        return STREAMED
-    return PLAIN if fit.drawn is None else WITH_DRAWS
+    stored = fit.canonical.rows.stored()
+    return (PLAIN if fit.drawn is None else WITH_DRAWS) if stored is None else stored.format
 
 
 def _reading(grounded: GroundedModel) -> str:

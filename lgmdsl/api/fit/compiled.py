@@ -77,7 +77,7 @@ class Shared:
         """Where fits by a plan are made. Raises MethodError E501 for rows read by batches."""
         from lgmdsl.workers.sources import source_of
 
-        if planned.canonical.folding is None and not planned.canonical.by_rows:
+        if planned.canonical.rows.folding is None and not planned.canonical.rows.kept:
             message = f"{argument('jobs')} cannot share rows that are read by batches"
             help = "leave it out, or read all rows at once: " + option("rows", "kept")
             raise MethodError(Diagnostic("E501", message, help=help))
@@ -199,7 +199,7 @@ def fit_compiled(
 
 
 def _why_merge(state: Fitting) -> str:
-    whole = state.learning.batch is None and state.canonical.by_rows
+    whole = state.learning.batch is None and state.canonical.rows.kept
     return "rows that are alike, or of a place, are fitted as one" if whole else ""
 
 
@@ -264,7 +264,7 @@ def _asked(state: Fitting) -> dict[str, str]:
     }
     canonical = state.canonical
     origin = provenance(state.model, canonical, planned.backend, settings.seed, chosen)
-    return origin | canonical.said_of_rows
+    return origin | canonical.rows.said
 
 
 def _always(reason: str) -> Callable[[Fitting], str]:
@@ -343,7 +343,7 @@ def _origin(state: Fitting) -> dict[str, str]:
     origin["routes"] = (
         "; ".join(error_notes(state.whole.routes)) or "all sites answer by themselves"
     )
-    folding = planned.canonical.folding
+    folding = planned.canonical.rows.folding
     if folding is not None:
         origin[folding.entry] = folding.note
     several = (optima.note,) if optima is not None and optima.note else ()

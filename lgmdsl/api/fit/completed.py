@@ -48,14 +48,14 @@ def assessed(
 ) -> Estimated:
     """The estimated errors."""
     canonical = planned.canonical
-    if not canonical.by_rows:
+    if not canonical.rows.kept:
         from lgmdsl.api.fit.errors.in_sample import estimated_of_many
 
         known = estimated_of_many(planned, solved, seed)
         if known is not None:
             return known
     errors = estimated(planned, solved, seed, whole)
-    if correcting is not None and whole is None and canonical.by_rows:
+    if correcting is not None and whole is None and canonical.rows.kept:
         errors = by_groups(planned, solved, errors, correcting.effort, seed)
     return errors
 
@@ -76,9 +76,9 @@ def corrected(
         if nearer is not None:
             fit, errors = nearer, errors.after(fit.canonical)
             fit = replace(fit, accuracy=errors.accuracy)
-    if not planned.canonical.by_rows and whole.canonical.by_rows:
+    if not planned.canonical.rows.kept and whole.canonical.rows.kept:
         fit, planned = expanded(fit, planned), whole
-    if correcting.marginals == "corrected" and planned.canonical.by_rows:
+    if correcting.marginals == "corrected" and planned.canonical.rows.kept:
         drawn = correction(fit, planned, errors, correcting, modes_of(optima))
         if drawn.note:
             origin = {**fit.provenance, "marginals": drawn.note}

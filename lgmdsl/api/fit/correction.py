@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lgmdsl.accuracy.errors import Errors, errors_of_draws
+from lgmdsl.accuracy.errors import Errors, errors_of_draws, largest_by_chance
 from lgmdsl.accuracy.limits import ESS
 from lgmdsl.api.fit.errors.estimated import Estimated, errors_by_name, summed_up
 from lgmdsl.api.settings import one_of
@@ -219,7 +219,8 @@ def _of_evidence(errors: Estimated, reported: float, exact: float) -> Estimated:
 
 
 def _of_draws(fit: FitRecord, latents: Estimated, known: ExactDraws) -> Estimated:
-    """Monte Carlo errors."""
+    """Monte Carlo errors: standard ones of each entry, of all the largest that is to be expected.
+    Draws of which each is worth one, evenly spread points, fall short of both."""
     linear, worth = fit.canonical.linear(fit.theta), min(known.ess, float(len(known.z)))
 
     def errors(functional: Predictor | None) -> Errors:
@@ -231,7 +232,11 @@ def _of_draws(fit: FitRecord, latents: Estimated, known: ExactDraws) -> Estimate
     named = list(errors_by_name(fit.canonical, fit.theta, errors, len(known.z)))
     how = f"{known.basis} ({len(known.z):,} draws)"
     gap = latents.accuracy.evidence
-    return summed_up(fit.canonical, named, gap, latents.log_evidence, how)
+    left = summed_up(fit.canonical, named, gap, latents.log_evidence, how)
+    if known.ess >= len(known.z):
+        return left
+    mean, sd, quantile = largest_by_chance([e for _, _, e in named], fit.canonical.size)
+    return replace(left, accuracy=replace(left.accuracy, mean=mean, sd=sd, quantile=quantile))
 
 
 def _allowance(fit: FitRecord, problem: Problem) -> float:

@@ -213,14 +213,16 @@ def fit_data(
 ) -> Fit:
     """Fit a model to data by settings that have been checked. See `fit`."""
     if is_sharded(data):
-        from lgmdsl.api.sharding import finishing, for_shards, sharded
+        from lgmdsl.api.sharding import for_shards, sharded
 
         planning = partial(planned_for_shards, settings)
         with during("reading the shards"):
             of_shards = sharded(model, data, mapping, settings, planning, workers, on_step)
         settings = for_shards(settings, of_shards)
-        with finishing(of_shards):
+        try:
             return fit_compiled(model, of_shards, settings, start_from, on_step)
+        finally:
+            of_shards.rows.done()
     with during("reading the data and compiling the model"):
         dataset = data if isinstance(data, Dataset) else read(data, mapping)
         canonical: CanonicalModel | None

@@ -186,7 +186,7 @@ def chosen_way(
             )
         )
     way = hyper
-    if hyper in ("auto", "em") and not canonical.by_rows:  # EM's steps are sums over rows
+    if hyper in ("auto", "em") and not canonical.rows.kept:  # EM's steps are sums over rows
         way = "integrate" if hyper == "auto" and size <= FEW else "map"
     elif hyper in ("auto", "em"):
         theta = space.start(pinned)

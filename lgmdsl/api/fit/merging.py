@@ -9,11 +9,10 @@ from dataclasses import replace
 from lgmdsl.api.settings import one_of
 from lgmdsl.api.solve.recondition import Recondition
 from lgmdsl.canonical.expressions.coefficient import Theta
-from lgmdsl.canonical.merged import Merging, merged
+from lgmdsl.canonical.merged import Merged, merged
 from lgmdsl.canonical.model import CanonicalModel
-from lgmdsl.contract import folding
+from lgmdsl.contract import row_source
 from lgmdsl.contract.engine import Conditioned, Failed, Rows
-from lgmdsl.contract.folding import Folding
 from lgmdsl.contract.problem import GaussianPosterior
 from lgmdsl.engines.choose import AUTO as ANY_ENGINE
 from lgmdsl.inference.plan import Plan, verdict
@@ -39,7 +38,7 @@ def folded_plan(
     another: EP has an approximation for each row, and a site with a weight may be answered by
     another bound."""
     spec, canonical = planned.backend.spec, planned.canonical
-    if not (spec.additive and way in WAYS and canonical.by_rows):
+    if not (spec.additive and way in WAYS and canonical.rows.kept):
         return None
     model = merged(canonical) if merge else None
     if model is not None:
@@ -49,7 +48,7 @@ def folded_plan(
             return None
         return replace(planned, canonical=model, routes=judged.routes)
     terms = planned.terms
-    many = max((len(b.rows) for b in canonical.blocks), default=0) >= folding.LEAST
+    many = max((len(b.rows) for b in canonical.blocks), default=0) >= row_source.LEAST
     if not (places and many) or {terms.engine, terms.variances} != {ANY_ENGINE}:
         return None
     from lgmdsl.streams.folded import folded
@@ -64,7 +63,7 @@ def contracted(
     """A posterior of the user's rows, to start from at theta, as one of a folded model's sites; as
     it is where it has other rows than the model, which is refused elsewhere; None where it is no
     Gaussian at theta."""
-    fold = planned.canonical.folding
+    fold = planned.canonical.rows.folding
     if fold is None:
         return earlier
     shapes = [b.predictor_shape for b in fold.whole.blocks]
@@ -84,15 +83,15 @@ def reconditioning(
     shift: Rows,
     seed: int,
     provenance: Mapping[str, str],
-    fold: Folding | None = None,
+    folded: CanonicalModel | None = None,
 ) -> Callable[[], Conditioned]:
     """How the posterior of stored sites is conditioned again when it is asked for: at merged rows
     where the fit had such, as its engine may not take all of them."""
-    if Merging.entry in provenance and fold is None:
-        model = merged(canonical, predictors_only=True)
-        fold = None if model is None else model.folding
-    if fold is None:
+    if Merged.entry in provenance and folded is None:
+        folded = merged(canonical, predictors_only=True)
+    fold = None if folded is None else folded.rows.folding
+    if folded is None or fold is None:
         return Recondition(canonical, theta, weight, shift, seed, provenance)
     sums = fold.summed(theta, weight, shift)
-    again = Recondition(fold.folded, theta, *sums, seed, provenance)
-    return Expanded(fold, theta, again, weight, shift)
+    again = Recondition(folded, theta, *sums, seed, provenance)
+    return Expanded(folded, theta, again, weight, shift)

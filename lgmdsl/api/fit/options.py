@@ -10,7 +10,8 @@ from lgmdsl.api.fit.hyper_ways import DESIGNS, EPOCHS, LARGEST, MOST_STEPS, OPTI
 from lgmdsl.api.fit.merging import MERGE
 from lgmdsl.api.streaming import MANY, ROWS
 from lgmdsl.canonical.blocks.alike import LEAST, SHARE
-from lgmdsl.contract import folding
+from lgmdsl.contract.row_source import LEAST as LEAST_FOLDED
+from lgmdsl.contract.row_source import ROWS_A_PLACE
 from lgmdsl.engines.choose import AUTO, VARIANCES
 from lgmdsl.inference.options import OtherOptions
 from lgmdsl.learning.chosen_errors import MAX_COORDINATES_SOLVED
@@ -132,8 +133,8 @@ FIT_OPTIONS: tuple[FitOption, ...] = (
             "(laplace, natural-gradient), log-concave families with one predictor a row, "
             "hyperparameters that are fixed, map or integrate and not in the predictor",
             advice=f"auto streams .parquet files of {MANY:,} rows or more where it can, and sums "
-            f"up {folding.LEAST:,} rows in memory or more by the latents that they share where "
-            f"these have {folding.ROWS_A_PLACE} rows each or more: answers by row stay; kept does "
+            f"up {LEAST_FOLDED:,} rows in memory or more by the latents that they share where "
+            f"these have {ROWS_A_PLACE} rows each or more: answers by row stay; kept does "
             "neither",
             example=FIT + "--option rows=kept",
             see_also=("merge", "nested"),

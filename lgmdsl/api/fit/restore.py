@@ -17,8 +17,7 @@ from lgmdsl.accuracy.errors import Accuracy
 from lgmdsl.api.files.checkpoint_file import read_checkpoint
 from lgmdsl.api.files.learning_file import read_learning
 from lgmdsl.api.files.netcdf import ATTRIBUTE, Group, array, digest, opened
-from lgmdsl.api.files.places_file import read_places
-from lgmdsl.api.files.shards_file import read_shards
+from lgmdsl.api.files.rows_file import read_rows
 from lgmdsl.api.files.store import FORMAT, PARTS, damaged, unusable
 from lgmdsl.api.fit.fit import Fit
 from lgmdsl.api.fit.merging import reconditioning
@@ -145,8 +144,7 @@ def _read(file: Group, place: Path) -> Fit:
         )
         for k in range(count)
     ]
-    canonical = read_places(file, canonicalise(grounded, sites.find_site, observed), array)
-    canonical = read_shards(file, canonical, array)
+    canonical = read_rows(file, canonicalise(grounded, sites.find_site, observed), array)
     weight: Rows = tuple(array(site[f"weight_{k}"]) for k in range(count))
     shift: Rows = tuple(array(site[f"shift_{k}"]) for k in range(count))
     seed = int(file.attrs["seed"])
@@ -195,8 +193,8 @@ def _point(
     fit: FitRecord, theta: Theta, share: float, log_evidence: float, weight: Rows, shift: Rows
 ) -> HyperPoint:
     """A point of the mixture that a fit is, conditioned when asked for, by the fit's engine."""
-    folding = fit.condition.folding if isinstance(fit.condition, Expanded) else None
-    again = reconditioning(fit.canonical, theta, weight, shift, fit.seed, fit.provenance, folding)
+    folded = fit.condition.folded if isinstance(fit.condition, Expanded) else None
+    again = reconditioning(fit.canonical, theta, weight, shift, fit.seed, fit.provenance, folded)
     return HyperPoint(theta, share, log_evidence, weight, shift, again)
 
 

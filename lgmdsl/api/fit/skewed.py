@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lgmdsl.accuracy.better import Unknown, better
-from lgmdsl.accuracy.errors import Errors
+from lgmdsl.accuracy.errors import Errors, largest_of
 from lgmdsl.accuracy.expansion import Unanswered, expansion
 from lgmdsl.accuracy.limits import MEAN
 from lgmdsl.api.fit.errors.estimated import Estimated, entries_off
@@ -183,7 +183,7 @@ def _estimated(fit: FitRecord, latents: Estimated, seen: Sequence[Judged], draws
             for k in {j.point for j in seen}
         }
         named.append((name, rows, errors_left(seen, slices, at)))
-    unit = 1.0 / math.sqrt(draws)
+    unit = largest_of(canonical.size) / math.sqrt(draws)
     every = [e for _, _, e in named]
     mean, sd = (_most([getattr(e, part) for e in every]) for part in ("mean", "sd"))
     if not (mean <= LARGEST_MEAN and sd <= LARGEST_SD):

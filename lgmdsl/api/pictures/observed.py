@@ -42,7 +42,7 @@ class Observations:
     def whole(self) -> tuple[FitRecord, CanonicalModel | None]:
         """The fit at its rows, and the model with its responses; None where these are not at
         hand, and where they would have to be read again."""
-        if self.data is None and not self.fit.canonical.by_rows:
+        if self.data is None and not self.fit.canonical.rows.kept:
             return self.fit, None
         try:
             return with_responses(self.fit, self.data, self.mapping, "plot", "fit.plot(data=...)")
@@ -64,7 +64,7 @@ class Observations:
     def blocks(self) -> tuple[SiteBlock, ...]:
         """The observed data that are one number a row, with an order."""
         canonical = self.fit.canonical if self.canonical is None else self.canonical
-        if not canonical.by_rows:
+        if not canonical.rows.kept:
             return ()
         return tuple(
             b

@@ -26,12 +26,12 @@ from lgmdsl.dataset import Keys, read
 from lgmdsl.dataset.arrow import check_pyarrow, column_types, write_parquet
 from lgmdsl.errors import DataError, Diagnostic, with_note
 from lgmdsl.files import write_filled
-from lgmdsl.posterior.hyper_points import HyperPoint
 from lgmdsl.posterior.marginals import column_levels
-from lgmdsl.shards.joint import AtTheta, joined
+from lgmdsl.shards.groups import AtTheta
+from lgmdsl.shards.joint import joined
 from lgmdsl.shards.keys import buckets_of
 from lgmdsl.shards.manifest import Manifest, ShardFile, filling, read_manifest
-from lgmdsl.shards.model import ShardedModel
+from lgmdsl.shards.model import shards_of
 from lgmdsl.shards.refusals import other_folder
 from lgmdsl.shards.shard import ShardSource
 from lgmdsl.shards.shelf import SHELF
@@ -130,23 +130,18 @@ def _owners(
 ) -> tuple[Owners | None, ...]:
     """`Owners` of each shard of the folder, or one for all of them; None for a fit that has the
     groups."""
-    canonical = fit.canonical
-    if not isinstance(canonical, ShardedModel):
+    lying = shards_of(fit.canonical)
+    if lying is None:
         return (None,)
-    same = manifest.sha256 == canonical.about.manifest
+    same = manifest.sha256 == lying.about.manifest
     if not same and fitted is None:
         raise other_folder(os.fsdecode(shards))
     known = shards if fitted is None else fitted
-    sources = sources_of(fit, known, mapping, workers)
-    points = tuple(_at_theta(canonical, p) for p in fit.points)
+    sources = sources_of(fit, lying, known, mapping, workers)
+    points = tuple(shared_at(lying, p) for p in fit.points)
     if same:
         return tuple(Owners((source,), points, 0) for source in sources)
     return (Owners(sources, points, sources[0].buckets),)
-
-
-def _at_theta(model: ShardedModel, point: HyperPoint) -> AtTheta:
-    shared = shared_at(model, point)
-    return AtTheta(shared.theta, point.weight, point.shift, shared.mean, shared.covariance)
 
 
 def write_predictions(
@@ -174,8 +169,9 @@ def write_predictions(
 
 def _at_shard(fit: FitRecord, source: ShardSource, points: Sequence[AtTheta]) -> FitRecord:
     """The fit, as one that has the groups of a shard."""
-    assert isinstance(fit.canonical, ShardedModel), "groups lie in shards"
-    canonical, sites = joined(fit.canonical, source, points)
+    known = shards_of(fit.canonical)
+    assert known is not None, "groups lie in shards"
+    canonical, sites = joined(known, source, points)
     mixed = tuple(
         replace(p, weight=s.weight, shift=s.shift, condition=s.condition)
         for p, s in zip(fit.points, sites, strict=True)
@@ -238,7 +234,7 @@ def _dealt(
             order.append(where)
     back = np.argsort(np.concatenate(order), kind="stable")
     whole = pa.concat_tables(parts).take(pa.array(back))
-    axis = fit.canonical.streamed[0]
+    axis = fit.canonical.rows.over[0]
     if read(path, mapping).ask(axis) is None and axis in whole.column_names:  # rows are counted
         at = whole.column_names.index(axis)
         whole = whole.set_column(at, axis, pa.array(first + np.arange(len(whole))))

@@ -369,7 +369,7 @@ def predicted(
     grounded = ground_new(fit.canonical.grounded, _covariates(fit, dataset, responses))
     if check is not None:
         check(grounded)
-    if not {*fit.canonical.streamed} <= {*grounded.replaced}:
+    if not {*fit.canonical.rows.over} <= {*grounded.replaced}:
         check_rows(fit.canonical, "a prediction at no new rows")
     check_members(fit.canonical, grounded)
     check_prior_data(fit.canonical.grounded, grounded)

@@ -89,7 +89,7 @@ def recondition(
             terms = Terms(math.inf, engine, variances=kind, count=count)
             built, why = choose(linear, terms, seed)
         if built is None:
-            built, why = choose(linear, seed=seed, sums=not canonical.by_rows)
+            built, why = choose(linear, seed=seed, sums=not canonical.rows.kept)
         if built is not None:
             built = kept_as(provenance, built, seed)
         outcome = Failed(why) if built is None else built.condition(weight, shift)

@@ -91,7 +91,7 @@ def summary(fit: Fitted, full: bool = False, warned: bool = True) -> str:
 def _head(fit: Fitted) -> list[str]:
     blocks = fit.canonical.blocks
     number = (
-        sum(len(b.rows) for b in blocks) if fit.canonical.by_rows else fit.canonical.observations
+        sum(len(b.rows) for b in blocks) if fit.canonical.rows.kept else fit.canonical.observations
     )
     kinds = ", ".join(f"{b.name} ~ {b.family.spec.name}" for b in blocks)
     size = sum(b.size for b in fit.canonical.reported)

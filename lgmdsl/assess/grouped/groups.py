@@ -7,25 +7,22 @@ what they leave connected is a group.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import reduce
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
-from lgmdsl.arrays import Array, IntArray, SparseMatrix
-from lgmdsl.contract.linear import Constraints, LinearGaussian, PriorBlock
+from lgmdsl.arrays import IntArray, SparseMatrix
+from lgmdsl.contract.linear import Constraints, LinearGaussian
 from lgmdsl.contract.stacked import StackedPredictors
-from lgmdsl.contract.structure import Shape, Structure
 from lgmdsl.engines.shared.partition import site_of_rows
-from lgmdsl.engines.shared.prior import BlockPrior
+from lgmdsl.engines.shared.prior import FULL, pattern
 
 WIDEST, BORDER = 3, 20  # latents of a group, and of the border
 SHARE = 2  # latents in groups for each one of the border, at least
-# Entries of rows, and neighbours counted row by row, that are looked at; sides of full blocks.
-ENTRIES, PAIRS, FULL = 3e6, 3e7, 64
+# Entries of rows, and neighbours counted row by row, that are looked at.
+ENTRIES, PAIRS = 3e6, 3e7
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,27 +133,3 @@ def _constrained(linear: LinearGaussian, constraints: Constraints) -> SparseMatr
     for name, op in constraints.columns.items():
         out[:, linear.slices[name]] = op.dense() != 0.0
     return sp.csr_array(out)
-
-
-def pattern(block: PriorBlock) -> SparseMatrix | None:
-    """(n, n), an entry wherever a block's prior joins two latents; None for a large one that joins
-    all of them."""
-    shape, flat = block.shape, BlockPrior(block, 0).flat
-    tied = any(f.constraints().shape[0] for f in block.factors)
-    if (flat or Shape.DIAGONAL in shape) and not tied:
-        return sp.csr_array(sp.eye_array(block.size, format="csr"))
-    if all(f.size <= FULL or Shape.DIAGONAL in f.shape for f in block.factors) and not tied:
-        return _product(block, lambda f: np.ones((f.size, f.size)))
-    if Shape.PRECISION in shape and Shape.SPARSE in shape and not tied:
-        joined = sp.csr_array(abs(BlockPrior(block, 0).sparse_precision))
-        joined.data[:] = 1.0
-        return joined
-    return sp.csr_array(np.ones((block.size,) * 2)) if block.size <= FULL else None
-
-
-def _product(block: PriorBlock, full: Callable[[Structure], Array]) -> SparseMatrix:
-    parts = [
-        sp.csr_array(sp.eye_array(f.size, format="csr") if Shape.DIAGONAL in f.shape else full(f))
-        for f in block.factors
-    ]
-    return sp.csr_array(reduce(lambda a, b: sp.kron(a, b, format="csr"), parts))

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -71,9 +71,6 @@ class SiteBlock(Event):
     labels: AnyArray | None = None
     weight: Coefficient | None = None
     note: str = ""  # how a potential's groups were formed, as `lgm explain` shows it
-    # What slopes in its parameters come as: of each site, sums over the rows, or slopes in the
-    # hyperparameters, by their names.
-    slopes: Literal["sites", "sums", "hypers"] = "sites"
 
     @property
     def data(self) -> RewrittenData:

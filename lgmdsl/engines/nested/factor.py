@@ -52,7 +52,8 @@ def eliminated(nest: Nest, border: Border, prior: Array, weight: Array) -> Group
         square = shared.values.reshape(shared.size, shared.size)
         plain_kernels.gather(nest.lines, weight, groups.square, groups.cross, square)
     else:
-        gather(nest.lines, weight, groups, shared)
+        lines, order = nest.by_group
+        gather(lines, weight if order is None else weight[order], groups, shared)
     total = border.on_pattern(shared)[border.pattern.on_diagonal]
     half = eliminate(nest.lines, groups, shared)
     return GroupFactors(groups, half, border.on_pattern(shared), total) if half == half else None
@@ -139,7 +140,10 @@ class NestedFactor(PrecisionFactor):
             s = inverse.values.reshape(inverse.size, inverse.size)
             plain_kernels.row_variances(lines, self.groups.square, self.groups.cross, s, out)
         else:
+            lines, order = self.nest.by_group
             row_variances(lines, self.groups, known, inverse, out)
+            if order is not None:
+                out[order] = out.copy()
         return split_like(out, self.weight)
 
     def functional(self, x: SparseMatrix) -> Array:

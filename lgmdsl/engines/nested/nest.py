@@ -18,6 +18,8 @@ from lgmdsl.contract.linear import LinearGaussian, PriorBlock
 from lgmdsl.engines.nested.grouping import DENSEST, WIDEST, grouped, rows_of
 from lgmdsl.engines.shared.partition import Partition, touches
 
+MANY = 200_000  # rows from which on their order matters
+
 
 class Lines(NamedTuple):
     """B as compiled passes read it, row by row.
@@ -93,6 +95,24 @@ class Nest:
             and bool((self.widths <= 1).all())
             and np.array_equal(lines.group, self.group[lines.latent])
         )
+
+    @cached_property
+    def by_group(self) -> tuple[Lines, IntArray | None]:
+        """The rows as passes read them which fill matrices of groups, and where each of them was,
+        None for where it is: many rows in no order are put in that of their groups, whose matrices
+        then stay in the cache (a conditioning of 10^6 rows in 10^4 groups takes a fifth less)."""
+        lines = self.lines
+        rows = len(lines.start) - 1
+        if self.plain or len(lines.sites) or rows < MANY or (np.diff(lines.group) >= 0).all():
+            return lines, None
+        order = np.argsort(lines.group, kind="stable")
+        counts = np.diff(lines.start)[order]
+        start = _starts(counts)
+        entries = np.arange(start[-1]) + np.repeat(lines.start[order] - start[:-1], counts)
+        latent, local, value = (x[entries] for x in (lines.latent, lines.local, lines.value))
+        made = lines._replace(group=lines.group[order], dense=lines.dense[:, order])
+        start = start.astype(lines.start.dtype)
+        return made._replace(start=start, latent=latent, local=local, value=value), order
 
     @cached_property
     def position(self) -> IntArray:

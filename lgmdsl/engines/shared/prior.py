@@ -19,6 +19,7 @@ from lgmdsl.contract.structure import Shape, Structure
 from lgmdsl.numerics.cholesky import pivoted_root
 
 _FLAT = Shape.IMPROPER | Shape.DIAGONAL
+FULL = 64  # sides of full blocks of a `pattern`
 
 
 def is_flat(block: PriorBlock) -> bool:
@@ -238,6 +239,24 @@ def _complement(basis: Array) -> Array:
 def _dense_precision(factor: Structure) -> Array:
     q = factor.precision()
     return q if isinstance(q, np.ndarray) else np.asarray(q.toarray())
+
+
+def pattern(block: PriorBlock) -> SparseMatrix | None:
+    """(n, n), an entry wherever a block's prior joins two latents; None for a large one that joins
+    all of them."""
+    shape, flat = block.shape, BlockPrior(block, 0).flat
+    tied = any(f.constraints().shape[0] for f in block.factors)
+    if (flat or Shape.DIAGONAL in shape) and not tied:
+        return sp.csr_array(sp.eye_array(block.size, format="csr"))
+    if all(f.size <= FULL or Shape.DIAGONAL in f.shape for f in block.factors) and not tied:
+        each = ((f.size, Shape.DIAGONAL in f.shape) for f in block.factors)
+        parts = [sp.csr_array(sp.eye_array(n) if own else np.ones((n, n))) for n, own in each]
+        return reduce(_sparse_kron, parts)
+    if Shape.PRECISION in shape and Shape.SPARSE in shape and not tied:
+        joined = sp.csr_array(abs(BlockPrior(block, 0).sparse_precision))
+        joined.data[:] = 1.0
+        return joined
+    return sp.csr_array(np.ones((block.size,) * 2)) if block.size <= FULL else None
 
 
 def covariance_adjoints(block: PriorBlock, adjoint: Array) -> list[Array]:

@@ -106,7 +106,7 @@ class EM:
     def of(cls, objective: Objective, theta: Theta, acceleration: str) -> EM | None:
         """The M-steps that the model has in closed form; None where there is none."""
         canonical, coordinates = objective.planned.canonical, objective.coordinates
-        if not canonical.by_rows:  # the steps are sums over rows
+        if not canonical.rows.kept:  # the steps are sums over rows
             return None
         linear = linear_hypers(canonical, theta, objective.pinned).names
         complete = CompleteData.of(canonical, coordinates, linear, theta) if linear else None

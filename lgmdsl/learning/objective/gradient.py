@@ -49,7 +49,8 @@ def evidence_gradient(
     )
     slopes: tuple[Mapping[str, Array], ...] = tuple({} for _ in canonical.blocks)
     if posterior.slopes is not None and any(
-        b.slopes == "hypers" or parameters(b) for b in canonical.blocks
+        canonical.rows.slopes(k) == "hypers" or parameters(b)
+        for k, b in enumerate(canonical.blocks)
     ):
         slopes = posterior.slopes()
     raw = pull(canonical, adjoints, slopes, theta)

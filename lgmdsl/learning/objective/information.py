@@ -45,7 +45,12 @@ def information(objective: Objective, at: Evaluation, jacobian: bool) -> Array |
     """(d, d) minus the curvature of evidence + log prior (with `jacobian`: of their density in the
     coordinates), as far as the working model tells it; None where sites or engine do not say
     enough. It is positive semidefinite but for what the priors add."""
-    if not at.problem.engine.exact or not all(isinstance(s, Pointwise) for s in at.problem.sites):
+    rows = objective.planned.canonical.rows
+    told = all(
+        isinstance(s, Pointwise) and rows.slopes(k) != "hypers"
+        for k, s in enumerate(at.problem.sites)
+    )
+    if not (told and at.problem.engine.exact):
         return None
     return _Working(objective, at).information() + _of_priors(objective, at, jacobian)
 
@@ -207,9 +212,9 @@ class _Working:
     def _parameter_slopes(self, sites: Sequence[Site], theta: Theta, x: Array) -> Array:
         """(d,) the slopes of the log densities in the sites' parameters at the means of s."""
         out = Gradient()
-        for block, site, s in zip(self.canonical.blocks, sites, self.q.mean, strict=True):
-            if parameters(block):
-                pull_parameters(block, site.parameter_slopes(s), theta, out)
+        for k, (site, s) in enumerate(zip(sites, self.q.mean, strict=True)):
+            if parameters(self.canonical.blocks[k]):
+                pull_parameters(self.canonical, k, site.parameter_slopes(s), theta, out)
         return self.objective.coordinates.pull(out, x)
 
 

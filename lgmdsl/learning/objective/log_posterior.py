@@ -160,7 +160,7 @@ class Objective:
         fit, where fewer than the objective's own are wanted."""
         found = self._apart(x, warm, rough, most)
         if found is not None:
-            self.planned.canonical.reached(found.theta, found.posterior, found.value)
+            self.planned.canonical.rows.reached(found.theta, found.posterior, found.value)
         return found
 
     def _apart(

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -34,8 +34,8 @@ from lgmdsl.contract.engine import Failed
 from lgmdsl.contract.objectives.elbo import ElboPoint, elbo_of
 from lgmdsl.contract.objectives.super_gaussian import Penalty
 from lgmdsl.contract.problem import GaussianPosterior, Problem
-from lgmdsl.contract.questions import Expected, ExpectedAnswer, PointwiseAnswer, Tilted, Widths
-from lgmdsl.contract.site import Property, Site, SiteSpec
+from lgmdsl.contract.questions import Expected, ExpectedAnswer, PointwiseAnswer, Tilted
+from lgmdsl.contract.site import Property
 from lgmdsl.contract.status import Status
 from lgmdsl.inference.driver import Run, Tolerances, run
 from lgmdsl.inference.routes import Route
@@ -54,26 +54,15 @@ MATCHED = Tolerances(evidence=ROUNDING, mean=1e-9)
 FEW = 6  # passes over the rows that a search from a near point takes, about
 
 
-@dataclass(frozen=True, eq=False)
-class Asked(Site, Expected):
-    """The places, and how often they were asked."""
+@dataclass(eq=False)
+class Counted(Expected):
+    """An answer of the places, and how often they were asked."""
 
-    spec: SiteSpec  # type: ignore[misc]
-    sums: Places
     answer: Expected
-    passes: list[None] = field(default_factory=list)
-
-    def __len__(self) -> int:
-        return len(self.sums)
-
-    def log_density(self, s: Array) -> Array:
-        return self.sums.log_density(s)
-
-    def parameter_slopes(self, s: Array) -> dict[str, Array]:
-        return {}
+    passes: int = 0
 
     def expected(self, mean: Array, variance: Array, second: bool = False) -> ExpectedAnswer:
-        self.passes.append(None)
+        self.passes += 1
         return self.answer.expected(mean, variance, second)
 
 
@@ -111,8 +100,7 @@ class Averaging:
     ) -> Averaged:
         """The groups at q(beta) = N(mean, covariance), found from where they are at another theta
         or q(beta). Raises NoMode."""
-        places = self.route.answer(groups.places)
-        assert isinstance(places, Places), "a route of rows leads to sums over them"
+        places = groups.places.by(self.route.answer)
         engine = AtShared(groups, mean, covariance)
         if self.question is Tilted:
             found = self._matched(places, engine, near)
@@ -123,9 +111,8 @@ class Averaging:
     def _averaged(
         self, places: Places, groups: Groups, engine: AtShared, mean: Array, near: Mode | None
     ) -> Average:
-        answer = places if self.question is Expected else Penalty(places, majorised=True)
-        asked = Asked(places.spec, places, answer)
-        problem = Problem((asked,), (asked,), engine)
+        counted = Counted(places if self.question is Expected else Penalty(places, majorised=True))
+        problem = Problem((places,), (counted,), engine)
         climbing = Problem((places,), (places,), engine)
         found, more = None, 0
         if isinstance(near, Average):
@@ -144,7 +131,7 @@ class Averaging:
         return Average(
             m,
             _as_modes(a.value, a.d_mean, 2.0 * a.d_variance),
-            more + len(asked.passes),
+            more + counted.passes,
             found.elbo,
         )
 
@@ -225,8 +212,8 @@ def _first(problem: Problem, groups: Groups, mean: Array) -> tuple[Array, Array,
         else:
             shift = mode.answer.slope + rows.times(mode.weight, mode.z)
             return mode.weight, shift, mode.passes
-    engine, asked = problem.engine, problem.answers[0]
-    assert isinstance(engine, AtShared) and isinstance(asked, Asked)
+    engine, (asked,) = problem.engine, problem.expecting()
+    assert isinstance(engine, AtShared), "a problem of groups next to shared latents"
     (prior,) = engine.prior_mean
     answer = asked.expected(prior, engine.shared_variance)
     weight = -2.0 * answer.d_variance
@@ -255,15 +242,11 @@ class Averaged(Eliminated):
     def bound_slopes(self) -> Gradient:
         """dF/dhyper at fixed m and V, of every hyper that the rows' sites and the groups' priors
         depend on: by the envelope theorem those at fixed q."""
-        places = self.averaging.route.answer(self.places)
-        assert isinstance(places, Places)
+        places = self.places.by(self.averaging.route.answer)
         model, slopes = self.groups.canonical, self.known.slopes or {}
         if places.rows.own and self.known.slopes is None:
             variance = self.variance(self.covariance)
-            by = (
-                places.width_slopes if self.averaging.question is Widths else places.expected_slopes
-            )
-            slopes = by(self.z, variance)
+            slopes = places.averaged_slopes(self.averaging.question, self.z, variance)
         elif not places.rows.own and not self.groups.learned:
             return {}
         out = pull(model, self.q.adjoints(), (slopes,), self.groups.theta)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,15 +12,8 @@ from lgmdsl.contract import rows
 from lgmdsl.contract.joint import Cavity, RowSites, Visit, VisitedRows
 from lgmdsl.contract.questions import Tilted
 
-
-class Averaging(Protocol):
-    """What all shards answer about averages over their groups."""
-
-    def averaged(
-        self, question: type, mean: Array, variance: Array
-    ) -> tuple[float, Array, Array]: ...
-
-    def averaged_slopes(self, question: type, mean: Array, variance: Array) -> dict[str, Array]: ...
+if TYPE_CHECKING:
+    from lgmdsl.shards.passes import Shards
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +25,7 @@ class ShardSites(RowSites):
     ask for, F has -1/2 tr WV for the spread of beta (`averages.at_shared`).
     """
 
-    shards: Averaging
+    shards: Shards
     weight: Array
     shift: Array
 

@@ -3,12 +3,14 @@
     OMP_NUM_THREADS=1 python -m tests.benchmarks.accuracy FIRST END OUT.csv [EARLIER.csv]
     OMP_NUM_THREADS=1 python -m tests.benchmarks.accuracy large FIRST END OUT.csv [EARLIER.csv]
     OMP_NUM_THREADS=1 python -m tests.benchmarks.accuracy outputs FIRST END OUT.csv
+    OMP_NUM_THREADS=1 python -m tests.benchmarks.accuracy claims OUT.csv [MODEL ...]
     python -m tests.benchmarks.accuracy OUT.csv
 
 The truths in an earlier file save the quadrature, where model and data are still the same. `large`:
 10 to 200 latents, against an exact sampler. `outputs`: varied small models, and all that their fits
 answer: responses, rows alone, effects, leaving one out. `warned`: each warning against what it
-promises, several methods. A file alone: its summary again.
+promises, several methods. `claims`: `fit.accuracy` against the truth, all methods and sizes 50 to
+5,000; of a file that is there, its table again. A file alone: its summary again.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from . import judge
+from . import claims, judge
 from .cases import CannotBuildError, small_case
 from .large import large_rows
 from .outputs import output_lines
@@ -86,8 +88,18 @@ def batches(first: int, end: int, earlier: Path | None, make: Maker) -> Iterator
         yield rows
 
 
+def claims_main(out: Path, models: list[str]) -> None:
+    """The table of claims, of a file that is there or of new fits."""
+    if models or not out.exists():
+        judge.write(out, claims.every(models), claims.HEADINGS)
+    print(claims.table(judge.read(out)))
+
+
 def main(arguments: list[str]) -> None:
     """See the module."""
+    if arguments[0] == "claims":
+        claims_main(Path(arguments[1]), arguments[2:])
+        return
     make: Maker = small_rows
     others: dict[str, Maker] = {
         "large": large_rows, "outputs": varied_rows, "warned": hard_rows,

@@ -116,10 +116,12 @@ def evidence_line(fit: lgm.Fit, log_evidence: float) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def write(out: Path, batches: Iterable[list[dict[str, Any]]]) -> None:
+def write(
+    out: Path, batches: Iterable[list[dict[str, Any]]], headings: Sequence[str] = HEADINGS
+) -> None:
     """Lines as they come, numbers to seven digits."""
     with out.open("w", newline="") as f:
-        writer = csv.DictWriter(f, HEADINGS)
+        writer = csv.DictWriter(f, headings)
         writer.writeheader()
         for batch in batches:
             for row in batch:

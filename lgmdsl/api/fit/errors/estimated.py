@@ -9,7 +9,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from lgmdsl.accuracy.better import Better, Unknown, better
-from lgmdsl.accuracy.errors import Accuracy, Errors, added, beyond, largest, scaled
+from lgmdsl.accuracy.errors import (
+    Accuracy,
+    Errors,
+    MeanVariance,
+    beyond,
+    largest,
+    mixed,
+    moments_of,
+)
 from lgmdsl.accuracy.limits import FEW_LATENTS, FEW_ROWS, MEAN, QUANTILE, SD
 from lgmdsl.accuracy.weighted import WeightedPosterior
 from lgmdsl.api.fit.errors.hyper_errors import (
@@ -107,10 +115,14 @@ def _over_points(
     """The errors of a small model on average over its mixture, where hyperparameters were
     integrated over; else those `given` the mode. What is computed on the way is `looked` up by
     what asks for the same."""
-    linear, accuracy = planned.canonical.linear(solved.theta), given.accuracy
-    if linear.size > FEW_LATENTS or linear.rows > FEW_ROWS or not accuracy.known:
+    canonical, accuracy = planned.canonical, given.accuracy
+    linear, mode = canonical.linear(solved.theta), looked.mode
+    if mode is None or linear.rows > FEW_ROWS:
         return given
-    total, parts = 0.0, list[list[tuple[str, np.ndarray, Errors]]]()
+    # The means of others than a variational Gaussian and EP are off most where scales are large.
+    if linear.size > FEW_LATENTS and mode[1].base is mode[1].q:
+        return given
+    shares, parts = [], list[list[tuple[str, np.ndarray, MeanVariance, Errors]]]()
     for k, fitted, share in outermost(solved):
         try:
             problem = planned.at(fitted.theta, seed=seed)
@@ -118,8 +130,8 @@ def _over_points(
             if q is None:
                 continue
             looked.posteriors[k] = q
-            if looked.mode is not None and same_theta(fitted.theta, looked.mode[0]):
-                known: Better | None = looked.mode[1]
+            if same_theta(fitted.theta, mode[0]):
+                known: Better | None = mode[1]
             else:
                 with np.errstate(all="ignore"):
                     known = better(planned, fitted.theta, q, fitted.log_evidence, seed)
@@ -129,17 +141,34 @@ def _over_points(
             continue
         if log_concave(problem.sites):  # others have other modes, which weighted draws look for
             looked.gaps[k] = known.log_evidence - fitted.log_evidence
-        rows = errors_by_name(planned.canonical, fitted.theta, known.errors, known.width)
-        parts.append([(name, places, scaled(share, e)) for name, places, e in rows])
-        total += share
-    if not total:
+        parts.append(_by_name_with_moments(canonical, fitted.theta, known))
+        shares.append(share)
+    if not parts:
         return given
     named = [
-        (same[0][0], same[0][1], scaled(1.0 / total, added([e for _, _, e in same])))
+        (same[0][0], same[0][1], mixed(np.array(shares), [r for _, _, r, _ in same],
+                                       [e for _, _, _, e in same]))
         for same in zip(*parts, strict=True)
-    ]
+    ]  # fmt: skip
     gap = accuracy.evidence
-    return summed_up(planned.canonical, named, gap, given.log_evidence, accuracy.basis)
+    return summed_up(canonical, named, gap, given.log_evidence, accuracy.basis)
+
+
+def _by_name_with_moments(
+    canonical: CanonicalModel, theta: Theta, known: Better
+) -> list[tuple[str, np.ndarray, MeanVariance, Errors]]:
+    """The errors by names, each with the means and variances that q reports."""
+    seen: list[MeanVariance] = []
+
+    def errors(functional: Predictor | None) -> Errors:
+        seen.append(moments_of(known.q, functional))
+        return known.errors(functional)
+
+    rows = list(errors_by_name(canonical, theta, errors, known.width))
+    (mean, variance), *others = seen
+    slices = canonical.linear(theta).slices
+    latents = [(mean[slices[b.name]], variance[slices[b.name]]) for b in canonical.latents]
+    return [(*row[:2], m, row[2]) for row, m in zip(rows, [*latents, *others], strict=True)]
 
 
 def joined(

@@ -20,24 +20,15 @@ from lgmdsl.accuracy.errors import Accuracy, Errors, moments_of
 from lgmdsl.api.fit.errors.estimated import Estimated, errors_by_name, joined, summed_up, unsettled
 from lgmdsl.api.fit.errors.hyper_errors import OfTheta, hyper_errors, second_order_gap
 from lgmdsl.api.solve.solved import Solved
-from lgmdsl.assess.grouped.groups import pattern
 from lgmdsl.canonical.expressions.coefficient import Theta
-from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.linear import Predictor
 from lgmdsl.contract.problem import GaussianPosterior, Problem
 from lgmdsl.contract.status import Status
 from lgmdsl.errors import LgmError
 from lgmdsl.inference.driver import Tolerances, run
-from lgmdsl.inference.plan import Plan, plan
-from lgmdsl.shards.model import ShardedModel
-from lgmdsl.shards.sample import sampled_rows
-from lgmdsl.streams.model import StreamedModel
+from lgmdsl.inference.plan import Plan
 
-# Rows of a sample, and groups at least; predictors of places that are looked at all together.
-ROWS, GROUPS, LARGEST = 50_000, 500, 6_000_000
-
-APART = "rows lie in shards"
-NO_SAMPLE = "rows were read by batches, and no sample of them tells of all"
+ROWS, GROUPS = 50_000, 500  # of a sample, at least
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,18 +64,14 @@ class Sample(OfTheta):
 def estimated_of_many(planned: Plan, solved: Solved, seed: int) -> Estimated | None:
     """Estimated errors of a fit whose rows were read by batches or lie in shards; None where they
     are few enough to look at all of them as at any other sites."""
-    canonical = planned.canonical
     try:
         sample = sample_of(planned, solved.theta, seed)
     except LgmError as why:
         return Estimated(Accuracy.none(why.diagnostics[0].message), math.nan)
     if sample is not None:
         return estimated_in(sample, planned, solved)
-    if isinstance(canonical, ShardedModel):
-        return Estimated(Accuracy.none(APART), math.nan)
-    assert isinstance(canonical, StreamedModel), "its rows are not in memory"
-    places = sum(g.touched.size for g in canonical.gathers if g is not None)
-    return Estimated(Accuracy.none(NO_SAMPLE), math.nan) if places > LARGEST else None
+    reason = planned.canonical.rows.unsampled
+    return Estimated(Accuracy.none(reason), math.nan) if reason else None
 
 
 def sample_of(planned: Plan, theta: Theta, seed: int) -> Sample | None:
@@ -92,63 +79,11 @@ def sample_of(planned: Plan, theta: Theta, seed: int) -> Sample | None:
     would be most of them, or they are not apart. Raises LgmError where shards cannot be read
     here."""
     canonical = planned.canonical
-    if isinstance(canonical, ShardedModel):
-        return _of_shards(planned, canonical, seed)
-    if not isinstance(canonical, StreamedModel) or len(canonical.gathers) != 1:
+    part = canonical.rows.few_groups(canonical, theta, ROWS, GROUPS)
+    if part is None:
         return None
-    (gather,) = canonical.gathers
-    if gather is None:
-        return None
-    step = min(gather.count // ROWS, gather.places // GROUPS)
-    if step < 2 or not apart(canonical, theta):
-        return None
-    part = canonical.thinned(step)
-    return Sample(replace(planned, canonical=part), _times(canonical, part), seed)
-
-
-def _of_shards(planned: Plan, canonical: ShardedModel, seed: int) -> Sample | None:
-    if canonical.passes is None or len(canonical.blocks) != 1:
-        return None
-    part = sampled_rows(canonical.passes.sources, ROWS, GROUPS)
-    other = plan(part, planned.method)
-    return Sample(replace(other, terms=planned.terms), _times(canonical, part), seed)
-
-
-def _times(canonical: CanonicalModel, part: CanonicalModel) -> float:
-    return canonical.total_weight / part.total_weight
-
-
-def apart(canonical: StreamedModel, theta: Theta) -> bool:
-    """Whether no place shares a latent with another one but with all, nor is joined with it by the
-    prior or by a constraint."""
-    linear = canonical.linear(theta)
-    if linear.constraints is not None:
-        return False
-    place = np.full(linear.size, -1)
-    for gather in canonical.gathers:
-        assert gather is not None, "rows are streamed"
-        for name, touched in zip(gather.latents, gather.touched.T, strict=True):
-            positions = linear.slices[name].start + touched
-            if (touched == touched[0]).all():
-                continue
-            order = np.arange(len(positions))
-            known = place[positions]
-            if ((known >= 0) & (known != order)).any():
-                return False
-            place[positions] = order
-            if (place[positions] != order).any():
-                return False
-    for block in linear.blocks:
-        own = place[linear.slices[block.name]]
-        if (own < 0).all():
-            continue
-        joined_by = pattern(block)
-        if joined_by is None:
-            return False
-        rows = np.repeat(np.arange(block.size), np.diff(joined_by.indptr))
-        if (own[rows] != own[joined_by.indices]).any():
-            return False
-    return True
+    times = canonical.total_weight / part.total_weight
+    return Sample(replace(planned, canonical=part), times, seed)
 
 
 def estimated_in(sample: Sample, planned: Plan, solved: Solved) -> Estimated:
