@@ -28,10 +28,11 @@ from lgmdsl.cli.options import (
     tol_option,
 )
 from lgmdsl.cli.output import diagnose, note
-from lgmdsl.errors import Diagnostic, NumericalError
+from lgmdsl.errors import Diagnostic, LgmError, NumericalError
 
 if TYPE_CHECKING:
     from lgmdsl.api.fit.fit import Fit
+    from lgmdsl.workers.task import Jobs
 
 
 @click.command("fit")
@@ -137,8 +138,6 @@ def command(
         status = UNFINISHED
         note(f"stopped by the time limit of {time_limit:g} s: {result.status.value}")
     if audit.asked and status != INTERRUPTED and not limit.passed:
-        from lgmdsl.cli.audited import audited
-
         result, failure = audited(result, audit.draws, seed, audit.sampler, jobs)
     page: str | None = None
     fields: dict[str, Any] | None = None
@@ -182,3 +181,15 @@ def _status(result: Fit) -> int:
     if result.status is Status.converged:
         return OK
     return INTERRUPTED if result.status is Status.interrupted else UNFINISHED
+
+
+def audited(
+    fit: Fit, draws: int, seed: int, sampler: bool = False, jobs: Jobs = None
+) -> tuple[Fit, LgmError | None]:
+    """The fit with its audit, or without it and why: a finished fit is not lost."""
+    from dataclasses import replace
+
+    try:
+        return replace(fit, audited=fit.audit(draws, seed, sampler=sampler, jobs=jobs)), None
+    except LgmError as error:
+        return fit, error
