@@ -130,9 +130,7 @@ def register_bound(added: Bound) -> Bound:
         if (b.spec.name, b.spec.gives) == (name, added.spec.gives):
             if type(b) is type(added):
                 return b
-            raise MethodError(
-                Diagnostic("E106", f"a bound `{name}` exists for this question already")
-            )
+            raise MethodError.of("E106", f"a bound `{name}` exists for this question already")
     BOUNDS[f"{name} for {added.spec.gives.__name__}"] = added
     return added
 

@@ -34,7 +34,7 @@ from lgmdsl.contract.linear import Constraints, LinearGaussian, Predictor
 from lgmdsl.contract.problem import GaussianPosterior
 from lgmdsl.contract.site import Site
 from lgmdsl.dataset import Dataset
-from lgmdsl.errors import DataError, Diagnostic
+from lgmdsl.errors import DataError
 from lgmdsl.memory import TooLarge, check
 from lgmdsl.operators.base import Operator
 from lgmdsl.operators.compose import product
@@ -315,15 +315,13 @@ def check_finite(block: SiteBlock, predictor: Predictor) -> None:
         bad = np.asarray(bad.reshape(len(block.rows), -1).any(axis=1))
         first = block.rows[np.flatnonzero(bad)[0]]
         rows = f"{int(bad.sum())} row{'s' if bad.sum() > 1 else ''}"
-        raise DataError(
-            Diagnostic(
-                "E303",
-                f"the predictor of `{block.name}` is not finite in {rows}",
-                block.span,
-                f"first at {block.place(int(first))}",
-                help="`lgm check MODEL DATA` shows what was read: look for a missing covariate, a "
-                "division by zero, the log of 0, or numbers too large",
-            )
+        raise DataError.of(
+            "E303",
+            f"the predictor of `{block.name}` is not finite in {rows}",
+            block.span,
+            f"first at {block.place(int(first))}",
+            help="`lgm check MODEL DATA` shows what was read: look for a missing covariate, a "
+            "division by zero, the log of 0, or numbers too large",
         )
 
 

@@ -74,13 +74,11 @@ def check_determined(canonical: CanonicalModel, problem: Problem) -> None:
     if outcome.kind is not None and outcome.kind.contradicts:
         raise ModelError(_contradiction(canonical, reason))
     if outcome.rounding:
-        raise NumericalError(
-            Diagnostic(
-                "E601",
-                "the posterior is beyond double precision",
-                note=reason,
-                help="fewer points on that axis (neighbours under one label), or a larger sd",
-            )
+        raise NumericalError.of(
+            "E601",
+            "the posterior is beyond double precision",
+            note=reason,
+            help="fewer points on that axis (neighbours under one label), or a larger sd",
         )
     if loose:
         free = [name for name in loose if name in outcome.latents] or list(loose)

@@ -154,7 +154,7 @@ def _check_named(fits: object) -> None:
     if not isinstance(fits, Mapping):
         message = "the fits of a comparison are given by name"
         got = f"got {type(fits).__name__}"
-        raise MethodError(Diagnostic("E108", message, details=(got,), help=EXAMPLE))
+        raise MethodError.of("E108", message, details=(got,), help=EXAMPLE)
 
 
 def compare_models(
@@ -176,7 +176,7 @@ def compare_models(
     _check_named(fits)
     if len(fits) < 2:
         help = EXAMPLE
-        raise MethodError(Diagnostic("E108", "a comparison takes two fits or more", help=help))
+        raise MethodError.of("E108", "a comparison takes two fits or more", help=help)
     for name, fit in fits.items():
         if not isinstance(fit, Fit):
             raise TypeError(f"`{name}` is no Fit but {type(fit).__name__}")

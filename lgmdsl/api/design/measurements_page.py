@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from lgmdsl.api.page import columns, counted, wrapped
 from lgmdsl.contract.status import Status
-from lgmdsl.errors import Diagnostic, MethodError
+from lgmdsl.errors import MethodError
 from lgmdsl.remedies import either
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def picture(design: MeasurementDesign, format: str) -> bytes:
     if not errors:
         message = "there is no test error to draw"
         help = f"give values to compare with: {either('--test FILE', 'test=DATA')}"
-        raise MethodError(Diagnostic("E501", message, help=help))
+        raise MethodError.of("E501", message, help=help)
     title = f"Lines of {design.by} by {design.score}"
     axes = (f"measured values of {design.response}", "RMS test error")
     return learning_picture(title, measured, errors, format, axes, 1.0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lgmdsl.api.page import columns, counted, wrapped
-from lgmdsl.errors import Diagnostic, MethodError
+from lgmdsl.errors import MethodError
 from lgmdsl.remedies import either
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def picture(design: Design, format: str) -> bytes:
     if not tested:
         message = "there is no test error to draw"
         help = f"give test cases with labels: {either('--test FILE', 'test=DATA')}"
-        raise MethodError(Diagnostic("E501", message, help=help))
+        raise MethodError.of("E501", message, help=help)
     labels = [design.labelled + p.included for p in tested]
     errors = [p.test_error for p in tested if p.test_error is not None]
     return learning_picture(f"Active learning by {design.task.score}", labels, errors, format)

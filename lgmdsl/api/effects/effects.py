@@ -21,7 +21,7 @@ from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.compile import canonicalise
 from lgmdsl.contract.linear import Predictor
 from lgmdsl.dataset import Keys
-from lgmdsl.errors import Diagnostic, ModelError, suggestion
+from lgmdsl.errors import ModelError, suggestion
 from lgmdsl.operators.explicit import Dense
 from lgmdsl.posterior.marginals import Marginals, check_draws, column_levels
 from lgmdsl.posterior.normal_mixtures import mixed_moments, mixed_quantile
@@ -69,7 +69,7 @@ def effect_columns(
         if value not in known:
             help = suggestion(str(value), known, f"there are: {', '.join(known)}")
             called = either(f"--{argument}", argument)
-            raise ModelError(Diagnostic("E108", f"`{called}` cannot be `{value}`", help=help))
+            raise ModelError.of("E108", f"`{called}` cannot be `{value}`", help=help)
     requested = Requested(fit.canonical.grounded, name, asked.contrast)
     symbol = requested.symbol.name
     rows = rows_of(fit, symbol, asked.kind, asked.by, asked.response, data, mapping)
@@ -130,7 +130,7 @@ def _left_out(fit: FitRecord, without: Sequence[str]) -> frozenset[str]:
     for name in names:
         if name not in known:
             help = suggestion(name, known, f"it has: {', '.join(known)}")
-            raise ModelError(Diagnostic("E103", f"the model has no latent `{name}`", help=help))
+            raise ModelError.of("E103", f"the model has no latent `{name}`", help=help)
     return frozenset(b.name for b in fit.canonical.latents if owner(b.name) in names)
 
 

@@ -19,7 +19,7 @@ from lgmdsl.arrays import Array
 from lgmdsl.canonical.grounding.model import GroundedModel
 from lgmdsl.canonical.grounding.usage import usage_of
 from lgmdsl.canonical.lowering.bym2 import owner
-from lgmdsl.errors import Diagnostic, MethodError, listed
+from lgmdsl.errors import MethodError, listed
 from lgmdsl.language.checked import Symbol
 from lgmdsl.remedies import either, setting
 
@@ -57,7 +57,7 @@ def stacked(fit: FitRecord, rows: Rows, requested: Requested) -> tuple[Rows, lis
         message += listed([f"`{n}`" for n in requested.latents])
         help = f"{setting('kind', 'conditional')}, or fewer rows: "
         help += either("--data rows.csv", "data=rows")
-        raise MethodError(Diagnostic("E501", message, help=help))
+        raise MethodError.of("E501", message, help=help)
     new: dict[str, Any] = {}
     usage = usage_of(grounded.graph)
     for symbol in grounded.model.of_kind("data"):
@@ -87,7 +87,7 @@ def _labelled(grounded: GroundedModel, symbol: Symbol, values: Any) -> Any:
         return values
     if (np.asarray(values) < 0).any():
         message = f"`{symbol.name}` has missing entries, and new rows need them"
-        raise MethodError(Diagnostic("E501", message))
+        raise MethodError.of("E501", message)
     return grounded.indices[symbol.target].labels[values]
 
 
@@ -96,4 +96,4 @@ def _not_of_rows(requested: Requested, reason: str, help: str = "") -> MethodErr
     message += f"`{requested.latents[0]}`, which rows do not name"
     new = either("lgm predict", "fit.predict(new)")
     remedy = help or f"compare predictions there: {new}"
-    return MethodError(Diagnostic("E501", message, details=(reason,), help=remedy))
+    return MethodError.of("E501", message, details=(reason,), help=remedy)

@@ -43,7 +43,7 @@ from lgmdsl.contract.questions import Expected
 from lgmdsl.contract.status import Status
 from lgmdsl.dataset import Keys
 from lgmdsl.engines.choose import AUTO as ANY_ENGINE
-from lgmdsl.errors import Diagnostic, MethodError
+from lgmdsl.errors import MethodError
 from lgmdsl.graph.warnings import warnings_of
 from lgmdsl.inference.driver import TraceEntry
 from lgmdsl.inference.plan import Plan, plan
@@ -80,7 +80,7 @@ class Shared:
         if planned.canonical.folding is None and not planned.canonical.by_rows:
             message = f"{argument('jobs')} cannot share rows that are read by batches"
             help = "leave it out, or read all rows at once: " + option("rows", "kept")
-            raise MethodError(Diagnostic("E501", message, help=help))
+            raise MethodError.of("E501", message, help=help)
         return WorkersOfFits(self.workers, source_of(planned.canonical, self.data, self.mapping))
 
 

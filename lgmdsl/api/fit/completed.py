@@ -19,7 +19,7 @@ from lgmdsl.api.fit.optima.higher_optimum import modes_of
 from lgmdsl.api.fit.optima.other_runs import OtherOptima
 from lgmdsl.api.solve.solved import Solved
 from lgmdsl.assess.ladder import Gap
-from lgmdsl.errors import Diagnostic, MethodError
+from lgmdsl.errors import MethodError
 from lgmdsl.inference.plan import Plan
 from lgmdsl.posterior.unfolded import expanded
 from lgmdsl.remedies import either
@@ -96,7 +96,7 @@ def check_correctable(planned: Plan) -> None:
     if planned.backend.spec.confined:
         message = f"method `{planned.method}` confines q, and what it reports is not corrected"
         help = "leave `correction` out, or fit by natural-gradient"
-        raise MethodError(Diagnostic("E501", message, help=help))
+        raise MethodError.of("E501", message, help=help)
 
 
 def by_groups(

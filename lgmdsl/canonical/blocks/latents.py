@@ -211,13 +211,11 @@ class LatentBlock(FieldState):
                 if name == "sd"
                 else ""
             )
-            raise DataError(
-                Diagnostic(
-                    "E303",
-                    f"`{name}` of the prior of `{self.name}` is not finite, or out of range",
-                    details=(wanted,) if wanted else (),
-                    help="change the units of the data",
-                )
+            raise DataError.of(
+                "E303",
+                f"`{name}` of the prior of `{self.name}` is not finite, or out of range",
+                details=(wanted,) if wanted else (),
+                help="change the units of the data",
             )
 
 

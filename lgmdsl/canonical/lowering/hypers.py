@@ -212,21 +212,19 @@ def as_value(
     elif values.ndim == 0:
         values = np.full(block.sizes, float(values))
     if values.shape != block.sizes:
-        raise DataError(
-            Diagnostic(
-                "E301",
-                f"the value {role} for hyper `{block.name}` has the wrong shape",
-                block.span,
-                details=(
-                    f"declared {block.name}[{', '.join(block.dims)}]   {block.sizes}"
-                    if block.dims
-                    else f"declared {block.name}   a single number",
-                    f"given    {values.shape}",
-                ),
-                help="give a scalar, which fills it, or an array of that shape"
+        raise DataError.of(
+            "E301",
+            f"the value {role} for hyper `{block.name}` has the wrong shape",
+            block.span,
+            details=(
+                f"declared {block.name}[{', '.join(block.dims)}]   {block.sizes}"
                 if block.dims
-                else f"give one number: {give(block.name, '0.5')}",
-            )
+                else f"declared {block.name}   a single number",
+                f"given    {values.shape}",
+            ),
+            help="give a scalar, which fills it, or an array of that shape"
+            if block.dims
+            else f"give one number: {give(block.name, '0.5')}",
         )
     problem = _violation(block.type, values)
     if problem:

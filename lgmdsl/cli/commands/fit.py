@@ -28,7 +28,7 @@ from lgmdsl.cli.options import (
     tol_option,
 )
 from lgmdsl.cli.output import diagnose, note
-from lgmdsl.errors import Diagnostic, LgmError, NumericalError
+from lgmdsl.errors import LgmError, NumericalError
 
 if TYPE_CHECKING:
     from lgmdsl.api.fit.fit import Fit
@@ -166,12 +166,10 @@ def command(
 
 
 def _too_early(seconds: float | None) -> NumericalError:
-    return NumericalError(
-        Diagnostic(
-            "E601",
-            f"there is no result within the time limit of {seconds:g} s",
-            help="raise --time-limit, or take a faster way: --method laplace --hyper map",
-        )
+    return NumericalError.of(
+        "E601",
+        f"there is no result within the time limit of {seconds:g} s",
+        help="raise --time-limit, or take a faster way: --method laplace --hyper map",
     )
 
 

@@ -30,7 +30,7 @@ from lgmdsl.contract.questions import (
     TiltedSlopes,
 )
 from lgmdsl.contract.site import Property, SiteSpec
-from lgmdsl.errors import DataError, Diagnostic
+from lgmdsl.errors import DataError
 from lgmdsl.numerics.expectations.peak import merge
 from lgmdsl.numerics.normal_tail import normal_tail
 from lgmdsl.sites.base import LocationSite
@@ -56,14 +56,10 @@ class AsymmetricLaplaceSite(
         outside = (self.level <= 0.0) | (self.level >= 1.0)
         if np.any(outside):
             worst = float(np.broadcast_to(self.level, outside.shape)[outside].flat[0])
-            raise DataError(
-                Diagnostic(
-                    "E303",
-                    f"`asymmetric_laplace` takes a level between 0 and 1, both excluded, not "
-                    f"{worst:g}",
-                    help="the level of the quantile, e.g. level = 0.9; minima and maxima are for "
-                    "gev",
-                )
+            raise DataError.of(
+                "E303",
+                f"`asymmetric_laplace` takes a level between 0 and 1, both excluded, not {worst:g}",
+                help="the level of the quantile, e.g. level = 0.9; minima and maxima are for gev",
             )
 
     @property
