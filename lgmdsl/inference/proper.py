@@ -59,7 +59,7 @@ HELD = 20_000_000  # entries of a block's null space
 def check_determined(canonical: CanonicalModel, problem: Problem) -> None:
     """Raise ModelError E402 where data and priors leave a direction of the latents free, E403 where
     constraints exclude one another."""
-    loose = _improper(problem)
+    loose = tuple(b.name for b in problem.engine.linear.blocks if Shape.IMPROPER in b.shape)
     if not loose and problem.engine.linear.constraints is None:
         return
     outcome = _conditioned(problem, unit_weights(problem))
@@ -249,10 +249,6 @@ def _loose(linear: LinearGaussian) -> list[BlockPrior]:
         BlockPrior(b, linear.starts[b.name]) for b in linear.blocks if Shape.IMPROPER in b.shape
     ]
     return [b for b in blocks if b.flat or b.size * b.nullity <= HELD]
-
-
-def _improper(problem: Problem) -> tuple[str, ...]:
-    return tuple(b.name for b in problem.engine.linear.blocks if Shape.IMPROPER in b.shape)
 
 
 def _label(canonical: CanonicalModel, name: str, position: int) -> str:

@@ -196,7 +196,7 @@ def compare_models(
     weights = _none(len(named))
     if predictions:
         weights = stacked(np.stack([_array(part) for part in local.values()], axis=1))
-    best = max(named, key=lambda n: _sum(local[n])) if predictions else ""
+    best = max(named, key=lambda n: float(_array(local[n]).sum())) if predictions else ""
     rows = []
     for k, (name, fit) in enumerate(named.items()):
         loo = loos[name]
@@ -231,10 +231,6 @@ def _local(known: Responses, loo: Loo | None) -> Array | None:
 def _array(local: Array | None) -> Array:
     assert local is not None, "predictions are compared where every model has them"
     return local
-
-
-def _sum(local: Array | None) -> float:
-    return float(_array(local).sum())
 
 
 def _difference(local: Array | None, best: Array | None) -> tuple[float, float]:

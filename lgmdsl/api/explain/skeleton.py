@@ -136,7 +136,7 @@ class _Text:
             "",
             *self.latents,
             "",
-            f"let {eta}[{self.chosen.rows}] = " + _sum(self.terms),
+            f"let {eta}[{self.chosen.rows}] = " + "\n  + ".join(self.terms),
             "",
             *(line for note in self._decided(eta, scale) for line in _comment(note)),
             *(line for note in notes(self.roles, eta) for line in _comment(note)),
@@ -371,10 +371,6 @@ def _standardised(value: str, column: Column) -> str:
     shifted = f"({value} + {shift[1:]})" if shift.startswith("-") else f"({value} - {shift})"
     divisor = number(spread, 2)
     return shifted if divisor == "1" else f"{shifted} / {divisor}"
-
-
-def _sum(terms: list[str]) -> str:
-    return "\n  + ".join(terms)
 
 
 def _comment(text: str) -> list[str]:

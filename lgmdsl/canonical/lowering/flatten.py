@@ -65,7 +65,12 @@ def operator(
     if through:
         plain = [operator(terms, dims, latent, sizes, theta)] if terms else []
         return Sum((*plain, *through)) if len(plain + through) > 1 else through[0]
-    if len(terms) == 1 and _is_identity(terms[0], dims, latent, sizes):
+    if len(terms) == 1 and (
+        not terms[0].factors
+        and terms[0].row is None
+        and terms[0].slots == tuple(Axis(d) for d in dims)
+        and latent == tuple(sizes[d] for d in dims)
+    ):
         return Identity(length(latent))
     parts = [_matrix(t, dims, latent, sizes, theta) for t in terms]
     if any(isinstance(p, np.ndarray) for p in parts):
@@ -212,15 +217,6 @@ def _ravel(indices: Sequence[IntArray], sizes: Sequence[int], extent: tuple[int,
 def length(sizes: Sequence[int]) -> int:
     """How many entries axes of these sizes have."""
     return int(np.prod(sizes, dtype=np.int64)) if sizes else 1
-
-
-def _is_identity(term: Term, dims: tuple[str, ...], latent: tuple[int, ...], sizes: Sizes) -> bool:
-    return (
-        not term.factors
-        and term.row is None
-        and term.slots == tuple(Axis(d) for d in dims)
-        and latent == tuple(sizes[d] for d in dims)
-    )
 
 
 def _matrix(

@@ -132,14 +132,10 @@ def _bool(value: ast.Value, parameter: Parameter, owner: str, scope: Scope) -> S
     return None
 
 
-def _whole_name(value: ast.Expr) -> ast.Name | None:
-    return value if isinstance(value, ast.Name) else None
-
-
 def _graph(
     value: ast.Expr, parameter: Parameter, owner: str, place: Place, scope: Scope
 ) -> Shape | None:
-    name = _whole_name(value)
+    name = value if isinstance(value, ast.Name) else None
     shape = _infer(value, owner, place, scope)
     if shape is None:
         return None
