@@ -138,13 +138,6 @@ def compiled(site: type[Site]) -> type[Site]:
     return (find_site(name) if name else None) or site
 
 
-def table(
-    sites: tuple[type[Site], ...], backends: tuple[BackendClass, ...]
-) -> dict[tuple[str, str], Route | Refusal]:
-    """The (site, back end) table: what `lgm methods` prints."""
-    return {(s.spec.name, b.spec.name): route(compiled(s), b) for s in sites for b in backends}
-
-
 def _words(properties: Property) -> str:
     names = [p.name or "" for p in Property if p in properties and p is not Property.NONE]
     return " or ".join(n.lower().replace("_", "-") for n in names)

@@ -136,7 +136,8 @@ def test_coefficient_gradients(rng: np.random.Generator) -> None:
     )
     theta = {"a": rng.random(7) + 0.5, "b": np.asarray(1.3)}
     adjoint = rng.normal(size=3)
-    out = co.pullback(node, adjoint, theta)
+    out: co.Gradient = {}
+    node.pull(adjoint, theta, out)
 
     def value(name: str, v: Array) -> float:
         return float(adjoint @ node.evaluate({**theta, name: v}).dense())

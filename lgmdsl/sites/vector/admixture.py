@@ -206,11 +206,6 @@ class TopicSite(Site, Pointwise, Sloped, Classes):
             np.add.at(out, some.word, count * ratio * (1.0 + more))
         return np.asarray(out.T)
 
-    def expected_counts(self, s: Array) -> Array:
-        """(K, W): how many times each topic gave each word, with the best q(topic | word) at s,
-        proportional to exp(s_k) emission_kw; EM's sufficient statistics of the topics."""
-        return self.emission * self.parameter_slopes(s)["emission"]
-
     def class_moments(self, mean: Array, variance: Array) -> ClassMoments:
         """Moments of the words, as of a softmax: E[pp'] = diag E[p] - curvature mapped through the
         topics."""
