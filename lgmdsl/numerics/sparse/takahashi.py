@@ -10,6 +10,7 @@ from __future__ import annotations
 from lgmdsl.arrays import AnyArray, Array, BoolArray, IntArray
 from lgmdsl.numerics.compiled import compiled
 from lgmdsl.numerics.sparse.blas import Desk, gemm, potri, symm, trsm
+from lgmdsl.numerics.sparse.multifrontal import Columns
 
 BY_HAND = 8  # panels up to this wide are inverted by loops
 BLOCK = 64
@@ -18,22 +19,19 @@ NARROW = 32  # up to this wide L_SS^-1 is formed by loops: LAPACK's triangular k
 
 @compiled
 def invert(
-    first: IntArray,
-    starts: IntArray,
-    relative: AnyArray,
-    panels: IntArray,
+    tree: Columns,
     above: IntArray,
     fronts: IntArray,
     panel: Array,
-    wanted: IntArray,
-    position: IntArray,
-    target: IntArray,
-    stack: Array,
-    work: Array,
+    entries: tuple[IntArray, IntArray, IntArray],
+    scratch: tuple[Array, Array],
     on: Desk,
     inverse: Array,
 ) -> None:
-    """inverse[target[e]] becomes the entry of A^-1 at `position[e]` in its supernode's panel."""
+    """inverse[target[e]] becomes the entry of A^-1 at `position[e]` in its supernode's panel, the
+    `entries` being wanted[s]..wanted[s + 1] of each; `scratch`: the fronts' stack, and work."""
+    first, starts, relative, panels = tree
+    (wanted, position, target), (stack, work) = entries, scratch
     for s in range(len(first) - 2, -1, -1):
         width, below = first[s + 1] - first[s], starts[s + 1] - starts[s]
         height, p, z = width + below, panels[s], fronts[s]
@@ -42,7 +40,8 @@ def invert(
             t = above[s]
             tall = first[t + 1] - first[t] + starts[t + 1] - starts[t]
             corner = z + width * height + width
-            _gather(relative, starts[s], below, stack, fronts[t], tall, corner, height, by_hand)
+            rows = relative[starts[s] : starts[s + 1]]
+            _gather(rows, stack, fronts[t], tall, corner, height, by_hand)
         if by_hand:
             _columns(panel, p, height, width, stack, z, work)
         elif width <= NARROW:
@@ -55,22 +54,15 @@ def invert(
 
 @compiled
 def _gather(
-    relative: AnyArray,
-    r: int,
-    count: int,
-    stack: Array,
-    z: int,
-    tall: int,
-    corner: int,
-    height: int,
-    both: bool,
+    rows: AnyArray, stack: Array, z: int, tall: int, corner: int, height: int, both: bool
 ) -> None:
     """Z_RR from the parent's front: its lower triangle, and the upper one where asked for."""
+    count = len(rows)
     for j in range(count):
-        source = z + relative[r + j] * tall
+        source = z + rows[j] * tall
         column = corner + j * height
         for i in range(j, count):
-            stack[column + i] = stack[source + relative[r + i]]
+            stack[column + i] = stack[source + rows[i]]
     if both:
         for j in range(count):
             for i in range(j):
@@ -129,39 +121,13 @@ def _narrow(
     front, g = stack.ctypes.data + 8 * z, work.ctypes.data
     if below:
         a, side = panel.ctypes.data + 8 * (p + width), front + 8 * width
-        gemm(
-            on,
-            False,
-            False,
-            below,
-            width,
-            width,
-            a,
-            height,
-            front,
-            height,
-            False,
-            g + 8 * width,
-            height,
-        )
+        size, to = (below, width, width), (g + 8 * width, height)
+        gemm(on, (False, False), size, (a, height), (front, height), False, to)
         corner = front + 8 * (width * height + width)
         symm(on, below, width, corner, height, g + 8 * width, height, side, height)
     square = height * width
-    gemm(
-        on,
-        True,
-        False,
-        width,
-        width,
-        height,
-        front,
-        height,
-        g,
-        height,
-        False,
-        g + 8 * square,
-        width,
-    )
+    size, to = (width, width, height), (g + 8 * square, width)
+    gemm(on, (True, False), size, (front, height), (g, height), False, to)
     for j in range(width):
         for i in range(j, width):
             stack[z + j * height + i] = work[square + j * width + i]
@@ -194,21 +160,9 @@ def _wide(
         symm(on, below, width, corner, height, g, below, side, height)
         for j in range(0, width, BLOCK):  # the lower triangle alone, by blocks of columns
             left, right = side + 8 * j * height, g + 8 * j * below
-            gemm(
-                on,
-                True,
-                False,
-                width - j,
-                min(BLOCK, width - j),
-                below,
-                left,
-                height,
-                right,
-                below,
-                True,
-                front + 8 * (j * height + j),
-                height,
-            )
+            size = (width - j, min(BLOCK, width - j), below)
+            to = (front + 8 * (j * height + j), height)
+            gemm(on, (True, False), size, (left, height), (right, below), True, to)
 
 
 @compiled
