@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from lgmdsl.arrays import AnyArray, Array, BoolArray, IntArray
 from lgmdsl.numerics.compiled import compiled
-from lgmdsl.numerics.sparse.blas import Desk, gemm, potri, symm, trsm
+from lgmdsl.numerics.sparse.blas import Desk, Size, gemm, potri, symm, trsm
 from lgmdsl.numerics.sparse.multifrontal import Columns
 
 BY_HAND = 8  # panels up to this wide are inverted by loops
@@ -45,9 +45,9 @@ def invert(
         if by_hand:
             _columns(panel, p, height, width, stack, z, work)
         elif width <= NARROW:
-            _narrow(panel, p, height, width, below, stack, z, work, on)
+            _narrow(panel, p, (height, width, below), stack, z, work, on)
         else:
-            _wide(panel, p, height, width, below, stack, z, work, on)
+            _wide(panel, p, (height, width, below), stack, z, work, on)
         for e in range(wanted[s], wanted[s + 1]):
             inverse[target[e]] = stack[z + position[e]]
 
@@ -95,18 +95,10 @@ def _columns(
 
 
 @compiled
-def _narrow(
-    panel: Array,
-    p: int,
-    height: int,
-    width: int,
-    below: int,
-    stack: Array,
-    z: int,
-    work: Array,
-    on: Desk,
-) -> None:
-    """With M = L_SS^-1, -M above Z_RS and M above G: Z_SS is one product of the two."""
+def _narrow(panel: Array, p: int, size: Size, stack: Array, z: int, work: Array, on: Desk) -> None:
+    """With M = L_SS^-1, -M above Z_RS and M above G: Z_SS is one product of the two. `size`: the
+    panel's height, its width, and the rows below."""
+    height, width, below = size
     for j in range(width):
         column, scratch = z + j * height, j * height
         work[scratch : scratch + width] = 0.0
@@ -121,30 +113,21 @@ def _narrow(
     front, g = stack.ctypes.data + 8 * z, work.ctypes.data
     if below:
         a, side = panel.ctypes.data + 8 * (p + width), front + 8 * width
-        size, to = (below, width, width), (g + 8 * width, height)
-        gemm(on, (False, False), size, (a, height), (front, height), False, to)
+        shape, to = (below, width, width), (g + 8 * width, height)
+        gemm(on, (False, False), shape, (a, height), (front, height), False, to)
         corner = front + 8 * (width * height + width)
         symm(on, below, width, corner, height, g + 8 * width, height, side, height)
     square = height * width
-    size, to = (width, width, height), (g + 8 * square, width)
-    gemm(on, (True, False), size, (front, height), (g, height), False, to)
+    shape, to = (width, width, height), (g + 8 * square, width)
+    gemm(on, (True, False), shape, (front, height), (g, height), False, to)
     for j in range(width):
         for i in range(j, width):
             stack[z + j * height + i] = work[square + j * width + i]
 
 
 @compiled
-def _wide(
-    panel: Array,
-    p: int,
-    height: int,
-    width: int,
-    below: int,
-    stack: Array,
-    z: int,
-    work: Array,
-    on: Desk,
-) -> None:
+def _wide(panel: Array, p: int, size: Size, stack: Array, z: int, work: Array, on: Desk) -> None:
+    height, width, below = size
     for j in range(width):
         source, target = p + j * height, z + j * height
         for i in range(j, width):
@@ -160,9 +143,9 @@ def _wide(
         symm(on, below, width, corner, height, g, below, side, height)
         for j in range(0, width, BLOCK):  # the lower triangle alone, by blocks of columns
             left, right = side + 8 * j * height, g + 8 * j * below
-            size = (width - j, min(BLOCK, width - j), below)
+            shape = (width - j, min(BLOCK, width - j), below)
             to = (front + 8 * (j * height + j), height)
-            gemm(on, (True, False), size, (left, height), (right, below), True, to)
+            gemm(on, (True, False), shape, (left, height), (right, below), True, to)
 
 
 @compiled

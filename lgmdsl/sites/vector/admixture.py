@@ -125,7 +125,7 @@ class TopicSite(Site, Pointwise, Sloped, Classes):
             from lgmdsl.sites.vector.word_kernels import gains
 
             words = counts.indptr, counts.indices, counts.data
-            gains(np.ascontiguousarray(s), *words, self.likely, _RARE, value, slope, bend)
+            gains(np.ascontiguousarray(s), words, self.likely, _RARE, value, slope, bend)
             return value, slope, bend
         for some in self.words(2):
             level, topics = self.mixing(s, some)
@@ -170,7 +170,7 @@ class TopicSite(Site, Pointwise, Sloped, Classes):
 
             value, slope = np.tile(self.constant, (len(s), 1)), np.empty(s.shape)
             words = counts.indptr, counts.indices, counts.data
-            mixtures(p, *words, self.likely, _LEAST, value, slope)
+            mixtures(p, words, self.likely, _LEAST, value, slope)
             return value, slope - self.trials[:, None] * p
         value, slope = np.empty(s.shape[:2]), np.empty(s.shape)
         for i in range(len(self)):
