@@ -6,27 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from lgmdsl.cli import options
 from lgmdsl.cli.data_options import data_argument
 from lgmdsl.cli.exit_status import INTERRUPTED, OK, REFUSED, UNFINISHED
-from lgmdsl.cli.options import (
-    AuditOptions,
-    audit_options,
-    bound_option,
-    gathered,
-    hyper_option,
-    jobs_options,
-    json_option,
-    map_option,
-    max_steps_option,
-    method_option,
-    model_argument,
-    option_option,
-    read_model,
-    seed_option,
-    set_option,
-    start_option,
-    tol_option,
-)
 from lgmdsl.cli.output import diagnose, note
 from lgmdsl.errors import LgmError, NumericalError
 
@@ -36,19 +18,19 @@ if TYPE_CHECKING:
 
 
 @click.command("fit")
-@model_argument
+@options.model_argument
 @data_argument(required=True)
 @click.option("-o", "--output", metavar="OUT.nc", help="Write the result there (NetCDF).")
-@gathered(
+@options.gathered(
     "settings",
-    method_option,
-    hyper_option,
-    set_option,
-    start_option,
-    bound_option,
-    option_option,
-    tol_option,
-    max_steps_option,
+    options.method_option,
+    options.hyper_option,
+    options.set_option,
+    options.start_option,
+    options.bound_option,
+    options.option_option,
+    options.tol_option,
+    options.max_steps_option,
     click.option("--start-from", metavar="OUT.nc", help="Start from an earlier result."),
 )
 @click.option(
@@ -60,11 +42,11 @@ if TYPE_CHECKING:
 @click.option(
     "--groups", metavar="DIR", help="Of shards: write the groups' latents to this new folder."
 )
-@map_option
-@audit_options
-@jobs_options
-@seed_option
-@json_option
+@options.map_option
+@options.audit_options
+@options.jobs_options
+@options.seed_option
+@options.json_option
 @click.option("--full", is_flag=True, help="Print every entry of every latent.")
 def command(
     model: str,
@@ -74,7 +56,7 @@ def command(
     time_limit: float | None,
     groups: str | None,
     mapping: dict[str, str],
-    audit: AuditOptions,
+    audit: options.AuditOptions,
     jobs: int | str | None,
     seed: int,
     as_json: bool,
@@ -110,7 +92,7 @@ def command(
         read_files = {"the model": model, "the data": data}
         read_files["the fit to start from"] = settings["start_from"]
         writable(output, (".nc",), read_files)
-    read = read_model(model)
+    read = options.read_model(model)
     if groups is not None:
         from lgmdsl.shards.manifest import check_folders
 

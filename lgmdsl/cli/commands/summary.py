@@ -8,16 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from lgmdsl.cli import options
 from lgmdsl.cli.data_options import earlier_data_option
-from lgmdsl.cli.options import (
-    AuditOptions,
-    audit_options,
-    jobs_options,
-    json_option,
-    map_option,
-    quantiles_option,
-    seed_option,
-)
 from lgmdsl.cli.output import note, show, show_json
 
 if TYPE_CHECKING:
@@ -27,22 +19,22 @@ if TYPE_CHECKING:
 
 @click.command("summary")
 @click.argument("fit", metavar="FIT.nc")
-@audit_options
+@options.audit_options
 @earlier_data_option("The data of the fit, for --audit or --criteria.")
 @click.option("--criteria", is_flag=True, help="Print DIC, WAIC and leave-one-out.")
 @click.option(
     "--exact", is_flag=True, help="Fit again without each response that leave-one-out flags."
 )
-@jobs_options
-@map_option
-@seed_option
-@json_option
+@options.jobs_options
+@options.map_option
+@options.seed_option
+@options.json_option
 @click.option("--full", is_flag=True, help="Print every entry of every latent.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print a csv with a row for each number.")
-@quantiles_option
+@options.quantiles_option
 def command(
     fit: str,
-    audit: AuditOptions,
+    audit: options.AuditOptions,
     data: Any,
     criteria: bool,
     exact: bool,
