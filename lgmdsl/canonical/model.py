@@ -26,7 +26,7 @@ from lgmdsl.canonical.grounding.ground import GroundedModel
 from lgmdsl.canonical.lowering import flatten
 from lgmdsl.canonical.lowering.bym2 import owner
 from lgmdsl.canonical.lowering.derived import Derived
-from lgmdsl.canonical.lowering.flatten import PlacedEntries, placed
+from lgmdsl.canonical.lowering.flatten import Over, PlacedEntries, placed
 from lgmdsl.canonical.lowering.hypers import HyperSpace
 from lgmdsl.canonical.lowering.lower import distinct
 from lgmdsl.contract.folding import Folding
@@ -80,15 +80,14 @@ class CanonicalModel:
         columns: dict[str, Operator] = {}
         for name in form.latents:
             terms = [t for t in form.terms if t.latent == name]
-            latent = self.latent(name).sizes
+            over = Over(dims, self.latent(name).sizes, sizes)
             column = None if known is None else known.get(name)
             if column is None:
                 still = not any(t.depends for t in terms)
                 if known is not None and not still:
-                    column = placed(terms, dims, latent, sizes, theta, rows)
+                    column = placed(terms, over, theta, rows)
                 if column is None:
-                    made = flatten.operator(terms, dims, latent, sizes, theta)
-                    column = take_rows(made, rows)
+                    column = take_rows(flatten.operator(terms, over, theta), rows)
                 if known is not None and (still or isinstance(column, PlacedEntries)):
                     column = known.setdefault(name, column)
             columns[name] = column.at(theta) if isinstance(column, PlacedEntries) else column
