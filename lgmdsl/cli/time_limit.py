@@ -5,7 +5,7 @@ from __future__ import annotations
 import _thread
 import signal
 import threading
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Self
 
 
@@ -43,12 +43,7 @@ class TimeLimit:
                 self.passed = True
                 _thread.interrupt_main()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
         try:
             with self._lock:
                 self._inside = False

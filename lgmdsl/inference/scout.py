@@ -13,7 +13,7 @@ from lgmdsl.contract.site import Property
 from lgmdsl.inference.driver import Tolerances, run
 from lgmdsl.inference.options import configured
 from lgmdsl.inference.plan import Plan, verdict
-from lgmdsl.inference.registry import backends
+from lgmdsl.inference.registry import BackendClass, backends
 
 
 def replaced(planned: Plan, problem: Problem, method: str) -> Plan | None:
@@ -26,8 +26,11 @@ def replaced(planned: Plan, problem: Problem, method: str) -> Plan | None:
     if not method or problem.gaussian or not smooth:
         return None
     backend = backends().get(method)
-    if backend is None:
-        return None
+    return None if backend is None else plan_by(planned, backend)
+
+
+def plan_by(planned: Plan, backend: BackendClass) -> Plan | None:
+    """The plan by another back end with its own options; None where it cannot run the model."""
     judged = verdict(planned.canonical.blocks, backend, None)
     if not judged.runs:
         return None
