@@ -13,7 +13,7 @@ from lgmdsl.arrays import AnyArray, Array
 from lgmdsl.canonical.expressions import coefficient as co
 from lgmdsl.canonical.expressions.coefficient import Coefficient, Gradient, Theta
 from lgmdsl.canonical.expressions.named import collapse, expand
-from lgmdsl.canonical.grounding.structure_errors import located
+from lgmdsl.canonical.grounding.errors import located
 from lgmdsl.canonical.lowering import bym2
 from lgmdsl.canonical.lowering.lower import Lowering
 from lgmdsl.canonical.lowering.positions import AxisPlaces, constant

@@ -12,7 +12,7 @@ import numpy as np
 from lgmdsl.arrays import AnyArray, Array
 from lgmdsl.canonical.expressions.coefficient import Coefficient, Gradient, Theta
 from lgmdsl.canonical.expressions.named import collapse, expand
-from lgmdsl.canonical.grounding.structure_errors import located
+from lgmdsl.canonical.grounding.errors import located
 from lgmdsl.canonical.lowering.lower import Lowering, distinct
 from lgmdsl.errors import DataError, Diagnostic, MethodError, Span, suggestion
 from lgmdsl.language.checked import Symbol
