@@ -11,20 +11,19 @@ import lgmdsl as lgm
 from lgmdsl.acquisition.measuring import Measurable, Measured, Refitted, measure
 from lgmdsl.api.design.measurable import lines_of, measurable, measured_response
 from lgmdsl.arrays import Array, BoolArray, IntArray
-from lgmdsl.compile import compile_model
 from lgmdsl.contract.engine import Engine, Failed
 from lgmdsl.contract.problem import GaussianPosterior
 from lgmdsl.dataset import read
 from lgmdsl.inference.plan import plan
 from lgmdsl.inference.settings import FitSettings
-from lgmdsl.sites.catalogue import find_site
 from tests.acquisition.images import Image, image, model
+from tests.compiled import canonical_form
 
 KNOWN = image(8)
 
 
 def pool(m: lgm.Model, of: Image, fit: Any) -> Measurable:
-    canonical = compile_model(m.checked, read(of.data), find_site)
+    canonical = canonical_form(m, of.data)
     lines = lines_of(canonical, measured_response(canonical), "line", read({"line": of.line}))
     settings = FitSettings("double-loop", "fixed", tol=1e-9)
     return measurable(plan(canonical, "double-loop"), settings, 0, lines, fit.theta)

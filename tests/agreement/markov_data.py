@@ -20,19 +20,17 @@ import numpy as np
 import lgmdsl as lgm
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.model import CanonicalModel
-from lgmdsl.compile import compile_model
 from lgmdsl.contract.engine import Engine
 from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.contract.problem import GaussianPosterior
 from lgmdsl.contract.status import Status
-from lgmdsl.dataset import read
 from lgmdsl.engines.dense.covariance import CovarianceEngine
 from lgmdsl.engines.dense.precision import PrecisionEngine
 from lgmdsl.engines.sparse.engine import SparseEngine
 from lgmdsl.inference.driver import Tolerances, TraceEntry
 from lgmdsl.inference.other_starts import run_from_starts
 from lgmdsl.inference.plan import plan
-from lgmdsl.sites.catalogue import find_site
+from tests.compiled import canonical_form
 
 Data = dict[str, Any]
 ENGINES: dict[str, type[SparseEngine | PrecisionEngine | CovarianceEngine]] = {
@@ -62,7 +60,7 @@ class Case:
     slow: tuple[str, ...] = ()
 
     def compiled(self, folder: Path) -> CanonicalModel:
-        return compile_model(lgm.loads(self.text).checked, read(self.data(folder)), find_site)
+        return canonical_form(self.text, self.data(folder))
 
 
 def stored(folder: Path, name: str) -> Data:

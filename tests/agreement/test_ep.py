@@ -48,36 +48,6 @@ def ep(text: str, data: dict[str, Any], **options: Any) -> lgm.Fit:
     return fit
 
 
-@pytest.mark.thorough
-@given(seeds, st.sampled_from(sorted(FAMILIES)), st.sampled_from([1.0, 0.5]))
-@settings(max_examples=10)
-def test_three_ways_lead_to_one_fixed_point(seed: int, family: str, power: float) -> None:
-    text, data = random_model(seed, family)
-    fits = [ep(text, data, mode=m, power=power) for m in ("parallel", "sequential", "double-loop")]
-    for other in fits[1:]:
-        assert other.log_evidence == pytest.approx(fits[0].log_evidence, rel=1e-8)
-        np.testing.assert_allclose(other.mean("eta"), fits[0].mean("eta"), atol=1e-5)
-        np.testing.assert_allclose(other.sd("b"), fits[0].sd("b"), rtol=1e-5)
-
-
-@pytest.mark.thorough
-@given(seeds, st.sampled_from(sorted(FAMILIES)))
-@settings(max_examples=15)
-def test_the_order_of_rows_and_the_unit_of_a_covariate_are_irrelevant(
-    seed: int, family: str
-) -> None:
-    text, data = random_model(seed, family)
-    order = np.random.default_rng(seed).permutation(12)
-    one = ep(text, data)
-    moved = ep(text, {k: v[order] for k, v in data.items()})
-    assert moved.log_evidence == pytest.approx(one.log_evidence, rel=1e-8)
-    np.testing.assert_allclose(moved.mean("eta"), one.mean("eta").values[order], atol=1e-5)
-    scaled = random_model(seed, family, 15.0)[0].replace("mean = 0.2", "mean = 2.0")
-    unit = ep(scaled, {**data, "X": 0.1 * data["X"]})
-    assert unit.log_evidence == pytest.approx(one.log_evidence, rel=1e-8)
-    np.testing.assert_allclose(0.1 * unit.sd("b"), one.sd("b"), rtol=1e-5)
-
-
 @given(seeds, st.sampled_from(["poisson", "laplace"]))
 @settings(max_examples=8)
 def test_missing_responses_drop_out(seed: int, family: str) -> None:

@@ -23,7 +23,7 @@ from lgmdsl.testing.models import random_models
 from lgmdsl.testing.random.evidence import brute_log_evidence
 from lgmdsl.testing.random.latent_blocks import coefficients, levels, scalar
 from lgmdsl.testing.random.model import RandomModel, Sites
-from tests.backends.toy_site import GeometricLogit
+from tests.plugins.acme.acme_lgm import Geometric
 
 from .methods import few
 
@@ -159,9 +159,9 @@ def test_a_failing_example_shows_its_text_and_data() -> None:
 
 @pytest.fixture
 def geometric() -> Iterator[None]:
-    lgm.register(GeometricLogit)
+    lgm.register(Geometric)
     yield
-    registry.unregister(GeometricLogit)
+    registry.unregister(Geometric)
 
 
 def test_a_third_party_s_family_is_drawn_like_any_other(geometric: None) -> None:

@@ -9,16 +9,13 @@ import pytest
 from scipy import special
 
 import lgmdsl as lgm
-from lgmdsl.arrays import Array
-from lgmdsl.compile import compile_model
-from lgmdsl.dataset import read
 from lgmdsl.engines.dense.covariance import CovarianceEngine
 from lgmdsl.engines.dense.precision import PrecisionEngine
 from lgmdsl.engines.sparse.engine import SparseEngine
 from lgmdsl.inference.driver import Tolerances, run
 from lgmdsl.inference.plan import plan
-from lgmdsl.learning.objective.gradient import evidence_gradient
-from lgmdsl.sites.catalogue import find_site
+from tests.agreement.plain_models import slopes_hold
+from tests.compiled import canonical_form
 
 HEAD = """lgm 1
 index obs
@@ -63,7 +60,7 @@ def test_solvers_and_engines_share_an_optimum(text: str, bound: str) -> None:
     given = data()
     best = fit(text, given, bound=bound)
     assert best.converged
-    canonical = compile_model(lgm.loads(text).checked, read(given), find_site)
+    canonical = canonical_form(text, given)
     theta = canonical.hypers.theta({"s": 1.2})
     found = {
         m: fit(text, given, m, bound=bound, max_steps=400).log_evidence
@@ -105,45 +102,7 @@ def test_evidences_are_in_order() -> None:
     assert str(guarantees["log"]) != str(guarantees["delta"])
 
 
-@pytest.mark.thorough
-def test_permuting_classes_leaves_the_fit() -> None:
-    given, order = data(), ["c", "a", "b"]
-    names = dict(zip(["a", "b", "c"], order, strict=True))
-    moved = {**given, "y": np.array([names[k] for k in given["y"]])}
-    for method, bound in (
-        ("laplace", None),
-        ("natural-gradient", "tilted"),
-        ("natural-gradient", None),
-    ):
-        a, b = (fit(CHOICE, g, method, bound=bound) for g in (given, moved))
-        assert b.log_evidence == pytest.approx(a.log_evidence, rel=1e-9)
-        w = b.mean("W").sel({"class": order}).values
-        np.testing.assert_allclose(w, a.mean("W").values, atol=1e-5)
-
-
-def test_splitting_counts_into_single_choices() -> None:
-    """The evidence of counts is that of their choices times the number of orders."""
-    rng = np.random.default_rng(1)
-    x, counts = rng.normal(size=(5, 2)), rng.multinomial([1, 2, 3, 4, 5], [0.5, 0.3, 0.2])
-    whole = {"X": x, "y": counts, "n": counts.sum(axis=1)}
-    rows = np.repeat(np.arange(5), counts.sum(axis=1))
-    labels = np.concatenate([np.repeat(["a", "b", "c"], c) for c in counts])
-    orders = special.gammaln(whole["n"] + 1.0).sum() - special.gammaln(counts + 1.0).sum()
-    for method, bound in (("laplace", None), ("natural-gradient", "log")):
-        a = fit(COUNTS, whole, method, bound=bound)
-        b = fit(CHOICE, {"X": x[rows], "y": labels}, method, bound=bound)
-        assert a.log_evidence == pytest.approx(b.log_evidence + orders, rel=1e-8)
-
-
-def test_missing_rows_are_left_out() -> None:
-    given = data()
-    gone = np.array([1, 5, 6])
-    y = given["y"].astype(object)
-    y[gone] = ""
-    some = {"X": np.delete(given["X"], gone, 0), "y": np.delete(given["y"], gone)}
-    for method in ("laplace", "natural-gradient"):
-        a, b = fit(CHOICE, {**given, "y": y.astype(str)}, method), fit(CHOICE, some, method)
-        assert a.log_evidence == pytest.approx(b.log_evidence, rel=1e-9)
+def test_rows_that_are_missing_in_part_are_refused() -> None:
     counts = np.array([[1.0, 2.0, 0.0], [np.nan, 1.0, 1.0], [3.0, 0.0, 0.0]])
     with pytest.raises(lgm.DataError, match="some of its counts") as raised:
         fit(COUNTS, {"X": np.ones((3, 2)), "y": counts, "n": [3, 2, 3]})
@@ -170,35 +129,14 @@ def test_gradients_of_hypers(text: str, method: str, bound: str | None) -> None:
     index = "cut" if text is REFERENCE else "class"
     more = f"hyper c[{index}] : real ~ normal(sd = 1)\nhyper t : real ~ normal(sd = 1)\nlatent"
     text = text.replace("latent", more, 1).replace("= X @ W", "= c + t * (X @ W)")
-    at: dict[str, Any] = {
-        "s": 0.9,
-        "t": 1.3,
+    at = {
+        "s": np.asarray(0.9),
+        "t": np.asarray(1.3),
         "c": np.array([0.3, -0.4, 0.2])[: 2 if index == "cut" else 3],
     }
     given = data()
     given["y"] = np.where(np.arange(12) == 4, "", given["y"])  # a missing row
-    canonical = compile_model(lgm.loads(text).checked, read(given), find_site)
-    made = plan(canonical, method, bound)
-
-    def solved(values: dict[str, Any]) -> tuple[float, Any, Any]:
-        theta = canonical.hypers.theta(values)
-        done = run(made.backend, made.at(theta), Tolerances(1e-13, 1e-9), 300)
-        assert done.posterior is not None
-        return done.posterior.log_evidence, done.posterior, theta
-
-    _, posterior, theta = solved(at)
-    found = evidence_gradient(made, posterior, theta, {})
-    for name, value in at.items():
-        slope: Array = np.asarray(found[name])
-        for i in range(np.size(value)):
-            move = np.zeros(np.size(value))
-            move[i] = 1e-3
-            ends = [
-                solved({**at, name: value + k * move.reshape(np.shape(value))})[0]
-                for k in (-2, -1, 1, 2)
-            ]
-            known = (ends[0] - 8.0 * ends[1] + 8.0 * ends[2] - ends[3]) / 12e-3
-            assert slope.reshape(-1)[i] == pytest.approx(known, rel=2e-5, abs=2e-6), (name, i)
+    slopes_hold(fit(text, given, method, bound=bound, fixed=at), method, bound, at)
 
 
 @pytest.mark.thorough

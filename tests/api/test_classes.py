@@ -10,15 +10,12 @@ import pytest
 
 import lgmdsl as lgm
 from lgmdsl.canonical.model import CanonicalModel
-from lgmdsl.compile import compile_model
 from lgmdsl.contract.engine import Failed
 from lgmdsl.contract.joint import newton_move
 from lgmdsl.contract.objectives.super_gaussian import residual, super_gaussian
-from lgmdsl.dataset import read
 from lgmdsl.inference.driver import Tolerances, run
 from lgmdsl.inference.plan import plan
 from lgmdsl.inference.registry import load_entry_points
-from lgmdsl.sites.catalogue import find_site
 from lgmdsl_backends.double_loop import DoubleLoop
 from tests.api.class_models import (
     LABELS,
@@ -29,6 +26,7 @@ from tests.api.class_models import (
     data,
     fitted,
 )
+from tests.compiled import canonical_form
 
 
 @pytest.mark.few(3)
@@ -191,7 +189,7 @@ def test_sticks_are_a_logistic_regression_for_each_cut() -> None:
 
 def canonical(name: str, given: dict[str, Any]) -> CanonicalModel:
     load_entry_points()
-    return compile_model(lgm.loads(MODELS[name][0]).checked, read(given), find_site)
+    return canonical_form(MODELS[name][0], given)
 
 
 def test_data_leave_a_block_with_their_sites() -> None:

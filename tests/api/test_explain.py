@@ -15,6 +15,7 @@ from lgmdsl.errors import DataError, MethodError
 from lgmdsl.inference.registry import backends
 from lgmdsl.inference.routes import Refusal, compiled, route
 from lgmdsl.sites import catalogue as sites
+from tests.compiled import canonical_form
 
 GLMM = (
     "lgm 1\nindex obs\nindex g\ndata y[obs] : count\ndata x[obs] : real\ndata who[obs] : g\n"
@@ -45,11 +46,9 @@ def test_numbers_with_data() -> None:
 def test_the_engine_is_the_one_that_fits() -> None:
     found = explain(lgm.loads(GLMM), DATA, {"s": 0.5})
     chosen = next(e.name for e in found.engines if e.chosen)
-    from lgmdsl.compile import compile_model
-    from lgmdsl.dataset import read
     from lgmdsl.inference.plan import plan
 
-    canonical = compile_model(lgm.loads(GLMM).checked, read(DATA), sites.find_site)
+    canonical = canonical_form(GLMM, DATA)
     engine = plan(canonical).at(canonical.hypers.theta({"s": 0.5})).engine
     assert engine.name == chosen
     why = f"{chosen} engine for 12 predictor rows and 5 latents: the cheapest exact engine, "

@@ -5,18 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import lgmdsl as lgm
 from lgmdsl.api.fit.optima.other_optima import _highest
 from lgmdsl.api.fit.optima.other_runs import GAIN, LEFT, run_above, run_from
-from lgmdsl.compile import compile_model
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.status import Status
-from lgmdsl.dataset import read
 from lgmdsl.inference.driver import Run
 from lgmdsl.inference.other_starts import landmark_starts
 from lgmdsl.inference.plan import Plan, plan
 from lgmdsl.inference.settings import FitSettings
-from lgmdsl.sites.catalogue import find_site
+from tests.compiled import canonical_form
 
 TEXT = """lgm 1
 index obs
@@ -37,7 +34,7 @@ def problem(seed: int) -> tuple[Plan, Problem]:
     X = rng.normal(size=(24, 6))
     y = X @ np.r_[2.0, -1.0, 0.0, 0.0, 0.0, 0.0] + 0.2 * rng.normal(size=24)
     y[:7] += 4.0 * X[:7, 2]
-    canonical = compile_model(lgm.loads(TEXT).checked, read({"X": X, "y": y}), find_site)
+    canonical = canonical_form(TEXT, {"X": X, "y": y})
     planned = plan(canonical, "natural-gradient")
     return planned, planned.at({})
 

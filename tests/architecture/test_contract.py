@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests.processes import python
 
 
 @pytest.mark.thorough
@@ -17,14 +17,5 @@ def test_public_surface_stands(root: Path, shared: Path) -> None:
         pytest.skip("no contract_check.py in ../shared")
     if not (Path(sys.executable).parent / "lgm").exists():
         pytest.skip("the lgm command is not installed beside this interpreter")
-    paths = os.pathsep.join([str(root), str(root / "backends")])
-    result = subprocess.run(
-        [sys.executable, str(script), "1"],
-        capture_output=True,
-        text=True,
-        timeout=550,
-        check=False,
-        cwd=root,
-        env={**os.environ, "PYTHONPATH": paths},
-    )
+    result = python(str(script), "1", timeout=550, cwd=root)
     assert result.returncode == 0, result.stdout + result.stderr

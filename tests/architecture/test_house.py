@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import ast
-import os
 import re
 import subprocess
-import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests import processes
 from tests.architecture.rooms import circles
 
 PACKAGES = ("lgmdsl", "backends/lgmdsl_backends")
@@ -24,17 +23,8 @@ def modules(root: Path) -> Iterator[Path]:
 
 
 def python(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """A fresh interpreter that sees the checkout."""
-    paths = os.pathsep.join([str(root), str(root / "backends")])
-    return subprocess.run(
-        [sys.executable, *arguments],
-        capture_output=True,
-        text=True,
-        cwd=root,
-        check=False,
-        env={**os.environ, "PYTHONPATH": paths, "NO_COLOR": "1"},
-        timeout=120,
-    )
+    """A fresh interpreter in the checkout, without colour."""
+    return processes.python(*arguments, cwd=root, env=processes.environment(NO_COLOR="1"))
 
 
 def test_import_rules_hold(root: Path) -> None:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
+import pytest
 
 import lgmdsl as lgm
 from lgmdsl.api.fit.fit import Fit
 from lgmdsl.arrays import Array
-from lgmdsl.compile import compile_model
+from lgmdsl.contract.engine import Failed
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.stacked import StackedPredictors
-from lgmdsl.dataset import read
-from lgmdsl.inference.plan import plan
-from lgmdsl.sites import catalogue as sites
+from lgmdsl.contract.status import Guarantee, Status
+from tests.compiled import problem_for
 
 HEAD = "lgm 1\nindex obs\nindex feat\nindex g\ndata X[obs, feat] : real\ndata who[obs] : g\n"
 
@@ -75,8 +76,55 @@ def solved(text: str, method: str, **change: Any) -> Fit:
 
 def problem(text: str, method: str) -> Problem:
     """The problem that the driver would hand to a back end."""
-    canonical = compile_model(lgm.loads(text).checked, read(data(text)), sites.find_site)
-    return plan(canonical, method).at(canonical.hypers.theta(None))
+    return problem_for(method, text, data(text))
+
+
+def same_optimum(fit: Fit, other: Fit) -> None:
+    """Evidences, means and sds of latents are those of the natural gradient."""
+    assert fit.converged
+    assert fit.log_evidence == pytest.approx(other.log_evidence, rel=1e-6)
+    one, two = fit.posterior.conditioned, other.posterior.conditioned
+    sd = np.sqrt(two.latent_variance)
+    assert (np.abs(one.latent_mean - two.latent_mean) <= 1e-3 * sd).all()
+    np.testing.assert_allclose(np.sqrt(one.latent_variance), sd, rtol=1e-3)
+
+
+def best(text: str) -> Fit:
+    """The optimum by natural gradients."""
+    return solved(text, "natural-gradient", tol=1e-10)
+
+
+def slopes_agree(
+    function: Callable[[Array], Any], x: Array, directions: Iterable[Array], h: float, **near: Any
+) -> None:
+    """Gradients against central differences along some directions."""
+    at = function(x)
+    assert at is not None
+    for d in directions:
+        ahead, behind = function(x + h * d), function(x - h * d)
+        assert ahead is not None and behind is not None
+        assert at.gradient @ d == pytest.approx((ahead.value - behind.value) / (2 * h), **near)
+
+
+def says_that_it_stopped(method: str) -> None:
+    """After one step: its bound is below that of a whole fit."""
+    stopped, whole = solved(GP, method, max_steps=1), solved(GP, method)
+    assert stopped.status is Status.iteration_limit
+    assert stopped.log_evidence < whole.log_evidence
+    assert whole.guarantee is Guarantee.LOWER
+
+
+def fails_with_its_engine(backend: Any) -> None:
+    """An engine that cannot condition makes a status."""
+    given = problem(GP, backend.spec.name)
+
+    class Broken(type(given.engine)):  # type: ignore[misc]
+        def condition(self, weight: object, shift: object) -> Failed:
+            return Failed("broken on purpose")
+
+    broken = type(given)(given.sites, given.answers, Broken(given.engine.linear))
+    state = backend.start(broken)
+    assert state.failed is Status.numerical_error and state.reason == Failed("broken on purpose")
 
 
 def dense_elbo(given: Problem, mean: Array, covariance: Array) -> float:

@@ -9,11 +9,8 @@ import numpy as np
 import lgmdsl as lgm
 from lgmdsl.api.fit.fit import Fit
 from lgmdsl.arrays import AnyArray
-from lgmdsl.compile import compile_model
 from lgmdsl.contract.problem import Problem
-from lgmdsl.dataset import read
-from lgmdsl.inference.plan import plan
-from lgmdsl.sites.catalogue import find_site
+from tests.compiled import problem_for
 
 RNG = np.random.default_rng(11)
 N, M = 30, 6
@@ -43,5 +40,4 @@ def fitted(text: str, data: dict[str, AnyArray] = DATA, **more: Any) -> Fit:
 
 
 def problem_of(text: str, data: dict[str, AnyArray] = DATA) -> Problem:
-    canonical = compile_model(lgm.loads(text).checked, read(data), find_site)
-    return plan(canonical, "px-vb").at(canonical.hypers.theta(None))
+    return problem_for("px-vb", text, data)

@@ -2,37 +2,27 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 import numpy as np
 import pytest
 from scipy import integrate, special, stats
 
 import lgmdsl as lgm
-from lgmdsl.contract.engine import Failed
 from lgmdsl.contract.linear import LinearGaussian, Predictor, PriorBlock
 from lgmdsl.contract.objectives.elbo import ElboPoint, begin
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.questions import ExpectedAnswer
-from lgmdsl.contract.status import Guarantee, Status
+from lgmdsl.contract.status import Status
 from lgmdsl.engines.dense.covariance import CovarianceEngine
 from lgmdsl.operators.explicit import Dense
 from lgmdsl.structures.catalogue import structure
-from lgmdsl.testing.backend_checks import check_backend
 from lgmdsl_backends import cholesky as module
 from lgmdsl_backends.cholesky import Cholesky
 from tests.backends import climbing
-from tests.backends import test_known_fits as known_fits
 
 # A Gaussian process whose kernel can be inverted, although two of its points are there twice.
 APART = climbing.GP.replace("se(sd = 3, length = 2)", "se(sd = 3, length = 0.2) + white(sd = 0.5)")
 NEARLY = APART.replace("white(sd = 0.5)", "white(sd = 1e-7)")
 MODELS = [climbing.FLAT, climbing.TIED, climbing.TWO, climbing.GP, climbing.KINKED]
-
-
-def test_it_conforms() -> None:
-    assert check_backend(Cholesky) == 5
 
 
 @pytest.mark.parametrize("text", [*MODELS, climbing.HEAVY])
@@ -47,15 +37,8 @@ def test_the_gradient_is_that_of_finite_differences(text: str) -> None:
     x = state.iterate.x
     rng = np.random.default_rng(0)
     x = x + 0.05 * rng.normal(size=x.shape)
-    at = function(x)
-    assert at is not None
-    for _ in range(5):
-        d = rng.normal(size=x.shape)
-        h = 1e-5
-        ahead, behind = function(x + h * d), function(x - h * d)
-        assert ahead is not None and behind is not None
-        slope = (ahead.value - behind.value) / (2 * h)
-        assert at.gradient @ d == pytest.approx(slope, rel=1e-6, abs=1e-7)
+    directions = rng.normal(size=(5, *x.shape))
+    climbing.slopes_agree(function, x, directions, 1e-5, rel=1e-6, abs=1e-7)
 
 
 PROPER = [climbing.TWO, climbing.KINKED, climbing.HEAVY, APART]
@@ -78,27 +61,15 @@ def test_the_papers_own_form_has_the_same_objective_and_gradient(text: str) -> N
     function, x = module._evaluate(given, state.frame), state.iterate.x
     rng = np.random.default_rng(0)
     x = x + 0.01 * rng.normal(size=x.shape) * np.abs(x).max()
-    at = function(x)
-    assert at is not None
-    for _ in range(5):
-        d = rng.normal(size=x.shape)
-        ahead, behind = function(x + 1e-6 * d), function(x - 1e-6 * d)
-        assert ahead is not None and behind is not None
-        slope = (ahead.value - behind.value) / 2e-6
-        assert at.gradient @ d == pytest.approx(slope, rel=1e-5, abs=1e-6)
+    directions = rng.normal(size=(5, *x.shape))
+    climbing.slopes_agree(function, x, directions, 1e-6, rel=1e-5, abs=1e-6)
 
 
 @pytest.mark.parametrize("text", PROPER)
 def test_the_papers_own_form_reaches_the_same_optimum(text: str) -> None:
     options = {"whitened": False}
     fit = climbing.solved(text, "cholesky", options=options, max_steps=3000)
-    other = climbing.solved(text, "natural-gradient", tol=1e-10)
-    assert fit.converged
-    assert fit.log_evidence == pytest.approx(other.log_evidence, rel=1e-6)
-    one, two = fit.posterior.conditioned, other.posterior.conditioned
-    sd = np.sqrt(two.latent_variance)
-    assert (np.abs(one.latent_mean - two.latent_mean) <= 1e-3 * sd).all()
-    np.testing.assert_allclose(np.sqrt(one.latent_variance), sd, rtol=1e-3)
+    climbing.same_optimum(fit, climbing.best(text))
 
 
 @pytest.mark.parametrize(
@@ -153,13 +124,7 @@ def test_the_canonical_form_shares_mean_and_covariance(text: str) -> None:
 @pytest.mark.parametrize("text", [*MODELS, climbing.HEAVY])
 def test_it_reaches_the_optimum_of_the_natural_gradient(text: str) -> None:
     fit = climbing.solved(text, "cholesky")
-    other = climbing.solved(text, "natural-gradient", tol=1e-10)
-    assert fit.converged
-    assert fit.log_evidence == pytest.approx(other.log_evidence, rel=1e-6)
-    one, two = fit.posterior.conditioned, other.posterior.conditioned
-    sd = np.sqrt(two.latent_variance)
-    assert (np.abs(one.latent_mean - two.latent_mean) <= 1e-3 * sd).all()
-    np.testing.assert_allclose(np.sqrt(one.latent_variance), sd, rtol=1e-3)
+    climbing.same_optimum(fit, climbing.best(text))
 
 
 def test_latents_of_very_different_scales_are_all_whitened() -> None:
@@ -206,36 +171,11 @@ def test_too_many_latents_are_refused_with_e501() -> None:
 
 
 def test_stopping_early_is_said_and_the_bound_is_one() -> None:
-    stopped = climbing.solved(climbing.GP, "cholesky", max_steps=1)
-    best = climbing.solved(climbing.GP, "cholesky")
-    assert stopped.status is Status.iteration_limit
-    assert stopped.log_evidence <= best.log_evidence + 1e-9
-    assert best.guarantee is Guarantee.LOWER
+    climbing.says_that_it_stopped("cholesky")
 
 
 def test_a_broken_engine_is_a_status() -> None:
-    given = climbing.problem(climbing.GP, "cholesky")
-
-    class Broken(type(given.engine)):  # type: ignore[misc]
-        def condition(self, weight: object, shift: object) -> Failed:
-            return Failed("broken on purpose")
-
-    broken = type(given)(given.sites, given.answers, Broken(given.engine.linear))
-    state = Cholesky().start(broken)
-    assert state.failed is Status.numerical_error and state.reason == Failed("broken on purpose")
-
-
-@pytest.mark.parametrize(
-    "name", ["ionosphere_gp_sd_e1_len_e0.5", "lupus_probit_sd5", "epil_glmm_sd0.5"]
-)
-def test_known_answers(name: str, shared: Path) -> None:
-    text, data, *_ = known_fits.CASES[name]
-    known = json.loads((shared / "reference" / "known_fits.json").read_text())[f"{name}/vg"]
-    fit = lgm.fit(lgm.loads(text), data(shared / "data"), "cholesky")
-    assert fit.converged
-    assert fit.log_evidence == pytest.approx(known["log_evidence"], rel=1e-6)
-    np.testing.assert_allclose(fit.mean("eta").values[:6], known["mean"], atol=2e-4)
-    np.testing.assert_allclose(fit.sd("eta").values[:6], known["sd"], atol=2e-4)
+    climbing.fails_with_its_engine(Cholesky())
 
 
 class LogSum:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -18,9 +15,7 @@ from lgmdsl.contract.stacked import StackedPredictors
 from lgmdsl.inference.plan import plan
 from lgmdsl.numerics.optimisation.newton import solve_variance
 from lgmdsl.sites.catalogue import site
-from lgmdsl.testing.backend_checks import check_backend
 from lgmdsl_backends.coordinate_ascent import CoordinateAscent
-from tests.backends.test_known_fits import CASES
 
 TWO_BLOCKS = """lgm 1
 index obs
@@ -62,26 +57,6 @@ def outliers() -> dict[str, np.ndarray]:
     y = 1.0 + 2.0 * x + 0.2 * rng.normal(size=24)
     y[:6] += rng.normal(size=6) * 8.0
     return {"x": x, "y": y}
-
-
-def test_it_conforms() -> None:
-    assert check_backend(CoordinateAscent) == 5
-
-
-@pytest.mark.few(1)
-@pytest.mark.parametrize(
-    "name", ["ionosphere_gp_sd_e1_len_e0.5", "lupus_probit_sd5", "epil_glmm_sd0.5"]
-)
-def test_known_fits(name: str, shared: Path) -> None:
-    text, data, _ = CASES[name]
-    known = json.loads((shared / "reference" / "known_fits.json").read_text())[f"{name}/vg"]
-    fit = lgm.fit(lgm.loads(text), data(shared / "data"), method="coordinate-ascent")
-    assert fit.converged
-    assert fit.log_evidence == pytest.approx(known["log_evidence"], rel=1e-8)
-    np.testing.assert_allclose(fit.mean("eta").values[:6], known["mean"], atol=3e-4)
-    np.testing.assert_allclose(fit.sd("eta").values[:6], known["sd"], atol=3e-4)
-    rises = np.diff([e.objective for e in fit.trace])
-    assert (rises >= -1e-12 * abs(fit.log_evidence)).all()
 
 
 @pytest.mark.parametrize("method", ["coordinate-ascent", "lcl"])

@@ -7,18 +7,15 @@ import pytest
 from hypothesis import given
 
 import lgmdsl as lgm
-from lgmdsl.compile import compile_model
 from lgmdsl.contract.engine import Failed
 from lgmdsl.contract.objectives.super_gaussian import WidthPoint, at_moments
-from lgmdsl.dataset import read
 from lgmdsl.inference.plan import plan
-from lgmdsl.sites.catalogue import find_site
-from lgmdsl.testing.backend_checks import check_backend
 from lgmdsl.testing.models import random_models
 from lgmdsl.testing.random.model import RandomModel
 from lgmdsl_backends.coordinate_descent import CoordinateDescent
-from tests.agreement.methods import apart, few, predictors
-from tests.backends.test_double_loop import CONCAVE, HEAD, SUPER
+from tests.agreement.methods import few
+from tests.backends.test_double_loop import HEAD, SUPER
+from tests.compiled import canonical_form
 
 MIXED = (
     f"{HEAD}data y[obs] : real\ndata c[obs] : binary\nlatent b[feat] ~ normal(sd = 2)\n"
@@ -39,17 +36,11 @@ def made(n: int, features: int, seed: int = 0) -> dict[str, np.ndarray]:
     return {"X": X, "y": y, "c": (rng.random(n) < 0.5).astype(int)}
 
 
-def test_it_conforms() -> None:
-    assert check_backend(CoordinateDescent) == 3
-
-
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("shape", [(9, 2), (3, 9)])  # latents fewer than rows, and more
 def test_a_sweep_takes_each_width_to_its_minimum(family: str, shape: tuple[int, int]) -> None:
     """By a factorisation for every trial of every width, the others being as they are by then."""
-    canonical = compile_model(
-        lgm.loads(MIXED.format(family=family)).checked, read(made(*shape)), find_site
-    )
+    canonical = canonical_form(MIXED.format(family=family), made(*shape))
     backend = CoordinateDescent(accuracy=1e-12, group=4)
     problem = plan(canonical, "coordinate-descent").at(canonical.hypers.theta(None))
     state = backend.start(problem)
@@ -84,16 +75,6 @@ def squared_of(site: object, weight: float) -> float:
         wider = -2.0 * site.g(np.array([np.exp(middle)]))[1][0] > weight  # type: ignore[attr-defined]
         low, high = (middle, high) if wider else (low, middle)
     return float(np.exp(0.5 * (low + high)))
-
-
-@pytest.mark.thorough
-@given(random_models(families=CONCAVE, rows=(1, 12), latents=(1, 8), flat=True, missing=True))
-@few(8)
-def test_it_ends_where_the_double_loop_does(case: RandomModel) -> None:
-    one, two = (case.fit(m, tol=1e-10) for m in ("coordinate-descent", "double-loop"))
-    assert one.converged and two.converged
-    assert one.log_evidence == pytest.approx(two.log_evidence, rel=1e-8, abs=1e-8)
-    assert apart(predictors(one), predictors(two)) < 1e-4
 
 
 @pytest.mark.thorough

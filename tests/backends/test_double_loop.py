@@ -3,9 +3,7 @@ sparse engine, units, what it says of convexity, what it refuses."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,23 +11,19 @@ from hypothesis import given, reject
 from hypothesis import strategies as st
 
 import lgmdsl as lgm
-from lgmdsl.compile import compile_model
 from lgmdsl.contract.questions import SuperGaussian
-from lgmdsl.contract.status import Guarantee, Status
-from lgmdsl.dataset import read
+from lgmdsl.contract.status import Status
 from lgmdsl.engines.dense.precision import PrecisionEngine
 from lgmdsl.engines.sparse.engine import SparseEngine
 from lgmdsl.inference.driver import Tolerances, run
 from lgmdsl.inference.plan import plan
-from lgmdsl.sites.catalogue import find_site, sites
-from lgmdsl.testing.backend_checks import check_backend
+from lgmdsl.sites.catalogue import sites
 from lgmdsl.testing.models import concave_families, random_models
 from lgmdsl.testing.random.evidence import brute_log_evidence
 from lgmdsl.testing.random.model import RandomModel
 from lgmdsl_backends import double_loop
-from lgmdsl_backends.double_loop import DoubleLoop
 from tests.agreement.methods import apart, few, predictors
-from tests.backends.test_known_fits import CASES
+from tests.compiled import canonical_form
 
 SUPER = (
     *(s.spec.name for s in sites() if issubclass(s, SuperGaussian)),
@@ -38,25 +32,6 @@ SUPER = (
 )
 CONCAVE = tuple(n for n in SUPER if n in concave_families())
 HEAD = "lgm 1\nindex obs\nindex feat\ndata X[obs, feat] : real\n"
-
-
-def test_it_conforms() -> None:
-    assert check_backend(DoubleLoop) == 3
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("name", ["ionosphere_gp_sd_e1_len_e0.5", "a9a_logistic_sd1"])
-def test_known_answers(name: str, shared: Path) -> None:
-    """Through the covariance engine, and through the precision engine with sparse rows."""
-    text, data, latents = CASES[name]
-    known = json.loads((shared / "reference" / "known_fits.json").read_text())[f"{name}/jaakkola"]
-    fit = lgm.fit(lgm.loads(text), data(shared / "data"), "double-loop")
-    assert fit.converged and fit.guarantee is Guarantee.LOWER and fit.steps <= 6
-    assert fit.log_evidence == pytest.approx(known["log_evidence"], abs=1e-6)
-    z = np.concatenate([np.ravel(fit.mean(n).values) for n in latents])[: len(known["z"])]
-    sd = np.concatenate([np.ravel(fit.sd(n).values) for n in latents])[: len(known["z"])]
-    np.testing.assert_allclose(z, known["z"], atol=2e-4 * np.array(known["zsd"]).max())
-    np.testing.assert_allclose(sd, known["zsd"], rtol=2e-4)
 
 
 @pytest.mark.thorough
@@ -178,7 +153,7 @@ def test_the_sparse_engine_gives_what_dense_algebra_gives(method: str) -> None:
     data = {"g": np.vstack([edges, [[0, 7], [3, 20]]]), "at": at,
             "y": truth[at] + rng.laplace(size=rows) * 0.4, "site": np.arange(n),
             "c": (rng.random(rows) < 1.0 / (1.0 + np.exp(-truth[at]))).astype(int)}  # fmt: skip
-    canonical = compile_model(lgm.loads(SMOOTHED).checked, read(data), find_site)
+    canonical = canonical_form(SMOOTHED, data)
     planned = plan(canonical, method)
     problem = planned.at(canonical.hypers.theta(None))
     linear = problem.engine.linear

@@ -16,14 +16,12 @@ import lgmdsl as lgm
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.canonical.reverse import pull
-from lgmdsl.compile import compile_model
 from lgmdsl.contract.problem import GaussianPosterior
-from lgmdsl.dataset import read
 from lgmdsl.inference.driver import Tolerances, run
 from lgmdsl.inference.plan import plan
-from lgmdsl.sites.catalogue import find_site
 from lgmdsl_backends.ep.matching import Matched, own
 from tests.backends.test_known_fits import CASES
+from tests.compiled import canonical_form
 
 FAMILIES = {
     "bernoulli(logit = s)": "binary",
@@ -220,7 +218,7 @@ def test_the_gradient_of_the_evidence(name: str, power: float) -> None:
     data = {"x": rng.normal(size=9), "who": np.arange(9) % 3, "y": drawn(rng, kind, 9)}
     if name == "gp":
         data.pop("who")
-    canonical = compile_model(lgm.loads(GRADIENTS[name]).checked, read(data), find_site)
+    canonical = canonical_form(GRADIENTS[name], data)
     free = {b.name: np.asarray(AT[b.name]) for b in canonical.hypers.blocks}
     found = posterior_at(canonical, free, power)
     assert found.slopes is not None

@@ -12,16 +12,14 @@ from scipy import special
 
 import lgmdsl as lgm
 from lgmdsl.arrays import Array
-from lgmdsl.compile import compile_model
 from lgmdsl.contract.questions import Tilted
-from lgmdsl.dataset import read
 from lgmdsl.engines.dense.covariance import CovarianceEngine
 from lgmdsl.engines.dense.precision import PrecisionEngine
 from lgmdsl.engines.sparse.engine import SparseEngine
 from lgmdsl.inference.driver import Tolerances, run
 from lgmdsl.inference.plan import plan
-from lgmdsl.learning.objective.gradient import evidence_gradient
-from lgmdsl.sites.catalogue import find_site
+from tests.agreement.plain_models import slopes_hold
+from tests.compiled import canonical_form
 
 HEAD = """lgm 1
 index obs
@@ -67,7 +65,7 @@ def fit(text: str, given_data: dict[str, Any], method: str = "ep", **more: Any) 
 
 def solved(text: str, given_data: dict[str, Any], s: float, engine: Any = None) -> Any:
     """The plan, theta, problem and result of a run to 1e-8."""
-    canonical = compile_model(lgm.loads(text).checked, read(given_data), find_site)
+    canonical = canonical_form(text, given_data)
     theta, planned = canonical.hypers.theta({"s": s}), plan(canonical, "ep")
     chosen = None if engine is None else engine(canonical.linear(theta))
     problem = planned.at(theta, chosen)
@@ -123,9 +121,7 @@ def test_the_moments_match_at_the_fixed_point(name: str, power: float) -> None:
     x, y = data(14, 3)
     found = fit(MODELS[name], {"X": x, "y": np.array(list("abc"))[y]}, options={"power": power})
     assert found.converged
-    canonical = compile_model(
-        lgm.loads(MODELS[name]).checked, read({"X": x, "y": np.array(list("abc"))[y]}), find_site
-    )
+    canonical = canonical_form(MODELS[name], {"X": x, "y": np.array(list("abc"))[y]})
     planned = plan(canonical, "ep", options={"power": power})
     problem = planned.at(canonical.hypers.theta({"s": 1.2}))
     result = run(planned.backend, problem, Tolerances(1e-12, 1e-8))
@@ -162,12 +158,7 @@ def test_the_evidence_has_this_gradient(name: str) -> None:
         noise = np.random.default_rng(1).normal(size=12)
         given_data = {"x": x[:, 0], "y": x[:, 0] + np.exp(0.5 * x[:, 0]) * noise}
     text = MODELS.get(name, PAIR)
-    step = 1e-4
-    ends = [solved(text, given_data, 1.2 + side * step)[3].posterior for side in (1.0, -1.0)]
-    planned, theta, _, result = solved(text, given_data, 1.2)
-    gradient = evidence_gradient(planned, result.posterior, theta, {})
-    wanted = (ends[0].log_evidence - ends[1].log_evidence) / (2.0 * step)
-    assert gradient["s"] == pytest.approx(wanted, rel=1e-5, abs=1e-6)
+    slopes_hold(fit(text, given_data), "ep", None, {"s": np.asarray(1.2)})
 
 
 def exact(x: Array, y: Array, s: float) -> tuple[float, Array, Array]:

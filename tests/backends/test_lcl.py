@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,12 +14,10 @@ from lgmdsl.contract.objectives.elbo import elbo_at
 from lgmdsl.contract.questions import ConjugateAnswer
 from lgmdsl.errors import MethodError
 from lgmdsl.sites.scalar.exponential_rate import ExponentialSite
-from lgmdsl.testing.backend_checks import check_backend
 from lgmdsl_backends.lcl import LinearlyConstrained
 from lgmdsl_backends.lcl import dual as conjugates
 from lgmdsl_backends.lcl.dual import Dual
 from tests.backends.test_coordinate_ascent import TWO_BLOCKS, two_blocks
-from tests.backends.test_known_fits import CASES
 from tests.backends.test_lcl_dual import LINE, dual, line
 from tests.backends.test_natural_gradient import hard_gp
 
@@ -38,23 +34,6 @@ def same(text: str, data: dict[str, Any], **settings: Any) -> lgm.Fit:
     np.testing.assert_allclose((one.latent_mean - two.latent_mean) / sd, 0.0, atol=2e-3)
     np.testing.assert_allclose(np.sqrt(one.latent_variance) / sd, 1.0, atol=2e-3)
     return fit
-
-
-def test_it_conforms() -> None:
-    assert check_backend(LinearlyConstrained) == 5
-
-
-@pytest.mark.parametrize(
-    "name", ["ionosphere_gp_sd_e1_len_e0.5", "lupus_probit_sd5", "epil_glmm_sd0.5"]
-)
-def test_known_fits(name: str, shared: Path) -> None:
-    text, data, _ = CASES[name]
-    known = json.loads((shared / "reference" / "known_fits.json").read_text())[f"{name}/vg"]
-    fit = lgm.fit(lgm.loads(text), data(shared / "data"), method="lcl")
-    assert fit.converged and fit.steps < 20
-    assert fit.log_evidence == pytest.approx(known["log_evidence"], rel=1e-8)
-    np.testing.assert_allclose(fit.mean("eta").values[:6], known["mean"], atol=1e-3)
-    np.testing.assert_allclose(fit.sd("eta").values[:6], known["sd"], atol=1e-3)
 
 
 def test_a_step_that_lowers_the_bound_is_damped(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,19 +7,15 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pytest
 
-import lgmdsl as lgm
 from lgmdsl.arrays import Array
-from lgmdsl.compile import compile_model
 from lgmdsl.contract.objectives.profile import Profile, maximise_mean
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.questions import Expected, ExpectedAnswer
 from lgmdsl.contract.status import Status
-from lgmdsl.dataset import read
 from lgmdsl.inference.driver import Tolerances, run
-from lgmdsl.inference.plan import plan
-from lgmdsl.sites import catalogue as sites
 from lgmdsl_backends.natural_gradient import NaturalGradient
 from tests.backends.climbing import TWO, problem
+from tests.compiled import problem_for
 
 COUNTS = TWO.partition("data x")[0].replace("y[obs] : binary", "y[obs] : count") + (
     "latent b[feat] ~ normal(sd = 2)\nlet eta[obs] = X @ b\nobserve y ~ poisson(log_rate = eta)\n"
@@ -67,8 +63,7 @@ observe y ~ poisson(log_rate = a + u)
 def large(s: float, level: float) -> Problem:
     """The problem of counts about e^level."""
     y = np.round(np.exp(level + np.random.default_rng(0).normal(size=20)))
-    canonical = compile_model(lgm.loads(LARGE).checked, read({"y": y}), sites.find_site)
-    return plan(canonical, "natural-gradient").at(canonical.hypers.theta({"s": s}))
+    return problem_for("natural-gradient", LARGE, {"y": y}, {"s": s})
 
 
 @pytest.mark.parametrize("level", [9.0, 12.0, 16.0])

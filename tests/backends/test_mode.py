@@ -14,11 +14,10 @@ from sklearn.linear_model import Lasso, LogisticRegression
 
 import lgmdsl as lgm
 from lgmdsl.contract.status import Guarantee, Status
-from lgmdsl.testing.backend_checks import check_backend
 from lgmdsl.testing.models import random_models, smooth_families
 from lgmdsl.testing.random.model import RandomModel
 from lgmdsl_backends import mode
-from lgmdsl_backends.mode import HOLDS, NOTE, Mode
+from lgmdsl_backends.mode import HOLDS, NOTE
 from tests.agreement.methods import few, predictors
 from tests.backends.test_double_loop import HEAD
 
@@ -48,10 +47,6 @@ def made(n: int = 80, features: int = 20, seed: int = 0) -> dict[str, np.ndarray
     X = rng.normal(size=(n, features))
     eta = X[:, :4] @ [2.0, -1.5, 1.0, 0.5]
     return {"X": X, "y": (eta + rng.logistic(size=n) > 0).astype(int)}
-
-
-def test_it_conforms() -> None:
-    assert check_backend(Mode) == 5
 
 
 def test_the_sparse_mode_of_a_logistic_regression() -> None:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 import numpy as np
 import pytest
 from scipy import optimize, stats
@@ -13,18 +10,12 @@ import lgmdsl as lgm
 from lgmdsl.contract.engine import Failed
 from lgmdsl.contract.objectives.elbo import elbo_at, resolved
 from lgmdsl.contract.stacked import StackedPredictors, flatten
-from lgmdsl.contract.status import Guarantee, Status
-from lgmdsl.testing.backend_checks import check_backend
+from lgmdsl.contract.status import Status
 from lgmdsl_backends import opper_archambeau as module
 from lgmdsl_backends.opper_archambeau import OpperArchambeau
 from tests.backends import climbing
-from tests.backends import test_known_fits as known_fits
 
 MODELS = [climbing.FLAT, climbing.TIED, climbing.TWO, climbing.GP, climbing.KINKED]
-
-
-def test_it_conforms() -> None:
-    assert check_backend(OpperArchambeau) == 5
 
 
 SIGNED = [
@@ -92,27 +83,15 @@ def test_the_papers_own_form_has_the_same_objective_and_gradient(text: str) -> N
     function = module._evaluate_plain(given, state.reference)
     rng = np.random.default_rng(0)
     x = state.iterate.x + 0.05 * rng.normal(size=state.iterate.x.shape)
-    at = function(x)
-    assert at is not None
-    for _ in range(5):
-        d = rng.normal(size=x.shape)
-        ahead, behind = function(x + 1e-5 * d), function(x - 1e-5 * d)
-        assert ahead is not None and behind is not None
-        slope = (ahead.value - behind.value) / 2e-5
-        assert at.gradient @ d == pytest.approx(slope, rel=1e-5, abs=1e-6)
+    directions = rng.normal(size=(5, *x.shape))
+    climbing.slopes_agree(function, x, directions, 1e-5, rel=1e-5, abs=1e-6)
 
 
 @pytest.mark.parametrize("text", PROPER)
 def test_the_papers_own_form_reaches_the_same_optimum(text: str) -> None:
     options = {"whitened": False}
     fit = climbing.solved(text, "opper-archambeau", options=options)
-    other = climbing.solved(text, "natural-gradient", tol=1e-10)
-    assert fit.converged
-    assert fit.log_evidence == pytest.approx(other.log_evidence, rel=1e-6)
-    one, two = fit.posterior.conditioned, other.posterior.conditioned
-    sd = np.sqrt(two.latent_variance)
-    assert (np.abs(one.latent_mean - two.latent_mean) <= 1e-3 * sd).all()
-    np.testing.assert_allclose(np.sqrt(one.latent_variance), sd, rtol=1e-3)
+    climbing.same_optimum(fit, climbing.best(text))
 
 
 def test_the_papers_own_form_needs_a_proper_prior() -> None:
@@ -154,13 +133,7 @@ def test_products_with_the_squared_covariance(text: str) -> None:
 @pytest.mark.parametrize("text", [*MODELS, climbing.HEAVY, *SIGNED])
 def test_it_reaches_the_optimum_of_the_natural_gradient(text: str) -> None:
     fit = climbing.solved(text, "opper-archambeau")
-    other = climbing.solved(text, "natural-gradient", tol=1e-10)
-    assert fit.converged
-    assert fit.log_evidence == pytest.approx(other.log_evidence, rel=1e-6)
-    one, two = fit.posterior.conditioned, other.posterior.conditioned
-    sd = np.sqrt(two.latent_variance)
-    assert (np.abs(one.latent_mean - two.latent_mean) <= 1e-3 * sd).all()
-    np.testing.assert_allclose(np.sqrt(one.latent_variance), sd, rtol=1e-3)
+    climbing.same_optimum(fit, climbing.best(text))
 
 
 def test_an_outlier_of_students_t_has_a_negative_weight() -> None:
@@ -229,11 +202,7 @@ def test_a_site_that_says_nothing_is_no_obstacle() -> None:
 
 
 def test_stopping_early_is_said_and_the_bound_is_one() -> None:
-    stopped = climbing.solved(climbing.GP, "opper-archambeau", max_steps=1)
-    best = climbing.solved(climbing.GP, "opper-archambeau")
-    assert stopped.status is Status.iteration_limit
-    assert stopped.log_evidence < best.log_evidence
-    assert best.guarantee is Guarantee.LOWER
+    climbing.says_that_it_stopped("opper-archambeau")
 
 
 def test_weights_that_drown_the_bound_are_not_taken() -> None:
@@ -244,25 +213,4 @@ def test_weights_that_drown_the_bound_are_not_taken() -> None:
 
 
 def test_a_broken_engine_is_a_status() -> None:
-    given = climbing.problem(climbing.GP, "opper-archambeau")
-
-    class Broken(type(given.engine)):  # type: ignore[misc]
-        def condition(self, weight: object, shift: object) -> Failed:
-            return Failed("broken on purpose")
-
-    broken = type(given)(given.sites, given.answers, Broken(given.engine.linear))
-    state = OpperArchambeau().start(broken)
-    assert state.failed is Status.numerical_error and state.reason == Failed("broken on purpose")
-
-
-@pytest.mark.parametrize(
-    "name", ["ionosphere_gp_sd_e1_len_e0.5", "lupus_probit_sd5", "epil_glmm_sd0.5"]
-)
-def test_known_answers(name: str, shared: Path) -> None:
-    text, data, *_ = known_fits.CASES[name]
-    known = json.loads((shared / "reference" / "known_fits.json").read_text())[f"{name}/vg"]
-    fit = lgm.fit(lgm.loads(text), data(shared / "data"), "opper-archambeau")
-    assert fit.converged
-    assert fit.log_evidence == pytest.approx(known["log_evidence"], rel=1e-6)
-    np.testing.assert_allclose(fit.mean("eta").values[:6], known["mean"], atol=2e-3)
-    np.testing.assert_allclose(fit.sd("eta").values[:6], known["sd"], atol=2e-3)
+    climbing.fails_with_its_engine(OpperArchambeau())

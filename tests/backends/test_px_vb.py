@@ -14,17 +14,13 @@ from scipy import special
 import lgmdsl as lgm
 from lgmdsl.api.fit.fit import Fit
 from lgmdsl.arrays import AnyArray, Array
-from lgmdsl.compile import compile_model
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.questions import Augmented, AugmentedAnswer
 from lgmdsl.contract.status import Guarantee
-from lgmdsl.dataset import read
 from lgmdsl.inference.driver import Tolerances, run
-from lgmdsl.inference.plan import plan
-from lgmdsl.learning.objective.gradient import evidence_gradient
-from lgmdsl.sites.catalogue import find_site
-from lgmdsl.testing.backend_checks import check_backend
 from lgmdsl_backends.px_vb import ParameterExpanded
+from tests.agreement.plain_models import slopes_hold
+from tests.compiled import problem_for
 
 HEAD = "lgm 1\nindex obs\nindex feat\ndata X[obs, feat] : real\ndata y[obs] : binary\n"
 FLAT = f"{HEAD}latent w[feat] ~ flat()\nlet eta[obs] = X @ w\nobserve y ~ bernoulli(probit = eta)\n"
@@ -38,8 +34,7 @@ def small(seed: int = 0, rows: int = 25) -> dict[str, AnyArray]:
 
 
 def problem_of(text: str, data: dict[str, AnyArray]) -> Problem:
-    canonical = compile_model(lgm.loads(text).checked, read(data), find_site)
-    return plan(canonical, "px-vb").at(canonical.hypers.theta(None))
+    return problem_for("px-vb", text, data)
 
 
 def kidney(shared: Path) -> dict[str, AnyArray]:
@@ -49,10 +44,6 @@ def kidney(shared: Path) -> dict[str, AnyArray]:
 
 def fitted(data: dict[str, AnyArray], text: str = FLAT, **settings: Any) -> Fit:
     return lgm.fit(lgm.loads(text), data, "px-vb", **settings)
-
-
-def test_it_conforms() -> None:
-    assert check_backend(ParameterExpanded) == 2
 
 
 @pytest.mark.thorough
@@ -189,21 +180,8 @@ observe y ~ ordinal(probit = eta, cuts = c)
 """
     data = small(3)
     data["y"] = np.digitize(data["X"] @ [0.0, 1.0, -0.5], [-0.5, 0.7])
-    canonical = compile_model(lgm.loads(text).checked, read(data), find_site)
-    planned = plan(canonical, "px-vb")
     at = {"s": np.array(0.8), "c": np.array([-0.4, 0.9])}
-
-    def bound(change: dict[str, Array]) -> Any:
-        found = run(planned.backend, planned.at({**at, **change}), Tolerances(1e-13, 1e-9), 50_000)
-        assert found.posterior is not None
-        return found.posterior
-
-    slopes = evidence_gradient(planned, bound({}), at, {})
-    h = 1e-4
-    units = (np.array(1.0), np.array([1.0, 0.0]), np.array([0.0, 1.0]))
-    for name, unit in zip(("s", "c", "c"), units, strict=True):
-        up, down = (bound({name: at[name] + k * h * unit}).log_evidence for k in (1.0, -1.0))
-        assert np.sum(slopes[name] * unit) == pytest.approx((up - down) / (2.0 * h), abs=1e-6)
+    slopes_hold(fitted(data, text, fixed=at), "px-vb", None, at)
 
 
 def test_other_sites_are_told_what_they_lack() -> None:

@@ -9,13 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import lgmdsl as lgm
-from lgmdsl.compile import compile_model
 from lgmdsl.contract.engine import Conditioned
-from lgmdsl.dataset import read
 from lgmdsl.inference.driver import Tolerances, run
 from lgmdsl.inference.plan import plan
-from lgmdsl.sites.catalogue import find_site
 from lgmdsl.testing.models import random_models
 from lgmdsl.testing.random.model import RandomModel
 from lgmdsl_backends.px_vb import ParameterExpanded
@@ -33,6 +29,7 @@ from lgmdsl_backends.px_vb.bound import (
 from tests.agreement.methods import few
 from tests.backends.test_px_vb import FLAT, problem_of, small
 from tests.backends.test_px_vb_properties import bound_at
+from tests.compiled import canonical_form
 
 PROBIT = ("bernoulli.probit", "binomial.probit", "normal.mean")
 TEXT = FLAT.replace("flat()", "normal(mean = 0.3, sd = 2)")
@@ -166,7 +163,7 @@ observe y ~ ordinal(probit = eta, cuts = c{ratio})
 """
     data = small(3)
     data["y"] = np.digitize(np.asarray(data["X"]) @ [0.0, 1.0, -0.5], [-0.5, 0.7])
-    canonical = compile_model(lgm.loads(text).checked, read(data), find_site)
+    canonical = canonical_form(text, data)
     problem = plan(canonical, "px-vb").at({"c": np.array([-0.7, 0.9])})
     n = len(problem.sites[0])
     q = conditioned_on(problem, (np.ones(n),), (np.linspace(-1.0, 2.0, n),))

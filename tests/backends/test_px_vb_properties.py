@@ -96,21 +96,6 @@ def test_the_unit_of_the_features_is_irrelevant(case: RandomModel, by: float) ->
         assert b.objective == pytest.approx(a.objective + gain, abs=1e-7 * size)
 
 
-@pytest.mark.thorough
-@given(cases, st.randoms(use_true_random=False))
-@few(10)
-def test_the_order_of_rows_is_irrelevant(case: RandomModel, random) -> None:  # type: ignore[no-untyped-def]
-    order = np.array(random.sample(range(case.rows), case.rows))
-    one, two = solved(case, "px-vb"), solved(case.take(order), "px-vb")
-    assert one is not None and two is not None
-    assume(one.converged and two.converged)
-    assert two.log_evidence == pytest.approx(
-        one.log_evidence, abs=1e-7 * (1 + abs(one.log_evidence))
-    )
-    (m1, s1), (m2, s2) = predictors(one), predictors(two)
-    assert apart((m1[order], s1[order]), (m2, s2)) < 1e-4
-
-
 @given(cases)
 @few(10)
 def test_engines_agree(case: RandomModel) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,19 +10,13 @@ from scipy import special
 
 import lgmdsl as lgm
 from lgmdsl.arrays import Array
-from lgmdsl.compile import compile_model
-from lgmdsl.contract.backend import BackendSpec, option
 from lgmdsl.contract.engine import Failed
 from lgmdsl.contract.objectives.elbo import ElboPoint, elbo_at
 from lgmdsl.contract.problem import Problem
-from lgmdsl.contract.status import Guarantee, Status
-from lgmdsl.dataset import read
+from lgmdsl.contract.status import Status
 from lgmdsl.errors import MethodError
-from lgmdsl.inference import registry
-from lgmdsl.inference.plan import plan
-from lgmdsl.sites.catalogue import find_site
-from lgmdsl.testing.backend_checks import check_backend
 from lgmdsl_backends.stochastic import Batches, StochasticGradient, StochasticState, Visits
+from tests.compiled import problem_for
 
 HEAD = """lgm 1
 index obs
@@ -100,8 +92,7 @@ def case(name: str, level: str = "normal(sd = 3)") -> tuple[lgm.Model, dict[str,
 
 def problem_of(name: str) -> Problem:
     model, data = case(name)
-    canonical = compile_model(model.checked, read(data), find_site)
-    return plan(canonical, "stochastic").at(canonical.hypers.theta(None))
+    return problem_for("stochastic", model, data)
 
 
 def fitted(model: lgm.Model, data: dict[str, Any], method: str, **options: Any) -> lgm.Fit:
@@ -288,23 +279,3 @@ def test_what_is_refused() -> None:
     assert "iterative engine estimates" in str(caught.value)
     with pytest.raises(MethodError, match="E501"):
         fitted(model, data, "stochastic", rows="streamed")
-
-
-@dataclass(frozen=True)
-class ByFours(StochasticGradient):
-    minibatch: int = option(4, "rows of a batch")
-    spec: ClassVar[BackendSpec] = replace(StochasticGradient.spec, name="by-fours")
-
-
-@pytest.fixture
-def registered() -> Iterator[None]:
-    lgm.register(ByFours)
-    yield
-    registry.unregister(ByFours)
-
-
-@pytest.mark.thorough
-def test_it_conforms(registered: None) -> None:
-    assert check_backend(StochasticGradient) == 5
-    assert check_backend(ByFours) == 5
-    assert StochasticGradient.spec.guarantee is Guarantee.LOWER

@@ -13,18 +13,14 @@ from pathlib import Path
 import numpy as np
 from scipy import ndimage, optimize
 
-import lgmdsl as lgm
 from lgmdsl.arrays import Array
-from lgmdsl.compile import compile_model
 from lgmdsl.contract.engine import Engine
 from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.contract.objectives.super_gaussian import WidthPoint
 from lgmdsl.contract.problem import Problem
-from lgmdsl.dataset import read
-from lgmdsl.inference.plan import plan
 from lgmdsl.operators.fourier import Fourier
-from lgmdsl.sites.catalogue import find_site
 from lgmdsl_backends.double_loop import DoubleLoop
+from tests.compiled import problem_for
 
 TEXT = """lgm 1
 index row
@@ -55,11 +51,10 @@ class Measured:
 
     def problem(self, engine: Callable[[LinearGaussian], Engine] | None = None) -> Problem:
         """The double loop's problem, on the engine that the model gets or another one."""
-        canonical = compile_model(lgm.loads(self.text).checked, read(self.data), find_site)
-        found = plan(canonical, "double-loop").at(canonical.hypers.theta({}))
+        found = problem_for("double-loop", self.text, self.data)
         if engine is None:
             return found
-        return replace(found, engine=engine(canonical.linear(canonical.hypers.theta({}))))
+        return replace(found, engine=engine(found.engine.linear))
 
     def psnr(self, estimate: Array) -> float:
         error = estimate.reshape(self.image.shape) - self.image

@@ -21,6 +21,7 @@ import numpy as np
 import pytest
 
 import lgmdsl as lgm
+from tests.processes import environment
 
 pytestmark = pytest.mark.reproduction
 
@@ -54,19 +55,18 @@ def command(folder: Path, name: str, output: Path) -> list[str]:
     return [name, *read, *method, "-o", str(output)]
 
 
-def start(arguments: list[str], root: Path, before: str = "") -> subprocess.Popen[bytes]:
-    paths = os.pathsep.join([str(root), str(root / "backends")])
+def start(arguments: list[str], before: str = "") -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         [sys.executable, "-c", before + RUN, *arguments],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": paths},
+        env=environment(),
     )
 
 
-def ended(arguments: list[str], root: Path) -> int:
+def ended(arguments: list[str]) -> int:
     """The exit status of a command that is left alone."""
-    process = start(arguments, root)
+    process = start(arguments)
     process.communicate()
     return process.returncode
 
@@ -79,17 +79,17 @@ def whole(output: Path) -> bool:
         return len(held["y"]) == ROWS
 
 
-def test_kills(folder: Path, root: Path) -> None:
+def test_kills(folder: Path) -> None:
     """Half at a random moment of the command's time, half while the file is written."""
     chance, ends = random.Random(3), Counter[str]()
     for name, output in (("fit", folder / "out" / "f.nc"), ("simulate", folder / "out" / "s.npz")):
         output.parent.mkdir(exist_ok=True)
         began = time.monotonic()
-        assert ended(command(folder, name, output), root) == 0
+        assert ended(command(folder, name, output)) == 0
         usual = time.monotonic() - began
         for k in range(KILLS // 2):
             before = output.read_bytes()
-            process = start([*command(folder, name, output), "--seed", str(k + 1)], root)
+            process = start([*command(folder, name, output), "--seed", str(k + 1)])
             if k % 2:
                 time.sleep(chance.random() * usual)
             else:
@@ -101,7 +101,7 @@ def test_kills(folder: Path, root: Path) -> None:
             ends["left over"] += len(list(output.parent.glob(".lgm-*")))
             ends["old" if output.read_bytes() == before else "new"] += 1
             assert whole(output)
-        assert ended(command(folder, name, output), root) == 0
+        assert ended(command(folder, name, output)) == 0
         assert whole(output)
     assert sorted(os.listdir(folder / "out")) == ["f.nc", "s.npz"]
     print(f"\n{KILLS} kills: {dict(ends)}; after the next run nothing")
@@ -126,7 +126,7 @@ def disk(tmp_path: Path) -> Iterator[Path | None]:
         subprocess.run(["umount", str(place)], check=True)
 
 
-def test_full_disks(folder: Path, root: Path, disk: Path | None) -> None:
+def test_full_disks(folder: Path, disk: Path | None) -> None:
     """Where it can be mounted, half of them are real; elsewhere files may not pass a length."""
     chance, ends = random.Random(4), Counter[str]()
     for k in range(DISKS):
@@ -136,7 +136,7 @@ def test_full_disks(folder: Path, root: Path, disk: Path | None) -> None:
         place.mkdir(exist_ok=True)
         output = place / file
         if not output.exists():
-            assert ended(command(folder, name, output), root) == 0
+            assert ended(command(folder, name, output)) == 0
         before = output.read_bytes()
         arguments, limit = [*command(folder, name, output), "--seed", str(k + 1)], ""
         if real:
@@ -144,7 +144,7 @@ def test_full_disks(folder: Path, root: Path, disk: Path | None) -> None:
             (place / "ballast").write_bytes(b"\0" * room)
         else:
             arguments, limit = [str(int(0.9 * chance.random() * len(before))), *arguments], LIMIT
-        process = start(arguments, root, limit)
+        process = start(arguments, limit)
         said = process.communicate()[1].decode()
         assert process.returncode == 1 and "error[E306]: cannot write" in said, said
         assert output.read_bytes() == before and not list(place.glob(".lgm-*"))

@@ -5,16 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import lgmdsl as lgm
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.model import CanonicalModel
-from lgmdsl.compile import compile_model
-from lgmdsl.dataset import read
-from lgmdsl.sites.catalogue import find_site
+from tests.compiled import canonical_form
 
 
 def compiled(text: str, **data: object) -> CanonicalModel:
-    return compile_model(lgm.loads("lgm 1\n" + text).checked, read(data), find_site)
+    return canonical_form("lgm 1\n" + text, data)
 
 
 def design(model: CanonicalModel, name: str, block: int = 0) -> Array:

@@ -11,13 +11,11 @@ import lgmdsl as lgm
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.canonical.reverse import pull
-from lgmdsl.compile import compile_model
 from lgmdsl.contract.engine import Conditioned
-from lgmdsl.dataset import read
 from lgmdsl.engines.choose import choose
 from lgmdsl.errors import DataError
 from lgmdsl.operators.fourier import paired
-from lgmdsl.sites.catalogue import find_site
+from tests.compiled import canonical_form
 
 HEAD = """lgm 1
 index row
@@ -40,7 +38,7 @@ U, V = RNG.normal(size=(ROWS, COLS)), RNG.normal(size=(COLS, ROWS))
 
 
 def compiled(text: str) -> CanonicalModel:
-    return compile_model(lgm.loads(HEAD + text).checked, read(DATA), find_site)
+    return canonical_form(HEAD + text, DATA)
 
 
 def value(canonical: CanonicalModel) -> Array:
@@ -101,7 +99,7 @@ def test_missing_rows_leave_the_operator_unformed() -> None:
     text = 'observe y ~ normal(mean = conv2(u, psf, boundary = "circular"), sd = 1)\n'
     y = np.where(KEEP > 0, 0.0, np.nan)
     given = HEAD.replace("data y[row, col] : real", "data y[row, col] : real?")
-    canonical = compile_model(lgm.loads(given + text).checked, read({**DATA, "y": y}), find_site)
+    canonical = canonical_form(given + text, {**DATA, "y": y})
     assert np.allclose(value(canonical), convolved(U)[KEEP > 0])
     assert not canonical.linear({}).predictors[0].columns["u"].in_memory
 
@@ -123,7 +121,7 @@ potential c^2 * diff(a * u + x * b, t, boundary = "reflect") ~ laplace(scale = 1
 def test_gradients_pass_through_operators() -> None:
     rng = np.random.default_rng(2)
     data = {"y": rng.normal(size=6), "x": rng.normal(size=6)}
-    canonical = compile_model(lgm.loads(GRADIENT).checked, read(data), find_site)
+    canonical = canonical_form(GRADIENT, data)
     weight = (rng.random(6) + 0.3, rng.random(6) + 0.3)
     shift = (rng.normal(size=6), rng.normal(size=6))
     free = {"c": rng.normal(size=6), "a": np.asarray(0.7)}

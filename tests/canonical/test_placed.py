@@ -8,14 +8,11 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-import lgmdsl as lgm
 from lgmdsl.canonical.expressions.coefficient import Gradient, Theta
 from lgmdsl.canonical.lowering import flatten
 from lgmdsl.canonical.lowering.flatten import PlacedEntries, placed
 from lgmdsl.canonical.model import CanonicalModel
-from lgmdsl.compile import compile_model
-from lgmdsl.dataset import read
-from lgmdsl.sites.catalogue import find_site
+from tests.compiled import canonical_form
 
 TEXT = """lgm 1
 index obs
@@ -48,7 +45,7 @@ def model(missing: bool) -> CanonicalModel:
         y[[2, 7]] = np.nan
     g = np.arange(12) % 3
     data = {"x": rng.normal(size=12), "g": g, "y": y, "Z": rng.normal(size=(12, 3))}
-    return compile_model(lgm.loads(TEXT).checked, read(data), find_site)
+    return canonical_form(TEXT, data)
 
 
 def anew(canonical: CanonicalModel, theta: Theta) -> dict[str, sp.csr_array]:

@@ -7,16 +7,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import lgmdsl as lgm
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.canonical.queries.plates import Plate, plates
-from lgmdsl.compile import compile_model
 from lgmdsl.contract.engine import Failed
 from lgmdsl.contract.linear import LinearGaussian
-from lgmdsl.dataset import read
 from lgmdsl.engines.choose import choose
-from lgmdsl.sites.catalogue import find_site
+from tests.compiled import canonical_form
 
 RNG = np.random.default_rng(3)
 ROWS = 8
@@ -80,7 +77,7 @@ def texts(draw: st.DrawFn) -> str:
 
 def compiled(text: str) -> tuple[CanonicalModel, LinearGaussian]:
     data = {**DATA, "W": np.array([0.5, 1.0, 2.0])}
-    canonical = compile_model(lgm.loads(text).checked, read(data), find_site)
+    canonical = canonical_form(text, data)
     return canonical, canonical.linear(canonical.hypers.start())
 
 

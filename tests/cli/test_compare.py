@@ -8,8 +8,8 @@ import pytest
 
 from lgmdsl.inference import registry
 from lgmdsl_backends.laplace import Laplace
-from tests.backends.toy_backend import FixedPoint
 from tests.cli.conftest import Run
+from tests.plugins.acme.acme_lgm import FixedPoint
 
 FIELDS = {
     "method", "status", "guarantee", "log_evidence", "steps", "seconds", "mean_difference",

@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import textwrap
 from pathlib import Path
 
 import pytest
 
+from tests.processes import python
 
-def run(root: Path, script: str, *arguments: str) -> str:
-    paths = os.pathsep.join([str(root), str(root / "backends")])
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(script), *arguments],
-        capture_output=True,
-        text=True,
-        timeout=240,
-        env={**os.environ, "PYTHONPATH": paths},
-    )
+
+def run(script: str, *arguments: str) -> str:
+    done = python("-c", textwrap.dedent(script), *arguments, timeout=240)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -43,7 +36,7 @@ def test_check_with_data_runs_none_of_them(root: Path) -> None:
         assert main(sys.argv[1:]) == 0
         print(*sys.modules)
     """
-    loaded = run(root, script, "check", str(example / "model.lgm"), str(example / "data.npz"))
+    loaded = run(script, "check", str(example / "model.lgm"), str(example / "data.npz"))
     assert "lgmdsl.canonical.model" in loaded.split()
     assert not SLOW & set(loaded.split())
 
@@ -59,7 +52,7 @@ def test_check_with_data_runs_none_of_them(root: Path) -> None:
         "import scipy.stats; value = scipy.special.gammaln(3.0)",
     ],
 )
-def test_a_deferred_module_is_whole_when_it_is_used(use: str, root: Path) -> None:
+def test_a_deferred_module_is_whole_when_it_is_used(use: str) -> None:
     script = f"""
         from lgmdsl.cli.deferred_imports import defer
         defer()
@@ -70,10 +63,10 @@ def test_a_deferred_module_is_whole_when_it_is_used(use: str, root: Path) -> Non
         assert scipy.special.__file__ and scipy.special.__name__ == "scipy.special"
         print(float(value))
     """
-    assert abs(float(run(root, script)) - 0.6931471805599453) < 1e-15
+    assert abs(float(run(script)) - 0.6931471805599453) < 1e-15
 
 
-def test_threads_that_come_at_once_all_see_it_whole(root: Path) -> None:
+def test_threads_that_come_at_once_all_see_it_whole() -> None:
     script = """
         import sys, threading
         from lgmdsl.cli.deferred_imports import defer
@@ -92,10 +85,10 @@ def test_threads_that_come_at_once_all_see_it_whole(root: Path) -> None:
         assert not wrong, wrong
         print(len(right), len(set(right)))
     """
-    assert run(root, script).split() == ["8", "1"]
+    assert run(script).split() == ["8", "1"]
 
 
-def test_a_module_that_fails_is_tried_again(root: Path, tmp_path: Path) -> None:
+def test_a_module_that_fails_is_tried_again(tmp_path: Path) -> None:
     (tmp_path / "frail.py").write_text(
         "import os\nif 'WELL' not in os.environ: raise RuntimeError('not yet')\nvalue = 3\n"
     )
@@ -113,17 +106,17 @@ def test_a_module_that_fails_is_tried_again(root: Path, tmp_path: Path) -> None:
         os.environ["WELL"] = "1"
         print(frail.value)
     """
-    assert run(root, script, str(tmp_path)).split("\n")[:2] == ["not yet", "3"]
+    assert run(script, str(tmp_path)).split("\n")[:2] == ["not yet", "3"]
 
 
 @pytest.mark.thorough
-def test_importing_the_library_defers_nothing(root: Path) -> None:
+def test_importing_the_library_defers_nothing() -> None:
     script = """
         import sys
         import lgmdsl, lgmdsl.api.fit.fitting
         print([type(f).__name__ for f in sys.meta_path])
     """
-    assert "DeferringFinder" not in run(root, script)
+    assert "DeferringFinder" not in run(script)
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes in folders here")
@@ -139,5 +132,5 @@ def test_a_pipe_is_refused_before_anything_is_loaded(
         print(*sys.modules)
     """
     model = root / "models" / "linear_regression" / "model.lgm"
-    loaded = run(root, script, command, str(model), str(tmp_path / "d.csv")).split()
+    loaded = run(script, command, str(model), str(tmp_path / "d.csv")).split()
     assert not {"lgmdsl.api.fit.fitting", "lgmdsl.canonical.model", "scipy.sparse"} & {*loaded}

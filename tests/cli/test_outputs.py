@@ -7,7 +7,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO
@@ -16,6 +15,7 @@ import pytest
 
 from tests.cli.conftest import Run
 from tests.cli.output_commands import CALLS, PLOTS, Call, make_inputs
+from tests.processes import environment, python
 
 
 @pytest.fixture(scope="module")
@@ -116,11 +116,11 @@ def test_the_data_under_their_own_name(run: Run, folder: Path) -> None:
     assert done.status == 1 and "it is the data" in done.err and contents(folder) == before
 
 
-def test_stdin_is_an_input_too(folder: Path, root: Path) -> None:
+def test_stdin_is_an_input_too(folder: Path) -> None:
     place = folder / "m.txt"
     place.write_bytes((folder / "m.lgm").read_bytes())
     with place.open("rb") as stream:
-        done = lgm("graph", "-", "-o", str(place), root=root, stdin=stream)
+        done = lgm("graph", "-", "-o", str(place), stdin=stream)
     assert done.returncode == 1 and "it is the model" in done.stderr
     assert place.read_bytes() == (folder / "m.lgm").read_bytes()
 
@@ -225,20 +225,13 @@ def test_formatting_a_pipe_or_on_a_full_disk(
 
 
 def lgm(
-    *arguments: str, root: Path, stdin: IO[bytes] | int | None = None, before: str = ""
+    *arguments: str, stdin: IO[bytes] | int | None = None, before: str = ""
 ) -> subprocess.CompletedProcess[str]:
     """`lgm` in a process of its own, after some Python."""
-    paths = os.pathsep.join([str(root), str(root / "backends")])
     program = f"import sys\n{before}\nfrom lgmdsl.cli.main import main\nsys.exit(main())\n"
-    return subprocess.run(
-        [sys.executable, "-c", program, *arguments],
-        capture_output=True,
-        text=True,
-        stdin=stdin,
-        timeout=300,
-        # With files that end at 8 kB Python would leave such modules compiled.
-        env={**os.environ, "PYTHONPATH": paths, "PYTHONDONTWRITEBYTECODE": "1"},
-    )
+    # With files that end at 8 kB Python would leave such modules compiled.
+    env = environment(PYTHONDONTWRITEBYTECODE="1")
+    return python("-c", program, *arguments, stdin=stdin, timeout=300, env=env)
 
 
 SHORT = "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192))"
@@ -247,12 +240,12 @@ SHORT = "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192)
 @pytest.mark.thorough
 @pytest.mark.parametrize("arguments", [[], ["--json"]])
 def test_a_file_that_ends_half_way_does_not_end_the_process(
-    arguments: list[str], folder: Path, root: Path
+    arguments: list[str], folder: Path
 ) -> None:
     """The system takes 8 kB of the result file and no more. (HDF5 used to crash, signal 11.)"""
     call = CALLS[0]
     before = contents(folder)
-    done = lgm(*call.arguments(folder), *arguments, root=root, before=SHORT)
+    done = lgm(*call.arguments(folder), *arguments, before=SHORT)
     assert done.returncode == 1
     if arguments:
         page = json.loads(done.stdout)
@@ -263,19 +256,19 @@ def test_a_file_that_ends_half_way_does_not_end_the_process(
 
 
 @pytest.mark.thorough
-def test_a_reader_that_goes_away_costs_no_file(folder: Path, root: Path) -> None:
+def test_a_reader_that_goes_away_costs_no_file(folder: Path) -> None:
     """`lgm fit ... -o out.nc | true` writes out.nc."""
     close = "import os\nr, w = os.pipe()\nos.close(r)\nos.dup2(w, 1)"
-    done = lgm(*CALLS[0].arguments(folder), root=root, before=close)
+    done = lgm(*CALLS[0].arguments(folder), before=close)
     assert done.returncode == 0 and "Traceback" not in done.stderr
     assert (folder / "out.nc").stat().st_size > 0
 
 
 @pytest.mark.thorough
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-def test_a_page_that_finds_no_room_costs_no_file(folder: Path, root: Path) -> None:
+def test_a_page_that_finds_no_room_costs_no_file(folder: Path) -> None:
     full = "import os\nos.dup2(os.open('/dev/full', os.O_WRONLY), 1)"
-    done = lgm(*CALLS[0].arguments(folder), root=root, before=full)
+    done = lgm(*CALLS[0].arguments(folder), before=full)
     assert done.returncode == 1 and "E306" in done.stderr and "Traceback" not in done.stderr
     assert (folder / "out.nc").stat().st_size > 0
 

@@ -12,17 +12,18 @@ from pathlib import Path
 
 import pytest
 
+from tests.processes import environment, python
+
 HEAVY = {"lark", "numpy", "scipy", "xarray", "rich", "networkx", "numba", "h5py", "pandas"}
 
 
-def lgm(*arguments: str, root: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    paths = os.pathsep.join([str(root), str(root / "backends")])
+def lgm(*arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
+    return python("-m", "lgmdsl", *arguments, env=environment(**more))
+
+
+def shell(program: str, command: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "lgmdsl", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env={**os.environ, "PYTHONPATH": paths, **environment},
+        [program, "-c", command], capture_output=True, text=True, timeout=120, env=environment()
     )
 
 
@@ -40,54 +41,32 @@ def lgm(*arguments: str, root: Path, **environment: str) -> subprocess.Completed
         ["compare", "--help"],
     ],
 )
-def test_light_commands_load_nothing_heavy(arguments: list[str], model: Path, root: Path) -> None:
+def test_light_commands_load_nothing_heavy(arguments: list[str], model: Path) -> None:
     script = (
         "import sys\nfrom lgmdsl.cli.main import main\n"
         f"status = main({arguments!r})\n"
         "print(status, *sorted(m for m in sys.modules if '.' not in m), file=sys.stderr)\n"
     )
-    paths = os.pathsep.join([str(root), str(root / "backends")])
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        cwd=model.parent,
-        env={**os.environ, "PYTHONPATH": paths},
-    )
+    done = python("-c", script, cwd=model.parent)
     status, *loaded = done.stderr.splitlines()[-1].split()
     # Text is parsed by lark.
     heavy = HEAVY - {"lark"} if "m.lgm" in arguments else HEAVY
     assert status == "0" and not heavy & set(loaded)
 
 
-def test_help_imports_no_command(root: Path) -> None:
+def test_help_imports_no_command() -> None:
     script = (
         "import sys\nfrom lgmdsl.cli.main import main\nmain(['--help'])\n"
         "print(*(m for m in sys.modules if m.startswith('lgmdsl.')), file=sys.stderr)\n"
     )
-    paths = os.pathsep.join([str(root), str(root / "backends")])
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env={**os.environ, "PYTHONPATH": paths},
-    )
+    done = python("-c", script)
     assert "lgmdsl.cli.commands.fit" not in done.stderr.split()
 
 
 @pytest.mark.thorough
-def test_broken_pipe_is_quiet(model: Path, root: Path) -> None:
-    paths = os.pathsep.join([str(root), str(root / "backends")])
+def test_broken_pipe_is_quiet(model: Path) -> None:
     command = f'"{sys.executable}" -m lgmdsl graph "{model}" --to svg | head -c 10'
-    done = subprocess.run(
-        ["bash", "-c", f"set -o pipefail; {command}"],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env={**os.environ, "PYTHONPATH": paths},
-    )
+    done = shell("bash", f"set -o pipefail; {command}")
     assert done.returncode == 0 and done.stderr == ""
 
 
@@ -100,32 +79,25 @@ def test_broken_pipe_is_quiet(model: Path, root: Path) -> None:
         ("<&-", "methods", 0),
     ],
 )
-def test_closed_streams(closed: str, arguments: str, status: int, root: Path) -> None:
-    paths = os.pathsep.join([str(root), str(root / "backends")])
-    done = subprocess.run(
-        ["sh", "-c", f'"{sys.executable}" -m lgmdsl {arguments} {closed}'],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env={**os.environ, "PYTHONPATH": paths},
-    )
+def test_closed_streams(closed: str, arguments: str, status: int) -> None:
+    done = shell("sh", f'"{sys.executable}" -m lgmdsl {arguments} {closed}')
     assert done.returncode == status and "Traceback" not in done.stderr
 
 
-def test_exit_status_of_the_process(model: Path, root: Path) -> None:
-    assert lgm("check", str(model), root=root).returncode == 0
-    assert lgm("check", "nowhere.lgm", root=root).returncode == 1
-    assert lgm("chekc", root=root).returncode == 2
+def test_exit_status_of_the_process(model: Path) -> None:
+    assert lgm("check", str(model)).returncode == 0
+    assert lgm("check", "nowhere.lgm").returncode == 1
+    assert lgm("chekc").returncode == 2
 
 
 @pytest.mark.thorough
 @pytest.mark.skipif(not hasattr(os, "openpty"), reason="needs a pseudo-terminal")
-def test_colour_on_terminals_only(tmp_path: Path, root: Path) -> None:
+def test_colour_on_terminals_only(tmp_path: Path) -> None:
     bad = tmp_path / "bad.lgm"
     bad.write_text("lgm 1\nindex a\nlatent u[a] = normal(sd = 1)\n")
-    assert "\x1b[" not in lgm("check", str(bad), root=root).stderr
-    assert "\x1b[" in _on_terminal(["check", str(bad)], root)
-    assert "\x1b[" not in _on_terminal(["check", str(bad)], root, NO_COLOR="1")
+    assert "\x1b[" not in lgm("check", str(bad)).stderr
+    assert "\x1b[" in _on_terminal(["check", str(bad)])
+    assert "\x1b[" not in _on_terminal(["check", str(bad)], NO_COLOR="1")
 
 
 SLOW = """
@@ -142,31 +114,23 @@ print("rich" in sys.modules)
 
 @pytest.mark.thorough
 @pytest.mark.skipif(not hasattr(os, "openpty"), reason="needs a pseudo-terminal")
-def test_progress_on_terminals_only(root: Path) -> None:
-    said = _python_on_terminal(["-c", SLOW], root)
+def test_progress_on_terminals_only() -> None:
+    said = _python_on_terminal(["-c", SLOW])
     assert "step 8, objective -3.125" in said and "True" in said
-    paths = os.pathsep.join([str(root), str(root / "backends")])
-    done = subprocess.run(
-        [sys.executable, "-c", SLOW],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env={**os.environ, "PYTHONPATH": paths},
-    )
+    done = python("-c", SLOW)
     assert done.stdout == "False\n" and done.stderr == ""
 
 
-def _on_terminal(arguments: list[str], root: Path, **environment: str) -> str:
-    return _python_on_terminal(["-m", "lgmdsl", *arguments], root, **environment)
+def _on_terminal(arguments: list[str], **more: str) -> str:
+    return _python_on_terminal(["-m", "lgmdsl", *arguments], **more)
 
 
-def _python_on_terminal(arguments: list[str], root: Path, **environment: str) -> str:
-    paths = os.pathsep.join([str(root), str(root / "backends")])
-    clean = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "TERM")}
+def _python_on_terminal(arguments: list[str], **more: str) -> str:
+    clean = {k: v for k, v in environment().items() if k not in ("NO_COLOR", "TERM")}
     ours, theirs = os.openpty()
     process = subprocess.Popen(
         [sys.executable, *arguments], stdin=theirs, stdout=theirs, stderr=theirs,
-        env={**clean, "TERM": "xterm", "PYTHONPATH": paths, **environment},
+        env={**clean, "TERM": "xterm", **more},
     )  # fmt: skip
     os.close(theirs)
     said = b""
@@ -215,16 +179,9 @@ runpy.run_module("lgmdsl", run_name="__main__", alter_sys=True)
     ],
 )
 def test_interrupt_while_modules_are_imported(
-    name: str, more: list[str], model: Path, data: Path, root: Path
+    name: str, more: list[str], model: Path, data: Path
 ) -> None:
-    paths = os.pathsep.join([str(root), str(root / "backends")])
-    done = subprocess.run(
-        [sys.executable, "-c", INTERRUPTED_AT, name, "check", str(model), str(data), *more],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env={**os.environ, "PYTHONPATH": paths},
-    )
+    done = python("-c", INTERRUPTED_AT, name, "check", str(model), str(data), *more)
     assert "Traceback" not in done.stderr
     if not name:  # the command is done: the signal alone ends the process
         assert done.returncode == -signal.SIGINT and not done.stderr

@@ -12,11 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import lgmdsl as lgm
 from lgmdsl.arrays import Array
-from lgmdsl.compile import compile_model
 from lgmdsl.contract.engine import Conditioned, Engine, Failed
-from lgmdsl.dataset import read
 from lgmdsl.engines.choose import choose
 from lgmdsl.engines.dense.covariance import CovarianceEngine
 from lgmdsl.engines.dense.precision import PrecisionEngine
@@ -24,7 +21,7 @@ from lgmdsl.engines.grouped.batched import BatchedEngine
 from lgmdsl.engines.sparse.engine import SparseEngine
 from lgmdsl.inference.driver import Tolerances, run
 from lgmdsl.inference.plan import plan
-from lgmdsl.sites.catalogue import find_site
+from tests.compiled import canonical_form
 from tests.engines.test_batched import _case
 
 FACTORS = """lgm 1
@@ -78,7 +75,7 @@ def loadings(seed: int = 1) -> dict[str, Array]:
 
 
 def solved(given: dict[str, Any], bound: str, engine: type[Engine]) -> float:
-    canonical = compile_model(lgm.loads(FACTORS).checked, read(given), find_site)
+    canonical = canonical_form(FACTORS, given)
     theta = canonical.hypers.theta(loadings())
     made = plan(canonical, "natural-gradient", bound)
     conditioning = cast(Any, engine)(canonical.linear(theta))
@@ -92,7 +89,7 @@ def test_ragged_people_stay_batched(bound: str) -> None:
     """Half of the entries are missing, a few people have none at all."""
     given = people(40, gaps=0.5)
     given["y"][:3], given["k"][:3] = np.nan, ""
-    canonical = compile_model(lgm.loads(FACTORS).checked, read(given), find_site)
+    canonical = canonical_form(FACTORS, given)
     assert choose(canonical.linear(canonical.hypers.theta(loadings())))[0] is not None
     assert not BatchedEngine.refuses(canonical.linear(canonical.hypers.theta(loadings())))
     found = solved(given, bound, BatchedEngine)
@@ -115,7 +112,7 @@ def test_boehnings_covariance_is_factored_once(monkeypatch: pytest.MonkeyPatch) 
     assert solved(given, "bohning", BatchedEngine) == pytest.approx(known, rel=1e-9)
     # One Newton step in the means has curvatures of their own; all else is one matrix at a time.
     assert factored.count(64) == 1 and set(factored) == {1, 64}
-    canonical = compile_model(lgm.loads(FACTORS).checked, read(given), find_site)
+    canonical = canonical_form(FACTORS, given)
     engine = BatchedEngine(canonical.linear(canonical.hypers.theta(loadings())))
     assert engine.alike
     curve = 0.5 * (np.eye(3) - 1.0 / 3.0)
@@ -126,13 +123,13 @@ def test_boehnings_covariance_is_factored_once(monkeypatch: pytest.MonkeyPatch) 
         found = engine.condition(weight, (rng.normal(size=320), rng.normal(size=(64, 3))))
         assert not isinstance(found, Failed)
     assert factored == [1]
-    ragged = compile_model(lgm.loads(FACTORS).checked, read(people(64, gaps=0.3)), find_site)
+    ragged = canonical_form(FACTORS, people(64, gaps=0.3))
     assert not BatchedEngine(ragged.linear(ragged.hypers.theta(loadings()))).alike
 
 
 def cost(n: int) -> tuple[int, int]:
     """Peak bytes of conditioning and moments, and the calls of functions that it takes."""
-    canonical = compile_model(lgm.loads(FACTORS).checked, read(people(n)), find_site)
+    canonical = canonical_form(FACTORS, people(n))
     theta = canonical.hypers.theta(loadings())
     engine = BatchedEngine(canonical.linear(theta))
     rng = np.random.default_rng(0)

@@ -39,6 +39,7 @@ from lgmdsl.operators.convolution import Convolution
 from lgmdsl.operators.explicit import Dense, Identity, Sparse
 from lgmdsl.sites.catalogue import find_site
 from lgmdsl.structures.catalogue import structure
+from tests.compiled import canonical_form
 
 RNG = np.random.default_rng(3)
 ROOT = Path(__file__).resolve().parents[2]
@@ -213,9 +214,7 @@ def test_the_engine_of_another_theta_is_the_one_that_would_be_chosen(
     """It is taken without a look at costs, and where it refuses, or is slow, costs are looked
     at."""
     folder = ROOT / "models" / name
-    model = compile_model(
-        lgm.load(folder / "model.lgm").checked, read(folder / "data.npz"), find_site
-    )
+    model = canonical_form(lgm.load(folder / "model.lgm"), folder / "data.npz")
     looked: list[str] = []
 
     def noted(entry: Entry) -> Entry:

@@ -9,22 +9,19 @@ import pytest
 
 import lgmdsl as lgm
 from lgmdsl.arrays import Array
-from lgmdsl.compile import compile_model
 from lgmdsl.contract.engine import Estimate
 from lgmdsl.contract.linear import LinearGaussian, Predictor
 from lgmdsl.contract.objectives.profile import Profile, maximise_mean
 from lgmdsl.contract.objectives.super_gaussian import Penalty, WidthPoint, start, super_gaussian
 from lgmdsl.contract.rows import slope_of
 from lgmdsl.contract.status import Guarantee
-from lgmdsl.dataset import read
 from lgmdsl.engines import choose
 from lgmdsl.engines.iterative.conditioned import IterativeConditioned
 from lgmdsl.engines.iterative.engine import IterativeEngine
 from lgmdsl.inference.driver import Run, Tolerances, run
-from lgmdsl.inference.plan import plan
 from lgmdsl.inference.registry import backends
 from lgmdsl.operators.convolution import Convolution
-from lgmdsl.sites.catalogue import find_site
+from tests.compiled import problem_for
 
 from .unformed import Unformed
 
@@ -57,8 +54,7 @@ def data() -> dict[str, Array]:
 
 
 def fitted(engine: str, hide: bool = False, samples: int = 20) -> Run:
-    canonical = compile_model(lgm.loads(TEXT).checked, read(data()), find_site)
-    problem = plan(canonical, "double-loop").at(canonical.hypers.theta({}))
+    problem = problem_for("double-loop", TEXT, data())
     if engine == "iterative":
         linear = problem.engine.linear
         if hide:
@@ -116,8 +112,7 @@ def test_a_fit_where_no_exact_engine_is_at_hand(monkeypatch: pytest.MonkeyPatch)
 def test_inexact_steps_of_newton_end_where_exact_ones_do() -> None:
     """What a solution lacks is counted in the energy: the inner loop neither crawls nor stops
     early, in a few products a step."""
-    canonical = compile_model(lgm.loads(TEXT).checked, read(data()), find_site)
-    problem = plan(canonical, "double-loop").at(canonical.hypers.theta({}))
+    problem = problem_for("double-loop", TEXT, data())
     means, wanted = [], None
     for engine in (problem.engine, IterativeEngine(problem.engine.linear)):
         here = replace(problem, engine=engine)
@@ -139,8 +134,7 @@ def test_inexact_steps_of_newton_end_where_exact_ones_do() -> None:
 
 
 def test_a_length_is_asked_for_to_two_digits() -> None:
-    canonical = compile_model(lgm.loads(TEXT).checked, read(data()), find_site)
-    problem = plan(canonical, "double-loop").at(canonical.hypers.theta({}))
+    problem = problem_for("double-loop", TEXT, data())
     begun = start(replace(problem, engine=IterativeEngine(problem.engine.linear)))
     assert isinstance(begun, WidthPoint)
     slope = np.random.default_rng(0).normal(size=N * N)

@@ -13,10 +13,8 @@ import scipy.sparse as sp
 import lgmdsl as lgm
 from lgmdsl.api.fit.hyper_ways import expected_fits
 from lgmdsl.arrays import Array
-from lgmdsl.compile import compile_model
 from lgmdsl.contract.engine import Failed
 from lgmdsl.contract.linear import LinearGaussian, Predictor, PriorBlock
-from lgmdsl.dataset import read
 from lgmdsl.engines.iterative import patience
 from lgmdsl.engines.iterative.engine import IterativeEngine
 from lgmdsl.engines.iterative.patience import (
@@ -42,8 +40,8 @@ from lgmdsl.numerics.sparse.base import Pattern, Symbolic, distinct, located
 from lgmdsl.numerics.sparse.ordering import SLACK, Elimination, Graph, minimum_degree
 from lgmdsl.numerics.sparse.supernodes import inverse
 from lgmdsl.operators.explicit import Sparse
-from lgmdsl.sites import catalogue
 from lgmdsl.structures.independent import Normal
+from tests.compiled import canonical_form
 
 
 def random_rows(n: int) -> LinearGaussian:
@@ -306,7 +304,7 @@ observe y ~ poisson(log_rate = s)
 """
     model = lgm.loads(text)
     x = linear.predictors[0].columns["w"].sparse()
-    canonical = compile_model(model.checked, read({"X": x, "y": y}), catalogue.find_site)
+    canonical = canonical_form(model, {"X": x, "y": y})
     ways = [expected_fits(canonical, None, w) for w in ("map", "integrate")]
     assert 1.0 < ways[0] < ways[1]
     assert expected_fits(canonical, {"t": 1.0}, "fixed") == 1.0

@@ -17,7 +17,7 @@ from lgmdsl.canonical.grounding.ground import ground
 from lgmdsl.canonical.lowering.bym2 import owner
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.canonical.queries.loadings import roots
-from lgmdsl.compile import canonicalise, compile_model
+from lgmdsl.compile import canonicalise
 from lgmdsl.contract.structure import Shape
 from lgmdsl.dataset import read
 from lgmdsl.graph.build import model_graph
@@ -25,6 +25,7 @@ from lgmdsl.graph.model_graph import SITES, ModelGraph, NodeKind
 from lgmdsl.graph.warnings import warnings_of
 from lgmdsl.language.tree import ast
 from lgmdsl.sites.catalogue import find_site
+from tests.compiled import canonical_form
 
 RNG = np.random.default_rng(7)
 DATA = {
@@ -101,7 +102,7 @@ def texts(draw: st.DrawFn) -> str:
 
 def compiled(text: str) -> CanonicalModel:
     data = {k: v for k, v in DATA.items() if f"data {k}[" in text}
-    return compile_model(lgm.loads(text).checked, read(data), find_site)
+    return canonical_form(text, data)
 
 
 ANY = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -15,9 +15,7 @@ from scipy.special import logsumexp
 
 import lgmdsl as lgm
 from lgmdsl.canonical.queries.scales import vanishing
-from lgmdsl.compile import compile_model
-from lgmdsl.dataset import read
-from lgmdsl.sites import catalogue as sites
+from tests.compiled import canonical_form
 
 RATE = -np.log(0.05)  # of pc_sd(u = 1, alpha = 0.05)
 PRIOR = "pc_sd(u = 1, alpha = 0.05)"
@@ -212,7 +210,7 @@ let eta[obs] = u[of] + v[of] + gain * w[of] + z[of] + r[of] + t[of] + k
 observe y ~ normal(mean = eta, sd = both)
 """
     data = {"y": np.arange(6.0), "of": np.resize([0, 1, 2], 6)}
-    canonical = compile_model(lgm.loads(model).checked, read(data), sites.find_site)
+    canonical = canonical_form(model, data)
     found = vanishing(canonical, canonical.hypers.start(), ())
     assert found == {"s": 1.0, "tau": -1.0, "gain": 1.0, "under": 1.0}
     assert "s" not in vanishing(canonical, canonical.hypers.start(), ("s",))

@@ -8,15 +8,13 @@ import pytest
 
 import lgmdsl as lgm
 from lgmdsl.canonical.queries.loadings import linear_hypers
-from lgmdsl.compile import compile_model
-from lgmdsl.dataset import read
 from lgmdsl.inference.driver import Tolerances
 from lgmdsl.inference.plan import plan
 from lgmdsl.learning.coordinates.vector import Coordinates
 from lgmdsl.learning.em.batches import Batches, plate_of, some_rows
 from lgmdsl.learning.em.complete_data import CompleteData
 from lgmdsl.learning.objective.log_posterior import Objective
-from lgmdsl.sites import catalogue as sites
+from tests.compiled import canonical_form
 
 TEXT = """lgm 1
 index p
@@ -48,7 +46,7 @@ def data(persons: int = 900) -> dict[str, np.ndarray]:
 
 def objective(text: str = TEXT, **given: np.ndarray) -> Objective:
     values = given or data()
-    canonical = compile_model(lgm.loads(text).checked, read(values), sites.find_site)
+    canonical = canonical_form(text, values)
     planned = plan(canonical, bound="jaakkola")
     return Objective(planned, Coordinates(canonical.hypers), {}, Tolerances())
 

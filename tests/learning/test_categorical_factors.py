@@ -8,13 +8,11 @@ from scipy import special
 from scipy.stats import qmc
 
 import lgmdsl as lgm
-from lgmdsl.compile import compile_model
-from lgmdsl.dataset import read
 from lgmdsl.inference.driver import Tolerances
 from lgmdsl.inference.plan import plan
 from lgmdsl.learning.coordinates.vector import Coordinates
 from lgmdsl.learning.objective.log_posterior import Objective
-from lgmdsl.sites import catalogue as sites
+from tests.compiled import canonical_form
 
 TEXT = """lgm 1
 index obs
@@ -56,9 +54,7 @@ def rows(count: int) -> np.ndarray:
 def test_offsets_have_their_slope_where_loadings_are_zero() -> None:
     """The predictors do not move there, and the bound's weights are constant: nothing is left to
     iterate, but the shifts must still be those of the optimum."""
-    canonical = compile_model(
-        lgm.loads(TEXT.format(link="softmax")).checked, read({"y": rows(60)}), sites.find_site
-    )
+    canonical = canonical_form(TEXT.format(link="softmax"), {"y": rows(60)})
     for bound in ("bohning", "log"):
         coordinates = Coordinates(canonical.hypers)
         planned = plan(canonical, "natural-gradient", bound)

@@ -14,14 +14,12 @@ from scipy import optimize, stats
 import lgmdsl as lgm
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.expressions.coefficient import Theta
-from lgmdsl.compile import compile_model
-from lgmdsl.dataset import read
 from lgmdsl.learning.coordinates.standardised import Standardised
 from lgmdsl.learning.coordinates.vector import Coordinates
 from lgmdsl.learning.integration.cells import Cells
 from lgmdsl.learning.integration.hyper_posterior import HyperPosterior
-from lgmdsl.sites.catalogue import find_site
 from tests.benchmarks.accuracy.cases import small_case_of
+from tests.compiled import canonical_form
 
 PAIR = """lgm 1
 index obs
@@ -78,7 +76,7 @@ class Rotated:
         log = self.u.logpdf(z[:, 0]) + self.v.logpdf(z[:, 1])
         weights = np.exp(log - log.max())
         kept = weights > 1e-12
-        grounded = compile_model(lgm.loads(PAIR).checked, read({"y": [0.1]}), find_site)
+        grounded = canonical_form(PAIR, {"y": [0.1]})
         coordinates = Coordinates(grounded.hypers, {}, False)
         frame = Standardised(np.zeros(2), self.axes, np.zeros(2, dtype=bool))
         weights = weights[kept] / weights[kept].sum()

@@ -10,9 +10,7 @@ import pytest
 
 import lgmdsl as lgm
 from lgmdsl.arrays import Array
-from lgmdsl.compile import compile_model
 from lgmdsl.contract.status import Status
-from lgmdsl.dataset import read
 from lgmdsl.inference.driver import Tolerances
 from lgmdsl.inference.plan import plan
 from lgmdsl.learning.coordinates.restricted import ClosedSimplex
@@ -21,7 +19,7 @@ from lgmdsl.learning.objective.log_posterior import Objective
 from lgmdsl.learning.search.continued import held_wrongly, released
 from lgmdsl.learning.search.maximise import Maximiser, Maximum
 from lgmdsl.priors.bounded import Dirichlet
-from lgmdsl.sites import catalogue as sites
+from tests.compiled import canonical_form
 
 from .test_simplices import TEXT, texts
 
@@ -105,7 +103,7 @@ def test_topics_under_a_flat_prior_have_zeros(hyper: str) -> None:
 @pytest.mark.thorough
 def test_what_an_edge_holds_wrongly_is_released() -> None:
     data = {"n": texts()["n"][:10]}
-    canonical = compile_model(lgm.loads(TEXT.format("flat")).checked, read(data), sites.find_site)
+    canonical = canonical_form(TEXT.format("flat"), data)
     coordinates = Coordinates(canonical.hypers, closed=True)
     objective = Objective(plan(canonical), coordinates, {}, Tolerances(1e-9, 1e-6))
     search = Maximiser(objective, jacobian=False)

@@ -9,15 +9,13 @@ import numpy as np
 import pytest
 
 import lgmdsl as lgm
-from lgmdsl.compile import compile_model
-from lgmdsl.dataset import read
 from lgmdsl.inference.driver import Tolerances
 from lgmdsl.inference.plan import plan
 from lgmdsl.learning.coordinates.vector import Coordinates
 from lgmdsl.learning.em.closed_steps import covariances, fisher
 from lgmdsl.learning.objective.log_posterior import Evaluation, Objective
 from lgmdsl.learning.search.metric import Metric, together
-from lgmdsl.sites import catalogue as sites
+from tests.compiled import canonical_form
 
 K, N = 4, 80
 TEXT = """lgm 1
@@ -68,7 +66,7 @@ def binary() -> dict[str, np.ndarray]:
 
 
 def first(text: str, data: dict[str, np.ndarray]) -> tuple[Objective, Evaluation]:
-    canonical = compile_model(lgm.loads(text).checked, read(data), sites.find_site)
+    canonical = canonical_form(text, data)
     coordinates = Coordinates(canonical.hypers)
     objective = Objective(plan(canonical), coordinates, {}, Tolerances(1e-12, 1e-9))
     found = objective.at(coordinates.pack(canonical.hypers.start()))

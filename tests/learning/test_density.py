@@ -13,11 +13,9 @@ from scipy.interpolate import CubicSpline
 import lgmdsl as lgm
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.lowering.derived import Apply, Derived, Leaf, monotone, slope
-from lgmdsl.compile import compile_model
-from lgmdsl.dataset import read
 from lgmdsl.learning.coordinates.hyper_marginals import entry_ends
 from lgmdsl.learning.integration.kernel_density import Range, kernel_density, sample_share
-from lgmdsl.sites.catalogue import find_site
+from tests.compiled import canonical_form
 from tests.learning.glmm import CROSSED, GLMM, NORMAL, counts, crossed, load, measured
 
 LEVELS = [0.025, 0.25, 0.5, 0.75, 0.975]
@@ -159,7 +157,7 @@ observe y ~ normal(mean = m, sd = 1)
 
 
 def test_ends_of_hyperparameters() -> None:
-    grounded = compile_model(lgm.loads(RANGES).checked, read({"y": [0.1]}), find_site)
+    grounded = canonical_form(RANGES, {"y": [0.1]})
     ends = {b.name: entry_ends(b) for b in grounded.hypers.blocks}
     wanted = {
         "pos": (0.0, np.inf), "cut": (0.5, 2.0), "corr": (-1.0, 1.0), "part": (0.0, 1.0),

@@ -8,14 +8,12 @@ import numpy as np
 import pytest
 
 import lgmdsl as lgm
-from lgmdsl.compile import compile_model
-from lgmdsl.dataset import read
 from lgmdsl.inference.driver import Tolerances
 from lgmdsl.inference.plan import plan
 from lgmdsl.learning.coordinates.vector import Coordinates
 from lgmdsl.learning.em.em import EM
 from lgmdsl.learning.objective.log_posterior import Evaluation, Objective
-from lgmdsl.sites import catalogue as sites
+from tests.compiled import canonical_form
 
 GAUSSIAN = """lgm 1
 index p
@@ -63,7 +61,7 @@ def _binary(persons: int = 80, items: int = 6) -> np.ndarray:
 
 
 def _started(text: str, data: dict[str, np.ndarray], **start: np.ndarray) -> tuple[EM, Evaluation]:
-    canonical = compile_model(lgm.loads(text).checked, read(data), sites.find_site)
+    canonical = canonical_form(text, data)
     coordinates = Coordinates(canonical.hypers)
     objective = Objective(plan(canonical), coordinates, {}, Tolerances(1e-12, 1e-9))
     theta = {**canonical.hypers.start(), **start}
@@ -186,7 +184,7 @@ observe y""",
     )
     y = _real(40)
     data = {"y": y, "g": np.array(list("abc"))[(y[:, 0] > 0) + (y[:, 1] > 0).astype(int)]}
-    canonical = compile_model(lgm.loads(text).checked, read(data), sites.find_site)
+    canonical = canonical_form(text, data)
     coordinates = Coordinates(canonical.hypers)
     objective = Objective(plan(canonical, "auto", "bohning"), coordinates, {}, Tolerances())
     theta = {**canonical.hypers.start(), "L": RNG.normal(size=(5, 2))}

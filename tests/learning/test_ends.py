@@ -8,9 +8,7 @@ from scipy import optimize, stats
 
 import lgmdsl as lgm
 from lgmdsl.canonical.queries.loadings import multiplied
-from lgmdsl.compile import compile_model
-from lgmdsl.dataset import read
-from lgmdsl.sites import catalogue as sites
+from tests.compiled import canonical_form
 
 HEYWOOD = """lgm 1
 index p
@@ -94,7 +92,7 @@ def test_which_hypers_are_multiplied() -> None:
         "observe y ~ normal(mean = eta, sd = 1)\n"
     )
     data = {"x": np.ones(3), "y": np.zeros(3)}
-    canonical = compile_model(lgm.loads(text).checked, read(data), sites.find_site)
+    canonical = canonical_form(text, data)
     theta = canonical.hypers.start()
     assert multiplied(canonical, theta) == ("a", "b", "d", "e", "L")
     assert multiplied(canonical, theta, {"a", "L"}) == ("b", "d", "e")

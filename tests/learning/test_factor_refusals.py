@@ -7,9 +7,7 @@ import pytest
 
 import lgmdsl as lgm
 from lgmdsl.canonical.queries.scales import log_sd_slopes, scales
-from lgmdsl.compile import compile_model
-from lgmdsl.dataset import read
-from lgmdsl.sites.catalogue import find_site
+from tests.compiled import canonical_form
 from tests.learning.factor_models import DATA, RNG, X, rises
 
 HEAD = "lgm 1\nindex obs\ndata y[obs] : real\ndata t[obs] : real\nlatent a ~ normal(sd = 3)\n"
@@ -77,7 +75,7 @@ observe y ~ normal(mean = f + g, sd = half)
 """
     y = RNG.normal(size=(7, 3))
     y[2, 1] = np.nan
-    canonical = compile_model(lgm.loads(text).checked, read({"y": y}), find_site)
+    canonical = canonical_form(text, {"y": y})
     theta = canonical.hypers.theta({"a": 2.0, "b": 3.0, "c": 4.0})
     counts = log_sd_slopes(canonical, {**theta, "half": np.asarray(1.0)}, {})
     found = {n: float(counts[n] * theta[n]) for n in ("a", "b", "c")}

@@ -13,15 +13,13 @@ from scipy import special
 
 import lgmdsl as lgm
 from lgmdsl.arrays import Array
-from lgmdsl.compile import compile_model
 from lgmdsl.contract.problem import Problem
-from lgmdsl.dataset import read
 from lgmdsl.inference.plan import Plan, plan
 from lgmdsl.learning.mean_field.factors import GammaFactor, NumericFactor, ScaleFactor, factor
 from lgmdsl.learning.mean_field.mean_field import _refreshed
 from lgmdsl.priors.catalogue import prior
 from lgmdsl.priors.prior import Prior
-from lgmdsl.sites.catalogue import find_site
+from tests.compiled import canonical_form
 from tests.learning.factor_models import DATA, GAMMAS, LINEAR, RNG, X, fitted, rises
 
 
@@ -261,7 +259,7 @@ def test_each_fit_has_one_problem(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_round_starts_from_gaussian_sites_as_they_now_are() -> None:
     """Else q at the earlier noise would be no coordinate ascent for the new one."""
     text = LINEAR.format(v=GAMMAS[0], u=GAMMAS[1])
-    canonical = compile_model(lgm.loads(text).checked, read(DATA), find_site)
+    canonical = canonical_form(text, DATA)
     planned = plan(canonical, "px-vb")
     earlier = fitted(text, method="px-vb", fixed={"v": 1.0, "u": 1.0}).posterior
     now = _refreshed(planned.at({"v": np.asarray(0.25), "u": np.asarray(1.0)}), earlier)

@@ -11,16 +11,14 @@ import pytest
 import lgmdsl as lgm
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.model import CanonicalModel
-from lgmdsl.compile import compile_model
 from lgmdsl.contract.problem import GaussianPosterior
-from lgmdsl.dataset import read
 from lgmdsl.engines.choose import ENGINES
 from lgmdsl.engines.iterative.engine import IterativeEngine
 from lgmdsl.inference.driver import Tolerances, run
 from lgmdsl.inference.plan import Plan, plan
 from lgmdsl.inference.registry import load_entry_points
 from lgmdsl.learning.objective.gradient import evidence_gradient
-from lgmdsl.sites.catalogue import find_site
+from tests.compiled import canonical_form
 
 HYPERS = {
     "t": "positive ~ half_normal(sd = 1)",
@@ -148,7 +146,7 @@ def data(kind: str, rows: int = 12, missing: bool = True) -> dict[str, Any]:
 
 def compiled(text: str, given: Mapping[str, Any]) -> CanonicalModel:
     load_entry_points()
-    return compile_model(lgm.loads(text).checked, read(dict(given)), find_site)
+    return canonical_form(text, dict(given))
 
 
 def fitted(

@@ -10,8 +10,6 @@ import lgmdsl as lgm
 from lgmdsl.arrays import AnyArray, Array
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.canonical.queries.scales import sizes
-from lgmdsl.compile import compile_model
-from lgmdsl.dataset import read
 from lgmdsl.inference.driver import Tolerances
 from lgmdsl.inference.plan import plan
 from lgmdsl.inference.settings import FitSettings
@@ -21,7 +19,7 @@ from lgmdsl.learning.learn import learn
 from lgmdsl.learning.learned import Learned
 from lgmdsl.learning.objective.log_posterior import Evaluation, Objective
 from lgmdsl.learning.search.learning_record import LearningOptions
-from lgmdsl.sites import catalogue as sites
+from tests.compiled import canonical_form
 
 VAGUE = "inv_gamma(shape = 1, scale = 5e-5)"
 CROSSED = """lgm 1
@@ -80,7 +78,7 @@ def top(data: dict[str, AnyArray], jacobian: bool) -> float:
 
 
 def compiled(text: str, data: dict[str, AnyArray]) -> CanonicalModel:
-    return compile_model(lgm.loads(text).checked, read(data), sites.find_site)
+    return canonical_form(text, data)
 
 
 def learned(

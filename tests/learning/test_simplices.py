@@ -11,9 +11,7 @@ from scipy import special
 
 import lgmdsl as lgm
 from lgmdsl.api.fit.hyper_ways import chosen_way
-from lgmdsl.compile import compile_model
 from lgmdsl.contract.status import Status
-from lgmdsl.dataset import read
 from lgmdsl.inference.driver import Tolerances
 from lgmdsl.inference.plan import plan
 from lgmdsl.inference.settings import FitSettings
@@ -22,7 +20,7 @@ from lgmdsl.learning.em import em as em_steps
 from lgmdsl.learning.em.closed_steps import probabilities
 from lgmdsl.learning.em.em import EM, SLOW, WORTH, Climbed
 from lgmdsl.learning.objective.log_posterior import Objective
-from lgmdsl.sites import catalogue as sites
+from tests.compiled import canonical_form
 
 pytest.importorskip("lgmdsl.sites.vector.admixture")
 TEXT = """lgm 1
@@ -49,7 +47,7 @@ def test_at_certain_topics_the_step_counts_words() -> None:
     """The latents have next to no spread, so that each word's topic is known by Bayes' rule."""
     data = texts()
     text = TEXT.format(PRIOR).replace("sd = 1.5", "sd = 0.0001")
-    canonical = compile_model(lgm.loads(text).checked, read(data), sites.find_site)
+    canonical = canonical_form(text, data)
     coordinates = Coordinates(canonical.hypers)
     objective = Objective(plan(canonical), coordinates, {}, Tolerances(1e-12, 1e-9))
     beta = np.random.default_rng(0).dirichlet(np.ones(8), size=2)
@@ -69,7 +67,7 @@ def test_topics_of_two_sites_have_no_closed_step() -> None:
     shared = text + "observe m ~ admixture(softmax = z, emission = beta)\n"
     for given, known in ((TEXT.format(PRIOR), 1), (shared, 0)):
         data = {**texts(), "m": texts()["n"]} if given is shared else texts()
-        canonical = compile_model(lgm.loads(given).checked, read(data), sites.find_site)
+        canonical = canonical_form(given, data)
         assert len(probabilities(canonical, Coordinates(canonical.hypers))) == known
 
 
@@ -101,7 +99,7 @@ def test_fewer_digits_are_a_shorter_search() -> None:
 def test_em_goes_on_while_topics_gain() -> None:
     """A tenth of a nat a step, however slowly gains shrink; and `auto` takes it."""
     data = {"n": texts()["n"][:20]}
-    canonical = compile_model(lgm.loads(TEXT.format("flat")).checked, read(data), sites.find_site)
+    canonical = canonical_form(TEXT.format("flat"), data)
     coordinates = Coordinates(canonical.hypers, closed=True)
     objective = Objective(plan(canonical), coordinates, {}, Tolerances())
     beta = np.random.default_rng(0).dirichlet(np.full(8, 20.0), size=2)
@@ -121,7 +119,7 @@ def test_e_steps_are_short_and_m_steps_long_until_the_last(
     """As high as by whole steps, in fewer steps; the point that is left is a fit to
     its end, also where short E-steps hide what a step gains."""
     data = {"n": texts()["n"]}
-    canonical = compile_model(lgm.loads(TEXT.format(PRIOR)).checked, read(data), sites.find_site)
+    canonical = canonical_form(TEXT.format(PRIOR), data)
     coordinates = Coordinates(canonical.hypers, closed=True)
     beta = np.random.default_rng(0).dirichlet(np.full(8, 20.0), size=2)
 

@@ -12,8 +12,6 @@ from hypothesis import strategies as st
 
 import lgmdsl as lgm
 from lgmdsl.arrays import Array
-from lgmdsl.compile import compile_model
-from lgmdsl.dataset import read
 from lgmdsl.inference.driver import Tolerances
 from lgmdsl.inference.plan import plan
 from lgmdsl.learning.coordinates.transforms import Covariance
@@ -24,7 +22,7 @@ from lgmdsl.learning.objective.log_posterior import Evaluation, Objective
 from lgmdsl.learning.search.maximise import NOISE, Maximiser, _in_units
 from lgmdsl.numerics.optimisation.lbfgs import Evaluated, Iterate
 from lgmdsl.priors.covariance import InvWishart
-from lgmdsl.sites import catalogue as sites
+from tests.compiled import canonical_form
 
 TEXT = """lgm 1
 index p
@@ -60,7 +58,7 @@ def people(
 
 
 def objective(model: str, data: dict[str, Any]) -> Objective:
-    canonical = compile_model(lgm.loads(model).checked, read(data), sites.find_site)
+    canonical = canonical_form(model, data)
     return Objective(plan(canonical), Coordinates(canonical.hypers), {}, Tolerances(1e-10, 1e-7))
 
 

@@ -9,8 +9,6 @@ import pytest
 import scipy.sparse as sp
 
 import lgmdsl as lgm
-from lgmdsl.compile import compile_model
-from lgmdsl.dataset import read
 from lgmdsl.inference.driver import Tolerances
 from lgmdsl.inference.plan import plan
 from lgmdsl.learning.coordinates.vector import Coordinates
@@ -18,7 +16,7 @@ from lgmdsl.learning.em.complete_data import solved
 from lgmdsl.learning.em.em import EM
 from lgmdsl.learning.objective.log_posterior import Evaluation, Objective
 from lgmdsl.learning.search.maximise import Maximiser
-from lgmdsl.sites import catalogue as sites
+from tests.compiled import canonical_form
 
 # Offsets by item and class; a coefficient that all classes share; loadings.
 TEXT = """lgm 1
@@ -49,7 +47,7 @@ def _data(persons: int = 40, missing: float = 0.2) -> dict[str, np.ndarray]:
 
 
 def _started(bound: str, data: dict[str, np.ndarray], text: str = TEXT) -> tuple[EM, Evaluation]:
-    canonical = compile_model(lgm.loads(text).checked, read(data), sites.find_site)
+    canonical = canonical_form(text, data)
     coordinates = Coordinates(canonical.hypers)
     chosen = None if bound == "quadrature" else bound
     objective = Objective(plan(canonical, "auto", chosen), coordinates, {}, Tolerances(1e-12, 1e-9))

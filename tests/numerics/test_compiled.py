@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import ast
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests import processes
 from tests.architecture.test_house import modules
 
 COMPILERS = {"njit", "jit", "vectorize", "guvectorize", "stencil", "cfunc", "generated_jit"}
@@ -36,28 +34,25 @@ for part in list(vars(caching).values()):
 NO_ROOM = "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))\n"
 
 
-def ran(program: str, root: Path, **environment: str) -> str:
+NO_CACHE = ("HOME", "XDG_CACHE_HOME")
+
+
+def ran(program: str, **environment: str) -> str:
     """What a process without HOME prints."""
-    paths = os.pathsep.join([str(root), str(root / "backends")])
-    kept = {k: v for k, v in os.environ.items() if k not in ("HOME", "XDG_CACHE_HOME")}
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env={**kept, "PYTHONPATH": paths, "PYTHONDONTWRITEBYTECODE": "1", **environment},
-    )
+    kept = {k: v for k, v in processes.environment(**environment).items() if k not in NO_CACHE}
+    kept["PYTHONDONTWRITEBYTECODE"] = "1"
+    done = processes.python("-c", program, timeout=300, env=kept)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
 @pytest.mark.thorough
-def test_kernels_run_without_a_place_for_their_code(root: Path, tmp_path: Path) -> None:
-    usual = ran(LARGE, root, NUMBA_CACHE_DIR=str(tmp_path / "usual"))
+def test_kernels_run_without_a_place_for_their_code(tmp_path: Path) -> None:
+    usual = ran(LARGE, NUMBA_CACHE_DIR=str(tmp_path / "usual"))
     assert any((tmp_path / "usual").rglob("*.nbi"))
-    assert ran(NO_PLACE + LARGE, root) == usual
+    assert ran(NO_PLACE + LARGE) == usual
     (tmp_path / "full").mkdir()
-    assert ran(NO_ROOM + LARGE, root, NUMBA_CACHE_DIR=str(tmp_path / "full")) == usual
+    assert ran(NO_ROOM + LARGE, NUMBA_CACHE_DIR=str(tmp_path / "full")) == usual
 
 
 NAMED = """
@@ -73,12 +68,12 @@ print(total(Before(np.ones(3))))
 """
 
 
-def test_code_of_an_older_version_is_compiled_anew(root: Path, tmp_path: Path) -> None:
+def test_code_of_an_older_version_is_compiled_anew(tmp_path: Path) -> None:
     """One whose arguments were of a class that has another name now."""
     for name in ("Before", "After"):
         (tmp_path / "named.py").write_text(NAMED.replace("Before", name))
         program = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import named"
-        assert ran(program, root, NUMBA_CACHE_DIR=str(tmp_path / "kept")) == "3.0\n"
+        assert ran(program, NUMBA_CACHE_DIR=str(tmp_path / "kept")) == "3.0\n"
         (index,) = (tmp_path / "kept").rglob("*.nbi")
         assert name.encode() in index.read_bytes()
 

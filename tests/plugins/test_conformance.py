@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from inspect import getsource
 from typing import cast
 
 import numpy as np
 import pytest
 
-from lgmdsl.extend import Array, Elementwise, Expected, ExpectedAnswer, Site, Terms
+import lgmdsl as lgm
+from lgmdsl.extend import Array, Elementwise, Expected, ExpectedAnswer, Problem, Site, Terms
 from lgmdsl.testing.backend_checks import check_backend
 from lgmdsl.testing.bound_checks import check_bound
 from lgmdsl.testing.engine_checks import check_engine
@@ -16,16 +18,45 @@ from lgmdsl.testing.kernel_checks import check_kernel
 from lgmdsl.testing.prior_checks import check_prior
 from lgmdsl.testing.site_checks import check_site
 from lgmdsl.testing.structure_checks import check_structure
+from lgmdsl_backends.catalogue import BACKENDS
 from tests.plugins.acme import acme_engine, acme_lgm
 from tests.priors.cases import ELEMENTWISE, made
 
 pytestmark = pytest.mark.usefixtures("acme")
 Y = np.array([0.0, 1.0, 2.0, 7.0, 30.0])
+TEXT = """lgm 1
+index obs
+index feat
+data X[obs, feat] : real
+data y[obs] : count
+latent b[feat] ~ normal(sd = 1)
+let eta[obs] = X @ b
+observe y ~ geometric(logit = eta)
+"""
 
 
 def test_site_and_bound() -> None:
     check_site(acme_lgm.Geometric(Y))
     check_bound(acme_lgm.curvature, acme_lgm.Geometric(Y))
+
+
+def test_the_site_is_a_word_of_the_language() -> None:
+    """The geometric is the negative binomial of size 1, whose log mean is -logit."""
+    rng = np.random.default_rng(0)
+    data = {"X": rng.normal(size=(30, 2)), "y": rng.geometric(0.4, 30) - 1}
+    fit = lgm.fit(lgm.loads(TEXT), data)
+    assert fit.converged
+    text = TEXT.replace("geometric(logit = eta)", "negbinomial(log_mean = -eta, size = 1)")
+    same = lgm.fit(lgm.loads(text), data)
+    assert fit.log_evidence == pytest.approx(same.log_evidence, rel=1e-8)
+    np.testing.assert_allclose(fit.mean("b"), same.mean("b"), atol=1e-6)
+    one, two = (f.predict({"X": data["X"][:3]}).response("y")["probability"] for f in (fit, same))
+    np.testing.assert_allclose(one.sel(value=2), two.sel(value=2), rtol=1e-6)
+
+
+@pytest.mark.parametrize("part", [acme_lgm.Geometric, acme_lgm.FixedPoint])
+def test_a_part_is_short(part: type) -> None:
+    assert len(getsource(part).splitlines()) < 45
 
 
 def test_structure() -> None:
@@ -48,9 +79,31 @@ def test_engine() -> None:
     assert check_engine(acme_engine.Plain) == 24
 
 
-@pytest.mark.thorough
 def test_back_end() -> None:
     assert check_backend(acme_lgm.FixedPoint) >= 4
+
+
+def test_the_back_end_is_a_method() -> None:
+    X = np.random.default_rng(0).normal(size=(30, 2))
+    model = lgm.loads(TEXT.replace("count", "binary").replace("geometric", "bernoulli"))
+    data = {"X": X, "y": (X[:, 0] > 0.3).astype(int)}
+    toy = lgm.fit(model, data, method="fixed-point", options={"damping": 0.9})
+    own = lgm.fit(model, data, method="laplace")
+    assert toy.log_evidence == pytest.approx(own.log_evidence, rel=1e-7)
+    with pytest.raises(lgm.MethodError, match="did you mean `damping`"):
+        lgm.fit(model, data, method="fixed-point", options={"dampin": 0.9})
+    with pytest.raises(lgm.MethodError, match="fixed-point"):
+        lgm.fit(model, data, method="fixed-pont")
+
+
+def test_a_back_end_that_does_not_move_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Lazy(acme_lgm.FixedPoint):
+        def residual(self, problem: Problem, state: acme_lgm.Point) -> float:
+            return 0.0
+
+    monkeypatch.setitem(BACKENDS, "fixed-point", Lazy)
+    with pytest.raises(AssertionError, match="ends elsewhere"):
+        check_backend(Lazy)
 
 
 def test_a_wrong_prior_is_found() -> None:

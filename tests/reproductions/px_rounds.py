@@ -13,14 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
-import lgmdsl as lgm
 from lgmdsl.arrays import AnyArray, Array
-from lgmdsl.compile import compile_model
 from lgmdsl.contract.problem import Problem
-from lgmdsl.dataset import read
-from lgmdsl.inference.plan import plan
-from lgmdsl.sites.catalogue import find_site
 from lgmdsl_backends.px_vb import ParameterExpanded
+from tests.compiled import problem_for
 
 PROBIT = """lgm 1
 index obs
@@ -36,8 +32,7 @@ FLAT = PROBIT.format(prior="flat()")
 
 def problem_of(text: str, data: dict[str, AnyArray]) -> Problem:
     """What the driver hands to px-vb."""
-    canonical = compile_model(lgm.loads(text).checked, read(data), find_site)
-    return plan(canonical, "px-vb").at(canonical.hypers.theta(None))
+    return problem_for("px-vb", text, data)
 
 
 def rounds(problem: Problem, X: Array, expand: bool) -> Iterator[Array]:

@@ -179,6 +179,9 @@ DENSITIES: dict[str, Density] = {
     "betabinomial.probit": lambda s, y, p: _betabinomial(
         _cdf(s), _cdf(-s), y, p["n"], p["concentration"]
     ),
+    "betabinomial.cloglog": lambda s, y, p: _betabinomial(
+        -mp.expm1(-mp.exp(s)), mp.exp(-mp.exp(s)), y, p["n"], p["concentration"]
+    ),
     "binomial.cloglog": lambda s, y, p: (
         _choose(p["n"], y)
         + (y * mp.log(-mp.expm1(-mp.exp(s))) if y else 0)

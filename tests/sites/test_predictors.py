@@ -23,49 +23,25 @@ from lgmdsl.sites.combined.choose import modified
 from lgmdsl.sites.combined.predictors import PredictorsSite, Second, with_predictors
 from lgmdsl.sites.formula import Formula
 from lgmdsl.testing.site_checks import site_failures
+from tests.sites.reference_densities import DENSITIES
 
 Density = Callable[..., Any]
 mp.mp.dps = 50
 
 
-def normal(y: Any, s: Any, t: Any) -> Any:
-    return -mp.log(2 * mp.pi) / 2 - t - ((y - s) * mp.e**-t) ** 2 / 2
+def written(name: str, *parameters: str) -> Density:
+    """A family's own density: the first parameter is given by its logarithm."""
+
+    def density(y: Any, s: Any, *t: Any) -> Any:
+        values = dict(zip(parameters, [mp.exp(t[0]), *t[1:]] if t else [], strict=True))
+        return DENSITIES[name](s, y, {"exposure": mp.mpf(1), **values})
+
+    return density
 
 
-def lognormal(y: Any, s: Any, t: Any) -> Any:
-    return normal(mp.log(y), s, t) - mp.log(y)
-
-
-def student_t(y: Any, s: Any, t: Any, df: Any) -> Any:
-    level = mp.loggamma((df + 1) / 2) - mp.loggamma(df / 2) - mp.log(mp.pi * df) / 2 - t
-    return level - (df + 1) / 2 * mp.log(1 + ((y - s) * mp.e**-t) ** 2 / df)
-
-
-def gamma(y: Any, s: Any, t: Any) -> Any:
-    k = mp.e**t
-    return k * mp.log(k) - k * s + (k - 1) * mp.log(y) - k * y * mp.e**-s - mp.loggamma(k)
-
-
-def weibull(y: Any, s: Any, t: Any, event: Any) -> Any:
-    z = mp.e**t * (mp.log(y) - s)
-    return event * (t - mp.log(y) + z) - mp.e**z
-
-
-def beta(y: Any, s: Any, t: Any) -> Any:
-    c, m = mp.e**t, 1 / (1 + mp.e**-s)
-    a, b = c * m, c * (1 - m)
-    gammas = mp.loggamma(c) - mp.loggamma(a) - mp.loggamma(b)
-    return gammas + (a - 1) * mp.log(y) + (b - 1) * mp.log(1 - y)
-
-
-def negbinomial(y: Any, s: Any, t: Any) -> Any:
-    k, m = mp.e**t, mp.e**s
-    gammas = mp.loggamma(y + k) - mp.loggamma(k) - mp.loggamma(y + 1)
-    return gammas + k * mp.log(k / (k + m)) + y * mp.log(m / (k + m))
-
-
-def poisson(y: Any, s: Any) -> Any:
-    return y * s - mp.e**s - mp.loggamma(y + 1)
+poisson = written("poisson.log_rate")
+negbinomial = written("negbinomial.log_mean", "size")
+gamma = written("gamma.log_mean", "shape")
 
 
 def odds(t: Any) -> Any:
@@ -118,17 +94,41 @@ SIZE = Second("log_size", "size", "log")
 ZERO = Second("zero_inflation_logit", "zero_inflation", "logit")
 HURDLE = Second("hurdle_logit", "hurdle", "logit")
 FAMILIES: dict[str, tuple[str, str, tuple[Second, ...], Density, float]] = {
-    "normal": ("normal.mean", "", (Second("log_sd", "sd", "log"),), normal, 12.0),
-    "lognormal": ("lognormal.mean", "", (Second("log_sd", "sd", "log"),), lognormal, 12.0),
-    "student_t": ("student_t.mean", "", (Second("log_scale", "scale", "log"),), student_t, 12.0),
+    "normal": (
+        "normal.mean",
+        "",
+        (Second("log_sd", "sd", "log"),),
+        written("normal.mean", "sd"),
+        12.0,
+    ),
+    "lognormal": (
+        "lognormal.mean",
+        "",
+        (Second("log_sd", "sd", "log"),),
+        written("lognormal.mean", "sd"),
+        12.0,
+    ),
+    "student_t": (
+        "student_t.mean",
+        "",
+        (Second("log_scale", "scale", "log"),),
+        written("student_t.mean", "scale", "df"),
+        12.0,
+    ),
     "gamma": ("gamma.log_mean", "", (Second("log_shape", "shape", "log"),), gamma, 14.0),
     # shape (s - log y) has the digits of log y alone
-    "weibull": ("weibull.log_scale", "", (Second("log_shape", "shape", "log"),), weibull, 4.0),
+    "weibull": (
+        "weibull.log_scale",
+        "",
+        (Second("log_shape", "shape", "log"),),
+        written("weibull.log_scale", "shape", "event"),
+        4.0,
+    ),
     "beta": (
         "beta.logit_mean",
         "",
         (Second("log_concentration", "concentration", "log"),),
-        beta,
+        written("beta.logit_mean", "concentration"),
         8.0,
     ),
     "negbinomial": ("negbinomial.log_mean", "", (SIZE,), negbinomial, 14.0),

@@ -8,14 +8,12 @@ import numpy as np
 import pytest
 
 from lgmdsl.arrays import Array
-from lgmdsl.compile import compile_model
 from lgmdsl.contract.structure import Shape, Structure
-from lgmdsl.dataset import read
 from lgmdsl.language.load import loads
-from lgmdsl.sites.catalogue import find_site
 from lgmdsl.structures import catalogue
 from lgmdsl.testing.structure_checks import check_structure
 from lgmdsl.vocabulary.lookup import shipped
+from tests.compiled import canonical_form
 from tests.vocabulary.synthetic import data_for
 
 SIGNATURES = [s for s in shipped("structure") if s.mixed is None]
@@ -42,7 +40,7 @@ def test_the_structure_of_the_example_conforms(
 
     monkeypatch.setattr(catalogue, "structure", noted)
     model = loads(signature.example)
-    canonical = compile_model(model.checked, read(data_for(model)), find_site)
+    canonical = canonical_form(model, data_for(model))
     canonical.linear(canonical.hypers.start({}))
     assert made, "the example has no such latent"
     size, values = made[-1]

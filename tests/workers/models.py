@@ -8,7 +8,6 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -208,8 +207,3 @@ def hog(megabytes: int) -> None:
     for _ in range(megabytes // 10):
         taken.append(np.ones(10 * 2**17))
         time.sleep(0.01)
-
-
-def environment(root: Path) -> dict[str, str]:
-    """Of a process that imports this checkout."""
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (root, root / "backends")))}

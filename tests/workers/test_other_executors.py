@@ -19,12 +19,12 @@ import pytest
 import lgmdsl as lgm
 from lgmdsl.workers.task import Bundle, Task
 from lgmdsl.workers.workers import Workers
+from tests.processes import environment
 from tests.workers.models import (
     LONG,
     alone,
     calibrated,
     end_this_process,
-    environment,
     hog,
     integrated,
     left_out,
@@ -60,7 +60,7 @@ ALLOWED |= {"PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe"}
 ALLOWED |= {"OMPI_MCA_rmaps_base_oversubscribe": "1"}
 
 
-def mpiexec(root: Path, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+def mpiexec(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     """Three MPI processes. Skips where nothing starts them; `mpiexec` is looked for next to Python
     first, where the wheels of an MPI library put the one that belongs to it."""
     own = Path(sys.executable).with_name("mpiexec")
@@ -69,23 +69,23 @@ def mpiexec(root: Path, *arguments: str | Path) -> subprocess.CompletedProcess[s
         pytest.skip("no mpiexec")
     return subprocess.run(
         [program, "-n", "3", sys.executable, *map(str, arguments)],
-        env={**environment(root), **ALLOWED}, capture_output=True, text=True, timeout=LONG,
+        env={**environment(), **ALLOWED}, capture_output=True, text=True, timeout=LONG,
     )  # fmt: skip
 
 
-def test_mpi(root: Path, tmp_path: Path) -> None:
+def test_mpi(tmp_path: Path) -> None:
     """The manual's: `mpiexec -n 3 python -m mpi4py.futures script.py` with a guard, the same bits.
     It is skipped where MPI starts no process at all, and there alone."""
     pytest.importorskip("mpi4py")
     try:
-        empty = mpiexec(root, "-c", "from mpi4py import MPI; print(MPI.COMM_WORLD.size)")
+        empty = mpiexec("-c", "from mpi4py import MPI; print(MPI.COMM_WORLD.size)")
     except subprocess.TimeoutExpired:
         pytest.skip("MPI cannot start processes here")
     if empty.returncode or empty.stdout.count("3") != 3:  # lines of three may run together
         pytest.skip(f"MPI cannot start processes here: {(empty.stdout + empty.stderr)[-300:]}")
     script = tmp_path / "script.py"
     script.write_text(MPI)
-    done = mpiexec(root, "-m", "mpi4py.futures", script)
+    done = mpiexec("-m", "mpi4py.futures", script)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.split() == ["2", "True", "True", "True"]
 
@@ -238,13 +238,11 @@ def test_a_cluster_over_tls(tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_a_scheduler_that_is_killed_is_e702_and_the_record_goes_on(
-    root: Path, tmp_path: Path
-) -> None:
+def test_a_scheduler_that_is_killed_is_e702_and_the_record_goes_on(tmp_path: Path) -> None:
     pytest.importorskip("distributed")
     file, record = tmp_path / "scheduler.json", tmp_path / "runs.jsonl"
     python = [sys.executable, "-m"]
-    quiet = {"env": environment(root), "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    quiet = {"env": environment(), "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     scheduler = subprocess.Popen(
         [*python, "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", "0",
          "--no-dashboard", "--scheduler-file", str(file)], **quiet,

@@ -16,7 +16,8 @@ import lgmdsl as lgm
 from lgmdsl.workers.pool import Pool
 from lgmdsl.workers.task import Task
 from lgmdsl.workers.workers import Workers
-from tests.workers.models import COUNTS, LONG, counts, end_this_process, environment
+from tests.processes import environment
+from tests.workers.models import COUNTS, LONG, counts, end_this_process
 
 SCRIPT = """
 import os, sys
@@ -51,11 +52,11 @@ print(len(done.outcomes) >= 4, done.interrupted)
 
 
 @pytest.mark.thorough
-def test_a_script_without_a_guard_runs_once(root: Path, tmp_path: Path) -> None:
+def test_a_script_without_a_guard_runs_once(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)
     done = subprocess.run(
-        [sys.executable, script], env=environment(root), capture_output=True, text=True,
+        [sys.executable, script], env=environment(), capture_output=True, text=True,
         timeout=LONG, cwd=tmp_path,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -65,12 +66,12 @@ def test_a_script_without_a_guard_runs_once(root: Path, tmp_path: Path) -> None:
 @pytest.mark.thorough
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 @pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGKILL])
-def test_workers_end_with_who_started_them(by: signal.Signals, root: Path, tmp_path: Path) -> None:
+def test_workers_end_with_who_started_them(by: signal.Signals, tmp_path: Path) -> None:
     """Ctrl-C, which the whole group gets, and a caller that is killed."""
     script = tmp_path / "script.py"
     script.write_text(CALIBRATION)
     caller = subprocess.Popen(
-        [sys.executable, script], env=environment(root), stdout=subprocess.PIPE, text=True,
+        [sys.executable, script], env=environment(), stdout=subprocess.PIPE, text=True,
         start_new_session=True,
     )  # fmt: skip
     assert caller.stdout is not None
@@ -157,7 +158,7 @@ print("MODULES", *sys.modules)
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("work", ["import", "fit", "lgm fit"])
-def test_without_jobs_nothing_of_it_is_loaded(work: str, root: Path, tmp_path: Path) -> None:
+def test_without_jobs_nothing_of_it_is_loaded(work: str, tmp_path: Path) -> None:
     """Neither by an import, nor by a fit and what is asked of it, nor by the command."""
     arguments: list[str | Path] = ["fit"] if work == "fit" else []
     if work == "lgm fit":
@@ -165,7 +166,7 @@ def test_without_jobs_nothing_of_it_is_loaded(work: str, root: Path, tmp_path: P
         (tmp_path / "model.lgm").write_text(COUNTS)
         np.savez(tmp_path / "data.npz", **counts())
     done = subprocess.run(
-        [sys.executable, "-c", WITHOUT.format(model=COUNTS), *arguments], env=environment(root),
+        [sys.executable, "-c", WITHOUT.format(model=COUNTS), *arguments], env=environment(),
         capture_output=True, text=True, timeout=LONG,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

@@ -9,15 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import lgmdsl as lgm
-from lgmdsl.compile import compile_model
-from lgmdsl.dataset import read
 from lgmdsl.inference.driver import Tolerances
 from lgmdsl.inference.plan import plan
 from lgmdsl.learning.coordinates.vector import Coordinates
 from lgmdsl.learning.em.em import EM
 from lgmdsl.learning.objective.log_posterior import Objective
-from lgmdsl.sites import catalogue as sites
+from tests.compiled import canonical_form
 from tests.reproductions.record import COLOURS, figure, table
 
 pytestmark = pytest.mark.reproduction
@@ -48,7 +45,7 @@ def cost(way: str, n: int, d: int, factors: int) -> tuple[float, float, float]:
     y = eta + rng.normal(size=eta.shape) if gaussian else (eta > rng.logistic(size=eta.shape)) * 1
     family = "normal(mean = eta, sd = 1)" if gaussian else "bernoulli(logit = eta)"
     text = HEAD.format(factors=factors, type="real" if gaussian else "binary", family=family)
-    canonical = compile_model(lgm.loads(text).checked, read({"y": y}), sites.find_site)
+    canonical = canonical_form(text, {"y": y})
     coordinates = Coordinates(canonical.hypers)
     planned = plan(canonical, "auto", WAYS[way])
     objective = Objective(planned, coordinates, {}, Tolerances())

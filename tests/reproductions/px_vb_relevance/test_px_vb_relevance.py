@@ -15,16 +15,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import lgmdsl as lgm
 from lgmdsl.arrays import AnyArray, Array, BoolArray
-from lgmdsl.compile import compile_model
-from lgmdsl.dataset import read
 from lgmdsl.inference.plan import Plan, plan
 from lgmdsl.learning.mean_field.factors import factor
 from lgmdsl.priors.positive import Gamma
-from lgmdsl.sites.catalogue import find_site
 from lgmdsl_backends.px_vb import ParameterExpanded
 from lgmdsl_backends.px_vb.bound import at
+from tests.compiled import canonical_form
 from tests.reproductions.record import figure, table
 
 pytestmark = pytest.mark.reproduction
@@ -109,7 +106,7 @@ def rounds(planned: Plan, backend: ParameterExpanded) -> Iterator[tuple[float, A
 def course(name: str, way: str) -> Course:
     """To the last tolerance of the moves, or ROUNDS."""
     data = DATA[name]()
-    planned = plan(compile_model(lgm.loads(MODEL).checked, read(data), find_site), "px-vb")
+    planned = plan(canonical_form(MODEL, data), "px-vb")
     found: list[tuple[float, float, float]] = []
     stages: list[str] = []
     last, began = np.zeros(data["K"].shape[1]), time.process_time()

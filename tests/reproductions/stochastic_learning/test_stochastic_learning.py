@@ -12,17 +12,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import lgmdsl as lgm
 from lgmdsl.arrays import Array
-from lgmdsl.compile import compile_model
 from lgmdsl.contract.objectives.elbo import ElboPoint, elbo_at
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.questions import Expected, ExpectedAnswer
-from lgmdsl.dataset import read
 from lgmdsl.inference.plan import plan
-from lgmdsl.sites.catalogue import find_site
 from lgmdsl_backends.natural_gradient import NaturalGradient
 from lgmdsl_backends.stochastic import Batch, StochasticGradient, Visits
+from tests.compiled import canonical_form
 from tests.reproductions.record import COLOURS, figure, table
 
 pytestmark = pytest.mark.reproduction
@@ -115,7 +112,7 @@ def simulated() -> dict[str, Array]:
 
 
 def problem_of(data: dict[str, Array], bound: str | None = None) -> Problem:
-    canonical = compile_model(lgm.loads(MODEL).checked, read(data), find_site)
+    canonical = canonical_form(MODEL, data)
     planned = plan(canonical, "natural-gradient", bound, {"engine": "precision"})
     return planned.at(canonical.hypers.theta(None))
 

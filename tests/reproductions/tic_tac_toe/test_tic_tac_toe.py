@@ -16,15 +16,13 @@ import pytest
 
 import lgmdsl as lgm
 from lgmdsl.arrays import Array
-from lgmdsl.compile import compile_model
-from lgmdsl.dataset import read
 from lgmdsl.inference.driver import Tolerances
 from lgmdsl.inference.plan import plan
 from lgmdsl.learning.coordinates.vector import Coordinates
 from lgmdsl.learning.objective.log_posterior import Objective
 from lgmdsl.learning.search.maximise import Maximiser
 from lgmdsl.learning.starts.factor_axes import idle_loadings, scattered
-from lgmdsl.sites import catalogue as sites
+from tests.compiled import canonical_form
 from tests.reproductions.record import COLOURS, figure, splits_table, table
 from tests.reproductions.tic_tac_toe.boards import BLANK, boards, model, split
 from tests.reproductions.tic_tac_toe.runs import METHODS, TOL, by_columns, imputed, stored
@@ -88,7 +86,7 @@ def test_figure_5_7() -> None:
     rows: list[list[object]] = []
     for name in TRACED:
         link, bound = METHODS[name]
-        canonical = compile_model(model(link).checked, read(given.data), sites.find_site)
+        canonical = canonical_form(model(link), given.data)
         coordinates = Coordinates(canonical.hypers)
         for limit in STEPS:
             objective = Objective(

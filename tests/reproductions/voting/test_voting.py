@@ -15,15 +15,13 @@ import pytest
 
 import lgmdsl as lgm
 from lgmdsl.arrays import Array
-from lgmdsl.compile import compile_model
-from lgmdsl.dataset import read
 from lgmdsl.inference.driver import Tolerances
 from lgmdsl.inference.plan import plan
 from lgmdsl.learning.coordinates.vector import Coordinates
 from lgmdsl.learning.em.em import EM
 from lgmdsl.learning.objective.log_posterior import Objective
 from lgmdsl.learning.starts.factor_axes import from_components, idle_loadings, scattered
-from lgmdsl.sites import catalogue as sites
+from tests.compiled import canonical_form
 from tests.reproductions.record import COLOURS, figure, splits_table, table
 from tests.reproductions.voting.records import (
     ISSUES,
@@ -110,7 +108,7 @@ def test_errors_against_time(shared: Path) -> None:
     rows: list[list[object]] = []
     curves: dict[str, list[tuple[int, float, float]]] = {}
     for short in TRACED:
-        canonical = compile_model(model(FACTORS).checked, read({"y": train}), sites.find_site)
+        canonical = canonical_form(model(FACTORS), {"y": train})
         coordinates = Coordinates(canonical.hypers)
         planned = plan(canonical, "auto", BOUNDS[short])
         objective = Objective(planned, coordinates, {}, Tolerances())

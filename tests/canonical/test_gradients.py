@@ -1,4 +1,5 @@
-"""dF/dtheta of log_normaliser through Markov structures, by the sparse engine's adjoints."""
+"""dF/dtheta of log_normaliser at fixed (W, b) and of the sites, against central differences:
+through Markov structures by the sparse engine, rows and kernels by the engine that is chosen."""
 
 from __future__ import annotations
 
@@ -8,14 +9,12 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-import lgmdsl as lgm
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.reverse import pull
-from lgmdsl.compile import compile_model
 from lgmdsl.contract.engine import Conditioned
-from lgmdsl.dataset import read
+from lgmdsl.engines.choose import choose
 from lgmdsl.engines.sparse.engine import SparseEngine
-from lgmdsl.sites.catalogue import find_site
+from tests.compiled import canonical_form
 
 REGIONS, YEARS = 7, 5
 HEAD = """lgm 1
@@ -68,6 +67,7 @@ MODELS: dict[str, str] = {
     "latent t[year] ~ ou(sd = s, rate = k, at = at)\nlet eta[obs] = t[when]",
     "rw2": S + "latent b0 ~ normal(sd = 1)\nlatent t[year] ~ rw2(sd = s, at = at)\n"
     "let eta[obs] = b0 + t[when]",
+    "seasonal": S + "latent t[year] ~ seasonal(sd = s, period = 3)\nlet eta[obs] = t[when]",
     "gmrf": S + "latent v[region] ~ gmrf(precision = Q, sd = s)\nlet eta[obs] = v[where]",
     "spde": S + "hyper r : positive ~ half_normal(sd = 1)\n"
     "latent v[region] ~ spde(mass = C, stiffness = G, sd = s, range = r)\nlet eta[obs] = v[where]",
@@ -96,26 +96,92 @@ def data() -> dict[str, Any]:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", MODELS)
-def test_gradients_through_the_sparse_engine(name: str) -> None:
-    used = HEAD + MODELS[name] + TAIL
-    canonical = compile_model(lgm.loads(used).checked, read(data()), find_site)
+GLMM = """lgm 1
+index obs
+index subject
+index term = {"a", "b"}
+data x[obs] : real
+data who[obs] : subject
+data y[obs] : real?
+hyper s : positive ~ half_normal(sd = 1)
+hyper t : positive = 2 * s
+hyper m[subject] : real ~ normal(sd = 1)
+hyper S[term, term] : covariance ~ lkj_cov(eta = 2, u = 1, alpha = 0.05)
+hyper c : real ~ normal(sd = 1)
+hyper noise[obs] : positive ~ half_normal(sd = 1)
+latent u[subject] ~ normal(mean = m, sd = t)
+latent d[subject, term] ~ iid * dense(cov = S)
+let eta[obs] = c^2 + s * u[who] + d[who, "a"] + x * d[who, "b"]
+observe y ~ normal(mean = eta, sd = noise)
+"""
+GP = """lgm 1
+index obs
+index dim
+data x[obs, dim] : real
+data y[obs] : binary
+hyper s : positive ~ half_normal(sd = 1)
+hyper ell[dim] : positive ~ half_normal(sd = 1)
+hyper w : positive ~ half_normal(sd = 1)
+hyper slope : positive = s / 3
+latent f[obs] ~ gp(at = x, kernel = se(sd = s, length = ell) + linear(sd = slope) * white(sd = w))
+let eta[obs] = f
+observe y ~ bernoulli(logit = eta)
+"""
+DENSE = """lgm 1
+index obs
+index feat
+data X[obs, feat] : real
+data y[obs] : real?
+hyper s : positive ~ half_normal(sd = 1)
+latent w[feat] ~ normal(sd = 1)
+let eta[obs] = s * (X @ w)
+observe y ~ normal(mean = eta, sd = 1)
+"""
+
+
+def other_models(name: str) -> tuple[str, dict[str, Any], dict[str, Array]]:
+    """A text, its data, and where its hypers are."""
+    rng = np.random.default_rng(5)
+    if name == "gp":
+        at = {"s": np.asarray(1.3), "ell": np.array([0.7, 1.9]), "w": np.asarray(0.6)}
+        return GP, {"x": rng.normal(size=(6, 2)), "y": rng.integers(0, 2, 6).astype(float)}, at
+    y, root = rng.normal(size=9), rng.normal(size=(2, 2))
+    y[4] = np.nan
+    if name == "dense rows":
+        return DENSE, {"X": rng.normal(size=(9, 3)), "y": y}, {"s": np.asarray(0.8)}
+    at = {"s": np.asarray(0.8), "c": np.asarray(0.4), "S": root @ root.T + np.eye(2)}
+    at |= {"m": rng.normal(size=3), "noise": rng.random(9) + 0.5}
+    return GLMM, {"x": rng.normal(size=9), "who": np.arange(9) % 3, "y": y}, at
+
+
+@pytest.mark.parametrize("name", [*MODELS, "rows", "dense rows", "gp"])
+def test_gradients_reach_every_hyperparameter(name: str) -> None:
+    if name in MODELS:
+        text, given = HEAD + MODELS[name] + TAIL, data()
+        free = {h: at for h, at in AT.items() if f"hyper {h} " in text or f"hyper {h}[" in text}
+    else:
+        text, given, free = other_models(name)
+    canonical = canonical_form(text, given)
     rng = np.random.default_rng(2)
     rows = len(canonical.blocks[0].rows)
-    weight, shift = (rng.random(rows) + 0.3,), (rng.normal(size=rows),)
-    free = {h: at for h, at in AT.items() if f"hyper {h} " in used or f"hyper {h}[" in used}
+    weight, shift, s = (rng.random(rows) + 0.3,), (rng.normal(size=rows),), rng.normal(size=rows)
 
-    def conditioned(pinned: dict[str, Array]) -> Conditioned:
-        linear = canonical.linear(canonical.hypers.theta(pinned))
-        q = SparseEngine(linear).condition(weight, shift)
+    def conditioned(theta: Any) -> Conditioned:
+        linear = canonical.linear(theta)
+        engine = SparseEngine(linear) if name in MODELS else choose(linear)[0]
+        assert engine is not None
+        q = engine.condition(weight, shift)
         assert isinstance(q, Conditioned)
         return q
 
-    def value(name: str, to: Array) -> float:
-        return conditioned({**free, name: to}).log_normaliser
+    def value(hyper: str, to: Array) -> float:
+        theta = canonical.hypers.theta({**free, hyper: to})
+        (site,) = canonical.sites(theta)
+        return conditioned(theta).log_normaliser + float(site.log_density(s).sum())
 
     theta = canonical.hypers.theta(free)
-    raw = pull(canonical, conditioned(free).adjoints(), [{} for _ in canonical.blocks], theta)
+    slopes = [site.parameter_slopes(s) for site in canonical.sites(theta)]
+    raw = pull(canonical, conditioned(theta).adjoints(), slopes, theta)
     gradient = canonical.hypers.pull(raw, theta, {})
     assert set(gradient) == set(free)
     for hyper, at in free.items():
