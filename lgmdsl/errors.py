@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from types import TracebackType
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import lgmdsl.html as html
 from lgmdsl.remedies import in_python, on_command_line
@@ -207,6 +207,21 @@ class LgmError(Exception):
         self.diagnostics: tuple[Diagnostic, ...] = collected[:MAX_ERRORS]
         self.left_out = max(0, len(collected) - MAX_ERRORS)
         super().__init__(self.render())
+
+    @classmethod
+    def of(
+        cls,
+        code: str,
+        message: str,
+        span: Span = NOWHERE,
+        label: str = "",
+        details: tuple[str, ...] = (),
+        note: str = "",
+        help: str = "",
+        layout: Layout = "excerpt",
+    ) -> Self:
+        """The error of one diagnostic, which is made of the arguments."""
+        return cls(Diagnostic(code, message, span, label, details, note, help, layout=layout))
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickled as its diagnostics, not as its text."""

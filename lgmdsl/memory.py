@@ -69,14 +69,12 @@ def parsed(text: str) -> int:
     match = _AMOUNT.fullmatch(text)
     value = float(match[1]) * _POWERS[(match[2] or "").lower()] if match else math.nan
     if match is None or not SMALLEST <= value < 2.0**62:
-        raise MethodError(
-            Diagnostic(
-                "E104",
-                f"the environment variable `{VARIABLE}` cannot be `{text}`",
-                details=(f"wanted an amount of memory, {size_text(SMALLEST)} or more",),
-                help=f"{VARIABLE}=8GB, {VARIABLE}=500MB or {VARIABLE}=8000000000 (bytes); "
-                "without it the budget is half of the machine's memory",
-            )
+        raise MethodError.of(
+            "E104",
+            f"the environment variable `{VARIABLE}` cannot be `{text}`",
+            details=(f"wanted an amount of memory, {size_text(SMALLEST)} or more",),
+            help=f"{VARIABLE}=8GB, {VARIABLE}=500MB or {VARIABLE}=8000000000 (bytes); "
+            "without it the budget is half of the machine's memory",
         )
     return int(value)
 
@@ -163,13 +161,11 @@ def during(doing: str) -> Iterator[None]:
         yield
     except MemoryError as error:
         reason = " ".join(str(error).split())
-        raise MethodError(
-            Diagnostic(
-                "E505",
-                f"memory ran out while {doing}",
-                details=((reason,) if reason else ()) + (f"the budget is {size_text(budget())}",),
-                help=f"free some memory, or set {VARIABLE} to what the process may take, such as "
-                f"{VARIABLE}={_rounded_up(budget() / 2)}: an engine that needs less is chosen, or "
-                "the part that is too large is named",
-            )
+        raise MethodError.of(
+            "E505",
+            f"memory ran out while {doing}",
+            details=((reason,) if reason else ()) + (f"the budget is {size_text(budget())}",),
+            help=f"free some memory, or set {VARIABLE} to what the process may take, such as "
+            f"{VARIABLE}={_rounded_up(budget() / 2)}: an engine that needs less is chosen, or "
+            "the part that is too large is named",
         ) from error

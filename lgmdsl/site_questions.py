@@ -12,7 +12,7 @@ from lgmdsl.bounds.catalogue import applicable, bound
 from lgmdsl.contract.classes import Split
 from lgmdsl.contract.questions import Expected, ExpectedAnswer, Tilted, TiltedAnswer
 from lgmdsl.contract.site import Site
-from lgmdsl.errors import DataError, Diagnostic, MethodError, ModelError
+from lgmdsl.errors import DataError, MethodError, ModelError
 from lgmdsl.sites.catalogue import family as find
 from lgmdsl.sites.observed import (
     as_floats,
@@ -93,7 +93,7 @@ def tilted(
     if "power" in find(name).spec.parameters:
         parameters, power = {**parameters, "power": power}, 1.0
     if not isinstance(power, (int, float)) or not 0.0 < power <= 1.0:
-        raise DataError(Diagnostic("E303", f"`power` must be in (0, 1], not {power}"))
+        raise DataError.of("E303", f"`power` must be in (0, 1], not {power}")
     y, mean, variance = _three(asked, parameters)
     sites, m, v, shape = _ask(name, y, mean, variance, parameters)
     answer = cast(Tilted, _answerer(sites, Tilted, rule)).tilted(m, v, float(power))
@@ -126,11 +126,11 @@ def _ask(
     cls = find(name)
     spec = cls.spec
     if spec.potential and y is not None:
-        raise ModelError(
-            Diagnostic("E104", f"`{name}` is a potential and observes nothing", help="y = None")
+        raise ModelError.of(
+            "E104", f"`{name}` is a potential and observes nothing", help="y = None"
         )
     if not spec.potential and y is None:
-        raise ModelError(Diagnostic("E104", f"`{name}` needs y"))
+        raise ModelError.of("E104", f"`{name}` needs y")
     if spec.vector:
         return ask_vectors(cls, y, mean, variance, parameters)
     arrays = {"mean": as_floats("mean", mean), "variance": as_floats("variance", variance)}
@@ -147,7 +147,7 @@ def _ask(
                 float(arrays[key][wrong].ravel()[0]) if arrays[key].shape else float(arrays[key])
             )
             need = "finite and not negative" if key == "variance" else "finite"
-            raise DataError(Diagnostic("E303", f"`{key}` must be {need}, not {value:g}"))
+            raise DataError.of("E303", f"`{key}` must be {need}, not {value:g}")
     observed = flat(arrays["y"], shape) if y is not None else None
     sites = make_sites(cls, observed, flat_parameters(spec, extra, shape))
     return sites, flat(arrays["mean"], shape), flat(arrays["variance"], shape), shape
@@ -181,11 +181,9 @@ def _answerer(sites: Site, question: type, rule: str) -> object:
         able = list(applicable(cls, question))
         if isinstance(sites, question) and "quadrature" not in able:
             able.insert(0, "quadrature")
-        raise MethodError(
-            Diagnostic(
-                "E504",
-                f"rule `{rule}` does not apply to {cls.spec.name}: {reason}",
-                help=f"rules that do: {', '.join(able)}",
-            )
+        raise MethodError.of(
+            "E504",
+            f"rule `{rule}` does not apply to {cls.spec.name}: {reason}",
+            help=f"rules that do: {', '.join(able)}",
         )
     return lift.lift(sites)

@@ -18,7 +18,7 @@ import numpy as np
 from scipy import special
 
 from lgmdsl.arrays import Array
-from lgmdsl.errors import Diagnostic, MethodError
+from lgmdsl.errors import MethodError
 
 # A k-hat above this is too heavy (fewer draws allow less: Vehtari et al. 2024, section 3.2.4).
 HEAVY = 0.7
@@ -35,7 +35,7 @@ def check_arviz() -> None:
     """Raise MethodError E501 where arviz-stats is not installed."""
     if find_spec("arviz_stats") is None:
         message = "an audit needs arviz-stats"
-        raise MethodError(Diagnostic("E501", message, help="pip install 'lgmdsl[arviz]'"))
+        raise MethodError.of("E501", message, help="pip install 'lgmdsl[arviz]'")
 
 
 def threshold(draws: int) -> float:

@@ -16,7 +16,6 @@ import numpy as np
 
 from lgmdsl.accuracy.errors import Errors, errors_against, moments_of
 from lgmdsl.accuracy.limits import BENT, LEVELS, NORMAL, PASSED
-from lgmdsl.accuracy.tails import k_hat
 from lgmdsl.arrays import Array, IntArray
 from lgmdsl.contract.engine import Conditioned
 from lgmdsl.contract.linear import LinearGaussian, Predictor
@@ -66,11 +65,6 @@ class Weighted:
         """Kish's (sum w)^2 / sum w^2; 0 where no draw has a density."""
         w = self.relative
         return float(w.sum() ** 2 / (w @ w)) if self.possible else 0.0
-
-    @property
-    def k_hat(self) -> float:
-        """The shape of the weights' tail (`tails`)."""
-        return k_hat(self.log_weight, self.effective)
 
     @property
     def log_evidence(self) -> float:

@@ -21,7 +21,7 @@ from lgmdsl.contract.engine import Conditioned, Engine, Failed, Rows
 from lgmdsl.contract.linear import LinearGaussian, Predictor
 from lgmdsl.contract.problem import GaussianPosterior
 from lgmdsl.contract.status import Status
-from lgmdsl.errors import Diagnostic, NumericalError
+from lgmdsl.errors import NumericalError
 
 MEASURING_SCORES = ("information", "random")
 
@@ -146,13 +146,11 @@ def _joined(
 def _conditioned(engine: Engine, weight: Rows, shift: Rows) -> Conditioned:
     q = engine.condition(weight, shift)
     if isinstance(q, Failed):
-        raise NumericalError(
-            Diagnostic(
-                "E601",
-                "the posterior with the measurements that were chosen does not exist",
-                details=(q.reason,),
-                help="re-fit after fewer of them, or check the scale of their noise",
-            )
+        raise NumericalError.of(
+            "E601",
+            "the posterior with the measurements that were chosen does not exist",
+            details=(q.reason,),
+            help="re-fit after fewer of them, or check the scale of their noise",
         )
     return q
 

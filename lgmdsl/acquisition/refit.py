@@ -21,7 +21,7 @@ from lgmdsl.contract.objectives.super_gaussian import (
 )
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.questions import SuperGaussian
-from lgmdsl.errors import Diagnostic, NumericalError
+from lgmdsl.errors import NumericalError
 
 
 def refit(
@@ -74,11 +74,9 @@ def _inner(problem: Problem, mean: Rows, variance: Rows, alpha: Rows) -> Profile
 
 
 def _failed(reason: str) -> NumericalError:
-    return NumericalError(
-        Diagnostic(
-            "E601",
-            "the re-fit after a block of inclusions failed",
-            details=(reason,),
-            help="use smaller blocks, or check the scale of the candidates",
-        )
+    return NumericalError.of(
+        "E601",
+        "the re-fit after a block of inclusions failed",
+        details=(reason,),
+        help="use smaller blocks, or check the scale of the candidates",
     )

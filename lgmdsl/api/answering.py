@@ -11,7 +11,7 @@ from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 import numpy as np
 
-from lgmdsl.errors import Diagnostic, MethodError
+from lgmdsl.errors import MethodError
 from lgmdsl.memory import during
 from lgmdsl.numerics.blas_threads import one_thread
 
@@ -40,7 +40,7 @@ def one_name(value: object, argument: str) -> str:
     several = isinstance(names, list | tuple | set | frozenset | np.ndarray)
     help = f"ask for each by itself, {argument}=NAME" if several else f'as in {argument}="NAME"'
     message = f"`{argument}` is one name"
-    raise MethodError(Diagnostic("E108", message, details=(f"got {value!r}",), help=help))
+    raise MethodError.of("E108", message, details=(f"got {value!r}",), help=help)
 
 
 def _named(method: Callable[..., object]) -> dict[str, bool]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lgmdsl.canonical.model import CanonicalModel
-from lgmdsl.errors import Diagnostic, MethodError
+from lgmdsl.errors import MethodError
 from lgmdsl.remedies import either
 from lgmdsl.shards.refusals import WHOLE
 from lgmdsl.streams.refusals import KEPT
@@ -17,13 +17,11 @@ def check_rows(canonical: CanonicalModel, what: str) -> None:
     check_groups(canonical, what)
     if canonical.rows.kept:
         return
-    raise MethodError(
-        Diagnostic(
-            "E501",
-            f"{what} needs the rows of the fit, which were read by batches and not kept",
-            help=f"{AGAIN}, predict at new data by `fit.predict`, or fit with all rows in memory: "
-            f"{KEPT}",
-        )
+    raise MethodError.of(
+        "E501",
+        f"{what} needs the rows of the fit, which were read by batches and not kept",
+        help=f"{AGAIN}, predict at new data by `fit.predict`, or fit with all rows in memory: "
+        f"{KEPT}",
     )
 
 
@@ -31,11 +29,9 @@ def check_groups(canonical: CanonicalModel, what: str) -> None:
     """Raise MethodError E501 where `what` needs latents that a fit does not hold."""
     if canonical.declared is canonical:
         return
-    raise MethodError(
-        Diagnostic(
-            "E501",
-            f"{what} needs the rows and the groups' latents of the fit, which lie in shards",
-            help=f"predict at rows that lgm shard has split: {PREDICT}; fit.groups writes the "
-            f"groups' latents; {WHOLE}",
-        )
+    raise MethodError.of(
+        "E501",
+        f"{what} needs the rows and the groups' latents of the fit, which lie in shards",
+        help=f"predict at rows that lgm shard has split: {PREDICT}; fit.groups writes the "
+        f"groups' latents; {WHOLE}",
     )

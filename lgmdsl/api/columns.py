@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 import numpy as np
 
 from lgmdsl.arrays import AnyArray
-from lgmdsl.errors import Diagnostic, MethodError, suggestion
+from lgmdsl.errors import MethodError, suggestion
 from lgmdsl.posterior.labelled import free_name
 
 if TYPE_CHECKING:
@@ -38,13 +38,13 @@ def frame_library(backend: str) -> Any:
     """The module of a backend, so that an absent one is reported before the work."""
     if backend not in BACKENDS:
         help = suggestion(str(backend), BACKENDS, f"there are: {', '.join(BACKENDS)}")
-        raise MethodError(Diagnostic("E104", f"frames are not made by `{backend}`", help=help))
+        raise MethodError.of("E104", f"frames are not made by `{backend}`", help=help)
     try:
         return import_module(backend)
     except ImportError:
         message = f"frames of {backend} need {backend}, which is not installed"
         help = "pip install 'lgmdsl[frames]'"
-        raise MethodError(Diagnostic("E501", message, help=help)) from None
+        raise MethodError.of("E501", message, help=help) from None
 
 
 def joined(frames: Sequence[Any], backend: str = "pandas") -> pd.DataFrame:

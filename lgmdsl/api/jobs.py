@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from lgmdsl.api.third_parties import word_of, words_in
-from lgmdsl.errors import Diagnostic, MethodError
+from lgmdsl.errors import MethodError
 from lgmdsl.inference.registry import packed
 from lgmdsl.language.tree import ast
 from lgmdsl.remedies import number
@@ -36,12 +36,10 @@ def _parts(tree: ast.Ast) -> bytes:
         word = word_of(entry)
         if word is not None and word not in used:
             continue
-        raise MethodError(
-            Diagnostic(
-                "E501",
-                f"worker processes cannot have the {entry.kind.words} `{entry.name}`: its class "
-                "is defined in a script, a notebook or a function, from where it is not imported",
-                help=f"move it to a separate module, or run it with {number('jobs', 1)}",
-            )
+        raise MethodError.of(
+            "E501",
+            f"worker processes cannot have the {entry.kind.words} `{entry.name}`: its class "
+            "is defined in a script, a notebook or a function, from where it is not imported",
+            help=f"move it to a separate module, or run it with {number('jobs', 1)}",
         )
     return parts

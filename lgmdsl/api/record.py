@@ -104,7 +104,7 @@ def described(task: DataclassInstance, hashed: tuple[str, ...]) -> dict[str, Any
         elif f.name in hashed and value is not None:
             value = hashlib.sha256(_bytes(value)).hexdigest()
         elif isinstance(value, Mapping):
-            value = {str(k): _plain(v) for k, v in sorted(value.items())}
+            value = {str(k): np.asarray(v).tolist() for k, v in sorted(value.items())}
         out[f.name] = value
     return out
 
@@ -121,10 +121,6 @@ def _bytes(data: Any) -> bytes:
         except OSError:
             return str(data).encode()  # reported when the data are read
     return pickle.dumps(data)
-
-
-def _plain(value: object) -> object:
-    return np.asarray(value).tolist()
 
 
 def _parsed(line: bytes) -> dict[str, Any] | None:

@@ -10,7 +10,7 @@ from lgmdsl.canonical.grounding.tables.place import placed
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.compile import compile_model
 from lgmdsl.dataset import Dataset, Keys, read
-from lgmdsl.errors import DataError, Diagnostic, listed
+from lgmdsl.errors import DataError, listed
 from lgmdsl.inference.plan import plan_again
 from lgmdsl.memory import check
 from lgmdsl.posterior.unfolded import expanded
@@ -44,7 +44,7 @@ def with_responses(
         if lacking:
             shown = listed([f"`{n}`" for n in lacking])
             message = f"{caller} needs {shown}, which result files do not hold"
-            raise DataError(Diagnostic("E305", message, help=f"give the data of the fit: {how}"))
+            raise DataError.of("E305", message, help=f"give the data of the fit: {how}")
         return fit, canonical
     if not canonical.rows.kept:
         count = canonical.observations
@@ -57,15 +57,13 @@ def with_responses(
     if other:
         names = listed([f"`{n}`" for n in other])
         message = f"the data are not those of the fit: {names}"
-        raise DataError(
-            Diagnostic(
-                "E303",
-                message,
-                help=either(
-                    "give the file that the fit was made from: --data DATA",
-                    "give the data that the fit was made from: data=...",
-                ),
-            )
+        raise DataError.of(
+            "E303",
+            message,
+            help=either(
+                "give the file that the fit was made from: --data DATA",
+                "give the data that the fit was made from: data=...",
+            ),
         )
     if canonical.rows.kept:
         return fit, again

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from lgmdsl.errors import Diagnostic, MethodError, suggestion
+from lgmdsl.errors import MethodError, suggestion
 from lgmdsl.remedies import number, setting
 
 
@@ -24,13 +24,11 @@ def check_numbers(seed: object, tol: object = None, max_steps: object = None) ->
         if not good or isinstance(value, bool):
             message = f"`{name}` must be {wanted} not below 0"
             example = {"seed": "1", "max_steps": "200", "tol": "1e-5"}[name]
-            raise MethodError(
-                Diagnostic(
-                    "E108",
-                    message,
-                    details=(f"got {value!r}",),
-                    help=f"as in {number(name.replace('_', '-'), example)}, or leave it out",
-                )
+            raise MethodError.of(
+                "E108",
+                message,
+                details=(f"got {value!r}",),
+                help=f"as in {number(name.replace('_', '-'), example)}, or leave it out",
             )
 
 
@@ -39,7 +37,7 @@ def check_word(value: object, name: str, known: str) -> None:
     if not isinstance(value, str):
         message = f"`{name}` is a word"
         help = f"as in {setting(name, known)}"
-        raise MethodError(Diagnostic("E108", message, details=(f"got {value!r}",), help=help))
+        raise MethodError.of("E108", message, details=(f"got {value!r}",), help=help)
 
 
 def check_named(values: object, setting: str, example: str) -> dict[str, object]:
@@ -49,10 +47,8 @@ def check_named(values: object, setting: str, example: str) -> dict[str, object]
         return {}
     if not isinstance(values, Mapping) or not all(isinstance(name, str) for name in values):
         message = f"`{setting}` are values by name"
-        raise MethodError(
-            Diagnostic(
-                "E108", message, details=(f"got {values!r}",), help=f"as in {setting}={example}"
-            )
+        raise MethodError.of(
+            "E108", message, details=(f"got {values!r}",), help=f"as in {setting}={example}"
         )
     return dict(values)
 
@@ -71,12 +67,10 @@ def one_of(options: dict[str, object], name: str, known: tuple[str, ...]) -> str
     """The value of an option, taken out; the first of those known by default."""
     value = str(options.pop(name, known[0]))
     if value not in known:
-        raise MethodError(
-            Diagnostic(
-                "E104",
-                f"option `{name}` cannot be `{value}`",
-                help=suggestion(value, known, f"there are: {', '.join(known)}"),
-            )
+        raise MethodError.of(
+            "E104",
+            f"option `{name}` cannot be `{value}`",
+            help=suggestion(value, known, f"there are: {', '.join(known)}"),
         )
     return value
 

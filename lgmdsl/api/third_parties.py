@@ -11,7 +11,7 @@ from importlib import metadata
 from pathlib import Path
 
 from lgmdsl.contract.bound import Bound
-from lgmdsl.errors import DataError, Diagnostic, LgmError, ModelError, listed
+from lgmdsl.errors import DataError, LgmError, ModelError, listed
 from lgmdsl.inference.kinds import signature_of
 from lgmdsl.inference.registry import Registered, registered
 from lgmdsl.language.tree import ast
@@ -99,13 +99,11 @@ def _absent(message: str, missing: Sequence[Used]) -> LgmError:
     modules = dict.fromkeys(u.module for u in missing if not u.distribution)
     remedies = [f"pip install {' '.join(packages)}"] if packages else []
     remedies += [f"import {module}, which registers it" for module in modules]
-    return DataError(
-        Diagnostic(
-            "E306",
-            message,
-            details=tuple(f"the {f.point} is left out: {f.reason}" for f in faults),
-            help=", and ".join(remedies),
-        )
+    return DataError.of(
+        "E306",
+        message,
+        details=tuple(f"the {f.point} is left out: {f.reason}" for f in faults),
+        help=", and ".join(remedies),
     )
 
 

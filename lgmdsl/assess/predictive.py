@@ -12,7 +12,7 @@ from lgmdsl.arrays import Array, BoolArray, IntArray
 from lgmdsl.assess.component import Component
 from lgmdsl.assess.mixture import weights_of
 from lgmdsl.contract.site import Site
-from lgmdsl.errors import Diagnostic, NumericalError
+from lgmdsl.errors import NumericalError
 
 # Counts beyond this are not whole in float64 any more; real responses are never that large.
 MOST = 2.0**53
@@ -78,7 +78,7 @@ def responses(site: Site, s: Array, rng: np.random.Generator, name: str) -> Arra
             f"`{name}` cannot be drawn: its predictor reaches {np.abs(s).max(initial=0.0):.3g}"
         )
         advice = "give the latents priors on the scale of the link, e.g. sd = 1"
-        raise NumericalError(Diagnostic("E602", message, help=advice))
+        raise NumericalError.of("E602", message, help=advice)
     return np.asarray(y, dtype=np.float64).reshape(*s.shape[:2], *y.shape[1:])
 
 

@@ -38,7 +38,7 @@ BOUNDS: Catalogue[Bound] = Catalogue(
             ("tilted", "TiltedBound"),
             ("softmax", "LogBound"),
             ("softmax", "BohningMultinomial"),
-            ("product_of_sigmoids", "ProductOfSigmoids"),
+            ("softmax", "ProductOfSigmoids"),
             ("softmax", "Delta"),
             ("vector_quadrature", "VectorByQuadrature"),
             ("vector_tilted", "VectorTilted"),
@@ -53,8 +53,8 @@ BOUNDS: Catalogue[Bound] = Catalogue(
 def series() -> tuple[BoundSeries, ...]:
     """The series of bounds, one bound for each number of pieces."""
     from lgmdsl.bounds.piecewise import FEWEST, MOST, Piecewise
-    from lgmdsl.bounds.product_of_sigmoids import NAME, ProductOfSigmoids
     from lgmdsl.bounds.quadrature import BoundSeries
+    from lgmdsl.bounds.softmax import NAME, ProductOfSigmoids
 
     shapes: tuple[Literal["linear", "quadratic"], ...] = ("linear", "quadratic")
     alone = (BoundSeries(f"piecewise-{s}", FEWEST, MOST, partial(Piecewise, s)) for s in shapes)
@@ -130,9 +130,7 @@ def register_bound(added: Bound) -> Bound:
         if (b.spec.name, b.spec.gives) == (name, added.spec.gives):
             if type(b) is type(added):
                 return b
-            raise MethodError(
-                Diagnostic("E106", f"a bound `{name}` exists for this question already")
-            )
+            raise MethodError.of("E106", f"a bound `{name}` exists for this question already")
     BOUNDS[f"{name} for {added.spec.gives.__name__}"] = added
     return added
 

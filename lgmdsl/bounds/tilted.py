@@ -74,7 +74,8 @@ def _compiled(raised: Array, variance: Array, offered: BoolArray) -> ExpectedAns
     value, share = np.empty(len(raised)), np.empty(raised.shape)
     bend, curvature = np.empty(variance.shape), np.empty(variance.shape)
     variance = np.ascontiguousarray(variance)
-    tilts(raised, variance, offered, _STEPS, _CUTS, _CLOSE, value, share, bend, curvature)
+    out = (value, share, bend, curvature)
+    tilts(raised, variance, offered, (_STEPS, _CUTS, _CLOSE), out)
     return ExpectedAnswer(
         value=value,
         d_mean=share,

@@ -26,13 +26,13 @@ from lgmdsl.canonical.grounding.ground import GroundedModel
 from lgmdsl.canonical.lowering import flatten
 from lgmdsl.canonical.lowering.bym2 import owner
 from lgmdsl.canonical.lowering.derived import Derived
-from lgmdsl.canonical.lowering.flatten import PlacedEntries, placed
+from lgmdsl.canonical.lowering.flatten import Over, PlacedEntries, placed
 from lgmdsl.canonical.lowering.hypers import HyperSpace
 from lgmdsl.canonical.lowering.lower import distinct
 from lgmdsl.contract.linear import Constraints, LinearGaussian, Predictor
 from lgmdsl.contract.row_source import RowSource
 from lgmdsl.contract.site import Site
-from lgmdsl.errors import DataError, Diagnostic
+from lgmdsl.errors import DataError
 from lgmdsl.memory import TooLarge, check
 from lgmdsl.operators.base import Operator
 from lgmdsl.operators.compose import product
@@ -81,15 +81,14 @@ class CanonicalModel:
         columns: dict[str, Operator] = {}
         for name in form.latents:
             terms = [t for t in form.terms if t.latent == name]
-            latent = self.latent(name).sizes
+            over = Over(dims, self.latent(name).sizes, sizes)
             column = None if known is None else known.get(name)
             if column is None:
                 still = not any(t.depends for t in terms)
                 if known is not None and not still:
-                    column = placed(terms, dims, latent, sizes, theta, rows)
+                    column = placed(terms, over, theta, rows)
                 if column is None:
-                    made = flatten.operator(terms, dims, latent, sizes, theta)
-                    column = take_rows(made, rows)
+                    column = take_rows(flatten.operator(terms, over, theta), rows)
                 if known is not None and (still or isinstance(column, PlacedEntries)):
                     column = known.setdefault(name, column)
             columns[name] = column.at(theta) if isinstance(column, PlacedEntries) else column
@@ -293,15 +292,13 @@ def check_finite(block: SiteBlock, predictor: Predictor) -> None:
         bad = np.asarray(bad.reshape(len(block.rows), -1).any(axis=1))
         first = block.rows[np.flatnonzero(bad)[0]]
         rows = f"{int(bad.sum())} row{'s' if bad.sum() > 1 else ''}"
-        raise DataError(
-            Diagnostic(
-                "E303",
-                f"the predictor of `{block.name}` is not finite in {rows}",
-                block.span,
-                f"first at {block.place(int(first))}",
-                help="`lgm check MODEL DATA` shows what was read: look for a missing covariate, a "
-                "division by zero, the log of 0, or numbers too large",
-            )
+        raise DataError.of(
+            "E303",
+            f"the predictor of `{block.name}` is not finite in {rows}",
+            block.span,
+            f"first at {block.place(int(first))}",
+            help="`lgm check MODEL DATA` shows what was read: look for a missing covariate, a "
+            "division by zero, the log of 0, or numbers too large",
         )
 
 

@@ -104,9 +104,8 @@ def _operators(
         if placed is not None and placed.holds(given):
             placed.pull(cast("SparseMatrix", given), theta, out)
             continue
-        sizes = canonical.latent(name).sizes
-        adjoint = _all_rows(block, given)
-        flatten.pull_operator(terms, block.predictor_dims, sizes, block.sizes, theta, adjoint, out)
+        over = flatten.Over(block.predictor_dims, canonical.latent(name).sizes, block.sizes)
+        flatten.pull_operator(terms, over, theta, _all_rows(block, given), out)
 
 
 def _all_rows(block: SiteBlock, adjoint: Matrix) -> Matrix:

@@ -270,17 +270,15 @@ def read_model(path: str) -> Model:
 
 def read_stdin() -> str:
     """The text on stdin. Raises DataError E306 where it is not UTF-8."""
-    from lgmdsl.errors import DataError, Diagnostic
+    from lgmdsl.errors import DataError
 
     try:
         return sys.stdin.buffer.read().decode("utf-8")
     except UnicodeDecodeError as error:
-        raise DataError(
-            Diagnostic(
-                "E306",
-                f"cannot read stdin: byte {error.start} is not UTF-8",
-                help="iconv -f latin1 -t utf-8 FILE | lgm ...",
-            )
+        raise DataError.of(
+            "E306",
+            f"cannot read stdin: byte {error.start} is not UTF-8",
+            help="iconv -f latin1 -t utf-8 FILE | lgm ...",
         ) from None
 
 

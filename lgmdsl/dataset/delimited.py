@@ -147,7 +147,7 @@ def _check_lone(source: str, rows: Sequence[Sequence[str]]) -> None:
     """A single column may be several, between separators that are not read."""
     for sign, called in (("|", "`|`"), (None, "blanks")):
         parts = {len(row[0].split(sign)) for row in rows}
-        numbers = any(_is_number(part) for row in rows[1:] for part in row[0].split(sign))
+        numbers = any(is_number(part) for row in rows[1:] for part in row[0].split(sign))
         if len(parts) == 1 and parts != {1} and numbers:
             raise refused(
                 source,
@@ -167,7 +167,7 @@ def _check_header(source: str, header: Sequence[str]) -> None:
             f"its first line names {named} of {len(header)} columns",
             help="delete what stands above the names of the columns, or name all columns",
         )
-    if header and all(_is_number(name) for name in header):
+    if header and all(is_number(name) for name in header):
         raise refused(
             source,
             "it has no header: its first line holds numbers",
@@ -175,7 +175,8 @@ def _check_header(source: str, header: Sequence[str]) -> None:
         )
 
 
-def _is_number(text: str) -> bool:
+def is_number(text: str) -> bool:
+    """Whether a text is read as a number."""
     try:
         float(text)
     except ValueError:

@@ -9,16 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from lgmdsl.errors import DataError, Diagnostic, LgmError, listed
+from lgmdsl.errors import DataError, LgmError, listed
 from lgmdsl.files import AGAIN, DATA, irregular
 from lgmdsl.memory import budget, size_text
 
 
 def refused(source: str, reason: str, help: str = "", details: tuple[str, ...] = ()) -> DataError:
     """E306: `source` cannot be read, or is not read because that would be unsafe."""
-    return DataError(
-        Diagnostic("E306", f"{source}: {reason}", details=details, help=help, layout="plain")
-    )
+    return DataError.of("E306", f"{source}: {reason}", details=details, help=help, layout="plain")
 
 
 @contextmanager
@@ -86,7 +84,7 @@ def check_mapping(mapping: Any) -> None:
     if mapping is not None and not isinstance(mapping, Mapping):
         message = f"`mapping` is a dict from names of the model, not a {type(mapping).__name__}"
         help = 'mapping={"x": "temperature"}'
-        raise DataError(Diagnostic("E108", message, help=help, layout="plain"))
+        raise DataError.of("E108", message, help=help, layout="plain")
 
 
 def check_tables(sources: Sequence[object]) -> None:

@@ -167,11 +167,6 @@ class ModelGraph:
         """The nodes of some kinds, each after all that it depends on."""
         return tuple(node for node in self.order if node.kind in kinds)
 
-    @property
-    def acyclic(self) -> bool:
-        """Whether the dependences have no cycle; a checked model's never have one."""
-        return len(self.order) == len(self.nodes)
-
     @cached_property
     def _ancestors(self) -> Mapping[str, int]:
         """For each node the set of those that it depends on, bit k for the k-th of the text."""
@@ -296,9 +291,3 @@ class ModelGraph:
         order = [node.id for node in self.of_kind("latent")]
         groups = [tuple(name for name in order if name in part) for part in parts.values()]
         return tuple(sorted(groups, key=lambda part: order.index(part[0])))
-
-    @cached_property
-    def untouched(self) -> tuple[str, ...]:
-        """Latents that no site touches: their posterior is their prior."""
-        reached = {name for names in self.touched.values() for name in names}
-        return tuple(node.id for node in self.of_kind("latent") if node.id not in reached)

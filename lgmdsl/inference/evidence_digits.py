@@ -1,4 +1,5 @@
-"""Withholds a log evidence that rounding has left without digits, or of capped densities."""
+"""What may be claimed of a run: a log evidence that rounding has left without digits, or of capped
+densities, is withheld, and estimates come with standard errors."""
 
 from __future__ import annotations
 
@@ -8,10 +9,10 @@ from dataclasses import replace
 import numpy as np
 
 from lgmdsl.arrays import Array
-from lgmdsl.contract.problem import Problem
+from lgmdsl.contract.problem import GaussianPosterior, Problem
 from lgmdsl.contract.questions import Pointwise
 from lgmdsl.contract.site import Site
-from lgmdsl.contract.status import Status
+from lgmdsl.contract.status import Guarantee, Status
 from lgmdsl.inference.driver import Run
 
 # Nats that may be lost before the evidence is withheld: so many, or this share of it.
@@ -63,3 +64,30 @@ def _capped(site: Site, s: Array) -> bool:
     grows = ASIDE * np.abs(slope).sum(axis=axes) > GROWS * np.abs(value)
     same = site.log_density(s + ASIDE * np.sign(slope)) == value
     return bool(((np.abs(value) > HUGE) & grows & same).any())
+
+
+def with_standard_errors(posterior: GaussianPosterior) -> GaussianPosterior:
+    """The posterior; where its engine estimates, as an approximation whatever the method promises,
+    with the standard errors in its notes."""
+    q, errors = posterior.conditioned, posterior.conditioned.errors
+    if errors is None:
+        return posterior
+    parts = [f"log evidence +- {errors.log_normaliser:.2g} nats"]
+    if any(v.size for v in q.variance):
+        rows = [np.asarray(part).reshape(-1) for part in (*errors.variance, *q.variance)]
+        count = len(q.variance)
+        share = _typical(np.concatenate(rows[:count]), np.concatenate(rows[count:]))
+        if share:  # of Lanczos vectors that hold all of it, none is to chance
+            parts.append(f"variances of predictors +- {share:.2g} %")
+    latent = q.latent_variance_error
+    if latent is not None and latent.any():
+        parts.append(f"variances of latents +- {_typical(latent, q.latent_variance):.2g} %")
+    note = f"the iterative engine estimates: {', '.join(parts)} (Monte Carlo standard errors)"
+    notes = (*posterior.notes, note, *([q.remark] if q.remark else []))
+    return replace(posterior, guarantee=Guarantee.APPROXIMATE, notes=notes)
+
+
+def _typical(error: Array, value: Array) -> float:
+    """The root mean square of standard errors relative to the values, in per cent."""
+    share = error / np.maximum(np.abs(value), 1e-300)
+    return 100.0 * float(np.sqrt(np.mean(share**2)))

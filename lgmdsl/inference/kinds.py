@@ -19,7 +19,7 @@ from lgmdsl.contract.engine import Engine
 from lgmdsl.contract.site import Site
 from lgmdsl.contract.structure import Structure
 from lgmdsl.engines.choose import AUTO, register_engine, unregister_engine
-from lgmdsl.errors import Diagnostic, MethodError, listed
+from lgmdsl.errors import MethodError, listed
 from lgmdsl.language.parse.grammar import is_name
 from lgmdsl.priors import catalogue as priors
 from lgmdsl.priors.prior import Prior
@@ -49,12 +49,10 @@ class Kind:
 
 def _add_backend(part: BackendClass) -> None:
     if BACKENDS.setdefault(part.spec.name, part) is not part:
-        raise MethodError(
-            Diagnostic(
-                "E106",
-                f"a back end called `{part.spec.name}` exists already",
-                help="give the new one another name",
-            )
+        raise MethodError.of(
+            "E106",
+            f"a back end called `{part.spec.name}` exists already",
+            help="give the new one another name",
         )
 
 

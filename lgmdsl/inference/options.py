@@ -48,20 +48,16 @@ def configured(
             values[name] = _value(option, kind)
         except (TypeError, ValueError, OverflowError):
             wanted = WANTED.get(kind, kind.__name__)
-            raise MethodError(
-                Diagnostic(
-                    "E104",
-                    f"option `{name}` of method `{method}` is {wanted}, not `{option}`",
-                    help=f"its default is {name}={_shown(default)}",
-                )
+            raise MethodError.of(
+                "E104",
+                f"option `{name}` of method `{method}` is {wanted}, not `{option}`",
+                help=f"its default is {name}={_shown(default)}",
             ) from None
     try:
         return backend(**values)
     except (TypeError, ValueError) as error:
         listing = ", ".join(f"{name}={_shown(value)}" for name, value in values.items())
-        raise MethodError(
-            Diagnostic("E104", f"method `{method}` refuses {listing}: {error}")
-        ) from None
+        raise MethodError.of("E104", f"method `{method}` refuses {listing}: {error}") from None
 
 
 def _fields(backend: BackendClass) -> dict[str, dataclasses.Field[Any]]:

@@ -111,15 +111,13 @@ class Plan:
         for block in self.canonical.blocks:
             if Property.LOG_CONCAVE not in block.site.spec.properties:
                 name = block.family.spec.name
-                raise MethodError(
-                    Diagnostic(
-                        "E501",
-                        f"method `{self.method}` cannot run this model at its size",
-                        block.span,
-                        f"{name} is not log-concave: its weights may be negative, and the "
-                        f"{engine.name} engine takes none",
-                        help="methods whose weights are positive: double-loop, map",
-                    )
+                raise MethodError.of(
+                    "E501",
+                    f"method `{self.method}` cannot run this model at its size",
+                    block.span,
+                    f"{name} is not log-concave: its weights may be negative, and the "
+                    f"{engine.name} engine takes none",
+                    help="methods whose weights are positive: double-loop, map",
                 )
 
 
@@ -235,7 +233,7 @@ def _count(name: str, given: object) -> int:
 
 
 def _wrong_option(message: str, help: str) -> MethodError:
-    return MethodError(Diagnostic("E104", message, help=help))
+    return MethodError.of("E104", message, help=help)
 
 
 def able_to_run(blocks: tuple[SiteBlock, ...], bound: str | None = None) -> list[str]:
@@ -290,7 +288,7 @@ def kept(backend: Backend[Any], engine: Engine, seed: int = 0) -> Engine:
         message = f"method `{backend.spec.name}` cannot run this model at its size"
         details = (f"the {engine.name} engine estimates, and {confinement.note}",)
         help = "fit fewer rows or latents; or a method that keeps all Gaussians: natural-gradient"
-        raise MethodError(Diagnostic("E501", message, details=details, help=help))
+        raise MethodError.of("E501", message, details=details, help=help)
     return within(confinement, engine, seed)
 
 

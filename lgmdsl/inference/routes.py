@@ -13,7 +13,7 @@ from lgmdsl.contract.classes import Split
 from lgmdsl.contract.joint import SumsOfRows
 from lgmdsl.contract.site import Property, Site
 from lgmdsl.contract.status import Guarantee
-from lgmdsl.errors import Diagnostic, MethodError
+from lgmdsl.errors import MethodError
 from lgmdsl.inference.registry import BackendClass
 from lgmdsl.sites.catalogue import find_site
 
@@ -121,10 +121,8 @@ def answering(site: type[Site], question: type) -> Callable[[Site], object]:
         taking = reaching(candidate, site)
         if candidate.spec.gives is question and not taking.applies_to(site):
             return taking.lift
-    raise MethodError(
-        Diagnostic(
-            "E501", f"{site.spec.name} does not answer {question.__name__}, and no bound does"
-        )
+    raise MethodError.of(
+        "E501", f"{site.spec.name} does not answer {question.__name__}, and no bound does"
     )
 
 
@@ -138,13 +136,6 @@ def compiled(site: type[Site]) -> type[Site]:
     or logistic sites for stick breaking."""
     name = site.into if issubclass(site, Split) else site.spec.centred
     return (find_site(name) if name else None) or site
-
-
-def table(
-    sites: tuple[type[Site], ...], backends: tuple[BackendClass, ...]
-) -> dict[tuple[str, str], Route | Refusal]:
-    """The (site, back end) table: what `lgm methods` prints."""
-    return {(s.spec.name, b.spec.name): route(compiled(s), b) for s in sites for b in backends}
 
 
 def _words(properties: Property) -> str:

@@ -367,4 +367,4 @@ def _doc(doc: str | None) -> str | None:
 
 
 def _wrong(code: str, message: str, help: str) -> ModelError:
-    return ModelError(Diagnostic(code, message, help=help))
+    return ModelError.of(code, message, help=help)

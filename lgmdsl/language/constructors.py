@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from lgmdsl.errors import Diagnostic, ModelError
+from lgmdsl.errors import ModelError
 from lgmdsl.language.expressions import Distribution, Expression, lift, lift_value
 from lgmdsl.language.parse.grammar import is_name
 from lgmdsl.language.tree import ast
@@ -33,13 +33,11 @@ class DistributionConstructor(Distribution):
         name = self.factors[0].name
         if values:
             signature = next(filter(None, (lookup.lookup(c, name.id) for c in lookup.DISTRIBUTED)))
-            raise ModelError(
-                Diagnostic(
-                    "E102",
-                    f"the arguments of `{name.id}` are named",
-                    note=signature.show(),
-                    help=f"{name.id}(name=value, ...)",
-                )
+            raise ModelError.of(
+                "E102",
+                f"the arguments of `{name.id}` are named",
+                note=signature.show(),
+                help=f"{name.id}(name=value, ...)",
             )
         return Distribution((ast.Dist(name, _named(_lifted(name.id, arguments))),))
 
@@ -81,12 +79,10 @@ def _lifted(function: str, arguments: dict[str, Any]) -> Lifted:
     """The arguments as parts of the tree; None leaves out one that may be."""
     for name in arguments:
         if not is_name(name):
-            raise ModelError(
-                Diagnostic(
-                    "E104",
-                    f"`{name}` cannot be an argument of `{function}`",
-                    help="argument names have letters, digits and `_`",
-                )
+            raise ModelError.of(
+                "E104",
+                f"`{name}` cannot be an argument of `{function}`",
+                help="argument names have letters, digits and `_`",
             )
     absent = [name for name, value in arguments.items() if value is None]
     known = {a.name for a in _call_of(function)} if absent else set()
@@ -195,7 +191,7 @@ def head(index: Expression) -> HeadOf:
     """All labels of an index but the last, for `Model.index`."""
     node = index.node if isinstance(index, Expression) else None
     if not isinstance(node, ast.Name):
-        raise ModelError(
-            Diagnostic("E108", "`head` takes an index", help='cut = m.index("cut", lgm.head(cls))')
+        raise ModelError.of(
+            "E108", "`head` takes an index", help='cut = m.index("cut", lgm.head(cls))'
         )
     return HeadOf(node)

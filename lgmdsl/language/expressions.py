@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal
 
-from lgmdsl.errors import Diagnostic, ModelError
+from lgmdsl.errors import ModelError
 from lgmdsl.language.tree import ast
 from lgmdsl.language.tree.ast import MAX_CHAIN, MAX_NESTING, MAX_TOKENS, TOO_DEEP
 from lgmdsl.language.tree.print_expr import needs_brackets, show
@@ -180,4 +180,4 @@ def _article(word: str) -> str:
 
 
 def _wrong(message: str, help: str) -> ModelError:
-    return ModelError(Diagnostic("E109", message, help=help))
+    return ModelError.of("E109", message, help=help)

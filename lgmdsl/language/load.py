@@ -109,7 +109,7 @@ def read_text(path: str | os.PathLike[str]) -> str:
 
 
 def _refused(path: Path, reason: str, help: str = "") -> DataError:
-    return DataError(Diagnostic("E306", f"cannot read `{path}`: {reason}", help=help))
+    return DataError.of("E306", f"cannot read `{path}`: {reason}", help=help)
 
 
 def _semantic_errors(parsed: Parsed) -> tuple[Diagnostic, ...]:

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.linalg import blas, lapack
 
 from lgmdsl.arrays import Array, BoolArray, IntArray
-from lgmdsl.errors import Diagnostic, NumericalError
+from lgmdsl.errors import NumericalError
 
 BY_COLUMNS = 64  # rows of a triangle up to which LAPACK inverts it
 EQUAL = 1e-9  # of pivots, relative: what rounding may have made different
@@ -160,7 +160,7 @@ def pivoted_root(a: Array, tolerance: float | None = None) -> Array:
     root[np.asarray(pivots) - 1] = np.tril(lower)[:, : int(rank)]
     remainder = a.diagonal() - np.einsum("ij,ij->i", root, root)
     if not np.abs(remainder).max() <= 1e-6 * top:
-        raise NumericalError(Diagnostic("E601", "a covariance is not positive semidefinite"))
+        raise NumericalError.of("E601", "a covariance is not positive semidefinite")
     return root
 
 

@@ -23,16 +23,8 @@ _TERMS = 9
 _COMPILED_FROM = 20_000  # deviances from which compiled ones repay the loading of numba
 
 
-def log1p_minus(u: Array) -> Array:
-    """log(1 + u) - u for u > -1, to full relative accuracy: with r = u / (2 + u), -r u + 2 (r^3 /
-    3 + r^5 / 5 + ...)."""
-    u = np.asarray(u, dtype=np.float64)
-    with np.errstate(divide="ignore"):
-        return np.where(np.abs(u) < _NEAR, _series(np.clip(u, -_NEAR, _NEAR)), np.log1p(u) - u)
-
-
 def _series(u: Array) -> Array:
-    """`log1p_minus` near 0."""
+    """log(1 + u) - u for |u| < 1/4: with r = u / (2 + u), -r u + 2 (r^3 / 3 + r^5 / 5 + ...)."""
     r = u / (2.0 + u)
     square, total = r * r, np.full(np.shape(r), 2.0 / (2 * _TERMS + 1))
     for k in range(_TERMS - 1, 0, -1):

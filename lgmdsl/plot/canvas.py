@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lgmdsl.errors import Diagnostic, MethodError
+from lgmdsl.errors import MethodError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -39,7 +39,7 @@ def check_matplotlib() -> None:
     """Raise MethodError E501 where matplotlib is not installed."""
     if find_spec("matplotlib") is None:
         message = "a picture needs matplotlib"
-        raise MethodError(Diagnostic("E501", message, help="pip install 'lgmdsl[plot]'"))
+        raise MethodError.of("E501", message, help="pip install 'lgmdsl[plot]'")
 
 
 def picture(

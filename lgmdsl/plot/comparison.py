@@ -163,7 +163,7 @@ def _objectives(axes: Axes, courses: Sequence[Course], looks: Mapping[str, _Look
 
 def _gaps(axes: Axes, courses: Sequence[Course], looks: Mapping[str, _Look]) -> None:
     """|target - objective| on a logarithmic axis, down to where rounding begins."""
-    floor = min((_floor(c.target) for c in courses), default=1e-12)
+    floor = min((1e-12 * max(1.0, abs(c.target)) for c in courses), default=1e-12)
     for course in courses:
         gap = np.maximum(np.abs(course.target - course.objective), floor)
         _line(axes, course.seconds, gap, looks[course.method])
@@ -177,10 +177,6 @@ def _gaps(axes: Axes, courses: Sequence[Course], looks: Mapping[str, _Look]) -> 
     axes.set_title(
         "Distance from the optimum (own, or of the best bound)", loc="left", fontsize=10.5
     )
-
-
-def _floor(target: float) -> float:
-    return 1e-12 * max(1.0, abs(target))
 
 
 def window(objectives: Sequence[Array]) -> tuple[float, float]:

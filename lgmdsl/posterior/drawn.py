@@ -121,7 +121,6 @@ class Drawn(Mixture):
     sample: JointSample
 
     def quantity(self, name: str) -> Quantity:
-        """Mean and sd of a name; raises ModelError E103 for an unknown one."""
         dims = self.quantity_dims(name)
         if not self._is_drawn(name):
             return super().quantity(name)
@@ -130,7 +129,6 @@ class Drawn(Mixture):
         return Quantity(dims, *_moments(self._values_in_turn(name)))
 
     def quantile(self, name: str, levels: Array) -> tuple[tuple[str, ...], Array]:
-        """Declared indices, and quantiles with a leading axis over the levels."""
         dims = self.quantity_dims(name)
         if not self._is_drawn(name):
             return super().quantile(name, levels)
@@ -189,11 +187,9 @@ class Drawn(Mixture):
 
     @property
     def of_draws(self) -> bool:
-        """Whether the posterior is made of draws: `all_draws` gives them."""
         return True
 
     def undefined(self, name: str) -> float:
-        """The share of entries and draws in which a report is not finite."""
         if not self._is_drawn(name):
             return super().undefined(name)
         with np.errstate(all="ignore"):
@@ -205,7 +201,6 @@ class Drawn(Mixture):
         return len(self.sample)
 
     def worth(self, draws: int) -> float:
-        """How many independent draws so many of `joint` are worth."""
         count = max(min(draws, len(self.sample)), 1)
         ess = min(self.sample.ess, float(len(self.sample)))
         return 1.0 / (1.0 / ess + 1.0 / count - 1.0 / len(self.sample))

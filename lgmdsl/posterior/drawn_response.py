@@ -18,7 +18,7 @@ from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.classes import Classes, ClassMoments
 from lgmdsl.contract.questions import Tilted
 from lgmdsl.contract.site import Site
-from lgmdsl.errors import Diagnostic, MethodError
+from lgmdsl.errors import MethodError
 from lgmdsl.posterior.mixture import PointDraws
 from lgmdsl.posterior.tails import root_error
 
@@ -136,7 +136,7 @@ def class_moments(
         return ClassMoments(answer.probability, *counts)
     if block.each or (site.spec.vector and not isinstance(site, Tilted)):
         message = f"the predictive distribution of {site.spec.name} is not known: a vector site"
-        raise MethodError(Diagnostic("E501", message))
+        raise MethodError.of("E501", message)
     p = np.empty((len(mean), classes))
     for k in range(classes):
         site = repeated(block.bind_family(theta, np.full(len(mean) // draws, float(k))), draws)

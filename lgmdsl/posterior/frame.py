@@ -29,7 +29,7 @@ from lgmdsl.contract.rows import diagonal
 from lgmdsl.contract.site import Property, Site
 from lgmdsl.contract.structure import Members
 from lgmdsl.engines.choose import Terms, choose
-from lgmdsl.errors import Diagnostic, NumericalError
+from lgmdsl.errors import NumericalError
 from lgmdsl.inference.plan import within
 from lgmdsl.inference.proper import labels_of
 from lgmdsl.numerics.expectations.normal_product import product_rule, sampled_rule
@@ -337,7 +337,7 @@ def _conditioned(
     if isinstance(outcome, Failed):
         layout = replace(fitted.layout, labels=_all_labels(fitted.grounded, new.grounded))
         reason = outcome.worded(labels_of(replace(fitted, layout=layout)))
-        raise NumericalError(Diagnostic("E602", f"no prediction: {reason}"))
+        raise NumericalError.of("E602", f"no prediction: {reason}")
     return outcome, dict(joint.starts)
 
 

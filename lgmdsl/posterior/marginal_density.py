@@ -70,12 +70,8 @@ def density_of_draws(draws: Array, size: int) -> tuple[Array, Array]:
 def labelled_density(fit: FitRecord, name: str, size: int) -> xr.Dataset:
     """See `Fit.density`."""
     if not isinstance(size, int | np.integer) or isinstance(size, bool) or size < 2:
-        raise ModelError(
-            Diagnostic(
-                "E108",
-                "a density is asked for at a whole number from 2",
-                help="fit.density(name, 200)",
-            )
+        raise ModelError.of(
+            "E108", "a density is asked for at a whole number from 2", help="fit.density(name, 200)"
         )
     density = fit.marginals.density(name, int(size))
     if np.isnan(density.density).all():

@@ -17,7 +17,7 @@ from lgmdsl.canonical.lowering import derived
 from lgmdsl.canonical.lowering.derived import SAMPLE, Derived, Leaf
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.linear import Predictor
-from lgmdsl.errors import Diagnostic, ModelError, suggestion
+from lgmdsl.errors import ModelError, suggestion
 from lgmdsl.posterior.frame import Frame
 from lgmdsl.posterior.tails import exponential_powers, sd_error
 from lgmdsl.remedies import either, number
@@ -255,27 +255,21 @@ def named_tree(canonical: CanonicalModel, name: str) -> tuple[tuple[str, ...], D
         return canonical.named[name]
     names, symbol = all_names(canonical), canonical.grounded.model.symbols.get(name)
     if symbol is not None and name in all_names(canonical.declared):
-        raise ModelError(
-            Diagnostic(
-                "E103",
-                f"the fit does not hold `{name}`, which is of groups that lie in shards",
-                help=f"it has: {', '.join(names)}; fit.groups writes the groups' latents",
-            )
+        raise ModelError.of(
+            "E103",
+            f"the fit does not hold `{name}`, which is of groups that lie in shards",
+            help=f"it has: {', '.join(names)}; fit.groups writes the groups' latents",
         )
     if symbol is not None and {*symbol.dims} & {*canonical.rows.over}:
-        raise ModelError(
-            Diagnostic(
-                "E103",
-                f"the fit does not hold `{name}`: its rows were read by batches",
-                help=f"it has: {', '.join(names)}; `fit.predict` has `{name}` at new data",
-            )
-        )
-    raise ModelError(
-        Diagnostic(
+        raise ModelError.of(
             "E103",
-            f"the model has no latent, let, report or hyper named `{name}`",
-            help=suggestion(name, names, f"it has: {', '.join(names)}"),
+            f"the fit does not hold `{name}`: its rows were read by batches",
+            help=f"it has: {', '.join(names)}; `fit.predict` has `{name}` at new data",
         )
+    raise ModelError.of(
+        "E103",
+        f"the model has no latent, let, report or hyper named `{name}`",
+        help=suggestion(name, names, f"it has: {', '.join(names)}"),
     )
 
 
@@ -293,9 +287,7 @@ def check_draws(size: int, seed: int) -> None:
     )
     for value, wanted, help in asked:
         if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 0:
-            raise ModelError(
-                Diagnostic("E108", f"{wanted} that is whole and not below 0", help=help)
-            )
+            raise ModelError.of("E108", f"{wanted} that is whole and not below 0", help=help)
 
 
 def probability_levels(probabilities: object) -> Array:
@@ -305,12 +297,10 @@ def probability_levels(probabilities: object) -> Array:
     except (TypeError, ValueError):
         levels = np.zeros(0)
     if levels.ndim != 1 or levels.size == 0 or not ((levels > 0) & (levels < 1)).all():
-        raise ModelError(
-            Diagnostic(
-                "E108",
-                "quantiles are asked for at probabilities between 0 and 1",
-                help=either("--quantiles 0.05,0.5,0.95", "quantiles=(0.05, 0.5, 0.95)"),
-            )
+        raise ModelError.of(
+            "E108",
+            "quantiles are asked for at probabilities between 0 and 1",
+            help=either("--quantiles 0.05,0.5,0.95", "quantiles=(0.05, 0.5, 0.95)"),
         )
     return levels
 

@@ -15,7 +15,7 @@ from lgmdsl.canonical.grounding.model import GroundedModel, IndexSet
 from lgmdsl.canonical.lowering.bym2 import owner
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.structure import Extension, Members, Shape, Structure
-from lgmdsl.errors import DataError, Diagnostic
+from lgmdsl.errors import DataError
 from lgmdsl.posterior.extended_gaussian import NewMemberNoise, NewMembers
 from lgmdsl.structures.catalogue import members_of
 
@@ -198,13 +198,11 @@ def _with_new(prior: Array, extension: Extension) -> Array:
 
 
 def _improper(growing: FactorSpec, other: FactorSpec) -> DataError:
-    return DataError(
-        Diagnostic(
-            "E302",
-            f"`{growing.dims[0]}` cannot take new members: `{other.name}` leaves them without a "
-            "proper prior",
-            growing.factor.span,
-            f"each new member has directions of `{other.dims[0]}` that nothing determines",
-            help=f"give `{other.dims[0]}` a structure whose null space is tied, as rw1 or iid",
-        )
+    return DataError.of(
+        "E302",
+        f"`{growing.dims[0]}` cannot take new members: `{other.name}` leaves them without a "
+        "proper prior",
+        growing.factor.span,
+        f"each new member has directions of `{other.dims[0]}` that nothing determines",
+        help=f"give `{other.dims[0]}` a structure whose null space is tied, as rw1 or iid",
     )

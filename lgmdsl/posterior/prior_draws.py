@@ -67,9 +67,7 @@ def prior_gaussian(linear: LinearGaussian) -> Conditioned:
     engine, why = choose(LinearGaussian(linear.blocks, (), linear.constraints))
     outcome = Failed(why) if engine is None else engine.condition((), ())
     if isinstance(outcome, Failed):
-        raise NumericalError(
-            Diagnostic("E601", f"the prior cannot be drawn from: {outcome.reason}")
-        )
+        raise NumericalError.of("E601", f"the prior cannot be drawn from: {outcome.reason}")
     return outcome
 
 
@@ -145,14 +143,12 @@ def refuse_potentials(canonical: CanonicalModel) -> None:
     """A potential reshapes the prior, and no exact draw of such a prior exists in general."""
     for block in canonical.blocks:
         if block.family.spec.potential:
-            raise ModelError(
-                Diagnostic(
-                    "E501",
-                    "a model with a potential cannot be simulated",
-                    block.span,
-                    "makes the prior non-Gaussian",
-                    help="leave it out, and give its latents a prior, e.g. normal(sd = 1)",
-                )
+            raise ModelError.of(
+                "E501",
+                "a model with a potential cannot be simulated",
+                block.span,
+                "makes the prior non-Gaussian",
+                help="leave it out, and give its latents a prior, e.g. normal(sd = 1)",
             )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 
 from lgmdsl.contract.catalogue import Catalogue, part
-from lgmdsl.errors import Diagnostic, ModelError
+from lgmdsl.errors import ModelError
 from lgmdsl.priors.prior import Prior
 
 PRIORS: Catalogue[type[Prior]] = Catalogue(
@@ -51,11 +51,9 @@ def prior(name: str, type_: str, **arguments: object) -> Prior:
 def register_prior(cls: type[Prior]) -> type[Prior]:
     """Add a third party's prior; usable as a decorator. Raises ModelError E106 (name taken)."""
     if PRIORS.setdefault(cls.name, cls) is not cls:
-        raise ModelError(
-            Diagnostic(
-                "E106",
-                f"a hyperprior called `{cls.name}` exists already",
-                help="give the new one another name",
-            )
+        raise ModelError.of(
+            "E106",
+            f"a hyperprior called `{cls.name}` exists already",
+            help="give the new one another name",
         )
     return cls

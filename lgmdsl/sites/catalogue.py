@@ -5,7 +5,7 @@ from __future__ import annotations
 from lgmdsl.contract.catalogue import Catalogue, part
 from lgmdsl.contract.classes import Split
 from lgmdsl.contract.site import Site
-from lgmdsl.errors import Diagnostic, ModelError, suggestion
+from lgmdsl.errors import ModelError, suggestion
 from lgmdsl.vocabulary import plugins
 
 SITES: Catalogue[type[Site]] = Catalogue(
@@ -133,8 +133,8 @@ def register_site(cls: type[Site]) -> type[Site]:
     """Add a third party's family; usable as a decorator. Raises ModelError E106 (name taken)."""
     name = cls.spec.name
     if SITES.get(name, cls) is not cls:
-        raise ModelError(
-            Diagnostic("E106", f"a site called `{name}` exists already", help="choose another name")
+        raise ModelError.of(
+            "E106", f"a site called `{name}` exists already", help="choose another name"
         )
     SITES[name] = cls
     return cls
@@ -150,4 +150,4 @@ def _required(name: str, cls: type[Site] | None) -> type[Site]:
         return cls
     known = list(SITES)
     remedy = suggestion(name, known, then=f"Sites: {' '.join(known)}")
-    raise ModelError(Diagnostic("E103", f"unknown site `{name}`", help=remedy))
+    raise ModelError.of("E103", f"unknown site `{name}`", help=remedy)

@@ -6,6 +6,8 @@ Censoring, delayed entry and survival curves are computed from these two, `log_s
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 
 from lgmdsl.arrays import Array
@@ -19,6 +21,11 @@ class LifetimeSite(FormulaSite, JetTails, Lifetimes):
     """A continuous family by its formula and the logs of P(Y > y) and P(Y <= y)."""
 
     y: Array
+
+    @cached_property
+    def log_y(self) -> Array:
+        """log y."""
+        return np.asarray(np.log(self.y))
 
     def log_survival_at(self, s: Array) -> Array:
         with np.errstate(all="ignore"):

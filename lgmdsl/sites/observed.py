@@ -11,7 +11,7 @@ import numpy as np
 from lgmdsl.arrays import Array, BoolArray
 from lgmdsl.contract.censoring import censoring_fault
 from lgmdsl.contract.site import Site, SiteSpec
-from lgmdsl.errors import DataError, Diagnostic, ModelError, listed
+from lgmdsl.errors import DataError, ModelError, listed
 from lgmdsl.vocabulary.lookup import lookup
 from lgmdsl.vocabulary.signature import Signature
 
@@ -32,7 +32,7 @@ def as_floats(name: str, value: object) -> Array:
     try:
         return np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
-        raise DataError(Diagnostic("E303", f"`{name}` is not an array of real numbers")) from None
+        raise DataError.of("E303", f"`{name}` is not an array of real numbers") from None
 
 
 def common_shape(shapes: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:
@@ -41,7 +41,7 @@ def common_shape(shapes: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:
         return np.broadcast_shapes(*shapes.values())
     except ValueError:
         shown = tuple(f"{n} {a}" for n, a in shapes.items() if a)
-        raise DataError(Diagnostic("E301", f"shapes do not broadcast: {listed(shown)}")) from None
+        raise DataError.of("E301", f"shapes do not broadcast: {listed(shown)}") from None
 
 
 def flat(value: Array, shape: tuple[int, ...]) -> Array:
@@ -67,7 +67,7 @@ def own_shape(spec: SiteSpec, name: str, value: Array) -> tuple[int, ...]:
     if name not in spec.indexed:
         return tuple(value.shape)
     if not value.ndim or not value.shape[-1]:
-        raise DataError(Diagnostic("E301", f"`{name}` must be an array with one entry or more"))
+        raise DataError.of("E301", f"`{name}` must be an array with one entry or more")
     return tuple(value.shape[:-1])
 
 
@@ -78,11 +78,9 @@ def given_parameters(spec: SiteSpec, parameters: Mapping[str, object]) -> dict[s
     takes = ", ".join(n if d is None else f"{n} = {d:g}" for n, d in spec.parameters.items())
     note = f"{spec.name} takes {takes or 'no parameters'}"
     if unknown:
-        raise ModelError(
-            Diagnostic("E104", f"`{spec.name}` has no parameter `{unknown[0]}`", note=note)
-        )
+        raise ModelError.of("E104", f"`{spec.name}` has no parameter `{unknown[0]}`", note=note)
     if missing:
-        raise ModelError(Diagnostic("E104", f"`{spec.name}` needs {listed(missing)}", note=note))
+        raise ModelError.of("E104", f"`{spec.name}` needs {listed(missing)}", note=note)
     return {n: as_floats(n, parameters.get(n, d)) for n, d in spec.parameters.items()}
 
 
@@ -104,21 +102,19 @@ def make_sites(cls: type[Site], y: Array | None, parameters: Mapping[str, Array]
         _require(name, known.type if known and known.type in _WITHIN else "real", value)
     if y is not None and "n" in values and not spec.vector and np.any(y > values["n"]):
         entry = int(np.flatnonzero(y > values["n"])[0])
-        raise DataError(
-            Diagnostic(
-                "E303", f"`y` is {y[entry]:g} of `n` = {values['n'][entry]:g} at entry {entry}"
-            )
+        raise DataError.of(
+            "E303", f"`y` is {y[entry]:g} of `n` = {values['n'][entry]:g} at entry {entry}"
         )
     if y is not None and "cuts" in values and np.any(y > values["cuts"].shape[-1]):
         entry = int(np.flatnonzero(y > values["cuts"].shape[-1])[0])
         _refuse("y", f"a class up to {values['cuts'].shape[-1]}", y, entry, 1)
     if "scores" in values and values["scores"].shape[-1] != values["cuts"].shape[-1] + 1:
         message = f"`scores` has one entry more than `cuts`: {values['cuts'].shape[-1] + 1}"
-        raise DataError(Diagnostic("E301", message))
+        raise DataError.of("E301", message)
     fault = censoring_fault(y, parameters) if "event" in values else None
     if fault is not None:
         wording, entry = fault[0].format(y="`y`"), int(fault[1][0])
-        raise DataError(Diagnostic("E303", f"{wording}, first at entry {entry}"))
+        raise DataError.of("E303", f"{wording}, first at entry {entry}")
     sites = cls(**{f.name: values[f.name] for f in dataclasses.fields(cls)})
     return sites
 
@@ -129,7 +125,7 @@ def check_possible(site: Site, predictors: int) -> None:
     wrong = np.flatnonzero(~np.isfinite(site.log_density(np.zeros((len(site), predictors)))))
     if len(wrong):
         message = f"`y` cannot occur under {site.spec.name}, first at entry {wrong[0]}"
-        raise DataError(Diagnostic("E303", message))
+        raise DataError.of("E303", message)
 
 
 def _signature(spec: SiteSpec) -> Signature | None:
@@ -149,13 +145,13 @@ def _require_ordered(name: str, value: Array) -> None:
     bad = np.flatnonzero(~(np.diff(value, axis=-1) > 0.0).all(axis=-1))
     if len(bad) or not np.isfinite(value).all():
         message = f"`{name}` must be finite and increase"
-        raise DataError(Diagnostic("E303", message + (f": {value[bad[0]]}" if len(bad) else "")))
+        raise DataError.of("E303", message + (f": {value[bad[0]]}" if len(bad) else ""))
 
 
 def _refuse(name: str, words: str, value: Array, entry: int, count: int) -> NoReturn:
     more = f" (and {count - 1} more)" if count > 1 else ""
-    raise DataError(
-        Diagnostic("E303", f"`{name}` must be {words}, but entry {entry} is {value[entry]:g}{more}")
+    raise DataError.of(
+        "E303", f"`{name}` must be {words}, but entry {entry} is {value[entry]:g}{more}"
     )
 
 
@@ -224,7 +220,7 @@ def _ask_mixtures(
             raise _shape(message)
         if not (value >= 0.0).all() or np.abs(value.sum(axis=1) - 1.0).max() > ROUNDING:
             message = f"each row of `{name}` must be a distribution: not negative, its sum 1"
-            raise DataError(Diagnostic("E303", message))
+            raise DataError.of("E303", message)
     shape = common_shape({"y": words.shape[:-1], "mean": m.shape[:-1], "variance": v.shape[:-2]})
     _check_moments(m, v)
     counts = np.broadcast_to(words, (*shape, width)).reshape(-1, width).copy()
@@ -237,7 +233,7 @@ def _ask_mixtures(
 def _check_moments(mean: Array, variance: Array) -> None:
     """Raise DataError E303 for means that are not finite, and variances that are no covariance."""
     if not np.isfinite(mean).all():
-        raise DataError(Diagnostic("E303", "`mean` must be finite"))
+        raise DataError.of("E303", "`mean` must be finite")
     problem = ""
     if not np.isfinite(variance).all():
         problem = "it is not finite"
@@ -248,8 +244,8 @@ def _check_moments(mean: Array, variance: Array) -> None:
         elif np.linalg.eigvalsh(variance).min(initial=0.0) < -ROUNDING * size:
             problem = "it has a negative eigenvalue"
     if problem:
-        raise DataError(Diagnostic("E303", f"`variance` must be a covariance: {problem}"))
+        raise DataError.of("E303", f"`variance` must be a covariance: {problem}")
 
 
 def _shape(message: str) -> DataError:
-    return DataError(Diagnostic("E301", message))
+    return DataError.of("E301", message)

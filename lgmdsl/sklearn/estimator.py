@@ -18,6 +18,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from lgmdsl.api.fit.fitting import fit as fit_model
 from lgmdsl.api.predict.predict import Prediction
 from lgmdsl.arrays import AnyArray, Array
+from lgmdsl.dataset.delimited import is_number
 from lgmdsl.language.builder import Model
 from lgmdsl.language.checked import Symbol
 from lgmdsl.language.load import load, loads
@@ -141,17 +142,9 @@ def check_numbers(X: Any, remedy: str, labelled: Collection[int] = ()) -> None:
         values = np.asarray(X[name])
         if place in labelled or values.dtype.kind in "biuf":
             continue
-        text = next((v for v in values.tolist() if isinstance(v, str) and not _is_number(v)), None)
+        text = next((v for v in values.tolist() if isinstance(v, str) and not is_number(v)), None)
         if text is not None:
             raise ValueError(f"column {name!r} holds text, {text!r}, not numbers: {remedy}")
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def model_of(model: Model | str | os.PathLike[str]) -> Model:

@@ -16,7 +16,7 @@ import numpy as np
 from lgmdsl.arrays import Array
 from lgmdsl.contract.catalogue import Catalogue
 from lgmdsl.contract.structure import Members, Structure
-from lgmdsl.errors import Diagnostic, ModelError
+from lgmdsl.errors import ModelError
 from lgmdsl.structures.kernels import Kernel
 
 Builder = Callable[..., Structure]
@@ -147,10 +147,6 @@ def register_kernel(name: str, builder: Callable[..., Kernel]) -> None:
 
 def _add(table: MutableMapping[str, Any], kind: str, name: str, builder: object) -> None:
     if table.setdefault(name, builder) != builder:
-        raise ModelError(
-            Diagnostic(
-                "E106",
-                f"a {kind} called `{name}` exists already",
-                help="give the new one another name",
-            )
+        raise ModelError.of(
+            "E106", f"a {kind} called `{name}` exists already", help="give the new one another name"
         )

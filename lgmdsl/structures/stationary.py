@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from lgmdsl.arrays import Array
-from lgmdsl.errors import Diagnostic, ModelError
+from lgmdsl.errors import ModelError
 from lgmdsl.structures.kernels import Kernel, Slopes
 from lgmdsl.vocabulary.lookup import declared
 
@@ -128,12 +128,10 @@ class Matern(Stationary):
 
     def __post_init__(self) -> None:
         if float(self.smoothness) not in (0.5, 1.5, 2.5):
-            raise ModelError(
-                Diagnostic(
-                    "E108",
-                    f"smoothness is 0.5, 1.5 or 2.5, not {self.smoothness:g}",
-                    help="matern(sd = s, length = l, smoothness = 1.5)",
-                )
+            raise ModelError.of(
+                "E108",
+                f"smoothness is 0.5, 1.5 or 2.5, not {self.smoothness:g}",
+                help="matern(sd = s, length = l, smoothness = 1.5)",
             )
 
     def phi(self, r2: Array) -> Array:

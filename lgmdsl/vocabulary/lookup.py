@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple, get_args
 
-from lgmdsl.errors import Diagnostic, ModelError
+from lgmdsl.errors import ModelError
 from lgmdsl.vocabulary import plugins
 from lgmdsl.vocabulary.families import FAMILIES
 from lgmdsl.vocabulary.operators import FUNCTIONS, OPERATORS
@@ -124,14 +124,12 @@ def register(signature: Signature) -> None:
     """
     known = _TABLE[signature.category].get(signature.name) or _called_otherwise(signature)
     if known is not None and known != signature:
-        raise ModelError(
-            Diagnostic(
-                "E106",
-                f"the {IN_WORDS[signature.category]} `{signature.name}` cannot be registered: the "
-                f"{IN_WORDS[known.category]} `{known.name}` has the name already",
-                note=known.show(),
-                help="give the new one another name",
-            )
+        raise ModelError.of(
+            "E106",
+            f"the {IN_WORDS[signature.category]} `{signature.name}` cannot be registered: the "
+            f"{IN_WORDS[known.category]} `{known.name}` has the name already",
+            note=known.show(),
+            help="give the new one another name",
         )
     _TABLE[signature.category][signature.name] = signature
 

@@ -9,7 +9,7 @@ from concurrent.futures import CancelledError
 from threading import Lock
 from typing import Any
 
-from lgmdsl.errors import Diagnostic, MethodError
+from lgmdsl.errors import MethodError
 from lgmdsl.workers.perform import put
 from lgmdsl.workers.refusals import too_large, unreachable, without_certificate
 
@@ -118,12 +118,10 @@ def connected(address: str) -> Cluster:
     try:
         from distributed import Client
     except ImportError:
-        raise MethodError(
-            Diagnostic(
-                "E501",
-                f"workers at `{address}` need the package `distributed`",
-                help="pip install 'lgmdsl[cluster]'",
-            )
+        raise MethodError.of(
+            "E501",
+            f"workers at `{address}` need the package `distributed`",
+            help="pip install 'lgmdsl[cluster]'",
         ) from None
     try:
         made: Any = Client  # it has no types

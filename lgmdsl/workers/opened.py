@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from lgmdsl.errors import Diagnostic, MethodError
+from lgmdsl.errors import MethodError
 from lgmdsl.workers.refusals import unreachable
 from lgmdsl.workers.task import Executor, Jobs
 from lgmdsl.workers.workers import Crew, Workers
@@ -37,7 +37,7 @@ def check_jobs(jobs: Jobs) -> None:
         return
     if not isinstance(jobs, str | type) and isinstance(jobs, Executor):
         return
-    raise MethodError(Diagnostic("E108", message, details=(f"got {jobs!r}",)))
+    raise MethodError.of("E108", message, details=(f"got {jobs!r}",))
 
 
 @contextmanager

@@ -343,7 +343,7 @@ BOUNDS = (
         "product-of-sigmoids",
         "softmax_sites or compiled_tilt",
         (
-            "lgmdsl/bounds/product_of_sigmoids.py",
+            "lgmdsl/bounds/softmax.py",
             "alpha + {|1.01 * }(weight * u.value)",
             "one, {|1.01 * }weight * u.d_mean)",
             "d_variance={|1.02 * }(weight * u.d_variance)",

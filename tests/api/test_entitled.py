@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import lgmdsl as lgm
-from lgmdsl.api.fit.entitled import entitled
+from lgmdsl.api.fit.warnings import entitled
 from lgmdsl.contract.status import Guarantee, Status
 
 TEXT = """lgm 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -13,7 +14,8 @@ from hypothesis import strategies as st
 from lgmdsl.accuracy.density_ratio import DensityRatio
 from lgmdsl.accuracy.tails import effective_size, k_hat
 from lgmdsl.arrays import Array
-from lgmdsl.assess.importance.audit import audit
+from lgmdsl.assess.estimator import MixturePoint
+from lgmdsl.assess.importance.audit import Findings, audit_mixture
 from lgmdsl.assess.importance.bench import FollowedDirections, direction, k_hats
 from lgmdsl.assess.importance.draws import moves
 from lgmdsl.assess.importance.moments import Functional
@@ -54,6 +56,18 @@ def posterior(
     q = make(linear).condition(weight, shift)
     assert not isinstance(q, Failed), q.reason
     return q
+
+
+def audit(
+    sites: Sequence[Site],
+    linear: LinearGaussian,
+    q: Conditioned,
+    functionals: Sequence[Functional],
+    n: int,
+    seed: int,
+) -> Findings:
+    """Of one Gaussian q, the posterior of `linear` with Gaussian sites, against the true ones."""
+    return audit_mixture((MixturePoint(1.0, sites, linear, lambda: q),), functionals, n, seed)
 
 
 def latents(q: Conditioned) -> Functional:

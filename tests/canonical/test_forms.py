@@ -13,7 +13,7 @@ from lgmdsl.canonical.expressions import affine as af
 from lgmdsl.canonical.expressions import coefficient as co
 from lgmdsl.canonical.expressions.affine import Affine
 from lgmdsl.canonical.expressions.named import Axis, Pick, Through
-from lgmdsl.canonical.lowering.flatten import operator, pull_operator
+from lgmdsl.canonical.lowering.flatten import Over, operator, pull_operator
 from lgmdsl.operators.explicit import Dense, Identity, Sparse
 
 SIZES = {"obs": 7, "feat": 3, "sub": 4, "item": 5}
@@ -24,7 +24,7 @@ def latent(name: str, *dims: str) -> Affine:
 
 
 def flat(form: Affine, dims: tuple[str, ...], shape: tuple[int, ...], **theta: Array) -> Array:
-    return operator(form.terms, dims, shape, {**SIZES, **form.sizes}, theta).dense()
+    return operator(form.terms, Over(dims, shape, {**SIZES, **form.sizes}), theta).dense()
 
 
 @pytest.fixture
@@ -38,14 +38,14 @@ def test_a_design_matrix_stays_whole(sparse: bool, rng: np.random.Generator) -> 
     X[rng.random((7, 3)) < 0.4] = 0.0
     value = co.Constant(("obs", "feat"), sp.csr_array(X) if sparse else X)
     form = af.total(af.scale(latent("b", "feat"), value), "feat")
-    made = operator(form.terms, ("obs",), (3,), {**SIZES, **form.sizes}, {})
+    made = operator(form.terms, Over(("obs",), (3,), {**SIZES, **form.sizes}), {})
     assert isinstance(made, Sparse if sparse else Dense)
     np.testing.assert_array_equal(made.dense(), X)
 
 
 def test_a_latent_by_itself_is_the_identity() -> None:
     form = latent("f", "obs")
-    assert isinstance(operator(form.terms, ("obs",), (7,), SIZES, {}), Identity)
+    assert isinstance(operator(form.terms, Over(("obs",), (7,), SIZES), {}), Identity)
 
 
 def test_gather_pick_and_sum(rng: np.random.Generator) -> None:
@@ -62,7 +62,7 @@ def test_gather_pick_and_sum(rng: np.random.Generator) -> None:
 def test_summing_a_term_without_the_index_counts_its_size(rng: np.random.Generator) -> None:
     form = af.total(af.add((latent("b", "feat"), latent("a"))), "feat")
     a = [t for t in form.terms if t.latent == "a"]
-    made = operator(a, (), (), {**SIZES, **form.sizes}, {})
+    made = operator(a, Over((), (), {**SIZES, **form.sizes}), {})
     np.testing.assert_array_equal(made.dense(), [[3.0]])
 
 
@@ -73,7 +73,7 @@ def test_gathering_a_gathered_value_composes_the_maps(rng: np.random.Generator) 
     outer = af.gather(
         Affine(inner.terms, inner.offset, sizes), ("obs",), (Through(pair, ("pair",)),)
     )
-    made = operator(outer.terms, ("pair",), (4,), sizes, {})
+    made = operator(outer.terms, Over(("pair",), (4,), sizes), {})
     np.testing.assert_array_equal(made.dense(), np.eye(4)[who[pair]])
 
 
@@ -110,7 +110,7 @@ def test_operator_adjoints_reach_loadings(sparse: bool, rng: np.random.Generator
     at, adjoint = rng.normal(size=3), rng.normal(size=(7, 12))
     out: dict[str, Array] = {}
     sizes = {**SIZES, **form.sizes}
-    pull_operator(form.terms, ("obs",), (4, 3), sizes, {"h": at}, adjoint, out)
+    pull_operator(form.terms, Over(("obs",), (4, 3), sizes), {"h": at}, adjoint, out)
     want = differences(lambda v: (adjoint * flat(form, ("obs",), (4, 3), h=v)).sum(), at)
     np.testing.assert_allclose(out["h"], want, atol=1e-7)
 
@@ -136,7 +136,8 @@ def test_coefficient_gradients(rng: np.random.Generator) -> None:
     )
     theta = {"a": rng.random(7) + 0.5, "b": np.asarray(1.3)}
     adjoint = rng.normal(size=3)
-    out = co.pullback(node, adjoint, theta)
+    out: co.Gradient = {}
+    node.pull(adjoint, theta, out)
 
     def value(name: str, v: Array) -> float:
         return float(adjoint @ node.evaluate({**theta, name: v}).dense())
@@ -173,7 +174,7 @@ def test_forms_evaluate_like_numpy(seed: int) -> None:
     for name in form.latents:
         terms = [t for t in form.terms if t.latent == name]
         sizes = {**SIZES, **form.sizes}
-        got += operator(terms, ("obs",), z[name].shape, sizes, {}).matvec(z[name].ravel())
+        got += operator(terms, Over(("obs",), z[name].shape, sizes), {}).matvec(z[name].ravel())
     np.testing.assert_allclose(got, want, atol=1e-12)
 
 

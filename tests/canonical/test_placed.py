@@ -97,7 +97,8 @@ def test_slopes_are_those_of_the_terms(missing: bool) -> None:
         wanted: Gradient = {}
         terms = [t for t in block.form.terms if t.latent == name]
         sizes = canonical.latent(name).sizes
-        flatten.pull_operator(terms, block.predictor_dims, sizes, block.sizes, theta, every, wanted)
+        over = flatten.Over(block.predictor_dims, sizes, block.sizes)
+        flatten.pull_operator(terms, over, theta, every, wanted)
         assert found.keys() == wanted.keys()
         for hyper, slope in wanted.items():
             np.testing.assert_allclose(found[hyper], slope, rtol=1e-12)
@@ -110,9 +111,10 @@ def test_a_row_that_is_wanted_twice_has_no_places() -> None:
     block = canonical.blocks[0]
     terms = [t for t in block.form.terms if t.latent == "u"]
     rows = np.array([0, 3, 3])
-    found = placed(terms, block.predictor_dims, (3,), block.sizes, THETAS[0], rows)
+    over = flatten.Over(block.predictor_dims, (3,), block.sizes)
+    found = placed(terms, over, THETAS[0], rows)
     assert found is None
-    some = placed(terms, block.predictor_dims, (3,), block.sizes, THETAS[0], np.array([5, 0]))
+    some = placed(terms, over, THETAS[0], np.array([5, 0]))
     assert isinstance(some, PlacedEntries)
-    whole = flatten.operator(terms, block.predictor_dims, (3,), block.sizes, THETAS[1]).dense()
+    whole = flatten.operator(terms, over, THETAS[1]).dense()
     np.testing.assert_allclose(some.at(THETAS[1]).dense(), whole[[5, 0]], rtol=1e-15)

@@ -14,12 +14,19 @@ import lgmdsl as lgm
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.expressions import coefficient as co
 from lgmdsl.canonical.expressions.affine import add, latent, scale
-from lgmdsl.canonical.expressions.node import Coefficient, Theta, pullback
+from lgmdsl.canonical.expressions.node import Coefficient, Gradient, Theta
 from tests.operations import calls
 
 HEAD = "lgm 1\nindex obs\ndata x[obs] : real\ndata y[obs] : real\nlatent a ~ normal(sd = 1)\n"
 X = np.linspace(-1.0, 1.0, 8)
 DATA = {"x": X, "y": 0.7 * X + 0.1}
+
+
+def pullback(node: Coefficient, adjoint: Array, theta: Theta) -> Gradient:
+    """dF/dtheta for every hyperparameter the node depends on."""
+    out: Gradient = {}
+    node.pull(adjoint, theta, out)
+    return out
 
 
 def chain(first: str, step: str, last: str, n: int) -> str:

@@ -11,8 +11,8 @@ import pytest
 
 from lgmdsl.api.fit import fitting
 from lgmdsl.api.progress import duration
+from lgmdsl.cli.commands.fit import TimeLimit
 from lgmdsl.cli.progress import Progress
-from lgmdsl.cli.time_limit import TimeLimit
 from lgmdsl.contract.status import Status
 from lgmdsl.inference.driver import TraceEntry
 from tests.cli.conftest import Run

@@ -15,7 +15,7 @@ from lgmdsl.contract.backend import Backend, BackendSpec
 from lgmdsl.contract.questions import Augmented, Expected, Pointwise, SuperGaussian, Tilted
 from lgmdsl.contract.site import Property, Site
 from lgmdsl.contract.status import Guarantee
-from lgmdsl.inference.routes import Refusal, Route, route, table
+from lgmdsl.inference.routes import Refusal, Route, route
 from lgmdsl.sites.catalogue import find_site, sites
 from tests.sites.examples import example
 
@@ -91,11 +91,6 @@ def test_a_named_bound_is_used_or_refused_with_e504() -> None:
     assert isinstance(through, Route) and through.bound is not None
     wrong = route(site("bernoulli.logit"), backend(Pointwise), "quadrature")
     assert isinstance(wrong, Refusal) and wrong.code == "E504"
-
-
-def test_the_table_holds_every_pair() -> None:
-    kinds = (backend(Pointwise),)
-    assert len(table(sites(), kinds)) == len(sites())
 
 
 def test_bounds_declare_their_error() -> None:

@@ -10,7 +10,7 @@ from lgmdsl.errors import ModelError
 from lgmdsl.language.check.check import check
 from lgmdsl.language.checked import CheckedModel
 from lgmdsl.language.parse.parse import parse
-from lgmdsl.language.shapes.shapes import degree_of, indices_of, shape_of
+from lgmdsl.language.shapes.shapes import shape_of
 from lgmdsl.language.tree import ast
 from lgmdsl.language.tree.ast import names_in
 
@@ -105,8 +105,8 @@ def expression(text: str) -> ast.Expr:
 )
 def test_indices_and_degree(model: CheckedModel, text: str, indices: str, degree: str) -> None:
     expr = expression(text)
-    assert indices_of(expr, model.symbols) == tuple(indices.split())
-    assert degree_of(expr, model.symbols) == degree
+    assert shape_of(expr, model.symbols).indices == tuple(indices.split())
+    assert shape_of(expr, model.symbols).degree == degree
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ def algebra(draw: st.DrawFn, depth: int = 4) -> tuple[str, set[str]]:
 def test_indices_are_those_of_a_set_calculus(case: tuple[str, set[str]]) -> None:
     text, indices = case
     symbols = check(parse(HEAD + END)).symbols
-    found = indices_of(expression(text), symbols)
+    found = shape_of(expression(text), symbols).indices
     assert set(found) == indices and len(found) == len(indices)
 
 
@@ -192,11 +192,11 @@ def test_a_chain_of_any_length_and_a_part_used_twice(model: CheckedModel) -> Non
     chain: ast.Expr = ast.Name("u")
     for _ in range(50_000):
         chain = ast.Binary("+", chain, ast.Name("p"))
-    assert indices_of(chain, model.symbols) == ("i",)
+    assert shape_of(chain, model.symbols).indices == ("i",)
     right: ast.Expr = ast.Name("u")
     for _ in range(5_000):
         right = ast.Unary(ast.Binary("*", ast.Number(2.0), right))
-    assert degree_of(right, model.symbols) == "affine"
+    assert shape_of(right, model.symbols).degree == "affine"
     shared: ast.Expr = ast.Name("u")
     for _ in range(200):
         shared = ast.Binary("+", shared, shared)

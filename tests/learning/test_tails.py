@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import lgmdsl as lgm
-from lgmdsl.api.fit.entitled import entitled
+from lgmdsl.api.fit.warnings import entitled
 from lgmdsl.arrays import Array
 from lgmdsl.contract.status import Status
 from lgmdsl.learning import learn as learning

@@ -26,7 +26,7 @@ from lgmdsl.assess.importance.verdict import Outcome, judge
 from lgmdsl.canonical.lowering.lower import distinct
 from lgmdsl.canonical.model import CanonicalModel, Layout
 from lgmdsl.dataset import Keys
-from lgmdsl.errors import Diagnostic, MethodError, ModelError, suggestion
+from lgmdsl.errors import MethodError, ModelError, suggestion
 from lgmdsl.posterior.labelled import labelled
 from lgmdsl.remedies import either, number, setting
 from lgmdsl.workers.opened import check_jobs
@@ -103,13 +103,11 @@ class Audit:
         places = [LEVELS.index(p) if p in LEVELS else -1 for p in levels]
         if -1 in places:
             message = "an audit has the quantiles 0.05 and 0.95 alone"
-            raise MethodError(
-                Diagnostic(
-                    "E108",
-                    message,
-                    details=(f"got {probabilities!r}",),
-                    help="audit.quantile(name, [0.05, 0.95])",
-                )
+            raise MethodError.of(
+                "E108",
+                message,
+                details=(f"got {probabilities!r}",),
+                help="audit.quantile(name, [0.05, 0.95])",
             )
         dims, whole = self.dims[name], self._of(name).quantiles[places]
         values = whole.reshape(len(places), *self.layout.shape(dims))
@@ -158,9 +156,7 @@ class Audit:
         if name not in self.corrected:
             message = f"the audit knows no latent, let, report or hyper named `{name}`"
             has = f"it has: {', '.join(self.corrected)}"
-            raise ModelError(
-                Diagnostic("E103", message, help=suggestion(name, self.corrected, has))
-            )
+            raise ModelError.of("E103", message, help=suggestion(name, self.corrected, has))
         return self.corrected[name]
 
     def _labelled(self, name: str, values: Array) -> xr.DataArray:
@@ -195,24 +191,22 @@ def audit(
     for name, value, least in (("n", n, FEWEST_DRAWS), ("seed", seed, 0)):
         if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
             message = f"`{name}` must be a whole number not below {least}"
-            raise MethodError(
-                Diagnostic("E108", message, details=(f"got {value!r}",), help=number(name, least))
+            raise MethodError.of(
+                "E108", message, details=(f"got {value!r}",), help=number(name, least)
             )
     how = either("lgm summary FIT --audit --data DATA", "fit.audit(data=...)")
     fit, canonical = with_responses(fit, data, mapping, "an audit", how)
     if fit.posterior.conditioned.errors is not None:
         message = "an audit needs exact variances, and this fit's are estimates (iterative engine)"
-        raise MethodError(
-            Diagnostic(
-                "E501",
-                message,
-                help=f"fit a smaller part of the data with {setting('engine', 'sparse')}",
-            )
+        raise MethodError.of(
+            "E501",
+            message,
+            help=f"fit a smaller part of the data with {setting('engine', 'sparse')}",
         )
     if fit.posterior.conditioned.confinement is not None:
         message = f"an audit weights draws of q, and `{fit.method}` confines q"
         help = "fit.accuracy has the estimated errors; audit a fit by natural-gradient"
-        raise MethodError(Diagnostic("E501", message, help=help))
+        raise MethodError.of("E501", message, help=help)
     audited = AuditedFit(fit, canonical, int(n), int(seed))
     with workers_for(jobs, fit.model.tree) as workers:
         findings = _enough(audited, sampler, workers)

@@ -25,7 +25,7 @@ from lgmdsl.contract.engine import Conditioned, Rows
 from lgmdsl.contract.linear import Predictor
 from lgmdsl.contract.site import Site
 from lgmdsl.dataset import Keys
-from lgmdsl.errors import Diagnostic, MethodError
+from lgmdsl.errors import MethodError
 from lgmdsl.posterior.hyper_points import HyperPoint
 from lgmdsl.posterior.mixture import CACHED, Mixture
 from lgmdsl.posterior.predictive.moments import moments
@@ -121,31 +121,25 @@ def assessed(
     fit, canonical = with_responses(fit, data, mapping, caller, f"fit.{call}(data=...)")
     if not observed(canonical):
         message = f"{caller} is about observed data, and the model has potentials alone"
-        raise MethodError(
-            Diagnostic("E501", message, help="fit.audit() checks the accuracy of the fit")
-        )
+        raise MethodError.of("E501", message, help="fit.audit() checks the accuracy of the fit")
     if np.isnan(fit.log_evidence):
         message = f"{caller} is about the posterior, and method `{fit.method}` finds its mode alone"
-        raise MethodError(
-            Diagnostic(
-                "E501",
-                message,
-                help=f"fit with {setting('method', 'laplace')}, or by ep or natural-gradient",
-            )
+        raise MethodError.of(
+            "E501",
+            message,
+            help=f"fit with {setting('method', 'laplace')}, or by ep or natural-gradient",
         )
     if fit.posterior.conditioned.errors is not None:
         message = f"{caller} needs exact variances, and this fit's are estimates (iterative engine)"
-        raise MethodError(
-            Diagnostic(
-                "E501",
-                message,
-                help=f"fit a smaller part of the data with {setting('engine', 'sparse')}",
-            )
+        raise MethodError.of(
+            "E501",
+            message,
+            help=f"fit a smaller part of the data with {setting('engine', 'sparse')}",
         )
     if removes and fit.posterior.conditioned.confinement is not None:
         message = f"{caller} takes responses out of q, and `{fit.method}` confines q"
-        raise MethodError(
-            Diagnostic("E501", message, help=f"fit with {setting('method', 'natural-gradient')}")
+        raise MethodError.of(
+            "E501", message, help=f"fit with {setting('method', 'natural-gradient')}"
         )
     blocks = tuple(canonical.blocks[k] for k in observed(canonical))
     where = tuple((b.name, b.data.dims, b.data.rows) for b in blocks)

@@ -28,7 +28,7 @@ from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract import rows
 from lgmdsl.contract.engine import Rows
 from lgmdsl.dataset import Keys
-from lgmdsl.errors import DataError, Diagnostic, MethodError, ModelError, listed, suggestion
+from lgmdsl.errors import DataError, MethodError, ModelError, listed, suggestion
 from lgmdsl.html import Paged
 from lgmdsl.language.checked import Symbol
 from lgmdsl.remedies import number
@@ -138,12 +138,12 @@ def loo(
     check_jobs(jobs)
     if exact not in (False, True, "all"):
         message = f"`exact` is true (what is flagged), false or all, not {exact!r}"
-        raise MethodError(Diagnostic("E108", message, help='fit.loo(exact="all")'))
+        raise MethodError.of("E108", message, help='fit.loo(exact="all")')
     for name, value, least in (("n", n, FEWEST), ("seed", seed, 0)):
         if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
             message = f"`{name}` must be a whole number not below {least}"
-            raise MethodError(
-                Diagnostic("E108", message, details=(f"got {value!r}",), help=number(name, least))
+            raise MethodError.of(
+                "E108", message, details=(f"got {value!r}",), help=number(name, least)
             )
     together = groups is not None
     asked = assessed(fit, data, mapping, "loo", together, removes=True)
@@ -291,21 +291,21 @@ def _named(
         known = (*indices, *maps)
         has = f"there are: {', '.join(known)}"
         message = f"no index set, and no map to one, is called `{name}`"
-        raise ModelError(Diagnostic("E103", message, help=suggestion(name, known, has)))
+        raise ModelError.of("E103", message, help=suggestion(name, known, has))
     positions = []
     for datum, dims, entries in where.blocks:
         candidates = list(_ways(name, asked, maps, canonical, dims))
         if len(candidates) > 1:
             ways = listed([f"`{n}`" for n, _ in candidates], "or")
             message = f"`{datum}` is grouped by `{name}` in several ways"
-            raise ModelError(Diagnostic("E108", message, help=f"name one: {ways}"))
+            raise ModelError.of("E108", message, help=f"name one: {ways}")
         none = np.full(len(entries), -1, dtype=np.int64)
         positions.append(candidates[0][1].reshape(-1)[entries] if candidates else none)
     if all((p < 0).all() for p in positions):
         observed = listed([f"`{n}`" for n in where.names])
         message = f"`{name}` groups no entry of {observed}"
         advice = "give an array with a label for each observed entry"
-        raise ModelError(Diagnostic("E108", message, help=advice))
+        raise ModelError.of("E108", message, help=advice)
     return target, indices[target].labels, positions
 
 
@@ -343,12 +343,12 @@ def _from_labels(groups: object, where: Observations) -> tuple[AnyArray, list[In
         if len(where.names) > 1:
             message = f"several data are observed: {', '.join(where.names)}"
             advice = "give a dict of arrays of labels by datum, or the name of an index set"
-            raise ModelError(Diagnostic("E108", message, help=advice))
+            raise ModelError.of("E108", message, help=advice)
         groups = {where.names[0]: groups}
     unknown = [n for n in groups if n not in where.names]
     if unknown:
         message = f"no datum `{unknown[0]}` is observed"
-        raise ModelError(Diagnostic("E103", message, help=f"there are: {', '.join(where.names)}"))
+        raise ModelError.of("E103", message, help=f"there are: {', '.join(where.names)}")
     parts, present = [], []
     for datum, dims, entries in where.blocks:
         if datum not in groups:
@@ -360,7 +360,7 @@ def _from_labels(groups: object, where: Observations) -> tuple[AnyArray, list[In
             column = column.reshape(-1)[entries]
         elif column.shape != (len(entries),):
             message = f"labels of `{datum}`: wanted shape {shape}, got {column.shape}"
-            raise DataError(Diagnostic("E301", message))
+            raise DataError.of("E301", message)
         parts.append(column)
         present.append(np.ones(len(entries), dtype=np.bool_))
     labels, flat = sorted_distinct(np.concatenate(parts))

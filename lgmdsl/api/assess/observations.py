@@ -12,7 +12,7 @@ import numpy as np
 from lgmdsl.arrays import AnyArray, IntArray
 from lgmdsl.canonical.grounding.labels import reported
 from lgmdsl.canonical.model import CanonicalModel, Layout
-from lgmdsl.errors import Diagnostic, ModelError, suggestion
+from lgmdsl.errors import ModelError, suggestion
 from lgmdsl.posterior.labelled import labelled
 
 if TYPE_CHECKING:
@@ -120,4 +120,4 @@ def chosen(names: tuple[str, ...], name: str | None) -> int:
         return names.index(name)
     message = "which one?" if name is None else f"there is no observed datum named `{name}`"
     has = f"there are: {', '.join(names)}"
-    raise ModelError(Diagnostic("E103", message, help=suggestion(name or "", names, has)))
+    raise ModelError.of("E103", message, help=suggestion(name or "", names, has))

@@ -19,7 +19,7 @@ from lgmdsl.assess.loo import pit as transforms
 from lgmdsl.contract.classes import Classes
 from lgmdsl.contract.site import Site
 from lgmdsl.dataset import Keys
-from lgmdsl.errors import Diagnostic, MethodError, ModelError
+from lgmdsl.errors import MethodError, ModelError
 from lgmdsl.html import Paged
 
 if TYPE_CHECKING:
@@ -73,8 +73,8 @@ class Pit(Paged):
         import xarray as xr
 
         if not isinstance(bins, int | np.integer) or isinstance(bins, bool) or bins < 1:
-            raise ModelError(
-                Diagnostic("E108", "bins are a whole number from 1", help="pit.histogram(bins=10)")
+            raise ModelError.of(
+                "E108", "bins are a whole number from 1", help="pit.histogram(bins=10)"
             )
         low, high = (
             np.concatenate([getattr(b, s) for b in self.blocks]) for s in ("lower", "upper")
@@ -125,4 +125,4 @@ def _check(site: Site) -> None:
         message = f"`{site.spec.name}` gives no distribution function, which a PIT needs"
         if isinstance(site, Classes):
             message += ": its classes have no order"
-        raise MethodError(Diagnostic("E501", message, help="fit.loo() needs none"))
+        raise MethodError.of("E501", message, help="fit.loo() needs none")

@@ -32,7 +32,7 @@ from lgmdsl.api.settings import check_fixed, check_numbers, check_options
 from lgmdsl.arrays import Array
 from lgmdsl.assess.uniformity import Uniformity, band, ecdf, uniformity
 from lgmdsl.dataset import Keys
-from lgmdsl.errors import Diagnostic, MethodError
+from lgmdsl.errors import MethodError
 from lgmdsl.html import Page
 from lgmdsl.inference.registry import load_entry_points
 from lgmdsl.inference.settings import FitSettings, MethodName
@@ -280,10 +280,8 @@ def calibrate(
     check_jobs(wanted)
     if not isinstance(runs, int | np.integer) or isinstance(runs, bool) or runs < 1:
         message = "`runs` must be a whole number from 1"
-        raise MethodError(
-            Diagnostic(
-                "E108", message, details=(f"got {runs!r}",), help=either("--runs 200", "runs=200")
-            )
+        raise MethodError.of(
+            "E108", message, details=(f"got {runs!r}",), help=either("--runs 200", "runs=200")
         )
     task = CalibrationTask(
         model.to_lgm(), model.checked.source.name, data, mapping, dict(sizes), settings

@@ -134,7 +134,7 @@ def _asked(
     for name in options:
         if name not in names:
             message = f"options are given for `{name}`, which is not compared"
-            raise MethodError(Diagnostic("E104", message, help=f"compared are: {', '.join(names)}"))
+            raise MethodError.of("E104", message, help=f"compared are: {', '.join(names)}")
     for name in names:
         try:
             rest = learning_options(options.get(name, {}))[1]

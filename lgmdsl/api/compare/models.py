@@ -154,7 +154,7 @@ def _check_named(fits: object) -> None:
     if not isinstance(fits, Mapping):
         message = "the fits of a comparison are given by name"
         got = f"got {type(fits).__name__}"
-        raise MethodError(Diagnostic("E108", message, details=(got,), help=EXAMPLE))
+        raise MethodError.of("E108", message, details=(got,), help=EXAMPLE)
 
 
 def compare_models(
@@ -176,7 +176,7 @@ def compare_models(
     _check_named(fits)
     if len(fits) < 2:
         help = EXAMPLE
-        raise MethodError(Diagnostic("E108", "a comparison takes two fits or more", help=help))
+        raise MethodError.of("E108", "a comparison takes two fits or more", help=help)
     for name, fit in fits.items():
         if not isinstance(fit, Fit):
             raise TypeError(f"`{name}` is no Fit but {type(fit).__name__}")
@@ -196,7 +196,7 @@ def compare_models(
     weights = _none(len(named))
     if predictions:
         weights = stacked(np.stack([_array(part) for part in local.values()], axis=1))
-    best = max(named, key=lambda n: _sum(local[n])) if predictions else ""
+    best = max(named, key=lambda n: float(_array(local[n]).sum())) if predictions else ""
     rows = []
     for k, (name, fit) in enumerate(named.items()):
         loo = loos[name]
@@ -231,10 +231,6 @@ def _local(known: Responses, loo: Loo | None) -> Array | None:
 def _array(local: Array | None) -> Array:
     assert local is not None, "predictions are compared where every model has them"
     return local
-
-
-def _sum(local: Array | None) -> float:
-    return float(_array(local).sum())
 
 
 def _difference(local: Array | None, best: Array | None) -> tuple[float, float]:

@@ -59,7 +59,7 @@ def response_of(canonical: CanonicalModel) -> int:
         return seen[0]
     advice = "observe y ~ bernoulli(logit = eta), with one label `y` for each case"
     span = NOWHERE if first is None else first.span
-    raise MethodError(Diagnostic("E501", message, span, reason, help=advice))
+    raise MethodError.of("E501", message, span, reason, help=advice)
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,13 +104,11 @@ def tester(
     """
     new, block = _predicted(fit, response, test, "test cases")
     if extended or _extends(fit, new):
-        raise MethodError(
-            Diagnostic(
-                "E501",
-                "no test error where cases have latents that the fit lacks",
-                block.span,
-                help="leave out the test cases",
-            )
+        raise MethodError.of(
+            "E501",
+            "no test error where cases have latents that the fit lacks",
+            block.span,
+            help="leave out the test cases",
         )
     predictor = new.canonical.predictor(block.form, block.dims, fit.theta)
     _check_finite(block, predictor, new)
@@ -142,14 +140,12 @@ def _predicted(
     ]
     wanted = f"give {listed(over)}" if over else f"give `{index}` with their labels"
     has = f"{cases.name} has: {', '.join(cases.keys[:20])}" if cases.keys else "no arrays"
-    raise DataError(
-        Diagnostic(
-            "E305",
-            f"the {kind} bring no rows of `{index}`",
-            details=(has,),
-            help=f"{wanted}, one entry for each new case",
-            layout="plain",
-        )
+    raise DataError.of(
+        "E305",
+        f"the {kind} bring no rows of `{index}`",
+        details=(has,),
+        help=f"{wanted}, one entry for each new case",
+        layout="plain",
     )
 
 
@@ -184,14 +180,12 @@ def _check_finite(block: SiteBlock, predictor: Predictor, new: Prediction) -> No
     if bad.any():
         labels = new.canonical.layout.labels[block.dims[0]]
         rows = counted(int(bad.sum()), "row")
-        raise DataError(
-            Diagnostic(
-                "E303",
-                f"the predictor of `{block.name}` or its variance is not finite in {rows}",
-                block.span,
-                f"first at {block.dims[0]} {labels[np.flatnonzero(bad)[0]]}",
-                help="look for a division by zero, the log of 0, or numbers too large",
-            )
+        raise DataError.of(
+            "E303",
+            f"the predictor of `{block.name}` or its variance is not finite in {rows}",
+            block.span,
+            f"first at {block.dims[0]} {labels[np.flatnonzero(bad)[0]]}",
+            help="look for a division by zero, the log of 0, or numbers too large",
         )
 
 
@@ -210,15 +204,13 @@ def labels_of(fit: FitRecord, response: int, cases: Dataset, kind: str) -> Array
     if missing is not None and missing.any():
         index = grounded.indices[symbol.dims[0]]
         first = index.labels[int(np.flatnonzero(missing)[0])]
-        raise DataError(
-            Diagnostic(
-                "E304",
-                f"the {kind} lack `{symbol.name}` in {int(missing.sum())} cases",
-                symbol.statement.span,
-                details=(f"first at {index.name} {first}",),
-                help="leave these cases out",
-                layout="plain",
-            )
+        raise DataError.of(
+            "E304",
+            f"the {kind} lack `{symbol.name}` in {int(missing.sum())} cases",
+            symbol.statement.span,
+            details=(f"first at {index.name} {first}",),
+            help="leave these cases out",
+            layout="plain",
         )
     return np.asarray(grounded.values[symbol.name], dtype=np.float64)
 
@@ -260,15 +252,13 @@ def _matched(bound: BoundDatum, members: IndexSet, oracle: Dataset) -> BoundDatu
     if labels is None:
         labels = _key_labels(bound, members, oracle)
     if labels is None and not members.counted:
-        raise DataError(
-            Diagnostic(
-                "E302",
-                f"the oracle's `{bound.symbol.name}` has no labels of `{members.name}`",
-                bound.symbol.statement.span,
-                details=(about(members),),
-                help=f"give the oracle a key `{members.name}` with the label of each entry",
-                layout="plain",
-            )
+        raise DataError.of(
+            "E302",
+            f"the oracle's `{bound.symbol.name}` has no labels of `{members.name}`",
+            bound.symbol.statement.span,
+            details=(about(members),),
+            help=f"give the oracle a key `{members.name}` with the label of each entry",
+            layout="plain",
         )
     if labels is None:
         return bound
@@ -287,14 +277,12 @@ def _key_labels(bound: BoundDatum, members: IndexSet, oracle: Dataset) -> LabelA
         return None
     loaded, origin = entry.loaded, f"{entry.source}:{key}"
     if not isinstance(loaded.values, np.ndarray) or loaded.values.ndim != 1:
-        raise DataError(
-            Diagnostic(
-                "E301",
-                f"index `{members.name}` takes its labels from {origin}",
-                bound.symbol.statement.span,
-                f"which has the shape {loaded.shape}",
-                help=f"rename `{key}`, or give one label each",
-            )
+        raise DataError.of(
+            "E301",
+            f"index `{members.name}` takes its labels from {origin}",
+            bound.symbol.statement.span,
+            f"which has the shape {loaded.shape}",
+            help=f"rename `{key}`, or give one label each",
         )
     labels = as_labels(loaded)
     if labels.values.shape != bound.shape:

@@ -54,7 +54,7 @@ def measured_response(canonical: CanonicalModel) -> int:
     help = "observe y ~ normal(mean = eta, sd = s); cases of bernoulli(logit = eta) are chosen one "
     help += f"by one, without {either('--by', 'by=')}"
     span = NOWHERE if first is None else first.span
-    raise MethodError(Diagnostic("E501", message, span, reason, help=help))
+    raise MethodError.of("E501", message, span, reason, help=help)
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,16 +93,14 @@ def lines_of(
     free[block.rows] = False
     rows = np.flatnonzero(free)
     if not rows.size:
-        raise DataError(
-            Diagnostic(
-                "E305",
-                f"no line of `{by}` has anything left to measure",
-                block.span,
-                details=(f"all entries of `{block.name}` that belong to one are in the data",),
-                help=f"leave out of the data what can still be measured: declare `{block.name}` "
-                "with the type real? and give NaN there",
-                layout="plain",
-            )
+        raise DataError.of(
+            "E305",
+            f"no line of `{by}` has anything left to measure",
+            block.span,
+            details=(f"all entries of `{block.name}` that belong to one are in the data",),
+            help=f"leave out of the data what can still be measured: declare `{block.name}` "
+            "with the type real? and give NaN there",
+            layout="plain",
         )
     names, line = sorted_distinct(values.reshape(-1)[rows])
     order = np.argsort(line, kind="stable")
@@ -123,7 +121,7 @@ def values_of(
     if bound.values.dtype.kind not in "biuf":
         span, help = bound.symbol.statement.span, "give numbers"
         message = f"`{block.name}` of the {kind} holds no numbers"
-        raise DataError(Diagnostic("E303", message, span, help=help))
+        raise DataError.of("E303", message, span, help=help)
     values = np.asarray(bound.values, dtype=np.float64).reshape(-1)
     there = ~np.isnan(values)
     if bound.missing is not None:
@@ -131,25 +129,23 @@ def values_of(
     if np.isinf(values[there]).any():
         span, help = bound.symbol.statement.span, "give finite numbers, NaN where there is none"
         message = f"`{block.name}` of the {kind} has infinite values"
-        raise DataError(Diagnostic("E303", message, span, help=help))
+        raise DataError.of("E303", message, span, help=help)
     if not there.any():
         span, help = bound.symbol.statement.span, "give values where there are any"
         message = f"`{block.name}` of the {kind} has no value"
-        raise DataError(Diagnostic("E304", message, span, help=help, layout="plain"))
+        raise DataError.of("E304", message, span, help=help, layout="plain")
     if wanted is not None and not there[wanted].all():
         lost = np.zeros(there.size, dtype=bool)
         lost[wanted] = ~there[wanted]
         number = counted(int(lost.sum()), "entry", "entries")
         where = places(lost.reshape(block.shape), block.dims, canonical.grounded.indices)
-        raise DataError(
-            Diagnostic(
-                "E304",
-                f"the {kind} lacks `{block.name}` in {number} that a line would measure",
-                bound.symbol.statement.span,
-                details=(where,),
-                help="leave these entries out of the lines, or give their values",
-                layout="plain",
-            )
+        raise DataError.of(
+            "E304",
+            f"the {kind} lacks `{block.name}` in {number} that a line would measure",
+            bound.symbol.statement.span,
+            details=(where,),
+            help="leave these entries out of the lines, or give their values",
+            layout="plain",
         )
     return values, there
 
@@ -162,7 +158,7 @@ def check_covariance(planned: Plan) -> None:
     message = f"method `{planned.method}` has no posterior covariance to score measurements by"
     reason = planned.backend.spec.summary
     help = "take double-loop, or another one that `lgm methods` lists"
-    raise MethodError(Diagnostic("E501", message, details=(reason,), help=help))
+    raise MethodError.of("E501", message, details=(reason,), help=help)
 
 
 def measurable(
@@ -239,15 +235,13 @@ def _check_precision(block: SiteBlock, rows: IntArray, weight: Array) -> None:
     bad = ~np.isfinite(weight) | (weight <= 0.0)
     if bad.any():
         first = block.place(int(rows[np.flatnonzero(bad)[0]]))
-        raise DataError(
-            Diagnostic(
-                "E303",
-                f"the precision of the noise of `{block.name}` is not a positive number in "
-                f"{count_of(int(bad.sum()), 'row')}",
-                block.span,
-                f"first at {first}",
-                help="look for sds or weights that are 0, or whose squares overflow",
-            )
+        raise DataError.of(
+            "E303",
+            f"the precision of the noise of `{block.name}` is not a positive number in "
+            f"{count_of(int(bad.sum()), 'row')}",
+            block.span,
+            f"first at {first}",
+            help="look for sds or weights that are 0, or whose squares overflow",
         )
 
 

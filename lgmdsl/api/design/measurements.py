@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from lgmdsl.acquisition.measuring import MEASURING_SCORES, Refitted, measure
-from lgmdsl.api.design import measurements_page as page
+from lgmdsl.api.design import page
 from lgmdsl.api.design.cases import METHOD
 from lgmdsl.api.design.measurable import (
     check_covariance,
@@ -96,18 +96,18 @@ class MeasurementDesign(Paged):
     @property
     def table(self) -> str:
         """A page of 80 columns."""
-        return Page(page.table(self))
+        return Page(page.measurements_table(self))
 
     def as_json(self) -> dict[str, object]:
         """A JSON object: the lines, and the course of the posterior."""
-        return page.as_json(self)
+        return page.measurements_json(self)
 
     def picture(self, format: str = "png") -> bytes:
         """Test error against measured values, as a png, svg or pdf.
 
         Raises MethodError E501 without matplotlib, or where there is no test error.
         """
-        return page.picture(self, format)
+        return page.measurements_picture(self, format)
 
 
 def design_measurements(

@@ -14,7 +14,7 @@ from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.canonical.lowering.derived import Leaf
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.linear import Predictor
-from lgmdsl.errors import Diagnostic, ModelError
+from lgmdsl.errors import ModelError
 from lgmdsl.posterior.drawn_response import class_moments
 from lgmdsl.posterior.marginals import Marginals
 from lgmdsl.posterior.mixture import Mixture
@@ -84,13 +84,11 @@ def _alone(mixed: Mixture, block: SiteBlock, size: int, seed: int) -> tuple[Thet
         return ()
     draws = mixed.hypers.alone(min(size, DISTINCT), rng)
     if not draws:
-        raise ModelError(
-            Diagnostic(
-                "E108",
-                f"effects on `{block.name}` have no sds: those of the hyperparameters are unknown "
-                "at this mode",
-                help=f"{setting('hyper', 'integrate')} has them",
-            )
+        raise ModelError.of(
+            "E108",
+            f"effects on `{block.name}` have no sds: those of the hyperparameters are unknown "
+            "at this mode",
+            help=f"{setting('hyper', 'integrate')} has them",
         )
     return draws
 
@@ -156,12 +154,10 @@ def block_of(model: CanonicalModel, like: SiteBlock) -> SiteBlock:
 
 def no_mean(block: SiteBlock) -> ModelError:
     """E501: a response without a finite mean, which effects on it are about."""
-    return ModelError(
-        Diagnostic(
-            "E501",
-            f"`{block.name}` has no finite mean under {block.family.spec.name} as it was fitted",
-            help=f"{setting('scale', 'link')} has the effects on the predictor",
-        )
+    return ModelError.of(
+        "E501",
+        f"`{block.name}` has no finite mean under {block.family.spec.name} as it was fitted",
+        help=f"{setting('scale', 'link')} has the effects on the predictor",
     )
 
 
@@ -169,4 +165,4 @@ def no_link(block: SiteBlock) -> ModelError:
     """E108 for a link scale that has several axes."""
     message = f"`{block.name}` has several predictors, so its link scale has no one effect"
     help = f"{setting('scale', 'response')} has one for each class"
-    return ModelError(Diagnostic("E108", message, help=help))
+    return ModelError.of("E108", message, help=help)

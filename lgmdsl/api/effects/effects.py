@@ -7,21 +7,25 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from lgmdsl.api.columns import Columns, quantile_columns, set_apart
 from lgmdsl.api.effects.drawn import drawn_averages, no_link, no_mean, predictor_at
 from lgmdsl.api.effects.exponential import Closed, closed
-from lgmdsl.api.effects.other_places import stacked
 from lgmdsl.api.effects.requested import Comparison, Requested
-from lgmdsl.api.effects.rows import Rows, rows_of
+from lgmdsl.api.effects.rows import Rows, bound, rows_of
+from lgmdsl.api.predict.predict import predicted
 from lgmdsl.api.predict.requested import say
 from lgmdsl.arrays import Array
+from lgmdsl.canonical.grounding.model import GroundedModel
+from lgmdsl.canonical.grounding.usage import usage_of
 from lgmdsl.canonical.lowering.bym2 import owner
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.compile import canonicalise
 from lgmdsl.contract.linear import Predictor
 from lgmdsl.dataset import Keys
-from lgmdsl.errors import Diagnostic, ModelError, suggestion
+from lgmdsl.errors import MethodError, ModelError, listed, suggestion
+from lgmdsl.language.checked import Symbol
 from lgmdsl.operators.explicit import Dense
 from lgmdsl.posterior.marginals import Marginals, check_draws, column_levels
 from lgmdsl.posterior.normal_mixtures import mixed_moments, mixed_quantile
@@ -69,7 +73,7 @@ def effect_columns(
         if value not in known:
             help = suggestion(str(value), known, f"there are: {', '.join(known)}")
             called = either(f"--{argument}", argument)
-            raise ModelError(Diagnostic("E108", f"`{called}` cannot be `{value}`", help=help))
+            raise ModelError.of("E108", f"`{called}` cannot be `{value}`", help=help)
     requested = Requested(fit.canonical.grounded, name, asked.contrast)
     symbol = requested.symbol.name
     rows = rows_of(fit, symbol, asked.kind, asked.by, asked.response, data, mapping)
@@ -130,7 +134,7 @@ def _left_out(fit: FitRecord, without: Sequence[str]) -> frozenset[str]:
     for name in names:
         if name not in known:
             help = suggestion(name, known, f"it has: {', '.join(known)}")
-            raise ModelError(Diagnostic("E103", f"the model has no latent `{name}`", help=help))
+            raise ModelError.of("E103", f"the model has no latent `{name}`", help=help)
     return frozenset(b.name for b in fit.canonical.latents if owner(b.name) in names)
 
 
@@ -248,3 +252,83 @@ def _table(
                 for key, value in zip(names, values[:, g, c], strict=True):
                     out[key].append(float(value))
     return {k: np.array(v) for k, v in out.items()}
+
+
+# ---- other places --------------------------------------------------------------------------------
+# Effects of what a latent's prior is built on: each level is other members of the latent.
+#
+# The rows are stacked, level after level, and predicted together: members at the positions of all
+# levels join the fitted ones, so that comparisons have the joint distribution of both.
+
+
+# Members of the stacked rows: their covariance is dense.
+MOST_ROWS = 3_000
+
+
+def stacked(fit: FitRecord, rows: Rows, requested: Requested) -> tuple[Rows, list[Array]]:
+    """The rows at all levels of the covariate, and the weights of each level's averages.
+
+    Raises MethodError E501 where the members are not those of single rows, or the rows too many.
+    """
+    grounded, dims = rows.prediction.canonical.grounded, rows.block.data.dims
+    name = requested.symbol.name
+    if len(dims) != 1 or dims[0] not in requested.symbol.dims:
+        raise _not_of_rows(requested, f"`{name}` is not over the rows of `{rows.block.name}`")
+    over_rows = {
+        owner(b.name)
+        for b in rows.prediction.canonical.latents
+        if dims[0] in b.dims and b.name not in rows.without
+    }
+    others = sorted(over_rows - {*requested.latents})
+    if others:
+        raise _not_of_rows(
+            requested,
+            f"{listed([f'`{n}`' for n in others])} of other rows would be new too",
+            either(f"--without {others[0]}", f'without=["{others[0]}"]') + " leaves it out",
+        )
+    count, size = len(requested.levels), rows.weights.shape[1]
+    if count * size > MOST_ROWS:
+        message = f"{count} levels of {size:,} rows are {count * size:,} new members of "
+        message += listed([f"`{n}`" for n in requested.latents])
+        help = f"{setting('kind', 'conditional')}, or fewer rows: "
+        help += either("--data rows.csv", "data=rows")
+        raise MethodError.of("E501", message, help=help)
+    new: dict[str, Any] = {}
+    usage = usage_of(grounded.graph)
+    for symbol in grounded.model.of_kind("data"):
+        values = grounded.values.get(symbol.name)
+        if values is None or dims[0] not in symbol.dims or symbol.name in usage.responses:
+            continue
+        if symbol.name == name:
+            levels = [requested.values_at(level, values) for level in requested.levels]
+        else:
+            levels = [_labelled(grounded, symbol, values)] * count
+        axis = symbol.dims.index(dims[0])
+        if sp.issparse(levels[0]):
+            new[symbol.name] = sp.vstack(levels, format="csr")
+        else:
+            new[symbol.name] = np.concatenate(levels, axis=axis)
+    there = predicted(fit, bound(new))
+    weights = [np.zeros((rows.weights.shape[0], count * size)) for _ in range(count)]
+    for k, part in enumerate(weights):
+        part[:, k * size : (k + 1) * size] = rows.weights
+    block = there.observed(rows.block.name)
+    return replace(rows, prediction=there, block=block, weights=weights[0]), weights
+
+
+def _labelled(grounded: GroundedModel, symbol: Symbol, values: Any) -> Any:
+    """Values as new data have them: maps by their labels."""
+    if symbol.target is None:
+        return values
+    if (np.asarray(values) < 0).any():
+        message = f"`{symbol.name}` has missing entries, and new rows need them"
+        raise MethodError.of("E501", message)
+    return grounded.indices[symbol.target].labels[values]
+
+
+def _not_of_rows(requested: Requested, reason: str, help: str = "") -> MethodError:
+    message = f"the effect of `{requested.symbol.name}` is that of other places of "
+    message += f"`{requested.latents[0]}`, which rows do not name"
+    new = either("lgm predict", "fit.predict(new)")
+    remedy = help or f"compare predictions there: {new}"
+    return MethodError.of("E501", message, details=(reason,), help=remedy)

@@ -16,7 +16,7 @@ from lgmdsl.canonical.grounding.labels import meant_labels
 from lgmdsl.canonical.grounding.model import GroundedModel, IndexSet
 from lgmdsl.canonical.grounding.usage import usage_of
 from lgmdsl.dataset.tables import Coding
-from lgmdsl.errors import Diagnostic, MethodError, ModelError, listed, suggestion
+from lgmdsl.errors import MethodError, ModelError, listed, suggestion
 from lgmdsl.language.checked import Symbol
 from lgmdsl.remedies import either
 
@@ -62,7 +62,7 @@ def covariate(grounded: GroundedModel, name: str) -> tuple[Symbol, str]:
         made = [f"{m}[{base}]" for m in made]
         there = f"it has: {', '.join(shown) or 'none'}"
         help = f"there is {listed(made, last='or')}" if made else suggestion(base, known, there)
-        raise ModelError(Diagnostic("E103", message, help=help))
+        raise ModelError.of("E103", message, help=help)
     return model.symbols[base], column.removesuffix("]")
 
 
@@ -101,7 +101,7 @@ class Requested:
             message = f"`{name}` has no column `{column}`"
             all_ = [*labels, *(f.coding.column for f in known)]
             help = suggestion(column, all_, f"it has: {', '.join(labels[:20])}")
-            raise ModelError(Diagnostic("E302", message, help=help))
+            raise ModelError.of("E302", message, help=help)
         for k, label in enumerate(labels):
             if column and label != column:
                 continue
@@ -238,7 +238,7 @@ class Requested:
                     message = f"`{called}` has no label {show(str(value))}"
                     known = f"it has: {', '.join(map(show, texts[:20]))}"
                     help = meant_labels([value], np.array(texts, dtype=np.str_)) or known
-                    raise ModelError(Diagnostic("E302", message, help=help))
+                    raise ModelError.of("E302", message, help=help)
             pairs = [(texts.index(str(pair[0])), texts.index(str(pair[1])))]
         elif len(texts) > MOST_LABELS:
             raise _many(term, len(texts))
@@ -291,13 +291,13 @@ def _unknown(contrast: object, wanted: str, help: str = "") -> ModelError:
     message = f"`{either('--contrast', 'contrast')}` of this covariate is {wanted}"
     pair = f"as in {either('--contrast 1,3', 'contrast=(1, 3)')}"
     near = help or (pair if contrast in WORDS else suggestion(str(contrast), WORDS, pair))
-    return ModelError(Diagnostic("E108", message, details=(f"got {contrast!r}",), help=near))
+    return ModelError.of("E108", message, details=(f"got {contrast!r}",), help=near)
 
 
 def _many(term: str, size: int) -> MethodError:
     message = f"`{term}` has {size:,} values, too many to compare all"
     two = either("--contrast a,b", 'contrast=("a", "b")')
-    return MethodError(Diagnostic("E501", message, help=f"name two: {two}"))
+    return MethodError.of("E501", message, help=f"name two: {two}")
 
 
 # ---- levels ------------------------------------------------------------------------------------

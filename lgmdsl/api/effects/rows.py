@@ -20,7 +20,7 @@ from lgmdsl.canonical.blocks.sites import SiteBlock
 from lgmdsl.canonical.grounding.model import GroundedModel
 from lgmdsl.canonical.grounding.usage import usage_of
 from lgmdsl.dataset import Dataset, Keys, read
-from lgmdsl.errors import Diagnostic, MethodError, ModelError, listed, suggestion
+from lgmdsl.errors import MethodError, ModelError, listed, suggestion
 from lgmdsl.language.checked import Symbol
 from lgmdsl.remedies import setting
 
@@ -89,8 +89,8 @@ def _ordered(prediction: Prediction, by: str | None, groups: IntArray) -> IntArr
 def _response(prediction: Prediction, response: str | None) -> SiteBlock:
     observed = [b for b in prediction.canonical.blocks if not b.family.spec.potential]
     if not observed:
-        raise MethodError(
-            Diagnostic("E501", "the model observes nothing that effects could be on", help=OBSERVE)
+        raise MethodError.of(
+            "E501", "the model observes nothing that effects could be on", help=OBSERVE
         )
     if response is not None:
         return prediction.observed(response)
@@ -162,7 +162,7 @@ def _grouping(
     if not meant and not alone:
         names = [*known, *(c.name for c in columns), *rows]
         help = suggestion(by, names, f"there are: {', '.join(names)}")
-    raise ModelError(Diagnostic("E103", f"effects cannot be grouped by `{by}`", help=help))
+    raise ModelError.of("E103", f"effects cannot be grouped by `{by}`", help=help)
 
 
 def _grid(
@@ -179,9 +179,7 @@ def _grid(
     grounded = prediction.canonical.grounded
     if len(block.data.dims) != 1:
         message = f"`{block.name}` has {len(block.data.dims)} axes, so there is no reference row"
-        raise MethodError(
-            Diagnostic("E501", message, help=f"{setting('kind', 'average')} is defined")
-        )
+        raise MethodError.of("E501", message, help=f"{setting('kind', 'average')} is defined")
     dim, usage = block.data.dims[0], usage_of(grounded.graph)
     free: dict[str, list[Any]] = {}
     fixed: dict[str, Any] = {}
@@ -220,9 +218,7 @@ def _grid(
     if size > GRID:
         message = f"the balanced grid has {size:,} rows"
         shown = ", ".join(f"{k} ({len(v):,})" for k, v in free.items())
-        raise MethodError(
-            Diagnostic("E501", message, details=(shown,), help=setting("kind", "average"))
-        )
+        raise MethodError.of("E501", message, details=(shown,), help=setting("kind", "average"))
     new: dict[str, Any] = {}
     combinations = list(product(*free.values()))
     for key, value in fixed.items():
@@ -237,7 +233,7 @@ def _grid(
             new[key] = np.array(values_of)
     if not new:
         message = f"`{block.name}` has no covariates, so there is no reference row"
-        raise MethodError(Diagnostic("E501", message))
+        raise MethodError.of("E501", message)
     at = predicted(fit, bound(new))
     groups = len(labels[by]) if by is not None else 1
     weights = np.kron(np.eye(groups), np.full((1, size // groups), groups / size))

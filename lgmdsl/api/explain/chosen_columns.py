@@ -120,26 +120,22 @@ class Chosen:
         if wanted and wanted not in known:
             help = suggestion(wanted, known, f"it has: {', '.join(list(known)[:20])}")
             message = f"{self.source} has no column `{wanted}`"
-            raise DataError(Diagnostic("E305", message, help=help))
+            raise DataError.of("E305", message, help=help)
         if wanted and known[wanted] not in candidates:
             column = known[wanted]
             reason = _why(column)
-            raise DataError(
-                Diagnostic(
-                    "E305",
-                    f"`{wanted}` cannot be the response of a skeleton: {reason}",
-                    help=f"{'change it in the table' if column.why else 'code it as 0 and 1'}, or "
-                    f"name a column of numbers{_example(candidates)}",
-                )
+            raise DataError.of(
+                "E305",
+                f"`{wanted}` cannot be the response of a skeleton: {reason}",
+                help=f"{'change it in the table' if column.why else 'code it as 0 and 1'}, or "
+                f"name a column of numbers{_example(candidates)}",
             )
         if not candidates:
-            raise DataError(
-                Diagnostic(
-                    "E305",
-                    f"{self.source} has no column that may be a response",
-                    details=tuple(f"`{c.key}`: {_why(c)}" for c in self.columns[:MOST]),
-                    help="a response is a column of numbers, not all of them the same",
-                )
+            raise DataError.of(
+                "E305",
+                f"{self.source} has no column that may be a response",
+                details=tuple(f"`{c.key}`: {_why(c)}" for c in self.columns[:MOST]),
+                help="a response is a column of numbers, not all of them the same",
             )
         return roles_of(candidates, self.columns, wanted)
 
@@ -218,7 +214,7 @@ def further_tables(
         same = next((t for t in out if t.name == table.name), None)
         if same is not None:
             message = f"`{same.given}` and `{name}` both describe `{table.name}`"
-            raise DataError(Diagnostic("E306", message, help="join them into one table"))
+            raise DataError.of("E306", message, help="join them into one table")
         out.append(table)
     for name, entry in main.entries.items():
         if not entry.table and len(entry.shape) == 2:

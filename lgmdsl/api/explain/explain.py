@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, overload
 
-from lgmdsl.api.explain.batches import batches_of
 from lgmdsl.api.explain.methods import methods_of
 from lgmdsl.api.explain.of_shards import ShardsView, view_of_shards
 from lgmdsl.api.explain.outline import Outline, neutral, outline_of
@@ -21,23 +20,28 @@ from lgmdsl.api.explain.views import (
     SiteView,
 )
 from lgmdsl.api.settings import check_fixed
+from lgmdsl.api.streaming import MANY
 from lgmdsl.canonical.lowering.bym2 import owner
 from lgmdsl.canonical.lowering.hypers import HyperBlock
 from lgmdsl.canonical.merged import merged
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.canonical.queries.plates import plates
 from lgmdsl.contract.linear import LinearGaussian
-from lgmdsl.dataset import Keys
+from lgmdsl.dataset import Dataset, Keys
 from lgmdsl.engines.choose import Option, Terms, preferred, reason, refusal, table
 from lgmdsl.errors import LgmError, listed
 from lgmdsl.graph.model_graph import SITES, ModelGraph
 from lgmdsl.graph.warnings import warnings_of
+from lgmdsl.inference.plan import verdict
 from lgmdsl.inference.registry import backends
 from lgmdsl.language.load import AnyModel, as_model
 from lgmdsl.language.tree import ast
 from lgmdsl.language.tree.print_expr import show
-from lgmdsl.memory import budget
+from lgmdsl.memory import budget, size_text
 from lgmdsl.shards.given import is_sharded
+from lgmdsl.streams.refusals import reason_against
+from lgmdsl.streams.row_sites import BYTES, COPIES, on_disk
+from lgmdsl.streams.streamable import table_of
 from lgmdsl.vocabulary.lookup import lookup
 from lgmdsl.vocabulary.signature import Trait
 
@@ -308,3 +312,35 @@ def _parts(graph: ModelGraph, linear: LinearGaussian | None) -> tuple[PartView, 
 def _engines(options: Sequence[Option]) -> tuple[EngineView, ...]:
     best = preferred(options)
     return tuple(EngineView(o.name, o.refusal, o.flops, o is best, o.exact) for o in options)
+
+
+def batches_of(graph: ModelGraph, dataset: Dataset, canonical: CanonicalModel) -> tuple[str, ...]:
+    """Sentences about the rows of a file that can be read by batches; none for other data."""
+    if not any(entry.batched for entry in dataset.entries.values()):
+        return ()
+    table = table_of(graph, dataset)
+    if isinstance(table, str):
+        return (f"kept in memory: {table}",)
+    if table is None or not table.batched:
+        return ()
+    blocks = [b for b in canonical.blocks if table.index in b.dims]
+    able, reasons = [], dict[str, None]()
+    for backend in backends().values():
+        spec = backend.spec
+        if not spec.takes_sums or not verdict(canonical.blocks, backend, None).runs:
+            continue
+        against = [reason for b in blocks if (reason := reason_against(b, spec))]
+        reasons |= dict.fromkeys(against)
+        able += [] if against else [spec]
+    if not able:
+        return tuple(f"kept in memory: {reason}" for reason in reasons)
+    when = "by themselves" if table.rows >= MANY else "with `--option rows=streamed`"
+    names = listed([spec.name for spec in able])
+    out = [f"{table.rows:,} rows over `{table.index}`, read by batches {when} by {names}"]
+    out += reasons
+    for spec in able:
+        if spec.row_sites:
+            size = size_text(BYTES * COPIES * table.rows)
+            where = "in temporary files" if on_disk(table.rows) else "in memory"
+            out.append(f"{spec.name} holds a Gaussian of each row then: about {size} {where}")
+    return tuple(out)

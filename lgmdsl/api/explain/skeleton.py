@@ -12,7 +12,7 @@ from lgmdsl.api.explain.nearly import in_rows
 from lgmdsl.api.explain.table_columns import RESERVED, Column, columns_of, unused_name
 from lgmdsl.api.page import counted, wrapped
 from lgmdsl.dataset import Dataset, read
-from lgmdsl.errors import DataError, Diagnostic, LgmError, listed
+from lgmdsl.errors import DataError, LgmError, listed
 from lgmdsl.language.load import loads
 from lgmdsl.language.parse.parse import parse_all
 from lgmdsl.language.tree.print_model import print_model
@@ -50,7 +50,7 @@ def skeleton(data: object, response: str = "", files: Mapping[str, str] | None =
     entries = {k: e for k, e in dataset.entries.items() if e.table}
     if not entries:
         message = f"{dataset.name}: a skeleton is made for a table, and this is none"
-        raise DataError(Diagnostic("E306", message, help="give a .csv or .parquet file"))
+        raise DataError.of("E306", message, help="give a .csv or .parquet file")
     source = next(iter(entries.values())).source
     columns = columns_of(source, entries)
     taken = {c.name for c in columns} | {c.key for c in columns} | RESERVED
@@ -136,7 +136,7 @@ class _Text:
             "",
             *self.latents,
             "",
-            f"let {eta}[{self.chosen.rows}] = " + _sum(self.terms),
+            f"let {eta}[{self.chosen.rows}] = " + "\n  + ".join(self.terms),
             "",
             *(line for note in self._decided(eta, scale) for line in _comment(note)),
             *(line for note in notes(self.roles, eta) for line in _comment(note)),
@@ -371,10 +371,6 @@ def _standardised(value: str, column: Column) -> str:
     shifted = f"({value} + {shift[1:]})" if shift.startswith("-") else f"({value} - {shift})"
     divisor = number(spread, 2)
     return shifted if divisor == "1" else f"{shifted} / {divisor}"
-
-
-def _sum(terms: list[str]) -> str:
-    return "\n  + ".join(terms)
 
 
 def _comment(text: str) -> list[str]:

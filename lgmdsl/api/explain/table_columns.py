@@ -15,7 +15,7 @@ from lgmdsl.canonical.grounding.label_line import line_of
 from lgmdsl.canonical.grounding.labels import labels_of, union
 from lgmdsl.canonical.grounding.values import why_no_numbers
 from lgmdsl.dataset import Entry
-from lgmdsl.errors import DataError, Diagnostic
+from lgmdsl.errors import DataError
 from lgmdsl.language.tree.reserved import RESERVED_WORDS
 from lgmdsl.language.tree.statements import STATEMENTS
 
@@ -165,13 +165,11 @@ def columns_of(
         out.append(_column(key, name, entry))
     if not max((entry.shape[0] for entry in entries.values()), default=0):
         header = several([f"`{key}`" for key in entries])
-        raise DataError(
-            Diagnostic(
-                "E306",
-                f"{source}: it has no rows below the names of its columns",
-                details=(f"columns: {header}",),
-                help="export the table again, with its rows",
-            )
+        raise DataError.of(
+            "E306",
+            f"{source}: it has no rows below the names of its columns",
+            details=(f"columns: {header}",),
+            help="export the table again, with its rows",
         )
     return out
 

@@ -1,4 +1,5 @@
-"""Where a result came from: hashes of the model's tree and of each array, versions, options."""
+"""Where a result came from: hashes of the model's tree and of each array, versions, options;
+and which interrupted fit a later one goes on from."""
 
 from __future__ import annotations
 
@@ -7,13 +8,18 @@ import hashlib
 import json
 import platform
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.backend import Backend
 from lgmdsl.language.builder import Model
+from lgmdsl.learning.integration.checkpoint import Checkpoint
+
+if TYPE_CHECKING:
+    from lgmdsl.posterior.fit_record import FitRecord
 
 PACKAGES = ("lgmdsl", "numpy", "scipy")
 
@@ -53,3 +59,21 @@ def _version(name: str) -> str:
         return version(name)
     except PackageNotFoundError:
         return "not installed"
+
+
+# Entries of the provenance that change no fit.
+ELSEWHERE = ("python", "data_source", "version_numpy", "version_scipy")
+
+
+def resumable(earlier: FitRecord, origin: Mapping[str, str]) -> Checkpoint | None:
+    """The checkpoint of an earlier fit of the same model, data, method and settings, by the same
+    version, as `origin` (the provenance of the new one) says them; None where it has none, or is of
+    something else: then it is a start like any other."""
+    known = earlier.checkpoint
+    if known is None:
+        return None
+    alike = all(earlier.provenance.get(k) == v for k, v in origin.items() if k not in ELSEWHERE)
+    hashed = {k for k in earlier.provenance if k.startswith("sha256_")}
+    if not alike or not hashed <= origin.keys():
+        return None
+    return known if earlier.learning is None else replace(known, steps=earlier.learning.steps)

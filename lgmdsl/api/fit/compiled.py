@@ -8,10 +8,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from lgmdsl.api.files.provenance import provenance
+from lgmdsl.api.files.provenance import provenance, resumable
 from lgmdsl.api.fit.completed import assessed, check_correctable, corrected, unassessed
 from lgmdsl.api.fit.correction import CorrectionOptions, correction_options
-from lgmdsl.api.fit.entitled import entitled
 from lgmdsl.api.fit.errors.estimated import Estimated
 from lgmdsl.api.fit.hyper_ways import (
     check_learning,
@@ -23,9 +22,9 @@ from lgmdsl.api.fit.merging import contracted, folded_plan, merge_option
 from lgmdsl.api.fit.optima.higher_optimum import drawn_from_modes, highest
 from lgmdsl.api.fit.optima.other_runs import OtherOptima
 from lgmdsl.api.fit.options import other_options
-from lgmdsl.api.fit.resume import resumable
 from lgmdsl.api.fit.warnings import (
     cut_short,
+    entitled,
     inaccurate,
     local_optima,
     silent,
@@ -43,7 +42,7 @@ from lgmdsl.contract.questions import Expected
 from lgmdsl.contract.status import Status
 from lgmdsl.dataset import Keys
 from lgmdsl.engines.choose import AUTO as ANY_ENGINE
-from lgmdsl.errors import Diagnostic, MethodError
+from lgmdsl.errors import MethodError
 from lgmdsl.graph.warnings import warnings_of
 from lgmdsl.inference.driver import TraceEntry
 from lgmdsl.inference.plan import Plan, plan
@@ -80,7 +79,7 @@ class Shared:
         if planned.canonical.rows.folding is None and not planned.canonical.rows.kept:
             message = f"{argument('jobs')} cannot share rows that are read by batches"
             help = "leave it out, or read all rows at once: " + option("rows", "kept")
-            raise MethodError(Diagnostic("E501", message, help=help))
+            raise MethodError.of("E501", message, help=help)
         return WorkersOfFits(self.workers, source_of(planned.canonical, self.data, self.mapping))
 
 

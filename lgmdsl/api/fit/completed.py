@@ -5,22 +5,24 @@ groups, exact evidences of the hyperparameters take the place of estimated ones.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lgmdsl.accuracy.errors import Accuracy
 from lgmdsl.accuracy.weighted import WeightedPosterior
-from lgmdsl.api.fit.corrected_hypers import corrected as corrected_fit
-from lgmdsl.api.fit.corrected_hypers import material
 from lgmdsl.api.fit.correction import ALLOWANCE, OPERATIONS, CorrectionOptions, correction
 from lgmdsl.api.fit.errors.estimated import Estimated, estimated, joined
 from lgmdsl.api.fit.errors.hyper_errors import NEAR, HyperErrors, gaps_wanted, hyper_errors
 from lgmdsl.api.fit.optima.higher_optimum import modes_of
 from lgmdsl.api.fit.optima.other_runs import OtherOptima
+from lgmdsl.api.solve.recondition import Recondition
 from lgmdsl.api.solve.solved import Solved
 from lgmdsl.assess.ladder import Gap
-from lgmdsl.errors import Diagnostic, MethodError
+from lgmdsl.errors import LgmError, MethodError, listed
+from lgmdsl.inference.driver import Tolerances, run
 from lgmdsl.inference.plan import Plan
+from lgmdsl.learning.integration.asymptotic import Asymptotic
 from lgmdsl.posterior.unfolded import expanded
 from lgmdsl.remedies import either
 
@@ -96,7 +98,7 @@ def check_correctable(planned: Plan) -> None:
     if planned.backend.spec.confined:
         message = f"method `{planned.method}` confines q, and what it reports is not corrected"
         help = "leave `correction` out, or fit by natural-gradient"
-        raise MethodError(Diagnostic("E501", message, help=help))
+        raise MethodError.of("E501", message, help=help)
 
 
 def by_groups(
@@ -133,3 +135,75 @@ def by_groups(
 def _near(hyper: HyperErrors | None) -> bool:
     """Whether estimates are not known, or near to what is tolerated."""
     return hyper is None or bool(hyper.beyond(NEAR))
+
+
+# ---- corrected hyperparameters -------------------------------------------------------------------
+# A fit whose hyperparameters are those of the corrected evidence.
+
+
+def material(hyper: HyperErrors | None) -> tuple[str, ...]:
+    """The hyperparameters that the correction of the evidence changes by more than is tolerated;
+    of integrated ones by half of that, for other errors add up with it and points are at hand."""
+    if hyper is None:
+        return ()
+    return hyper.beyond(1.0 if hyper.corrected is None else NEAR)
+
+
+def corrected_fit(fit: FitRecord, planned: Plan, hyper: HyperErrors) -> FitRecord | None:
+    """The fit at them; None where nothing is gained."""
+    names = listed([f"`{n}`" for n in material(hyper)])
+    if hyper.corrected is not None and hyper.shares is not None:
+        points = sorted(
+            (
+                replace(p, share=float(w))
+                for p, w in zip(fit.mixed, hyper.shares, strict=True)
+                if w > 0.0
+            ),
+            key=lambda p: -p.share,
+        )
+        total = sum(p.share for p in points)
+        mixed = tuple(replace(p, share=p.share / total) for p in points)
+        note = f"the posterior of {names} is that of the corrected evidence"
+        return replace(
+            fit,
+            hyper_marginals=hyper.corrected,
+            mixed=mixed,
+            provenance=_noted(fit.provenance, note),
+        )
+    if hyper.x is None or not isinstance(fit.hyper_marginals, Asymptotic):
+        return None
+    hypers = fit.hyper_marginals
+    theta = hypers.coordinates.unpack(hyper.x)
+    space, pinned = planned.canonical.hypers, hypers.coordinates.pinned.keys()
+    try:
+        problem = planned.at(theta, seed=fit.seed)
+        found = run(planned.backend, problem, Tolerances(), None, fit.posterior).posterior
+        if found is None:
+            return None
+        q = found.conditioned
+    except LgmError:
+        return None
+    log_evidence = found.log_evidence + hyper.gap_of(problem, theta, q, found.log_evidence)
+    prior = [space.log_prior(t, pinned)[0] for t in (fit.theta, theta)]
+    if not log_evidence + prior[1] > fit.log_evidence_corrected + prior[0]:
+        return None
+    note = f"{names} maximise the corrected evidence, and not the method's"
+    return replace(
+        fit,
+        theta=theta,
+        weight=found.weight,
+        shift=found.shift,
+        condition=Recondition(
+            planned.canonical, theta, found.weight, found.shift, fit.seed, fit.provenance, q
+        ),
+        log_evidence=found.log_evidence,
+        log_evidence_corrected=log_evidence,
+        hyper_marginals=replace(hypers, theta=theta, frame=replace(hypers.frame, mode=hyper.x)),
+        provenance=_noted(fit.provenance, note),
+    )
+
+
+def _noted(provenance: Mapping[str, str], note: str) -> dict[str, str]:
+    """With one more note for the page."""
+    before = provenance.get("notes")
+    return {**provenance, "notes": f"{before}; {note}" if before else note}

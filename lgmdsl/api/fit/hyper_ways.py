@@ -140,12 +140,10 @@ def check_hyper(hyper: str) -> None:
     if hyper not in WAYS:
         elsewhere = "".join(f"{sentence}; " for sentence in way_called(hyper))
         known = f"there are: {', '.join(WAYS)}"
-        raise MethodError(
-            Diagnostic(
-                "E103",
-                f"unknown treatment of hyperparameters `{hyper}`",
-                help=f"{elsewhere}{known}" if elsewhere else suggestion(hyper, WAYS, known),
-            )
+        raise MethodError.of(
+            "E103",
+            f"unknown treatment of hyperparameters `{hyper}`",
+            help=f"{elsewhere}{known}" if elsewhere else suggestion(hyper, WAYS, known),
         )
 
 
@@ -163,13 +161,10 @@ def chosen_way(
     if hyper == "fixed" or not set(space.free) - pinned.keys():
         return "fixed"
     if not backend.evidence:
-        raise MethodError(
-            Diagnostic(
-                "E501",
-                f"method `{backend.name}` has no evidence to learn hyperparameters by",
-                help=f"pin them: {pin('NAME')}, or take another method: "
-                f"{setting('method', 'laplace')}",
-            )
+        raise MethodError.of(
+            "E501",
+            f"method `{backend.name}` has no evidence to learn hyperparameters by",
+            help=f"pin them: {pin('NAME')}, or take another method: {setting('method', 'laplace')}",
         )
     size = Coordinates(space, pinned).size
     kinked = next((b for b in space.unpinned(pinned) if sparse(b)), None)
@@ -177,13 +172,11 @@ def chosen_way(
         raise MethodError(_corners(kinked))
     if hyper == "integrate" and size > MOST:
         names = listed([f"`{n}`" for n in space.free if n not in pinned])
-        raise MethodError(
-            Diagnostic(
-                "E501",
-                f"{size} hyperparameters are too many to integrate over: {names}",
-                details=(f"at most {MOST}",),
-                help=f"maximise over them ({setting('hyper', 'map')}), or pin some: {pin('NAME')}",
-            )
+        raise MethodError.of(
+            "E501",
+            f"{size} hyperparameters are too many to integrate over: {names}",
+            details=(f"at most {MOST}",),
+            help=f"maximise over them ({setting('hyper', 'map')}), or pin some: {pin('NAME')}",
         )
     way = hyper
     if hyper in ("auto", "em") and not canonical.rows.kept:  # EM's steps are sums over rows
@@ -198,13 +191,11 @@ def chosen_way(
         elif not linear.names and not closed_steps(canonical, Coordinates(space, pinned), theta):
             way = "map"
     if way == "integrate" and size > LARGEST.get(design, size):
-        raise MethodError(
-            Diagnostic(
-                "E104",
-                f"`integration = {design}` is for up to {LARGEST[design]} hyperparameters",
-                details=(f"there are {size}",),
-                help="use integration=ccd",
-            )
+        raise MethodError.of(
+            "E104",
+            f"`integration = {design}` is for up to {LARGEST[design]} hyperparameters",
+            details=(f"there are {size}",),
+            help="use integration=ccd",
         )
     return way
 
@@ -239,7 +230,7 @@ def check_learning(settings: FitSettings, way: str) -> None:
             used = f"`hyper = {way}`" + (", which auto chose" if hyper == "auto" else "")
             message = f"`{name}` is an option of `hyper = {ways[0]}`, not of {used}"
             help = f"leave it out, or take {setting('hyper', ways[0])}"
-            raise MethodError(Diagnostic("E104", message, help=help))
+            raise MethodError.of("E104", message, help=help)
 
 
 def _corners(block: HyperBlock) -> Diagnostic:
@@ -279,11 +270,9 @@ def _count(options: dict[str, object], name: str, default: int) -> int:
     except ValueError:
         value = -1
     if value <= 0:
-        raise MethodError(
-            Diagnostic(
-                "E104",
-                f"option `{name}` cannot be `{entered}`",
-                help=f"it is a whole number above 0, as in {name}={default}",
-            )
+        raise MethodError.of(
+            "E104",
+            f"option `{name}` cannot be `{entered}`",
+            help=f"it is a whole number above 0, as in {name}={default}",
         )
     return value

@@ -32,7 +32,7 @@ from lgmdsl.compile import canonicalise
 from lgmdsl.contract.engine import Rows
 from lgmdsl.contract.status import Guarantee, Status
 from lgmdsl.dataset.tables import Coding
-from lgmdsl.errors import DataError, Diagnostic, LgmError, ModelError
+from lgmdsl.errors import DataError, LgmError, ModelError
 from lgmdsl.files import irregular, similar
 from lgmdsl.graph.build import model_graph
 from lgmdsl.inference.driver import TraceEntry
@@ -92,13 +92,11 @@ def _check_format(place: Path, file: Group) -> None:
     if number < 1:
         raise DataError(unusable(place, f"is not a result file of lgmdsl: format {number}"))
     least = f"'lgmdsl>={writer}'" if "lgmdsl_version" in file.attrs else "--upgrade lgmdsl"
-    raise DataError(
-        Diagnostic(
-            "E306",
-            f"`{place}` was written by lgmdsl {writer} in format {number}; "
-            f"lgmdsl {__version__} reads formats up to {FORMAT}",
-            help=f"pip install {least}, or fit the model again with this version",
-        )
+    raise DataError.of(
+        "E306",
+        f"`{place}` was written by lgmdsl {writer} in format {number}; "
+        f"lgmdsl {__version__} reads formats up to {FORMAT}",
+        help=f"pip install {least}, or fit the model again with this version",
     )
 
 

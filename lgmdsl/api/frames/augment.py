@@ -17,7 +17,7 @@ from lgmdsl.canonical.blocks.censoring import censored_between
 from lgmdsl.canonical.blocks.sites import SiteBlock
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.dataset import Keys, read
-from lgmdsl.errors import Diagnostic, MethodError, ModelError, suggestion
+from lgmdsl.errors import MethodError, ModelError, suggestion
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -73,12 +73,10 @@ def augmented_columns(
 def _chosen(canonical: CanonicalModel, response: str | None) -> SiteBlock:
     observed = [b for b in canonical.blocks if not b.family.spec.potential]
     if not observed:
-        raise MethodError(
-            Diagnostic(
-                "E501",
-                "the model observes nothing, so its data have no rows",
-                help="fit.tidy() has what was estimated",
-            )
+        raise MethodError.of(
+            "E501",
+            "the model observes nothing, so its data have no rows",
+            help="fit.tidy() has what was estimated",
         )
     if response is None:
         return max(observed, key=lambda b: math.prod(b.data_shape))
@@ -87,7 +85,7 @@ def _chosen(canonical: CanonicalModel, response: str | None) -> SiteBlock:
             return block
     known = [b.name for b in observed]
     help = suggestion(response, known, f"it observes: {', '.join(known)}")
-    raise ModelError(Diagnostic("E103", f"the model observes no `{response}`", help=help))
+    raise ModelError.of("E103", f"the model observes no `{response}`", help=help)
 
 
 def _data(canonical: CanonicalModel, rows: tuple[str, ...]) -> Columns:

@@ -27,7 +27,7 @@ from lgmdsl.canonical.blocks.sites import SiteBlock
 from lgmdsl.contract.questions import Lifetimes
 from lgmdsl.contract.site import Site
 from lgmdsl.dataset import Keys, read
-from lgmdsl.errors import Diagnostic, MethodError, ModelError
+from lgmdsl.errors import MethodError, ModelError
 from lgmdsl.posterior.marginals import check_draws, column_levels
 from lgmdsl.posterior.tails import of_few_draws, sd_error
 from lgmdsl.sites.combined.predictors import PredictorsSite
@@ -83,12 +83,10 @@ def _times(times: object) -> Array:
     wrong = at[~(np.isfinite(at) & (at >= 0.0))]
     if len(wrong) or not len(at):
         shown = f", not {wrong[0]:g}" if len(wrong) else ""
-        raise ModelError(
-            Diagnostic(
-                "E108",
-                f"`times` must be numbers from 0{shown}",
-                help="give the times in the unit of the response: fit.survival([30, 90, 365])",
-            )
+        raise ModelError.of(
+            "E108",
+            f"`times` must be numbers from 0{shown}",
+            help="give the times in the unit of the response: fit.survival([30, 90, 365])",
         )
     return at
 
@@ -102,22 +100,18 @@ def _chosen(prediction: Prediction, response: str | None) -> SiteBlock:
             return positive[0]
         observed = ", ".join(f"`{b.name}`" for b in positive or blocks) or "nothing"
         wanted = "which of them: response=..." if positive else "a response of positive type"
-        raise MethodError(
-            Diagnostic(
-                "E501",
-                f"survival curves are of one positive response; the model observes {observed}",
-                help=f"say {wanted}" if positive else f"they need {wanted}",
-            )
+        raise MethodError.of(
+            "E501",
+            f"survival curves are of one positive response; the model observes {observed}",
+            help=f"say {wanted}" if positive else f"they need {wanted}",
         )
     block = prediction.observed(response)
     if block.family.spec.observed[0] not in POSITIVE:
-        raise MethodError(
-            Diagnostic(
-                "E501",
-                f"`{response}` has no survival curve: `{block.family.spec.family}` observes "
-                f"{block.family.spec.observed[0]} data",
-                help="survival curves are of positive responses",
-            )
+        raise MethodError.of(
+            "E501",
+            f"`{response}` has no survival curve: `{block.family.spec.family}` observes "
+            f"{block.family.spec.observed[0]} data",
+            help="survival curves are of positive responses",
         )
     return block
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
-from types import TracebackType
 from typing import Any, Protocol, Self
 
 from lgmdsl.api.progress import PATIENCE, Steps, duration
@@ -71,12 +70,7 @@ class NotebookProgress:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
         if self.shown is not None:
             seconds = duration(time.monotonic() - self.began)
             self.shown.update(Line(f"{'fitted' if error is None else 'stopped'} after {seconds}"))

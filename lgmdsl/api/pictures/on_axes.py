@@ -24,7 +24,7 @@ from lgmdsl.api.pictures.observed import Observations
 from lgmdsl.api.pictures.pictures import GIVE_DATA, PIT, histogram, known_names, plot, unknown_name
 from lgmdsl.arrays import AnyArray
 from lgmdsl.dataset import Keys
-from lgmdsl.errors import Diagnostic, MethodError, ModelError, suggestion
+from lgmdsl.errors import MethodError, ModelError, suggestion
 from lgmdsl.plot.canvas import HEIGHT, WIDTH, check_matplotlib, shape
 from lgmdsl.plot.pit import draw_pit
 from lgmdsl.posterior.marginals import all_names, named_tree
@@ -77,7 +77,7 @@ def on_axes(
     single = isinstance(names, str)
     wanted = [names] if isinstance(names, str) else list(names)
     if not wanted:
-        raise ModelError(Diagnostic("E108", "no names to draw", help='fit.plot(["f", "u"])'))
+        raise ModelError.of("E108", "no names to draw", help='fit.plot(["f", "u"])')
     panels = [_panels(fit, name, observations) for name in wanted]
     given = None if ax is None else np.ravel(np.asarray(ax, dtype=object))
     whole = [p for parts in panels for p in parts]
@@ -87,7 +87,7 @@ def on_axes(
         given = _new(len(shown))
     if len(given) < len(shown):
         message = f"{len(shown)} panels do not fit on {len(given)} axes"
-        raise ModelError(Diagnostic("E108", message, help="give one of `axes` for each name"))
+        raise ModelError.of("E108", message, help="give one of `axes` for each name")
     for axes, panel in zip(given, shown, strict=False):
         panel(axes)
     return given[0] if single and len(shown) == 1 else given[: len(shown)]
@@ -124,7 +124,7 @@ def _panels(fit: FitRecord, name: str, observations: Observations) -> tuple[Pane
 
 def _refused(name: str, reason: str, help: str = "") -> tuple[Panel, ...]:
     help = help or f'fit["{name}"] has its numbers'
-    raise MethodError(Diagnostic("E501", f"`{name}` cannot be drawn: {reason}", help=help))
+    raise MethodError.of("E501", f"`{name}` cannot be drawn: {reason}", help=help)
 
 
 def _new(count: int) -> Any:

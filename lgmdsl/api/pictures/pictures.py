@@ -24,7 +24,7 @@ from lgmdsl.api.pictures.hyper_pictures import panels
 from lgmdsl.api.pictures.observed import Observations
 from lgmdsl.api.summary.summary import learned_names
 from lgmdsl.dataset import Keys
-from lgmdsl.errors import DataError, Diagnostic, LgmError, MethodError, ModelError, suggestion
+from lgmdsl.errors import DataError, LgmError, MethodError, ModelError, suggestion
 from lgmdsl.files import write
 from lgmdsl.plot.canvas import FORMATS, MAX_PANELS, check_matplotlib, panel_picture
 from lgmdsl.plot.effects import ForestRow, forest_picture
@@ -62,21 +62,19 @@ def plot(
     check_matplotlib()
     if format not in FORMATS:
         message = f"a picture's format is one of {', '.join(FORMATS)}, not `{format}`"
-        raise ModelError(Diagnostic("E108", message, help=setting("format", FORMATS[0])))
+        raise ModelError.of("E108", message, help=setting("format", FORMATS[0]))
     wanted = _wanted(fit, names)
     folder = Path(directory)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         reason = error.strerror or str(error)
-        raise DataError(
-            Diagnostic(
-                "E306",
-                f"cannot write to `{folder}`: {reason}",
-                help=either(
-                    "name another folder: -o pictures", 'name another folder: fit.plot("pictures")'
-                ),
-            )
+        raise DataError.of(
+            "E306",
+            f"cannot write to `{folder}`: {reason}",
+            help=either(
+                "name another folder: -o pictures", 'name another folder: fit.plot("pictures")'
+            ),
         ) from None
     drawn = Drawn()
     for name, draw in _pictures(fit, wanted, drawn.left_out, data, mapping):
@@ -84,13 +82,11 @@ def plot(
         write(place, draw(format))
         drawn.files.append(place)
     if not drawn.files:
-        raise MethodError(
-            Diagnostic(
-                "E501",
-                "there is nothing to draw",
-                details=tuple(drawn.left_out),
-                help="name quantities that are not fixed; `lgm summary FIT.nc` lists them",
-            )
+        raise MethodError.of(
+            "E501",
+            "there is nothing to draw",
+            details=tuple(drawn.left_out),
+            help="name quantities that are not fixed; `lgm summary FIT.nc` lists them",
         )
     return drawn
 
@@ -112,7 +108,7 @@ def unknown_name(fit: FitRecord, name: str) -> ModelError:
     known = known_names(fit)
     help = suggestion(name, (*known, PIT), f"it has: {', '.join(known)}")
     message = f"the model has no latent, let, report, hyper or observed datum named `{name}`"
-    return ModelError(Diagnostic("E103", message, help=help))
+    return ModelError.of("E103", message, help=help)
 
 
 def _wanted(fit: FitRecord, names: Sequence[str] | None) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from lgmdsl.arrays import Array
 from lgmdsl.canonical.blocks.sites import SiteBlock
 from lgmdsl.canonical.model import Layout
 from lgmdsl.dataset import Keys
-from lgmdsl.errors import Diagnostic, ModelError, listed, suggestion
+from lgmdsl.errors import ModelError, listed, suggestion
 from lgmdsl.html import Paged
 from lgmdsl.posterior.labelled import labelled
 
@@ -87,7 +87,7 @@ class Imputation(Mapping[str, "xr.DataArray"], Paged):
                 if has
                 else "`sd` is the uncertainty of a mean"
             )
-            raise ModelError(Diagnostic("E103", f"`{name}` has no classes", help=advice))
+            raise ModelError.of("E103", f"`{name}` has no classes", help=advice)
         return labelled(
             self.layout,
             completed.dims,
@@ -120,12 +120,8 @@ class Imputation(Mapping[str, "xr.DataArray"], Paged):
         if name in self.data:
             return self.data[name]
         has = f"it observes: {listed(list(self.data))}"
-        raise ModelError(
-            Diagnostic(
-                "E103",
-                f"the model observes no `{name}`",
-                help=suggestion(name, self.data, has),
-            )
+        raise ModelError.of(
+            "E103", f"the model observes no `{name}`", help=suggestion(name, self.data, has)
         )
 
 

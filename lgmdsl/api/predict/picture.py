@@ -10,7 +10,7 @@ import numpy as np
 from lgmdsl.api.positions import LinePositions, described, line
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.model import CanonicalModel
-from lgmdsl.errors import Diagnostic, MethodError, ModelError, suggestion
+from lgmdsl.errors import MethodError, ModelError, suggestion
 from lgmdsl.plot.effects import (
     FOREST,
     LEVELS,
@@ -32,12 +32,12 @@ def plot(prediction: Prediction, name: str | None, ax: Axes | None) -> Axes:
     """See `Prediction.plot`."""
     if find_spec("matplotlib") is None:
         message = "a picture needs matplotlib"
-        raise MethodError(Diagnostic("E501", message, help="pip install 'lgmdsl[plot]'"))
+        raise MethodError.of("E501", message, help="pip install 'lgmdsl[plot]'")
     name = _chosen(prediction) if name is None else name
     if name not in prediction.names:
         known = prediction.names
         help = suggestion(name, known, f"it has: {', '.join(known)}")
-        raise ModelError(Diagnostic("E103", f"the prediction has no `{name}`", help=help))
+        raise ModelError.of("E103", f"the prediction has no `{name}`", help=help)
     dims, levels = _quantiles(prediction, name)
     canonical = prediction.canonical
     label = described(canonical.grounded.model, name)
@@ -94,19 +94,15 @@ def _table(
         message = f"`{name}` cannot be drawn: it is over {' and '.join(dims)}"
         many = "so many lines" if any(lines) else "so many colours"
         help = f"{many} would not be told apart; prediction.frame() has its numbers"
-        raise MethodError(Diagnostic("E501", message, help=help))
+        raise MethodError.of("E501", message, help=help)
     return table
 
 
 def _chosen(prediction: Prediction) -> str:
     names = prediction.responses or prediction.unobserved
     if not names:
-        raise MethodError(
-            Diagnostic(
-                "E501",
-                "the prediction has nothing to draw",
-                help="prediction.frame() has its numbers",
-            )
+        raise MethodError.of(
+            "E501", "the prediction has nothing to draw", help="prediction.frame() has its numbers"
         )
     return names[0]
 

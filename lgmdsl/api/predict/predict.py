@@ -295,12 +295,10 @@ class Prediction(FieldState):
             if block.name == name and not block.family.spec.potential:
                 return block
         known = [b.name for b in self.canonical.blocks if not b.family.spec.potential]
-        raise ModelError(
-            Diagnostic(
-                "E103",
-                f"the model observes no `{name}`",
-                help=suggestion(name, known, f"it observes: {', '.join(known)}"),
-            )
+        raise ModelError.of(
+            "E103",
+            f"the model observes no `{name}`",
+            help=suggestion(name, known, f"it observes: {', '.join(known)}"),
         )
 
     def labelled(

@@ -52,15 +52,13 @@ def check_asked(model: CheckedModel, usage: Usage, dataset: Dataset) -> None:
     wanted += [f"members of `{name}` (a column or key of that name)" for name in named]
     wanted += [] if wanted else [signature(s.name, s.dims) for s in rows]
     has = f"{dataset.name} has: {', '.join(dataset.keys[:20])}" if dataset.keys else ""
-    raise DataError(
-        Diagnostic(
-            "E305",
-            "the new data name nothing that predictions of this model are asked for by",
-            details=(has or f"{dataset.name} has no arrays",),
-            help=f"give {', '.join(wanted) or 'members of an index'}; what was fitted is in the fit"
-            " itself: fit.mean, `lgm summary`",
-            layout="plain",
-        )
+    raise DataError.of(
+        "E305",
+        "the new data name nothing that predictions of this model are asked for by",
+        details=(has or f"{dataset.name} has no arrays",),
+        help=f"give {', '.join(wanted) or 'members of an index'}; what was fitted is in the fit"
+        " itself: fit.mean, `lgm summary`",
+        layout="plain",
     )
 
 

@@ -15,7 +15,7 @@ from lgmdsl.arrays import Array, IntArray
 from lgmdsl.canonical.blocks.sites import SiteBlock
 from lgmdsl.canonical.model import some_rows
 from lgmdsl.contract.site import Site
-from lgmdsl.errors import Diagnostic, MethodError
+from lgmdsl.errors import MethodError
 from lgmdsl.posterior.drawn_response import class_moments, classes_of_draws, moments_of_draws
 from lgmdsl.posterior.labelled import dataset
 from lgmdsl.posterior.marginals import Marginals
@@ -132,7 +132,7 @@ def response_quantile(prediction: Prediction, block: SiteBlock, levels: Array) -
         if block.classes:
             why = "its values are classes, which have no order"
             help = "ask for their probabilities, by .response"
-        raise MethodError(Diagnostic("E501", f"`{block.name}` has no quantiles: {why}", help=help))
+        raise MethodError.of("E501", f"`{block.name}` has no quantiles: {why}", help=help)
     if prediction.marginals.of_draws:
         draws = prediction.marginals.all_draws
         values = quantiles_of_draws(prediction.canonical, block, draws, levels)

@@ -196,13 +196,11 @@ def _respond(
     except ValueError:  # numpy's generators refuse rates beyond 1e18
         y = np.full(len(s), np.nan)
     if not (np.abs(y) <= MOST).all():
-        raise NumericalError(
-            Diagnostic(
-                "E602",
-                f"`{block.name}` cannot be drawn: its predictor reaches {np.abs(s).max():.3g}",
-                block.span,
-                help="give the latents priors on the scale of the link, e.g. sd = 1",
-            )
+        raise NumericalError.of(
+            "E602",
+            f"`{block.name}` cannot be drawn: its predictor reaches {np.abs(s).max():.3g}",
+            block.span,
+            help="give the latents priors on the scale of the link, e.g. sd = 1",
         )
     if block.family.spec.vector and "available" in block.parameters:
         with np.errstate(invalid="ignore"):
@@ -247,12 +245,10 @@ def _refuse_censored(canonical: CanonicalModel, theta: Theta) -> None:
     """Whether a row is censored depends on its response, and no model says how."""
     for block in canonical.blocks:
         if not block.family.spec.potential and block.bind_family(theta).censored.any():
-            raise ModelError(
-                Diagnostic(
-                    "E501",
-                    f"`{block.name}` is censored in some rows, which cannot be simulated",
-                    block.span,
-                    "says that rows are censored, but not by which mechanism",
-                    help="leave out `event`, `lower` and `upper`, and censor the draws yourself",
-                )
+            raise ModelError.of(
+                "E501",
+                f"`{block.name}` is censored in some rows, which cannot be simulated",
+                block.span,
+                "says that rows are censored, but not by which mechanism",
+                help="leave out `event`, `lower` and `upper`, and censor the draws yourself",
             )

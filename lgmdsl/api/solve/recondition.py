@@ -16,7 +16,7 @@ from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.engine import Conditioned, Failed, Rows
 from lgmdsl.engines.choose import AUTO, SAMPLES, Terms, choose, names
-from lgmdsl.errors import Diagnostic, NumericalError
+from lgmdsl.errors import NumericalError
 from lgmdsl.inference.plan import kept_as
 from lgmdsl.numerics.blas_threads import one_thread
 from lgmdsl.posterior.hyper_points import HyperPoint
@@ -94,13 +94,11 @@ def recondition(
             built = kept_as(provenance, built, seed)
         outcome = Failed(why) if built is None else built.condition(weight, shift)
     if isinstance(outcome, Failed):
-        raise NumericalError(
-            Diagnostic(
-                "E602",
-                f"the stored posterior cannot be rebuilt: {outcome.reason}",
-                help=either(
-                    "fit again: lgm fit MODEL DATA -o FIT.nc", "fit again: lgm.fit(model, data)"
-                ),
-            )
+        raise NumericalError.of(
+            "E602",
+            f"the stored posterior cannot be rebuilt: {outcome.reason}",
+            help=either(
+                "fit again: lgm fit MODEL DATA -o FIT.nc", "fit again: lgm.fit(model, data)"
+            ),
         )
     return outcome

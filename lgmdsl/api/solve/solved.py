@@ -17,14 +17,17 @@ from lgmdsl.contract.status import Guarantee, Status
 from lgmdsl.engines.choose import LANCZOS
 from lgmdsl.errors import Diagnostic, MethodError, NumericalError, listed
 from lgmdsl.inference.driver import Run, TraceEntry
-from lgmdsl.inference.estimated import with_standard_errors
-from lgmdsl.inference.evidence_digits import without_capped_evidence, without_lost_evidence
+from lgmdsl.inference.evidence_digits import (
+    with_standard_errors,
+    without_capped_evidence,
+    without_lost_evidence,
+)
 from lgmdsl.inference.other_starts import Started, run_from_starts
 from lgmdsl.inference.plan import Plan, able_to_run
 from lgmdsl.inference.proper import check_bounded, check_determined, check_mode, hidden
+from lgmdsl.inference.scout import warm_start
 from lgmdsl.inference.settings import FitSettings
 from lgmdsl.inference.stages import Ran
-from lgmdsl.inference.warm_start import warm_start
 from lgmdsl.learning.coordinates.hyper_marginals import HyperMarginals
 from lgmdsl.learning.coordinates.vector import Coordinates
 from lgmdsl.learning.integration.checkpoint import Checkpoint

@@ -33,9 +33,6 @@ from lgmdsl.assess.importance.moments import (
     sums_of,
 )
 from lgmdsl.assess.importance.scan import Scan
-from lgmdsl.contract.engine import Conditioned
-from lgmdsl.contract.linear import LinearGaussian
-from lgmdsl.contract.site import Site
 
 # Entries of a functional whose quantiles are computed, and entries of one temporary there.
 QUANTILES, TOGETHER = 900, 1 << 22
@@ -62,18 +59,6 @@ class Findings:
     functionals: tuple[Functional, ...]
     corrected: Mapping[str, Corrected]
     r_hat: float = 1.0
-
-
-def audit(
-    sites: Sequence[Site],
-    linear: LinearGaussian,
-    q: Conditioned,
-    functionals: Sequence[Functional],
-    n: int,
-    seed: int,
-) -> Findings:
-    """Audit q, the posterior of `linear` with Gaussian sites, against the true `sites`."""
-    return audit_mixture((MixturePoint(1.0, sites, linear, lambda: q),), functionals, n, seed)
 
 
 def audit_mixture(

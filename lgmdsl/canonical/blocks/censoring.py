@@ -12,7 +12,7 @@ from lgmdsl.arrays import Array
 from lgmdsl.canonical.expressions.named import expand
 from lgmdsl.canonical.grounding.errors import count_of
 from lgmdsl.contract.censoring import CENSORING, ENDS, OBSERVING, censoring_fault, within
-from lgmdsl.errors import DataError, Diagnostic, ModelError
+from lgmdsl.errors import DataError, ModelError
 from lgmdsl.language.tree import ast
 from lgmdsl.language.tree.ast import names_in
 
@@ -64,16 +64,14 @@ def with_bounded_rows(
     rows = np.flatnonzero(~np.isnan(y))
     if not len(block.rows) and len(rows) < len(y) and not symbol.optional:
         lost = np.flatnonzero(np.isnan(y))
-        raise DataError(
-            Diagnostic(
-                "E304",
-                f"`{block.name}` is missing, and so {_HAVE[len(ends)].format(*ends)}, in "
-                f"{count_of(len(lost), 'row')}",
-                block.span,
-                f"first at {block.place(int(lost[0]))}",
-                help=f"declare `{block.name} : {symbol.type}?`, which predicts these rows, or drop "
-                "them",
-            )
+        raise DataError.of(
+            "E304",
+            f"`{block.name}` is missing, and so {_HAVE[len(ends)].format(*ends)}, in "
+            f"{count_of(len(lost), 'row')}",
+            block.span,
+            f"first at {block.place(int(lost[0]))}",
+            help=f"declare `{block.name} : {symbol.type}?`, which predicts these rows, or drop "
+            "them",
         )
     return replace(block, rows=rows, y=y[rows])
 
@@ -113,35 +111,29 @@ def check_censoring(block: SiteBlock, arguments: Mapping[str, ast.Value]) -> Non
     interval that does not hold y)."""
     ends = [name for name in ENDS if name in arguments]
     if "event" in arguments and ends:
-        raise ModelError(
-            Diagnostic(
-                "E104",
-                f"`event` and `{ends[0]}` both say how `{block.name}` is censored",
-                block.span,
-                help="keep one: event = 0 is lower = y without an upper end",
-            )
+        raise ModelError.of(
+            "E104",
+            f"`event` and `{ends[0]}` both say how `{block.name}` is censored",
+            block.span,
+            help="keep one: event = 0 is lower = y without an upper end",
         )
     nodes = [block.parameters[name] for name in (*ends, "event") if name in arguments]
     if any(node.depends for node in nodes):
-        raise ModelError(
-            Diagnostic(
-                "E104",
-                "how a row is censored cannot depend on a hyper",
-                block.span,
-                help=f"declare `{next(n for n in (*ends, 'event') if n in arguments)}` as data: "
-                f"data event[{', '.join(block.dims)}] : binary, and event = event",
-            )
+        raise ModelError.of(
+            "E104",
+            "how a row is censored cannot depend on a hyper",
+            block.span,
+            help=f"declare `{next(n for n in (*ends, 'event') if n in arguments)}` as data: "
+            f"data event[{', '.join(block.dims)}] : binary, and event = event",
         )
     values = _values(block, arguments.keys() & {*CENSORING, "entry"})
     fault = censoring_fault(block.y, {n: v[block.rows] for n, v in values.items()})
     if fault is not None:
         message, wrong = fault
-        raise DataError(
-            Diagnostic(
-                "E303",
-                message.format(y=f"`{block.name}`") + f" in {count_of(len(wrong), 'row')}",
-                block.span,
-                f"first at {block.place(int(block.rows[wrong[0]]))}",
-                help=_AT_RISK if "entry" in message else _OPEN,
-            )
+        raise DataError.of(
+            "E303",
+            message.format(y=f"`{block.name}`") + f" in {count_of(len(wrong), 'row')}",
+            block.span,
+            f"first at {block.place(int(block.rows[wrong[0]]))}",
+            help=_AT_RISK if "entry" in message else _OPEN,
         )

@@ -12,7 +12,7 @@ from lgmdsl.canonical.expressions.coefficient import Coefficient
 from lgmdsl.canonical.grounding.errors import count_of
 from lgmdsl.canonical.grounding.ground import GroundedModel
 from lgmdsl.contract.site import Site
-from lgmdsl.errors import DataError, Diagnostic
+from lgmdsl.errors import DataError
 from lgmdsl.language.checked import Symbol
 from lgmdsl.language.tree import ast
 
@@ -106,13 +106,11 @@ def whole_rows(missing: BoolArray, symbol: Symbol) -> BoolArray:
     gone = np.asarray(missing.all(axis=-1))
     part = np.flatnonzero((missing.any(axis=-1) & ~gone).reshape(-1))
     if len(part):
-        raise DataError(
-            Diagnostic(
-                "E304",
-                f"`{symbol.name}` has only some of its counts in {count_of(len(part), 'row')}",
-                symbol.statement.span,
-                f"first in row {int(part[0])}",
-                help="give every count of a row, or none",
-            )
+        raise DataError.of(
+            "E304",
+            f"`{symbol.name}` has only some of its counts in {count_of(len(part), 'row')}",
+            symbol.statement.span,
+            f"first in row {int(part[0])}",
+            help="give every count of a row, or none",
         )
     return gone

@@ -46,14 +46,12 @@ def family_of(
     linking = {p.name for p in signature.parameters if p.linking} if signature else set()
     shown = [name for name in names if linking.intersection(name.split(".")[1:2])] or names
     wording = family.name.id if potential else " or ".join(shown)
-    raise MethodError(
-        Diagnostic(
-            "E501",
-            f"no back end takes `{wording}` yet",
-            family.span,
-            "it is parsed and checked, but this version cannot fit it",
-            help=HELP,
-        )
+    raise MethodError.of(
+        "E501",
+        f"no back end takes `{wording}` yet",
+        family.span,
+        "it is parsed and checked, but this version cannot fit it",
+        help=HELP,
     )
 
 
@@ -83,14 +81,12 @@ def parameters_of(
         name = next(n for n in arguments if n not in site.spec.parameters)
         if name in SEEN and not shipped_family(site):
             raise MethodError(_without_tails(site, name, extra[0].span))
-        raise MethodError(
-            Diagnostic(
-                "E501",
-                f"`{site.spec.name}` does not take the argument `{name}`",
-                extra[0].span,
-                f"other forms of `{site.spec.family}` do",
-                help=_instead(site, name),
-            )
+        raise MethodError.of(
+            "E501",
+            f"`{site.spec.name}` does not take the argument `{name}`",
+            extra[0].span,
+            f"other forms of `{site.spec.family}` do",
+            help=_instead(site, name),
         )
     out: dict[str, Coefficient] = {}
     for name, default in site.spec.parameters.items():

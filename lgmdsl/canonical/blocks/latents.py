@@ -13,7 +13,7 @@ from lgmdsl.arrays import AnyArray, Array
 from lgmdsl.canonical.expressions import coefficient as co
 from lgmdsl.canonical.expressions.coefficient import Coefficient, Gradient, Theta
 from lgmdsl.canonical.expressions.named import collapse, expand
-from lgmdsl.canonical.grounding.structure_errors import located
+from lgmdsl.canonical.grounding.errors import located
 from lgmdsl.canonical.lowering import bym2
 from lgmdsl.canonical.lowering.lower import Lowering
 from lgmdsl.canonical.lowering.positions import AxisPlaces, constant
@@ -211,13 +211,11 @@ class LatentBlock(FieldState):
                 if name == "sd"
                 else ""
             )
-            raise DataError(
-                Diagnostic(
-                    "E303",
-                    f"`{name}` of the prior of `{self.name}` is not finite, or out of range",
-                    details=(wanted,) if wanted else (),
-                    help="change the units of the data",
-                )
+            raise DataError.of(
+                "E303",
+                f"`{name}` of the prior of `{self.name}` is not finite, or out of range",
+                details=(wanted,) if wanted else (),
+                help="change the units of the data",
             )
 
 

@@ -13,10 +13,9 @@ import numpy as np
 from lgmdsl.arrays import AnyArray, Array, IntArray
 from lgmdsl.canonical.blocks.latents import FactorSpec
 from lgmdsl.canonical.expressions.coefficient import Coefficient, Theta
-from lgmdsl.canonical.grounding.errors import show
+from lgmdsl.canonical.grounding.errors import located, show
 from lgmdsl.canonical.grounding.label_line import ROUNDING, Line, line_of
 from lgmdsl.canonical.grounding.model import IndexSet
-from lgmdsl.canonical.grounding.structure_errors import located
 from lgmdsl.canonical.lowering.positions import position_argument
 from lgmdsl.contract.structure import Extension
 from lgmdsl.structures.shared.refusals import Refused

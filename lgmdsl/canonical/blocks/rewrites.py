@@ -14,7 +14,7 @@ from lgmdsl.canonical.expressions import coefficient as co
 from lgmdsl.canonical.expressions.affine import Affine
 from lgmdsl.contract.classes import Pieces, Separable, Split
 from lgmdsl.contract.site import Site
-from lgmdsl.errors import Diagnostic, MethodError, listed
+from lgmdsl.errors import MethodError, listed
 from lgmdsl.sites.combined.weighted import weighted
 
 
@@ -111,12 +111,10 @@ def _known(block: SiteBlock) -> dict[str, Array]:
     for name, node in block.parameters.items():
         if node.depends:
             hypers = listed([f"`{n}`" for n in sorted(node.depends)])
-            raise MethodError(
-                Diagnostic(
-                    "E501",
-                    f"`{name}` of `{block.family.spec.family}` depends on {hypers}",
-                    block.span,
-                    help=f"give `{name}` as data or as a number",
-                )
+            raise MethodError.of(
+                "E501",
+                f"`{name}` of `{block.family.spec.family}` depends on {hypers}",
+                block.span,
+                help=f"give `{name}` as data or as a number",
             )
     return block.parameter_values({})

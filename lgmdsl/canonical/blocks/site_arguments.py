@@ -198,14 +198,12 @@ def with_weights(block: SiteBlock, weight: Coefficient) -> SiteBlock:
         if wrong.any():
             rows = count_of(int(wrong.sum()), "row")
             place = block.place(int(block.rows[np.flatnonzero(wrong)[0]]))
-            raise DataError(
-                Diagnostic(
-                    code,
-                    f"the weight of `{block.name}` is {says} in {rows}",
-                    block.span,
-                    f"first at {place}",
-                    help="a weight is a number from 0: 1 counts a row once, 0 leaves it out",
-                )
+            raise DataError.of(
+                code,
+                f"the weight of `{block.name}` is {says} in {rows}",
+                block.span,
+                f"first at {place}",
+                help="a weight is a number from 0: 1 counts a row once, 0 leaves it out",
             )
     kept = values > 0.0
     return replace(block, weight=weight, rows=block.rows[kept], y=block.y[kept])
@@ -237,15 +235,13 @@ class Predictors:
         if not self.seconds:
             return base
         if not issubclass(base, Formula):
-            raise MethodError(
-                Diagnostic(
-                    "E501",
-                    f"`{base.spec.family}` as it is observed here takes no predictor for its "
-                    f"{self.seconds[0].parameter}",
-                    self.plain.span,
-                    f"{base.spec.name} gives no formula",
-                    help=f"give `{self.seconds[0].parameter}` as a number or a hyper",
-                )
+            raise MethodError.of(
+                "E501",
+                f"`{base.spec.family}` as it is observed here takes no predictor for its "
+                f"{self.seconds[0].parameter}",
+                self.plain.span,
+                f"{base.spec.name} gives no formula",
+                help=f"give `{self.seconds[0].parameter}` as a number or a hyper",
             )
         return with_predictors(base, self.seconds)
 

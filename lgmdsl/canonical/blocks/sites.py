@@ -328,7 +328,8 @@ def _observed(statement: ast.Observe, lowering: Lowering, find: FindSite) -> Sit
         span=statement.span,
         sizes={**lowering.sizes, **form.sizes},
         classes=classes,
-        event=predictors.event or _event(site, form, dims, classes, lowering),
+        event=predictors.event
+        or (event_of(form, dims, classes, lowering.grounded) if site.spec.vector else ""),
         labels=lowering.grounded.indices[classes].labels if classes else None,
     )
     if observed is not None and arguments.keys() & {*CENSORING, "entry"}:
@@ -337,12 +338,6 @@ def _observed(statement: ast.Observe, lowering: Lowering, find: FindSite) -> Sit
     if weighing is None:
         return block
     return with_weights(block, lowering.coefficient(weighing))
-
-
-def _event(
-    site: type[Site], form: Affine, dims: tuple[str, ...], classes: str, lowering: Lowering
-) -> str:
-    return event_of(form, dims, classes, lowering.grounded) if site.spec.vector else ""
 
 
 def _potential(

@@ -30,9 +30,9 @@ from lgmdsl.canonical.expressions.named import (
     slot_indices,
     sparse_refused,
 )
-from lgmdsl.canonical.expressions.node import Coefficient, Gradient, Theta, pullback
+from lgmdsl.canonical.expressions.node import Coefficient, Gradient, Theta
 
-__all__ = ["Coefficient", "Gradient", "Theta", "pullback"]
+__all__ = ["Coefficient", "Gradient", "Theta"]
 
 # Terms of a sum, and factors of a product, up to which they are flattened. (einsum takes 32.)
 LONGEST = 12

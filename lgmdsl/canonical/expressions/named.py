@@ -10,7 +10,7 @@ from typing import TypeAlias
 import numpy as np
 
 from lgmdsl.arrays import Array, IntArray, Matrix
-from lgmdsl.errors import Diagnostic, MethodError
+from lgmdsl.errors import MethodError
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,14 +34,12 @@ class NamedArray:
 def sparse_refused(dims: Sequence[str]) -> MethodError:
     """E501 for a sparse matrix in an expression that would fill it."""
     over = ", ".join(d.partition("~")[0] for d in dims)
-    return MethodError(
-        Diagnostic(
-            "E501",
-            f"the sparse matrix over [{over}] is used where a dense array is needed",
-            details=("one sparse matrix can be multiplied with latents: X @ b, sum(X * b, k)",),
-            help="give it as a dense array, e.g. X.toarray()",
-            layout="plain",
-        )
+    return MethodError.of(
+        "E501",
+        f"the sparse matrix over [{over}] is used where a dense array is needed",
+        details=("one sparse matrix can be multiplied with latents: X @ b, sum(X * b, k)",),
+        help="give it as a dense array, e.g. X.toarray()",
+        layout="plain",
     )
 
 

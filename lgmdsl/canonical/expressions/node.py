@@ -16,8 +16,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeAlias, TypeVar
 
-import numpy as np
-
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.expressions.named import NamedArray
 from lgmdsl.state import FieldState
@@ -168,10 +166,3 @@ def ordered(root: Node, children: Callable[[Node], Sequence[Node]]) -> tuple[Nod
 def _ordered(root: Coefficient, leaves: frozenset[int]) -> tuple[Coefficient, ...]:
     """The nodes from `leaves` (by identity) and those without children up to a root."""
     return ordered(root, lambda node: () if id(node) in leaves else node.children)
-
-
-def pullback(node: Coefficient, adjoint: Array, theta: Theta) -> Gradient:
-    """dF/dtheta for every hyperparameter the node depends on."""
-    out: Gradient = {}
-    node.pull(np.asarray(adjoint, dtype=np.float64), theta, out)
-    return out

@@ -10,7 +10,7 @@ import numpy as np
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.expressions.coefficient import Coefficient, Theta
 from lgmdsl.canonical.expressions.named import NamedArray, collapse, expand
-from lgmdsl.errors import DataError, Diagnostic, MethodError
+from lgmdsl.errors import DataError, MethodError
 from lgmdsl.language.tree import ast
 from lgmdsl.operators.base import Operator
 from lgmdsl.operators.convolution import Convolution
@@ -113,17 +113,15 @@ def _built(call: ast.Call, make: Callable[[], Operator], remedy: str) -> Operato
     try:
         return make()
     except ValueError as error:
-        raise DataError(
-            Diagnostic("E301", f"`{name}` does not fit the axes: {error}", call.span, help=remedy)
+        raise DataError.of(
+            "E301", f"`{name}` does not fit the axes: {error}", call.span, help=remedy
         ) from None
     except ImportError:
-        raise MethodError(
-            Diagnostic(
-                "E501",
-                f"`{name}` needs PyWavelets, which is not installed",
-                call.span,
-                help='pip install "lgmdsl[wavelet]"',
-            )
+        raise MethodError.of(
+            "E501",
+            f"`{name}` needs PyWavelets, which is not installed",
+            call.span,
+            help='pip install "lgmdsl[wavelet]"',
         ) from None
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
-from typing import TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -40,34 +40,45 @@ from lgmdsl.operators.compose import Sum
 from lgmdsl.operators.compose import product as chain
 from lgmdsl.operators.explicit import Dense, Identity, Sparse
 
-Sizes: TypeAlias = Mapping[str, int]
-
 NONZERO = "~nonzero"  # the axis of a sparse factor's non-zeros; no user's index can have this name
 
 
-def operator(
-    terms: Sequence[Term],
-    dims: tuple[str, ...],
-    latent: tuple[int, ...],
-    sizes: Sizes,
-    theta: Theta,
-) -> Operator:
-    """The (P, n) operator of all terms on one latent whose axes have the given sizes.
+class Over(NamedTuple):
+    """What an operator maps: from a `latent` whose axes have these sizes to rows over `dims`;
+    `sizes` of all indices."""
+
+    dims: tuple[str, ...]
+    latent: tuple[int, ...]
+    sizes: Mapping[str, int]
+
+    @property
+    def rows(self) -> int:
+        """How many rows."""
+        return length([self.sizes[d] for d in self.dims])
+
+
+def operator(terms: Sequence[Term], over: Over, theta: Theta) -> Operator:
+    """The (P, n) operator of all terms on one latent.
 
     Terms that went through an operator stay products of operators; nothing is multiplied out.
     """
     through = []
     for term in terms:
         if term.applied:
-            outer, inner = _around(term, term.applied, dims, latent, sizes, theta)
+            outer, inner = _around(term, term.applied, over, theta)
             through.append(chain(outer, term.applied.transform.operator, inner))
     terms = [t for t in terms if not t.applied]
     if through:
-        plain = [operator(terms, dims, latent, sizes, theta)] if terms else []
+        plain = [operator(terms, over, theta)] if terms else []
         return Sum((*plain, *through)) if len(plain + through) > 1 else through[0]
-    if len(terms) == 1 and _is_identity(terms[0], dims, latent, sizes):
-        return Identity(length(latent))
-    parts = [_matrix(t, dims, latent, sizes, theta) for t in terms]
+    if len(terms) == 1 and (
+        not terms[0].factors
+        and terms[0].row is None
+        and terms[0].slots == tuple(Axis(d) for d in over.dims)
+        and over.latent == tuple(over.sizes[d] for d in over.dims)
+    ):
+        return Identity(length(over.latent))
+    parts = [_matrix(t, over, theta) for t in terms]
     if any(isinstance(p, np.ndarray) for p in parts):
         return Dense(reduce(add, [p if isinstance(p, np.ndarray) else p.toarray() for p in parts]))
     return Sparse(_sum([sp.csr_array(p) for p in parts]))
@@ -83,37 +94,24 @@ def _sum(parts: Sequence[SparseMatrix]) -> SparseMatrix:
     return sp.csr_array((values, (rows, columns)), shape=parts[0].shape)
 
 
-def _around(
-    term: Term,
-    applied: Applied,
-    dims: tuple[str, ...],
-    latent: tuple[int, ...],
-    sizes: Sizes,
-    theta: Theta,
-) -> tuple[Operator, Operator]:
+def _around(term: Term, applied: Applied, over: Over, theta: Theta) -> tuple[Operator, Operator]:
     """What is done with the operator's value, and what the operator is applied to."""
     t = applied.transform
-    outer = operator([replace(term, applied=None)], dims, t.result, sizes, theta)
-    return outer, operator(applied.terms, t.before, latent, sizes, theta)
+    outer = operator([replace(term, applied=None)], over._replace(latent=t.result), theta)
+    return outer, operator(applied.terms, over._replace(dims=t.before), theta)
 
 
 def pull_operator(
-    terms: Sequence[Term],
-    dims: tuple[str, ...],
-    latent: tuple[int, ...],
-    sizes: Sizes,
-    theta: Theta,
-    adjoint: Matrix,
-    out: Gradient,
+    terms: Sequence[Term], over: Over, theta: Theta, adjoint: Matrix, out: Gradient
 ) -> None:
     """Add dF/dtheta to `out` from dF/dB, (P, n) dense or csr on B's pattern."""
     for term in terms:
         if term.applied and term.depends:
-            _pull_applied(term, term.applied, dims, latent, sizes, theta, adjoint, out)
+            _pull_applied(term, term.applied, over, theta, adjoint, out)
             continue
         if not any(f.depends for f in term.factors):
             continue
-        grid = grid_of(term, dims, latent, sizes, theta)
+        grid = grid_of(term, *over, theta)
         pull_grid(grid, np.asarray(adjoint[grid.rows, grid.columns]), theta, out)
 
 
@@ -128,25 +126,19 @@ def pull_grid(grid: EntryGrid, adjoint: Array, theta: Theta, out: Gradient) -> N
 
 
 def _pull_applied(
-    term: Term,
-    applied: Applied,
-    dims: tuple[str, ...],
-    latent: tuple[int, ...],
-    sizes: Sizes,
-    theta: Theta,
-    adjoint: Matrix,
-    out: Gradient,
+    term: Term, applied: Applied, over: Over, theta: Theta, adjoint: Matrix, out: Gradient
 ) -> None:
     """With B = O T I: dF/dO = dF/dB (T I)', dF/dI = (O T)' dF/dB."""
     t, dense = applied.transform, adjoint if isinstance(adjoint, np.ndarray) else adjoint.toarray()
-    outer, inner = _around(term, applied, dims, latent, sizes, theta)
+    outer, inner = _around(term, applied, over, theta)
     if term.factors:
         around = chain(t.operator, inner).matvec(np.ascontiguousarray(dense.T)).T
         plain = [replace(term, applied=None)]
-        pull_operator(plain, dims, t.result, sizes, theta, np.ascontiguousarray(around), out)
+        inside = over._replace(latent=t.result)
+        pull_operator(plain, inside, theta, np.ascontiguousarray(around), out)
     if any(term.depends for term in applied.terms):
         within = chain(outer, t.operator).rmatvec(dense)
-        pull_operator(applied.terms, t.before, latent, sizes, theta, within, out)
+        pull_operator(applied.terms, over._replace(dims=t.before), theta, within, out)
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,7 +154,11 @@ class EntryGrid:
 
 
 def grid_of(
-    term: Term, dims: tuple[str, ...], latent: tuple[int, ...], sizes: Sizes, theta: Theta
+    term: Term,
+    dims: tuple[str, ...],
+    latent: tuple[int, ...],
+    sizes: Mapping[str, int],
+    theta: Theta,
 ) -> EntryGrid:
     """The entries of a term over rows `dims`, on a latent whose axes have the given sizes."""
     index, position = term.row or ("", 0)
@@ -214,25 +210,13 @@ def length(sizes: Sequence[int]) -> int:
     return int(np.prod(sizes, dtype=np.int64)) if sizes else 1
 
 
-def _is_identity(term: Term, dims: tuple[str, ...], latent: tuple[int, ...], sizes: Sizes) -> bool:
-    return (
-        not term.factors
-        and term.row is None
-        and term.slots == tuple(Axis(d) for d in dims)
-        and latent == tuple(sizes[d] for d in dims)
-    )
-
-
-def _matrix(
-    term: Term, dims: tuple[str, ...], latent: tuple[int, ...], sizes: Sizes, theta: Theta
-) -> Matrix:
+def _matrix(term: Term, over: Over, theta: Theta) -> Matrix:
     index, position = term.row or ("", 0)
-    along = tuple(d for d in dims if d != index)
-    design = _whole_design(term, along, sizes, theta)
+    design = _whole_design(term, over, theta)
     if design is not None:
-        return design if term.row is None else _at(design, position, sizes[index])
-    grid = grid_of(term, dims, latent, sizes, theta)
-    shape = (length([sizes[d] for d in dims]), length(latent))
+        return design if term.row is None else _at(design, position, over.sizes[index])
+    grid = grid_of(term, *over, theta)
+    shape = (over.rows, length(over.latent))
     return sp.csr_array((entries(grid, theta).ravel(), (grid.rows, grid.columns)), shape=shape)
 
 
@@ -246,16 +230,12 @@ def entries(grid: EntryGrid, theta: Theta) -> Array:
     return values
 
 
-def is_elementary(
-    term: Term, dims: tuple[str, ...], latent: tuple[int, ...], sizes: Sizes, theta: Theta
-) -> bool:
+def is_elementary(term: Term, over: Over, theta: Theta) -> bool:
     """Whether the term is a matrix of elementary entries that stand at the same places at every
     theta."""
     if term.applied or any(f.depends and f.dims and f.evaluate(theta).sparse for f in term.factors):
         return False
-    index, _ = term.row or ("", 0)
-    along = tuple(d for d in dims if d != index)
-    return _whole_design(term, along, sizes, theta) is None
+    return _whole_design(term, over, theta) is None
 
 
 def _at(design: Matrix, position: int, size: int) -> Matrix:
@@ -273,9 +253,12 @@ def _at(design: Matrix, position: int, size: int) -> Matrix:
     return sp.csr_array((stored.data, stored.indices, np.cumsum(counts)), shape=shape)
 
 
-def _whole_design(term: Term, dims: tuple[str, ...], sizes: Sizes, theta: Theta) -> Matrix | None:
-    """`X @ b`: one array over exactly the rows and the summed axes of the latent, kept whole
-    (dense, or sparse as it came) up to a scalar; None for any other term."""
+def _whole_design(term: Term, over: Over, theta: Theta) -> Matrix | None:
+    """`X @ b`: one array over exactly the rows (of the term's row of predictors) and the summed
+    axes of the latent, kept whole (dense, or sparse as it came) up to a scalar; None for any other
+    term."""
+    index, _ = term.row or ("", 0)
+    dims, sizes = tuple(d for d in over.dims if d != index), over.sizes
     columns = tuple(s.dim for s in term.slots if isinstance(s, Axis))
     if len(columns) != len(term.slots) or sorted(columns) != sorted(term.summed):
         return None
@@ -342,26 +325,21 @@ class PlacedEntries:
 
 
 def placed(
-    terms: Sequence[Term],
-    dims: tuple[str, ...],
-    latent: tuple[int, ...],
-    sizes: Sizes,
-    theta: Theta,
-    rows: IntArray | None,
+    terms: Sequence[Term], over: Over, theta: Theta, rows: IntArray | None
 ) -> PlacedEntries | None:
     """The places of all terms on one latent, over all rows or some of them, each once. None where B
     is no such matrix (an operator of the language, a design that is kept whole, a pattern that
     depends on theta), where a row is wanted twice, and where entries are too many to be kept.
     """
-    if not all(is_elementary(t, dims, latent, sizes, theta) for t in terms):
+    if not all(is_elementary(t, over, theta) for t in terms):
         return None
-    grids = tuple(grid_of(t, dims, latent, sizes, theta) for t in terms)
+    grids = tuple(grid_of(t, *over, theta) for t in terms)
     if sum(len(g.rows) for g in grids) > MAX_PLACES_KEPT:
         return None
     row, column = (
         np.concatenate(x) for x in zip(*((g.rows, g.columns) for g in grids), strict=True)
     )
-    height, width = length([sizes[d] for d in dims]), length(latent)
+    height, width = over.rows, length(over.latent)
     kept = None
     if rows is not None:
         order = np.full(height, -1)

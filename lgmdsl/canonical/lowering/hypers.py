@@ -12,7 +12,7 @@ import numpy as np
 from lgmdsl.arrays import AnyArray, Array
 from lgmdsl.canonical.expressions.coefficient import Coefficient, Gradient, Theta
 from lgmdsl.canonical.expressions.named import collapse, expand
-from lgmdsl.canonical.grounding.structure_errors import located
+from lgmdsl.canonical.grounding.errors import located
 from lgmdsl.canonical.lowering.lower import Lowering, distinct
 from lgmdsl.errors import DataError, Diagnostic, MethodError, Span, suggestion
 from lgmdsl.language.checked import Symbol
@@ -212,21 +212,19 @@ def as_value(
     elif values.ndim == 0:
         values = np.full(block.sizes, float(values))
     if values.shape != block.sizes:
-        raise DataError(
-            Diagnostic(
-                "E301",
-                f"the value {role} for hyper `{block.name}` has the wrong shape",
-                block.span,
-                details=(
-                    f"declared {block.name}[{', '.join(block.dims)}]   {block.sizes}"
-                    if block.dims
-                    else f"declared {block.name}   a single number",
-                    f"given    {values.shape}",
-                ),
-                help="give a scalar, which fills it, or an array of that shape"
+        raise DataError.of(
+            "E301",
+            f"the value {role} for hyper `{block.name}` has the wrong shape",
+            block.span,
+            details=(
+                f"declared {block.name}[{', '.join(block.dims)}]   {block.sizes}"
                 if block.dims
-                else f"give one number: {give(block.name, '0.5')}",
-            )
+                else f"declared {block.name}   a single number",
+                f"given    {values.shape}",
+            ),
+            help="give a scalar, which fills it, or an array of that shape"
+            if block.dims
+            else f"give one number: {give(block.name, '0.5')}",
         )
     problem = _violation(block.type, values)
     if problem:

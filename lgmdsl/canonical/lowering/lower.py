@@ -278,14 +278,12 @@ def _power(base: Coefficient, exponent: Coefficient) -> Coefficient:
 
 
 def _unsupported(span: Span, feature: str) -> MethodError:
-    return MethodError(
-        Diagnostic(
-            "E501",
-            f"no engine or back end takes {feature} yet",
-            span,
-            "it is parsed and checked, but this version cannot fit it",
-            help="`lgm explain` lists what this version can run",
-        )
+    return MethodError.of(
+        "E501",
+        f"no engine or back end takes {feature} yet",
+        span,
+        "it is parsed and checked, but this version cannot fit it",
+        help="`lgm explain` lists what this version can run",
     )
 
 

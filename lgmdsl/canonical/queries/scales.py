@@ -17,7 +17,6 @@ from typing import TypeAlias
 import numpy as np
 
 from lgmdsl.arrays import Array
-from lgmdsl.canonical.blocks.latents import LatentBlock
 from lgmdsl.canonical.blocks.sites import SiteBlock
 from lgmdsl.canonical.expressions import coefficient as co
 from lgmdsl.canonical.expressions.coefficient import Coefficient, Gradient, Theta
@@ -142,7 +141,7 @@ def log_sd_slopes(canonical: CanonicalModel, theta: Theta, pinned: Collection[st
             if node.depends and scales_gaussians(block.site, name):
                 _pull(node, _rows(block), block.dims, theta, raw)
     for latent in canonical.latents:
-        rank = _rank(latent, theta)
+        rank = math.prod(f.size - f.nullity for f in latent.at(theta).factors)
         for factor in latent.factors:
             coefficients, entries = factor.coefficients(), factor.declared.whole
             for name in factor.declared.scales:
@@ -164,10 +163,6 @@ def _rows(block: SiteBlock) -> Array:
     full = np.zeros(math.prod(block.shape))
     full[block.rows] = block.row_weights
     return full.reshape(block.shape)
-
-
-def _rank(latent: LatentBlock, theta: Theta) -> int:
-    return math.prod(f.size - f.nullity for f in latent.at(theta).factors)
 
 
 def _uses(canonical: CanonicalModel, mixtures: bool) -> Iterator[_Use]:

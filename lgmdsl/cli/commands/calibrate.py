@@ -7,31 +7,16 @@ from typing import Any
 import click
 
 from lgmdsl import files
+from lgmdsl.cli import options
 from lgmdsl.cli.data_options import data_argument
 from lgmdsl.cli.exit_status import INTERRUPTED, OK, REFUSED, UNFINISHED
-from lgmdsl.cli.options import (
-    bound_option,
-    gathered,
-    jobs_options,
-    json_option,
-    map_option,
-    max_steps_option,
-    method_option,
-    model_argument,
-    option_option,
-    read_model,
-    seed_option,
-    set_option,
-    sizes_option,
-    tol_option,
-)
 from lgmdsl.cli.output import note
 
 
 @click.command("calibrate")
-@model_argument
+@options.model_argument
 @data_argument(required=False)
-@sizes_option
+@options.sizes_option
 @click.option(
     "--runs",
     type=click.IntRange(min=1),
@@ -40,16 +25,16 @@ from lgmdsl.cli.output import note
     metavar="N",
     help="How many data sets to draw and fit.",
 )
-@gathered(
+@options.gathered(
     "settings",
-    method_option,
-    set_option,
-    bound_option,
-    option_option,
-    tol_option,
-    max_steps_option,
+    options.method_option,
+    options.set_option,
+    options.bound_option,
+    options.option_option,
+    options.tol_option,
+    options.max_steps_option,
 )
-@jobs_options
+@options.jobs_options
 @click.option(
     "--record",
     metavar="FILE.jsonl",
@@ -61,9 +46,9 @@ from lgmdsl.cli.output import note
     metavar="OUT.png",
     help="Draw the distribution of the ranks there (.png, .svg or .pdf).",
 )
-@seed_option
-@map_option
-@json_option
+@options.seed_option
+@options.map_option
+@options.json_option
 def command(
     model: str,
     data: Any,
@@ -104,7 +89,7 @@ def command(
         check_matplotlib()
     if record is not None:
         writable(record, (".jsonl",), read_files)
-    read = read_model(model)
+    read = options.read_model(model)
     from lgmdsl.api.calibrate.calibrate import calibrate
 
     with Progress() as progress:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from lgmdsl.cli import options
 from lgmdsl.cli.data_options import data_argument
 from lgmdsl.cli.exit_status import OK, REFUSED
 from lgmdsl.cli.files import paths_of
-from lgmdsl.cli.options import json_option, map_option, model_argument, read_model
 from lgmdsl.cli.output import diagnose, show, show_json
 from lgmdsl.errors import Diagnostic, LgmError
 from lgmdsl.language.tree.statements import STATEMENTS
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 
 @click.command("check")
-@model_argument
+@options.model_argument
 @data_argument(required=False)
-@map_option
-@json_option
+@options.map_option
+@options.json_option
 def command(model: str, data: Any, mapping: dict[str, str], as_json: bool) -> int:
     """Check MODEL, and DATA against it where they are given.
 
@@ -42,7 +42,7 @@ def command(model: str, data: Any, mapping: dict[str, str], as_json: bool) -> in
     from lgmdsl.graph.warnings import warnings_of
 
     try:
-        checked = read_model(model)
+        checked = options.read_model(model)
         diagnostics, counts = [*warnings_of(model_graph(checked.checked))], _counts(checked)
         known = None
         if data is not None:

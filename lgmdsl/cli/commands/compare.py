@@ -6,25 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from lgmdsl.cli import options
 from lgmdsl.cli.data_options import data_argument
 from lgmdsl.cli.exit_status import INTERRUPTED, OK, REFUSED, UNFINISHED
-from lgmdsl.cli.options import (
-    AuditOptions,
-    audit_options,
-    bound_option,
-    gathered,
-    hyper_option,
-    jobs_options,
-    json_option,
-    map_option,
-    max_steps_option,
-    model_argument,
-    read_model,
-    seed_option,
-    set_option,
-    split,
-    tol_option,
-)
 from lgmdsl.cli.output import diagnose
 
 if TYPE_CHECKING:
@@ -36,17 +20,17 @@ FORM = "METHOD.NAME=VALUE"
 def _options(
     context: click.Context, _: click.Parameter, texts: tuple[str, ...]
 ) -> dict[str, dict[str, object]]:
-    options: dict[str, dict[str, object]] = {}
-    for key, value in split(texts, "--option", FORM).items():
+    given: dict[str, dict[str, object]] = {}
+    for key, value in options.split(texts, "--option", FORM).items():
         method, dot, name = key.rpartition(".")
         if not dot or not method or not name:
             raise click.UsageError(f"--option takes {FORM}, not `{key}={value}`", context)
-        options.setdefault(method, {})[name] = value
-    return options
+        given.setdefault(method, {})[name] = value
+    return given
 
 
 @click.command("compare")
-@model_argument
+@options.model_argument
 @data_argument(required=True)
 @click.option(
     "--method",
@@ -61,11 +45,11 @@ def _options(
     metavar="OUT.png",
     help="Draw runs and marginals there (.png, .svg or .pdf).",
 )
-@gathered(
+@options.gathered(
     "settings",
-    hyper_option,
-    set_option,
-    bound_option,
+    options.hyper_option,
+    options.set_option,
+    options.bound_option,
     click.option(
         "--option",
         "options",
@@ -74,14 +58,14 @@ def _options(
         callback=_options,
         help="An option of one of the methods.",
     ),
-    tol_option,
-    max_steps_option,
+    options.tol_option,
+    options.max_steps_option,
 )
-@map_option
-@audit_options
-@jobs_options
-@seed_option
-@json_option
+@options.map_option
+@options.audit_options
+@options.jobs_options
+@options.seed_option
+@options.json_option
 def command(
     model: str,
     data: Any,
@@ -89,7 +73,7 @@ def command(
     picture: str | None,
     settings: dict[str, Any],
     mapping: dict[str, str],
-    audit: AuditOptions,
+    audit: options.AuditOptions,
     jobs: int | str | None,
     seed: int,
     as_json: bool,
@@ -113,7 +97,7 @@ def command(
 
         place = writable(picture, PICTURES, {"the model": model, "the data": data})
         check_matplotlib()
-    read = read_model(model)
+    read = options.read_model(model)
     from lgmdsl.api.compare.compare import compare
 
     with Progress() as progress:

@@ -7,14 +7,14 @@ from typing import Any
 
 import click
 
-from lgmdsl.cli.options import gathered, json_option, map_option, quantiles_option, seed_option
+from lgmdsl.cli import options
 from lgmdsl.cli.output import show, show_json, warned
 
 
 @click.command("effects")
 @click.argument("fit", metavar="FIT.nc")
 @click.argument("name", metavar="NAME")
-@gathered(
+@options.gathered(
     "compared",
     click.option(
         "--by", metavar="B", help="Average over each group of a map, a datum or an index."
@@ -59,10 +59,10 @@ from lgmdsl.cli.output import show, show_json, warned
     metavar="N",
     help="Draws, where there is no closed form (4000, or all that the posterior is made of).",
 )
-@quantiles_option
-@map_option
-@seed_option
-@json_option
+@options.quantiles_option
+@options.map_option
+@options.seed_option
+@options.json_option
 @click.option("--csv", "as_csv", is_flag=True, help="Print csv.")
 def command(
     fit: str,

@@ -6,23 +6,17 @@ from typing import Any
 
 import click
 
+from lgmdsl.cli import options
 from lgmdsl.cli.data_options import data_argument
-from lgmdsl.cli.options import (
-    json_option,
-    map_option,
-    model_argument,
-    read_model,
-    set_option,
-)
 from lgmdsl.cli.output import diagnose, show, show_json
 
 
 @click.command("explain")
-@model_argument
+@options.model_argument
 @data_argument(required=False)
-@set_option
-@map_option
-@json_option
+@options.set_option
+@options.map_option
+@options.json_option
 def command(
     model: str, data: Any, fixed: dict[str, object], mapping: dict[str, str], as_json: bool
 ) -> None:
@@ -37,7 +31,7 @@ def command(
     """
     from lgmdsl.api.explain.explain import explain
 
-    read = read_model(model)
+    read = options.read_model(model)
     explanation = explain(read, data, fixed, mapping=mapping)
     if as_json:
         show_json(explanation.as_json())

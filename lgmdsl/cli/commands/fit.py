@@ -2,52 +2,39 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import _thread
+import signal
+import threading
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Self
 
 import click
 
+from lgmdsl.cli import options
 from lgmdsl.cli.data_options import data_argument
 from lgmdsl.cli.exit_status import INTERRUPTED, OK, REFUSED, UNFINISHED
-from lgmdsl.cli.options import (
-    AuditOptions,
-    audit_options,
-    bound_option,
-    gathered,
-    hyper_option,
-    jobs_options,
-    json_option,
-    map_option,
-    max_steps_option,
-    method_option,
-    model_argument,
-    option_option,
-    read_model,
-    seed_option,
-    set_option,
-    start_option,
-    tol_option,
-)
 from lgmdsl.cli.output import diagnose, note
-from lgmdsl.errors import Diagnostic, NumericalError
+from lgmdsl.errors import LgmError, NumericalError
 
 if TYPE_CHECKING:
     from lgmdsl.api.fit.fit import Fit
+    from lgmdsl.workers.task import Jobs
 
 
 @click.command("fit")
-@model_argument
+@options.model_argument
 @data_argument(required=True)
 @click.option("-o", "--output", metavar="OUT.nc", help="Write the result there (NetCDF).")
-@gathered(
+@options.gathered(
     "settings",
-    method_option,
-    hyper_option,
-    set_option,
-    start_option,
-    bound_option,
-    option_option,
-    tol_option,
-    max_steps_option,
+    options.method_option,
+    options.hyper_option,
+    options.set_option,
+    options.start_option,
+    options.bound_option,
+    options.option_option,
+    options.tol_option,
+    options.max_steps_option,
     click.option("--start-from", metavar="OUT.nc", help="Start from an earlier result."),
 )
 @click.option(
@@ -59,11 +46,11 @@ if TYPE_CHECKING:
 @click.option(
     "--groups", metavar="DIR", help="Of shards: write the groups' latents to this new folder."
 )
-@map_option
-@audit_options
-@jobs_options
-@seed_option
-@json_option
+@options.map_option
+@options.audit_options
+@options.jobs_options
+@options.seed_option
+@options.json_option
 @click.option("--full", is_flag=True, help="Print every entry of every latent.")
 def command(
     model: str,
@@ -73,7 +60,7 @@ def command(
     time_limit: float | None,
     groups: str | None,
     mapping: dict[str, str],
-    audit: AuditOptions,
+    audit: options.AuditOptions,
     jobs: int | str | None,
     seed: int,
     as_json: bool,
@@ -99,7 +86,6 @@ def command(
     """
     from lgmdsl.cli.files import deliver, report, writable
     from lgmdsl.cli.progress import Progress
-    from lgmdsl.cli.time_limit import TimeLimit
 
     if audit.asked:
         from lgmdsl.accuracy.tails import check_arviz
@@ -109,7 +95,7 @@ def command(
         read_files = {"the model": model, "the data": data}
         read_files["the fit to start from"] = settings["start_from"]
         writable(output, (".nc",), read_files)
-    read = read_model(model)
+    read = options.read_model(model)
     if groups is not None:
         from lgmdsl.shards.manifest import check_folders
 
@@ -137,8 +123,6 @@ def command(
         status = UNFINISHED
         note(f"stopped by the time limit of {time_limit:g} s: {result.status.value}")
     if audit.asked and status != INTERRUPTED and not limit.passed:
-        from lgmdsl.cli.audited import audited
-
         result, failure = audited(result, audit.draws, seed, audit.sampler, jobs)
     page: str | None = None
     fields: dict[str, Any] | None = None
@@ -167,12 +151,10 @@ def command(
 
 
 def _too_early(seconds: float | None) -> NumericalError:
-    return NumericalError(
-        Diagnostic(
-            "E601",
-            f"there is no result within the time limit of {seconds:g} s",
-            help="raise --time-limit, or take a faster way: --method laplace --hyper map",
-        )
+    return NumericalError.of(
+        "E601",
+        f"there is no result within the time limit of {seconds:g} s",
+        help="raise --time-limit, or take a faster way: --method laplace --hyper map",
     )
 
 
@@ -182,3 +164,69 @@ def _status(result: Fit) -> int:
     if result.status is Status.converged:
         return OK
     return INTERRUPTED if result.status is Status.interrupted else UNFINISHED
+
+
+def audited(
+    fit: Fit, draws: int, seed: int, sampler: bool = False, jobs: Jobs = None
+) -> tuple[Fit, LgmError | None]:
+    """The fit with its audit, or without it and why: a finished fit is not lost."""
+    from dataclasses import replace
+
+    try:
+        return replace(fit, audited=fit.audit(draws, seed, sampler=sampler, jobs=jobs)), None
+    except LgmError as error:
+        return fit, error
+
+
+# ---- time limit ----------------------------------------------------------------------------------
+# `--time-limit`: a fit is interrupted after so many seconds, as by Ctrl-C.
+
+
+class TimeLimit:
+    """Interrupts the main thread once `seconds` have passed (None: never), on every system.
+    `passed`: whether it did. The interrupt never comes after the block, and it comes where Ctrl-C
+    is ignored too, as by what a shell script starts with `&`."""
+
+    def __init__(self, seconds: float | None) -> None:
+        self.seconds, self.passed = seconds, False
+        self._lock, self._inside = threading.Lock(), False
+        self._timer: threading.Timer | None = None
+        self._ignoring = False
+
+    def __enter__(self) -> Self:
+        self._inside = True
+        if self.seconds is not None:
+            main = threading.current_thread() is threading.main_thread()
+            if main and signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+                self._ignoring = True
+                signal.signal(signal.SIGINT, self._heard)
+            self._timer = threading.Timer(self.seconds, self._interrupt)
+            self._timer.daemon = True
+            self._timer.start()
+        return self
+
+    def _heard(self, number: int, frame: FrameType | None) -> None:
+        """In place of a SIGINT that is ignored: only the limit's own is not."""
+        if self.passed:
+            raise KeyboardInterrupt
+
+    def _interrupt(self) -> None:
+        with self._lock:
+            if self._inside:
+                self.passed = True
+                _thread.interrupt_main()
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        try:
+            with self._lock:
+                self._inside = False
+            if self._timer is not None:
+                self._timer.cancel()
+        except KeyboardInterrupt:  # it came just before
+            self._inside = False
+            if not self.passed:
+                raise
+        finally:
+            if self._ignoring:
+                signal.signal(signal.SIGINT, signal.SIG_IGN)
+                self._ignoring = False

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
+from lgmdsl.cli import options
 from lgmdsl.cli.exit_status import OK, REFUSED
-from lgmdsl.cli.options import json_option, read_stdin
 from lgmdsl.cli.output import diagnose, note, show, show_json
 from lgmdsl.errors import LgmError, ModelError
 from lgmdsl.files import write
@@ -14,7 +14,7 @@ from lgmdsl.files import write
 @click.command("fmt")
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
 @click.option("--check", is_flag=True, help="Write nothing; list the files that would change.")
-@json_option
+@options.json_option
 def command(files: tuple[str, ...], check: bool, as_json: bool) -> int:
     """Rewrite model files in place, or stdin to stdout with `-`.
 
@@ -78,4 +78,4 @@ def formatted(text: str, name: str) -> str:
 def _read(file: str) -> str:
     from lgmdsl.language.load import read_text
 
-    return read_stdin() if file == "-" else read_text(file)
+    return options.read_stdin() if file == "-" else read_text(file)

@@ -5,17 +5,17 @@ from __future__ import annotations
 import click
 
 from lgmdsl import files
-from lgmdsl.cli.options import json_option, model_argument, read_model
+from lgmdsl.cli import options
 from lgmdsl.cli.output import note, show, show_json
 
 FORMATS = ("dot", "mermaid", "svg")
 
 
 @click.command("graph")
-@model_argument
+@options.model_argument
 @click.option("--to", "to", type=click.Choice(FORMATS), help="The language of the picture.")
 @click.option("-o", "--output", metavar="FILE", help="Write it there instead of to stdout.")
-@json_option
+@options.json_option
 def command(model: str, to: str | None, output: str | None, as_json: bool) -> None:
     """Draw MODEL: latents, data, hyperparameters, sites, and plates around what repeats.
 
@@ -27,7 +27,7 @@ def command(model: str, to: str | None, output: str | None, as_json: bool) -> No
     """
     from lgmdsl.graph.build import model_graph
 
-    graph = model_graph(read_model(model).checked)
+    graph = model_graph(options.read_model(model).checked)
     if as_json:
         show_json(
             {

@@ -6,16 +6,16 @@ from typing import Any
 
 import click
 
+from lgmdsl.cli import options
 from lgmdsl.cli.data_options import data_argument
-from lgmdsl.cli.options import json_option, map_option, model_argument, read_model
 from lgmdsl.cli.output import show, show_json
 
 
 @click.command("info")
-@model_argument
+@options.model_argument
 @data_argument(required=False)
-@map_option
-@json_option
+@options.map_option
+@options.json_option
 def command(model: str, data: Any, mapping: dict[str, str], as_json: bool) -> None:
     """List what MODEL declares, with descriptions; with DATA also sizes, labels and ranges.
 
@@ -25,7 +25,7 @@ def command(model: str, data: Any, mapping: dict[str, str], as_json: bool) -> No
     """
     from lgmdsl.api.explain.info import info
 
-    result = info(read_model(model), data, mapping=mapping)
+    result = info(options.read_model(model), data, mapping=mapping)
     if as_json:
         show_json(result.as_json())
     else:

@@ -6,9 +6,9 @@ from typing import Any
 
 import click
 
+from lgmdsl.cli import options
 from lgmdsl.cli.data_options import data_argument
 from lgmdsl.cli.exit_status import OK, REFUSED
-from lgmdsl.cli.options import json_option
 
 
 @click.command("new")
@@ -16,7 +16,7 @@ from lgmdsl.cli.options import json_option
 @click.option("--response", metavar="COLUMN", default="", help="The column to be explained.")
 @click.option("-o", "--output", metavar="MODEL.lgm", help="Write the model there.")
 @click.option("--force", is_flag=True, help="Write over a file that is there.")
-@json_option
+@options.json_option
 def command(data: Any, response: str, output: str | None, force: bool, as_json: bool) -> int:
     """Write a model for the table DATA (.csv .parquet), with comments.
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
+from lgmdsl.cli import options
 from lgmdsl.cli.data_options import earlier_data_option
-from lgmdsl.cli.options import json_option, map_option
 from lgmdsl.cli.output import note, show, show_json
 
 
@@ -35,8 +35,8 @@ from lgmdsl.cli.output import note, show, show_json
     help="Draw only what is named (pit: the histogram of transforms).",
 )
 @earlier_data_option("The data of the fit, which pit.png needs.")
-@map_option
-@json_option
+@options.map_option
+@options.json_option
 def command(
     fit: str,
     directory: str,

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from lgmdsl.cli import options
 from lgmdsl.cli.data_options import earlier_data_option
 from lgmdsl.cli.exit_status import OK, REFUSED
-from lgmdsl.cli.options import jobs_options, json_option, map_option, quantiles_option
 from lgmdsl.cli.tables import ROW_WRITERS, WRITERS, fields, texts, write, write_rows
 from lgmdsl.errors import listed
 
@@ -32,10 +32,10 @@ ENDINGS = tuple(dict.fromkeys((*WRITERS, *ROW_WRITERS)))
     help=f"Write to a {listed(ENDINGS, 'or')} file; of shards, to files in this new folder.",
 )
 @earlier_data_option("The data of the fit, if its file lacks some.")
-@quantiles_option
-@map_option
-@jobs_options
-@json_option
+@options.quantiles_option
+@options.map_option
+@options.jobs_options
+@options.json_option
 def command(
     fit: str,
     new: str,

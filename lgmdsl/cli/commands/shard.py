@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from lgmdsl.cli.options import json_option
+from lgmdsl.cli import options
 from lgmdsl.cli.output import note, show, show_json
 
 
@@ -15,7 +15,7 @@ from lgmdsl.cli.output import note, show, show_json
 @click.option(
     "--shards", type=int, metavar="N", help="How many (default: one for each 4 million rows)."
 )
-@json_option
+@options.json_option
 def command(rows: str, by: str, output: str, shards: int | None, as_json: bool) -> None:
     """Split ROWS.parquet by groups into a folder of shards for `lgm fit`, whole groups to each.
 

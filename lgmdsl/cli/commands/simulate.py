@@ -8,17 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lgmdsl import files
+from lgmdsl.cli import options
 from lgmdsl.cli.data_options import data_argument
 from lgmdsl.cli.exit_status import OK, REFUSED
-from lgmdsl.cli.options import (
-    json_option,
-    map_option,
-    model_argument,
-    read_model,
-    seed_option,
-    set_option,
-    sizes_option,
-)
 from lgmdsl.cli.output import note
 
 if TYPE_CHECKING:
@@ -26,14 +18,14 @@ if TYPE_CHECKING:
 
 
 @click.command("simulate")
-@model_argument
+@options.model_argument
 @data_argument(required=False)
-@sizes_option
-@set_option
-@seed_option
-@map_option
+@options.sizes_option
+@options.set_option
+@options.seed_option
+@options.map_option
 @click.option("-o", "--output", metavar="OUT.npz", help="Write the data there.")
-@json_option
+@options.json_option
 def command(
     model: str,
     data: Any,
@@ -59,7 +51,7 @@ def command(
     place = None
     if output is not None:
         place = writable(output, (".npz",), {"the model": model, "the data": data})
-    read = read_model(model)
+    read = options.read_model(model)
     from lgmdsl.api.simulate.simulate import simulated
 
     simulation = simulated(read, data, sizes, fixed, seed, mapping=mapping)

@@ -2,42 +2,39 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
 
+from lgmdsl.cli import options
 from lgmdsl.cli.data_options import earlier_data_option
-from lgmdsl.cli.options import (
-    AuditOptions,
-    audit_options,
-    jobs_options,
-    json_option,
-    map_option,
-    quantiles_option,
-    seed_option,
-)
 from lgmdsl.cli.output import note, show, show_json
+
+if TYPE_CHECKING:
+    from lgmdsl.api.fit.fit import Fit
+    from lgmdsl.workers.task import Jobs
 
 
 @click.command("summary")
 @click.argument("fit", metavar="FIT.nc")
-@audit_options
+@options.audit_options
 @earlier_data_option("The data of the fit, for --audit or --criteria.")
 @click.option("--criteria", is_flag=True, help="Print DIC, WAIC and leave-one-out.")
 @click.option(
     "--exact", is_flag=True, help="Fit again without each response that leave-one-out flags."
 )
-@jobs_options
-@map_option
-@seed_option
-@json_option
+@options.jobs_options
+@options.map_option
+@options.seed_option
+@options.json_option
 @click.option("--full", is_flag=True, help="Print every entry of every latent.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print a csv with a row for each number.")
-@quantiles_option
+@options.quantiles_option
 def command(
     fit: str,
-    audit: AuditOptions,
+    audit: options.AuditOptions,
     data: Any,
     criteria: bool,
     exact: bool,
@@ -83,9 +80,7 @@ def command(
         made = result.audit(audit.draws, seed, data, mapping, audit.sampler, jobs)
         result = replace(result, audited=made)
     if criteria:
-        from lgmdsl.cli.criteria import criteria as computed
-
-        text, numbers = computed(result, data, mapping, exact, jobs)
+        text, numbers = criteria_pages(result, data, mapping, exact, jobs)
     if as_json:
         from lgmdsl.cli.fit_json import fit_json
 
@@ -110,3 +105,28 @@ def _check(as_csv: bool, other: bool) -> None:
     asked = context.get_parameter_source("quantiles") is ParameterSource.COMMANDLINE
     if asked and not as_csv:
         raise click.UsageError("--quantiles is for --csv", context)
+
+
+def criteria_pages(
+    fit: Fit, data: object, mapping: Mapping[str, str], exact: bool = False, jobs: Jobs = None
+) -> tuple[str, dict[str, Any]]:
+    """The three pages as one text, and their numbers; `exact`, `jobs` of leave-one-out."""
+    dic, waic = fit.dic(data, mapping), fit.waic(data, mapping)
+    loo = fit.loo(exact=exact, data=data, mapping=mapping, jobs=jobs)
+    fields = {
+        "dic": dic.dic,
+        "p_d": dic.p_d,
+        "waic": waic.waic,
+        "p_waic": waic.p_waic,
+        "elpd_waic": waic.elpd,
+        "elpd_waic_se": waic.se,
+        "elpd_loo": loo.elpd,
+        "elpd_loo_se": loo.se,
+        "p_loo": loo.p_loo,
+        "flagged": loo.flagged,
+        "failed": loo.failed,
+        "dic_error": dic.error,
+        "elpd_waic_error": waic.error,
+        "elpd_loo_error": loo.error,
+    }
+    return "\n\n".join(map(str, (dic, waic, loo))), fields

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 
-from lgmdsl.errors import Diagnostic, ModelError, meant, nearest
+from lgmdsl.errors import ModelError, meant, nearest
 from lgmdsl.language.catalogue.model import MODEL, CodeEntry
 
 # ---- data --------------------------------------------------------------------------------------
@@ -453,12 +453,10 @@ def explain_code(code: str) -> str:
     entry = CATALOGUE.get(code.strip().strip("[]").upper())
     if entry is None:
         close = nearest(code.upper(), CATALOGUE)
-        raise ModelError(
-            Diagnostic(
-                "E103",
-                f"there is no message code `{code}`",
-                help=meant(close, then=f"Codes: {' '.join(codes())}", quote=""),
-            )
+        raise ModelError.of(
+            "E103",
+            f"there is no message code `{code}`",
+            help=meant(close, then=f"Codes: {' '.join(codes())}", quote=""),
         )
     meaning = textwrap.fill(entry.meaning, 88)
     wrong, corrected = (_indented(text) for text in (entry.wrong, entry.corrected))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from lgmdsl.language.check.binding import Place
 from lgmdsl.language.shapes.scope import Scope
 from lgmdsl.language.shapes.shape import Shape
@@ -19,248 +21,259 @@ from lgmdsl.language.tree.wording import (
 from lgmdsl.vocabulary.signature import Parameter
 
 
-def check_over(
-    value: ast.Expr,
-    shape: Shape,
-    parameter: Parameter,
-    owner: str,
-    place: Place,
-    inference: Inference,
-    scope: Scope,
-    earlier: dict[str, Shape],
-) -> bool:
-    """Whether the indices of a value are those its parameter takes; complains if not."""
-    has, dims = shape.indices, place.dims
-    match parameter.over:
-        case "none" | "one":
-            wanted = 0 if parameter.over == "none" else 1
-            if len(has) == wanted:
-                return True
-            number = "one number" if wanted == 0 else "over one further index"
-            return _complain(
-                value,
-                f"{owner} must be {number}",
-                f"`{text_of(value)}` {has_indices(has)}",
-                "pick one entry by its label, or declare it without an index"
-                if not wanted
-                else f"declare it over an index of lags: hyper {parameter.name}[lag]",
-                scope,
-            )
-        case "axis" | "input":
-            return _on_axis(value, has, parameter, owner, place, scope)
-        case "class" | "classes":
-            heads = scope.heads_of(str(place.observed))
-            if parameter.over == "classes" and any(i in heads for i in has):
-                return _cut(value, has, parameter, place, inference, scope)
-            return _class(value, has, parameter, place, inference, scope)
-        case "cut":
-            return _cut(value, has, parameter, place, inference, scope)
-        case "last" | "rest":
-            return _counts(value, has, parameter, owner, place, inference, scope)
-        case "topic":
-            if len(dims) < 2:
-                return _complain(
-                    value,
-                    f"`{place.name}` observes counts of words in documents",
-                    f"`{place.shown}` has too few indices",
-                    "declare the counts over both: data n[doc, word] : count",
-                    scope,
+@dataclass(frozen=True)
+class ArgumentIndices:
+    """The indices of the value of an argument; `earlier`: the shapes of the arguments before it."""
+
+    value: ast.Expr
+    has: tuple[str, ...]
+    parameter: Parameter
+    owner: str
+    place: Place
+    inference: Inference
+    scope: Scope
+    earlier: dict[str, Shape]
+
+    def check(self) -> bool:
+        """Whether the indices of the value are those its parameter takes; complains if not."""
+        has, dims, parameter, place = self.has, self.place.dims, self.parameter, self.place
+        match parameter.over:
+            case "none" | "one":
+                wanted = 0 if parameter.over == "none" else 1
+                if len(has) == wanted:
+                    return True
+                number = "one number" if wanted == 0 else "over one further index"
+                return self._complain(
+                    f"{self.owner} must be {number}",
+                    "pick one entry by its label, or declare it without an index"
+                    if not wanted
+                    else f"declare it over an index of lags: hyper {parameter.name}[lag]",
                 )
-            topics = [i for i in has if i not in dims[:-1]]
-            if len(topics) == 1 and topics[0] != (dims[-1] if dims else ""):
-                return True
-            return _complain(
-                value,
-                f"{owner} is over the documents and one index of topics",
-                f"`{text_of(value)}` {has_indices(has)}",
-                f"declare index topic, and a predictor eta{bracketed([*dims[:-1], 'topic'])}",
-                scope,
-            )
-        case "emission":
-            return _emission(value, has, owner, place, earlier, scope)
-        case "piece":
-            return _piece(value, has, owner, place, scope)
-        case "inner":
-            return _inner(value, has, parameter, owner, place, earlier, scope)
-    extra = [i for i in has if i not in dims]
-    if extra and place.entries and set(extra) <= set(place.entries):
-        return _each_entry(value, extra, owner, place, scope)
-    if extra:
-        complain_outside(value, extra, dims, place.shown, inference, scope)
-    return not extra
-
-
-def _each_entry(value: ast.Expr, extra: list[str], owner: str, place: Place, scope: Scope) -> bool:
-    """E201: an argument with a value for each entry of a group, whose norm has one."""
-    text = text_of(value)
-    over, plain = bracketed(place.dims), text.replace(f"[{place.group}]", "")
-    help = "give it one number, or a hyper without an index"
-    if place.dims:
-        help = f"give it one number, or declare it over the groups: hyper s{over}"
-    scope.findings.error(
-        "E201",
-        f"{owner} has one value for each group, not for each of its entries",
-        value.span,
-        f"`{text}` {has_indices(tuple(extra))}",
-        help=help if plain == text else f"groups have no map to go through: write {plain}",
-    )
-    return False
-
-
-def _complain(value: ast.Expr, message: str, label: str, help: str, scope: Scope) -> bool:
-    scope.findings.error("E108", message, value.span, label, help=help)
-    return False
-
-
-def _on_axis(
-    value: ast.Expr,
-    has: tuple[str, ...],
-    parameter: Parameter,
-    owner: str,
-    place: Place,
-    scope: Scope,
-) -> bool:
-    if place.axis is None or parameter.type == "positive":
-        # A kernel's length: one number, or one for each input dimension.
-        if place.inputs is None or set(has) <= set(place.inputs):
-            return True
-        dim = place.inputs[0] if place.inputs else ""
-        return _complain(
-            value,
-            f"{owner} must be one number, or one for each input dimension",
-            f"`{text_of(value)}` {has_indices(has)}",
-            f"the inputs have the dimension {dim}: declare it over [{dim}]"
-            if dim
-            else "the process has a single input: declare it without an index",
-            scope,
-        )
-    most = 2 if parameter.over == "input" else 1
-    if has[:1] == (place.axis,) and len(has) <= most:
-        return True
-    text = text_of(value)
-    wanted = f"[{place.axis}]" + (f" or [{place.axis}, dim]" if most == 2 else "")
-    message = f"`{place.name}` stands for the axis `{place.axis}`, and `{text}` is not over it"
-    name = text if isinstance(value, ast.Name) else f"{parameter.name}_{place.axis}"
-    help = f"declare it over the axis: data {with_dims(name, [str(place.axis), *has[1:2]])} : real"
-    maps = scope.maps_to(has[0], (place.axis or "",)) if has else []
-    if maps and isinstance(value, ast.Name):
-        picked = with_dims(text, [maps[0], *has[1:]])
-        help = f"`{maps[0]}` maps {place.axis} to {has[0]}: write {picked}"
-    if place.axis in has:
-        message = f"{owner} is over {wanted}, but `{text}` is over {bracketed(has)}"
-        help = f"the first index of `{parameter.name}` is the axis, and at most one follows"
-    scope.findings.error("E205", message, value.span, f"{wanted} is wanted", help=help)
-    return False
-
-
-def _class(
-    value: ast.Expr,
-    has: tuple[str, ...],
-    parameter: Parameter,
-    place: Place,
-    inference: Inference,
-    scope: Scope,
-) -> bool:
-    classes = str(place.observed)
-    if classes in has:
-        extra = [i for i in has if i not in place.dims and i != classes]
+            case "axis" | "input":
+                return self._on_axis()
+            case "class" | "classes":
+                heads = self.scope.heads_of(str(place.observed))
+                if parameter.over == "classes" and any(i in heads for i in has):
+                    return self._cut()
+                return self._class()
+            case "cut":
+                return self._cut()
+            case "last" | "rest":
+                return self._counts()
+            case "topic":
+                if len(dims) < 2:
+                    return self._complain(
+                        f"`{place.name}` observes counts of words in documents",
+                        "declare the counts over both: data n[doc, word] : count",
+                        f"`{place.shown}` has too few indices",
+                    )
+                topics = [i for i in has if i not in dims[:-1]]
+                if len(topics) == 1 and topics[0] != (dims[-1] if dims else ""):
+                    return True
+                return self._complain(
+                    f"{self.owner} is over the documents and one index of topics",
+                    f"declare index topic, and a predictor eta{bracketed([*dims[:-1], 'topic'])}",
+                )
+            case "emission":
+                return self._emission()
+            case "piece":
+                return self._piece()
+            case "inner":
+                return self._inner()
+        extra = [i for i in has if i not in dims]
+        if extra and place.entries and set(extra) <= set(place.entries):
+            return self._each_entry(extra)
         if extra:
-            complain_outside(value, extra, place.dims, place.shown, inference, scope)
+            self._outside(extra, dims)
         return not extra
-    text = text_of(value)
-    heads = [i for i in has if i in scope.heads_of(classes)]
-    help = f"give it the index: let {text if isinstance(value, ast.Name) else 'eta'}"
-    help += bracketed([*place.dims, classes])
-    if heads:
-        help = f"`stick` takes one for all but the last: {place.name}(stick = {text})"
-    return _complain(
-        value,
-        f"`{parameter.name}` of `{place.name}` has one entry for each label of `{classes}`",
-        f"`{text}` {has_indices(has)}",
-        help,
-        scope,
-    )
 
-
-def _cut(
-    value: ast.Expr,
-    has: tuple[str, ...],
-    parameter: Parameter,
-    place: Place,
-    inference: Inference,
-    scope: Scope,
-) -> bool:
-    classes = str(place.observed)
-    known = scope.heads_of(classes)
-    heads = [i for i in has if i in known]
-    extra = [i for i in has if i not in place.dims and i not in heads]
-    if len(heads) == 1 and not extra:
-        return True
-    if len(heads) == 1 and classes not in extra:
-        complain_outside(value, extra, place.dims, place.shown, inference, scope)
-        return False
-    text = text_of(value)
-    name = text if isinstance(value, ast.Name) else parameter.name
-    cut = known[0] if known else f"{classes}_cut"
-    dims = [cut if i == classes else i for i in has if i != cut]
-    shown = with_dims(name, dims if cut in dims else [*dims, cut])
-    help = f"give it the index `{cut}`: {shown}"
-    if not known:
-        help = f"declare index {cut} = head({classes}), and {shown}"
-    return _complain(
-        value,
-        f"`{parameter.name}` of `{place.name}` has one entry for each label of `{classes}` "
-        "but the last",
-        f"`{text}` {has_indices(has)}",
-        help,
-        scope,
-    )
-
-
-def _counts(
-    value: ast.Expr,
-    has: tuple[str, ...],
-    parameter: Parameter,
-    owner: str,
-    place: Place,
-    inference: Inference,
-    scope: Scope,
-) -> bool:
-    dims = place.dims
-    if not dims:
-        return parameter.type != "latent" or _complain(
-            value,
-            f"`{place.name}` observes counts over classes",
-            f"{place.shown} has no index",
-            "declare the classes: data y[obs, class] : count",
-            scope,
+    def _each_entry(self, extra: list[str]) -> bool:
+        """E201: an argument with a value for each entry of a group, whose norm has one."""
+        text = text_of(self.value)
+        over, plain = bracketed(self.place.dims), text.replace(f"[{self.place.group}]", "")
+        help = "give it one number, or a hyper without an index"
+        if self.place.dims:
+            help = f"give it one number, or declare it over the groups: hyper s{over}"
+        self.scope.findings.error(
+            "E201",
+            f"{self.owner} has one value for each group, not for each of its entries",
+            self.value.span,
+            f"`{text}` {has_indices(tuple(extra))}",
+            help=help if plain == text else f"groups have no map to go through: write {plain}",
         )
-    allowed = dims if parameter.over == "last" else dims[:-1]
-    heads = [i for i in has if parameter.over == "last" and i in scope.heads_of(dims[-1])]
-    if heads and dims[-1] not in has:  # the last class is the reference
-        dims = allowed = (*dims[:-1], heads[0])
-    extra = [i for i in has if i not in allowed]
-    if extra:
-        if extra == [dims[-1]]:
-            return _complain(
-                value,
-                f"{owner} is the total over `{dims[-1]}`",
-                f"`{text_of(value)}` {has_indices(has)}",
-                _totals(value, parameter, place),
-                scope,
+        return False
+
+    def _complain(self, message: str, help: str, label: str = "") -> bool:
+        """E108; the label says which indices the value has."""
+        label = label or f"`{text_of(self.value)}` {has_indices(self.has)}"
+        self.scope.findings.error("E108", message, self.value.span, label, help=help)
+        return False
+
+    def _on_axis(self) -> bool:
+        has, place = self.has, self.place
+        if place.axis is None or self.parameter.type == "positive":
+            # A kernel's length: one number, or one for each input dimension.
+            if place.inputs is None or set(has) <= set(place.inputs):
+                return True
+            dim = place.inputs[0] if place.inputs else ""
+            return self._complain(
+                f"{self.owner} must be one number, or one for each input dimension",
+                f"the inputs have the dimension {dim}: declare it over [{dim}]"
+                if dim
+                else "the process has a single input: declare it without an index",
             )
-        complain_outside(value, extra, allowed, place.shown, inference, scope)
-        return False
-    if parameter.over == "last" and dims[-1] not in has:
-        return _complain(
-            value,
-            f"{owner} has one entry for each label of `{dims[-1]}`, the last index of "
-            f"`{place.shown}`",
-            f"`{text_of(value)}` {has_indices(has)}",
-            f"give it the index: {_opener(value, scope)} {_named(value, 'eta')}{bracketed(dims)}",
-            scope,
+        most = 2 if self.parameter.over == "input" else 1
+        if has[:1] == (place.axis,) and len(has) <= most:
+            return True
+        text = text_of(self.value)
+        wanted = f"[{place.axis}]" + (f" or [{place.axis}, dim]" if most == 2 else "")
+        message = f"`{place.name}` stands for the axis `{place.axis}`, and `{text}` is not over it"
+        name = text if isinstance(self.value, ast.Name) else f"{self.parameter.name}_{place.axis}"
+        help = (
+            f"declare it over the axis: data {with_dims(name, [str(place.axis), *has[1:2]])} : real"
         )
-    return True
+        maps = self.scope.maps_to(has[0], (place.axis or "",)) if has else []
+        if maps and isinstance(self.value, ast.Name):
+            picked = with_dims(text, [maps[0], *has[1:]])
+            help = f"`{maps[0]}` maps {place.axis} to {has[0]}: write {picked}"
+        if place.axis in has:
+            message = f"{self.owner} is over {wanted}, but `{text}` is over {bracketed(has)}"
+            help = (
+                f"the first index of `{self.parameter.name}` is the axis, and at most one follows"
+            )
+        self.scope.findings.error(
+            "E205", message, self.value.span, f"{wanted} is wanted", help=help
+        )
+        return False
+
+    def _class(self) -> bool:
+        has, place = self.has, self.place
+        classes = str(place.observed)
+        if classes in has:
+            extra = [i for i in has if i not in place.dims and i != classes]
+            if extra:
+                self._outside(extra, place.dims)
+            return not extra
+        text = text_of(self.value)
+        heads = [i for i in has if i in self.scope.heads_of(classes)]
+        help = f"give it the index: let {text if isinstance(self.value, ast.Name) else 'eta'}"
+        help += bracketed([*place.dims, classes])
+        if heads:
+            help = f"`stick` takes one for all but the last: {place.name}(stick = {text})"
+        return self._complain(
+            f"`{self.parameter.name}` of `{place.name}` has one entry for each label of "
+            f"`{classes}`",
+            help,
+        )
+
+    def _cut(self) -> bool:
+        has, place = self.has, self.place
+        classes = str(place.observed)
+        known = self.scope.heads_of(classes)
+        heads = [i for i in has if i in known]
+        extra = [i for i in has if i not in place.dims and i not in heads]
+        if len(heads) == 1 and not extra:
+            return True
+        if len(heads) == 1 and classes not in extra:
+            self._outside(extra, place.dims)
+            return False
+        text = text_of(self.value)
+        name = text if isinstance(self.value, ast.Name) else self.parameter.name
+        cut = known[0] if known else f"{classes}_cut"
+        dims = [cut if i == classes else i for i in has if i != cut]
+        shown = with_dims(name, dims if cut in dims else [*dims, cut])
+        help = f"give it the index `{cut}`: {shown}"
+        if not known:
+            help = f"declare index {cut} = head({classes}), and {shown}"
+        return self._complain(
+            f"`{self.parameter.name}` of `{place.name}` has one entry for each label of "
+            f"`{classes}` but the last",
+            help,
+        )
+
+    def _counts(self) -> bool:
+        has, place = self.has, self.place
+        dims = place.dims
+        if not dims:
+            return self.parameter.type != "latent" or self._complain(
+                f"`{place.name}` observes counts over classes",
+                "declare the classes: data y[obs, class] : count",
+                f"{place.shown} has no index",
+            )
+        allowed = dims if self.parameter.over == "last" else dims[:-1]
+        heads = [
+            i for i in has if self.parameter.over == "last" and i in self.scope.heads_of(dims[-1])
+        ]
+        if heads and dims[-1] not in has:  # the last class is the reference
+            dims = allowed = (*dims[:-1], heads[0])
+        extra = [i for i in has if i not in allowed]
+        if extra:
+            if extra == [dims[-1]]:
+                return self._complain(
+                    f"{self.owner} is the total over `{dims[-1]}`",
+                    _totals(self.value, self.parameter, place),
+                )
+            self._outside(extra, allowed)
+            return False
+        if self.parameter.over == "last" and dims[-1] not in has:
+            return self._complain(
+                f"{self.owner} has one entry for each label of `{dims[-1]}`, the last index of "
+                f"`{place.shown}`",
+                f"give it the index: {_opener(self.value, self.scope)} "
+                f"{_named(self.value, 'eta')}{bracketed(dims)}",
+            )
+        return True
+
+    def _emission(self) -> bool:
+        softmax = self.earlier.get("softmax")
+        if len(self.place.dims) < 2:
+            return True
+        last = self.place.dims[-1:] if self.place.dims else ()
+        topics = (
+            [i for i in softmax.indices if i not in self.place.dims]
+            if softmax
+            else list(self.has[:1])
+        )
+        wanted = (*topics[:1], *last)
+        if self.has == wanted:
+            return True
+        return self._complain(
+            f"{self.owner} gives each topic "
+            + (
+                f"its distribution over {quoted([*map(shown_index, last)])}"
+                if last
+                else "a distribution"
+            ),
+            f"declare it as hyper beta{bracketed(wanted)} : simplex ~ dirichlet(alpha = 1)",
+        )
+
+    def _piece(self) -> bool:
+        if len([i for i in self.has if i not in self.place.dims]) == 1:
+            return True
+        pieces = bracketed([*self.place.dims, "piece"])
+        return self._complain(
+            f"{self.owner} has one entry for each piece of time: one further index",
+            f"declare index piece, and a predictor over it: let eta{pieces} = base[piece] + b * x",
+        )
+
+    def _inner(self) -> bool:
+        predictor = next(iter(self.earlier.values()), None)
+        pieces = [i for i in predictor.indices if i not in self.place.dims] if predictor else []
+        known = self.scope.heads_of(pieces[0]) if pieces else ()
+        if len(self.has) == 1 and (not pieces or self.has[0] in known):
+            return True
+        piece = pieces[0] if pieces else "piece"
+        inner = known[0] if known else "inner"
+        declared = "" if known else f"index {inner} = head({piece}), and "
+        return self._complain(
+            f"{self.owner} are the times between the pieces: one for each label of `{piece}` but "
+            "the last",
+            f"declare {declared}data {self.parameter.name}[{inner}] : positive",
+        )
+
+    def _outside(self, extra: list[str], allowed: tuple[str, ...]) -> None:
+        shown, inference = self.place.shown, self.inference
+        complain_outside(self.value, extra, allowed, shown, inference, self.scope)
 
 
 def _named(value: ast.Expr, otherwise: str) -> str:
@@ -281,69 +294,3 @@ def _totals(value: ast.Expr, parameter: Parameter, place: Place) -> str:
     if name != place.shown.partition("[")[0]:
         return f"declare it without that index: data {name}{over}"
     return f"leave it out, or declare the totals: data total{over}, then {parameter.name} = total"
-
-
-def _emission(
-    value: ast.Expr,
-    has: tuple[str, ...],
-    owner: str,
-    place: Place,
-    earlier: dict[str, Shape],
-    scope: Scope,
-) -> bool:
-    softmax = earlier.get("softmax")
-    if len(place.dims) < 2:
-        return True
-    last = place.dims[-1:] if place.dims else ()
-    topics = [i for i in softmax.indices if i not in place.dims] if softmax else list(has[:1])
-    wanted = (*topics[:1], *last)
-    if has == wanted:
-        return True
-    return _complain(
-        value,
-        f"{owner} gives each topic its distribution over {quoted([*map(shown_index, last)])}"
-        if last
-        else f"{owner} gives each topic a distribution",
-        f"`{text_of(value)}` {has_indices(has)}",
-        f"declare it as hyper beta{bracketed(wanted)} : simplex ~ dirichlet(alpha = 1)",
-        scope,
-    )
-
-
-def _piece(value: ast.Expr, has: tuple[str, ...], owner: str, place: Place, scope: Scope) -> bool:
-    if len([i for i in has if i not in place.dims]) == 1:
-        return True
-    pieces = bracketed([*place.dims, "piece"])
-    return _complain(
-        value,
-        f"{owner} has one entry for each piece of time: one further index",
-        f"`{text_of(value)}` {has_indices(has)}",
-        f"declare index piece, and a predictor over it: let eta{pieces} = base[piece] + b * x",
-        scope,
-    )
-
-
-def _inner(
-    value: ast.Expr,
-    has: tuple[str, ...],
-    parameter: Parameter,
-    owner: str,
-    place: Place,
-    earlier: dict[str, Shape],
-    scope: Scope,
-) -> bool:
-    predictor = next(iter(earlier.values()), None)
-    pieces = [i for i in predictor.indices if i not in place.dims] if predictor else []
-    known = scope.heads_of(pieces[0]) if pieces else ()
-    if len(has) == 1 and (not pieces or has[0] in known):
-        return True
-    piece = pieces[0] if pieces else "piece"
-    inner = known[0] if known else "inner"
-    declared = "" if known else f"index {inner} = head({piece}), and "
-    return _complain(
-        value,
-        f"{owner} are the times between the pieces: one for each label of `{piece}` but the last",
-        f"`{text_of(value)}` {has_indices(has)}",
-        f"declare {declared}data {parameter.name}[{inner}] : positive",
-        scope,
-    )

@@ -39,13 +39,9 @@ def check_hyper(statement: ast.Hyper, scope: Scope) -> None:
         scope.declare(symbol, broken=not shaped)
 
 
-def _is_hyper_type(type_: ast.Type) -> bool:
-    return type_.name in HYPER_TYPES
-
-
 def _hyper_type(type_: ast.Type, scope: Scope) -> bool:
     known = f"types of hypers: {' '.join(HYPER_TYPES)}"
-    if not _is_hyper_type(type_):
+    if type_.name not in HYPER_TYPES:
         if type_.name in DATA_TYPES or type_.name in scope.symbols:
             scope.findings.error(
                 "E108",

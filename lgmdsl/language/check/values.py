@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from lgmdsl.errors import meant
-from lgmdsl.language.check.argument_indices import check_over
+from lgmdsl.language.check.argument_indices import ArgumentIndices
 from lgmdsl.language.check.binding import BoundDistribution, Place, example_of
 from lgmdsl.language.check.kernels import check_kernel
 from lgmdsl.language.shapes.scope import Scope
@@ -132,14 +132,10 @@ def _bool(value: ast.Value, parameter: Parameter, owner: str, scope: Scope) -> S
     return None
 
 
-def _whole_name(value: ast.Expr) -> ast.Name | None:
-    return value if isinstance(value, ast.Name) else None
-
-
 def _graph(
     value: ast.Expr, parameter: Parameter, owner: str, place: Place, scope: Scope
 ) -> Shape | None:
-    name = _whole_name(value)
+    name = value if isinstance(value, ast.Name) else None
     shape = _infer(value, owner, place, scope)
     if shape is None:
         return None
@@ -274,9 +270,9 @@ def _number(
             return None
         if not numeric_fits(value, shape, parameter, owner, scope):
             return None
-    if not check_over(value, shape, parameter, owner, place, inference, scope, earlier):
-        return None
-    return shape
+    has = shape.indices
+    asked = ArgumentIndices(value, has, parameter, owner, place, inference, scope, earlier)
+    return shape if asked.check() else None
 
 
 # ---- modifiers ---------------------------------------------------------------------------------

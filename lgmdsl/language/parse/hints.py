@@ -564,9 +564,7 @@ MISTAKES: tuple[Mistake, ...] = (
         when=repairs.missing_sign,
         message="`{missing_sign}` is missing before {found}",
         label="expected `{missing_sign}` before this",
-        repair=lambda t: t.inserted(
-            repairs.SIGNS[repairs.missing_sign(t)], repairs.missing_sign(t)
-        ),
+        repair=repairs.add_sign,
     ),
     Mistake(
         example="let a = x:z",

@@ -147,20 +147,16 @@ def as_source(text: str, name: str = "<text>") -> Source:
     bidirectional overrides, embeddings and isolates, and for something that is no text.
     """
     if not isinstance(text, str):
-        raise ModelError(
-            Diagnostic(
-                "E109",
-                f"a model is a text (str), not {type(text).__name__}",
-                help="lgm.load(path) reads a file, lgm.loads(text) a text",
-            )
+        raise ModelError.of(
+            "E109",
+            f"a model is a text (str), not {type(text).__name__}",
+            help="lgm.load(path) reads a file, lgm.loads(text) a text",
         )
     if len(text) > MAX_CHARACTERS:
-        raise ModelError(
-            Diagnostic(
-                "E109",
-                f"the text has {len(text):,} characters; a model has at most {MAX_CHARACTERS:,}",
-                help="data do not belong in the model file: they bind by name when it is fitted",
-            )
+        raise ModelError.of(
+            "E109",
+            f"the text has {len(text):,} characters; a model has at most {MAX_CHARACTERS:,}",
+            help="data do not belong in the model file: they bind by name when it is fitted",
         )
     text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     if any("\ud800" <= c <= "\udfff" for c in text) if not text.isascii() else False:
@@ -168,14 +164,12 @@ def as_source(text: str, name: str = "<text>") -> Source:
     source = Source(name, text)
     turned = None if text.isascii() else _TURNED.search(text)
     if turned is not None:
-        raise ModelError(
-            Diagnostic(
-                "E109",
-                f"a character that reorders what is shown ({unicodedata.name(turned[0])}) is here",
-                Span(source, *turned.span()),
-                "leave this out",
-                help="delete it: the text is read in the order of its characters, in comments and "
-                "labels too",
-            )
+        raise ModelError.of(
+            "E109",
+            f"a character that reorders what is shown ({unicodedata.name(turned[0])}) is here",
+            Span(source, *turned.span()),
+            "leave this out",
+            help="delete it: the text is read in the order of its characters, in comments and "
+            "labels too",
         )
     return source

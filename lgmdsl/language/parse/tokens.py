@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
-from lgmdsl.errors import Diagnostic, ModelError, Source, Span
+from lgmdsl.errors import ModelError, Source, Span
 from lgmdsl.language.parse.grammar import OPENERS, parser
 from lgmdsl.language.tree.ast import MAX_TOKENS
 
@@ -52,14 +52,12 @@ def tokenise(source: Source) -> tuple[list[Token], list[Token]]:
     for token in parser().lex(source.text):
         (comments if token.type == "COMMENT" else tokens).append(token)
         if len(tokens) + len(comments) > MAX_TOKENS:
-            raise ModelError(
-                Diagnostic(
-                    "E109",
-                    f"the model has more than {MAX_TOKENS:,} words, signs and comments",
-                    span_of(source, token),
-                    label="the limit is reached here",
-                    help="leave out the labels of a large index: they can come with the data",
-                )
+            raise ModelError.of(
+                "E109",
+                f"the model has more than {MAX_TOKENS:,} words, signs and comments",
+                span_of(source, token),
+                label="the limit is reached here",
+                help="leave out the labels of a large index: they can come with the data",
             )
     return tokens, comments
 

@@ -218,7 +218,7 @@ def _setting(node: ast.Call, parameter: Parameter, value: ast.Value, scope: Scop
         if isinstance(value, ast.String) and value.value in (parameter.choices or (value.value,)):
             return True
         word = value.value if isinstance(value, ast.String) else text_of(value)
-        close = scope.closest(word, _texts(parameter))
+        close = scope.closest(word, [c for c in parameter.choices if isinstance(c, str)])
         choices = ", ".join(literal(c) for c in parameter.choices[:12])
         scope.findings.error(
             "E104",
@@ -240,10 +240,6 @@ def _setting(node: ast.Call, parameter: Parameter, value: ast.Value, scope: Scop
         help=f"write {parameter.name} = 1",
     )
     return False
-
-
-def _texts(parameter: Parameter) -> list[str]:
-    return [c for c in parameter.choices if isinstance(c, str)]
 
 
 # ---- folding -----------------------------------------------------------------------------------

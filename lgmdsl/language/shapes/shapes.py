@@ -233,17 +233,3 @@ def shape_of(expr: ast.Expr, symbols: Mapping[str, Symbol]) -> Shape:
     if shape is None or scope.findings.errors:
         raise ModelError(scope.findings.errors)
     return shape
-
-
-def indices_of(expr: ast.Expr, symbols: Mapping[str, Symbol]) -> tuple[str, ...]:
-    """The index names of an expression, in order of first appearance.
-
-    An axis that `diff` without a boundary shortened by k is called `row~k`; a repeated index, as
-    in `S[term, term]`, appears twice.
-    """
-    return shape_of(expr, symbols).indices
-
-
-def degree_of(expr: ast.Expr, symbols: Mapping[str, Symbol]) -> Degree:
-    """What the expression depends on: constant, hyper, affine or nonlinear in the latents."""
-    return shape_of(expr, symbols).degree

@@ -86,7 +86,7 @@ def _help(
     slots: list[str] = []
     if isinstance(term, ast.Indexed):
         base = term.base.id
-        slots = [_written(s) for s in term.slots]
+        slots = [s.id if isinstance(s, ast.Name) else text_of(s) for s in term.slots]
     symbol = scope.symbols.get(base)
     if maps and symbol is not None:
         dims = slots or list(symbol.dims)
@@ -113,7 +113,3 @@ def _help(
 
 def _datum(name: str, scope: Scope) -> bool:
     return name in scope.symbols and scope.symbols[name].kind == "data"
-
-
-def _written(slot: ast.Slot) -> str:
-    return slot.id if isinstance(slot, ast.Name) else text_of(slot)

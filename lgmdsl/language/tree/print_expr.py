@@ -83,7 +83,7 @@ def _value(value: ast.Value, place: int, depth: int, out: Pieces) -> None:
         case ast.Bool(value=yes):
             out.append(Stretch("true" if yes else "false"))
         case ast.Indexed(base=base, slots=slots):
-            _sequence(base.id + "[", [_atom(s) for s in slots], "]", depth, out)
+            _sequence(base.id + "[", [flat(pieces_of(s)) for s in slots], "]", depth, out)
         case ast.Call():
             arguments = [*value.positional, *value.named]
             _arguments(value.function.id, arguments, depth, out)
@@ -156,7 +156,3 @@ def _sequence(opening: str, items: list[str], closing: str, depth: int, out: Pie
         last = i == len(items) - 1
         out.append(Stretch(item if last else item + ", ", depth + 2 if i else NEVER))
     out.append(Stretch(closing))
-
-
-def _atom(slot: ast.Slot) -> str:
-    return flat(pieces_of(slot))

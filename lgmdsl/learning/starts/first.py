@@ -21,7 +21,7 @@ from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.canonical.queries.loadings import leaf, linear_hypers
 from lgmdsl.contract.problem import GaussianPosterior
 from lgmdsl.contract.status import Status
-from lgmdsl.errors import Diagnostic, NumericalError
+from lgmdsl.errors import NumericalError
 from lgmdsl.learning.em.closed_steps import covariances
 from lgmdsl.learning.em.complete_data import CompleteData
 from lgmdsl.learning.objective.log_posterior import Evaluation, Objective
@@ -66,12 +66,10 @@ def first_start(objective: Objective, warm: GaussianPosterior | None) -> Evaluat
     if objective.refused is not None:
         raise objective.refused
     names = ", ".join(objective.coordinates.names[:6])
-    raise NumericalError(
-        Diagnostic(
-            "E601",
-            f"method `{objective.planned.method}` found no usable state at any start of {names}",
-            help=f"pin the hyperparameters ({pin('NAME')}) to see where it can start",
-        )
+    raise NumericalError.of(
+        "E601",
+        f"method `{objective.planned.method}` found no usable state at any start of {names}",
+        help=f"pin the hyperparameters ({pin('NAME')}) to see where it can start",
     )
 
 

@@ -138,8 +138,8 @@ def _softplus(m: Array, v: Array) -> tuple[Array, Array, Array, Array]:
     if len(m) >= COMPILED_FROM:
         from lgmdsl.numerics.expectations.softplus_kernels import softplus
 
-        out, (which, half), (starts, t, w) = np.empty((4, len(m))), _inner_rules(sd), _table()
-        softplus(np.ascontiguousarray(m), sd, which, half, REACH, starts, t, w, out)
+        out = np.empty((4, len(m)))
+        softplus(np.ascontiguousarray(m), sd, _inner_rules(sd), REACH, _table(), out)
         return out[0], out[1], out[2], out[3]
 
     def integrands(rows: IntArray, s: Array, t: Array) -> Array:
@@ -232,9 +232,8 @@ def _compiled(q: _Nested) -> tuple[Array, Array, Array]:
     from lgmdsl.numerics.expectations.softplus_kernels import three
 
     out, spread = np.empty((7, len(q.mu))), np.sqrt(q.tau)
-    (outer, many), (inner, count), (starts, t, w) = _rules(q.wide), _inner_rules(spread), _table()
     x = q.mu, q.sd, q.centre, q.slope, spread
-    three(*x, outer, many, inner, count, REACH, starts, t, w, out)
+    three(x, _rules(q.wide), _inner_rules(spread), REACH, _table(), out)
     return out[0], out[1:4].T, out[4:].T
 
 

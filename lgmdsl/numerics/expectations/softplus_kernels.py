@@ -9,26 +9,22 @@ as of a function that bends at 0 and whose singularities stand at +- i pi.
 from __future__ import annotations
 
 import math
+from typing import TypeAlias
 
 import numpy as np
 
 from lgmdsl.arrays import Array, IntArray
 from lgmdsl.numerics.compiled import compiled
 
+Table: TypeAlias = tuple[IntArray, Array, Array]  # where each rule starts; nodes, weights
+Rules: TypeAlias = tuple[IntArray, IntArray]  # of each row: in the table, or half the nodes
+
 
 @compiled
-def _rule(
-    which: int,
-    half: int,
-    reach: float,
-    starts: IntArray,
-    nodes: Array,
-    weights: Array,
-    t: Array,
-    w: Array,
-) -> int:
+def _rule(which: int, half: int, reach: float, table: Table, t: Array, w: Array) -> int:
     """Nodes and weights into t and w, and how many: the rule `which` of the table, or, below 0,
     the trapezoidal one of 2 half + 1 nodes."""
+    starts, nodes, weights = table
     if which >= 0:
         count = starts[which + 1] - starts[which]
         for k in range(count):
@@ -107,57 +103,42 @@ def _wide_softplus(mean: float, sd: float) -> tuple[float, ...]:
 
 
 @compiled
-def softplus(
-    mean: Array,
-    sd: Array,
-    which: IntArray,
-    half: IntArray,
-    reach: float,
-    starts: IntArray,
-    nodes: Array,
-    weights: Array,
-    out: Array,
-) -> None:
+def softplus(mean: Array, sd: Array, rules: Rules, reach: float, table: Table, out: Array) -> None:
     """The four expectations of each row into out, (4, n)."""
-    room = max(2 * half.max() + 1, np.diff(starts).max())
+    which, half = rules
+    room = max(2 * half.max() + 1, np.diff(table[0]).max())
     t, w = np.empty(room), np.empty(room)
     for i in range(len(mean)):
         if half[i] == 0:
             out[0, i], out[1, i], out[2, i], out[3, i] = _wide_softplus(mean[i], sd[i])
         else:
-            count = _rule(which[i], half[i], reach, starts, nodes, weights, t, w)
+            count = _rule(which[i], half[i], reach, table, t, w)
             out[0, i], out[1, i], out[2, i], out[3, i] = _softplus(mean[i], sd[i], count, t, w)
 
 
 @compiled
 def three(
-    mu: Array,
-    sd: Array,
-    centre: Array,
-    slope: Array,
-    spread: Array,
-    outer: IntArray,
-    outer_half: IntArray,
-    inner: IntArray,
-    inner_half: IntArray,
+    nested: tuple[Array, Array, Array, Array, Array],
+    outer_rules: Rules,
+    inner_rules: Rules,
     reach: float,
-    starts: IntArray,
-    nodes: Array,
-    weights: Array,
+    table: Table,
     out: Array,
 ) -> None:
     """Into out, (7, n): E of the value, of the probabilities of the three classes, and of their
     products p_0 p_1, p_0 p_2, p_1 p_2; `spread` is the inner class' sd, `inner_half` 0 where it is
     wide."""
-    room = max(2 * max(outer_half.max(), inner_half.max()) + 1, np.diff(starts).max())
+    mu, sd, centre, slope, spread = nested
+    (outer, outer_half), (inner, inner_half) = outer_rules, inner_rules
+    room = max(2 * max(outer_half.max(), inner_half.max()) + 1, np.diff(table[0]).max())
     t, w, u, v = np.empty(room), np.empty(room), np.empty(room), np.empty(room)
     for i in range(len(mu)):
-        many = _rule(outer[i], outer_half[i], reach, starts, nodes, weights, t, w)
+        many = _rule(outer[i], outer_half[i], reach, table, t, w)
         count = 0
         # Beyond this softplus(s) is s, or e^s, wherever the Gaussian is: to e^-40.
         limit = 40.0 + 9.0 * spread[i] + spread[i] * spread[i]
         if inner_half[i] > 0:
-            count = _rule(inner[i], inner_half[i], reach, starts, nodes, weights, u, v)
+            count = _rule(inner[i], inner_half[i], reach, table, u, v)
         value, p0, p1, p2, p01, p02, p12 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
         for j in range(many):
             away = sd[i] * t[j]

@@ -88,16 +88,13 @@ def tilts(
     raised: Array,
     variance: Array,
     offered: BoolArray,
-    steps: int,
-    cuts: int,
-    close: float,
-    value: Array,
-    share: Array,
-    bend: Array,
-    curvature: Array,
+    limits: tuple[int, int, float],
+    out: tuple[Array, Array, Array, Array],
 ) -> None:
     """Tilted bound of each row, at the minimising a: its value, (N,), the shares p, (N, K), diag p
-    - pp' and (I + bend V)^-1 bend, (N, K, K) each. Newton's method with halved steps."""
+    - pp' and (I + bend V)^-1 bend, (N, K, K) each. Newton's method with halved steps. `limits`:
+    the steps, the halvings of each, and the length of one that is none."""
+    (value, share, bend, curvature), (steps, cuts, close) = out, limits
     size = raised.shape[1]
     a, p, rest, far = np.empty(size), np.empty(size), np.empty(size), np.empty(size)
     step, system = np.empty((size, 1)), np.empty((size, size))

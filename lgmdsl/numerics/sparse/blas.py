@@ -20,6 +20,8 @@ from lgmdsl.numerics.compiled import compiled
 
 Desk: TypeAlias = tuple[AnyArray, AnyArray, Array]
 """Where integers (int32), letters and reals lie for routines that take them by reference."""
+At: TypeAlias = tuple[int, int]  # the address of a matrix and its leading dimension
+Size: TypeAlias = tuple[int, int, int]
 
 _L, _N, _T, _R = 0, 1, 2, 3
 _ONE, _MINUS, _ZERO = 0, 1, 2
@@ -88,28 +90,19 @@ def syrk(on: Desk, n: int, w: int, a: int, lda: int, keep: bool, c: int, ldc: in
 
 @compiled
 def gemm(
-    on: Desk,
-    ta: bool,
-    tb: bool,
-    m: int,
-    n: int,
-    w: int,
-    a: int,
-    lda: int,
-    b: int,
-    ldb: int,
-    keep: bool,
-    c: int,
-    ldc: int,
+    on: Desk, transposed: tuple[bool, bool], size: Size, first: At, second: At, keep: bool, to: At
 ) -> None:
-    """C (m, n) becomes C - op(A) op(B) where it is kept, else -op(A) op(B); w is summed over."""
+    """C (m, n), at `to`, becomes C - op(A) op(B) where it is kept, else -op(A) op(B); `size`: m, n
+    and w, which is summed over."""
     k, t, x = on
-    k[0], k[1], k[2], k[3], k[4], k[5] = m, n, w, lda, ldb, ldc
+    ta, tb = transposed
+    a, b, c = first[0], second[0], to[0]
+    k[0], k[1], k[2], k[3], k[4], k[5] = size[0], size[1], size[2], first[1], second[1], to[1]
     i, z = k.ctypes.data, t.ctypes.data
     one = x.ctypes.data
-    first, second = z + (_T if ta else _N), z + (_T if tb else _N)
+    way, other = z + (_T if ta else _N), z + (_T if tb else _N)
     beta = one + 8 * (_ONE if keep else _ZERO)
-    _dgemm(first, second, i, i + 4, i + 8, one + 8 * _MINUS, a, i + 12, b, i + 16, beta, c, i + 20)
+    _dgemm(way, other, i, i + 4, i + 8, one + 8 * _MINUS, a, i + 12, b, i + 16, beta, c, i + 20)
 
 
 @compiled

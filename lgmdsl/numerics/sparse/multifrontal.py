@@ -8,32 +8,32 @@ by the parity of the depth in the tree, so a parent's never lands on a child's t
 from __future__ import annotations
 
 import math
+from typing import TypeAlias
 
 from lgmdsl.arrays import AnyArray, Array, BoolArray, IntArray
 from lgmdsl.numerics.compiled import compiled
-from lgmdsl.numerics.sparse.blas import Desk, potrf, syrk, trsm
+from lgmdsl.numerics.sparse.blas import Desk, Size, potrf, syrk, trsm
+
+Columns: TypeAlias = tuple[IntArray, IntArray, AnyArray, IntArray]
+"""`first`, `starts`, `relative` (or `rows`) and `panels` of a `supernodal.Tree`."""
 
 BY_HAND = 12  # panels up to this wide are eliminated by loops: a call of BLAS costs more
 
 
 @compiled
 def factorise(
-    first: IntArray,
-    starts: IntArray,
-    relative: AnyArray,
-    panels: IntArray,
-    updates: IntArray,
-    child: IntArray,
-    sibling: IntArray,
-    entries: IntArray,
-    source: IntArray,
-    position: IntArray,
-    values: Array,
+    tree: Columns,
+    children: tuple[IntArray, IntArray, IntArray],
+    matrix: tuple[IntArray, IntArray, IntArray, Array],
     panel: Array,
     stack: Array,
     on: Desk,
 ) -> bool:
-    """Fill `panel` with L; False at the first pivot that is not positive and finite."""
+    """Fill `panel` with L; False at the first pivot that is not positive and finite. `children`:
+    where updates lie, the last child and each one's sibling; `matrix`: of each supernode the runs
+    of entries, where each is among the values, and in the panel; the values."""
+    first, starts, relative, panels = tree
+    (updates, child, sibling), (entries, source, position, values) = children, matrix
     for s in range(len(first) - 1):
         width, below = first[s + 1] - first[s], starts[s + 1] - starts[s]
         height, p, u = width + below, panels[s], updates[s]
@@ -45,19 +45,8 @@ def factorise(
         if assembled:
             stack[u : u + below * below] = 0.0
         while c != -1:
-            _extend_add(
-                relative,
-                starts[c],
-                starts[c + 1] - starts[c],
-                updates[c],
-                panel,
-                p,
-                height,
-                width,
-                stack,
-                u,
-                below,
-            )
+            rows = relative[starts[c] : starts[c + 1]]
+            _extend_add(rows, updates[c], panel, (p, height, width), stack, u, below)
             c = sibling[c]
         if width <= BY_HAND and height <= 4 * BY_HAND:
             if not _eliminate(panel, p, height, width):
@@ -80,30 +69,21 @@ def factorise(
 
 @compiled
 def _extend_add(
-    relative: AnyArray,
-    r: int,
-    count: int,
-    c: int,
-    panel: Array,
-    p: int,
-    height: int,
-    width: int,
-    stack: Array,
-    u: int,
-    below: int,
+    rows: AnyArray, c: int, panel: Array, place: Size, stack: Array, u: int, below: int
 ) -> None:
     """Add the lower triangle of a child's update (count, count), at c, into its parent's front."""
+    (p, height, width), count = place, len(rows)
     j = 0
-    while j < count and relative[r + j] < width:
-        column = p + relative[r + j] * height
+    while j < count and rows[j] < width:
+        column = p + rows[j] * height
         for i in range(j, count):
-            panel[column + relative[r + i]] += stack[c + i]
+            panel[column + rows[i]] += stack[c + i]
         c += count
         j += 1
     while j < count:
-        column = u + (relative[r + j] - width) * below - width
+        column = u + (rows[j] - width) * below - width
         for i in range(j, count):
-            stack[column + relative[r + i]] += stack[c + i]
+            stack[column + rows[i]] += stack[c + i]
         c += count
         j += 1
 

@@ -16,7 +16,7 @@ from lgmdsl.memory import budget
 from lgmdsl.numerics.sparse import triangular
 from lgmdsl.numerics.sparse.base import Factor, Pattern, Symbolic
 from lgmdsl.numerics.sparse.blas import desk
-from lgmdsl.numerics.sparse.multifrontal import depths, factorise, update_offsets
+from lgmdsl.numerics.sparse.multifrontal import Columns, depths, factorise, update_offsets
 from lgmdsl.numerics.sparse.ordering import (
     BYTES_AN_ENTRY,
     Elimination,
@@ -70,6 +70,11 @@ class Tree:
     @property
     def size(self) -> int:
         return len(self.above)
+
+    @property
+    def columns(self) -> Columns:
+        """What the triangular solves read."""
+        return self.first, self.starts, self.rows, self.panels
 
     @cached_property
     def widths(self) -> IntArray:
@@ -132,23 +137,10 @@ class SupernodalSymbolic(Symbolic):
         """L by panels; None unless A is finite and positive definite."""
         tree = self.tree
         panel = blank(self, int(tree.panels[-1]))
-        good = factorise(
-            tree.first,
-            tree.starts,
-            tree.relative,
-            tree.panels,
-            self.updates,
-            self.child,
-            self.sibling,
-            self.entries,
-            self.source,
-            self.position,
-            values,
-            panel,
-            np.empty(self.update_stack),
-            desk(),
-        )
-        if good:
+        columns = (tree.first, tree.starts, tree.relative, tree.panels)
+        children = (self.updates, self.child, self.sibling)
+        matrix = (self.entries, self.source, self.position, values)
+        if factorise(columns, children, matrix, panel, np.empty(self.update_stack), desk()):
             return panel
         give_back(self, Numbers(panel))
         return None
@@ -203,20 +195,18 @@ class SupernodalFactor(Factor):
         return np.empty(longest * (x.shape[1] if x.ndim == 2 else 1))
 
     def _forward(self, x: Array) -> None:
-        tree = self._symbolic.tree
-        about = (tree.first, tree.starts, tree.rows, tree.panels, self._panel)
         if x.ndim == 1:
-            triangular.forward(*about, x, self._work(x))
+            triangular.forward(self._symbolic.tree.columns, self._panel, x, self._work(x))
         elif x.shape[1]:
-            triangular.forward_many(*about, x, self._work(x), desk())
+            tree, work = self._symbolic.tree, self._work(x)
+            triangular.forward_many(tree.columns, self._panel, x, work, desk())
 
     def _backward(self, x: Array) -> None:
-        tree = self._symbolic.tree
-        about = (tree.first, tree.starts, tree.rows, tree.panels, self._panel)
         if x.ndim == 1:
-            triangular.backward(*about, x, self._work(x))
+            triangular.backward(self._symbolic.tree.columns, self._panel, x, self._work(x))
         elif x.shape[1]:
-            triangular.backward_many(*about, x, self._work(x), desk())
+            tree, work = self._symbolic.tree, self._work(x)
+            triangular.backward_many(tree.columns, self._panel, x, work, desk())
 
     def selected(self) -> Array:
         s = self._symbolic
@@ -238,22 +228,10 @@ class SupernodalFactor(Factor):
 
     def _invert(self, wanted: IntArray, position: IntArray, target: IntArray, out: Array) -> None:
         s, tree = self._symbolic, self._symbolic.tree
-        invert(
-            tree.first,
-            tree.starts,
-            tree.relative,
-            tree.panels,
-            tree.above,
-            s.fronts,
-            self._panel,
-            wanted,
-            position,
-            target,
-            np.empty(s.front_stack),
-            np.empty(s.largest),
-            desk(),
-            out,
-        )
+        columns = (tree.first, tree.starts, tree.relative, tree.panels)
+        scratch = (np.empty(s.front_stack), np.empty(s.largest))
+        entries = (wanted, position, target)
+        invert(columns, tree.above, s.fronts, self._panel, entries, scratch, desk(), out)
 
 
 def _running(sizes: IntArray) -> IntArray:

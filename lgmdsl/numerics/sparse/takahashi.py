@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from lgmdsl.arrays import AnyArray, Array, BoolArray, IntArray
 from lgmdsl.numerics.compiled import compiled
-from lgmdsl.numerics.sparse.blas import Desk, gemm, potri, symm, trsm
+from lgmdsl.numerics.sparse.blas import Desk, Size, gemm, potri, symm, trsm
+from lgmdsl.numerics.sparse.multifrontal import Columns
 
 BY_HAND = 8  # panels up to this wide are inverted by loops
 BLOCK = 64
@@ -18,22 +19,19 @@ NARROW = 32  # up to this wide L_SS^-1 is formed by loops: LAPACK's triangular k
 
 @compiled
 def invert(
-    first: IntArray,
-    starts: IntArray,
-    relative: AnyArray,
-    panels: IntArray,
+    tree: Columns,
     above: IntArray,
     fronts: IntArray,
     panel: Array,
-    wanted: IntArray,
-    position: IntArray,
-    target: IntArray,
-    stack: Array,
-    work: Array,
+    entries: tuple[IntArray, IntArray, IntArray],
+    scratch: tuple[Array, Array],
     on: Desk,
     inverse: Array,
 ) -> None:
-    """inverse[target[e]] becomes the entry of A^-1 at `position[e]` in its supernode's panel."""
+    """inverse[target[e]] becomes the entry of A^-1 at `position[e]` in its supernode's panel, the
+    `entries` being wanted[s]..wanted[s + 1] of each; `scratch`: the fronts' stack, and work."""
+    first, starts, relative, panels = tree
+    (wanted, position, target), (stack, work) = entries, scratch
     for s in range(len(first) - 2, -1, -1):
         width, below = first[s + 1] - first[s], starts[s + 1] - starts[s]
         height, p, z = width + below, panels[s], fronts[s]
@@ -42,35 +40,29 @@ def invert(
             t = above[s]
             tall = first[t + 1] - first[t] + starts[t + 1] - starts[t]
             corner = z + width * height + width
-            _gather(relative, starts[s], below, stack, fronts[t], tall, corner, height, by_hand)
+            rows = relative[starts[s] : starts[s + 1]]
+            _gather(rows, stack, fronts[t], tall, corner, height, by_hand)
         if by_hand:
             _columns(panel, p, height, width, stack, z, work)
         elif width <= NARROW:
-            _narrow(panel, p, height, width, below, stack, z, work, on)
+            _narrow(panel, p, (height, width, below), stack, z, work, on)
         else:
-            _wide(panel, p, height, width, below, stack, z, work, on)
+            _wide(panel, p, (height, width, below), stack, z, work, on)
         for e in range(wanted[s], wanted[s + 1]):
             inverse[target[e]] = stack[z + position[e]]
 
 
 @compiled
 def _gather(
-    relative: AnyArray,
-    r: int,
-    count: int,
-    stack: Array,
-    z: int,
-    tall: int,
-    corner: int,
-    height: int,
-    both: bool,
+    rows: AnyArray, stack: Array, z: int, tall: int, corner: int, height: int, both: bool
 ) -> None:
     """Z_RR from the parent's front: its lower triangle, and the upper one where asked for."""
+    count = len(rows)
     for j in range(count):
-        source = z + relative[r + j] * tall
+        source = z + rows[j] * tall
         column = corner + j * height
         for i in range(j, count):
-            stack[column + i] = stack[source + relative[r + i]]
+            stack[column + i] = stack[source + rows[i]]
     if both:
         for j in range(count):
             for i in range(j):
@@ -103,18 +95,10 @@ def _columns(
 
 
 @compiled
-def _narrow(
-    panel: Array,
-    p: int,
-    height: int,
-    width: int,
-    below: int,
-    stack: Array,
-    z: int,
-    work: Array,
-    on: Desk,
-) -> None:
-    """With M = L_SS^-1, -M above Z_RS and M above G: Z_SS is one product of the two."""
+def _narrow(panel: Array, p: int, size: Size, stack: Array, z: int, work: Array, on: Desk) -> None:
+    """With M = L_SS^-1, -M above Z_RS and M above G: Z_SS is one product of the two. `size`: the
+    panel's height, its width, and the rows below."""
+    height, width, below = size
     for j in range(width):
         column, scratch = z + j * height, j * height
         work[scratch : scratch + width] = 0.0
@@ -129,56 +113,21 @@ def _narrow(
     front, g = stack.ctypes.data + 8 * z, work.ctypes.data
     if below:
         a, side = panel.ctypes.data + 8 * (p + width), front + 8 * width
-        gemm(
-            on,
-            False,
-            False,
-            below,
-            width,
-            width,
-            a,
-            height,
-            front,
-            height,
-            False,
-            g + 8 * width,
-            height,
-        )
+        shape, to = (below, width, width), (g + 8 * width, height)
+        gemm(on, (False, False), shape, (a, height), (front, height), False, to)
         corner = front + 8 * (width * height + width)
         symm(on, below, width, corner, height, g + 8 * width, height, side, height)
     square = height * width
-    gemm(
-        on,
-        True,
-        False,
-        width,
-        width,
-        height,
-        front,
-        height,
-        g,
-        height,
-        False,
-        g + 8 * square,
-        width,
-    )
+    shape, to = (width, width, height), (g + 8 * square, width)
+    gemm(on, (True, False), shape, (front, height), (g, height), False, to)
     for j in range(width):
         for i in range(j, width):
             stack[z + j * height + i] = work[square + j * width + i]
 
 
 @compiled
-def _wide(
-    panel: Array,
-    p: int,
-    height: int,
-    width: int,
-    below: int,
-    stack: Array,
-    z: int,
-    work: Array,
-    on: Desk,
-) -> None:
+def _wide(panel: Array, p: int, size: Size, stack: Array, z: int, work: Array, on: Desk) -> None:
+    height, width, below = size
     for j in range(width):
         source, target = p + j * height, z + j * height
         for i in range(j, width):
@@ -194,21 +143,9 @@ def _wide(
         symm(on, below, width, corner, height, g, below, side, height)
         for j in range(0, width, BLOCK):  # the lower triangle alone, by blocks of columns
             left, right = side + 8 * j * height, g + 8 * j * below
-            gemm(
-                on,
-                True,
-                False,
-                width - j,
-                min(BLOCK, width - j),
-                below,
-                left,
-                height,
-                right,
-                below,
-                True,
-                front + 8 * (j * height + j),
-                height,
-            )
+            shape = (width - j, min(BLOCK, width - j), below)
+            to = (front + 8 * (j * height + j), height)
+            gemm(on, (True, False), shape, (left, height), (right, below), True, to)
 
 
 @compiled

@@ -5,22 +5,16 @@ Many stand row by row, x (n, k) in C order, which BLAS reads as the transposed (
 
 from __future__ import annotations
 
-from lgmdsl.arrays import AnyArray, Array, IntArray
+from lgmdsl.arrays import Array
 from lgmdsl.numerics.compiled import compiled
 from lgmdsl.numerics.sparse.blas import Desk, gemm, trsm
+from lgmdsl.numerics.sparse.multifrontal import Columns
 
 
 @compiled
-def forward(
-    first: IntArray,
-    starts: IntArray,
-    rows: AnyArray,
-    panels: IntArray,
-    panel: Array,
-    x: Array,
-    work: Array,
-) -> None:
+def forward(tree: Columns, panel: Array, x: Array, work: Array) -> None:
     """x (n,) becomes L^-1 x; `work` holds as many numbers as the longest column of rows."""
+    first, starts, rows, panels = tree
     for s in range(len(first) - 1):
         start, r = first[s], starts[s]
         width, below = first[s + 1] - start, starts[s + 1] - r
@@ -39,16 +33,9 @@ def forward(
 
 
 @compiled
-def backward(
-    first: IntArray,
-    starts: IntArray,
-    rows: AnyArray,
-    panels: IntArray,
-    panel: Array,
-    x: Array,
-    work: Array,
-) -> None:
+def backward(tree: Columns, panel: Array, x: Array, work: Array) -> None:
     """x (n,) becomes L^-T x."""
+    first, starts, rows, panels = tree
     for s in range(len(first) - 2, -1, -1):
         start, r = first[s], starts[s]
         width, below = first[s + 1] - start, starts[s + 1] - r
@@ -75,17 +62,9 @@ def backward(
 
 
 @compiled
-def forward_many(
-    first: IntArray,
-    starts: IntArray,
-    rows: AnyArray,
-    panels: IntArray,
-    panel: Array,
-    x: Array,
-    work: Array,
-    on: Desk,
-) -> None:
+def forward_many(tree: Columns, panel: Array, x: Array, work: Array, on: Desk) -> None:
     """x (n, k) becomes L^-1 x."""
+    first, starts, rows, panels = tree
     count = x.shape[1]
     base, aside = x.ctypes.data, work.ctypes.data
     for s in range(len(first) - 1):
@@ -95,21 +74,8 @@ def forward_many(
         a, top = panel.ctypes.data + 8 * panels[s], base + 8 * count * start
         trsm(on, True, count, width, a, height, top, count)
         if below:
-            gemm(
-                on,
-                False,
-                True,
-                count,
-                below,
-                width,
-                top,
-                count,
-                a + 8 * width,
-                height,
-                False,
-                aside,
-                count,
-            )
+            size, left = (count, below, width), (a + 8 * width, height)
+            gemm(on, (False, True), size, (top, count), left, False, (aside, count))
             for i in range(below):
                 row = rows[r + i]
                 for j in range(count):
@@ -117,17 +83,9 @@ def forward_many(
 
 
 @compiled
-def backward_many(
-    first: IntArray,
-    starts: IntArray,
-    rows: AnyArray,
-    panels: IntArray,
-    panel: Array,
-    x: Array,
-    work: Array,
-    on: Desk,
-) -> None:
+def backward_many(tree: Columns, panel: Array, x: Array, work: Array, on: Desk) -> None:
     """x (n, k) becomes L^-T x."""
+    first, starts, rows, panels = tree
     count = x.shape[1]
     base, aside = x.ctypes.data, work.ctypes.data
     for s in range(len(first) - 2, -1, -1):
@@ -140,19 +98,6 @@ def backward_many(
                 row = rows[r + i]
                 for j in range(count):
                     work[i * count + j] = x[row, j]
-            gemm(
-                on,
-                False,
-                False,
-                count,
-                width,
-                below,
-                aside,
-                count,
-                a + 8 * width,
-                height,
-                True,
-                top,
-                count,
-            )
+            size, left = (count, width, below), (a + 8 * width, height)
+            gemm(on, (False, False), size, (aside, count), left, True, (top, count))
         trsm(on, False, count, width, a, height, top, count)

@@ -191,7 +191,6 @@ class StereotypeLogit(Stereotype, ScoredLogit):
         return np.asarray(after - before)
 
     def score_curves(self, s: Array) -> tuple[Array, Array, Array]:
-        """dl/dscore and its first two derivatives in s, the shape of s and a last axis (L + 1,)."""
         p = self.masses(s)
         away = self._away(p)
         first = p * away

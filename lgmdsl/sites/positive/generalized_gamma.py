@@ -57,11 +57,6 @@ class GeneralizedGammaLocation(LifetimeSite, Expected, ExpectedSlopes):
     )
 
     @cached_property
-    def log_y(self) -> Array:
-        """log y."""
-        return np.asarray(np.log(self.y))
-
-    @cached_property
     def level(self) -> Array:
         """l where w = 0."""
         return np.asarray(constant_derivatives(self.shape)[0] - np.log(self.scale) - self.log_y)

@@ -54,11 +54,6 @@ class InverseGaussianLogMean(LifetimeSite, Expected, ExpectedSlopes):
     )
 
     @cached_property
-    def log_y(self) -> Array:
-        """log y."""
-        return np.asarray(np.log(self.y))
-
-    @cached_property
     def stiffness(self) -> Array:
         """k = shape / (2 y)."""
         return np.asarray(0.5 * self.shape / self.y)

@@ -6,7 +6,6 @@ With z = shape (log y - s), l = log shape - log y + z - 2 log(1 + e^z): log-conc
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -39,11 +38,6 @@ class LoglogisticLogScale(LifetimeSite):
         properties=Property.LOG_CONCAVE | Property.BOUNDED,
         link="log",
     )
-
-    @cached_property
-    def log_y(self) -> Array:
-        """log y."""
-        return np.asarray(np.log(self.y))
 
     def formula(self, s: Jet, p: Jets) -> Jet:
         z = p["shape"] * (self.log_y - s)

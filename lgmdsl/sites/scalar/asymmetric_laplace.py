@@ -18,63 +18,47 @@ from scipy import special
 from lgmdsl.arrays import Array
 from lgmdsl.contract.questions import (
     ConjugateAnswer,
-    Decoupled,
-    Expected,
     ExpectedAnswer,
-    ExpectedSlopes,
     ParameterCurve,
     PointwiseAnswer,
     SuperGaussian,
-    Tilted,
-    TiltedAnswer,
-    TiltedSlopes,
 )
 from lgmdsl.contract.site import Property, SiteSpec
-from lgmdsl.errors import DataError, Diagnostic
-from lgmdsl.numerics.expectations.peak import merge
-from lgmdsl.numerics.normal_tail import normal_tail
-from lgmdsl.sites.base import LocationSite
+from lgmdsl.errors import DataError
+from lgmdsl.sites.scalar.laplace import ROOT_TWO_PI, SHAPE, TwoSided
 from lgmdsl.vocabulary.lookup import declared
 
 if TYPE_CHECKING:
     from numpy.random import Generator
 
-_SHAPE = Property.LOG_CONCAVE | Property.KINKED | Property.BOUNDED
-_ROOT_TWO_PI = float(np.sqrt(2.0 * np.pi))
 
-
-class AsymmetricLaplaceSite(
-    LocationSite, Expected, ExpectedSlopes, Tilted, TiltedSlopes, Decoupled
-):
+class AsymmetricLaplaceSite(TwoSided):
     """The asymmetric Laplace density at s - y."""
 
-    powers: ClassVar[bool] = True
-    scale: Array
     level: Array
 
     def __post_init__(self) -> None:
         outside = (self.level <= 0.0) | (self.level >= 1.0)
         if np.any(outside):
             worst = float(np.broadcast_to(self.level, outside.shape)[outside].flat[0])
-            raise DataError(
-                Diagnostic(
-                    "E303",
-                    f"`asymmetric_laplace` takes a level between 0 and 1, both excluded, not "
-                    f"{worst:g}",
-                    help="the level of the quantile, e.g. level = 0.9; minima and maxima are for "
-                    "gev",
-                )
+            raise DataError.of(
+                "E303",
+                f"`asymmetric_laplace` takes a level between 0 and 1, both excluded, not {worst:g}",
+                help="the level of the quantile, e.g. level = 0.9; minima and maxima are for gev",
             )
 
     @property
     def constant(self) -> Array:
-        """l at the kink, (N,)."""
         return np.asarray(np.log(self.level) + np.log1p(-self.level) - np.log(self.scale))
 
     @property
     def rates(self) -> tuple[Array, Array]:
         """By how much l falls for each unit above the kink, and below it."""
         return (1.0 - self.level) / self.scale, self.level / self.scale
+
+    def pulls(self, sd: Array, power: float) -> tuple[Array, Array]:
+        above, below = self.rates
+        return power * sd * above, power * sd * below
 
     @property
     def beta(self) -> Array:
@@ -115,15 +99,12 @@ class AsymmetricLaplaceSite(
         odds = 1.0 / self.level - 1.0 / (1.0 - self.level)
         return {"scale": (fall - 1.0) / self.scale, "level": odds + x / self.scale}
 
-    def landmark(self) -> tuple[Array, Array]:
-        return -self.residual(np.zeros_like(self.scale)), self.scale
-
     def expected(self, mean: Array, variance: Array, second: bool = False) -> ExpectedAnswer:
         """E|x| = sd sqrt(2/pi) e^(-r^2/2) + x erf(r / sqrt 2), r = x / sd; d/dv = N(0; x, v)."""
         x = self.residual(mean)
         sd = np.maximum(np.sqrt(variance), 1e-60)
         r = x / sd
-        at_kink = np.exp(-0.5 * np.minimum(r * r, 1500.0)) / (sd * _ROOT_TWO_PI)
+        at_kink = np.exp(-0.5 * np.minimum(r * r, 1500.0)) / (sd * ROOT_TWO_PI)
         up, down = special.ndtr(r), special.ndtr(-r)
         above, below = self.rates
         rate = above + below  # 1 / scale: by how much the slope jumps
@@ -134,9 +115,6 @@ class AsymmetricLaplaceSite(
             d_mean_variance=0.5 * rate * at_kink * r / sd if second else None,
             d_variance2=-0.25 * rate * at_kink * (r * r - 1.0) / sd**2 if second else None,
         )
-
-    def expected_slopes(self, mean: Array, variance: Array) -> dict[str, Array]:
-        return self.tilted_slopes(mean, variance, 0.0)
 
     def conjugate(
         self, slope: Array, pull: Array, penalty: Array, centre: Array
@@ -152,51 +130,23 @@ class AsymmetricLaplaceSite(
             -special.ndtri(np.clip((above + slope) / rate, 0.0, 1.0)),
         )
         u = np.where(share < 0.5, left, right)
-        cost = rate * np.exp(-0.5 * u * u) / _ROOT_TWO_PI
+        cost = rate * np.exp(-0.5 * u * u) / ROOT_TWO_PI
         sigma = np.maximum(centre + (pull - cost) / penalty, 0.0)
         y = -self.residual(np.zeros_like(rate))
         value = (pull - cost) * sigma - 0.5 * penalty * (sigma - centre) ** 2 - slope * y
         away = np.where(np.isfinite(u), u, 0.0) * sigma
         return ConjugateAnswer(y + away, sigma, value + self.constant)
 
-    def tilted(self, mean: Array, variance: Array, power: float = 1.0) -> TiltedAnswer:
-        x = self.residual(mean)
-        point = variance <= 0.0
-        above, below = self._sides(x, np.where(point, 1.0, variance), power)
-        log_mass, position, spread = merge(*above, *below)
-        return TiltedAnswer(
-            np.where(point, power * self.log_density(mean), log_mass + power * self.constant),
-            np.where(point, mean, mean - x + position),
-            np.where(point, 0.0, spread),
-        )
-
     def tilted_slopes(self, mean: Array, variance: Array, power: float = 1.0) -> dict[str, Array]:
         x = self.residual(mean)
         point = variance <= 0.0
-        above, below = self._sides(x, np.where(point, 1.0, variance), power)
+        above, below = self.sides(x, np.where(point, 1.0, variance), power)
         total = np.logaddexp(above[0], below[0])
         up = np.exp(above[0] - total) * above[1]
         down = np.exp(below[0] - total) * below[1]
         rates = self.rates
         fall = np.where(point, self._fall(x), rates[0] * up - rates[1] * down)
         return self._slopes(np.where(point, x, up + down), fall)
-
-    def _sides(self, x: Array, variance: Array, power: float) -> list[tuple[Array, Array, Array]]:
-        """log mass (but for the constant), mean and variance of the tilted x above and below 0."""
-        sd = np.sqrt(variance)
-        sides = []
-        for side, rate in zip((1.0, -1.0), self.rates, strict=True):
-            pull = power * sd * rate
-            r = side * x / sd
-            z = r - pull
-            tail = normal_tail(z)
-            # log of e^{pull^2/2 - pull r} Phi(z), whose exponents cancel for z < 0.
-            scaled = np.log(0.5 * special.erfcx(-np.minimum(z, 0.0) / np.sqrt(2.0)))
-            log_mass = np.where(
-                z < 0.0, scaled - 0.5 * r * r, pull * (0.5 * pull - r) + tail.log_cdf
-            )
-            sides.append((log_mass, side * sd * tail.excess, sd * sd * tail.variance))
-        return sides
 
     def conditional_mean(self, s: Array) -> Array:
         """s + scale (1 - 2 level) / (level (1 - level)): s is a quantile, not the mean."""
@@ -231,7 +181,7 @@ class AsymmetricLaplaceQuantile(AsymmetricLaplaceSite):
         "asymmetric_laplace.quantile",
         signature=declared("family", "asymmetric_laplace"),
         takes=("scale", "level"),
-        properties=_SHAPE,
+        properties=SHAPE,
         link="identity",
         places=("y",),
         scales=("scale",),
@@ -249,7 +199,7 @@ class AsymmetricLaplacePotential(AsymmetricLaplaceSite, SuperGaussian):
         "asymmetric_laplace",
         signature=declared("potential", "asymmetric_laplace"),
         takes=("scale", "level"),
-        properties=_SHAPE | Property.SUPER_GAUSSIAN,
+        properties=SHAPE | Property.SUPER_GAUSSIAN,
         scales=("scale",),
     )
 

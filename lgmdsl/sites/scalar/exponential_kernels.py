@@ -16,21 +16,14 @@ def bent(
     s: Array,
     more: Array,
     kind: AnyArray,
-    centre: Array,
-    rate: Array,
-    level: Array,
-    linear: Array,
-    flat: Array,
-    most: Array,
-    peaked: Array,
+    tables: tuple[Array, Array, Array, Array, Array, Array, Array],
     sign: float,
-    value: Array,
-    slope: Array,
-    bend: Array,
+    out: tuple[Array, Array, Array],
 ) -> None:
     """l, l' and the exponential of `ExponentialSite` at s, (n,) each, with e^{sign s + more};
     `more` has one entry for all rows or one for each. Row i is of the kind `kind[i]`, or of its own
-    where `kind` is empty; what follows, `peaked` 1 or 0, has one entry for each kind."""
+    where `kind` is empty; the tables, `peaked` 1 or 0, have one entry for each kind."""
+    (value, slope, bend), (centre, rate, level, linear, flat, most, peaked) = out, tables
     own, shared = (1 if len(more) == len(s) else 0), len(kind) > 0
     x, p, k = np.zeros(BLOCK), np.empty(BLOCK), np.empty(BLOCK)
     for first in range(0, len(s), BLOCK):

@@ -125,7 +125,7 @@ class ExponentialSite(ElementwiseSite, Expected, ExpectedSlopes, Decoupled):
         which, tables = self._tables
         added = np.atleast_1d(np.asarray(more, dtype=np.float64))
         value, slope, exponential = np.empty((3, s.size))
-        bent(s, added, which, *tables, self.sign, value, slope, exponential)
+        bent(s, added, which, tables, self.sign, (value, slope, exponential))
         return value, slope, exponential
 
     @cached_property

@@ -23,7 +23,7 @@ from scipy import special
 from lgmdsl.arrays import Array, BoolArray
 from lgmdsl.contract.questions import ParameterCurve, PointwiseAnswer
 from lgmdsl.contract.site import Property, SiteSpec
-from lgmdsl.errors import DataError, Diagnostic
+from lgmdsl.errors import DataError
 from lgmdsl.numerics import jets
 from lgmdsl.numerics.jets import Jet, exp_ratio_derivatives, log_ratio, log_ratio_derivatives
 from lgmdsl.numerics.stable import capped_exp
@@ -41,14 +41,12 @@ _ZETA = (float(np.euler_gamma), *(float(special.zeta(k)) / k for k in range(2, 5
 def require_tail(family: str, shape: Array) -> None:
     """Raise DataError E303 for a shape of -1 or less."""
     if np.any(shape <= -1.0):
-        raise DataError(
-            Diagnostic(
-                "E303",
-                f"`{family}` takes a shape above -1, not {float(np.min(shape)):g}",
-                note="from -1 down its density has no mode within its support, and grows without "
-                "bound at its end: the likelihood has no maximum",
-                help="give the shape a prior with bounds, e.g. uniform(lower = -0.5, upper = 0.5)",
-            )
+        raise DataError.of(
+            "E303",
+            f"`{family}` takes a shape above -1, not {float(np.min(shape)):g}",
+            note="from -1 down its density has no mode within its support, and grows without "
+            "bound at its end: the likelihood has no maximum",
+            help="give the shape a prior with bounds, e.g. uniform(lower = -0.5, upper = 0.5)",
         )
 
 

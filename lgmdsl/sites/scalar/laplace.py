@@ -6,6 +6,7 @@ tilted density is two truncated Gaussians of means x -+ power v / scale.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -35,15 +36,69 @@ from lgmdsl.vocabulary.lookup import declared
 if TYPE_CHECKING:
     from numpy.random import Generator
 
-_SHAPE = Property.LOG_CONCAVE | Property.KINKED | Property.BOUNDED
-_ROOT_TWO_PI = float(np.sqrt(2.0 * np.pi))
+SHAPE = Property.LOG_CONCAVE | Property.KINKED | Property.BOUNDED
+ROOT_TWO_PI = float(np.sqrt(2.0 * np.pi))
 
 
-class LaplaceSite(LocationSite, Expected, ExpectedSlopes, Tilted, TiltedSlopes, Decoupled):
-    """The Laplace density at s - y."""
+class TwoSided(LocationSite, Expected, ExpectedSlopes, Tilted, TiltedSlopes, Decoupled):
+    """A density at s - y that falls exponentially from a kink, at its own rate on each side."""
 
     scale: Array
     powers: ClassVar[bool] = True
+
+    @property
+    @abstractmethod
+    def constant(self) -> Array:
+        """l at the kink, (N,)."""
+
+    @abstractmethod
+    def pulls(self, sd: Array, power: float) -> tuple[Array, Array]:
+        """power sd times the rates above and below the kink."""
+
+    def landmark(self) -> tuple[Array, Array]:
+        return -self.residual(np.zeros_like(self.scale)), self.scale
+
+    def tilted(self, mean: Array, variance: Array, power: float = 1.0) -> TiltedAnswer:
+        x = self.residual(mean)
+        point = variance <= 0.0
+        above, below = self.sides(x, np.where(point, 1.0, variance), power)
+        log_mass, position, spread = merge(*above, *below)
+        return TiltedAnswer(
+            np.where(point, power * self.log_density(mean), log_mass + power * self.constant),
+            np.where(point, mean, mean - x + position),
+            np.where(point, 0.0, spread),
+        )
+
+    def expected_slopes(self, mean: Array, variance: Array) -> dict[str, Array]:
+        return self.tilted_slopes(mean, variance, 0.0)
+
+    def sides(self, x: Array, variance: Array, power: float) -> list[tuple[Array, Array, Array]]:
+        """log mass (but for the constant), mean and variance of the tilted x above and below 0."""
+        sd = np.sqrt(variance)
+        sides = []
+        for side, pull in zip((1.0, -1.0), self.pulls(sd, power), strict=True):
+            r = side * x / sd
+            z = r - pull
+            tail = normal_tail(z)
+            # log of e^{pull^2/2 - pull r} Phi(z), whose exponents cancel for z < 0.
+            scaled = np.log(0.5 * special.erfcx(-np.minimum(z, 0.0) / np.sqrt(2.0)))
+            log_mass = np.where(
+                z < 0.0, scaled - 0.5 * r * r, pull * (0.5 * pull - r) + tail.log_cdf
+            )
+            sides.append((log_mass, side * sd * tail.excess, sd * sd * tail.variance))
+        return sides
+
+
+class LaplaceSite(TwoSided):
+    """The Laplace density at s - y."""
+
+    @property
+    def constant(self) -> Array:
+        return np.asarray(-np.log(2.0 * self.scale))
+
+    def pulls(self, sd: Array, power: float) -> tuple[Array, Array]:
+        pull = power * sd / self.scale
+        return pull, pull
 
     def log_density(self, s: Array) -> Array:
         return np.asarray(-np.abs(self.residual(s)) / self.scale - np.log(2.0 * self.scale))
@@ -56,9 +111,6 @@ class LaplaceSite(LocationSite, Expected, ExpectedSlopes, Tilted, TiltedSlopes, 
 
     def parameter_slopes(self, s: Array) -> dict[str, Array]:
         return {"scale": (np.abs(self.residual(s)) / self.scale - 1.0) / self.scale}
-
-    def landmark(self) -> tuple[Array, Array]:
-        return -self.residual(np.zeros_like(self.scale)), self.scale
 
     def noise_variance(self) -> Array:
         return 2.0 * self.scale**2
@@ -75,7 +127,7 @@ class LaplaceSite(LocationSite, Expected, ExpectedSlopes, Tilted, TiltedSlopes, 
         x = self.residual(mean)
         sd = np.maximum(np.sqrt(variance), 1e-60)
         r = x / sd
-        at_kink = np.exp(-0.5 * np.minimum(r * r, 1500.0)) / (sd * _ROOT_TWO_PI)
+        at_kink = np.exp(-0.5 * np.minimum(r * r, 1500.0)) / (sd * ROOT_TWO_PI)
         erf = special.erf(r / np.sqrt(2.0))
         rate = 1.0 / self.scale
         return ExpectedAnswer(
@@ -95,54 +147,21 @@ class LaplaceSite(LocationSite, Expected, ExpectedSlopes, Tilted, TiltedSlopes, 
         rate = 1.0 / self.scale
         half = 0.5 * np.maximum(1.0 - np.abs(slope) / rate, 0.0)
         u = np.sign(slope) * special.ndtri(half)
-        cost = 2.0 * rate * np.exp(-0.5 * u * u) / _ROOT_TWO_PI
+        cost = 2.0 * rate * np.exp(-0.5 * u * u) / ROOT_TWO_PI
         sigma = np.maximum(centre + (pull - cost) / penalty, 0.0)
         y = -self.residual(np.zeros_like(rate))
         value = (pull - cost) * sigma - 0.5 * penalty * (sigma - centre) ** 2 - slope * y
         return ConjugateAnswer(y + u * sigma, sigma, value - np.log(2.0 * self.scale))
 
-    def tilted(self, mean: Array, variance: Array, power: float = 1.0) -> TiltedAnswer:
-        x = self.residual(mean)
-        point = variance <= 0.0
-        above, below = self._sides(x, np.where(point, 1.0, variance), power)
-        log_mass, position, spread = merge(*above, *below)
-        log_mass = log_mass - power * np.log(2.0 * self.scale)
-        centre = mean - x
-        return TiltedAnswer(
-            np.where(point, power * self.log_density(mean), log_mass),
-            np.where(point, mean, centre + position),
-            np.where(point, 0.0, spread),
-        )
-
     def tilted_slopes(self, mean: Array, variance: Array, power: float = 1.0) -> dict[str, Array]:
         """(E|x| / scale - 1) / scale."""
         x = self.residual(mean)
         point = variance <= 0.0
-        above, below = self._sides(x, np.where(point, 1.0, variance), power)
+        above, below = self.sides(x, np.where(point, 1.0, variance), power)
         total = np.logaddexp(above[0], below[0])
         size = np.exp(above[0] - total) * above[1] - np.exp(below[0] - total) * below[1]
         size = np.where(point, np.abs(x), size)
         return {"scale": (size / self.scale - 1.0) / self.scale}
-
-    def expected_slopes(self, mean: Array, variance: Array) -> dict[str, Array]:
-        return self.tilted_slopes(mean, variance, 0.0)
-
-    def _sides(self, x: Array, variance: Array, power: float) -> list[tuple[Array, Array, Array]]:
-        """log mass (but for the constant), mean and variance of the tilted x above and below 0."""
-        sd = np.sqrt(variance)
-        pull = power * sd / self.scale
-        sides = []
-        for side in (1.0, -1.0):
-            r = side * x / sd
-            z = r - pull
-            tail = normal_tail(z)
-            # log of e^{pull^2/2 - pull r} Phi(z), whose exponents cancel for z < 0.
-            scaled = np.log(0.5 * special.erfcx(-np.minimum(z, 0.0) / np.sqrt(2.0)))
-            log_mass = np.where(
-                z < 0.0, scaled - 0.5 * r * r, pull * (0.5 * pull - r) + tail.log_cdf
-            )
-            sides.append((log_mass, side * sd * tail.excess, sd * sd * tail.variance))
-        return sides
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,7 +174,7 @@ class LaplaceMean(LaplaceSite):
         "laplace.mean",
         signature=declared("family", "laplace"),
         takes=("scale",),
-        properties=_SHAPE,
+        properties=SHAPE,
         link="identity",
         places=("y",),
         scales=("scale",),
@@ -173,7 +192,7 @@ class LaplacePotential(LaplaceSite, Normed):
         "laplace",
         signature=declared("potential", "laplace"),
         takes=("scale",),
-        properties=_SHAPE | Property.SUPER_GAUSSIAN,
+        properties=SHAPE | Property.SUPER_GAUSSIAN,
         scales=("scale",),
     )
 

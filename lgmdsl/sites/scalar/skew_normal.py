@@ -24,7 +24,7 @@ from scipy import special
 from lgmdsl.arrays import Array
 from lgmdsl.contract.questions import ParameterCurve, PointwiseAnswer
 from lgmdsl.contract.site import Property, SiteSpec
-from lgmdsl.errors import DataError, Diagnostic
+from lgmdsl.errors import DataError
 from lgmdsl.numerics import jets
 from lgmdsl.numerics.jets import Jet
 from lgmdsl.numerics.normal_tail import LOG_TWO_PI, normal_tail
@@ -83,14 +83,12 @@ class SkewNormalMean(LocationSite):
     def __post_init__(self) -> None:
         if np.any(~(np.abs(self.skew) < MOST)):
             worst = float(self.skew.flat[int(np.argmax(np.abs(self.skew)))])
-            raise DataError(
-                Diagnostic(
-                    "E303",
-                    f"`skew_normal` takes a skew between -{MOST:g} and {MOST:g}, not {worst:g}",
-                    note="no skew normal is more skewed than the half-normal",
-                    help="give the skew a prior with bounds, e.g. "
-                    "uniform(lower = -0.99, upper = 0.99), or take gev or lognormal",
-                )
+            raise DataError.of(
+                "E303",
+                f"`skew_normal` takes a skew between -{MOST:g} and {MOST:g}, not {worst:g}",
+                note="no skew normal is more skewed than the half-normal",
+                help="give the skew a prior with bounds, e.g. "
+                "uniform(lower = -0.99, upper = 0.99), or take gev or lognormal",
             )
 
     @cached_property

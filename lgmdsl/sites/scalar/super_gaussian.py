@@ -226,7 +226,27 @@ def _made(
         properties |= Property.LOG_CONCAVE
     spec = SiteSpec(
         name,
-        signature=_signature(name, summary, formula, source),
+        signature=Signature(
+            name,
+            "potential",
+            (
+                Parameter(
+                    "scale",
+                    "positive",
+                    required=False,
+                    default=1.0,
+                    meaning="in the unit of the expression; 1 is the unit of g",
+                ),
+            ),
+            summary=summary or "a super-Gaussian potential, declared by its g",
+            formulas=(("", formula or "exp(g((s / scale)^2)) / scale, g decreasing and convex"),),
+            scale="scale is the s at which the potential is what it is at 1 in the unit of its g",
+            support="s, any affine expression of the latents, any number",
+            example=sparse(f"{name}(scale = s)", SD),
+            see_also=("potential", "double-loop", "laplace", "student_t"),
+            source=source,
+            without=() if source else ("source",),
+        ),
         takes=("scale",),
         properties=properties,
         scales=("scale",),
@@ -243,30 +263,6 @@ def _made(
     smooth_at_zero = shown.cornered and not shown.kinked
     base = CorneredPotential if smooth_at_zero else EvenPotential
     return cast("type[Site]", Declared(words, (base,), namespace))
-
-
-def _signature(name: str, summary: str, formula: str, source: str) -> Signature:
-    return Signature(
-        name,
-        "potential",
-        (
-            Parameter(
-                "scale",
-                "positive",
-                required=False,
-                default=1.0,
-                meaning="in the unit of the expression; 1 is the unit of g",
-            ),
-        ),
-        summary=summary or "a super-Gaussian potential, declared by its g",
-        formulas=(("", formula or "exp(g((s / scale)^2)) / scale, g decreasing and convex"),),
-        scale="scale is the s at which the potential is what it is at 1 in the unit of its g",
-        support="s, any affine expression of the latents, any number",
-        example=sparse(f"{name}(scale = s)", SD),
-        see_also=("potential", "double-loop", "laplace", "student_t"),
-        source=source,
-        without=() if source else ("source",),
-    )
 
 
 # ---- even --------------------------------------------------------------------------------------

@@ -125,7 +125,7 @@ class TopicSite(Site, Pointwise, Sloped, Classes):
             from lgmdsl.sites.vector.word_kernels import gains
 
             words = counts.indptr, counts.indices, counts.data
-            gains(np.ascontiguousarray(s), *words, self.likely, _RARE, value, slope, bend)
+            gains(np.ascontiguousarray(s), words, self.likely, _RARE, value, slope, bend)
             return value, slope, bend
         for some in self.words(2):
             level, topics = self.mixing(s, some)
@@ -170,7 +170,7 @@ class TopicSite(Site, Pointwise, Sloped, Classes):
 
             value, slope = np.tile(self.constant, (len(s), 1)), np.empty(s.shape)
             words = counts.indptr, counts.indices, counts.data
-            mixtures(p, *words, self.likely, _LEAST, value, slope)
+            mixtures(p, words, self.likely, _LEAST, value, slope)
             return value, slope - self.trials[:, None] * p
         value, slope = np.empty(s.shape[:2]), np.empty(s.shape)
         for i in range(len(self)):
@@ -205,11 +205,6 @@ class TopicSite(Site, Pointwise, Sloped, Classes):
             ratio = np.exp(np.minimum(s[rows] - level[:, None], 700.0))
             np.add.at(out, some.word, count * ratio * (1.0 + more))
         return np.asarray(out.T)
-
-    def expected_counts(self, s: Array) -> Array:
-        """(K, W): how many times each topic gave each word, with the best q(topic | word) at s,
-        proportional to exp(s_k) emission_kw; EM's sufficient statistics of the topics."""
-        return self.emission * self.parameter_slopes(s)["emission"]
 
     def class_moments(self, mean: Array, variance: Array) -> ClassMoments:
         """Moments of the words, as of a softmax: E[pp'] = diag E[p] - curvature mapped through the

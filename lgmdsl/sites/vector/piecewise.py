@@ -23,7 +23,7 @@ from lgmdsl.arrays import Array, BoolArray
 from lgmdsl.contract.classes import Pieces, Split
 from lgmdsl.contract.questions import Lifetimes, Pointwise, PointwiseAnswer
 from lgmdsl.contract.site import Property, Site, SiteSpec
-from lgmdsl.errors import DataError, Diagnostic
+from lgmdsl.errors import DataError
 from lgmdsl.numerics.stable import capped_exp
 from lgmdsl.vocabulary.lookup import declared
 
@@ -64,13 +64,11 @@ class PiecewiseExponential(Site, Pointwise, Split, Lifetimes):
         )
         if len(wrong):
             shown = ", ".join(f"{b:g}" for b in self.breaks[wrong[0]][:6])
-            raise DataError(
-                Diagnostic(
-                    "E303",
-                    "`breaks` of `piecewise_exponential` must be positive and increase, but they "
-                    f"begin {shown}",
-                    help="sort them, each once: np.unique(time[died == 1])[:-1] for Cox's model",
-                )
+            raise DataError.of(
+                "E303",
+                "`breaks` of `piecewise_exponential` must be positive and increase, but they "
+                f"begin {shown}",
+                help="sort them, each once: np.unique(time[died == 1])[:-1] for Cox's model",
             )
 
     @cached_property

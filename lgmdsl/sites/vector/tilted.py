@@ -16,7 +16,7 @@ import numpy as np
 from lgmdsl.arrays import Array, BoolArray, IntArray
 from lgmdsl.contract.questions import Radial, TiltedAnswer
 from lgmdsl.contract.site import Property, Site
-from lgmdsl.errors import Diagnostic, MethodError
+from lgmdsl.errors import MethodError
 from lgmdsl.sites.vector.nested import Plane, by_cells, mode, nested, planes
 
 MOST_COORDINATES = 3
@@ -86,7 +86,7 @@ def _averages(
         help = "take natural-gradient or laplace"
         if isinstance(plane.site, Radial):
             help = "take laplace or double-loop"
-        raise MethodError(Diagnostic("E501", message, help=help))
+        raise MethodError.of("E501", message, help=help)
     extra = 0 if values is None else len(values(np.zeros(0, dtype=np.intp), np.zeros((0, 1, r))))
     out = _Moments(np.zeros(n), np.zeros((n, r)), np.zeros((n, r, r)), np.zeros((extra, n)))
     top, root = mode(plane, power)

@@ -5,11 +5,15 @@ only where words are many enough to repay numba.
 from __future__ import annotations
 
 import math
+from typing import TypeAlias
 
 import numpy as np
 
 from lgmdsl.arrays import AnyArray, Array
 from lgmdsl.numerics.compiled import compiled
+
+Words: TypeAlias = tuple[AnyArray, AnyArray, Array]
+"""The words of each row as csr has them: where each row starts, which words, how many of each."""
 
 
 @compiled
@@ -31,19 +35,12 @@ def _logged(s: Array, likely: Array, part: Array) -> float:
 
 @compiled
 def gains(
-    s: Array,
-    start: AnyArray,
-    word: AnyArray,
-    count: Array,
-    likely: Array,
-    rare: float,
-    value: Array,
-    slope: Array,
-    bend: Array,
+    s: Array, words: Words, likely: Array, rare: float, value: Array, slope: Array, bend: Array
 ) -> None:
     """sum_w y_w L_w is added to value, (N,); its slope, (N, K), and curvature, (N, K, K), are
-    written. `start`, `word`, `count`: the words of each row, as csr has them; `likely`, (W, K), the
-    topics' probabilities of each word; below `rare` next to exp(largest s) by logarithms."""
+    written. `likely`, (W, K): the topics' probabilities of each word; below `rare` next to
+    exp(largest s) by logarithms."""
+    start, word, count = words
     size = s.shape[1]
     share, part = np.empty(size), np.empty(size)
     for i in range(len(s)):
@@ -81,17 +78,11 @@ def gains(
 
 @compiled
 def mixtures(
-    p: Array,
-    start: AnyArray,
-    word: AnyArray,
-    count: Array,
-    likely: Array,
-    least: float,
-    value: Array,
-    slope: Array,
+    p: Array, words: Words, likely: Array, least: float, value: Array, slope: Array
 ) -> None:
     """sum_w y_w log sum_k p_k likely_wk is added to value, (S, N), for shares (S, N, K); its slope
     in log p is written."""
+    start, word, count = words
     points, rows, size = p.shape
     for i in range(rows):
         for point in range(points):

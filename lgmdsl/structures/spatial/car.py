@@ -16,7 +16,7 @@ import scipy.sparse as sp
 
 from lgmdsl.arrays import Array, BoolArray, Matrix, SparseMatrix
 from lgmdsl.contract.structure import Shape, Structure
-from lgmdsl.errors import Diagnostic, NumericalError
+from lgmdsl.errors import NumericalError
 from lgmdsl.structures.shared.content import Content, diagonal, inner
 from lgmdsl.structures.shared.generalised import log_determinant
 from lgmdsl.structures.shared.refusals import Refused
@@ -86,9 +86,7 @@ class Car(Structure):
             return scale + float(np.log(self.neighbours.degree).sum() + shrunk.sum())
         log_det = log_determinant(self._unit)
         if log_det is None:
-            raise NumericalError(
-                Diagnostic("E601", f"car's precision is singular at alpha = {self.alpha}")
-            )
+            raise NumericalError.of("E601", f"car's precision is singular at alpha = {self.alpha}")
         return scale + log_det
 
     def pullback_precision(self, adjoint: Matrix) -> dict[str, Array]:

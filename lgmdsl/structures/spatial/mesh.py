@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from lgmdsl.arrays import AnyArray, Array, IntArray, SparseMatrix
-from lgmdsl.errors import DataError, Diagnostic
+from lgmdsl.errors import DataError
 from lgmdsl.structures.shared.content import banded, diagonal
 
 _SHOWN = 5
@@ -107,13 +107,11 @@ def _points(points: ArrayLike) -> Array:
     where = np.asarray(points, dtype=np.float64)
     if where.ndim != 2 or where.shape[1] != 2:
         plane = where.ndim == 2 and where.shape[1] == 3
-        raise DataError(
-            Diagnostic(
-                "E301",
-                "`points` of a mesh have the wrong shape",
-                details=("wanted (n, 2): a mesh lies in the plane", f"given  {where.shape}"),
-                help="project them: points[:, :2]" if plane else "one row (x, y) for each node",
-            )
+        raise DataError.of(
+            "E301",
+            "`points` of a mesh have the wrong shape",
+            details=("wanted (n, 2): a mesh lies in the plane", f"given  {where.shape}"),
+            help="project them: points[:, :2]" if plane else "one row (x, y) for each node",
         )
     odd = np.flatnonzero(~np.isfinite(where).all(axis=1))
     if odd.size:
@@ -128,13 +126,11 @@ def _points(points: ArrayLike) -> Array:
 def _triangles(triangles: ArrayLike, nodes: int) -> IntArray:
     array = np.asarray(triangles)
     if array.ndim != 2 or array.shape[1] != 3 or not len(array):
-        raise DataError(
-            Diagnostic(
-                "E301",
-                "`triangles` of a mesh have the wrong shape",
-                details=("wanted (t, 3): the positions of three nodes", f"given  {array.shape}"),
-                help="scipy.spatial.Delaunay(points).simplices",
-            )
+        raise DataError.of(
+            "E301",
+            "`triangles` of a mesh have the wrong shape",
+            details=("wanted (t, 3): the positions of three nodes", f"given  {array.shape}"),
+            help="scipy.spatial.Delaunay(points).simplices",
         )
     whole = array.astype(np.int64)
     if not np.array_equal(whole, array):
@@ -164,7 +160,7 @@ def _check_edges(nodes: IntArray) -> None:
 
 
 def _broken(message: str, detail: str, help: str) -> DataError:
-    return DataError(Diagnostic("E303", message, details=(detail,) if detail else (), help=help))
+    return DataError.of("E303", message, details=(detail,) if detail else (), help=help)
 
 
 def _count(items: AnyArray, word: str) -> str:

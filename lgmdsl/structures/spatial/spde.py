@@ -18,7 +18,7 @@ import scipy.sparse as sp
 
 from lgmdsl.arrays import Array, Matrix, SparseMatrix
 from lgmdsl.contract.structure import Shape, Structure
-from lgmdsl.errors import Diagnostic, NumericalError
+from lgmdsl.errors import NumericalError
 from lgmdsl.structures.shared.content import Content, diagonal, inner
 from lgmdsl.structures.shared.generalised import log_determinant
 from lgmdsl.structures.shared.refusals import Refused
@@ -82,12 +82,10 @@ class Spde(Structure):
         mass = diagonal(self.kappa**2 * e.mass)
         half = log_determinant(sp.csr_array(mass + e.stiffness))
         if half is None:
-            raise NumericalError(
-                Diagnostic(
-                    "E601",
-                    "kappa^2 mass + stiffness of `spde` is not positive definite",
-                    help="the stiffness matrix must be positive semi-definite; see mesh_matrices",
-                )
+            raise NumericalError.of(
+                "E601",
+                "kappa^2 mass + stiffness of `spde` is not positive definite",
+                help="the stiffness matrix must be positive semi-definite; see mesh_matrices",
             )
         return self.size * float(np.log(self.tau2)) + 2.0 * half - float(np.log(e.mass).sum())
 

@@ -18,10 +18,10 @@ from lgmdsl.contract.problem import GaussianPosterior, Problem
 from lgmdsl.contract.questions import Pointwise
 from lgmdsl.contract.status import Guarantee, Status
 from lgmdsl.inference.driver import Run, Tolerances, run
-from lgmdsl.inference.options import configured
 from lgmdsl.inference.other_starts import far_start, landmark_starts, started
-from lgmdsl.inference.plan import Plan, verdict
+from lgmdsl.inference.plan import Plan
 from lgmdsl.inference.registry import backends
+from lgmdsl.inference.scout import plan_by
 from lgmdsl.inference.settings import FitSettings
 
 # Floating-point operations that the check may take, whatever the fit took: 0.1 to 0.2 s.
@@ -148,15 +148,9 @@ def _quick(planned: Plan) -> Plan | None:
     none runs."""
     if planned.backend.spec.needs is Pointwise:
         return None
-    for backend in backends().values():
-        spec = backend.spec
-        if spec.needs is Pointwise and spec.ranks and spec.evidence:
-            judged = verdict(planned.canonical.blocks, backend, None)
-            if judged.runs:
-                return Plan(
-                    planned.canonical, configured(backend, {}), judged.routes, planned.terms
-                )
-    return None
+    known = (b for b in backends().values() if b.spec.needs is Pointwise)
+    plans = (plan_by(planned, b) for b in known if b.spec.ranks and b.spec.evidence)
+    return next((p for p in plans if p is not None), None)
 
 
 def _screened(

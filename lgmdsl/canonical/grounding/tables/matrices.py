@@ -34,14 +34,12 @@ def as_before(name: str, chosen: Sequence[Coding], known: Sequence[Coding]) -> t
     for coding in chosen:
         fitted = before.get(coding.column, coding)
         if fitted.kind != coding.kind or (coding.base and coding.base != fitted.base):
-            raise DataError(
-                Diagnostic(
-                    "E303",
-                    f"`{coding.column}`, a column of `{name}`, is coded otherwise than in the fit",
-                    details=(f"in the fit: {fitted}",),
-                    help=either(f"leave out --map {name}", f"leave out mapping of {name}"),
-                    layout="plain",
-                )
+            raise DataError.of(
+                "E303",
+                f"`{coding.column}`, a column of `{name}`, is coded otherwise than in the fit",
+                details=(f"in the fit: {fitted}",),
+                help=either(f"leave out --map {name}", f"leave out mapping of {name}"),
+                layout="plain",
             )
         out.append(fitted)
     return tuple(out)
@@ -70,23 +68,19 @@ def matrix_of(
     labels = tuple(label for coding, _ in parts for label in coding.labels)
     if not labels:
         alone = ", ".join(f"`{coding.column}` has {coding.base}" for coding, _ in parts)
-        raise DataError(
-            Diagnostic(
-                "E303",
-                f"`{name}` has no columns: contrasts of a single level are none",
-                details=(f"{alone} alone",),
-                help="leave it out",
-                layout="plain",
-            )
+        raise DataError.of(
+            "E303",
+            f"`{name}` has no columns: contrasts of a single level are none",
+            details=(f"{alone} alone",),
+            help="leave it out",
+            layout="plain",
         )
     if all(not coding.kind for coding, _ in parts):
         whole = side_by_side(source, name, [columns[coding.column] for coding, _ in parts])
     else:
         lengths = {len(block) for _, block in parts}
         if len(lengths) > 1:
-            raise DataError(
-                Diagnostic("E306", f"{source}: the columns of `{name}` differ in length")
-            )
+            raise DataError.of("E306", f"{source}: the columns of `{name}` differ in length")
         check_memory(source, name, (next(iter(lengths)), len(labels)), 8)
         whole = Loaded(np.concatenate([block for _, block in parts], axis=1))
     named = Loaded(np.array(labels, dtype=np.str_))
@@ -103,16 +97,14 @@ def indicator(entry: Entry, coding: Coding) -> Entry:
     """The contrast of a column of two levels as a datum of its own: 1 at one level, 0 (of treatment
     contrasts) at the base. Raises DataError E301 where the levels are more."""
     if entry.shape[1] != 1:
-        raise DataError(
-            Diagnostic(
-                "E301",
-                f"contrasts of `{coding.column}` are {entry.shape[1]} columns, and `{entry.name}` "
-                "is one",
-                details=(f"its levels: {listed([*map(show, coding.levels[:SHOWN])])}",),
-                help=f"declare it over two indices, the second one an index of columns, or merge "
-                f"the levels of `{coding.column}` into two",
-                layout="plain",
-            )
+        raise DataError.of(
+            "E301",
+            f"contrasts of `{coding.column}` are {entry.shape[1]} columns, and `{entry.name}` "
+            "is one",
+            details=(f"its levels: {listed([*map(show, coding.levels[:SHOWN])])}",),
+            help=f"declare it over two indices, the second one an index of columns, or merge "
+            f"the levels of `{coding.column}` into two",
+            layout="plain",
         )
     column = Loaded(entry.loaded.values[:, 0])
     return replace(entry, shape=column.shape, loader=lambda: column, labels=entry.labels[:1])
@@ -122,14 +114,12 @@ def _check_joined(name: str, columns: Sequence[Entry]) -> None:
     """Columns of two tables have no common rows."""
     sources = {entry.table: entry.source for entry in columns if entry.table}
     if len(sources) > 1:
-        raise DataError(
-            Diagnostic(
-                "E302",
-                f"the columns of `{name}` are in {listed([*sources.values()])}, whose rows nothing "
-                "joins",
-                help="put them into one table",
-                layout="plain",
-            )
+        raise DataError.of(
+            "E302",
+            f"the columns of `{name}` are in {listed([*sources.values()])}, whose rows nothing "
+            "joins",
+            help="put them into one table",
+            layout="plain",
         )
 
 
@@ -137,13 +127,11 @@ def _coded(name: str, coding: Coding, entry: Entry, numeric: bool) -> tuple[Codi
     loaded = entry.loaded
     values = loaded.values
     if not isinstance(values, np.ndarray) or values.ndim != 1:
-        raise DataError(
-            Diagnostic(
-                "E301",
-                f"`{coding.column}`, a column of `{name}`, has the shape {loaded.shape}",
-                help="give columns of one length",
-                layout="plain",
-            )
+        raise DataError.of(
+            "E301",
+            f"`{coding.column}`, a column of `{name}`, has the shape {loaded.shape}",
+            help="give columns of one length",
+            layout="plain",
         )
     if not coding.kind:
         if not numeric:
@@ -151,14 +139,12 @@ def _coded(name: str, coding: Coding, entry: Entry, numeric: bool) -> tuple[Codi
         return coding, _floats(values, loaded.missing)[:, None]
     labels = labels_of(loaded)
     if values.dtype.kind == "f" and labels.values.dtype.kind == "U":
-        raise DataError(
-            Diagnostic(
-                "E303",
-                f"`{coding.column}` holds numbers with fractions, which are no levels",
-                details=(f"found {tally(values[~np.isnan(values)])}",),
-                help=f"a column of its own: {example(name, (coding.column, '...'))}",
-                layout="plain",
-            )
+        raise DataError.of(
+            "E303",
+            f"`{coding.column}` holds numbers with fractions, which are no levels",
+            details=(f"found {tally(values[~np.isnan(values)])}",),
+            help=f"a column of its own: {example(name, (coding.column, '...'))}",
+            layout="plain",
         )
     whole = coding if coding.levels else _with_levels(name, coding, labels)
     places = IndexSet(coding.column, np.array(whole.levels, dtype=np.str_)).positions(
@@ -214,13 +200,11 @@ def _with_levels(name: str, coding: Coding, labels: LabelArray) -> Coding:
     texts = tuple(str(v) for v in levels.tolist())
     used = {str(v) for v in present.tolist()}
     if not texts:
-        raise DataError(
-            Diagnostic(
-                "E303",
-                f"`{coding.column}`, a column of `{name}`, has no entries",
-                help="leave it out",
-                layout="plain",
-            )
+        raise DataError.of(
+            "E303",
+            f"`{coding.column}`, a column of `{name}`, has no entries",
+            help="leave it out",
+            layout="plain",
         )
     if coding.base and coding.base not in texts:
         raise DataError(

@@ -223,14 +223,12 @@ class _Placing:
         if len(holders) == 1:
             return holders[0]
         named = next((t for t in holders if t.name), holders[0])
-        raise DataError(
-            Diagnostic(
-                "E306",
-                f"`{wanted}` is in {listed([f'`{t.name or t.source}`' for t in holders])}",
-                symbol.statement.span,
-                help=f"say which: {key(symbol.name, f'{named.name}.{wanted}')}, or rename one",
-                layout="plain",
-            )
+        raise DataError.of(
+            "E306",
+            f"`{wanted}` is in {listed([f'`{t.name or t.source}`' for t in holders])}",
+            symbol.statement.span,
+            help=f"say which: {key(symbol.name, f'{named.name}.{wanted}')}, or rename one",
+            layout="plain",
         )
 
     def _row_labels(
@@ -251,16 +249,14 @@ class _Placing:
         alone = len(symbol.dims) == 1 and len(chosen) == 1 and bool(chosen[0].kind)
         if len(symbol.dims) != 2 and not alone:
             columns = ", ".join(f"`{c.column}`" for c in chosen)
-            raise DataError(
-                Diagnostic(
-                    "E301",
-                    f"columns {columns} make a matrix, and `{symbol.name}` is none",
-                    symbol.statement.span,
-                    help=f"declare it over two indices: data {symbol.name}[{symbol.dims[0]}, feat]"
-                    if symbol.dims
-                    else "give one column",
-                    layout="plain",
-                )
+            raise DataError.of(
+                "E301",
+                f"columns {columns} make a matrix, and `{symbol.name}` is none",
+                symbol.statement.span,
+                help=f"declare it over two indices: data {symbol.name}[{symbol.dims[0]}, feat]"
+                if symbol.dims
+                else "give one column",
+                layout="plain",
             )
         same = as_before(symbol.name, chosen, self.known.get(symbol.name, ()))
         entry, codings = matrix_of(
@@ -303,15 +299,13 @@ def graph_table(symbol: Symbol, source: str, columns: Mapping[str, Entry]) -> En
         first = labels if len(names) == rows else columns[names[0]].loaded
         matrix = side_by_side(source, symbol.name, [columns[n] for n in names[-rows:]])
         return Entry(symbol.name, source, (rows, rows), lambda: matrix, labels=(first, labels))
-    raise DataError(
-        Diagnostic(
-            "E301",
-            f"the graph `{symbol.name}` wants two columns, the ends of each edge",
-            symbol.statement.span,
-            details=(f"{source} has: {', '.join(names[:20])}",),
-            help=f"name them: {example(symbol.name, (names * 2)[:2])}",
-            layout="plain",
-        )
+    raise DataError.of(
+        "E301",
+        f"the graph `{symbol.name}` wants two columns, the ends of each edge",
+        symbol.statement.span,
+        details=(f"{source} has: {', '.join(names[:20])}",),
+        help=f"name them: {example(symbol.name, (names * 2)[:2])}",
+        layout="plain",
     )
 
 
@@ -340,15 +334,13 @@ def column_of_other_table(
     maps = [s for s in model.of_kind("data") if s.target == other.index]
     map_ = next((s.name for s in maps if s.dims == symbol.dims), None)
     use = f", and use {symbol.name}[{map_}]" if map_ is not None else ""
-    raise DataError(
-        Diagnostic(
-            "E305",
-            f"`{wanted}` is in {other.source}, whose rows are those of `{other.index}`, not of "
-            f"`{symbol.dims[0]}`",
-            symbol.statement.span,
-            help=f"declare data {symbol.name}[{other.index}]{use}",
-            layout="plain",
-        )
+    raise DataError.of(
+        "E305",
+        f"`{wanted}` is in {other.source}, whose rows are those of `{other.index}`, not of "
+        f"`{symbol.dims[0]}`",
+        symbol.statement.span,
+        help=f"declare data {symbol.name}[{other.index}]{use}",
+        layout="plain",
     )
 
 
@@ -375,17 +367,15 @@ def column_of_rows(
         if label not in columns or other.name in placed:
             continue
         declare = "" if again else f", or declare {symbol.name}[{other.dims[0]}]"
-        raise DataError(
-            Diagnostic(
-                "E301",
-                f"`{entry.name}` is in {entry.source}, whose rows are those of `{other.dims[0]}`, "
-                f"not of `{member}`",
-                symbol.statement.span,
-                details=(
-                    f"declared {symbol.name}[{member}]; `{label}` says which `{member}` a row is",
-                ),
-                help=f"give a table of its own, {table(other.name)}, with the columns `{label}` "
-                f"and `{entry.name}`{declare}",
-                layout="plain",
-            )
+        raise DataError.of(
+            "E301",
+            f"`{entry.name}` is in {entry.source}, whose rows are those of `{other.dims[0]}`, "
+            f"not of `{member}`",
+            symbol.statement.span,
+            details=(
+                f"declared {symbol.name}[{member}]; `{label}` says which `{member}` a row is",
+            ),
+            help=f"give a table of its own, {table(other.name)}, with the columns `{label}` "
+            f"and `{entry.name}`{declare}",
+            layout="plain",
         )
