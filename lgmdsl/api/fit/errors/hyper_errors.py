@@ -44,6 +44,7 @@ ROUGH = 0.5  # nats that the gaps may be off their curve
 # Nats from which on more fits are made, at most so often and so many at a time.
 LOOSE, ROUNDS, FITS = 0.03, 3, 4
 LEVELS = (0.05, 0.95)
+LEAST_AWAY = 1e-12  # squared distance between two points
 FEW = 6  # coordinates about a mode
 # Of what a correction changed, what may still be wrong: the second-order evidence's error went down
 # to 5 % where 294 groups add up, and to 7 to 29 % of it in models of one to three latents.
@@ -277,7 +278,7 @@ def conditioned(problem: Problem, fitted: Fitted) -> Conditioned | None:
 
 def outermost(solved: Solved) -> list[tuple[int, Fitted, float]]:
     """The heaviest fit of a mixture and those farthest out, each with its place among the points
-    and the share of all points that is nearest to it; none without a mixture."""
+    and the share of all points that is near to it; none without a mixture."""
     learned = solved.learned
     hypers = None if learned is None else learned.marginals()
     if learned is None or not isinstance(hypers, HyperPosterior):
@@ -287,8 +288,10 @@ def outermost(solved: Solved) -> list[tuple[int, Fitted, float]]:
     places = hypers.places([f.theta for f in fits])
     ends = _ends(places, shares)
     away = np.array([np.square(places - places[k]).sum(axis=1) for k in ends])
-    nearest = np.bincount(away.argmin(axis=0), shares, minlength=len(ends))
-    return [(k, fits[k], float(share)) for k, share in zip(ends, nearest, strict=True)]
+    # Points of a lattice are as near to one as to another: to the last digit neither is nearest.
+    near = (np.maximum(away.min(axis=0), LEAST_AWAY) / np.maximum(away, LEAST_AWAY)) ** 2
+    each = (near / near.sum(axis=0)) @ shares
+    return [(k, fits[k], float(share)) for k, share in zip(ends, each, strict=True)]
 
 
 def _about_mode(
@@ -297,7 +300,7 @@ def _about_mode(
     frame, coordinates = hypers.frame, hypers.coordinates
     if frame.size > FEW or frame.flat.any():
         return None
-    slopes, few = np.zeros(frame.size), planned.canonical.linear(solved.theta).rows <= SMALL
+    slopes, few = np.zeros(frame.size), planned.canonical.observations <= SMALL
     for j in range(frame.size):
         places = (frame.mode + frame.axes[:, j], frame.mode - frame.axes[:, j])[: 1 + few]
         ends = [_gap_at(planned, solved, coordinates.unpack(x), seed, gap_of) for x in places]
