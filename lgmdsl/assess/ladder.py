@@ -79,7 +79,9 @@ class Gap:
         if self.planned is None:
             return math.nan
         try:
-            known = better(self.planned, theta, q, reported, self.seed, True, self.near)
+            known = better(
+                self.planned, theta, q, reported, self.seed, evidence_alone=True, near=self.near
+            )
         except (Unknown, LgmError, np.linalg.LinAlgError):
             return math.nan
         return 0.0 if known is None else known.log_evidence - reported
