@@ -103,7 +103,7 @@ class Laplace(Backend[LaplaceState]):
         return (Expected,) if self.correct_mean else ()
 
     def start(self, problem: Problem, warm: GaussianPosterior | None = None) -> LaplaceState:
-        if warm is not None:
+        if warm is not None and not problem.gaussian:  # whose curvature is known beforehand
             warmed = problem.engine.condition(warm.weight, warm.shift)
             if not isinstance(warmed, Failed):
                 return _first(problem, warmed.mean, _alpha(warmed))
@@ -114,6 +114,9 @@ class Laplace(Backend[LaplaceState]):
         if state.conditioned is None:
             return state
         target, target_alpha = state.conditioned.mean, _alpha(state.conditioned)
+        if problem.gaussian:  # the curvature is the same there, and so is all that follows from it
+            answers = problem.pointwise(target)
+            return _state_of(state.conditioned, target, target_alpha, answers, state.definite)
         start, slope = _energy(problem, state.answers, state.s, state.alpha), state.decrement**2
         # Near the mode the gain drowns in the rounding of the energy itself.
         slack = 1e-13 * (1.0 + abs(start))
@@ -255,9 +258,21 @@ def _state_at(
             Status.numerical_error,
             conditioned,
         )
-    shift = conditioned.shift
+    return _state_of(conditioned, s, alpha, answers, definite)
+
+
+def _state_of(
+    conditioned: Conditioned,
+    s: Rows,
+    alpha: Rows,
+    answers: tuple[PointwiseAnswer, ...],
+    definite: bool,
+) -> LaplaceState:
+    """The state at s with the engine conditioned on the `answers` there; `definite`: as of the
+    state."""
     objective, squared = conditioned.centred, 0.0
-    for a, w, b, x, m, al in zip(answers, weight, shift, s, conditioned.mean, alpha, strict=True):
+    parts = (answers, conditioned.weight, conditioned.shift, s, conditioned.mean, alpha)
+    for a, w, b, x, m, al in zip(*parts, strict=True):
         objective += rows.summed(_correction, a.value, w, b, x, m)
         squared += rows.summed(_squared, m, x, a.slope, al)
         objective += 0.0 if a.eliminated is None else float(np.sum(a.eliminated))

@@ -46,6 +46,7 @@ from lgmdsl.inference.plan import Plan, plan
 from lgmdsl.inference.routes import answering
 
 SETTLED = 0.02  # what may be left to the optimum: of any mean, in sds; of any variance, relative
+MOVED = 0.25 * SETTLED  # the same where all variances have changed alike, and what is left adds up
 MATCHED = 0.002  # what tilted variances may be off, relative
 VARIATIONAL = "natural-gradient"
 NEAR, STEPS = 0.01, 40  # tolerances, and steps, of the way to the optimum
@@ -150,9 +151,11 @@ def better(
     log_evidence: float,
     seed: int = 0,
     evidence_alone: bool = False,
+    near: Conditioned | None = None,
 ) -> Better | None:
     """What is nearer to p(z | y, theta) than q, by which a plan's method reports `log_evidence`;
-    None where q is exact. `evidence_alone`: where nothing else is asked. Raises Unknown."""
+    None where q is exact. `evidence_alone`: where nothing else is asked; `near`: a variational
+    Gaussian at other hyperparameters close by. Raises Unknown."""
     canonical = planned.canonical
     sites, linear = canonical.sites(theta), canonical.linear(theta)
     if q.confinement is not None:
@@ -162,7 +165,7 @@ def better(
     if q.errors is not None:
         raise Unknown("the engine's own answers are estimates")
     try:
-        known = _expanded_about(planned, theta, q, log_evidence, seed, evidence_alone)
+        known = _expanded_about(planned, theta, q, log_evidence, seed, evidence_alone, near)
     except Unknown:
         weights = weighed(sites, linear, q, seed, evidence_alone=evidence_alone)
         if weights is None:
@@ -203,6 +206,7 @@ def _expanded_about(
     log_evidence: float,
     seed: int,
     evidence_alone: bool,
+    near: Conditioned | None,
 ) -> Better:
     """By a series about q, or about the variational Gaussian that is sought from it."""
     sites, linear = planned.canonical.sites(theta), planned.canonical.linear(theta)
@@ -220,9 +224,14 @@ def _expanded_about(
             return Better(q, q, change, log_evidence + change.evidence)
     base, at = q, _expanded(sites, q)
     if not _settled(linear, q, at):
-        base = _variational(planned, theta, q, seed)
-        at = _expanded(sites, base)
-    own = tuple(map(alone, sites, base.mean, base.variance, base.weight, base.shift, at.value))
+        moved = None if near is None else condition(near.weight, near.shift)
+        if moved is not None and not isinstance(moved, Failed):
+            base, at = moved, _expanded(sites, moved)
+        if base is q or not _settled(linear, base, at, MOVED):
+            base = _variational(planned, theta, q, seed)
+            at = _expanded(sites, base)
+    sums = (base.mean, base.variance, base.weight, base.shift, at.value, at.third)
+    own = tuple(map(alone, sites, *sums))
     derivatives = Derivatives.of(at.third, at.fourth, base, own)
     change = second_order(linear, base, derivatives, seed, False, evidence_alone, condition)
     return Better(q, base, change, _bound(base, at) + change.evidence)
@@ -275,8 +284,8 @@ def _expanded(sites: tuple[Site, ...], q: Conditioned) -> Expansion:
     return found
 
 
-def _settled(linear: LinearGaussian, q: Conditioned, at: Expansion) -> bool:
-    """Whether q has no slope and no curvature of the variational bound left.
+def _settled(linear: LinearGaussian, q: Conditioned, at: Expansion, least: float = SETTLED) -> bool:
+    """Whether q has no slope and no curvature of the variational bound left, or `least` of them.
 
     Rows that share latents add up: 5,000 slopes of a hundredth of an sd each move a level by many
     sds. So the slopes are measured by how far Newton's step would move any mean at most, and the
@@ -284,10 +293,10 @@ def _settled(linear: LinearGaussian, q: Conditioned, at: Expansion) -> bool:
     """
     off = slope_of(q.shift, q.weight, q.mean)
     gaps = tuple(g - h for g, h in zip(at.slope, off, strict=True))
-    if q.squared_length(StackedPredictors(linear).pulled(gaps)) > SETTLED**2:
+    if q.squared_length(StackedPredictors(linear).pulled(gaps)) > least**2:
         return False
     target = tuple(-c for c in at.curvature)
-    return weight_mismatch(q.weight, target, q.variance) <= SETTLED
+    return weight_mismatch(q.weight, target, q.variance) <= least
 
 
 @dataclass(frozen=True, eq=False)

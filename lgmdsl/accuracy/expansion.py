@@ -20,11 +20,12 @@ from lgmdsl.bounds.weighted import reaching
 from lgmdsl.contract.engine import Rows
 from lgmdsl.contract.questions import Expected, FourthExpected, ThirdExpected, Tilted
 from lgmdsl.contract.rows import cavity
-from lgmdsl.contract.site import Property, Site
+from lgmdsl.contract.site import Property, Site, log_concave
 from lgmdsl.contract.status import Guarantee
 from lgmdsl.errors import MethodError
 from lgmdsl.inference.routes import answering
 
+SERIES = 1e-3  # nats of one site, to which its next terms are a twentieth or so
 STEP, LEAST = 1e-2, 1e-6  # of differences, in sds of a predictor; of its variance
 
 
@@ -106,10 +107,13 @@ def _vector(site: Site, m: Array, v: Array) -> tuple[Array, ...]:
 
 
 @np.errstate(all="ignore")
-def alone(site: Site, m: Array, v: Array, weight: Array, shift: Array, expected: Array) -> Array:
-    """log E_q[t / t~] - E_q[log t / t~] of each scalar site t with its Gaussian t~, (N,), NaN where
-    it has no cavity, by the masses of both under it; `expected`: E_q[log t]. Nothing, (0,), for a
-    family that has none."""
+def alone(
+    site: Site, m: Array, v: Array, weight: Array, shift: Array, expected: Array, third: Array
+) -> Array:
+    """log E_q[t / t~] - E_q[log t / t~] of each scalar site t with its Gaussian t~, (N,), by the
+    masses of both under its cavity; `expected`: E_q[log t], `third`: that of its third derivative.
+    NaN where it has no cavity, and, of sites that are log-concave, where the first term of the
+    series is less than SERIES, which then does. Nothing, (0,), for a family that has none."""
     none = np.zeros(0)
     if m.ndim > 1:
         return none
@@ -119,6 +123,8 @@ def alone(site: Site, m: Array, v: Array, weight: Array, shift: Array, expected:
         return none
     out, without = np.full(len(m), np.nan), cavity(m, v, weight, shift)
     able = without.sound & (v > 0.0)
+    if log_concave((site,)):
+        able &= third**2 * v**3 > 6.0 * SERIES
     if not able.any():
         return out
     m, v, weight, shift, expected = (x[able] for x in (m, v, weight, shift, expected))

@@ -48,12 +48,17 @@ def drawn(
 class Gap:
     """Exact, or corrected, less reported log evidence of a model at hyperparameters: by the first
     of some estimators that applies and has one; by second order of the plan's own Gaussians where
-    `planned` is given."""
+    `planned` is given, `near` being the variational one at hyperparameters close by."""
 
     def __init__(
-        self, estimators: Sequence[Estimator], planned: Plan | None = None, seed: int = 0
+        self,
+        estimators: Sequence[Estimator],
+        planned: Plan | None = None,
+        seed: int = 0,
+        near: Conditioned | None = None,
     ) -> None:
         self.estimators, self.planned, self.seed = estimators, planned, seed
+        self.near = near
 
     def cost(self, problem: Problem, q: Conditioned) -> float:
         """Operations at a point, about; infinite where no estimator applies."""
@@ -74,7 +79,9 @@ class Gap:
         if self.planned is None:
             return math.nan
         try:
-            known = better(self.planned, theta, q, reported, self.seed, evidence_alone=True)
+            known = better(
+                self.planned, theta, q, reported, self.seed, evidence_alone=True, near=self.near
+            )
         except (Unknown, LgmError, np.linalg.LinAlgError):
             return math.nan
         return 0.0 if known is None else known.log_evidence - reported

@@ -50,19 +50,28 @@ def pull(
         if offset.depends and not summed:
             slope = adjoints.offset[k].reshape(block.predictor_shape)
             offset.pull(_spread(block, slope, block.predictor_dims, offset.dims), theta, out)
-        for name in parameters(block):
-            d_parameter = _parameter_slope(block, slopes[k], name)
-            if d_parameter is not None:
-                node, dims = block.parameters[name], block.dims_of(name)
-                if summed:
-                    dims = dims[len(block.family_dims) :]
-                if summed or name in block.site.spec.shared:
-                    node.pull(collapse(d_parameter, dims, node.dims), theta, out)
-                    continue
-                node.pull(_of_data(block, d_parameter, dims, node.dims), theta, out)
+        pull_parameters(canonical, k, slopes[k], theta, out)
     for latent in canonical.latents:
         _prior(latent, adjoints, theta, out)
     return out
+
+
+def pull_parameters(
+    canonical: CanonicalModel, k: int, slopes: Mapping[str, Array], theta: Theta, out: Gradient
+) -> None:
+    """Add what `slopes`, dF/dparameter of the sites of block k, give: one value a site, or sums of
+    them over the rows."""
+    block, summed = canonical.blocks[k], canonical.rows.slopes(k) == "sums"
+    for name in parameters(block):
+        d_parameter = _parameter_slope(block, slopes, name)
+        if d_parameter is not None:
+            node, dims = block.parameters[name], block.dims_of(name)
+            if summed:
+                dims = dims[len(block.family_dims) :]
+            if summed or name in block.site.spec.shared:
+                node.pull(collapse(d_parameter, dims, node.dims), theta, out)
+                continue
+            node.pull(_of_data(block, d_parameter, dims, node.dims), theta, out)
 
 
 def parameters(block: SiteBlock) -> set[str]:

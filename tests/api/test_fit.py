@@ -33,7 +33,7 @@ report ratio[subject] = u^2 / (1 + exp(b0))
 """
 
 
-def fitted(rows: int = 40, **change: str) -> Fit:
+def fitted(rows: int = 40, correction: str = "on", **change: str) -> Fit:
     parts = {"type": "binary", "family": "bernoulli(probit = eta)", "report": "normal_cdf(eta)"}
     rng = np.random.default_rng(0)
     data = {
@@ -41,7 +41,8 @@ def fitted(rows: int = 40, **change: str) -> Fit:
         "who": np.array(["a", "b", "c"])[np.arange(rows) % 3],
         "y": rng.integers(0, 2, rows),
     }
-    return lgm.fit(lgm.loads(TEXT.format(**{**parts, **change})), data)
+    model = lgm.loads(TEXT.format(**{**parts, **change}))
+    return lgm.fit(model, data, options={"correction": correction})
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +101,7 @@ def test_affine_quantities_are_gaussian(fit: Fit) -> None:
     ],
 )
 def test_monotone_reports_are_transformed(report: str, function: np.ufunc) -> None:
-    fit = fitted(rows=12, report=report)
+    fit = fitted(rows=12, report=report, correction="off")
     m, s = fit.mean("eta").values, fit.sd("eta").values
     levels = [0.1, 0.5, 0.9]
     gaussian = m + np.outer(special.ndtri(levels), s)

@@ -251,7 +251,7 @@ def test_a_correlation_that_runs_to_where_its_prior_has_no_bound_is_named() -> N
     as the data do not matter, and no differences of gradients are made where fits are slow."""
     fit = _on_a_grid(np.zeros((16, 8)))
     _is_boundless(fit, "rho")
-    assert 1e-7 < 1.0 - float(fit.theta["rho"]) < 1e-3
+    assert 1e-7 < 1.0 - float(fit.theta["rho"]) < 1e-2
 
 
 def test_an_sd_that_runs_to_where_its_prior_has_no_bound_is_named() -> None:

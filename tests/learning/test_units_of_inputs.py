@@ -47,7 +47,7 @@ def test_no_unit_of_inputs_leads_to_another_maximum(structure: str) -> None:
         assert fit.log_evidence == pytest.approx(one.log_evidence, abs=1e-5)
         scale = 1.0 / unit if structure == "ou" else unit  # of a rate, or of a length
         assert float(fit.mean("r")) == pytest.approx(scale * float(one.mean("r")), rel=1e-3)
-        assert fit.learning.fits <= 2 * one.learning.fits
+        assert fit.learning.fits <= 2 * one.learning.fits + 10  # places are tried on the way
 
 
 @pytest.mark.parametrize("unit", [1e-3, 1e3])

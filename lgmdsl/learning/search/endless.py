@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lgmdsl.arrays import Array, BoolArray
+from lgmdsl.canonical.queries.loadings import linear_hypers
 from lgmdsl.contract.problem import Problem
 from lgmdsl.errors import MethodError
 from lgmdsl.inference.landmarks import has_unit, landmark_of
@@ -39,14 +40,21 @@ HALVINGS, BEYOND = 7, (0.25, 0.5, 0.75, 1.0, 1.5, 2.0)
 
 def endless(objective: Objective, at: Evaluation, hessian: Array | None) -> tuple[int, ...]:
     """The coordinates, of values themselves and not of their logs, whose prior is flat at `at` and
-    whose density does not fall uphill of it. One evaluation for each. `hessian`: (d, d), not finite
-    where it is unknown."""
+    whose density does not fall uphill of it. One evaluation for each that is no coefficient or
+    offset of Gaussian sites, along which the curvature is the same everywhere. `hessian`: (d, d),
+    not finite where it is unknown."""
     uphill = np.where(at.gradient != 0.0, np.sign(at.gradient), np.sign(at.x - objective.origin))
     curvature = np.zeros(at.x.shape) if hessian is None else -np.diag(hessian)
     falling = (curvature > 0.0) & np.isfinite(curvature)
     length = np.where(falling, np.sqrt(1.0 / np.where(falling, curvature, 1.0)), 1.0 + np.abs(at.x))
+    looked = _without_prior(objective, at) & np.isfinite(length)
+    if at.problem.gaussian:
+        linear = linear_hypers(objective.planned.canonical, at.theta, objective.pinned)
+        for name in set(linear.names) - set(linear.loadings):
+            own = objective.coordinates.slices[name]
+            looked[own] &= ~falling[own]
     out = []
-    for j in np.flatnonzero(_without_prior(objective, at) & np.isfinite(length)):
+    for j in np.flatnonzero(looked):
         x = at.x.copy()
         x[j] += length[j] * (uphill[j] or 1.0)
         ahead = objective.at(x, at.posterior)

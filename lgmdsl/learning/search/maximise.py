@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from operator import attrgetter
 from typing import TypeVar
 
@@ -13,10 +13,11 @@ import numpy as np
 from lgmdsl.arrays import Array, BoolArray
 from lgmdsl.contract.status import Status
 from lgmdsl.inference.driver import Tolerances
+from lgmdsl.learning.objective.information import information
 from lgmdsl.learning.objective.log_posterior import OUT, Evaluation, Objective
 from lgmdsl.learning.search.at_bounds import Edges, projected
 from lgmdsl.learning.search.endless import ExactFit, below_rounding, distant, doubled, nearly_exact
-from lgmdsl.learning.search.metric import Metric
+from lgmdsl.learning.search.metric import Informed, Metric
 from lgmdsl.numerics.optimisation.lbfgs import LBFGS, MOST_PAIRS, Evaluated, Iterate
 from lgmdsl.remedies import pin, setting
 
@@ -25,8 +26,9 @@ T = TypeVar("T")
 # A maximum is found where the quadratic model promises less than this many nats more; where fits
 # are too rough to climb on, less than NOISE does. ROUNDING, of the objective, is not climbed on
 # unless fits are asked for more digits: beside stiff priors an evidence has no more. Who asks for
-# fewer than the default is content with a search that promises no more than those either.
-GAIN, NOISE, ROUNDING = 1e-7, 1e-4, 1e-9
+# fewer than the default is content with a search that promises no more than those either. Steps by
+# the information go on to the last DIGITS.
+GAIN, NOISE, ROUNDING, DIGITS = 1e-7, 1e-4, 1e-9, 1e-12
 # Half an sd of a coordinate. Where an engine estimates, slopes come from samples and evidences from
 # probes: K of each leave the maxima of the two 1 / sqrt(2 K) sds apart, a sixth for 20, however
 # many latents there are; three times as far is as far as chance goes.
@@ -40,9 +42,10 @@ SEEN = 5
 # Where the second derivative along a direction is above RISING the density rises: a saddle, which
 # is left at most ESCAPES times by steps AWAY along that direction.
 RISING, ESCAPES, AWAY = 0.1, 5, (0.5, -0.5, 0.1, -0.1)
-# Differences of gradients are taken over this share of a standard deviation, and at most so far in
-# units of the coordinates.
-SHARE, FARTHEST = 0.1, 1e-2
+# Differences of gradients are taken over this share of a standard deviation, SHORT of exact ones,
+# and at most so far in units of the coordinates.
+SHARE, SHORT, FARTHEST = 0.1, 1e-3, 1e-2
+QUICK = 0.25  # share of a promised gain that a step by good information leaves at most
 # Sds to the top, of Newton's step, that are none; the square of those from which it is taken, and
 # how many.
 SURE, NEAR, POLISHES = 5e-4, 0.02, 3
@@ -94,10 +97,11 @@ class Maximum:
 
 @dataclass(frozen=True)
 class Maximiser:
-    """L-BFGS with warm-started fits. `jacobian`: maximise the density of the coordinates rather
-    than that of theta on its natural scale. `known`: whether a search may end there, for where it
-    leads is known. Of a search that only looks where it leads, `enough` nats need not be climbed
-    for, fits are `rough` (as in `Objective.at`), and trials given up after `patience` steps."""
+    """L-BFGS with warm-started fits, by the information where it is known. `jacobian`: maximise the
+    density of the coordinates rather than that of theta on its natural scale. `known`: whether a
+    search may end there, for where it leads is known. Of a search that only looks where it leads,
+    `enough` nats need not be climbed for, fits are `rough` (as in `Objective.at`), and trials given
+    up after `patience` steps."""
 
     objective: Objective
     jacobian: bool
@@ -203,18 +207,21 @@ class Maximiser:
         return step
 
     def hessian(self, at: Evaluation, spread: Array) -> Array | None:
-        """(d, d) by central differences of the gradient; `spread`: (d,) rough sds."""
+        """(d, d) by differences of the gradient, `spread`: (d,) rough sds: central ones, or over
+        SHORT steps to one side where fits have all their digits."""
         units = self.objective.units(at.x)
-        steps = np.minimum(SHARE * spread, FARTHEST * units)
-        places = [at.x + sign * step for step in np.diag(steps) for sign in (1.0, -1.0)]
+        sides = (1.0,) if at.problem.gaussian else (1.0, -1.0)
+        steps = np.minimum((SHORT if at.problem.gaussian else SHARE) * spread, FARTHEST * units)
+        places = [at.x + sign * step for sign in sides for step in np.diag(steps)]
         of: Callable[[Evaluation], Array]
         of = attrgetter("density_gradient" if self.jacobian else "gradient")
         found = self.objective.many(places, at, of)
         gradients = [g for g in found if g is not None]
         if len(gradients) < len(places):
             return None
-        ends = np.array(gradients).reshape(-1, 2, len(at.x))
-        hessian = (ends[:, 0] - ends[:, 1]) / (2.0 * steps[:, None])
+        ends = np.array(gradients).reshape(len(sides), *2 * at.x.shape)
+        difference = ends[0] - (of(at) if len(sides) == 1 else ends[1])
+        hessian = difference / (len(sides) * steps[:, None])
         return np.asarray(0.5 * (hessian + hessian.T))
 
 
@@ -252,7 +259,8 @@ class _Climb:
     the place before; `longest`: the most steps of a fit so far; `taken`: steps of the search,
     and what the next was `promised` to gain at the last; `path`: distant places, and the
     values there; `endless`: coordinates along which the density rises for ever;
-    `exact`: data that are fitted exactly."""
+    `exact`: data that are fitted exactly; `informed`: directions by the information at `now`,
+    None where it is not known, or, `plain`, did not serve."""
 
     of: Maximiser
     first: Evaluation
@@ -265,6 +273,8 @@ class _Climb:
     taken: int = 0
     promised: float = 0.0
     exact: ExactFit | None = None
+    informed: Informed | None = None
+    plain: bool = False
 
     def __post_init__(self) -> None:
         size = len(self.first.x)
@@ -274,6 +284,35 @@ class _Climb:
         self.unit = self._units(self.first)
         begin = self._minimised(self.first)
         self.now: Iterate[Evaluation] = self.lbfgs.start(self.first.x / self.unit, begin)
+        self._inform()
+
+    @cached_property
+    def _bounded(self) -> BoolArray:
+        """(d,) the coordinates without a unit: logs and logits, and entries of covariances."""
+        coordinates = self.of.objective.coordinates
+        types = (coordinates.type_of(j) for j in range(coordinates.size))
+        return np.array([t != "real" for t in types], dtype=np.bool_)
+
+    def _inform(self) -> None:
+        """Take the information at the present place, where it is known, for directions and for what
+        they promise. L-BFGS's pairs say where it is wrong, as a step that left much to gain."""
+        if self.metric is not None or self.plain:
+            return
+        held, left = self.edges.held, self.informed
+        known = information(self.of.objective, self.now.at.kept, self.of.jacobian)
+        if known is None or not np.isfinite(known).all():
+            return self._forget()
+        slope = self.edges.masked(self.now.at.gradient)
+        found = Informed.of(self.unit[:, None] * known * self.unit, slope, held, self._bounded)
+        if left is None or left.cut or found.gain < QUICK * left.gain:
+            self.now = replace(self.now, pairs=())
+        self.informed = found
+        self.lbfgs = replace(self.lbfgs, precondition=found.solve, first=found.reach)
+
+    def _forget(self) -> None:
+        """No information from now on."""
+        self.informed, self.plain = None, True
+        self.lbfgs = replace(self.lbfgs, precondition=None, first=LBFGS.first)
 
     def run(self) -> Maximum:
         """Rounds of the rules, in their order, until one of them ends the search."""
@@ -343,6 +382,9 @@ class _Climb:
             seen = self._evaluate(now.x)  # differences of rougher fits meant nothing
             if seen is not None:
                 following = self.lbfgs.step(replace(now, at=seen), self._evaluate)
+        if following is None and self.informed is not None and gain > unseen:
+            self._forget()
+            following = self.lbfgs.step(now, self._evaluate)
         if following is None:
             # Converged as far as the fits' own errors let it be seen.
             return CONVERGED if gain <= unseen else NO_STEP
@@ -355,6 +397,7 @@ class _Climb:
             return IS_KNOWN
         new = self._units(self.now.at.kept, self.unit)
         self.now, self.unit = _in_units(self.now, self.unit, new), new
+        self._inform()
         self.taken += 1
         return None
 
@@ -394,6 +437,8 @@ class _Climb:
         held = self.edges.pressed(objective, highest) if at_end else self.edges.held
         edges = tuple(sorted({*np.flatnonzero(held).tolist(), *self.endless}))
         spread = partial(_spread, self.lbfgs, self.now, self.unit)
+        if self.informed is not None and not self.now.pairs:
+            spread = partial(np.multiply, self.unit, self.informed.sds)
         steps = tuple(self.steps)
         out = Maximum(highest, end.status, steps, spread, None, end.reason, edges)
         if end in (RAN_AWAY, NO_STEP):
@@ -417,11 +462,14 @@ class _Climb:
         self.lbfgs = _within(self.lbfgs, self.metric, self.edges)
         now, there = self.now, self._minimised(at)
         self.now = Iterate(at.x / self.unit, there, pairs, now.steps, now.evaluations + 1)
+        self._inform()
 
     def _little(self, at: Evaluation, pairs: int) -> float:
         """The gain, in nats, that is not climbed for, or not to be seen."""
         wanted = self.of.objective.tolerances.evidence
         least = max(GAIN, self.of.enough, at.rounding)
+        if self.informed is not None:
+            return max(least, DIGITS * abs(self.of.value(at)))
         if wanted > Tolerances().evidence and pairs >= SEEN:
             return max(least, wanted * abs(at.posterior.log_evidence))
         return max(least, min(ROUNDING, wanted) * abs(self.of.value(at)))

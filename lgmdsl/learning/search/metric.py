@@ -1,4 +1,4 @@
-"""The inner product in which L-BFGS goes on where EM slows down.
+"""Inner products in which L-BFGS searches: by average information, and where EM slows down by
 
     <u, v> = u'Mv,   M the curvature of the complete-data objective at the last E-step
 
@@ -10,15 +10,16 @@ grows on the way, M is rescaled with its coordinates' units.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import scipy.linalg as sla
 import scipy.sparse as sp
 import scipy.sparse.linalg as spla
 
-from lgmdsl.arrays import Array, IntArray
+from lgmdsl.arrays import Array, BoolArray, IntArray
 
 DENSE = 300  # coordinates: below, a dense factor
 # Of its diagonal: what is added to M, which may be singular where loadings of all classes are free.
@@ -32,6 +33,53 @@ class Metric:
 
     solve: Callable[[Array], Array]
     reach: float = 1.0
+
+
+# Information that is less counts as so much: a step of a unit by it would gain 0.005 nats. No step
+# of a log or logit is longer than LONGEST: the same is added to the information about all that
+# would be, NEAR enough to the least that does (after Levenberg 1944).
+LEAST, LONGEST, NEAR = 1e-2, 1.0, 0.1
+
+
+@dataclass(frozen=True, eq=False)
+class Informed(Metric):
+    """By the information at one place. `sds`: (d,) of the coordinates; `gain`: what a step is
+    promised to gain; `cut`: whether it would have been too long along a coordinate."""
+
+    sds: Array = field(default_factory=lambda: np.zeros(0))
+    gain: float = 0.0
+    cut: bool = False
+
+    @classmethod
+    def of(cls, information: Array, slope: Array, held: BoolArray, bounded: BoolArray) -> Informed:
+        """Metric for an `information`, (d, d), and a `slope`, (d,), in units of the coordinates, of
+        which some are `held`; `bounded` ones take no steps longer than LONGEST. Far above its
+        optimum average information says too little of an sd, and a step by it would be without
+        end."""
+        free = np.where(held | held[:, None], np.eye(len(slope)), information)
+        values, vectors = np.linalg.eigh(free)
+        known = (vectors * np.maximum(np.abs(values), LEAST)) @ vectors.T
+        damped, cut = np.zeros(len(slope)), False
+
+        def far(more: Array) -> BoolArray:
+            step = np.linalg.solve(known + np.diag(more), slope)
+            return np.asarray(bounded & (np.abs(step) > LONGEST))
+
+        while (long := far(damped) & (damped == 0.0)).any():
+            cut, which = True, long | (damped > 0.0)
+            low, high = 0.0, float(np.linalg.norm(slope)) / LONGEST
+            while high - low > NEAR * high:
+                more = 0.5 * (low + high) if low else 0.1 * high
+                low, high = (more, high) if far(more * which).any() else (low, more)
+            damped = high * which
+        values, vectors = np.linalg.eigh(known + np.diag(damped))
+
+        def solve(g: Array) -> Array:
+            inside = np.where(held, 0.0, g)
+            return np.where(held, 0.0, vectors @ ((vectors.T @ inside) / values))
+
+        sds = np.sqrt(np.sum(vectors**2 / values, axis=1))
+        return cls(solve, math.inf, sds, 0.5 * float(slope @ solve(slope)), cut)
 
 
 def together(parts: Sequence[tuple[IntArray, Metric]]) -> Metric:

@@ -36,7 +36,8 @@ HIGH, LOW, NOISE, SMALL = 0.5, -2.5, -0.7, -4.0
 LOWEST = 16.0  # logs below s: where the mode of a prior is looked for, to LEVEL nats
 LEVEL, EDGE = 0.05, 1e-3
 # All corners of up to so many hypers; of more all high, all low, and each alone high or low; of
-# more than MOST all high and all low.
+# more than MOST all high and all low. Not those of several low ones from each of which alone the
+# density rises.
 CORNERS, MOST = 3, 8
 SETTLED = 1.5  # residual sds within a factor of e^1.5 of the last are good enough
 ROUNDS = 4
@@ -143,7 +144,7 @@ def corners(search: Maximiser, first: Evaluation) -> list[Corner]:
         return [] if moved is first else [Corner(moved, (), False)]
     scale, small = found
     names = scale.names
-    middle = fit_at(objective, scale.at(dict.fromkeys(names, HIGH), NOISE), small)
+    middle = moved = fit_at(objective, scale.at(dict.fromkeys(names, HIGH), NOISE), small)
     if middle is not None:
         objective.centre(middle.x, middle.x != first.x)
         moved = at_inputs(search, middle)
@@ -151,12 +152,16 @@ def corners(search: Maximiser, first: Evaluation) -> list[Corner]:
         other = {n for n, own in slices.items() if (moved.x[own] != middle.x[own]).any()}
         scale = replace(scale, theta={**scale.theta, **{n: moved.theta[n] for n in other}})
     spikes = {n: _spike(search, scale, n) for n in names}
-    out: list[Corner] = []
+    out, rising = list[Corner](), set[str]()
     for low in _choices(names):
+        if len(low) > 1 and rising.issuperset(low):
+            continue  # the density rises from each of them alone
         relative = {n: spikes[n] if n in low else HIGH for n in names}
-        at = fit_at(objective, scale.at(relative, NOISE), small)
+        known = None if low or moved is not middle else middle
+        at = known or fit_at(objective, scale.at(relative, NOISE), small)
         if at is not None:
             led = not names or _open(search, scale, at, low, spikes)
+            rising.update(low if led and len(low) == 1 else ())
             out.append(Corner(at, low, led))
     return sorted(out, key=lambda c: -search.value(c.at))
 

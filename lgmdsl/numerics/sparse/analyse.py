@@ -23,6 +23,8 @@ from lgmdsl.numerics.sparse.base import Factor, Pattern, Symbolic, too_large
 DENSE_UP_TO = 400
 """Sizes that LAPACK factors whole, so that small models never import numba: at 400 a factor with
 its inverse takes 3.6 ms (compiled: 0.1), and loading numba and the cached kernels 0.35 s."""
+FULL = 0.5
+"""Share of all pairs from which on there is no order of less fill to look for."""
 KEPT = 16
 KEPT_ENTRIES = 100_000_000  # of A and L together, beyond which only the latest analysis is kept
 
@@ -53,7 +55,8 @@ def _make(pattern: Pattern) -> Symbolic:
     banded = banded_symbolic(pattern)
     if banded is not None:
         return banded
-    if pattern.size <= DENSE_UP_TO:
+    n = pattern.size
+    if n <= DENSE_UP_TO or pattern.nnz > FULL * n * (n + 1) / 2:
         return DenseSymbolic(pattern)
     from lgmdsl.numerics.sparse.supernodal import SupernodalSymbolic  # imports numba
 
@@ -73,7 +76,7 @@ def _digest(pattern: Pattern) -> bytes:
 
 
 # ---- dense -------------------------------------------------------------------------------------
-# A small sparse matrix factored whole by LAPACK: no ordering, no compiled kernels.
+# A small or nearly full matrix factored whole by LAPACK: no ordering, no compiled kernels.
 
 
 class DenseSymbolic(Symbolic):

@@ -92,7 +92,8 @@ def estimated(
         return given
     if whole is None:
         given = _over_points(planned, solved, given, seed, looked)
-    gap_of = second_order_gap(planned, seed)
+    near = None if looked.mode is None else looked.mode[1].base
+    gap_of = second_order_gap(planned, seed, near)
     hyper = hyper_errors(planned, solved, gap, seed, gap_of, looked=looked)
     return given if hyper is None else joined(planned.canonical, given, hyper)
 

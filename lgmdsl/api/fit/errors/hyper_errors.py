@@ -33,7 +33,8 @@ from lgmdsl.learning.integration.tilted import CorrectedPosterior, farthest, til
 from lgmdsl.learning.integration.visited import Fitted
 
 COVERED = 0.95  # of the points that are looked at, those of which the gap is known
-# Points that are looked at beyond a quadratic's, fewer of models of many rows; the least share of
+# Points that are looked at beyond a quadratic's, fewer of models of more rows than are SMALL, about
+# whose modes gaps have slopes and no curvature that shows; the least share of
 # the heaviest's that they have.
 MORE, FEWER, SMALL, BULK = 8, 2, 2000, 1e-4
 MATERIAL = 1e-2  # of the heaviest's share: of fits that are looked at first
@@ -43,6 +44,7 @@ ROUGH = 0.5  # nats that the gaps may be off their curve
 # Nats from which on more fits are made, at most so often and so many at a time.
 LOOSE, ROUNDS, FITS = 0.03, 3, 4
 LEVELS = (0.05, 0.95)
+LEAST_AWAY = 1e-12  # squared distance between two points
 FEW = 6  # coordinates about a mode
 # Of what a correction changed, what may still be wrong: the second-order evidence's error went down
 # to 5 % where 294 groups add up, and to 7 to 29 % of it in models of one to three latents.
@@ -101,12 +103,13 @@ def same_theta(a: Theta, b: Theta) -> bool:
     return a.keys() == b.keys() and all(np.array_equal(a[name], b[name]) for name in a)
 
 
-def second_order_gap(planned: Plan, seed: int) -> Gap:
+def second_order_gap(planned: Plan, seed: int, near: Conditioned | None = None) -> Gap:
     """By weighted draws from all modes, where sites are not log-concave and these reach the
-    posterior; else by the third derivatives of the sites."""
+    posterior; else by the third derivatives of the sites, of which a variational Gaussian `near`
+    is known."""
     from lgmdsl.assess.modes.weighed import FromModes
 
-    return ladder.Gap((FromModes(seed),), planned, seed)
+    return ladder.Gap((FromModes(seed),), planned, seed, near)
 
 
 def hyper_errors(
@@ -139,7 +142,9 @@ def gaps_wanted(solved: Solved, rows: int) -> int:
     hypers = learned.marginals()
     if isinstance(hypers, HyperPosterior):
         return min(_count(hypers, rows), len(learned.points))
-    return 2 * hypers.frame.size if isinstance(hypers, Asymptotic) else 0
+    if not isinstance(hypers, Asymptotic):
+        return 0
+    return (2 if rows <= SMALL else 1) * hypers.frame.size
 
 
 def _count(hypers: HyperPosterior, rows: int) -> int:
@@ -273,7 +278,7 @@ def conditioned(problem: Problem, fitted: Fitted) -> Conditioned | None:
 
 def outermost(solved: Solved) -> list[tuple[int, Fitted, float]]:
     """The heaviest fit of a mixture and those farthest out, each with its place among the points
-    and the share of all points that is nearest to it; none without a mixture."""
+    and the share of all points that is near to it; none without a mixture."""
     learned = solved.learned
     hypers = None if learned is None else learned.marginals()
     if learned is None or not isinstance(hypers, HyperPosterior):
@@ -283,8 +288,10 @@ def outermost(solved: Solved) -> list[tuple[int, Fitted, float]]:
     places = hypers.places([f.theta for f in fits])
     ends = _ends(places, shares)
     away = np.array([np.square(places - places[k]).sum(axis=1) for k in ends])
-    nearest = np.bincount(away.argmin(axis=0), shares, minlength=len(ends))
-    return [(k, fits[k], float(share)) for k, share in zip(ends, nearest, strict=True)]
+    # Points of a lattice are as near to one as to another: to the last digit neither is nearest.
+    near = (np.maximum(away.min(axis=0), LEAST_AWAY) / np.maximum(away, LEAST_AWAY)) ** 2
+    each = (near / near.sum(axis=0)) @ shares
+    return [(k, fits[k], float(share)) for k, share in zip(ends, each, strict=True)]
 
 
 def _about_mode(
@@ -293,15 +300,13 @@ def _about_mode(
     frame, coordinates = hypers.frame, hypers.coordinates
     if frame.size > FEW or frame.flat.any():
         return None
-    slopes = np.zeros(frame.size)
+    slopes, few = np.zeros(frame.size), planned.canonical.observations <= SMALL
     for j in range(frame.size):
-        ends = [
-            _gap_at(planned, solved, coordinates.unpack(x), seed, gap_of)
-            for x in (frame.mode + frame.axes[:, j], frame.mode - frame.axes[:, j])
-        ]
+        places = (frame.mode + frame.axes[:, j], frame.mode - frame.axes[:, j])[: 1 + few]
+        ends = [_gap_at(planned, solved, coordinates.unpack(x), seed, gap_of) for x in places]
         if not np.isfinite(ends).all():
             return None
-        slopes[j] = 0.5 * (ends[0] - ends[1])
+        slopes[j] = 0.5 * (ends[0] - ends[1]) if few else ends[0] - gap
     step = frame.axes @ slopes
     out = {}
     for block in planned.canonical.hypers.blocks:
