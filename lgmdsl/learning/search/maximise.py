@@ -307,12 +307,17 @@ class _Climb:
         if left is None or left.cut or found.gain < QUICK * left.gain:
             self.now = replace(self.now, pairs=())
         self.informed = found
-        self.lbfgs = replace(self.lbfgs, precondition=found.solve, first=found.reach)
+        self.lbfgs = replace(
+            self.lbfgs, precondition=found.solve, first=found.reach, farthest=found.farthest
+        )
 
     def _forget(self) -> None:
         """No information from now on."""
         self.informed, self.plain = None, True
-        self.lbfgs = replace(self.lbfgs, precondition=None, first=LBFGS.first)
+        plain = LBFGS()
+        self.lbfgs = replace(
+            self.lbfgs, precondition=None, first=plain.first, farthest=plain.farthest
+        )
 
     def run(self) -> Maximum:
         """Rounds of the rules, in their order, until one of them ends the search."""

@@ -43,11 +43,14 @@ LEAST, LONGEST, NEAR = 1e-2, 1.0, 0.1
 
 @dataclass(frozen=True, eq=False)
 class Informed(Metric):
-    """By the information at one place. `sds`: (d,) of the coordinates; `gain`: what a step is
-    promised to gain; `cut`: whether it would have been too long along a coordinate."""
+    """By the information at one place. `sds`: (d,) of the coordinates, LONGEST at most of logs and
+    logits, so that maxima on both sides of a valley are not taken for one; `gain`: what a step is
+    promised to gain; `farthest`: the multiple of it that is no longer than LONGEST; `cut`: whether
+    it would have been too long along a coordinate."""
 
     sds: Array = field(default_factory=lambda: np.zeros(0))
     gain: float = 0.0
+    farthest: float = math.inf
     cut: bool = False
 
     @classmethod
@@ -79,7 +82,11 @@ class Informed(Metric):
             return np.where(held, 0.0, vectors @ ((vectors.T @ inside) / values))
 
         sds = np.sqrt(np.sum(vectors**2 / values, axis=1))
-        return cls(solve, math.inf, sds, 0.5 * float(slope @ solve(slope)), cut)
+        sds = np.where(bounded, np.minimum(sds, LONGEST), sds)
+        step = solve(slope)
+        size = float(np.abs(step[bounded]).max(initial=0.0))
+        farthest = max(LONGEST / size, 1.0) if size > 0.0 else math.inf
+        return cls(solve, math.inf, sds, 0.5 * float(slope @ step), farthest, cut)
 
 
 def together(parts: Sequence[tuple[IntArray, Metric]]) -> Metric:
