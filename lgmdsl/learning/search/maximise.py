@@ -303,8 +303,9 @@ class _Climb:
         if known is None or not np.isfinite(known).all():
             return self._forget()
         slope = self.edges.masked(self.now.at.gradient)
-        found = Informed.of(self.unit[:, None] * known * self.unit, slope, held, self._bounded)
-        if left is None or left.cut or found.gain < QUICK * left.gain:
+        scaled = self.unit[:, None] * known * self.unit
+        found = Informed.of(scaled, slope, held, self._bounded, left)
+        if left is None or left.cuts or found.gain < QUICK * left.gain:
             self.now = replace(self.now, pairs=())
         self.informed = found
         self.lbfgs = replace(
