@@ -217,11 +217,12 @@ def test_how_many_evaluations_a_search_takes(
     y = 3.0 - 0.1 * data["x"] + rng.normal(size=rows)
     for k, g in enumerate(names):
         count = (200, 80, 15, 40, 10, 25)[k]
-        data[f"i{g}"] = rng.integers(count, size=rows)
-        y = y + (0.3, 0.5, 0.1, 0.2, 0.3, 0.2)[k] * rng.normal(size=count)[data[f"i{g}"]]
+        which = rng.integers(count, size=rows)
+        data[f"i{g}"] = which.astype(float)
+        y = y + (0.3, 0.5, 0.1, 0.2, 0.3, 0.2)[k] * rng.normal(size=count)[which]
     conditionings = 0
     objective = _objective(text, {**data, "y": y}, "laplace")
-    start = dict.fromkeys(objective.coordinates.names, 0.5)
+    start = dict.fromkeys(objective.coordinates.names, np.array(0.5))
     first = objective.at(objective.coordinates.pack(start))
     assert first is not None
     engine: type[Engine] = type(first.problem.engine)
@@ -238,7 +239,7 @@ def test_how_many_evaluations_a_search_takes(
     calls = objective.calls - before
     assert found.status.name == "converged"
     assert calls <= most and conditionings == calls
-    further = objective.at(found.at.x + np.linalg.solve(
-        information(objective, found.at, False), found.at.gradient
-    ))  # fmt: skip
+    known = information(objective, found.at, jacobian=False)
+    assert known is not None
+    further = objective.at(found.at.x + np.linalg.solve(known, found.at.gradient))
     assert further is not None and abs(further.value - found.at.value) < 1e-6

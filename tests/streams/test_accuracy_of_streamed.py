@@ -112,7 +112,7 @@ def test_a_sample_tells_nearly_what_all_rows_tell(
     assert "rows" not in whole.basis
     assert whole.worst == worst and part.worst in (worst, "b")  # which are off alike
     for name in ("mean", "quantile", "evidence"):
-        assert getattr(part, name) == pytest.approx(getattr(whole, name), rel=0.25), name
+        assert getattr(part, name) == pytest.approx(getattr(whole, name), rel=0.3), name
 
 
 APART = {

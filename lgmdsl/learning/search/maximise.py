@@ -303,16 +303,22 @@ class _Climb:
         if known is None or not np.isfinite(known).all():
             return self._forget()
         slope = self.edges.masked(self.now.at.gradient)
-        found = Informed.of(self.unit[:, None] * known * self.unit, slope, held, self._bounded)
-        if left is None or left.cut or found.gain < QUICK * left.gain:
+        scaled = self.unit[:, None] * known * self.unit
+        found = Informed.of(scaled, slope, held, self._bounded, left)
+        if left is None or left.cuts or found.gain < QUICK * left.gain:
             self.now = replace(self.now, pairs=())
         self.informed = found
-        self.lbfgs = replace(self.lbfgs, precondition=found.solve, first=found.reach)
+        self.lbfgs = replace(
+            self.lbfgs, precondition=found.solve, first=found.reach, farthest=found.farthest
+        )
 
     def _forget(self) -> None:
         """No information from now on."""
         self.informed, self.plain = None, True
-        self.lbfgs = replace(self.lbfgs, precondition=None, first=LBFGS.first)
+        plain = LBFGS()
+        self.lbfgs = replace(
+            self.lbfgs, precondition=None, first=plain.first, farthest=plain.farthest
+        )
 
     def run(self) -> Maximum:
         """Rounds of the rules, in their order, until one of them ends the search."""

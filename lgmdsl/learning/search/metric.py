@@ -39,23 +39,37 @@ class Metric:
 # of a log or logit is longer than LONGEST: the same is added to the information about all that
 # would be, NEAR enough to the least that does (after Levenberg 1944).
 LEAST, LONGEST, NEAR = 1e-2, 1.0, 0.1
+PATIENT, FARTHEST = 3, 8.0
 
 
 @dataclass(frozen=True, eq=False)
 class Informed(Metric):
-    """By the information at one place. `sds`: (d,) of the coordinates; `gain`: what a step is
-    promised to gain; `cut`: whether it would have been too long along a coordinate."""
+    """By the information at one place. `sds`: (d,) of the coordinates, LONGEST at most of logs and
+    logits, so that maxima on both sides of a valley are not taken for one; `gain`: what a step is
+    promised to gain; `farthest`: the multiple of it that line searches may go; `cuts`: how many
+    steps in a row, this the last, would have been too long along a coordinate."""
 
     sds: Array = field(default_factory=lambda: np.zeros(0))
     gain: float = 0.0
-    cut: bool = False
+    farthest: float = math.inf
+    cuts: int = 0
 
     @classmethod
-    def of(cls, information: Array, slope: Array, held: BoolArray, bounded: BoolArray) -> Informed:
+    def of(
+        cls,
+        information: Array,
+        slope: Array,
+        held: BoolArray,
+        bounded: BoolArray,
+        before: Informed | None = None,
+    ) -> Informed:
         """Metric for an `information`, (d, d), and a `slope`, (d,), in units of the coordinates, of
         which some are `held`; `bounded` ones take no steps longer than LONGEST. Far above its
         optimum average information says too little of an sd, and a step by it would be without
-        end."""
+        end. After PATIENT steps in a row that would have been too long, the last of them by the
+        metric `before`, they are twice as long each time, up to FARTHEST."""
+        cuts = 0 if before is None else before.cuts
+        longest = min(LONGEST * 2.0 ** max(cuts - PATIENT, 0), FARTHEST)
         free = np.where(held | held[:, None], np.eye(len(slope)), information)
         values, vectors = np.linalg.eigh(free)
         known = (vectors * np.maximum(np.abs(values), LEAST)) @ vectors.T
@@ -63,11 +77,11 @@ class Informed(Metric):
 
         def far(more: Array) -> BoolArray:
             step = np.linalg.solve(known + np.diag(more), slope)
-            return np.asarray(bounded & (np.abs(step) > LONGEST))
+            return np.asarray(bounded & (np.abs(step) > longest))
 
         while (long := far(damped) & (damped == 0.0)).any():
             cut, which = True, long | (damped > 0.0)
-            low, high = 0.0, float(np.linalg.norm(slope)) / LONGEST
+            low, high = 0.0, float(np.linalg.norm(slope)) / longest
             while high - low > NEAR * high:
                 more = 0.5 * (low + high) if low else 0.1 * high
                 low, high = (more, high) if far(more * which).any() else (low, more)
@@ -79,7 +93,13 @@ class Informed(Metric):
             return np.where(held, 0.0, vectors @ ((vectors.T @ inside) / values))
 
         sds = np.sqrt(np.sum(vectors**2 / values, axis=1))
-        return cls(solve, math.inf, sds, 0.5 * float(slope @ solve(slope)), cut)
+        sds = np.where(bounded, np.minimum(sds, LONGEST), sds)
+        step = solve(slope)
+        size = float(np.abs(step[bounded]).max(initial=0.0))
+        farthest = max(longest / size, 1.0) if size > 0.0 else math.inf
+        return cls(
+            solve, math.inf, sds, 0.5 * float(slope @ step), farthest, cuts + 1 if cut else 0
+        )
 
 
 def together(parts: Sequence[tuple[IntArray, Metric]]) -> Metric:

@@ -140,11 +140,12 @@ def corners(search: Maximiser, first: Evaluation) -> list[Corner]:
     objective = search.objective
     found = scaled(objective, first)
     if found is None:
-        moved = at_inputs(search, first)
-        return [] if moved is first else [Corner(moved, (), False)]
+        highest = at_inputs(search, first)
+        return [] if highest is first else [Corner(highest, (), False)]
     scale, small = found
     names = scale.names
-    middle = moved = fit_at(objective, scale.at(dict.fromkeys(names, HIGH), NOISE), small)
+    middle = fit_at(objective, scale.at(dict.fromkeys(names, HIGH), NOISE), small)
+    moved = middle
     if middle is not None:
         objective.centre(middle.x, middle.x != first.x)
         moved = at_inputs(search, middle)

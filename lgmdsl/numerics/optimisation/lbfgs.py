@@ -69,13 +69,15 @@ def euclidean(u: Array, v: Array) -> float:
 @dataclass(frozen=True)
 class LBFGS:
     """Minimises f. `memory`: pairs held; `sufficient` < `curvature`: the Wolfe constants;
-    `first`: the length of the first step in the inner product's norm; `trials`: evaluations of one
-    line search at most; `precondition`: M^-1 of the metric that H0 is of, None for M = I."""
+    `first`: the length of the first step in the inner product's norm; `farthest`: the multiple of
+    a step beyond which no line search goes, at least 1; `trials`: evaluations of one line search at
+    most; `precondition`: M^-1 of the metric that H0 is of, None for M = I."""
 
     memory: int = 20
     sufficient: float = 1e-4
     curvature: float = 0.9
     first: float = 1.0
+    farthest: float = math.inf
     trials: int = 40
     inner: Callable[[Array, Array], float] = field(default=euclidean, repr=False)
     precondition: Callable[[Array], Array] | None = field(default=None, repr=False)
@@ -145,7 +147,7 @@ class LBFGS:
                 close = flat and trial_slope <= (2 * self.sufficient - 1) * slope
                 if not (enough or close):
                     high, proposed = t, _minimum(low, t, f0, slope, trial.value)
-                elif trial_slope < self.curvature * slope:
+                elif trial_slope < self.curvature * slope and t < self.farthest:
                     low = t
                     if trial.value < f0:
                         best = (t, trial)
@@ -153,7 +155,7 @@ class LBFGS:
                 else:
                     return self._next(now, t, d, trial, used)
             if math.isinf(high):
-                t = min(max(proposed, 1.5 * low), 10.0 * low)
+                t = min(max(proposed, 1.5 * low), 10.0 * low, self.farthest)
             else:
                 width = high - low
                 unseen = low == 0.0 and -slope * high <= now.at.noise
