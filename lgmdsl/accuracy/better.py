@@ -230,7 +230,8 @@ def _expanded_about(
             if _settled(linear, known, expanded, least):
                 base, at = known, expanded
     if base is None or at is None:
-        base = _variational(planned, theta, q, seed)
+        start = moved if isinstance(moved, Conditioned) else q
+        base = _variational(planned, theta, start, seed)
         at = _expanded(sites, base)
     sums = (base.mean, base.variance, base.weight, base.shift, at.value, at.third)
     own = tuple(map(alone, sites, *sums))
