@@ -222,14 +222,17 @@ def _expanded_about(
             derivatives = Derivatives.of([t.third for t in tilts], [t.fourth for t in tilts], q)
             change = second_order(linear, q, derivatives, seed, True, evidence_alone, condition)
             return Better(q, q, change, log_evidence + change.evidence)
-    base, at = q, _expanded(sites, q)
-    if not _settled(linear, q, at):
-        moved = None if near is None else condition(near.weight, near.shift)
-        if moved is not None and not isinstance(moved, Failed):
-            base, at = moved, _expanded(sites, moved)
-        if base is q or not _settled(linear, base, at, MOVED):
-            base = _variational(planned, theta, q, seed)
-            at = _expanded(sites, base)
+    base = at = None
+    moved = None if near is None else condition(near.weight, near.shift)
+    for known, least in ((moved, MOVED), (q, SETTLED)):
+        if at is None and isinstance(known, Conditioned):
+            expanded = _expanded(sites, known)
+            if _settled(linear, known, expanded, least):
+                base, at = known, expanded
+    if base is None or at is None:
+        start = moved if isinstance(moved, Conditioned) else q
+        base = _variational(planned, theta, start, seed)
+        at = _expanded(sites, base)
     sums = (base.mean, base.variance, base.weight, base.shift, at.value, at.third)
     own = tuple(map(alone, sites, *sums))
     derivatives = Derivatives.of(at.third, at.fourth, base, own)
@@ -284,8 +287,8 @@ def _expanded(sites: tuple[Site, ...], q: Conditioned) -> Expansion:
     return found
 
 
-def _settled(linear: LinearGaussian, q: Conditioned, at: Expansion, least: float = SETTLED) -> bool:
-    """Whether q has no slope and no curvature of the variational bound left, or `least` of them.
+def _settled(linear: LinearGaussian, q: Conditioned, at: Expansion, least: float) -> bool:
+    """Whether q has no slope and no curvature of the variational bound left, or at most `least`.
 
     Rows that share latents add up: 5,000 slopes of a hundredth of an sd each move a level by many
     sds. So the slopes are measured by how far Newton's step would move any mean at most, and the

@@ -92,7 +92,7 @@ def estimated(
         return given
     if whole is None:
         given = _over_points(planned, solved, given, seed, looked)
-    near = None if looked.mode is None else looked.mode[1].base
+    near = looked.variational
     gap_of = second_order_gap(planned, seed, near)
     hyper = hyper_errors(planned, solved, gap, seed, gap_of, looked=looked)
     return given if hyper is None else joined(planned.canonical, given, hyper)

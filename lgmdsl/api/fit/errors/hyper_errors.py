@@ -97,6 +97,13 @@ class Looked:
     posteriors: dict[int, Conditioned] = field(default_factory=dict)
     gaps: dict[int, float] = field(default_factory=dict)
 
+    @property
+    def variational(self) -> Conditioned | None:
+        """The variational Gaussian at the mode, where the fit's own is another."""
+        if self.mode is None or self.mode[1].base is self.mode[1].q:
+            return None
+        return self.mode[1].base
+
 
 def same_theta(a: Theta, b: Theta) -> bool:
     """Whether two sets of hyperparameters are equal."""
