@@ -83,13 +83,14 @@ DENSE = {
 }  # fmt: skip
 
 
+def _marked(name: str, size: int) -> Any:
+    """Few always; larger sizes with the benchmark's table."""
+    larger = pytest.mark.thorough if size <= 200 else pytest.mark.reproduction
+    return pytest.param(name, size, marks=() if (name, size) in QUICK else larger)
+
+
 @pytest.mark.parametrize(
-    ("name", "size"),
-    [
-        pytest.param(n, s, marks=() if (n, s) in QUICK else pytest.mark.thorough)
-        for n, (_, sizes) in MODELS.items()
-        for s in sizes
-    ],
+    ("name", "size"), [_marked(n, s) for n, (_, sizes) in MODELS.items() for s in sizes]
 )
 def test_claims_are_half_of_the_errors_at_least(name: str, size: int) -> None:
     """Of means and sds, by all methods; or the fit says why it claims nothing."""
