@@ -18,6 +18,7 @@ from lgmdsl.learning.coordinates.vector import Coordinates
 from lgmdsl.learning.objective.log_posterior import Objective
 from lgmdsl.learning.search.continued import held_wrongly, released
 from lgmdsl.learning.search.maximise import Maximiser, Maximum
+from lgmdsl.learning.search.metric import Metric
 from lgmdsl.priors.bounded import Dirichlet
 from tests.compiled import canonical_form
 
@@ -108,10 +109,10 @@ def test_what_an_edge_holds_wrongly_is_released() -> None:
     objective = Objective(plan(canonical), coordinates, {}, Tolerances(1e-9, 1e-6))
     search = Maximiser(objective, jacobian=False)
 
-    def sought(beta: Array) -> Maximum:
+    def sought(beta: Array, metric: Metric | None = None) -> Maximum:
         at = objective.at(coordinates.pack({"beta": beta}))
         assert at is not None
-        return search.run(at)
+        return search.run(at, None, metric)
 
     beta = np.random.default_rng(0).dirichlet(np.full(8, 5.0), size=2)
     free = sought(beta)
@@ -121,7 +122,7 @@ def test_what_an_edge_holds_wrongly_is_released() -> None:
     k, w = np.unravel_index(best.argmax(), best.shape)
     beta = best.copy()
     beta[k, w] = 0.0
-    stuck = sought(beta / beta.sum(axis=1, keepdims=True))
+    stuck = sought(beta / beta.sum(axis=1, keepdims=True), Metric(np.array))
     assert stuck.status is Status.converged
     assert stuck.at.theta["beta"][k, w] < 1e-12
     assert held_wrongly(objective, stuck.at)["beta"][k, w]

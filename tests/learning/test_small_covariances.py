@@ -249,7 +249,7 @@ def test_the_metric_of_em_shrinks_with_a_covariance_that_goes_to_0() -> None:
     by_map, by_em = (lgm.fit(lgm.loads(model), data, hyper=way, tol=1e-10) for way in ("map", "em"))
     assert by_map.converged and by_em.converged and by_map.learning and by_em.learning
     wanted = by_map.learning.steps[-1].objective
-    assert by_em.learning.steps[-1].objective == pytest.approx(wanted, abs=1e-5)
+    assert by_em.learning.steps[-1].objective == pytest.approx(wanted, abs=1e-4)
     assert any(w.code == "W605" for w in by_em.warnings)
     search = objective(model, data)
     at = search.at(search.coordinates.pack(by_em.theta))

@@ -472,13 +472,12 @@ class _Climb:
 
     def _little(self, at: Evaluation, pairs: int) -> float:
         """The gain, in nats, that is not climbed for, or not to be seen."""
-        wanted = self.of.objective.tolerances.evidence
+        wanted, informed = self.of.objective.tolerances.evidence, self.informed is not None
         least = max(GAIN, self.of.enough, at.rounding)
-        if self.informed is not None:
-            return max(least, DIGITS * abs(self.of.value(at)))
-        if wanted > Tolerances().evidence and pairs >= SEEN:
+        if wanted > Tolerances().evidence and (informed or pairs >= SEEN):
             return max(least, wanted * abs(at.posterior.log_evidence))
-        return max(least, min(ROUNDING, wanted) * abs(self.of.value(at)))
+        digits = DIGITS if informed else min(ROUNDING, wanted)
+        return max(least, digits * abs(self.of.value(at)))
 
     def _units(self, at: Evaluation, old: Array | None = None) -> Array:
         """(d,) the coordinates' units. A metric knows those of all coordinates at `first`, where it
