@@ -243,3 +243,29 @@ def test_how_many_evaluations_a_search_takes(
     assert known is not None
     further = objective.at(found.at.x + np.linalg.solve(known, found.at.gradient))
     assert further is not None and abs(further.value - found.at.value) < 1e-6
+
+
+def test_many_hypers_are_no_models_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each would be built once a step: of 60 offsets none is."""
+    text = """lgm 1
+index obs
+index g = 60
+data y[obs] : real
+data who[obs] : g
+hyper b[g] : real ~ normal(sd = 3)
+hyper e : positive ~ flat
+latent a ~ normal(sd = 1)
+observe y ~ normal(mean = a + b[who], sd = e)
+"""
+    rng = np.random.default_rng(0)
+    data = {"y": rng.normal(size=600), "who": np.arange(600) % 60}
+    objective = _objective(text, data, "laplace")
+    at = _at(objective)
+    assert objective.coordinates.size == 61
+    assert information(objective, at, jacobian=False) is None
+    some = {"y": rng.normal(size=6000), "who": np.arange(6000) % 6}
+    few = _objective(text.replace("= 60", "= 6"), some, "laplace")
+    at = _at(few)
+    assert information(few, at, jacobian=False) is not None
+    monkeypatch.setenv("LGM_MEMORY", "1MB")
+    assert information(few, at, jacobian=False) is None

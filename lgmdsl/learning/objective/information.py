@@ -36,21 +36,27 @@ from lgmdsl.contract.stacked import StackedPredictors, flatten, split
 from lgmdsl.contract.structure import Shape
 from lgmdsl.engines.shared.prior import BlockPrior
 from lgmdsl.learning.objective.log_posterior import Evaluation, Objective
+from lgmdsl.memory import budget
 
 STEP = 1e-5  # units of a coordinate to the value close by
 RIDGE = 1e-9  # of a precision's diagonal: improper directions, along which nothing moves
+# More coordinates are not asked for: each is a model of its own here, and holds ARRAYS of a number
+# for each row, together a SHARE of the memory budget at most.
+MOST, ARRAYS, SHARE = 50, 6, 0.25
 
 
 def information(objective: Objective, at: Evaluation, jacobian: bool) -> Array | None:
     """(d, d) minus the curvature of evidence + log prior (with `jacobian`: of their density in the
     coordinates), as far as the working model tells it; None where sites or engine do not say
-    enough. It is positive semidefinite but for what the priors add."""
+    enough, and of many coordinates. It is positive semidefinite but for what the priors add."""
     rows = objective.planned.canonical.rows
     told = all(
         isinstance(s, Pointwise) and rows.slopes(k) != "hypers"
         for k, s in enumerate(at.problem.sites)
     )
-    if not (told and at.problem.engine.exact):
+    size = objective.coordinates.size
+    held = 8.0 * ARRAYS * size * at.problem.engine.linear.rows
+    if not (told and at.problem.engine.exact and size <= MOST and held <= SHARE * budget()):
         return None
     return _Working(objective, at).information() + _of_priors(objective, at, jacobian)
 
@@ -98,11 +104,7 @@ class _Working:
             theta = self.objective.coordinates.unpack(x)
             others = {n for n, v in theta.items() if not np.array_equal(v, self.at.theta[n])}
             moved[j], turned[j] = (m / step for m in self._rows(theta, others))
-            if any(
-                others & b.parameters[n].depends
-                for b in self.canonical.blocks
-                for n in parameters(b)
-            ):
+            if others & self._of_sites:
                 slopes[j], own[j] = (m / step for m in self._sites(theta, x))
         twice = self._gram(moved, np.zeros_like(slopes)) + self._gram(turned + moved, slopes)
         return np.asarray(0.5 * twice + 0.5 * (own + own.T))
@@ -163,27 +165,25 @@ class _Working:
         """What K moves by, times K^-1 (E z - mu)."""
         other = BlockPrior(block, known.where.start)
         pulled, away = self.pulled[known.where], self.away[known.where]
-        if known.diagonal:
-            return np.asarray((other.variance - known.variance) * pulled)
-        if Shape.COVARIANCE in known.block.shape and Shape.SPARSE not in known.block.shape:
+        if known.name not in self._factors:
             column = pulled[:, None]
             return np.asarray(other.times(column) - known.times(column))[:, 0]
         moved = (other.sparse_precision - known.sparse_precision) @ away
         return -self._covariance_times(known, np.asarray(moved))
 
     def _covariance_times(self, block: BlockPrior, x: Array) -> Array:
-        if block.diagonal:
-            return np.asarray(block.variance * x)
-        if Shape.COVARIANCE in block.block.shape and Shape.SPARSE not in block.block.shape:
-            return np.asarray(block.times(x[:, None]))[:, 0]
-        return np.asarray(self._factors[block.name].solve(x))
+        factor = self._factors.get(block.name)
+        return np.asarray(block.times(x[:, None])[:, 0] if factor is None else factor.solve(x))
 
     @cached_property
     def _factors(self) -> Mapping[str, spla.SuperLU]:
-        """Factors of sparse precisions."""
+        """Factors of precisions, where these are sparse or there is no covariance."""
         out = {}
         for b in self.blocks:
-            if not b.flat and not b.diagonal and Shape.SPARSE in b.block.shape:
+            shape = b.block.shape
+            if not (b.flat or b.diagonal) and (
+                Shape.SPARSE in shape or Shape.COVARIANCE not in shape
+            ):
                 q = b.sparse_precision
                 ridge = sp.diags_array(RIDGE * q.diagonal())
                 out[b.name] = spla.splu(sp.csc_array(q + ridge), options={"SymmetricMode": True})
