@@ -159,7 +159,7 @@ def largest_by_chance(errors: Sequence[Errors], count: int) -> tuple[float, floa
     """The largest mean, sd and quantile error that is to be expected of several scalars, `count` of
     them apart, given their standard errors; none less than the largest of these."""
     tops = largest(iter(errors))
-    parts = ([getattr(e, name) for e in errors] for name in ("mean", "sd", "quantile"))
+    parts = ([getattr(e, name) for e in errors] for name in QUANTITIES)
     every = (np.concatenate([np.zeros(0), *part]) for part in parts)
     usual = (float(np.sqrt(np.mean(e[e > 0.0] ** 2))) if (e > 0.0).any() else 0.0 for e in every)
     mean, sd, quantile = (

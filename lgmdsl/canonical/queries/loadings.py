@@ -35,6 +35,11 @@ class LinearHypers:
     names: tuple[str, ...]
     loadings: tuple[str, ...]
 
+    @property
+    def coefficients(self) -> tuple[str, ...]:
+        """Those that multiply no latent: offsets, and coefficients of covariates."""
+        return tuple(n for n in self.names if n not in self.loadings)
+
 
 @dataclass(frozen=True, eq=False)
 class Entries:

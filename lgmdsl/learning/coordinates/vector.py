@@ -187,6 +187,14 @@ class Coordinates:
         return out
 
     @cached_property
+    def real(self) -> BoolArray:
+        """(d,) values of type real themselves, which have a unit."""
+        out = np.zeros(self.size, dtype=np.bool_)
+        for block in self.blocks:
+            out[self.slices[block.name]] = block.type == "real"
+        return out
+
+    @cached_property
     def squared(self) -> BoolArray:
         """(d,) the log sds of covariances, whose squares a fit reports."""
         out = np.zeros(self.size, dtype=bool)

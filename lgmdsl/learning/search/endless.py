@@ -50,7 +50,7 @@ def endless(objective: Objective, at: Evaluation, hessian: Array | None) -> tupl
     looked = _without_prior(objective, at) & np.isfinite(length)
     if at.problem.gaussian:
         linear = linear_hypers(objective.planned.canonical, at.theta, objective.pinned)
-        for name in set(linear.names) - set(linear.loadings):
+        for name in linear.coefficients:
             own = objective.coordinates.slices[name]
             looked[own] &= ~falling[own]
     out = []
@@ -151,12 +151,9 @@ def doubled(
 def _without_prior(objective: Objective, at: Evaluation) -> BoolArray:
     """(d,) real values whose log prior has no slope."""
     coordinates = objective.coordinates
-    real = np.zeros(coordinates.size, dtype=np.bool_)
-    for block in coordinates.blocks:
-        real[coordinates.slices[block.name]] = block.type == "real"
     space = objective.planned.canonical.hypers
     slopes = space.log_prior(coordinates.unpack(at.x), objective.pinned.keys())[1]
-    return np.asarray(real & (coordinates.pull(slopes, at.x) == 0.0))
+    return np.asarray(coordinates.real & (coordinates.pull(slopes, at.x) == 0.0))
 
 
 # ---- exact fit ---------------------------------------------------------------------------------

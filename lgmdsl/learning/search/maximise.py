@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import partial
 from operator import attrgetter
 from typing import TypeVar
 
@@ -286,13 +286,6 @@ class _Climb:
         self.now: Iterate[Evaluation] = self.lbfgs.start(self.first.x / self.unit, begin)
         self._inform()
 
-    @cached_property
-    def _bounded(self) -> BoolArray:
-        """(d,) the coordinates without a unit: logs and logits, and entries of covariances."""
-        coordinates = self.of.objective.coordinates
-        types = (coordinates.type_of(j) for j in range(coordinates.size))
-        return np.array([t != "real" for t in types], dtype=np.bool_)
-
     def _inform(self) -> None:
         """Take the information at the present place, where it is known, for directions and for what
         they promise. L-BFGS's pairs say where it is wrong, as a step that left much to gain."""
@@ -303,8 +296,11 @@ class _Climb:
         if known is None or not np.isfinite(known).all():
             return self._forget()
         slope = self.edges.masked(self.now.at.gradient)
-        scaled = self.unit[:, None] * known * self.unit
-        found = Informed.of(scaled, slope, held, self._bounded, left)
+        scaled, bounded = (
+            self.unit[:, None] * known * self.unit,
+            ~self.of.objective.coordinates.real,
+        )
+        found = Informed.of(scaled, slope, held, bounded, left)
         if left is None or left.cuts or found.gain < QUICK * left.gain:
             self.now = replace(self.now, pairs=())
         self.informed = found

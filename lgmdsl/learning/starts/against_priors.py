@@ -42,7 +42,7 @@ def against_priors(objective: Objective, first: Evaluation) -> Iterator[Evaluati
     canonical = objective.planned.canonical
     linear = linear_hypers(canonical, first.theta, objective.pinned)
     middle = canonical.hypers.start(objective.pinned, objective.begin)
-    offsets = {n: middle[n] for n in linear.names if n not in linear.loadings}
+    offsets = {n: middle[n] for n in linear.coefficients}
     sized = scaled(objective, first)
     theta = scattered({**first.theta, **offsets}, linear.loadings)
     if sized is None:

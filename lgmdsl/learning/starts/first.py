@@ -114,7 +114,7 @@ def _with_offsets(objective: Objective, first: Evaluation) -> Evaluation:
     data."""
     canonical, coordinates = objective.planned.canonical, objective.coordinates
     linear = linear_hypers(canonical, first.theta, objective.pinned)
-    names = tuple(n for n in linear.names if n not in linear.loadings)
+    names = linear.coefficients
     best = first
     complete = CompleteData.of(canonical, coordinates, names, first.theta) if names else None
     for _ in range(OFFSETS if complete is not None else 0):

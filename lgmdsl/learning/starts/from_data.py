@@ -337,8 +337,7 @@ def real_units(objective: Objective, at: Evaluation) -> Array:
     canonical, coordinates = objective.planned.canonical, objective.coordinates
     out = np.ones(coordinates.size)
     linear = linear_hypers(canonical, at.theta, objective.pinned)
-    names = tuple(n for n in linear.names if n not in linear.loadings)
-    if names:
+    if names := linear.coefficients:
         complete = CompleteData.of(canonical, coordinates, names, at.theta)
         seen = complete.with_prior(complete.curvature(at.posterior), at.theta).diagonal()
         with np.errstate(all="ignore"):
