@@ -121,7 +121,7 @@ class Better:
     def _against(
         self, reported: MeanVariance, base: MeanVariance, functional: Predictor | None
     ) -> Errors:
-        """Of reported moments, by those of a Gaussian and what its second order changes."""
+        """Errors of reported moments, by those of a Gaussian and what its second order changes."""
         if self.change.bounds is not None:
             known = self.change.bounds.errors(functional, base[1])
             if known is not None:
@@ -222,16 +222,13 @@ def _expanded_about(
             derivatives = Derivatives.of([t.third for t in tilts], [t.fourth for t in tilts], q)
             change = second_order(linear, q, derivatives, seed, True, evidence_alone, condition)
             return Better(q, q, change, log_evidence + change.evidence)
-    base = at = None
+    base, least = q, SETTLED
     moved = None if near is None else condition(near.weight, near.shift)
-    for known, least in ((moved, MOVED), (q, SETTLED)):
-        if at is None and isinstance(known, Conditioned):
-            expanded = _expanded(sites, known)
-            if _settled(linear, known, expanded, least):
-                base, at = known, expanded
-    if base is None or at is None:
-        start = moved if isinstance(moved, Conditioned) else q
-        base = _variational(planned, theta, start, seed)
+    if isinstance(moved, Conditioned):
+        base, least = moved, MOVED
+    at = _expanded(sites, base)
+    if not _settled(linear, base, at, least):
+        base = _variational(planned, theta, base, seed)
         at = _expanded(sites, base)
     sums = (base.mean, base.variance, base.weight, base.shift, at.value, at.third)
     own = tuple(map(alone, sites, *sums))
@@ -304,8 +301,8 @@ def _settled(linear: LinearGaussian, q: Conditioned, at: Expansion, least: float
 
 @dataclass(frozen=True, eq=False)
 class _Tilt:
-    """Of the tilted distributions of scalar sites, (N,) each: third and fourth cumulants over v^3
-    and v^4; means less q's, over v; variances over v."""
+    """The tilted distributions of scalar sites, by numbers of (N,) each: third and fourth cumulants
+    over v^3 and v^4; means less q's, over v; variances over v."""
 
     third: Array
     fourth: Array

@@ -251,7 +251,6 @@ def _by_rows(
     c = stacked.times(crossed)
     c = 0.5 * (c + c.T)
     parts, square = {}, c * c
-    cubes = (square * c) @ np.concatenate([np.zeros(0), *derivatives.third])
     for order in derivatives.orders(q):
         rows = derivatives.third if order == 3 else derivatives.fourth
         k = np.concatenate([np.zeros(0), *rows])
@@ -267,6 +266,7 @@ def _by_rows(
     whole = _joined(linear, q, derivatives, crossed, parts, tilted)
     if evidence_alone:
         return whole
+    cubes = (square * c) @ np.concatenate([np.zeros(0), *derivatives.third])
     return _with_means(whole, stacked, q, whole.spreads[0], cubes, tilted)
 
 

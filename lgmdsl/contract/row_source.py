@@ -93,8 +93,8 @@ class RowSource:
         return None
 
     def slopes(self, k: int) -> Literal["sites", "sums", "hypers"]:
-        """Of what the slopes of site block k are: of the parameters of each site, of these summed
-        over the rows, or of hyperparameters by name."""
+        """What the slopes of site block k belong to: the parameters of each site, these summed over
+        the rows, or hyperparameters by name."""
         return "sites"
 
     def observed(self, model: CanonicalModel, k: int, theta: Theta) -> Predictor:
