@@ -11,6 +11,8 @@ import pytest
 from scipy import special, stats
 
 import lgmdsl as lgm
+from lgmdsl.accuracy.errors import Errors, mixed
+from lgmdsl.arrays import Array
 from tests.accuracy.models import ZERO
 
 GROUPS = """lgm 1
@@ -181,3 +183,25 @@ def test_heavy_tails_of_effects_count_to_all_orders() -> None:
     assert fit.log_evidence_corrected == pytest.approx(evidence, abs=0.05)
     off = (fit.quantile("tau", [0.05, 0.5, 0.95]).values - ends) / float(fit.sd("tau"))
     assert np.abs(off).max() < 0.1
+
+
+def test_errors_of_a_mixture_are_those_of_its_moments() -> None:
+    """Two parts of one latent, from what each reports and the moments that it should have."""
+    shares, means, sds = np.array([3.0, 1.0]), np.array([0.0, 2.0]), np.array([1.0, 0.5])
+    right, wide = np.array([0.1, 2.6]), np.array([1.1, 0.6])
+    errors = [
+        Errors(np.array([(m - r) / w]), np.array([s / w - 1.0]), np.array([0.2]))
+        for m, s, r, w in zip(means, sds, right, wide, strict=True)
+    ]
+    reported = [(np.array([m]), np.array([s * s])) for m, s in zip(means, sds, strict=True)]
+    found = mixed(shares, reported, errors)
+
+    def moments(mean: Array, sd: Array) -> tuple[float, float]:
+        w = shares / 4.0
+        centre = float(w @ mean)
+        return centre, float(np.sqrt(w @ (sd**2 + mean**2) - centre**2))
+
+    (centre, sd), (middle, width) = moments(means, sds), moments(right, wide)
+    assert found.mean[0] == pytest.approx((centre - middle) / width)
+    assert found.sd[0] == pytest.approx(sd / width - 1.0)
+    assert found.quantile[0] > 0.2

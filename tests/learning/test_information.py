@@ -23,6 +23,7 @@ from lgmdsl.learning.coordinates.vector import Coordinates
 from lgmdsl.learning.objective.information import information
 from lgmdsl.learning.objective.log_posterior import Evaluation, Objective
 from lgmdsl.learning.search.maximise import Maximiser
+from lgmdsl.learning.search.metric import FARTHEST, LONGEST, NEAR, Informed
 from lgmdsl.sites import catalogue as sites
 
 HEAD = """lgm 1
@@ -269,3 +270,44 @@ observe y ~ normal(mean = a + b[who], sd = e)
     assert information(few, at, jacobian=False) is not None
     monkeypatch.setenv("LGM_MEMORY", "1MB")
     assert information(few, at, jacobian=False) is None
+
+
+NONE = np.zeros(2, dtype=np.bool_)
+
+
+def test_steps_and_line_searches_go_a_log_at_most() -> None:
+    """What would be longer is damped and nothing else; a line search goes no farther either."""
+    known, slope = np.diag([0.1, 400.0]), np.array([-5.0, 8.0])
+    cut = Informed.of(known, slope, NONE, ~NONE)
+    step = cut.solve(slope)
+    assert (1.0 - NEAR) * LONGEST <= -step[0] <= LONGEST
+    assert step[1] == pytest.approx(8.0 / 400.0)
+    assert cut.cuts == 1 and 1.0 <= cut.farthest <= LONGEST / -step[0]
+    whole = Informed.of(known, np.array([0.01, 8.0]), NONE, ~NONE, cut)
+    step = whole.solve(np.array([0.01, 8.0]))
+    np.testing.assert_allclose(step, [0.1, 0.02])
+    assert whole.cuts == 0 and whole.farthest == pytest.approx(LONGEST / 0.1)
+    assert whole.gain == pytest.approx(0.5 * (0.01 * 0.1 + 8.0 * 0.02))
+    np.testing.assert_allclose(whole.sds, [LONGEST, 0.05])
+    reals = Informed.of(known, slope, NONE, NONE)
+    np.testing.assert_allclose(reals.solve(slope), [-50.0, 0.02])
+    assert reals.cuts == 0 and np.isinf(reals.farthest)
+    held = Informed.of(known, slope, np.array([True, False]), ~NONE)
+    np.testing.assert_allclose(held.solve(slope), [0.0, 0.02])
+
+
+def test_two_that_move_together_keep_their_ridge() -> None:
+    """The step along it is a log long, not what it is across."""
+    known = 1000.0 * np.array([[1.0, -0.9999], [-0.9999, 1.0]])
+    slope = np.array([3.0, 3.0])
+    step = Informed.of(known, slope, NONE, ~NONE).solve(slope)
+    assert (step > (1.0 - NEAR) * LONGEST).all()
+
+
+def test_steps_that_are_cut_again_and_again_grow() -> None:
+    lengths, last = [], None
+    for _ in range(8):
+        last = Informed.of(np.zeros((2, 2)), np.array([-9.0, 0.0]), NONE, ~NONE, last)
+        lengths.append(-last.solve(np.array([-9.0, 0.0]))[0])
+    wanted = np.minimum([1.0, 1.0, 1.0, 1.0, 2.0, 4.0, 8.0, 16.0], FARTHEST)
+    assert (lengths <= wanted).all() and (lengths >= (1.0 - NEAR) * wanted).all()
