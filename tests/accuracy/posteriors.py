@@ -266,6 +266,8 @@ def asked(model: lgm.Model) -> Iterator[tuple[str, str, str | None, dict[str, An
     yield "laplace correct_mean", "laplace", None, off | {"correct_mean": True}
     yield "ep power=0.5", "ep", None, off | {"power": 0.5}
     for of in lgm.methods(model):
+        if of.method == "map" and "\nhyper " in model.to_lgm():
+            continue  # it has no evidence to learn by
         if of.runs:
             yield of.method, of.method, None, off
         if of.runs and of.method == "natural-gradient":

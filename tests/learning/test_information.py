@@ -61,6 +61,12 @@ MODELS = {
         "latent u[g] ~ gp(at = at, kernel = matern(length = l, sd = s, smoothness = 1.5))\n",
         SUM + NORMAL,
     ),
+    "walk": (POSITIVE.format("s") + "latent u[g] ~ rw1(sd = s)\n", SUM + NORMAL),
+    "areas": (
+        POSITIVE.format("s") + "hyper m : unit ~ beta(a = 1, b = 1)\ndata edges[g, g] : graph\n"
+        "latent u[g] ~ bym2(graph = edges, sd = s, mix = m)\n",
+        SUM + NORMAL,
+    ),
     "two noises": (
         GROUPS + "index k = 2\ndata kind[obs] : k\n",
         SUM + "observe y ~ normal(mean = eta, sd = e[kind])\n",
@@ -86,6 +92,7 @@ def _data(rows: int = 60, groups: int = 8, response: str = "normal", sd: float =
     return {
         "y": y, "x": x, "who": who, "at": np.arange(groups, dtype=float),
         "kind": np.arange(rows) % 3 % 2,
+        "edges": np.array([(k, (k + 1) % groups) for k in range(groups)]),
     }  # fmt: skip
 
 
@@ -311,3 +318,19 @@ def test_steps_that_are_cut_again_and_again_grow() -> None:
         lengths.append(-last.solve(np.array([-9.0, 0.0]))[0])
     wanted = np.minimum([1.0, 1.0, 1.0, 1.0, 2.0, 4.0, 8.0, 16.0], FARTHEST)
     assert (lengths <= wanted).all() and (lengths >= (1.0 - NEAR) * wanted).all()
+
+
+def test_information_that_says_too_much_ends_no_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It promises nothing, wherever the search is; the curvature knows what is left."""
+    text, data = _text("groups"), _data()
+    wanted = lgm.fit(lgm.loads(text), data, hyper="map")
+
+    def too_much(*given: Any) -> Array | None:
+        found = information(*given)
+        return None if found is None else 1e9 * found
+
+    monkeypatch.setattr("lgmdsl.learning.search.maximise.information", too_much)
+    fit = lgm.fit(lgm.loads(text), data, hyper="map")
+    assert fit.converged
+    for name in ("a", "b", "s", "e"):
+        assert abs(fit.mean(name) - wanted.mean(name)) < 2e-3 * wanted.sd(name)

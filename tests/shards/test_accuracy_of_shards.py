@@ -50,7 +50,7 @@ def test_as_of_rows_read_by_batches(hyper: str, table: Path, folder: Path) -> No
     rows = lgm.fit(model, table, "laplace", hyper, options={"rows": "streamed"})
     assert shards.accuracy.evidence == pytest.approx(rows.accuracy.evidence, rel=0.02)
     assert shards.accuracy.mean == pytest.approx(
-        rows.accuracy.mean, rel=1e-4 if hyper == "map" else 0.3
+        rows.accuracy.mean, rel=0.01 if hyper == "map" else 0.3
     )
     assert [w.code for w in shards.warnings] == [w.code for w in rows.warnings] == ["W609"]
     assert "`s` may be off" in shards.warnings[0].message

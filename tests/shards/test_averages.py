@@ -206,7 +206,7 @@ def test_fits_that_learn_end_where_those_of_all_rows_do(
     assert one.log_evidence == pytest.approx(other.log_evidence, abs=1e-7)
     for name in ("a", "b", "s"):
         np.testing.assert_allclose(one.mean(name), other.mean(name), rtol=1e-6, atol=1e-6)
-        np.testing.assert_allclose(one.sd(name), other.sd(name), rtol=1e-5)
+        np.testing.assert_allclose(one.sd(name), other.sd(name), rtol=1e-4)
     written = one.groups(place, tmp_path / "groups")
     groups = pd.concat([pd.read_parquet(p) for p in written]).set_index("who")
     for kind, of in (("u.mean", other.mean("u")), ("u.sd", other.sd("u"))):

@@ -196,7 +196,7 @@ def test_fits_that_learn_end_where_those_of_all_rows_do(
     whole = [data[0].with_suffix(".parquet"), *data[1:]]
     other = lgm.fit(model, whole, "laplace", hyper, fixed, options=kept, tol=1e-9)
     assert one.converged and other.converged
-    assert one.log_evidence == pytest.approx(other.log_evidence, abs=1e-8)
+    assert one.log_evidence == pytest.approx(other.log_evidence, abs=1e-7)
     for name in (set(other.points[0].theta) - set(fixed)) | {"a", "b"}:
         np.testing.assert_allclose(one.mean(name), other.mean(name), rtol=1e-5, atol=1e-6)
     written = pd.concat([pd.read_parquet(p) for p in one.groups(data, tmp_path / "groups")])

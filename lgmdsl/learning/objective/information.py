@@ -173,11 +173,15 @@ class _Working:
 
     def _covariance_times(self, block: BlockPrior, x: Array) -> Array:
         factor = self._factors.get(block.name)
-        return np.asarray(block.times(x[:, None])[:, 0] if factor is None else factor.solve(x))
+        if factor is None:
+            return np.asarray(block.times(x[:, None])[:, 0])
+        tied = np.zeros(block.tied.rows.shape[0])
+        return np.asarray(factor.solve(np.concatenate([x, tied]))[: block.size])
 
     @cached_property
     def _factors(self) -> Mapping[str, spla.SuperLU]:
-        """Factors of precisions, where these are sparse or there is no covariance."""
+        """Factors of precisions, where these are sparse or there is no covariance, with the
+        constraints that structures carry: K is the covariance where they hold."""
         out = {}
         for b in self.blocks:
             shape = b.block.shape
@@ -185,8 +189,9 @@ class _Working:
                 Shape.SPARSE in shape or Shape.COVARIANCE not in shape
             ):
                 q = b.sparse_precision
-                ridge = sp.diags_array(RIDGE * q.diagonal())
-                out[b.name] = spla.splu(sp.csc_array(q + ridge), options={"SymmetricMode": True})
+                ridge, rows = sp.diags_array(RIDGE * q.diagonal()), b.tied.rows
+                joined = sp.block_array([[q + ridge, rows.T], [rows, None]], format="csc")
+                out[b.name] = spla.splu(joined, options={"SymmetricMode": not rows.nnz})
         return out
 
     def _sites(self, theta: Theta, x: Array) -> tuple[Array, Array]:

@@ -41,13 +41,16 @@ RUNAWAY = 0.8 * OUT
 SEEN = 5
 # Where the second derivative along a direction is above RISING the density rises: a saddle, which
 # is left at most ESCAPES times by steps AWAY along that direction.
-RISING, ESCAPES, AWAY = 0.1, 5, (0.5, -0.5, 0.1, -0.1)
+# Newton's steps are taken where all of them are below -LEVEL.
+RISING, LEVEL, ESCAPES, AWAY = 0.1, 1e-3, 5, (0.5, -0.5, 0.1, -0.1)
 # Differences of gradients are taken over this share of a standard deviation, SHORT of exact ones,
 # and at most so far in units of the coordinates.
 SHARE, SHORT, FARTHEST = 0.1, 1e-3, 1e-2
-QUICK = 0.25  # share of a promised gain that a step by good information leaves at most
-# Sds to the top, of Newton's step, that are none; the square of those from which it is taken, and
-# how many.
+# Share of a promised gain that a step by good information leaves at most, and steps after which
+# the information serves no longer: the density has no parabola on the way.
+QUICK, LASTING = 0.25, 20
+# Sds to the top, of Newton's step, that are none, unless more digits than by default are asked for;
+# the square of those from which it is taken, and how many.
 SURE, NEAR, POLISHES = 5e-4, 0.02, 3
 LIKE = 2.0  # units of a covariance's coordinates in which a metric stays as it is
 # Steps of a fit, and the multiple of those of the fits so far, after which a trial is given up:
@@ -159,16 +162,17 @@ class Maximiser:
                 found = self.with_curvature(found)
         return found
 
-    def polished(self, found: Maximum) -> Maximum:
+    def polished(self, found: Maximum, plain: bool = False) -> Maximum:
         """Newton's steps with the Hessian from a maximum that L-BFGS found, until what is left is
         less than SURE of an sd along every axis: estimates to as many digits as their standard
         errors have. L-BFGS ends by the digits of the objective, which of 70,000 rows are 1e-4 nats,
-        or 0.015 sds."""
+        or 0.015 sds. Far from the top the search goes on without the information, unless it was
+        `plain` already."""
         if found.hessian is None or found.status is not Status.converged:
             return found
         unit = self.objective.units(found.at.x)
         values, vectors = np.linalg.eigh(unit[:, None] * found.hessian * unit)
-        if values.max() >= -RISING:
+        if values.max() >= -LEVEL:
             return found
 
         def step(at: Evaluation) -> tuple[Array, float]:
@@ -177,6 +181,14 @@ class Maximiser:
 
         best = found.at
         move, squared = step(best)
+        tolerance = self.objective.tolerances.evidence
+        sure = 0.0 if tolerance < Tolerances().evidence else SURE
+        wanted = tolerance * abs(self.value(best))
+        if squared > max(NEAR, 2.0 * wanted) and not plain and not found.edges:
+            # The information promised too little: what is left, the curvature knows.
+            further = self.with_curvature(_Climb(self, best, None, None, plain=True).run())
+            further = replace(further, steps=(*found.steps, *further.steps))
+            return self.polished(further, plain=True)
         for _ in range(POLISHES if squared <= NEAR else 0):
             try:
                 at = self.objective.at(best.x + move, best.posterior)
@@ -185,10 +197,10 @@ class Maximiser:
             if at is None or self.value(at) < self.value(best) - NOISE:
                 break
             move, after = step(at)
-            if after >= max(squared, SURE**2):
+            if after >= max(squared, sure**2):
                 break
             best, squared = at, after
-            if squared <= SURE**2:
+            if squared <= sure**2:
                 break
         return replace(found, at=best)
 
@@ -291,6 +303,8 @@ class _Climb:
         they promise. L-BFGS's pairs say where it is wrong, as a step that left much to gain."""
         if self.metric is not None or self.plain:
             return
+        if self.taken >= LASTING:
+            return self._forget()
         held, left = self.edges.held, self.informed
         known = information(self.of.objective, self.now.at.kept, self.of.jacobian)
         if known is None or not np.isfinite(known).all():
