@@ -45,6 +45,42 @@ class Framed(FitRecord):
 
         return tidy(self, names, quantiles, backend)
 
+    @answering("profiling the likelihood")
+    def profile(
+        self,
+        names: Sequence[str] | None = None,
+        level: float = 0.95,
+        data: object = None,
+        mapping: Keys | None = None,
+        backend: FrameLibrary = "pandas",
+    ) -> pd.DataFrame:
+        """Profile-likelihood intervals of hyperparameters that were maximised (`hyper="map"` or
+        `"em"`), as `confint(fit, method="profile")` of R's lme4: one row for each number.
+
+        An interval holds the values v for which the maximum over all other hyperparameters, with
+        this one at v, is at most half the chi-square quantile of one degree of freedom below the
+        overall maximum (1.92 nats for a level of 0.95). What is maximised is evidence + log prior,
+        which under flat priors is the log likelihood; of coefficients declared `hyper b : real ~
+        flat` these are the intervals of maximum likelihood.
+
+        Columns: `term` (`s`, `b[north]`; of a covariance S `sd(S[a])` and `correlation(S[a, b])`),
+        `name`, `estimate`, `lower`, `upper` and `note`, empty where both ends were found. An end
+        at the end of the range (an sd of 0 that the data do not exclude) is that number, and the
+        note says so. An end that was not found is NaN, and the note says why; so do both ends of
+        what has no profile (entries of simplices and of ordered hyperparameters, correlations
+        between other members of a covariance than the first).
+
+        `names`: hyperparameters, by default all that were learned. A fit read from a file needs its
+        `data` (`mapping` renames keys): DataError E305 without, E303 for other data. Raises
+        ModelError E103 for an unknown name, E108 for a level out of range; MethodError E501 where
+        hyperparameters were not maximised, or were given.
+
+        Bates, Maechler, Bolker and Walker (2015), section 5.1.
+        """
+        from lgmdsl.api.frames.profile import profile
+
+        return profile(self, names, level, data, mapping, backend)
+
     @answering("making a table of the data")
     def augment(
         self,
