@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from lgmdsl.api.answering import answering
 from lgmdsl.api.columns import LEVELS, FrameLibrary
@@ -12,6 +12,9 @@ from lgmdsl.posterior.fit_record import FitRecord
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+DegreesOfFreedom = Literal["satterthwaite", "kenward-roger"]
 
 
 class Framed(FitRecord):
@@ -24,13 +27,11 @@ class Framed(FitRecord):
         names: Sequence[str] | None = None,
         quantiles: Sequence[float] | None = LEVELS,
         backend: FrameLibrary = "pandas",
+        df: DegreesOfFreedom | None = None,
+        data: object = None,
+        mapping: Keys | None = None,
     ) -> pd.DataFrame:
         """One row for each number that was estimated, hyperparameters first.
-
-        `name`: a covariate; a matrix, or a column of one (`X[age]`, or `age` where one matrix was
-        made of that column). Columns by contrasts (`X=contrasts(region)`) are compared by their
-        levels, as maps are: `region`, `X[region]`; `X[region[south]]` is that level alone, less the
-        base, or of sum contrasts less the mean of the levels (`eff` of R's emmeans).
 
         Columns: `term` (`u[m1]`), `name` (`u`), `kind` (hyper, latent, let or report), one for each
         index (`g`; `feat_2` for a repeated one, `term_2` for one of the name of another column)
@@ -40,10 +41,23 @@ class Framed(FitRecord):
         `names`: those that are wanted; else all hypers and latents, and the reports that do not run
         over the rows of the data (those are columns of `augment`). Raises ModelError: E103 for an
         unknown name, E108 for probabilities out of range.
+
+        `df`, "satterthwaite" or "kenward-roger": t-tests of coefficients, as `summary(fit, ddf)` of
+        R's lmerTest. Coefficients are latents with a `flat` prior in a model of Gaussian responses
+        whose hyperparameters were maximised (`hyper="map"`), which is restricted likelihood (REML).
+        Rows are those latents, and the reports (lets, if they are named) that are affine in them
+        alone; `mean` and `sd` (the standard error, by Kenward and Roger the adjusted one) are
+        followed by `df`, `statistic` = mean / sd, the two-sided `p_value`, and quantiles are those
+        of t. Degrees of freedom are infinite where no estimated hyperparameter enters the standard
+        error. A fit read from a file needs its `data` for them (`mapping` renames keys): DataError
+        E305 without, E303 for other data. Raises MethodError: E501 where these conditions do not
+        hold, for a named latent that is no coefficient, and for Kenward-Roger where the covariance
+        of the responses is no sum of variance components; E505 where its matrices, of rows by
+        rows, do not fit into memory. Giesbrecht and Burns (1985); Kenward and Roger (1997).
         """
         from lgmdsl.api.frames.tidy import tidy
 
-        return tidy(self, names, quantiles, backend)
+        return tidy(self, names, quantiles, backend, df, data, mapping)
 
     @answering("profiling the likelihood")
     def profile(
