@@ -78,7 +78,9 @@ class CoefficientCovariance:
         return np.sqrt(np.maximum(variance, 0.0)), np.asarray(df)
 
 
-def coefficient_covariance(objective: Objective, top: Evaluation, way: str) -> CoefficientCovariance:
+def coefficient_covariance(
+    objective: Objective, top: Evaluation, way: str
+) -> CoefficientCovariance:
     """The coefficients' covariance and what their degrees of freedom follow from, at the fit `top`
     at the maximum; `way`: one of WAYS.
 
@@ -231,7 +233,7 @@ def _kenward_roger(
     basis = working.basis(coefficients)
     x = coefficients.columns @ basis
     inverse_x = sla.cho_solve(root, x)  # V^-1 X
-    inner = np.linalg.inv(x.T @ inverse_x)  # C, in the basis
+    inner: Array = np.asarray(np.linalg.inv(x.T @ inverse_x))  # C, in the basis
     turned = [g @ inverse_x for g in parts]  # G_i V^-1 X
     p = [-inverse_x.T @ t for t in turned]
     solved = [sla.cho_solve(root, t) for t in turned]
@@ -245,7 +247,7 @@ def _kenward_roger(
             expected -= np.einsum("ab,ba->", inner, q[i, j])
             expected += 0.5 * np.einsum("ab,ba->", inner @ p[i], inner @ p[j])
             information[i, j] = information[j, i] = expected
-    spread = np.linalg.pinv(information, hermitian=True)
+    spread: Array = np.asarray(np.linalg.pinv(information, hermitian=True))
     total = np.zeros_like(inner)
     for i in range(size):
         for j in range(size):
@@ -257,9 +259,7 @@ def _kenward_roger(
         return np.asarray(basis @ m @ basis.T)
 
     slopes = np.array([whole(inner @ m @ inner) for m in p]).reshape(size, *2 * (len(basis),))
-    return CoefficientCovariance(
-        coefficients.where, whole(adjusted), whole(inner), slopes, spread
-    )
+    return CoefficientCovariance(coefficients.where, whole(adjusted), whole(inner), slopes, spread)
 
 
 class _Working:
@@ -328,12 +328,12 @@ class _Working:
         linear = self.top.problem.engine.linear
         if linear.constraints is None:
             return np.eye(len(coefficients.where))
-        rows = [
-            linear.constraints.columns[n].dense()
-            if n in linear.constraints.columns
-            else np.zeros((len(linear.constraints.values), linear.slices[n].stop - linear.slices[n].start))
-            for n in coefficients.names
-        ]
+        tied, count = linear.constraints.columns, len(linear.constraints.values)
+        rows = []
+        for name in coefficients.names:
+            place = linear.slices[name]
+            none = np.zeros((count, place.stop - place.start))
+            rows.append(tied[name].dense() if name in tied else none)
         return np.asarray(sla.null_space(np.hstack(rows)))
 
     def _tied(self, name: str) -> bool:

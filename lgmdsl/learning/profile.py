@@ -52,8 +52,8 @@ class Reached(Enum):
 
 @dataclass(frozen=True, eq=False)
 class ProfileEnd:
-    """One end of an interval in a coordinate, on a `side` (-1 or 1): `x` (d,) all coordinates there,
-    or as far as the profile was followed; `why`: of a maximisation that did not converge."""
+    """One end of an interval in a coordinate, on a `side` (-1 or 1): `x` (d,) all coordinates
+    there, or as far as the profile was followed; `why`: of a maximisation that did not converge."""
 
     side: float
     reached: Reached
@@ -118,7 +118,9 @@ class Profile:
         away = target * math.sqrt(max(tangent[j], 0.0))
         if scaled:
             away = min(away, LONGEST_STEP) or LONGEST_STEP
-            farthest = EDGE_DISTANCE * (1.0 + abs(self.at_edge[j])) / self.objective.coordinates.logs[j]
+            farthest = (
+                EDGE_DISTANCE * (1.0 + abs(self.at_edge[j])) / self.objective.coordinates.logs[j]
+            )
         else:
             away = away or float(self.objective.units(top.x)[j])
             farthest = FARTHEST_SDS * away

@@ -22,6 +22,7 @@ from lgmdsl.remedies import either
 if TYPE_CHECKING:
     from lgmdsl.posterior.fit_record import FitRecord
 
+TESTED = ("df", "statistic", "p_value")  # columns after the sd
 # Of a contrast's largest entry: what latents that are not coefficients may have in it.
 ROUNDING = 1e-10
 
@@ -35,22 +36,25 @@ class CoefficientTests:
     slices: Mapping[str, slice]
     covariance: CoefficientCovariance
 
-    def of(self, columns: Mapping[str, Array]) -> Array | None:
-        """(m, p) what functionals, (m, n_b) of each block of latents, are of the coefficients; None
-        where other latents enter."""
-        rows = next(iter(columns.values())).shape[0] if columns else 0
+    def others(self, columns: Mapping[str, Array]) -> tuple[str, ...]:
+        """The blocks of latents that are no coefficients and enter functionals, (m, n_b) of each
+        block."""
+        largest = max((float(np.abs(x).max(initial=0.0)) for x in columns.values()), default=0.0)
+        entering = {
+            n for n, x in columns.items() if np.abs(x).max(initial=0.0) > ROUNDING * largest
+        }
+        where = {int(k) for k in self.covariance.where}
+        own = {n for n, place in self.slices.items() if place.start in where}
+        return tuple(sorted(entering - own))
+
+    def of(self, columns: Mapping[str, Array], rows: int) -> Array:
+        """(m, p) what m = `rows` functionals, (m, n_b) of each block, are of the coefficients,
+        which alone enter them."""
         whole = np.zeros((rows, self.size))
         for name, part in columns.items():
             if name in self.slices:
                 whole[:, self.slices[name]] = part
-            elif np.abs(part).max(initial=0.0) > 0.0:
-                return None
-        own = whole[:, self.covariance.where]
-        largest = np.abs(whole).max(initial=0.0)
-        whole[:, self.covariance.where] = 0.0
-        if largest == 0.0 or np.abs(whole).max(initial=0.0) > ROUNDING * largest:
-            return None
-        return np.asarray(own)
+        return np.asarray(whole[:, self.covariance.where])
 
     def columns(self, mean: Array, contrasts: Array, levels: Array) -> Columns:
         """`sd`, `df`, `statistic`, `p_value` and t-quantiles, of c'beta of a `mean`, (m,)."""
@@ -89,11 +93,18 @@ def contrasts_of(fit: FitRecord, tests: CoefficientTests, name: str) -> Array | 
     canonical = fit.canonical
     if name in tests.slices:
         where = tests.slices[name]
-        return tests.of({name: np.eye(where.stop - where.start)})
+        return _alone(tests, {name: np.eye(where.stop - where.start)})
     if name not in canonical.named:
         return None
     dims, tree = canonical.named[name]
     if not isinstance(tree, Leaf) or not tree.form.latents or tree.form.depends:
         return None
     predictor = canonical.predictor(tree.form, dims, fit.theta)
-    return tests.of({n: np.asarray(op.dense()) for n, op in predictor.columns.items()})
+    return _alone(tests, {n: np.asarray(op.dense()) for n, op in predictor.columns.items()})
+
+
+def _alone(tests: CoefficientTests, columns: Mapping[str, Array]) -> Array | None:
+    """The functionals, where coefficients alone enter them."""
+    if tests.others(columns):
+        return None
+    return tests.of(columns, len(next(iter(columns.values()))))

@@ -46,14 +46,15 @@ class Framed(FitRecord):
         R's lmerTest. Coefficients are latents with a `flat` prior in a model of Gaussian responses
         whose hyperparameters were maximised (`hyper="map"`), which is restricted likelihood (REML).
         Rows are those latents, and the reports (lets, if they are named) that are affine in them
-        alone; `mean` and `sd` (the standard error, by Kenward and Roger the adjusted one) are
-        followed by `df`, `statistic` = mean / sd, the two-sided `p_value`, and quantiles are those
-        of t. Degrees of freedom are infinite where no estimated hyperparameter enters the standard
-        error. A fit read from a file needs its `data` for them (`mapping` renames keys): DataError
-        E305 without, E303 for other data. Raises MethodError: E501 where these conditions do not
-        hold, for a named latent that is no coefficient, and for Kenward-Roger where the covariance
-        of the responses is no sum of variance components; E505 where its matrices, of rows by
-        rows, do not fit into memory. Giesbrecht and Burns (1985); Kenward and Roger (1997).
+        alone, but for entries that constraints fix; `mean` and `sd` (the standard error, by Kenward
+        and Roger the adjusted one) are followed by `df`, `statistic` = mean / sd, the two-sided
+        `p_value`, and quantiles are those of t. Degrees of freedom are infinite where no estimated
+        hyperparameter enters the standard error. A fit read from a file needs its `data` for them
+        (`mapping` renames keys): DataError E305 without, E303 for other data. Raises MethodError:
+        E501 where these conditions do not hold, for a named latent that is no coefficient, and for
+        Kenward-Roger where the covariance of the responses is no sum of variance components; E505
+        where its matrices, of rows by rows, do not fit into memory. Giesbrecht and Burns (1985);
+        Kenward and Roger (1997).
         """
         from lgmdsl.api.frames.tidy import tidy
 
@@ -81,8 +82,8 @@ class Framed(FitRecord):
         `name`, `estimate`, `lower`, `upper` and `note`, empty where both ends were found. An end
         at the end of the range (an sd of 0 that the data do not exclude) is that number, and the
         note says so. An end that was not found is NaN, and the note says why; so do both ends of
-        what has no profile (entries of simplices and of ordered hyperparameters, correlations
-        between other members of a covariance than the first).
+        what has no profile: entries of simplices and of ordered hyperparameters, and what has a
+        prior with corners or with other hyperparameters in it.
 
         `names`: hyperparameters, by default all that were learned. A fit read from a file needs its
         `data` (`mapping` renames keys): DataError E305 without, E303 for other data. Raises
@@ -187,6 +188,7 @@ class Framed(FitRecord):
         n: int | None = None,
         seed: int = 0,
         backend: FrameLibrary = "pandas",
+        df: DegreesOfFreedom | None = None,
     ) -> pd.DataFrame:
         """What a covariate does to the expected response: slopes, comparisons and contrasts, with
         their posterior.
@@ -238,13 +240,18 @@ class Framed(FitRecord):
         rests on a predictor whose posterior is not Gaussian. Raises ModelError
         E103 for an unknown name, E108 for a contrast that the covariate cannot have; MethodError
         E501 where the prior of a latent is built on it and the rows do not name its members.
+
+        `df`, "satterthwaite" or "kenward-roger": t-tests of effects that are affine in coefficients
+        alone, with the columns `df`, `statistic` and `p_value` after `sd`, and t-quantiles, as in
+        `tidy`, with its conditions; averages that other latents enter leave these out by `without`.
+        Raises MethodError E501 for other effects, DataError E305 for a fit read from a file.
         """
         from lgmdsl.api.columns import frame_library, frame_of
         from lgmdsl.api.effects.effects import EffectSettings, effect_columns
 
         frame_library(backend)  # before anything is computed
         asked = EffectSettings(
-            by, kind, contrast, compare, scale, response, without, quantiles, n, seed
+            by, kind, contrast, compare, scale, response, without, quantiles, n, seed, df
         )
         columns = effect_columns(self, name, asked, data, mapping)
         return frame_of(columns, backend)

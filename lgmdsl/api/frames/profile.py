@@ -17,6 +17,7 @@ from lgmdsl.canonical.lowering.hypers import HyperBlock, unknown_hyper
 from lgmdsl.dataset import Keys
 from lgmdsl.errors import MethodError, ModelError
 from lgmdsl.learning.coordinates.vector import Coordinates, sparse
+from lgmdsl.learning.objective.log_posterior import Objective
 from lgmdsl.learning.profile import Profile, ProfileEnd, Reached
 from lgmdsl.remedies import either
 
@@ -58,40 +59,57 @@ def profile_columns(
         )
     caller = "fit.profile()"
     fit, canonical = with_responses(fit, data, mapping, caller, "fit.profile(data=...)")
-    objective = maximised_objective(fit, canonical, caller)
-    wanted = _entries(fit, objective.coordinates, names)
-    top = objective.at(objective.coordinates.pack(fit.theta), fit.posterior)
-    about = None if top is None else Profile.about(objective, top)
-    if about is None:
-        message = f"{caller} starts from the curvature at the maximum, which cannot be had here"
-        raise MethodError.of("E501", message, help="look at the warnings of the fit")
+    plain = maximised_objective(fit, canonical, caller).coordinates
+    wanted = _entries(fit, plain, names)
+    known: dict[tuple[str, int], Profile] = {}
     out: Columns = {name: [] for name in COLUMNS}
     for entry in wanted:
-        x = about.top.x
-        row = [entry.term, entry.block.name, entry.value(objective.coordinates, x)]
-        if entry.refused:
-            row += [np.nan, np.nan, entry.refused]
-        else:
-            ends = about.interval(entry.coordinate, float(level))
-            values = [entry.value(objective.coordinates, e.x) for e in ends]
-            pairs = [*zip(ends, values, strict=True)]
-            row += [entry.end(*pair) for pair in pairs]
-            row.append("; ".join(note for pair in pairs if (note := entry.note(*pair))))
+        name = entry.block.name
+        key = (name if entry.leading else "", entry.leading)
+        if key not in known:
+            leading = {name: entry.leading}
+            objective = maximised_objective(fit, canonical, caller, leading)
+            known[key] = _about(objective, fit, caller)
+        row = _row(entry, known[key], float(level))
         for column, value in zip(out.values(), row, strict=True):
             column.append(value)
     return {k: np.array(v) for k, v in out.items()}
 
 
+def _about(objective: Objective, fit: FitRecord, caller: str) -> Profile:
+    """Profiles about the maximum that a fit is."""
+    top = objective.at(objective.coordinates.pack(fit.theta), fit.posterior)
+    about = None if top is None else Profile.about(objective, top)
+    if about is None:
+        message = f"{caller} starts from the curvature at the maximum, which cannot be had here"
+        raise MethodError.of("E501", message, help="look at the warnings of the fit")
+    return about
+
+
+def _row(entry: _Entry, about: Profile, level: float) -> tuple[str | float, ...]:
+    """The entries of COLUMNS."""
+    coordinates = about.objective.coordinates
+    whose = entry.term, entry.block.name, entry.value(coordinates, about.top.x)
+    if entry.refused:
+        return *whose, np.nan, np.nan, entry.refused
+    ends = about.interval(entry.coordinate, level)
+    pairs = [(end, entry.value(coordinates, end.x)) for end in ends]
+    notes = "; ".join(note for pair in pairs if (note := entry.note(*pair)))
+    return *whose, *(entry.end(*pair) for pair in pairs), notes
+
+
 @dataclass(frozen=True, eq=False)
 class _Entry:
     """One number with a coordinate of its own: entry `place` of a block, or of a covariance the sd
-    of member `place[-1]`, or the correlation of two. `refused`: why it has no profile, or ""."""
+    of member `place[-1]`, or the correlation of two, the first of which is `leading` in these
+    coordinates. `refused`: why it has no profile, or ""."""
 
     term: str
     block: HyperBlock
     coordinate: int
     place: tuple[int, ...]
     refused: str = ""
+    leading: int = 0
 
     def value(self, coordinates: Coordinates, x: Array) -> float:
         """The number at x, (d,)."""
@@ -128,9 +146,7 @@ class _Entry:
         return float(np.broadcast_to(bounds, self.block.sizes)[self.place])
 
 
-def _entries(
-    fit: FitRecord, coordinates: Coordinates, names: Sequence[str] | None
-) -> list[_Entry]:
+def _entries(fit: FitRecord, coordinates: Coordinates, names: Sequence[str] | None) -> list[_Entry]:
     """What is asked for: everything that was learned where names are None. Raises ModelError E103
     for an unknown name and MethodError E501 for a hyperparameter that was not learned."""
     blocks = {b.name: b for b in coordinates.blocks}
@@ -159,28 +175,25 @@ def _entries_of(fit: FitRecord, coordinates: Coordinates, block: HyperBlock) -> 
         return
     members = [str(m) for m in fit.canonical.layout.labels[block.dims[-1]].tolist()]
     outer = entry_labels(labels_of(fit.canonical, block.name, block.dims[:-2]))
-    count = 0
+    size, refused = len(members) * (len(members) + 1) // 2, _refused(block)
     for label, before in zip(outer, np.ndindex(*block.sizes[:-2]), strict=True):
+        inside = f"{label}, " if label else ""
         for i, a in enumerate(members):
-            for j, b in enumerate(members[: i + 1]):
-                inside = f"{label}, " if label else ""
-                term = f"sd({block.name}[{inside}{a}])"
-                if i != j:
-                    term = f"correlation({block.name}[{inside}{b}, {a}])"
-                refused = _refused(block, j)
-                yield _Entry(term, block, first + count, (*before, i, j), refused)
-                count += 1
+            for j, b in enumerate(members[:i]):
+                term = f"correlation({block.name}[{inside}{b}, {a}])"
+                place = (*before, i, j)
+                yield _Entry(term, block, first + i * (i + 1) // 2, place, refused, j)
+            term = f"sd({block.name}[{inside}{a}])"
+            yield _Entry(term, block, first + i * (i + 1) // 2 + i, (*before, i, i), refused)
+        first += size
 
 
-def _refused(block: HyperBlock, given: int = 0) -> str:
-    """Why an entry has no profile, or ""; `given`: members of a covariance before a pair, given
-    which its coordinate is a partial correlation."""
+def _refused(block: HyperBlock) -> str:
+    """Why the entries of a block have no profiles, or ""."""
     if sparse(block):
         return "not profiled: its prior has corners"
     if block.type in ("simplex", "ordered"):
         return f"not profiled: entries of a {block.type} hyper do not move one by one"
     if block.prior is not None and block.prior.depends:
         return "not profiled: its prior depends on other hyperparameters"
-    if given > 0 and block.type == "covariance" and given < block.sizes[-1] - 1:
-        return "not profiled: only correlations with the first member are"
     return ""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lgmdsl.api.assess.coefficient_tests import (
+    TESTED,
     CoefficientTests,
     coefficient_tests,
     contrasts_of,
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from lgmdsl.posterior.fit_record import FitRecord
+
+FIXED = 1e-10  # of an entry: the sd of one that constraints fix
 
 
 def tidy(
@@ -66,7 +69,7 @@ def tidy_columns(
     else:
         tests = coefficient_tests(fit, df, data, mapping, "fit.tidy()")
         tables = list(_tested(fit, wanted, tests, levels))
-        tested = ("df", "statistic", "p_value")
+        tested = TESTED
     indices = tuple(dict.fromkeys(k for t in tables for k in t.labels))
     sizes = [len(t.columns["mean"]) for t in tables]
     whose = ("term", "name", "kind")
@@ -135,7 +138,11 @@ def _tested(
             raise MethodError.of("E501", message, details=details, help="leave `df` out")
         contrasts = contrasts[natural_order(fit.canonical, fit.quantity(name).dims)]
         table.columns |= tests.columns(table.columns["mean"], contrasts, levels)
-        yield table
+        estimated = table.columns["sd"] > FIXED * np.abs(table.columns["mean"])
+        yield _Table(
+            {k: v[estimated] for k, v in table.labels.items()},
+            {k: v[estimated] for k, v in table.columns.items()},
+        )
 
 
 def _stacked(parts: Sequence[AnyArray]) -> AnyArray:
