@@ -96,12 +96,13 @@ def coefficient_covariance(
             "leave `df` out: intervals are those of the posterior; or profile coefficients that "
             f"are hypers: {either('lgm summary --profile', 'fit.profile()')}",
         )
-    coefficients = _Coefficients.at(top)
+    coefficients = _Coefficients.of(top.problem.engine.linear)
     if not len(coefficients.where):
         raise _refused(
             "no latent of the model has a flat prior",
             "declare the coefficients so: latent b ~ flat",
         )
+    coefficients.check(objective, top)
     return (_kenward_roger if way == KENWARD_ROGER else _satterthwaite)(
         objective, top, coefficients
     )
@@ -123,11 +124,6 @@ class _Coefficients:
     mean: Array
 
     @classmethod
-    def at(cls, fit: Evaluation) -> _Coefficients:
-        """At the hyperparameters of a fit."""
-        return cls.of(fit.problem.engine.linear)
-
-    @classmethod
     def of(cls, linear: LinearGaussian) -> _Coefficients:
         """Those of a model at given hyperparameters."""
         blocks = [BlockPrior(b, linear.starts[b.name]) for b in linear.blocks]
@@ -140,16 +136,19 @@ class _Coefficients:
         mean = stacked.offset + stacked.lifted(means)
         return cls(where, tuple(b.name for b in flat), columns, mean)
 
-    def check(self, other: _Coefficients, names: str) -> None:
+    def check(self, objective: Objective, top: Evaluation) -> None:
         """Raise MethodError E501 where hyperparameters move X or the mean."""
         size = SAME * max(1.0, float(np.abs(self.mean).max(initial=0.0)))
-        moved = np.abs(other.mean - self.mean).max(initial=0.0) > size
-        if moved or not np.allclose(other.columns, self.columns, rtol=SAME, atol=0.0):
-            raise _refused(
-                f"hyper {names} moves the mean: this is maximum likelihood, and they are of "
-                "restricted likelihood",
-                "declare coefficients as latents, which are integrated out: latent b ~ flat",
-            )
+        coordinates, canonical = objective.coordinates, objective.planned.canonical
+        for name, step in zip(coordinates.names, np.diag(objective.units(top.x)), strict=True):
+            other = _Coefficients.of(canonical.linear(coordinates.unpack(top.x + STEP * step)))
+            moved = np.abs(other.mean - self.mean).max(initial=0.0) > size
+            if moved or not np.allclose(other.columns, self.columns, rtol=SAME, atol=0.0):
+                raise _refused(
+                    f"hyper `{name}` moves the mean: this is maximum likelihood, and they are of "
+                    "restricted likelihood",
+                    "declare coefficients as latents, which are integrated out: latent b ~ flat",
+                )
 
 
 def _covariance(fit: Evaluation, where: IntArray) -> Array:
@@ -181,8 +180,6 @@ def _satterthwaite(
                     f"there is no fit next to the maximum, where hyper `{names[j]}` is another",
                     "look at the warnings of the fit",
                 )
-            if pilot:
-                coefficients.check(_Coefficients.at(above), f"`{names[j]}`")
             hessian[j] = (above.gradient - below.gradient) / (2.0 * step)
             slopes[j] = (_covariance(above, where) - _covariance(below, where)) / (2.0 * step)
     information = -0.5 * (hessian + hessian.T)
@@ -225,9 +222,6 @@ def _kenward_roger(
         8.0 * rows**2 * (MATRICES + len(components)),
         help=f'take df="{SATTERTHWAITE}"',
     )
-    for component in components:
-        other = working.linear(component.moved(component.size))
-        coefficients.check(_Coefficients.of(other), f"`{component.name}`")
     v, parts = working.covariance(top.theta), working.parts(components)
     root = sla.cho_factor(v, lower=True)
     basis = working.basis(coefficients)
@@ -269,14 +263,10 @@ class _Working:
         self.objective, self.top = objective, top
         self.canonical = objective.planned.canonical
 
-    def linear(self, theta: Theta) -> LinearGaussian:
-        """The model given hyperparameters."""
-        return self.canonical.linear(theta)
-
     def covariance(self, theta: Theta) -> Array:
         """(N, N) of the responses, given the coefficients. Raises MethodError E501 for priors
         without a covariance and for responses of several predictors."""
-        linear = self.linear(theta)
+        linear = self.canonical.linear(theta)
         stacked = StackedPredictors(linear)
         if any(p.event for p in linear.predictors):
             raise self._unfit("a response has several predictors")

@@ -28,9 +28,9 @@ from lgmdsl.learning.objective.log_posterior import Evaluation, Objective
 from lgmdsl.learning.search.maximise import NOISE, Maximiser
 from lgmdsl.learning.starts.from_data import real_units
 
-# Maximisations for one end, and how far zeta may be from z there: an end is then off by 1e-6 of the
-# interval.
-MAX_MAXIMA, ZETA_TOLERANCE = 40, 1e-6
+# Maximisations for one end, and how far zeta may be from z there: an end is then off by 3e-6 of an
+# interval of level 0.95.
+MAX_MAXIMA, ZETA_TOLERANCE = 40, 1e-5
 # Units of a log or logit that a step takes at most, and beyond which the value is the end of its
 # range but for 1e-4 of it. Of another coordinate: times the last distance that the next may be
 # away, and times its first.
@@ -38,6 +38,7 @@ LONGEST_STEP, EDGE_DISTANCE, GROWTH, FARTHEST_SDS = 2.0, 10.0, 4.0, 1e3
 # Least curvature of a log or logit that is not at an end of its range, and how far one that is is
 # moved inwards before others are held elsewhere: its slope at the end is below what is climbed for.
 EDGE_CURVATURE, INWARDS = 1e-3, 3.0
+FARTHEST_START = 5.0  # units of a log or logit from the maximum, of a maximisation's start
 
 
 class Reached(Enum):
@@ -191,7 +192,10 @@ class Profile:
             line = x0 + (inside.at.x - x0) * (away / inside.away)
         else:
             line = x0 + tangent * (side * away / tangent[j] if tangent[j] > 0.0 else 0.0)
-        line = line - INWARDS * self.at_edge
+        # On the way to an end of its range another coordinate would be extrapolated without end.
+        scaled, logs = self.objective.coordinates.scaled, self.objective.coordinates.logs
+        most = np.where(scaled, FARTHEST_START / np.maximum(logs, 1.0), np.inf)
+        line = np.clip(line, x0 - most, x0 + most) - INWARDS * self.at_edge
         first: Evaluation | None = None
         for start in (line, inside.at.x, x0):
             x = start.copy()
