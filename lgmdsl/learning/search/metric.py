@@ -45,11 +45,12 @@ PATIENT, FARTHEST = 3, 8.0
 @dataclass(frozen=True, eq=False)
 class Informed(Metric):
     """By the information at one place. `sds`: (d,) of the coordinates, LONGEST at most of logs and
-    logits, so that maxima on both sides of a valley are not taken for one; `gain`: what a step is
-    promised to gain; `farthest`: the multiple of it that line searches may go; `cuts`: how many
+    logits, so that maxima on both sides of a valley are not taken for one; `step`: (d,) Newton's;
+    `gain`: what it is promised to gain; `farthest`: the multiple of it that line searches may go; `cuts`: how many
     steps in a row, this the last, would have been too long along a coordinate."""
 
     sds: Array = field(default_factory=lambda: np.zeros(0))
+    step: Array = field(default_factory=lambda: np.zeros(0))
     gain: float = 0.0
     farthest: float = math.inf
     cuts: int = 0
@@ -97,9 +98,8 @@ class Informed(Metric):
         step = solve(slope)
         size = float(np.abs(step[bounded]).max(initial=0.0))
         farthest = max(longest / size, 1.0) if size > 0.0 else math.inf
-        return cls(
-            solve, math.inf, sds, 0.5 * float(slope @ step), farthest, cuts + 1 if cut else 0
-        )
+        gain, cuts = 0.5 * float(slope @ step), cuts + 1 if cut else 0
+        return cls(solve, math.inf, sds, -step, gain, farthest, cuts)
 
 
 def together(parts: Sequence[tuple[IntArray, Metric]]) -> Metric:
