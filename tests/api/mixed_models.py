@@ -20,8 +20,10 @@ def normals(size: int, step: int) -> Array:
 
 def restricted(text: str) -> str:
     """The model with coefficients as latents: restricted likelihood."""
-    return text.replace(": real ~ flat", "~ flat").replace("hyper a", "latent a").replace(
-        "hyper b", "latent b"
+    return (
+        text.replace(": real ~ flat", "~ flat")
+        .replace("hyper a", "latent a")
+        .replace("hyper b", "latent b")
     )
 
 

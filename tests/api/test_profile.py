@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import optimize, stats
 
@@ -66,6 +67,12 @@ HERDS = {
 }
 
 
+def numbers(frame: pd.DataFrame, term: str) -> list[float]:
+    """Estimate, lower and upper end of a term."""
+    row = frame[frame["term"] == term].iloc[0]
+    return [float(row[name]) for name in ("estimate", "lower", "upper")]
+
+
 @pytest.mark.parametrize(
     ("text", "data", "level", "wanted"),
     [
@@ -90,18 +97,17 @@ def test_the_intervals_are_those_of_lme4(
 
 def test_closed_forms_of_a_normal_sample() -> None:
     y = 3.0 + 2.0 * mixed.normals(25, 7)
-    frame = lgm.fit(lgm.loads(SAMPLE), {"y": y}, hyper="map").profile().set_index("term")
+    frame = lgm.fit(lgm.loads(SAMPLE), {"y": y}, hyper="map").profile()
     n, sd, chi = len(y), y.std(), stats.chi2.ppf(0.95, 1)
     half = sd * np.sqrt(np.expm1(chi / n))
-    assert frame.loc["a", ["lower", "upper"]].tolist() == pytest.approx(
-        [y.mean() - half, y.mean() + half], rel=1e-5
-    )
+    wanted = [y.mean(), y.mean() - half, y.mean() + half]
+    assert numbers(frame, "a") == pytest.approx(wanted, rel=1e-5)
 
     def beyond(s: float) -> float:
         return float(n * (2.0 * np.log(s / sd) + (sd / s) ** 2 - 1.0) - chi)
 
     ends = [optimize.brentq(beyond, *pair) for pair in ((0.1 * sd, sd), (sd, 10.0 * sd))]
-    assert frame.loc["noise", ["lower", "upper"]].tolist() == pytest.approx(ends, rel=1e-5)
+    assert numbers(frame, "noise") == pytest.approx([sd, *ends], rel=1e-5)
 
 
 def test_intervals_of_functions_are_functions_of_intervals() -> None:
@@ -136,17 +142,17 @@ def test_every_correlation_of_three() -> None:
     y = level[who] + slope[who] * x + other[who] * z + 0.5 * mixed.normals(n, 19)
     data = {"y": y, "x": x, "z": z, "in": who}
     frames = [
-        lgm.fit(lgm.loads(text), data, hyper="map").profile("S").set_index("term")
+        lgm.fit(lgm.loads(text), data, hyper="map").profile("S")
         for text in (THREE, THREE.replace('{"one", "x", "z"}', '{"z", "x", "one"}'))
     ]
     assert len(frames[0]) == 6
-    for term, row in frames[0].iterrows():
-        first, comma, second = str(term).removeprefix("correlation(S[").partition(", ")
+    for term, note in zip(frames[0]["term"], frames[0]["note"], strict=True):
+        first, comma, second = term.removeprefix("correlation(S[").partition(", ")
         turned = f"correlation(S[{second.removesuffix('])')}, {first}])" if comma else term
-        assert row.note == frames[1].loc[turned, "note"]
-        numbers = row[["estimate", "lower", "upper"]].tolist()
-        wanted = frames[1].loc[turned, ["estimate", "lower", "upper"]].tolist()
-        assert numbers == pytest.approx(wanted, rel=2e-4, abs=2e-4)
+        other_way = frames[1][frames[1]["term"] == turned]
+        assert other_way["note"].tolist() == [note]
+        wanted = numbers(frames[1], turned)
+        assert numbers(frames[0], term) == pytest.approx(wanted, rel=2e-4, abs=2e-4)
 
 
 def test_a_fit_from_a_file_needs_its_data(tmp_path: Path) -> None:
@@ -201,7 +207,8 @@ observe y ~ ordinal(logit = b * x, cuts = c)
 """
     x = mixed.normals(40, 7)
     y = np.array(["low", "mid", "high"])[np.digitize(x + 1.5 * mixed.normals(40, 11), [-0.7, 0.7])]
-    frame = lgm.fit(lgm.loads(text), {"y": y, "x": x}, hyper="map").profile().set_index("name")
-    assert frame.loc["b", "note"] == ""
-    assert np.isnan(frame.loc["c", "lower"]).all()
-    assert frame.loc["c", "note"].str.contains("not profiled").all()
+    frame = lgm.fit(lgm.loads(text), {"y": y, "x": x}, hyper="map").profile()
+    notes = frame["note"].tolist()
+    assert frame["name"].tolist() == ["c", "c", "b"]
+    assert notes[2] == "" and all("not profiled" in note for note in notes[:2])
+    assert frame["lower"].isna().tolist() == [True, True, False]
