@@ -65,7 +65,7 @@ SMALL = 128  # latents: below, dense algebra has done before a pattern is analys
 
 def sparse_cost(linear: LinearGaussian) -> Estimate:
     """Factors, the work for the selected inverse, and the table of pairs, counted; as much as
-    nested groups where these leave a full border, for an analysis costs more than it tells."""
+    nested groups where these leave a large full border: an analysis costs more than it tells."""
     n = linear.size
     widest, pairs = _widths(linear)
     if n >= SMALL and not BatchedEngine.refuses(linear):  # small fronts: not worth an analysis
@@ -78,7 +78,8 @@ def sparse_cost(linear: LinearGaussian) -> Estimate:
         return Estimate(1e6 + 10.0 * float(n) ** 3 + 20.0 * pairs, 4.0 * n * n + 3.0 * pairs)
     if n > DENSE_UP_TO and not NestedEngine.refuses(linear):
         nest = nested(linear)
-        if isinstance(nest, Nest) and is_dense(nest):  # no order of less fill to look for
+        full = isinstance(nest, Nest) and len(nest.border) > DENSE_UP_TO and is_dense(nest)
+        if full:  # no order of less fill to look for
             return replace(nested_cost(linear), engine=None)
     engine = SparseEngine(linear)
     stored = engine.symbolic.held + 2.0 * engine.table.table.nnz

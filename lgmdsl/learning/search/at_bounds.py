@@ -214,7 +214,7 @@ class Edges:
 
 def _left(some: BoolArray, ahead: Array | None) -> BoolArray:
     """Those of some coordinates that have more than SHORT to go."""
-    return some if ahead is None else np.asarray(some & (np.abs(ahead) > SHORT))
+    return some if ahead is None else np.asarray(some & (ahead > SHORT))
 
 
 def projected(now: Iterate[Evaluation], held: BoolArray) -> tuple[tuple[Array, Array, float], ...]:

@@ -423,7 +423,7 @@ class _Climb:
         if self.of.jacobian:
             return None
         objective, at = self.of.objective, self.now.at.kept
-        ahead = None if self.informed is None else self.unit * self.informed.step
+        ahead = None if self.informed is None else self.unit * self.informed.ahead
         self.edges, moved = self.edges.tried(objective, at, ahead)
         if moved is None:
             self.edges, moved = self.edges.at_once(objective, self.last, at, ahead)
