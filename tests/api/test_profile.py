@@ -142,7 +142,7 @@ def test_every_correlation_of_three() -> None:
     y = level[who] + slope[who] * x + other[who] * z + 0.5 * mixed.normals(n, 19)
     data = {"y": y, "x": x, "z": z, "in": who}
     frames = [
-        lgm.fit(lgm.loads(text), data, hyper="map").profile("S")
+        lgm.fit(lgm.loads(text), data, hyper="map").profile("S", level=0.5)
         for text in (THREE, THREE.replace('{"one", "x", "z"}', '{"z", "x", "one"}'))
     ]
     assert len(frames[0]) == 6
