@@ -19,7 +19,7 @@ from lgmdsl.canonical.blocks.latents import LatentBlock, latent_blocks
 from lgmdsl.canonical.blocks.rewrites import Rewrite, rewrite
 from lgmdsl.canonical.blocks.sites import Observed, SiteBlock, site_blocks
 from lgmdsl.canonical.grounding.ground import GroundedModel, ground
-from lgmdsl.canonical.lowering import bym2, derived
+from lgmdsl.canonical.lowering import bases, bym2, derived
 from lgmdsl.canonical.lowering.derived import Derived
 from lgmdsl.canonical.lowering.hypers import hyper_space
 from lgmdsl.canonical.lowering.lower import Lowering, as_affine
@@ -144,6 +144,9 @@ def mapped(lowering: Lowering) -> tuple[Rewrite, ...]:
         factor = bym2.mixed_factor(symbol)
         if factor is not None:
             out.append(Rewrite(symbol.name, factor.described(symbol.name)))
+        basis = bases.basis_factor(symbol)
+        if basis is not None:
+            out.append(Rewrite(symbol.name, basis.described(lowering.smooth(basis))))
         ties = lowering.axes.ties(symbol)
         if ties.places:
             out.append(Rewrite(symbol.name, ties.described()))

@@ -88,7 +88,10 @@ def axes_of(block: LatentBlock, fitted: CanonicalModel, new: CanonicalModel, the
     growing: dict[int, GrownAxis] = {}
     for factor, again in zip(block.factors, later.factors, strict=True):
         ordered = members_of(factor.name) is Members.ORDERED
-        for dim in again.dims:
+        for dim, size in zip(again.dims, again.sizes, strict=True):
+            if dim not in old.indices:  # coefficients of a basis, which stays the fit's
+                numbers.append(np.arange(size))
+                continue
             before, after = old.indices[dim], now.indices[dim]
             if not ordered:
                 numbers.append(_joined_numbers(again, dim, before, after, now))

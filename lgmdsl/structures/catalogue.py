@@ -18,6 +18,7 @@ from lgmdsl.contract.catalogue import Catalogue
 from lgmdsl.contract.structure import Members, Structure
 from lgmdsl.errors import ModelError
 from lgmdsl.structures.kernels import Kernel
+from lgmdsl.vocabulary.lookup import lookup
 
 Builder = Callable[..., Structure]
 
@@ -116,6 +117,9 @@ KERNELS: Catalogue[Callable[..., Kernel]] = Catalogue(
 
 def members_of(name: str) -> Members:
     """How the structure `name` takes members that a fit did not have."""
+    signature = lookup("structure", name)
+    if signature is not None and signature.basis is not None:
+        return Members.JOINED  # positions of the basis, which stays the fit's
     builder = STRUCTURES.get(name)
     part = builder.part if isinstance(builder, Declared) else builder
     if isinstance(part, type) and issubclass(part, Structure):

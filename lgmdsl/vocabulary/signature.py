@@ -48,6 +48,17 @@ class Mixed:
     parts: tuple[tuple[str, tuple[str, ...]], tuple[str, tuple[str, ...]]]
 
 
+@dataclass(frozen=True)
+class Basis:
+    """A structure that the compiler writes as coefficients of a basis over the positions of the
+    members, some of density 1 and the others normal with its scale, and a map of them: `at`, `size`
+    and `kind` name the arguments for positions, number of coefficients and kind of basis."""
+
+    at: str
+    size: str
+    kind: str
+
+
 class Trait(Flag):
     """What code may ask of a part in place of its name. Of structures, unless it says otherwise."""
 
@@ -108,7 +119,7 @@ class Signature:
     marks the structures that take the block at once, of any shape; `positional` is how many
     leading arguments may stand without their names; `other` is a second form of the same name;
     `traits` is what code asks of it in place of its name; `mixed`: the two blocks as which a
-    structure is written, which needs no class then. `modifiers` are the arguments of every family
+    structure is written, `basis`: the coefficients, which needs no class then. `modifiers` are the arguments of every family
     of its kind (`weight`), which `parameters` does not list.
 
     For the manual: `summary` is one sentence; `formulas` pairs of a form ("" where there is one;
@@ -132,6 +143,7 @@ class Signature:
     spacing: Spacing = Spacing()
     traits: Trait = Trait.NONE
     mixed: Mixed | None = None
+    basis: Basis | None = None
     formulas: tuple[tuple[str, str], ...] = ()
     scale: str = ""
     support: str = ""
@@ -155,6 +167,11 @@ class Signature:
         return tuple(
             p.name for p in self.parameters if p.name in self.carries_scale and p.type == "positive"
         )
+
+    @property
+    def rewritten(self) -> bool:
+        """Whether the compiler writes it as others, so that no class computes it."""
+        return self.mixed is not None or self.basis is not None
 
     @property
     def covariance(self) -> str:

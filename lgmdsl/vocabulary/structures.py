@@ -4,7 +4,16 @@ kernels of Gaussian processes."""
 from __future__ import annotations
 
 from lgmdsl.vocabulary.examples import SD, grouped, model, process, slopes, smooth, sparse
-from lgmdsl.vocabulary.signature import Alias, Mixed, Parameter, Signature, Spacing, Trait, also
+from lgmdsl.vocabulary.signature import (
+    Alias,
+    Basis,
+    Mixed,
+    Parameter,
+    Signature,
+    Spacing,
+    Trait,
+    also,
+)
 
 _SD = Parameter(
     "sd", "positive", over="none", meaning="scale, in the unit of the latent (see scale)"
@@ -69,6 +78,7 @@ def _structure(
     carries: tuple[str, ...] = ("sd",),
     traits: Trait = Trait.NONE,
     mixed: Mixed | None = None,
+    basis: Basis | None = None,
 ) -> Signature:
     return Signature(
         name,
@@ -80,6 +90,7 @@ def _structure(
         spacing=spacing or Spacing(),
         traits=traits,
         mixed=mixed,
+        basis=basis,
         carries_scale=tuple(s for s in carries if any(p.name == s for p in parameters)),
         formulas=(("", formula),),
         scale=scale,
@@ -176,11 +187,8 @@ STRUCTURES: tuple[Signature, ...] = (
         scale=_steps(" about the straight line", "0.00171 n^3", "n^3 / 720"),
         support="all numbers, summing to zero unless sum_to_zero = false",
         example=smooth("rw2(sd = s)", SD),
-        also_called=(
-            *also("R-INLA", "crw2"),
-            *also("mgcv", "ps tp cr", note="over ordered or binned values"),
-        ),
-        see_also=("rw1", "gp", "seasonal", "pc_sd"),
+        also_called=also("R-INLA", "crw2"),
+        see_also=("spline", "rw1", "gp", "seasonal", "pc_sd"),
         source="Rue and Held 2005, section 3.4.1; Lindgren and Rue 2008, section 3; Sorbye and Rue "
                "2014 (scaling)",
     ),
@@ -312,6 +320,42 @@ STRUCTURES: tuple[Signature, ...] = (
             *also("scikit-learn", "GaussianProcessRegressor GaussianProcessClassifier"),
         ),
         see_also=("se", "matern", "spde", "rw2"), source="Rasmussen and Williams 2006, section 2.2",
+    ),
+    _structure(
+        "spline",
+        Parameter("at", "real", over="input", known=True,
+                  meaning="the position of each member, in one to three columns"),
+        _SD,
+        Parameter("basis", "string", required=False, default="thin-plate",
+                  choices=("thin-plate", "cubic", "cyclic", "p-spline"), over="none",
+                  meaning="thin plates in up to three columns, natural cubic splines with knots at "
+                          "quantiles, the same joined at its ends, B-splines with differences"),
+        Parameter("size", "count", required=False, default=10.0, over="none", known=True,
+                  meaning="coefficients of the basis, the constant among them"),
+        basis=Basis("at", "size", "basis"),
+        summary="penalised regression spline: a smooth curve or surface for additive models",
+        formula="f = N a + Z b, a of density 1, b_j ~ N(0, sd^2): N spans the polynomials that the "
+                "penalty leaves free, Z Z' is its generalised inverse, the constant taken out",
+        scale=_TYPICAL.format(rest=" of the curve about what is free, over the members")
+              + "; mgcv's lambda is noise^2 / sd^2 times a constant of the basis",
+        support="all numbers, summing to zero over the members, each as often as it occurs",
+        example=model(
+            "index obs", "data x[obs] : real", "data y[obs] : count", SD,
+            "latent level ~ normal(sd = 5)",
+            "latent f[obs] ~ spline(at = x, sd = s, size = 4)",
+            "observe y ~ poisson(log_rate = level + f)",
+        ),
+        also_called=(
+            *also("mgcv", "s", "spline(at = x, sd = s)"),
+            *also("mgcv", "tp", 'spline(at = x, sd = s, basis = "thin-plate")'),
+            *also("mgcv", "cr", 'spline(at = x, sd = s, basis = "cubic")'),
+            *also("mgcv", "cc", 'spline(at = x, sd = s, basis = "cyclic")'),
+            *also("mgcv", "ps", 'spline(at = x, sd = s, basis = "p-spline")'),
+            *also("R", "smooth.spline gam mgcv bs"), *also("brms", "smooth"),
+        ),
+        see_also=("rw2", "gp", "spde", "pc_sd"),
+        source="Wood 2017, sections 5.3 to 5.8; Wood 2003 (thin plates); Eilers and Marx 1996 "
+               "(p-splines)",
     ),
     _structure(
         "spde",

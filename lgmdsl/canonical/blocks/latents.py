@@ -14,7 +14,7 @@ from lgmdsl.canonical.expressions import coefficient as co
 from lgmdsl.canonical.expressions.coefficient import Coefficient, Gradient, Theta
 from lgmdsl.canonical.expressions.named import collapse, expand
 from lgmdsl.canonical.grounding.errors import located
-from lgmdsl.canonical.lowering import bym2
+from lgmdsl.canonical.lowering import bases, bym2
 from lgmdsl.canonical.lowering.lower import Lowering
 from lgmdsl.canonical.lowering.positions import AxisPlaces, constant
 from lgmdsl.contract.linear import PriorBlock
@@ -239,6 +239,13 @@ def latent_blocks(lowering: Lowering) -> tuple[LatentBlock, ...]:
     for symbol in lowering.grounded.declared("latent"):
         statement = symbol.statement
         assert isinstance(statement, ast.Latent)
+        basis = bases.basis_factor(symbol)
+        if basis is not None:
+            try:
+                blocks += _coefficients(basis, lowering)
+            except MethodError as error:
+                refused += error.diagnostics
+            continue
         ties, places = lowering.axes.ties(symbol), lowering.axes.places(symbol)
         sizes = tuple(lowering.sizes[d] for d in ties.dims)
         mixed = bym2.mixed_factor(symbol)
@@ -283,6 +290,23 @@ def latent_blocks(lowering: Lowering) -> tuple[LatentBlock, ...]:
     if refused:
         raise MethodError(refused)
     return tuple(blocks) or (_nothing(),)
+
+
+def _coefficients(factor: bases.BasisFactor, lowering: Lowering) -> list[LatentBlock]:
+    """The blocks of the coefficients of a basis: of density 1, and normal with its scale."""
+    scales = {n: v for n in factor.signature.scales if (v := factor.factor.get(n)) is not None}
+    structures: dict[str, tuple[str, dict[str, Argument]]] = {
+        bases.FREE: ("flat", {}),
+        bases.CURVE: ("normal", {n: lowering.coefficient(v) for n, v in scales.items()}),
+    }
+    out = []
+    for part, size in factor.blocks(lowering.smooth(factor)).items():
+        block, (name, arguments) = bym2.part_name(factor.symbol.name, part), structures[part]
+        labels = np.arange(1, size + 1)
+        spec = FactorSpec(name, (block,), (size,), arguments, factor.factor, labels)
+        lowering.sizes[block] = size
+        out.append(LatentBlock(block, (block,), (size,), (spec,)))
+    return out
 
 
 def _argument(value: ast.Value, lowering: Lowering) -> Argument:

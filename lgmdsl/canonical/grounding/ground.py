@@ -131,6 +131,7 @@ class _Grounding:
             self.dataset.mapping,
             self.dataset.codings,
             {b.symbol.name: b.reading for b in bound},
+            None if self.fitted is None else self.fitted.basis or self.fitted,
         )
 
     def _bind(self, usage: Usage) -> list[BoundDatum]:

@@ -160,6 +160,7 @@ class GroundedModel(FieldState):
     After `ground_new`, `replaced` names the index sets whose members are those of the new data, and
     `new_levels` the labels appended to a kept index set, which stand after the old ones; `steps`
     are those of the replaced ones whose labels are the fit's, or take their places among them.
+    `basis` is then the fit's data, of whose members the bases of its structures are made.
     `asked`: the labels that were named of a kept index set, in their order. `untied`: members at
     one position have entries of their own, as which of them are one is said where they are joined
     to the fit's. `mapping` is what the data were read by, `codings` the columns of matrices that
@@ -180,6 +181,7 @@ class GroundedModel(FieldState):
     mapping: Mapping[str, Selection] = field(default_factory=dict)
     codings: Mapping[str, tuple[Coding, ...]] = field(default_factory=dict)
     readings: Mapping[str, Reading] = field(default_factory=dict)
+    basis: GroundedModel | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "graph": self.model.source}

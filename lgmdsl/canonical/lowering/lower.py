@@ -15,11 +15,12 @@ from lgmdsl.canonical.expressions.coefficient import Coefficient
 from lgmdsl.canonical.expressions.named import Axis, Pick, Slot, Through, slot_dims
 from lgmdsl.canonical.expressions.operators import Transformed
 from lgmdsl.canonical.grounding.ground import GroundedModel
-from lgmdsl.canonical.lowering import bym2
+from lgmdsl.canonical.lowering import bases, bym2
 from lgmdsl.canonical.lowering.positions import LatentAxes
 from lgmdsl.errors import DataError, Diagnostic, MethodError, Span, nearest
 from lgmdsl.language.checked import Symbol
 from lgmdsl.language.tree import ast
+from lgmdsl.structures.splines import Smooth
 from lgmdsl.vocabulary.operators import ELEMENTWISE
 
 Lowered = Coefficient | Affine
@@ -36,6 +37,7 @@ class Lowering:
     leaves: dict[str, Coefficient] = field(default_factory=dict)  # data and hypers
     gathered: dict[ast.Indexed, Lowered] = field(default_factory=dict)
     refused: set[str] = field(default_factory=set)  # lets that cannot be lowered, reported once
+    smooths: dict[str, Smooth] = field(default_factory=dict)  # bases by latent
 
     def __post_init__(self) -> None:
         self.sizes = {name: i.size for name, i in self.grounded.indices.items()}
@@ -103,8 +105,11 @@ class Lowering:
         return co.Constant(dims, self.grounded.values[symbol.name])
 
     def latent(self, symbol: Symbol) -> Affine:
-        """A latent as an affine form: itself, the map of two blocks that its structure declares, or
+        """A latent as an affine form: itself, the map of the blocks that its structure declares, or
         the map of members to the places that they share."""
+        basis = bases.basis_factor(symbol)
+        if basis is not None:
+            return basis.map(self.smooth(basis), self.coefficient, self.sizes)
         ties, factor = self.axes.ties(symbol), bym2.mixed_factor(symbol)
 
         def block(name: str) -> Affine:
@@ -114,6 +119,15 @@ class Lowering:
         if factor is None:
             return block(self.axes.block_name(symbol))
         return factor.map(symbol.name, self.coefficient, block)
+
+    def smooth(self, factor: bases.BasisFactor) -> Smooth:
+        """The basis of a latent, over the members of the fit where the data are new."""
+        name = factor.symbol.name
+        if name not in self.smooths:
+            fitted = self.grounded.basis
+            own = self if fitted is None else Lowering(fitted)
+            self.smooths[name] = factor.made(own.coefficient, own.grounded)
+        return self.smooths[name]
 
     def indexed(self, expr: ast.Indexed) -> Lowered:
         """A gathered value, made once however often it is written."""

@@ -22,7 +22,7 @@ from lgmdsl.canonical.expressions.coefficient import Coefficient
 from lgmdsl.canonical.expressions.named import Axis, Slot, Through
 from lgmdsl.canonical.grounding.model import IndexSet
 from lgmdsl.canonical.grounding.order import spacing_of
-from lgmdsl.canonical.lowering import bym2
+from lgmdsl.canonical.lowering import bases, bym2
 from lgmdsl.dataset.entries import texts_of
 from lgmdsl.language.checked import Symbol
 from lgmdsl.language.tree import ast
@@ -177,4 +177,5 @@ class LatentAxes:
         """Whether a latent is a map of blocks."""
         if symbol.kind != "latent":
             return False
-        return bym2.mixed_factor(symbol) is not None or bool(self.ties(symbol).places)
+        rewritten = bym2.mixed_factor(symbol) or bases.basis_factor(symbol)
+        return rewritten is not None or bool(self.ties(symbol).places)

@@ -1,0 +1,120 @@
+"""Structures declared as coefficients of a basis (`vocabulary.signature.Basis`): blocks of
+coefficients and a map from them to the members.
+
+Of the language's own that is spline (Wood 2017, section 5.8):
+
+    f[members] = N f.free + Z f.curve,    f.free ~ flat,    f.curve ~ normal(sd),
+
+N what the penalty leaves free and Z the rest, dense in members and coefficients. A basis is made of
+the positions of the members that were fitted, and new data are looked up in it: it is theirs that
+is lowered (`GroundedModel.basis`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from lgmdsl.arrays import Array
+from lgmdsl.canonical.expressions import affine as af
+from lgmdsl.canonical.expressions import coefficient as co
+from lgmdsl.canonical.expressions.affine import Affine
+from lgmdsl.canonical.expressions.coefficient import Coefficient
+from lgmdsl.canonical.grounding.errors import located
+from lgmdsl.canonical.grounding.model import GroundedModel
+from lgmdsl.canonical.lowering.bym2 import part_name
+from lgmdsl.errors import Diagnostic, MethodError
+from lgmdsl.language.checked import Symbol
+from lgmdsl.language.tree import ast
+from lgmdsl.structures.shared.refusals import Refused
+from lgmdsl.structures.splines import Smooth, smooth
+from lgmdsl.vocabulary.lookup import lookup
+from lgmdsl.vocabulary.signature import Basis, Signature
+
+FREE, CURVE = "free", "curve"
+
+Lower = Callable[[ast.Value], Coefficient]
+
+
+@dataclass(frozen=True)
+class BasisFactor:
+    """The structure of a latent that stands for coefficients, as its signature declares."""
+
+    symbol: Symbol
+    factor: ast.Dist
+    signature: Signature
+    basis: Basis
+
+    def made(self, lower: Lower, grounded: GroundedModel) -> Smooth:
+        """The basis over the members of `grounded`, whose expressions `lower` lowers. Raises
+        DataError and ModelError for positions and sizes that it cannot take, MethodError E501 in
+        a product."""
+        if len(self.symbol.dims) != 1:
+            raise MethodError(self._in_product())
+        kind = self.factor.get(self.basis.kind)
+        size = self.factor.get(self.basis.size)
+        values = self.signature.defaults
+        chosen = kind.value if isinstance(kind, ast.String) else str(values[self.basis.kind])
+        count = values[self.basis.size] if size is None else float(_number(lower(size)))
+        dim = self.symbol.dims[0]
+        try:
+            return smooth(self.positions(lower), chosen, int(count))
+        except Refused as refused:
+            labels = grounded.indices[dim].labels
+            raise located(refused, self.factor, (dim,), labels) from None
+
+    def positions(self, lower: Lower) -> Array:
+        """(n, d) where the members lie."""
+        at = self.factor.get(self.basis.at)
+        assert at is not None, "the checker lets no structure through without it"
+        values = np.asarray(lower(at).evaluate({}).dense(), dtype=np.float64)
+        return values.reshape(len(values), -1)
+
+    def blocks(self, made: Smooth) -> dict[str, int]:
+        """The parts that have coefficients, and how many."""
+        parts = {FREE: made.free, CURVE: made.penalised}
+        return {part: size for part, size in parts.items() if size}
+
+    def map(self, made: Smooth, lower: Lower, sizes: Mapping[str, int]) -> Affine:
+        """The latent as an affine form in its coefficients."""
+        columns = dict(zip((FREE, CURVE), made.columns(self.positions(lower)), strict=True))
+        terms = []
+        for part, size in self.blocks(made).items():
+            name = part_name(self.symbol.name, part)
+            form = af.latent(name, (name,), {**sizes, name: size})
+            weights = co.Constant((*self.symbol.dims, name), columns[part])
+            terms.append(af.total(af.scale(form, weights), name))
+        return af.add(tuple(terms))
+
+    def described(self, made: Smooth) -> str:
+        """A description of the rewrite."""
+        name, parts = self.symbol.name, self.blocks(made)
+        sizes = " + ".join(f"{n} of {part_name(name, part)}" for part, n in parts.items())
+        return f"{self.signature.name} to coefficients of its basis and a map: {sizes}"
+
+    def _in_product(self) -> Diagnostic:
+        name, shown = self.signature.name, ", ".join(self.symbol.dims)
+        return Diagnostic(
+            "E501",
+            f"no engine takes `{name}` as a factor of a product yet",
+            self.factor.span,
+            f"`{self.symbol.name}` is over [{shown}]",
+            help="one curve over one index; a curve for each group: a latent for each, or "
+            "iid * rw2(sd = ...)",
+        )
+
+
+def basis_factor(symbol: Symbol) -> BasisFactor | None:
+    """The structure of a latent that stands for coefficients; None where it has none."""
+    statement = symbol.statement
+    for factor in statement.factors if isinstance(statement, ast.Latent) else ():
+        signature = lookup("structure", factor.name.id)
+        if signature is not None and signature.basis is not None:
+            return BasisFactor(symbol, factor, signature, signature.basis)
+    return None
+
+
+def _number(node: Coefficient) -> Array:
+    return np.asarray(node.evaluate({}).dense())

@@ -1,0 +1,360 @@
+"""Penalised regression splines: a curve as coefficients of a basis, some free, some normal.
+
+A basis with a penalty b'Sb is divided into the null space of the penalty and the rest (Wood 2017,
+section 5.8): f = N a + Z b, with a of density 1 and b independent normals of one sd. N are the
+polynomials that the penalty leaves free, without the constant; Z is orthogonal to the constant and
+to N over the members, so that f sums to zero over them, and is divided by its typical size there:
+the geometric mean of the members' sds is 1 where the sd of b is.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import combinations_with_replacement
+from math import comb, pi
+
+import numpy as np
+import scipy.linalg as sla
+import scipy.sparse.linalg as sla_sparse
+from scipy.interpolate import BSpline
+
+from lgmdsl.arrays import Array, IntArray
+from lgmdsl.structures.shared.content import Content
+from lgmdsl.structures.shared.refusals import Refused
+
+PLACES = 2000  # of more places thin plates take this many, as mgcv does
+TILE = 4096  # rows at which thin plates are evaluated at once
+NOWHERE = 1e-20  # a member's variance below this share of the largest is none
+CACHED = 64
+
+
+class Basis(ABC):
+    """The curves of a basis with the identity as the prior covariance of its coefficients, up to
+    the polynomials that its penalty leaves free."""
+
+    degree: int  #: of the polynomials that are free; 0: the constant alone
+
+    @abstractmethod
+    def curves(self, x: Array) -> Array:
+        """(n, r) the penalised curves at x (n, d), up to free ones."""
+
+
+# ---- thin plates ---------------------------------------------------------------------------------
+
+
+def _order(dimensions: int) -> int:
+    """The order of the derivatives that are penalised: the least with 2m > d + 1."""
+    return dimensions // 2 + 1 if dimensions % 2 == 0 else (dimensions + 1) // 2 + 1
+
+
+def _radial(x: Array, places: Array, order: int) -> Array:
+    """(n, u) Wood 2003, eq. 2: the thin plate's eta of the distances."""
+    dimensions, square = x.shape[1], np.zeros((len(x), len(places)))
+    for a, b in zip(x.T, places.T, strict=True):
+        square += (a[:, None] - b) ** 2
+    if dimensions == 2:  # r^2 log r / 8 pi
+        return square * np.log(np.where(square > 0.0, square, 1.0)) / (16.0 * pi)
+    scale = 1.0 / 12.0 if order == 2 else 1.0 / (96.0 * pi)
+    return np.asarray(scale * square * np.sqrt(square))
+
+
+class ThinPlate(Basis):
+    """Wood 2003: the curves of largest eigenvalue of the radial basis at the places.
+
+    The coefficients are turned so that they do not depend on the signs of eigenvectors: a stored
+    fit means the same wherever it is read.
+    """
+
+    def __init__(self, places: Array, size: int) -> None:
+        dimensions = places.shape[1]
+        self.order = _order(dimensions)
+        self.degree = self.order - 1
+        if len(places) > PLACES:
+            keys = np.random.Philox(key=0).random_raw(len(places))
+            places = places[np.sort(np.argsort(keys, kind="stable")[:PLACES])]
+        self.places, self.center = places, places.mean(axis=0)
+        radial = _radial(places, places, self.order)
+        values, vectors = _largest(radial, size)
+        free = polynomials(places - self.center, self.degree)
+        rest = sla.qr(vectors.T @ free)[0][:, free.shape[1] :]
+        root = np.linalg.cholesky(rest.T @ (values[:, None] * rest))
+        weights = vectors @ sla.solve_triangular(root, rest.T, lower=True).T
+        around = sla.qr(free, mode="economic")[0]
+        curves = radial @ weights
+        curves -= around @ (around.T @ curves)
+        probes = np.random.Philox(key=1).random_raw((len(places), len(root))) / 2.0**64 - 0.5
+        turn, triangle = sla.qr((probes.T @ curves).T)
+        self.weights = weights @ (turn * np.where(np.diag(triangle) < 0.0, -1.0, 1.0))
+
+    def curves(self, x: Array) -> Array:
+        tiles = [x[k : k + TILE] for k in range(0, len(x), TILE)]
+        return np.vstack([_radial(t, self.places, self.order) @ self.weights for t in tiles])
+
+
+def _largest(matrix: Array, count: int) -> tuple[Array, Array]:
+    """The eigenvalues of largest size, and their vectors."""
+    size = len(matrix)
+    if size > 500 and 5 * count < size:
+        values, vectors = sla_sparse.eigsh(matrix, count, which="LM", v0=np.ones(size))
+        return np.asarray(values), np.asarray(vectors)
+    values, vectors = np.linalg.eigh(matrix)
+    kept = np.argsort(-np.abs(values), kind="stable")[:count]
+    return values[kept], vectors[:, kept]
+
+
+def polynomials(x: Array, degree: int) -> Array:
+    """(n, m) the monomials of x (n, d) up to a degree, the constant first; each variable in units
+    of its largest value."""
+    scaled = x / np.maximum(np.abs(x).max(axis=0, initial=0.0), 1e-300)
+    return _monomials(scaled, degree)
+
+
+def _monomials(x: Array, degree: int) -> Array:
+    columns = [np.ones(len(x))]
+    for power in range(1, degree + 1):
+        for chosen in combinations_with_replacement(range(x.shape[1]), power):
+            columns.append(np.prod(x[:, list(chosen)], axis=1))
+    return np.column_stack(columns)
+
+
+# ---- cubic splines by their values at knots ------------------------------------------------------
+
+
+class Cubic(Basis):
+    """Natural cubic splines by their values at knots at quantiles of the places, with the penalty
+    of the squared second derivative (Wood 2017, section 5.3.1); straight beyond the end knots."""
+
+    degree = 1
+
+    def __init__(self, places: Array, size: int) -> None:
+        self.knots = np.quantile(places[:, 0], np.linspace(0.0, 1.0, size))
+        h, inner = np.diff(self.knots), size - 2
+        d, b = np.zeros((inner, size)), np.zeros((inner, inner))
+        row = np.arange(inner)
+        d[row, row], d[row, row + 2] = 1.0 / h[:-1], 1.0 / h[1:]
+        d[row, row + 1] = -1.0 / h[:-1] - 1.0 / h[1:]
+        b[row, row] = (h[:-1] + h[1:]) / 3.0
+        b[row[1:], row[:-1]] = b[row[:-1], row[1:]] = h[1:-1] / 6.0
+        second = np.zeros((size, size))
+        second[1:-1] = np.linalg.solve(b, d)
+        root = np.linalg.solve(np.linalg.cholesky(b), d)  # S = root' root
+        values = np.linalg.pinv(root)
+        self.values, self.second = values, second @ values
+
+    def curves(self, x: Array) -> Array:
+        return _cubic(x[:, 0], self.knots, self.values, self.second)
+
+
+class Cyclic(Basis):
+    """Cubic splines that join at their ends, the least and the largest place (Wood 2017, section
+    5.3.2); the same knots and penalty as the natural ones."""
+
+    degree = 0
+
+    def __init__(self, places: Array, size: int) -> None:
+        self.knots = np.quantile(places[:, 0], np.linspace(0.0, 1.0, size))
+        h, count = np.diff(self.knots), size - 1
+        d, b, row = np.zeros((count, count)), np.zeros((count, count)), np.arange(count)
+        before = row - 1  # the last one before the first
+        after = (row + 1) % count
+        d[row, row] = -1.0 / h[before] - 1.0 / h
+        b[row, row] = (h[before] + h) / 3.0
+        d[row, after] = d[after, row] = 1.0 / h
+        b[row, after] = b[after, row] = h / 6.0
+        second = np.linalg.solve(b, d)
+        penalty = d.T @ second
+        eigenvalues, vectors = np.linalg.eigh(penalty)
+        kept = vectors[:, 1:]  # but for the constant
+        root = kept @ (kept / np.sqrt(eigenvalues[1:])).T
+        values = root @ sla.helmert(count).T
+        closed = np.append(row, 0)
+        self.values, self.second = values[closed], (second @ values)[closed]
+
+    def curves(self, x: Array) -> Array:
+        first, length = self.knots[0], self.knots[-1] - self.knots[0]
+        around = first + np.where(x[:, 0] <= self.knots[-1], x[:, 0] - first, 0.0)
+        turned = first + np.mod(x[:, 0] - first, length)
+        inside = (x[:, 0] >= first) & (x[:, 0] <= self.knots[-1])
+        return _cubic(np.where(inside, around, turned), self.knots, self.values, self.second)
+
+
+def _cubic(x: Array, knots: Array, values: Array, second: Array) -> Array:
+    """(n, r) cubic splines with these values and second derivatives at the knots (k, r), and
+    straight lines beyond."""
+    j = np.clip(np.searchsorted(knots, x, side="right") - 1, 0, len(knots) - 2)
+    h = knots[j + 1] - knots[j]
+    within = np.clip(x, knots[0], knots[-1])
+    left, right = knots[j + 1] - within, within - knots[j]
+    out = (left / h)[:, None] * values[j] + (right / h)[:, None] * values[j + 1]
+    out += ((left**3 / h - h * left) / 6.0)[:, None] * second[j]
+    out += ((right**3 / h - h * right) / 6.0)[:, None] * second[j + 1]
+    slope = (values[j + 1] - values[j]) / h[:, None]
+    slope += ((h - 3.0 * left**2 / h) / 6.0)[:, None] * second[j]
+    slope += ((3.0 * right**2 / h - h) / 6.0)[:, None] * second[j + 1]
+    return np.asarray(out + (x - within)[:, None] * slope)
+
+
+# ---- p-splines -----------------------------------------------------------------------------------
+
+
+class Differences(Basis):
+    """Cubic B-splines at equidistant knots, with the squared second differences of their
+    coefficients as the penalty (Eilers and Marx 1996); straight beyond the places."""
+
+    degree = 1
+
+    def __init__(self, places: Array, size: int) -> None:
+        low, high = float(places.min()), float(places.max())
+        margin = 0.001 * (high - low)
+        low, high = low - margin, high + margin
+        step = (high - low) / (size - 3)
+        self.low, self.high = low, high
+        self.knots = np.linspace(low - 3.0 * step, high + 3.0 * step, size + 4)
+        self.coefficients = np.linalg.pinv(np.diff(np.eye(size), n=2, axis=0))
+
+    def curves(self, x: Array) -> Array:
+        spline = BSpline(self.knots, self.coefficients, 3)
+        within = np.clip(x[:, 0], self.low, self.high)
+        away = (x[:, 0] - within)[:, None]
+        out = np.asarray(spline(within))
+        return out + away * spline.derivative()(within) if away.any() else out
+
+
+# ---- the smooth over an axis ---------------------------------------------------------------------
+
+_BASES: dict[str, type[ThinPlate] | type[Cubic] | type[Cyclic] | type[Differences]] = {
+    "thin-plate": ThinPlate,
+    "cubic": Cubic,
+    "cyclic": Cyclic,
+    "p-spline": Differences,
+}
+_LEAST = {"cubic": 3, "cyclic": 4, "p-spline": 4}
+DIMENSIONS = 3
+
+
+@dataclass(frozen=True, eq=False)
+class Smooth:
+    """A spline over the members of an axis, and at any other position.
+
+    `scale` is the typical size by which the penalised curves were divided: with raw curves of
+    penalty b'Sb, lambda of b'Sb is noise^2 scale^2 / sd^2 beside Gaussian noise.
+    """
+
+    basis: Basis
+    center: Array
+    spread: Array
+    turn: Array  # of polynomials, to orthonormal columns over the members
+    along: Array  # what of each curve is a polynomial over the members
+    scale: float
+
+    @property
+    def free(self) -> int:
+        """How many coefficients have density 1."""
+        return self.turn.shape[1] - 1
+
+    @property
+    def penalised(self) -> int:
+        """How many coefficients are normal."""
+        return self.along.shape[1]
+
+    def columns(self, at: Array) -> tuple[Array, Array]:
+        """(n, free) and (n, penalised): what the coefficients are multiplied by at positions
+        (n, d)."""
+        places, of = _distinct(at)
+        powers = _monomials((places - self.center) / self.spread, self.basis.degree)
+        flat = powers @ self.turn
+        curves = (self.basis.curves(places) - flat @ self.along) / self.scale
+        return flat[of, 1:], curves[of]
+
+
+def smooth(at: Array, kind: str, size: int) -> Smooth:
+    """The spline of a basis (`thin-plate`, `cubic`, `cyclic`, `p-spline`) at the positions of
+    members, (n, d), of which some may be the same.
+
+    Raises Refused: E303 for positions that are not finite, E104 for a size that is not a whole
+    number between the least of the basis and the number of distinct positions, and for more
+    columns than the basis takes.
+    """
+    bad = np.flatnonzero(~np.isfinite(at).all(axis=1))
+    if bad.size:
+        raise Refused(
+            "E303",
+            "positions {given} are not finite",
+            "at",
+            help="drop the members without a position, or give them one",
+            entries=bad,
+        )
+    return _smooth(Content(np.ascontiguousarray(at, dtype=np.float64)), kind, size)
+
+
+@lru_cache(maxsize=CACHED)
+def _smooth(content: Content, kind: str, size: int) -> Smooth:
+    at = np.asarray(content.value)
+    places, of = _distinct(at)
+    _check(places, kind, size)
+    basis = _BASES[kind](places, size)
+    center = places.mean(axis=0)
+    spread = np.abs(places - center).max(axis=0)
+    spread = np.where(spread > 0.0, spread, 1.0)
+    powers = _monomials((places - center) / spread, basis.degree)
+    root = np.sqrt(np.bincount(of).astype(np.float64))[:, None]
+    triangle = sla.qr(root * powers, mode="r")[0][: powers.shape[1]]
+    triangle = triangle * np.where(np.diag(triangle) < 0.0, -1.0, 1.0)[:, None]
+    if np.abs(np.diag(triangle)).min() < 1e-10 * np.abs(triangle).max():
+        raise Refused(
+            "E104",
+            "positions {given} lie on a line or a curve: they tell fewer directions apart than "
+            f'basis = "{kind}" leaves free',
+            "at",
+            help="leave out a column that the others determine",
+        )
+    turn = np.linalg.inv(triangle)
+    flat, curves = powers @ turn, basis.curves(places)
+    along = (root * flat).T @ (root * curves)
+    variance = ((curves - flat @ along) ** 2).sum(axis=1)
+    there = variance > NOWHERE * variance.max()
+    scale = float(np.exp(0.5 * np.average(np.log(variance[there]), weights=np.bincount(of)[there])))
+    return Smooth(basis, center, spread, turn, along, scale)
+
+
+def _distinct(at: Array) -> tuple[Array, IntArray]:
+    """The distinct positions, sorted, and which of them each member has."""
+    places, of = np.unique(at, axis=0, return_inverse=True)
+    return places, np.asarray(of, dtype=np.int64).reshape(-1)
+
+
+def _check(places: Array, kind: str, size: int) -> None:
+    count, dimensions = places.shape
+    if dimensions > (DIMENSIONS if kind == "thin-plate" else 1):
+        most = f"at most {DIMENSIONS} columns" if kind == "thin-plate" else "a single column"
+        raise Refused(
+            "E104",
+            f'basis = "{kind}" takes {most} of positions, and {{given}} has {dimensions}',
+            "at",
+            help="a Gaussian process: gp(at = {at}, kernel = matern(sd = {sd}, length = 1, "
+            "smoothness = 1.5))"
+            if dimensions > DIMENSIONS
+            else 'basis = "thin-plate"',
+        )
+    order = _order(dimensions)
+    least = _LEAST.get(kind) or comb(order + dimensions - 1, dimensions) + 1
+    if count < least:
+        raise Refused(
+            "E104",
+            f'basis = "{kind}" needs at least {least} distinct positions, and {{given}} has '
+            f"{count}",
+            "at",
+            help="a line: latent b ~ normal(sd = 1), and b * x in the predictor; or a latent of "
+            "each position: normal(sd = {sd})",
+        )
+    if not least <= size <= count:
+        few = size < least
+        raise Refused(
+            "E104",
+            f'`size` is {size}, and basis = "{kind}" takes at '
+            + (f"least {least}" if few else f"most {count}, one for each distinct position"),
+            "size",
+            help=f"size = {least}, or more" if few else f"size = {count}, or less",
+        )
