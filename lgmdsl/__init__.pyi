@@ -662,6 +662,15 @@ def spde(
 ) -> Distribution:
     """structure: Matern field of smoothness 1 in the plane, by finite elements over mesh nodes"""
 
+def spline(
+    *,
+    at: Expression | float,
+    sd: Expression | float | None = None,
+    basis: Literal['thin-plate', 'cubic', 'cyclic', 'p-spline'] = 'thin-plate',
+    size: Expression | float = 10.0,
+) -> Distribution:
+    """structure: penalised regression spline: a smooth curve or surface for additive models"""
+
 def sqrt(expr: Expression | float) -> Expression:
     """function: square root, as in the sd sqrt(v) of a variance v"""
 

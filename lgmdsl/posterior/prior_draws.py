@@ -21,7 +21,7 @@ from lgmdsl.contract.linear import Constraints, LinearGaussian
 from lgmdsl.contract.structure import Shape
 from lgmdsl.engines.choose import choose
 from lgmdsl.engines.shared.design import dense_rows
-from lgmdsl.engines.shared.prior import BlockPrior
+from lgmdsl.engines.shared.prior import BlockPrior, is_flat
 from lgmdsl.errors import Diagnostic, ModelError, NumericalError
 from lgmdsl.memory import check
 from lgmdsl.operators.explicit import Dense
@@ -101,7 +101,10 @@ def _free_directions(canonical: CanonicalModel, linear: LinearGaussian) -> Array
     if not priors:
         return np.zeros((linear.size, 0))
     tied = set() if linear.constraints is None else set(linear.constraints.columns)
-    _refuse([p for p in priors if p.flat and p.name not in tied], canonical)
+    # A latent that is flat in some of its blocks alone has the others to be drawn from.
+    partly = {owner(b.name) for b in linear.blocks if not is_flat(b)}
+    flat = [p for p in priors if p.flat and owner(p.name) not in partly]
+    _refuse([p for p in flat if p.name not in tied], canonical)
     for p in priors:
         span = canonical.grounded.model.symbols[owner(p.name)].statement.span
         shape = f"{p.size:,} entries, {p.nullity:,} directions"
@@ -116,7 +119,7 @@ def _free_directions(canonical: CanonicalModel, linear: LinearGaussian) -> Array
         size = np.abs(rows).max(axis=1, keepdims=True)
         seen = (rows / np.where(size > 0.0, size, 1.0)) @ free
         free = free @ sla.null_space(seen, rcond=NEGLIGIBLE)
-    loose = [p for p in priors if p.flat and np.abs(free[p.where]).max(initial=0.0) > NEGLIGIBLE]
+    loose = [p for p in flat if np.abs(free[p.where]).max(initial=0.0) > NEGLIGIBLE]
     _refuse(loose, canonical)
     return free
 

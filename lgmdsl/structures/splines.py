@@ -281,7 +281,7 @@ def smooth(at: Array, kind: str, size: int) -> Smooth:
     if bad.size:
         raise Refused(
             "E303",
-            "positions {given} are not finite",
+            "positions `{given}` are not finite",
             "at",
             help="drop the members without a position, or give them one",
             entries=bad,
@@ -305,7 +305,7 @@ def _smooth(content: Content, kind: str, size: int) -> Smooth:
     if np.abs(np.diag(triangle)).min() < 1e-10 * np.abs(triangle).max():
         raise Refused(
             "E104",
-            "positions {given} lie on a line or a curve: they tell fewer directions apart than "
+            "positions `{given}` lie on a line or a curve: they tell fewer directions apart than "
             f'basis = "{kind}" leaves free',
             "at",
             help="leave out a column that the others determine",
@@ -331,7 +331,7 @@ def _check(places: Array, kind: str, size: int) -> None:
         most = f"at most {DIMENSIONS} columns" if kind == "thin-plate" else "a single column"
         raise Refused(
             "E104",
-            f'basis = "{kind}" takes {most} of positions, and {{given}} has {dimensions}',
+            f'basis = "{kind}" takes {most} of positions, and `{{given}}` has {dimensions}',
             "at",
             help="a Gaussian process: gp(at = {at}, kernel = matern(sd = {sd}, length = 1, "
             "smoothness = 1.5))"
@@ -343,7 +343,7 @@ def _check(places: Array, kind: str, size: int) -> None:
     if count < least:
         raise Refused(
             "E104",
-            f'basis = "{kind}" needs at least {least} distinct positions, and {{given}} has '
+            f'basis = "{kind}" needs at least {least} distinct positions, and `{{given}}` has '
             f"{count}",
             "at",
             help="a line: latent b ~ normal(sd = 1), and b * x in the predictor; or a latent of "

@@ -116,11 +116,11 @@ class Signature:
     hyper types a prior is for; `ordered_axis` marks structures over one ordered axis, families of
     ordered classes and operators along an index, and `spacing` says what its labels then mean;
     `carries_scale` names the arguments that make a factor carry the scale of a product; `whole`
-    marks the structures that take the block at once, of any shape; `positional` is how many
-    leading arguments may stand without their names; `other` is a second form of the same name;
-    `traits` is what code asks of it in place of its name; `mixed`: the two blocks as which a
-    structure is written, `basis`: the coefficients, which needs no class then. `modifiers` are the arguments of every family
-    of its kind (`weight`), which `parameters` does not list.
+    marks the structures that take the block at once, of any shape; `positional` is how many leading
+    arguments may stand without their names; `other` is a second form of the same name; `traits` is
+    what code asks of it in place of its name; `mixed`: the two blocks as which a structure is
+    written, `basis`: the coefficients, which needs no class then. `modifiers` are the arguments of
+    every family of its kind (`weight`), which `parameters` does not list.
 
     For the manual: `summary` is one sentence; `formulas` pairs of a form ("" where there is one;
     of a family its linking argument, perhaps with a variant: `logit.adjacent`) and its formula;
