@@ -123,18 +123,18 @@ def test_a_registered_family_and_structure_can_be_used_in_a_model() -> None:
         observed=("real",),
         summary="Gumbel",
     )
-    spline = Signature(
-        "spline",
+    wave = Signature(
+        "wave",
         "structure",
         (Parameter("sd", "positive", over="none"),),
         ordered_axis=True,
         carries_scale=("sd",),
-        summary="a spline",
+        summary="a wave",
     )
     text = """lgm 1
 index t
 data y[t] : real
-latent f[t] ~ spline(sd = 1)
+latent f[t] ~ wave(sd = 1)
 observe y ~ gumbel(location = f, scale = 1)
 """
     with pytest.raises(ModelError) as refused:
@@ -143,15 +143,15 @@ observe y ~ gumbel(location = f, scale = 1)
     try:
         register(gumbel)
         register(gumbel)
-        register(spline)
+        register(wave)
         assert warnings_of(model_graph(check(parse(text)))) == ()
-        assert "spline" in kin("structure", "rw1")
+        assert "wave" in kin("structure", "rw1")
         with pytest.raises(ModelError) as twice:
             register(Signature("gumbel", "family", summary="another"))
         assert twice.value.codes == ("E106",)
     finally:
         unregister("family", "gumbel")
-        unregister("structure", "spline")
+        unregister("structure", "wave")
     assert lookup("family", "gumbel") is None
     unregister("family", "gumbel")
 
