@@ -252,12 +252,12 @@ class Smooth:
     @property
     def free(self) -> int:
         """How many coefficients have density 1."""
-        return self.turn.shape[1] - 1
+        return int(self.turn.shape[1]) - 1
 
     @property
     def penalised(self) -> int:
         """How many coefficients are normal."""
-        return self.along.shape[1]
+        return int(self.along.shape[1])
 
     def columns(self, at: Array) -> tuple[Array, Array]:
         """(n, free) and (n, penalised): what the coefficients are multiplied by at positions
@@ -297,7 +297,7 @@ def _smooth(content: Content, kind: str, size: int) -> Smooth:
     basis = _BASES[kind](places, size)
     center = places.mean(axis=0)
     spread = np.abs(places - center).max(axis=0)
-    spread = np.where(spread > 0.0, spread, 1.0)
+    spread = np.asarray(np.where(spread > 0.0, spread, 1.0))
     powers = _monomials((places - center) / spread, basis.degree)
     root = np.sqrt(np.bincount(of).astype(np.float64))[:, None]
     triangle = sla.qr(root * powers, mode="r")[0][: powers.shape[1]]
@@ -310,7 +310,7 @@ def _smooth(content: Content, kind: str, size: int) -> Smooth:
             "at",
             help="leave out a column that the others determine",
         )
-    turn = np.linalg.inv(triangle)
+    turn = np.asarray(np.linalg.inv(triangle), dtype=np.float64)
     flat, curves = powers @ turn, basis.curves(places)
     along = (root * flat).T @ (root * curves)
     variance = ((curves - flat @ along) ** 2).sum(axis=1)

@@ -342,7 +342,7 @@ STRUCTURES: tuple[Signature, ...] = (
         example=model(
             "index obs", "data x[obs] : real", "data y[obs] : count", SD,
             "latent level ~ normal(sd = 5)",
-            "latent f[obs] ~ spline(at = x, sd = s, size = 4)",
+            "latent f[obs] ~ spline(at = x, sd = s, size = 6)",
             "observe y ~ poisson(log_rate = level + f)",
         ),
         also_called=(
@@ -351,7 +351,7 @@ STRUCTURES: tuple[Signature, ...] = (
             *also("mgcv", "cr", 'spline(at = x, sd = s, basis = "cubic")'),
             *also("mgcv", "cc", 'spline(at = x, sd = s, basis = "cyclic")'),
             *also("mgcv", "ps", 'spline(at = x, sd = s, basis = "p-spline")'),
-            *also("R", "smooth.spline gam mgcv bs"), *also("brms", "smooth"),
+            *also("mgcv", "gam bs"), *also("R", "smooth.spline"), *also("brms", "smooth"),
         ),
         see_also=("rw2", "gp", "spde", "pc_sd"),
         source="Wood 2017, sections 5.3 to 5.8; Wood 2003 (thin plates); Eilers and Marx 1996 "

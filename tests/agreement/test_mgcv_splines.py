@@ -31,10 +31,10 @@ import lgmdsl as lgm
 from lgmdsl.arrays import Array
 from lgmdsl.structures.splines import smooth
 
-I = np.arange(1, 61)  # noqa: E741
+I = np.arange(1, 61, dtype=np.float64)
 E = np.sin(12.9 * I + 3.0 * np.sin(I))
-X = {
-    "x1": np.round(50.0 * ((0.618034 * I) % 1.0)) / 50.0,
+X: dict[str, Array] = {
+    "x1": np.asarray(np.round(50.0 * ((0.618034 * I) % 1.0)) / 50.0),
     "x2": (0.414214 * I) % 1.0,
     "x3": (0.732051 * I) % 1.0,
     "x4": (0.236068 * I) % 1.0,
@@ -43,7 +43,7 @@ DATA: dict[str, Array] = {
     **X,
     "y": 2.0 * np.sin(6.0 * X["x1"]) + 8.0 * (X["x2"] - 0.3) ** 2 + X["x3"] + 0.5 * E,
     "z": np.cos(5.0 * X["x1"]) + 0.4 * E,
-    "n": np.round(np.exp(1.0 + np.sin(6.0 * X["x1"]) + 0.4 * E)),
+    "n": np.asarray(np.round(np.exp(1.0 + np.sin(6.0 * X["x1"]) + 0.4 * E))),
     "k": np.round(6.0 / (1.0 + np.exp(-(2.0 * np.sin(5.0 * X["x2"]) + 1.5 * E)))),
 }
 NEW = {
@@ -162,9 +162,9 @@ def weights(case: Case, fit: lgm.Fit) -> Array:
     """Minus the second derivatives of log t at the mode."""
     eta = fit.mean("eta").values
     if case.y == "n":
-        return np.exp(eta)
+        return np.asarray(np.exp(eta))
     if case.y == "k":
-        return 6.0 / (2.0 + np.exp(eta) + np.exp(-eta))
+        return np.asarray(6.0 / (2.0 + np.exp(eta) + np.exp(-eta)))
     return np.full(len(eta), 1.0 / float(fit.mean("e")) ** 2)
 
 

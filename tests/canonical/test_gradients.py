@@ -67,7 +67,8 @@ MODELS: dict[str, str] = {
     "latent t[year] ~ ou(sd = s, rate = k, at = at)\nlet eta[obs] = t[when]",
     "rw2": S + "latent b0 ~ normal(sd = 1)\nlatent t[year] ~ rw2(sd = s, at = at)\n"
     "let eta[obs] = b0 + t[when]",
-    "spline": S + "latent b0 ~ normal(sd = 1)\nlatent t[year] ~ spline(at = at, sd = s^2, size = 4)\n"
+    "spline": S + "latent b0 ~ normal(sd = 1)\n"
+    "latent t[year] ~ spline(at = at, sd = s^2, size = 4)\n"
     "let eta[obs] = b0 + s * t[when]",
     "seasonal": S + "latent t[year] ~ seasonal(sd = s, period = 3)\nlet eta[obs] = t[when]",
     "gmrf": S + "latent v[region] ~ gmrf(precision = Q, sd = s)\nlet eta[obs] = v[where]",

@@ -193,13 +193,15 @@ CONCEPTS: tuple[Concept, ...] = (
     ),
     Concept(
         "smooth",
-        "spline; splines; smoothing; gam; additive model; s(x); nonlinear; non-linear; curve; "
+        "splines; smoothing; additive model; s(x); nonlinear; non-linear; curve; "
         "penalised spline; p-spline; loess",
-        "a latent over an ordered index with rw2, or a Gaussian process of the covariate",
-        "Over distinct values (days, ages, dose levels): index age, data when[obs] : age, latent "
-        "f[age] ~ rw2(sd = s), then f[when]; labels that are numbers are positions. Many values: "
-        "round them to some 100, or latent f[obs] ~ gp(at = x, kernel = matern(...)).",
-        smooth("rw2(sd = s)", SD), ("rw2", "rw1", "gp", "matern"),
+        "a spline of a covariate, or a latent over an ordered index with rw2",
+        "Of one covariate: latent f[obs] ~ spline(at = x, sd = s), as s(x) of mgcv; of two or "
+        "three, x has that many columns. Over distinct values (days, ages, dose levels): index "
+        "age, data when[obs] : age, latent f[age] ~ rw2(sd = s), then f[when]; labels that are "
+        "numbers are positions. With a length scale of its own: latent f[obs] ~ gp(at = x, "
+        "kernel = matern(...)).",
+        smooth("rw2(sd = s)", SD), ("spline", "rw2", "rw1", "gp", "matern"),
     ),
     Concept(
         "spatial", "disease map; BYM; areal; CAR; ICAR; MRF; geostatistics; kriging; map "

@@ -235,7 +235,9 @@ def latent_blocks(lowering: Lowering) -> tuple[LatentBlock, ...]:
 
     Raises MethodError E501 for structures that no engine takes yet, all of them in one pass.
     """
-    blocks, refused, indices = [], [], lowering.grounded.indices
+    blocks: list[LatentBlock] = []
+    refused: list[Diagnostic] = []
+    indices = lowering.grounded.indices
     for symbol in lowering.grounded.declared("latent"):
         statement = symbol.statement
         assert isinstance(statement, ast.Latent)

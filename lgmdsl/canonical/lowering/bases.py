@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -29,9 +30,11 @@ from lgmdsl.errors import Diagnostic, MethodError
 from lgmdsl.language.checked import Symbol
 from lgmdsl.language.tree import ast
 from lgmdsl.structures.shared.refusals import Refused
-from lgmdsl.structures.splines import Smooth, smooth
 from lgmdsl.vocabulary.lookup import lookup
 from lgmdsl.vocabulary.signature import Basis, Signature
+
+if TYPE_CHECKING:
+    from lgmdsl.structures.splines import Smooth
 
 FREE, CURVE = "free", "curve"
 
@@ -51,6 +54,8 @@ class BasisFactor:
         """The basis over the members of `grounded`, whose expressions `lower` lowers. Raises
         DataError and ModelError for positions and sizes that it cannot take, MethodError E501 in
         a product."""
+        from lgmdsl.structures.splines import smooth
+
         if len(self.symbol.dims) != 1:
             raise MethodError(self._in_product())
         kind = self.factor.get(self.basis.kind)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,8 +21,10 @@ from lgmdsl.canonical.lowering.positions import LatentAxes
 from lgmdsl.errors import DataError, Diagnostic, MethodError, Span, nearest
 from lgmdsl.language.checked import Symbol
 from lgmdsl.language.tree import ast
-from lgmdsl.structures.splines import Smooth
 from lgmdsl.vocabulary.operators import ELEMENTWISE
+
+if TYPE_CHECKING:
+    from lgmdsl.structures.splines import Smooth
 
 Lowered = Coefficient | Affine
 

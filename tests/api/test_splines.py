@@ -1,0 +1,175 @@
+"""Models with splines: predictions, files, effects, simulation, messages."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import lgmdsl as lgm
+
+RNG = np.random.default_rng(8)
+T = np.round(RNG.uniform(0.0, 1.0, 70), 2)
+DATA = pd.DataFrame({"t": T, "y": np.sin(6.0 * T) + 2.0 * T + 0.3 * RNG.normal(size=70)})
+TEXT = """lgm 1
+index obs
+data t[obs] : real
+data y[obs] : real
+hyper s : positive ~ pc_sd(u = 1, alpha = 0.01)
+latent a ~ normal(sd = 5)
+latent f[obs] ~ spline(at = t, sd = s, basis = "cubic", size = 8)
+observe y ~ normal(mean = a + f, sd = 0.3)
+"""
+PLACES = """lgm 1
+index obs
+index place
+data t[place] : real
+data where[obs] : place
+data y[obs] : real
+hyper s : positive ~ pc_sd(u = 1, alpha = 0.01)
+latent a ~ normal(sd = 5)
+latent f[place] ~ spline(at = t, sd = s, size = 6)
+let eta[obs] = a + f[where]
+observe y ~ normal(mean = eta, sd = 0.3)
+"""
+
+
+@pytest.fixture(scope="module")
+def fit() -> lgm.Fit:
+    return lgm.fit(lgm.loads(TEXT), DATA, hyper="map")
+
+
+def test_the_curve_is_reported_and_sums_to_zero(fit: lgm.Fit) -> None:
+    f = fit.mean("f")
+    assert f.dims == ("obs",) and f.shape == (70,)
+    assert abs(float(f.sum())) < 1e-9
+    assert np.unique(np.column_stack([T, f.values]).round(9), axis=0).shape[0] == len(np.unique(T))
+    assert "f.curve" not in str(fit.summary())
+
+
+def test_a_prediction_at_fitted_positions_is_the_fit(fit: lgm.Fit) -> None:
+    found = fit.predict({"t": T[::-1]})
+    np.testing.assert_allclose(found.mean("f"), fit.mean("f").values[::-1], atol=1e-10)
+    np.testing.assert_allclose(found.sd("f"), fit.sd("f").values[::-1], atol=1e-10)
+
+
+def test_a_prediction_does_not_depend_on_what_else_is_asked(fit: lgm.Fit) -> None:
+    """The knots and the centre stay the fit's."""
+    many = fit.predict({"t": np.linspace(-1.0, 3.0, 41)})
+    one = fit.predict({"t": [2.5]})
+    np.testing.assert_allclose(one.mean("f"), many.mean("f").values[35], atol=1e-10)
+    assert float(one.sd("f")[0]) > float(fit.sd("f").max())
+
+
+def test_pieces_of_many_rows_are_one_prediction(
+    fit: lgm.Fit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    t = np.linspace(-0.5, 1.5, 25)
+    whole = fit.predict({"t": t}).frame()
+    monkeypatch.setattr("lgmdsl.api.predict.predict.ROWS", 10)
+    pd.testing.assert_frame_equal(fit.predict({"t": t}).frame(), whole)
+
+
+def test_a_stored_fit_predicts_the_same(fit: lgm.Fit, tmp_path: Path) -> None:
+    fit.save(tmp_path / "fit.nc")
+    again = lgm.load_fit(tmp_path / "fit.nc")
+    new = {"t": [-0.3, 0.4, 1.7]}
+    np.testing.assert_allclose(again.predict(new).mean("f"), fit.predict(new).mean("f"), rtol=1e-12)
+    prediction = pickle.loads(pickle.dumps(fit.predict(new).canonical))
+    np.testing.assert_array_equal(prediction.grounded.basis.values["t"], T)
+
+
+def test_effects_move_along_the_fitted_curve(fit: lgm.Fit) -> None:
+    contrast = fit.effects("t", contrast=[0.2, 0.7])
+    at = fit.predict({"t": [0.2, 0.7]}).mean("f").values
+    np.testing.assert_allclose(contrast["estimate"], at[1] - at[0], rtol=1e-6)
+
+
+def test_new_members_of_a_kept_index() -> None:
+    t = np.linspace(0.0, 1.0, 12)
+    where = np.arange(48) % 12
+    y = np.cos(4.0 * t)[where] + 0.1 * np.random.default_rng(1).normal(size=48)
+    fit = lgm.fit(lgm.loads(PLACES), {"t": t, "where": where, "y": y}, hyper="map")
+    np.testing.assert_allclose(fit.mean("f").sum(), 0.0, atol=1e-9)
+    found = fit.predict({"where": [3, 12], "t": [*t, t[3]]})
+    np.testing.assert_allclose(*found.mean("eta").values)
+    np.testing.assert_allclose(*found.sd("eta").values)
+
+
+def test_positions_of_fitted_members_are_not_to_change() -> None:
+    t = np.linspace(0.0, 1.0, 12)
+    data = {"t": t, "where": np.arange(24) % 12, "y": np.arange(24) % 5}
+    fit = lgm.fit(lgm.loads(PLACES), data, hyper="map")
+    with pytest.raises(lgm.DataError, match="differs from the data of the fit"):
+        fit.predict({"where": [3], "t": t + 1.0})
+
+
+@pytest.mark.parametrize("basis", ["thin-plate", "cubic", "cyclic", "p-spline"])
+def test_no_curve_is_an_ordinary_result(basis: str) -> None:
+    """An sd at 0: what the penalty leaves free, a line or nothing."""
+    i = np.arange(40)
+    t = i / 39.0
+    noise = 0.3 * (-1.0) ** i
+    y = noise if basis == "cyclic" else 1.0 - 2.0 * t + noise
+    text = TEXT.replace("pc_sd(u = 1, alpha = 0.01)", "flat").replace('"cubic"', f'"{basis}"')
+    fit = lgm.fit(lgm.loads(text.replace("normal(sd = 5)", "flat")), {"t": t, "y": y}, hyper="map")
+    assert fit.converged and not fit.warnings
+    degree = 0 if basis == "cyclic" else 1
+    line = np.polyval(np.polyfit(t, y, degree), t)
+    np.testing.assert_allclose(float(fit.mean("a")) + fit.mean("f").values, line, atol=1e-3)
+
+
+def test_integrated_sds_are_wider_than_those_at_the_mode(fit: lgm.Fit) -> None:
+    whole = lgm.fit(lgm.loads(TEXT), DATA, hyper="integrate")
+    assert whole.converged
+    np.testing.assert_allclose(whole.mean("f"), fit.mean("f"), atol=0.05)
+
+
+def test_a_simulation_draws_the_curve_about_a_line_at_zero() -> None:
+    with pytest.warns(lgm.SimulationWarning, match="without the directions"):
+        drawn = lgm.simulate(lgm.loads(TEXT), DATA[["t"]], seed=3)
+    f = drawn["truth.f"]
+    assert f.shape == (70,)
+    np.testing.assert_allclose(np.polyfit(T, f, 1), 0.0, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("spline", "code", "says"),
+    [
+        ("spline(at = t, sd = s, size = 2)", "E104", "takes at least 3"),
+        ("spline(at = t, sd = s, size = 100)", "E104", "one for each distinct position"),
+        ("spline(at = log(t - t), sd = s)", "E303", "positions `log(t - t)` are not finite"),
+        ("spline(at = 0 * t, sd = s)", "E104", "distinct positions"),
+        ("spline(at = s * t, sd = s)", "E108", "must be known"),
+        ("spline(at = t, sd = s, size = s)", "E108", "must be known"),
+        ('spline(at = t, sd = s, basis = "tp")', "E104", '"thin-plate" or "cubic"'),
+        ("spline(sd = s)", "E104", "wants `at`"),
+        ("s(at = t)", "E103", "`s` of mgcv is `spline(at = x, sd = s)` here"),
+    ],
+)
+def test_what_is_wrong_is_said_where_it_is(spline: str, code: str, says: str) -> None:
+    old = 'spline(at = t, sd = s, basis = "cubic", size = 8)'
+    with pytest.raises(lgm.LgmError) as refused:
+        lgm.fit(lgm.loads(TEXT.replace(old, spline)), DATA)
+    assert code in refused.value.codes and says in str(refused.value)
+    assert "help" in str(refused.value)
+
+
+def test_a_product_is_refused() -> None:
+    text = TEXT.replace("index obs", "index obs\nindex g = 2\ndata at[g] : real").replace(
+        "latent f[obs] ~", "latent h[g, obs] ~ iid * spline(at = t, sd = s)\nlatent f[obs] ~"
+    )
+    text = text.replace("mean = a + f", "mean = a + f + sum(h, g)")
+    with pytest.raises(lgm.MethodError, match="factor of a product"):
+        lgm.fit(lgm.loads(text), {"t": T, "y": DATA["y"].to_numpy(), "at": [0.0, 1.0]})
+
+
+def test_two_lines_along_one_covariate_are_improper() -> None:
+    text = TEXT.replace("normal(sd = 5)", "flat").replace(
+        "latent f", "latent g[obs] ~ spline(at = t, sd = 1)\nlatent f"
+    )
+    with pytest.raises(lgm.LgmError, match="improper"):
+        lgm.fit(lgm.loads(text.replace("a + f", "a + f + g")), DATA, hyper="map")
