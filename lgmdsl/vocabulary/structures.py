@@ -342,7 +342,7 @@ STRUCTURES: tuple[Signature, ...] = (
         example=model(
             "index obs", "data x[obs] : real", "data y[obs] : count", SD,
             "latent level ~ normal(sd = 5)",
-            "latent f[obs] ~ spline(at = x, sd = s, size = 6)",
+            "latent f[obs] ~ spline(at = x, sd = s, size = 4)",
             "observe y ~ poisson(log_rate = level + f)",
         ),
         also_called=(
