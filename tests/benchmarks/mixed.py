@@ -204,14 +204,17 @@ def published(folder: Path, names: list[str]) -> None:
 
 
 def scenarios(folder: Path, replicates: int, tools: tuple[str, ...]) -> None:
-    """Every scenario by each tool, which fits all of its replicates in one process."""
+    """Every scenario by each tool, which fits all of its replicates in one process; what there are
+    results of is not run again."""
+    done = results(folder) if (folder / "results.jsonl").exists() else {}
     families = ("gaussian", "poisson", "binomial")
     for family, groups, size, random in product(families, (10, 50), (5, 20), SDS):
         name = f"{family} {groups} x {size} {random}"
         slope = "slope" if random == "slope" else "none"
         written(folder, "scenario", name, family, str(groups), str(size), slope, str(replicates))
         names = [f"{name}-{r + 1}" for r in range(replicates)]
-        run(folder, names, tools, 60.0 * replicates)
+        left = tuple(t for t in tools if any(t not in done.get(n, {}) for n in names))
+        run(folder, names, left, 60.0 * replicates)
 
 
 def mixedbench(folder: Path) -> None:
@@ -239,9 +242,8 @@ def mixedbench(folder: Path) -> None:
             said = fits[key]["message"] or refused.get(name, "")
             record = {"name": name, "tool": "registry", "message": said}
             lines.write(json.dumps({**record, "status": fits[key]["status"]}) + "\n")
-    for name in names.values():
-        if name not in refused:
-            run(folder, [name], ("lgmdsl", "lme4", "glmmTMB", "glmm"), LIMIT)
+    kept = [name for name in names.values() if name not in refused]
+    run(folder, kept, ("lgmdsl", "glmm", "lme4", "glmmTMB"), LIMIT * len(kept))
 
 
 def results(folder: Path) -> dict[str, dict[str, Record]]:
