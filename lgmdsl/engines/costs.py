@@ -3,6 +3,8 @@ patterns of priors and operators."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from lgmdsl.contract.engine import Estimate
@@ -14,11 +16,14 @@ from lgmdsl.engines.grouped.wide import WideEngine
 from lgmdsl.engines.iterative.engine import IterativeEngine
 from lgmdsl.engines.iterative.patience import step_cost
 from lgmdsl.engines.iterative.prior import IterativePrior
-from lgmdsl.engines.nested.engine import NestedEngine
+from lgmdsl.engines.nested.border import is_dense
+from lgmdsl.engines.nested.engine import NestedEngine, nested
+from lgmdsl.engines.nested.nest import Nest
 from lgmdsl.engines.shared.kept import by_operators
 from lgmdsl.engines.shared.prior import is_flat
 from lgmdsl.engines.sparse.engine import SparseEngine
 from lgmdsl.memory import budget
+from lgmdsl.numerics.sparse.analyse import DENSE_UP_TO
 
 
 def covariance_cost(linear: LinearGaussian) -> Estimate:
@@ -59,7 +64,8 @@ SMALL = 128  # latents: below, dense algebra has done before a pattern is analys
 
 
 def sparse_cost(linear: LinearGaussian) -> Estimate:
-    """Factors, the work for the selected inverse, and the table of pairs, counted."""
+    """Factors, the work for the selected inverse, and the table of pairs, counted; as much as
+    nested groups where these leave a large full border: an analysis costs more than it tells."""
     n = linear.size
     widest, pairs = _widths(linear)
     if n >= SMALL and not BatchedEngine.refuses(linear):  # small fronts: not worth an analysis
@@ -70,6 +76,11 @@ def sparse_cost(linear: LinearGaussian) -> Estimate:
     dense = widest > 0.5 * n or 8.0 * HELD * pairs > budget()
     if SparseEngine.refuses(linear) or n < SMALL or dense:
         return Estimate(1e6 + 10.0 * float(n) ** 3 + 20.0 * pairs, 4.0 * n * n + 3.0 * pairs)
+    if n > DENSE_UP_TO and not NestedEngine.refuses(linear):
+        nest = nested(linear)
+        full = isinstance(nest, Nest) and len(nest.border) > DENSE_UP_TO and is_dense(nest)
+        if full:  # no order of less fill to look for
+            return replace(nested_cost(linear), engine=None)
     engine = SparseEngine(linear)
     stored = engine.symbolic.held + 2.0 * engine.table.table.nnz
     stored += 3.0 * n * (engine.prior.rows.shape[0] + len(engine.prior.pins))

@@ -12,6 +12,7 @@ import pytest
 
 from lgmdsl.arrays import Array
 from lgmdsl.contract.status import Status
+from lgmdsl.inference.driver import Tolerances
 from lgmdsl.learning.search.continued import to_the_top
 from lgmdsl.learning.search.maximise import NO_STEP, LearningStep, Maximiser, Maximum
 
@@ -151,7 +152,9 @@ def test_a_search_without_a_step_is_at_the_top_if_the_curvature_says_so() -> Non
 def test_estimates_are_polished_to_a_thousandth_of_their_sds(nats: float) -> None:
     """However many nats an objective of many digits hides: 1.6e-4 of 118,861 are 0.018 sds."""
     parabola = Parabola(below(nats))
-    objective: Any = SimpleNamespace(at=parabola.objective.at, units=np.ones_like)
+    objective: Any = SimpleNamespace(
+        at=parabola.objective.at, units=np.ones_like, tolerances=Tolerances()
+    )
     end = Maximiser(objective, jacobian=False).polished(
         replace(parabola.ended(), hessian=-0.95 * np.eye(1))
     )

@@ -28,6 +28,8 @@ from lgmdsl.numerics.optimisation.lbfgs import Iterate
 
 # Logs and logits this far beyond their start, whose slope outwards is no more than NEAR nats.
 FAR, NEAR, LEFT = 3.0, 0.5, 1e-3
+# What is left to go, in units of a coordinate, at which a maximum inside is near.
+SHORT = 0.45
 CLOSEST = 1e-6
 # Those that far beyond their start are moved at once where minus the log of the ratio of slopes
 # over the step is in LAW, up to EARLY times in vain.
@@ -79,19 +81,19 @@ class Edges:
         return np.asarray(out & (power > LAW[0]) & (power < LAW[1]))
 
     def at_once(
-        self, objective: Objective, last: Evaluation, at: Evaluation
+        self, objective: Objective, last: Evaluation, at: Evaluation, ahead: Array | None = None
     ) -> tuple[Edges, Evaluation | None]:
         """Move coordinates that are `bound_for` 0 there at once, if slopes and values agree
-        there."""
-        bound = self.bound_for(objective, last, at)
+        there; `ahead`: as in `tried`."""
+        bound = _left(self.bound_for(objective, last, at), ahead)
         if not bound.any():
             return self, None
         found = self._moved(objective, at, bound)
         if found is not None and found.value > at.value:
             slope = found.gradient[bound]
             if ((slope < -FALSE * LEFT) & (slope > -2.0 * LEFT)).all():
-                ahead = objective.at(found.x - np.where(bound, AHEAD, 0.0), found.posterior)
-                if ahead is None or ahead.value >= found.value - 2.0 * LEFT:
+                beyond = objective.at(found.x - np.where(bound, AHEAD, 0.0), found.posterior)
+                if beyond is None or beyond.value >= found.value - 2.0 * LEFT:
                     return replace(self, held=self.held | bound), found
         return replace(self, vain=self.vain + 1), None
 
@@ -101,10 +103,13 @@ class Edges:
         x = at.x + np.where(which, np.sign(at.gradient) * length, 0.0)
         return objective.at(x, at.posterior)
 
-    def tried(self, objective: Objective, at: Evaluation) -> tuple[Edges, Evaluation | None]:
+    def tried(
+        self, objective: Objective, at: Evaluation, ahead: Array | None = None
+    ) -> tuple[Edges, Evaluation | None]:
         """Move coordinates `near` an edge to it, if evidence + log prior agrees; else keep them
-        `inside`."""
-        near = self.near(objective, at)
+        `inside`. `ahead`: (d,) how far from here the maximum is, where that is known: towards an
+        edge it stays far."""
+        near = _left(self.near(objective, at), ahead)
         if not near.any():
             return self, None
         found = self._moved(objective, at, near)
@@ -114,8 +119,8 @@ class Edges:
         if there.any():
             # A maximum inside looks the same from close by, but farther out the density falls.
             outwards = np.where(there, np.sign(at.gradient) * AHEAD, 0.0)
-            ahead = objective.at(found.x + outwards, found.posterior)
-            if ahead is not None and ahead.value < found.value - 2.0 * LEFT:
+            beyond = objective.at(found.x + outwards, found.posterior)
+            if beyond is not None and beyond.value < found.value - 2.0 * LEFT:
                 return replace(self, inside=self.inside | near), None
         return replace(self, held=self.held | there), found
 
@@ -193,6 +198,11 @@ class Edges:
                 change = np.abs(np.ravel(further[name]) - value)
                 out[own] |= pressed[own] & (change <= STUCK * np.abs(value))
         return out
+
+
+def _left(some: BoolArray, ahead: Array | None) -> BoolArray:
+    """Those of some coordinates that have more than SHORT to go."""
+    return some if ahead is None else np.asarray(some & (ahead > SHORT))
 
 
 def projected(now: Iterate[Evaluation], held: BoolArray) -> tuple[tuple[Array, Array, float], ...]:

@@ -422,9 +422,10 @@ class _Climb:
         if self.of.jacobian:
             return None
         objective, at = self.of.objective, self.now.at.kept
-        self.edges, moved = self.edges.tried(objective, at)
+        ahead = None if self.informed is None else self.unit * self.informed.ahead
+        self.edges, moved = self.edges.tried(objective, at, ahead)
         if moved is None:
-            self.edges, moved = self.edges.at_once(objective, self.last, at)
+            self.edges, moved = self.edges.at_once(objective, self.last, at, ahead)
         if moved is not None:
             self._move(moved, projected(self.now, self.edges.held))
             at = moved

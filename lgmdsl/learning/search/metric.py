@@ -45,11 +45,14 @@ PATIENT, FARTHEST = 3, 8.0
 @dataclass(frozen=True, eq=False)
 class Informed(Metric):
     """By the information at one place. `sds`: (d,) of the coordinates, LONGEST at most of logs and
-    logits, so that maxima on both sides of a valley are not taken for one; `gain`: what a step is
-    promised to gain; `farthest`: the multiple of it that line searches may go; `cuts`: how many
-    steps in a row, this the last, would have been too long along a coordinate."""
+    logits, so that maxima on both sides of a valley are not taken for one; `ahead`: (d,) how far
+    away the maximum along each coordinate is as far as the information tells, infinite without any;
+    `gain`: what a step is promised to gain; `farthest`: the multiple of it that line searches may
+    go; `cuts`: how many steps in a row, this the last, would have been too long along a
+    coordinate."""
 
     sds: Array = field(default_factory=lambda: np.zeros(0))
+    ahead: Array = field(default_factory=lambda: np.zeros(0))
     gain: float = 0.0
     farthest: float = math.inf
     cuts: int = 0
@@ -97,9 +100,11 @@ class Informed(Metric):
         step = solve(slope)
         size = float(np.abs(step[bounded]).max(initial=0.0))
         farthest = max(longest / size, 1.0) if size > 0.0 else math.inf
-        return cls(
-            solve, math.inf, sds, 0.5 * float(slope @ step), farthest, cuts + 1 if cut else 0
-        )
+        gain, cuts = 0.5 * float(slope @ step), cuts + 1 if cut else 0
+        own = np.maximum(np.diag(information), 0.0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ahead = np.where(own > 0.0, np.abs(slope) / own, math.inf)
+        return cls(solve, math.inf, sds, ahead, gain, farthest, cuts)
 
 
 def together(parts: Sequence[tuple[IntArray, Metric]]) -> Metric:
