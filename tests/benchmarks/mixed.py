@@ -2,7 +2,7 @@
 and rows of MixedBench's registry. CPU seconds of a first fit and of another in the same process.
 
     OMP_NUM_THREADS=1 python -m tests.benchmarks.mixed published FOLDER [NAME ...]
-    OMP_NUM_THREADS=1 python -m tests.benchmarks.mixed scenarios FOLDER [REPLICATES]
+    OMP_NUM_THREADS=1 python -m tests.benchmarks.mixed scenarios FOLDER [REPLICATES [TOOL ...]]
     OMP_NUM_THREADS=1 python -m tests.benchmarks.mixed mixedbench FOLDER
     python -m tests.benchmarks.mixed table FOLDER
     python -m tests.benchmarks.mixed coverage FOLDER
@@ -35,6 +35,7 @@ from lgmdsl.arrays import AnyArray
 from tests.benchmarks.r_peers import SCRIPTS
 
 Record = dict[str, Any]
+TOOLS = ("lgmdsl", "integrate", "lme4", "glmmTMB", "glmm")  # of scenarios
 PACKAGES = ("lme4", "nlme", "MASS", "glmmTMB", "mgcv", "mlmRev", "lattice", "boot", "datasets")
 LAWS = {
     "gaussian": ("real", "normal(mean = eta, sd = e)", "hyper e : positive"),
@@ -242,8 +243,8 @@ def mixedbench(folder: Path) -> None:
             said = fits[key]["message"] or refused.get(name, "")
             record = {"name": name, "tool": "registry", "message": said}
             lines.write(json.dumps({**record, "status": fits[key]["status"]}) + "\n")
-    kept = [name for name in names.values() if name not in refused]
-    run(folder, kept, ("lgmdsl", "glmm", "lme4", "glmmTMB"), LIMIT * len(kept))
+    fitted = [name for name in names.values() if name not in refused]
+    run(folder, fitted, ("lgmdsl", "glmm", "lme4", "glmmTMB"), LIMIT * len(fitted))
 
 
 def results(folder: Path) -> dict[str, dict[str, Record]]:
@@ -275,25 +276,31 @@ def _cell(record: Record, at: float) -> str:
 
 
 def coverage(folder: Path) -> None:
-    """A row for each scenario and tool: shares that converged and are singular, bias of the slope
-    and of the sd, coverage of 95 % intervals of the slope, median CPU seconds."""
-    by: dict[tuple[str, str], list[Record]] = {}
+    """A row for each scenario, a number for each of TOOLS: how many converged and are singular,
+    bias of the slope and of the sds, coverage of 95 % intervals of the slope, median CPU ms."""
+    by: dict[str, dict[str, list[Record]]] = {}
     for name, tools in results(folder).items():
         for tool, record in tools.items():
-            by.setdefault((name.rsplit("-", 1)[0], tool), []).append(record)
-    for (name, tool), records in by.items():
-        kept = [r for r in records if r.get("beta") and None not in r["se"]]
-        off = np.mean([r["beta"][1] for r in kept]) - SLOPE
-        low, high = np.array([_interval(r) for r in kept]).T
-        sds = np.array([r["sd"] for r in kept], dtype=float)
-        true = np.array([SDS["intercept"], SDS["slope"]][: sds.shape[1]])
-        bias = ", ".join(f"{v:+.3f}" for v in np.mean(sds - true, axis=0))
-        inside = np.mean((low <= SLOPE) & (high >= SLOPE))
-        print(
-            f"| {name} | {tool} | {sum(bool(r['converged']) for r in records)} of {len(records)} | "
-            f"{sum(bool(r.get('singular')) for r in records)} | {off:+.3f} | {bias} | "
-            f"{inside:.2f} | {np.median([r['warm'] for r in kept]):.3g} |"
-        )
+            by.setdefault(name.rsplit("-", 1)[0], {}).setdefault(tool, []).append(record)
+    for name, fits in by.items():
+        columns = [_told(fits[tool]) for tool in TOOLS if tool in fits]
+        print(f"| {name} | {' | '.join(', '.join(cell) for cell in zip(*columns, strict=True))} |")
+
+
+def _told(records: list[Record]) -> list[str]:
+    """Cells of `coverage`."""
+    kept = [r for r in records if r.get("beta") and None not in r["se"]]
+    low, high = np.array([_interval(r) for r in kept]).T
+    sds = np.array([r["sd"] for r in kept], dtype=float)
+    true = np.array([SDS["intercept"], SDS["slope"]][: sds.shape[1]])
+    return [
+        str(sum(bool(r["converged"]) for r in records)),
+        str(sum(bool(r.get("singular")) for r in records)),
+        f"{np.mean([r['beta'][1] for r in kept]) - SLOPE:+.2f}",
+        "/".join(f"{v:+.2f}" for v in np.mean(sds - true, axis=0)),
+        f"{np.mean((low <= SLOPE) & (high >= SLOPE)):.2f}",
+        f"{1e3 * np.median([r['warm'] for r in kept]):.3g}",
+    ]
 
 
 def _interval(record: Record) -> tuple[float, float]:
@@ -315,8 +322,8 @@ def main(arguments: list[str]) -> None:
     elif work == "published":
         published(folder, arguments[2:])
     elif work == "scenarios":
-        tools = tuple(arguments[3:]) or ("lgmdsl", "integrate", "lme4", "glmmTMB", "glmm")
-        scenarios(folder, int(arguments[2]) if len(arguments) > 2 else 20, tools)
+        replicates = int(arguments[2]) if len(arguments) > 2 else 20
+        scenarios(folder, replicates, tuple(arguments[3:]) or TOOLS)
     else:
         {"mixedbench": mixedbench, "table": table, "coverage": coverage}[work](folder)
 
