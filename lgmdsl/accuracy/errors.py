@@ -17,6 +17,7 @@ from lgmdsl.contract.linear import Predictor
 SMALLEST = 0.01  # of a variance, what a correction leaves of it
 WIDEST = 0.9  # |skewness| beyond which a skew normal does not go
 EXACT, NONE = "exact", "none"
+BY_ENGINE = "standard errors of the engine's estimates"
 QUANTITIES = ("mean", "sd", "quantile")
 
 MeanVariance = tuple[Array, Array]  # means and variances
@@ -177,8 +178,8 @@ class Accuracy:
     reported log evidence, in nats, signed. `worst`: whose error is farthest beyond what is
     tolerated, as `b[age]`; "" where nothing is off. `basis`: how this is known: `exact`,
     `second-order correction`, `bound of the second-order correction` (errors are at most these),
-    `importance sampling`, `exact sampler`, `exact by quadrature of ...`, or `none: ` and why;
-    numbers are NaN where it is none.
+    `importance sampling`, `exact sampler`, `exact by quadrature of ...`, `standard errors of the
+    engine's estimates`, or `none: ` and why; numbers are NaN where it is none.
     """
 
     mean: float

@@ -170,6 +170,30 @@ def csv_of(columns: Mapping[str, Any], header: bool = True, exact: Container[str
     return out.getvalue()
 
 
+def records(columns: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Columns as one object for each row, for JSON."""
+    import numpy as np
+
+    rows = zip(*(np.asarray(v).tolist() for v in columns.values()), strict=True)
+    return [dict(zip(columns, row, strict=True)) for row in rows]
+
+
+def aligned(columns: Mapping[str, Any], digits: int = 4) -> str:
+    """Columns as text for a page: numbers with so many significant digits, to the right."""
+    import numpy as np
+
+    from lgmdsl.api.page import columns as page_columns
+
+    values = {k: np.asarray(v) for k, v in columns.items()}
+    numeric = [v.dtype.kind == "f" for v in values.values()]
+    cells = [
+        [f"{x:.{digits}g}" if number else str(x) for x in v.tolist()]
+        for v, number in zip(values.values(), numeric, strict=True)
+    ]
+    rows = [tuple(values), *zip(*cells, strict=True)]
+    return "\n".join(page_columns(rows, right=[k for k, number in enumerate(numeric) if number]))
+
+
 def _cells(column: Any, exact: bool) -> list[Any]:
     """The cells of a column."""
     values = column.tolist() if hasattr(column, "tolist") else column

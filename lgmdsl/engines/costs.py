@@ -16,7 +16,7 @@ from lgmdsl.engines.grouped.wide import WideEngine
 from lgmdsl.engines.iterative.engine import IterativeEngine
 from lgmdsl.engines.iterative.patience import step_cost
 from lgmdsl.engines.iterative.prior import IterativePrior
-from lgmdsl.engines.nested.border import is_dense
+from lgmdsl.engines.nested.border import is_full
 from lgmdsl.engines.nested.engine import NestedEngine, nested
 from lgmdsl.engines.nested.nest import Nest
 from lgmdsl.engines.shared.kept import by_operators
@@ -78,8 +78,7 @@ def sparse_cost(linear: LinearGaussian) -> Estimate:
         return Estimate(1e6 + 10.0 * float(n) ** 3 + 20.0 * pairs, 4.0 * n * n + 3.0 * pairs)
     if n > DENSE_UP_TO and not NestedEngine.refuses(linear):
         nest = nested(linear)
-        full = isinstance(nest, Nest) and len(nest.border) > DENSE_UP_TO and is_dense(nest)
-        if full:  # no order of less fill to look for
+        if isinstance(nest, Nest) and len(nest.border) > DENSE_UP_TO and is_full(nest):
             return replace(nested_cost(linear), engine=None)
     engine = SparseEngine(linear)
     stored = engine.symbolic.held + 2.0 * engine.table.table.nnz

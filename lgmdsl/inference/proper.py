@@ -14,8 +14,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
+import scipy.sparse as sp
 
-from lgmdsl.arrays import Array
+from lgmdsl.arrays import Array, BoolArray
 from lgmdsl.canonical.blocks.latents import FactorSpec, LatentBlock
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.canonical.lowering.bym2 import owner
@@ -120,9 +121,9 @@ def check_mode(planned: Plan, problem: Problem, theta: Theta) -> None:
 def check_bounded(canonical: CanonicalModel, problem: Problem, conditioned: Conditioned) -> None:
     """Raise ModelError E402 where the joint density does not fall along an improper direction."""
     linear = problem.engine.linear
-    parts = _loose(linear)
+    parts, fixed = _loose(linear), _fixed(linear)
     for part in parts:
-        for unit, label in _followed(canonical, part, conditioned):
+        for unit, label in _followed(canonical, part, conditioned, fixed):
             # One posterior sd long, the proper directions staying where they are.
             response = conditioned.solve(unit)
             direction = _freed(parts, linear, response) / np.sqrt(
@@ -147,14 +148,33 @@ def _freed(parts: list[BlockPrior], linear: LinearGaussian, z: Array) -> Array:
     return out
 
 
+def _fixed(linear: LinearGaussian) -> BoolArray:
+    """(n,) the latents that stand alone in a constraint, as the base of treatment contrasts."""
+    out = np.zeros(linear.size, dtype=bool)
+    if linear.constraints is not None:
+        columns = linear.constraints.columns
+        parts = [
+            sp.csr_array(op.sparse() if op.is_sparse else op.dense()) for op in columns.values()
+        ]
+        places = [np.arange(linear.size)[linear.slices[name]] for name in columns]
+        whole = sp.csr_array(sp.hstack(parts, format="csr"))
+        whole.eliminate_zeros()
+        alone = np.diff(whole.indptr) == 1
+        out[np.concatenate(places)[whole.indices[whole.indptr[:-1][alone]]]] = True
+    return out
+
+
 def _followed(
-    canonical: CanonicalModel, part: BlockPrior, conditioned: Conditioned
+    canonical: CanonicalModel, part: BlockPrior, conditioned: Conditioned, fixed: BoolArray
 ) -> Iterator[tuple[Array, str]]:
-    """Improper directions of a block: its most uncertain latents if it is flat, else its basis."""
+    """Improper directions of a block: its most uncertain latents if it is flat, but for those that
+    are `fixed` (n,), whose variance is rounding; else its basis."""
     size = len(conditioned.latent_mean)
     if part.flat:
         most = max(FEWEST, min(FOLLOWED, WORK // size))
-        for i in np.argsort(-conditioned.latent_variance[part.where])[:most]:
+        variance = np.where(fixed[part.where], -1.0, conditioned.latent_variance[part.where])
+        uncertain = np.argsort(-variance)[: np.count_nonzero(variance >= 0.0)]
+        for i in uncertain[:most]:
             unit = np.zeros(size)
             unit[part.where.start + i] = 1.0
             yield unit, _label(canonical, part.name, int(i))

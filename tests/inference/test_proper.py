@@ -178,3 +178,22 @@ def test_a_free_level_of_a_walk_is_tied_by_its_sum() -> None:
     with pytest.raises(lgm.ModelError, match="help: remove `sum_to_zero = false`"):
         lgm.fit(lgm.loads(text), data)
     assert lgm.fit(lgm.loads(text.replace(", sum_to_zero = false", "")), data).converged
+
+
+@pytest.mark.parametrize("base", ["p", "q", "r"])
+def test_the_base_of_treatment_contrasts_is_no_direction(base: str) -> None:
+    """Its variance is rounding, and so is what a move along it does to the predictors."""
+    text = f"""lgm 1
+index obs
+index arm
+data y[obs] : real
+data arms[obs] : arm
+latent a ~ flat
+latent e[arm] ~ flat
+constrain e["{base}"] = 0
+observe y ~ normal(mean = a + e[arms], sd = 1)
+"""
+    data = {"y": np.arange(12.0), "arms": np.array(["p", "q", "r"] * 4)}
+    means = data["y"].reshape(4, 3).mean(axis=0)
+    fit = lgm.fit(lgm.loads(text), data)
+    assert fit.mean("e").values == pytest.approx(means - means["pqr".index(base)])

@@ -4,6 +4,7 @@ else; and what that saves of a search next to a covariance."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -35,7 +36,7 @@ class Searched:
 
     def moved(self, before: float, now: float, vain: int = 0) -> tuple[Edges, Any]:
         size = len(self.origin)
-        edges = Edges(np.zeros(size, dtype=bool), np.zeros(size, dtype=bool), vain)
+        edges = replace(Edges.none(size), vain=vain)
         last, at = (self.at(np.log(np.full(size, h))) for h in (before, now))
         return edges.at_once(self, last, at)  # type: ignore[arg-type]
 

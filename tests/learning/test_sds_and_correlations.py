@@ -43,9 +43,11 @@ def entries(form: SdsAndCorrelations, x: Array) -> Array:
 
 
 @pytest.mark.parametrize("separated", [True, False])
+@pytest.mark.parametrize("leading", [0, -1])
 @pytest.mark.parametrize("shape", [(1, 1), (2, 2), (4, 4), (2, 3, 3)])
-def test_the_map(shape: tuple[int, ...], separated: bool) -> None:
-    rng, form = np.random.default_rng(0), SdsAndCorrelations(shape, separated)
+def test_the_map(shape: tuple[int, ...], leading: int, separated: bool) -> None:
+    rng = np.random.default_rng(0)
+    form = SdsAndCorrelations(shape, separated, leading % shape[-1])
     x, adjoint = rng.normal(size=form.size), rng.normal(size=shape)
     moves = STEP * np.eye(form.size)
 
@@ -61,6 +63,17 @@ def test_the_map(shape: tuple[int, ...], separated: bool) -> None:
     several = rng.normal(size=(5, form.size))
     wanted = [form.value(one) for one in several]
     np.testing.assert_allclose(form.values(several), wanted, rtol=1e-12)
+
+
+@pytest.mark.parametrize("leading", range(4))
+def test_the_correlations_of_the_leading_member_are_coordinates(leading: int) -> None:
+    form = SdsAndCorrelations((4, 4), leading=leading)
+    x = np.random.default_rng(1).normal(size=form.size)
+    value = form.value(x)
+    sds = np.sqrt(np.diag(value))
+    first = np.tanh(x[[1, 3, 6]])
+    wanted = np.delete(value[leading] / sds / sds[leading], leading)
+    np.testing.assert_allclose(first, wanted, rtol=1e-12)
 
 
 @pytest.mark.parametrize("far", [-400.0, -40.0, 40.0, 400.0])

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
+from lgmdsl.api.assess.coefficient_tests import TESTED, CoefficientTests, coefficient_tests
 from lgmdsl.api.columns import Columns, quantile_columns, set_apart
 from lgmdsl.api.effects.drawn import drawn_averages, no_link, no_mean, predictor_at
 from lgmdsl.api.effects.exponential import Closed, closed
@@ -43,7 +44,8 @@ COMPARED = ("difference", "ratio")
 
 @dataclass(frozen=True)
 class EffectSettings:
-    """What `Fit.effects` is asked for: the arguments of their names, `n` draws."""
+    """What `Fit.effects` is asked for: the arguments of their names, `n` draws, `df` the degrees of
+    freedom of t-tests."""
 
     by: str | None
     kind: str
@@ -55,6 +57,7 @@ class EffectSettings:
     quantiles: Sequence[float] | None
     n: int | None
     seed: int
+    df: str | None = None
 
 
 def effect_columns(
@@ -92,6 +95,15 @@ def effect_columns(
     each = rows.block.family.spec.predictors if scale == "link" else ()
     over, classes = ("predictor", list[Any](each)) if each else (rows.block.classes, [None])
     gaussian = bool(fit.canonical.latent_names) and not rows.prediction.marginals.of_draws
+    if asked.df is not None:
+        if not affine or ratio:
+            raise _no_tests(
+                "only differences and levels of an identity link, or of the predictor, are affine "
+                "in the coefficients",
+                setting("scale", "link"),
+            )
+        tests = coefficient_tests(fit, asked.df, None, None, "fit.effects()")
+        return _tested(rows, requested, levelled, tests, over, classes, levels)
     if affine and not ratio and gaussian:
         estimates = [
             np.stack([_exactly(rows, levelled, c, levels, k) for k in range(len(classes))], axis=-1)
@@ -164,23 +176,70 @@ def _exactly(
     means, sds = [], []
     for k in range(len(mixed.weights)):
         part = mixed.part(k)
-        whole = _average(*levelled[comparison.high], rows, part, which)
-        for place in comparison.low:
-            low, share = (
-                _average(*levelled[place], rows, part, which),
-                1.0 / len(comparison.low),
-            )
-            names = {*whole[0], *low[0]}
-            columns = {n: whole[0].get(n, 0.0) - share * low[0].get(n, 0.0) for n in names}
-            whole = columns, whole[1] - share * low[1]
-        columns = {n: Dense(np.asarray(x) / comparison.divisor) for n, x in whole[0].items()}
-        predictor = Predictor(columns, whole[1] / comparison.divisor)
+        columns, offset = _affine(rows, levelled, comparison, part, which)
+        predictor = Predictor({n: Dense(x) for n, x in columns.items()}, offset)
         mean, variance = part.frame.conditioned.project(predictor)
         means.append(mean)
         sds.append(np.sqrt(np.maximum(variance, 0.0)))
     m, s = np.array(means), np.array(sds)
     mean, sd = mixed_moments(mixed.weights, m, s)
     return np.array([mean, sd, *mixed_quantile(mixed.weights, m, s, levels)])
+
+
+def _affine(
+    rows: Rows,
+    levelled: Sequence[tuple[CanonicalModel, Array]],
+    comparison: Comparison,
+    part: Marginals,
+    which: int,
+) -> tuple[dict[str, Array], Array]:
+    """A comparison of averages as a functional of the latents: (G, n) of each block, and offsets
+    (G,)."""
+    columns, offset = _average(*levelled[comparison.high], rows, part, which)
+    for place in comparison.low:
+        low, lower = _average(*levelled[place], rows, part, which)
+        share = 1.0 / len(comparison.low)
+        names = {*columns, *low}
+        columns = {n: columns.get(n, 0.0) - share * low.get(n, 0.0) for n in names}
+        offset = offset - share * lower
+    divided = {n: np.asarray(x) / comparison.divisor for n, x in columns.items()}
+    return divided, offset / comparison.divisor
+
+
+def _tested(
+    rows: Rows,
+    requested: Requested,
+    levelled: Sequence[tuple[CanonicalModel, Array]],
+    tests: CoefficientTests,
+    over: str,
+    classes: Sequence[Any],
+    levels: Array,
+) -> Columns:
+    """The table with t-tests. Raises MethodError E501 where averages have other latents in them
+    than coefficients."""
+    part, estimates = rows.prediction.marginals.part(0), []
+    for comparison in requested.comparisons:
+        each = []
+        for which in range(len(classes)):
+            columns, offset = _affine(rows, levelled, comparison, part, which)
+            predictor = Predictor({n: Dense(x) for n, x in columns.items()}, offset)
+            mean = part.frame.conditioned.project(predictor)[0]
+            if others := tests.others(columns):
+                latents = list(dict.fromkeys(owner(n) for n in others))
+                raise _no_tests(
+                    f"{listed([f'`{n}`' for n in latents])} enter the averages, and their prior is "
+                    "not flat",
+                    f"leave them out: without={latents!r}",
+                )
+            contrasts = tests.of(columns, len(mean))
+            each.append([mean, *tests.columns(mean, contrasts, levels).values()])
+        estimates.append(np.moveaxis(np.array(each), 0, -1))
+    return _table(rows, requested, estimates, over, classes, levels, False, TESTED)
+
+
+def _no_tests(reason: str, help: str) -> MethodError:
+    message = "these effects have no degrees of freedom"
+    return MethodError.of("E501", message, details=(reason,), help=help)
 
 
 def _average(
@@ -228,10 +287,12 @@ def _table(
     classes: Sequence[Any],
     levels: Array,
     ratio: bool,
+    tested: Sequence[str] = (),
 ) -> Columns:
-    """A row for each comparison, group and class, or predictor."""
+    """A row for each comparison, group and class, or predictor; `tested`: further numbers after the
+    sd."""
     groups = rows.weights.shape[0]
-    names = ("estimate", "sd", *quantile_columns(levels))
+    names = ("estimate", "sd", *tested, *quantile_columns(levels))
     classed = len(classes) > 1
     given = [*rows.labels, *([over] if classed else [])]
     labels = tuple(set_apart(dict.fromkeys(given), ("term", "contrast", *names)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from lgmdsl.api.answering import answering
 from lgmdsl.api.columns import LEVELS, FrameLibrary
@@ -12,6 +12,9 @@ from lgmdsl.posterior.fit_record import FitRecord
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+DegreesOfFreedom = Literal["satterthwaite", "kenward-roger"]
 
 
 class Framed(FitRecord):
@@ -24,13 +27,11 @@ class Framed(FitRecord):
         names: Sequence[str] | None = None,
         quantiles: Sequence[float] | None = LEVELS,
         backend: FrameLibrary = "pandas",
+        df: DegreesOfFreedom | None = None,
+        data: object = None,
+        mapping: Keys | None = None,
     ) -> pd.DataFrame:
         """One row for each number that was estimated, hyperparameters first.
-
-        `name`: a covariate; a matrix, or a column of one (`X[age]`, or `age` where one matrix was
-        made of that column). Columns by contrasts (`X=contrasts(region)`) are compared by their
-        levels, as maps are: `region`, `X[region]`; `X[region[south]]` is that level alone, less the
-        base, or of sum contrasts less the mean of the levels (`eff` of R's emmeans).
 
         Columns: `term` (`u[m1]`), `name` (`u`), `kind` (hyper, latent, let or report), one for each
         index (`g`; `feat_2` for a repeated one, `term_2` for one of the name of another column)
@@ -40,10 +41,60 @@ class Framed(FitRecord):
         `names`: those that are wanted; else all hypers and latents, and the reports that do not run
         over the rows of the data (those are columns of `augment`). Raises ModelError: E103 for an
         unknown name, E108 for probabilities out of range.
+
+        `df`, "satterthwaite" or "kenward-roger": t-tests of coefficients, as `summary(fit, ddf)` of
+        R's lmerTest. Coefficients are latents with a `flat` prior in a model of Gaussian responses
+        whose hyperparameters were maximised (`hyper="map"`), which is restricted likelihood (REML).
+        Rows are those latents, and the reports (lets, if they are named) that are affine in them
+        alone, but for entries that constraints fix; `mean` and `sd` (the standard error, by Kenward
+        and Roger the adjusted one) are followed by `df`, `statistic` = mean / sd, the two-sided
+        `p_value`, and quantiles are those of t. Degrees of freedom are infinite where no estimated
+        hyperparameter enters the standard error. A fit read from a file needs its `data` for them
+        (`mapping` renames keys): DataError E305 without, E303 for other data. Raises MethodError:
+        E501 where these conditions do not hold, for a named latent that is no coefficient, and for
+        Kenward-Roger where the covariance of the responses is no sum of variance components; E505
+        where its matrices, of rows by rows, do not fit into memory. Giesbrecht and Burns (1985);
+        Kenward and Roger (1997).
         """
         from lgmdsl.api.frames.tidy import tidy
 
-        return tidy(self, names, quantiles, backend)
+        return tidy(self, names, quantiles, backend, df, data, mapping)
+
+    @answering("profiling the likelihood")
+    def profile(
+        self,
+        names: Sequence[str] | None = None,
+        level: float = 0.95,
+        data: object = None,
+        mapping: Keys | None = None,
+        backend: FrameLibrary = "pandas",
+    ) -> pd.DataFrame:
+        """Profile-likelihood intervals of hyperparameters that were maximised (`hyper="map"` or
+        `"em"`), as `confint(fit, method="profile")` of R's lme4: one row for each number.
+
+        An interval holds the values v for which the maximum over all other hyperparameters, with
+        this one at v, is at most half the chi-square quantile of one degree of freedom below the
+        overall maximum (1.92 nats for a level of 0.95). What is maximised is evidence + log prior,
+        which under flat priors is the log likelihood; of coefficients declared `hyper b : real ~
+        flat` these are the intervals of maximum likelihood.
+
+        Columns: `term` (`s`, `b[north]`; of a covariance S `sd(S[a])` and `correlation(S[a, b])`),
+        `name`, `estimate`, `lower`, `upper` and `note`, empty where both ends were found. An end
+        at the end of the range (an sd of 0 that the data do not exclude) is that number, and the
+        note says so. An end that was not found is NaN, and the note says why; so do both ends of
+        what has no profile: entries of simplices and of ordered hyperparameters, and what has a
+        prior with corners or with other hyperparameters in it.
+
+        `names`: hyperparameters, by default all that were learned. A fit read from a file needs its
+        `data` (`mapping` renames keys): DataError E305 without, E303 for other data. Raises
+        ModelError E103 for an unknown name, E108 for a level out of range; MethodError E501 where
+        hyperparameters were not maximised, or were given.
+
+        Bates, Maechler, Bolker and Walker (2015), section 5.1.
+        """
+        from lgmdsl.api.frames.profile import profile
+
+        return profile(self, names, level, data, mapping, backend)
 
     @answering("making a table of the data")
     def augment(
@@ -137,6 +188,7 @@ class Framed(FitRecord):
         n: int | None = None,
         seed: int = 0,
         backend: FrameLibrary = "pandas",
+        df: DegreesOfFreedom | None = None,
     ) -> pd.DataFrame:
         """What a covariate does to the expected response: slopes, comparisons and contrasts, with
         their posterior.
@@ -188,13 +240,18 @@ class Framed(FitRecord):
         rests on a predictor whose posterior is not Gaussian. Raises ModelError
         E103 for an unknown name, E108 for a contrast that the covariate cannot have; MethodError
         E501 where the prior of a latent is built on it and the rows do not name its members.
+
+        `df`, "satterthwaite" or "kenward-roger": t-tests of effects that are affine in coefficients
+        alone, with the columns `df`, `statistic` and `p_value` after `sd`, and t-quantiles, as in
+        `tidy`, with its conditions; averages that other latents enter leave these out by `without`.
+        Raises MethodError E501 for other effects, DataError E305 for a fit read from a file.
         """
         from lgmdsl.api.columns import frame_library, frame_of
         from lgmdsl.api.effects.effects import EffectSettings, effect_columns
 
         frame_library(backend)  # before anything is computed
         asked = EffectSettings(
-            by, kind, contrast, compare, scale, response, without, quantiles, n, seed
+            by, kind, contrast, compare, scale, response, without, quantiles, n, seed, df
         )
         columns = effect_columns(self, name, asked, data, mapping)
         return frame_of(columns, backend)

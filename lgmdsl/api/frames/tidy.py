@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lgmdsl.api.assess.coefficient_tests import (
+    TESTED,
+    CoefficientTests,
+    coefficient_tests,
+    contrasts_of,
+)
 from lgmdsl.api.columns import (
     Columns,
     frame_library,
@@ -19,6 +25,8 @@ from lgmdsl.api.summary.table import entry_labels, labels_of, natural_order
 from lgmdsl.arrays import AnyArray, Array
 from lgmdsl.canonical.grounding.usage import usage_of
 from lgmdsl.canonical.lowering.lower import distinct
+from lgmdsl.dataset import Keys
+from lgmdsl.errors import MethodError
 from lgmdsl.posterior.marginals import column_levels
 
 if TYPE_CHECKING:
@@ -26,28 +34,46 @@ if TYPE_CHECKING:
 
     from lgmdsl.posterior.fit_record import FitRecord
 
+FIXED = 1e-10  # of an entry: the sd of one that constraints fix
+
 
 def tidy(
     fit: FitRecord,
     names: Sequence[str] | None,
     quantiles: Sequence[float] | None,
     backend: str = "pandas",
+    df: str | None = None,
+    data: object = None,
+    mapping: Keys | None = None,
 ) -> pd.DataFrame:
     """See `Fit.tidy`."""
     levels = column_levels(quantiles)
     frame_library(backend)
-    return frame_of(tidy_columns(fit, names, levels), backend)
+    return frame_of(tidy_columns(fit, names, levels, df, data, mapping), backend)
 
 
-def tidy_columns(fit: FitRecord, names: Sequence[str] | None, levels: Array) -> Columns:
+def tidy_columns(
+    fit: FitRecord,
+    names: Sequence[str] | None,
+    levels: Array,
+    df: str | None = None,
+    data: object = None,
+    mapping: Keys | None = None,
+) -> Columns:
     """The columns of `Fit.tidy`."""
     wanted = (names,) if isinstance(names, str) else names
-    tables = [
-        _table(fit, name, levels) for name in (default_names(fit) if wanted is None else wanted)
-    ]
+    if df is None:
+        chosen = default_names(fit) if wanted is None else wanted
+        tables = [_table(fit, name, levels) for name in chosen]
+        tested: tuple[str, ...] = ()
+    else:
+        tests = coefficient_tests(fit, df, data, mapping, "fit.tidy()")
+        tables = list(_tested(fit, wanted, tests, levels))
+        tested = TESTED
     indices = tuple(dict.fromkeys(k for t in tables for k in t.labels))
     sizes = [len(t.columns["mean"]) for t in tables]
-    whose, numbers = ("term", "name", "kind"), ("mean", "sd", *quantile_columns(levels))
+    whose = ("term", "name", "kind")
+    numbers = ("mean", "sd", *tested, *quantile_columns(levels))
     labels: Columns = {}
     for index in indices:
         pairs = zip(tables, sizes, strict=True)
@@ -94,6 +120,29 @@ def _table(fit: FitRecord, name: str, levels: Array) -> _Table:
     for key, row in zip(quantile_columns(levels), values, strict=True):
         columns[key] = row.reshape(-1)[order]
     return _Table(labels, columns)
+
+
+def _tested(
+    fit: FitRecord, names: Sequence[str] | None, tests: CoefficientTests, levels: Array
+) -> Iterator[_Table]:
+    """The tables of what is affine in the coefficients alone. Raises MethodError E501 for a name
+    that is not."""
+    for name in default_names(fit) if names is None else names:
+        table = _table(fit, name, np.zeros(0))
+        contrasts = contrasts_of(fit, tests, name)
+        if contrasts is None:
+            if names is None:
+                continue
+            message = f"`{name}` has no degrees of freedom: it is not made of coefficients alone"
+            details = ("coefficients are the latents whose prior is flat",)
+            raise MethodError.of("E501", message, details=details, help="leave `df` out")
+        contrasts = contrasts[natural_order(fit.canonical, fit.quantity(name).dims)]
+        table.columns |= tests.columns(table.columns["mean"], contrasts, levels)
+        estimated = table.columns["sd"] > FIXED * np.abs(table.columns["mean"])
+        yield _Table(
+            {k: v[estimated] for k, v in table.labels.items()},
+            {k: v[estimated] for k, v in table.columns.items()},
+        )
 
 
 def _stacked(parts: Sequence[AnyArray]) -> AnyArray:

@@ -326,9 +326,32 @@ CONCEPTS: tuple[Concept, ...] = (
         "posterior mean; posterior sd; significance",
         "posterior means, sds and quantiles of every latent, let, report and hyperparameter",
         'fit.mean("b"), fit.sd("b"), fit.quantile("b", [0.025, 0.975]); lgm summary model.fit.nc '
-        "prints them. On another scale: report rate = exp(b). There are no p-values.",
+        "prints them. On another scale: report rate = exp(b). There are p-values of coefficients "
+        "of Gaussian models alone.",
         regression("bernoulli(logit = eta)", y="binary") + "report odds_ratio = exp(b)\n",
-        ("report", "exp", "invlogit"),
+        ("report", "exp", "invlogit", "profile-likelihood", "degrees-of-freedom"),
+    ),
+    Concept(
+        "profile-likelihood", "confint; profile; profile interval; likelihood interval; "
+        "likelihood ratio interval; proflik; MLE; maximum likelihood",
+        "fit.profile() after --hyper map: intervals of hyperparameters by their likelihood",
+        "An interval has the values for which the maximum over all other hyperparameters is at "
+        "most 1.92 nats (for 0.95) below the overall one, as confint(fit) of R's lme4. Under flat "
+        "priors that is the likelihood; coefficients have it where they are hyper b : real ~ flat. "
+        "lgm summary model.fit.nc --profile --data data.npz prints them.",
+        _FIT + " --hyper map -o model.fit.nc", ("flat", "map", "credible-interval",
+        "degrees-of-freedom"),
+    ),
+    Concept(
+        "degrees-of-freedom", "ddf; df; lmerTest; pbkrtest; Satterthwaite; Kenward-Roger; "
+        "t-test; REML; restricted likelihood; denominator degrees of freedom; small sample",
+        'fit.tidy(df="satterthwaite") or "kenward-roger": t-tests of Gaussian coefficients',
+        "Coefficients are latents with a flat prior, and sds have flat priors and are maximised by "
+        "--hyper map: this is REML. fit.tidy(df=...) then has standard errors, degrees of freedom "
+        "and p-values as summary(fit, ddf) of R's lmerTest, fit.effects(df=...) those of "
+        "contrasts; lgm summary model.fit.nc --df satterthwaite --data data.npz prints them.",
+        _FIT + " --hyper map -o model.fit.nc", ("flat", "map", "profile-likelihood",
+        "random-effect"),
     ),
     Concept(
         "sparsity", "lasso; ridge; elastic net; shrinkage; horseshoe; variable selection; ARD; "

@@ -91,11 +91,9 @@ def command(
     """
     if as_json and as_csv:
         raise click.UsageError("--json or --csv, not both", click.get_current_context())
-    import numpy as np
-
     from lgmdsl.api.effects.effects import EffectSettings, effect_columns
     from lgmdsl.api.fit.restore import load_fit
-    from lgmdsl.cli.tables import csv_of
+    from lgmdsl.cli.tables import csv_of, records
 
     compared["contrast"] = _contrast(compared["contrast"])
     asked = EffectSettings(**compared, without=without, quantiles=quantiles, n=draws, seed=seed)
@@ -106,9 +104,7 @@ def command(
     for warning in said:
         warned(warning.message)
     if as_json:
-        names = list(columns)
-        rows = zip(*(np.asarray(v).tolist() for v in columns.values()), strict=True)
-        show_json({"fit": fit, "effects": [dict(zip(names, row, strict=True)) for row in rows]})
+        show_json({"fit": fit, "effects": records(columns)})
     elif as_csv:
         show(csv_of(columns), end="")
     else:

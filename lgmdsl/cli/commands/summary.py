@@ -20,8 +20,27 @@ if TYPE_CHECKING:
 @click.command("summary")
 @click.argument("fit", metavar="FIT.nc")
 @options.audit_options
-@earlier_data_option("The data of the fit, for --audit or --criteria.")
+@earlier_data_option("The data of the fit, for --audit, --criteria, --profile or --df.")
 @click.option("--criteria", is_flag=True, help="Print DIC, WAIC and leave-one-out.")
+@options.gathered(
+    "intervals",
+    click.option(
+        "--profile", is_flag=True, help="Print profile-likelihood intervals of hyperparameters."
+    ),
+    click.option(
+        "--level",
+        type=float,
+        default=0.95,
+        metavar="L",
+        show_default=True,
+        help="The level of --profile.",
+    ),
+    click.option(
+        "--df",
+        metavar="W",
+        help="Print t-tests of coefficients: satterthwaite or kenward-roger.",
+    ),
+)
 @click.option(
     "--exact", is_flag=True, help="Fit again without each response that leave-one-out flags."
 )
@@ -37,6 +56,7 @@ def command(
     audit: options.AuditOptions,
     data: Any,
     criteria: bool,
+    intervals: dict[str, Any],
     exact: bool,
     jobs: int | str | None,
     mapping: dict[str, str],
@@ -53,11 +73,18 @@ def command(
     lgm summary model.fit.nc
     lgm summary model.fit.nc --audit --data data.npz --jobs 2
     lgm summary model.fit.nc --criteria --exact --data data.npz --jobs 2
+    lgm summary model.fit.nc --profile --df satterthwaite --data data.npz
     lgm summary model.fit.nc --csv --quantiles 0.025,0.975
     """
-    _check(as_csv, as_json or audit.asked or criteria)
-    if data is not None and not (audit.asked or criteria):
-        raise click.UsageError("--data is for --audit and --criteria", click.get_current_context())
+    tables = intervals["profile"] or intervals["df"] is not None
+    _check(as_csv, as_json or audit.asked or criteria or tables)
+    context = click.get_current_context()
+    if data is not None and not (audit.asked or criteria or tables):
+        message = "--data is for --audit, --criteria, --profile and --df"
+        raise click.UsageError(message, context)
+    asked_level = context.get_parameter_source("level") is ParameterSource.COMMANDLINE
+    if asked_level and not intervals["profile"]:
+        raise click.UsageError("--level is for --profile", context)
     if exact and not criteria:
         raise click.UsageError("--exact: only with --criteria", click.get_current_context())
     if jobs is not None and not (criteria or audit.asked):
@@ -81,12 +108,15 @@ def command(
         result = replace(result, audited=made)
     if criteria:
         text, numbers = criteria_pages(result, data, mapping, exact, jobs)
+    made_tables = interval_tables(result, data, mapping, **intervals)
     if as_json:
         from lgmdsl.cli.fit_json import fit_json
+        from lgmdsl.cli.tables import records
 
         fields, left_out = fit_json(result, full)
         if criteria:
             fields["criteria"] = numbers
+        fields |= {name: records(columns) for name, (_, columns) in made_tables.items()}
         show_json(fields)
         if left_out:
             note(f"left out, too long: {', '.join(left_out)} (--full prints all)")
@@ -94,13 +124,18 @@ def command(
         show(result.summary(full))
         if criteria:
             show(f"\n{text}")
+        if made_tables:
+            from lgmdsl.cli.tables import aligned
+
+            for title, columns in made_tables.values():
+                show(f"\n{title}\n{aligned(columns)}")
 
 
 def _check(as_csv: bool, other: bool) -> None:
     """Usage of --csv and --quantiles."""
     context = click.get_current_context()
     if as_csv and other:
-        message = "--csv has the rows of the fit alone: leave --json, --audit and --criteria out"
+        message = "--csv has the rows of the fit alone: leave all else out"
         raise click.UsageError(message, context)
     asked = context.get_parameter_source("quantiles") is ParameterSource.COMMANDLINE
     if asked and not as_csv:
@@ -130,3 +165,23 @@ def criteria_pages(
         "elpd_loo_error": loo.error,
     }
     return "\n\n".join(map(str, (dic, waic, loo))), fields
+
+
+def interval_tables(
+    fit: Fit, data: object, mapping: Mapping[str, str], profile: bool, level: float, df: str | None
+) -> dict[str, tuple[str, dict[str, Any]]]:
+    """The title and the columns of the tables that were asked for, by their names in JSON."""
+    import numpy as np
+
+    from lgmdsl.api.frames.profile import profile_columns
+    from lgmdsl.api.frames.tidy import tidy_columns
+
+    out: dict[str, tuple[str, dict[str, Any]]] = {}
+    if df is not None:
+        tests = tidy_columns(fit, None, np.zeros(0), df, data, mapping)
+        shown = ("term", "mean", "sd", "df", "statistic", "p_value")
+        out["tests"] = f"coefficients, t-tests ({df})", {k: tests[k] for k in shown}
+    if profile:
+        columns = profile_columns(fit, None, level, data, mapping)
+        out["profile"] = f"profile intervals, {100.0 * level:g} %", columns
+    return out

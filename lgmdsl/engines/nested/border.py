@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from lgmdsl.arrays import Array, IntArray, SparseMatrix
 from lgmdsl.engines.nested.nest import Nest
 from lgmdsl.engines.shared.prior_precision import PriorPlaces
-from lgmdsl.numerics.sparse.analyse import analyse
+from lgmdsl.numerics.sparse.analyse import FULL, analyse
 from lgmdsl.numerics.sparse.base import Pattern, Symbolic, same_pattern
 
 SMALL = 256  # latents on the border: always dense
@@ -85,6 +85,15 @@ def is_dense(nest: Nest) -> bool:
     """Whether S is better held dense."""
     p = float(len(nest.border))
     return p <= SMALL or (p <= LARGEST and cliques(nest) > DENSER * p * p / 2.0)
+
+
+def is_full(nest: Nest) -> bool:
+    """Whether so many pairs of the border's latents meet in a group that S has no zeros to use."""
+    p = float(len(nest.border))
+    if cliques(nest) <= FULL * p * p / 2.0:
+        return False
+    touched = _touched(nest)
+    return bool((touched.T @ touched).nnz > FULL * p * p)
 
 
 def border_of(nest: Nest, precision: SparseMatrix) -> Border:

@@ -18,7 +18,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from lgmdsl.arrays import Array
+from lgmdsl.arrays import Array, IntArray
 from lgmdsl.learning.coordinates.transforms import Simplex, Slopes, Transform
 from lgmdsl.numerics.stable import capped_exp, sigmoids
 from lgmdsl.priors.covariance import sparse_inverse
@@ -150,13 +150,15 @@ class SdsAndCorrelations(Transform):
     """The lower triangle row by row: log sds on the diagonal, z_ij below it, of (..., k, k).
 
     `separated`: the Jacobian is that of the sds and the correlations; else of S's lower triangle,
-    2^k prod sd^k times as large.
+    2^k prod sd^k times as large. `leading`: the member that comes before all others, whose
+    correlations with them are tanh z, given no other.
 
     log |d correlations / dz| = sum_ij (k - j + 1) log sech z_ij, j = 1 ... (each row's factor l has
     a triangular one in z, each row of correlations one in l with the diagonal of the rows above).
     """
 
     separated: bool = False
+    leading: int = 0
 
     @property
     def size(self) -> int:
@@ -165,14 +167,15 @@ class SdsAndCorrelations(Transform):
 
     def value(self, x: Array) -> Array:
         factor = self._parts(x)[0]
-        return np.asarray(factor @ np.swapaxes(factor, -1, -2))
+        return self._ordered(factor @ np.swapaxes(factor, -1, -2), np.argsort(self._order))
 
     def values(self, x: Array) -> Array:
         return replace(self, shape=(len(x), *self.shape)).value(x)
 
     def coordinates(self, value: Array) -> Array:
         try:
-            factor: Array = np.asarray(np.linalg.cholesky(value), dtype=np.float64)
+            ordered = self._ordered(np.asarray(value, dtype=np.float64), self._order)
+            factor: Array = np.asarray(np.linalg.cholesky(ordered))
         except np.linalg.LinAlgError:
             return np.full(self.size, np.nan)
         # sinh z_ij = L_ij / sqrt(sum_{j < m <= i} L_im^2), of which the last is not 0
@@ -190,6 +193,7 @@ class SdsAndCorrelations(Transform):
         """With g = dF/dl: dF/dz_ij = g_ij sech^2 z_ij prod_{m<j} sech z_im - tanh z_ij sum_{n>j}
         g_in l_in."""
         factor, tanh, ahead, sech = self._parts(x)
+        adjoint = self._ordered(adjoint, self._order)
         slopes = (adjoint + np.swapaxes(adjoint, -1, -2)) @ factor  # dF/dL
         below = np.tril(slopes * factor)  # sd_i times both g_in / sd_i and l_in
         past = below.sum(axis=-1, keepdims=True) - np.cumsum(below, axis=-1)
@@ -214,6 +218,18 @@ class SdsAndCorrelations(Transform):
             total += whole[..., i, i].size * _LOG_2
         rows, columns = np.tril_indices(k)
         return total, Slopes(np.asarray(slopes[..., rows, columns]).reshape(-1))
+
+    @property
+    def _order(self) -> IntArray:
+        """(k,) the members, the leading one first."""
+        members = np.arange(self.shape[-1])
+        return np.concatenate([members[self.leading :][:1], np.delete(members, self.leading)])
+
+    def _ordered(self, matrices: Array, order: IntArray) -> Array:
+        """(..., k, k) with rows and columns in an order."""
+        if self.leading == 0:
+            return np.asarray(matrices)
+        return np.asarray(matrices)[..., order[:, None], order]
 
     def natural(self, x: Array, logs: Array) -> Array:
         """The sds, and (1 + tanh z) / 2."""

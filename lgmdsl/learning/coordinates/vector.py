@@ -47,8 +47,8 @@ class Coordinates:
     """The hypers of `space` that have a prior and are not in `pinned`, in order of declaration.
 
     real: as it is; positive: log; unit: logit; correlation: atanh; covariance: log-Cholesky, or
-    where `apart`, for integrals, `SdsAndCorrelations` (under a graphical lasso, the entries of the
-    precision);
+    where `apart`, for integrals and profiles, `SdsAndCorrelations`, with the members of `leading`
+    first (under a graphical lasso, the entries of the precision);
     simplex: log ratios to the last entry, or where `closed`, for maxima, which may have zeros,
     `ClosedSimplex`; ordered: the first entry and log steps. Where a prior leaves less than the type
     (uniform: a scaled logit; pc_df: log(df - 2)) its bounds are used, which may be earlier hypers.
@@ -62,10 +62,11 @@ class Coordinates:
         pinned: Mapping[str, object] | None = None,
         closed: bool = False,
         apart: bool = False,
+        leading: Mapping[str, int] | None = None,
     ) -> None:
         self.space = space
         self.pinned = dict(pinned or {})
-        self.closed, self.apart = closed, apart
+        self.closed, self.apart, self.leading = closed, apart, dict(leading or {})
         self._maps: dict[str, Transform] = {}  # of blocks whose prior has no hyper
         self._latest: tuple[bytes, dict[str, Array]] | None = None
         self.blocks = space.unpinned(self.pinned)
@@ -270,7 +271,8 @@ class Coordinates:
                 known = ClosedSimplex(block.sizes)
             elif self.apart and block.type == "covariance" and not sparse(block):
                 separated = block.prior is not None and block.prior.family.separated
-                known = SdsAndCorrelations(block.sizes, separated)
+                leading = self.leading.get(block.name, 0)
+                known = SdsAndCorrelations(block.sizes, separated, leading)
             else:
                 known = transform(block, theta)
             if block.prior is None or not block.prior.depends:

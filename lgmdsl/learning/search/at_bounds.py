@@ -18,6 +18,7 @@ and the evidence is flat on the way there, there is no maximum, and the search e
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -48,16 +49,26 @@ LEAST, PERSISTS, BEYOND, IDLE = 0.05, 0.9, 4.0, 0.05
 
 @dataclass(frozen=True, eq=False)
 class Edges:
-    """`held`: (d,) the coordinates at an edge; `inside`: those that were tried there in vain;
-    `vain`: how many were moved at once in vain."""
+    """`held`: (d,) the coordinates that are not searched, at an edge or `pinned`: those that stay
+    where the search begins; `inside`: those that were tried at an edge in vain; `vain`: how many
+    were moved at once in vain."""
 
     held: BoolArray
     inside: BoolArray
+    pinned: BoolArray
     vain: int = 0
 
     @classmethod
-    def none(cls, size: int) -> Edges:
-        return cls(np.zeros(size, dtype=bool), np.zeros(size, dtype=bool))
+    def none(cls, size: int, pinned: Collection[int] = ()) -> Edges:
+        """No coordinate at an edge yet."""
+        kept = np.zeros(size, dtype=bool)
+        kept[list(pinned)] = True
+        return cls(kept, np.zeros(size, dtype=bool), kept)
+
+    @property
+    def reached(self) -> BoolArray:
+        """(d,) the coordinates held at an edge."""
+        return self.held & ~self.pinned
 
     def masked(self, gradient: Array) -> Array:
         """The gradient in the coordinates that are searched."""
@@ -130,7 +141,7 @@ class Edges:
         """One that is held but gains inwards, now that the others are at their best: free, and
         moved to the best of a few places on the way back."""
         away = at.x - objective.origin
-        inwards = self.held & (away * at.gradient < -0.1 * LEFT * np.abs(away))
+        inwards = self.reached & (away * at.gradient < -0.1 * LEFT * np.abs(away))
         for j in np.flatnonzero(inwards):
             best = at
             for length in BACK:
@@ -151,7 +162,7 @@ class Edges:
         something else than the slopes promise: less, though digits would show it, has a maximum
         inside after all, for which the coordinates are free; else it is rounding."""
         away, slope = at.x - objective.origin, np.abs(at.gradient)
-        outwards = self.held & (away * at.gradient > 0.0) & (slope > CLOSEST)
+        outwards = self.reached & (away * at.gradient > 0.0) & (slope > CLOSEST)
         if not outwards.any():
             return self, None
         length = 0.5 * np.log(np.maximum(slope, CLOSEST) / CLOSEST)
@@ -195,8 +206,9 @@ class Edges:
     def pressed(self, objective: Objective, at: Evaluation) -> BoolArray:
         """(d,) those held, and those that the objective presses against the end of their range, the
         value being the end but for rounding, which is where the search ended."""
-        coordinates, out = objective.coordinates, self.held.copy()
+        coordinates, out = objective.coordinates, self.reached
         pressed = ((at.x - objective.origin) * at.gradient > 0.0) & coordinates.alone
+        pressed &= ~self.pinned
         if not pressed.any():
             return out
         further = coordinates.unpack(at.x + np.sign(at.gradient))

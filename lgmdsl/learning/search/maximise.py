@@ -104,7 +104,7 @@ class Maximiser:
     density of the coordinates rather than that of theta on its natural scale. `known`: whether a
     search may end there, for where it leads is known. Of a search that only looks where it leads,
     `enough` nats need not be climbed for, fits are `rough` (as in `Objective.at`), and trials given
-    up after `patience` steps."""
+    up after `patience` steps. `pinned`: coordinates that stay where a search begins."""
 
     objective: Objective
     jacobian: bool
@@ -113,6 +113,7 @@ class Maximiser:
     enough: float = 0.0
     rough: float = 0.0
     patience: int = LONG
+    pinned: tuple[int, ...] = ()
 
     def value(self, at: Evaluation) -> float:
         return at.density if self.jacobian else at.value
@@ -295,7 +296,7 @@ class _Climb:
 
     def __post_init__(self) -> None:
         size = len(self.first.x)
-        self.edges, self.last = Edges.none(size), self.first
+        self.edges, self.last = Edges.none(size, self.of.pinned), self.first
         self.lbfgs = LBFGS(memory=min(max(LEAST_PAIRS, size), MOST_PAIRS))
         self.lbfgs = _within(self.lbfgs, self.metric, self.edges)
         self.unit = self._units(self.first)
@@ -460,7 +461,7 @@ class _Climb:
                 highest = closest or highest
             except KeyboardInterrupt:
                 end = INTERRUPTED
-        held = self.edges.pressed(objective, highest) if at_end else self.edges.held
+        held = self.edges.pressed(objective, highest) if at_end else self.edges.reached
         edges = tuple(sorted({*np.flatnonzero(held).tolist(), *self.endless}))
         spread = partial(_spread, self.lbfgs, self.now, self.unit)
         if self.informed is not None and not self.now.pairs:

@@ -10,15 +10,17 @@ import numpy as np
 
 from lgmdsl.accuracy.better import Better, Unknown, better
 from lgmdsl.accuracy.errors import (
+    BY_ENGINE,
     Accuracy,
     Errors,
     MeanVariance,
     beyond,
     largest,
+    largest_by_chance,
     mixed,
     moments_of,
 )
-from lgmdsl.accuracy.limits import FEW_LATENTS, FEW_ROWS, MEAN, QUANTILE, SD
+from lgmdsl.accuracy.limits import FEW_LATENTS, FEW_ROWS, MEAN, NORMAL, QUANTILE, SD
 from lgmdsl.accuracy.weighted import WeightedPosterior
 from lgmdsl.api.fit.errors.hyper_errors import (
     HyperErrors,
@@ -214,11 +216,24 @@ def _at(
     except (Unknown, np.linalg.LinAlgError) as why:
         return Estimated(Accuracy.none(str(why)), math.nan)
     if known is None:
-        return Estimated(Accuracy.exact(), log_evidence)
+        return Estimated(_of_engine(q), log_evidence)
     looked.mode = (theta, known)
     named = list(errors_by_name(planned.canonical, theta, known.errors, known.width))
     gap = known.log_evidence - log_evidence
     return summed_up(planned.canonical, named, gap, known.log_evidence, known.basis)
+
+
+def _of_engine(q: Conditioned) -> Accuracy:
+    """Of a Gaussian posterior: nothing, but for what the engine estimates, of whose sds the largest
+    of all latents counts."""
+    errors, off = q.errors, q.latent_variance_error
+    if errors is None:
+        return Accuracy.exact()
+    share = np.zeros(1) if off is None else off / np.maximum(q.latent_variance, 1e-300)
+    ratio = 0.5 * np.nan_to_num(share, nan=0.0)
+    usual = Errors(np.zeros_like(ratio), ratio, NORMAL * ratio)
+    mean, sd, quantile = largest_by_chance([usual], int(np.count_nonzero(ratio)))
+    return Accuracy(mean, sd, quantile, errors.log_normaliser, "", BY_ENGINE)
 
 
 def summed_up(

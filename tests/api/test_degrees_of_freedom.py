@@ -1,0 +1,232 @@
+"""Satterthwaite's and Kenward and Roger's degrees of freedom, against R and closed forms."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import lgmdsl as lgm
+from lgmdsl.api.fit.fit import Fit
+from lgmdsl.api.frames.framed import DegreesOfFreedom
+from lgmdsl.arrays import Array
+from tests.api import mixed_models as mixed
+
+WAYS: tuple[DegreesOfFreedom, ...] = ("satterthwaite", "kenward-roger")
+# R 4.2.2, lmerTest 3.1-3, pbkrtest 0.5.2: coef(summary(fit, ddf = ...)) of
+# fit <- lmer(y ~ x + (x | who), d); logLik(fit) is -502.566398
+SLOPES = {
+    "satterthwaite": [
+        (252.986377023, 6.959912453, 17.14779627),
+        (9.009840416, 1.401472826, 17.51145972),
+    ],
+    "kenward-roger": [
+        (252.986377023, 6.962013042, 16.98930727),
+        (9.009840416, 1.402377055, 16.96384131),
+    ],
+}
+# fit <- lmer(y ~ x + (1 | on) + (1 | of), d); logLik(fit) is -36.27590531; the last row is
+# contest(fit, c(1, 2), ddf = ..., joint = FALSE)
+CROSSED = {
+    "satterthwaite": [
+        (20.5087527285, 0.8269413001, 5.250289098),
+        (0.2393730896, 0.1569918099, 14.566823400),
+        (20.98749891, 0.8903931352, 6.993862276),
+    ],
+    "kenward-roger": [
+        (20.5087527285, 0.8269450791, 5.238815387),
+        (0.2393730896, 0.1587764915, 14.567590615),
+        (20.98749891, 0.8917946863, 6.980948254),
+    ],
+}
+
+
+def reml(text: str, data: dict[str, Array]) -> Fit:
+    return lgm.fit(lgm.loads(mixed.restricted(text)), data, hyper="map")
+
+
+@pytest.fixture(scope="module")
+def crossed() -> Fit:
+    return reml(mixed.CROSSED + "report at_two = a + 2 * b\n", mixed.crossed())
+
+
+@pytest.fixture(scope="module")
+def slopes() -> Fit:
+    return reml(mixed.SLOPES, mixed.slopes())
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_random_slopes_as_in_r(slopes: Fit, way: DegreesOfFreedom) -> None:
+    assert slopes.log_evidence == pytest.approx(-502.566398, abs=1e-5)
+    frame = slopes.tidy(df=way)
+    assert frame[["mean", "sd", "df"]].to_numpy() == pytest.approx(np.array(SLOPES[way]), rel=1e-4)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_crossed_effects_as_in_r(crossed: Fit, way: DegreesOfFreedom) -> None:
+    assert crossed.log_evidence == pytest.approx(-36.27590531, abs=1e-6)
+    frame = crossed.tidy(df=way, quantiles=(0.025,))
+    assert frame["term"].tolist() == ["a", "b", "at_two"]
+    assert frame[["mean", "sd", "df"]].to_numpy() == pytest.approx(np.array(CROSSED[way]), rel=1e-4)
+    b = frame.iloc[1]
+    assert b.statistic == pytest.approx(b["mean"] / b.sd)
+    assert b.p_value == pytest.approx(2.0 * stats.t.sf(b.statistic, b.df))
+    assert b["q2.5"] == pytest.approx(b["mean"] + b.sd * stats.t.ppf(0.025, b.df))
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_regression_has_what_remains_of_its_rows(way: DegreesOfFreedom) -> None:
+    text = """lgm 1
+index obs
+data y[obs] : real
+data x[obs] : real
+hyper noise : positive ~ flat
+latent a ~ flat
+latent b ~ flat
+observe y ~ normal(mean = a + b * x, sd = noise)
+"""
+    x = mixed.normals(15, 4)
+    y = 1.0 + x + mixed.normals(15, 7)
+    frame = lgm.fit(lgm.loads(text), {"y": y, "x": x}, hyper="map").tidy(df=way)
+    known = stats.linregress(x, y)
+    assert frame.df.to_numpy() == pytest.approx(13.0, rel=1e-5)
+    assert frame.sd.to_numpy() == pytest.approx([known.intercept_stderr, known.stderr], rel=1e-4)
+    assert frame.p_value[1] == pytest.approx(known.pvalue, rel=1e-3)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_mean_of_equal_groups_has_one_less_than_these(way: DegreesOfFreedom) -> None:
+    text = """lgm 1
+index obs
+index g
+data y[obs] : real
+data in[obs] : g
+hyper s : positive ~ flat
+hyper tau : positive ~ flat
+latent a ~ flat
+latent u[g] ~ normal(sd = s)
+observe y ~ normal(mean = a + u[in], sd = 1 / sqrt(tau))
+"""
+    who = np.repeat(np.arange(7), 4)
+    y = 1.5 * mixed.normals(7, 3)[who] + mixed.normals(28, 5)
+    frame = lgm.fit(lgm.loads(text), {"y": y, "in": who}, hyper="map").tidy(df=way)
+    means = y.reshape(7, 4).mean(axis=1)
+    assert frame.df[0] == pytest.approx(6.0, rel=1e-5)
+    assert frame.sd[0] == pytest.approx(means.std(ddof=1) / np.sqrt(7), rel=1e-5)
+
+
+def test_given_sds_leave_no_degree_open() -> None:
+    fit = lgm.fit(
+        lgm.loads(mixed.restricted(mixed.CROSSED)),
+        mixed.crossed(),
+        hyper="map",
+        fixed={"s": 1.0, "t": 1.0},
+    )
+    frame = fit.tidy(df="satterthwaite").set_index("term")
+    assert np.isfinite(frame.df).all()  # the noise sd is estimated
+    assert frame.df["a"] > 500.0
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_contrasts_of_labels(way: DegreesOfFreedom) -> None:
+    """Whatever the base of treatment contrasts is, effects are the same."""
+    text = """lgm 1
+index obs
+index g
+index arm
+data y[obs] : real
+data arms[obs] : arm
+data in[obs] : g
+hyper s : positive ~ flat
+hyper noise : positive ~ flat
+latent a ~ flat
+latent e[arm] ~ flat
+constrain e["r"] = 0
+latent u[g] ~ normal(sd = s)
+observe y ~ normal(mean = a + e[arms] + u[in], sd = noise)
+"""
+    who = np.repeat(np.arange(12), 3)
+    arms = np.array(["p", "q", "r"])[who % 3]
+    y = mixed.normals(12, 5)[who] + mixed.normals(36, 7) + 0.5 * (arms == "q")
+    data = {"y": y[2:], "arms": arms[2:], "in": who[2:]}
+    frames, effects = [], []
+    for base in ("r", "p"):
+        model = lgm.loads(text.replace('"r"', f'"{base}"'))
+        fit = lgm.fit(model, data, hyper="map")
+        frames.append(fit.tidy(df=way).set_index("term"))
+        effects.append(fit.effects("arms", contrast="pairwise", df=way))
+    assert frames[0].index.tolist() == ["a", "e[p]", "e[q]"]
+    columns = ["estimate", "sd", "df", "statistic", "p_value", "q5", "q95"]
+    first, second = (e[columns].to_numpy() for e in effects)
+    assert first == pytest.approx(second, rel=1e-3)
+    row = effects[0].iloc[1]  # r less p
+    numbers = [-row.estimate, row.sd, row.df]
+    tidy = frames[0][["mean", "sd", "df"]].to_numpy()[1]
+    assert numbers == pytest.approx(tidy, rel=1e-6)
+
+
+def test_levels_leave_other_latents_out(crossed: Fit) -> None:
+    with pytest.raises(lgm.MethodError, match="without"):
+        crossed.effects("x", contrast="levels", kind="conditional", df="satterthwaite")
+    level = crossed.effects(
+        "x", contrast=(0.0, 2.0), kind="conditional", without=["u", "v"], df="kenward-roger"
+    ).iloc[0]
+    b = CROSSED["kenward-roger"][1]
+    assert [level.estimate, level.sd, level.df] == pytest.approx([2 * b[0], 2 * b[1], b[2]], 1e-4)
+    with pytest.raises(lgm.MethodError, match="E501"):
+        crossed.effects("x", compare="ratio", df="satterthwaite")
+
+
+def test_a_fit_from_a_file_needs_its_data(crossed: Fit, tmp_path: Path) -> None:
+    crossed.save(tmp_path / "fit.nc")
+    again = lgm.load_fit(tmp_path / "fit.nc")
+    with pytest.raises(lgm.DataError, match="E305"):
+        again.tidy(df="satterthwaite")
+    frame = again.tidy(df="kenward-roger", data=mixed.crossed())
+    assert frame.df.to_numpy() == pytest.approx(crossed.tidy(df="kenward-roger").df.to_numpy())
+
+
+def test_words_and_names(crossed: Fit) -> None:
+    with pytest.raises(lgm.ModelError, match="E108"):
+        crossed.tidy(df="welch")  # type: ignore[arg-type]
+    with pytest.raises(lgm.MethodError, match="coefficients alone"):
+        crossed.tidy(["u"], df="satterthwaite")
+
+
+@pytest.mark.parametrize(
+    ("text", "data", "reason"),
+    [
+        (mixed.HERDS, mixed.herds(), "Gaussian responses"),
+        (mixed.CROSSED, mixed.crossed(), "flat prior"),
+        (mixed.CROSSED.replace("hyper b : real", "latent b"), mixed.crossed(), "moves the mean"),
+    ],
+)
+@pytest.mark.parametrize("way", WAYS)
+def test_models_without_them(
+    text: str, data: dict[str, Array], reason: str, way: DegreesOfFreedom
+) -> None:
+    fit = lgm.fit(lgm.loads(text), data, method="laplace", hyper="map")
+    with pytest.raises(lgm.MethodError, match=reason):
+        fit.tidy(df=way)
+
+
+def test_kenward_and_roger_want_variance_components() -> None:
+    text = """lgm 1
+index t
+data y[t] : real
+hyper s : positive ~ flat
+hyper r : correlation ~ flat
+hyper noise : positive ~ flat
+latent a ~ flat
+latent f[t] ~ ar1(sd = s, rho = r)
+observe y ~ normal(mean = a + f, sd = noise)
+"""
+    steps, f = mixed.normals(60, 13), np.zeros(60)
+    for t in range(1, 60):
+        f[t] = 0.7 * f[t - 1] + steps[t]
+    fit = lgm.fit(lgm.loads(text), {"y": f + 0.5 * mixed.normals(60, 17)}, hyper="map")
+    with pytest.raises(lgm.MethodError, match="variance components"):
+        fit.tidy(df="kenward-roger")
+    assert 2.0 < fit.tidy(df="satterthwaite").df[0] < 60.0

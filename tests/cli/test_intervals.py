@@ -1,0 +1,36 @@
+"""`lgm summary --profile` and `--df`: the tables of `fit.profile` and of `fit.tidy(df=...)`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import lgmdsl as lgm
+from tests.api import mixed_models as mixed
+from tests.cli.conftest import Run
+
+
+def test_tables_of_a_saved_fit(run: Run, tmp_path: Path) -> None:
+    model, data, out = (tmp_path / name for name in ("m.lgm", "d.csv", "o.nc"))
+    model.write_text(mixed.restricted(mixed.CROSSED))
+    pd.DataFrame(mixed.crossed()).to_csv(data, index=False)
+    run("fit", model, data, "--hyper", "map", "-o", out)
+    asked = ("summary", out, "--profile", "--df", "kenward-roger", "--data", data)
+    done = run(*asked)
+    assert done.status == 0 and max(map(len, done.out.splitlines())) <= 80
+    assert "profile intervals, 95 %" in done.out and "t-tests (kenward-roger)" in done.out
+    found, fit = run(*asked, "--json", "--level", "0.9").json, lgm.load_fit(out)
+    profile = fit.profile(level=0.9, data=data)
+    assert [row["lower"] for row in found["profile"]] == pytest.approx(profile["lower"].tolist())
+    tests = fit.tidy(df="kenward-roger", data=data)
+    assert [row["df"] for row in found["tests"]] == pytest.approx(tests["df"].tolist())
+    without = run("summary", out, "--df", "satterthwaite")
+    assert without.status == 1 and "E305" in without.err
+
+
+def test_wrong_usage(run: Run, tmp_path: Path) -> None:
+    for asked in (("--level", "0.9"), ("--csv", "--profile")):
+        done = run("summary", tmp_path / "o.nc", *asked)
+        assert done.status == 2
