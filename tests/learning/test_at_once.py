@@ -24,7 +24,8 @@ class Searched:
 
     def __init__(self, f: Callable[[Array], float], slope: Slope, size: int = 1) -> None:
         self.f, self.slope, self.origin, self.fits = f, slope, np.zeros(size), 0
-        self.coordinates = SimpleNamespace(logs=np.ones(size), alone=np.ones(size, dtype=bool))
+        every = np.ones(size, dtype=bool)
+        self.coordinates = SimpleNamespace(logs=np.ones(size), alone=every, ending=every)
 
     def at(self, x: Array, posterior: object = None) -> Any:
         self.fits += 1

@@ -312,3 +312,49 @@ def test_a_shape_that_goes_to_infinity_is_reported() -> None:
     assert float(fit.mean("q")) > 100.0
     assert float(fit.mean("q") * fit.mean("k")) == pytest.approx(c, rel=1e-2)
     assert limit - 2e-3 < fit.log_evidence < limit
+
+
+SLOPES = """lgm 1
+index obs
+index g
+index t = {"level", "slope"}
+data y[obs] : real
+data x[obs] : real
+data who[obs] : g
+hyper a : real ~ flat
+hyper b : real ~ flat
+hyper e : positive ~ flat
+hyper S[t, t] : covariance ~ flat
+latent u[g, t] ~ iid * dense(cov = S)
+let eta[obs] = a + b * x + u[who, "level"] + x * u[who, "slope"]
+observe y ~ normal(mean = eta, sd = e)
+"""
+
+
+@pytest.mark.parametrize("seed", [2, 3, 4, 9])
+def test_a_singular_covariance_has_the_likelihood_of_its_edge(seed: int) -> None:
+    """Maxima over covariances ll' of rank 1, by dense algebra."""
+    rng = np.random.default_rng(seed)
+    who, x = np.repeat(np.arange(10), 5), rng.normal(size=50)
+    u = rng.normal(size=(10, 1)) @ np.array([[0.6, 0.3]])
+    y = 0.3 + 0.5 * x + u[who, 0] + x * u[who, 1] + rng.normal(size=50)
+    fit = lgm.fit(lgm.loads(SLOPES), {"y": y, "x": x, "who": who}, hyper="map")
+
+    def height(at: np.ndarray) -> float:
+        root, noise = at[2] + at[3] * x, np.exp(2.0 * at[4]) * np.eye(5)
+        of = [
+            stats.multivariate_normal(
+                at[0] + at[1] * x[k], np.outer(root[k], root[k]) + noise
+            ).logpdf(y[k])
+            for k in np.arange(50).reshape(10, 5)
+        ]
+        return -float(np.sum(of))
+
+    sd = np.sqrt(np.diag(fit.theta["S"]))
+    begin = [fit.theta["a"], fit.theta["b"], sd[0], sd[1], np.log(fit.theta["e"])]
+    begin[3] *= np.sign(fit.theta["S"][0, 1])
+    best = optimize.minimize(height, begin, method="BFGS", options={"gtol": 1e-6})
+    assert np.linalg.eigvalsh(fit.theta["S"])[0] < 1e-4, "the seed's maximum is at the edge"
+    assert fit.converged
+    assert fit.log_evidence == pytest.approx(-best.fun, abs=1e-6)
+    assert any(w.code == "W605" for w in fit.warnings)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -57,15 +58,26 @@ class Border:
         """(nnz,) a matrix on the pattern, a new array."""
         if not self.dense:
             return shared.values.copy()
-        return np.asarray(shared.values[self.pattern.indices * shared.size + self.pattern.columns])
+        return np.asarray(shared.values[self._lower])
+
+    def diagonal(self, shared: BorderMatrix) -> Array:
+        """(p,) the diagonal of a matrix, a new array."""
+        at = slice(None, None, shared.size + 1) if self.dense else self.pattern.on_diagonal
+        return np.array(shared.values[at])
+
+    @cached_property
+    def _lower(self) -> IntArray:
+        """Where the entries of the pattern stand in a dense matrix, C-ordered."""
+        return np.asarray(self.pattern.indices * self.pattern.size + self.pattern.columns)
 
     def shared(self, values: Array) -> BorderMatrix:
         """A symmetric matrix on the pattern, (nnz,), as compiled passes read it; where it is dense
         with its upper triangle too."""
         if not self.dense:
             return self._shared(values)
-        out, i, j = self.zeros(), self.pattern.indices, self.pattern.columns
-        out.values[i * out.size + j] = out.values[j * out.size + i] = values
+        out = self.zeros()
+        upper = self.pattern.columns * out.size + self.pattern.indices
+        out.values[self._lower] = out.values[upper] = values
         return out
 
     def _shared(self, values: Array) -> BorderMatrix:

@@ -54,7 +54,7 @@ def eliminated(nest: Nest, border: Border, prior: Array, weight: Array) -> Group
     else:
         lines, order = nest.by_group
         gather(lines, weight if order is None else weight[order], groups, shared)
-    total = border.on_pattern(shared)[border.pattern.on_diagonal]
+    total = border.diagonal(shared)
     half = eliminate(nest.lines, groups, shared)
     return GroupFactors(groups, half, border.on_pattern(shared), total) if half == half else None
 

@@ -188,6 +188,18 @@ class Coordinates:
         return out
 
     @cached_property
+    def ending(self) -> BoolArray:
+        """(d,) those that go to an end of their range by themselves: `alone`, and the log of the
+        last pivot of a covariance LL', which has its square alone."""
+        out = self.alone.copy()
+        for block in self.blocks:
+            if block.type == "covariance" and not (self.apart or sparse(block)):
+                k = block.sizes[-1]
+                count = k * (k + 1) // 2
+                out[self.slices[block.name]] = np.arange(self._count(block)) % count == count - 1
+        return out
+
+    @cached_property
     def real(self) -> BoolArray:
         """(d,) values of type real themselves, which have a unit."""
         out = np.zeros(self.size, dtype=np.bool_)

@@ -9,9 +9,11 @@ average of observed and expected information,
 
 (Gilmour, Thompson and Cullis 1995, equation 5) have no trace in them: they cost one solve with the
 factor that the evidence has for each hyperparameter. What observed information has between mean and
-covariance is 0 in expectation and left out: far from the maximum it leads astray (lme4's InstEval:
-12 evaluations with it, 7 without). V^-1 (y - B mu - c) is the slope alpha of the sites at their
-means, and V^-1 = W - WB Cov(z) B'W.
+covariance is 0 in expectation where sites are Gaussian, and left out there: far from the maximum it
+leads astray (lme4's InstEval: 12 evaluations with it, 7 without). Under other sites, of which W
+follows the mean, both move together, and the average is of t_j = m_j + V_j V^-1 (y - B mu - c)
+alone, m_j'V^-1 m_k having a half (a log link over 100,000 pairs: 9 steps in place of 14).
+V^-1 (y - B mu - c) is the slope alpha of the sites at their means, and V^-1 = W - WB Cov(z) B'W.
 
 What a hyperparameter moves is read off the model at a value close by. Sites of other parameters
 move V by W^-1; their own part of t'V^-1 t is twice the second derivative of the log densities.
@@ -109,7 +111,11 @@ class _Working:
             moved[j], turned[j] = (m / step for m in self._rows(theta, others))
             if others & self._of_sites:
                 slopes[j], own[j] = (m / step for m in self._sites(theta, x))
-        found = self._gram(moved, np.zeros_like(slopes)) + 0.5 * self._gram(turned, slopes)
+        none = np.zeros_like(slopes)
+        if self.at.problem.gaussian:
+            found = self._gram(moved, none) + 0.5 * self._gram(turned, slopes)
+        else:
+            found = 0.5 * (self._gram(moved, none) + self._gram(turned + moved, slopes))
         return np.asarray(found + 0.5 * (own + own.T))
 
     def _gram(self, rows: Array, slopes: Array) -> Array:

@@ -8,7 +8,8 @@ Steps that gain much, but each about the same share of what is left, are no bett
 400 next to a noise sd: 724 nats in seven steps, still 28 in seven 50 steps later): where the slope
 falls about like e^2x from one step to the next, the value is moved at once. It stays there if the
 slope is what that law promises; where the maximum is inside, its sign is another.
-At the end it goes on to where CLOSEST are left, if the digits of the evidence show what that gains.
+At the end it goes on to where CLOSEST are left, if the digits of the evidence show what that gains;
+where they show less, a maximum is inside after all, and the search goes on in all coordinates.
 
 Where the density of a prior has no bound at an end (`pc_cor1` at 1, gamma of a shape below 1 at 0)
 and the evidence is flat on the way there, there is no maximum, and the search ends.
@@ -37,6 +38,7 @@ CLOSEST = 1e-6
 SOON, LAW, EARLY = 1.0, (1.2, 3.0), 3
 FALSE = 0.03  # of the promised slope: less may be that of a maximum inside
 EARNED = (0.5, 2.5)  # share of what a slope promises that the last move must gain: of e^2x, or e^x
+SHOWN = 1e4  # times the rounding of an evidence: a difference that is none of it
 BACK = (1.0, 2.0, 4.0, 8.0, 16.0)  # how far back one is tried that gains inwards after all
 AHEAD = 1.0  # how much farther out a density must not have fallen to be at an edge
 STUCK = 1e-6  # of a value, that a unit of its coordinate moves it by: it is at its end
@@ -76,13 +78,13 @@ class Edges:
         """(d,) those on their way to an edge that are not at it yet."""
         away, slope = at.x - objective.origin, at.gradient
         close = (np.abs(away) > FAR) & (away * slope > 0.0) & (np.abs(slope) <= NEAR)
-        return np.asarray(close & objective.coordinates.alone & ~self.held & ~self.inside)
+        return np.asarray(close & objective.coordinates.ending & ~self.held & ~self.inside)
 
     def bound_for(self, objective: Objective, last: Evaluation, at: Evaluation) -> BoolArray:
         """(d,) logs whose slope, from the `last` step to this, says that the objective is linear in
         the square of the value all the way to 0."""
         slope, step = at.gradient, at.x - last.x
-        free = (objective.coordinates.logs == 1.0) & objective.coordinates.alone & ~self.held
+        free = (objective.coordinates.logs == 1.0) & objective.coordinates.ending & ~self.held
         out = free & ~self.inside & (step < 0.0) & (slope < -NEAR) & (last.gradient < slope)
         out &= at.x < objective.origin - SOON
         if self.vain >= EARLY or not out.any():
@@ -154,22 +156,28 @@ class Edges:
                 return replace(self, held=self.held & ~one, inside=self.inside | one), best
         return self, None
 
-    def closer(self, objective: Objective, at: Evaluation) -> Evaluation | None:
+    def closer(self, objective: Objective, at: Evaluation) -> tuple[Edges, Evaluation | None]:
         """Evaluation with held coordinates moved to where CLOSEST nats are left: at LEFT they make
         nested models differ, and show an sd of 0 as one of a few thousandths. None where that gains
-        something else than the slopes promise, which is rounding."""
+        something else than the slopes promise: less, though digits would show it, has a maximum
+        inside after all, for which the coordinates are free; else it is rounding."""
         away, slope = at.x - objective.origin, np.abs(at.gradient)
         outwards = self.reached & (away * at.gradient > 0.0) & (slope > CLOSEST)
         if not outwards.any():
-            return None
+            return self, None
         length = 0.5 * np.log(np.maximum(slope, CLOSEST) / CLOSEST)
         found = objective.at(at.x + np.where(outwards, np.sign(away) * length, 0.0), at.posterior)
         if found is None or found.run.status is not Status.converged:
-            return None
+            return self, None
         promised = 0.5 * float(slope[outwards].sum())
         least, most = EARNED
         earned = found.value - at.value
-        return found if least * promised <= earned <= most * promised else None
+        if least * promised <= earned <= most * promised:
+            return self, found
+        digits = max(at.rounding, found.rounding, np.finfo(float).eps * abs(at.value))
+        if promised < SHOWN * digits:
+            return self, None
+        return replace(self, held=self.held & ~outwards, inside=self.inside | outwards), None
 
     def boundless(self, objective: Objective, at: Evaluation) -> BoolArray:
         """(d,) those on their way to an end where the density of their prior has no bound, which

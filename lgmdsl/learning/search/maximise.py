@@ -166,19 +166,22 @@ class Maximiser:
     def polished(self, found: Maximum, plain: bool = False) -> Maximum:
         """Newton's steps with the Hessian from a maximum that L-BFGS found, until what is left is
         less than SURE of an sd along every axis: estimates to as many digits as their standard
-        errors have. L-BFGS ends by the digits of the objective, which of 70,000 rows are 1e-4 nats,
-        or 0.015 sds. Far from the top the search goes on without the information, unless it was
-        `plain` already."""
+        errors have. Coordinates at the edge of their range stay. L-BFGS ends by the digits of the
+        objective, which of 70,000 rows are 1e-4 nats, or 0.015 sds. Far from the top the search
+        goes on without the information, unless it was `plain` already."""
         if found.hessian is None or found.status is not Status.converged:
             return found
-        unit = self.objective.units(found.at.x)
-        values, vectors = np.linalg.eigh(unit[:, None] * found.hessian * unit)
-        if values.max() >= -LEVEL:
+        inside = np.setdiff1d(np.arange(len(found.at.x)), found.edges)
+        unit = self.objective.units(found.at.x)[inside]
+        curved = unit[:, None] * found.hessian[np.ix_(inside, inside)] * unit
+        values, vectors = np.linalg.eigh(curved)
+        if len(inside) == 0 or values.max() >= -LEVEL:
             return found
 
         def step(at: Evaluation) -> tuple[Array, float]:
-            slope = vectors.T @ (unit * self.gradient(at))
-            return unit * (vectors @ (slope / -values)), float(slope @ (slope / -values))
+            slope, move = vectors.T @ (unit * self.gradient(at)[inside]), np.zeros(len(at.x))
+            move[inside] = unit * (vectors @ (slope / -values))
+            return move, float(slope @ (slope / -values))
 
         best = found.at
         move, squared = step(best)
@@ -273,7 +276,8 @@ class _Climb:
     and what the next was `promised` to gain at the last; `path`: distant places, and the
     values there; `endless`: coordinates along which the density rises for ever;
     `exact`: data that are fitted exactly; `informed`: directions by the information at `now`,
-    None where it is not known, or, `plain`, did not serve."""
+    None where it is not known, or, `plain`, did not serve; `closest`: the end, with coordinates
+    closer to the edge of their range."""
 
     of: Maximiser
     first: Evaluation
@@ -288,6 +292,7 @@ class _Climb:
     exact: ExactFit | None = None
     informed: Informed | None = None
     plain: bool = False
+    closest: Evaluation | None = None
 
     def __post_init__(self) -> None:
         size = len(self.first.x)
@@ -374,10 +379,13 @@ class _Climb:
         at = self.now.at.kept
         if self.promised > self._little(at, len(self.now.pairs)):
             return None
-        self.edges, moved = self.edges.released(self.of.objective, at)
-        if moved is None:
+        objective, held = self.of.objective, self.edges.held
+        self.edges, moved = self.edges.released(objective, at)
+        if moved is None and not self.of.jacobian:
+            self.edges, self.closest = self.edges.closer(objective, at)
+        if np.array_equal(self.edges.held, held):
             return CONVERGED
-        self._move(moved, ())
+        self._move(moved or at, ())
         return None
 
     def _at_limit(self) -> _End | None:
@@ -449,7 +457,8 @@ class _Climb:
         at_end = end is CONVERGED and not self.of.jacobian
         if at_end:
             try:
-                highest = self.edges.closer(objective, highest) or highest
+                closest = self.closest or self.edges.closer(objective, highest)[1]
+                highest = closest or highest
             except KeyboardInterrupt:
                 end = INTERRUPTED
         held = self.edges.pressed(objective, highest) if at_end else self.edges.reached
