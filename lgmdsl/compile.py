@@ -78,6 +78,11 @@ def canonicalise(
         rewrites=(*mapped(lowering), *(r for _, rs in rewritten for r in rs)),
         sizes=lowering.sizes,
         layout=_layout(lowering, latents),
+        positions={
+            symbol.name: basis.positions(lowering.coefficient)
+            for symbol in grounded.model.of_kind("latent")
+            if (basis := bases.basis_factor(symbol)) is not None
+        },
     )
 
 

@@ -45,9 +45,17 @@ class MapPositions:
     between: bool = False
 
 
-def line(canonical: CanonicalModel, dim: str) -> LinePositions | None:
+def line(canonical: CanonicalModel, dim: str, name: str = "") -> LinePositions | None:
     """The index as a line, where a structure goes along it or the model counts it from one number
-    to another; None where its members have no order."""
+    to another; None where its members have no order. `name`: of a quantity over it, whose curve may
+    have a line of its own."""
+    curve = _curve_of(canonical, dim, name)
+    if curve is not None:
+        positions, factor = canonical.positions[curve], _smooth(canonical, curve)
+        if positions.shape[1] == 1:
+            return LinePositions(positions[:, 0], _axis_title(canonical, factor, dim))
+        if curve == name:
+            return None
     index = canonical.grounded.indices[dim]
     statement = canonical.grounded.model.symbols[dim].statement
     # Other labels have places too, dates those that count from 1970: they are drawn as they read.
@@ -56,7 +64,7 @@ def line(canonical: CanonicalModel, dim: str) -> LinePositions | None:
     for factor in _factors(canonical, dim):
         inputs = _inputs(canonical, factor) if _given(factor) or numbered else None
         if inputs is not None and inputs.shape[1] == 1:
-            return LinePositions(inputs[:, 0], _axis_title(canonical, factor, dim))
+            return LinePositions(inputs[:, 0], _axis_title(canonical, factor.factor, dim))
         chained |= factor.declared.ordered_axis
     if not chained:
         return None
@@ -69,21 +77,18 @@ def line(canonical: CanonicalModel, dim: str) -> LinePositions | None:
     return LinePositions(x, described(canonical.grounded.model, dim), labels)
 
 
-def places(canonical: CanonicalModel, dim: str) -> MapPositions | None:
-    """The index on a map: inputs of two columns that a Gaussian process over it has, or two data
-    over it that are named as coordinates are (PAIRS)."""
-    grounded = canonical.grounded
+def places(canonical: CanonicalModel, dim: str, name: str = "") -> MapPositions | None:
+    """The index on a map: inputs of two columns that a Gaussian process over it has, or a spline,
+    or two data over it that are named as coordinates are (PAIRS). `name` as for `line`."""
+    grounded, curve = canonical.grounded, _curve_of(canonical, dim, name)
+    if curve is not None and canonical.positions[curve].shape[1] == 2:
+        return _surface(canonical, canonical.positions[curve], _smooth(canonical, curve))
+    if curve is not None and curve == name:
+        return None
     for factor in _factors(canonical, dim):
         inputs = _inputs(canonical, factor)
         if inputs is not None and inputs.shape[1] == 2:
-            name = _datum(factor)
-            columns = grounded.model.symbols[name].dims[1:] if name else ()
-            labels = grounded.indices[columns[0]].labels.tolist() if columns else [1, 2]
-            named = [str(v) for v in labels]
-            if columns and all(v.isdecimal() for v in named):
-                unit = described(grounded.model, name).removeprefix(name)
-                named = [f"{name}[{v}]{unit}" for v in named]
-            return MapPositions(inputs, (named[0], named[1]), between=True)
+            return _surface(canonical, inputs, factor.factor)
     pair = coordinate_pairs(grounded.graph).get(dim)
     if pair is None or any(name not in grounded.values for name in pair):
         return None
@@ -93,6 +98,33 @@ def places(canonical: CanonicalModel, dim: str) -> MapPositions | None:
         ratio = float(1.0 / np.cos(np.radians(coordinates[:, 1].mean())))
     axes = tuple(described(grounded.model, n) for n in pair)
     return MapPositions(coordinates, (axes[0], axes[1]), ratio)
+
+
+def _surface(canonical: CanonicalModel, inputs: Array, factor: ast.Dist) -> MapPositions:
+    """Inputs of two columns (n, 2), named as the datum behind them is."""
+    grounded, name = canonical.grounded, _datum(factor)
+    columns = grounded.model.symbols[name].dims[1:] if name else ()
+    labels = grounded.indices[columns[0]].labels.tolist() if columns else [1, 2]
+    named = [str(v) for v in labels]
+    if columns and all(v.isdecimal() for v in named):
+        unit = described(grounded.model, name).removeprefix(name)
+        named = [f"{name}[{v}]{unit}" for v in named]
+    return MapPositions(inputs, (named[0], named[1]), between=True)
+
+
+def _curve_of(canonical: CanonicalModel, dim: str, name: str) -> str | None:
+    """The latent whose curve says where the members of an index lie: the quantity itself, or the
+    only one over that index."""
+    if name in canonical.positions:
+        return name
+    over = [n for n in canonical.positions if canonical.grounded.dims(n) == (dim,)]
+    return over[0] if len(over) == 1 else None
+
+
+def _smooth(canonical: CanonicalModel, name: str) -> ast.Dist:
+    statement = canonical.grounded.model.symbols[name].statement
+    assert isinstance(statement, ast.Latent)
+    return statement.factors[0]
 
 
 def coordinate_pairs(graph: ModelGraph) -> dict[str, tuple[str, str]]:
@@ -139,14 +171,14 @@ def _given(factor: FactorSpec) -> bool:
     return any(argument.name == "at" for argument in factor.factor.arguments)
 
 
-def _datum(factor: FactorSpec) -> str:
+def _datum(factor: ast.Dist) -> str:
     """The name of the datum that is the `at` of a factor; empty for an expression."""
-    for argument in factor.factor.arguments:
+    for argument in factor.arguments:
         if argument.name == "at" and isinstance(argument.value, ast.Name):
             return argument.value.id
     return ""
 
 
-def _axis_title(canonical: CanonicalModel, factor: FactorSpec, dim: str) -> str:
+def _axis_title(canonical: CanonicalModel, factor: ast.Dist, dim: str) -> str:
     name = _datum(factor)
     return described(canonical.grounded.model, name) if name else dim

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -54,7 +54,8 @@ class Equation:
 @dataclass(frozen=True, eq=False)
 class CanonicalModel:
     """See the module. `named` holds every let and report by name with its declared indices, and
-    the latents that are maps of blocks; `rows`: where the rows of the blocks are."""
+    the latents that are maps of blocks; `rows`: where the rows of the blocks are. `positions`:
+    where the members of latents that are curves of a basis lie, (n, d)."""
 
     grounded: GroundedModel
     latents: tuple[LatentBlock, ...]
@@ -66,6 +67,7 @@ class CanonicalModel:
     sizes: Mapping[str, int]
     layout: Layout
     rows: RowSource = IN_BLOCKS
+    positions: Mapping[str, Array] = field(default_factory=dict)
 
     def predictor(
         self,

@@ -173,3 +173,17 @@ def test_two_lines_along_one_covariate_are_improper() -> None:
     )
     with pytest.raises(lgm.LgmError, match="improper"):
         lgm.fit(lgm.loads(text.replace("a + f", "a + f + g")), DATA, hyper="map")
+
+
+def test_each_curve_is_drawn_along_its_covariate() -> None:
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    text = TEXT.replace(
+        "latent f", "data u[obs] : real\nlatent g[obs] ~ spline(at = u, sd = s)\nlatent f"
+    )
+    text = text.replace("a + f", "a + f + g")
+    fit = lgm.fit(lgm.loads(text), DATA.assign(u=RNG.normal(size=70)), hyper="map")
+    for name, covariate in (("f", "t"), ("g", "u")):
+        assert fit.plot(name).get_xlabel() == covariate
+        new = fit.predict({"t": [0.1, 0.5], "u": [2.0, 3.0]})
+        assert new.plot(name).get_xlabel() == covariate

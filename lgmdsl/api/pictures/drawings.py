@@ -99,8 +99,8 @@ def quantity_drawings(fit: FitRecord, name: str, observations: Observations) -> 
         draw = tuple(partial(draw_heat, heat=heat, kind=k) for k in (MEAN, SD))
         return (Drawing(f"{kind}_{name}", draw, partial(heat_picture, heat)),)
     out = []
-    along = line(canonical, dims[0]) if len(dims) == 1 else None
-    where = places(canonical, dims[0]) if len(dims) == 1 else None
+    along = line(canonical, dims[0], name) if len(dims) == 1 else None
+    where = places(canonical, dims[0], name) if len(dims) == 1 else None
     if where is not None:
         field = Map(
             title, where.axes, where.places, quantity.mean, quantity.sd, where.ratio, where.between

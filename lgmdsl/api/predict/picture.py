@@ -54,7 +54,7 @@ def plot(prediction: Prediction, name: str | None, ax: Axes | None) -> Axes:
         draw_forest(ax, label, [ForestRow(name, flat[:, 0])])
         return ax
     dim = dims[0]
-    labels, along = _members(canonical, dim), _along(canonical, dim)
+    labels, along = _members(canonical, dim), _along(canonical, dim, name)
     if along is not None:
         named = None if along.labels is None else list(along.labels)
         draw_curve(ax, Curve("", f"{label}, predicted", along.axis, along.x, flat, named))
@@ -73,9 +73,10 @@ def _members(canonical: CanonicalModel, dim: str) -> list[str]:
     return [str(v) for v in labels.tolist()]
 
 
-def _along(canonical: CanonicalModel, dim: str) -> LinePositions | None:
-    """Where these lie along a line; None where they have no order."""
-    along, asked = line(canonical, dim), canonical.grounded.asked.get(dim)
+def _along(canonical: CanonicalModel, dim: str, name: str = "") -> LinePositions | None:
+    """Where these lie along a line, which may be that of a quantity's curve; None where they have
+    no order."""
+    along, asked = line(canonical, dim, name), canonical.grounded.asked.get(dim)
     if along is None or asked is None:
         return along
     places = canonical.grounded.indices[dim].positions(asked)
