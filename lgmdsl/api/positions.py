@@ -51,9 +51,10 @@ def line(canonical: CanonicalModel, dim: str, name: str = "") -> LinePositions |
     have a line of its own."""
     curve = _curve_of(canonical, dim, name)
     if curve is not None:
-        positions, factor = canonical.positions[curve], _smooth(canonical, curve)
+        positions = canonical.positions[curve]
         if positions.shape[1] == 1:
-            return LinePositions(positions[:, 0], _axis_title(canonical, factor, dim))
+            title = _axis_title(canonical, _smooth(canonical, curve), dim)
+            return LinePositions(positions[:, 0], title)
         if curve == name:
             return None
     index = canonical.grounded.indices[dim]
