@@ -27,7 +27,7 @@ from lgmdsl.structures.shared.refusals import Refused
 PLACES = 2000  # of more places thin plates take this many, as mgcv does
 TILE = 4096  # rows at which thin plates are evaluated at once
 NOWHERE = 1e-20  # a member's variance below this share of the largest is none
-CACHED = 64
+CACHED = 16
 
 
 class Basis(ABC):

@@ -187,3 +187,10 @@ def test_each_curve_is_drawn_along_its_covariate() -> None:
         assert fit.plot(name).get_xlabel() == covariate
         new = fit.predict({"t": [0.1, 0.5], "u": [2.0, 3.0]})
         assert new.plot(name).get_xlabel() == covariate
+
+
+def test_a_curve_may_stand_twice_in_a_predictor(fit: lgm.Fit) -> None:
+    twice = lgm.loads(TEXT.replace("a + f", "a + 0.5 * f + 0.5 * f"))
+    again = lgm.fit(twice, DATA, hyper="map")
+    np.testing.assert_allclose(again.mean("f"), fit.mean("f"), atol=1e-6)
+    np.testing.assert_allclose(again.log_evidence, fit.log_evidence, rtol=1e-9)

@@ -41,6 +41,7 @@ class Lowering:
     gathered: dict[ast.Indexed, Lowered] = field(default_factory=dict)
     refused: set[str] = field(default_factory=set)  # lets that cannot be lowered, reported once
     smooths: dict[str, Smooth] = field(default_factory=dict)  # bases by latent
+    curves: dict[str, Affine] = field(default_factory=dict)  # and their maps, which are dense
 
     def __post_init__(self) -> None:
         self.sizes = {name: i.size for name, i in self.grounded.indices.items()}
@@ -112,7 +113,10 @@ class Lowering:
         the map of members to the places that they share."""
         basis = bases.basis_factor(symbol)
         if basis is not None:
-            return basis.map(self.smooth(basis), self.coefficient, self.sizes)
+            if symbol.name not in self.curves:
+                form = basis.map(self.smooth(basis), self.coefficient, self.sizes)
+                self.curves[symbol.name] = form
+            return self.curves[symbol.name]
         ties, factor = self.axes.ties(symbol), bym2.mixed_factor(symbol)
 
         def block(name: str) -> Affine:
