@@ -232,7 +232,9 @@ def check_same_maximum(seed: int, size: int, rank: int | None, way: Way, scale: 
     assert by_map.converged and by_em.converged and by_map.learning and by_em.learning
     wanted = by_map.learning.steps[-1].objective
     steps = [s.objective for s in by_em.learning.steps]
-    assert steps[-1] == pytest.approx(wanted, rel=1e-5)
+    # Where all of a covariance goes to 0 each coordinate that is held there leaves a thousandth.
+    ends = any(w.code == "W605" for w in by_map.warnings)
+    assert steps[-1] == pytest.approx(wanted, rel=5e-5 if ends else 1e-5)
     falls = [k for k, (a, b) in enumerate(pairwise(steps)) if b < a - 1e-8 * abs(a)]
     assert len(falls) <= 1  # where the search from another start begins
     s, other = by_em.theta["S"], by_map.theta["S"]
