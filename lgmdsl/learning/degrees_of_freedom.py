@@ -125,7 +125,7 @@ class _Coefficients:
 
     @classmethod
     def of(cls, linear: LinearGaussian) -> _Coefficients:
-        """Those of a model at given hyperparameters."""
+        """The coefficients of a model at given hyperparameters."""
         blocks = [BlockPrior(b, linear.starts[b.name]) for b in linear.blocks]
         stacked = StackedPredictors(linear)
         flat = [b for b in blocks if b.flat]
@@ -284,8 +284,8 @@ class _Working:
         return np.asarray(v)
 
     def components(self) -> Iterator[_Component]:
-        """Of a scale h of Gaussians, whose sds are h^k, h^2k; of a covariance, its entries, by
-        directions that leave it positive definite."""
+        """The variance components: h^2k of a scale h of Gaussians, whose sds are h^k; the entries
+        of a covariance, by directions that leave it positive definite."""
         pinned = self.objective.pinned.keys()
         known = scales(self.canonical, pinned).exponents
         for block in self.objective.coordinates.blocks:

@@ -174,10 +174,9 @@ class Cyclic(Basis):
 
     def curves(self, x: Array) -> Array:
         first, length = self.knots[0], self.knots[-1] - self.knots[0]
-        around = first + np.where(x[:, 0] <= self.knots[-1], x[:, 0] - first, 0.0)
         turned = first + np.mod(x[:, 0] - first, length)
         inside = (x[:, 0] >= first) & (x[:, 0] <= self.knots[-1])
-        return _cubic(np.where(inside, around, turned), self.knots, self.values, self.second)
+        return _cubic(np.where(inside, x[:, 0], turned), self.knots, self.values, self.second)
 
 
 def _cubic(x: Array, knots: Array, values: Array, second: Array) -> Array:
@@ -239,7 +238,7 @@ class Smooth:
     """A spline over the members of an axis, and at any other position.
 
     `scale` is the typical size by which the penalised curves were divided: with raw curves of
-    penalty b'Sb, lambda of b'Sb is noise^2 scale^2 / sd^2 beside Gaussian noise.
+    penalty b'Sb, lambda of b'Sb is noise^2 scale^2 / sd^2 with Gaussian noise.
     """
 
     basis: Basis

@@ -76,8 +76,7 @@ class Border:
         if not self.dense:
             return self._shared(values)
         out = self.zeros()
-        upper = self.pattern.columns * out.size + self.pattern.indices
-        out.values[self._lower] = out.values[upper] = values
+        out.values[self._lower] = out.values[self.pattern.keys] = values
         return out
 
     def _shared(self, values: Array) -> BorderMatrix:

@@ -221,7 +221,8 @@ class Edges:
 
 
 def _left(some: BoolArray, ahead: Array | None) -> BoolArray:
-    """Those of some coordinates that have more than SHORT to go."""
+    """(d,) the coordinates among `some` that have more than SHORT to go; all where it is unknown
+    how far."""
     return some if ahead is None else np.asarray(some & (ahead > SHORT))
 
 

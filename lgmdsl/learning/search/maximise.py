@@ -157,11 +157,14 @@ class Maximiser:
             higher = [f for f in fits if f is not None and self.value(f) > self.value(found.at)]
             if not higher:
                 break
-            further = self.run(max(higher, key=self.value))
-            found = replace(further, steps=(*found.steps, *further.steps))
-            if further.status is not Status.interrupted:
-                found = self.with_curvature(found)
+            found = self._followed(found, self.run(max(higher, key=self.value)))
         return found
+
+    def _followed(self, found: Maximum, further: Maximum) -> Maximum:
+        """Where a search from what was found ended, with the curvature unless it was interrupted,
+        and the steps of both."""
+        whole = replace(further, steps=(*found.steps, *further.steps))
+        return whole if whole.status is Status.interrupted else self.with_curvature(whole)
 
     def polished(self, found: Maximum, plain: bool = False) -> Maximum:
         """Newton's steps with the Hessian from a maximum that L-BFGS found, until what is left is
@@ -190,9 +193,8 @@ class Maximiser:
         wanted = tolerance * abs(self.value(best))
         if squared > max(NEAR, 2.0 * wanted) and not plain and not found.edges:
             # The information promised too little: what is left, the curvature knows.
-            further = self.with_curvature(_Climb(self, best, None, None, plain=True).run())
-            further = replace(further, steps=(*found.steps, *further.steps))
-            return self.polished(further, plain=True)
+            further = _Climb(self, best, None, None, plain=True).run()
+            return self.polished(self._followed(found, further), plain=True)
         for _ in range(POLISHES if squared <= NEAR else 0):
             try:
                 at = self.objective.at(best.x + move, best.posterior)
@@ -276,8 +278,8 @@ class _Climb:
     and what the next was `promised` to gain at the last; `path`: distant places, and the
     values there; `endless`: coordinates along which the density rises for ever;
     `exact`: data that are fitted exactly; `informed`: directions by the information at `now`,
-    None where it is not known, or, `plain`, did not serve; `closest`: the end, with coordinates
-    closer to the edge of their range."""
+    None where it is not known, or, `plain`, did not serve; `closest`: the end of a search at
+    rest, with coordinates closer to the edge of their range where that gained."""
 
     of: Maximiser
     first: Evaluation
@@ -379,11 +381,12 @@ class _Climb:
         at = self.now.at.kept
         if self.promised > self._little(at, len(self.now.pairs)):
             return None
-        objective, held = self.of.objective, self.edges.held
+        objective, held, closest = self.of.objective, self.edges.held, None
         self.edges, moved = self.edges.released(objective, at)
         if moved is None and not self.of.jacobian:
-            self.edges, self.closest = self.edges.closer(objective, at)
+            self.edges, closest = self.edges.closer(objective, at)
         if np.array_equal(self.edges.held, held):
+            self.closest = closest or at
             return CONVERGED
         self._move(moved or at, ())
         return None

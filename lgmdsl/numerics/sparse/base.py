@@ -74,7 +74,7 @@ class Pattern:
     def find(self, rows: IntArray, columns: IntArray) -> IntArray:
         """Where the entries (row, column) or (column, row) stand; KeyError for one that is not."""
         high, low = np.maximum(rows, columns), np.minimum(rows, columns)
-        keys = self._keys
+        keys = self.keys
         wanted = low.astype(np.int64) * self.size + high
         places = located(keys, wanted)
         places[places == len(keys)] = 0
@@ -83,7 +83,8 @@ class Pattern:
         return np.asarray(places, dtype=np.int64)
 
     @cached_property
-    def _keys(self) -> IntArray:
+    def keys(self) -> IntArray:
+        """(nnz,) where the entries stand in a dense matrix by columns, in ascending order."""
         return self.columns * self.size + self.indices
 
     def matrix(self, values: Array) -> SparseMatrix:

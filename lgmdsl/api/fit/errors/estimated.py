@@ -224,13 +224,15 @@ def _at(
 
 
 def _of_engine(q: Conditioned) -> Accuracy:
-    """Of a Gaussian posterior: nothing, but for what the engine estimates, of whose sds the largest
-    of all latents counts."""
+    """The accuracy of a Gaussian posterior: exact, but for what the engine estimates, where the
+    largest error of a latent's sd that is to be expected counts."""
     errors, off = q.errors, q.latent_variance_error
     if errors is None:
         return Accuracy.exact()
     share = np.zeros(1) if off is None else off / np.maximum(q.latent_variance, 1e-300)
-    ratio = 0.5 * np.nan_to_num(share, nan=0.0)
+    ratio = 0.5 * share
+    if not np.isfinite(ratio).all():
+        return Accuracy.none(f"{BY_ENGINE} are not finite")
     usual = Errors(np.zeros_like(ratio), ratio, NORMAL * ratio)
     mean, sd, quantile = largest_by_chance([usual], int(np.count_nonzero(ratio)))
     return Accuracy(mean, sd, quantile, errors.log_normaliser, "", BY_ENGINE)
