@@ -7,6 +7,7 @@ import pickle
 import signal
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
@@ -177,9 +178,11 @@ class Killing(Pool):
         self.seen += 1
         if self.kills < self.times and self.wanted(pickle.loads(args[1]), self.seen):
             self.kills += 1
-            for process in self.processes[-self.count :]:
-                assert process.pid is not None
-                os.kill(process.pid, signal.SIGKILL)
+            living = [process.pid for process in self.processes if process.is_alive()]
+            for pid in living[-self.count :]:  # a lane that broke keeps its process until renewed
+                assert pid is not None
+                with suppress(ProcessLookupError):  # it may have ended since
+                    os.kill(pid, signal.SIGKILL)
         return future
 
 
