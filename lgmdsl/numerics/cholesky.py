@@ -15,8 +15,8 @@ from lgmdsl.arrays import Array, BoolArray, IntArray
 from lgmdsl.errors import NumericalError
 
 BY_COLUMNS = 64  # rows of a triangle up to which LAPACK inverts it
-# Up to this size, many right-hand sides for each row are multiplied by the inverse: twice as fast as
-# a triangular solve at n = 40 (OpenBLAS).
+# Up to this size, many right-hand sides for each row are multiplied by the inverse: twice as fast
+# as a triangular solve at n = 40 (OpenBLAS).
 BY_PRODUCT, MANY = 128, 16
 EQUAL = 1e-9  # of pivots, relative: what rounding may have made different
 
