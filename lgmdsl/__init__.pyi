@@ -695,6 +695,9 @@ def student_t(
 def sum(expr: Expression | float, index: Expression) -> Expression:
     """operator: sum over an index, which the result no longer has"""
 
+def toeplitz(*, sd: Expression | float | None = None, pacf: Expression | float) -> Distribution:
+    """structure: any stationary covariance over equal steps, by its partial autocorrelations"""
+
 def tweedie(
     *,
     log_mean: Expression | float,

@@ -97,6 +97,7 @@ STRUCTURES: Catalogue[Builder] = Catalogue(
         "ar1": _builder("ordered.chain", "Ar1", "ar1"),
         "ar": _builder("ordered.ar", "Ar", "ar"),
         "ou": _builder("ordered.ou", "OrnsteinUhlenbeck", "ou"),
+        "toeplitz": _builder("ordered.ar", "Toeplitz", "toeplitz"),
         "besag": _builder("spatial.besag", "Besag", "besag"),
         "car": _builder("spatial.car", "Car", "car"),
         "gp": _builder("kernels", "Gp", "gp"),

@@ -233,7 +233,7 @@ STRUCTURES: tuple[Signature, ...] = (
             "hyper p[lag] : correlation ~ pc_cor0(u = 0.5, alpha = 0.5)",
         ),
         also_called=also("other software", "ar2", note="over an index lag = 2"),
-        see_also=("ar1", "ou", "pc_cor0"), source="Monahan 1984",
+        see_also=("ar1", "toeplitz", "ou", "pc_cor0"), source="Monahan 1984",
     ),
     _structure(
         "ou", _SD,
@@ -249,6 +249,22 @@ STRUCTURES: tuple[Signature, ...] = (
         ),
         also_called=also("glmmTMB", "exp"),
         see_also=("ar1", "rw1", "matern"), source="Uhlenbeck and Ornstein 1930",
+    ),
+    _structure(
+        "toeplitz", _SD,
+        Parameter("pacf", "correlation", over="lags",
+                  meaning="partial autocorrelation at lag 1, or at each lag; 0 beyond"),
+        spacing=_IN_STEPS,
+        summary="any stationary covariance over equal steps, by its partial autocorrelations",
+        formula="K_ij = sd^2 r_|i - j|, r from pacf by Durbin and Levinson's recursion: every "
+                "correlation of this form, one to one, if there is a lag for each member but one",
+        scale=_MARGINAL + "; with as many lags as members but one it is the homtoep of glmmTMB",
+        example=smooth(
+            "toeplitz(sd = s, pacf = p)", "index lag = 3", SD,
+            "hyper p[lag] : correlation ~ uniform(lower = -1, upper = 1)",
+        ),
+        also_called=also("glmmTMB", "homtoep"),
+        see_also=("ar", "ar1", "dense", "uniform"), source="Monahan 1984",
     ),
     _structure(
         "besag", _GRAPH, _SD, traits=Trait.COMPONENTS,

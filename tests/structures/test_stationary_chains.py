@@ -70,6 +70,28 @@ def test_ar_keeps_the_contract(size: int) -> None:
     np.testing.assert_allclose(structure("ar", size, **arguments).variance(), 0.49)
 
 
+def test_toeplitz_of_one_number_is_ar1() -> None:
+    arguments = {"sd": np.array(0.5), "pacf": np.array(-0.4)}
+    check_structure(lambda a: structure("toeplitz", 7, **a), arguments)
+    np.testing.assert_allclose(
+        dense_precision(structure("toeplitz", 7, **arguments)),
+        dense_precision(structure("ar1", 7, rho=-0.4, sd=0.5)),
+        rtol=1e-13,
+    )
+
+
+@given(st.lists(st.floats(-1.0, 1.0), min_size=1, max_size=6))
+def test_toeplitz_of_a_lag_for_each_member_is_any_toeplitz_matrix(shape: list[float]) -> None:
+    """Correlations from a random spectrum, their partial ones from Yule and Walker's equations."""
+    size = len(shape) + 1
+    waves = np.cos(np.outer(np.arange(size), 0.4 + np.pi * np.abs(np.array(shape))))
+    r = waves.mean(axis=1) * 0.95
+    r[0] = 1.0
+    pacf = [np.linalg.solve(sla.toeplitz(r[:m]), r[1 : m + 1])[-1] for m in range(1, size)]
+    k = covariance("toeplitz", size, pacf=np.array(pacf), sd=1.3)
+    np.testing.assert_allclose(k, 1.69 * sla.toeplitz(r), atol=1e-9)
+
+
 def test_ar_of_one_lag_is_ar1() -> None:
     one = structure("ar", 7, pacf=np.array([-0.4]), sd=0.5)
     np.testing.assert_allclose(
@@ -83,6 +105,7 @@ def test_ar_of_one_lag_is_ar1() -> None:
         ("ar1", {"rho": 1.0}),
         ("ar1", {"rho": np.nan}),
         ("ar", {"pacf": [0.2, -1.0]}),
+        ("toeplitz", {"pacf": 1.0}),
         ("ou", {"rate": 0.0, "at": np.arange(3.0)}),
         ("ou", {"rate": 1.0, "at": np.ones(3)}),
     ],
