@@ -168,6 +168,9 @@ def com_poisson(
 ) -> Distribution:
     """family: under- or overdispersed counts: Conway-Maxwell-Poisson by its mean"""
 
+def compound(*, sd: Expression | float | None = None, rho: Expression | float) -> Distribution:
+    """structure: compound symmetry: any two members are equally correlated"""
+
 def conv2(
     expr: Expression | float,
     psf: Expression | float,

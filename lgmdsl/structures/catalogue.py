@@ -89,6 +89,7 @@ STRUCTURES: Catalogue[Builder] = Catalogue(
         "normal": _builder("independent", "Normal"),
         "iid": _builder("independent", "Iid"),
         "flat": _builder("independent", "Flat"),
+        "compound": _builder("compound", "Compound", "compound"),
         "dense": _builder("independent", "Dense", "dense"),
         "gmrf": _builder("spatial.gmrf", "Gmrf", "gmrf"),
         "rw1": _builder("ordered.walks", "FirstOrderWalk", "rw1"),

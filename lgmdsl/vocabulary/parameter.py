@@ -17,7 +17,8 @@ ArgumentType = Literal[
 
 # Which indices an argument may have. `left`: those of the left side (an observed datum,
 # a hyper, the expression of a potential). `none`: a single number. `one`: exactly one further
-# index. `lags`: at most one further index. `axis`: the axis of its factor. `input`: the axis, then
+# index. `lags`: at most one further index. `axis`: the axis of its factor.
+# `member`: the axis of its factor, or none. `input`: the axis, then
 # at most one input dimension (a kernel's `length`: the input dimension). `class`: the left's and
 # the observed set. `cut`: the left's and a head of the observed set. `classes`: as `class`, or as
 # `cut`, the last class then being the reference. `last`: the left's, the last one among them, or a
@@ -30,6 +31,7 @@ Over = Literal[
     "one",
     "lags",
     "axis",
+    "member",
     "input",
     "class",
     "cut",

@@ -3,6 +3,8 @@ kernels of Gaussian processes."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from lgmdsl.vocabulary.examples import SD, grouped, model, process, slopes, smooth, sparse
 from lgmdsl.vocabulary.signature import (
     Alias,
@@ -17,6 +19,11 @@ from lgmdsl.vocabulary.signature import (
 
 _SD = Parameter(
     "sd", "positive", over="none", meaning="scale, in the unit of the latent (see scale)"
+)
+_SDS = replace(
+    _SD,
+    over="member",
+    meaning="scale, in the unit of the latent (see scale): one, or one for each member",
 )
 _GRAPH = Parameter("graph", "graph", over="axis", meaning="pairs of neighbours among the members")
 _AT = Parameter(
@@ -140,6 +147,26 @@ STRUCTURES: tuple[Signature, ...] = (
         see_also=("normal", "potential"),
     ),
     _structure(
+        "compound", _SDS,
+        Parameter("rho", "correlation", over="none", meaning="correlation of any two members"),
+        summary="compound symmetry: any two members are equally correlated",
+        formula="K_ii = sd^2, K_ij = sd^2 rho, -1 / (n - 1) < rho < 1 of n members",
+        scale="sd is the marginal standard deviation, a number or one for each member; with "
+              "rho >= 0 it is a shared effect of sd sqrt(rho) and noise of sd sqrt(1 - rho)",
+        example=model(
+            "index person", 'index item = {"a", "b", "c"}', "data y[person, item] : count", SD,
+            "hyper r : correlation ~ uniform(lower = -0.5, upper = 1)",
+            "latent level ~ normal(sd = 5)",
+            "latent f[person, item] ~ iid * compound(sd = s, rho = r)",
+            "observe y ~ poisson(log_rate = level + f)",
+        ),
+        also_called=(
+            *also("glmmTMB", "cs homcs"), *also("nlme", "corCompSymm"),
+        ),
+        see_also=("dense", "ar1", "toeplitz", "normal"),
+        source="Pinheiro and Bates 2000, section 5.3.1",
+    ),
+    _structure(
         "dense",
         Parameter("cov", "covariance", over="axis", meaning="covariance over the axis"),
         carries=("cov",), traits=Trait.COVARIANCE,
@@ -207,7 +234,7 @@ STRUCTURES: tuple[Signature, ...] = (
         see_also=("rw1", "rw2", "periodic"), source="Rue and Held 2005, section 3.4.3",
     ),
     _structure(
-        "ar1", _SD,
+        "ar1", _SDS,
         Parameter("rho", "correlation", over="none", meaning="correlation of neighbours"),
         spacing=_IN_STEPS,
         summary="stationary autoregression of order 1 over equal steps",
@@ -221,7 +248,7 @@ STRUCTURES: tuple[Signature, ...] = (
         source="Rue and Held 2005, section 1.1.1",
     ),
     _structure(
-        "ar", _SD,
+        "ar", _SDS,
         Parameter("pacf", "correlation", over="one", meaning="partial autocorrelation at each lag"),
         spacing=_IN_STEPS,
         summary="stationary autoregression of any order, by its partial autocorrelations",
@@ -236,7 +263,7 @@ STRUCTURES: tuple[Signature, ...] = (
         see_also=("ar1", "toeplitz", "ou", "pc_cor0"), source="Monahan 1984",
     ),
     _structure(
-        "ou", _SD,
+        "ou", _SDS,
         Parameter("rate", "positive", over="none", meaning="of decay, one over the unit of `at`"),
         _AT, spacing=Spacing("positions", at="at"),
         summary="Ornstein-Uhlenbeck process: the ar1 of continuous time, at unequal positions",
@@ -251,7 +278,7 @@ STRUCTURES: tuple[Signature, ...] = (
         see_also=("ar1", "rw1", "matern"), source="Uhlenbeck and Ornstein 1930",
     ),
     _structure(
-        "toeplitz", _SD,
+        "toeplitz", _SDS,
         Parameter("pacf", "correlation", over="lags",
                   meaning="partial autocorrelation at lag 1, or at each lag; 0 beyond"),
         spacing=_IN_STEPS,

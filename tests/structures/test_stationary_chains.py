@@ -70,6 +70,45 @@ def test_ar_keeps_the_contract(size: int) -> None:
     np.testing.assert_allclose(structure("ar", size, **arguments).variance(), 0.49)
 
 
+@pytest.mark.parametrize(
+    ("name", "rest"),
+    [
+        ("ar1", {"rho": np.array(-0.4)}),
+        ("ou", {"rate": np.array(0.4), "at": AT}),
+        ("ar", {"pacf": np.array([0.4, -0.2])}),
+        ("toeplitz", {"pacf": np.array(0.6)}),
+        ("compound", {"rho": np.array(-0.15)}),
+    ],
+)
+def test_an_sd_for_each_member_scales_the_correlation(name: str, rest: dict[str, Array]) -> None:
+    sd = np.array([0.5, 1.0, 2.0, 0.3, 1.1, 0.9])
+    varied = {"sd": sd, **{k: v for k, v in rest.items() if k != "at"}}
+    check_structure(lambda a: structure(name, 6, **{**rest, **a}), varied)
+    wanted = sd[:, None] * covariance(name, 6, sd=1.0, **rest) * sd
+    np.testing.assert_allclose(covariance(name, 6, sd=sd, **rest), wanted, rtol=1e-10)
+    whole = structure(name, 6, sd=np.full(6, 0.7), **rest)
+    one = structure(name, 6, sd=0.7, **rest)
+    np.testing.assert_allclose(dense_precision(whole), dense_precision(one), rtol=1e-12)
+
+
+def test_a_new_member_has_no_sd_where_each_has_one() -> None:
+    fitted = structure("ar1", 3, rho=0.4, sd=np.array([1.0, 2.0, 3.0]))
+    places = np.arange(3.0)
+    again = fitted.extension(places, np.array([2.0, 0.0]))
+    np.testing.assert_array_equal(again.weights.toarray(), np.eye(3)[[2, 0]])
+    with pytest.raises(LgmError, match="has no sd"):
+        fitted.extension(places, np.array([3.0]))
+
+
+@pytest.mark.parametrize("size", [1, 2, 5, 120])
+@pytest.mark.parametrize("rho", [-0.008, 0.0, 0.7])
+def test_compound_symmetry(size: int, rho: float) -> None:
+    arguments = {"sd": np.array(0.7), "rho": np.array(rho)}
+    check_structure(lambda a: structure("compound", size, **a), arguments)
+    wanted = 0.49 * ((1.0 - rho) * np.eye(size) + rho)
+    np.testing.assert_allclose(structure("compound", size, **arguments).covariance(), wanted)
+
+
 def test_toeplitz_of_one_number_is_ar1() -> None:
     arguments = {"sd": np.array(0.5), "pacf": np.array(-0.4)}
     check_structure(lambda a: structure("toeplitz", 7, **a), arguments)
@@ -106,6 +145,8 @@ def test_ar_of_one_lag_is_ar1() -> None:
         ("ar1", {"rho": np.nan}),
         ("ar", {"pacf": [0.2, -1.0]}),
         ("toeplitz", {"pacf": 1.0}),
+        ("compound", {"rho": 1.0}),
+        ("compound", {"rho": -0.5}),
         ("ou", {"rate": 0.0, "at": np.arange(3.0)}),
         ("ou", {"rate": 1.0, "at": np.ones(3)}),
     ],

@@ -136,6 +136,14 @@ class FactorSpec:
                 nodes[name] = argument
         return nodes
 
+    @property
+    def scales(self) -> tuple[str, ...]:
+        """The arguments of which each number is the scale of independent Gaussians: not those that
+        scale members that are correlated."""
+        nodes = self.coefficients()
+        given = (n for n in self.declared.scales if n in nodes)
+        return tuple(n for n in given if self._elementwise or not nodes[n].dims)
+
     def scaling(self) -> list[Coefficient]:
         """Every argument that scales the structure, or a kernel in it."""
         nodes: list[Coefficient] = []
@@ -279,6 +287,7 @@ def latent_blocks(lowering: Lowering) -> tuple[LatentBlock, ...]:
                 if len(dims) == 1 and (axis_places := places[axes][0]) is not None:
                     if axis_places.tied:
                         labels = axis_places.labels
+                        _check_one_for_all(arguments, symbol.dims[axes][0], factor, axis_places)
                     if axis_places.tied or (
                         axis_places.argument not in arguments and not axis_places.regular
                     ):
@@ -317,6 +326,24 @@ def _argument(value: ast.Value, lowering: Lowering) -> Argument:
     if isinstance(value, ast.Bool):
         return value.value
     return lowering.coefficient(value)
+
+
+def _check_one_for_all(
+    arguments: Mapping[str, Argument], dim: str, factor: ast.Dist, places: AxisPlaces
+) -> None:
+    """Raise DataError E303 for an argument with a value for each member, where members share a
+    place and so a value of the latent."""
+    for name, argument in arguments.items():
+        each = isinstance(argument, Coefficient) and dim in argument.dims
+        if each and name != places.argument:
+            raise DataError.of(
+                "E303",
+                f"`{name}` of `{factor.name.id}` has a value for each member of `{dim}`, and "
+                "some members share a position",
+                factor.span,
+                "members at one position share one value, which has one scale",
+                help=f"give `{name}` as one number",
+            )
 
 
 def _kernel(value: ast.Value, lowering: Lowering) -> KernelTerm:

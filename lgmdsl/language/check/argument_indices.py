@@ -52,6 +52,16 @@ class ArgumentIndices:
                 )
             case "axis" | "input":
                 return self._on_axis()
+            case "member":
+                axis = place.axis or ""
+                if not has or has == (axis,):
+                    return True
+                return self._complain(
+                    f"{self.owner} must be one number, or one for each member of `{axis}`",
+                    f"declare it over the axis: hyper {parameter.name}[{axis}], or without an index"
+                    if axis
+                    else "declare it without an index",
+                )
             case "class" | "classes":
                 heads = self.scope.heads_of(str(place.observed))
                 if parameter.over == "classes" and any(i in heads for i in has):

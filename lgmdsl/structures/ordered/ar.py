@@ -19,6 +19,7 @@ import scipy.sparse as sp
 from lgmdsl.arrays import AnyArray, Array, IntArray, Matrix, SparseMatrix
 from lgmdsl.contract.structure import Extension, Members, Shape, Structure
 from lgmdsl.structures.ordered.extensions import autoregression, extended, stepped, whole_steps
+from lgmdsl.structures.shared.by_member import by_member
 from lgmdsl.structures.shared.content import band, banded, inner
 from lgmdsl.structures.shared.refusals import Refused
 from lgmdsl.vocabulary.lookup import declared
@@ -195,12 +196,13 @@ def _pattern(size: int, reach: int) -> Band:
 
 
 def ar(size: int, sd: object, pacf: object) -> Structure:
-    """`pacf` (p,). Raises Refused (E303) unless each lies within (-1, 1)."""
+    """`pacf` (p,), `sd` a number or (n,). Raises Refused (E303) unless each lies within (-1, 1)."""
     return _made(Ar, size, sd, pacf)
 
 
 def toeplitz(size: int, sd: object, pacf: object) -> Structure:
-    """`pacf` (p,) or one number, that at lag 1. Raises Refused (E303) unless within (-1, 1)."""
+    """`pacf` (p,) or one number, that at lag 1; `sd` a number or (n,). Raises Refused (E303) unless
+    `pacf` lies within (-1, 1)."""
     return _made(Toeplitz, size, sd, pacf)
 
 
@@ -214,4 +216,4 @@ def _made(part: type[Ar], size: int, sd: object, pacf: object) -> Structure:
             label="wanted -1 < pacf < 1",
             help="declare it as a hyper of type correlation, one for each lag",
         )
-    return part(size, np.asarray(sd, dtype=np.float64), values)
+    return by_member(sd, lambda one: part(size, one, values))

@@ -18,6 +18,7 @@ import scipy.sparse as sp
 from lgmdsl.arrays import AnyArray, Array, IntArray, Matrix, SparseMatrix
 from lgmdsl.contract.structure import Extension, Members, Shape, Structure
 from lgmdsl.structures.ordered.extensions import Links, extended, whole_steps
+from lgmdsl.structures.shared.by_member import by_member
 from lgmdsl.structures.shared.content import Content, band, entries, inner
 from lgmdsl.structures.shared.refusals import Refused
 from lgmdsl.vocabulary.lookup import declared
@@ -205,7 +206,7 @@ class Ar1(Chain):
 
 
 def ar1(size: int, sd: object, rho: object) -> Structure:
-    """Raises Refused (E303) unless |rho| < 1."""
+    """`sd` a number, or (n,). Raises Refused (E303) unless |rho| < 1."""
     value = np.asarray(rho, dtype=np.float64)
     if not abs(float(value)) < 1.0:
         raise Refused(
@@ -215,4 +216,4 @@ def ar1(size: int, sd: object, rho: object) -> Structure:
             label="wanted -1 < rho < 1",
             help="a walk that does not return to its mean is rw1(sd = {sd})",
         )
-    return Ar1(np.asarray(sd, dtype=np.float64), size, value)
+    return by_member(sd, lambda one: Ar1(one, size, value))
