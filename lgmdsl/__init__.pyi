@@ -512,6 +512,7 @@ def normal(
     mean: Expression | float | None = None,
     sd: Expression | float | None = None,
     log_sd: Expression | float | None = None,
+    residual: Expression | float | None = None,
     event: Expression | float | None = None,
     lower: Expression | float | None = None,
     upper: Expression | float | None = None,

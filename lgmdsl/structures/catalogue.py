@@ -122,11 +122,20 @@ def members_of(name: str) -> Members:
     signature = lookup("structure", name)
     if signature is not None and signature.basis is not None:
         return Members.JOINED  # positions of the basis, which stays the fit's
+    part = _part(name)
+    return Members.FIXED if part is None else part.members
+
+
+def chained(name: str) -> bool:
+    """Whether the members of the structure `name` are a Markov chain."""
+    part = _part(name)
+    return part is not None and part.chained
+
+
+def _part(name: str) -> type[Structure] | None:
     builder = STRUCTURES.get(name)
     part = builder.part if isinstance(builder, Declared) else builder
-    if isinstance(part, type) and issubclass(part, Structure):
-        return part.members
-    return Members.FIXED
+    return part if isinstance(part, type) and issubclass(part, Structure) else None
 
 
 def structure(name: str, size: int, **arguments: Any) -> Structure:

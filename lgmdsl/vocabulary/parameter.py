@@ -56,7 +56,8 @@ class Parameter:
     takes `blank`, and NaN for an `open` one (the end of an interval), which no model writes.
     `instead` says what to write in place of an argument that a form of the family lacks. A `known`
     one is a number or data: no hyper is in it. `of` names the parameter for which a `latent`
-    argument is a predictor, in place of its number, on the scale of `link`: `log_sd` of `sd`.
+    argument is a predictor, in place of its number, on the scale of `link`: `log_sd` of `sd`. A
+    `noise` one is a latent, all that y differs by from its mean.
     """
 
     name: str
@@ -73,11 +74,12 @@ class Parameter:
     known: bool = False
     of: str = ""
     link: Literal["", "log", "logit"] = ""
+    noise: bool = False
 
     @property
     def linking(self) -> bool:
         """Whether it is the predictor of y, which names the link and the site."""
-        return self.type == "latent" and not self.of
+        return self.type == "latent" and not self.of and not self.noise
 
     @property
     def left_out(self) -> float | None:

@@ -155,3 +155,40 @@ def test_refusals(name: str, options: dict[str, object]) -> None:
     with pytest.raises(LgmError) as caught:
         structure(name, 3, **options)
     assert caught.value.codes == ("E303",) and caught.value.diagnostics[0].help
+
+
+@pytest.mark.parametrize("each", [False, True])
+@pytest.mark.parametrize(
+    ("name", "rest"),
+    [
+        ("ar1", {"rho": np.array(-0.6)}),
+        ("ar1", {"rho": np.array(0.0)}),
+        ("ou", {"rate": np.array(0.4), "at": AT}),
+    ],
+)
+def test_members_given_the_ones_before_them(name: str, rest: dict[str, Array], each: bool) -> None:
+    """Regressions by dense algebra on the covariance, and slopes by differences."""
+    sd = np.array([0.5, 1.0, 2.0, 0.3, 1.1, 0.9]) if each else np.array(0.7)
+    along = np.argsort(AT) if name == "ou" else np.arange(6)
+    members, before = along[[0, 2, 5]], np.array([-1, along[0], along[2]])
+    whole = structure(name, 6, sd=sd, **rest)
+    k = whole.covariance()
+    found = whole.regression(members, before)
+    for m, b, slope, variance in zip(members, before, found.slope, found.variance, strict=True):
+        wanted = k[b, m] / k[b, b] if b >= 0 else 0.0
+        np.testing.assert_allclose(slope, wanted, rtol=1e-10, atol=1e-14)
+        np.testing.assert_allclose(variance, k[m, m] - wanted * k[b, m], rtol=1e-10)
+    rng = np.random.default_rng(0)
+    by_slope, by_variance = rng.normal(size=3), rng.normal(size=3)
+    arguments = {"sd": sd, **{a: v for a, v in rest.items() if a != "at"}}
+
+    def total(values: dict[str, Array]) -> float:
+        at = structure(name, 6, **{**rest, **values}).regression(members, before)
+        return float(by_slope @ at.slope + by_variance @ at.variance)
+
+    given_slopes = whole.pullback_regression(members, before, by_slope, by_variance)
+    for argument, value in arguments.items():
+        turn = rng.normal(size=value.shape)
+        up, down = (total({**arguments, argument: value + h * turn}) for h in (1e-6, -1e-6))
+        wanted = float(np.sum(given_slopes[argument] * turn))
+        np.testing.assert_allclose((up - down) / 2e-6, wanted, rtol=1e-6, atol=1e-8)

@@ -43,9 +43,16 @@ class OrnsteinUhlenbeck(Chain):
     def innovations(self) -> Array:
         return -np.expm1(-2.0 * float(self.rate) * self.gaps)
 
-    def correlation(self, gap: float) -> tuple[float, float]:
+    @property
+    def line(self) -> Array:
+        return self.at
+
+    def correlation(self, gap: Array) -> tuple[Array, Array]:
         depth = float(self.rate) * gap
-        return float(np.exp(-depth)), -float(np.expm1(-2.0 * depth))
+        return np.exp(-depth), -np.expm1(-2.0 * depth)
+
+    def correlation_slopes(self, gap: Array) -> dict[str, Array]:
+        return {"rate": -gap * np.exp(-float(self.rate) * gap)}
 
     def _apart(self) -> Array:
         return np.abs(np.subtract.outer(self.at, self.at))

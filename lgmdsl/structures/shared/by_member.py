@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from lgmdsl.arrays import AnyArray, Array, IntArray, Matrix, SparseMatrix
-from lgmdsl.contract.structure import Extension, Shape, Structure
+from lgmdsl.contract.structure import Extension, Regression, Shape, Structure
 from lgmdsl.structures.shared.refusals import Refused
 
 
@@ -66,6 +66,26 @@ class ByMember(Structure):
             (np.ones(len(new)), (np.arange(len(new)), at)), shape=(len(new), len(places))
         )
         return Extension(weights, np.zeros((len(new), len(new))))
+
+    def regression(self, members: IntArray, before: IntArray) -> Regression:
+        unit, own = self.unit.regression(members, before), self.sd[members]
+        return Regression(unit.slope * own / self.sd[before], unit.variance * own**2)
+
+    def pullback_regression(
+        self, members: IntArray, before: IntArray, slope: Array, variance: Array
+    ) -> dict[str, Array]:
+        """The unit's slope times sd_i / sd_before, its variance times sd_i^2."""
+        unit = self.unit.regression(members, before)
+        own, other = self.sd[members], self.sd[before]
+        below = self.unit.pullback_regression(
+            members, before, slope * own / other, variance * own**2
+        )
+        by_ratio = slope * unit.slope
+        by_own = by_ratio / other + 2.0 * own * unit.variance * variance
+        sd = np.bincount(members, by_own, self.size)
+        linked = before >= 0
+        by_other = (by_ratio * own / other**2)[linked]
+        return {**below, "sd": sd - np.bincount(before[linked], by_other, self.size)}
 
     def pullback_covariance(self, adjoint: Array) -> dict[str, Array]:
         """dF/dsd_i = (A'_ij + A_ij) K_ij / sd_i, summed over j, A the adjoint."""
