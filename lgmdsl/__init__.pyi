@@ -381,6 +381,15 @@ def inverse_gaussian(
 def invlogit(expr: Expression | float) -> Expression:
     """function: inverse logit: the probability of log odds; in reports"""
 
+def known(
+    *,
+    covariance: Expression | None = None,
+    precision: Expression | None = None,
+    sd: Expression | float | None = None,
+) -> Distribution:
+    """structure: known covariance over the axis up to its scale: relationships of animals, species
+    """
+
 def laplace(
     *,
     mean: Expression | float | None = None,

@@ -91,6 +91,7 @@ STRUCTURES: Catalogue[Builder] = Catalogue(
         "flat": _builder("independent", "Flat"),
         "compound": _builder("compound", "Compound", "compound"),
         "dense": _builder("independent", "Dense", "dense"),
+        "known": _builder("known", "Known", "known"),
         "gmrf": _builder("spatial.gmrf", "Gmrf", "gmrf"),
         "rw1": _builder("ordered.walks", "FirstOrderWalk", "rw1"),
         "rw2": _builder("ordered.walks", "SecondOrderWalk", "rw2"),

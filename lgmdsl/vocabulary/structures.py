@@ -183,6 +183,27 @@ STRUCTURES: tuple[Signature, ...] = (
         see_also=("lkj_cov", "inv_wishart", "iid", "gmrf"),
     ),
     _structure(
+        "known",
+        Parameter("covariance", "matrix", one_of="matrix", over="axis",
+                  meaning="symmetric, positive semi-definite, up to the scale"),
+        Parameter("precision", "matrix", one_of="matrix", over="axis",
+                  meaning="its inverse in place of it, which may be sparse"),
+        _SD,
+        summary="known covariance over the axis up to its scale: relationships of animals, species",
+        formula="K = sd^2 covariance, or Q = precision / sd^2",
+        scale="sd multiplies the matrix's own scale: with a diagonal of 1 it is the marginal "
+              "standard deviation; sd^2 is the factor of glmmTMB's propto",
+        example=model(
+            "index obs", "index animal", "data who[obs] : animal", "data y[obs] : count",
+            "data kin[animal, animal] : real", SD, "latent level ~ normal(sd = 5)",
+            "latent u[animal] ~ known(covariance = kin, sd = s)",
+            "observe y ~ poisson(log_rate = level + u[who])",
+        ),
+        also_called=also("glmmTMB", "propto"),
+        see_also=("gmrf", "dense", "car"),
+        source="Henderson 1976",
+    ),
+    _structure(
         "gmrf",
         Parameter("precision", "matrix", over="axis", meaning="symmetric, positive semi-definite"),
         Parameter("sd", "positive", required=False, default=1.0, over="none",
