@@ -161,7 +161,8 @@ STRUCTURES: tuple[Signature, ...] = (
             "observe y ~ poisson(log_rate = level + f)",
         ),
         also_called=(
-            *also("glmmTMB", "cs homcs"), *also("nlme", "corCompSymm"),
+            *also("glmmTMB", "homcs"), *also("glmmTMB", "cs", note="with `sd` over the axis"),
+            *also("nlme", "corCompSymm", note="of a latent that is the residual"),
         ),
         see_also=("dense", "ar1", "toeplitz", "normal"),
         source="Pinheiro and Bates 2000, section 5.3.1",
@@ -177,6 +178,7 @@ STRUCTURES: tuple[Signature, ...] = (
         also_called=(
             *also("R-INLA", "iidkd iid2d", "iid * dense(cov = S)"),
             *also("glmmTMB", "us", "iid * dense(cov = S)"),
+            *also("nlme", "corSymm", "iid * dense(cov = S)", note="with variances in S"),
             *also("Stan", "multi_normal multi_normal_cholesky"),
             *also("PyMC", "MvNormal multivariate_normal"), *also("BUGS, JAGS", "dmnorm"),
         ),
@@ -265,6 +267,10 @@ STRUCTURES: tuple[Signature, ...] = (
         example=smooth(
             "ar1(sd = s, rho = r)", SD, "hyper r : correlation ~ pc_cor1(u = 0.5, alpha = 0.75)"
         ),
+        also_called=(
+            *also("glmmTMB", "hetar1", note="with `sd` over the axis"),
+            *also("nlme", "corAR1", note="of a latent that is the residual"),
+        ),
         see_also=("ar", "ou", "rw1", "pc_cor1", "pc_cor0"),
         source="Rue and Held 2005, section 1.1.1",
     ),
@@ -280,7 +286,10 @@ STRUCTURES: tuple[Signature, ...] = (
             "ar(sd = s, pacf = p)", "index lag = 2", SD,
             "hyper p[lag] : correlation ~ pc_cor0(u = 0.5, alpha = 0.5)",
         ),
-        also_called=also("other software", "ar2", note="over an index lag = 2"),
+        also_called=(
+            *also("other software", "ar2", note="over an index lag = 2"),
+            *also("nlme", "corARMA", note="without moving averages"),
+        ),
         see_also=("ar1", "toeplitz", "ou", "pc_cor0"), source="Monahan 1984",
     ),
     _structure(
@@ -295,7 +304,10 @@ STRUCTURES: tuple[Signature, ...] = (
             "ou(sd = s, rate = r, at = time)", "data time[day] : real", SD,
             "hyper r : positive ~ exponential(rate = 2)",
         ),
-        also_called=also("glmmTMB", "exp"),
+        also_called=(
+            *also("glmmTMB", "exp"),
+            *also("nlme", "corCAR1 corExp", note="of a latent that is the residual"),
+        ),
         see_also=("ar1", "rw1", "matern"), source="Uhlenbeck and Ornstein 1930",
     ),
     _structure(
@@ -311,7 +323,10 @@ STRUCTURES: tuple[Signature, ...] = (
             "toeplitz(sd = s, pacf = p)", "index lag = 3", SD,
             "hyper p[lag] : correlation ~ uniform(lower = -1, upper = 1)",
         ),
-        also_called=also("glmmTMB", "homtoep"),
+        also_called=(
+            *also("glmmTMB", "homtoep"),
+            *also("glmmTMB", "toep", note="with `sd` over the axis"),
+        ),
         see_also=("ar", "ar1", "dense", "uniform"), source="Monahan 1984",
     ),
     _structure(
@@ -505,6 +520,8 @@ KERNELS: tuple[Signature, ...] = (
         also_called=(
             *also("PyMC", "ExpQuad"), *also("GPflow", "SquaredExponential"),
             *also("scikit-learn", "RBF"), *also("Stan", "gp_exp_quad_cov"),
+            *also("glmmTMB", "gau", note="with length = range / sqrt(2)"),
+            *also("nlme", "corGaus", note="with length = range / sqrt(2)"),
             *also("GPflow", "sqexp"),
         ),
         see_also=("matern", "rq"), source=f"{_BOOK}, eq. 4.9",

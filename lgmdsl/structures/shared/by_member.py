@@ -85,8 +85,8 @@ class ByMember(Structure):
         sd = np.bincount(members, by_own, self.size)
         linked = before >= 0
         by_other = (by_ratio * own / other**2)[linked]
-        sd = np.asarray(sd - np.bincount(before[linked], by_other, self.size))
-        return {**below, "sd": sd}
+        both = sd - np.bincount(before[linked], by_other, self.size)
+        return {**below, "sd": np.asarray(both, dtype=np.float64)}
 
     def pullback_covariance(self, adjoint: Array) -> dict[str, Array]:
         """dF/dsd_i = (A'_ij + A_ij) K_ij / sd_i, summed over j, A the adjoint."""
