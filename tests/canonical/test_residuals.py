@@ -147,6 +147,28 @@ def test_one_series_and_the_index_of_the_data_itself() -> None:
     assert lgm.fit(model, {"y": y}).log_evidence == pytest.approx(wanted, abs=1e-9)
 
 
+@pytest.mark.parametrize("structure", ["ar1(sd = 0.9, rho = 0.7)", "ou(sd = 0.9, rate = 0.4)"])
+def test_a_long_series_has_every_row(structure: str) -> None:
+    """Longer than a buffer of numpy's, against whitened rows."""
+    n, rng = 20_000, np.random.default_rng(7)
+    y, rho = rng.normal(size=n), 0.7 if "ar1" in structure else np.exp(-0.4)
+    model = lgm.loads(
+        f"lgm 1\nindex t = {n}\ndata y[t] : real\nlatent a ~ normal(sd = 2)\n"
+        f"latent e[t] ~ {structure}\nobserve y ~ normal(mean = a, residual = e)\n"
+    )
+    steps = 0.9 * np.sqrt(1.0 - rho * rho)
+
+    def white(x: Array) -> Array:
+        return np.concatenate([x[:1] / 0.9, (x[1:] - rho * x[:-1]) / steps])
+
+    one, about = white(np.ones(n)), white(y)
+    precision = one @ one + 0.25
+    wanted = 0.5 * (one @ about) ** 2 / precision - 0.5 * about @ about
+    wanted -= 0.5 * np.log(4.0 * precision) + np.log(0.9) + (n - 1) * np.log(steps)
+    wanted -= 0.5 * n * np.log(2.0 * np.pi)
+    assert lgm.fit(model, {"y": y}).log_evidence == pytest.approx(wanted, rel=1e-11)
+
+
 @pytest.mark.parametrize("second", ["dense(cov = S)", "compound(sd = 1.2, rho = 0.4)", "iid"])
 def test_two_correlated_factors(second: str) -> None:
     """Times by traits: the covariance of a group is a Kronecker product."""
