@@ -125,6 +125,19 @@ def test_a_change_of_unit_moves_the_evidence_by_its_log(name: str, unit: float) 
     assert fit.log_evidence == pytest.approx(wanted, abs=1e-8)
 
 
+def test_positions_with_a_hyperparameter_in_them() -> None:
+    """Their order is not known beforehand, so that no row is taken for the one before another."""
+    data = {**rows(), "place": PLACE}
+    moving = text(CASES["ou"]).replace("at = place", "at = 3 - h * place")
+    moving = moving.replace(
+        "latent e", "hyper h : positive ~ lognormal(mean = 0, sd = 1)\nlatent e"
+    )
+    fit = lgm.fit(lgm.loads(moving), data, fixed={"h": 1.0})
+    assert fit.log_evidence == pytest.approx(density(data, CASES["ou"].covariance), abs=1e-9)
+    with pytest.raises(MethodError, match="hyperparameters"):
+        lgm.fit(lgm.loads(moving), data, hyper="map")
+
+
 @pytest.mark.parametrize("method", ["laplace", "ep", "natural-gradient"])
 def test_every_method_is_exact(method: str) -> None:
     data = rows()
@@ -301,6 +314,7 @@ def test_responses_are_drawn_together() -> None:
         ("e[who, when])", "e[who, when], weight = 2)", ModelError, "E104"),
         ("residual =", "sd = 1, residual =", ModelError, "E104"),
         ("ar1(sd = 0.8, rho = 0.55)", "rw1(sd = 0.8)", MethodError, "E501"),
+        ("iid * ar1(sd = 0.8, rho = 0.55)", "normal(mean = 2, sd = 1)", MethodError, "E501"),
         ("e[who, when]", 'e["a", when]', DataError, "E303"),
     ],
 )

@@ -37,13 +37,16 @@ from lgmdsl.canonical.expressions.named import (
     slot_indices,
 )
 from lgmdsl.canonical.lowering import bym2
+from lgmdsl.canonical.lowering.positions import position_argument
 from lgmdsl.contract.structure import Shape, Structure
 from lgmdsl.errors import DataError, MethodError, Span
+from lgmdsl.memory import check
 from lgmdsl.numerics.cholesky import cholesky
 from lgmdsl.state import FieldState
 from lgmdsl.structures import catalogue
 from lgmdsl.vocabulary.signature import Trait
 
+ENTRIES = 6  # arrays of all rows by all rows of a group that are held at once
 LAG, PART = "lag~", "regression~"  # no user's index can have such a name
 
 
@@ -79,9 +82,10 @@ class Residual(FieldState):
 
     @property
     def chained(self) -> bool:
-        """Whether a row depends on its neighbours alone."""
+        """Whether a row depends on the one before it alone, in an order that is known."""
         specs = [self.block.factors[k] for k in self.correlated]
-        return len(specs) <= 1 and all(catalogue.chained(s.name) for s in specs)
+        known = all(s.places is not None or position_argument(s.factor) is None for s in specs)
+        return known and len(specs) <= 1 and all(catalogue.chained(s.name) for s in specs)
 
     def regressions(self, observed: IntArray) -> Regressions:
         """Each observed row given those before it in its group; the others by themselves."""
@@ -184,10 +188,10 @@ class Regressions(Coefficient):
         for (spec, nodes), slopes in zip(
             self.arguments, self.pulled(structures, flat), strict=True
         ):
-            out += [
-                spec.collapsed(node, slopes[name]) if node.depends else None
-                for name, node in nodes.items()
-            ]
+            for name, node in nodes.items():
+                if node.depends and name not in slopes:
+                    raise _without(spec, f"`{name}` depends on hyperparameters", "give it as data")
+                out.append(spec.collapsed(node, slopes[name]) if node.depends else None)
         return out
 
     def carried(self, values: Array, theta: Theta) -> Array:
@@ -207,12 +211,11 @@ class Regressions(Coefficient):
             structure = spec.at(values)
             start += len(nodes)
             if structure.nullity or not structure.shape & (Shape.COVARIANCE | Shape.PRECISION):
-                raise MethodError.of(
-                    "E501",
-                    f"`{spec.name}` has no covariance, which a residual needs",
-                    spec.factor.span,
-                    help="a proper structure: ar1, ou, toeplitz, compound, dense, gp, normal",
-                )
+                proper = "take a proper structure: ar1, ou, toeplitz, compound, dense, gp, normal"
+                raise _without(spec, "it has no covariance", proper)
+            mean = structure.mean()
+            if mean is not None and np.any(mean):
+                raise _without(spec, "it has a mean", "write it in the mean of the response")
             out.append(structure)
         return out
 
@@ -302,6 +305,12 @@ class Whole(Regressions):
                 alike.setdefault(members[:, rows].tobytes(), []).append(rows)
         patterns = [Pattern(np.stack(g), members[:, g[0]]) for g in alike.values()]
         most = max((p.rows.shape[1] for p in patterns), default=1) - 1
+        check(
+            f"the covariance of the residual `{bym2.owner(residual.block.name)}`",
+            f"{count:,} rows, in groups of up to {most + 1:,}",
+            8.0 * ENTRIES * count * max(most, 1),
+            help="rows in smaller groups, or ar1 or ou, whose rows depend on one other",
+        )
         lags = np.tile(np.arange(count)[:, None], most)
         turns = np.zeros(count, dtype=np.int64)
         for pattern in patterns:
@@ -353,6 +362,12 @@ class Whole(Regressions):
                 other = _product([covariances[k] for k in rest], pattern.members[rest])
                 np.add.at(total, np.ix_(members, members), by_whole * other)
         return [pulled_back(*pair) for pair in zip(structures, totals, strict=True)]
+
+
+def _without(spec: FactorSpec, reason: str, help: str) -> MethodError:
+    """E501 for a structure that cannot be a residual."""
+    message = f"`{spec.name}` cannot be the structure of a residual"
+    return MethodError.of("E501", message, spec.factor.span, reason, help=help)
 
 
 def in_turn(rows: IntArray, turns: IntArray) -> tuple[IntArray, ...]:
