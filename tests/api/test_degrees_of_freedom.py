@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -236,7 +237,7 @@ def test_correlated_residuals_have_those_of_the_same_covariance() -> None:
     """Compound symmetry of the residuals is a random intercept."""
     rng = np.random.default_rng(5)
     who, when = np.repeat(np.arange(12), 5), np.tile(np.arange(5), 12)
-    data: dict[str, Array] = {"who": who, "when": when, "x": rng.normal(size=60)}
+    data: dict[str, Any] = {"who": who, "when": when, "x": rng.normal(size=60)}
     data["y"] = 1.0 + data["x"] + rng.normal(size=12)[who] + rng.normal(size=60)
     head = (
         "lgm 1\nindex obs\nindex g\nindex t\ndata who[obs] : g\ndata when[obs] : t\n"

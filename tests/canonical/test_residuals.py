@@ -290,8 +290,8 @@ def test_responses_are_drawn_together() -> None:
     """Simulated, replicated and predicted rows have the correlation of their residuals."""
     model = lgm.loads(
         "lgm 1\nindex g\nindex t = 3\ndata y[g, t] : real\nlatent a ~ normal(sd = 0.1)\n"
-        "latent e[g, t] ~ iid * ar1(sd = 2, rho = 0.8)\n"
-        "observe y ~ normal(mean = a, residual = e)\n"
+        "latent e[g, t] ~ iid * ar1(sd = 1, rho = 0.8)\n"
+        "observe y ~ normal(mean = a, residual = 2 * e)\n"
     )
     wanted = 4.0 * 0.8 ** np.abs(np.subtract.outer(range(3), range(3)))
     drawn = lgm.simulate(model, sizes={"g": 20_000}, seed=1)["y"]
