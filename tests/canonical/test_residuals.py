@@ -219,6 +219,9 @@ def test_a_scale_of_each_row_multiplies_its_residual() -> None:
         )
         for scale in ("(2 + x^2)^0.7", "-(2 + x^2)^0.7")
     ]
+    by_let = text(CASES["compound"]).replace("residual = e", "residual = c * e")
+    by_let = by_let.replace("observe", "let c[obs] = (2 + x^2)^0.7\nobserve")
+    fits.append(lgm.fit(lgm.loads(by_let), {**data, "w": SDS}))
     there = np.isfinite(data["y"])
     when, who, x = data["when"][there] - 1, data["who"][there], data["x"][there]
     scale = (2.0 + x * x) ** 0.7

@@ -95,16 +95,15 @@ class Assessed:
                 whole[rows] = s
         return out
 
-    def together(self, block: int, y: Array, thetas: Theta | Sequence[Theta]) -> None:
-        """Make draws (draws, N) of one observed datum, each given what was observed before it, into
-        draws of all its rows together, in place; `thetas`: of each draw, or of all."""
+    def together(self, block: int, y: Array, thetas: Theta | Sequence[Theta]) -> Array:
+        """Draws (draws, N) of all rows of one observed datum together, from those of each given
+        what was observed before it; `thetas`: of each draw, or of all."""
         source = self.canonical.blocks[observed(self.canonical)[block]]
         if source.residual is None:
-            return
+            return y
         assert source.y is not None, "responses are at hand"
-        for j, draw in enumerate(y):
-            theta = thetas if isinstance(thetas, Mapping) else thetas[j]
-            draw[...] = source.residual.replicated(draw, source.y, source.rows, theta)
+        each = [thetas] * len(y) if isinstance(thetas, Mapping) else thetas
+        return source.residual.replicated(y, source.y, source.rows, each)
 
     def drawn_sites(
         self, block: int, theta: Theta, thetas: Sequence[Theta], count: int

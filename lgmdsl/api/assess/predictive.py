@@ -44,7 +44,7 @@ def sample_predictive(
         for k, s in enumerate(asked.predictors(drawn.component, z, thetas)):
             for turn, site in asked.drawn_sites(k, drawn.component.theta, thetas, len(s)):
                 y = responses(site, s[turn], noise, where.names[k])
-                asked.together(k, y, thetas[turn] if thetas else drawn.component.theta)
+                y = asked.together(k, y, thetas[turn] if thetas else drawn.component.theta)
                 replicated[k][drawn.places[turn]] = y.reshape(len(y), -1)
     typed = [
         like_data(y, site, class_labels(asked.canonical, name))
@@ -65,7 +65,7 @@ def sample_response(prediction: Prediction, name: str, size: int, seed: int) -> 
         y[places] = responses(site, s, noise, name)
         if block.residual is not None:  # of all rows together
             each = [thetas] * len(s) if isinstance(thetas, Mapping) else thetas
-            y[places] = s + np.stack([block.residual.drawn(t, noise) for t in each])
+            y[places] = s + block.residual.drawn(each, noise)
     typed = like_data(
         y, block.bind_family(prediction.marginals.thetas[0]), class_labels(canonical, name)
     )

@@ -109,22 +109,28 @@ class Residual(FieldState):
                 "a latent of its own, and sd = s",
             )
 
-    def drawn(self, theta: Theta, rng: np.random.Generator) -> Array:
-        """(N,) residuals of all rows, drawn together."""
-        every = self.regressions(np.arange(math.prod(self.shape)))
-        sd = every.evaluate(theta).dense().reshape(len(every.lags), -1)[:, 0]
-        return self._scales(theta) * every.carried(sd * rng.standard_normal(len(sd)), theta)
+    def drawn(self, thetas: Sequence[Theta], rng: np.random.Generator) -> Array:
+        """(draws, N) residuals of all rows, drawn together, a draw at each of the `thetas`."""
+        every, out = self.regressions(np.arange(math.prod(self.shape))), []
+        for theta in thetas:
+            sd = every.evaluate(theta).dense().reshape(len(every.lags), -1)[:, 0]
+            noise = sd * rng.standard_normal(len(sd))
+            out.append(self._scales(theta) * every.carried(noise, theta))
+        return np.stack(out)
 
     def _scales(self, theta: Theta) -> Array:
         sizes = dict(zip(self.dims, self.shape, strict=True))
         return expand(self.scale.evaluate(theta), self.dims, sizes).reshape(-1)
 
-    def replicated(self, draws: Array, y: Array, rows: IntArray, theta: Theta) -> Array:
-        """Draws of all observed rows (N,) together, from draws of each given what was observed
-        before it."""
-        scale, away = self._scales(theta), np.zeros(math.prod(self.shape))
-        away[rows] = (draws - y) / scale[rows]
-        return np.asarray(y + (scale * self.regressions(rows).carried(away, theta))[rows])
+    def replicated(self, draws: Array, y: Array, rows: IntArray, thetas: Sequence[Theta]) -> Array:
+        """Draws (draws, N) of all observed rows together, from draws of each given what was
+        observed before it, at the `thetas`."""
+        node, out = self.regressions(rows), np.empty(draws.shape)
+        for k, theta in enumerate(thetas):
+            scale, away = self._scales(theta), np.zeros(math.prod(self.shape))
+            away[rows] = (draws[k] - y) / scale[rows]
+            out[k] = y + (scale * node.carried(away, theta))[rows]
+        return out
 
     def apart(self, rows: IntArray) -> bool:
         """Whether no row has another one in its group."""

@@ -371,8 +371,8 @@ def _residual(
     lowering: Lowering,
     latents: tuple[LatentBlock, ...],
 ) -> Residual:
-    """The entries of a latent that are the residuals of the rows. Raises MethodError E501 for a
-    latent that is a map of others, DataError E303 for two rows with one entry."""
+    """The entries of a latent that are the residuals of the rows. Raises MethodError E501 for more
+    than a latent times a number, and for a latent that is a map of others."""
     form, dims = lowering.affine(value), symbol.dims
     term = form.terms[0]
     block = next((b for b in latents if b.name == term.latent), None)

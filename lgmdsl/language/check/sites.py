@@ -75,13 +75,15 @@ def check_observe(statement: ast.Observe, scope: Scope) -> None:
 def _check_noise(argument: ast.Argument, dist: ast.Dist, scope: Scope) -> None:
     """Complain E108 of a residual that is no latent, E104 of what rows with one cannot have."""
     value, owner = argument.value, f"`{argument.name}` of `{dist.name.id}`"
-    latents = [n for n in names_in(value) if _kind(n, scope) == "latent"]
-    if len(latents) != 1 or any(_kind(n, scope) == "let" for n in names_in(value)):
+    symbols = [scope.symbols[n.id] for n in names_in(value) if n.id in scope.symbols]
+    latents = [s for s in symbols if s.kind == "latent"]
+    hidden = [s for s in symbols if s.kind == "let" and s.degree in ("affine", "nonlinear")]
+    if len(latents) != 1 or hidden:
         scope.findings.error(
             "E108",
             f"{owner} must be a latent, or one times a positive number",
             value.span,
-            f"`{text_of(value)}` has several" if len(latents) > 1 else "no latent is named here",
+            f"`{text_of(value)}` {'names several' if len(latents) > 1 else 'names none'}",
             help="declare one: latent e[obs] ~ ar1(sd = s, rho = r), then "
             f"{argument.name} = e; independent noise is sd = s",
         )
@@ -114,11 +116,6 @@ def residual_names(tree: ast.Ast) -> frozenset[str]:
     latents = {s.name.id for s in tree.statements if isinstance(s, ast.Latent)}
     given = [v for v in map(residual_of, tree.statements) if v is not None]
     return frozenset(n.id for v in given for n in names_in(v) if n.id in latents)
-
-
-def _kind(name: ast.Name, scope: Scope) -> str:
-    symbol = scope.symbols.get(name.id)
-    return "" if symbol is None else symbol.kind
 
 
 def _dims(dims: tuple[str, ...]) -> str:
