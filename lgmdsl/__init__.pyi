@@ -168,6 +168,9 @@ def com_poisson(
 ) -> Distribution:
     """family: under- or overdispersed counts: Conway-Maxwell-Poisson by its mean"""
 
+def compound(*, sd: Expression | float | None = None, rho: Expression | float) -> Distribution:
+    """structure: compound symmetry: any two members are equally correlated"""
+
 def conv2(
     expr: Expression | float,
     psf: Expression | float,
@@ -378,6 +381,15 @@ def inverse_gaussian(
 def invlogit(expr: Expression | float) -> Expression:
     """function: inverse logit: the probability of log odds; in reports"""
 
+def known(
+    *,
+    covariance: Expression | None = None,
+    precision: Expression | None = None,
+    sd: Expression | float | None = None,
+) -> Distribution:
+    """structure: known covariance over the axis up to its scale: relationships of animals, species
+    """
+
 def laplace(
     *,
     mean: Expression | float | None = None,
@@ -509,6 +521,7 @@ def normal(
     mean: Expression | float | None = None,
     sd: Expression | float | None = None,
     log_sd: Expression | float | None = None,
+    residual: Expression | float | None = None,
     event: Expression | float | None = None,
     lower: Expression | float | None = None,
     upper: Expression | float | None = None,
@@ -694,6 +707,9 @@ def student_t(
 
 def sum(expr: Expression | float, index: Expression) -> Expression:
     """operator: sum over an index, which the result no longer has"""
+
+def toeplitz(*, sd: Expression | float | None = None, pacf: Expression | float) -> Distribution:
+    """structure: any stationary covariance over equal steps, by its partial autocorrelations"""
 
 def tweedie(
     *,

@@ -11,11 +11,11 @@ order the parts are lowered, each after all that it depends on; later stages car
 from __future__ import annotations
 
 import copyreg
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from lgmdsl.canonical.blocks.family import FindSite
-from lgmdsl.canonical.blocks.latents import LatentBlock, latent_blocks
+from lgmdsl.canonical.blocks.latents import LatentBlock, latent_blocks, without_residuals
 from lgmdsl.canonical.blocks.rewrites import Rewrite, rewrite
 from lgmdsl.canonical.blocks.sites import Observed, SiteBlock, site_blocks
 from lgmdsl.canonical.grounding.ground import GroundedModel, ground
@@ -28,6 +28,7 @@ from lgmdsl.contract.row_source import Remade
 from lgmdsl.dataset import Dataset
 from lgmdsl.errors import Diagnostic, MethodError
 from lgmdsl.graph.build import model_graph
+from lgmdsl.language.check.sites import residual_names
 from lgmdsl.language.checked import CheckedModel
 from lgmdsl.language.tree import ast
 from lgmdsl.sites.catalogue import find_site
@@ -59,7 +60,7 @@ def canonicalise(
     except MethodError as error:
         refused += error.diagnostics
     try:
-        blocks = site_blocks(lowering, find)
+        blocks = site_blocks(lowering, find, latents)
     except MethodError as error:
         refused += error.diagnostics
     if refused:
@@ -68,14 +69,16 @@ def canonicalise(
         pairs = zip(blocks, observed, strict=True)
         blocks = tuple(replace(b, rows=o.rows, y=o.y) for b, o in pairs)
     rewritten = [rewrite(b, find) for b in blocks]
+    residuals = residual_names(grounded.model.tree)
+    latents = without_residuals(latents, residuals)
     return CanonicalModel(
         grounded=grounded,
         latents=latents,
         blocks=tuple(b for b, _ in rewritten),
         equations=_equations(lowering),
         hypers=hypers,
-        named=_named(lowering),
-        rewrites=(*mapped(lowering), *(r for _, rs in rewritten for r in rs)),
+        named=_named(lowering, residuals),
+        rewrites=(*mapped(lowering, residuals), *(r for _, rs in rewritten for r in rs)),
         sizes=lowering.sizes,
         layout=_layout(lowering, latents),
         positions={
@@ -122,13 +125,15 @@ def _equations(lowering: Lowering) -> tuple[Equation, ...]:
     return tuple(out)
 
 
-def _named(lowering: Lowering) -> dict[str, tuple[tuple[str, ...], Derived]]:
+def _named(
+    lowering: Lowering, residuals: Collection[str]
+) -> dict[str, tuple[tuple[str, ...], Derived]]:
     """Every let and report, and every latent that is a map of blocks, with its declared indices;
     reports may use earlier ones."""
     out: dict[str, tuple[tuple[str, ...], Derived]] = {}
     curved: dict[str, Derived] = {}
     for symbol in lowering.grounded.declared("latent", "let", "report"):
-        if lowering.axes.maps(symbol):
+        if symbol.name not in residuals and lowering.axes.maps(symbol):
             out[symbol.name] = (symbol.dims, derived.Leaf(lowering.latent(symbol)))
         if symbol.kind == "latent":
             continue
@@ -142,10 +147,12 @@ def _named(lowering: Lowering) -> dict[str, tuple[tuple[str, ...], Derived]]:
     return out
 
 
-def mapped(lowering: Lowering) -> tuple[Rewrite, ...]:
-    """The latents that became a map of blocks."""
+def mapped(lowering: Lowering, residuals: Collection[str] = ()) -> tuple[Rewrite, ...]:
+    """The latents that became a map of blocks, but for those that are residuals."""
     out = []
     for symbol in lowering.grounded.model.of_kind("latent"):
+        if symbol.name in residuals:
+            continue
         factor = bym2.mixed_factor(symbol)
         if factor is not None:
             out.append(Rewrite(symbol.name, factor.described(symbol.name)))

@@ -31,6 +31,15 @@ class Members(Enum):
 
 
 @dataclass(frozen=True, eq=False)
+class Regression:
+    """Members given the ones before them: z_i ~ N(slope z_before, variance), (m,) each; the slope
+    is 0 where there is none."""
+
+    slope: Array
+    variance: Array
+
+
+@dataclass(frozen=True, eq=False)
 class Extension:
     """m new members given the n fitted ones: new | z ~ N(weights z, covariance).
 
@@ -90,6 +99,8 @@ class Structure(Part, ABC):
     """
 
     members: ClassVar[Members] = Members.FIXED
+    #: whether members are a Markov chain along their positions, or their order: `regression` exists
+    chained: ClassVar[bool] = False
 
     @property
     @abstractmethod
@@ -176,6 +187,16 @@ class Structure(Part, ABC):
     def pullback_mean(self, adjoint: Array) -> dict[str, Array]:
         """dF/dargument from dF/dmu, (n,), for the arguments of `mean()`."""
         return {}
+
+    def regression(self, members: IntArray, before: IntArray) -> Regression:
+        """Members (m,) of a chain given ones before them, (m,), -1 for none."""
+        raise TypeError(f"{self.name} is no chain")
+
+    def pullback_regression(
+        self, members: IntArray, before: IntArray, slope: Array, variance: Array
+    ) -> dict[str, Array]:
+        """dF/dargument from dF/dslope and dF/dvariance, (m,) each."""
+        raise TypeError(f"{self.name} is no chain")
 
     def extension(self, places: Array, new: Array) -> Extension:
         """New members at the places `new` (m,), in any order and again and again, of an axis whose

@@ -21,7 +21,7 @@ and their degrees of freedom are nu with this A, from C, not C_A.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 import numpy as np
@@ -30,6 +30,7 @@ import scipy.linalg as sla
 from lgmdsl.arrays import Array, IntArray
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.canonical.lowering.hypers import HyperBlock
+from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.canonical.queries.scales import scales
 from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.contract.questions import Pointwise
@@ -137,9 +138,23 @@ class _Coefficients:
         return cls(where, tuple(b.name for b in flat), columns, mean)
 
     def check(self, objective: Objective, top: Evaluation) -> None:
-        """Raise MethodError E501 where hyperparameters move X or the mean."""
-        size = SAME * max(1.0, float(np.abs(self.mean).max(initial=0.0)))
+        """Raise MethodError E501 where hyperparameters move X or the mean: of correlated residuals
+        those of a row by itself, which is written as one given others."""
         coordinates, canonical = objective.coordinates, objective.planned.canonical
+        if any(b.residual is not None for b in canonical.blocks):
+            blocks = (
+                b if b.residual is None else replace(b, form=b.residual.mean)
+                for b in canonical.blocks
+            )
+            alone = replace(canonical, blocks=tuple(blocks))
+            at = alone.linear(coordinates.unpack(top.x))
+            _Coefficients.of(at)._unmoved(alone, objective, top)
+        else:
+            self._unmoved(canonical, objective, top)
+
+    def _unmoved(self, canonical: CanonicalModel, objective: Objective, top: Evaluation) -> None:
+        size = SAME * max(1.0, float(np.abs(self.mean).max(initial=0.0)))
+        coordinates = objective.coordinates
         for name, step in zip(coordinates.names, np.diag(objective.units(top.x)), strict=True):
             other = _Coefficients.of(canonical.linear(coordinates.unpack(top.x + STEP * step)))
             moved = np.abs(other.mean - self.mean).max(initial=0.0) > size

@@ -11,6 +11,7 @@ from lgmdsl.canonical.grounding.usage import usage_of
 from lgmdsl.dataset import Dataset
 from lgmdsl.dataset.batches import undecided
 from lgmdsl.graph.model_graph import FACTORS, ModelGraph
+from lgmdsl.language.check.sites import residual_of
 from lgmdsl.language.tree import ast
 
 
@@ -75,6 +76,8 @@ def _joined(graph: ModelGraph, index: str) -> str:
         return f"rows of `{index}` are joined by a sum or an operator"
     for node in graph.of_kind(*FACTORS):
         factor = node.statement
+        if isinstance(factor, ast.Observe) and residual_of(factor) is not None:
+            return f"residuals of `{factor.name.id}` are correlated"
         if node.kind != "observe" and factor is not None and _reaches(factor, graph, index):
             return f"a constraint or a potential is over `{index}`"
     return ""

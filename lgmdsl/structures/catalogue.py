@@ -89,7 +89,9 @@ STRUCTURES: Catalogue[Builder] = Catalogue(
         "normal": _builder("independent", "Normal"),
         "iid": _builder("independent", "Iid"),
         "flat": _builder("independent", "Flat"),
+        "compound": _builder("compound", "Compound", "compound"),
         "dense": _builder("independent", "Dense", "dense"),
+        "known": _builder("known", "Known", "known"),
         "gmrf": _builder("spatial.gmrf", "Gmrf", "gmrf"),
         "rw1": _builder("ordered.walks", "FirstOrderWalk", "rw1"),
         "rw2": _builder("ordered.walks", "SecondOrderWalk", "rw2"),
@@ -97,6 +99,7 @@ STRUCTURES: Catalogue[Builder] = Catalogue(
         "ar1": _builder("ordered.chain", "Ar1", "ar1"),
         "ar": _builder("ordered.ar", "Ar", "ar"),
         "ou": _builder("ordered.ou", "OrnsteinUhlenbeck", "ou"),
+        "toeplitz": _builder("ordered.ar", "Toeplitz", "toeplitz"),
         "besag": _builder("spatial.besag", "Besag", "besag"),
         "car": _builder("spatial.car", "Car", "car"),
         "gp": _builder("kernels", "Gp", "gp"),
@@ -120,11 +123,20 @@ def members_of(name: str) -> Members:
     signature = lookup("structure", name)
     if signature is not None and signature.basis is not None:
         return Members.JOINED  # positions of the basis, which stays the fit's
+    part = _part(name)
+    return Members.FIXED if part is None else part.members
+
+
+def chained(name: str) -> bool:
+    """Whether the members of the structure `name` are a Markov chain."""
+    part = _part(name)
+    return part is not None and part.chained
+
+
+def _part(name: str) -> type[Structure] | None:
     builder = STRUCTURES.get(name)
     part = builder.part if isinstance(builder, Declared) else builder
-    if isinstance(part, type) and issubclass(part, Structure):
-        return part.members
-    return Members.FIXED
+    return part if isinstance(part, type) and issubclass(part, Structure) else None
 
 
 def structure(name: str, size: int, **arguments: Any) -> Structure:

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from lgmdsl.arrays import Array, IntArray, Matrix, SparseMatrix
-from lgmdsl.contract.structure import Members, Shape, Structure
+from lgmdsl.contract.structure import Members, Regression, Shape, Structure
 from lgmdsl.numerics.cholesky import Cholesky, cholesky
 from lgmdsl.vocabulary.lookup import declared
 
@@ -32,6 +32,7 @@ class Normal(Structure):
     sd: Array
     signature = declared("structure", "normal")
     members: ClassVar[Members] = Members.JOINED
+    chained: ClassVar[bool] = True
 
     def __init__(self, size: int, mean: object, sd: object) -> None:
         object.__setattr__(self, "order", int(size))
@@ -63,6 +64,16 @@ class Normal(Structure):
 
     def covariance_at(self, rows: IntArray, columns: IntArray) -> Array:
         return np.where(rows == columns, self.variance()[rows], 0.0)
+
+    def regression(self, members: IntArray, before: IntArray) -> Regression:
+        """They say nothing."""
+        return Regression(np.zeros(len(members)), self.variance()[members])
+
+    def pullback_regression(
+        self, members: IntArray, before: IntArray, slope: Array, variance: Array
+    ) -> dict[str, Array]:
+        by_member = np.bincount(members, variance, self.order)
+        return {"sd": _summed(2.0 * _filled(self.sd, self.order) * by_member, self.sd)}
 
     def pullback_covariance(self, adjoint: Array) -> dict[str, Array]:
         """dF/dsd_i = 2 sd_i dF/dK_ii, summed where sd is one number."""

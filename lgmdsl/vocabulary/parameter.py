@@ -17,18 +17,21 @@ ArgumentType = Literal[
 
 # Which indices an argument may have. `left`: those of the left side (an observed datum,
 # a hyper, the expression of a potential). `none`: a single number. `one`: exactly one further
-# index. `axis`: the axis of its factor. `input`: the axis, then at most one input dimension (a
-# kernel's `length`: the input dimension). `class`: the left's and the observed set. `cut`: the
-# left's and a head of the observed set. `classes`: as `class`, or as `cut`, the last class then
-# being the reference. `last`: the left's, the last one among them, or a head of it. `rest`: the
-# left's but the last. `topic`: the left's but the last, and one further. `emission`: that one
-# and the left's last. `piece`: the left's, and one further index of pieces of time. `inner`: a
-# head of that one, and nothing else.
+# index. `lags`: at most one further index. `axis`: the axis of its factor.
+# `member`: the axis of its factor, or none. `input`: the axis, then
+# at most one input dimension (a kernel's `length`: the input dimension). `class`: the left's and
+# the observed set. `cut`: the left's and a head of the observed set. `classes`: as `class`, or as
+# `cut`, the last class then being the reference. `last`: the left's, the last one among them, or a
+# head of it. `rest`: the left's but the last. `topic`: the left's but the last, and one further.
+# `emission`: that one and the left's last. `piece`: the left's, and one further index of pieces of
+# time. `inner`: a head of that one, and nothing else.
 Over = Literal[
     "left",
     "none",
     "one",
+    "lags",
     "axis",
+    "member",
     "input",
     "class",
     "cut",
@@ -53,7 +56,8 @@ class Parameter:
     takes `blank`, and NaN for an `open` one (the end of an interval), which no model writes.
     `instead` says what to write in place of an argument that a form of the family lacks. A `known`
     one is a number or data: no hyper is in it. `of` names the parameter for which a `latent`
-    argument is a predictor, in place of its number, on the scale of `link`: `log_sd` of `sd`.
+    argument is a predictor, in place of its number, on the scale of `link`: `log_sd` of `sd`. A
+    `noise` one is a latent, all that y differs by from its mean.
     """
 
     name: str
@@ -70,11 +74,12 @@ class Parameter:
     known: bool = False
     of: str = ""
     link: Literal["", "log", "logit"] = ""
+    noise: bool = False
 
     @property
     def linking(self) -> bool:
         """Whether it is the predictor of y, which names the link and the site."""
-        return self.type == "latent" and not self.of
+        return self.type == "latent" and not self.of and not self.noise
 
     @property
     def left_out(self) -> float | None:

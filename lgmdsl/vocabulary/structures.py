@@ -3,6 +3,8 @@ kernels of Gaussian processes."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from lgmdsl.vocabulary.examples import SD, grouped, model, process, slopes, smooth, sparse
 from lgmdsl.vocabulary.signature import (
     Alias,
@@ -17,6 +19,11 @@ from lgmdsl.vocabulary.signature import (
 
 _SD = Parameter(
     "sd", "positive", over="none", meaning="scale, in the unit of the latent (see scale)"
+)
+_SDS = replace(
+    _SD,
+    over="member",
+    meaning="scale, in the unit of the latent (see scale): one, or one for each member",
 )
 _GRAPH = Parameter("graph", "graph", over="axis", meaning="pairs of neighbours among the members")
 _AT = Parameter(
@@ -140,6 +147,27 @@ STRUCTURES: tuple[Signature, ...] = (
         see_also=("normal", "potential"),
     ),
     _structure(
+        "compound", _SDS,
+        Parameter("rho", "correlation", over="none", meaning="correlation of any two members"),
+        summary="compound symmetry: any two members are equally correlated",
+        formula="K_ii = sd^2, K_ij = sd^2 rho, -1 / (n - 1) < rho < 1 of n members",
+        scale="sd is the marginal standard deviation, a number or one for each member; with "
+              "rho >= 0 it is a shared effect of sd sqrt(rho) and noise of sd sqrt(1 - rho)",
+        example=model(
+            "index person", 'index item = {"a", "b", "c"}', "data y[person, item] : count", SD,
+            "hyper r : correlation ~ uniform(lower = -0.5, upper = 1)",
+            "latent level ~ normal(sd = 5)",
+            "latent f[person, item] ~ iid * compound(sd = s, rho = r)",
+            "observe y ~ poisson(log_rate = level + f)",
+        ),
+        also_called=(
+            *also("glmmTMB", "homcs"), *also("glmmTMB", "cs", note="with `sd` over the axis"),
+            *also("nlme", "corCompSymm", note="of a latent that is the residual"),
+        ),
+        see_also=("dense", "ar1", "toeplitz", "normal"),
+        source="Pinheiro and Bates 2000, section 5.3.1",
+    ),
+    _structure(
         "dense",
         Parameter("cov", "covariance", over="axis", meaning="covariance over the axis"),
         carries=("cov",), traits=Trait.COVARIANCE,
@@ -150,10 +178,32 @@ STRUCTURES: tuple[Signature, ...] = (
         also_called=(
             *also("R-INLA", "iidkd iid2d", "iid * dense(cov = S)"),
             *also("glmmTMB", "us", "iid * dense(cov = S)"),
+            *also("nlme", "corSymm", "iid * dense(cov = S)", note="with variances in S"),
             *also("Stan", "multi_normal multi_normal_cholesky"),
             *also("PyMC", "MvNormal multivariate_normal"), *also("BUGS, JAGS", "dmnorm"),
         ),
         see_also=("lkj_cov", "inv_wishart", "iid", "gmrf"),
+    ),
+    _structure(
+        "known",
+        Parameter("covariance", "matrix", one_of="matrix", over="axis",
+                  meaning="symmetric, positive semi-definite, up to the scale"),
+        Parameter("precision", "matrix", one_of="matrix", over="axis",
+                  meaning="its inverse in place of it, which may be sparse"),
+        _SD,
+        summary="known covariance over the axis up to its scale: relationships of animals, species",
+        formula="K = sd^2 covariance, or Q = precision / sd^2",
+        scale="sd multiplies the matrix's own scale: with a diagonal of 1 it is the marginal "
+              "standard deviation; sd^2 is the factor of glmmTMB's propto",
+        example=model(
+            "index obs", "index animal", "data who[obs] : animal", "data y[obs] : count",
+            "data kin[animal, animal] : real", SD, "latent level ~ normal(sd = 5)",
+            "latent u[animal] ~ known(covariance = kin, sd = s)",
+            "observe y ~ poisson(log_rate = level + u[who])",
+        ),
+        also_called=also("glmmTMB", "propto"),
+        see_also=("gmrf", "dense", "car"),
+        source="Henderson 1976",
     ),
     _structure(
         "gmrf",
@@ -207,7 +257,7 @@ STRUCTURES: tuple[Signature, ...] = (
         see_also=("rw1", "rw2", "periodic"), source="Rue and Held 2005, section 3.4.3",
     ),
     _structure(
-        "ar1", _SD,
+        "ar1", _SDS,
         Parameter("rho", "correlation", over="none", meaning="correlation of neighbours"),
         spacing=_IN_STEPS,
         summary="stationary autoregression of order 1 over equal steps",
@@ -217,11 +267,15 @@ STRUCTURES: tuple[Signature, ...] = (
         example=smooth(
             "ar1(sd = s, rho = r)", SD, "hyper r : correlation ~ pc_cor1(u = 0.5, alpha = 0.75)"
         ),
+        also_called=(
+            *also("glmmTMB", "hetar1", note="with `sd` over the axis"),
+            *also("nlme", "corAR1", note="of a latent that is the residual"),
+        ),
         see_also=("ar", "ou", "rw1", "pc_cor1", "pc_cor0"),
         source="Rue and Held 2005, section 1.1.1",
     ),
     _structure(
-        "ar", _SD,
+        "ar", _SDS,
         Parameter("pacf", "correlation", over="one", meaning="partial autocorrelation at each lag"),
         spacing=_IN_STEPS,
         summary="stationary autoregression of any order, by its partial autocorrelations",
@@ -232,11 +286,14 @@ STRUCTURES: tuple[Signature, ...] = (
             "ar(sd = s, pacf = p)", "index lag = 2", SD,
             "hyper p[lag] : correlation ~ pc_cor0(u = 0.5, alpha = 0.5)",
         ),
-        also_called=also("other software", "ar2", note="over an index lag = 2"),
-        see_also=("ar1", "ou", "pc_cor0"), source="Monahan 1984",
+        also_called=(
+            *also("other software", "ar2", note="over an index lag = 2"),
+            *also("nlme", "corARMA", note="without moving averages"),
+        ),
+        see_also=("ar1", "toeplitz", "ou", "pc_cor0"), source="Monahan 1984",
     ),
     _structure(
-        "ou", _SD,
+        "ou", _SDS,
         Parameter("rate", "positive", over="none", meaning="of decay, one over the unit of `at`"),
         _AT, spacing=Spacing("positions", at="at"),
         summary="Ornstein-Uhlenbeck process: the ar1 of continuous time, at unequal positions",
@@ -247,8 +304,30 @@ STRUCTURES: tuple[Signature, ...] = (
             "ou(sd = s, rate = r, at = time)", "data time[day] : real", SD,
             "hyper r : positive ~ exponential(rate = 2)",
         ),
-        also_called=also("glmmTMB", "exp"),
+        also_called=(
+            *also("glmmTMB", "exp"),
+            *also("nlme", "corCAR1 corExp", note="of a latent that is the residual"),
+        ),
         see_also=("ar1", "rw1", "matern"), source="Uhlenbeck and Ornstein 1930",
+    ),
+    _structure(
+        "toeplitz", _SDS,
+        Parameter("pacf", "correlation", over="lags",
+                  meaning="partial autocorrelation at lag 1, or at each lag; 0 beyond"),
+        spacing=_IN_STEPS,
+        summary="any stationary covariance over equal steps, by its partial autocorrelations",
+        formula="K_ij = sd^2 r_|i - j|, r from pacf by Durbin and Levinson's recursion: every "
+                "correlation of this form, one to one, if there is a lag for each member but one",
+        scale=_MARGINAL + "; with as many lags as members but one it is the homtoep of glmmTMB",
+        example=smooth(
+            "toeplitz(sd = s, pacf = p)", "index lag = 3", SD,
+            "hyper p[lag] : correlation ~ uniform(lower = -1, upper = 1)",
+        ),
+        also_called=(
+            *also("glmmTMB", "homtoep"),
+            *also("glmmTMB", "toep", note="with `sd` over the axis"),
+        ),
+        see_also=("ar", "ar1", "dense", "uniform"), source="Monahan 1984",
     ),
     _structure(
         "besag", _GRAPH, _SD, traits=Trait.COMPONENTS,
@@ -441,6 +520,8 @@ KERNELS: tuple[Signature, ...] = (
         also_called=(
             *also("PyMC", "ExpQuad"), *also("GPflow", "SquaredExponential"),
             *also("scikit-learn", "RBF"), *also("Stan", "gp_exp_quad_cov"),
+            *also("glmmTMB", "gau", note="with length = range / sqrt(2)"),
+            *also("nlme", "corGaus", note="with length = range / sqrt(2)"),
             *also("GPflow", "sqexp"),
         ),
         see_also=("matern", "rq"), source=f"{_BOOK}, eq. 4.9",

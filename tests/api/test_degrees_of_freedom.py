@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -230,3 +231,30 @@ observe y ~ normal(mean = a + f, sd = noise)
     with pytest.raises(lgm.MethodError, match="variance components"):
         fit.tidy(df="kenward-roger")
     assert 2.0 < fit.tidy(df="satterthwaite").df[0] < 60.0
+
+
+def test_correlated_residuals_have_those_of_the_same_covariance() -> None:
+    """Compound symmetry of the residuals is a random intercept."""
+    rng = np.random.default_rng(5)
+    who, when = np.repeat(np.arange(12), 5), np.tile(np.arange(5), 12)
+    data: dict[str, Any] = {"who": who, "when": when, "x": rng.normal(size=60)}
+    data["y"] = 1.0 + data["x"] + rng.normal(size=12)[who] + rng.normal(size=60)
+    head = (
+        "lgm 1\nindex obs\nindex g\nindex t\ndata who[obs] : g\ndata when[obs] : t\n"
+        "data x[obs] : real\ndata y[obs] : real\nlatent a ~ flat\nlatent b ~ flat\n"
+        "hyper s : positive ~ flat\n"
+    )
+    residual = (
+        "hyper r : correlation ~ flat\nlatent e[g, t] ~ iid * compound(sd = s, rho = r)\n"
+        "observe y ~ normal(mean = a + b * x, residual = e[who, when])\n"
+    )
+    effect = (
+        "hyper u : positive ~ flat\nlatent v[g] ~ normal(sd = u)\n"
+        "observe y ~ normal(mean = a + b * x + v[who], sd = s)\n"
+    )
+    one, two = (
+        lgm.fit(lgm.loads(head + text), data, hyper="map").tidy(df="satterthwaite")
+        for text in (residual, effect)
+    )
+    np.testing.assert_allclose(one["sd"], two["sd"], rtol=1e-5)
+    np.testing.assert_allclose(one["df"], two["df"], rtol=1e-4)

@@ -78,7 +78,7 @@ def test_every_link_has_a_site(category: Category) -> None:
     known = {s.spec.name for s in SITES.shipped()}
     for signature in signatures(category):
         forms = [f for f in (signature, signature.other) if f is not None]
-        links = [p.name for f in forms for p in f.parameters if p.type == "latent" and not p.of]
+        links = [p.name for f in forms for p in f.parameters if p.linking]
         wanted = {f"{signature.name}.{link}" for link in links} or {signature.name}
         assert wanted <= known
         assert all(signature.formula(link) for link in links or [""])

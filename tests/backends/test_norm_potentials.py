@@ -378,3 +378,19 @@ def test_what_a_method_refuses_is_said_of_learned_hyperparameters_too() -> None:
     for settings in ({"fixed": {"s": 0.5}}, {"hyper": "map"}, {"hyper": "integrate"}):
         with pytest.raises(lgm.MethodError, match=r"4 directions.*\n.*laplace or double-loop"):
             fitted(learned, "student_t(scale = s, df = 3, group = task)", data, "ep", **settings)
+
+
+def test_many_groups_of_one_entry_are_the_entries() -> None:
+    """More than a buffer of numpy's, in an order of their own."""
+    n, rng = 9000, np.random.default_rng(0)
+    data = {"y": rng.normal(size=n), "of": rng.permutation(n)}
+    text = (
+        "lgm 1\nindex i\nindex k\ndata y[i] : real\ndata of[i] : k\n"
+        "latent z[i] ~ normal(sd = 1)\nobserve y ~ normal(mean = z, sd = 0.5)\n"
+        "potential z ~ student_t(scale = 0.3, df = 3{})\n"
+    )
+    plain, grouped = (
+        lgm.fit(lgm.loads(text.format(group)), data, method="laplace").log_evidence
+        for group in ("", ", group = of")
+    )
+    assert grouped == pytest.approx(plain, rel=1e-10)

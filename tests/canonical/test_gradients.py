@@ -33,12 +33,15 @@ data adj[region, region] : graph
 data Q[region, region] : real
 data C[region, region] : real
 data G[region, region] : real
+data Z[region, term, year] : real?
 """
 TAIL = "\nobserve y ~ normal(mean = eta, sd = 0.6)\n"
 S = "hyper s : positive ~ half_normal(sd = 1)\n"
 MIX = "hyper mix : unit ~ uniform(lower = 0, upper = 1)\n"
 RHO = "hyper rho : correlation ~ uniform(lower = -1, upper = 1)\n"
 COV = "hyper S[term, term] : covariance ~ lkj_cov(eta = 2, u = 1, alpha = 0.05)\n"
+SDS = "hyper w[year] : positive ~ half_normal(sd = 1)\n"
+RESIDUAL = "observe Z ~ normal(mean = c, residual = e)\n"
 MODELS: dict[str, str] = {
     "bym2": S + MIX + "latent v[region] ~ bym2(graph = adj, sd = s, mix = mix)\n"
     "let eta[obs] = v[where]",
@@ -70,6 +73,25 @@ MODELS: dict[str, str] = {
     "spline": S + "latent b0 ~ normal(sd = 1)\n"
     "latent t[year] ~ spline(at = at, sd = s^2, size = 4)\n"
     "let eta[obs] = b0 + s * t[when]",
+    "compound": S + RHO + "latent v[region, year] ~ iid * compound(sd = s, rho = rho)\n"
+    "let eta[obs] = v[where, when]",
+    "toeplitz": S + RHO + "latent t[year] ~ toeplitz(sd = s, pacf = rho)\nlet eta[obs] = t[when]",
+    "residuals of a chain": SDS + RHO + "latent c[region] ~ normal(sd = 1)\n"
+    "latent e[region, term, year] ~ iid * iid * ar1(sd = w, rho = rho)\n" + RESIDUAL,
+    "residuals with a power": S + RHO + "latent c[region] ~ normal(sd = 1)\n"
+    "latent e[region, term, year] ~ iid * iid * ar1(rho = rho)\n"
+    "observe Z ~ normal(mean = c, residual = s * E^rho * e)\n",
+    "residuals in continuous time": S + "hyper k : positive ~ half_normal(sd = 1)\n"
+    "latent c[region] ~ normal(sd = s)\n"
+    "latent e[region, term, year] ~ iid * iid * ou(sd = s, rate = k, at = at)\n" + RESIDUAL,
+    "residuals of a product": COV + RHO + "latent c[region] ~ normal(sd = 1)\n"
+    "latent e[region, term, year] ~ iid * dense(cov = S) * toeplitz(pacf = rho)\n" + RESIDUAL,
+    "residuals with two scales": SDS + RHO + "latent c[region] ~ normal(sd = 1)\n"
+    "latent e[region, term, year] ~ iid * iid * compound(sd = w, rho = rho^2)\n" + RESIDUAL,
+    "residuals of a gp": S + "hyper k : positive ~ half_normal(sd = 1)\n"
+    "latent c[region] ~ normal(sd = 1)\nlatent e[region, term, year] ~ iid * iid * "
+    "gp(at = at, kernel = matern(sd = s, length = k, smoothness = 1.5) + white(sd = 0.5 * s))\n"
+    + RESIDUAL,
     "seasonal": S + "latent t[year] ~ seasonal(sd = s, period = 3)\nlet eta[obs] = t[when]",
     "gmrf": S + "latent v[region] ~ gmrf(precision = Q, sd = s)\nlet eta[obs] = v[where]",
     "spde": S + "hyper r : positive ~ half_normal(sd = 1)\n"
@@ -78,7 +100,8 @@ MODELS: dict[str, str] = {
 AT: dict[str, Array] = {
     "s": np.asarray(0.8), "mix": np.asarray(0.7), "rho": np.asarray(0.45),
     "alpha": np.asarray(0.6), "p": np.array([0.5, -0.3]), "k": np.asarray(0.7),
-    "r": np.asarray(1.9), "S": np.array([[1.2, 0.4], [0.4, 0.7]]),
+    "w": np.array([0.5, 0.9, 1.4, 0.7, 1.1]), "r": np.asarray(1.9),
+    "S": np.array([[1.2, 0.4], [0.4, 0.7]]),
 }  # fmt: skip
 
 
@@ -90,8 +113,10 @@ def data() -> dict[str, Any]:
     y[::4] = np.nan
     line = 2.0 * np.eye(7) - np.eye(7, k=1) - np.eye(7, k=-1)
     free = line - np.diag([1.0, 0, 0, 0, 0, 0, 1.0])
+    z = rng.normal(size=(REGIONS, 2, YEARS))
+    z[rng.random(z.shape) < 0.2] = np.nan
     return {
-        "y": y, "x": rng.normal(size=20), "where": rng.integers(0, REGIONS, 20),
+        "Z": z, "y": y, "x": rng.normal(size=20), "where": rng.integers(0, REGIONS, 20),
         "when": rng.integers(0, YEARS, 20), "at": np.array([0.0, 0.3, 1.1, 1.9, 4.0]),
         "adj": edges, "E": rng.random(REGIONS) + 0.5,
         "Q": sp.csr_array(line), "G": sp.csr_array(free),
@@ -160,7 +185,8 @@ def other_models(name: str) -> tuple[str, dict[str, Any], dict[str, Array]]:
 @pytest.mark.parametrize("name", [*MODELS, "rows", "dense rows", "gp"])
 def test_gradients_reach_every_hyperparameter(name: str) -> None:
     if name in MODELS:
-        text, given = HEAD + MODELS[name] + TAIL, data()
+        tail = "" if "observe" in MODELS[name] else TAIL
+        text, given = HEAD + MODELS[name] + tail, data()
         free = {h: at for h, at in AT.items() if f"hyper {h} " in text or f"hyper {h}[" in text}
     else:
         text, given, free = other_models(name)

@@ -54,7 +54,16 @@ CENSORING = ("event", "lower", "upper")
 
 def test_a_word_with_several_roles_takes_the_arguments_of_each() -> None:
     normal = inspect.signature(lgm.normal).parameters
-    assert set(normal) == {"mean", "sd", "log_sd", "log_var", *CENSORING, "group", "weight"}
+    assert set(normal) == {
+        "mean",
+        "sd",
+        "log_sd",
+        "residual",
+        "log_var",
+        *CENSORING,
+        "group",
+        "weight",
+    }
     assert all(p.default is None for p in normal.values())
     gamma = inspect.signature(lgm.gamma).parameters
     assert {"log_mean", "shape", "rate"} <= set(gamma)

@@ -39,7 +39,7 @@ SAMPLES = {
     "E103": """error[E103]: unknown structure `rw3`
 11 | latent f[day] ~ rw3(sd = s)
    |                 ^^^
-   = help: did you mean `rw2`? Structures over one ordered axis: rw1 rw2 seasonal ar1 ar ou""",
+   = help: did you mean `rw2`? Structures over one ordered axis: rw1 rw2 seasonal ar1 ar ou toeplitz""",  # noqa: E501
     "E104": """error[E104]: `poisson` has no argument `rate`
    = note: poisson(log_rate: latent, exposure: positive = 1)
    = help: `eta` is on the log scale here: poisson(log_rate = eta)""",

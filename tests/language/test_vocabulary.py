@@ -102,7 +102,10 @@ def test_form_is_chosen_by_the_arguments_given() -> None:
 
 
 def test_lines_for_messages() -> None:
-    assert kin("structure", "rw2") == "Structures over one ordered axis: rw1 rw2 seasonal ar1 ar ou"
+    assert (
+        kin("structure", "rw2")
+        == "Structures over one ordered axis: rw1 rw2 seasonal ar1 ar ou toeplitz"
+    )
     assert kin("structure", "besag") == "Structures over a graph: besag car bym2"
     assert kin("structure", "nothing").startswith("Structures: normal iid")
     assert kin("prior", "pc_cor0").startswith("Hyperpriors for `correlation`: pc_cor0 pc_cor1")

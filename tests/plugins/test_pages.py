@@ -26,13 +26,13 @@ def test_words_of_third_parties_have_pages(acme: None) -> None:
 
 def test_another_name_of_a_third_partys_word_is_answered(acme: None) -> None:
     (declared,) = (s for s in signatures("structure") if s.name == "exchangeable")
-    named = replace(declared, name="swappable", also_called=also("glmmTMB", "cs"))
+    named = replace(declared, name="swappable", also_called=also("glmmTMB", "xs"))
     register(named)
     try:
-        assert elsewhere("cs") == (("`cs` of glmmTMB is `swappable` here", "swappable"),)
+        assert elsewhere("xs") == (("`xs` of glmmTMB is `swappable` here", "swappable"),)
         assert "swappable" in pages("share")[0].see_also
-        with pytest.raises(lgm.ModelError, match="`cs` of glmmTMB is `swappable` here"):
-            lgm.loads("lgm 1\nindex g\nlatent u[g] ~ cs(sd = 1)\n")
+        with pytest.raises(lgm.ModelError, match="`xs` of glmmTMB is `swappable` here"):
+            lgm.loads("lgm 1\nindex g\nlatent u[g] ~ xs(sd = 1)\n")
     finally:
         unregister("structure", "swappable")
 

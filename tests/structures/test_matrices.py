@@ -167,3 +167,43 @@ def test_refusals(case: str) -> None:
     with pytest.raises(LgmError, match=words) as caught:
         structure(name, 3, **options)
     assert caught.value.codes == ("E303",) and caught.value.diagnostics[0].help
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("matrix", [SINGULAR, REGULAR])
+def test_known_covariance(matrix: np.ndarray, sparse: bool) -> None:
+    given = sp.csr_array(matrix) if sparse else matrix
+    check_structure(lambda a: structure("known", 6, covariance=given, **a), {"sd": np.array(0.7)})
+    s = structure("known", 6, covariance=given, sd=2.0)
+    np.testing.assert_allclose(s.covariance(), 4.0 * matrix)
+    assert (Shape.PRECISION in s.shape) == (matrix is REGULAR)
+
+
+def test_known_hands_back_the_slope_of_its_matrix() -> None:
+    def at(step: float) -> np.ndarray:
+        turned = REGULAR + step * (adjoint + adjoint.T)
+        s = structure("known", 6, covariance=turned, sd=1.3)
+        return np.array([np.sum(adjoint * s.covariance()), np.sum(adjoint * dense_precision(s))])
+
+    adjoint = RNG.normal(size=(6, 6))
+    s = structure("known", 6, covariance=REGULAR, sd=1.3)
+    wanted = (at(1e-6) - at(-1e-6)) / 2e-6
+    found = [
+        np.sum(f(adjoint)["covariance"] * (adjoint + adjoint.T))
+        for f in (s.pullback_covariance, s.pullback_precision)
+    ]
+    np.testing.assert_allclose(found, wanted, rtol=1e-6)
+
+
+def test_known_precision_is_gmrf() -> None:
+    s = structure("known", 6, precision=SINGULAR, sd=2.0)
+    np.testing.assert_allclose(dense_precision(s), SINGULAR / 4)
+
+
+@pytest.mark.parametrize(
+    "matrix", [np.array([[1.0, 2.0], [2.0, 1.0]]), np.array([[1.0, 0.5], [0.2, 1.0]])]
+)
+def test_known_refuses_what_is_no_covariance(matrix: np.ndarray) -> None:
+    with pytest.raises(LgmError) as caught:
+        structure("known", 2, covariance=matrix, sd=1.0)
+    assert caught.value.codes == ("E303",) and caught.value.diagnostics[0].help

@@ -87,6 +87,8 @@ def _suited(data: dict[str, Any]) -> dict[str, Any]:
     if "Q" in data:
         size = len(data["Q"])
         data["Q"] = 2.5 * np.eye(size) - np.eye(size, k=1) - np.eye(size, k=-1)
+    if "kin" in data:
+        data["kin"] = 0.75 * np.eye(len(data["kin"])) + 0.25
     if "Psi" in data:
         data["Psi"] = np.eye(len(data["Psi"]))
     if "C" in data:

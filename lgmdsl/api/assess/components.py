@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
@@ -95,6 +95,16 @@ class Assessed:
                 whole[rows] = s
         return out
 
+    def together(self, block: int, y: Array, thetas: Theta | Sequence[Theta]) -> Array:
+        """Draws (draws, N) of all rows of one observed datum together, from those of each given
+        what was observed before it; `thetas`: of each draw, or of all."""
+        source = self.canonical.blocks[observed(self.canonical)[block]]
+        if source.residual is None:
+            return y
+        assert source.y is not None, "responses are at hand"
+        each = [thetas] * len(y) if isinstance(thetas, Mapping) else thetas
+        return source.residual.replicated(y, source.y, source.rows, each)
+
     def drawn_sites(
         self, block: int, theta: Theta, thetas: Sequence[Theta], count: int
     ) -> Iterator[tuple[slice, Site]]:
@@ -110,15 +120,19 @@ def assessed(
     call: str,
     together: bool = False,
     removes: bool = False,
+    apart: bool = False,
 ) -> Assessed:
     """Everything behind `fit.CALL`; `together`: responses are not taken one by one.
 
     Raises MethodError E501 where the model observes nothing, the fit is a mode alone, its variances
-    are estimates, or responses are to leave a confined q (`removes`); DataError as
-    `with_responses`.
+    are estimates, responses are to leave a confined q (`removes`), or are taken one by one
+    (`apart`) though their residuals are correlated; DataError as `with_responses`.
     """
     caller = f"fit.{call}()"
     fit, canonical = with_responses(fit, data, mapping, caller, f"fit.{call}(data=...)")
+    for block in canonical.blocks if apart else ():
+        if block.residual is not None:
+            block.residual.check_apart(block.rows, caller)
     if not observed(canonical):
         message = f"{caller} is about observed data, and the model has potentials alone"
         raise MethodError.of("E501", message, help="fit.audit() checks the accuracy of the fit")

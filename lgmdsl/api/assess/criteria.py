@@ -148,7 +148,7 @@ def dic(fit: FitRecord, data: object = None, mapping: Keys | None = None) -> Dic
 
 def waic(fit: FitRecord, data: object = None, mapping: Keys | None = None) -> Waic:
     """The WAIC of a fit. Raises MethodError and DataError as `assessed`."""
-    asked = assessed(fit, data, mapping, "waic")
+    asked = assessed(fit, data, mapping, "waic", apart=True)
     if asked.drawn is None:
         parts, error = waic_terms(asked.components), 0.0
     else:

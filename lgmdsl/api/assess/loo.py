@@ -146,7 +146,7 @@ def loo(
                 "E108", message, details=(f"got {value!r}",), help=number(name, least)
             )
     together = groups is not None
-    asked = assessed(fit, data, mapping, "loo", together, removes=True)
+    asked = assessed(fit, data, mapping, "loo", together, removes=True, apart=not together)
     refit = without(fit, asked, int(seed)) if exact else None
     every = exact == "all"
     with workers_for(jobs if exact else None, fit.model.tree) as workers:
@@ -272,6 +272,12 @@ def grouped(
         labels, positions = _from_labels(groups, where)
     members = [g for g in range(len(labels)) if any((p == g).any() for p in positions)]
     rows = tuple(tuple(np.flatnonzero(p == g) for p in positions) for g in members)
+    blocks = {b.name: b for b in canonical.blocks}
+    for k, (datum, _, entries) in enumerate(where.blocks):
+        residual = blocks[datum].residual
+        if residual is not None:
+            for parts in rows:
+                residual.check_whole(entries[parts[k]], entries)
     return GroupPlaces(axis, labels[np.array(members, dtype=np.int64)]), rows
 
 

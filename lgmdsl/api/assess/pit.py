@@ -106,7 +106,7 @@ def pit(
     mapping: Keys | None = None,
 ) -> Pit:
     """Leave-one-out transforms. See `Fit.pit`."""
-    asked = assessed(fit, data, mapping, "pit", removes=True)
+    asked = assessed(fit, data, mapping, "pit", removes=True, apart=True)
     for site in asked.components[0].sites:
         _check(site)
     refit = without(fit, asked) if exact else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,6 +13,7 @@ from lgmdsl.api.assess.observations import class_labels
 from lgmdsl.arrays import AnyArray, Array, IntArray
 from lgmdsl.assess.predictive import responses
 from lgmdsl.canonical.blocks.sites import SiteBlock
+from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.canonical.lowering.derived import Leaf
 from lgmdsl.contract.site import Site
 from lgmdsl.dataset import Keys
@@ -43,6 +44,7 @@ def sample_predictive(
         for k, s in enumerate(asked.predictors(drawn.component, z, thetas)):
             for turn, site in asked.drawn_sites(k, drawn.component.theta, thetas, len(s)):
                 y = responses(site, s[turn], noise, where.names[k])
+                y = asked.together(k, y, thetas[turn] if thetas else drawn.component.theta)
                 replicated[k][drawn.places[turn]] = y.reshape(len(y), -1)
     typed = [
         like_data(y, site, class_labels(asked.canonical, name))
@@ -59,8 +61,11 @@ def sample_response(prediction: Prediction, name: str, size: int, seed: int) -> 
         raise DataError(_no_length(block))
     canonical, noise = prediction.canonical, np.random.default_rng([seed, 1])
     y = np.zeros((size, *block.blank().shape))
-    for places, site, s in drawn_predictors(prediction, block, size, seed):
+    for places, site, s, thetas in drawn_predictors(prediction, block, size, seed):
         y[places] = responses(site, s, noise, name)
+        if block.residual is not None:  # of all rows together
+            each = [thetas] * len(s) if isinstance(thetas, Mapping) else thetas
+            y[places] = s + block.residual.drawn(each, noise)
     typed = like_data(
         y, block.bind_family(prediction.marginals.thetas[0]), class_labels(canonical, name)
     )
@@ -71,9 +76,10 @@ def sample_response(prediction: Prediction, name: str, size: int, seed: int) -> 
 
 def drawn_predictors(
     prediction: Prediction, block: SiteBlock, size: int, seed: int
-) -> Iterator[tuple[IntArray, Site, Array]]:
+) -> Iterator[tuple[IntArray, Site, Array, Theta | Sequence[Theta]]]:
     """Joint draws of the predictors of a block at new data: which draws of `size`, the family's
-    sites at them, draws first, and the predictors, (draws, N) or (draws, N, K)."""
+    sites at them, draws first, the predictors, (draws, N) or (draws, N, K), and the hypers of each
+    draw, or of all."""
     canonical, mixed = prediction.canonical, prediction.marginals
     hypers = mixed.drawn(seed, bool(hypers_of(Leaf(block.written))))
     for chosen, part, places, z in mixed.joint(size, np.random.default_rng(seed)):
@@ -90,7 +96,7 @@ def drawn_predictors(
         shape = (len(z), -1, predictor.event) if predictor.event else (len(z), -1)
         reshaped = s.T.reshape(shape)
         for turn, site in drawn_sites(block, part.theta, thetas, len(z), block.blank(), True):
-            yield places[turn], site, reshaped[turn]
+            yield places[turn], site, reshaped[turn], thetas[turn] if thetas else part.theta
 
 
 def _no_length(block: SiteBlock) -> Diagnostic:

@@ -34,6 +34,7 @@ from lgmdsl.graph.model_graph import SITES, ModelGraph
 from lgmdsl.graph.warnings import warnings_of
 from lgmdsl.inference.plan import verdict
 from lgmdsl.inference.registry import backends
+from lgmdsl.language.check.sites import residual_names
 from lgmdsl.language.load import AnyModel, as_model
 from lgmdsl.language.tree import ast
 from lgmdsl.language.tree.print_expr import show
@@ -173,7 +174,10 @@ def _hyper(block: HyperBlock, fixed: Mapping[str, object]) -> HyperView:
 
 def _latents(outline: Outline) -> tuple[LatentView, ...]:
     views = []
+    residuals = residual_names(outline.grounded.model.tree)
     for symbol in outline.grounded.model.of_kind("latent"):
+        if symbol.name in residuals:
+            continue
         statement = symbol.statement
         assert isinstance(statement, ast.Latent)
         name = f"{symbol.name}[{', '.join(symbol.dims)}]" if symbol.dims else symbol.name
@@ -225,7 +229,11 @@ def _sites(outline: Outline, linear: LinearGaussian | None) -> tuple[SiteView, .
                 parameters(
                     block.parameters, tuple(a.name for a in statement.family.arguments), grounded
                 ),
-                tuple(show_form(block.form, grounded)),
+                tuple(
+                    show_form(
+                        block.form if block.residual is None else block.residual.mean, grounded
+                    )
+                ),
                 operators,
             )
         )

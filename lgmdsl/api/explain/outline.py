@@ -13,7 +13,7 @@ import numpy as np
 
 from lgmdsl.api.simulate.synthetic_covariates import sketch
 from lgmdsl.arrays import Array
-from lgmdsl.canonical.blocks.latents import latent_blocks
+from lgmdsl.canonical.blocks.latents import LatentBlock, latent_blocks
 from lgmdsl.canonical.blocks.rewrites import Rewrite, rewrite
 from lgmdsl.canonical.blocks.sites import SiteBlock, site_block
 from lgmdsl.canonical.expressions import coefficient as co
@@ -28,6 +28,7 @@ from lgmdsl.errors import Diagnostic, LgmError, MethodError
 from lgmdsl.graph.build import model_graph
 from lgmdsl.graph.model_graph import SITES
 from lgmdsl.language.builder import Model
+from lgmdsl.language.check.sites import residual_names
 from lgmdsl.language.tree import ast
 from lgmdsl.sites import catalogue as sites
 from lgmdsl.vocabulary import plugins
@@ -62,15 +63,16 @@ def outline_of(model: Model, data: object = None, mapping: Keys | None = None) -
     lowering = Lowering(grounded)
     refused: list[Diagnostic] = []
     lets, lost = _lets(lowering, refused)
+    latents: tuple[LatentBlock, ...] = ()
     try:
-        latent_blocks(lowering)
+        latents = latent_blocks(lowering)
     except MethodError as error:
         refused += error.diagnostics
     blocks: dict[str, SiteBlock] = {}
-    rewrites = [*mapped(lowering)]
+    rewrites = [*mapped(lowering, residual_names(graph.model.tree))]
     for node in graph.of_kind(*SITES):
         try:
-            block = site_block(node, lowering, sites.find_site)
+            block = site_block(node, lowering, sites.find_site, latents)
             blocks[node.id], done = rewrite(block, sites.find_site)
             rewrites += done
         except MethodError as error:

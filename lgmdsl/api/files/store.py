@@ -110,6 +110,7 @@ def packed(fit: FitRecord, audited: Audit | None) -> io.BytesIO:
             data = block_.data
             _plain(site, f"rows_{k}", data.rows)
             moved = block_.form is not block_.written or block_.whole is not None
+            moved = moved or block_.residual is not None
             if moved and data.y is not None:
                 _plain(site, f"y_{k}", data.y)  # the rewritten predictor holds the response
         mean, sd = file.create_group("mean"), file.create_group("sd")

@@ -63,7 +63,7 @@ def augmented_columns(
             for kind, values in (("mean", quantity.mean), ("sd", quantity.sd)):
                 out[f"{name}_{kind}"] = _over(canonical, rows, dims, values)
     out |= _response(canonical, prediction, block)
-    if loo:
+    if loo and (block.residual is None or block.residual.apart(block.rows)):
         left_out = loo_of(fit, data=None if dataset is None else dataset)
         out[f"{block.name}_loo"] = _rowwise(left_out.pointwise(block.name).values, block)
         out[f"{block.name}_loo_flag"] = _rowwise(left_out.flags(block.name).values, block)

@@ -111,8 +111,9 @@ class Framed(FitRecord):
         the model over these rows; for lets and reports NAME_mean and NAME_sd; for the response y
         y_mean and y_sd (the predictive distribution of another y at the same row), y_residual = y -
         y_mean (NaN where y is censored, which y_censored then says), and with `loo` y_loo = ``log
-        p(y_i | y_-i)`` and y_loo_flag, why that is unreliable. Of classes y_probability is P(the
-        class that was observed), without a residual. Missing responses have NaN.
+        p(y_i | y_-i)`` and y_loo_flag, why that is unreliable (neither where residuals are
+        correlated). Of classes y_probability is P(the class that was observed), without a residual.
+        Missing responses have NaN.
 
         `response`: which one, where several are observed; else the one of most rows. A fit read
         from a file needs its `data` (`mapping` renames keys): DataError E305 without, E303 for

@@ -131,7 +131,7 @@ def _columns(
     errors, worth = np.zeros(rows), prediction.marginals.worth(n)  # of the sds of hazards
     for j, time in enumerate(times):
         curves = [np.empty((n, rows)) for _ in Curves._fields]
-        for places, site, s in draws:
+        for places, site, s, _ in draws:
             for whole, part in zip(curves, curves_at(site, s, float(time)), strict=True):
                 whole[places] = part.reshape(len(places), rows)
         errors = np.maximum(errors, sd_error(curves[1], worth))

@@ -180,16 +180,60 @@ CONCEPTS: tuple[Concept, ...] = (
     ),
     Concept(
         "heteroscedasticity", "variance model; dispformula; volatility; stochastic volatility; "
-        "unequal variances; sigma",
+        "unequal variances; sigma; variance function; varFunc; varIdent; varPower; varExp; "
+        "varFixed; varConstPower",
         "a predictor of the log variance, or an sd that differs by row",
-        "normal(mean = 0, log_var = eta) models the log variance by latents. Known differences are "
-        "sd = noise * v with data v; groups with sds of their own have hyper s[group] : positive "
-        "and sd = s[who].",
+        "normal(mean = 0, log_var = eta) models the log variance by latents, normal(mean = eta, "
+        "log_sd = zeta) both. Known differences are sd = noise * v with data v (varFixed); groups "
+        "with sds of their own have hyper s[group] : positive and sd = s[who] (varIdent); sd = s * "
+        "v^p and sd = s * exp(p * v) with hyper p : real are varPower and varExp. Next to "
+        "correlated residuals they multiply the latent: residual = v^p * e.",
         model(
             "index day", "data y[day] : real", SD, "latent level ~ normal(sd = 5)",
             "latent h[day] ~ rw1(sd = s)", "observe y ~ normal(log_var = level + h)",
         ),
         ("normal", "rw1", "ar1"),
+    ),
+    Concept(
+        "residual-correlation",
+        "correlated residuals; correlated errors; autocorrelated errors; gls; residual covariance; "
+        "corStruct; correlation structure; repeated measures; R-side; marginal model",
+        "a latent that is all that y differs by from its mean: normal(mean = eta, residual = e)",
+        "latent e[subject, time] ~ iid * ar1(sd = s, rho = r) and observe y ~ normal(mean = eta, "
+        "residual = e[who, when]) is gls(y ~ ..., corAR1(form = ~ time | subject)), exactly; "
+        "random effects in eta make it lme. Any proper structure may stand there: ar1, ou, "
+        "toeplitz, compound, dense, gp, known, products of them, each with one sd or one for each "
+        "member. A number of each row may multiply it: residual = s[kind] * e[who, when]. e is not "
+        "inferred, as y - eta is e; rows without y are left out. Predictions are of rows by "
+        "themselves, leave-one-out is by whole groups: fit.loo(groups=...).",
+        model(
+            "index obs", "index subject", "index time", "data who[obs] : subject",
+            "data when[obs] : time", "data x[obs] : real", "data y[obs] : real", SD,
+            "hyper r : correlation ~ pc_cor0(u = 0.5, alpha = 0.5)",
+            "latent a ~ normal(sd = 5)", "latent b ~ normal(sd = 2)",
+            "latent e[subject, time] ~ iid * ar1(sd = s, rho = r)",
+            "observe y ~ normal(mean = a + b * x, residual = e[who, when])",
+        ),
+        ("normal", "ar1", "ou", "toeplitz", "compound", "dense", "heteroscedasticity"),
+    ),
+    Concept(
+        "reduced-rank",
+        "rr; gllvm; low rank; factor-analytic covariance; generalized linear latent "
+        "variable model",
+        "loadings, which are hyperparameters, times a few latents of each group",
+        "rr(0 + item | person, 2) of glmmTMB has the covariance L L': index factor = 2, hyper "
+        "L[item, factor] : real ~ normal(sd = 1), latent z[person, factor] ~ normal(sd = 1), and "
+        "sum(L[what, factor] * z[who, factor], factor) in the predictor. Loadings are determined "
+        "up to a rotation; fit.mean(\"L\") has one of them. Independent rests of each item are a "
+        "latent of their own.",
+        model(
+            "index person", "index item", "index factor = 2", "data y[person, item] : count",
+            "hyper L[item, factor] : real ~ normal(sd = 1)", "latent level[item] ~ normal(sd = 5)",
+            "latent z[person, factor] ~ normal(sd = 1)",
+            "let eta[person, item] = level + L @ z",
+            "observe y ~ poisson(log_rate = eta)",
+        ),
+        ("hyper", "normal", "dense", "sum"),
     ),
     Concept(
         "smooth",

@@ -186,6 +186,8 @@ def _respond(
     predictor = canonical.as_written(block, theta)
     s = predictor.values(z, _where(canonical))
     s = s.reshape(-1, predictor.event) if predictor.event else s
+    if block.residual is not None:
+        return np.asarray(s + block.residual.drawn((theta,), rng)[0]).reshape(block.data_shape)
     counts = None
     if block.own_trials:  # only the sum of each row matters
         counts = np.zeros((len(s), block.sizes[block.classes]))

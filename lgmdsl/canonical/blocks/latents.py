@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypeAlias
 
@@ -12,7 +12,7 @@ import numpy as np
 from lgmdsl.arrays import AnyArray, Array
 from lgmdsl.canonical.expressions import coefficient as co
 from lgmdsl.canonical.expressions.coefficient import Coefficient, Gradient, Theta
-from lgmdsl.canonical.expressions.named import collapse, expand
+from lgmdsl.canonical.expressions.named import NamedArray, collapse, expand
 from lgmdsl.canonical.grounding.errors import located
 from lgmdsl.canonical.lowering import bases, bym2
 from lgmdsl.canonical.lowering.lower import Lowering
@@ -59,6 +59,12 @@ class KernelTerm:
             for k, part in enumerate(self.parts)
             for name, node in part.coefficients(f"{path}.{k}").items()
         }
+
+    def replaced(self, nodes: Mapping[str, Coefficient], path: str) -> KernelTerm:
+        """The expression with other nodes for its `coefficients`."""
+        parts = tuple(p.replaced(nodes, f"{path}.{k}") for k, p in enumerate(self.parts))
+        arguments = {k: nodes[f"{path}.{k}"] for k in self.arguments}
+        return KernelTerm(self.name, arguments, parts)
 
     def scaling(self) -> list[Coefficient]:
         """The arguments that scale a named kernel in it."""
@@ -136,6 +142,14 @@ class FactorSpec:
                 nodes[name] = argument
         return nodes
 
+    @property
+    def scales(self) -> tuple[str, ...]:
+        """The arguments of which each number is the scale of independent Gaussians: not those that
+        scale members that are correlated."""
+        nodes = self.coefficients()
+        given = (n for n in self.declared.scales if n in nodes)
+        return tuple(n for n in given if self._elementwise or not nodes[n].dims)
+
     def scaling(self) -> list[Coefficient]:
         """Every argument that scales the structure, or a kernel in it."""
         nodes: list[Coefficient] = []
@@ -151,11 +165,25 @@ class FactorSpec:
         nodes = self.coefficients()
         for name, adjoint in adjoints.items():
             node = nodes.get(name)  # absent where the argument has its default
-            if node is None or not node.depends:
-                continue
-            if self._elementwise and node.dims:
-                adjoint = collapse(np.asarray(adjoint).reshape(self.sizes), self.dims, node.dims)
-            node.pull(np.asarray(adjoint), theta, out)
+            if node is not None and node.depends:
+                node.pull(self.collapsed(node, adjoint), theta, out)
+
+    def collapsed(self, node: Coefficient, adjoint: Array) -> Array:
+        """dF/dnode of an argument from dF/dargument, as the structure's pullback gives it."""
+        if self._elementwise and node.dims:
+            return collapse(np.asarray(adjoint).reshape(self.sizes), self.dims, node.dims)
+        return np.asarray(adjoint)
+
+    def at(self, values: Mapping[str, NamedArray]) -> Structure:
+        """The structure where its `coefficients` have these values."""
+        known = {path: co.Constant(v.dims, v.values) for path, v in values.items()}
+        arguments: dict[str, Argument] = {}
+        for name, argument in self.arguments.items():
+            if isinstance(argument, KernelTerm):
+                arguments[name] = argument.replaced(known, name)
+            else:
+                arguments[name] = known[name] if isinstance(argument, Coefficient) else argument
+        return replace(self, arguments=arguments).build({})
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,8 +258,16 @@ def _nothing() -> LatentBlock:
     return LatentBlock(NOTHING, (), (), (FactorSpec("normal", (), (), arguments, unit, None),))
 
 
+def without_residuals(
+    blocks: tuple[LatentBlock, ...], names: Collection[str]
+) -> tuple[LatentBlock, ...]:
+    """The blocks of the latents that are to be inferred: not those that are residuals, which y and
+    its mean determine. A model without one has a block that nothing depends on."""
+    return tuple(b for b in blocks if bym2.owner(b.name) not in names) or (_nothing(),)
+
+
 def latent_blocks(lowering: Lowering) -> tuple[LatentBlock, ...]:
-    """Lower every latent statement; a model without one has a block that nothing depends on.
+    """Lower every latent statement.
 
     Raises MethodError E501 for structures that no engine takes yet, all of them in one pass.
     """
@@ -279,6 +315,7 @@ def latent_blocks(lowering: Lowering) -> tuple[LatentBlock, ...]:
                 if len(dims) == 1 and (axis_places := places[axes][0]) is not None:
                     if axis_places.tied:
                         labels = axis_places.labels
+                        _check_one_for_all(arguments, symbol.dims[axes][0], factor, axis_places)
                     if axis_places.tied or (
                         axis_places.argument not in arguments and not axis_places.regular
                     ):
@@ -291,7 +328,7 @@ def latent_blocks(lowering: Lowering) -> tuple[LatentBlock, ...]:
             blocks.append(LatentBlock(block, ties.dims, sizes, tuple(factors)))
     if refused:
         raise MethodError(refused)
-    return tuple(blocks) or (_nothing(),)
+    return tuple(blocks)
 
 
 def _coefficients(factor: bases.BasisFactor, lowering: Lowering) -> list[LatentBlock]:
@@ -317,6 +354,24 @@ def _argument(value: ast.Value, lowering: Lowering) -> Argument:
     if isinstance(value, ast.Bool):
         return value.value
     return lowering.coefficient(value)
+
+
+def _check_one_for_all(
+    arguments: Mapping[str, Argument], dim: str, factor: ast.Dist, places: AxisPlaces
+) -> None:
+    """Raise DataError E303 for an argument with a value for each member, where members share a
+    place and so a value of the latent."""
+    for name, argument in arguments.items():
+        each = isinstance(argument, Coefficient) and dim in argument.dims
+        if each and name != places.argument:
+            raise DataError.of(
+                "E303",
+                f"`{name}` of `{factor.name.id}` has a value for each member of `{dim}`, and "
+                "some members share a position",
+                factor.span,
+                "members at one position share one value, which has one scale",
+                help=f"give `{name}` as one number",
+            )
 
 
 def _kernel(value: ast.Value, lowering: Lowering) -> KernelTerm:

@@ -8,6 +8,7 @@ import numpy as np
 
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.blocks.family import FindSite
+from lgmdsl.canonical.blocks.residuals import Residual, conditional
 from lgmdsl.canonical.blocks.sites import RewrittenData, SiteBlock
 from lgmdsl.canonical.expressions import affine as af
 from lgmdsl.canonical.expressions import coefficient as co
@@ -30,11 +31,25 @@ def rewrite(block: SiteBlock, find: FindSite) -> tuple[SiteBlock, tuple[Rewrite,
     """What families declare: `centred` observations become potentials on eta - y, `Split` ones
     several sites of another family, `Separable` ones a site for each term; `rewrite` describes a
     change of name alone. What they become is given the weights of the rows."""
+    if block.residual is not None:
+        return _of_residual(block, block.residual)
     block, rewrites = _of_family(block, find)
     if block.weight is None:
         return block, rewrites
     note = f"log t of each row of {block.family.spec.name} times its weight"
     return replace(block, site=weighted(block.site)), (*rewrites, Rewrite(block.name, note))
+
+
+def _of_residual(block: SiteBlock, residual: Residual) -> tuple[SiteBlock, tuple[Rewrite, ...]]:
+    """A normal site for each row, given the rows before it in its group."""
+    form, sd = conditional(residual, block.rows, block.y)
+    note = (
+        f"correlated residuals `{residual.block.name}`: each row given those before it in its group"
+    )
+    sizes = {**block.sizes, **form.sizes}
+    parameters = {**block.parameters, block.family.spec.gaussian_scale: sd}
+    given = replace(block, form=form, written=form, parameters=parameters, sizes=sizes)
+    return given, (Rewrite(block.name, note),)
 
 
 def _of_family(block: SiteBlock, find: FindSite) -> tuple[SiteBlock, tuple[Rewrite, ...]]:

@@ -140,8 +140,11 @@ def _by_label(form: Affine, labels: Through, target: str, lowering: Lowering) ->
     real = place < counts[:, None]
     taken = np.zeros((number, most), dtype=np.int64)
     taken[real] = order
-    positions = np.unravel_index(taken, shape) if most else [taken] * len(shape)
-    slots: tuple[Slot, ...] = tuple(Through(p, (target, MEMBER)) for p in positions)
+    # of one axis: numpy 2.4 loses the entries beyond 8192 of an array (n, 1)
+    flat = np.unravel_index(taken.reshape(-1), shape) if most else [taken] * len(shape)
+    slots: tuple[Slot, ...] = tuple(
+        Through(p.reshape(number, most), (target, MEMBER)) for p in flat
+    )
     inner = replace(form, sizes={**form.sizes, **lowering.sizes, target: number, MEMBER: most})
     gathered = af.gather(inner, dims, slots)
     if not real.all():

@@ -14,6 +14,8 @@ from lgmdsl.arrays import AnyArray, Array, IntArray
 from lgmdsl.canonical.blocks.censoring import as_observed, check_censoring, with_bounded_rows
 from lgmdsl.canonical.blocks.events import Event, event_of, event_rows, whole_rows
 from lgmdsl.canonical.blocks.family import FindSite, family_of, parameters_of
+from lgmdsl.canonical.blocks.latents import LatentBlock
+from lgmdsl.canonical.blocks.residuals import Residual, conditional, members_at
 from lgmdsl.canonical.blocks.site_arguments import (
     grouped,
     left_out,
@@ -21,17 +23,21 @@ from lgmdsl.canonical.blocks.site_arguments import (
     weights_of,
     with_weights,
 )
+from lgmdsl.canonical.expressions import affine as af
 from lgmdsl.canonical.expressions import coefficient as co
 from lgmdsl.canonical.expressions.affine import Affine
 from lgmdsl.canonical.expressions.coefficient import Coefficient, Theta
 from lgmdsl.canonical.expressions.named import expand
 from lgmdsl.canonical.grounding.errors import count_of
 from lgmdsl.canonical.grounding.limits import check_rows
+from lgmdsl.canonical.lowering import bym2
 from lgmdsl.canonical.lowering.lower import Lowering
 from lgmdsl.contract.censoring import CENSORING
 from lgmdsl.contract.site import Property, Site
 from lgmdsl.errors import DataError, Diagnostic, MethodError, Span
 from lgmdsl.graph.model_graph import SITES, Node
+from lgmdsl.language.check.sites import residual_of
+from lgmdsl.language.checked import Symbol
 from lgmdsl.language.tree import ast
 from lgmdsl.sites.combined.choose import written
 
@@ -71,6 +77,7 @@ class SiteBlock(Event):
     labels: AnyArray | None = None
     weight: Coefficient | None = None
     note: str = ""  # how a potential's groups were formed, as `lgm explain` shows it
+    residual: Residual | None = None  # all that y differs by from its mean
 
     @property
     def data(self) -> RewrittenData:
@@ -120,6 +127,8 @@ class SiteBlock(Event):
     def without(self, data: IntArray) -> SiteBlock:
         """The block without some of its data, by their places among those observed."""
         fit_rows = self.remaining(data)
+        if self.residual is not None:
+            self.residual.check_whole(self.rows[data], self.rows)
         whole = self.whole
         if whole is not None:
             data_rows = np.delete(np.arange(len(whole.rows)), data)
@@ -269,8 +278,10 @@ def _shown(value: Array) -> str:
     return f"{value:g}" if not np.ndim(value) else f"[{', '.join(f'{v:g}' for v in value)}]"
 
 
-def site_blocks(lowering: Lowering, find: FindSite) -> tuple[SiteBlock, ...]:
-    """Lower every observe and potential statement.
+def site_blocks(
+    lowering: Lowering, find: FindSite, latents: tuple[LatentBlock, ...]
+) -> tuple[SiteBlock, ...]:
+    """Lower every observe and potential statement; `latents`: every block, of residuals too.
 
     Raises MethodError E501 for families that no back end takes yet, all of them in one pass.
     """
@@ -278,7 +289,7 @@ def site_blocks(lowering: Lowering, find: FindSite) -> tuple[SiteBlock, ...]:
     refused: list[Diagnostic] = []
     for node in lowering.grounded.graph.of_kind(*SITES):
         try:
-            blocks.append(site_block(node, lowering, find))
+            blocks.append(site_block(node, lowering, find, latents))
         except MethodError as error:
             refused += error.diagnostics
     if refused:
@@ -286,18 +297,25 @@ def site_blocks(lowering: Lowering, find: FindSite) -> tuple[SiteBlock, ...]:
     return tuple(blocks)
 
 
-def site_block(node: Node, lowering: Lowering, find: FindSite) -> SiteBlock:
+def site_block(
+    node: Node, lowering: Lowering, find: FindSite, latents: tuple[LatentBlock, ...] = ()
+) -> SiteBlock:
     """Lower one site of the graph. Raises MethodError E501 for a family that no back end takes."""
     statement = node.statement
     if isinstance(statement, ast.Observe):
-        return _observed(statement, lowering, find)
+        return _observed(statement, lowering, find, latents)
     assert isinstance(statement, ast.Potential)
     number = 1 + lowering.grounded.graph.of_kind("potential").index(node)
     return _potential(statement, number, lowering, find)
 
 
-def _observed(statement: ast.Observe, lowering: Lowering, find: FindSite) -> SiteBlock:
-    family = as_observed(statement.family, lowering.grounded)
+def _observed(
+    statement: ast.Observe, lowering: Lowering, find: FindSite, latents: tuple[LatentBlock, ...]
+) -> SiteBlock:
+    noise, family = residual_of(statement), as_observed(statement.family, lowering.grounded)
+    if noise is not None:
+        kept = (a for a in family.arguments if a.value is not noise)
+        family = replace(family, arguments=tuple(kept))
     predictors = predictors_of(family, lowering)
     site, arguments = family_of(predictors.plain, find)
     weighing = arguments.pop("weight", None)
@@ -314,8 +332,14 @@ def _observed(statement: ast.Observe, lowering: Lowering, find: FindSite) -> Sit
     for second in predictors.seconds:
         del arguments[second.parameter]
     site = predictors.site(site)
-    parameters = parameters_of(site, arguments, lowering, statement.span, predictors.values)
+    known = dict(predictors.values)
+    residual = None
+    if noise is not None:
+        residual = _residual(noise, form, symbol, lowering, latents)
+        _, known[site.spec.gaussian_scale] = conditional(residual, rows, None)
+    parameters = parameters_of(site, arguments, lowering, statement.span, known)
     block = SiteBlock(
+        residual=residual,
         name=symbol.name,
         dims=dims,
         family=site,
@@ -338,6 +362,40 @@ def _observed(statement: ast.Observe, lowering: Lowering, find: FindSite) -> Sit
     if weighing is None:
         return block
     return with_weights(block, lowering.coefficient(weighing))
+
+
+def _residual(
+    value: ast.Value,
+    mean: Affine,
+    symbol: Symbol,
+    lowering: Lowering,
+    latents: tuple[LatentBlock, ...],
+) -> Residual:
+    """The entries of a latent that are the residuals of the rows. Raises MethodError E501 for more
+    than a latent times a number, and for a latent that is a map of others."""
+    form, dims = lowering.affine(value), symbol.dims
+    term = form.terms[0]
+    block = next((b for b in latents if b.name == term.latent), None)
+    product = len(form.terms) == 1 and not (term.summed or term.applied or af.has_offset(form))
+    if not product:
+        raise MethodError.of(
+            "E501",
+            "a residual is a latent times a positive number, and this is more",
+            value.span,
+            help="s * e[who, when], or a positive number of each row times it",
+        )
+    if block is None:
+        raise MethodError.of(
+            "E501",
+            f"`{bym2.owner(term.latent)}` cannot be a residual: the compiler makes it of others",
+            value.span,
+            help="a proper structure: ar1, ou, toeplitz, compound, dense, gp, normal",
+        )
+    sizes = {**lowering.sizes, **form.sizes}
+    shape = tuple(sizes[d] for d in dims)
+    members = tuple(members_at(block, term.slots, dims, sizes))
+    scale = co.multiply(*term.factors) if term.factors else co.number(1.0)
+    return Residual(block, mean, scale, dims, shape, members, value.span)
 
 
 def _potential(

@@ -235,6 +235,11 @@ def substitute_coefficient(
     return co.gather(node, tuple(places.get(d, Axis(d)) for d in node.dims), sizes)
 
 
+def has_offset(affine: Affine) -> bool:
+    """Whether there is more than terms."""
+    return not _is_zero(affine.offset)
+
+
 def _is_zero(node: Coefficient) -> bool:
     return (
         isinstance(node, co.Constant) and not node.dims and float(node.values) == 0.0  # type: ignore[arg-type]

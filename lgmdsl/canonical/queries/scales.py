@@ -144,9 +144,9 @@ def log_sd_slopes(canonical: CanonicalModel, theta: Theta, pinned: Collection[st
         rank = math.prod(f.size - f.nullity for f in latent.at(theta).factors)
         for factor in latent.factors:
             coefficients, entries = factor.coefficients(), factor.declared.whole
-            for name in factor.declared.scales:
-                sd = coefficients.get(name)
-                if sd is not None and sd.depends:
+            for name in factor.scales:
+                sd = coefficients[name]
+                if sd.depends:
                     whole = np.ones(factor.sizes) if entries else np.asarray(float(rank))
                     _pull(sd, whole, factor.dims if entries else (), theta, raw)
     return canonical.hypers.pull(raw, theta, pinned)
@@ -178,7 +178,7 @@ def _uses(canonical: CanonicalModel, mixtures: bool) -> Iterator[_Use]:
             for path, node in factor.coefficients().items():
                 if node.depends:
                     place = f"is the {path} of `{factor.name}`, the prior of `{latent.name}`"
-                    yield _Use(node, _of_sds(place, path), path in factor.declared.scales)
+                    yield _Use(node, _of_sds(place, path), path in factor.scales)
 
 
 def scales_gaussians(site: type[Site], parameter: str, mixtures: bool = True) -> bool:

@@ -38,19 +38,30 @@ class ArgumentIndices:
         """Whether the indices of the value are those its parameter takes; complains if not."""
         has, dims, parameter, place = self.has, self.place.dims, self.parameter, self.place
         match parameter.over:
-            case "none" | "one":
-                wanted = 0 if parameter.over == "none" else 1
-                if len(has) == wanted:
+            case "none" | "one" | "lags":
+                least, most = {"none": (0, 0), "one": (1, 1)}.get(parameter.over, (0, 1))
+                if least <= len(has) <= most:
                     return True
-                number = "one number" if wanted == 0 else "over one further index"
+                wanted = "over one further index" if most else "one number"
+                wanted = wanted if least == most else f"one number, or {wanted}"
                 return self._complain(
-                    f"{self.owner} must be {number}",
-                    "pick one entry by its label, or declare it without an index"
-                    if not wanted
-                    else f"declare it over an index of lags: hyper {parameter.name}[lag]",
+                    f"{self.owner} must be {wanted}",
+                    f"declare it over an index of lags: hyper {parameter.name}[lag]"
+                    if most
+                    else "pick one entry by its label, or declare it without an index",
                 )
             case "axis" | "input":
                 return self._on_axis()
+            case "member":
+                axis = place.axis or ""
+                if not has or has == (axis,):
+                    return True
+                return self._complain(
+                    f"{self.owner} must be one number, or one for each member of `{axis}`",
+                    f"declare it over the axis: hyper {parameter.name}[{axis}], or without an index"
+                    if axis
+                    else "declare it without an index",
+                )
             case "class" | "classes":
                 heads = self.scope.heads_of(str(place.observed))
                 if parameter.over == "classes" and any(i in heads for i in has):

@@ -12,7 +12,7 @@ from lgmdsl.errors import NO_SOURCE, NOWHERE, ModelError, Source
 from lgmdsl.language.check.declarations import check_data, check_dims, check_index, check_name
 from lgmdsl.language.check.hypers import check_hyper
 from lgmdsl.language.check.latents import check_latent
-from lgmdsl.language.check.sites import check_observe, check_potential
+from lgmdsl.language.check.sites import check_observe, check_potential, residual_names
 from lgmdsl.language.checked import CheckedModel, Degree, Kind, Symbol
 from lgmdsl.language.shapes.scope import Scope
 from lgmdsl.language.shapes.shape import RANK, Context, Shape, described, usable
@@ -147,7 +147,9 @@ def check(tree: ast.Ast, source: Source | None = None) -> CheckedModel:
 
 
 def check_whole(tree: ast.Ast, scope: Scope) -> None:
-    """Complain of a model without latents and hypers (E109)."""
+    """Complain of a model without latents and hypers (E109), and of a residual that has another
+    use (E108)."""
+    _check_residuals(tree, scope)
     if not any(symbol.kind in ("latent", "hyper") for symbol in scope.symbols.values()):
         last = tree.statements[-1].span if tree.statements else tree.span
         scope.findings.error(
@@ -157,3 +159,25 @@ def check_whole(tree: ast.Ast, scope: Scope) -> None:
             "the file ends without one",
             help="declare one, e.g. latent b0 ~ normal(sd = 10)",
         )
+
+
+def _check_residuals(tree: ast.Ast, scope: Scope) -> None:
+    """A latent that is the residual of a datum is that alone: it is y less its mean."""
+    for name in residual_names(tree):
+        uses = [p for statement in tree.statements for p in _uses(statement, name)]
+        if len(uses) > 1:
+            scope.findings.error(
+                "E108",
+                f"`{name}` is the residual of a datum, and has another use",
+                min(uses, key=lambda n: n.span.start).span,
+                "a residual is y less its mean, and nothing else",
+                help="write the data less their mean, or a second latent with noise: sd = s",
+            )
+
+
+def _uses(statement: ast.AnyStatement, name: str) -> list[ast.Name]:
+    """Where a statement names a latent, but for its declaration."""
+    declares = declared_name(statement)
+    if declares is not None and declares.id == name:
+        return []
+    return [p for p in ast.parts(statement) if isinstance(p, ast.Name) and p.id == name]

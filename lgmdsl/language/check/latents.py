@@ -63,7 +63,7 @@ def _arguments(
     fits: bool,
     scope: Scope,
 ) -> None:
-    if not fits and any(p.over in ("axis", "input") for p, _ in bound.matched.values()):
+    if not fits and any(p.over in ("axis", "member", "input") for p, _ in bound.matched.values()):
         # Without a known axis these arguments cannot be judged.
         for _, argument in bound.matched.values():
             _touch(argument.value, scope)

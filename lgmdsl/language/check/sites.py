@@ -16,9 +16,12 @@ from lgmdsl.language.shapes.scope import Scope, place_of
 from lgmdsl.language.shapes.shape import Context, usable
 from lgmdsl.language.shapes.shapes import Inference
 from lgmdsl.language.tree import ast
+from lgmdsl.language.tree.ast import names_in
 from lgmdsl.language.tree.wording import KIND_IN_WORDS, has_indices, in_line, text_of, with_dims
-from lgmdsl.vocabulary.lookup import observing
+from lgmdsl.vocabulary.lookup import lookup, observing
 from lgmdsl.vocabulary.signature import Signature
+
+APART = ("weight", "event", "lower", "upper")  # of one row by itself
 
 
 def check_observe(statement: ast.Observe, scope: Scope) -> None:
@@ -64,6 +67,55 @@ def check_observe(statement: ast.Observe, scope: Scope) -> None:
     shown = with_dims(name.id, symbol.dims)
     place = Place(signature.name, symbol.dims, shown, observed=symbol.target)
     check_values(bound, place, scope)
+    for parameter, argument in bound.matched.values():
+        if parameter.noise:
+            _check_noise(argument, dist, scope)
+
+
+def _check_noise(argument: ast.Argument, dist: ast.Dist, scope: Scope) -> None:
+    """Complain E108 of a residual that is no latent, E104 of what rows with one cannot have."""
+    value, owner = argument.value, f"`{argument.name}` of `{dist.name.id}`"
+    symbols = [scope.symbols[n.id] for n in names_in(value) if n.id in scope.symbols]
+    latents = [s for s in symbols if s.kind == "latent"]
+    hidden = [s for s in symbols if s.kind == "let" and s.degree in ("affine", "nonlinear")]
+    if len(latents) != 1 or hidden:
+        scope.findings.error(
+            "E108",
+            f"{owner} must be a latent, or one times a positive number",
+            value.span,
+            f"`{text_of(value)}` {'names several' if len(latents) > 1 else 'names none'}",
+            help="declare one: latent e[obs] ~ ar1(sd = s, rho = r), then "
+            f"{argument.name} = e; independent noise is sd = s",
+        )
+        return
+    other = next((a for a in dist.arguments if a.name in APART), None)
+    if other is not None:
+        scope.findings.error(
+            "E104",
+            f"`{dist.name.id}` takes no `{other.name}` next to `{argument.name}`",
+            other.name_span if other.name_span.known else other.span,
+            "rows whose residuals are correlated have no log density each",
+            help=f"leave out `{other.name}`, or give the rows independent noise: sd = s",
+        )
+
+
+def residual_of(statement: ast.AnyStatement) -> ast.Value | None:
+    """The latent that an observe statement has for its noise; None of another statement."""
+    if not isinstance(statement, ast.Observe):
+        return None
+    signature = lookup("family", statement.family.name.id)
+    for argument in statement.family.arguments:
+        parameter = None if signature is None else signature.parameter(argument.name)
+        if parameter is not None and parameter.noise:
+            return argument.value
+    return None
+
+
+def residual_names(tree: ast.Ast) -> frozenset[str]:
+    """The latents of a checked model that are residuals."""
+    latents = {s.name.id for s in tree.statements if isinstance(s, ast.Latent)}
+    given = [v for v in map(residual_of, tree.statements) if v is not None]
+    return frozenset(n.id for v in given for n in names_in(v) if n.id in latents)
 
 
 def _dims(dims: tuple[str, ...]) -> str:

@@ -1,13 +1,15 @@
-"""ar(pacf): a stationary autoregression by its partial autocorrelations, each within (-1, 1).
+"""ar(pacf), toeplitz(pacf): a stationary process by its partial autocorrelations in (-1, 1).
 
 Durbin and Levinson's recursion (Monahan 1984): the regression of z_t on the m points before it is
 phi^(m), and its variance v_m = sd^2 prod_{k <= m} (1 - pacf_k^2), m up to the order p. The first
 p points have m = t, so Q = T'V^-1 T holds exactly, T unit lower triangular with rows -phi^(m).
+Partial autocorrelations are 0 beyond the last: with one for each point but one the covariance is
+any Toeplitz matrix, and an autoregression otherwise.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import ClassVar
 
@@ -17,6 +19,7 @@ import scipy.sparse as sp
 from lgmdsl.arrays import AnyArray, Array, IntArray, Matrix, SparseMatrix
 from lgmdsl.contract.structure import Extension, Members, Shape, Structure
 from lgmdsl.structures.ordered.extensions import autoregression, extended, stepped, whole_steps
+from lgmdsl.structures.shared.by_member import by_member
 from lgmdsl.structures.shared.content import band, banded, inner
 from lgmdsl.structures.shared.refusals import Refused
 from lgmdsl.vocabulary.lookup import declared
@@ -26,7 +29,7 @@ SPAN = 2000  # steps that members given fewer than p fitted ones may be apart
 
 @dataclass(frozen=True, eq=False)
 class Ar(Structure):
-    """sd is the stationary marginal; `pacf` is (p,)."""
+    """sd is the stationary marginal; `pacf` is (p,), or a number: p = 1."""
 
     points: int
     sd: Array
@@ -48,13 +51,18 @@ class Ar(Structure):
     @property
     def reach(self) -> int:
         """The order p, or n - 1 where that is smaller."""
-        return min(len(self.pacf), self.points - 1)
+        return min(len(self._lags), self.points - 1)
+
+    @property
+    def _lags(self) -> Array:
+        """(p,) `pacf`."""
+        return np.atleast_1d(self.pacf)
 
     @cached_property
     def regressions(self) -> list[Array]:
         """phi^(m), (m,), lag 1 first, for m = 0 to `reach`."""
         out = [np.zeros(0)]
-        for r in self.pacf[: self.reach]:
+        for r in self._lags[: self.reach]:
             last = out[-1]
             out.append(np.append(last - r * last[::-1], r))
         return out
@@ -62,7 +70,7 @@ class Ar(Structure):
     @cached_property
     def innovations(self) -> Array:
         """(reach + 1,) v_m / sd^2."""
-        r = self.pacf[: self.reach]
+        r = self._lags[: self.reach]
         return np.concatenate([[1.0], np.cumprod((1.0 - r) * (1.0 + r))])
 
     def _before(self) -> IntArray:
@@ -94,11 +102,11 @@ class Ar(Structure):
         """The regression on the p members before, or after, of variance
         sd^2 innovations_p. Where fewer
         than p are fitted, those up to the p-th are members of the same autoregression."""
-        p, n = len(self.pacf), self.points
+        p, n = len(self._lags), self.points
         if n < p:
             whole_steps(self.name, places, new)
             return extended(self.name, places, new, self._among_few)
-        longer = Ar(n + 1, self.sd, self.pacf)
+        longer = replace(self, points=n + 1)
         variance = float(self.sd) ** 2 * float(longer.innovations[-1])
         onward = autoregression(longer.regressions[-1], variance, n)
         return stepped(self.name, places, new, onward)
@@ -116,7 +124,7 @@ class Ar(Structure):
                 label=f"up to {SPAN} steps can be taken from so few",
                 help="fit a process of lower order",
             )
-        whole = Ar(int(last - first) + 1, self.sd, self.pacf).precision().toarray()
+        whole = replace(self, points=int(last - first) + 1).precision().toarray()
         covariance = np.linalg.inv(whole)
         old, asked = (np.round(x - first).astype(np.int64) for x in (fitted, new))
         weights = np.linalg.solve(covariance[np.ix_(old, old)], covariance[np.ix_(old, asked)]).T
@@ -148,9 +156,9 @@ class Ar(Structure):
         for k in range(1, p + 1):
             by_phi[:, k - 1] = np.bincount(m, -2.0 * weight * ts[k], minlength=p + 1)
         by_log_left = np.bincount(m, -weight * (t * ts).sum(axis=0), minlength=p + 1)
-        pacf = np.zeros(len(self.pacf))
+        pacf = np.zeros(len(self._lags))
         for order in range(p, 0, -1):
-            slope, last, r = by_phi[order], self.regressions[order - 1], self.pacf[order - 1]
+            slope, last, r = by_phi[order], self.regressions[order - 1], self._lags[order - 1]
             inside = slope[: order - 1]
             pacf[order - 1] = slope[order - 1] - inside @ last[::-1]
             by_phi[order - 1, : order - 1] += inside - r * inside[::-1]
@@ -158,7 +166,14 @@ class Ar(Structure):
             fall = 2.0 * r / ((1.0 - r) * (1.0 + r))
             pacf[order - 1] -= fall * by_log_left[order:].sum()
         sd = np.asarray(-2.0 * inner(adjoint, self._precision) / self.sd)
-        return {"sd": sd, "pacf": pacf}
+        return {"sd": sd, "pacf": pacf.reshape(self.pacf.shape)}
+
+
+@dataclass(frozen=True, eq=False)
+class Toeplitz(Ar):
+    """An autoregression of as many lags as are given."""
+
+    signature = declared("structure", "toeplitz")
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,14 +196,24 @@ def _pattern(size: int, reach: int) -> Band:
 
 
 def ar(size: int, sd: object, pacf: object) -> Structure:
-    """`pacf` (p,). Raises Refused (E303) unless each lies within (-1, 1)."""
-    values = np.atleast_1d(np.asarray(pacf, dtype=np.float64))
+    """`pacf` (p,), `sd` a number or (n,). Raises Refused (E303) unless each lies within (-1, 1)."""
+    return _made(Ar, size, sd, pacf)
+
+
+def toeplitz(size: int, sd: object, pacf: object) -> Structure:
+    """`pacf` (p,) or one number, that at lag 1; `sd` a number or (n,). Raises Refused (E303) unless
+    `pacf` lies within (-1, 1)."""
+    return _made(Toeplitz, size, sd, pacf)
+
+
+def _made(part: type[Ar], size: int, sd: object, pacf: object) -> Structure:
+    values = np.asarray(pacf, dtype=np.float64)
     if not (np.abs(values) < 1.0).all():
         raise Refused(
             "E303",
-            f"`pacf` of `ar` holds {values[np.argmax(np.abs(values))]:g}",
+            f"`pacf` of `{part.name}` holds {values.flat[np.argmax(np.abs(values))]:g}",
             "pacf",
             label="wanted -1 < pacf < 1",
             help="declare it as a hyper of type correlation, one for each lag",
         )
-    return Ar(size, np.asarray(sd, dtype=np.float64), values)
+    return by_member(sd, lambda one: part(size, one, values))

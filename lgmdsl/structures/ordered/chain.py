@@ -16,8 +16,9 @@ import scipy.linalg as sla
 import scipy.sparse as sp
 
 from lgmdsl.arrays import AnyArray, Array, IntArray, Matrix, SparseMatrix
-from lgmdsl.contract.structure import Extension, Members, Shape, Structure
+from lgmdsl.contract.structure import Extension, Members, Regression, Shape, Structure
 from lgmdsl.structures.ordered.extensions import Links, extended, whole_steps
+from lgmdsl.structures.shared.by_member import by_member
 from lgmdsl.structures.shared.content import Content, band, entries, inner
 from lgmdsl.structures.shared.refusals import Refused
 from lgmdsl.vocabulary.lookup import declared
@@ -57,24 +58,57 @@ class Chain(Structure):
     sd: Array
     members: ClassVar[Members] = Members.ORDERED
 
+    chained: ClassVar[bool] = True
+
     @abstractmethod
-    def correlation(self, gap: float) -> tuple[float, float]:
-        """r and 1 - r^2 over any gap, the latter without cancellation."""
+    def correlation(self, gap: Array) -> tuple[Array, Array]:
+        """r and 1 - r^2 over any gaps, the latter without cancellation."""
+
+    @abstractmethod
+    def correlation_slopes(self, gap: Array) -> dict[str, Array]:
+        """dr/dargument over any gaps."""
+
+    @property
+    @abstractmethod
+    def line(self) -> Array:
+        """(n,) where the members lie."""
+
+    def regression(self, members: IntArray, before: IntArray) -> Regression:
+        """The slope is r, the variance sd^2 (1 - r^2)."""
+        r, left = self._links(members, before)
+        return Regression(r, float(self.sd) ** 2 * left)
+
+    def _links(self, members: IntArray, before: IntArray) -> tuple[Array, Array]:
+        """r and 1 - r^2 to the members before, 0 and 1 where there is none (-1)."""
+        r, left = self.correlation(np.abs(self.line[members] - self.line[before]))
+        return np.where(before < 0, 0.0, r), np.where(before < 0, 1.0, left)
+
+    def pullback_regression(
+        self, members: IntArray, before: IntArray, slope: Array, variance: Array
+    ) -> dict[str, Array]:
+        r, left = self._links(members, before)
+        square = float(self.sd) ** 2
+        by_r = np.where(before < 0, 0.0, slope - 2.0 * square * r * variance)
+        turns = self.correlation_slopes(np.abs(self.line[members] - self.line[before]))
+        by_sd = 2.0 * float(self.sd) * (variance @ left)
+        return {**{k: np.asarray(by_r @ v) for k, v in turns.items()}, "sd": np.asarray(by_sd)}
 
     def extension(self, places: Array, new: Array) -> Extension:
-        """Over gaps a and b to the neighbours, with r = r_a r_b: slopes r_a (1 - r_b^2) / (1 - r^2)
-        and r_b (1 - r_a^2) / (1 - r^2), variance sd^2 (1 - r_a^2) (1 - r_b^2) / (1 - r^2)."""
+        """By the links between neighbours."""
         square = float(self.sd) ** 2
 
         def step(gap: float) -> tuple[float, float]:
-            r, left = self.correlation(gap)
-            return r, square * left
+            r, left = self.correlation(np.asarray(gap))
+            return float(r), square * float(left)
 
         def bridge(before: float, after: float) -> tuple[float, float, float]:
-            r, left = self.correlation(before)
-            s, right = self.correlation(after)
+            (r, left), (s, right) = (self.correlation(np.asarray(g)) for g in (before, after))
             both = left + right - left * right  # 1 - r^2 s^2
-            return r * right / both, s * left / both, square * left * right / both
+            return (
+                float(r * right / both),
+                float(s * left / both),
+                square * float(left * right / both),
+            )
 
         return extended(self.name, places, new, Links(step, bridge))
 
@@ -173,12 +207,22 @@ class Ar1(Chain):
         r = float(self.rho)
         return np.full(self.order_ - 1, (1.0 - r) * (1.0 + r))
 
-    def correlation(self, gap: float) -> tuple[float, float]:
-        size, sign = abs(float(self.rho)), -1.0 if float(self.rho) < 0.0 and gap % 2.0 else 1.0
+    @property
+    def line(self) -> Array:
+        return np.arange(float(self.order_))
+
+    def correlation(self, gap: Array) -> tuple[Array, Array]:
+        size = abs(float(self.rho))
         if size == 0.0:
-            return (1.0, 0.0) if gap == 0.0 else (0.0, 1.0)
+            return np.where(gap == 0.0, 1.0, 0.0), np.where(gap == 0.0, 0.0, 1.0)
+        sign = np.where((self.rho < 0.0) & (gap % 2.0 != 0.0), -1.0, 1.0)
         depth = gap * np.log(size)
-        return sign * float(np.exp(depth)), -float(np.expm1(2.0 * depth))
+        return sign * np.exp(depth), -np.expm1(2.0 * depth)
+
+    def correlation_slopes(self, gap: Array) -> dict[str, Array]:
+        with np.errstate(all="ignore"):  # of no gap at all
+            slope = gap * np.power(float(self.rho), gap - 1.0)
+        return {"rho": np.where(gap == 0.0, 0.0, slope)}
 
     def extension(self, places: Array, new: Array) -> Extension:
         """A chain in whole steps."""
@@ -205,7 +249,7 @@ class Ar1(Chain):
 
 
 def ar1(size: int, sd: object, rho: object) -> Structure:
-    """Raises Refused (E303) unless |rho| < 1."""
+    """`sd` a number, or (n,). Raises Refused (E303) unless |rho| < 1."""
     value = np.asarray(rho, dtype=np.float64)
     if not abs(float(value)) < 1.0:
         raise Refused(
@@ -215,4 +259,4 @@ def ar1(size: int, sd: object, rho: object) -> Structure:
             label="wanted -1 < rho < 1",
             help="a walk that does not return to its mean is rw1(sd = {sd})",
         )
-    return Ar1(np.asarray(sd, dtype=np.float64), size, value)
+    return by_member(sd, lambda one: Ar1(one, size, value))

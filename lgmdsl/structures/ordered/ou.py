@@ -11,6 +11,7 @@ from lgmdsl.arrays import Array, IntArray, Matrix
 from lgmdsl.contract.structure import Structure
 from lgmdsl.structures.ordered.chain import Chain
 from lgmdsl.structures.ordered.walks import sorted_gaps
+from lgmdsl.structures.shared.by_member import by_member
 from lgmdsl.structures.shared.content import Content
 from lgmdsl.structures.shared.refusals import Refused
 from lgmdsl.vocabulary.lookup import declared
@@ -42,9 +43,16 @@ class OrnsteinUhlenbeck(Chain):
     def innovations(self) -> Array:
         return -np.expm1(-2.0 * float(self.rate) * self.gaps)
 
-    def correlation(self, gap: float) -> tuple[float, float]:
+    @property
+    def line(self) -> Array:
+        return self.at
+
+    def correlation(self, gap: Array) -> tuple[Array, Array]:
         depth = float(self.rate) * gap
-        return float(np.exp(-depth)), -float(np.expm1(-2.0 * depth))
+        return np.exp(-depth), -np.expm1(-2.0 * depth)
+
+    def correlation_slopes(self, gap: Array) -> dict[str, Array]:
+        return {"rate": -gap * np.exp(-float(self.rate) * gap)}
 
     def _apart(self) -> Array:
         return np.abs(np.subtract.outer(self.at, self.at))
@@ -66,8 +74,8 @@ class OrnsteinUhlenbeck(Chain):
 
 
 def ou(size: int, sd: object, rate: object, at: Array | None = None) -> Structure:
-    """`at` (n,), in any order; 0, 1, 2 ... by default. Raises Refused (E303) for repeated positions
-    or a rate <= 0."""
+    """`at` (n,), in any order; 0, 1, 2 ... by default; `sd` a number, or (n,). Raises Refused
+    (E303) for repeated positions or a rate <= 0."""
     value = np.asarray(rate, dtype=np.float64)
     if not float(value) > 0.0:
         raise Refused(
@@ -81,7 +89,7 @@ def ou(size: int, sd: object, rate: object, at: Array | None = None) -> Structur
         )
     times = np.asarray(np.arange(size) if at is None else at, dtype=np.float64)
     along, gaps = _sorted(Content(times))
-    return OrnsteinUhlenbeck(np.asarray(sd, dtype=np.float64), times, gaps, along, value)
+    return by_member(sd, lambda one: OrnsteinUhlenbeck(one, times, gaps, along, value))
 
 
 @lru_cache(maxsize=8)

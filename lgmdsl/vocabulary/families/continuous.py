@@ -18,7 +18,10 @@ from lgmdsl.vocabulary.signature import Parameter, Signature, also
 
 FAMILIES: tuple[Signature, ...] = (
     family(
-        "normal", REAL, latent("mean", "mean of y"), *or_predictor(SD_OF_Y), *CENSORING,
+        "normal", REAL, latent("mean", "mean of y"), *or_predictor(SD_OF_Y),
+        Parameter("residual", "latent", one_of="sd", noise=True,
+                  meaning="latent that is y - mean: correlated residuals, without further noise"),
+        *CENSORING,
         support="all numbers",
         summary="normal with a modelled mean, and log sd, or a modelled log-variance",
         formulas={"mean": "y ~ N(s, sd^2)", "log_var": "y ~ N(mean, exp(s))"},
