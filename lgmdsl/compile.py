@@ -83,6 +83,7 @@ def canonicalise(
             for symbol in grounded.model.of_kind("latent")
             if (basis := bases.basis_factor(symbol)) is not None
         },
+        smooths=lowering.smooths,
     )
 
 

@@ -11,6 +11,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -39,6 +40,9 @@ from lgmdsl.operators.compose import product
 from lgmdsl.operators.explicit import Dense, Identity, Sparse
 from lgmdsl.operators.select import Select
 
+if TYPE_CHECKING:
+    from lgmdsl.structures.splines import Smooth
+
 IN_BLOCKS = RowSource()
 
 
@@ -55,7 +59,7 @@ class Equation:
 class CanonicalModel:
     """See the module. `named` holds every let and report by name with its declared indices, and
     the latents that are maps of blocks; `rows`: where the rows of the blocks are. `positions`:
-    where the members of latents that are curves of a basis lie, (n, d)."""
+    where the members of latents that are curves of a basis lie, (n, d); `smooths`: these bases."""
 
     grounded: GroundedModel
     latents: tuple[LatentBlock, ...]
@@ -68,6 +72,7 @@ class CanonicalModel:
     layout: Layout
     rows: RowSource = IN_BLOCKS
     positions: Mapping[str, Array] = field(default_factory=dict)
+    smooths: Mapping[str, Smooth] = field(default_factory=dict)
 
     def predictor(
         self,

@@ -68,6 +68,7 @@ class Trait(Flag):
     IMPROPER = auto()  #: density 1 in every direction
     COMPONENTS = auto()  #: each connected component of its graph has a separate level
     COVARIANCE = auto()  #: its argument of type covariance is its covariance, as it stands
+    SMOOTH = auto()  #: a smooth function along its axis, one of which is a row of `fit.smooths()`
     REPORT_ONLY = auto()  #: of functions: applied in reports alone
 
 

@@ -169,7 +169,7 @@ STRUCTURES: tuple[Signature, ...] = (
         see_also=("dense", "besag", "car"), source="Rue and Held 2005, section 2.2",
     ),
     _structure(
-        "rw1", *_WALK, spacing=_ON_A_LINE,
+        "rw1", *_WALK, spacing=_ON_A_LINE, traits=Trait.SMOOTH,
         summary="random walk of order 1: neighbours along an ordered axis resemble one another",
         formula="z[i+1] - z[i] ~ N(0, step^2 (t[i+1] - t[i])), gaps in units of their mean",
         scale=_steps(", with their sum at zero", "0.151 n", "n / 12"),
@@ -180,7 +180,7 @@ STRUCTURES: tuple[Signature, ...] = (
         source="Rue and Held 2005, section 3.3.1; Sorbye and Rue 2014 (scaling)",
     ),
     _structure(
-        "rw2", *_WALK, spacing=_ON_A_LINE,
+        "rw2", *_WALK, spacing=_ON_A_LINE, traits=Trait.SMOOTH,
         summary="random walk of order 2: a smooth curve along an ordered axis",
         formula="z[i-1] - 2 z[i] + z[i+1] ~ N(0, step^2); at unequal positions by finite elements; "
                 "a straight line has density 1 unless cyclic",

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 import lgmdsl as lgm
+from lgmdsl.structures.splines import smooth
 
 RNG = np.random.default_rng(8)
 T = np.round(RNG.uniform(0.0, 1.0, 70), 2)
@@ -194,3 +195,97 @@ def test_a_curve_may_stand_twice_in_a_predictor(fit: lgm.Fit) -> None:
     again = lgm.fit(twice, DATA, hyper="map")
     np.testing.assert_allclose(again.mean("f"), fit.mean("f"), atol=1e-6)
     np.testing.assert_allclose(again.log_evidence, fit.log_evidence, rtol=1e-9)
+
+
+# ---- smooths -------------------------------------------------------------------------------------
+
+
+def dense_edf(fit: lgm.Fit, theta: dict[str, float], rows: np.ndarray) -> float:
+    """The degrees of freedom of f by dense algebra, `rows` (n, r + 1) its free and other columns,
+    the noise sd 0.3 and the intercept's 5."""
+    design = np.column_stack([np.ones(len(rows)), rows])
+    free = 1
+    prior = np.diag([1.0 / 25.0, *[0.0] * free, *[theta["s"] ** -2] * (rows.shape[1] - free)])
+    information = design.T @ design / 0.09
+    influence = np.linalg.solve(prior + information, information)
+    return float(np.trace(influence[1:, 1:]))
+
+
+def test_degrees_of_freedom_are_those_of_dense_algebra(fit: lgm.Fit) -> None:
+    made = smooth(T[:, None], "cubic", 8)
+    rows = np.hstack(made.columns(T[:, None]))
+    table = fit.smooths()
+    assert [*table.columns] == ["name", "labels", "edf", "sd"] and [*table["name"]] == ["f"]
+    s = float(fit.mean("s"))
+    np.testing.assert_allclose(table["edf"], dense_edf(fit, {"s": s}, rows), rtol=1e-9)
+    np.testing.assert_allclose(table["sd"], s)
+    whole = lgm.fit(lgm.loads(TEXT), DATA, hyper="integrate")
+    wanted = sum(p.share * dense_edf(whole, {"s": float(p.theta["s"])}, rows) for p in whole.points)
+    np.testing.assert_allclose(whole.smooths()["edf"], wanted, rtol=1e-9)
+    np.testing.assert_allclose(whole.smooths()["sd"], float(whole.mean("s")), rtol=1e-12)
+
+
+def test_a_straight_line_takes_one_degree_of_freedom() -> None:
+    text = TEXT.replace("hyper s : positive ~ pc_sd(u = 1, alpha = 0.01)", "hyper s : positive")
+    text = text.replace("hyper s : positive", "hyper s : positive = 1e-9")
+    table = lgm.fit(lgm.loads(text), DATA).smooths(test=True)
+    np.testing.assert_allclose(table["edf"], 1.0, atol=1e-6)
+    np.testing.assert_allclose(table["ref_df"], 1.0, atol=1e-6)
+
+
+def test_each_curve_of_a_product_is_a_smooth() -> None:
+    """Independent walks, whose coefficients do not interact: each is a fit of its own."""
+    text = """lgm 1
+index obs
+index g
+index day = 1..12
+data y[obs] : real
+data who[obs] : g
+data d[obs] : day
+latent f[g, day] ~ iid * rw2(sd = 0.4)
+observe y ~ normal(mean = f[who, d], sd = 0.5)
+"""
+    rng = np.random.default_rng(2)
+    who, d = np.array(["b", "a", "c"])[np.arange(90) % 3], rng.integers(1, 13, 90)
+    y = np.sin(d / 2.0) * (who == "b") + rng.normal(size=90)
+    table = lgm.fit(lgm.loads(text), {"y": y, "who": who, "d": d}).smooths(test=True)
+    assert [*table["labels"]] == ["a", "b", "c"] and set(table["name"]) == {"f"}
+    np.testing.assert_allclose(table["sd"], 0.4)
+    single = text.replace("index g\n", "").replace("data who[obs] : g\n", "")
+    single = single.replace("f[g, day] ~ iid *", "f[day] ~").replace("[who, d]", "[d]")
+    for label, row in table.set_index("labels").iterrows():
+        mine = who == label
+        alone = lgm.fit(lgm.loads(single), {"y": y[mine], "d": d[mine]}).smooths(test=True)
+        np.testing.assert_allclose(
+            row[["edf", "statistic", "p_value"]].astype(float),
+            alone.loc[0, ["edf", "statistic", "p_value"]].astype(float),
+            rtol=1e-6,
+        )
+
+
+def test_degrees_of_freedom_do_not_depend_on_units(fit: lgm.Fit) -> None:
+    for unit in (1e-20, 1e20):
+        text = TEXT.replace("pc_sd(u = 1,", f"pc_sd(u = {unit:g},").replace(
+            "0.3", f"{0.3 * unit:g}"
+        )
+        text = text.replace("normal(sd = 5)", f"normal(sd = {5.0 * unit:g})")
+        data = DATA.assign(y=unit * DATA["y"])
+        again = lgm.fit(lgm.loads(text), data, hyper="map").smooths(test=True)
+        wanted = fit.smooths(test=True)
+        for column in ("edf", "statistic", "ref_df"):
+            np.testing.assert_allclose(again[column], wanted[column], rtol=1e-4)
+        np.testing.assert_allclose(again["sd"], unit * wanted["sd"], rtol=1e-4)
+
+
+def test_a_model_without_smooths_has_no_rows() -> None:
+    text = TEXT.replace('spline(at = t, sd = s, basis = "cubic", size = 8)', "normal(sd = s)")
+    fit = lgm.fit(lgm.loads(text), DATA, hyper="map")
+    assert len(fit.smooths(test=True)) == 0 and "smooths" not in str(fit.summary())
+
+
+def test_the_page_and_the_file_have_the_smooths(fit: lgm.Fit, tmp_path: Path) -> None:
+    edf = float(fit.smooths()["edf"].iloc[0])
+    assert f"smooths   edf     sd\n  f      {edf:.2f}" in str(fit.summary())
+    fit.save(tmp_path / "fit.nc")
+    again = lgm.load_fit(tmp_path / "fit.nc").smooths(test=True)
+    pd.testing.assert_frame_equal(again, fit.smooths(test=True), rtol=1e-9)
