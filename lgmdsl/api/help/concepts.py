@@ -204,6 +204,17 @@ CONCEPTS: tuple[Concept, ...] = (
         smooth("rw2(sd = s)", SD), ("spline", "rw2", "rw1", "gp", "matern"),
     ),
     Concept(
+        "effective-degrees-of-freedom",
+        "edf; effective df; smooths; summary.gam; significance of smooth terms; anova.gam; "
+        "Ref.df; test of a smooth; p-value of a smooth; hat matrix; wiggliness",
+        "how much of a smooth the data determine: fit.smooths()",
+        "fit.smooths() has a row for each spline, rw1, rw2 and each curve of a product with iid: "
+        "edf, its effective degrees of freedom (1 for a straight line), and sd, its typical size; "
+        "lgm summary prints them. fit.smooths(test=True), and lgm summary model.fit.nc --smooths, "
+        "add statistic, ref_df and p_value, as the summary of a gam of mgcv.",
+        "lgm summary model.fit.nc --smooths", ("spline", "rw2", "smooth", "degrees-of-freedom"),
+    ),
+    Concept(
         "spatial", "disease map; BYM; areal; CAR; ICAR; MRF; geostatistics; kriging; map "
         "of regions",
         "regions by a graph of neighbours (bym2, besag, car), points by spde or gp",
