@@ -695,6 +695,15 @@ def student_t(
 def sum(expr: Expression | float, index: Expression) -> Expression:
     """operator: sum over an index, which the result no longer has"""
 
+def tensor_spline(
+    *,
+    at: Expression | float,
+    sd: Expression | float | None = None,
+    size: Expression | float = 5.0,
+    interaction: bool = False,
+) -> Distribution:
+    """structure: tensor product of splines: a smooth surface of columns in different units"""
+
 def tweedie(
     *,
     log_mean: Expression | float,

@@ -52,11 +52,14 @@ class Mixed:
 class Basis:
     """A structure that the compiler writes as coefficients of a basis over the positions of the
     members, some of density 1 and the others normal with its scale, and a map of them: `at`, `size`
-    and `kind` name the arguments for positions, number of coefficients and kind of basis."""
+    and `kind` name the arguments for positions, number of coefficients and kind of basis. Without a
+    kind it is a product of a basis for each column of the positions, each with a size and a scale
+    of its own; `centred` names the argument by which it is their interaction alone."""
 
     at: str
     size: str
-    kind: str
+    kind: str = ""
+    centred: str = ""
 
 
 class Trait(Flag):

@@ -353,9 +353,45 @@ STRUCTURES: tuple[Signature, ...] = (
             *also("mgcv", "ps", 'spline(at = x, sd = s, basis = "p-spline")'),
             *also("mgcv", "gam bs"), *also("R", "smooth.spline"), *also("brms", "smooth"),
         ),
-        see_also=("rw2", "gp", "spde", "pc_sd"),
+        see_also=("tensor_spline", "rw2", "gp", "spde", "pc_sd"),
         source="Wood 2017, sections 5.3 to 5.8; Wood 2003 (thin plates); Eilers and Marx 1996 "
                "(p-splines)",
+    ),
+    _structure(
+        "tensor_spline",
+        Parameter("at", "real", over="input", known=True,
+                  meaning="the position of each member, in two columns or more"),
+        Parameter("sd", "positive", over="input",
+                  meaning="scale along the columns, in the unit of the latent: one for all, or one "
+                          "for each (see scale)"),
+        Parameter("size", "count", required=False, default=5.0, over="input", known=True,
+                  meaning="coefficients along each column, the constant among them: one number for "
+                          "all, or one for each"),
+        Parameter("interaction", "bool", required=False, default=False,
+                  meaning="whether functions of some of the columns alone are left out"),
+        basis=Basis("at", "size", centred="interaction"),
+        summary="tensor product of splines: a smooth surface of columns in different units",
+        formula="f = N a + Z b, a of density 1, b_i ~ N(0, 1 / sum_j (p_ij / sd_j^2)): products of "
+                "natural cubic splines along the columns, p_ij their penalties; N spans products "
+                "of lines, the constant taken out",
+        scale="sd_j is the typical size of the curve about a straight line along column j, where "
+              "that column's penalty alone acts: the sd of spline(at = column j, basis = "
+              '"cubic"); mgcv\'s lambda_j is noise^2 / sd_j^2 times a constant of the column',
+        support="all numbers, summing to zero over the members, each as often as it occurs",
+        example=model(
+            "index obs", "index d = 2", "data x[obs, d] : real", "data y[obs] : count",
+            "hyper s[d] : positive ~ pc_sd(u = 1, alpha = 0.01)",
+            "latent level ~ normal(sd = 5)",
+            "latent f[obs] ~ tensor_spline(at = x, sd = s, size = 3)",
+            "observe y ~ poisson(log_rate = level + f)",
+        ),
+        also_called=(
+            *also("mgcv", "te", "tensor_spline(at = x, sd = s)"),
+            *also("mgcv", "ti t2", "tensor_spline(at = x, sd = s, interaction = true)"),
+            *also("mgcv", "tensor.prod"),
+        ),
+        see_also=("spline", "gp", "spde", "pc_sd"),
+        source="Wood 2006; Wood 2017, section 5.6",
     ),
     _structure(
         "spde",

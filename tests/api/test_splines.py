@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import lgmdsl as lgm
-from lgmdsl.structures.splines import smooth
+from lgmdsl.structures.splines import smooth, tensor_smooth
 
 RNG = np.random.default_rng(8)
 T = np.round(RNG.uniform(0.0, 1.0, 70), 2)
@@ -289,3 +289,86 @@ def test_the_page_and_the_file_have_the_smooths(fit: lgm.Fit, tmp_path: Path) ->
     fit.save(tmp_path / "fit.nc")
     again = lgm.load_fit(tmp_path / "fit.nc").smooths(test=True)
     pd.testing.assert_frame_equal(again, fit.smooths(test=True), rtol=1e-9)
+
+
+# ---- tensor products -----------------------------------------------------------------------------
+
+SURFACE = """lgm 1
+index obs
+index d = 2
+data x[obs, d] : real
+data y[obs] : real
+hyper s[d] : positive ~ pc_sd(u = 1, alpha = 0.01)
+latent a ~ normal(sd = 5)
+latent f[obs] ~ tensor_spline(at = x, sd = s)
+observe y ~ normal(mean = a + f, sd = 0.3)
+"""
+PLACES_OF = np.column_stack([RNG.uniform(0.0, 1.0, 90).round(1), RNG.uniform(-50.0, 50.0, 90)])
+SURFACE_DATA = {
+    "x": PLACES_OF,
+    "y": np.sin(5.0 * PLACES_OF[:, 0]) * PLACES_OF[:, 1] / 20.0 + 0.3 * RNG.normal(size=90),
+}
+
+
+@pytest.fixture(scope="module")
+def surface() -> lgm.Fit:
+    return lgm.fit(lgm.loads(SURFACE), SURFACE_DATA, hyper="map")
+
+
+def test_a_surface_is_reported_predicted_and_stored(surface: lgm.Fit, tmp_path: Path) -> None:
+    f = surface.mean("f").values
+    assert surface.converged and abs(f.sum()) < 1e-9
+    one = surface.predict({"x": PLACES_OF[7:8]})
+    np.testing.assert_allclose(one.mean("f"), f[7:8], atol=1e-10)
+    np.testing.assert_allclose(one.sd("f"), surface.sd("f").values[7:8], atol=1e-10)
+    surface.save(tmp_path / "fit.nc")
+    again = lgm.load_fit(tmp_path / "fit.nc")
+    new = {"x": [[-0.5, 0.0], [0.33, 80.0]]}
+    np.testing.assert_allclose(
+        again.predict(new).mean("f"), surface.predict(new).mean("f"), rtol=1e-12
+    )
+    pd.testing.assert_frame_equal(again.smooths(test=True), surface.smooths(test=True), rtol=1e-9)
+
+
+def test_the_size_of_a_surface_is_that_of_its_prior(surface: lgm.Fit) -> None:
+    made = tensor_smooth(PLACES_OF, np.array([5.0, 5.0]), False)
+    assert made.penalties is not None
+    curves = made.columns(PLACES_OF)[1]
+    sds = (made.penalties @ surface.mean("s").values ** -2.0) ** -0.5
+    wanted = np.exp(0.5 * np.log((curves * sds) ** 2 @ np.ones(len(sds))).mean())
+    np.testing.assert_allclose(surface.smooths()["sd"], wanted)
+
+
+def test_one_sd_is_that_of_all_columns(surface: lgm.Fit) -> None:
+    def fitted(hypers: str, sd: str, size: str) -> lgm.Fit:
+        text = SURFACE.replace("hyper s[d] : positive ~ pc_sd(u = 1, alpha = 0.01)", hypers)
+        text = text.replace("sd = s)", f"sd = {sd}, size = {size})")
+        return lgm.fit(lgm.loads(text), SURFACE_DATA | {"k": [4, 4]})
+
+    one = fitted("data k[d] : count", "0.7", "4")
+    two = fitted("hyper s[d] : positive = 0.7\ndata k[d] : count", "s", "k")
+    np.testing.assert_allclose(one.mean("f"), two.mean("f"), atol=1e-10)
+    np.testing.assert_allclose(one.log_evidence, two.log_evidence, rtol=1e-12)
+
+
+def test_a_plane_and_what_goes_along_one_column_alone() -> None:
+    """Sds at 0: a product of lines; with one of them, a curve along the other column."""
+    x, noise = PLACES_OF, 0.05 * (-1.0) ** np.arange(90)
+    text = SURFACE.replace("pc_sd(u = 1, alpha = 0.01)", "flat").replace("(sd = 5)", "(sd = 1e4)")
+    data = {"x": x, "y": 1.0 - x[:, 0] + 0.02 * x[:, 1] + noise}
+    fit = lgm.fit(lgm.loads(text), data, hyper="map")
+    assert fit.converged and not fit.warnings
+    lines = np.column_stack([np.ones(90), x, x[:, 0] * x[:, 1]])
+    plane = lines @ np.linalg.lstsq(lines, data["y"], rcond=None)[0]
+    np.testing.assert_allclose(float(fit.mean("a")) + fit.mean("f").values, plane, atol=2e-3)
+    np.testing.assert_allclose(fit.smooths()["edf"], 3.0, atol=0.01)
+
+
+def test_sds_are_one_number_or_one_for_each_column() -> None:
+    text = SURFACE.replace("hyper s[d]", "hyper s[obs]")
+    with pytest.raises(lgm.LgmError, match="one for each input dimension") as refused:
+        lgm.loads(text)
+    assert refused.value.codes == ("E108",)
+    curve = SURFACE.replace("x[obs, d]", "x[obs]").replace("sd = s", "sd = 1")
+    with pytest.raises(lgm.LgmError, match="two columns"):
+        lgm.fit(lgm.loads(curve), SURFACE_DATA | {"x": PLACES_OF[:, 1]})

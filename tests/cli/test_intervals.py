@@ -1,5 +1,5 @@
-"""`lgm summary --profile`, `--df` and `--smooths`: the tables of `fit.profile`, `fit.tidy(df=...)` and
-`fit.smooths(test=True)`."""
+"""`lgm summary --profile`, `--df` and `--smooths`: the tables of `fit.profile`, `fit.tidy(df=...)`
+and of `fit.smooths(test=True)`."""
 
 from __future__ import annotations
 

@@ -54,18 +54,23 @@ class BasisFactor:
         """The basis over the members of `grounded`, whose expressions `lower` lowers. Raises
         DataError and ModelError for positions and sizes that it cannot take, MethodError E501 in
         a product."""
-        from lgmdsl.structures.splines import smooth
+        from lgmdsl.structures.splines import smooth, tensor_smooth
 
         if len(self.symbol.dims) != 1:
             raise MethodError(self._in_product())
-        kind = self.factor.get(self.basis.kind)
+        positions, values = self.positions(lower), self.signature.defaults
         size = self.factor.get(self.basis.size)
-        values = self.signature.defaults
-        chosen = kind.value if isinstance(kind, ast.String) else str(values[self.basis.kind])
-        count = values[self.basis.size] if size is None else float(_number(lower(size)))
+        count = np.asarray(values[self.basis.size] if size is None else _number(lower(size)))
         dim = self.symbol.dims[0]
         try:
-            return smooth(self.positions(lower), chosen, int(count))
+            if self.basis.kind:
+                kind = self.factor.get(self.basis.kind)
+                known = isinstance(kind, ast.String)
+                chosen = kind.value if known else str(values[self.basis.kind])
+                return smooth(positions, chosen, int(count))
+            centred = self.factor.get(self.basis.centred)
+            sizes = np.broadcast_to(count, positions.shape[1:])
+            return tensor_smooth(positions, sizes, isinstance(centred, ast.Bool) and centred.value)
         except Refused as refused:
             labels = grounded.indices[dim].labels
             raise located(refused, self.factor, (dim,), labels) from None
@@ -81,6 +86,25 @@ class BasisFactor:
         """The parts that have coefficients, and how many."""
         parts = {FREE: made.free, CURVE: made.penalised}
         return {part: size for part, size in parts.items() if size}
+
+    def scales(self, made: Smooth, lower: Lower) -> dict[str, Coefficient]:
+        """The scale of the penalised coefficients, under its name: one for all, or, of several
+        penalties, (sum_j penalties_j / sd_j^2)^(-1/2) of each."""
+        given = {n: v for n in self.signature.scales if (v := self.factor.get(n)) is not None}
+        out = {n: lower(v) for n, v in given.items()}
+        if made.penalties is None:
+            return out
+        block = part_name(self.symbol.name, CURVE)
+        for name, scale in out.items():
+            if scale.dims:
+                penalties = co.Constant((block, *scale.dims), made.penalties)
+                inverse = co.Power(scale.dims, scale, co.number(-2.0))
+                total = co.Contraction((block,), (penalties, inverse))
+                out[name] = co.Power((block,), total, co.number(-0.5))
+            else:
+                sizes = co.Constant((block,), made.penalties.sum(axis=1) ** -0.5)
+                out[name] = co.multiply(sizes, scale)
+        return out
 
     def map(self, made: Smooth, lower: Lower, sizes: Mapping[str, int]) -> Affine:
         """The latent as an affine form in its coefficients."""
