@@ -668,6 +668,7 @@ def spline(
     sd: Expression | float | None = None,
     basis: Literal['thin-plate', 'cubic', 'cyclic', 'p-spline'] = 'thin-plate',
     size: Expression | float = 10.0,
+    shrink: bool = False,
 ) -> Distribution:
     """structure: penalised regression spline: a smooth curve or surface for additive models"""
 

@@ -244,6 +244,16 @@ class CanonicalModel:
         return tuple(dict.fromkeys(owner(b.name) for b in self.reported))
 
     @property
+    def shown_names(self) -> tuple[str, ...]:
+        """The names of the reported blocks as the user knows them."""
+        return tuple(dict.fromkeys(self.shown(b.name) for b in self.reported))
+
+    def shown(self, block: str) -> str:
+        """The name by which the user knows a block: coefficients of a basis are shown as the latent
+        that is made of them."""
+        return owner(block) if owner(block) in self.smooths else block
+
+    @property
     def reported(self) -> tuple[LatentBlock, ...]:
         """The blocks of the latents that the model declares: none where it has hypers alone."""
         return tuple(b for b in self.latents if b.name != NOTHING)
@@ -355,6 +365,8 @@ class Layout:
         """One entry of something over `dims` by its labels: `w[dose, 3]`; `w` of a scalar."""
         if not dims:
             return name
+        if dims == (name,):  # of a basis
+            return f"coefficient {self.labels[name][place]} of {owner(name)}"
         indices = np.unravel_index(place, self.shape(dims))
         labels = [str(self.labels[d][i]) for d, i in zip(dims, indices, strict=True)]
         return f"{name}[{', '.join(labels)}]"

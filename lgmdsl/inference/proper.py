@@ -279,9 +279,7 @@ def _label(canonical: CanonicalModel, name: str, position: int) -> str:
     dims = canonical.layout.dims[name]
     if not dims:
         return f"`{name}`"
-    index = np.unravel_index(position, canonical.layout.shape(dims))
-    labels = ", ".join(str(canonical.layout.labels[d][k]) for d, k in zip(dims, index, strict=True))
-    return f"`{name}[{labels}]`"
+    return f"`{canonical.layout.entry(name, dims, position)}`"
 
 
 def labels_of(canonical: CanonicalModel) -> Callable[[str, int], str]:
@@ -320,7 +318,7 @@ def improper(
     """E402 for the block `name`; `latents`: those of the direction that nothing determines."""
     return Diagnostic(
         "E402",
-        f"the posterior is improper: nothing fixes `{name}`",
+        f"the posterior is improper: nothing fixes `{canonical.shown(name)}`",
         canonical.grounded.model.symbols[owner(name)].statement.span,
         reason,
         help=_remedy(canonical, name, latents),
@@ -331,6 +329,8 @@ def _remedy(canonical: CanonicalModel, name: str, latents: tuple[str, ...]) -> s
     theta = canonical.hypers.start()
     block = next((x for x in canonical.latents if x.name == name), None)
     instead = _without_trends(block, theta) if block else ""
+    if canonical.shown(name) != name:
+        return "leave out one of the latents that have that direction, or set shrink = true"
     remedy = instead or f"give `{name}` a proper prior, e.g. normal(sd = 10)"
     untied = next((x for x in canonical.latents if x.name in latents and _untied(x)), None)
     if untied is None or (instead and untied is block):

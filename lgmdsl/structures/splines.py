@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import combinations_with_replacement
 from math import comb, pi
@@ -31,6 +31,7 @@ PLACES = 2000  # of more places thin plates take this many, as mgcv does
 TILE = 4096  # rows at which thin plates are evaluated at once
 NOWHERE = 1e-20  # a member's variance below this share of the largest is none
 CACHED = 16
+SHRINK = 0.1  # of the least penalty: that of what is free, where it is shrunk too
 
 
 class Basis(ABC):
@@ -144,7 +145,7 @@ class Cubic(Basis):
     def __init__(self, places: Array, size: int) -> None:
         super().__init__(places)
         self.knots, second, root = _natural(places[:, 0], size)
-        values = np.linalg.pinv(root)
+        values: Array = np.asarray(np.linalg.pinv(root))
         self.values, self.second = values, second @ values
 
     def curves(self, x: Array) -> Array:
@@ -256,7 +257,7 @@ class _Margin:
 
     def __init__(self, x: Array, weights: Array, size: int, centred: bool) -> None:
         places, of = np.unique(x, return_inverse=True)
-        counts = np.bincount(of.reshape(-1), weights)
+        counts = np.bincount(of.reshape(-1), weights).astype(np.float64)
         self.knots, second, root = _natural(places, size)
         at_knots = np.eye(size)
         design = _cubic(places, self.knots, at_knots, second)
@@ -358,7 +359,7 @@ class Smooth:
     `scale` is the typical size by which the penalised curves were divided: with raw curves of
     penalty b'Sb, lambda of b'Sb is noise^2 scale^2 / sd^2 with Gaussian noise. Of several sds,
     `penalties` (penalised, d) are those of each coefficient: 1 / variance = sum_j penalties_j /
-    sd_j^2.
+    sd_j^2. Where what is free is `shrunk` too, its coefficients are the first of the penalised.
     """
 
     basis: Basis
@@ -366,16 +367,21 @@ class Smooth:
     along: Array  # what of each curve is free over the members
     scale: float
     penalties: Array | None = None
+    shrunk: float = 0.0  # the sd of what is free, in units of sd; 0: infinite
 
     @property
     def free(self) -> int:
         """How many coefficients have density 1."""
-        return int(self.turn.shape[1]) - 1
+        return 0 if self.shrunk else self._lines
 
     @property
     def penalised(self) -> int:
         """How many coefficients are normal."""
-        return int(self.along.shape[1])
+        return int(self.along.shape[1]) + (self._lines if self.shrunk else 0)
+
+    @property
+    def _lines(self) -> int:
+        return int(self.turn.shape[1]) - 1
 
     def columns(self, at: Array) -> tuple[Array, Array]:
         """(n, free) and (n, penalised): what the coefficients are multiplied by at positions
@@ -383,19 +389,23 @@ class Smooth:
         places, of = _distinct(at)
         flat = self.basis.free(places) @ self.turn
         curves = (self.basis.curves(places) - flat @ self.along) / self.scale
+        if self.shrunk:
+            return flat[of, :0], np.hstack([self.shrunk * flat[:, 1:], curves])[of]
         return flat[of, 1:], curves[of]
 
 
-def smooth(at: Array, kind: str, size: int) -> Smooth:
+def smooth(at: Array, kind: str, size: int, shrink: bool = False) -> Smooth:
     """The spline of a basis (`thin-plate`, `cubic`, `cyclic`, `p-spline`) at the positions of
-    members, (n, d), of which some may be the same.
+    members, (n, d), of which some may be the same. `shrink`: what the penalty leaves free is
+    penalised by SHRINK of the least that it takes elsewhere, over the members, as mgcv's `ts` and
+    `cs` do with the eigenvalues of their penalties.
 
     Raises Refused: E303 for positions that are not finite, E104 for a size that is not a whole
     number between the least of the basis and the number of distinct positions, and for more
     columns than the basis takes.
     """
     _check_finite(at)
-    return _smooth(Content(np.ascontiguousarray(at, dtype=np.float64)), kind, size)
+    return _smooth(Content(np.ascontiguousarray(at, dtype=np.float64)), kind, size, shrink)
 
 
 def _check_finite(at: Array) -> None:
@@ -411,7 +421,7 @@ def _check_finite(at: Array) -> None:
 
 
 @lru_cache(maxsize=CACHED)
-def _smooth(content: Content, kind: str, size: int) -> Smooth:
+def _smooth(content: Content, kind: str, size: int, shrink: bool) -> Smooth:
     at = np.asarray(content.value)
     places, of = _distinct(at)
     _check(places, kind, size)
@@ -419,7 +429,11 @@ def _smooth(content: Content, kind: str, size: int) -> Smooth:
     turn, along = _over_members(basis, places, of, f'basis = "{kind}" leaves free')
     counts = np.bincount(of).astype(np.float64)
     scale = _typical(basis.curves(places), basis.free(places), counts)
-    return Smooth(basis, turn, along, scale)
+    made = Smooth(basis, turn, along, scale)
+    if not shrink or not made.free:
+        return made
+    largest = np.linalg.norm(np.sqrt(counts)[:, None] * made.columns(places)[1], ord=2)
+    return replace(made, shrunk=float(largest) / SHRINK**0.5)
 
 
 def _over_members(basis: Basis, places: Array, of: IntArray, free: str) -> tuple[Array, Array]:

@@ -54,12 +54,14 @@ class Basis:
     members, some of density 1 and the others normal with its scale, and a map of them: `at`, `size`
     and `kind` name the arguments for positions, number of coefficients and kind of basis. Without a
     kind it is a product of a basis for each column of the positions, each with a size and a scale
-    of its own; `centred` names the argument by which it is their interaction alone."""
+    of its own; `centred` names the argument by which it is their interaction alone, `shrink` that
+    by which nothing is of density 1."""
 
     at: str
     size: str
     kind: str = ""
     centred: str = ""
+    shrink: str = ""
 
 
 class Trait(Flag):

@@ -332,12 +332,16 @@ STRUCTURES: tuple[Signature, ...] = (
                           "quantiles, the same joined at its ends, B-splines with differences"),
         Parameter("size", "count", required=False, default=10.0, over="none", known=True,
                   meaning="coefficients of the basis, the constant among them"),
-        basis=Basis("at", "size", "basis"),
+        Parameter("shrink", "bool", required=False, default=False,
+                  meaning="whether the line or plane that is free is shrunk to zero too, so that "
+                          "nothing is left of the smooth where sd is 0"),
+        basis=Basis("at", "size", "basis", shrink="shrink"),
         summary="penalised regression spline: a smooth curve or surface for additive models",
         formula="f = N a + Z b, a of density 1, b_j ~ N(0, sd^2): N spans the polynomials that the "
                 "penalty leaves free, Z Z' is its generalised inverse, the constant taken out",
         scale=_TYPICAL.format(rest=" of the curve about what is free, over the members")
-              + "; mgcv's lambda is noise^2 / sd^2 times a constant of the basis",
+              + "; mgcv's lambda is noise^2 / sd^2 times a constant of the basis; where `shrink`, "
+                "what is free has ten times the variance of the largest penalised direction",
         support="all numbers, summing to zero over the members, each as often as it occurs",
         example=model(
             "index obs", "data x[obs] : real", "data y[obs] : count", SD,
@@ -350,6 +354,8 @@ STRUCTURES: tuple[Signature, ...] = (
             *also("mgcv", "tp", 'spline(at = x, sd = s, basis = "thin-plate")'),
             *also("mgcv", "cr", 'spline(at = x, sd = s, basis = "cubic")'),
             *also("mgcv", "cc", 'spline(at = x, sd = s, basis = "cyclic")'),
+            *also("mgcv", "ts", "spline(at = x, sd = s, shrink = true)"),
+            *also("mgcv", "cs", 'spline(at = x, sd = s, basis = "cubic", shrink = true)'),
             *also("mgcv", "ps", 'spline(at = x, sd = s, basis = "p-spline")'),
             *also("mgcv", "gam bs"), *also("R", "smooth.spline"), *also("brms", "smooth"),
         ),

@@ -172,8 +172,29 @@ def test_two_lines_along_one_covariate_are_improper() -> None:
     text = TEXT.replace("normal(sd = 5)", "flat").replace(
         "latent f", "latent g[obs] ~ spline(at = t, sd = 1)\nlatent f"
     )
-    with pytest.raises(lgm.LgmError, match="improper"):
-        lgm.fit(lgm.loads(text.replace("a + f", "a + f + g")), DATA, hyper="map")
+    text = text.replace("a + f", "a + f + g")
+    with pytest.raises(lgm.LgmError, match="nothing fixes `g`") as refused:
+        lgm.fit(lgm.loads(text), DATA, hyper="map")
+    assert "coefficient 1 of g" in str(refused.value) and ".free" not in str(refused.value)
+    assert "shrink = true" in str(refused.value)
+    fit = lgm.fit(lgm.loads(text.replace("at = t, sd = 1", "at = t, sd = 1, shrink = true")), DATA)
+    assert fit.converged
+
+
+def test_coefficients_are_not_shown(fit: lgm.Fit) -> None:
+    """Neither in names that are offered, nor in draws and tables."""
+    for name in ("ff", "f.curv"):
+        with pytest.raises(lgm.ModelError) as refused:
+            fit.mean(name)
+        assert "f.curve" not in str(refused.value)
+    assert [*fit.sample(3)] == ["a", "f"]
+    drawn = lgm.simulate(
+        lgm.loads(TEXT.replace("size = 8", "size = 8, shrink = true")), DATA[["t"]]
+    )
+    assert {k for k in drawn if k.startswith("truth.")} == {"truth.s", "truth.a", "truth.f"}
+    shrunk = lgm.loads(TEXT.replace("size = 8", "size = 8, shrink = true"))
+    made = lgm.calibrate(shrunk, DATA[["t"]], runs=2, method="laplace")
+    assert {*made.outcomes[0].values} == {"a", "f[.]", "s", "log likelihood"}
 
 
 def test_each_curve_is_drawn_along_its_covariate() -> None:

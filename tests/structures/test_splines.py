@@ -238,3 +238,17 @@ def test_what_a_tensor_product_does_not_take(
         tensor_smooth(at, np.array(sizes), False)
     assert refused.value.codes == (code,)
     assert says in str(refused.value) and "help" in str(refused.value)
+
+
+# ---- shrinkage -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_free_is_shrunk_by_a_tenth_of_the_least_penalty(kind: str) -> None:
+    plain, made = smooth(X, kind, 9), smooth(X, kind, 9, shrink=True)
+    free, curves = plain.columns(X)
+    none, all_of_them = made.columns(X)
+    assert made.free == none.shape[1] == 0 and made.penalised == all_of_them.shape[1]
+    covariance = all_of_them @ all_of_them.T - curves @ curves.T
+    ten = 10.0 * np.linalg.eigvalsh(curves @ curves.T)[-1]
+    np.testing.assert_allclose(covariance, ten * free @ free.T, atol=1e-9 * ten)

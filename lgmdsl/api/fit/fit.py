@@ -180,7 +180,7 @@ class Fit(Assessable, Framed):
         """
         wanted = [names] if isinstance(names, str) else names
         if wanted is None:
-            wanted = [*(b.name for b in self.canonical.reported), *self.canonical.named]
+            wanted = list(dict.fromkeys((*self.canonical.shown_names, *self.canonical.named)))
         drawn = self.marginals.draws(wanted, size, self.seed if seed is None else seed)
         arrays = {}
         for name, values in drawn.items():

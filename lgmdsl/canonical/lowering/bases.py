@@ -65,12 +65,11 @@ class BasisFactor:
         try:
             if self.basis.kind:
                 kind = self.factor.get(self.basis.kind)
-                known = isinstance(kind, ast.String)
-                chosen = kind.value if known else str(values[self.basis.kind])
-                return smooth(positions, chosen, int(count))
-            centred = self.factor.get(self.basis.centred)
+                chosen = str(values[self.basis.kind])
+                chosen = kind.value if isinstance(kind, ast.String) else chosen
+                return smooth(positions, chosen, int(count), self._flag(self.basis.shrink))
             sizes = np.broadcast_to(count, positions.shape[1:])
-            return tensor_smooth(positions, sizes, isinstance(centred, ast.Bool) and centred.value)
+            return tensor_smooth(positions, sizes, self._flag(self.basis.centred))
         except Refused as refused:
             labels = grounded.indices[dim].labels
             raise located(refused, self.factor, (dim,), labels) from None
@@ -81,6 +80,10 @@ class BasisFactor:
         assert at is not None, "the checker lets no structure through without it"
         values = np.asarray(lower(at).evaluate({}).dense(), dtype=np.float64)
         return values.reshape(len(values), -1)
+
+    def _flag(self, name: str) -> bool:
+        value = self.factor.get(name)
+        return isinstance(value, ast.Bool) and value.value
 
     def blocks(self, made: Smooth) -> dict[str, int]:
         """The parts that have coefficients, and how many."""
