@@ -14,6 +14,8 @@ import copyreg
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from lgmdsl.canonical.blocks.family import FindSite
 from lgmdsl.canonical.blocks.latents import LatentBlock, latent_blocks
 from lgmdsl.canonical.blocks.rewrites import Rewrite, rewrite
@@ -169,4 +171,6 @@ def _layout(lowering: Lowering, latents: tuple[LatentBlock, ...]) -> Layout:
         for factor in block.factors:
             if len(factor.dims) == 1 and factor.labels is not None:
                 labels.setdefault(factor.dims[0], factor.labels)
+        for dim, size in zip(block.dims, block.sizes, strict=True):
+            labels.setdefault(dim, np.arange(1, size + 1))  # coefficients of a basis
     return Layout(labels, starts, dims)

@@ -365,8 +365,9 @@ class Layout:
         """One entry of something over `dims` by its labels: `w[dose, 3]`; `w` of a scalar."""
         if not dims:
             return name
-        if dims == (name,):  # of a basis
-            return f"coefficient {self.labels[name][place]} of {owner(name)}"
         indices = np.unravel_index(place, self.shape(dims))
+        if dims[-1] == name:  # of a basis
+            member = self.entry(owner(name), dims[:-1], place // len(self.labels[name]))
+            return f"coefficient {self.labels[name][indices[-1]]} of {member}"
         labels = [str(self.labels[d][i]) for d, i in zip(dims, indices, strict=True)]
         return f"{name}[{', '.join(labels)}]"

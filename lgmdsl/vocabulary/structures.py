@@ -325,7 +325,9 @@ STRUCTURES: tuple[Signature, ...] = (
         "spline",
         Parameter("at", "real", over="input", known=True,
                   meaning="the position of each member, in one to three columns"),
-        _SD,
+        Parameter("sd", "positive", over="others",
+                  meaning="scale, in the unit of the latent (see scale); next to iid one for all "
+                          "curves, or one for each"),
         Parameter("basis", "string", required=False, default="thin-plate",
                   choices=("thin-plate", "cubic", "cyclic", "p-spline"), over="none",
                   meaning="thin plates in up to three columns, natural cubic splines with knots at "
@@ -352,6 +354,8 @@ STRUCTURES: tuple[Signature, ...] = (
         also_called=(
             *also("mgcv", "s", "spline(at = x, sd = s)"),
             *also("mgcv", "tp", 'spline(at = x, sd = s, basis = "thin-plate")'),
+            *also("mgcv", "fs sz", "iid * spline(at = x, sd = s)",
+                  "over [group, obs], and f[who, obs] in the predictor"),
             *also("mgcv", "cr", 'spline(at = x, sd = s, basis = "cubic")'),
             *also("mgcv", "cc", 'spline(at = x, sd = s, basis = "cyclic")'),
             *also("mgcv", "ts", "spline(at = x, sd = s, shrink = true)"),

@@ -159,15 +159,6 @@ def test_what_is_wrong_is_said_where_it_is(spline: str, code: str, says: str) ->
     assert "help" in str(refused.value)
 
 
-def test_a_product_is_refused() -> None:
-    text = TEXT.replace("index obs", "index obs\nindex g = 2\ndata at[g] : real").replace(
-        "latent f[obs] ~", "latent h[g, obs] ~ iid * spline(at = t, sd = s)\nlatent f[obs] ~"
-    )
-    text = text.replace("mean = a + f", "mean = a + f + sum(h, g)")
-    with pytest.raises(lgm.MethodError, match="factor of a product"):
-        lgm.fit(lgm.loads(text), {"t": T, "y": DATA["y"].to_numpy(), "at": [0.0, 1.0]})
-
-
 def test_two_lines_along_one_covariate_are_improper() -> None:
     text = TEXT.replace("normal(sd = 5)", "flat").replace(
         "latent f", "latent g[obs] ~ spline(at = t, sd = 1)\nlatent f"

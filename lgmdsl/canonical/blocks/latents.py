@@ -304,10 +304,11 @@ def _coefficients(factor: bases.BasisFactor, lowering: Lowering) -> list[LatentB
     out = []
     for part, size in factor.blocks(made).items():
         block, (name, arguments) = bym2.part_name(factor.symbol.name, part), structures[part]
-        labels = np.arange(1, size + 1)
-        spec = FactorSpec(name, (block,), (size,), arguments, factor.factor, labels)
         lowering.sizes[block] = size
-        out.append(LatentBlock(block, (block,), (size,), (spec,)))
+        dims = (*factor.others, block)
+        sizes = tuple(lowering.sizes[d] for d in dims)
+        spec = FactorSpec(name, dims, sizes, arguments, factor.factor, None)
+        out.append(LatentBlock(block, dims, sizes, (spec,)))
     return out
 
 

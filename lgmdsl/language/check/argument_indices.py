@@ -49,6 +49,17 @@ class ArgumentIndices:
                     if not wanted
                     else f"declare it over an index of lags: hyper {parameter.name}[lag]",
                 )
+            case "others":
+                others = [d for d in dims if d != place.axis]
+                if set(has) <= set(others):
+                    return True
+                each = f", or one for each member of {quoted(others)}" if others else ""
+                return self._complain(
+                    f"{self.owner} must be one number{each}",
+                    f"declare it over {bracketed(others)}"
+                    if others
+                    else "pick one entry by its label, or declare it without an index",
+                )
             case "axis" | "input":
                 return self._on_axis()
             case "class" | "classes":
