@@ -130,7 +130,7 @@ def _two_way(
     levels = quantiles_of(fit, name)
     if levels is None or dims[0] == dims[1]:
         return None
-    along = (line(canonical, dims[0]), line(canonical, dims[1]))
+    along = (line(canonical, dims[0], name), line(canonical, dims[1], name))
     called = titled(canonical, name, dims), described(canonical.grounded.model, name)
     table = two_way(called, dims, labels, levels, along)
     if table is None:
