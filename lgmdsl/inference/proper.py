@@ -330,7 +330,7 @@ def _remedy(canonical: CanonicalModel, name: str, latents: tuple[str, ...]) -> s
     block = next((x for x in canonical.latents if x.name == name), None)
     instead = _without_trends(block, theta) if block else ""
     if canonical.shown(name) != name:
-        return "leave out one of the latents that have that direction, or set shrink = true"
+        return "leave out a latent that has that direction, or set shrink = true"
     remedy = instead or f"give `{name}` a proper prior, e.g. normal(sd = 10)"
     untied = next((x for x in canonical.latents if x.name in latents and _untied(x)), None)
     if untied is None or (instead and untied is block):

@@ -202,6 +202,29 @@ def test_each_curve_is_drawn_along_its_covariate() -> None:
         assert new.plot(name).get_xlabel() == covariate
 
 
+def test_partial_residuals_are_drawn_where_the_curve_stands_as_it_is() -> None:
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    data = DATA.assign(u=np.random.default_rng(4).normal(size=70))
+    data.loc[3, "y"] = np.nan
+    text = TEXT.replace("data y[obs] : real", "data y[obs] : real?").replace(
+        "latent f", "data u[obs] : real\nlatent g[obs] ~ spline(at = u, sd = s)\nlatent f"
+    )
+    fit = lgm.fit(lgm.loads(text.replace("a + f", "a + 0.5 * g + f")), data, hyper="map")
+    dots = [d for d in fit.plot("f").lines if d.get_label() == "partial residuals"]
+    assert not [d for d in fit.plot("g").lines if d.get_label() == "partial residuals"]
+    wanted = data["y"] - float(fit.mean("a")) - 0.5 * fit.mean("g").values
+    found = np.asarray(dots[0].get_xydata())
+    known = wanted.notna().to_numpy()
+    at = np.column_stack([T, wanted])[known]
+    np.testing.assert_allclose(found[np.lexsort(found.T)], at[np.lexsort(at.T)], atol=1e-9)
+    counts = text.replace("y[obs] : real?", "y[obs] : count?")
+    counts = counts.replace("normal(mean = a + f, sd = 0.3)", "poisson(log_rate = a + f + g)")
+    rounded = data.assign(y=data["y"].abs().round())
+    for line in lgm.fit(lgm.loads(counts), rounded, hyper="map").plot("f").lines:
+        assert line.get_label() != "partial residuals"
+
+
 def test_a_curve_may_stand_twice_in_a_predictor(fit: lgm.Fit) -> None:
     twice = lgm.loads(TEXT.replace("a + f", "a + 0.5 * f + 0.5 * f"))
     again = lgm.fit(twice, DATA, hyper="map")
