@@ -121,7 +121,7 @@ def fit(
         The most steps of each run of the method.
     mapping : dict, optional
         Renames keys ({"name in the model": "key"}) and makes matrices of columns: {"X": ["age",
-        "contrasts(region)"]}.
+        "contrasts(region)", "age:contrasts(region)", "poly(dose, 2)"]}.
     start : dict, optional
         Values of hyperparameters to start from, by name (a scalar fills an indexed one); otherwise
         they start in the middle of their priors.

@@ -366,7 +366,9 @@ FIT_OPTIONS: tuple[FitOption, ...] = (
             "--map \"X=age,contrasts(region)\", mapping={\"X\": [\"age\", \"contrasts(region)\"]}",
             support="data, and labels of indices",
             advice="for columns that are called otherwise, and for matrices made of columns: as "
-            "they are, or by treatment or sum contrasts (kind=sum) against a base (base=north)",
+            "they are, by contrasts (kind=sum, helmert, difference, poly, full) against a base "
+            "(base=north), polynomials (poly(age, 2)), scale(age), log(age), and products of these "
+            "(age:contrasts(region), age*contrasts(region))",
             example="lgm fit model.lgm renamed.npz --map y=outcome",
             see_also=("data", "E305"),
         ),
