@@ -19,6 +19,7 @@ import scipy.sparse as sp
 from lgmdsl.arrays import Array, BoolArray
 from lgmdsl.canonical.blocks.latents import FactorSpec, LatentBlock
 from lgmdsl.canonical.expressions.coefficient import Theta
+from lgmdsl.canonical.lowering.bases import basis_factor
 from lgmdsl.canonical.lowering.bym2 import owner
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract import rows
@@ -329,8 +330,10 @@ def _remedy(canonical: CanonicalModel, name: str, latents: tuple[str, ...]) -> s
     theta = canonical.hypers.start()
     block = next((x for x in canonical.latents if x.name == name), None)
     instead = _without_trends(block, theta) if block else ""
-    if canonical.shown(name) != name:
-        return "leave out a latent that has that direction, or set shrink = true"
+    basis = basis_factor(canonical.grounded.model.symbols[owner(name)])
+    if basis is not None:
+        shrink = f", or set {basis.basis.shrink} = true" if basis.basis.shrink else ""
+        return f"leave out a latent that has that direction{shrink}"
     remedy = instead or f"give `{name}` a proper prior, e.g. normal(sd = 10)"
     untied = next((x for x in canonical.latents if x.name in latents and _untied(x)), None)
     if untied is None or (instead and untied is block):
