@@ -23,15 +23,14 @@ COLUMNS = 64  # of latents whose rows are held at once
 
 @dataclass(frozen=True, eq=False)
 class Coefficients:
-    """Some latents b, (k,), under q: their mean, covariance and information B_b'WB_b, the matrix
-    F_bb and the block of F Cov(z), which is the covariance of the mean over data that would be
-    drawn again; `reference`: 2 tr F_bb - tr (FF)_bb, the degrees of freedom of a test."""
+    """Some latents b, (k,), under q: their mean, covariance and information B_b'WB_b; `sampling`:
+    their block of F Cov(z), the covariance of the mean over data that would be drawn again;
+    `reference`: 2 tr F_bb - tr (FF)_bb, the degrees of freedom of a test."""
 
     mean: Array
     covariance: Array
     information: Array
     sampling: Array
-    edf: float
     reference: float
 
 
@@ -69,7 +68,6 @@ class Influence:
         weighted = self._weighted(columns)
         influence = self._pulled(self._weighted(self._lifted(covariances)))  # rows of F, as columns
         across = self._solved(self._pulled(weighted))
-        diagonal = float(np.trace(influence[where]))
         covariance = covariances[where]
         sampling = influence.T @ covariances
         return Coefficients(
@@ -77,8 +75,7 @@ class Influence:
             0.5 * (covariance + covariance.T),
             columns.T @ weighted,
             0.5 * (sampling + sampling.T),
-            diagonal,
-            2.0 * diagonal - float((influence * across).sum()),
+            2.0 * float(np.trace(influence[where])) - float((influence * across).sum()),
         )
 
     def _units(self, where: IntArray) -> Array:

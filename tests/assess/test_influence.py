@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.linalg as sla
@@ -112,9 +114,7 @@ def test_a_smooth_without_noise_of_its_own_is_as_often_small_as_its_p_value_says
     plain = influence.of(where)
     values = []
     for mean in means[:, where]:
-        moved = type(plain)(
-            mean, plain.covariance, plain.information, plain.sampling, plain.edf, plain.reference
-        )
+        moved = replace(plain, mean=mean)
         values.append(smooth_test(moved, free=False, residual_df=None).p_value)
     assert linear.rows == 40
     shares = [float(np.mean(np.array(values) < level)) for level in (0.05, 0.25, 0.5, 0.75)]
