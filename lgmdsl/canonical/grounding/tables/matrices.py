@@ -184,27 +184,22 @@ def one_column(entry: Entry, design: Design) -> Entry:
     """A matrix of one column as a datum over the rows: a function, or the contrast of a column of
     two levels. Raises DataError E301 where the columns are more."""
     if entry.shape[1] != 1:
-        coding = design.terms[0].alone
+        (term,) = design.terms
+        what, merge = f"`{term.written}` is", ""
+        levels: tuple[str, ...] = ()
+        if term.alone is not None and term.alone.of_levels:
+            column, shown = f"`{term.alone.column}`", map(show, term.alone.levels[:SHOWN])
+            what, levels = f"contrasts of {column} are", (f"its levels: {listed([*shown])}",)
+            merge = f", or merge the levels of {column} into two"
         raise DataError.of(
             "E301",
-            f"contrasts of `{coding.column}` are {entry.shape[1]} columns, and `{entry.name}` "
-            "is one"
-            if coding is not None and coding.of_levels
-            else f"`{design.terms[0].written}` is {entry.shape[1]} columns, and `{entry.name}` is "
-            "one",
-            details=(f"its levels: {listed([*map(show, coding.levels[:SHOWN])])}",)
-            if coding is not None and coding.of_levels
-            else (),
-            help="declare it over two indices, the second one an index of columns"
-            + (
-                f", or merge the levels of `{coding.column}` into two"
-                if coding is not None and coding.of_levels
-                else ""
-            ),
+            f"{what} {entry.shape[1]} columns, and `{entry.name}` is one",
+            details=levels,
+            help=f"declare it over two indices, the second one an index of columns{merge}",
             layout="plain",
         )
-    column = Loaded(entry.loaded.values[:, 0])
-    return replace(entry, shape=column.shape, loader=lambda: column, labels=entry.labels[:1])
+    only = Loaded(entry.loaded.values[:, 0])
+    return replace(entry, shape=only.shape, loader=lambda: only, labels=entry.labels[:1])
 
 
 def _check_joined(name: str, columns: Sequence[Entry]) -> None:
