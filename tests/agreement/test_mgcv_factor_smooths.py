@@ -184,3 +184,24 @@ def test_curves_are_drawn_along_their_covariate() -> None:
     (axes,) = np.atleast_1d(fit.plot("f"))
     assert axes.get_xlabel() == "t"
     assert [t.get_text() for t in axes.get_legend().get_texts()][:3] == ["a", "b", "c"]
+
+
+def test_curves_over_two_indices_are_those_of_their_pairs() -> None:
+    part = np.where(np.cos(5.0 * I) > 0.0, "hi", "lo")
+    both = TEXT.replace("index g\n", 'index g\nindex half = {"lo", "hi"}\ndata part[obs] : half\n')
+    both = both.replace("f[g, obs] ~ iid *", "f[g, half, obs] ~ iid * iid *")
+    both = both.replace("f[who, obs]", "f[who, part, obs]").replace("b[g] ~", "b[g, half] ~")
+    both = both.replace("b[who]", "b[who, part]").replace("hyper s :", "hyper s[half] :")
+    fixed = {"s": np.array([0.3, 0.6]), "e": 0.3}
+    one = lgm.fit(lgm.loads(both), DATA | {"part": part}, fixed=fixed)
+    pairs = np.char.add(np.char.add(WHO, " "), part)
+    labels = [f"{g} {half}" for g in "abc" for half in ("lo", "hi")]
+    each = EACH.replace("index g", "index g = {" + ", ".join(f'"{v}"' for v in labels) + "}")
+    fixed = {"s": np.tile([0.3, 0.6], 3), "e": 0.3}
+    other = lgm.fit(lgm.loads(each), DATA | {"who": pairs}, fixed=fixed)
+    np.testing.assert_allclose(one.mean("eta"), other.mean("eta"), atol=1e-9)
+    np.testing.assert_allclose(one.log_evidence, other.log_evidence, rtol=1e-10)
+    table, wanted = one.smooths(), other.smooths()
+    assert [*table["labels"]] == [v.replace(" ", ", ") for v in labels]
+    np.testing.assert_allclose(table["edf"], wanted["edf"], rtol=1e-8)
+    np.testing.assert_allclose(table["sd"], wanted["sd"])
