@@ -11,11 +11,12 @@ from functools import cached_property
 
 import numpy as np
 
-from lgmdsl.arrays import Array, IntArray
+from lgmdsl.arrays import Array, BoolArray, IntArray
 from lgmdsl.contract.engine import Conditioned
 from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.contract.rows import times_rows
 from lgmdsl.contract.stacked import StackedPredictors, cut
+from lgmdsl.engines.shared.prior import BlockPrior
 from lgmdsl.memory import check
 
 COLUMNS = 64  # of latents whose rows are held at once
@@ -46,7 +47,31 @@ class Influence:
         return StackedPredictors(self.linear)
 
     def edf(self, where: IntArray) -> float:
-        """The trace of F over the latents at `where`."""
+        """The trace of F over the latents at `where`: of those that are independent in the prior
+        and in no constraint sum_i (1 - variance_i / prior variance_i), as Cov (Q + B'WB) = I."""
+        independent, precision = self._prior
+        exact = self.conditioned.errors is None
+        if exact and self.conditioned.latent_variance_error is None and independent[where].all():
+            left = precision[where] * self.conditioned.latent_variance[where]
+            return float((1.0 - left).sum())
+        return self._by_rows(where)
+
+    @cached_property
+    def _prior(self) -> tuple[BoolArray, Array]:
+        """(n,) which latents are independent in the prior and in no constraint, and the prior
+        precisions of these."""
+        tied = {} if self.linear.constraints is None else self.linear.constraints.columns
+        independent, precision = np.zeros(self.linear.size, dtype=bool), np.zeros(self.linear.size)
+        for block in self.linear.blocks:
+            prior = BlockPrior(block, self.linear.starts[block.name])
+            if block.name in tied or not (prior.flat or prior.diagonal):
+                continue
+            variance = np.full(block.size, np.inf) if prior.flat else prior.variance
+            independent[prior.where] = variance > 0.0
+            precision[prior.where] = 1.0 / np.where(variance > 0.0, variance, 1.0)
+        return independent, precision
+
+    def _by_rows(self, where: IntArray) -> float:
         total = 0.0
         for start in range(0, len(where), COLUMNS):
             some = where[start : start + COLUMNS]

@@ -90,7 +90,10 @@ def test_degrees_of_freedom_and_what_tests_need(name: str, monkeypatch: pytest.M
     block = np.ix_(where, where)
     np.testing.assert_allclose(influence.edf(where), np.trace(whole[block]), rtol=1e-8)
     monkeypatch.setattr(influence_, "COLUMNS", 2)
-    np.testing.assert_allclose(influence.edf(where), np.trace(whole[block]), rtol=1e-8)
+    np.testing.assert_allclose(influence._by_rows(where), np.trace(whole[block]), rtol=1e-8)
+    group = places(fit, "u")  # in a constraint, where there is one
+    wanted = np.trace(whole[np.ix_(group, group)])
+    np.testing.assert_allclose(influence.edf(group), wanted, rtol=1e-8)
     found = influence.of(where)
     np.testing.assert_allclose(found.covariance, covariance[block], rtol=1e-6, atol=1e-9)
     np.testing.assert_allclose(found.information, information[block], rtol=1e-6, atol=1e-9)

@@ -70,9 +70,11 @@ def _edf(fit: Smoothed, terms: Sequence[SmoothTerm]) -> Array:
 
 
 def _size(fit: Smoothed, term: SmoothTerm) -> float:
+    """The posterior mean; of a size for which all members are visited over the points of the
+    mixture alone."""
     hypers = fit.gaussian_marginals.hypers
-    if hypers is None:
-        return term.size(fit.theta)
+    if hypers is None or not term.single:
+        return sum(p.share * term.size(p.theta) for p in fit.points)
     return float(hypers.mean(lambda theta: np.array(term.size(theta))))
 
 

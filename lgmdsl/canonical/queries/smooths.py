@@ -46,6 +46,12 @@ class SmoothTerm:
         """Whether its penalty leaves directions free."""
         return any(Shape.IMPROPER in b.at(theta).shape for b in self.blocks)
 
+    @property
+    def single(self) -> bool:
+        """Whether one scale is that of all its coefficients."""
+        smooth = self.canonical.smooths.get(self.name)
+        return smooth is None or smooth.penalties is None
+
     def size(self, theta: Theta) -> float:
         """The typical size of what is penalised: the geometric mean of the prior sds of its
         members."""
@@ -55,7 +61,7 @@ class SmoothTerm:
             named = dict(zip(block.dims, block.sizes, strict=True))
             scale = scale * expand(node.evaluate(theta), block.dims, named)
         own = np.moveaxis(scale, axis, -1).reshape(-1, block.sizes[axis])[self.level]
-        if self.name not in self.canonical.smooths or np.ptp(own) == 0.0:
+        if self.single:
             return float(own[0])
         squares = self._squares @ (own / own.max()) ** 2
         return float(own.max() * np.exp(0.5 * np.log(squares).mean()))
