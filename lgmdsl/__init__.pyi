@@ -681,6 +681,7 @@ def spline(
     sd: Expression | float | None = None,
     basis: Literal['thin-plate', 'cubic', 'cyclic', 'p-spline'] = 'thin-plate',
     size: Expression | float = 10.0,
+    shrink: bool = False,
 ) -> Distribution:
     """structure: penalised regression spline: a smooth curve or surface for additive models"""
 
@@ -707,6 +708,15 @@ def student_t(
 
 def sum(expr: Expression | float, index: Expression) -> Expression:
     """operator: sum over an index, which the result no longer has"""
+
+def tensor_spline(
+    *,
+    at: Expression | float,
+    sd: Expression | float | None = None,
+    size: Expression | float = 5.0,
+    interaction: bool = False,
+) -> Distribution:
+    """structure: tensor product of splines: a smooth surface of columns in different units"""
 
 def toeplitz(*, sd: Expression | float | None = None, pacf: Expression | float) -> Distribution:
     """structure: any stationary covariance over equal steps, by its partial autocorrelations"""

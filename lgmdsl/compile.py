@@ -14,6 +14,8 @@ import copyreg
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from lgmdsl.canonical.blocks.family import FindSite
 from lgmdsl.canonical.blocks.latents import LatentBlock, latent_blocks, without_residuals
 from lgmdsl.canonical.blocks.rewrites import Rewrite, rewrite
@@ -86,6 +88,7 @@ def canonicalise(
             for symbol in grounded.model.of_kind("latent")
             if (basis := bases.basis_factor(symbol)) is not None
         },
+        smooths=lowering.smooths,
     )
 
 
@@ -175,4 +178,6 @@ def _layout(lowering: Lowering, latents: tuple[LatentBlock, ...]) -> Layout:
         for factor in block.factors:
             if len(factor.dims) == 1 and factor.labels is not None:
                 labels.setdefault(factor.dims[0], factor.labels)
+        for dim, size in zip(block.dims, block.sizes, strict=True):
+            labels.setdefault(dim, np.arange(1, size + 1))  # coefficients of a basis
     return Layout(labels, starts, dims)

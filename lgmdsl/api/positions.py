@@ -10,6 +10,7 @@ import numpy as np
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.blocks.latents import FactorSpec
 from lgmdsl.canonical.expressions.coefficient import Coefficient
+from lgmdsl.canonical.lowering.bases import BasisFactor, basis_factor
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.graph.model_graph import ModelGraph
 from lgmdsl.language.checked import CheckedModel
@@ -53,7 +54,7 @@ def line(canonical: CanonicalModel, dim: str, name: str = "") -> LinePositions |
     if curve is not None:
         positions = canonical.positions[curve]
         if positions.shape[1] == 1:
-            title = _axis_title(canonical, _smooth(canonical, curve), dim)
+            title = _axis_title(canonical, _basis(canonical, curve).factor, dim)
             return LinePositions(positions[:, 0], title)
         if curve == name:
             return None
@@ -83,7 +84,7 @@ def places(canonical: CanonicalModel, dim: str, name: str = "") -> MapPositions 
     or two data over it that are named as coordinates are (PAIRS). `name` as for `line`."""
     grounded, curve = canonical.grounded, _curve_of(canonical, dim, name)
     if curve is not None and canonical.positions[curve].shape[1] == 2:
-        return _surface(canonical, canonical.positions[curve], _smooth(canonical, curve))
+        return _surface(canonical, canonical.positions[curve], _basis(canonical, curve).factor)
     if curve is not None and curve == name:
         return None
     for factor in _factors(canonical, dim):
@@ -116,16 +117,16 @@ def _surface(canonical: CanonicalModel, inputs: Array, factor: ast.Dist) -> MapP
 def _curve_of(canonical: CanonicalModel, dim: str, name: str) -> str | None:
     """The latent whose curve says where the members of an index lie: the quantity itself, or the
     only one over that index."""
-    if name in canonical.positions:
+    if name in canonical.positions and _basis(canonical, name).axis == dim:
         return name
     over = [n for n in canonical.positions if canonical.grounded.dims(n) == (dim,)]
     return over[0] if len(over) == 1 else None
 
 
-def _smooth(canonical: CanonicalModel, name: str) -> ast.Dist:
-    statement = canonical.grounded.model.symbols[name].statement
-    assert isinstance(statement, ast.Latent)
-    return statement.factors[0]
+def _basis(canonical: CanonicalModel, name: str) -> BasisFactor:
+    factor = basis_factor(canonical.grounded.model.symbols[name])
+    assert factor is not None, "a latent with positions of its own is made of a basis"
+    return factor
 
 
 def coordinate_pairs(graph: ModelGraph) -> dict[str, tuple[str, str]]:

@@ -11,6 +11,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -39,6 +40,9 @@ from lgmdsl.operators.compose import product
 from lgmdsl.operators.explicit import Dense, Identity, Sparse
 from lgmdsl.operators.select import Select
 
+if TYPE_CHECKING:
+    from lgmdsl.structures.splines import Smooth
+
 IN_BLOCKS = RowSource()
 
 
@@ -55,7 +59,7 @@ class Equation:
 class CanonicalModel:
     """See the module. `named` holds every let and report by name with its declared indices, and
     the latents that are maps of blocks; `rows`: where the rows of the blocks are. `positions`:
-    where the members of latents that are curves of a basis lie, (n, d)."""
+    where the members of latents that are curves of a basis lie, (n, d); `smooths`: these bases."""
 
     grounded: GroundedModel
     latents: tuple[LatentBlock, ...]
@@ -68,6 +72,7 @@ class CanonicalModel:
     layout: Layout
     rows: RowSource = IN_BLOCKS
     positions: Mapping[str, Array] = field(default_factory=dict)
+    smooths: Mapping[str, Smooth] = field(default_factory=dict)
 
     def predictor(
         self,
@@ -239,6 +244,16 @@ class CanonicalModel:
         return tuple(dict.fromkeys(owner(b.name) for b in self.reported))
 
     @property
+    def shown_names(self) -> tuple[str, ...]:
+        """The names of the reported blocks as the user knows them."""
+        return tuple(dict.fromkeys(self.shown(b.name) for b in self.reported))
+
+    def shown(self, block: str) -> str:
+        """The name by which the user knows a block: coefficients of a basis are shown as the latent
+        that is made of them."""
+        return owner(block) if owner(block) in self.smooths else block
+
+    @property
     def reported(self) -> tuple[LatentBlock, ...]:
         """The blocks of the latents that the model declares: none where it has hypers alone."""
         return tuple(b for b in self.latents if b.name != NOTHING)
@@ -351,5 +366,8 @@ class Layout:
         if not dims:
             return name
         indices = np.unravel_index(place, self.shape(dims))
+        if dims[-1] == name:  # of a basis
+            member = self.entry(owner(name), dims[:-1], place // len(self.labels[name]))
+            return f"coefficient {self.labels[name][indices[-1]]} of {member}"
         labels = [str(self.labels[d][i]) for d, i in zip(dims, indices, strict=True)]
         return f"{name}[{', '.join(labels)}]"

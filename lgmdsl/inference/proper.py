@@ -19,6 +19,7 @@ import scipy.sparse as sp
 from lgmdsl.arrays import Array, BoolArray
 from lgmdsl.canonical.blocks.latents import FactorSpec, LatentBlock
 from lgmdsl.canonical.expressions.coefficient import Theta
+from lgmdsl.canonical.lowering.bases import basis_factor
 from lgmdsl.canonical.lowering.bym2 import owner
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract import rows
@@ -279,9 +280,7 @@ def _label(canonical: CanonicalModel, name: str, position: int) -> str:
     dims = canonical.layout.dims[name]
     if not dims:
         return f"`{name}`"
-    index = np.unravel_index(position, canonical.layout.shape(dims))
-    labels = ", ".join(str(canonical.layout.labels[d][k]) for d, k in zip(dims, index, strict=True))
-    return f"`{name}[{labels}]`"
+    return f"`{canonical.layout.entry(name, dims, position)}`"
 
 
 def labels_of(canonical: CanonicalModel) -> Callable[[str, int], str]:
@@ -320,7 +319,7 @@ def improper(
     """E402 for the block `name`; `latents`: those of the direction that nothing determines."""
     return Diagnostic(
         "E402",
-        f"the posterior is improper: nothing fixes `{name}`",
+        f"the posterior is improper: nothing fixes `{canonical.shown(name)}`",
         canonical.grounded.model.symbols[owner(name)].statement.span,
         reason,
         help=_remedy(canonical, name, latents),
@@ -331,6 +330,10 @@ def _remedy(canonical: CanonicalModel, name: str, latents: tuple[str, ...]) -> s
     theta = canonical.hypers.start()
     block = next((x for x in canonical.latents if x.name == name), None)
     instead = _without_trends(block, theta) if block else ""
+    basis = basis_factor(canonical.grounded.model.symbols[owner(name)])
+    if basis is not None:
+        shrink = f", or set {basis.basis.shrink} = true" if basis.basis.shrink else ""
+        return f"leave out a latent that has that direction{shrink}"
     remedy = instead or f"give `{name}` a proper prior, e.g. normal(sd = 10)"
     untied = next((x for x in canonical.latents if x.name in latents and _untied(x)), None)
     if untied is None or (instead and untied is block):

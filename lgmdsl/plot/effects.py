@@ -44,9 +44,10 @@ DOTS = 5_000  # observations that are drawn; of more, so many evenly chosen
 @dataclass(frozen=True)
 class Curve:
     """A quantity over an ordered index, or of many entries: places x (n,), quantiles (5, n) at
-    LEVELS, names of the places where they are no numbers; what was observed, x and y (m,),
-    whether each place has data, (n,), where that is known, and the ends (2, m) between which what
-    was censored lies, infinite where open and NaN where nothing was censored."""
+    LEVELS, names of the places where they are no numbers; what was observed, x and y (m,), and what
+    these `dots` are called; whether each place has data, (n,), where that is known, and the ends
+    (2, m) between which what was censored lies, infinite where open and NaN where nothing was
+    censored."""
 
     title: str
     name: str
@@ -57,6 +58,7 @@ class Curve:
     observed: tuple[Array, Array] | None = None
     seen: BoolArray | None = None
     ends: Array | None = None
+    dots: str = "observed"
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,7 @@ def draw_curve(axes: Axes, curve: Curve) -> None:
     seen = None if curve.seen is None else curve.seen[order]
     _bands(axes, x, quantiles, len(order) <= DOTTED, seen)
     if curve.observed is not None:
-        _dots(axes, *curve.observed)
+        _dots(axes, *curve.observed, curve.dots)
         if curve.ends is not None:
             draw_censored(axes, curve.observed[0], curve.ends, "black")
     axes.set_ylabel(short(curve.name, 40))
@@ -226,12 +228,12 @@ def _shade(axes: Axes, x: Array, unseen: BoolArray, label: str) -> None:
     )
 
 
-def _dots(axes: Axes, x: Array, y: Array) -> None:
+def _dots(axes: Axes, x: Array, y: Array, name: str) -> None:
     known = _spread_out(np.flatnonzero(np.isfinite(x) & np.isfinite(y)))
     if len(known):
         size = float(np.clip(60.0 / np.sqrt(len(known)), 1.2, 4.0))
         axes.plot(x[known], y[known], ".", color="black", markersize=2.0 * size, alpha=0.55,
-                  markeredgewidth=0.0, label="observed", rasterized=len(known) > MANY,
+                  markeredgewidth=0.0, label=name, rasterized=len(known) > MANY,
                   zorder=2.5)  # fmt: skip
 
 

@@ -239,11 +239,8 @@ class Marginals:
 
 def all_names(canonical: CanonicalModel) -> tuple[str, ...]:
     """Every name that can be asked for."""
-    return (
-        *(b.name for b in canonical.reported),
-        *canonical.named,
-        *(h.name for h in canonical.hypers.blocks),
-    )
+    hypers = (h.name for h in canonical.hypers.blocks)
+    return tuple(dict.fromkeys((*canonical.shown_names, *canonical.named, *hypers)))
 
 
 def named_tree(canonical: CanonicalModel, name: str) -> tuple[tuple[str, ...], Derived]:

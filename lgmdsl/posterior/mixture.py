@@ -366,7 +366,8 @@ class Mixture(FieldState):
         """The normal marginals of a name at every point; those of all names are found at once, so
         that each point is conditioned once."""
         if name not in self._normal:
-            names = [name] if self._cached else all_names(self.canonical)
+            every = () if self._cached else all_names(self.canonical)
+            names = tuple(dict.fromkeys((*every, name)))
             rows = []
             for k in range(len(self.parts)):
                 part = self.part(k)

@@ -5,12 +5,15 @@ section 5.8): f = N a + Z b, with a of density 1 and b independent normals of on
 polynomials that the penalty leaves free, without the constant; Z is orthogonal to the constant and
 to N over the members, so that f sums to zero over them, and is divided by its typical size there:
 the geometric mean of the members' sds is 1 where the sd of b is.
+
+A product of such bases has a penalty and an sd for each of them, its margins (`Tensor`).
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import combinations_with_replacement
 from math import comb, pi
@@ -28,13 +31,23 @@ PLACES = 2000  # of more places thin plates take this many, as mgcv does
 TILE = 4096  # rows at which thin plates are evaluated at once
 NOWHERE = 1e-20  # a member's variance below this share of the largest is none
 CACHED = 16
+SHRINK = 0.1  # of the least penalty: that of what is free, where it is shrunk too
 
 
 class Basis(ABC):
-    """The curves of a basis with the identity as the prior covariance of its coefficients, up to
-    the polynomials that its penalty leaves free."""
+    """The curves of a basis with independent normals as the prior of its coefficients, up to the
+    polynomials that its penalty leaves free."""
 
     degree: int  #: of the polynomials that are free; 0: the constant alone
+
+    def __init__(self, places: Array) -> None:
+        self.middle = places.mean(axis=0)
+        spread = np.abs(places - self.middle).max(axis=0)
+        self.spread = np.asarray(np.where(spread > 0.0, spread, 1.0))
+
+    def free(self, x: Array) -> Array:
+        """(n, m) what is free at x (n, d), the constant first."""
+        return _monomials((x - self.middle) / self.spread, self.degree)
 
     @abstractmethod
     def curves(self, x: Array) -> Array:
@@ -68,16 +81,17 @@ class ThinPlate(Basis):
     """
 
     def __init__(self, places: Array, size: int) -> None:
+        super().__init__(places)
         dimensions = places.shape[1]
         self.order = _order(dimensions)
         self.degree = self.order - 1
         if len(places) > PLACES:
             keys = np.random.Philox(key=0).random_raw(len(places))
             places = places[np.sort(np.argsort(keys, kind="stable")[:PLACES])]
-        self.places, self.center = places, places.mean(axis=0)
+        self.places = places
         radial = _radial(places, places, self.order)
         values, vectors = _largest(radial, size)
-        free = polynomials(places - self.center, self.degree)
+        free = polynomials(places - places.mean(axis=0), self.degree)
         rest = sla.qr(vectors.T @ free)[0][:, free.shape[1] :]
         root = np.linalg.cholesky(rest.T @ (values[:, None] * rest))
         weights = vectors @ sla.solve_triangular(root, rest.T, lower=True).T
@@ -129,22 +143,29 @@ class Cubic(Basis):
     degree = 1
 
     def __init__(self, places: Array, size: int) -> None:
-        self.knots = np.quantile(places[:, 0], np.linspace(0.0, 1.0, size))
-        h, inner = np.diff(self.knots), size - 2
-        d, b = np.zeros((inner, size)), np.zeros((inner, inner))
-        row = np.arange(inner)
-        d[row, row], d[row, row + 2] = 1.0 / h[:-1], 1.0 / h[1:]
-        d[row, row + 1] = -1.0 / h[:-1] - 1.0 / h[1:]
-        b[row, row] = (h[:-1] + h[1:]) / 3.0
-        b[row[1:], row[:-1]] = b[row[:-1], row[1:]] = h[1:-1] / 6.0
-        second = np.zeros((size, size))
-        second[1:-1] = np.linalg.solve(b, d)
-        root = np.linalg.solve(np.linalg.cholesky(b), d)  # S = root' root
-        values = np.linalg.pinv(root)
+        super().__init__(places)
+        self.knots, second, root = _natural(places[:, 0], size)
+        values: Array = np.asarray(np.linalg.pinv(root))
         self.values, self.second = values, second @ values
 
     def curves(self, x: Array) -> Array:
         return _cubic(x[:, 0], self.knots, self.values, self.second)
+
+
+def _natural(places: Array, size: int) -> tuple[Array, Array, Array]:
+    """Knots of the distinct places (n,), and for values at them the second derivatives there,
+    (k, k), and a root of the penalty, (k - 2, k): S = root'root."""
+    knots = np.quantile(places, np.linspace(0.0, 1.0, size))
+    h, inner = np.diff(knots), size - 2
+    d, b = np.zeros((inner, size)), np.zeros((inner, inner))
+    row = np.arange(inner)
+    d[row, row], d[row, row + 2] = 1.0 / h[:-1], 1.0 / h[1:]
+    d[row, row + 1] = -1.0 / h[:-1] - 1.0 / h[1:]
+    b[row, row] = (h[:-1] + h[1:]) / 3.0
+    b[row[1:], row[:-1]] = b[row[:-1], row[1:]] = h[1:-1] / 6.0
+    second = np.zeros((size, size))
+    second[1:-1] = np.linalg.solve(b, d)
+    return knots, second, np.linalg.solve(np.linalg.cholesky(b), d)
 
 
 class Cyclic(Basis):
@@ -154,6 +175,7 @@ class Cyclic(Basis):
     degree = 0
 
     def __init__(self, places: Array, size: int) -> None:
+        super().__init__(places)
         self.knots = np.quantile(places[:, 0], np.linspace(0.0, 1.0, size))
         h, count = np.diff(self.knots), size - 1
         d, b, row = np.zeros((count, count)), np.zeros((count, count)), np.arange(count)
@@ -205,6 +227,7 @@ class Differences(Basis):
     degree = 1
 
     def __init__(self, places: Array, size: int) -> None:
+        super().__init__(places)
         low, high = float(places.min()), float(places.max())
         margin = 0.001 * (high - low)
         low, high = low - margin, high + margin
@@ -223,6 +246,102 @@ class Differences(Basis):
 
 # ---- the smooth over an axis ---------------------------------------------------------------------
 
+# ---- tensor products -----------------------------------------------------------------------------
+
+
+class _Margin:
+    """A natural cubic spline along one column, in coefficients in which its penalty is diagonal:
+    those that it leaves free come first, and are the line alone where the margin is `centred` over
+    the members. `penalties`: (k,) in units in which 1 / sd^2 of them are, sd the typical size of
+    the penalised part over the members."""
+
+    def __init__(self, x: Array, weights: Array, size: int, centred: bool) -> None:
+        places, of = np.unique(x, return_inverse=True)
+        counts = np.bincount(of.reshape(-1), weights).astype(np.float64)
+        self.knots, second, root = _natural(places, size)
+        at_knots = np.eye(size)
+        design = _cubic(places, self.knots, at_knots, second)
+        self.middle = float(np.average(places, weights=counts))
+        self.spread = float(np.abs(places - self.middle).max())
+        ones = np.ones((size, 1))
+        fixed = design.T @ counts[:, None] if centred else np.zeros((size, 0))
+        whole = sla.qr(fixed)[0][:, fixed.shape[1] :]  # what the centring leaves
+        turned = np.linalg.svd(root @ whole)
+        kept = len(root)
+        values = np.hstack([whole @ turned.Vh[kept:].T, whole @ turned.Vh[:kept].T])
+        lines = np.hstack([ones, self.knots[:, None] - self.knots.mean()])
+        if not centred:
+            values[:, :2] = lines / np.sqrt((lines**2).sum(axis=0))
+        probe = np.random.Philox(key=2).random_raw(size) / 2.0**64 - 0.5
+        values *= np.where(probe @ values < 0.0, -1.0, 1.0)
+        self.values, self.second = values, second @ values
+        self.free = values.shape[1] - kept
+        self.penalties = np.append(np.zeros(self.free), turned.S**2)
+        curves = self.curves(places)[:, self.free :] / turned.S
+        line = np.column_stack([np.ones(len(places)), (places - self.middle) / self.spread])
+        self.penalties *= _typical(curves, line, counts) ** 2
+
+    def curves(self, x: Array) -> Array:
+        """(n, k) what the coefficients are multiplied by at x (n,)."""
+        return _cubic(x, self.knots, self.values, self.second)
+
+
+class Tensor(Basis):
+    """Products of natural cubic splines along the columns, with one penalty for each of them on the
+    coefficients at all knots of the others (Wood 2006; mgcv's te).
+
+    With S_j = U_j D_j U_j', S_1 (x) I + I (x) S_2 is diagonal in the products of the columns of U_1
+    and U_2: coefficients are independent, with 1 / variance_i = sum_j penalties_ij / sd_j^2.
+    `centred`: each margin sums to zero over the members (mgcv's ti), so that what is a function of
+    some of the columns alone is not among the products.
+    """
+
+    def __init__(
+        self, places: Array, weights: Array, sizes: tuple[int, ...], centred: bool
+    ) -> None:
+        pairs = zip(places.T, sizes, strict=True)
+        self.margins = [_Margin(x, weights, size, centred) for x, size in pairs]
+        self.centred = centred
+        each = [m.penalties for m in self.margins]
+        grid = np.stack(np.meshgrid(*each, indexing="ij"), axis=-1).reshape(-1, len(each))
+        self.penalised = grid.any(axis=1)
+        self.penalties = grid[self.penalised]
+
+    def free(self, x: Array) -> Array:
+        lines = [(c - m.middle) / m.spread for c, m in zip(x.T, self.margins, strict=True)]
+        if self.centred:
+            return np.column_stack([np.ones(len(x)), np.prod(lines, axis=0)])
+        return _products([np.column_stack([np.ones(len(x)), line]) for line in lines])
+
+    def curves(self, x: Array) -> Array:
+        each = [m.curves(c) for c, m in zip(x.T, self.margins, strict=True)]
+        return _products(each)[:, self.penalised]
+
+
+def _products(parts: Sequence[Array]) -> Array:
+    """(n, k_1 k_2 ...) of the columns of parts (n, k_j), those of the last one fastest."""
+    out = parts[0]
+    for part in parts[1:]:
+        out = (out[:, :, None] * part[:, None, :]).reshape(len(out), -1)
+    return out
+
+
+# ---- over members --------------------------------------------------------------------------------
+
+
+def _typical(curves: Array, free: Array, counts: Array) -> float:
+    """The geometric mean over places, each as often as `counts` says, of the sds of curves (n, r)
+    with independent coefficients of variance 1, less their projection on what is free, (n, m).
+    Places where the sd is 0 are left out."""
+    root = np.sqrt(counts)[:, None]
+    around = sla.qr(root * free, mode="economic")[0]
+    left = root * curves
+    left -= around @ (around.T @ left)
+    variance = (left**2).sum(axis=1) / counts
+    there = variance > NOWHERE * variance.max()
+    return float(np.exp(0.5 * np.average(np.log(variance[there]), weights=counts[there])))
+
+
 _BASES: dict[str, type[ThinPlate] | type[Cubic] | type[Cyclic] | type[Differences]] = {
     "thin-plate": ThinPlate,
     "cubic": Cubic,
@@ -238,44 +357,58 @@ class Smooth:
     """A spline over the members of an axis, and at any other position.
 
     `scale` is the typical size by which the penalised curves were divided: with raw curves of
-    penalty b'Sb, lambda of b'Sb is noise^2 scale^2 / sd^2 with Gaussian noise.
+    penalty b'Sb, lambda of b'Sb is noise^2 scale^2 / sd^2 with Gaussian noise. Of several sds,
+    `penalties` (penalised, d) are those of each coefficient: 1 / variance = sum_j penalties_j /
+    sd_j^2. Where what is free is `shrunk` too, its coefficients are the first of the penalised.
     """
 
     basis: Basis
-    center: Array
-    spread: Array
-    turn: Array  # of polynomials, to orthonormal columns over the members
-    along: Array  # what of each curve is a polynomial over the members
+    turn: Array  # of what is free, to orthonormal columns over the members
+    along: Array  # what of each curve is free over the members
     scale: float
+    penalties: Array | None = None
+    shrunk: float = 0.0  # the sd of what is free, in units of sd; 0: infinite
 
     @property
     def free(self) -> int:
         """How many coefficients have density 1."""
-        return int(self.turn.shape[1]) - 1
+        return 0 if self.shrunk else self._lines
 
     @property
     def penalised(self) -> int:
         """How many coefficients are normal."""
-        return int(self.along.shape[1])
+        return int(self.along.shape[1]) + (self._lines if self.shrunk else 0)
+
+    @property
+    def _lines(self) -> int:
+        return int(self.turn.shape[1]) - 1
 
     def columns(self, at: Array) -> tuple[Array, Array]:
         """(n, free) and (n, penalised): what the coefficients are multiplied by at positions
         (n, d)."""
         places, of = _distinct(at)
-        powers = _monomials((places - self.center) / self.spread, self.basis.degree)
-        flat = powers @ self.turn
+        flat = self.basis.free(places) @ self.turn
         curves = (self.basis.curves(places) - flat @ self.along) / self.scale
+        if self.shrunk:
+            return flat[of, :0], np.hstack([self.shrunk * flat[:, 1:], curves])[of]
         return flat[of, 1:], curves[of]
 
 
-def smooth(at: Array, kind: str, size: int) -> Smooth:
+def smooth(at: Array, kind: str, size: int, shrink: bool = False) -> Smooth:
     """The spline of a basis (`thin-plate`, `cubic`, `cyclic`, `p-spline`) at the positions of
-    members, (n, d), of which some may be the same.
+    members, (n, d), of which some may be the same. `shrink`: what the penalty leaves free is
+    penalised by SHRINK of the least that it takes elsewhere, over the members, as mgcv's `ts` and
+    `cs` do with the eigenvalues of their penalties.
 
     Raises Refused: E303 for positions that are not finite, E104 for a size that is not a whole
     number between the least of the basis and the number of distinct positions, and for more
     columns than the basis takes.
     """
+    _check_finite(at)
+    return _smooth(Content(np.ascontiguousarray(at, dtype=np.float64)), kind, size, shrink)
+
+
+def _check_finite(at: Array) -> None:
     bad = np.flatnonzero(~np.isfinite(at).all(axis=1))
     if bad.size:
         raise Refused(
@@ -285,19 +418,28 @@ def smooth(at: Array, kind: str, size: int) -> Smooth:
             help="drop the members without a position, or give them one",
             entries=bad,
         )
-    return _smooth(Content(np.ascontiguousarray(at, dtype=np.float64)), kind, size)
 
 
 @lru_cache(maxsize=CACHED)
-def _smooth(content: Content, kind: str, size: int) -> Smooth:
+def _smooth(content: Content, kind: str, size: int, shrink: bool) -> Smooth:
     at = np.asarray(content.value)
     places, of = _distinct(at)
     _check(places, kind, size)
     basis = _BASES[kind](places, size)
-    center = places.mean(axis=0)
-    spread = np.abs(places - center).max(axis=0)
-    spread = np.asarray(np.where(spread > 0.0, spread, 1.0))
-    powers = _monomials((places - center) / spread, basis.degree)
+    turn, along = _over_members(basis, places, of, f'basis = "{kind}" leaves free')
+    counts = np.bincount(of).astype(np.float64)
+    scale = _typical(basis.curves(places), basis.free(places), counts)
+    made = Smooth(basis, turn, along, scale)
+    if not shrink or not made.free:
+        return made
+    largest = np.linalg.norm(np.sqrt(counts)[:, None] * made.columns(places)[1], ord=2)
+    return replace(made, shrunk=float(largest) / SHRINK**0.5)
+
+
+def _over_members(basis: Basis, places: Array, of: IntArray, free: str) -> tuple[Array, Array]:
+    """`turn` and `along` of a Smooth. Raises Refused E104 where positions do not tell what is
+    `free` apart."""
+    powers = basis.free(places)
     root = np.sqrt(np.bincount(of).astype(np.float64))[:, None]
     triangle = sla.qr(root * powers, mode="r")[0][: powers.shape[1]]
     triangle = triangle * np.where(np.diag(triangle) < 0.0, -1.0, 1.0)[:, None]
@@ -305,17 +447,58 @@ def _smooth(content: Content, kind: str, size: int) -> Smooth:
         raise Refused(
             "E104",
             "positions `{given}` lie on a line or a curve: they tell fewer directions apart than "
-            f'basis = "{kind}" leaves free',
+            + free,
             "at",
             help="leave out a column that the others determine",
         )
     turn = np.asarray(np.linalg.inv(triangle), dtype=np.float64)
-    flat, curves = powers @ turn, basis.curves(places)
-    along = (root * flat).T @ (root * curves)
-    variance = ((curves - flat @ along) ** 2).sum(axis=1)
-    there = variance > NOWHERE * variance.max()
-    scale = float(np.exp(0.5 * np.average(np.log(variance[there]), weights=np.bincount(of)[there])))
-    return Smooth(basis, center, spread, turn, along, scale)
+    return turn, (root * (powers @ turn)).T @ (root * basis.curves(places))
+
+
+def tensor_smooth(at: Array, sizes: Array, centred: bool) -> Smooth:
+    """The tensor product of cubic splines along the columns of the positions of members, (n, d), of
+    `sizes` (d,) coefficients each; `centred`: the interaction alone.
+
+    Raises Refused: E303 for positions that are not finite, E104 for a single column, and for sizes
+    that are not whole numbers between 3 and how many distinct positions a column has.
+    """
+    _check_finite(at)
+    return _tensor(
+        Content(np.ascontiguousarray(at, dtype=np.float64)), tuple(sizes.tolist()), centred
+    )
+
+
+@lru_cache(maxsize=CACHED)
+def _tensor(content: Content, sizes: tuple[float, ...], centred: bool) -> Smooth:
+    at = np.asarray(content.value)
+    places, of = _distinct(at)
+    _check_margins(places, sizes)
+    counts = np.bincount(of).astype(np.float64)
+    basis = Tensor(places, counts, tuple(int(k) for k in sizes), centred)
+    turn, along = _over_members(basis, places, of, "a product of lines")
+    return Smooth(basis, turn, along, 1.0, basis.penalties)
+
+
+def _check_margins(places: Array, sizes: tuple[float, ...]) -> None:
+    if places.shape[1] == 1:
+        raise Refused(
+            "E104",
+            "a product is of two columns of positions or more, and `{given}` has one",
+            "at",
+            help='a curve: spline(at = {at}, sd = {sd}, basis = "cubic")',
+        )
+    for k, (column, size) in enumerate(zip(places.T, sizes, strict=True), 1):
+        count = len(np.unique(column))
+        if not 3 <= size <= count or size != int(size):
+            raise Refused(
+                "E104",
+                f"`size` is {size:g}, and column {k} of `at`, of {count} distinct positions, takes "
+                f"a whole number from 3 to {count}",
+                "size",
+                help="leave out a column of fewer than 3, or make it an index: iid * spline(...)"
+                if count < 3
+                else f"size = {min(max(3, int(size)), count)}, or one for each column: data",
+            )
 
 
 def _distinct(at: Array) -> tuple[Array, IntArray]:

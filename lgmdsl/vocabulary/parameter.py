@@ -15,16 +15,16 @@ ArgumentType = Literal[
     "group", "matrix", "any",
 ]  # fmt: skip
 
-# Which indices an argument may have. `left`: those of the left side (an observed datum,
-# a hyper, the expression of a potential). `none`: a single number. `one`: exactly one further
-# index. `lags`: at most one further index. `axis`: the axis of its factor.
-# `member`: the axis of its factor, or none. `input`: the axis, then
-# at most one input dimension (a kernel's `length`: the input dimension). `class`: the left's and
-# the observed set. `cut`: the left's and a head of the observed set. `classes`: as `class`, or as
-# `cut`, the last class then being the reference. `last`: the left's, the last one among them, or a
-# head of it. `rest`: the left's but the last. `topic`: the left's but the last, and one further.
-# `emission`: that one and the left's last. `piece`: the left's, and one further index of pieces of
-# time. `inner`: a head of that one, and nothing else.
+# Which indices an argument may have. `left`: those of the left side (an observed datum, a hyper,
+# the expression of a potential). `none`: a single number. `one`: exactly one further index. `lags`:
+# at most one further index. `axis`: the axis of its factor. `member`: that axis, or none. `others`:
+# the left's but that axis. `input`: the axis, then at most one
+# input dimension (a kernel's `length`: the input dimension). `class`: the left's and the observed
+# set. `cut`: the left's and a head of the observed set. `classes`: as `class`, or as `cut`, the
+# last class then being the reference. `last`: the left's, the last one among them, or a head of it.
+# `rest`: the left's but the last. `topic`: the left's but the last, and one further. `emission`:
+# that one and the left's last. `piece`: the left's, and one further index of pieces of time.
+# `inner`: a head of that one, and nothing else.
 Over = Literal[
     "left",
     "none",
@@ -32,6 +32,7 @@ Over = Literal[
     "lags",
     "axis",
     "member",
+    "others",
     "input",
     "class",
     "cut",

@@ -52,11 +52,16 @@ class Mixed:
 class Basis:
     """A structure that the compiler writes as coefficients of a basis over the positions of the
     members, some of density 1 and the others normal with its scale, and a map of them: `at`, `size`
-    and `kind` name the arguments for positions, number of coefficients and kind of basis."""
+    and `kind` name the arguments for positions, number of coefficients and kind of basis. Without a
+    kind it is a product of a basis for each column of the positions, each with a size and a scale
+    of its own; `centred` names the argument by which it is their interaction alone, `shrink` that
+    by which nothing is of density 1."""
 
     at: str
     size: str
-    kind: str
+    kind: str = ""
+    centred: str = ""
+    shrink: str = ""
 
 
 class Trait(Flag):
@@ -68,6 +73,7 @@ class Trait(Flag):
     IMPROPER = auto()  #: density 1 in every direction
     COMPONENTS = auto()  #: each connected component of its graph has a separate level
     COVARIANCE = auto()  #: its argument of type covariance is its covariance, as it stands
+    SMOOTH = auto()  #: a smooth function along its axis, one of which is a row of `fit.smooths()`
     REPORT_ONLY = auto()  #: of functions: applied in reports alone
 
 

@@ -219,7 +219,7 @@ STRUCTURES: tuple[Signature, ...] = (
         see_also=("dense", "besag", "car"), source="Rue and Held 2005, section 2.2",
     ),
     _structure(
-        "rw1", *_WALK, spacing=_ON_A_LINE,
+        "rw1", *_WALK, spacing=_ON_A_LINE, traits=Trait.SMOOTH,
         summary="random walk of order 1: neighbours along an ordered axis resemble one another",
         formula="z[i+1] - z[i] ~ N(0, step^2 (t[i+1] - t[i])), gaps in units of their mean",
         scale=_steps(", with their sum at zero", "0.151 n", "n / 12"),
@@ -230,7 +230,7 @@ STRUCTURES: tuple[Signature, ...] = (
         source="Rue and Held 2005, section 3.3.1; Sorbye and Rue 2014 (scaling)",
     ),
     _structure(
-        "rw2", *_WALK, spacing=_ON_A_LINE,
+        "rw2", *_WALK, spacing=_ON_A_LINE, traits=Trait.SMOOTH,
         summary="random walk of order 2: a smooth curve along an ordered axis",
         formula="z[i-1] - 2 z[i] + z[i+1] ~ N(0, step^2); at unequal positions by finite elements; "
                 "a straight line has density 1 unless cyclic",
@@ -404,19 +404,25 @@ STRUCTURES: tuple[Signature, ...] = (
         "spline",
         Parameter("at", "real", over="input", known=True,
                   meaning="the position of each member, in one to three columns"),
-        _SD,
+        Parameter("sd", "positive", over="others",
+                  meaning="scale, in the unit of the latent (see scale); next to iid one for all "
+                          "curves, or one for each"),
         Parameter("basis", "string", required=False, default="thin-plate",
                   choices=("thin-plate", "cubic", "cyclic", "p-spline"), over="none",
                   meaning="thin plates in up to three columns, natural cubic splines with knots at "
                           "quantiles, the same joined at its ends, B-splines with differences"),
         Parameter("size", "count", required=False, default=10.0, over="none", known=True,
                   meaning="coefficients of the basis, the constant among them"),
-        basis=Basis("at", "size", "basis"),
+        Parameter("shrink", "bool", required=False, default=False,
+                  meaning="whether the line or plane that is free is shrunk to zero too, so that "
+                          "nothing is left of the smooth where sd is 0"),
+        basis=Basis("at", "size", "basis", shrink="shrink"),
         summary="penalised regression spline: a smooth curve or surface for additive models",
         formula="f = N a + Z b, a of density 1, b_j ~ N(0, sd^2): N spans the polynomials that the "
                 "penalty leaves free, Z Z' is its generalised inverse, the constant taken out",
         scale=_TYPICAL.format(rest=" of the curve about what is free, over the members")
-              + "; mgcv's lambda is noise^2 / sd^2 times a constant of the basis",
+              + "; mgcv's lambda is noise^2 / sd^2 times a constant of the basis; where `shrink`, "
+                "what is free has ten times the variance of the largest penalised direction",
         support="all numbers, summing to zero over the members, each as often as it occurs",
         example=model(
             "index obs", "data x[obs] : real", "data y[obs] : count", SD,
@@ -427,14 +433,54 @@ STRUCTURES: tuple[Signature, ...] = (
         also_called=(
             *also("mgcv", "s", "spline(at = x, sd = s)"),
             *also("mgcv", "tp", 'spline(at = x, sd = s, basis = "thin-plate")'),
+            *also("mgcv", "fs sz", "iid * spline(at = x, sd = s)",
+                  "over [group, obs], and f[who, obs] in the predictor"),
             *also("mgcv", "cr", 'spline(at = x, sd = s, basis = "cubic")'),
             *also("mgcv", "cc", 'spline(at = x, sd = s, basis = "cyclic")'),
+            *also("mgcv", "ts", "spline(at = x, sd = s, shrink = true)"),
+            *also("mgcv", "cs", 'spline(at = x, sd = s, basis = "cubic", shrink = true)'),
             *also("mgcv", "ps", 'spline(at = x, sd = s, basis = "p-spline")'),
             *also("mgcv", "gam bs"), *also("R", "smooth.spline"), *also("brms", "smooth"),
         ),
-        see_also=("rw2", "gp", "spde", "pc_sd"),
+        see_also=("tensor_spline", "rw2", "gp", "spde", "pc_sd"),
         source="Wood 2017, sections 5.3 to 5.8; Wood 2003 (thin plates); Eilers and Marx 1996 "
                "(p-splines)",
+    ),
+    _structure(
+        "tensor_spline",
+        Parameter("at", "real", over="input", known=True,
+                  meaning="the position of each member, in two columns or more"),
+        Parameter("sd", "positive", over="input",
+                  meaning="scale along the columns, in the unit of the latent: one for all, or one "
+                          "for each (see scale)"),
+        Parameter("size", "count", required=False, default=5.0, over="input", known=True,
+                  meaning="coefficients along each column, the constant among them: one number for "
+                          "all, or one for each"),
+        Parameter("interaction", "bool", required=False, default=False,
+                  meaning="whether functions of some of the columns alone are left out"),
+        basis=Basis("at", "size", centred="interaction"),
+        summary="tensor product of splines: a smooth surface of columns in different units",
+        formula="f = N a + Z b, a of density 1, b_i ~ N(0, 1 / sum_j (p_ij / sd_j^2)): products of "
+                "natural cubic splines along the columns, p_ij their penalties; N spans products "
+                "of lines, the constant taken out",
+        scale="sd_j is the typical size of the curve about a straight line along column j, where "
+              "that column's penalty alone acts: the sd of spline(at = column j, basis = "
+              '"cubic"); mgcv\'s lambda_j is noise^2 / sd_j^2 times a constant of the column',
+        support="all numbers, summing to zero over the members, each as often as it occurs",
+        example=model(
+            "index obs", "index d = 2", "data x[obs, d] : real", "data y[obs] : count",
+            "hyper s[d] : positive ~ pc_sd(u = 1, alpha = 0.01)",
+            "latent level ~ normal(sd = 5)",
+            "latent f[obs] ~ tensor_spline(at = x, sd = s, size = 3)",
+            "observe y ~ poisson(log_rate = level + f)",
+        ),
+        also_called=(
+            *also("mgcv", "te", "tensor_spline(at = x, sd = s)"),
+            *also("mgcv", "ti t2", "tensor_spline(at = x, sd = s, interaction = true)"),
+            *also("mgcv", "tensor.prod"),
+        ),
+        see_also=("spline", "gp", "spde", "pc_sd"),
+        source="Wood 2006; Wood 2017, section 5.6",
     ),
     _structure(
         "spde",

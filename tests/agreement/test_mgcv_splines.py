@@ -199,3 +199,23 @@ def test_the_evidence_is_the_restricted_likelihood(name: str) -> None:
     one, other = CASES[name], CASES[f"{name} again"]
     ours = fitted(one)[0].log_evidence - fitted(other)[0].log_evidence
     np.testing.assert_allclose(ours, other.reml - one.reml, atol=1e-3)
+
+
+def test_shrunk_smooths_are_near_mgcvs() -> None:
+    """z ~ s(x1, bs = "cs") + ... + s(x4, bs = "cs"): what is free is penalised by a tenth of the
+    least penalty, there of values at knots, here of those at the members. x2 and x4 say nothing."""
+    lines = ["lgm 1", "index obs", "data y[obs] : real", "latent a ~ flat"]
+    lines.append("hyper e : positive ~ flat")
+    for x in X:
+        lines += [f"data {x}[obs] : real", f"hyper s_{x} : positive ~ flat"]
+        more = f'at = {x}, sd = s_{x}, basis = "cubic", shrink = true'
+        lines.append(f"latent f_{x}[obs] ~ spline({more})")
+    lines.append(f"observe y ~ normal(mean = a + {' + '.join(f'f_{x}' for x in X)}, sd = e)")
+    model = lgm.loads("\n".join(lines) + "\n")
+    fit = lgm.fit(model, {"y": DATA["z"], **X}, method="laplace", hyper="map")
+    assert fit.converged and not fit.warnings
+    table = fit.smooths(test=True)
+    np.testing.assert_allclose(table["edf"], [4.861, 0.0, 1.306, 0.0], atol=0.2)
+    np.testing.assert_allclose(table["ref_df"], 9.0)
+    np.testing.assert_allclose(table["p_value"].iloc[2], 0.02319, atol=0.003)
+    np.testing.assert_allclose(float(fit.mean("e")) ** 2, 0.07484554343, rtol=0.02)

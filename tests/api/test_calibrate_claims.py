@@ -15,6 +15,7 @@ from lgmdsl.api.calibrate.claims import Claim
 from lgmdsl.api.calibrate.placed import Truth, is_reported, placed
 from lgmdsl.api.calibrate.run import CalibrationTask, RunOutcome, run_once
 from lgmdsl.api.fit.fit import Fit
+from lgmdsl.api.simulate.simulate import TRUTH, Simulated
 from lgmdsl.inference import registry
 from tests.api.test_calibrate import GAUSSIAN, SIZES, Narrow
 
@@ -143,7 +144,8 @@ def learned() -> tuple[Fit, dict[str, Any]]:
 def test_truths_are_placed_in_the_mixture(learned: tuple[Fit, dict[str, Any]]) -> None:
     """Under learned hyperparameters: not at their mode, and lets at the true ones."""
     fit, data = learned
-    truth = Truth.of(fit, data, {})
+    latents = {b.name: np.asarray(data[TRUTH + b.name]) for b in fit.canonical.reported}
+    truth = Truth.of(fit, Simulated(data, latents), {})
     values = dict(placed(fit, truth, np.random.default_rng(0)))
     assert set(values) == {"b0", "u[.]", "mean(u)", "eta[.]", "s", "log likelihood"}
     shares = np.array([p.share for p in fit.points])

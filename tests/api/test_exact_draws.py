@@ -14,7 +14,7 @@ import lgmdsl as lgm
 from lgmdsl.api.calibrate.placed import LIKELIHOOD, Truth, placed
 from lgmdsl.api.fit import correction
 from lgmdsl.api.fit.fit import Fit
-from lgmdsl.api.simulate.simulate import TRUTH
+from lgmdsl.api.simulate.simulate import Simulated
 from lgmdsl.arrays import Array
 from lgmdsl.assess import estimator
 from lgmdsl.cli.main import main
@@ -391,7 +391,7 @@ observe y ~ categorical(softmax = eta)
 def test_calibration_places_the_truth_among_the_draws(fit: Fit) -> None:
     """Of a truth of -20 the Gaussian's probability is 0.002."""
     x, p = grid()
-    truth = Truth.of(fit, {f"{TRUTH}a": -20.0}, {})
+    truth = Truth.of(fit, Simulated({}, {"a": np.array(-20.0)}), {})
     values = dict(placed(fit, truth, np.random.default_rng(0)))
     exact = float(p[x < -20.0].sum())
     assert values["a"] == pytest.approx(exact, abs=0.015) and exact > 0.05

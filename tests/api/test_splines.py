@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 import lgmdsl as lgm
+from lgmdsl.structures.splines import smooth, tensor_smooth
 
 RNG = np.random.default_rng(8)
 T = np.round(RNG.uniform(0.0, 1.0, 70), 2)
@@ -158,21 +159,33 @@ def test_what_is_wrong_is_said_where_it_is(spline: str, code: str, says: str) ->
     assert "help" in str(refused.value)
 
 
-def test_a_product_is_refused() -> None:
-    text = TEXT.replace("index obs", "index obs\nindex g = 2\ndata at[g] : real").replace(
-        "latent f[obs] ~", "latent h[g, obs] ~ iid * spline(at = t, sd = s)\nlatent f[obs] ~"
-    )
-    text = text.replace("mean = a + f", "mean = a + f + sum(h, g)")
-    with pytest.raises(lgm.MethodError, match="factor of a product"):
-        lgm.fit(lgm.loads(text), {"t": T, "y": DATA["y"].to_numpy(), "at": [0.0, 1.0]})
-
-
 def test_two_lines_along_one_covariate_are_improper() -> None:
     text = TEXT.replace("normal(sd = 5)", "flat").replace(
         "latent f", "latent g[obs] ~ spline(at = t, sd = 1)\nlatent f"
     )
-    with pytest.raises(lgm.LgmError, match="improper"):
-        lgm.fit(lgm.loads(text.replace("a + f", "a + f + g")), DATA, hyper="map")
+    text = text.replace("a + f", "a + f + g")
+    with pytest.raises(lgm.LgmError, match="nothing fixes `g`") as refused:
+        lgm.fit(lgm.loads(text), DATA, hyper="map")
+    assert "coefficient 1 of g" in str(refused.value) and ".free" not in str(refused.value)
+    assert "shrink = true" in str(refused.value)
+    fit = lgm.fit(lgm.loads(text.replace("at = t, sd = 1", "at = t, sd = 1, shrink = true")), DATA)
+    assert fit.converged
+
+
+def test_coefficients_are_not_shown(fit: lgm.Fit) -> None:
+    """Neither in names that are offered, nor in draws and tables."""
+    for name in ("ff", "f.curv"):
+        with pytest.raises(lgm.ModelError) as refused:
+            fit.mean(name)
+        assert "f.curve" not in str(refused.value)
+    assert [*fit.sample(3)] == ["a", "f"]
+    drawn = lgm.simulate(
+        lgm.loads(TEXT.replace("size = 8", "size = 8, shrink = true")), DATA[["t"]]
+    )
+    assert {k for k in drawn if k.startswith("truth.")} == {"truth.s", "truth.a", "truth.f"}
+    shrunk = lgm.loads(TEXT.replace("size = 8", "size = 8, shrink = true"))
+    made = lgm.calibrate(shrunk, DATA[["t"]], runs=2, method="laplace")
+    assert {*made.outcomes[0].values} == {"a", "f[.]", "s", "log likelihood"}
 
 
 def test_each_curve_is_drawn_along_its_covariate() -> None:
@@ -189,8 +202,208 @@ def test_each_curve_is_drawn_along_its_covariate() -> None:
         assert new.plot(name).get_xlabel() == covariate
 
 
+def test_partial_residuals_are_drawn_where_the_curve_stands_as_it_is() -> None:
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    data = DATA.assign(u=np.random.default_rng(4).normal(size=70))
+    data.loc[3, "y"] = np.nan
+    text = TEXT.replace("data y[obs] : real", "data y[obs] : real?").replace(
+        "latent f", "data u[obs] : real\nlatent g[obs] ~ spline(at = u, sd = s)\nlatent f"
+    )
+    fit = lgm.fit(lgm.loads(text.replace("a + f", "a + 0.5 * g + f")), data, hyper="map")
+    dots = [d for d in fit.plot("f").lines if d.get_label() == "partial residuals"]
+    assert not [d for d in fit.plot("g").lines if d.get_label() == "partial residuals"]
+    wanted = data["y"] - float(fit.mean("a")) - 0.5 * fit.mean("g").values
+    found = np.asarray(dots[0].get_xydata())
+    known = wanted.notna().to_numpy()
+    at = np.column_stack([T, wanted])[known]
+    np.testing.assert_allclose(found[np.lexsort(found.T)], at[np.lexsort(at.T)], atol=1e-9)
+    counts = text.replace("y[obs] : real?", "y[obs] : count?")
+    counts = counts.replace("normal(mean = a + f, sd = 0.3)", "poisson(log_rate = a + f + g)")
+    rounded = data.assign(y=data["y"].abs().round())
+    for line in lgm.fit(lgm.loads(counts), rounded, hyper="map").plot("f").lines:
+        assert line.get_label() != "partial residuals"
+
+
 def test_a_curve_may_stand_twice_in_a_predictor(fit: lgm.Fit) -> None:
     twice = lgm.loads(TEXT.replace("a + f", "a + 0.5 * f + 0.5 * f"))
     again = lgm.fit(twice, DATA, hyper="map")
     np.testing.assert_allclose(again.mean("f"), fit.mean("f"), atol=1e-6)
     np.testing.assert_allclose(again.log_evidence, fit.log_evidence, rtol=1e-9)
+
+
+# ---- smooths -------------------------------------------------------------------------------------
+
+
+def dense_edf(fit: lgm.Fit, theta: dict[str, float], rows: np.ndarray) -> float:
+    """The degrees of freedom of f by dense algebra, `rows` (n, r + 1) its free and other columns,
+    the noise sd 0.3 and the intercept's 5."""
+    design = np.column_stack([np.ones(len(rows)), rows])
+    free = 1
+    prior = np.diag([1.0 / 25.0, *[0.0] * free, *[theta["s"] ** -2] * (rows.shape[1] - free)])
+    information = design.T @ design / 0.09
+    influence = np.linalg.solve(prior + information, information)
+    return float(np.trace(influence[1:, 1:]))
+
+
+def test_degrees_of_freedom_are_those_of_dense_algebra(fit: lgm.Fit) -> None:
+    made = smooth(T[:, None], "cubic", 8)
+    rows = np.hstack(made.columns(T[:, None]))
+    table = fit.smooths()
+    assert [*table.columns] == ["name", "labels", "edf", "sd"] and [*table["name"]] == ["f"]
+    s = float(fit.mean("s"))
+    np.testing.assert_allclose(table["edf"], dense_edf(fit, {"s": s}, rows), rtol=1e-9)
+    np.testing.assert_allclose(table["sd"], s)
+    whole = lgm.fit(lgm.loads(TEXT), DATA, hyper="integrate")
+    wanted = sum(p.share * dense_edf(whole, {"s": float(p.theta["s"])}, rows) for p in whole.points)
+    np.testing.assert_allclose(whole.smooths()["edf"], wanted, rtol=1e-9)
+    np.testing.assert_allclose(whole.smooths()["sd"], float(whole.mean("s")), rtol=1e-12)
+
+
+def test_a_straight_line_takes_one_degree_of_freedom() -> None:
+    text = TEXT.replace("hyper s : positive ~ pc_sd(u = 1, alpha = 0.01)", "hyper s : positive")
+    text = text.replace("hyper s : positive", "hyper s : positive = 1e-9")
+    table = lgm.fit(lgm.loads(text), DATA).smooths(test=True)
+    np.testing.assert_allclose(table["edf"], 1.0, atol=1e-6)
+    np.testing.assert_allclose(table["ref_df"], 1.0, atol=1e-6)
+
+
+def test_each_curve_of_a_product_is_a_smooth() -> None:
+    """Independent walks, whose coefficients do not interact: each is a fit of its own."""
+    text = """lgm 1
+index obs
+index g
+index day = 1..12
+data y[obs] : real
+data who[obs] : g
+data d[obs] : day
+latent f[g, day] ~ iid * rw2(sd = 0.4)
+observe y ~ normal(mean = f[who, d], sd = 0.5)
+"""
+    rng = np.random.default_rng(2)
+    who, d = np.array(["b", "a", "c"])[np.arange(90) % 3], rng.integers(1, 13, 90)
+    y = np.sin(d / 2.0) * (who == "b") + rng.normal(size=90)
+    table = lgm.fit(lgm.loads(text), {"y": y, "who": who, "d": d}).smooths(test=True)
+    assert [*table["labels"]] == ["a", "b", "c"] and set(table["name"]) == {"f"}
+    np.testing.assert_allclose(table["sd"], 0.4)
+    single = text.replace("index g\n", "").replace("data who[obs] : g\n", "")
+    single = single.replace("f[g, day] ~ iid *", "f[day] ~").replace("[who, d]", "[d]")
+    for label, row in table.set_index("labels").iterrows():
+        mine = who == label
+        alone = lgm.fit(lgm.loads(single), {"y": y[mine], "d": d[mine]}).smooths(test=True)
+        np.testing.assert_allclose(
+            row[["edf", "statistic", "p_value"]].astype(float),
+            alone.loc[0, ["edf", "statistic", "p_value"]].astype(float),
+            rtol=1e-6,
+        )
+
+
+def test_degrees_of_freedom_do_not_depend_on_units(fit: lgm.Fit) -> None:
+    for unit in (1e-20, 1e20):
+        text = TEXT.replace("pc_sd(u = 1,", f"pc_sd(u = {unit:g},").replace(
+            "0.3", f"{0.3 * unit:g}"
+        )
+        text = text.replace("normal(sd = 5)", f"normal(sd = {5.0 * unit:g})")
+        data = DATA.assign(y=unit * DATA["y"])
+        again = lgm.fit(lgm.loads(text), data, hyper="map").smooths(test=True)
+        wanted = fit.smooths(test=True)
+        for column in ("edf", "statistic", "ref_df"):
+            np.testing.assert_allclose(again[column], wanted[column], rtol=1e-4)
+        np.testing.assert_allclose(again["sd"], unit * wanted["sd"], rtol=1e-4)
+
+
+def test_a_model_without_smooths_has_no_rows() -> None:
+    text = TEXT.replace('spline(at = t, sd = s, basis = "cubic", size = 8)', "normal(sd = s)")
+    fit = lgm.fit(lgm.loads(text), DATA, hyper="map")
+    assert len(fit.smooths(test=True)) == 0 and "smooths" not in str(fit.summary())
+
+
+def test_the_page_and_the_file_have_the_smooths(fit: lgm.Fit, tmp_path: Path) -> None:
+    edf = float(fit.smooths()["edf"].iloc[0])
+    assert f"smooths   edf     sd\n  f      {edf:.2f}" in str(fit.summary())
+    fit.save(tmp_path / "fit.nc")
+    again = lgm.load_fit(tmp_path / "fit.nc").smooths(test=True)
+    pd.testing.assert_frame_equal(again, fit.smooths(test=True), rtol=1e-9)
+
+
+# ---- tensor products -----------------------------------------------------------------------------
+
+SURFACE = """lgm 1
+index obs
+index d = 2
+data x[obs, d] : real
+data y[obs] : real
+hyper s[d] : positive ~ pc_sd(u = 1, alpha = 0.01)
+latent a ~ normal(sd = 5)
+latent f[obs] ~ tensor_spline(at = x, sd = s)
+observe y ~ normal(mean = a + f, sd = 0.3)
+"""
+PLACES_OF = np.column_stack([RNG.uniform(0.0, 1.0, 90).round(1), RNG.uniform(-50.0, 50.0, 90)])
+SURFACE_DATA = {
+    "x": PLACES_OF,
+    "y": np.sin(5.0 * PLACES_OF[:, 0]) * PLACES_OF[:, 1] / 20.0 + 0.3 * RNG.normal(size=90),
+}
+
+
+@pytest.fixture(scope="module")
+def surface() -> lgm.Fit:
+    return lgm.fit(lgm.loads(SURFACE), SURFACE_DATA, hyper="map")
+
+
+def test_a_surface_is_reported_predicted_and_stored(surface: lgm.Fit, tmp_path: Path) -> None:
+    f = surface.mean("f").values
+    assert surface.converged and abs(f.sum()) < 1e-9
+    one = surface.predict({"x": PLACES_OF[7:8]})
+    np.testing.assert_allclose(one.mean("f"), f[7:8], atol=1e-10)
+    np.testing.assert_allclose(one.sd("f"), surface.sd("f").values[7:8], atol=1e-10)
+    surface.save(tmp_path / "fit.nc")
+    again = lgm.load_fit(tmp_path / "fit.nc")
+    new = {"x": [[-0.5, 0.0], [0.33, 80.0]]}
+    np.testing.assert_allclose(
+        again.predict(new).mean("f"), surface.predict(new).mean("f"), rtol=1e-12
+    )
+    pd.testing.assert_frame_equal(again.smooths(test=True), surface.smooths(test=True), rtol=1e-9)
+
+
+def test_the_size_of_a_surface_is_that_of_its_prior(surface: lgm.Fit) -> None:
+    made = tensor_smooth(PLACES_OF, np.array([5.0, 5.0]), False)
+    assert made.penalties is not None
+    curves = made.columns(PLACES_OF)[1]
+    sds = (made.penalties @ surface.mean("s").values ** -2.0) ** -0.5
+    wanted = np.exp(0.5 * np.log((curves * sds) ** 2 @ np.ones(len(sds))).mean())
+    np.testing.assert_allclose(surface.smooths()["sd"], wanted)
+
+
+def test_one_sd_is_that_of_all_columns(surface: lgm.Fit) -> None:
+    def fitted(hypers: str, sd: str, size: str) -> lgm.Fit:
+        text = SURFACE.replace("hyper s[d] : positive ~ pc_sd(u = 1, alpha = 0.01)", hypers)
+        text = text.replace("sd = s)", f"sd = {sd}, size = {size})")
+        return lgm.fit(lgm.loads(text), SURFACE_DATA | {"k": [4, 4]})
+
+    one = fitted("data k[d] : count", "0.7", "4")
+    two = fitted("hyper s[d] : positive = 0.7\ndata k[d] : count", "s", "k")
+    np.testing.assert_allclose(one.mean("f"), two.mean("f"), atol=1e-10)
+    np.testing.assert_allclose(one.log_evidence, two.log_evidence, rtol=1e-12)
+
+
+def test_a_plane_and_what_goes_along_one_column_alone() -> None:
+    """Sds at 0: a product of lines; with one of them, a curve along the other column."""
+    x, noise = PLACES_OF, 0.05 * (-1.0) ** np.arange(90)
+    text = SURFACE.replace("pc_sd(u = 1, alpha = 0.01)", "flat").replace("(sd = 5)", "(sd = 1e4)")
+    data = {"x": x, "y": 1.0 - x[:, 0] + 0.02 * x[:, 1] + noise}
+    fit = lgm.fit(lgm.loads(text), data, hyper="map")
+    assert fit.converged and not fit.warnings
+    lines = np.column_stack([np.ones(90), x, x[:, 0] * x[:, 1]])
+    plane = lines @ np.linalg.lstsq(lines, data["y"], rcond=None)[0]
+    np.testing.assert_allclose(float(fit.mean("a")) + fit.mean("f").values, plane, atol=2e-3)
+    np.testing.assert_allclose(fit.smooths()["edf"], 3.0, atol=0.01)
+
+
+def test_sds_are_one_number_or_one_for_each_column() -> None:
+    text = SURFACE.replace("hyper s[d]", "hyper s[obs]")
+    with pytest.raises(lgm.LgmError, match="one for each input dimension") as refused:
+        lgm.loads(text)
+    assert refused.value.codes == ("E108",)
+    curve = SURFACE.replace("x[obs, d]", "x[obs]").replace("sd = s", "sd = 1")
+    with pytest.raises(lgm.LgmError, match="two columns"):
+        lgm.fit(lgm.loads(curve), SURFACE_DATA | {"x": PLACES_OF[:, 1]})

@@ -29,6 +29,7 @@ data E[region] : positive
 data where[obs] : region
 data when[obs] : year
 data at[year] : real
+data xy[obs, term] : real
 data adj[region, region] : graph
 data Q[region, region] : real
 data C[region, region] : real
@@ -92,6 +93,10 @@ MODELS: dict[str, str] = {
     "latent c[region] ~ normal(sd = 1)\nlatent e[region, term, year] ~ iid * iid * "
     "gp(at = at, kernel = matern(sd = s, length = k, smoothness = 1.5) + white(sd = 0.5 * s))\n"
     + RESIDUAL,
+    "tensor spline": "hyper t[term] : positive ~ half_normal(sd = 1)\n"
+    "latent f[obs] ~ tensor_spline(at = xy, sd = t, size = 3)\nlet eta[obs] = f",
+    "tensor spline of one sd": S + "latent f[obs] ~ tensor_spline(at = xy, sd = s^2, size = 3, "
+    "interaction = true)\nlet eta[obs] = s * f",
     "seasonal": S + "latent t[year] ~ seasonal(sd = s, period = 3)\nlet eta[obs] = t[when]",
     "gmrf": S + "latent v[region] ~ gmrf(precision = Q, sd = s)\nlet eta[obs] = v[where]",
     "spde": S + "hyper r : positive ~ half_normal(sd = 1)\n"
@@ -101,7 +106,7 @@ AT: dict[str, Array] = {
     "s": np.asarray(0.8), "mix": np.asarray(0.7), "rho": np.asarray(0.45),
     "alpha": np.asarray(0.6), "p": np.array([0.5, -0.3]), "k": np.asarray(0.7),
     "w": np.array([0.5, 0.9, 1.4, 0.7, 1.1]), "r": np.asarray(1.9),
-    "S": np.array([[1.2, 0.4], [0.4, 0.7]]),
+    "S": np.array([[1.2, 0.4], [0.4, 0.7]]), "t": np.array([0.6, 1.4]),
 }  # fmt: skip
 
 
@@ -120,7 +125,7 @@ def data() -> dict[str, Any]:
         "when": rng.integers(0, YEARS, 20), "at": np.array([0.0, 0.3, 1.1, 1.9, 4.0]),
         "adj": edges, "E": rng.random(REGIONS) + 0.5,
         "Q": sp.csr_array(line), "G": sp.csr_array(free),
-        "C": sp.csr_array(np.diag(rng.random(7) + 0.5)),
+        "C": sp.csr_array(np.diag(rng.random(7) + 0.5)), "xy": rng.normal(size=(20, 2)),
     }  # fmt: skip
 
 

@@ -1,4 +1,5 @@
-"""`lgm summary --profile` and `--df`: the tables of `fit.profile` and of `fit.tidy(df=...)`."""
+"""`lgm summary --profile`, `--df` and `--smooths`: the tables of `fit.profile`, `fit.tidy(df=...)`
+and of `fit.smooths(test=True)`."""
 
 from __future__ import annotations
 
@@ -30,7 +31,25 @@ def test_tables_of_a_saved_fit(run: Run, tmp_path: Path) -> None:
     assert without.status == 1 and "E305" in without.err
 
 
+def test_smooths_of_a_saved_fit(run: Run, tmp_path: Path) -> None:
+    model, data, out = (tmp_path / name for name in ("m.lgm", "d.csv", "o.nc"))
+    model.write_text(
+        "lgm 1\nindex obs\ndata x[obs] : real\ndata y[obs] : count\nlatent a ~ flat\n"
+        "latent f[obs] ~ spline(at = x, sd = 0.5, size = 5)\n"
+        "observe y ~ poisson(log_rate = a + f)\n"
+    )
+    x = [k / 29.0 for k in range(30)]
+    pd.DataFrame({"x": x, "y": [k * k % 7 for k in range(30)]}).to_csv(data, index=False)
+    run("fit", model, data, "-o", out)
+    done = run("summary", out, "--smooths")
+    assert done.status == 0 and "smooths, approximate tests" in done.out and "p_value" in done.out
+    found = run("summary", out, "--smooths", "--json").json["smooths"]
+    wanted = lgm.load_fit(out).smooths(test=True)
+    assert [row["edf"] for row in found] == pytest.approx(wanted["edf"].tolist())
+    assert [row["p_value"] for row in found] == pytest.approx(wanted["p_value"].tolist())
+
+
 def test_wrong_usage(run: Run, tmp_path: Path) -> None:
-    for asked in (("--level", "0.9"), ("--csv", "--profile")):
+    for asked in (("--level", "0.9"), ("--csv", "--profile"), ("--csv", "--smooths")):
         done = run("summary", tmp_path / "o.nc", *asked)
         assert done.status == 2

@@ -7,7 +7,7 @@ import pytest
 
 from lgmdsl.arrays import Array
 from lgmdsl.structures.shared.refusals import Refused
-from lgmdsl.structures.splines import Smooth, smooth
+from lgmdsl.structures.splines import Smooth, smooth, tensor_smooth
 
 KINDS = ("thin-plate", "cubic", "cyclic", "p-spline")
 X = np.round(np.random.default_rng(2).beta(1.0, 2.0, 80), 2)[:, None] * 7.0 + 3.0
@@ -136,3 +136,119 @@ def test_what_a_basis_does_not_take(at: Array, kind: str, size: int, code: str, 
         smooth(at, kind, size)
     assert refused.value.codes == (code,)
     assert says in str(refused.value) and "help" in str(refused.value)
+
+
+# ---- tensor products -----------------------------------------------------------------------------
+
+AT = np.column_stack([np.repeat(X[:40, 0], 2), np.round(XY[:, 1].repeat(2)[:80], 1)])
+SIZES = np.array([5.0, 4.0])
+
+
+def margin(x: Array, size: int) -> tuple[Array, Array]:
+    """Design (n, k) by values at knots and penalty (k, k), the integral of squared second
+    derivatives, by scipy."""
+    from scipy.interpolate import CubicSpline
+
+    knots = np.quantile(np.unique(x), np.linspace(0.0, 1.0, size))
+    spline = CubicSpline(knots, np.eye(size), bc_type="natural")
+    left, right = spline(knots[:-1], 2), spline(knots[1:], 2)  # straight in between
+    h = np.diff(knots)
+    penalty = np.einsum("i,ia,ib->ab", h / 3.0, left, left)
+    penalty += np.einsum("i,ia,ib->ab", h / 3.0, right, right)
+    cross = np.einsum("i,ia,ib->ab", h / 6.0, left, right)
+    return spline(x), penalty + cross + cross.T
+
+
+@pytest.mark.parametrize("centred", [False, True])
+def test_a_tensor_product_has_the_penalties_of_its_margins(centred: bool) -> None:
+    """Its covariance is X (sum_j S_j g_j^2 / sd_j^2)^- X', off what is free."""
+    made, sds = tensor_smooth(AT, SIZES, centred), np.array([0.7, 2.5])
+    assert made.penalties is not None
+    free, curves = made.columns(AT)
+    ours = curves / (made.penalties @ sds**-2.0) @ curves.T
+    np.testing.assert_allclose(np.hstack([free, curves]).sum(axis=0), 0.0, atol=1e-9)
+    np.testing.assert_allclose(free.T @ curves, 0.0, atol=1e-9)
+    designs, penalties = [], []
+    for x, size, sd in zip(AT.T, (5, 4), sds, strict=True):
+        design, penalty = margin(x, size)
+        if centred:
+            within = np.linalg.svd(design.sum(axis=0)[None])[2][1:].T
+            design, penalty = design @ within, within.T @ penalty @ within
+        typical = smooth(x[:, None], "cubic", size).scale
+        designs.append(design)
+        penalties.append(penalty * typical**2 / sd**2)
+    whole = np.einsum("na,nb->nab", *designs).reshape(len(AT), -1)
+    eyes = [np.eye(len(p)) for p in penalties]
+    penalty = np.kron(penalties[0], eyes[1]) + np.kron(eyes[0], penalties[1])
+    values, vectors = np.linalg.eigh(penalty)
+    null = values < 1e-10 * values[-1]
+    assert null.sum() == (1 if centred else 4) == free.shape[1] + (not centred)
+    rest = whole @ vectors[:, ~null]
+    level = np.ones((len(AT), int(centred)))  # else among what is free
+    around = np.linalg.qr(np.hstack([level, whole @ vectors[:, null]]))[0]
+    rest = rest - around @ (around.T @ rest)
+    np.testing.assert_allclose(ours, rest / values[~null] @ rest.T, rtol=1e-8, atol=1e-9)
+
+
+def test_units_and_order_of_the_columns_do_not_matter() -> None:
+    one = tensor_smooth(AT, SIZES, False)
+    moved = AT[:, ::-1] * [1e-20, 1e6] + [0.0, 3.0]
+    other = tensor_smooth(moved, SIZES[::-1], False)
+    assert one.penalties is not None and other.penalties is not None
+    sds = np.array([0.3, 4.0])
+    a, b = one.columns(AT)[1], other.columns(moved)[1]
+    np.testing.assert_allclose(
+        a / (one.penalties @ sds**-2.0) @ a.T,
+        b / (other.penalties @ sds[::-1] ** -2.0) @ b.T,
+        rtol=1e-6,
+        atol=1e-9,
+    )
+
+
+def test_where_the_other_sd_is_wide_an_sd_is_that_of_the_columns_curve() -> None:
+    """At a knot of the other column, the curve along a column has its typical size."""
+    made = tensor_smooth(AT, SIZES, False)
+    assert made.penalties is not None
+    knot = np.quantile(np.unique(AT[:, 1]), 1.0 / 3.0)
+    at = np.column_stack([AT[:, 0], np.full(len(AT), knot)])
+    curves = made.columns(at)[1]
+    bent = curves[:, made.penalties[:, 0] > 0.0]
+    sizes = made.penalties[made.penalties[:, 0] > 0.0, 0] ** -0.5
+    line = np.linalg.qr(np.column_stack([np.ones(len(AT)), AT[:, 0]]))[0]
+    bent = (bent - line @ (line.T @ bent)) * sizes
+    np.testing.assert_allclose(np.log((bent**2).sum(axis=1)).mean(), 0.0, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("at", "sizes", "code", "says"),
+    [
+        (X, [5.0], "E104", "two columns"),
+        (AT, [2.0, 5.0], "E104", "column 1"),
+        (AT, [5.0, 500.0], "E104", "column 2"),
+        (AT, [5.5, 5.0], "E104", "a whole number"),
+        (np.column_stack([X, np.arange(80) % 2]), [5.0, 3.0], "E104", "of 2 distinct positions"),
+        (np.column_stack([X, 2.0 * X]), [5.0, 5.0], "E104", "lie on a line"),
+        (np.where(np.arange(80)[:, None] == 4, np.inf, AT), [5.0, 5.0], "E303", "not finite"),
+    ],
+)
+def test_what_a_tensor_product_does_not_take(
+    at: Array, sizes: list[float], code: str, says: str
+) -> None:
+    with pytest.raises(Refused) as refused:
+        tensor_smooth(at, np.array(sizes), False)
+    assert refused.value.codes == (code,)
+    assert says in str(refused.value) and "help" in str(refused.value)
+
+
+# ---- shrinkage -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_free_is_shrunk_by_a_tenth_of_the_least_penalty(kind: str) -> None:
+    plain, made = smooth(X, kind, 9), smooth(X, kind, 9, shrink=True)
+    free, curves = plain.columns(X)
+    none, all_of_them = made.columns(X)
+    assert made.free == none.shape[1] == 0 and made.penalised == all_of_them.shape[1]
+    covariance = all_of_them @ all_of_them.T - curves @ curves.T
+    ten = 10.0 * np.linalg.eigvalsh(curves @ curves.T)[-1]
+    np.testing.assert_allclose(covariance, ten * free @ free.T, atol=1e-9 * ten)

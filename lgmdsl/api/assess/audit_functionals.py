@@ -77,10 +77,10 @@ class AuditedFit:
     @property
     def names(self) -> tuple[str, ...]:
         """Every latent, let and report, and under a mixture every hyperparameter that varies."""
-        latents = (b.name for b in self.canonical.reported)
         hypers = (b.name for b in self.canonical.hypers.blocks) if self.fit.mixed else ()
         varying = (name for name in hypers if self.fit.quantity(name).sd.any())
-        return (*latents, *self.canonical.named, *varying)
+        canonical = self.canonical
+        return tuple(dict.fromkeys((*canonical.shown_names, *canonical.named, *varying)))
 
     def functionals(self) -> Iterator[Functional]:
         """Functionals of all names; what is no latent, let or hyperparameter is not judged."""

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lgmdsl.api.simulate.simulate import TRUTH
+from lgmdsl.api.simulate.simulate import TRUTH, Simulated
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.canonical.lowering.derived import Leaf
@@ -49,18 +49,18 @@ class Truth:
     drawn: tuple[str, ...]
 
     @classmethod
-    def of(cls, fit: FitRecord, data: Mapping[str, Any], fixed: Mapping[str, object]) -> Truth:
+    def of(cls, fit: FitRecord, drawn: Simulated, fixed: Mapping[str, object]) -> Truth:
         """From simulated data."""
         canonical = fit.canonical
         z = np.zeros(canonical.size)
         for block in canonical.reported:
-            value = np.asarray(data[TRUTH + block.name], dtype=float)
+            value = drawn.latents[block.name]
             z[canonical.layout.latent(block.name)] = value.reshape(-1)
         theta = canonical.hypers.filled(
-            fixed, lambda block, _: np.asarray(data[TRUTH + block.name], dtype=float)
+            fixed, lambda block, _: np.asarray(drawn.data[TRUTH + block.name], dtype=float)
         )
-        drawn = tuple(b.name for b in canonical.hypers.unpinned(fixed))
-        return cls(z, theta, drawn)
+        names = tuple(b.name for b in canonical.hypers.unpinned(fixed))
+        return cls(z, theta, names)
 
 
 def is_reported(name: str) -> bool:
@@ -74,7 +74,8 @@ def placed(fit: FitRecord, truth: Truth, rng: np.random.Generator) -> Placed:
     the prior). Nothing for what is known exactly (a constrained direction) or has no marginal."""
     canonical = fit.canonical
     given = Marginals(canonical, truth.theta, fit.marginals.part(0).frame)
-    for block in canonical.reported:
+    blocks = (b for b in canonical.reported if canonical.shown(b.name) == b.name)
+    for block in blocks:
         values = truth.z[canonical.layout.latent(block.name)]
         yield from _entry(fit, block.name, values, rng)
         if block.size > 1:

@@ -92,7 +92,7 @@ def run_once(model: Model, task: CalibrationTask, number: int) -> RunOutcome:
         if number == 0:
             raise
         return RunOutcome(number, {}, False, "", str(error).splitlines()[0])
-    values = dict(placed(fit, Truth.of(fit, data, task.settings.fixed), rng))
+    values = dict(placed(fit, Truth.of(fit, drawn, task.settings.fixed), rng))
     return RunOutcome(number, values, fit.converged, fit.method, "", Claim.of(fit), notes)
 
 

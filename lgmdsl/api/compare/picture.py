@@ -65,16 +65,17 @@ def marginals(comparison: Comparison, number: int = SHOWN) -> tuple[Marginal, ..
     judged = [f for f in fits.values() if f.converged or f is base]
     scored: list[tuple[float, str, int]] = []
     first: list[tuple[float, str, int]] = []
-    for block in base.canonical.reported:
-        score = _disagreement([_flat(f, block.name) for f in judged])
+    names = base.canonical.shown_names
+    for name in names:
+        score = _disagreement([_flat(f, name) for f in judged])
         order = np.argsort(-score, kind="stable")[:number]
-        ranked = [(float(score[k]), block.name, int(k)) for k in order if np.isfinite(score[k])]
+        ranked = [(float(score[k]), name, int(k)) for k in order if np.isfinite(score[k])]
         first += ranked[:1]
         scored += ranked[1:]
     # Sorting is stable: equal ones stay in the model's order.
     chosen = sorted(first, key=lambda s: -s[0])[:number]
     chosen += sorted(scored, key=lambda s: -s[0])[: number - len(chosen)]
-    places = {b.name: i for i, b in enumerate(base.canonical.latents)}
+    places = {name: i for i, name in enumerate(names)}
     out = []
     for _, name, k in sorted(chosen, key=lambda s: (places[s[1]], s[2])):
         moments = {}

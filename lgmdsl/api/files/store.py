@@ -162,9 +162,8 @@ def _kept_inputs(grounded: GroundedModel) -> frozenset[str]:
 
 def kept_names(fit: FitRecord) -> tuple[str, ...]:
     """The names whose means and sds a file holds: hypers only where they were learned."""
-    latents = (b.name for b in fit.canonical.reported)
     hypers = (b.name for b in fit.canonical.hypers.blocks) if fit.learning is not None else ()
-    return (*latents, *fit.canonical.named, *hypers)
+    return tuple(dict.fromkeys((*fit.canonical.shown_names, *fit.canonical.named, *hypers)))
 
 
 def _audit(file: NewGroup, audit: Audit) -> None:

@@ -180,7 +180,7 @@ class Fit(Assessable, Framed):
         """
         wanted = [names] if isinstance(names, str) else names
         if wanted is None:
-            wanted = [*(b.name for b in self.canonical.reported), *self.canonical.named]
+            wanted = list(dict.fromkeys((*self.canonical.shown_names, *self.canonical.named)))
         drawn = self.marginals.draws(wanted, size, self.seed if seed is None else seed)
         arrays = {}
         for name, values in drawn.items():
@@ -277,11 +277,12 @@ class Fit(Assessable, Framed):
             fit.plot("pictures", "svg", names=["f"])
 
         What has an order is a line with 50 % and 90 % bands, with what was observed over it where
-        it is the mean of the response, and a grey ground where there are no data (a forecast). What
-        has places is a map, or a surface where there are values between them (a gp). The rest are
-        dots with whiskers; more than 40 are sorted, with the labels of the lowest and the highest.
-        Over two indices: a line for each of up to 40 groups along what has an order, else a colour
-        for each of up to 8 groups, or a panel where they are of unlike size (random slopes) or have
+        it is the mean of the response, and a grey ground where there are no data (a forecast). A
+        spline over the rows of a Gaussian response is shown with its partial residuals. What has
+        places is a map, or a surface where there are values between them (a gp). The rest are dots
+        with whiskers; more than 40 are sorted, with the labels of the lowest and the highest. Over
+        two indices: a line for each of up to 40 groups along what has an order, else a colour for
+        each of up to 8 groups, or a panel where they are of unlike size (random slopes) or have
         more than 40 members; a heat map of two long orders, or of more groups. Hyperparameters are
         densities, with their prior behind. An observed datum (`"y"`) is shown with what is
         predicted of it; of a fit read from a file that takes its `data`. Maps and heat maps have

@@ -96,6 +96,30 @@ class Framed(FitRecord):
 
         return profile(self, names, level, data, mapping, backend)
 
+    @answering("looking at the smooths")
+    def smooths(self, test: bool = False, backend: FrameLibrary = "pandas") -> pd.DataFrame:
+        """One row for each smooth: a `spline` or `tensor_spline`, a latent of `rw1` or `rw2`, and
+        each of the curves of a product with `iid`.
+
+        Columns: `name` (`f`), `labels` of the member that has this curve ("" where there is one),
+        `edf`, the effective degrees of freedom: tr F over its coefficients, F = Cov(z) B'WB, 1 for
+        a straight line, at most `size - 1`; and `sd`, the posterior mean of its typical size. Where
+        hyperparameters were integrated, `edf` is the average over them. The edf of all latents
+        together is the p_D of a Gaussian model.
+
+        `test`: columns `statistic`, `ref_df` and `p_value` of the hypothesis that the smooth is
+        zero, as in `summary(gam)` of R's mgcv, given the hyperparameters at their mode. Divided by
+        `ref_df` the statistic is mgcv's F, where the sd of Gaussian responses was learned; else it
+        is its Chi.sq. The p value is approximate: it takes the smoothing for known. Raises
+        MethodError E505 where the matrices of a test do not fit into memory. Wood (2013, Biometrika
+        100, 221-228 and 1005-1010); Wood (2017), section 6.12.
+        """
+        from lgmdsl.api.columns import frame_library, frame_of
+        from lgmdsl.api.summary.smooths import smooth_columns
+
+        frame_library(backend)
+        return frame_of(smooth_columns(self, test), backend)
+
     @answering("making a table of the data")
     def augment(
         self,

@@ -241,11 +241,23 @@ CONCEPTS: tuple[Concept, ...] = (
         "penalised spline; p-spline; loess",
         "a spline of a covariate, or a latent over an ordered index with rw2",
         "Of one covariate: latent f[obs] ~ spline(at = x, sd = s), as s(x) of mgcv; of two or "
-        "three, x has that many columns. Over distinct values (days, ages, dose levels): index "
+        "three, x has that many columns; of columns in different units tensor_spline, as te of "
+        "mgcv. Over distinct values (days, ages, dose levels): index "
         "age, data when[obs] : age, latent f[age] ~ rw2(sd = s), then f[when]; labels that are "
         "numbers are positions. With a length scale of its own: latent f[obs] ~ gp(at = x, "
         "kernel = matern(...)).",
-        smooth("rw2(sd = s)", SD), ("spline", "rw2", "rw1", "gp", "matern"),
+        smooth("rw2(sd = s)", SD), ("spline", "tensor_spline", "rw2", "rw1", "gp", "matern"),
+    ),
+    Concept(
+        "effective-degrees-of-freedom",
+        "edf; effective df; smooths; summary.gam; significance of smooth terms; anova.gam; "
+        "Ref.df; test of a smooth; p-value of a smooth; hat matrix; wiggliness",
+        "how much of a smooth the data determine: fit.smooths()",
+        "fit.smooths() has a row for each spline, rw1, rw2 and each curve of a product with iid: "
+        "edf, its effective degrees of freedom (1 for a straight line), and sd, its typical size; "
+        "lgm summary prints them. fit.smooths(test=True), and lgm summary model.fit.nc --smooths, "
+        "add statistic, ref_df and p_value, as the summary of a gam of mgcv.",
+        _FIT, ("spline", "tensor_spline", "rw2", "smooth", "degrees-of-freedom"),
     ),
     Concept(
         "spatial", "disease map; BYM; areal; CAR; ICAR; MRF; geostatistics; kriging; map "

@@ -113,7 +113,14 @@ def quantity_drawings(fit: FitRecord, name: str, observations: Observations) -> 
         file = f"{kind}_{name}"
         if along is not None:
             seen = with_data(canonical, dims[0])
-            curve = _curve(title, label, along, flat, observations.over(name, dims), seen)
+            left = observations.around(name, dims)
+            if left is None:
+                curve = _curve(title, label, along, flat, observations.over(name, dims), seen)
+            else:
+                dots = (along.x, left)
+                curve = Curve(
+                    title, label, along.axis, along.x, flat, observed=dots, dots="partial residuals"
+                )
             draw_it = partial(draw_curve, curve=curve)
             out.append(Drawing(file, (draw_it,), partial(curve_picture, curve)))
         elif where is None or flat.shape[1] <= FOREST:
@@ -130,7 +137,7 @@ def _two_way(
     levels = quantiles_of(fit, name)
     if levels is None or dims[0] == dims[1]:
         return None
-    along = (line(canonical, dims[0]), line(canonical, dims[1]))
+    along = (line(canonical, dims[0], name), line(canonical, dims[1], name))
     called = titled(canonical, name, dims), described(canonical.grounded.model, name)
     table = two_way(called, dims, labels, levels, along)
     if table is None:

@@ -15,7 +15,10 @@ from lgmdsl.api.response_data import with_responses
 from lgmdsl.arrays import Array, BoolArray
 from lgmdsl.canonical.blocks.censoring import censored_between
 from lgmdsl.canonical.blocks.sites import SiteBlock
+from lgmdsl.canonical.expressions.affine import same
+from lgmdsl.canonical.lowering.derived import Derived, Leaf
 from lgmdsl.canonical.model import CanonicalModel
+from lgmdsl.contract.site import Property
 from lgmdsl.dataset import Keys, read
 from lgmdsl.errors import LgmError
 from lgmdsl.plot.effects import LEVELS
@@ -125,6 +128,33 @@ class Observations:
             if bool((far <= SAME * quantity.sd + 1e-9 * np.abs(mean)).all()):
                 return self.values(block), self.ends(block)
         return None
+
+    def around(self, name: str, dims: tuple[str, ...]) -> Array | None:
+        """(rows,) the partial residuals of a smooth over the rows: its mean with what is left of a
+        Gaussian response in whose mean it stands as it is; NaN where nothing was observed. None of
+        anything else."""
+        canonical = self.fit.canonical
+        if name not in canonical.smooths or canonical.named[name][0] != dims:
+            return None
+        for block in self.blocks():
+            size = int(np.prod(block.data_shape))
+            gaussian = Property.GAUSSIAN in block.site.spec.properties
+            if not gaussian or block.data.dims != dims or block.data.y is None or size > ROWS:
+                continue
+            if _stands_in(canonical.named[name][1], block):
+                left = self.values(block) - self.mean(block)
+                return np.asarray(self.fit.quantity(name).mean + left)
+        return None
+
+
+def _stands_in(tree: Derived, block: SiteBlock) -> bool:
+    """Whether the predictor of a block has this value among its summands, and nothing else of its
+    latents."""
+    if not isinstance(tree, Leaf):
+        return False
+    theirs = [t for t in block.written.terms if t.latent in tree.form.latents]
+    pairs = zip(tree.form.terms, theirs, strict=False)
+    return len(theirs) == len(tree.form.terms) and all(same(*pair) for pair in pairs)
 
 
 def with_data(canonical: CanonicalModel, dim: str) -> BoolArray | None:

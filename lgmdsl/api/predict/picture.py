@@ -89,7 +89,8 @@ def _table(
 ) -> TwoWay:
     """Lines by group, or cells. Raises MethodError E501 where the groups are many."""
     canonical = prediction.canonical
-    labels, lines = [_members(canonical, d) for d in dims], [_along(canonical, d) for d in dims]
+    labels = [_members(canonical, d) for d in dims]
+    lines = [_along(canonical, d, name) for d in dims]
     table = two_way(("", f"{label}, predicted"), dims, labels, levels, lines, THREADS)
     if table is None:
         message = f"`{name}` cannot be drawn: it is over {' and '.join(dims)}"

@@ -112,12 +112,13 @@ def say(diagnostics: Iterable[Diagnostic]) -> None:
 
 def _joined(fitted: CanonicalModel, dim: str) -> list[str]:
     """The latents that have a new member of an index set at their prior, whatever its label."""
-    return [
-        b.name
+    names = (
+        fitted.shown(b.name)
         for b in fitted.latents
         for f in b.factors
         if dim in f.dims and members_of(f.name) is Members.JOINED and "at" not in f.arguments
-    ]
+    )
+    return list(dict.fromkeys(names))
 
 
 def _all_known(before: IndexSet, now: IndexSet) -> bool:

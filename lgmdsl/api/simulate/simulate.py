@@ -43,9 +43,11 @@ MOST = 2.0**53
 
 @dataclass(frozen=True)
 class Simulated:
-    """A drawn data set, and what there is to know of how it was drawn."""
+    """A drawn data set, the blocks of latents that it was drawn from, and what there is to know of
+    how."""
 
     data: dict[str, Any]
+    latents: dict[str, Array]
     warnings: tuple[Diagnostic, ...] = ()
 
 
@@ -129,13 +131,15 @@ def simulated(
             out[symbol.name] = _external(value, symbol.type, target, symbol.dims, grounded)
     for hyper in canonical.hypers.unpinned(fixed or ()):
         out[TRUTH + hyper.name] = theta[hyper.name]
-    for block in canonical.latents:
-        out[TRUTH + block.name] = z[canonical.layout.latent(block.name)].reshape(block.sizes)
+    latents = {
+        b.name: z[canonical.layout.latent(b.name)].reshape(b.sizes) for b in canonical.latents
+    }
+    out |= {TRUTH + n: v for n, v in latents.items() if canonical.shown(n) == n}
     for name in canonical.latent_names:
         if name not in canonical.layout.starts:
             out[TRUTH + name] = _mapped(canonical, name, theta, z)
     warning = left_out_warning(canonical, prior.left_out)
-    return Simulated(out, () if warning is None else (warning,))
+    return Simulated(out, latents, () if warning is None else (warning,))
 
 
 def _mapped(canonical: CanonicalModel, name: str, theta: Theta, z: Array) -> Array:

@@ -12,13 +12,16 @@ import numpy as np
 from lgmdsl.accuracy.errors import EXACT, Accuracy
 from lgmdsl.api.columns import LEVELS
 from lgmdsl.api.page import columns, counted, wrapped
+from lgmdsl.api.summary.smooths import smooth_columns
 from lgmdsl.api.summary.table import Row, entry_labels, entry_rows, joined, labels_of, natural_order
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.model import CanonicalModel
+from lgmdsl.contract.problem import GaussianPosterior
 from lgmdsl.contract.status import Guarantee, Status
 from lgmdsl.errors import Diagnostic, listed
 from lgmdsl.language.builder import Model
 from lgmdsl.learning.search.learning_record import Learning
+from lgmdsl.posterior.hyper_points import HyperPoint
 from lgmdsl.posterior.marginals import Quantity
 from lgmdsl.posterior.mixture import Mixture
 from lgmdsl.visible import visible
@@ -54,6 +57,12 @@ class Fitted(Protocol):
     @property
     def marginals(self) -> Mixture: ...
     @property
+    def gaussian_marginals(self) -> Mixture: ...
+    @property
+    def points(self) -> tuple[HyperPoint, ...]: ...
+    @property
+    def posterior(self) -> GaussianPosterior: ...
+    @property
     def warnings(self) -> tuple[Diagnostic, ...]: ...
     @property
     def provenance(self) -> Mapping[str, str]: ...
@@ -74,6 +83,7 @@ def summary(fit: Fitted, full: bool = False, warned: bool = True) -> str:
     parts += joined("hyperparameters", learned)
     tables = [_table(fit, name, full) for name in fit.canonical.latent_names]
     parts += joined("latents", tables)
+    parts += _smooths(fit, full)
     reports = [s.name for s in fit.canonical.grounded.model.of_kind("report")]
     small = [
         n
@@ -209,6 +219,22 @@ def _hypers(fit: Fitted, full: bool) -> list[str]:
             for k in _shown(value.size, full)
         ]
     return ["", "hyperparameters (fixed)", *columns(rows, 2)] if rows else []
+
+
+def _smooths(fit: Fitted, full: bool) -> list[str]:
+    """Effective degrees of freedom and typical size of each smooth."""
+    known = smooth_columns(fit)
+    names = [str(n) for n in known["name"]]
+    shown = [
+        f"{n}[{label}]" if label else n for n, label in zip(names, known["labels"], strict=True)
+    ]
+    rows: list[tuple[str, ...]] = [("smooths", "edf", "sd")]
+    for k in _shown(len(names), full):
+        if k < 0:
+            rows.append((f"  ... {_left_out(len(names))}",))
+        else:
+            rows.append((f"  {shown[k]}", f"{known['edf'][k]:.2f}", f"{known['sd'][k]:.3g}"))
+    return ["", *columns(rows, right=(1, 2))] if names else []
 
 
 def _shown(size: int, full: bool) -> list[int]:

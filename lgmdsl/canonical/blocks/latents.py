@@ -333,18 +333,19 @@ def latent_blocks(lowering: Lowering) -> tuple[LatentBlock, ...]:
 
 def _coefficients(factor: bases.BasisFactor, lowering: Lowering) -> list[LatentBlock]:
     """The blocks of the coefficients of a basis: of density 1, and normal with its scale."""
-    scales = {n: v for n in factor.signature.scales if (v := factor.factor.get(n)) is not None}
-    structures: dict[str, tuple[str, dict[str, Argument]]] = {
+    made = lowering.smooth(factor)
+    structures: dict[str, tuple[str, Mapping[str, Argument]]] = {
         bases.FREE: ("flat", {}),
-        bases.CURVE: ("normal", {n: lowering.coefficient(v) for n, v in scales.items()}),
+        bases.CURVE: ("normal", factor.scales(made, lowering.coefficient)),
     }
     out = []
-    for part, size in factor.blocks(lowering.smooth(factor)).items():
+    for part, size in factor.blocks(made).items():
         block, (name, arguments) = bym2.part_name(factor.symbol.name, part), structures[part]
-        labels = np.arange(1, size + 1)
-        spec = FactorSpec(name, (block,), (size,), arguments, factor.factor, labels)
         lowering.sizes[block] = size
-        out.append(LatentBlock(block, (block,), (size,), (spec,)))
+        dims = (*factor.others, block)
+        sizes = tuple(lowering.sizes[d] for d in dims)
+        spec = FactorSpec(name, dims, sizes, arguments, factor.factor, None)
+        out.append(LatentBlock(block, dims, sizes, (spec,)))
     return out
 
 

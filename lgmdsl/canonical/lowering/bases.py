@@ -5,7 +5,8 @@ Of the language's own that is spline (Wood 2017, section 5.8):
 
     f[members] = N f.free + Z f.curve,    f.free ~ flat,    f.curve ~ normal(sd),
 
-N what the penalty leaves free and Z the rest, dense in members and coefficients. A basis is made of
+N what the penalty leaves free and Z the rest, dense in members and coefficients. Next to iid there
+are as many coefficients for each member of the other axes, and the same N and Z. A basis is made of
 the positions of the members that were fitted, and new data are looked up in it: it is theirs that
 is lowered (`GroundedModel.basis`).
 """
@@ -31,7 +32,7 @@ from lgmdsl.language.checked import Symbol
 from lgmdsl.language.tree import ast
 from lgmdsl.structures.shared.refusals import Refused
 from lgmdsl.vocabulary.lookup import lookup
-from lgmdsl.vocabulary.signature import Basis, Signature
+from lgmdsl.vocabulary.signature import Basis, Signature, Trait
 
 if TYPE_CHECKING:
     from lgmdsl.structures.splines import Smooth
@@ -53,22 +54,49 @@ class BasisFactor:
     def made(self, lower: Lower, grounded: GroundedModel) -> Smooth:
         """The basis over the members of `grounded`, whose expressions `lower` lowers. Raises
         DataError and ModelError for positions and sizes that it cannot take, MethodError E501 in
-        a product."""
-        from lgmdsl.structures.splines import smooth
+        a product with another structure than iid."""
+        from lgmdsl.structures.splines import smooth, tensor_smooth
 
-        if len(self.symbol.dims) != 1:
+        if not self._alone:
             raise MethodError(self._in_product())
-        kind = self.factor.get(self.basis.kind)
+        positions, values = self.positions(lower), self.signature.defaults
         size = self.factor.get(self.basis.size)
-        values = self.signature.defaults
-        chosen = kind.value if isinstance(kind, ast.String) else str(values[self.basis.kind])
-        count = values[self.basis.size] if size is None else float(_number(lower(size)))
-        dim = self.symbol.dims[0]
+        count = np.asarray(values[self.basis.size] if size is None else _number(lower(size)))
         try:
-            return smooth(self.positions(lower), chosen, int(count))
+            if self.basis.kind:
+                kind = self.factor.get(self.basis.kind)
+                chosen = str(values[self.basis.kind])
+                chosen = kind.value if isinstance(kind, ast.String) else chosen
+                return smooth(positions, chosen, int(count), self._flag(self.basis.shrink))
+            sizes = np.broadcast_to(count, positions.shape[1:])
+            return tensor_smooth(positions, sizes, self._flag(self.basis.centred))
         except Refused as refused:
-            labels = grounded.indices[dim].labels
-            raise located(refused, self.factor, (dim,), labels) from None
+            labels = grounded.indices[self.axis].labels
+            raise located(refused, self.factor, (self.axis,), labels) from None
+
+    @property
+    def _statement(self) -> ast.Latent:
+        assert isinstance(self.symbol.statement, ast.Latent)
+        return self.symbol.statement
+
+    @property
+    def axis(self) -> str:
+        """The index along which the latent is a curve."""
+        factors = self._statement.factors
+        return self.symbol.dims[next(k for k, f in enumerate(factors) if f is self.factor)]
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """The indices each of whose members has a curve."""
+        return tuple(d for d in self.symbol.dims if d != self.axis)
+
+    @property
+    def _alone(self) -> bool:
+        """Whether all other factors are the identity, and no index occurs twice."""
+        others = [lookup("structure", f.name.id) for f in self._statement.factors]
+        plain = (s is self.signature or Trait.IDENTITY in s.traits for s in others if s is not None)
+        bases = sum(f.name.id == self.factor.name.id for f in self._statement.factors)
+        return all(plain) and bases == 1 and len(set(self.symbol.dims)) == len(self.symbol.dims)
 
     def positions(self, lower: Lower) -> Array:
         """(n, d) where the members lie."""
@@ -77,10 +105,33 @@ class BasisFactor:
         values = np.asarray(lower(at).evaluate({}).dense(), dtype=np.float64)
         return values.reshape(len(values), -1)
 
+    def _flag(self, name: str) -> bool:
+        value = self.factor.get(name)
+        return isinstance(value, ast.Bool) and value.value
+
     def blocks(self, made: Smooth) -> dict[str, int]:
         """The parts that have coefficients, and how many."""
         parts = {FREE: made.free, CURVE: made.penalised}
         return {part: size for part, size in parts.items() if size}
+
+    def scales(self, made: Smooth, lower: Lower) -> dict[str, Coefficient]:
+        """The scale of the penalised coefficients, under its name: one for all, or, of several
+        penalties, (sum_j penalties_j / sd_j^2)^(-1/2) of each."""
+        given = {n: self.factor.get(n) for n in self.signature.scales}
+        out = {n: co.number(1.0) if v is None else lower(v) for n, v in given.items()}
+        if made.penalties is None:
+            return out
+        block = part_name(self.symbol.name, CURVE)
+        for name, scale in out.items():
+            if scale.dims:
+                penalties = co.Constant((block, *scale.dims), made.penalties)
+                inverse = co.Power(scale.dims, scale, co.number(-2.0))
+                total = co.Contraction((block,), (penalties, inverse))
+                out[name] = co.Power((block,), total, co.number(-0.5))
+            else:
+                sizes = co.Constant((block,), made.penalties.sum(axis=1) ** -0.5)
+                out[name] = co.multiply(sizes, scale)
+        return out
 
     def map(self, made: Smooth, lower: Lower, sizes: Mapping[str, int]) -> Affine:
         """The latent as an affine form in its coefficients."""
@@ -88,8 +139,8 @@ class BasisFactor:
         terms = []
         for part, size in self.blocks(made).items():
             name = part_name(self.symbol.name, part)
-            form = af.latent(name, (name,), {**sizes, name: size})
-            weights = co.Constant((*self.symbol.dims, name), columns[part])
+            form = af.latent(name, (*self.others, name), {**sizes, name: size})
+            weights = co.Constant((self.axis, name), columns[part])
             terms.append(af.total(af.scale(form, weights), name))
         return af.add(tuple(terms))
 
@@ -97,17 +148,18 @@ class BasisFactor:
         """A description of the rewrite."""
         name, parts = self.symbol.name, self.blocks(made)
         sizes = " + ".join(f"{n} of {part_name(name, part)}" for part, n in parts.items())
-        return f"{self.signature.name} to coefficients of its basis and a map: {sizes}"
+        each = f" for each {' and '.join(self.others)}" if self.others else ""
+        return f"{self.signature.name} to coefficients of its basis and a map: {sizes}{each}"
 
     def _in_product(self) -> Diagnostic:
         name, shown = self.signature.name, ", ".join(self.symbol.dims)
         return Diagnostic(
             "E501",
-            f"no engine takes `{name}` as a factor of a product yet",
+            f"no engine takes `{name}` next to another structure than iid yet",
             self.factor.span,
             f"`{self.symbol.name}` is over [{shown}]",
-            help="one curve over one index; a curve for each group: a latent for each, or "
-            "iid * rw2(sd = ...)",
+            help=f"independent curves, one for each member: iid * {name}(...); curves that are "
+            "like one another along an order: rw2(...) * ar1(...)",
         )
 
 

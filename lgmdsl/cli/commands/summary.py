@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         metavar="W",
         help="Print t-tests of coefficients: satterthwaite or kenward-roger.",
     ),
+    click.option("--smooths", is_flag=True, help="Print approximate tests of smooths."),
 )
 @click.option(
     "--exact", is_flag=True, help="Fit again without each response that leave-one-out flags."
@@ -74,10 +75,11 @@ def command(
     lgm summary model.fit.nc --audit --data data.npz --jobs 2
     lgm summary model.fit.nc --criteria --exact --data data.npz --jobs 2
     lgm summary model.fit.nc --profile --df satterthwaite --data data.npz
+    lgm summary model.fit.nc --smooths
     lgm summary model.fit.nc --csv --quantiles 0.025,0.975
     """
     tables = intervals["profile"] or intervals["df"] is not None
-    _check(as_csv, as_json or audit.asked or criteria or tables)
+    _check(as_csv, as_json or audit.asked or criteria or tables or intervals["smooths"])
     context = click.get_current_context()
     if data is not None and not (audit.asked or criteria or tables):
         message = "--data is for --audit, --criteria, --profile and --df"
@@ -168,13 +170,20 @@ def criteria_pages(
 
 
 def interval_tables(
-    fit: Fit, data: object, mapping: Mapping[str, str], profile: bool, level: float, df: str | None
+    fit: Fit,
+    data: object,
+    mapping: Mapping[str, str],
+    profile: bool,
+    level: float,
+    df: str | None,
+    smooths: bool,
 ) -> dict[str, tuple[str, dict[str, Any]]]:
     """The title and the columns of the tables that were asked for, by their names in JSON."""
     import numpy as np
 
     from lgmdsl.api.frames.profile import profile_columns
     from lgmdsl.api.frames.tidy import tidy_columns
+    from lgmdsl.api.summary.smooths import smooth_columns
 
     out: dict[str, tuple[str, dict[str, Any]]] = {}
     if df is not None:
@@ -184,4 +193,6 @@ def interval_tables(
     if profile:
         columns = profile_columns(fit, None, level, data, mapping)
         out["profile"] = f"profile intervals, {100.0 * level:g} %", columns
+    if smooths:
+        out["smooths"] = "smooths, approximate tests", smooth_columns(fit, test=True)
     return out

@@ -50,6 +50,17 @@ class ArgumentIndices:
                     if most
                     else "pick one entry by its label, or declare it without an index",
                 )
+            case "others":
+                others = [d for d in dims if d != place.axis]
+                if set(has) <= set(others):
+                    return True
+                each = f", or one for each member of {quoted(others)}" if others else ""
+                return self._complain(
+                    f"{self.owner} must be one number{each}",
+                    f"declare it over {bracketed(others)}"
+                    if others
+                    else "pick one entry by its label, or declare it without an index",
+                )
             case "axis" | "input":
                 return self._on_axis()
             case "member":
@@ -122,8 +133,8 @@ class ArgumentIndices:
 
     def _on_axis(self) -> bool:
         has, place = self.has, self.place
-        if place.axis is None or self.parameter.type == "positive":
-            # A kernel's length: one number, or one for each input dimension.
+        if place.axis is None or self.parameter.type in ("positive", "count"):
+            # A kernel's length, a scale, a size: one number, or one for each input dimension.
             if place.inputs is None or set(has) <= set(place.inputs):
                 return True
             dim = place.inputs[0] if place.inputs else ""
@@ -131,7 +142,7 @@ class ArgumentIndices:
                 f"{self.owner} must be one number, or one for each input dimension",
                 f"the inputs have the dimension {dim}: declare it over [{dim}]"
                 if dim
-                else "the process has a single input: declare it without an index",
+                else "there is a single input: declare it without an index",
             )
         most = 2 if self.parameter.over == "input" else 1
         if has[:1] == (place.axis,) and len(has) <= most:

@@ -69,13 +69,15 @@ def _arguments(
             _touch(argument.value, scope)
         return
     shown = with_dims(statement.name.id, dims)
-    inputs = _inputs(bound, axis, scope) if bound.signature.parameter("kernel") else ()
+    along = any(p.over == "input" for p in bound.signature.parameters)
+    along |= bound.signature.parameter("kernel") is not None
+    inputs = _inputs(bound, axis, scope) if along else ()
     place = Place(bound.signature.name, dims, shown, axis=axis, inputs=inputs, product=product)
     check_values(bound, place, scope)
 
 
 def _inputs(bound: BoundDistribution, axis: str | None, scope: Scope) -> tuple[str, ...] | None:
-    """The input dimension of a Gaussian process, or None where its inputs are wrong."""
+    """The dimension of the inputs of a structure, or None where its inputs are wrong."""
     inputs = bound.value("at")
     if inputs is None or isinstance(inputs, ast.String | ast.Bool):
         return None
