@@ -241,7 +241,9 @@ def _kenward_roger(
             expected -= np.einsum("ab,ba->", inner, q[i, j])
             expected += 0.5 * np.einsum("ab,ba->", inner @ p[i], inner @ p[j])
             information[i, j] = information[j, i] = expected
-    spread: Array = np.asarray(np.linalg.pinv(information, hermitian=True))
+    unit = np.sqrt(np.where(np.diag(information) > 0.0, np.diag(information), 1.0))
+    scaled = information / np.outer(unit, unit)  # components have units of their own
+    spread: Array = np.asarray(np.linalg.pinv(scaled, hermitian=True) / np.outer(unit, unit))
     total = np.zeros_like(inner)
     for i in range(size):
         for j in range(size):

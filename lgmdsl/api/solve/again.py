@@ -37,7 +37,7 @@ def maximised_objective(
     settings = json.loads(fit.provenance.get("settings", "{}"))
     fixed = {name: fit.theta[name] for name in settings.get("fixed") or {}}
     tol = settings.get("tol")
-    return Objective(
+    objective = Objective(
         plan_again(canonical, fit.method, fit.provenance),
         Coordinates(canonical.hypers, fixed, closed=True, apart=True, leading=leading),
         fixed,
@@ -45,3 +45,5 @@ def maximised_objective(
         settings.get("max_steps"),
         fit.seed,
     )
+    objective.span(objective.coordinates.pack(fit.theta))
+    return objective
