@@ -230,3 +230,36 @@ observe y ~ normal(mean = a + f, sd = noise)
     with pytest.raises(lgm.MethodError, match="variance components"):
         fit.tidy(df="kenward-roger")
     assert 2.0 < fit.tidy(df="satterthwaite").df[0] < 60.0
+
+
+def test_a_slope_that_no_datum_tells_of_is_left_out() -> None:
+    """Random slopes of a constant: a random intercept, of balanced groups, by Kenward-Roger too."""
+    who = np.repeat(np.arange(9), 4)
+    data = {"y": mixed.normals(9, 2)[who] + mixed.normals(36, 7), "x": np.full(36, 3.0), "who": who}
+    text = mixed.restricted(mixed.SLOPES).replace("latent b ~ flat\n", "").replace(" + b * x", "")
+    frame = lgm.fit(lgm.loads(text), data, hyper="map").tidy(df="kenward-roger")
+    plain = text.replace(' + d[who, "slope"] * x', "")
+    plain = plain.replace("hyper S[term, term] : covariance", "hyper s : positive")
+    plain = plain.replace("d[subject, term] ~ iid * dense(cov = S)", "d[subject] ~ normal(sd = s)")
+    plain = plain.replace('d[who, "level"]', "d[who]").replace(
+        'index term = {"level", "slope"}\n', ""
+    )
+    exact = lgm.fit(lgm.loads(plain.replace("data x[obs]   : real\n", "")), data, hyper="map")
+    assert frame["df"].tolist() == pytest.approx([8.0], rel=1e-5)
+    assert frame["sd"].tolist() == pytest.approx(exact.tidy(df="kenward-roger")["sd"], rel=1e-5)
+
+
+def test_a_fit_with_all_variances_given_says_so() -> None:
+    model = lgm.loads(mixed.restricted(mixed.CROSSED))
+    fit = lgm.fit(model, mixed.crossed(), hyper="map", fixed={"s": 1.0, "t": 1.0, "noise": 0.6})
+    with pytest.raises(lgm.LgmError, match="pin fewer hyperparameters by fixed"):
+        fit.tidy(df="satterthwaite")
+
+
+def test_effects_of_a_file_with_the_data_of_the_fit(crossed: Fit, tmp_path: Path) -> None:
+    crossed.save(tmp_path / "o.nc")
+    read = lgm.load_fit(tmp_path / "o.nc")
+    with pytest.raises(lgm.LgmError, match="E305"):
+        read.effects("x", df="kenward-roger")
+    found = read.effects("x", df="kenward-roger", data=mixed.crossed())
+    assert found.equals(crossed.effects("x", df="kenward-roger"))

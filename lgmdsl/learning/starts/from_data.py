@@ -31,6 +31,7 @@ from lgmdsl.contract.joint import SumsOfRows
 from lgmdsl.errors import LgmError
 from lgmdsl.learning.coordinates.vector import transform
 from lgmdsl.learning.em.complete_data import CompleteData
+from lgmdsl.learning.objective.information import information
 from lgmdsl.learning.objective.log_posterior import Evaluation, Objective
 from lgmdsl.learning.search.maximise import Maximiser
 from lgmdsl.learning.starts.working_response import residual_sd, working_residuals
@@ -128,6 +129,14 @@ class ScaledStart:
         return next(s.powers[name] for s in self.sizes if s.latent and name in s.powers)
 
 
+def alike(objective: Objective, theta: Theta) -> Theta:
+    """With covariances at which their parts of the predictors have an sd of 1."""
+    canonical = objective.planned.canonical
+    covariances = covariance_sizes(canonical, theta, set(objective.pinned))
+    ones = np.zeros(len(canonical.declared.blocks))
+    return ScaledStart(objective, theta, (), covariances, ones).at({}, 0.0, 0.0)
+
+
 def scaled(objective: Objective, first: Evaluation) -> tuple[ScaledStart, Evaluation] | None:
     """The sizes that hypers set and s, from the fit `first` and one or two with small latents, the
     last of which is returned as well; None where no free hyper sets one."""
@@ -175,7 +184,7 @@ def corners(search: Maximiser, first: Evaluation) -> list[Corner]:
     moved = middle
     if middle is not None:
         objective.centre(middle.x, middle.x != first.x)
-        moved = at_inputs(search, middle)
+        moved = at_inputs(search, _with_coefficients(search, middle, scale))
         slices = objective.coordinates.slices
         other = {n for n, own in slices.items() if (moved.x[own] != middle.x[own]).any()}
         scale = replace(scale, theta={**scale.theta, **{n: moved.theta[n] for n in other}})
@@ -192,6 +201,28 @@ def corners(search: Maximiser, first: Evaluation) -> list[Corner]:
             rising.update(low if led and len(low) == 1 else ())
             out.append(Corner(at, low, led))
     return sorted(out, key=lambda c: -search.value(c.at))
+
+
+def _with_coefficients(search: Maximiser, at: Evaluation, scale: ScaledStart) -> Evaluation:
+    """The coefficients at their best beside covariances, which have taken the place of those that
+    they were chosen by: a step by the information."""
+    objective = search.objective
+    linear = linear_hypers(objective.planned.canonical, at.theta, objective.pinned)
+    names = [n for n in linear.coefficients if n not in objective.begin]
+    if not scale.covariances or not names:
+        return at
+    slices, known = objective.coordinates.slices, information(objective, at, search.jacobian)
+    own = np.concatenate([np.arange(slices[n].start, slices[n].stop) for n in names])
+    if known is None or not np.isfinite(known).all():
+        return at
+    block = known[np.ix_(own, own)]
+    if not (np.diag(block) > 0.0).all():
+        return at
+    x, unit = at.x.copy(), np.diag(block) ** -0.5
+    slope = unit * search.gradient(at)[own]
+    x[own] += unit * np.linalg.lstsq(unit[:, None] * block * unit, slope, rcond=1e-12)[0]
+    there = objective.at(x, at.posterior)
+    return at if there is None or search.value(there) < search.value(at) else there
 
 
 def fit_at(objective: Objective, theta: Theta, warm: Evaluation) -> Evaluation | None:
