@@ -35,7 +35,7 @@ class Merged(Folding):
     """Rows that are alike as one. `kinds`: of each site block its kinds of rows, None where all are
     kept. What rows would be refused is said of all of them."""
 
-    entry = "merged"
+    entry, left = "merged", "the distinct rows"
     kinds: tuple[Alike | None, ...]
 
     def remade(self, model: CanonicalModel) -> Remade:

@@ -142,11 +142,12 @@ class RowSource:
 
 @dataclass(frozen=True, eq=False)
 class Folding(RowSource):
-    """Rows in memory as fewer sites: rows that are alike as one, rows of a place as one. As
-    functions of the latents and the hyperparameters the sums of both are the same. `whole` has all
-    rows; `again` folds the same model in the same way in another process."""
+    """Rows in memory as fewer sites: rows that are alike as one, rows of a place as one, Gaussian
+    rows as their sums. As functions of the latents and the hyperparameters the sums of both are the
+    same. `whole` has all rows; `again` folds the same model in the same way in another process."""
 
     entry: ClassVar[str]  #: of the provenance
+    left: ClassVar[str]  #: what the sites are
 
     whole: CanonicalModel
     again: Callable[[CanonicalModel], CanonicalModel | None]

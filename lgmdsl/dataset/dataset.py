@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from lgmdsl.dataset.codings import Design
 from lgmdsl.dataset.entries import Entry
-from lgmdsl.dataset.tables import Coding
 from lgmdsl.errors import nearest
 
 # What `--map NAME=...` gives: a key of the source, or the columns of a matrix.
@@ -23,7 +23,7 @@ class Dataset:
     names, which may be keys too. `mapping` leads from a name of the model to a key, or
     to the columns of a matrix. `ask` finds the entry for a name of the model. `placements` are
     entries found by those who know the model: columns of tables over an index, matrices of columns
-    (`canonical.grounding.tables`); None before that. `codings`: the columns of these matrices;
+    (`canonical.grounding.tables`); None before that. `designs`: how these matrices are made;
     `idle`: the tables of which nothing was placed.
     Raises nothing by itself.
     """
@@ -33,7 +33,7 @@ class Dataset:
     mapping: Mapping[str, Selection] = field(default_factory=dict)
     assemblies: Callable[[Dataset, str, bool], Entry | None] | None = None
     placements: Mapping[str, Entry] | None = None
-    codings: Mapping[str, tuple[Coding, ...]] = field(default_factory=dict)
+    designs: Mapping[str, Design] = field(default_factory=dict)
     tables: Mapping[str, Entry] = field(default_factory=dict)
     idle: tuple[str, ...] = ()
 

@@ -15,6 +15,9 @@ from lgmdsl.arrays import Array, BoolArray, IntArray
 from lgmdsl.errors import NumericalError
 
 BY_COLUMNS = 64  # rows of a triangle up to which LAPACK inverts it
+# Up to this size, many right-hand sides for each row are multiplied by the inverse: twice as fast
+# as a triangular solve at n = 40 (OpenBLAS).
+BY_PRODUCT, MANY = 128, 16
 EQUAL = 1e-9  # of pivots, relative: what rounding may have made different
 
 
@@ -49,6 +52,8 @@ class Cholesky:
             return np.zeros_like(rhs)
         if rhs.ndim == 1:
             return np.asarray(blas.dtrsv(self.lower, rhs, lower=1))
+        if self.size <= BY_PRODUCT and rhs.shape[1] >= MANY * self.size:
+            return np.asarray(self.inverse_lower() @ rhs)
         return np.asarray(blas.dtrsm(1.0, self.lower, np.asfortranarray(rhs), lower=1))
 
     def backward(self, rhs: Array) -> Array:

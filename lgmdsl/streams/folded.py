@@ -91,7 +91,7 @@ def _gathers(canonical: CanonicalModel, some: Sequence[bool]) -> tuple[Gather | 
 class Placing(ByPlaces, Folding):
     """Rows in memory by places, folded again where they are unpickled."""
 
-    entry = "places"
+    entry, left = "places", "the places of rows"
 
     remade = Folding.remade
 

@@ -320,6 +320,9 @@ def _smooth(content: Content, kind: str, size: int) -> Smooth:
 
 def _distinct(at: Array) -> tuple[Array, IntArray]:
     """The distinct positions, sorted, and which of them each member has."""
+    if at.shape[1] == 1:  # numbers are sorted faster than rows
+        line, which = np.unique(at[:, 0], return_inverse=True)
+        return line[:, None], np.asarray(which, dtype=np.int64)
     places, of = np.unique(at, axis=0, return_inverse=True)
     return places, np.asarray(of, dtype=np.int64).reshape(-1)
 

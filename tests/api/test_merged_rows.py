@@ -185,7 +185,7 @@ def test_merging_changes_nothing(case: tuple[str, str, str]) -> None:
     if "lower" in family:
         d |= {"lo": d["y"] - 0.5, "hi": d["y"] + 0.5}
     on, off = both(family, d, method, missing, **more)
-    assert on.provenance["merged"]
+    assert on.provenance.keys() & {"merged", "summed"}
     assert on.status is off.status
     searched = way != "fixed"  # whose search begins elsewhere, and stops at its tolerance
     if method != "map":
@@ -230,7 +230,7 @@ def pair(family: str, missing: bool = True, **settings_: Any) -> tuple[Any, Any,
 def test_answers_by_row(family: str) -> None:
     """Each row has its own: left out alone, with the label and the place that it had."""
     on, off, _ = pair(family)
-    assert on.provenance["merged"]
+    assert on.provenance.keys() & {"merged", "summed"}
     pairs = [(on.loo(), off.loo()), (on.waic(), off.waic()), (on.dic(), off.dic())]
     if "softmax" not in family:
         pairs.append((on.pit(), off.pit()))

@@ -344,7 +344,7 @@ def test_a_column_whose_name_holds_a_comma_is_itself() -> None:
         ("x,height", r"`X` wants the column `height`, which frame does not have"),
         ("x,x", r"names the column `x` twice"),
         ("contrasts(x)", r"`x` holds numbers with fractions, which are no levels"),
-        ("contrasts(arm, kind=helmert)", r"wants contrasts of the kind `helmert`"),
+        ("contrasts(arm, kind=hemlert)", r"wants contrasts of the kind `hemlert`"),
         ("contrasts(arm, base=odl)", r'names the level "odl"'),
         ("contrasts(arm, levels=3)", r"gives contrasts `levels`"),
         ("contrasts()", r"wants contrasts of no column"),

@@ -158,10 +158,9 @@ def _models(rows: Rows, requested: Requested) -> list[CanonicalModel]:
     """The model with the covariate at each level: the same latents, other predictors."""
     grounded = rows.prediction.canonical.grounded
     name = requested.symbol.name
-    whole = grounded.values[name]
     out = []
     for level in requested.levels:
-        values = {**grounded.values, name: requested.values_at(level, whole)}
+        values = {**grounded.values, name: requested.values_at(level, grounded)}
         out.append(canonicalise(replace(grounded, values=values), sites.find_site))
     return out
 
@@ -366,7 +365,7 @@ def stacked(fit: FitRecord, rows: Rows, requested: Requested) -> tuple[Rows, lis
         if values is None or dims[0] not in symbol.dims or symbol.name in usage.responses:
             continue
         if symbol.name == name:
-            levels = [requested.values_at(level, values) for level in requested.levels]
+            levels = [requested.values_at(level, grounded) for level in requested.levels]
         else:
             levels = [_labelled(grounded, symbol, values)] * count
         axis = symbol.dims.index(dims[0])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
 from typing import Any
@@ -15,7 +15,7 @@ from lgmdsl.canonical.grounding.errors import show
 from lgmdsl.canonical.grounding.labels import meant_labels
 from lgmdsl.canonical.grounding.model import GroundedModel, IndexSet
 from lgmdsl.canonical.grounding.usage import usage_of
-from lgmdsl.dataset.tables import Coding
+from lgmdsl.dataset.codings import Coding, Design
 from lgmdsl.errors import MethodError, ModelError, listed, suggestion
 from lgmdsl.language.checked import Symbol
 from lgmdsl.remedies import either
@@ -34,10 +34,10 @@ WORDS = (*OF_NUMBERS, *OF_LABELS, "levels")
 
 def _columns(grounded: GroundedModel, name: str) -> list[str]:
     """How the columns of a matrix that was made of columns are asked for; else the name."""
-    if not coded_columns(grounded, name):
+    of = made(grounded, name)
+    if of is None or of.places is None:
         return [name]
-    labels = grounded.indices[grounded.model.symbols[name].dims[1]].labels
-    return [f"{name}[{label}]" for label in labels.tolist()]
+    return [f"{name}[{label}]" for term in of.design.terms if term.alone for label in term.labels]
 
 
 def covariate(grounded: GroundedModel, name: str) -> tuple[Symbol, str]:
@@ -56,12 +56,13 @@ def covariate(grounded: GroundedModel, name: str) -> tuple[Symbol, str]:
     if base not in known:
         message = f"the model has no covariate named `{base}`"
         shown = [label for n in known for label in _columns(grounded, n)]
-        made = [m for m in made_of(grounded, base) if m in known]
-        if len(made) == 1:
-            return model.symbols[made[0]], name
-        made = [f"{m}[{base}]" for m in made]
+        holders = [m for m in known for word in (name, base) if m in made_of(grounded, word)]
+        holders = list(dict.fromkeys(holders))
+        if len(holders) == 1:
+            return model.symbols[holders[0]], name
+        meant = [f"{m}[{base}]" for m in holders]
         there = f"it has: {', '.join(shown) or 'none'}"
-        help = f"there is {listed(made, last='or')}" if made else suggestion(base, known, there)
+        help = f"there is {listed(meant, last='or')}" if meant else suggestion(base, known, there)
         raise ModelError.of("E103", message, help=help)
     return model.symbols[base], column.removesuffix("]")
 
@@ -78,9 +79,12 @@ class Requested:
         self.latents = tuple(n.id for n in latents if self.symbol.name in graph.behind([n.id]))
         self.levels: list[Level] = []
         self.comparisons: list[Comparison] = []
+        self.made = made(grounded, self.symbol.name)
         values = grounded.values[self.symbol.name]
         if self.symbol.target is not None:
             self._labels(grounded.indices[self.symbol.target])
+        elif self.made is not None and (column or self.made.places is not None):
+            self._made(self.made, values, column)
         elif len(self.symbol.dims) < 2 or not self._matrix():
             self._numbers(self.symbol.name, None, np.asarray(values), self.contrast)
         else:
@@ -90,31 +94,68 @@ class Requested:
         """Whether the last axis is one of columns: it has no response's rows."""
         return self.symbol.dims[-1] not in usage_of(self.grounded.graph).rows
 
+    def _made(self, of: Made, datum: Any, column: str) -> None:
+        """Of a datum that was made of columns: one of them, a level of one, or all."""
+        design, values = of.design, of.values(datum)
+        known = {name: design.factor(name) for name in design.names}
+        coded = {f"{n}[{v}]": (n, v) for n, f in known.items() if f for v in f.levels}
+        if column and column not in known and column not in coded:
+            raise self._no_column(design, column)
+        for name, factor in known.items():
+            if factor is not None and name == column:
+                self._factor(name, factor)
+            elif factor is not None:
+                base = factor.base or factor.levels[0]
+                for level in factor.levels:
+                    label = f"{name}[{level}]"
+                    if column == label or (not column and level != base):
+                        self._level(f"{of.name}[{label}]", name, factor, level, bool(column))
+            elif column in ("", name):
+                self._number(of, name, values[name], bool(column))
+
+    def _number(self, of: Made, name: str, values: AnyArray, alone: bool) -> None:
+        """A column that holds numbers; of a whole matrix, contrasts of labels are not its."""
+        wanted = self.contrast if alone or not _of_labels(self.contrast) else None
+        term = of.name if of.places is None else f"{of.name}[{name}]"
+        codings = [c for t in of.design.terms for c in t.codings if c.column == name]
+        if any(c.of_levels for c in codings):  # between its levels nothing is known
+            wanted = "minmax" if wanted is None else wanted
+            if _pair(wanted) is None and wanted not in ("minmax", "levels"):
+                raise _unknown(wanted, "(from, to), minmax or levels: it enters by contrasts too")
+        self._numbers(term, name, values, wanted)
+
+    def _no_column(self, design: Design, column: str) -> ModelError:
+        name = self.symbol.name
+        term = next((t for t in design.terms if column in t.labels), None)
+        if term is None:
+            message = f"`{name}` has no column `{column}`"
+            all_ = [*design.labels, *design.names]
+            help = suggestion(column, all_, f"it has: {', '.join(design.labels[:20])}")
+        else:
+            first, *others = dict.fromkeys(term.columns)
+            message = (
+                f"`{column}` does not change by itself: it is a function of `{first}`"
+                + "".join(f" and `{c}`" for c in others)
+            )
+            by = either("--by", "by=")
+            help = f"the effect of `{first}`" + "".join(f", with {by} {c}" for c in others[:1])
+        return ModelError.of("E302", message, help=help)
+
     def _columns(self, values: Any, column: str) -> None:
-        name, known = self.symbol.name, factors(self.grounded, self.symbol.name)
+        """Of a matrix that is data itself."""
+        name = self.symbol.name
         labels = [str(v) for v in self.grounded.indices[self.symbol.dims[-1]].labels.tolist()]
-        whole = next((f for f in known if f.coding.column == column and column not in labels), None)
-        if whole is not None:
-            self._factor(whole)
-            return
         if column and column not in labels:
             message = f"`{name}` has no column `{column}`"
-            all_ = [*labels, *(f.coding.column for f in known)]
-            help = suggestion(column, all_, f"it has: {', '.join(labels[:20])}")
+            help = suggestion(column, labels, f"it has: {', '.join(labels[:20])}")
             raise ModelError.of("E302", message, help=help)
         for k, label in enumerate(labels):
-            if column and label != column:
-                continue
-            factor = next((f for f in known if k in f.places), None)
-            # Of a whole matrix, a contrast of labels is one of its factors, others of its numbers.
-            wanted = self.contrast
-            if not column and _of_labels(wanted) != (factor is not None):
-                wanted = None
-            if factor is not None:
-                self._level(f"{name}[{label}]", factor, factor.level_at(k), wanted)
-                continue
-            part = values[..., k] if isinstance(values, np.ndarray) else values[:, [k]].toarray()
-            self._numbers(f"{name}[{label}]", k, np.asarray(part), wanted)
+            if column in ("", label):
+                part = (
+                    values[..., k] if isinstance(values, np.ndarray) else values[:, [k]].toarray()
+                )
+                wanted = self.contrast if column or not _of_labels(self.contrast) else None
+                self._numbers(f"{name}[{label}]", k, np.asarray(part), wanted)
 
     def _add(self, *levels: Level) -> list[int]:
         """The places of levels, new ones added."""
@@ -123,12 +164,12 @@ class Requested:
                 self.levels.append(level)
         return [self.levels.index(level) for level in levels]
 
-    def _numbers(self, term: str, column: int | None, values: AnyArray, wanted: Any) -> None:
+    def _numbers(self, term: str, column: int | str | None, values: AnyArray, wanted: Any) -> None:
         values = values[np.isfinite(values)]
         binary = bool(values.size) and bool(np.isin(values, (0.0, 1.0)).all())
         if wanted is None:
             wanted = (0, 1) if binary else "slope"
-        low, high = float(values.min(initial=0.0)), float(values.max(initial=0.0))
+        low, high = (float(values.min()), float(values.max())) if values.size else (0.0, 0.0)
         spread = float(values.std(ddof=1)) if values.size > 1 else 0.0
         if wanted == "slope":
             step = PLACE_STEP if self.latents else STEP
@@ -163,7 +204,7 @@ class Requested:
             raise _unknown(self.contrast, "two numbers") from None
         self._versus(term, Level(column, b), Level(column, a), f"{b:g}", f"{a:g}")
 
-    def _alone(self, term: str, column: int | None, values: Sequence[float]) -> None:
+    def _alone(self, term: str, column: int | str | None, values: Sequence[float]) -> None:
         if len(values) > MOST_LABELS:
             raise _many(term, len(values))
         for value in values:
@@ -189,36 +230,36 @@ class Requested:
         order = index_order(index).tolist()
         self._members(self.symbol.name, str(self.symbol.target), texts, levels, order)
 
-    def _factor(self, factor: Coded) -> None:
+    def _factor(self, column: str, coding: Coding) -> None:
         """All levels of a column by contrasts."""
-        coding = factor.coding
         texts = [*coding.levels]
-        levels = [Level(None, entries=factor.entries(level)) for level in texts]
+        levels = [Level(column, float(k)) for k in range(len(texts))]
         order = list(range(len(texts)))
-        term = factor.name
+        term = f"{self.symbol.name}[{column}]"
         if coding.kind == "sum" and self.contrast is None:
             for text, level in zip(texts, levels, strict=True):
                 self._less_mean(term, level, levels, text)
             return
         if coding.kind == "treatment":
             order.sort(key=lambda k: texts[k] != coding.base)
-        self._members(term, coding.column, texts, levels, order)
+        self._members(term, column, texts, levels, order)
 
-    def _level(self, term: str, factor: Coded, text: str, wanted: Any) -> None:
-        """One level of a column by contrasts: against its base, or the mean of all levels."""
-        level = Level(None, entries=factor.entries(text))
-        coding = factor.coding
+    def _level(self, term: str, column: str, coding: Coding, text: str, alone: bool) -> None:
+        """One level of a column by contrasts: against its base, or the mean of all levels. `alone`:
+        it was asked for; of a whole matrix, contrasts of numbers are not its."""
+        level = Level(column, float(coding.levels.index(text)))
+        wanted = self.contrast if alone or _of_labels(self.contrast) else None
         if wanted == "levels":
             self._value(term, level, text)
         elif wanted not in (None, "reference"):
-            all_levels = f"all levels together: {factor.name}"
+            all_levels = f"all levels together: {self.symbol.name}[{column}]"
             raise _unknown(wanted, "reference or levels", all_levels)
         elif coding.kind == "sum" and wanted is None:
-            levels = [Level(None, entries=factor.entries(v)) for v in coding.levels]
+            levels = [Level(column, float(k)) for k in range(len(coding.levels))]
             self._less_mean(term, level, levels, text)
         else:
             base = coding.base if coding.kind == "treatment" else coding.levels[0]
-            low = Level(None, entries=factor.entries(base))
+            low = Level(column, float(coding.levels.index(base)))
             self._versus(term, level, low, text, base)
 
     def _members(
@@ -257,20 +298,18 @@ class Requested:
         for a, b in pairs:
             self._versus(term, levels[b], levels[a], texts[b], texts[a])
 
-    def values_at(self, level: Level, values: Any) -> Any:
+    def values_at(self, level: Level, grounded: GroundedModel) -> Any:
         """The covariate of all rows at a level."""
-        if not isinstance(values, np.ndarray):
-            values = values.toarray()
-        out = np.array(values)
-        for column, entry in level.entries:
-            out[..., column] = entry
-        if level.entries:
-            return out
+        values = grounded.values[self.symbol.name]
+        of = made(grounded, self.symbol.name)
+        if isinstance(level.column, str):
+            assert of is not None, "columns have names where the datum is made of them"
+            columns = of.values(values)
+            columns[level.column] = level.of(columns[level.column])
+            return of.datum(columns)
+        out = np.array(values if isinstance(values, np.ndarray) else values.toarray())
         where = out[..., level.column] if level.column is not None else out[...]
-        if level.value is None:
-            where += level.shift
-        else:
-            where[...] = level.value
+        where[...] = level.of(where)
         return out
 
 
@@ -307,13 +346,18 @@ def _many(term: str, size: int) -> MethodError:
 @dataclass(frozen=True)
 class Level:
     """A value that the covariate is set to: `value` in all rows, or the row's own and `shift`.
-    `column`: of a matrix; None of a covariate with one axis. `entries`: of several columns, which
-    are one level of a factor together."""
+    `column`: of a matrix; the name of a column of the table where the datum was made of these, of
+    whose levels the value is the position; None of a covariate with one axis."""
 
-    column: int | None
+    column: int | str | None
     value: float | None = None
     shift: float = 0.0
-    entries: tuple[tuple[int, float], ...] = ()
+
+    def of(self, values: AnyArray) -> AnyArray:
+        """The values of all rows."""
+        if self.value is None:
+            return values + self.shift
+        return np.full(values.shape, self.value).astype(values.dtype)
 
 
 @dataclass(frozen=True)
@@ -328,69 +372,55 @@ class Comparison:
     divisor: float = 1.0
 
 
-# ---- coded -------------------------------------------------------------------------------------
+# ---- made of columns ---------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Coded:
-    """A column of a table in a matrix: `first` is the place of its first column there."""
+@dataclass(frozen=True, eq=False)
+class Made:
+    """A datum that was made of columns of a table (`--map "X=age,contrasts(region)"`). `places`: of
+    the design's columns along its last axis; None where it is over the rows alone."""
 
-    matrix: str
-    first: int
-    coding: Coding
+    name: str
+    design: Design
+    places: IntArray | None
 
-    @property
-    def name(self) -> str:
-        """How it is asked for."""
-        return f"{self.matrix}[{self.coding.column}]"
+    def values(self, datum: Any) -> dict[str, AnyArray]:
+        """The table's columns by the rows of the datum."""
+        dense = datum if isinstance(datum, np.ndarray) else datum.toarray()
+        return self.design.values(
+            dense[..., None] if self.places is None else dense[..., self.places]
+        )
 
-    @property
-    def places(self) -> range:
-        """Columns of the matrix that stand for the table's column."""
-        return range(self.first, self.first + len(self.coding.labels))
+    def datum(self, values: Mapping[str, AnyArray]) -> Array:
+        """The datum by the table's columns."""
+        matrix = self.design.matrix(values)
+        if self.places is None:
+            return matrix[:, 0]
+        out = np.empty_like(matrix)
+        out[:, self.places] = matrix
+        return out
 
-    def entries(self, level: object) -> tuple[tuple[int, float], ...]:
-        """The columns of the matrix and what they are in a row of a level, or of a number where the
-        column is there as it is."""
-        if not self.coding.kind:
-            return ((self.first, float(str(level))),)
-        level = str(level)
-        return tuple(zip(self.places, self.coding.rows[level], strict=True))
-
-    def level_at(self, place: int) -> str:
-        """The level whose column is at a place of the matrix."""
-        others = [v for v in self.coding.levels if v != self.coding.base]
-        return others[place - self.first]
-
-    def groups(self, rows: Array) -> tuple[IntArray, list[str] | list[float]]:
-        """The group of each row of the matrix, (..., columns), by the levels or the distinct values
-        of the column; and what these are."""
-        if not self.coding.kind:
-            known, places = np.unique(rows[..., self.first], return_inverse=True)
-            return places.reshape(rows.shape[:-1]), known.tolist()
-        levels = [*self.coding.levels]
-        codes = np.array([self.coding.rows[level] for level in levels])
-        part = rows[..., None, self.first : self.first + len(self.coding.labels)]
-        return (part == codes).all(axis=-1).argmax(axis=-1), levels
+    def groups(self, column: str, datum: Any) -> tuple[IntArray, list[str] | list[float]]:
+        """The group of each row by the levels or the distinct values of a column, and these."""
+        values, factor = self.values(datum)[column], self.design.factor(column)
+        if factor is not None:
+            return values.astype(np.int64), [*factor.levels]
+        known, places = np.unique(values, return_inverse=True)
+        return places.reshape(values.shape), known.tolist()
 
 
-def coded_columns(grounded: GroundedModel, matrix: str) -> list[Coded]:
-    """The columns of a table that a matrix was made of, in their order; none of other data."""
-    out, first = [], 0
-    if len(grounded.model.symbols[matrix].dims) < 2:
-        return []  # the contrast of two levels, which is 0 and 1
-    for coding in grounded.codings.get(matrix, ()):
-        out.append(Coded(matrix, first, coding))
-        first += len(coding.labels)
-    return out
+def made(grounded: GroundedModel, name: str) -> Made | None:
+    """How a datum was made of columns; None of other data."""
+    design = grounded.designs.get(name)
+    if design is None:
+        return None
+    dims = grounded.model.symbols[name].dims
+    places = None
+    if len(dims) == 2:
+        places = grounded.indices[dims[1]].positions(np.array(design.labels, dtype=np.str_))
+    return Made(name, design, places)
 
 
 def made_of(grounded: GroundedModel, column: str) -> list[str]:
-    """The data that were made of a column of a table, which the model does not name."""
-    known = grounded.codings.items()
-    return [name for name, parts in known if column in {c.column for c in parts}]
-
-
-def factors(grounded: GroundedModel, matrix: str) -> list[Coded]:
-    """Columns of a table that a matrix was made of by contrasts."""
-    return [c for c in coded_columns(grounded, matrix) if c.coding.kind]
+    """The data that were made of a column of a table, or have a column of this label."""
+    return [name for name, d in grounded.designs.items() if column in (*d.names, *d.labels)]

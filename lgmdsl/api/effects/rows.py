@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lgmdsl.api.columns import Columns
-from lgmdsl.api.effects.requested import Coded, coded_columns, factors, made_of
+from lgmdsl.api.effects.requested import Made, made
 from lgmdsl.api.predict.predict import Prediction, predicted
 from lgmdsl.api.predict.requested import say
 from lgmdsl.api.summary.table import index_order
@@ -20,6 +20,7 @@ from lgmdsl.canonical.blocks.sites import SiteBlock
 from lgmdsl.canonical.grounding.model import GroundedModel
 from lgmdsl.canonical.grounding.usage import usage_of
 from lgmdsl.dataset import Dataset, Keys, read
+from lgmdsl.dataset.codings import Coding, Design
 from lgmdsl.errors import MethodError, ModelError, listed, suggestion
 from lgmdsl.language.checked import Symbol
 from lgmdsl.remedies import setting
@@ -70,9 +71,10 @@ def rows_of(
     return _grid(fit, prediction, block, name, kind == "balanced", by)
 
 
-def bound(values: dict[str, Any]) -> Dataset:
-    """Values under the names of the model, which are not to be made of the fit's columns again."""
-    return replace(read(values), placements={})
+def bound(values: dict[str, Any], designs: Mapping[str, Design] | None = None) -> Dataset:
+    """Values under the names of the model, which are not to be made of the fit's columns again.
+    `designs`: how they were made."""
+    return replace(read(values), placements={}, designs=designs or {})
 
 
 def _ordered(prediction: Prediction, by: str | None, groups: IntArray) -> IntArray:
@@ -108,12 +110,12 @@ def _groups(
         along = tuple(-1 if d == by else 1 for d in rows)
         places = np.arange(len(canonical.layout.labels[by])).reshape(along)
         return np.broadcast_to(places, shape).reshape(-1), {by: canonical.layout.labels[by]}
-    datum, column = _grouping(fit.canonical.grounded, by, rows, grounded.values)
+    datum, column = _grouping(grounded, by, rows)
     values = _dense(grounded.values[datum.name])
     dims, labels = datum.dims, None
     if column is not None:
-        values, labels = column.groups(values)
-        dims = dims[:-1]
+        values, labels = column[0].groups(column[1], values)
+        dims = dims[:1]
     order = [d for d in rows if d in dims]
     along = tuple(n if d in dims else 1 for d, n in zip(rows, shape, strict=True))
     values = np.transpose(values, [dims.index(d) for d in order]).reshape(along)
@@ -133,34 +135,30 @@ def _whole(labels: AnyArray) -> AnyArray:
 
 
 def _grouping(
-    grounded: GroundedModel, by: str, rows: Sequence[str], held: Container[str]
-) -> tuple[Symbol, Coded | None]:
-    """The datum over the rows that groups are by, and, where that is a matrix, the column of a
-    table in it, which `by` names as `region` or `X[region]`; `held`: data that the rows have, which
-    are those that the predictor needs."""
+    grounded: GroundedModel, by: str, rows: Sequence[str]
+) -> tuple[Symbol, tuple[Made, str] | None]:
+    """The datum over the rows that groups are by, and, where that was made of columns of a table,
+    the column, which `by` names as `region` or `X[region]`."""
     model = grounded.model
     known = {
         s.name: s
         for s in model.of_kind("data")
-        if s.dims and {*s.dims} <= {*rows} and s.name in grounded.values and s.name in held
+        if s.dims and {*s.dims} <= {*rows} and s.name in grounded.values
     }
     if by in known:
         return known[by], None
-    columns = [
-        c
-        for name in grounded.codings
-        if {*model.symbols[name].dims[:-1]} <= {*rows}
-        for c in coded_columns(grounded, name)
-    ]
-    meant = [c for c in columns if by in (c.name, c.coding.column)]
-    alone = [name for name in made_of(grounded, by) if name in known]
-    if len(meant) + len(alone) == 1:
-        if alone:
-            return known[alone[0]], None
-        return model.symbols[meant[0].matrix], meant[0]
-    help = f"there is {listed([*alone, *(c.name for c in meant)], last='or')}"
-    if not meant and not alone:
-        names = [*known, *(c.name for c in columns), *rows]
+    columns: dict[str, tuple[Made, str]] = {}
+    for name in grounded.designs:
+        of = made(grounded, name)
+        if of is not None and model.symbols[name].dims[0] in rows and name in grounded.values:
+            columns |= {f"{name}[{column}]": (of, column) for column in of.design.names}
+    meant = [key for key, (_, column) in columns.items() if by in (key, column)]
+    if len(meant) == 1:
+        of, column = columns[meant[0]]
+        return model.symbols[of.name], (of, column)
+    help = f"there is {listed(meant, last='or')}"
+    if not meant:
+        names = [*known, *columns, *rows]
         help = suggestion(by, names, f"there are: {', '.join(names)}")
     raise ModelError.of("E103", f"effects cannot be grouped by `{by}`", help=help)
 
@@ -183,17 +181,14 @@ def _grid(
     dim, usage = block.data.dims[0], usage_of(grounded.graph)
     free: dict[str, list[Any]] = {}
     fixed: dict[str, Any] = {}
-    coded: dict[str, Coded] = {}
+    columns: dict[str, tuple[Made, dict[str, Any]]] = {}
+    coded: dict[str, tuple[Made, str]] = {}
     labels: Columns = {}
     if by is not None:
         _, known = _groups(fit, prediction, block, by)
         labels = {by: known[by][_ordered(prediction, by, np.arange(len(known[by])))]}
-        datum, column = (
-            (None, None)
-            if by == dim
-            else _grouping(fit.canonical.grounded, by, [dim], prediction.canonical.grounded.values)
-        )
-        key = by if datum is None else datum.name if column is None else column.name
+        datum, column = (None, None) if by == dim else _grouping(grounded, by, [dim])
+        key = by if datum is None else datum.name if column is None else _named(*column)
         free[key] = labels[by].tolist()
         if column is not None:
             coded[key] = column
@@ -203,17 +198,21 @@ def _grid(
             continue
         if values is None or symbol.type == "graph":
             continue
+        of = made(grounded, symbol.name)
+        if of is not None:
+            columns[symbol.name] = of, {k: _usual(of, k, v) for k, v in of.values(values).items()}
+            for each in of.design.names if balanced else ():
+                factor = of.design.factor(each)
+                if factor is not None and _named(of, each) not in coded:
+                    coded[_named(of, each)] = of, each
+                    free[_named(of, each)] = [*factor.levels]
+            continue
         kept = _typical(symbol, values, grounded, symbol.dims.index(dim))
-        factor = symbol.target is not None or symbol.type == "binary"
-        if factor and balanced and symbol.name != name and len(symbol.dims) == 1:
+        labelled = symbol.target is not None or symbol.type == "binary"
+        if labelled and balanced and symbol.name != name and len(symbol.dims) == 1:
             free[symbol.name] = _members(symbol, values, grounded)
         else:
             fixed[symbol.name] = kept
-        for column in factors(fit.canonical.grounded, symbol.name):
-            _place(fixed[symbol.name], column, _most_frequent(values, column))
-            if balanced and column.name not in coded:
-                coded[column.name] = column
-                free[column.name] = [*column.coding.levels]
     size = math.prod(len(v) for v in free.values())
     if size > GRID:
         message = f"the balanced grid has {size:,} rows"
@@ -224,37 +223,42 @@ def _grid(
     for key, value in fixed.items():
         axis = grounded.model.symbols[key].dims.index(dim)
         new[key] = np.repeat(np.expand_dims(value, axis), size, axis=axis)
-    for k, key in enumerate(free):
-        values_of = [c[k] for c in combinations]
-        if key in coded:
-            for row, level in enumerate(values_of):
-                _place(new[coded[key].matrix][row], coded[key], level)
-        else:
-            new[key] = np.array(values_of)
+    levels = {key: [c[k] for c in combinations] for k, key in enumerate(free)}
+    new |= {key: np.array(values) for key, values in levels.items() if key not in coded}
+    designs: dict[str, Design] = {}
+    for datum_name, (of, usual) in columns.items():
+        at = {k: np.repeat(np.asarray(v), size) for k, v in usual.items()}
+        for key, (other, each) in coded.items():
+            if other.name == datum_name:
+                at[each] = _at_levels(of.design.factor(each), levels[key])
+        designs[datum_name], _ = of.design.of(at)
+        new[datum_name] = of.datum(at)
     if not new:
         message = f"`{block.name}` has no covariates, so there is no reference row"
         raise MethodError.of("E501", message)
-    at = predicted(fit, bound(new))
+    grid = predicted(fit, bound(new, designs))
     groups = len(labels[by]) if by is not None else 1
     weights = np.kron(np.eye(groups), np.full((1, size // groups), groups / size))
-    return Rows(at, at.observed(block.name), weights, labels)
+    return Rows(grid, grid.observed(block.name), weights, labels)
 
 
 def _dense(values: Any) -> AnyArray:
     return np.asarray(values if isinstance(values, np.ndarray) else values.toarray())
 
 
-def _most_frequent(values: Any, factor: Coded) -> str:
-    """The level of most rows."""
-    columns = _dense(values)[:, list(factor.places)]
-    counts = {v: int((columns == row).all(axis=1).sum()) for v, row in factor.coding.rows.items()}
-    return max(factor.coding.levels, key=lambda v: counts[v])
+def _named(of: Made, column: str) -> str:
+    return f"{of.name}[{column}]"
 
 
-def _place(row: AnyArray, factor: Coded, level: object) -> None:
-    """Set a row of a matrix to a level."""
-    for column, entry in factor.entries(level):
-        row[column] = entry
+def _usual(of: Made, column: str, values: AnyArray) -> Any:
+    """A column at the reference row: the level of most rows, the mean of numbers."""
+    if of.design.factor(column) is None:
+        return np.nanmean(values)
+    return np.bincount(values[values >= 0].astype(np.int64)).argmax()
+
+
+def _at_levels(factor: Coding | None, levels: Sequence[Any]) -> AnyArray:
+    return np.array(levels if factor is None else [factor.levels.index(str(v)) for v in levels])
 
 
 def _typical(symbol: Symbol, values: Any, grounded: GroundedModel, axis: int) -> Any:

@@ -23,9 +23,9 @@ from lgmdsl.api.settings import check_fixed
 from lgmdsl.api.streaming import MANY
 from lgmdsl.canonical.lowering.bym2 import owner
 from lgmdsl.canonical.lowering.hypers import HyperBlock
-from lgmdsl.canonical.merged import merged
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.canonical.queries.plates import plates
+from lgmdsl.canonical.rotated import fewer_sites
 from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.dataset import Dataset, Keys
 from lgmdsl.engines.choose import Option, Terms, preferred, reason, refusal, table
@@ -89,10 +89,11 @@ def explain(
     linear, note = _linear(outline, outline.canonical, fixed)
     merged_model, fitted = None, linear
     if outline.canonical is not None and outline.has_data:
-        merged_model = merged(outline.canonical)
+        merged_model = fewer_sites(outline.canonical)
     if linear is not None and merged_model is not None:
         fitted, note = _linear(outline, merged_model, fixed)
-        note = f"sized at the distinct rows; {note}" if note else "sized at the distinct rows"
+        fold = merged_model.rows.folding
+        note = "; ".join(filter(None, [f"sized at {fold.left}" if fold else "", note]))
     options, unsolved = [], None
     if fitted is not None:
         options = table(fitted)

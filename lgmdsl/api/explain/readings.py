@@ -83,11 +83,11 @@ def _datum(symbol: Symbol, grounded: GroundedModel) -> DatumRead:
     name, reading = symbol.name, grounded.readings[symbol.name]
     missing = grounded.missing.get(name)
     added = 0 if missing is None else _steps(symbol, grounded)
-    codings = grounded.codings.get(name, ())
-    whole = codings or reading.source == reading.key or symbol.type == "graph"
+    design = grounded.designs.get(name)
+    whole = design is not None or reading.source == reading.key or symbol.type == "graph"
     dims = f"[{', '.join(symbol.dims)}]" if symbol.dims else ""
     order = "by label" if reading.matched else "in their order"
-    kind = "labels" if codings and reading.kind == "text" else reading.kind
+    kind = "labels" if design is not None and reading.kind == "text" else reading.kind
     return DatumRead(
         f"{name}{dims}",
         symbol.type or symbol.target or "",
@@ -96,7 +96,7 @@ def _datum(symbol: Symbol, grounded: GroundedModel) -> DatumRead:
         _values(symbol, grounded),
         order if symbol.dims else "",
         0 if missing is None else int(missing.sum()) - added,
-        tuple(str(coding) for coding in codings),
+        () if design is None else tuple(str(term) for term in design.terms),
     )
 
 

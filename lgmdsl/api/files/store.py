@@ -95,6 +95,10 @@ def packed(fit: FitRecord, audited: Audit | None) -> io.BytesIO:
         inputs = file.create_group("input")
         for name_ in sorted(_kept_inputs(grounded)):
             _input(inputs, name_, grounded.values[name_])
+        columns = file.create_group("columns")
+        for name_, design in grounded.designs.items():
+            for k, values in enumerate(design.columns.values()):
+                _plain(columns, f"{name_}_{k}", values, of=name_, column=[*design.columns][k])
         hyper = file.create_group("hyper")
         for block in fit.canonical.hypers.blocks:
             coords = layout.coords(block.dims)
@@ -141,12 +145,12 @@ def _format(fit: FitRecord) -> int:
 
 
 def _reading(grounded: GroundedModel) -> str:
-    """The mapping of the data, and the columns of matrices with their levels, as JSON."""
-    codings = {
-        name: [dataclasses.asdict(coding) for coding in parts]
-        for name, parts in grounded.codings.items()
+    """The mapping of the data, and how matrices are made of columns, as JSON."""
+    designs = {
+        name: [[dataclasses.asdict(coding) for coding in term.codings] for term in design.terms]
+        for name, design in grounded.designs.items()
     }
-    return json.dumps({"mapping": dict(grounded.mapping), "codings": codings})
+    return json.dumps({"mapping": dict(grounded.mapping), "designs": designs})
 
 
 def _kept_inputs(grounded: GroundedModel) -> frozenset[str]:

@@ -89,7 +89,8 @@ def fit(
         Fields of the back end, and `engine`: covariance, precision, batched, wide, nested, sparse
         or iterative (default: the cheapest that fits the memory budget, `LGM_MEMORY` or half of the
         machine's memory; never what is free); `merge`: on, or off: rows that are alike are fitted
-        as one row with their number as its weight, which changes no answer; `rows`: auto, kept or
+        as one row with their number as its weight, and Gaussian rows as their sums, which changes
+        no answer; `rows`: auto, kept or
         streamed (`rows=kept` neither reads them by batches nor sums them up); `integration`: grid,
         ccd or gauss-hermite (default: grid for one or two hyperparameters, then ccd),
         `acceleration` of em: l-bfgs, squarem or none, and `batch` of em: rows of a mini-batch, with
@@ -121,7 +122,7 @@ def fit(
         The most steps of each run of the method.
     mapping : dict, optional
         Renames keys ({"name in the model": "key"}) and makes matrices of columns: {"X": ["age",
-        "contrasts(region)"]}.
+        "contrasts(region)", "age:contrasts(region)", "poly(dose, 2)"]}.
     start : dict, optional
         Values of hyperparameters to start from, by name (a scalar fills an indexed one); otherwise
         they start in the middle of their priors.

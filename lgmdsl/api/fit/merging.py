@@ -1,5 +1,5 @@
-"""Fits whose rows are folded, rows that are alike as one or rows of a place as one: when, and how
-they are translated to the user's rows and back."""
+"""Fits whose rows are folded, those that are alike or of a place as one, Gaussian ones as their
+sums: when, and how they are translated to the user's rows and back."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from lgmdsl.api.solve.recondition import Recondition
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.canonical.merged import Merged, merged
 from lgmdsl.canonical.model import CanonicalModel
+from lgmdsl.canonical.rotated import fewer_sites
 from lgmdsl.contract import row_source
 from lgmdsl.contract.engine import Conditioned, Failed, Rows
 from lgmdsl.contract.problem import GaussianPosterior
@@ -33,14 +34,14 @@ def merge_option(options: Mapping[str, object]) -> tuple[bool, dict[str, object]
 def folded_plan(
     planned: Plan, way: str, bound: str | None, merge: bool, places: bool
 ) -> Plan | None:
-    """The plan for a model of fewer sites: `merge`, of rows that are alike as one, or `places`, of
-    rows of a place as one. None where nothing is to be folded, and where the answer would be
-    another: EP has an approximation for each row, and a site with a weight may be answered by
-    another bound."""
+    """The plan for a model of fewer sites: `merge`, of rows that are alike as one or Gaussian
+    ones as their sums, or `places`, of rows of a place as one. None where nothing is to be folded,
+    and where the answer would be another: EP has an approximation for each row, and a site with a
+    weight may be answered by another bound."""
     spec, canonical = planned.backend.spec, planned.canonical
     if not (spec.additive and way in WAYS and canonical.rows.kept):
         return None
-    model = merged(canonical) if merge else None
+    model = fewer_sites(canonical) if merge else None
     if model is not None:
         judged = verdict(model.blocks, type(planned.backend), bound)
         names = ([r.bound and r.bound.spec.name for r in p.routes] for p in (judged, planned))

@@ -10,6 +10,7 @@ from lgmdsl.api.fit.hyper_ways import DESIGNS, EPOCHS, LARGEST, MOST_STEPS, OPTI
 from lgmdsl.api.fit.merging import MERGE
 from lgmdsl.api.streaming import MANY, ROWS
 from lgmdsl.canonical.blocks.alike import LEAST, SHARE
+from lgmdsl.canonical.rotated import EACH, MOST
 from lgmdsl.contract.row_source import LEAST as LEAST_FOLDED
 from lgmdsl.contract.row_source import ROWS_A_PLACE
 from lgmdsl.engines.choose import AUTO, VARIANCES
@@ -108,13 +109,15 @@ FIT_OPTIONS: tuple[FitOption, ...] = (
     ),
     FitOption(
         "merge",
-        "whether rows that are alike are fitted as one row with their number as its weight",
+        "whether rows that are alike are fitted as one row, and Gaussian rows as their sums",
         Notes(
-            formula="sum_i w_i log t_i(s_i), over distinct rows with the sums of their weights: "
-            "the same evidence, estimates and answers by row",
+            formula="sum_i w_i log t_i(s_i), over distinct rows with the sums of their weights; of "
+            "y = B z + e with one sd, over the m + 1 rows of R in Q R = (B, y): the same evidence, "
+            "estimates and answers by row",
             support="methods whose answer depends on the sum of log t alone (all but ep and lcl), "
             f"hyperparameters that are fixed, map or integrate, {LEAST:,} rows or more of which at "
-            f"most {SHARE:.0%} are distinct",
+            f"most {SHARE:.0%} are distinct, or Gaussian ones with {EACH} for each of at most "
+            f"{MOST} latents",
             advice="off for comparisons of time, and to see the search of the unmerged rows; `lgm "
             "explain` says what is merged",
             example=FIT + "--option merge=off",
@@ -366,7 +369,9 @@ FIT_OPTIONS: tuple[FitOption, ...] = (
             "--map \"X=age,contrasts(region)\", mapping={\"X\": [\"age\", \"contrasts(region)\"]}",
             support="data, and labels of indices",
             advice="for columns that are called otherwise, and for matrices made of columns: as "
-            "they are, or by treatment or sum contrasts (kind=sum) against a base (base=north)",
+            "they are, by contrasts (kind=sum, helmert, difference, poly, full) against a base "
+            "(base=north), polynomials (poly(age, 2)), scale(age), log(age), and products of these "
+            "(age:contrasts(region), age*contrasts(region))",
             example="lgm fit model.lgm renamed.npz --map y=outcome",
             see_also=("data", "E305"),
         ),

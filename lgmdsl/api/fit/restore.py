@@ -22,6 +22,7 @@ from lgmdsl.api.files.store import FORMAT, PARTS, damaged, unusable
 from lgmdsl.api.fit.fit import Fit
 from lgmdsl.api.fit.merging import reconditioning
 from lgmdsl.api.third_parties import unreadable
+from lgmdsl.arrays import AnyArray
 from lgmdsl.assess.importance.moments import unflat
 from lgmdsl.assess.importance.verdict import Outcome
 from lgmdsl.canonical.blocks.sites import Observed
@@ -31,7 +32,7 @@ from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.compile import canonicalise
 from lgmdsl.contract.engine import Rows
 from lgmdsl.contract.status import Guarantee, Status
-from lgmdsl.dataset.tables import Coding
+from lgmdsl.dataset.codings import Coding, Design, Term
 from lgmdsl.errors import DataError, LgmError, ModelError
 from lgmdsl.files import irregular, similar
 from lgmdsl.graph.build import model_graph
@@ -203,14 +204,25 @@ def _reading(file: Group) -> dict[str, Any]:
         name: key if isinstance(key, str) else tuple(key)
         for name, key in kept.get("mapping", {}).items()
     }
-    codings = {
-        name: tuple(
-            Coding(c["column"], c["kind"], c["base"], tuple(c["levels"]), tuple(c["unused"]))
-            for c in parts
-        )
+    terms = {
+        name: tuple(Term(tuple(map(_coding, codings))) for codings in parts)
+        for name, parts in kept.get("designs", {}).items()
+    } or {
+        name: tuple(Term((_coding(c),)) for c in parts)
         for name, parts in kept.get("codings", {}).items()
     }
-    return {"mapping": mapping, "codings": codings}
+    columns: dict[str, dict[str, AnyArray]] = {name: {} for name in terms}
+    for part in file["columns"].variables.values() if "columns" in file.groups else ():
+        columns[str(part.attrs["of"])][str(part.attrs["column"])] = array(part)
+    return {
+        "mapping": mapping,
+        "designs": {name: Design(parts, columns[name]) for name, parts in terms.items()},
+    }
+
+
+def _coding(kept: dict[str, Any]) -> Coding:
+    lists = {k: tuple(v) for k, v in kept.items() if isinstance(v, list)}
+    return Coding(**{**kept, **lists})
 
 
 def _accuracy(file: Group) -> Accuracy:

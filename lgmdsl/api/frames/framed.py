@@ -196,7 +196,8 @@ class Framed(FitRecord):
         `name`: a covariate; a matrix, or a column of one (`X[age]`, or `age` where one matrix was
         made of that column). Columns by contrasts (`X=contrasts(region)`) are compared by their
         levels, as maps are: `region`, `X[region]`; `X[region[south]]` is that level alone, less the
-        base, or of sum contrasts less the mean of the levels (`eff` of R's emmeans).
+        base, or of sum contrasts less the mean of the levels (`eff` of R's emmeans). A column of
+        the table changes in all terms that it is in (`X=age*contrasts(region)`, `poly(age, 2)`).
 
         Columns: `term` (`x`; `X[age]` of the columns of a matrix), `contrast` in words, the label
         of `by`, the class where the response is one, `estimate` (posterior mean), `sd` and

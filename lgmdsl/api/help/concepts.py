@@ -273,7 +273,8 @@ CONCEPTS: tuple[Concept, ...] = (
         "a product of data with a latent, or a latent over two indices",
         "b * x * z is the interaction of two covariates; b[arm] gathered as b[treatment] * x is a "
         "slope for each level; latent f[region, year] ~ iid * ar1(sd = s, rho = r) is one of "
-        "two indices, its structures joined by `*` in their order.",
+        "two indices, its structures joined by `*` in their order. Columns of a design matrix are "
+        'crossed by --map "X=x*contrasts(arm)".',
         model(
             "index obs", "index arm", "data treatment[obs] : arm", "data x[obs] : real",
             "data y[obs] : count", "latent a ~ normal(sd = 5)", "latent b[arm] ~ normal(sd = 2)",

@@ -175,7 +175,9 @@ def _tables() -> Page:
     --map "X=age,income"          X[obs, feat] of these columns, with these labels
     --map "X=contrasts(region)"   one column for each level but the first, which is the base
     --map "X=contrasts(region, base=south)"
-    --map "X=contrasts(region, kind=sum)"
+    --map "X=contrasts(region, kind=sum)"   also helmert, difference, poly (ordered levels), full
+    --map "X=age*contrasts(region)"   an interaction: a*b is a, b and a:b
+    --map "X=poly(age, 2)"        orthogonal polynomials; also scale, center, log, sqrt, exp ...
 
 In Python: lgm.fit(model, [rows, {"who": people, "adj": edges}], mapping={"X": ["age",
 "contrasts(region)"]}), of frames, paths and graphs (networkx, libpysal, lgm.contiguity).

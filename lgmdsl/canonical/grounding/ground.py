@@ -81,6 +81,7 @@ class _Grounding:
     def run(self) -> GroundedModel:
         usage = usage_of(self.graph)
         self.dataset = placed(self.graph.model, self.dataset, self.fitted)
+        self.designs = dict(self.dataset.designs)
         self.problems += unknown_names(self.graph.model, self.dataset, self.sizes)
         bound = self._bind(usage)
         resolver = Resolver(
@@ -112,6 +113,8 @@ class _Grounding:
             self.values |= old.values
             self.missing |= old.missing
             self.problems += old.problems
+            same = {n for n, value in old.values.items() if value is self.fitted.values[n]}
+            self.designs |= {n: d for n, d in self.fitted.designs.items() if n in same}
         if self.problems:
             raise DataError(self.problems)
         kept = {*self.fitted.values} - usage.responses if self.fitted else None
@@ -129,7 +132,7 @@ class _Grounding:
             self._asked(resolver.asked, bound),
             self.fitted is not None,
             self.dataset.mapping,
-            self.dataset.codings,
+            self.designs,
             {b.symbol.name: b.reading for b in bound},
             None if self.fitted is None else self.fitted.basis or self.fitted,
         )
@@ -206,6 +209,13 @@ class _Grounding:
                 self.problems.append(aligned)
             return
         self._warn_order(aligned, resolver)
+        if symbol.name in self.designs and self.designs[symbol.name].columns:
+            numbers = np.arange(bound.shape[0]).reshape(-1, *[1] * (len(bound.shape) - 1))
+            numbered = replace(bound, values=np.broadcast_to(numbers, bound.shape), missing=None)
+            rows = align(numbered, indices, resolver.from_keys, observed)
+            assert isinstance(rows, BoundDatum), "its values were aligned"
+            order = rows.values.reshape(len(rows.values), -1)[:, 0]
+            self.designs[symbol.name] = self.designs[symbol.name].at(order)
         try:
             self._type(aligned, indices, usage)
         except DataError as error:
@@ -232,6 +242,7 @@ class _Grounding:
                 self.problems.append(absent_labels(symbol, whole, whole.labels))
                 return
             target[name] = extended
+        self.designs.pop(name, None)
         if not self.missing[name].any():
             del self.missing[name]
 

@@ -13,8 +13,8 @@ import numpy as np
 
 from lgmdsl.arrays import AnyArray, Array, BoolArray, IntArray
 from lgmdsl.canonical.grounding.label_line import Line, line_of, rounded
+from lgmdsl.dataset.codings import Design
 from lgmdsl.dataset.dataset import Selection
-from lgmdsl.dataset.tables import Coding
 from lgmdsl.errors import Diagnostic
 from lgmdsl.graph.build import model_graph
 from lgmdsl.graph.model_graph import ModelGraph, NodeKind
@@ -163,8 +163,8 @@ class GroundedModel(FieldState):
     `basis` is then the fit's data, of whose members the bases of its structures are made.
     `asked`: the labels that were named of a kept index set, in their order. `untied`: members at
     one position have entries of their own, as which of them are one is said where they are joined
-    to the fit's. `mapping` is what the data were read by, `codings` the columns of matrices that
-    were made of them, with their levels; `readings` what each datum was, where it was read now.
+    to the fit's. `mapping` is what the data were read by, `designs` how matrices were made of
+    columns, with their levels; `readings` what each datum was, where it was read now.
     """
 
     graph: ModelGraph
@@ -179,7 +179,7 @@ class GroundedModel(FieldState):
     asked: Mapping[str, AnyArray] = field(default_factory=dict)
     untied: bool = False
     mapping: Mapping[str, Selection] = field(default_factory=dict)
-    codings: Mapping[str, tuple[Coding, ...]] = field(default_factory=dict)
+    designs: Mapping[str, Design] = field(default_factory=dict)
     readings: Mapping[str, Reading] = field(default_factory=dict)
     basis: GroundedModel | None = None
 

@@ -16,6 +16,7 @@ from lgmdsl.canonical.grounding.model import IndexSet
 from lgmdsl.canonical.grounding.usage import latent_axes
 from lgmdsl.contract.structure import Members
 from lgmdsl.dataset import Dataset, Loaded
+from lgmdsl.dataset.codings import Coding, Design
 from lgmdsl.errors import Diagnostic, meant, nearest
 from lgmdsl.graph.model_graph import ModelGraph
 from lgmdsl.language.checked import CheckedModel, Symbol
@@ -99,11 +100,18 @@ def _alike(
         pairs = alike_labels(index.labels)
         if pairs:
             yield _alike_warning(model.symbols[index.name], index.name, pairs)
-    for name, codings in dataset.codings.items():
-        for coding in codings:
-            pairs = alike_labels(np.array(coding.levels, dtype=np.str_))
-            if pairs:
-                yield _alike_warning(model.symbols[name], coding.column, pairs)
+    for name, coding in _coded(dataset):
+        pairs = alike_labels(np.array(coding.levels, dtype=np.str_))
+        if pairs:
+            yield _alike_warning(model.symbols[name], coding.column, pairs)
+
+
+def _coded(dataset: Dataset) -> Iterator[tuple[str, Coding]]:
+    """The contrasts of each matrix, each column once."""
+    for name, design in dataset.designs.items():
+        codings = {c.column: c for t in design.terms for c in t.codings if c.of_levels}
+        for coding in codings.values():
+            yield name, coding
 
 
 def _alike_warning(symbol: Symbol, name: str, pairs: Sequence[Sequence[str]]) -> Diagnostic:
@@ -149,6 +157,31 @@ def data_warnings(
         yield from _alike(graph.model, dataset, indices)
 
 
+def _empty_cells(symbol: Symbol, design: Design, matrix: Any) -> Iterator[Diagnostic]:
+    """W309: products of contrasts that no row has, though each level has some."""
+    if len(symbol.dims) != 2 or not isinstance(matrix, np.ndarray):
+        return
+    labels: list[str] = []
+    columns: tuple[str, ...] = ()
+    first = 0
+    for term in design.terms:
+        last = first + len(term.labels)
+        if term.alone is None and all(c.of_levels and not c.unused for c in term.codings):
+            nowhere = np.flatnonzero(~np.nan_to_num(matrix[:, first:last]).any(axis=0))
+            labels += [term.labels[k] for k in nowhere]
+            columns = term.columns if nowhere.size else columns
+        first = last
+    if labels:
+        yield _warning(
+            "W309",
+            symbol,
+            f"no row has {_several(labels, 'column')} of `{symbol.name}`",
+            "the levels are never met together",
+            "its coefficient keeps its prior; for a value of each cell, declare "
+            f"latent cell[{', '.join(columns)}] ~ normal(sd = 1) and maps to its indices",
+        )
+
+
 def _without_rows(
     graph: ModelGraph,
     dataset: Dataset,
@@ -158,17 +191,18 @@ def _without_rows(
     """W309: levels of contrasts that no row has; and members that a table names and no row of a
     map, where they are independent of the others (those of a walk or a graph are not)."""
     model = graph.model
-    for name, codings in dataset.codings.items():
-        for coding in codings:
-            if coding.unused:
-                yield _warning(
-                    "W309",
-                    model.symbols[name],
-                    f"no row has {_several(coding.unused, 'level')} of `{coding.column}`",
-                    f"{coding.column} has {', '.join(map(show, coding.levels[:SHOWN]))}",
-                    f"the column of such a level in `{name}` is zero, and its coefficient keeps "
-                    "its prior: drop the level, unless this is intended",
-                )
+    for name, coding in _coded(dataset):
+        if coding.unused:
+            yield _warning(
+                "W309",
+                model.symbols[name],
+                f"no row has {_several(coding.unused, 'level')} of `{coding.column}`",
+                f"{coding.column} has {', '.join(map(show, coding.levels[:SHOWN]))}",
+                f"the column of such a level in `{name}` is zero, and its coefficient keeps "
+                "its prior: drop the level, unless this is intended",
+            )
+    for name, design in dataset.designs.items():
+        yield from _empty_cells(model.symbols[name], design, values.get(name))
     yield from _of_graphs_alone(graph, indices, values)
     for name in (dataset.placements or {}).keys() & indices.keys():
         maps = [s for s in model.of_kind("data") if s.target == name and s.name in values]

@@ -25,7 +25,7 @@ from lgmdsl.numerics.sparse.base import canonical
 
 # A dense copy of a sparse B, or the table of pairs, may take this many bytes, never more.
 COPY_LIMIT = 1 << 28
-KEPT_ENTRIES = 1_000_000  # of B, rows times latents: beyond, it is not kept from theta to theta
+KEPT_ENTRIES = 8_000_000  # of B, rows times latents: beyond, it is not kept from theta to theta
 MAKING = 120.0  # bytes of an entry of the table of vector sites while it is made
 _CHUNK = 1 << 16  # entries of B scaled and multiplied at a time: stays in the second-level cache
 

@@ -47,7 +47,9 @@ def by_operators(
                     return result
         result = make(linear)
         with lock:
-            known.append((_Of(tuple(map(ref, operators)), shape), result))
+            alive = [k for k in known if all(r() is not None for r in k[0].operators)]
+            known.clear()
+            known.extend([*alive, (_Of(tuple(map(ref, operators)), shape), result)])
         return result
 
     return kept

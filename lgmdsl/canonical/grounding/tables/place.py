@@ -17,15 +17,16 @@ from lgmdsl.canonical.grounding.model import GroundedModel
 from lgmdsl.canonical.grounding.tables.matrices import (
     as_before,
     example,
-    indicator,
     matrix_of,
+    one_column,
     selected,
 )
 from lgmdsl.canonical.grounding.tables.named_tables import NamedTable, table_of, words_for
 from lgmdsl.canonical.grounding.values import RULES
 from lgmdsl.dataset import Dataset, Entry, Loaded
+from lgmdsl.dataset.codings import Coding, Design, Term
 from lgmdsl.dataset.dataset import Selection
-from lgmdsl.dataset.tables import Coding, side_by_side
+from lgmdsl.dataset.tables import side_by_side
 from lgmdsl.errors import NOWHERE, DataError, Diagnostic, listed, nearest
 from lgmdsl.language.checked import CheckedModel, Symbol
 from lgmdsl.remedies import either, key, table
@@ -45,8 +46,9 @@ def placed(model: CheckedModel, dataset: Dataset, fitted: GroundedModel | None =
         known = {n: s for n, s in fitted.mapping.items() if n not in dataset.mapping}
         earlier = {n: s for n, s in known.items() if _as_fitted(n, s, dataset)}
         dataset = replace(dataset, mapping={**earlier, **dataset.mapping})
-    codings = {} if fitted is None else fitted.codings
-    return _Placing(model, dataset, codings, fitted is not None).run()
+    designs = {} if fitted is None else fitted.designs
+    terms = {name: design.terms for name, design in designs.items()}
+    return _Placing(model, dataset, terms, fitted is not None).run()
 
 
 def _as_fitted(name: str, selection: Selection, dataset: Dataset) -> bool:
@@ -59,18 +61,18 @@ def _as_fitted(name: str, selection: Selection, dataset: Dataset) -> bool:
     chosen = selected(name, selection, known)
     if chosen is None:
         return isinstance(selection, str) and selection in known
-    return {coding.column for coding in chosen} <= known
+    return {column for term in chosen for column in term.columns} <= known
 
 
 @dataclass
 class _Placing:
     model: CheckedModel
     dataset: Dataset
-    known: Mapping[str, tuple[Coding, ...]]
+    known: Mapping[str, tuple[Term, ...]]
     again: bool = False  # whether these are new data for a fit
     tables: list[NamedTable] = field(default_factory=list)
     placements: dict[str, Entry] = field(default_factory=dict)
-    codings: dict[str, tuple[Coding, ...]] = field(default_factory=dict)
+    designs: dict[str, Design] = field(default_factory=dict)
     problems: list[Diagnostic] = field(default_factory=list)
 
     def run(self) -> Dataset:
@@ -81,7 +83,7 @@ class _Placing:
         used = {entry.table for entry in self.placements.values()}
         idle = [t.name for t in self.tables if not used & {c.table for c in t.columns.values()}]
         return replace(
-            self.dataset, placements=self.placements, codings=self.codings, idle=tuple(idle)
+            self.dataset, placements=self.placements, designs=self.designs, idle=tuple(idle)
         )
 
     def _tables(self) -> None:
@@ -120,7 +122,7 @@ class _Placing:
             selection = self.dataset.mapping.get(name)
             chosen = None if selection is None else selected(name, selection, columns)
             if chosen is not None:
-                ends = [c.column for c in chosen]
+                ends = [c for term in chosen for c in term.columns]
                 self.placements[name] = pairs(symbol, entry.source, columns, ends)
             elif entry.labels[0] is None:
                 self.placements[name] = graph_table(symbol, entry.source, columns)
@@ -131,10 +133,12 @@ class _Placing:
             return  # the matrix as it is
         labels = None if first is None else columns[first].loaded
         table = NamedTable(name, entry.source, columns, symbol.dims[0], first)
-        chosen = self._chosen(symbol, columns) or tuple(Coding(c) for c in columns if c != first)
+        chosen = self._chosen(symbol, columns)
+        if chosen is None:
+            chosen = tuple(Term((Coding(c),)) for c in columns if c != first)
         self._select(symbol, table, chosen, labels)
 
-    def _chosen(self, symbol: Symbol, columns: Collection[str]) -> tuple[Coding, ...] | None:
+    def _chosen(self, symbol: Symbol, columns: Collection[str]) -> tuple[Term, ...] | None:
         selection = self.dataset.mapping.get(symbol.name)
         return None if selection is None else selected(symbol.name, selection, columns)
 
@@ -159,9 +163,9 @@ class _Placing:
         if chosen is None and name in self.dataset.mapping and len(symbol.dims) == 2:
             column = next((t.columns[wanted] for t in (*tables, main) if wanted in t.columns), None)
             if column is not None and column.table and len(column.shape) == 1:
-                chosen = (Coding(wanted),)
+                chosen = (Term((Coding(wanted),)),)
         if chosen is not None:
-            columns = [c.column for c in chosen]
+            columns = list(dict.fromkeys(c for term in chosen for c in term.columns))
             holders = [t for t in (*tables, main) if {*columns} <= {*t.columns}]
             if not holders and self.again and len(symbol.dims) == 1:
                 return  # said where it is needed: new rows need not tell events
@@ -244,11 +248,11 @@ class _Placing:
         return first.labels[0] if first.labels else None
 
     def _select(
-        self, symbol: Symbol, table: NamedTable, chosen: tuple[Coding, ...], rows: Loaded | None
+        self, symbol: Symbol, table: NamedTable, chosen: tuple[Term, ...], rows: Loaded | None
     ) -> None:
-        alone = len(symbol.dims) == 1 and len(chosen) == 1 and bool(chosen[0].kind)
+        alone = len(symbol.dims) == 1 and len(chosen) == 1 and not chosen[0].plain
         if len(symbol.dims) != 2 and not alone:
-            columns = ", ".join(f"`{c.column}`" for c in chosen)
+            columns = ", ".join(f"`{c}`" for term in chosen for c in term.columns)
             raise DataError.of(
                 "E301",
                 f"columns {columns} make a matrix, and `{symbol.name}` is none",
@@ -259,11 +263,11 @@ class _Placing:
                 layout="plain",
             )
         same = as_before(symbol.name, chosen, self.known.get(symbol.name, ()))
-        entry, codings = matrix_of(
+        entry, design = matrix_of(
             symbol.name, table.source, same, table.columns, symbol.type in RULES, rows
         )
-        self.placements[symbol.name] = indicator(entry, codings[0]) if alone else entry
-        self.codings[symbol.name] = codings
+        self.placements[symbol.name] = one_column(entry, design) if alone else entry
+        self.designs[symbol.name] = design
 
     def _lacking(
         self, symbol: Symbol, columns: Sequence[str], tables: Sequence[NamedTable]
