@@ -238,16 +238,17 @@ def test_others_leave_the_end_of_their_range() -> None:
     means = np.bincount(who, y) / 6
     within = float(np.sum((y - means[who]) ** 2))
 
-    def minus(a: float, v: float, logs: Array) -> float:
-        """Minus the log likelihood, but for a constant: variance v of groups."""
-        noise = float(np.exp(logs[0]))
+    def minus(a: float, v: float, log: float) -> float:
+        """Minus the log likelihood, but for a constant: variance v of groups, e^log of noise."""
+        noise = float(np.exp(log))
         total = noise + 6.0 * v
         between = 6.0 * float(np.sum((means - a) ** 2))
-        return 0.5 * (25 * np.log(noise) + within / noise + 5 * np.log(total) + between / total)
+        logs = 25.0 * log + 5.0 * float(np.log(total))
+        return 0.5 * (logs + within / noise + between / total)
 
     def best(a: float) -> float:
         def inner(v: float) -> float:
-            return float(optimize.minimize_scalar(lambda x: minus(a, v, np.array([x]))).fun)
+            return float(optimize.minimize_scalar(lambda x: minus(a, v, x)).fun)
 
         return float(optimize.minimize_scalar(inner, bounds=(0.0, 4.0), method="bounded").fun)
 
