@@ -24,6 +24,11 @@ if TYPE_CHECKING:
 ROW = 300.0  # bytes of a row that is asked again, about: what is read, its predictor and its site
 
 
+def without_responses(canonical: CanonicalModel) -> tuple[str, ...]:
+    """The responses that a model does not hold, being of a result file."""
+    return tuple(b.name for b in canonical.blocks if b.y is None and not b.site.spec.potential)
+
+
 def with_responses(
     fit: FitRecord, data: object, mapping: Keys | None, caller: str, how: str
 ) -> tuple[FitRecord, CanonicalModel]:
@@ -40,7 +45,7 @@ def with_responses(
     data = canonical.rows.read_from if data is None else data
     if data is None:
         check_rows(canonical, caller)
-        lacking = [b.name for b in canonical.blocks if b.y is None and not b.site.spec.potential]
+        lacking = without_responses(canonical)
         if lacking:
             shown = listed([f"`{n}`" for n in lacking])
             message = f"{caller} needs {shown}, which result files do not hold"

@@ -50,8 +50,9 @@ WAYS = (SATTERTHWAITE, KENWARD_ROGER)
 STEP = 2e-3
 # Of V: by how much it may depart from being linear, and the least by which a component moves it.
 LINEAR, MOVES = 1e-7, 1e-3
-# Of X or of the mean: rounding.
-SAME = 1e-12
+# Of X or of the mean: rounding; so are eigenvalues of correlations, and of information in units of
+# its components, that are less than SINGULAR.
+SAME, SINGULAR = 1e-12, 1e-10
 MATRICES = 4  # N x N, held besides one for each variance component
 
 
@@ -256,7 +257,10 @@ def _kenward_roger(
             expected -= np.einsum("ab,ba->", inner, q[i, j])
             expected += 0.5 * np.einsum("ab,ba->", inner @ p[i], inner @ p[j])
             information[i, j] = information[j, i] = expected
-    spread: Array = np.asarray(np.linalg.pinv(information, hermitian=True))
+    unit = np.sqrt(np.where(np.diag(information) > 0.0, np.diag(information), 1.0))
+    scaled = information / np.outer(unit, unit)  # components have units of their own
+    inverse = np.linalg.pinv(scaled, rcond=SINGULAR, hermitian=True)
+    spread: Array = np.asarray(inverse / np.outer(unit, unit))
     total = np.zeros_like(inner)
     for i in range(size):
         for j in range(size):
@@ -300,7 +304,7 @@ class _Working:
 
     def components(self) -> Iterator[_Component]:
         """The variance components: h^2k of a scale h of Gaussians, whose sds are h^k; the entries
-        of a covariance, by directions that leave it positive definite."""
+        of a covariance, along its own axes and between them, whatever units covariates have."""
         pinned = self.objective.pinned.keys()
         known = scales(self.canonical, pinned).exponents
         for block in self.objective.coordinates.blocks:
@@ -359,10 +363,12 @@ class _Working:
     def _of_covariance(self, block: HyperBlock, value: Array) -> Iterator[_Component]:
         k = value.shape[-1]
         for outer in np.ndindex(*value.shape[:-2]):
+            sds = np.sqrt(np.diag(value[outer]))
+            values, vectors = np.linalg.eigh(value[outer] / np.outer(sds, sds))
+            axes = sds[:, None] * vectors * np.sqrt(np.maximum(values, SINGULAR))
             for i in range(k):
                 for j in range(i + 1):
-                    direction = np.zeros(k)
-                    direction[[i, j]] = np.sqrt(np.diag(value[outer]))[[i, j]]
+                    direction = axes[:, [i, j]].sum(axis=1)
                     matrix = np.outer(direction, direction)
 
                     def moved(

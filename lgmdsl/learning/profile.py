@@ -88,7 +88,7 @@ class Profile:
     def about(cls, objective: Objective, top: Evaluation) -> Profile | None:
         """Profiles about the fit at a maximum; None without a curvature there."""
         search = Maximiser(objective, jacobian=False)
-        objective.scales = real_units(objective, top)
+        objective.scales = real_units(objective, top, 0.0)
         hessian = search.hessian(top, objective.units(top.x))
         if hessian is None or not np.isfinite(hessian).all():
             return None

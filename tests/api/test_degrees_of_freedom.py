@@ -258,3 +258,84 @@ def test_correlated_residuals_have_those_of_the_same_covariance() -> None:
     )
     np.testing.assert_allclose(one["sd"], two["sd"], rtol=1e-5)
     np.testing.assert_allclose(one["df"], two["df"], rtol=1e-4)
+
+
+def test_a_slope_that_no_datum_tells_of_is_left_out() -> None:
+    """Random slopes of a constant: a random intercept, of balanced groups, by Kenward-Roger too."""
+    who = np.repeat(np.arange(9), 4)
+    data = {"y": mixed.normals(9, 2)[who] + mixed.normals(36, 7), "x": np.full(36, 3.0), "who": who}
+    text = mixed.restricted(mixed.SLOPES).replace("latent b ~ flat\n", "").replace(" + b * x", "")
+    frame = lgm.fit(lgm.loads(text), data, hyper="map").tidy(df="kenward-roger")
+    plain = text.replace(' + d[who, "slope"] * x', "")
+    plain = plain.replace("hyper S[term, term] : covariance", "hyper s : positive")
+    plain = plain.replace("d[subject, term] ~ iid * dense(cov = S)", "d[subject] ~ normal(sd = s)")
+    plain = plain.replace('d[who, "level"]', "d[who]").replace(
+        'index term = {"level", "slope"}\n', ""
+    )
+    exact = lgm.fit(lgm.loads(plain.replace("data x[obs]   : real\n", "")), data, hyper="map")
+    assert frame["df"].tolist() == pytest.approx([8.0], rel=1e-5)
+    assert frame["sd"].tolist() == pytest.approx(exact.tidy(df="kenward-roger")["sd"], rel=1e-5)
+
+
+def test_a_fit_with_all_variances_given_says_so() -> None:
+    model = lgm.loads(mixed.restricted(mixed.CROSSED))
+    fit = lgm.fit(model, mixed.crossed(), hyper="map", fixed={"s": 1.0, "t": 1.0, "noise": 0.6})
+    with pytest.raises(lgm.LgmError, match="pin fewer hyperparameters by fixed"):
+        fit.tidy(df="satterthwaite")
+
+
+def test_effects_of_a_file_with_the_data_of_the_fit(crossed: Fit, tmp_path: Path) -> None:
+    crossed.save(tmp_path / "o.nc")
+    read = lgm.load_fit(tmp_path / "o.nc")
+    with pytest.raises(lgm.LgmError, match="E305"):
+        read.effects("x", df="kenward-roger")
+    found = read.effects("x", df="kenward-roger", data=mixed.crossed())
+    assert found.equals(crossed.effects("x", df="kenward-roger"))
+
+
+def test_covariates_in_which_a_hyper_stands_are_refused() -> None:
+    """A covariate that is learned: what is integrated out depends on it."""
+    text = mixed.restricted(mixed.CROSSED).replace("b * x", "b * exp(-k * z)")
+    text = text.replace("data x[obs]  : real", "data z[obs] : real\nhyper k : positive ~ flat")
+    data = mixed.crossed()
+    z = np.arange(float(len(data["y"]))) % 4
+    data = {n: v for n, v in data.items() if n != "x"} | {"z": z}
+    fit = lgm.fit(lgm.loads(text), {**data, "y": data["y"] + 3.0 * np.exp(-z)}, hyper="map")
+    with pytest.raises(lgm.LgmError, match="hyper `k` moves the mean"):
+        fit.tidy(df="satterthwaite")
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_origins_of_covariates_are_of_no_account(slopes: Fit, way: DegreesOfFreedom) -> None:
+    data = mixed.slopes()
+    fit = reml(mixed.SLOPES, {**data, "x": data["x"] + 2000.0})
+    columns = ["mean", "sd", "df"]
+    found, near = (f.tidy(["b"], df=way)[columns].to_numpy() for f in (fit, slopes))
+    assert found == pytest.approx(near, rel=2e-3)
+
+
+@pytest.mark.few(2)
+@pytest.mark.parametrize("seed", range(8))
+def test_an_sd_at_its_edge_takes_no_degrees_of_freedom(seed: int) -> None:
+    """Satterthwaite's, of groups that do not differ: those of the regression without them."""
+    rng = np.random.default_rng(seed)
+    who, y = np.repeat(np.arange(6), 5), rng.normal(size=30)
+    y -= 0.9 * (np.bincount(who, y) / 5)[who]  # means closer together than noise would have them
+    text = mixed.restricted(mixed.CROSSED).replace(" + b * x", "").replace(" + v[of]", "")
+    lines = [
+        x
+        for x in text.splitlines()
+        if not any(n in x for n in ("x[obs]", "of[obs]", "v[", " b ", " t ", "index sample"))
+    ]
+    fit = lgm.fit(lgm.loads("\n".join(lines) + "\n"), {"y": y, "on": who}, hyper="map")
+    assert fit.converged and float(fit.mean("s")) < 1e-2
+    assert fit.tidy(df="satterthwaite")["df"].tolist() == pytest.approx([29.0], rel=1e-4)
+
+
+def test_reports_with_a_hyper_in_them_have_none() -> None:
+    """An estimated sd times a coefficient is no functional of the coefficients alone."""
+    text = mixed.CROSSED + "report scaled = s * b\nreport twice = 2 * b\n"
+    fit = reml(text, mixed.crossed())
+    assert fit.tidy(df="satterthwaite")["term"].tolist() == ["a", "b", "twice"]
+    with pytest.raises(lgm.LgmError, match="`scaled` has no degrees of freedom"):
+        fit.tidy(["scaled"], df="satterthwaite")

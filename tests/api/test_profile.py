@@ -10,7 +10,9 @@ import pytest
 from scipy import optimize, stats
 
 import lgmdsl as lgm
+from lgmdsl.api.solve.again import maximised_objective
 from lgmdsl.arrays import Array
+from lgmdsl.learning.profile import Profile, Reached
 from tests.api import mixed_models as mixed
 
 SAMPLE = """lgm 1
@@ -212,3 +214,108 @@ observe y ~ ordinal(logit = b * x, cuts = c)
     assert frame["name"].tolist() == ["c", "c", "b"]
     assert notes[2] == "" and all("not profiled" in note for note in notes[:2])
     assert frame["lower"].isna().tolist() == [True, True, False]
+
+
+def test_a_profile_that_rises_says_so() -> None:
+    """About a place that is no maximum: towards it there is no end."""
+    y = 3.0 + 2.0 * mixed.normals(25, 7)
+    fit = lgm.fit(lgm.loads(SAMPLE), {"y": y}, hyper="map", start={"a": 3.5}, tol=1e-9)
+    objective = maximised_objective(fit, fit.canonical, "a test")
+    x = objective.coordinates.pack(fit.theta)
+    away = objective.at(x + np.array([0.8, 0.0]))
+    assert away is not None
+    about = Profile.about(objective, away)
+    assert about is not None
+    lower, upper = about.interval(0, 0.95)
+    assert lower.reached is Reached.HIGHER and upper.reached is Reached.ROOT
+
+
+def test_others_leave_the_end_of_their_range() -> None:
+    """Groups whose means are alike, so that their sd is best at 0: far from the mean of all it is
+    not, and the interval of the mean is wider than that without groups."""
+    who = np.repeat(np.arange(5), 6)
+    y = 2.0 + mixed.normals(30, 7)
+    means = np.bincount(who, y) / 6
+    within = float(np.sum((y - means[who]) ** 2))
+
+    def minus(a: float, v: float, log: float) -> float:
+        """Minus the log likelihood, but for a constant: variance v of groups, e^log of noise."""
+        noise = float(np.exp(log))
+        total = noise + 6.0 * v
+        between = 6.0 * float(np.sum((means - a) ** 2))
+        logs = 25.0 * log + 5.0 * float(np.log(total))
+        return 0.5 * (logs + within / noise + between / total)
+
+    def best(a: float) -> float:
+        def inner(v: float) -> float:
+            return float(optimize.minimize_scalar(lambda x: minus(a, v, x)).fun)
+
+        return float(optimize.minimize_scalar(inner, bounds=(0.0, 4.0), method="bounded").fun)
+
+    lowest, half = best(float(y.mean())), 0.5 * float(stats.chi2.ppf(0.95, 1))
+    upper = optimize.brentq(lambda a: best(a) - lowest - half, y.mean(), y.mean() + 2.0)
+    text = mixed.CROSSED.replace(" + b * x", "").replace(" + v[of]", "")
+    names = ("x[obs]", "of[obs]", "v[", " b ", " t ", "index sample")
+    lines = [line for line in text.splitlines() if not any(n in line for n in names)]
+    fit = lgm.fit(lgm.loads("\n".join(lines) + "\n"), {"y": y, "on": who}, hyper="map")
+    frame = fit.profile()
+    without = float(np.sqrt(np.var(y) * np.expm1(2.0 * half / 30)))
+    assert upper > y.mean() + 1.0001 * without
+    assert numbers(frame, "a")[1:] == pytest.approx([2.0 * y.mean() - upper, upper], rel=1e-5)
+    assert numbers(frame, "s")[1] == 0.0
+
+
+def test_an_end_that_is_not_there_is_not_found() -> None:
+    """Counts that are hardly overdispersed: however large the size is, it does as well."""
+    text = "lgm 1\nindex obs\ndata y[obs] : count\nhyper a : real ~ flat\n"
+    text += "hyper k : positive ~ flat\nobserve y ~ negbinomial(log_mean = a, size = k)\n"
+    y = np.repeat([0, 1, 2, 3, 4, 5, 6, 7, 9, 11], [1, 3, 6, 7, 6, 4, 3, 2, 1, 1])
+    row = lgm.fit(lgm.loads(text), {"y": y}, hyper="map").profile("k").iloc[0]
+    assert row.lower < row.estimate and np.isnan(row.upper)
+    assert row.note.startswith("upper: not found, the profile has not fallen far enough up to")
+
+
+def test_an_end_is_that_of_its_side() -> None:
+    """An sd that data would have above the bound of its prior ends there."""
+    text = SAMPLE.replace(
+        "noise : positive ~ flat", "noise : positive ~ uniform(lower = 0.1, upper = 1)"
+    )
+    fit = lgm.fit(lgm.loads(text), {"y": 3.0 + 1.5 * mixed.normals(25, 7)}, hyper="map")
+    row = fit.profile("noise").iloc[0]
+    assert 0.8 < row.lower < row.estimate <= row.upper == 1.0
+    assert row.note == "upper: 1 is the end of its range"
+
+
+def test_a_prior_with_another_hyper_in_it_has_no_profile() -> None:
+    text = SAMPLE.replace("flat\nobserve", "half_normal(sd = t)\nobserve")
+    text = text.replace("hyper noise", "hyper t : positive ~ half_normal(sd = 5)\nhyper noise")
+    frame = lgm.fit(lgm.loads(text), {"y": mixed.normals(25, 7)}, hyper="map").profile()
+    notes = frame.set_index("term")["note"]
+    assert notes["noise"] == "not profiled: its prior depends on other hyperparameters"
+    assert notes["a"] == ""
+
+
+@pytest.mark.thorough
+def test_two_covariances_of_three_each_have_their_own() -> None:
+    """Two halves of the data that have nothing in common, one after the other: those of each."""
+    text = THREE.replace("index term", "index h\nindex term").replace(
+        "in[obs] : g", "in[obs] : g\ndata q[obs] : real"
+    )
+    text = text.replace("data in", "data of[obs] : h\ndata in")
+    text = text.replace("hyper noise", "hyper T[term, term] : covariance ~ flat\nhyper noise")
+    text = text.replace("observe", "latent e[h, term] ~ iid * dense(cov = T)\nobserve")
+    first = 'd[in, "one"] + d[in, "x"] * x + d[in, "z"] * z'
+    second = first.replace("d[in", "e[of")
+    text = text.replace(first, f"(1 - q) * ({first}) + q * ({second})")
+    rng = np.random.default_rng(1)
+    who, x, z = np.repeat(np.arange(16), 8), rng.normal(size=128), rng.normal(size=128)
+    effects = rng.normal(size=(16, 3)) @ np.array(
+        [[1.0, 0.6, -0.4], [0.0, 0.9, 0.3], [0.0, 0.0, 0.8]]
+    )
+    y = effects[who, 0] + effects[who, 1] * x + effects[who, 2] * z + 0.7 * rng.normal(size=128)
+    half = (who >= 8).astype(float)
+    data = {"y": y, "x": x, "z": z, "in": who % 8, "of": who % 8, "q": half}
+    fit = lgm.fit(lgm.loads(text), data, hyper="map")
+    columns = ["estimate", "lower", "upper"]
+    both, alone = fit.profile(["S", "T"], level=0.5), fit.profile("T", level=0.5)
+    assert both[columns].to_numpy()[6:] == pytest.approx(alone[columns].to_numpy(), nan_ok=True)

@@ -29,6 +29,30 @@ def test_tables_of_a_saved_fit(run: Run, tmp_path: Path) -> None:
     assert [row["df"] for row in found["tests"]] == pytest.approx(tests["df"].tolist())
     without = run("summary", out, "--df", "satterthwaite")
     assert without.status == 1 and "E305" in without.err
+    assert "lgm summary FIT --df satterthwaite --data DATA" in without.err
+
+
+def test_effects_of_a_saved_fit(run: Run, tmp_path: Path) -> None:
+    model, data, out = (tmp_path / name for name in ("m.lgm", "d.csv", "o.nc"))
+    model.write_text(mixed.restricted(mixed.CROSSED))
+    pd.DataFrame(mixed.crossed()).to_csv(data, index=False)
+    run("fit", model, data, "--hyper", "map", "-o", out)
+    asked = ("effects", out, "x", "--contrast", "2", "--df", "kenward-roger")
+    left_out = ("--without", "u", "--without", "v")
+    done = run(*asked, *left_out, "--data", data)
+    test = lgm.load_fit(out).tidy(["b"], df="kenward-roger", data=data).iloc[0]
+    shown = dict(zip(*(line.split() for line in done.out.splitlines()), strict=True))
+    assert shown["df"] == f"{test.df:.4g}" and shown["p_value"] == f"{test.p_value:.4g}"
+    found = run(*asked, *left_out, "--data", data, "--json").json["effects"][0]
+    assert [found[n] for n in ("estimate", "sd")] == pytest.approx(
+        [2.0 * test["mean"], 2.0 * test.sd]
+    )
+    for wrong, code, words in (
+        (left_out, "E305", "--df kenward-roger --data DATA"),
+        (("--contrast", "levels", "--data", data), "E501", "--without u --without v"),
+    ):
+        refused = run(*asked, *wrong)
+        assert refused.status == 1 and code in refused.err and words in refused.err
 
 
 def test_smooths_of_a_saved_fit(run: Run, tmp_path: Path) -> None:

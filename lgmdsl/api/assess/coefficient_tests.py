@@ -69,14 +69,15 @@ class CoefficientTests:
 
 
 def coefficient_tests(
-    fit: FitRecord, df: str, data: object, mapping: Keys | None, caller: str
+    fit: FitRecord, df: str, data: object, mapping: Keys | None, caller: str, how: str
 ) -> CoefficientTests:
-    """Tests by one of WAYS, of the fit at the maximum of its restricted likelihood. Raises
-    ModelError E108 for another word, and what `coefficient_covariance` raises."""
+    """Tests by one of WAYS, of the fit at the maximum of its restricted likelihood; `caller` and
+    `how`: as in `with_responses`. Raises ModelError E108 for another word, and what
+    `coefficient_covariance` raises."""
     if df not in WAYS:
         help = suggestion(str(df), WAYS, f"there are: {', '.join(WAYS)}")
         raise ModelError.of("E108", f"`{either('--df', 'df')}` cannot be `{df}`", help=help)
-    fit, canonical = with_responses(fit, data, mapping, caller, f"{caller[:-1]}data=...)")
+    fit, canonical = with_responses(fit, data, mapping, caller, how)
     objective = maximised_objective(fit, canonical, caller)
     top = objective.at(objective.coordinates.pack(fit.theta), fit.posterior)
     if top is None:

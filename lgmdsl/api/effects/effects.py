@@ -17,6 +17,7 @@ from lgmdsl.api.effects.requested import Comparison, Requested
 from lgmdsl.api.effects.rows import Rows, bound, rows_of
 from lgmdsl.api.predict.predict import predicted
 from lgmdsl.api.predict.requested import say
+from lgmdsl.api.response_data import without_responses
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.grounding.model import GroundedModel
 from lgmdsl.canonical.grounding.usage import usage_of
@@ -102,7 +103,10 @@ def effect_columns(
                 "in the coefficients",
                 setting("scale", "link"),
             )
-        tests = coefficient_tests(fit, asked.df, None, None, "fit.effects()")
+        responses = data if without_responses(fit.canonical) else None
+        caller = either("--df", "fit.effects(df=...)")
+        how = either(f"--df {asked.df} --data DATA", "fit.effects(df=..., data=...)")
+        tests = coefficient_tests(fit, asked.df, responses, mapping, caller, how)
         return _tested(rows, requested, levelled, tests, over, classes, levels)
     if affine and not ratio and gaussian:
         estimates = [
@@ -225,10 +229,11 @@ def _tested(
             mean = part.frame.conditioned.project(predictor)[0]
             if others := tests.others(columns):
                 latents = list(dict.fromkeys(owner(n) for n in others))
+                flags = " ".join(f"--without {n}" for n in latents)
                 raise _no_tests(
                     f"{listed([f'`{n}`' for n in latents])} enter the averages, and their prior is "
                     "not flat",
-                    f"leave them out: without={latents!r}",
+                    f"leave them out: {either(flags, f'without={latents!r}')}",
                 )
             contrasts = tests.of(columns, len(mean))
             each.append([mean, *tests.columns(mean, contrasts, levels).values()])

@@ -270,7 +270,8 @@ class Framed(FitRecord):
         `df`, "satterthwaite" or "kenward-roger": t-tests of effects that are affine in coefficients
         alone, with the columns `df`, `statistic` and `p_value` after `sd`, and t-quantiles, as in
         `tidy`, with its conditions; averages that other latents enter leave these out by `without`.
-        Raises MethodError E501 for other effects, DataError E305 for a fit read from a file.
+        Of a fit read from a file `data` are those of the fit, which it needs. Raises MethodError
+        E501 for other effects, DataError E305 and E303 for a file's fit without its data.
         """
         from lgmdsl.api.columns import frame_library, frame_of
         from lgmdsl.api.effects.effects import EffectSettings, effect_columns

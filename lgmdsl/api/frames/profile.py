@@ -57,8 +57,9 @@ def profile_columns(
             details=(f"got {level!r}",),
             help=either("--level 0.95", "level=0.95"),
         )
-    caller = "fit.profile()"
-    fit, canonical = with_responses(fit, data, mapping, caller, "fit.profile(data=...)")
+    caller = either("--profile", "fit.profile()")
+    how = either("lgm summary FIT --profile --data DATA", "fit.profile(data=...)")
+    fit, canonical = with_responses(fit, data, mapping, caller, how)
     plain = maximised_objective(fit, canonical, caller).coordinates
     wanted = _entries(fit, plain, names)
     known: dict[tuple[str, int], Profile] = {}

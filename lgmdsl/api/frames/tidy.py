@@ -28,6 +28,7 @@ from lgmdsl.canonical.lowering.lower import distinct
 from lgmdsl.dataset import Keys
 from lgmdsl.errors import MethodError
 from lgmdsl.posterior.marginals import column_levels
+from lgmdsl.remedies import either
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -67,7 +68,9 @@ def tidy_columns(
         tables = [_table(fit, name, levels) for name in chosen]
         tested: tuple[str, ...] = ()
     else:
-        tests = coefficient_tests(fit, df, data, mapping, "fit.tidy()")
+        caller = either("--df", "fit.tidy(df=...)")
+        how = either(f"lgm summary FIT --df {df} --data DATA", "fit.tidy(df=..., data=...)")
+        tests = coefficient_tests(fit, df, data, mapping, caller, how)
         tables = list(_tested(fit, wanted, tests, levels))
         tested = TESTED
     indices = tuple(dict.fromkeys(k for t in tables for k in t.labels))

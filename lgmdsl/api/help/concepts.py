@@ -56,7 +56,8 @@ CONCEPTS: tuple[Concept, ...] = (
         _COUNTS, ("latent", "normal", "flat"),
     ),
     Concept(
-        "fixed-effect", "coefficient; slope; regression coefficient; covariate; design matrix",
+        "fixed-effect", "coefficient; slope; regression coefficient; covariate; design matrix; "
+        "fixef",
         "a latent that multiplies a covariate",
         "latent b ~ normal(sd = 2) and b * x; of many covariates latent b[feat] ~ normal(sd = 2) "
         "and X @ b, with data X[obs, feat] : real.",
@@ -64,8 +65,9 @@ CONCEPTS: tuple[Concept, ...] = (
     ),
     Concept(
         "random-effect",
-        "random intercept; random effects; mixed model; mixed effects; lmm; multilevel; "
-        "hierarchical; crossed; nested; varying intercept; group effect",
+        "random intercept; random effects; mixed model; mixed; mixed effects; lmm; multilevel; "
+        "hierarchical; crossed; nested; varying intercept; group effect; ranef; BLUP; "
+        "conditional modes",
         "a latent over an index, gathered by a map of the rows",
         "data who[obs] : group maps rows to groups, latent u[group] ~ normal(sd = s) has an entry "
         "for each group, u[who] one for each row; s is learned. Crossed and nested effects are "
@@ -74,11 +76,23 @@ CONCEPTS: tuple[Concept, ...] = (
     ),
     Concept(
         "random-slope", "random slopes; varying slope; correlated random effects; random "
-        "coefficient",
+        "coefficient; unstructured covariance",
         "an intercept and a slope for each group, with a covariance between them",
         "An index with a label for each term, latent d[group, term] ~ iid * dense(cov = S), and a "
         "prior of the covariance S; d[who, \"slope\"] picks the slope of a row's group.",
         slopes("lkj_cov(eta = 2, u = 2, alpha = 0.05)"), ("dense", "lkj_cov", "iid"),
+    ),
+    Concept(
+        "variance-component",
+        "VarCorr; variance components; ICC; intraclass correlation; isSingular; singular; "
+        "singular fit; boundary fit; zero variance",
+        "an sd or a covariance of groups; where --hyper map ends at 0 its fit is singular",
+        'fit.mean("s") and fit.quantile("s", [0.05, 0.95]); shares of the variance by report '
+        "icc = s^2 / (s^2 + noise^2). An sd that is best at 0 ends a maximisation next to 0 "
+        "without a standard error, which is no failure; fit.profile() has its upper end, and the "
+        "default, which integrates, its posterior.",
+        slopes("lkj_cov(eta = 2, u = 2, alpha = 0.05)"),
+        ("random-effect", "random-slope", "report", "profile-likelihood"),
     ),
     Concept(
         "frailty", "shared frailty; frailty model",
@@ -373,7 +387,7 @@ CONCEPTS: tuple[Concept, ...] = (
     Concept(
         "model-comparison",
         "AIC; BIC; DIC; WAIC; LOO; cross-validation; Bayes factor; marginal likelihood; "
-        "information criterion; log likelihood; deviance",
+        "information criterion; log likelihood; logLik; deviance; anova",
         "the log evidence, and predictive criteria from the saved fit",
         "Every page of a fit has the log evidence, whose differences are log Bayes factors where "
         "the priors are proper. lgm summary model.fit.nc --criteria --data data.npz prints DIC, "

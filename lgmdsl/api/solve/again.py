@@ -12,7 +12,7 @@ from lgmdsl.inference.driver import Tolerances
 from lgmdsl.inference.plan import plan_again
 from lgmdsl.learning.coordinates.vector import Coordinates
 from lgmdsl.learning.objective.log_posterior import Objective
-from lgmdsl.remedies import setting
+from lgmdsl.remedies import either, setting
 
 if TYPE_CHECKING:
     from lgmdsl.posterior.fit_record import FitRecord
@@ -33,11 +33,14 @@ def maximised_objective(
     Raises MethodError E501 where hyperparameters were not maximised."""
     if fit.hyper not in MAXIMISED:
         message = f"{caller} is about a maximum, and this fit has hyper={fit.hyper}"
-        raise MethodError.of("E501", message, help=f"fit with {setting('hyper', 'map')}")
+        help = f"fit with {setting('hyper', 'map')}"
+        if fit.hyper == "fixed":
+            help += f", and pin fewer hyperparameters by {either('--set', 'fixed')}"
+        raise MethodError.of("E501", message, help=help)
     settings = json.loads(fit.provenance.get("settings", "{}"))
     fixed = {name: fit.theta[name] for name in settings.get("fixed") or {}}
     tol = settings.get("tol")
-    return Objective(
+    objective = Objective(
         plan_again(canonical, fit.method, fit.provenance),
         Coordinates(canonical.hypers, fixed, closed=True, apart=True, leading=leading),
         fixed,
@@ -45,3 +48,5 @@ def maximised_objective(
         settings.get("max_steps"),
         fit.seed,
     )
+    objective.span(objective.coordinates.pack(fit.theta))
+    return objective

@@ -17,6 +17,7 @@ from typing import TypeAlias
 import numpy as np
 
 from lgmdsl.arrays import Array
+from lgmdsl.canonical.blocks.latents import LatentBlock
 from lgmdsl.canonical.blocks.sites import SiteBlock
 from lgmdsl.canonical.expressions import coefficient as co
 from lgmdsl.canonical.expressions.coefficient import Coefficient, Gradient, Theta
@@ -26,6 +27,7 @@ from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.canonical.queries.loadings import made_of, of_predictors, of_sites, roots, terms_of
 from lgmdsl.contract.questions import Augmented
 from lgmdsl.contract.site import Property, Site
+from lgmdsl.operators.base import Operator
 
 
 @dataclass(frozen=True)
@@ -249,6 +251,58 @@ def sizes(canonical: CanonicalModel, theta: Theta, pinned: Collection[str]) -> t
                 log = sum(_log_rms(n.evaluate(theta).dense()) for n in nodes)
                 out.append(Size(k, latent.name, powers, float(np.log(gain) + log)))
     return tuple(out)
+
+
+@dataclass(frozen=True, eq=False)
+class CovarianceSize:
+    """What a free covariance does to the predictors of site block `block`: tr(cov gram), with
+    `gram` (k, k), is the mean over rows of the variance that the hyper `name` gives them."""
+
+    block: int
+    name: str
+    gram: Array
+
+
+def covariance_sizes(
+    canonical: CanonicalModel, theta: Theta, pinned: Collection[str]
+) -> tuple[CovarianceSize, ...]:
+    """Those of all covariances by which a latent's prior is `dense(cov = ...)`, at theta, other
+    structures in a product taken for ones of independent members with an sd of 1."""
+    canonical, space = canonical.declared, canonical.hypers
+    free = {b.name for b in space.unpinned(pinned) if b.type == "covariance" and len(b.sizes) == 2}
+    places: list[tuple[str, LatentBlock, int]] = []
+    for latent in canonical.latents:
+        for at, factor in enumerate(latent.factors):
+            node = factor.arguments.get(factor.declared.covariance)
+            if isinstance(node, co.HyperValue) and node.name in free:
+                places.append((node.name, latent, at))
+    if not places:
+        return ()
+    grams: dict[tuple[int, str], Array] = {}
+    for k, block in enumerate(canonical.blocks):
+        if not len(block.rows):
+            continue
+        columns = canonical.site_predictor(block, block.form, theta).columns
+        for name, latent, at in places:
+            if latent.name in columns:
+                gram = _gram(columns[latent.name], [f.size for f in latent.factors], at)
+                grams[k, name] = grams[k, name] + gram if (k, name) in grams else gram
+    return tuple(CovarianceSize(k, name, gram) for (k, name), gram in grams.items())
+
+
+def _gram(operator: Operator, sizes: list[int], at: int) -> Array:
+    """(k, k) the mean over rows of sum_g z_g z_g', with z_g (k,) the entries of a row along axis
+    `at` of a latent of these `sizes`; exact where a row has one z_g (Hutchinson's estimate)."""
+    members, rng = sizes[at], np.random.default_rng(0)
+    before, after = math.prod(sizes[:at]), math.prod(sizes[at + 1 :])
+    signs = rng.choice([-1.0, 1.0], (before, after))
+    parts = []
+    for j in range(members):
+        vector = np.zeros((before, members, after))
+        vector[:, j] = signs
+        parts.append(operator.matvec(vector.ravel()))
+    stacked = np.array(parts)
+    return np.asarray(stacked @ stacked.T / max(stacked.shape[1], 1))
 
 
 def vanishing(canonical: CanonicalModel, theta: Theta, pinned: Collection[str]) -> dict[str, float]:

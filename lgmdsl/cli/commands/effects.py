@@ -47,6 +47,11 @@ from lgmdsl.cli.output import show, show_json, warned
         help="response, or link: that of the predictor.",
     ),
     click.option("--response", metavar="Y", help="The response, where several are observed."),
+    click.option(
+        "--df",
+        metavar="W",
+        help="t-tests of Gaussian effects, satterthwaite or kenward-roger, with the fit's --data.",
+    ),
 )
 @click.option("--data", metavar="DATA", help="Average over the rows of DATA, not of the fit.")
 @click.option(
@@ -85,6 +90,7 @@ def command(
     lgm effects model.fit.nc dose --contrast 0,10 --by sex
     lgm effects model.fit.nc treatment --kind balanced --contrast levels
     lgm effects model.fit.nc treatment --compare ratio --scale response
+    lgm effects model.fit.nc dose --df kenward-roger --data data.csv
 
     Defined as in R's marginaleffects (average, conditional) and emmeans (balanced);
     `fit.effects` in the manual says how.
@@ -131,6 +137,7 @@ def _page(columns: dict[str, object]) -> str:
     """The table, numbers with the digits that their sd needs."""
     import numpy as np
 
+    from lgmdsl.api.assess.coefficient_tests import TESTED
     from lgmdsl.api.page import columns as aligned
     from lgmdsl.api.summary.table import cells
 
@@ -138,7 +145,10 @@ def _page(columns: dict[str, object]) -> str:
     numbers = [*values][[*values].index("estimate") :]
     labels = [k for k in values if k not in numbers]
     rows: list[tuple[str, ...]] = [(*labels, *numbers)]
+    tested = [n for n in TESTED if n in numbers]
     for k in range(len(values["estimate"])):
-        mean, sd, *quantiles = (float(values[n][k]) for n in numbers)
-        rows.append((*(str(values[n][k]) for n in labels), *cells(mean, sd, quantiles)))
+        row = {n: float(values[n][k]) for n in numbers}
+        tests = tuple(f"{row.pop(n):.4g}" for n in tested)
+        mean, sd, *quantiles = cells(row.pop("estimate"), row.pop("sd"), [*row.values()])
+        rows.append((*(str(values[n][k]) for n in labels), mean, sd, *tests, *quantiles))
     return "\n".join(aligned(rows, right=range(len(labels), len(labels) + len(numbers))))

@@ -52,8 +52,9 @@ ROUNDING = 1e-13
 HELD = 5e-10
 # An undamped step from weights this far from their target is not worth its factorisation.
 FAR = 100.0
-# A first point with so small a residual is at its optimum already.
-SETTLED = 1e-8
+# A first point with so small a residual is at its optimum already, for the driver by the loosest
+# tolerance of all.
+SETTLED = 1e-5
 # Tolerances of the profiled mean, in posterior sds: far from the optimum, and close to it.
 LOOSEST, CLOSEST = 1e-2, 1e-9
 

@@ -21,6 +21,7 @@ WIDEST = 5.0
 # The unit of a coordinate that is the value itself, and so in a unit of the user's: so many of its
 # own conditional sds.
 SDS = 1e3
+DIGITS = 1e-10  # of the largest curvature: the least that eigenvalues beside it tell
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,10 +73,11 @@ def standardised(
     size = len(mode)
     if hessian is None or not np.isfinite(hessian).all():
         return Standardised(mode, WIDEST * np.eye(size), np.ones(size, dtype=bool))
-    frame = _axes(mode, hessian, np.ones(size))
-    if scaled is None or scaled.all() or not frame.flat.any():
+    frame, curvature = _axes(mode, hessian, np.ones(size)), -np.diag(hessian)
+    if scaled is None or scaled.all():
         return frame
-    curvature = -np.diag(hessian)
+    if not frame.flat.any() and DIGITS * curvature.max() < curvature.min():
+        return frame
     scale = np.where(curvature > 0.0, 1.0 / np.sqrt(np.maximum(curvature, 1e-300)), 1.0 + abs(mode))
     return _axes(mode, hessian, np.where(scaled, 1.0, SDS * scale))
 

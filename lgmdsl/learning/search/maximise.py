@@ -466,7 +466,7 @@ class _Climb:
                 end = INTERRUPTED
         held = self.edges.pressed(objective, highest) if at_end else self.edges.reached
         edges = tuple(sorted({*np.flatnonzero(held).tolist(), *self.endless}))
-        spread = partial(_spread, self.lbfgs, self.now, self.unit)
+        spread = partial(_spread, self.lbfgs, self.now, self.unit, objective.coordinates.real)
         if self.informed is not None and not self.now.pairs:
             spread = partial(np.multiply, self.unit, self.informed.sds)
         steps = tuple(self.steps)
@@ -558,9 +558,9 @@ def _gain(search: LBFGS, now: Iterate[Evaluation]) -> float:
     return -0.5 * search.inner(now.at.gradient, search.direction(now))
 
 
-def _spread(search: LBFGS, now: Iterate[Evaluation], unit: Array) -> Array:
+def _spread(search: LBFGS, now: Iterate[Evaluation], unit: Array, real: BoolArray) -> Array:
     """(d,) rough sds of the coordinates: roots of the diagonal of L-BFGS's inverse Hessian, one
-    column at a time."""
+    column at a time; of `real` ones, (d,), which have the data's unit, however small."""
     size = len(now.x)
     if not now.pairs:
         return np.array(unit)
@@ -569,4 +569,4 @@ def _spread(search: LBFGS, now: Iterate[Evaluation], unit: Array) -> Array:
         slope = np.zeros(size)
         slope[j] = 1.0
         diagonal[j] = search.inverse_times(now, slope)[j]
-    return unit * np.sqrt(np.maximum(diagonal, 1e-12))
+    return unit * np.sqrt(np.maximum(diagonal, np.where(real, np.finfo(np.float64).tiny, 1e-12)))

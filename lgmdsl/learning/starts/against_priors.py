@@ -83,7 +83,7 @@ def _by_noise(near: ScaledStart, warm: Evaluation) -> tuple[ScaledStart, Evaluat
     them their working response."""
     far, fitted = near, None
     for _ in range(ROUNDS):
-        fitted = fit_at(near.objective, far.at(dict.fromkeys(far.names, LOW), 0.0), warm)
+        fitted = fit_at(near.objective, far.at(dict.fromkeys(far.names, LOW), 0.0, LOW), warm)
         if fitted is None:
             break
         seen = np.maximum(_far(fitted), near.log_sd)
@@ -99,7 +99,7 @@ def _high(near: ScaledStart, far: ScaledStart, noise: float = NOISE) -> Theta:
     latents = replace(far, sizes=tuple(s for s in far.sizes if s.latent))
     theta = latents.at(dict.fromkeys(far.names, HIGH), NOISE)
     sites = tuple(s for s in near.sizes if not s.latent)
-    return replace(near, theta=theta, sizes=sites).at({}, noise)
+    return replace(near, theta=theta, sizes=sites, covariances=()).at({}, noise)
 
 
 def _cut(

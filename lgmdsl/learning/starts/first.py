@@ -26,6 +26,7 @@ from lgmdsl.learning.em.closed_steps import covariances
 from lgmdsl.learning.em.complete_data import CompleteData
 from lgmdsl.learning.objective.log_posterior import Evaluation, Objective
 from lgmdsl.learning.starts.factor_axes import from_components, idle_loadings, scattered
+from lgmdsl.learning.starts.from_data import alike
 from lgmdsl.remedies import pin
 
 # Starts that are tried where the first has no fit: all coordinates moved by this much, or to this
@@ -51,7 +52,8 @@ def first_start(objective: Objective, warm: GaussianPosterior | None) -> Evaluat
     theta = with_distinct_topics(canonical, start, objective.pinned)
     idle = idle_loadings(objective, theta)
     x = objective.coordinates.pack(scattered(theta, idle))
-    for place in (x, *(x + move for move in MOVES), *(part * x for part in PARTS)):
+    other = objective.coordinates.pack(alike(objective, theta))  # covariates of any size
+    for place in (x, other, *(x + move for move in MOVES), *(part * x for part in PARTS)):
         found = objective.at(place, warm)
         if found is None:
             continue

@@ -9,6 +9,10 @@ size is then high or low, in all combinations:
     noise sds s e^(-0.7)
 
 Where the density rises from a low place to the high one there is no mode at the low one.
+
+A covariance of groups is always high: the inverse of the mean square of its covariates, of such a
+size that its part of the predictor has an sd of s e^(1/2). So it does not matter in which units
+covariates are, nor from where they are counted.
 """
 
 from __future__ import annotations
@@ -22,11 +26,12 @@ import numpy as np
 from lgmdsl.arrays import Array, IntArray
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.canonical.queries.loadings import linear_hypers, of_latents, roots
-from lgmdsl.canonical.queries.scales import Size, sizes
+from lgmdsl.canonical.queries.scales import CovarianceSize, Size, covariance_sizes, sizes
 from lgmdsl.contract.joint import SumsOfRows
 from lgmdsl.errors import LgmError
 from lgmdsl.learning.coordinates.vector import transform
 from lgmdsl.learning.em.complete_data import CompleteData
+from lgmdsl.learning.objective.information import information
 from lgmdsl.learning.objective.log_posterior import Evaluation, Objective
 from lgmdsl.learning.search.maximise import Maximiser
 from lgmdsl.learning.starts.working_response import residual_sd, working_residuals
@@ -35,6 +40,7 @@ from lgmdsl.learning.starts.working_response import residual_sd, working_residua
 HIGH, LOW, NOISE, SMALL = 0.5, -2.5, -0.7, -4.0
 LOWEST = 16.0  # logs below s: where the mode of a prior is looked for, to LEVEL nats
 LEVEL, EDGE = 0.05, 1e-3
+INDEFINITE = 1e-12  # eigenvalues of a mean square that are rounding: covariates that are collinear
 # All corners of up to so many hypers; of more all high, all low, and each alone high or low; of
 # more than MOST all high and all low. Not those of several low ones from each of which alone the
 # density rises.
@@ -56,11 +62,12 @@ class Corner:
 
 @dataclass(frozen=True, eq=False)
 class ScaledStart:
-    """`sizes` that hypers set; `log_sd`: s of each site block, in logs."""
+    """`sizes` that hypers set, and `covariances`; `log_sd`: s of each site block, in logs."""
 
     objective: Objective
     theta: Theta
     sizes: tuple[Size, ...]
+    covariances: tuple[CovarianceSize, ...]
     log_sd: Array
 
     @property
@@ -70,10 +77,12 @@ class ScaledStart:
         used = {n for size in self.sizes if size.latent for n in size.powers}
         return tuple(b.name for b in order if b.name in used)
 
-    def at(self, relative: Mapping[str, float], noise: float) -> dict[str, Array]:
+    def at(
+        self, relative: Mapping[str, float], noise: float, covariances: float = HIGH
+    ) -> dict[str, Array]:
         """The hypers at which the sizes that each hyper of `relative` sets are so many logs above
-        s, and noise sds `noise`: by least squares where one hyper sets several sizes. Within the
-        bounds of priors."""
+        s, noise sds `noise` and those of `covariances` so many: by least squares where one hyper
+        sets several sizes. Within the bounds of priors."""
         every = sorted({n for size in self.sizes for n in size.powers})
         rows, wanted = [], []
         for size in self.sizes:
@@ -82,13 +91,30 @@ class ScaledStart:
                 continue
             rows.append([size.powers.get(n, 0.0) for n in every])
             wanted.append(self.log_sd[size.block] + level - size.log)
+        theta = {**self.theta, **self._covariances(covariances)}
         if not rows:
-            return dict(self.theta)
+            return theta
         moves = np.linalg.lstsq(np.array(rows), np.array(wanted), rcond=1e-8)[0]
-        theta = dict(self.theta)
         for name, move in zip(every, moves, strict=True):
             theta[name] = self._inside(name, np.exp(move) * np.asarray(theta[name]))
         return theta
+
+    def _covariances(self, level: float) -> dict[str, Array]:
+        """Each covariance at which its part of the predictors is `level` logs above s; members that
+        no row has keep their variances."""
+        out = {}
+        for name in dict.fromkeys(c.name for c in self.covariances):
+            own = [c for c in self.covariances if c.name == name]
+            gram = np.mean([c.gram * np.exp(-2.0 * self.log_sd[c.block]) for c in own], axis=0)
+            seen = np.flatnonzero(np.diag(gram) > 0.0)
+            value = np.diag(np.diag(np.asarray(self.theta[name])))
+            lengths = np.sqrt(np.diag(gram)[seen])
+            values, vectors = np.linalg.eigh(gram[np.ix_(seen, seen)] / np.outer(lengths, lengths))
+            sds = np.where(values > INDEFINITE, values, 1.0) ** -0.5
+            root = np.exp(level) * (vectors * sds) / (lengths[:, None] * np.sqrt(max(len(seen), 1)))
+            value[np.ix_(seen, seen)] = root @ root.T
+            out[name] = value
+        return out
 
     def _inside(self, name: str, value: Array) -> Array:
         block = self.objective.planned.canonical.hypers.block(name)
@@ -103,24 +129,34 @@ class ScaledStart:
         return next(s.powers[name] for s in self.sizes if s.latent and name in s.powers)
 
 
+def alike(objective: Objective, theta: Theta) -> Theta:
+    """With covariances at which their parts of the predictors have an sd of 1."""
+    canonical = objective.planned.canonical
+    covariances = covariance_sizes(canonical, theta, set(objective.pinned))
+    ones = np.zeros(len(canonical.declared.blocks))
+    return ScaledStart(objective, theta, (), covariances, ones).at({}, 0.0, 0.0)
+
+
 def scaled(objective: Objective, first: Evaluation) -> tuple[ScaledStart, Evaluation] | None:
     """The sizes that hypers set and s, from the fit `first` and one or two with small latents, the
     last of which is returned as well; None where no free hyper sets one."""
     canonical = objective.planned.canonical
-    every = sizes(canonical, first.theta, set(objective.pinned))
-    if not every:
+    pinned = set(objective.pinned)
+    every = sizes(canonical, first.theta, pinned)
+    covariances = covariance_sizes(canonical, first.theta, pinned)
+    if not every and not covariances:
         return None
-    now = ScaledStart(objective, first.theta, every, _response_log_sd(first))
+    now = ScaledStart(objective, first.theta, every, covariances, _response_log_sd(first))
     last = first
     for _ in range(ROUNDS):
-        theta = now.at(dict.fromkeys(now.names, SMALL), 0.0)
+        theta = now.at(dict.fromkeys(now.names, SMALL), 0.0, SMALL)
         found = fit_at(objective, theta, last)
         if found is None:
             break
         seen = np.minimum(now.log_sd, _residual_log_sd(found))
         settled = bool((now.log_sd - seen < SETTLED).all())
-        now, last = ScaledStart(objective, first.theta, every, seen), found
-        if settled or not now.names:
+        now, last = replace(now, log_sd=seen), found
+        if settled or not (now.names or covariances):
             break
     return now, last
 
@@ -148,7 +184,7 @@ def corners(search: Maximiser, first: Evaluation) -> list[Corner]:
     moved = middle
     if middle is not None:
         objective.centre(middle.x, middle.x != first.x)
-        moved = at_inputs(search, middle)
+        moved = at_inputs(search, _with_coefficients(search, middle, scale))
         slices = objective.coordinates.slices
         other = {n for n, own in slices.items() if (moved.x[own] != middle.x[own]).any()}
         scale = replace(scale, theta={**scale.theta, **{n: moved.theta[n] for n in other}})
@@ -165,6 +201,28 @@ def corners(search: Maximiser, first: Evaluation) -> list[Corner]:
             rising.update(low if led and len(low) == 1 else ())
             out.append(Corner(at, low, led))
     return sorted(out, key=lambda c: -search.value(c.at))
+
+
+def _with_coefficients(search: Maximiser, at: Evaluation, scale: ScaledStart) -> Evaluation:
+    """The coefficients at their best beside covariances, which have taken the place of those that
+    they were chosen by: a step by the information."""
+    objective = search.objective
+    linear = linear_hypers(objective.planned.canonical, at.theta, objective.pinned)
+    names = [n for n in linear.coefficients if n not in objective.begin]
+    if not scale.covariances or not names:
+        return at
+    slices, known = objective.coordinates.slices, information(objective, at, search.jacobian)
+    own = np.concatenate([np.arange(slices[n].start, slices[n].stop) for n in names])
+    if known is None or not np.isfinite(known).all():
+        return at
+    block = known[np.ix_(own, own)]
+    if not (np.diag(block) > 0.0).all():
+        return at
+    x, unit = at.x.copy(), np.diag(block) ** -0.5
+    slope = unit * search.gradient(at)[own]
+    x[own] += unit * np.linalg.lstsq(unit[:, None] * block * unit, slope, rcond=1e-12)[0]
+    there = objective.at(x, at.posterior)
+    return at if there is None or search.value(there) < search.value(at) else there
 
 
 def fit_at(objective: Objective, theta: Theta, warm: Evaluation) -> Evaluation | None:
@@ -235,7 +293,7 @@ def _response_log_sd(at: Evaluation) -> Array:
         if isinstance(site, SumsOfRows):
             out.append(site.working_sd(mean, q.conditioned.variance[k], prior))
             continue
-        residual, precision = working_residuals(weight, shift, mean)
+        residual, precision = working_residuals(weight, shift, mean, at.problem.gaussian)
         response = residual + mean - prior
         response = response - np.sum(precision * response, axis=0) / np.sum(precision, axis=0)
         out.append(residual_sd(response, precision))
@@ -250,7 +308,7 @@ def _residual_log_sd(at: Evaluation) -> Array:
         if isinstance(site, SumsOfRows):
             out.append(site.working_sd(mean, q.conditioned.variance[k]))
         else:
-            out.append(residual_sd(*working_residuals(weight, shift, mean)))
+            out.append(residual_sd(*working_residuals(weight, shift, mean, at.problem.gaussian)))
     return _logs(out)
 
 
@@ -331,9 +389,9 @@ def _slope(search: Maximiser, at: Evaluation, j: int) -> float:
 LARGE = 10.0
 
 
-def real_units(objective: Objective, at: Evaluation) -> Array:
-    """(d,) by the curvature of the expected complete-data objective at a fit; 1 for all hypers
-    that are neither offsets nor coefficients."""
+def real_units(objective: Objective, at: Evaluation, least: float = LARGE) -> Array:
+    """(d,) by the curvature of the expected complete-data objective at a fit; 1 for those below
+    `least`, and for all hypers that are neither offsets nor coefficients."""
     canonical, coordinates = objective.planned.canonical, objective.coordinates
     out = np.ones(coordinates.size)
     linear = linear_hypers(canonical, at.theta, objective.pinned)
@@ -342,5 +400,5 @@ def real_units(objective: Objective, at: Evaluation) -> Array:
         seen = complete.with_prior(complete.curvature(at.posterior), at.theta).diagonal()
         with np.errstate(all="ignore"):
             units = 1.0 / np.sqrt(seen)
-        out[complete.x] = np.where(np.isfinite(units) & (units > LARGE), units, 1.0)
+        out[complete.x] = np.where(np.isfinite(units) & (units > least), units, 1.0)
     return out
