@@ -98,7 +98,8 @@ def test_a_level_far_off_is_noise_if_that_is_higher(hyper: str, level: float) ->
     fit = lgm.fit(lgm.loads(LEVEL), {"y": y}, hyper=hyper)
     assert fit.converged
     assert density(float(np.log(fit.theta["t"]))) == pytest.approx(top, abs=0.05)
-    assert warned(fit) is (level > 10.0)
+    # By map the rows are folded to sums, of which two searches end at the same height.
+    assert warned(fit) is (level > 10.0 and hyper == "em")
 
 
 @pytest.mark.few(1)

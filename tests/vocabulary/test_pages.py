@@ -199,7 +199,7 @@ def test_a_name_of_other_software_leads_to_the_word(signature: Signature, alias:
         assert any(alias.of in e.sentence and alias.name in e.sentence for e in rows)
     assert f"{alias.name} ({alias.of})" in page_of(signature).also_called
     # One name of one software has one meaning within a category.
-    same = translations(alias.name, signature.category)
+    same = [t for t in translations(alias.name, signature.category) if t.alias.of == alias.of]
     assert [t.signature for t in same] == [signature]
 
 
