@@ -20,14 +20,15 @@ identifiers = st.builds(
     st.text(_LETTERS + "0123456789_", max_size=6),
 ).filter(lambda text: text not in RESERVED)
 names = identifiers.map(ast.Name)
-texts = st.text(st.characters(codec="utf-8", exclude_characters='"\r\n'), max_size=12)
+_TURNING = "".join(chr(c) for c in (*range(0x202A, 0x202F), *range(0x2066, 0x206A)))  # refused
+texts = st.text(st.characters(codec="utf-8", exclude_characters='"\r\n' + _TURNING), max_size=12)
 numbers = st.one_of(
     st.integers(0, 10**6).map(float), st.floats(0, allow_nan=False, allow_infinity=False)
 ).map(ast.Number)
 slots = st.one_of(names, texts.map(ast.String), numbers)
-comments = st.text(st.characters(codec="utf-8", exclude_characters="\r\n"), max_size=20).map(
-    lambda text: ("#" + text).rstrip()
-)
+comments = st.text(
+    st.characters(codec="utf-8", exclude_characters="\r\n" + _TURNING), max_size=20
+).map(lambda text: ("#" + text).rstrip())
 
 
 def _values(expressions: st.SearchStrategy[ast.Expr]) -> st.SearchStrategy[ast.Value]:
