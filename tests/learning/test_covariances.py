@@ -184,3 +184,37 @@ def test_products_with_the_curvature_are_those_of_its_matrix() -> None:
     ends = np.arange(len(rows)) + 2
     joint = together([(ends, metric), (np.arange(2), Metric(lambda u: 0.5 * u))])
     np.testing.assert_allclose(joint.solve(np.r_[2.0, 6.0, whole @ v]), np.r_[1.0, 3.0, v])
+
+
+ARMS = """lgm 1
+index obs
+index subject
+index arm = {"p", "q"}
+index term = {"a", "b"}
+data y[obs] : real
+data x[obs] : real
+data who[obs] : subject
+hyper S[arm, term, term] : covariance ~ lkj_cov(eta = 2, u = 2, alpha = 0.05)
+latent c ~ normal(sd = 5)
+latent u[subject, term] ~ iid * dense(cov = S["p", term, term])
+latent v[subject, term] ~ iid * dense(cov = S["q", term, term])
+observe y ~ normal(mean = c + u[who, "a"] + u[who, "b"] * x + v[who, "a"] * x^2, sd = 1)
+"""
+
+
+def test_a_covariance_of_each_level_is_a_matrix_of_its_own() -> None:
+    """`S["p", term, term]` is a matrix, not a diagonal: as with two covariances by name."""
+    rng = np.random.default_rng(8)
+    who, x = np.repeat(np.arange(8), 5), rng.normal(size=40)
+    data = {"y": rng.normal(size=40) + rng.normal(size=8)[who] * x, "x": x, "who": who}
+    p, q = np.array([[1.2, 0.4], [0.4, 0.7]]), np.array([[0.5, -0.2], [-0.2, 0.9]])
+    stacked = lgm.fit(lgm.loads(ARMS), data, fixed={"S": np.stack([p, q])})
+    named = ARMS.replace("hyper S[arm, term, term]", "hyper P[term, term]")
+    named = named.replace('S["p", term, term]', "P").replace('S["q", term, term]', "Q")
+    prior = next(line for line in named.splitlines() if line.startswith("hyper P"))
+    two = lgm.loads(named.replace(prior, prior + "\n" + prior.replace("P[", "Q[")))
+    apart = lgm.fit(two, data, fixed={"P": p, "Q": q})
+    assert stacked.log_evidence == pytest.approx(apart.log_evidence, rel=1e-12)
+    found, wanted = lgm.fit(lgm.loads(ARMS), data, hyper="map"), lgm.fit(two, data, hyper="map")
+    assert found.log_evidence == pytest.approx(wanted.log_evidence, abs=1e-5)
+    assert found.theta["S"][0] == pytest.approx(wanted.theta["P"], rel=1e-3, abs=1e-4)

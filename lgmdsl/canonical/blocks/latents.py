@@ -27,6 +27,7 @@ from lgmdsl.structures import catalogue
 from lgmdsl.structures.kernels import Kernel
 from lgmdsl.structures.shared.refusals import Refused
 from lgmdsl.vocabulary.lookup import lookup
+from lgmdsl.vocabulary.parameter import ArgumentType
 from lgmdsl.vocabulary.signature import Signature
 
 # Standard deviations beyond these have a variance, or a precision, of 0 or infinity.
@@ -303,13 +304,8 @@ def latent_blocks(lowering: Lowering) -> tuple[LatentBlock, ...]:
                 axes = slice(None) if whole else slice(k, k + 1)
                 signature = lookup("structure", factor.name.id)
                 parameters = signature.parameters if signature else ()
-                kernels = {p.name for p in parameters if p.type == "kernel"}
-                arguments = {
-                    a.name: _kernel(a.value, lowering)
-                    if a.name in kernels
-                    else _argument(a.value, lowering)
-                    for a in named
-                }
+                types = {p.name: p.type for p in parameters}
+                arguments = {a.name: _argument(a.value, lowering, types[a.name]) for a in named}
                 dims, axis_places = ties.dims[axes], None
                 labels = indices[symbol.dims[axes][0]].labels if len(dims) == 1 else None
                 if len(dims) == 1 and (axis_places := places[axes][0]) is not None:
@@ -349,11 +345,13 @@ def _coefficients(factor: bases.BasisFactor, lowering: Lowering) -> list[LatentB
     return out
 
 
-def _argument(value: ast.Value, lowering: Lowering) -> Argument:
-    if isinstance(value, ast.String):
+def _argument(value: ast.Value, lowering: Lowering, type: ArgumentType) -> Argument:
+    if type == "kernel":
+        return _kernel(value, lowering)
+    if isinstance(value, ast.String | ast.Bool):
         return value.value
-    if isinstance(value, ast.Bool):
-        return value.value
+    if type in ("covariance", "matrix") and isinstance(value, ast.Indexed):
+        return lowering.matrix(value)
     return lowering.coefficient(value)
 
 

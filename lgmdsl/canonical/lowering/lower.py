@@ -144,16 +144,36 @@ class Lowering:
 
     def gather(self, expr: ast.Indexed) -> Lowered:
         symbol = self.grounded.model.symbols[expr.base.id]
-        slots = tuple(
-            self.slot(slot, axis) for slot, axis in zip(expr.slots, symbol.dims, strict=True)
-        )
-        base = self.name(expr.base)
+        base, slots = self.name(expr.base), self._slots(expr)
         if isinstance(base, Affine):
             return af.gather(base, symbol.dims, slots)
-        places = dict(zip(distinct(symbol.dims), slots, strict=True))
+        return self._gathered(base, distinct(symbol.dims), slots, self.sizes)
+
+    def matrix(self, expr: ast.Indexed) -> Coefficient:
+        """A matrix among others, `S["p", term, term]`, its rows and columns apart: elsewhere an
+        index that is named twice takes the diagonal."""
+        base, slots = self.coefficient(expr.base), self._slots(expr)
+        names = iter(distinct(tuple(s.dim for s in slots if isinstance(s, Axis))))
+        apart = tuple(Axis(next(names)) if isinstance(s, Axis) else s for s in slots)
+        dims = distinct(self.grounded.model.symbols[expr.base.id].dims)
+        sizes = {d: self.sizes[d.removesuffix("_2")] for d in dims if d not in self.sizes}
+        return self._gathered(base, dims, apart, {**self.sizes, **sizes})
+
+    def _slots(self, expr: ast.Indexed) -> tuple[Slot, ...]:
+        dims = self.grounded.model.symbols[expr.base.id].dims
+        return tuple(self.slot(slot, axis) for slot, axis in zip(expr.slots, dims, strict=True))
+
+    def _gathered(
+        self,
+        base: Coefficient,
+        dims: tuple[str, ...],
+        slots: tuple[Slot, ...],
+        sizes: Mapping[str, int],
+    ) -> Coefficient:
+        places = dict(zip(dims, slots, strict=True))
         if all(slot == Axis(d) for d, slot in places.items()):
             return base
-        return co.gather(base, tuple(places[d] for d in base.dims), self.sizes)
+        return co.gather(base, tuple(places[d] for d in base.dims), sizes)
 
     def slot(self, slot: ast.Slot, axis: str) -> Slot:
         if isinstance(slot, ast.Name):
