@@ -611,3 +611,14 @@ def test_contrasts_of_more_levels_are_no_column() -> None:
     table = pd.DataFrame({"time": [1.0, 2.0, 3.0], "status": ["dead", "alive", "lost"]})
     with pytest.raises(DataError, match="contrasts of `status` are 2 columns, and `died` is one"):
         lgm.fit(lgm.loads(LIFETIMES), table, mapping={"died": "contrasts(status)"})
+
+
+def test_a_column_under_another_name_is_called_by_it() -> None:
+    """An index was given the column that a map into it wants."""
+    text = "lgm 1\nindex obs\nindex batch\ndata y[obs] : real\ndata of[obs] : batch\n"
+    text += "latent u[batch] ~ normal(sd = 1)\nobserve y ~ normal(mean = u[of], sd = 1)\n"
+    rows = pd.DataFrame({"y": [1.0, 2.0, 3.0], "Batch": ["a", "b", "a"]})
+    with pytest.raises(DataError) as raised:
+        lgm.fit(lgm.loads(text), rows, mapping={"batch": "Batch"})
+    helps = [d.help for d in raised.value.diagnostics]
+    assert len(helps) == 2 and all("of=Batch" in h or '{"of": "Batch"}' in h for h in helps)

@@ -154,7 +154,7 @@ class Resolver:
         idle = [name for name in into if self.dataset.ask(name) is None]
         maps = None if into and not idle else idle
         known = self.fitted.get(symbol.name)
-        labels = checked(self.problems, symbol, loaded, origin, maps, known, again)
+        labels = checked(self.problems, symbol, loaded, origin, maps, key, known, again)
         if labels is None:
             self.faulty.add(symbol.name)
         else:

@@ -41,6 +41,7 @@ def checked(
     loaded: Loaded,
     origin: str,
     maps: Sequence[str] | None,
+    called: str,
     known: IndexSet | None = None,
     again: bool = False,
 ) -> LabelArray | None:
@@ -48,7 +49,7 @@ def checked(
     values where the index set is `known` with others.
 
     `maps` are the data without a key that map into the index, which these may be meant for; None
-    where all maps have data of their own.
+    where all maps have data of their own. `called`: the key of these labels in the source.
     """
     labels = labels_of(loaded)
     if known is not None and labels.truth and not truthful(known.labels):
@@ -66,11 +67,11 @@ def checked(
         return None
     if not again and np.unique(labels.values).size < labels.values.size:
         if maps:
-            help = f"if these map rows to {symbol.name}: {key(maps[0], symbol.name)}"
+            help = f"if these map rows to {symbol.name}: {key(maps[0], called)}"
         elif maps is not None:
             help = (
                 f"let rows map to {symbol.name}: index row, data to[row] : {symbol.name}, the "
-                f"other data over row, and {key('to', symbol.name)}"
+                f"other data over row, and {key('to', called)}"
             )
         else:
             help = "give every member a distinct label"

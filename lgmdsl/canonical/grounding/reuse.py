@@ -96,7 +96,8 @@ def _lacking(
     shown = ", ".join(show(v) for v in new[:4].tolist())
     target = symbol.target
     if target is not None and dataset.key(target) in dataset.keys:
-        help = f"if `{target}` is it: {key(symbol.name, target)}"
+        found = dataset.key(target)
+        help = f"if `{found}` is it: {key(symbol.name, found)}"
     elif new.size and not fitted.indices[dim].counted:
         text = new.dtype.kind == "U"
         near = meant_labels(new[:SHOWN].tolist(), fitted.indices[dim].labels) if text else ""

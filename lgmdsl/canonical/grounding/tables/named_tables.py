@@ -133,7 +133,8 @@ def remedy_for(symbol: Symbol, dataset: Dataset) -> str:
     if parts <= set(keys) and len(symbol.dims) == 2 and not mapped:
         return f"the file holds a sparse matrix without a name: {key(name, '.')}"
     if symbol.target is not None and dataset.key(symbol.target) in keys:
-        return f"if `{symbol.target}` is it: {key(name, symbol.target)}"
+        found = dataset.key(symbol.target)
+        return f"if `{found}` is it: {key(name, found)}"
     if len(symbol.dims) in (1, 2) and not mapped:
         form = re.compile(rf"{re.escape(name)}[\W_]*\d+", re.IGNORECASE)
         wide = [k for k in dataset.entries if form.fullmatch(k)]
