@@ -45,13 +45,19 @@ class Basis(ABC):
         spread = np.abs(places - self.middle).max(axis=0)
         self.spread = np.asarray(np.where(spread > 0.0, spread, 1.0))
 
-    def free(self, x: Array) -> Array:
-        """(n, m) what is free at x (n, d), the constant first."""
-        return _monomials((x - self.middle) / self.spread, self.degree)
+    def free(self, x: Array, derivative: int = 0) -> Array:
+        """(n, m) what is free at x (n, d), the constant first; of one column also its first or
+        second `derivative`."""
+        out = _monomials((x - self.middle) / self.spread, self.degree)
+        if derivative:
+            rises = derivative == 1 and self.degree == 1
+            out = np.where(np.arange(out.shape[1]) == 1, rises / self.spread, np.zeros(out.shape))
+        return out
 
     @abstractmethod
-    def curves(self, x: Array) -> Array:
-        """(n, r) the penalised curves at x (n, d), up to free ones."""
+    def curves(self, x: Array, derivative: int = 0) -> Array:
+        """(n, r) the penalised curves at x (n, d), up to free ones; of one column also their first
+        or second `derivative`."""
 
 
 # ---- thin plates ---------------------------------------------------------------------------------
@@ -62,8 +68,12 @@ def _order(dimensions: int) -> int:
     return dimensions // 2 + 1 if dimensions % 2 == 0 else (dimensions + 1) // 2 + 1
 
 
-def _radial(x: Array, places: Array, order: int) -> Array:
-    """(n, u) Wood 2003, eq. 2: the thin plate's eta of the distances."""
+def _radial(x: Array, places: Array, order: int, derivative: int = 0) -> Array:
+    """(n, u) Wood 2003, eq. 2: the thin plate's eta of the distances; of one column also a
+    derivative."""
+    if derivative:
+        gap = x - places[:, 0]
+        return np.asarray(np.abs(gap) * (gap / 4.0 if derivative == 1 else 0.5))
     dimensions, square = x.shape[1], np.zeros((len(x), len(places)))
     for a, b in zip(x.T, places.T, strict=True):
         square += (a[:, None] - b) ** 2
@@ -102,9 +112,10 @@ class ThinPlate(Basis):
         turn, triangle = sla.qr((probes.T @ curves).T)
         self.weights = weights @ (turn * np.where(np.diag(triangle) < 0.0, -1.0, 1.0))
 
-    def curves(self, x: Array) -> Array:
+    def curves(self, x: Array, derivative: int = 0) -> Array:
         tiles = [x[k : k + TILE] for k in range(0, len(x), TILE)]
-        return np.vstack([_radial(t, self.places, self.order) @ self.weights for t in tiles])
+        parts = [_radial(t, self.places, self.order, derivative) for t in tiles]
+        return np.vstack([part @ self.weights for part in parts])
 
 
 def _largest(matrix: Array, count: int) -> tuple[Array, Array]:
@@ -148,8 +159,8 @@ class Cubic(Basis):
         values: Array = np.asarray(np.linalg.pinv(root))
         self.values, self.second = values, second @ values
 
-    def curves(self, x: Array) -> Array:
-        return _cubic(x[:, 0], self.knots, self.values, self.second)
+    def curves(self, x: Array, derivative: int = 0) -> Array:
+        return _cubic(x[:, 0], self.knots, self.values, self.second, derivative)
 
 
 def _natural(places: Array, size: int) -> tuple[Array, Array, Array]:
@@ -194,27 +205,30 @@ class Cyclic(Basis):
         closed = np.append(row, 0)
         self.values, self.second = values[closed], (second @ values)[closed]
 
-    def curves(self, x: Array) -> Array:
+    def curves(self, x: Array, derivative: int = 0) -> Array:
         first, length = self.knots[0], self.knots[-1] - self.knots[0]
         turned = first + np.mod(x[:, 0] - first, length)
         inside = (x[:, 0] >= first) & (x[:, 0] <= self.knots[-1])
-        return _cubic(np.where(inside, x[:, 0], turned), self.knots, self.values, self.second)
+        at = np.where(inside, x[:, 0], turned)
+        return _cubic(at, self.knots, self.values, self.second, derivative)
 
 
-def _cubic(x: Array, knots: Array, values: Array, second: Array) -> Array:
+def _cubic(x: Array, knots: Array, values: Array, second: Array, derivative: int = 0) -> Array:
     """(n, r) cubic splines with these values and second derivatives at the knots (k, r), and
-    straight lines beyond."""
+    straight lines beyond; or their first or second derivative."""
     j = np.clip(np.searchsorted(knots, x, side="right") - 1, 0, len(knots) - 2)
     h = knots[j + 1] - knots[j]
     within = np.clip(x, knots[0], knots[-1])
     left, right = knots[j + 1] - within, within - knots[j]
+    if derivative == 2:
+        return np.asarray((left / h)[:, None] * second[j] + (right / h)[:, None] * second[j + 1])
     out = (left / h)[:, None] * values[j] + (right / h)[:, None] * values[j + 1]
     out += ((left**3 / h - h * left) / 6.0)[:, None] * second[j]
     out += ((right**3 / h - h * right) / 6.0)[:, None] * second[j + 1]
     slope = (values[j + 1] - values[j]) / h[:, None]
     slope += ((h - 3.0 * left**2 / h) / 6.0)[:, None] * second[j]
     slope += ((3.0 * right**2 / h - h) / 6.0)[:, None] * second[j + 1]
-    return np.asarray(out + (x - within)[:, None] * slope)
+    return np.asarray(slope if derivative else out + (x - within)[:, None] * slope)
 
 
 # ---- p-splines -----------------------------------------------------------------------------------
@@ -236,11 +250,13 @@ class Differences(Basis):
         self.knots = np.linspace(low - 3.0 * step, high + 3.0 * step, size + 4)
         self.coefficients = np.linalg.pinv(np.diff(np.eye(size), n=2, axis=0))
 
-    def curves(self, x: Array) -> Array:
+    def curves(self, x: Array, derivative: int = 0) -> Array:
         spline = BSpline(self.knots, self.coefficients, 3)
         within = np.clip(x[:, 0], self.low, self.high)
         away = (x[:, 0] - within)[:, None]
-        out = np.asarray(spline(within))
+        out = np.asarray(spline(within, derivative))
+        if derivative:
+            return np.where(away != 0.0, 0.0, out) if derivative == 2 else out
         return out + away * spline.derivative()(within) if away.any() else out
 
 
@@ -307,13 +323,15 @@ class Tensor(Basis):
         self.penalised = grid.any(axis=1)
         self.penalties = grid[self.penalised]
 
-    def free(self, x: Array) -> Array:
+    def free(self, x: Array, derivative: int = 0) -> Array:
+        assert not derivative, "a surface has no derivative along one column"
         lines = [(c - m.middle) / m.spread for c, m in zip(x.T, self.margins, strict=True)]
         if self.centred:
             return np.column_stack([np.ones(len(x)), np.prod(lines, axis=0)])
         return _products([np.column_stack([np.ones(len(x)), line]) for line in lines])
 
-    def curves(self, x: Array) -> Array:
+    def curves(self, x: Array, derivative: int = 0) -> Array:
+        assert not derivative, "a surface has no derivative along one column"
         each = [m.curves(c) for c, m in zip(x.T, self.margins, strict=True)]
         return _products(each)[:, self.penalised]
 
@@ -383,12 +401,12 @@ class Smooth:
     def _lines(self) -> int:
         return int(self.turn.shape[1]) - 1
 
-    def columns(self, at: Array) -> tuple[Array, Array]:
+    def columns(self, at: Array, derivative: int = 0) -> tuple[Array, Array]:
         """(n, free) and (n, penalised): what the coefficients are multiplied by at positions
-        (n, d)."""
+        (n, d); along one column also for the first or second `derivative` there."""
         places, of = _distinct(at)
-        flat = self.basis.free(places) @ self.turn
-        curves = (self.basis.curves(places) - flat @ self.along) / self.scale
+        flat = self.basis.free(places, derivative) @ self.turn
+        curves = (self.basis.curves(places, derivative) - flat @ self.along) / self.scale
         if self.shrunk:
             return flat[of, :0], np.hstack([self.shrunk * flat[:, 1:], curves])[of]
         return flat[of, 1:], curves[of]

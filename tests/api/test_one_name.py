@@ -22,7 +22,8 @@ data who[obs] : group
 hyper k : positive ~ lognormal(mean = 0, sd = 1)
 latent b ~ normal(sd = 2)
 latent u[group] ~ normal(sd = 1)
-let eta[obs] = b * x + u[who]
+latent f[obs] ~ spline(at = x, sd = 0.5, size = 4)
+let eta[obs] = b * x + u[who] + f
 observe y ~ gamma(log_mean = eta, shape = k)
 """
 RNG = np.random.default_rng(2)
@@ -33,7 +34,7 @@ DATA = pd.DataFrame(
 REST: dict[str, Any] = {"probabilities": [0.5], "times": [1.0], "size": 3}
 # A name that each parameter takes, where it is not the first of these.
 NAMES: dict[str, Any] = {
-    "name": ("b", "x", "eta", "y"),
+    "name": ("b", "x", "eta", "y", "f"),
     "by": ("who",),
     "response": ("y",),
     "kind": ("average",),

@@ -120,6 +120,51 @@ class Framed(FitRecord):
         frame_library(backend)
         return frame_of(smooth_columns(self, test), backend)
 
+    @answering("computing the curve of a smooth")
+    def curve(
+        self,
+        name: str,
+        at: object = None,
+        derivative: int = 0,
+        contrast: object = None,
+        level: float = 0.95,
+        n: int = 10_000,
+        seed: int = 0,
+        backend: FrameLibrary = "pandas",
+    ) -> pd.DataFrame:
+        """A `spline` of one covariate along it, or its slope, with pointwise intervals and a
+        simultaneous band; of a product with `iid` each of its curves, or their differences.
+
+        `at`: positions, in units of the covariate, (G,), by default 100 in equal steps over the
+        range of the fitted ones. `derivative`: 0, or 1 or 2 for df/dx and d2f/dx2, exactly.
+
+        Columns: a label for each other index of the latent (`g`), `at`, `estimate` (posterior
+        mean), `sd`, `lower` and `upper`, the ends of the interval with probability `level` at each
+        position by itself, and `band_lower`, `band_upper`: with that probability the whole curve
+        lies between them, at all positions of `at` together. The band is estimate +- c sd, c the
+        quantile of the largest distance in sds over `n` joint draws (`seed`; 0: no band).
+
+        `contrast`, of a latent of several curves: ("a", "b") is f_b - f_a, "reference" each less
+        the first, "pairwise", "sequential"; the column `contrast` ("b - a") takes the place of
+        labels. Curves sum to zero over the members of their axis, so that differences leave out
+        what the levels differ by on average.
+
+        Moments are exact (curves are linear in their coefficients), averaged over hyperparameters
+        where these were integrated, and the same as those of `fit.predict`. Of a fit whose
+        posterior is made of draws everything is of these draws.
+
+        Raises ModelError: E103 for an unknown name, E302 for an unknown label, E108 for other
+        positions, derivatives, contrasts and levels; MethodError E501 for what is no spline of one
+        covariate. Ruppert, Wand and Carroll (2003), section 6.5; as `derivatives`,
+        `smooth_estimates` and `difference_smooths` of R's gratia.
+        """
+        from lgmdsl.api.columns import frame_library, frame_of
+        from lgmdsl.api.frames.curve import CurveSettings, curve_columns
+
+        frame_library(backend)
+        asked = CurveSettings(at, derivative, contrast, level, n, seed)
+        return frame_of(curve_columns(self, name, asked), backend)
+
     @answering("making a table of the data")
     def augment(
         self,

@@ -274,6 +274,18 @@ CONCEPTS: tuple[Concept, ...] = (
         _FIT, ("spline", "tensor_spline", "rw2", "smooth", "degrees-of-freedom"),
     ),
     Concept(
+        "curve-of-a-smooth",
+        "derivatives; derivative of a smooth; slope of a smooth; gratia; smooth_estimates; "
+        "difference_smooths; difference of smooths; simultaneous interval; simultaneous "
+        "confidence interval; simultaneous band; confidence band; rate of change",
+        "a spline along its covariate, with bands: fit.curve()",
+        "fit.curve(\"f\") has the spline f at 100 positions, or at those given, with sd, pointwise "
+        "interval and simultaneous band; derivative=1 and 2 have its derivatives, and contrast="
+        "(\"a\", \"b\") the difference of two curves of f[group, obs] ~ iid * spline(...). What "
+        "the covariate does to the response: fit.effects(\"x\").",
+        _FIT, ("spline", "smooth", "effective-degrees-of-freedom"),
+    ),
+    Concept(
         "spatial", "disease map; BYM; areal; CAR; ICAR; MRF; geostatistics; kriging; map "
         "of regions",
         "regions by a graph of neighbours (bym2, besag, car), points by spde or gp",
