@@ -62,6 +62,18 @@ def test_the_band_holds_whole_curves(fit: lgm.Fit) -> None:
     assert abs(((draws >= low) & (draws <= high)).mean() - 0.9) < 0.01
 
 
+def test_the_band_is_of_all_points_of_the_mixture() -> None:
+    """With few rows, of which the points make unlike curves."""
+    text = TEXT.replace("size = 8", "size = 5")
+    fit = lgm.fit(lgm.loads(text), DATA.iloc[:7], hyper="integrate")
+    at = DATA["t"].to_numpy()[:7]
+    table = fit.curve("f", at, level=0.8, n=100_000)
+    draws = fit.sample(100_000, seed=9)["f"].values
+    furthest = np.abs((draws - table["estimate"].values) / table["sd"].values).max(axis=1)
+    width = (table["band_upper"] - table["estimate"]) / table["sd"]
+    np.testing.assert_allclose(width, np.quantile(furthest, 0.8), atol=0.012)
+
+
 def test_slopes_do_not_depend_on_units() -> None:
     for unit in (1e-20, 1e20):
         fit = lgm.fit(lgm.loads(TEXT), DATA.assign(t=unit * T), hyper="map")
@@ -135,6 +147,11 @@ def test_a_curve_without_a_bend_has_an_sd_of_zero_there() -> None:
     both = fit.curve("f", [0.4, 0.6, 2.0], derivative=2)
     inside = fit.curve("f", [0.4, 0.6], derivative=2)
     np.testing.assert_allclose(both.iloc[:2], inside, rtol=1e-9)
+    plates = lgm.loads(TEXT.replace('"cubic"', '"thin-plate"'))
+    plate = lgm.fit(plates, DATA, hyper="map")
+    both = plate.curve("f", [0.4, *np.linspace(1.5, 9.0, 60)], derivative=2)
+    inside = plate.curve("f", [0.4], derivative=2)
+    np.testing.assert_allclose(both.iloc[0], inside.iloc[0], rtol=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -97,7 +97,16 @@ class Framed(FitRecord):
         return profile(self, names, level, data, mapping, backend)
 
     @answering("looking at the smooths")
-    def smooths(self, test: bool = False, backend: FrameLibrary = "pandas") -> pd.DataFrame:
+    def smooths(
+        self,
+        test: bool = False,
+        check: bool = False,
+        concurvity: bool = False,
+        data: object = None,
+        mapping: Keys | None = None,
+        seed: int = 0,
+        backend: FrameLibrary = "pandas",
+    ) -> pd.DataFrame:
         """One row for each smooth: a `spline` or `tensor_spline`, a latent of `rw1` or `rw2`, and
         each of the curves of a product with `iid`.
 
@@ -113,12 +122,35 @@ class Framed(FitRecord):
         is its Chi.sq. The p value is approximate: it takes the smoothing for known. Raises
         MethodError E505 where the matrices of a test do not fit into memory. Wood (2013, Biometrika
         100, 221-228 and 1005-1010); Wood (2017), section 6.12.
+
+        `check`: columns `k`, how many coefficients there are, `k_index` and `k_p_value`, as in
+        `k.check` of mgcv. The index is the mean square of the differences of residuals that are
+        next to one another along the smooth, halved, over their mean square: about 1, and below it
+        where they follow one another. The p value is the share of 1,000 permutations (`seed`) with
+        a smaller one. A small one with an edf near k calls for a larger `size`. Residuals are (y -
+        mean) / sd given the hyperparameters at their mode; of more than 5,000 rows so many are
+        chosen. NaN where no response with residuals has the smooth in its predictor, or rows do
+        not say which member they have. A fit read from a file needs its `data` (`mapping` renames
+        keys): DataError E305 without, E303 for other data.
+
+        `concurvity`: how much of the smooth all else in the predictors could stand in for, from 0
+        to 1: `concurvity_worst`, of the curve of its basis for which that is most, and
+        `concurvity_observed`, of its posterior mean, as in `concurvity` of mgcv; and
+        `concurvity_average`, over its basis (mgcv's `estimate` is such an average that depends on
+        the coordinates of the basis). A random effect with a member for each row can stand in for
+        anything. Raises MethodError E505 where its matrices do not fit into memory.
         """
         from lgmdsl.api.columns import frame_library, frame_of
         from lgmdsl.api.summary.smooths import smooth_columns
 
         frame_library(backend)
-        return frame_of(smooth_columns(self, test), backend)
+        columns = smooth_columns(self, test)
+        if check or concurvity:
+            from lgmdsl.api.frames.smooth_checks import check_columns, concurvity_columns
+
+            columns |= check_columns(self, data, mapping, seed) if check else {}
+            columns |= concurvity_columns(self, data, mapping) if concurvity else {}
+        return frame_of(columns, backend)
 
     @answering("computing the curve of a smooth")
     def curve(

@@ -274,6 +274,17 @@ CONCEPTS: tuple[Concept, ...] = (
         _FIT, ("spline", "tensor_spline", "rw2", "smooth", "degrees-of-freedom"),
     ),
     Concept(
+        "checks-of-smooths",
+        "k.check; gam.check; k-index; basis dimension; basis size; number of knots; concurvity; "
+        "check a smooth; is k large enough",
+        "whether a basis is large enough, and smooths that stand in for one another",
+        "fit.smooths(check=True) adds k, how many coefficients a smooth has, k_index and "
+        "k_p_value: with edf near k and an index below 1 that few permutations reach, ask for a "
+        "larger size in spline(...). fit.smooths(concurvity=True) says how much of each smooth "
+        "all else in the predictor could stand in for, from 0 to 1.",
+        _FIT, ("spline", "tensor_spline", "smooth", "effective-degrees-of-freedom"),
+    ),
+    Concept(
         "curve-of-a-smooth",
         "derivatives; derivative of a smooth; slope of a smooth; gratia; smooth_estimates; "
         "difference_smooths; difference of smooths; simultaneous interval; simultaneous "

@@ -23,12 +23,14 @@ from lgmdsl.vocabulary.signature import Trait
 class SmoothTerm:
     """One smooth function: a latent, or what it is at one member of the indices along which its
     members are independent functions, whose labels are `labels`. `level`: the flat position of
-    that member. `blocks`: its coefficients, along the axis `axes` of each."""
+    that member. `along`: the index over which it is a function. `blocks`: its coefficients, along
+    the axis `axes` of each."""
 
     canonical: CanonicalModel
     name: str
     labels: str
     level: int
+    along: str
     blocks: tuple[LatentBlock, ...]
     axes: tuple[int, ...]
 
@@ -81,7 +83,10 @@ def smooth_terms(canonical: CanonicalModel) -> tuple[SmoothTerm, ...]:
         blocks = tuple(b for b in canonical.reported if owner(b.name) == symbol.name)
         axes = [_axis(b, basis_factor(symbol) is not None) for b in blocks]
         if blocks and all(a is not None for a in axes):
-            out += _terms(canonical, symbol.name, blocks, [a for a in axes if a is not None])
+            known = [a for a in axes if a is not None]
+            basis = basis_factor(symbol)
+            along = symbol.dims[known[0]] if basis is None else basis.axis
+            out += _terms(canonical, symbol.name, along, blocks, known)
     return tuple(out)
 
 
@@ -99,7 +104,11 @@ def _apart(factors: Sequence[FactorSpec], axis: int) -> bool:
 
 
 def _terms(
-    canonical: CanonicalModel, name: str, blocks: tuple[LatentBlock, ...], axes: list[int]
+    canonical: CanonicalModel,
+    name: str,
+    along: str,
+    blocks: tuple[LatentBlock, ...],
+    axes: list[int],
 ) -> Iterator[SmoothTerm]:
     block, axis = blocks[0], axes[0]
     outer = [d for k, d in enumerate(block.dims) if k != axis]
@@ -108,4 +117,4 @@ def _terms(
         members = canonical.layout.labels[dim].tolist()
         labels = [f"{a}, {b}" if a else str(b) for a in labels for b in members]
     for level, label in enumerate(labels):
-        yield SmoothTerm(canonical, name, label, level, blocks, tuple(axes))
+        yield SmoothTerm(canonical, name, label, level, along, blocks, tuple(axes))
