@@ -226,14 +226,15 @@ def test_effects_where_labels_and_rows_stand_otherwise() -> None:
     assert turned["estimate"].tolist() == pytest.approx(plain["estimate"].tolist(), rel=1e-6)
     keyed = ROWS.assign(obs=[f"r{k}" for k in range(12)])
     shuffled = keyed.sample(frac=1.0, random_state=3)
-    fit = lgm.fit(
-        lgm.loads(MODEL),
-        [keyed[["obs", "y"]], {"obs": shuffled.drop(columns="y")}],
-        mapping={"X": terms},
-    )
-    assert fit.effects("x", by="arm")["estimate"].tolist() == pytest.approx(
-        plain["estimate"].tolist(), rel=1e-6
-    )
+    declared = "index obs = {" + ", ".join(f'"r{k}"' for k in range(12)) + "}"
+    for text in (MODEL, MODEL.replace("index obs", declared)):
+        fit = lgm.fit(
+            lgm.loads(text),
+            [keyed[["obs", "y"]], {"obs": shuffled.drop(columns="y")}],
+            mapping={"X": terms},
+        )
+        found = fit.effects("x", by="arm")["estimate"].tolist()
+        assert found == pytest.approx(plain["estimate"].tolist(), rel=1e-6)
 
 
 def test_the_range_of_a_covariate_is_its_own() -> None:
