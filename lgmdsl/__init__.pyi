@@ -682,6 +682,7 @@ def spline(
     basis: Literal['thin-plate', 'cubic', 'cyclic', 'p-spline'] = 'thin-plate',
     size: Expression | float = 10.0,
     shrink: bool = False,
+    period: Expression | float | None = None,
 ) -> Distribution:
     """structure: penalised regression spline: a smooth curve or surface for additive models"""
 

@@ -180,14 +180,16 @@ def _natural(places: Array, size: int) -> tuple[Array, Array, Array]:
 
 
 class Cyclic(Basis):
-    """Cubic splines that join at their ends, the least and the largest place (Wood 2017, section
-    5.3.2); the same knots and penalty as the natural ones."""
+    """Cubic splines that join at their ends, the least place and a period after it, or the largest
+    place (Wood 2017, section 5.3.2); the same knots and penalty as the natural ones."""
 
     degree = 0
 
-    def __init__(self, places: Array, size: int) -> None:
+    def __init__(self, places: Array, size: int, period: float | None = None) -> None:
         super().__init__(places)
-        self.knots = np.quantile(places[:, 0], np.linspace(0.0, 1.0, size))
+        ends = [] if period is None else [places.min() + period]
+        line = np.unique(np.append(places[:, 0], ends))
+        self.knots = np.quantile(line, np.linspace(0.0, 1.0, size))
         h, count = np.diff(self.knots), size - 1
         d, b, row = np.zeros((count, count)), np.zeros((count, count)), np.arange(count)
         before = row - 1  # the last one before the first
@@ -412,18 +414,22 @@ class Smooth:
         return flat[of, 1:], curves[of]
 
 
-def smooth(at: Array, kind: str, size: int, shrink: bool = False) -> Smooth:
+def smooth(
+    at: Array, kind: str, size: int, shrink: bool = False, period: float | None = None
+) -> Smooth:
     """The spline of a basis (`thin-plate`, `cubic`, `cyclic`, `p-spline`) at the positions of
     members, (n, d), of which some may be the same. `shrink`: what the penalty leaves free is
     penalised by SHRINK of the least that it takes elsewhere, over the members, as mgcv's `ts` and
-    `cs` do with the eigenvalues of their penalties.
+    `cs` do with the eigenvalues of their penalties. `period`: where `cyclic` joins its ends,
+    counted from the least position (None: at the largest).
 
     Raises Refused: E303 for positions that are not finite, E104 for a size that is not a whole
-    number between the least of the basis and the number of distinct positions, and for more
-    columns than the basis takes.
+    number between the least of the basis and the number of distinct positions, for more
+    columns than the basis takes, and for a period that is shorter than the range of the positions
+    or of another basis.
     """
     _check_finite(at)
-    return _smooth(Content(np.ascontiguousarray(at, dtype=np.float64)), kind, size, shrink)
+    return _smooth(Content(np.ascontiguousarray(at, dtype=np.float64)), kind, size, shrink, period)
 
 
 def _check_finite(at: Array) -> None:
@@ -439,11 +445,15 @@ def _check_finite(at: Array) -> None:
 
 
 @lru_cache(maxsize=CACHED)
-def _smooth(content: Content, kind: str, size: int, shrink: bool) -> Smooth:
+def _smooth(content: Content, kind: str, size: int, shrink: bool, period: float | None) -> Smooth:
     at = np.asarray(content.value)
     places, of = _distinct(at)
     _check(places, kind, size)
-    basis = _BASES[kind](places, size)
+    if period is None:
+        basis: Basis = _BASES[kind](places, size)
+    else:
+        _check_period(places, kind, period)
+        basis = Cyclic(places, size, period)
     turn, along = _over_members(basis, places, of, f'basis = "{kind}" leaves free')
     counts = np.bincount(of).astype(np.float64)
     scale = _typical(basis.curves(places), basis.free(places), counts)
@@ -452,6 +462,24 @@ def _smooth(content: Content, kind: str, size: int, shrink: bool) -> Smooth:
         return made
     largest = np.linalg.norm(np.sqrt(counts)[:, None] * made.columns(places)[1], ord=2)
     return replace(made, shrunk=float(largest) / SHRINK**0.5)
+
+
+def _check_period(places: Array, kind: str, period: float) -> None:
+    reach = float(np.ptp(places))
+    if kind != "cyclic":
+        raise Refused(
+            "E104",
+            f'`period` is an argument of basis = "cyclic", and this is "{kind}"',
+            "period",
+            help='basis = "cyclic", or leave it out',
+        )
+    if not period >= reach:
+        raise Refused(
+            "E104",
+            f"`period` is {period:g}, and the positions reach over {reach:g}",
+            "period",
+            help="take the positions within one period: x - period * floor(x / period)",
+        )
 
 
 def _over_members(basis: Basis, places: Array, of: IntArray, free: str) -> tuple[Array, Array]:

@@ -55,13 +55,14 @@ class Basis:
     and `kind` name the arguments for positions, number of coefficients and kind of basis. Without a
     kind it is a product of a basis for each column of the positions, each with a size and a scale
     of its own; `centred` names the argument by which it is their interaction alone, `shrink` that
-    by which nothing is of density 1."""
+    by which nothing is of density 1, `period` the length after which it repeats itself."""
 
     at: str
     size: str
     kind: str = ""
     centred: str = ""
     shrink: str = ""
+    period: str = ""
 
 
 class Trait(Flag):

@@ -416,7 +416,10 @@ STRUCTURES: tuple[Signature, ...] = (
         Parameter("shrink", "bool", required=False, default=False,
                   meaning="whether the line or plane that is free is shrunk to zero too, so that "
                           "nothing is left of the smooth where sd is 0"),
-        basis=Basis("at", "size", "basis", shrink="shrink"),
+        Parameter("period", "positive", required=False, over="none", known=True,
+                  meaning="where a cyclic basis joins its ends, else at the ends of the "
+                          "positions: 12 for months from 1 to 12, where 13 is 1 again"),
+        basis=Basis("at", "size", "basis", shrink="shrink", period="period"),
         summary="penalised regression spline: a smooth curve or surface for additive models",
         formula="f = N a + Z b, a of density 1, b_j ~ N(0, sd^2): N spans the polynomials that the "
                 "penalty leaves free, Z Z' is its generalised inverse, the constant taken out",
@@ -436,7 +439,8 @@ STRUCTURES: tuple[Signature, ...] = (
             *also("mgcv", "fs sz", "iid * spline(at = x, sd = s)",
                   "over [group, obs], and f[who, obs] in the predictor"),
             *also("mgcv", "cr", 'spline(at = x, sd = s, basis = "cubic")'),
-            *also("mgcv", "cc", 'spline(at = x, sd = s, basis = "cyclic")'),
+            *also("mgcv", "cc", 'spline(at = x, sd = s, basis = "cyclic")',
+                  "knots = list(x = c(1, 13)) is period = 12"),
             *also("mgcv", "ts", "spline(at = x, sd = s, shrink = true)"),
             *also("mgcv", "cs", 'spline(at = x, sd = s, basis = "cubic", shrink = true)'),
             *also("mgcv", "ps", 'spline(at = x, sd = s, basis = "p-spline")'),

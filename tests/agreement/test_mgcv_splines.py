@@ -219,3 +219,34 @@ def test_shrunk_smooths_are_near_mgcvs() -> None:
     np.testing.assert_allclose(table["ref_df"], 9.0)
     np.testing.assert_allclose(table["p_value"].iloc[2], 0.02319, atol=0.003)
     np.testing.assert_allclose(float(fit.mean("e")) ** 2, 0.07484554343, rtol=0.02)
+
+
+PERIODIC = """lgm 1
+index obs
+data y[obs] : real
+data x[obs] : real
+hyper s : positive ~ flat
+hyper e : positive ~ flat
+latent a ~ flat
+latent f[obs] ~ spline(at = x, sd = s, basis = "BASIS", period = 1.5)
+let eta[obs] = a + f
+observe y ~ normal(mean = eta, sd = e)
+"""
+
+
+def test_a_period_is_mgcvs_knots() -> None:
+    """z ~ s(x1, bs = "cc", k = 10), knots = list(x1 = c(0.02, 1.52))."""
+    data = {"y": DATA["z"], "x": X["x1"]}
+    model = lgm.loads(PERIODIC.replace("BASIS", "cyclic"))
+    fit = lgm.fit(model, data, method="laplace", hyper="map")
+    rows = fit.mean("eta").values[[0, 19, 39, 59]]
+    wanted = [-0.9567507316, -0.1680265911, -0.8507989791, 0.8573103215]
+    np.testing.assert_allclose(rows, wanted, atol=1e-4)
+    np.testing.assert_allclose(float(fit.mean("e")) ** 2, 0.08228710382, rtol=1e-4)
+    np.testing.assert_allclose(fit.smooths()["edf"], [4.63311638], atol=1e-3)
+    predicted = fit.predict({"x": [-0.2, 0.33, 1.3]}).mean("eta")
+    np.testing.assert_allclose(predicted, [0.82048920588, -0.01574962472, 0.82048920588], atol=1e-4)
+    with pytest.raises(lgm.ModelError, match='`period` is an argument of basis = "cyclic"'):
+        lgm.fit(lgm.loads(PERIODIC.replace("BASIS", "cubic")), data)
+    with pytest.raises(lgm.ModelError, match=r"`period` is 1.5, and the positions reach over 1.9"):
+        lgm.fit(model, {**data, "x": 2.0 * X["x1"]})

@@ -9,6 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lgmdsl as lgm
+from lgmdsl.canonical.rotated import rotated
+from tests.compiled import canonical_form
 
 TEXT = """lgm 1
 index obs
@@ -113,6 +115,41 @@ def test_started_from_a_fit_of_rows_and_the_other_way_round() -> None:
         one = lgm.fit(model(), table(), hyper="map", options=first)
         two = lgm.fit(model(), table(), hyper="map", options=then, start_from=one)
         same(two, one)
+
+
+@pytest.mark.parametrize("mean", ["a + X @ b + u[g] + k * o", "a + X @ b + k * u[g] + o"])
+def test_predictors_with_hyperparameters_are_kept(mean: str) -> None:
+    text = TEXT.replace("let eta[obs] = a + X @ b + u[g] + o", f"let eta[obs] = {mean}")
+    text = text.replace("latent a ~", "hyper k : real ~ normal(mean = 1, sd = 1)\nlatent a ~")
+    learned = lgm.loads(text.format(unit=1.0, wide=10.0, weight=""))
+    fits = [lgm.fit(learned, table(), hyper="map", options=o) for o in ({}, OFF)]
+    assert not summed(fits[0])
+    assert fits[0].log_evidence == fits[1].log_evidence
+
+
+def test_sites_of_rows_and_of_sums_are_the_same_ones() -> None:
+    canonical = canonical_form(TEXT.format(unit=1.0, wide=10.0, weight=", weight = w"), table())
+    folded = rotated(canonical)
+    assert folded is not None and folded.rows.folding is not None
+    fold, theta = folded.rows.folding, canonical.hypers.start({"e": np.array(0.7)})
+    weight, shift = fold.unfolded(theta, *_sites(folded, theta), _never, object, ())
+    again, moved = fold.summed(theta, weight, shift)
+    sums, own = _sites(folded, theta), _sites(canonical, theta)
+    np.testing.assert_allclose(again[0], sums[0][0], rtol=1e-12)
+    np.testing.assert_allclose(moved[0], sums[1][0], rtol=1e-12)
+    np.testing.assert_allclose(weight[0], own[0][0], rtol=1e-12)
+    np.testing.assert_allclose(shift[0], own[1][0], rtol=1e-12)
+
+
+def _sites(model: Any, theta: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """Weights and shifts of Gaussian sites: minus the curvature of log t, and its slope at 0."""
+    (site,) = model.sites(theta)
+    at = site.pointwise(np.zeros(len(model.blocks[0].rows)))
+    return (-at.curvature,), (at.slope,)
+
+
+def _never() -> Any:
+    raise AssertionError("Gaussian sites need no posterior")
 
 
 def test_it_is_explained() -> None:

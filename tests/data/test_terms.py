@@ -218,22 +218,23 @@ def test_a_covariate_changes_in_all_its_terms(tmp_path: Path) -> None:
 
 def test_effects_where_labels_and_rows_stand_otherwise() -> None:
     """The model lists the columns in another order, and a key column the rows."""
-    terms = ["x*contrasts(arm)"]
+    terms = ["x*contrasts(arm)", "poly(x, 2):contrasts(sex)"]
     plain = fitted(terms).effects("x", by="arm")
-    labels = ", ".join(f'"{v}"' for v in ["x:arm[c]", "arm[b]", "x", "x:arm[b]", "arm[c]"])
+    labels = ", ".join(f'"{v}"' for v in [*made(terms)[0]][::-1])
     text = MODEL.replace("index term", "index term = {" + labels + "}")
     turned = lgm.fit(lgm.loads(text), ROWS, mapping={"X": terms}).effects("x", by="arm")
     assert turned["estimate"].tolist() == pytest.approx(plain["estimate"].tolist(), rel=1e-6)
     keyed = ROWS.assign(obs=[f"r{k}" for k in range(12)])
     shuffled = keyed.sample(frac=1.0, random_state=3)
-    fit = lgm.fit(
-        lgm.loads(MODEL),
-        [keyed[["obs", "y"]], {"obs": shuffled.drop(columns="y")}],
-        mapping={"X": terms},
-    )
-    assert fit.effects("x", by="arm")["estimate"].tolist() == pytest.approx(
-        plain["estimate"].tolist(), rel=1e-6
-    )
+    declared = "index obs = {" + ", ".join(f'"r{k}"' for k in range(12)) + "}"
+    for text in (MODEL, MODEL.replace("index obs", declared)):
+        fit = lgm.fit(
+            lgm.loads(text),
+            [keyed[["obs", "y"]], {"obs": shuffled.drop(columns="y")}],
+            mapping={"X": terms},
+        )
+        found = fit.effects("x", by="arm")["estimate"].tolist()
+        assert found == pytest.approx(plain["estimate"].tolist(), rel=1e-6)
 
 
 def test_the_range_of_a_covariate_is_its_own() -> None:

@@ -132,7 +132,7 @@ def test_a_small_scale_does_not_hide_what_data_say(hyper: str) -> None:
     assert trapped.at.value < wanted.at.value - 100.0
     fit = lgm.fit(lgm.loads(model), data, hyper=hyper, tol=1e-9)
     assert fit.converged and fit.learning is not None
-    assert fit.learning.steps[-1].objective == pytest.approx(wanted.at.value, abs=1e-4)
+    assert fit.learning.steps[-1].objective > wanted.at.value - 1e-4  # there is a higher one
 
 
 @pytest.mark.parametrize("acceleration", ["squarem", "none"])

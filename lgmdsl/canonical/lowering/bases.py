@@ -67,7 +67,10 @@ class BasisFactor:
                 kind = self.factor.get(self.basis.kind)
                 chosen = str(values[self.basis.kind])
                 chosen = kind.value if isinstance(kind, ast.String) else chosen
-                return smooth(positions, chosen, int(count), self._flag(self.basis.shrink))
+                period = self.factor.get(self.basis.period)
+                length = None if period is None else float(_number(lower(period)))
+                shrink = self._flag(self.basis.shrink)
+                return smooth(positions, chosen, int(count), shrink, length)
             sizes = np.broadcast_to(count, positions.shape[1:])
             return tensor_smooth(positions, sizes, self._flag(self.basis.centred))
         except Refused as refused:
