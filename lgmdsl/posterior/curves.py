@@ -17,6 +17,7 @@ import scipy.sparse as sp
 
 from lgmdsl.arrays import Array, IntArray
 from lgmdsl.contract.linear import Predictor
+from lgmdsl.memory import check
 from lgmdsl.operators.base import Operator
 from lgmdsl.operators.explicit import Sparse
 from lgmdsl.posterior.marginals import Marginals
@@ -49,7 +50,15 @@ def curves(
     marginals: Mixture, functions: Functions, level: float, n: int, seed: int
 ) -> list[Curve]:
     """Each function under the posterior; `n` draws for its band, the same random numbers for each
-    function. Where the posterior is made of draws, everything is of them."""
+    function. Where the posterior is made of draws, everything is of them. Raises MethodError E505
+    where the draws of a function do not fit into memory."""
+    drawn, longest = marginals.usual_draws if marginals.of_draws else n, len(functions.maps[0])
+    check(
+        "the draws of a curve",
+        f"{longest:,} positions and {drawn:,} draws",
+        24.0 * longest * drawn,
+        help="ask for fewer positions at once",
+    )
     ends = np.array([0.5 - 0.5 * level, 0.5 + 0.5 * level])
     if marginals.of_draws:
         return _of_draws(marginals, functions, level, ends)

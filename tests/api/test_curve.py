@@ -163,6 +163,8 @@ def test_a_curve_without_a_bend_has_an_sd_of_zero_there() -> None:
         ({"name": "f", "at": [0.1, np.nan]}, "E108", "`at` must be finite numbers"),
         ({"name": "f", "at": []}, "E108", "`at` must be finite numbers"),
         ({"name": "f", "derivative": 3}, "E108", "`derivative` is 0, 1 or 2"),
+        ({"name": "f", "derivative": 1.0}, "E108", "`derivative` is 0, 1 or 2"),
+        ({"name": "f", "at": np.zeros(10**7)}, "E505", "the draws of a curve"),
         ({"name": "f", "derivative": True}, "E108", "`derivative` is 0, 1 or 2"),
         ({"name": "f", "level": 95}, "E108", "the level of an interval"),
         ({"name": "f", "contrast": "pairwise"}, "E108", "`f` is a single curve"),

@@ -85,7 +85,8 @@ def _check(asked: CurveSettings) -> None:
             details=(f"got {level!r}",),
             help="level=0.95",
         )
-    if isinstance(derivative, bool) or derivative not in DERIVATIVES:
+    whole = isinstance(derivative, int | np.integer) and not isinstance(derivative, bool)
+    if not whole or derivative not in DERIVATIVES:
         raise ModelError.of(
             "E108",
             "`derivative` is 0, 1 or 2",

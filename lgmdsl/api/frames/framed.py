@@ -187,8 +187,8 @@ class Framed(FitRecord):
 
         Raises ModelError: E103 for an unknown name, E302 for an unknown label, E108 for other
         positions, derivatives, contrasts and levels; MethodError E501 for what is no spline of one
-        covariate. Ruppert, Wand and Carroll (2003), section 6.5; as `derivatives`,
-        `smooth_estimates` and `difference_smooths` of R's gratia.
+        covariate, E505 where draws do not fit into memory. Ruppert, Wand and Carroll (2003),
+        section 6.5; as `derivatives`, `smooth_estimates` and `difference_smooths` of R's gratia.
         """
         from lgmdsl.api.columns import frame_library, frame_of
         from lgmdsl.api.frames.curve import CurveSettings, curve_columns

@@ -34,9 +34,8 @@ def concurvity_columns(fit: FitRecord, data: object, mapping: Keys | None) -> Co
     terms, canonical = smooth_terms(fit.canonical), fit.canonical
     if not canonical.rows.kept:
         how = "fit.smooths(concurvity=True, data=...)"
-        canonical = with_responses(fit, data, mapping, "the concurvity of smooths", how)[
-            0
-        ].canonical
+        again, _ = with_responses(fit, data, mapping, "the concurvity of smooths", how)
+        canonical = again.canonical
     check_groups(canonical, "the concurvity of smooths")
     mean, places = fit.posterior.conditioned.latent_mean, [t.where for t in terms]
     found = concurvities(canonical.linear(fit.theta), mean, places) if terms else []
