@@ -15,10 +15,12 @@ from tests.api.test_splines import DATA, SURFACE, SURFACE_DATA, TEXT, T
 
 BASES = ("thin-plate", "cubic", "cyclic", "p-spline")
 AT = np.linspace(-0.2, 1.3, 31) + 0.00123  # beyond the data too
-GROUPS = TEXT.replace("index obs\n", "index obs\nindex g\n").replace(
-    "f[obs] ~ spline", "f[g, obs] ~ iid * spline"
+GROUPS = (
+    TEXT.replace("index obs\n", "index obs\nindex g\n")
+    .replace("f[obs] ~ spline", "f[g, obs] ~ iid * spline")
+    .replace("data y", "data who[obs] : g\ndata y")
+    .replace("a + f", "a + f[who, obs]")
 )
-GROUPS = GROUPS.replace("data y", "data who[obs] : g\ndata y").replace("a + f", "a + f[who, obs]")
 
 
 def grouped(labels: list[str]) -> lgm.Fit:
