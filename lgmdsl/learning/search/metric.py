@@ -39,7 +39,7 @@ class Metric:
 # of a log or logit is longer than LONGEST: the same is added to the information about all that
 # would be, NEAR enough to the least that does (after Levenberg 1944).
 LEAST, LONGEST, NEAR = 1e-2, 1.0, 0.1
-SINGULAR = 1e-10  # of eigenvalues of correlations: as good as rounding
+SINGULAR = 1e-12  # of eigenvalues of correlations: rounding
 PATIENT, FARTHEST = 3, 8.0
 
 
@@ -111,28 +111,23 @@ class Informed(Metric):
 
 
 def _definite(information: Array, bounded: BoolArray) -> Array:
-    """Positive definite information, (d, d): LEAST at least of `bounded` coordinates, (d,), given
-    the best of all others. Others are values in units of the user's, in which nothing is little
-    unless it tells them apart no longer: then the same counts for all."""
-    real, inner = np.flatnonzero(~bounded), np.flatnonzero(bounded)
+    """Positive definite information, (d, d): of `bounded` coordinates, (d,), given the best of all
+    others, LEAST at least. Others are values in units of the user's, in which nothing is little."""
+    out, inner = information.copy(), np.flatnonzero(bounded)
+    real = np.flatnonzero(~bounded)
     block = information[np.ix_(real, real)]
-    own = np.diag(block)
-    unit = np.sqrt(np.where(own > 0.0, own, 1.0))
+    own = np.abs(np.diag(block))
+    unit = np.sqrt(np.where(own > 0.0, own, LEAST))
     values, vectors = np.linalg.eigh(block / np.outer(unit, unit))
-    if (values < SINGULAR).any():
-        return _raised(information)
+    values = np.maximum(np.abs(values), SINGULAR)
     half = unit[:, None] * vectors * np.sqrt(values)
     cross = np.linalg.solve(half, information[np.ix_(real, inner)])
-    out = information.copy()
-    out[np.ix_(inner, inner)] = _raised(out[np.ix_(inner, inner)] - cross.T @ cross)
-    out[np.ix_(inner, inner)] += cross.T @ cross
+    given = information[np.ix_(inner, inner)] - cross.T @ cross
+    values, vectors = np.linalg.eigh(0.5 * (given + given.T))
+    kept = (vectors * np.maximum(np.abs(values), LEAST)) @ vectors.T
+    out[np.ix_(real, real)] = half @ half.T
+    out[np.ix_(inner, inner)] = kept + cross.T @ cross
     return out
-
-
-def _raised(information: Array) -> Array:
-    """With eigenvalues of LEAST at least."""
-    values, vectors = np.linalg.eigh(0.5 * (information + information.T))
-    return np.asarray((vectors * np.maximum(np.abs(values), LEAST)) @ vectors.T)
 
 
 def together(parts: Sequence[tuple[IntArray, Metric]]) -> Metric:
