@@ -30,10 +30,13 @@ PAGES: dict[str, tuple[str, Callable[[Names, Names], list[tuple[Any, Any]]]]] = 
 }
 
 
+# Pages whose data come with a package, which they import.
+PACKAGED = re.compile(r"^import statsmodels|^from sklearn.datasets", re.MULTILINE)
+
+
 def test_every_page_with_published_data_is_compared() -> None:
-    assert {p.stem.removeprefix("plot_published_") for p in EXAMPLES.glob("*_published_*")} == {
-        *PAGES
-    }
+    pages = [p for p in EXAMPLES.glob("*_published_*") if not PACKAGED.search(p.read_text("utf-8"))]
+    assert {p.stem.removeprefix("plot_published_") for p in pages} == {*PAGES}
 
 
 @pytest.mark.parametrize("page", PAGES)

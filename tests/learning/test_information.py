@@ -337,21 +337,6 @@ def test_information_that_says_too_much_ends_no_search(monkeypatch: pytest.Monke
         assert abs(fit.mean(name) - wanted.mean(name)) < 2e-3 * wanted.sd(name)
 
 
-@pytest.mark.parametrize("unit", [1e-20, 1e-4, 1.0, 1e6, 1e20])
-def test_values_in_any_unit_take_the_whole_step(unit: float) -> None:
-    """Two coefficients that move almost together, in a `unit`, beside the log of an sd."""
-    units = np.array([1.0, unit, unit])
-    plain = np.array([[3.0, 0.5, 0.499], [0.5, 1.0, 0.9999], [0.499, 0.9999, 1.0]])
-    slope = np.array([0.1, 0.2, 0.19])
-    bounded, held = np.array([True, False, False]), np.zeros(3, dtype=bool)
-    found = Informed.of(plain / np.outer(units, units), slope / units, held, bounded)
-    assert found.solve(slope / units) / units == pytest.approx(
-        np.linalg.solve(plain, slope), rel=1e-8
-    )
-    sds = np.sqrt(np.diag(np.linalg.inv(plain)))
-    assert found.sds / units == pytest.approx([min(sds[0], LONGEST), *sds[1:]], rel=1e-8)
-
-
 def test_coefficients_that_no_datum_tells_apart_keep_a_step_finite() -> None:
     """Along what is known the step is whole."""
     plain = np.array([[3.0, 0.5, 0.5], [0.5, 1.0, 1.0], [0.5, 1.0, 1.0]])

@@ -39,7 +39,6 @@ class Metric:
 # of a log or logit is longer than LONGEST: the same is added to the information about all that
 # would be, NEAR enough to the least that does (after Levenberg 1944).
 LEAST, LONGEST, NEAR = 1e-2, 1.0, 0.1
-SINGULAR = 1e-12  # of eigenvalues of correlations: rounding
 PATIENT, FARTHEST = 3, 8.0
 
 
@@ -75,7 +74,8 @@ class Informed(Metric):
         cuts = 0 if before is None else before.cuts
         longest = min(LONGEST * 2.0 ** max(cuts - PATIENT, 0), FARTHEST)
         free = np.where(held | held[:, None], np.eye(len(slope)), information)
-        known = _definite(free, bounded | held)
+        values, vectors = np.linalg.eigh(free)
+        known = (vectors * np.maximum(np.abs(values), LEAST)) @ vectors.T
         damped, cut = np.zeros(len(slope)), False
 
         def far(more: Array) -> BoolArray:
@@ -89,16 +89,13 @@ class Informed(Metric):
                 more = 0.5 * (low + high) if low else 0.1 * high
                 low, high = (more, high) if far(more * which).any() else (low, more)
             damped = high * which
-        whole = known + np.diag(damped)
-        unit = np.diag(whole) ** -0.5
-        values, vectors = np.linalg.eigh(unit[:, None] * whole * unit)
-        values = np.maximum(values, SINGULAR)
+        values, vectors = np.linalg.eigh(known + np.diag(damped))
 
         def solve(g: Array) -> Array:
-            inside = unit * np.where(held, 0.0, g)
-            return np.where(held, 0.0, unit * (vectors @ ((vectors.T @ inside) / values)))
+            inside = np.where(held, 0.0, g)
+            return np.where(held, 0.0, vectors @ ((vectors.T @ inside) / values))
 
-        sds = unit * np.sqrt(np.sum(vectors**2 / values, axis=1))
+        sds = np.sqrt(np.sum(vectors**2 / values, axis=1))
         sds = np.where(bounded, np.minimum(sds, LONGEST), sds)
         step = solve(slope)
         size = float(np.abs(step[bounded]).max(initial=0.0))
@@ -108,26 +105,6 @@ class Informed(Metric):
         with np.errstate(divide="ignore", invalid="ignore"):
             ahead = np.where(own > 0.0, np.abs(slope) / own, math.inf)
         return cls(solve, math.inf, sds, ahead, gain, farthest, cuts)
-
-
-def _definite(information: Array, bounded: BoolArray) -> Array:
-    """Positive definite information, (d, d): of `bounded` coordinates, (d,), given the best of all
-    others, LEAST at least. Others are values in units of the user's, in which nothing is little."""
-    out, inner = information.copy(), np.flatnonzero(bounded)
-    real = np.flatnonzero(~bounded)
-    block = information[np.ix_(real, real)]
-    own = np.abs(np.diag(block))
-    unit = np.sqrt(np.where(own > 0.0, own, LEAST))
-    values, vectors = np.linalg.eigh(block / np.outer(unit, unit))
-    values = np.maximum(np.abs(values), SINGULAR)
-    half = unit[:, None] * vectors * np.sqrt(values)
-    cross = np.linalg.solve(half, information[np.ix_(real, inner)])
-    given = information[np.ix_(inner, inner)] - cross.T @ cross
-    values, vectors = np.linalg.eigh(0.5 * (given + given.T))
-    kept = (vectors * np.maximum(np.abs(values), LEAST)) @ vectors.T
-    out[np.ix_(real, real)] = half @ half.T
-    out[np.ix_(inner, inner)] = kept + cross.T @ cross
-    return out
 
 
 def together(parts: Sequence[tuple[IntArray, Metric]]) -> Metric:
