@@ -87,25 +87,27 @@ class Rotated(Folding):
         question: type,
         answers: Sequence[Callable[[Any], Any]],
     ) -> tuple[Rows, Rows]:
-        out = []
-        for w, b, block, sums in zip(weight, shift, self.whole.blocks, self.sums, strict=True):
-            if sums is None:
-                out.append((w, b))
-                continue
-            each = float(w.sum() / sums.weight.sum()) * block.row_weights
-            assert block.y is not None, "rows are summed where they are observed"
-            out.append((each, each * block.y))
-        return tuple(w for w, _ in out), tuple(b for _, b in out)
+        return self._sites(weight, shift, lambda block, _: (block.row_weights, block.y))
 
     def summed(self, theta: Theta, weight: Rows, shift: Rows) -> tuple[Rows, Rows]:
-        out = []
-        for w, b, block, sums in zip(weight, shift, self.whole.blocks, self.sums, strict=True):
-            if sums is None:
-                out.append((w, b))
-                continue
-            each = float(w.sum() / block.row_weights.sum()) * sums.weight
-            out.append((each, each * sums.y))
-        return tuple(w for w, _ in out), tuple(b for _, b in out)
+        return self._sites(weight, shift, lambda _, sums: (sums.weight, sums.y))
+
+    def _sites(
+        self,
+        weight: Rows,
+        shift: Rows,
+        other: Callable[[SiteBlock, Sums], tuple[Array, Array | None]],
+    ) -> tuple[Rows, Rows]:
+        """Weights and shifts at the `other` rows, which have these weights and observations: the
+        total precision, that of the noise times the sum of the weights, is the same for both."""
+        weights, shifts = list(weight), list(shift)
+        for k, sums in enumerate(self.sums):
+            if sums is not None:
+                share, y = other(self.whole.blocks[k], sums)
+                assert y is not None, "rows are summed where they are observed"
+                weights[k] = float(weight[k].sum() / share.sum()) * share
+                shifts[k] = weights[k] * y
+        return tuple(weights), tuple(shifts)
 
     def seen(self, theta: Theta, q: Conditioned, weight: Rows, shift: Rows) -> Conditioned:
         return _Seen(q, weight, shift, self, theta)

@@ -335,7 +335,7 @@ class Coding:
 
     @property
     def written(self) -> str:
-        """As it is written in a selection."""
+        """How a selection writes it."""
         if self.of_levels:
             kind = "" if self.kind == "treatment" else f", kind={self.kind}"
             return f"contrasts({self.column}{kind})"
@@ -381,7 +381,7 @@ class Term:
 
     @property
     def written(self) -> str:
-        """As it is written in a selection."""
+        """How a selection writes it."""
         return ":".join(coding.written for coding in self.codings)
 
 

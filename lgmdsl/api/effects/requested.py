@@ -95,7 +95,7 @@ class Requested:
         return self.symbol.dims[-1] not in usage_of(self.grounded.graph).rows
 
     def _made(self, of: Made, datum: Any, column: str) -> None:
-        """Of a datum that was made of columns: one of them, a level of one, or all."""
+        """Take the levels of a datum that was made of columns: of one column, one level, or all."""
         design, values = of.design, of.values(datum)
         known = {name: design.factor(name) for name in design.names}
         coded = {f"{n}[{v}]": (n, v) for n, f in known.items() if f for v in f.levels}
@@ -142,7 +142,7 @@ class Requested:
         return ModelError.of("E302", message, help=help)
 
     def _columns(self, values: Any, column: str) -> None:
-        """Of a matrix that is data itself."""
+        """Take the levels of a matrix that is data itself: of one column, or all."""
         name = self.symbol.name
         labels = [str(v) for v in self.grounded.indices[self.symbol.dims[-1]].labels.tolist()]
         if column and column not in labels:
